@@ -1,0 +1,1 @@
+"""Andiron: a hardware-agnostic scheduling language for tensor kernels."""

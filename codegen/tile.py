@@ -1,0 +1,208 @@
+"""The tile program: what lowering builds, the interpreter runs and the printers print. Its grammar, on one screen:
+
+    Program   = dims, lets, buffers (arguments and workspaces), instrs, launches
+    Launch    = name, units (one `Units` a level below the launch), body
+    Stmt      = For(var, start, stop, step, body)      one after another
+              | Let(var, expr)                         names an index expression for the rest of its block
+              | If(conds, body, orelse)                each cond is an index expression, true when >= 0
+              | Alloc(buffer, body)                    a local buffer, alive in body
+              | Store(buffer, coords, value)
+              | Call(instr, operands)                  an instruction, executed by all units below its level together
+              | AllReduce(level, kind, cells, ...)     combines a register of lockstep units; every unit gets the result
+              | Barrier(level)                         all units below one unit of `level` meet here
+              | Wait(...)                              an asynchronous copy is complete (kinds come with the devices)
+    value     = dsl.values.Value; loads name buffers, their indices are the buffer's own coordinates
+    coords    = index expressions over Vars: unit numbers, loop variables, Lets, dims
+
+A launch is SPMD: its body is executed by every unit of every level at once, from the first statement to the last, in
+terms of the variables of `Launch.units` (a unit's number under its parent). There are no unit loops: `tile -> warp` becomes
+`Let`s that decode the warp's number, `tile -> core` a `For` that starts at the core's number. Control flow may depend on
+units. Lockstep siblings (threads of a warp, lanes of a core) run statement by statement together.
+
+Instances of a buffer: one for each unit of `Buffer.level` (a buffer at the innermost level is private to each innermost
+unit: registers). A buffer's linear address, in elements, is sum(coord * stride).
+
+Everything is a frozen dataclass; printing (`print(program)`) shows it as text. A program is a value: equal input, equal output,
+and no global counters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ..dsl.device import Device, Instr
+from ..dsl.index import Expr, Var
+from ..dsl.source import Span
+from ..dsl.types import DType
+from ..dsl.values import Value
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """Where elements live.
+
+    kind      input | output (arguments, row-major, in the outermost memory) | workspace (outermost memory, from the host, alive
+              during the whole program, not initialised) | local (declared by Alloc)
+    memory    the memory the author named (a cache's name for a buffer meant to stay in it; see `Memory.backing`)
+    level     the level whose units each own one instance; arguments and workspaces: the outermost level
+    shape     extents per coordinate; constant for registers and for memories with a capacity (bounds), symbolic for arguments
+    strides   in elements; constant or symbolic
+    size      elements to allocate (>= addresses reached), constant or symbolic
+    """
+
+    name: str
+    dtype: DType
+    kind: str
+    memory: str
+    level: str
+    shape: tuple[Expr, ...]
+    strides: tuple[Expr, ...]
+    size: Expr
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class For:
+    """for (var = start; var < stop; var += step). `unroll`: 1 no, n by n, 0 wholly (constant extent).
+
+    `var`'s interval covers all its values. start, stop, step may be symbolic and may depend on unit variables.
+    """
+
+    var: Var
+    start: Expr
+    stop: Expr
+    step: Expr
+    body: tuple[Stmt, ...]
+    unroll: int = 1
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Let:
+    var: Var
+    value: Expr
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class If:
+    conds: tuple[Expr, ...]
+    body: tuple[Stmt, ...]
+    orelse: tuple[Stmt, ...] = ()
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Alloc:
+    buffer: Buffer
+    body: tuple[Stmt, ...]
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Store:
+    """buffer[coords] = value, rounded to the buffer's dtype. `atomic` (sum, max, min): combined with what is there."""
+
+    buffer: str
+    coords: tuple[Expr, ...]
+    value: Value
+    atomic: str | None = None
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """An instruction's operand: `extent` elements of `buffer` from `coords` on, one after another along its last coordinate.
+
+    For a register operand these are the executing unit's registers r = 0, 1, ...; for a memory operand the address that
+    this unit passes.
+    """
+
+    buffer: str
+    coords: tuple[Expr, ...]
+    extent: int = 1
+
+
+@dataclass(frozen=True)
+class Call:
+    """`pieces` in the order of `Instr.operands`; `instr` names one of Program.instrs."""
+
+    instr: str
+    pieces: tuple[Piece, ...]
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class AllReduce:
+    """Combines registers across lockstep units of `level`: units whose numbers differ only in the digit
+    `number // stride % count` form a group; afterwards each has the combination of the group's values.
+
+    `cells` names (buffer, coords) of one register; for argmax/argmin two: the value, then its index (i64; the smaller index
+    wins a tie).
+    """
+
+    level: str
+    kind: str
+    stride: int
+    count: int
+    cells: tuple[tuple[str, tuple[Expr, ...]], ...]
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Barrier:
+    """Every unit below one unit of `level` waits for the others; their writes are visible after it. `why` is for people."""
+
+    level: str
+    why: str = ""
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Until at most `pending` of the asynchronous copies of `kind` issued by this unit are under way."""
+
+    kind: str
+    pending: int
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+Stmt = For | Let | If | Alloc | Store | Call | AllReduce | Barrier | Wait
+
+
+@dataclass(frozen=True)
+class Units:
+    """The units of one level in a launch. `count` per parent: constant for shaped levels; symbolic for open ones; for
+    finite levels a variable that the launcher binds (how many take part). `var`: the unit's number under its parent."""
+
+    level: str
+    var: Var
+    count: Expr
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One launch: all of it is complete before the next one starts."""
+
+    name: str
+    units: tuple[Units, ...]  # outermost first; levels without a choice (one unit) are left out
+    body: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True)
+class Program:
+    """`dims`: the sizes left open, arguments of the kernel in this order. `lets`: sizes derived from them, in order.
+
+    `finite`: variables for the unit counts of finite levels, bound by the launcher (level, var).
+    """
+
+    name: str
+    device: Device
+    dims: tuple[Var, ...]
+    lets: tuple[tuple[Var, Expr], ...]
+    finite: tuple[tuple[str, Var], ...]
+    buffers: tuple[Buffer, ...]  # inputs, outputs, workspaces
+    launches: tuple[Launch, ...]
+    instrs: tuple[Instr, ...] = ()
+    conditions: tuple[tuple[Expr, str], ...] = ()  # must be >= 0 at the call; the text says what failed
+    head: str = ""  # the explicit schedule, for the head comment of emitted text

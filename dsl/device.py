@@ -1,0 +1,119 @@
+"""A resolved device: levels, memories, limits, instructions. All of it read from text; no device is known by name.
+
+`dsl.resolve_device.resolve_device(decl, parents) -> Device` builds it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from . import syntax
+from .index import Expr, Var
+from .op import Statement
+from .source import Span
+from .types import DType
+
+
+@dataclass(frozen=True)
+class Level:
+    """A compute level, e.g. block, warp, thread; socket, core, lane.
+
+    units     open: as many as there are tiles; shaped: fixed by the main nest, at most `most`; finite: `most` of them,
+              tiles are dealt out.
+    siblings  how units under one parent synchronise: nothing | barrier | lockstep.
+    most      the largest number of units under one parent (None: unbounded; for finite levels, the number there is).
+    width     for shaped lockstep levels: the number of units one instruction of the level above drives (32 lanes), or
+              None; `bytes` instead, for vector units whose lane count depends on the type.
+    """
+
+    name: str
+    units: str
+    siblings: str
+    most: int | None = None
+    width: int | None = None
+    bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class Memory:
+    """A memory and the level that shares it. `backing` names the memory that addresses it (a cache is not addressable).
+
+    capacity in bytes per instance (None: unbounded), bandwidth in bytes/s over the device, banks = (count, bytes),
+    transaction in bytes. For register: capacity per unit of `level`; `registers` how many and of how many bytes.
+    """
+
+    name: str
+    level: str
+    capacity: int | None = None
+    backing: str | None = None
+    bandwidth: float | None = None
+    transaction: int | None = None
+    banks: tuple[int, int] | None = None
+    reserve: int = 0
+    registers: tuple[int, int] | None = None
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Operand:
+    """One operand of an instruction.
+
+    `coords` are variables with intervals; `map` gives each axis of the operand as an expression of them.
+    A register operand has coords (lane, r): `lane` numbers the units one level below the executing one (flattened, if
+    several levels are below), `r` the registers of each; a coordinate that does not occur in the map is replicated.
+    `lane` may be absent (replicated), `r` may be absent (one register).
+    """
+
+    name: str
+    dtype: DType
+    shape: tuple[int, ...]
+    role: str  # input | output | inout
+    memory: str
+    coords: tuple[Var, ...]
+    map: tuple[Expr, ...]
+    alignment: int = 0  # bytes, for memory operands
+
+
+@dataclass(frozen=True)
+class Instr:
+    """An instruction: what it computes, where its operands live, the text it is, what it costs."""
+
+    name: str
+    level: str  # the level a unit of which executes it, with all the units below
+    family: str | None
+    operands: tuple[Operand, ...]
+    statement: Statement  # `accumulate` when the target is an inout operand: C += ...
+    accumulate: bool
+    emits: tuple[tuple[str, str], ...]  # dialect -> text of the inline function's body
+    cycles: float | None = None
+    latency: float | None = None
+    awaits: tuple[str, ...] | None = None
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+    def operand(self, name: str) -> Operand:
+        return next(o for o in self.operands if o.name == name)
+
+
+@dataclass(frozen=True)
+class Device:
+    """`limits` holds plain figures by name ("clock" in Hz, "units", "f32" in FLOP/s per unit, ...)."""
+
+    name: str
+    levels: tuple[Level, ...]  # outermost first
+    memories: tuple[Memory, ...]  # outermost first; the first is where arguments live
+    instrs: tuple[Instr, ...]
+    limits: tuple[tuple[str, float], ...] = ()
+    decl: syntax.DeviceDecl | None = field(default=None, compare=False, repr=False)
+
+    def level(self, name: str) -> Level:
+        return next(x for x in self.levels if x.name == name)
+
+    def depth(self, name: str) -> int:
+        """0 for the outermost level."""
+        return next(i for i, x in enumerate(self.levels) if x.name == name)
+
+    def memory(self, name: str) -> Memory:
+        return next(x for x in self.memories if x.name == name)
+
+    def limit(self, name: str, default: float | None = None) -> float | None:
+        return dict(self.limits).get(name, default)

@@ -1,0 +1,83 @@
+"""A resolved op: typed tensors and single-assignment statements over named indices.
+
+`dsl.resolve_op.resolve_op(decl) -> Op` builds it from the syntax tree and checks it; `dsl.reference` evaluates it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from . import syntax
+from .index import Expr, Var
+from .source import Span
+from .types import DType
+from .values import Value
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A tensor of an op. `shape` is over the op's dims (variables named as the dim, interval [0, inf))."""
+
+    name: str
+    dtype: DType
+    shape: tuple[Expr, ...]
+    role: str  # input | output | intermediate
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """kind: sum prod max min any all argmax argmin. The identity of an empty one: 0 1 -inf inf false true; argmax refused."""
+
+    kind: str
+    indices: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Statement:
+    """`target[indices] = reduction(...) value`, at most one reduction, at the root.
+
+    Statements with reductions inside an expression were split: the inner one is a statement of its own whose target is
+    named `Y.sum1`. `ranges` maps every index, free and reduced, to its extent. Index names are unique per statement and
+    shared between statements when they name one axis (a producer's axis and the plain index that subscripts it).
+    For argmax/argmin the target holds the winning index (i64), flattened row-major over the reduced indices.
+    """
+
+    target: str
+    indices: tuple[str, ...]
+    value: Value
+    reduction: Reduction | None
+    ranges: tuple[tuple[str, Expr], ...]
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+    def extent(self, index: str) -> Expr:
+        return dict(self.ranges)[index]
+
+
+@dataclass(frozen=True)
+class Op:
+    """`dims` are the symbolic sizes that the inputs' shapes bind; `derived` are sizes defined by `where`, in order.
+
+    `params` are integer parameters, still symbols (variables of that name) until `bind_params` replaces them by numbers.
+    `conditions` are expressions that must be >= 0 (from comparisons in `where`), each with the text to show.
+    """
+
+    name: str
+    dims: tuple[Var, ...]
+    derived: tuple[tuple[Var, Expr], ...]
+    params: tuple[tuple[str, int | None], ...]
+    conditions: tuple[tuple[Expr, str], ...]
+    tensors: tuple[Tensor, ...]
+    statements: tuple[Statement, ...]
+    decl: syntax.OpDecl | None = field(default=None, compare=False, repr=False)
+
+    def tensor(self, name: str) -> Tensor:
+        return next(t for t in self.tensors if t.name == name)
+
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        return tuple(t for t in self.tensors if t.role == "input")
+
+    @property
+    def outputs(self) -> tuple[Tensor, ...]:
+        return tuple(t for t in self.tensors if t.role == "output")

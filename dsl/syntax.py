@@ -1,0 +1,378 @@
+"""The syntax tree of a `.sched` file: what the parser builds and the formatter prints.
+
+Frozen dataclasses; spans take no part in equality, so `parse(format(x)) == parse(x)` compares meaning. Nothing here is
+resolved: names are strings, sizes are expressions. Shapes of the four declarations are in `grammar/sched.lark`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from .source import Source, Span
+
+
+def _span():
+    return field(default=None, compare=False, repr=False, kw_only=True)
+
+
+@dataclass(frozen=True)
+class Node:
+    span: Span = _span()  # type: ignore[assignment]
+
+
+# ---------------------------------------------------------------- expressions
+
+
+@dataclass(frozen=True)
+class Num(Node):
+    """A literal; `value` is an int, a float or a bool; `inf` and `nan` are floats."""
+
+    value: int | float | bool
+
+
+@dataclass(frozen=True)
+class Name(Node):
+    id: str
+
+
+@dataclass(frozen=True)
+class Access(Node):
+    """`T[i, j + 1 else 0]`."""
+
+    tensor: str
+    subscripts: tuple[Expr, ...]
+    otherwise: Expr | None = None
+
+
+@dataclass(frozen=True)
+class Unary(Node):
+    """`op` is `-` or `not`."""
+
+    op: str
+    operand: Expr
+
+
+@dataclass(frozen=True)
+class Binary(Node):
+    """`op` is one of + - * / % < <= > >= == != and or."""
+
+    op: str
+    left: Expr
+    right: Expr
+
+
+@dataclass(frozen=True)
+class Call(Node):
+    """A scalar function, `where(c, a, b)`, or a cast by type name."""
+
+    function: str
+    args: tuple[Expr, ...]
+
+
+@dataclass(frozen=True)
+class Reduce(Node):
+    """`sum(k, l) body`; binds as loosely as possible to the right, tighter than + only through parentheses:
+
+    `sum(k) a * b` reduces the product; `sum(k) a + b` is `(sum(k) a) + b`.
+    """
+
+    kind: str
+    indices: tuple[str, ...]
+    body: Expr
+
+
+Expr = Num | Name | Access | Unary | Binary | Call | Reduce
+
+# ---------------------------------------------------------------- op
+
+
+@dataclass(frozen=True)
+class TensorDecl(Node):
+    """`A: f16[M, K]` (an input, an output, an instruction operand); `format` is the word after `as` (sparse, later)."""
+
+    name: str
+    dtype: str
+    shape: tuple[Expr, ...]
+    format: str | None = None
+
+
+@dataclass(frozen=True)
+class IntParam(Node):
+    """`stride: int = 1`: a compile-time constant of an op."""
+
+    name: str
+    default: Expr | None = None
+
+
+@dataclass(frozen=True)
+class Where(Node):
+    """`P = expr` (defines a size: op is `=`) or a condition `N <= 4096` (op is a comparison)."""
+
+    left: Expr
+    op: str
+    right: Expr
+
+
+@dataclass(frozen=True)
+class Assign(Node):
+    """`T[i, j] = value` or, in instructions, `+=`."""
+
+    target: str
+    indices: tuple[str, ...]
+    value: Expr
+    accumulate: bool = False
+
+
+@dataclass(frozen=True)
+class OpDecl(Node):
+    name: str
+    dims: tuple[str, ...]
+    inputs: tuple[TensorDecl | IntParam, ...]
+    outputs: tuple[TensorDecl, ...]
+    where: tuple[Where, ...]
+    body: tuple[Assign, ...]
+
+
+# ---------------------------------------------------------------- device
+
+
+@dataclass(frozen=True)
+class Quantity(Node):
+    """A number with its unit as written: `163 KiB`, `1.41 GHz`, `19.4 TB/s`, `32 x 4 B` (count 32)."""
+
+    value: int | float
+    unit: str = ""
+    count: int | None = None
+
+
+@dataclass(frozen=True)
+class Fact(Node):
+    """One comma-separated fact: words and quantities in the order written, e.g. ("at", "most", 1024, "threads")."""
+
+    parts: tuple[str | Quantity, ...]
+
+
+@dataclass(frozen=True)
+class LevelDecl(Node):
+    """`level block: open, siblings nothing, at most 1024 threads`, outermost level first."""
+
+    name: str
+    facts: tuple[Fact, ...]
+
+
+@dataclass(frozen=True)
+class MemoryDecl(Node):
+    """`memory shared of block: 163 KiB, banks 32 x 4 B, reserve 1 KiB`."""
+
+    name: str
+    level: str
+    facts: tuple[Fact, ...]
+
+
+@dataclass(frozen=True)
+class LimitDecl(Node):
+    """`units 108, clock 1.41 GHz, f32 180 GFLOP/s per unit`: a line of plain facts."""
+
+    facts: tuple[Fact, ...]
+
+
+@dataclass(frozen=True)
+class Place(Node):
+    """`A in register at (lane, r): m = lane/4, k = 2*r`: where element (m, k) of an operand lives.
+
+    `coords` are the coordinates bound in parentheses; `maps` gives each operand axis as an expression of them. An
+    operand in an addressable memory states, with the same form, which unit passes which address.
+    """
+
+    operand: str
+    memory: str
+    coords: tuple[str, ...]
+    maps: tuple[tuple[str, Expr], ...]
+
+
+@dataclass(frozen=True)
+class Emit(Node):
+    """`emit cuda: "text"`: the body of the instruction's inline function in that dialect."""
+
+    dialect: str
+    text: str
+
+
+@dataclass(frozen=True)
+class InstrDecl(Node):
+    """An instruction: `instr NAME on LEVEL [in FAMILY]:` with `op (...)`, places, emits, facts, `await KIND ...`."""
+
+    name: str
+    level: str
+    family: str | None
+    operands: tuple[TensorDecl, ...]
+    results: tuple[TensorDecl, ...]
+    body: tuple[Assign, ...]
+    places: tuple[Place, ...]
+    emits: tuple[Emit, ...]
+    facts: tuple[Fact, ...]  # cost, latency
+    awaits: Fact | None = None  # `await group`, `await counter 16`, ...
+
+
+@dataclass(frozen=True)
+class DeviceDecl(Node):
+    name: str  # may hold one colon: cpu:avx2
+    extends: str | None
+    items: tuple[LevelDecl | MemoryDecl | LimitDecl | InstrDecl, ...]
+
+
+# ---------------------------------------------------------------- schedule
+
+
+@dataclass(frozen=True)
+class Auto(Node):
+    """`auto` where a size, a memory or an instruction could stand."""
+
+
+Size = Expr | Auto
+
+
+@dataclass(frozen=True)
+class Modifier(Node):
+    """A modifier at the end of a line.
+
+    name          values
+    unroll        () or (count,)
+    vector        (width,)
+    pipeline      (depth,) and flag "through"
+    order         index names, outermost first
+    raster        (width,)
+    arrange       `maps`: unit name first, then index = expression pairs
+    pad           (elements,)
+    swizzle       () or (bits...,)
+    layout        layout: a name or none in `words`, digits in `maps` -- see `Layout`
+    peel          ()
+    by            words: atomic | workspace | shuffle
+    with          words: instruction or family
+    """
+
+    name: str
+    values: tuple[Size, ...] = ()
+    words: tuple[str, ...] = ()
+    maps: tuple[tuple[str, Expr], ...] = ()
+
+
+@dataclass(frozen=True)
+class TileAxis(Node):
+    """`m: 4 every 32`; a plain `m: 128` has `every` None."""
+
+    index: str
+    size: Size
+    every: Expr | None = None
+
+
+@dataclass(frozen=True)
+class Tile(Node):
+    axes: tuple[TileAxis, ...]
+    level: str | None = None  # None: one after another
+    modifiers: tuple[Modifier, ...] = ()
+
+
+@dataclass(frozen=True)
+class Move(Node):
+    """`move A -> shared [as (...)] [modifiers]:` and the nested schedule of the copy (None: completed)."""
+
+    tensor: str
+    memory: str | None  # None: auto
+    view: tuple[str, ...] | None = None
+    modifiers: tuple[Modifier, ...] = ()
+    block: tuple[Line, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Keep(Node):
+    """`keep m, l, o in register [modifiers]:` and the nested schedule of the write-back."""
+
+    tensors: tuple[str, ...]
+    memory: str | None
+    modifiers: tuple[Modifier, ...] = ()
+    block: tuple[Line, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Inline(Node):
+    tensors: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Fuse(Node):
+    """`fuse n, p, q as m`, outermost first."""
+
+    indices: tuple[str, ...]
+    name: str
+
+
+@dataclass(frozen=True)
+class Compute(Node):
+    """`compute`, or `compute with INSTR` (instruction or family; Auto for `compute with auto`)."""
+
+    instr: str | Auto | None = None
+    modifiers: tuple[Modifier, ...] = ()
+
+
+@dataclass(frozen=True)
+class Apply(Node):
+    strategy: str
+    args: tuple[Expr, ...] = ()
+    named: tuple[tuple[str, Expr], ...] = ()
+
+
+@dataclass(frozen=True)
+class Param(Node):
+    """`param BM in 64, 128, 256 [= 128]`; without a default the first value is it. `schedule` gives its default."""
+
+    name: str
+    values: tuple[Expr, ...]
+    default: Expr | None = None
+
+
+@dataclass(frozen=True)
+class AutoLine(Node):
+    """A line that says `auto`."""
+
+
+Line = Tile | Move | Keep | Inline | Fuse | Compute | Apply | Param | AutoLine
+
+
+@dataclass(frozen=True)
+class ScheduleDecl(Node):
+    """`schedule NAME for OP [as ROLE(A = X, ...)] [on DEVICE] [where N <= 16384, ...]:`."""
+
+    name: str
+    op: str  # an op's name, or `contraction`
+    role: str | None
+    bindings: tuple[tuple[str, str], ...]  # A = X of the `as`
+    device: str | None
+    where: tuple[Where, ...]
+    lines: tuple[Line, ...]
+
+
+@dataclass(frozen=True)
+class StrategyDecl(Node):
+    """`strategy NAME(T, depth = 3):` lines in which the parameters stand for names or sizes."""
+
+    name: str
+    params: tuple[tuple[str, Expr | None], ...]
+    lines: tuple[Line, ...]
+
+
+@dataclass(frozen=True)
+class Import(Node):
+    """`import "common/ops.sched"` (relative to the importing file) or `import std.ops.gemm`."""
+
+    path: str
+    std: bool
+
+
+Decl = OpDecl | DeviceDecl | ScheduleDecl | StrategyDecl | Import
+
+
+@dataclass(frozen=True)
+class File(Node):
+    declarations: tuple[Decl, ...]
+    source: Source = field(compare=False, repr=False)

@@ -1,0 +1,72 @@
+"""The element types of the language.
+
+Each has a name, a width in bits, a kind, and the type it computes in (DESIGN 2.4): floats narrower than f32 compute in
+f32, integers narrower than i32 in i32.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+
+@dataclass(frozen=True)
+class DType:
+    name: str
+    bits: int
+    kind: str  # float | int | uint | bool
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return self.name
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of one element in an array (i4 is stored one to a byte)."""
+        return max(1, self.bits // 8)
+
+    @property
+    def compute(self) -> DType:
+        """The type arithmetic on this type is done in."""
+        if self.kind == "float":
+            return self if self.bits >= 32 and self.name != "tf32" else TYPES["f32"]
+        if self.kind in ("int", "uint"):
+            return self if self.bits >= 32 else TYPES["i32"]
+        return self
+
+    @cached_property
+    def numpy(self) -> Any:
+        """The NumPy dtype of arrays of this type (bf16, f8 through `ml_dtypes`; i4 as int8; tf32 as float32)."""
+        import numpy as np
+
+        plain = {"f64": "float64", "f32": "float32", "tf32": "float32", "f16": "float16", "i64": "int64", "i32": "int32"}
+        plain |= {"i16": "int16", "i8": "int8", "u8": "uint8", "i4": "int8", "bool": "bool"}
+        if self.name in plain:
+            return np.dtype(plain[self.name])
+        import ml_dtypes
+
+        return np.dtype({"bf16": ml_dtypes.bfloat16, "f8e4m3": ml_dtypes.float8_e4m3fn, "f8e5m2": ml_dtypes.float8_e5m2}[self.name])
+
+
+TYPES: dict[str, DType] = {
+    name: DType(name, bits, kind)
+    for name, bits, kind in [
+        ("f64", 64, "float"),
+        ("f32", 32, "float"),
+        ("tf32", 32, "float"),
+        ("bf16", 16, "float"),
+        ("f16", 16, "float"),
+        ("f8e4m3", 8, "float"),
+        ("f8e5m2", 8, "float"),
+        ("i64", 64, "int"),
+        ("i32", 32, "int"),
+        ("i16", 16, "int"),
+        ("i8", 8, "int"),
+        ("u8", 8, "uint"),
+        ("i4", 4, "int"),
+        ("bool", 1, "bool"),
+    ]
+}

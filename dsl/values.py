@@ -1,0 +1,122 @@
+"""Value expressions: the typed scalar arithmetic of ops and of tile programs.
+
+Pure trees. `Load` names a tensor (in an op) or a buffer (in a tile program). Index arithmetic is `dsl.index.Expr`, not this.
+Meaning (DESIGN 2.4): floats narrower than f32 compute in f32, integers narrower than i32 in i32 and wrap; so `Apply` never
+has a narrow type, only loads, casts and constants do. Rounding to a narrower type happens at `Cast` and at stores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from .index import Expr
+from .types import DType
+
+
+@dataclass(frozen=True)
+class Const:
+    value: int | float | bool
+    dtype: DType
+
+
+@dataclass(frozen=True)
+class IndexValue:
+    """An index or a size used as a number (i64)."""
+
+    expr: Expr
+    dtype: DType
+
+
+@dataclass(frozen=True)
+class Load:
+    """The element of a tensor or buffer. `otherwise`: the value where the access leaves the tensor (ops only)."""
+
+    tensor: str
+    indices: tuple[Expr, ...]
+    dtype: DType
+    otherwise: Value | None = None
+
+
+@dataclass(frozen=True)
+class Cast:
+    """Conversion: float to integer truncates and saturates, NaN to 0; f8 saturates; integers wrap."""
+
+    arg: Value
+    dtype: DType
+
+
+@dataclass(frozen=True)
+class Apply:
+    """A scalar function of values of one type (`dtype` is the result's; comparisons give bool).
+
+    fn: add sub mul div floordiv mod neg min max pow fma  lt le gt ge eq ne  and or not  where (c, a, b)
+        abs exp exp2 log log2 log1p expm1 sqrt rsqrt sin cos tan tanh sinh cosh asin acos atan atan2 erf floor ceil round
+        trunc sigmoid relu gelu silu
+    `div` is float division, `floordiv` and `mod` are for integers and floor.
+    """
+
+    fn: str
+    args: tuple[Value, ...]
+    dtype: DType
+
+
+@dataclass(frozen=True)
+class Masked:
+    """`value` where all `conds` (each meaning expr >= 0) hold, else `otherwise`; `value` is not evaluated elsewhere."""
+
+    conds: tuple[Expr, ...]
+    value: Value
+    otherwise: Value
+    dtype: DType
+
+
+Value = Const | IndexValue | Load | Cast | Apply | Masked
+
+
+def children(v: Value) -> tuple[Value, ...]:
+    match v:
+        case Const() | IndexValue():
+            return ()
+        case Load():
+            return () if v.otherwise is None else (v.otherwise,)
+        case Cast():
+            return (v.arg,)
+        case Apply():
+            return v.args
+        case Masked():
+            return (v.value, v.otherwise)
+
+
+def rebuild(v: Value, kids: tuple[Value, ...]) -> Value:
+    """The same node over other children."""
+    match v:
+        case Const() | IndexValue():
+            return v
+        case Load():
+            return replace(v, otherwise=kids[0]) if kids else v
+        case Cast():
+            return replace(v, arg=kids[0])
+        case Apply():
+            return replace(v, args=kids)
+        case Masked():
+            return replace(v, value=kids[0], otherwise=kids[1])
+
+
+def transform(v: Value, f: Callable[[Value], Value | None]) -> Value:
+    """Top-down rewriting: where `f` gives a value it replaces the node (not entered again), else children are rewritten."""
+    new = f(v)
+    if new is not None:
+        return new
+    kids = children(v)
+    return rebuild(v, tuple(transform(k, f) for k in kids)) if kids else v
+
+
+def walk(v: Value) -> Iterator[Value]:
+    yield v
+    for k in children(v):
+        yield from walk(k)
+
+
+def loads(v: Value) -> list[Load]:
+    return [n for n in walk(v) if isinstance(n, Load)]
