@@ -74,11 +74,15 @@ class Reduce(Node):
     """`sum(k, l) body`; binds as loosely as possible to the right, tighter than + only through parentheses:
 
     `sum(k) a * b` reduces the product; `sum(k) a + b` is `(sum(k) a) + b`.
+
+    `extents` is empty, or gives each index the extent written after it, or None: `max(r: 2, s: W) X[2*i + r, s]`, for an
+    index whose range no shape tells.
     """
 
     kind: str
     indices: tuple[str, ...]
     body: Expr
+    extents: tuple[Expr | None, ...] = ()
 
 
 Expr = Num | Name | Access | Unary | Binary | Call | Reduce
