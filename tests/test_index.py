@@ -7,10 +7,9 @@ import pickle
 
 import numpy as np
 import pytest
+from andiron.dsl.index import Expr, Fn, Var, as_expr, ceildiv, maximum, minimum, xor
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from andiron.dsl.index import Expr, Fn, Var, as_expr, ceildiv, maximum, minimum, xor
 
 i, j, k = Var("i", 0, 7), Var("j", 0, 3), Var("k")
 M, N = Var("M", 1), Var("N", 1)

@@ -1,0 +1,259 @@
+"""The rules by which `dsl.index` builds expressions in canonical form. Every rule is exact inside the variables' intervals.
+
+The forms are chosen so that addresses fall apart into digits: a quotient of a remainder becomes a remainder of a quotient,
+quotients of quotients become one, and `x/c*c + x % c` joins to `x` again.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable
+from functools import reduce
+from math import gcd
+
+from .index import ONE, ZERO, Atom, Expr, Fn, Var
+
+# ---------------------------------------------------------------- linear forms
+
+
+def single(atom: Atom, c: int = 1) -> Expr:
+    return Expr(((atom, c),))
+
+
+def build(terms: dict[Atom, int], const: int) -> Expr:
+    """The canonical expression of a sum; merges a quotient and its remainder (see `_merge`)."""
+    live = [(a, c) for a, c in terms.items() if c]
+    if len(live) > 1:
+        if any(type(a) is Fn and a.kind in ("div", "mod") for a, _ in live):
+            merged = _merge(dict(live))
+            if merged is not None:
+                return merged + const
+        live.sort(key=lambda t: t[0]._key)
+    return Expr(tuple(live), const)
+
+
+def add(a: Expr, b: Expr, scale: int = 1) -> Expr:
+    if not b.terms:
+        return a if not b.const else Expr(a.terms, a.const + scale * b.const)
+    if not a.terms and scale == 1:
+        return Expr(b.terms, a.const + b.const) if a.const else b
+    terms = dict(a.terms)
+    for atom, c in b.terms:
+        terms[atom] = terms.get(atom, 0) + scale * c
+    return build(terms, a.const + scale * b.const)
+
+
+def scale(a: Expr, c: int) -> Expr:
+    if c == 1:
+        return a
+    return Expr(tuple((atom, k * c) for atom, k in a.terms), a.const * c) if c else ZERO
+
+
+def _merge(terms: dict[Atom, int]) -> Expr | None:
+    """Joins a quotient with its remainder; None where nothing joins. Each rule holds for all integers, x any expression:
+
+    q*c*(x/c) + q*(x % c)           ->  q*x
+    q*c*(x/c % d) + q*(x % c)       ->  q*(x % (c*d))
+    q*x - q*c*(x/c)                 ->  q*(x % c)
+    """
+    fns = [a for a in terms if type(a) is Fn]
+    for low in fns:
+        c = low.args[1].constant if low.kind == "mod" else None
+        if c is None:
+            continue
+        x, q = low.args[0], terms[low]
+        quotient = x // c
+        if quotient.terms and all(terms.get(a) == q * c * k for a, k in quotient.terms):
+            rest = {a: k for a, k in terms.items() if a is not low and all(a != b for b, _ in quotient.terms)}
+            return build(rest, -q * c * quotient.const) + scale(x, q)
+        for high in fns:
+            d = high.args[1].constant if high.kind == "mod" and terms[high] == q * c else None
+            if d is None or high is low:
+                continue
+            delta = high.args[0] - quotient
+            if delta.const % d == 0 and all(k % d == 0 for _, k in delta.terms):
+                rest = {a: k for a, k in terms.items() if a is not low and a is not high}
+                return build(rest, 0) + scale(x % (c * d), q)
+    for high in fns:
+        c = high.args[1].constant if high.kind == "div" else None
+        if c is None or terms[high] % c:
+            continue
+        x, q = high.args[0], -terms[high] // c
+        if all(terms.get(a) == q * k for a, k in x.terms):
+            rest = {a: k for a, k in terms.items() if a is not high and all(a != b for b, _ in x.terms)}
+            return build(rest, -q * x.const) + scale(x % c, q)
+    return None
+
+
+def mul(a: Expr, b: Expr) -> Expr:
+    if not b.terms:
+        return scale(a, b.const)
+    if not a.terms:
+        return scale(b, a.const)
+    terms: dict[Atom, int] = {}
+    for x, c in (*a.terms, (None, a.const)):
+        for y, d in (*b.terms, (None, b.const)):
+            if c * d and (x or y):
+                atom = (y if x is None else x) if x is None or y is None else _product(x, y)
+                assert atom is not None
+                terms[atom] = terms.get(atom, 0) + c * d
+    return build(terms, a.const * b.const)
+
+
+def _product(x: Atom, y: Atom) -> Fn:
+    """The atom x*y: factors in order, nested to the left, two to a node."""
+    factors = sorted((*_factors(x), *_factors(y)), key=lambda f: f._key)
+    return reduce(lambda f, g: Fn("mul", (single(f), single(g))), factors)  # type: ignore[return-value]
+
+
+def _factors(x: Atom) -> tuple[Atom, ...]:
+    if type(x) is Fn and x.kind == "mul":
+        return tuple(f for a in x.args for f in _factors(a.terms[0][0]))
+    return (x,)
+
+
+# ---------------------------------------------------------------- quotient and remainder
+
+
+def div(e: Expr, by: Expr) -> Expr:
+    if by.terms:
+        whole, rest = _split_symbolic(e, by)
+        return whole if rest is None else whole + single(Fn("div", (rest, by)))
+    c = by.const
+    if c <= 0:
+        if not c:
+            raise ZeroDivisionError(f"({e}) / 0")
+        e, c = -e, -c
+    if c == 1 or not e.terms:
+        return e if c == 1 else Expr((), e.const // c)
+    whole = Expr(tuple((a, k // c) for a, k in e.terms if not k % c), e.const // c)
+    rest = Expr(tuple((a, k) for a, k in e.terms if k % c), e.const % c)
+    return whole + _small_div(rest, c) if whole.terms or whole.const else _small_div(rest, c)
+
+
+def _small_div(e: Expr, c: int) -> Expr:
+    """e / c where no coefficient is divisible by c."""
+    if (q := _one_quotient(e, c)) is not None:
+        return Expr((), q)
+    if (split := _coarser(e, c)) is not None:
+        g, coarse, _ = split
+        return coarse // (c // g)
+    if len(e.terms) == 1 and type(atom := e.terms[0][0]) is Fn and e.terms[0][1] == 1:
+        if atom.kind == "div" and (a := atom.args[1].constant):  # (x/a + r)/c
+            return (atom.args[0] + a * e.const) // (a * c)
+        if atom.kind == "mod" and not e.const and (a := atom.args[1].constant) and not a % c:  # (x % a)/c
+            return (atom.args[0] // c) % (a // c)
+    return single(Fn("div", (e, Expr((), c))))
+
+
+def mod(e: Expr, by: Expr) -> Expr:
+    if by.terms:
+        whole, rest = _split_symbolic(e, by)
+        return e - whole * by if rest is None else single(Fn("mod", (rest, by)))
+    c = by.const
+    if c <= 0:
+        if not c:
+            raise ZeroDivisionError(f"({e}) % 0")
+        return -mod(-e, Expr((), -c))
+    if c == 1 or not e.terms:
+        return Expr((), e.const % c)
+    plain = Expr(tuple((a, k) for a, k in e.terms if k % c), e.const % c)
+    if (q := _one_quotient(plain, c)) is not None:
+        return plain - q * c
+    terms: dict[Atom, int] = {}
+    inner = ZERO
+    for a, k in plain.terms:
+        if type(a) is Fn and a.kind == "mod" and (m := a.args[1].constant) and not k * m % c:  # (k*(x % m)) % c, c | k*m
+            inner = inner + k * a.args[0]
+        else:
+            k %= c
+            terms[a] = k if 2 * k <= c else k - c
+    if inner.terms:
+        return (build(terms, plain.const) + inner) % c
+    e = build(terms, plain.const)
+    if (q := _one_quotient(e, c)) is not None:
+        return e - q * c
+    if (split := _coarser(e, c)) is not None:
+        g, coarse, fine = split
+        return g * (coarse % (c // g)) + fine
+    return single(Fn("mod", (e, Expr((), c))))
+
+
+def _one_quotient(e: Expr, c: int) -> int | None:
+    """q when e / c is q for all values of e, by its interval."""
+    lo, hi = e.interval
+    return lo // c if lo is not None and hi is not None and lo // c == hi // c else None
+
+
+def _coarser(e: Expr, c: int) -> tuple[int, Expr, Expr] | None:
+    """(g, x, y) with e = g*x + y, 0 <= y < g, g > 1 a divisor of c: what is finer than g does not reach c."""
+    for g in sorted({gcd(k, c) for _, k in e.terms}, reverse=True):
+        if g == 1:
+            return None
+        fine = Expr(tuple((a, k) for a, k in e.terms if k % g), e.const)
+        q = _one_quotient(fine, g)
+        if q is not None:
+            return g, Expr(tuple((a, k // g) for a, k in e.terms if not k % g), q), fine - q * g
+    return None
+
+
+def _split_symbolic(e: Expr, by: Expr) -> tuple[Expr, Expr | None]:
+    """(q, r) with e = q*by + r; r is None when it is known to lie in [0, by)."""
+    whole = ZERO
+    if len(by.terms) == 1 and by.terms[0][1] == 1 and not by.const:
+        divisor = list(_factors(by.terms[0][0]))
+        for atom, k in e.terms:
+            factors = list(_factors(atom))
+            if all(factors.count(f) >= divisor.count(f) for f in divisor):
+                for f in divisor:
+                    factors.remove(f)
+                whole = whole + k * reduce(operator.mul, (single(f) for f in factors), ONE)
+    else:
+        atom, k = by.terms[0]
+        c = e.coefficient(atom) if isinstance(atom, Var) else next((c for a, c in e.terms if a == atom), 0)
+        if c % k == 0 and all((a, c // k * d) in e.terms for a, d in by.terms):
+            whole = Expr((), c // k)
+    rest = e - whole * by
+    inside = (rest.interval[0] or 0) >= 0 and rest.interval[0] is not None and ((by - rest).interval[0] or 0) >= 1
+    return whole, None if inside else rest
+
+
+def extreme(kind: str, xs: Iterable[Expr]) -> Expr:
+    flat: list[Expr] = []
+    for x in xs:
+        nested = x.terms[0][0] if len(x.terms) == 1 and x.terms[0][1] == 1 and not x.const else None
+        flat.extend(nested.args if type(nested) is Fn and nested.kind == kind else (x,))
+    kept: list[Expr] = []
+    for x in sorted(set(flat), key=lambda e: e._key):
+        if any(_beats(kind, y, x) for y in kept):
+            continue
+        kept = [y for y in kept if not _beats(kind, x, y)] + [x]
+    if not kept:
+        raise ValueError(f"{kind} of nothing")
+    return kept[0] if len(kept) == 1 else single(Fn(kind, tuple(kept)))
+
+
+def _beats(kind: str, x: Expr, y: Expr) -> bool:
+    """Whether x makes y superfluous in a min or max."""
+    low = ((y - x) if kind == "min" else (x - y)).interval[0]
+    return low is not None and low >= 0
+
+
+def xor(a: Expr, b: Expr) -> Expr:
+    """Bitwise exclusive or."""
+    x, y = sorted((a, b), key=lambda e: e._key)
+    if not x.terms and not y.terms:
+        return Expr((), x.const ^ y.const)
+    if x == y:
+        return ZERO
+    for one, other in ((x, y), (y, x)):
+        if one.constant == 0:
+            return other
+    return single(Fn("xor", (x, y)))
+
+
+def rebuild(kind: str, args: list[Expr]) -> Expr:
+    """The simplified atom `kind` of these arguments."""
+    if kind in ("min", "max"):
+        return extreme(kind, args)
+    return {"div": div, "mod": mod, "mul": mul, "xor": xor}[kind](args[0], args[1])
