@@ -1,0 +1,43 @@
+"""How emitted C++ text is built and called: the contract between the printer and whoever loads the result.
+
+One function is exported, named as the program is (`symbol(program)`):
+
+    extern "C" int NAME(void* const* args, const int64_t* dims, int threads);
+
+args      data pointers of the argument buffers, in the order of `Program.buffers` with kind input or output (`arguments`).
+          Each is contiguous, row-major, aligned to its element, never null unless it has no element. Element types as in
+          `DType.numpy` (f16, bf16 and f8 as their bits, bool and i4 a byte each).
+dims      the values of `Program.dims`, in that order.
+threads   how many OS threads may take part, >= 1. It binds the finite level's variable. With 1, no thread is created or
+          touched. More than `MAX_THREADS` are treated as `MAX_THREADS`.
+
+Returns 0; 1 when memory for buffers could not be had; 100 + i when `Program.conditions[i]` does not hold.
+
+Memory for workspaces and local buffers, and the threads, belong to the loaded text: they persist between calls, grow on
+demand, and are not given back. Calls may come from several threads at once: a call that finds the memory or the threads
+in use allocates its own memory, and runs on its own thread alone. A process forked after a call makes its own threads.
+
+An argument output may be the same memory as an input that is read only at the index being written; outputs never overlap
+otherwise. Arguments are therefore not `restrict`; buffers of our own are.
+"""
+
+from __future__ import annotations
+
+from .emit_names import clean
+from .tile import Buffer, Program
+
+MAX_THREADS = 256
+
+FLAGS = ("-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fwrapv", "-Wno-psabi", "-pthread")
+"""What the text needs of g++ and of clang (besides -march, -shared -fPIC): contraction only where the program says fma,
+integers that wrap. -Wno-psabi: passing wide vectors to inline functions is noted by gcc, and is harmless."""
+
+
+def symbol(program: Program) -> str:
+    """The name of the exported function."""
+    return clean(program.name)
+
+
+def arguments(program: Program) -> tuple[Buffer, ...]:
+    """The buffers that `args` points to, in order."""
+    return tuple(b for b in program.buffers if b.kind in ("input", "output"))

@@ -1,0 +1,53 @@
+"""Names of the emitted text: what users called things, made legal and unique.
+
+NO_COLLISION: a user's name never equals a keyword, a type, a function of the prelude or a name of our own; such names get a
+trailing underscore. Prelude names are therefore all listed here, or contain a double underscore, which users' names cannot.
+"""
+
+from __future__ import annotations
+
+import re
+
+_RESERVED = frozenset(
+    """
+    alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class compl concept const
+    consteval constexpr constinit const_cast continue co_await co_return co_yield decltype default delete do double dynamic_cast
+    else enum explicit export extern false float for friend goto if inline int long mutable namespace new noexcept not not_eq
+    nullptr operator or or_eq private protected public register reinterpret_cast requires restrict return short signed sizeof
+    static static_assert static_cast struct switch template this thread_local throw true try typedef typeid typename typeof
+    union unsigned using virtual void volatile wchar_t while xor xor_eq
+    int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t size_t NULL
+    f64 f32 tf32 bf16 f16 f8e4m3 f8e5m2 i64 i32 i16 i8 u8 i4
+    main args dims threads cores core space load store splat gather bits number floordiv floormod imin imax fma
+    memcpy memset malloc free calloc realloc abort exit printf errno INFINITY NAN EOF linux unix
+    blockIdx threadIdx blockDim gridDim warpSize half
+    """.split()
+)
+_OURS = re.compile(r"^(?:[fiub]+\d+(?:x\d+)?(?:_u)?|m_\w+|t\d+|\w*__\w*|_.*|.*_t|.*_from_\w+|pthread\w*|sched\w*|__.*)$")
+
+
+def clean(name: str) -> str:
+    """`name` as an identifier that collides with nothing of ours."""
+    text = re.sub(r"\W", "_", name)
+    text = re.sub(r"__+", "_", text)
+    if not text.isascii():
+        text = "".join(c if c.isascii() else f"u{ord(c):x}" for c in text)
+    if text[:1].isdigit() or not text:
+        text = "n" + text
+    return text + "_" if text in _RESERVED or _OURS.match(text) else text
+
+
+class Names:
+    """Hands out identifiers that differ from all handed out before."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+
+    def fresh(self, wish: str) -> str:
+        base = clean(wish)
+        name, n = base, 2
+        while name in self._taken:
+            name = f"{base}_{n}" if base[-1:].isdigit() else f"{base}{n}"
+            n += 1
+        self._taken.add(name)
+        return name
