@@ -1,0 +1,156 @@
+"""Decides what the simplifier cannot: whether an index expression is >= 0 for all values of its variables.
+
+Intervals first, then `islpy`, exact for affine expressions with quotients and remainders by constants. What is not affine (a
+product of variables, a symbolic divisor, xor) becomes a fresh variable with the facts known about it, so an answer may
+be "not proven" where a cleverer one exists. The three answers of a question are never blurred: True is a proof.
+
+BY_TEXT: questions are cached by the text given to isl, which holds the variables' intervals (expressions alone do not).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Any
+
+from .index import ZERO, Expr, Fn, Var, as_expr
+
+# Operations of isl before it gives up on a question: about a quarter of a second.
+_BUDGET = 400_000
+
+# Stands for the atom in the facts about it; no author's variable has this name.
+_OPAQUE = Var("$", None)
+
+
+def always(cond: Expr, context: Sequence[Expr] = ()) -> bool:
+    """Whether `cond >= 0` is proven for all integers inside the variables' intervals for which every `context >= 0`."""
+    low = cond.interval[0]
+    if low is not None and low >= 0:
+        return True
+    for c in context:
+        low = (cond - c).interval[0]
+        if low is not None and low >= 0:
+            return True
+    return not feasible([-cond - 1, *context])
+
+
+def feasible(constraints: Sequence[Expr]) -> bool:
+    """False when it is proven that no integers inside the variables' intervals make every constraint >= 0."""
+    rest = []
+    for c in constraints:
+        low, high = c.interval
+        if high is not None and high < 0:
+            return False
+        if low is None or low < 0:
+            rest.append(c)
+    return not any(_empty(_text(group)) for group in _groups(rest))
+
+
+def equal(a: Expr, b: Expr, context: Sequence[Expr] = ()) -> bool:
+    """Whether `a == b` is proven for all values (as in `always`)."""
+    difference = a - b
+    return difference == ZERO or (always(difference, context) and always(-difference, context))
+
+
+def _groups(constraints: Iterable[Expr]) -> list[list[Expr]]:
+    """The constraints by connected variables: groups without a common variable are feasible apart from each other."""
+    groups: list[tuple[set[Var], list[Expr]]] = []
+    for c in constraints:
+        names, members = set(c.variables()), [c]
+        apart = []
+        for group in groups:
+            if names.isdisjoint(group[0]):
+                apart.append(group)
+            else:
+                names |= group[0]
+                members = group[1] + members
+        groups = [*apart, (names, members)]
+    return [members for _, members in groups]
+
+
+class _Writer:
+    """Writes expressions as isl text over x0, x1, ...; opaque atoms get variables too, with facts in `facts`."""
+
+    def __init__(self, variables: Iterable[Var]) -> None:
+        self.names: dict[Var | Fn, str] = {}
+        self.facts: list[str] = []
+        for v in sorted(variables, key=lambda v: v.name):
+            self.name(v)
+
+    def name(self, atom: Var | Fn) -> str:
+        if atom not in self.names:
+            self.names[atom] = name = f"x{len(self.names)}"
+            low, high = atom.interval
+            if low is not None:
+                self.facts.append(f"{name} >= {low}")
+            if high is not None:
+                self.facts.append(f"{name} <= {high}")
+        return self.names[atom]
+
+    def expr(self, e: Expr) -> str:
+        return " + ".join([f"{c}*{self.atom(a)}" for a, c in e.terms] + [str(e.const)])
+
+    def atom(self, a: Var | Fn) -> str:
+        if isinstance(a, Var) or a in self.names:
+            return self.name(a)
+        by = a.args[1].constant
+        if a.kind == "div" and by:
+            return f"floor(({self.expr(a.args[0])})/{by})"
+        if a.kind == "mod" and by:
+            return f"(({self.expr(a.args[0])}) mod {by})"
+        name = self.name(a)
+        for fact in _facts(a):
+            own = fact.coefficient(_OPAQUE)
+            self.facts.append(f"{own}*{name} + {self.expr(fact - own * _OPAQUE)} >= 0")
+        if a.kind in ("min", "max"):
+            args = [self.expr(x) for x in a.args]
+            sign = "<=" if a.kind == "min" else ">="
+            self.facts += [f"{name} {sign} {x}" for x in args]
+            self.facts.append("(" + " or ".join(f"{name} = {x}" for x in args) + ")")
+        return name
+
+
+def _facts(a: Fn) -> list[Expr]:
+    """Expressions >= 0 that hold for the atom `a`, which they name `_OPAQUE` (beyond its interval)."""
+    x, y = a.args[:2]
+    t = as_expr(_OPAQUE)
+    from_zero = [e.interval[0] is not None and e.interval[0] >= 0 for e in (x, y)]  # type: ignore[operator]
+    match a.kind:
+        case "mod":
+            return [y - 1 - t] + ([x - t] if from_zero[0] else [])
+        case "div":
+            return [x - t] if from_zero[0] else []
+        case "xor" if all(from_zero):
+            return [x + y - t, t - x + y, t - y + x]
+        case "mul" if all(from_zero):
+            return [t - p for p, q in ((x, y), (y, x)) if (q.interval[0] or 0) >= 1]
+    return []
+
+
+def _text(constraints: Sequence[Expr]) -> str:
+    variables = frozenset().union(*(c.variables() for c in constraints))
+    writer = _Writer(variables)
+    wanted = [f"{writer.expr(c)} >= 0" for c in constraints]
+    return f"{{ [{', '.join(writer.names.values())}] : {' and '.join(wanted + writer.facts)} }}"
+
+
+@lru_cache(maxsize=1)
+def _context() -> Any:
+    import islpy
+
+    context = islpy.Context()
+    context.set_max_operations(_BUDGET)
+    return context
+
+
+@lru_cache(maxsize=1 << 16)
+def _empty(text: str) -> bool:
+    """Whether isl proves the set empty within its budget."""
+    import islpy
+
+    context = _context()
+    context.reset_operations()
+    try:
+        return bool(islpy.Set.read_from_str(context, text).is_empty())
+    except islpy.Error:
+        return False  # too hard: not proven

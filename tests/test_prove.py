@@ -1,0 +1,114 @@
+"""Proofs about index expressions: never wrong, and strong enough for the questions that lowering asks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from andiron.dsl.index import Var, as_expr, ceildiv, maximum, minimum, xor
+from andiron.dsl.prove import always, equal, feasible
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+BOX = {"a": (-4, 5), "b": (0, 7), "c": (0, 9), "d": (1, 3)}
+VARS = {n: Var(n, lo, hi) for n, (lo, hi) in BOX.items()}
+GRID = dict(zip(BOX, np.meshgrid(*(np.arange(lo, hi + 1) for lo, hi in BOX.values()), indexing="ij"), strict=True))
+
+M, N, K = Var("M", 0), Var("N", 0), Var("K", 0)
+i, j, k = Var("i", 0, 127), Var("j", 0, 31), Var("k", 0)
+
+
+def linear():
+    coefficients = st.lists(st.integers(-9, 9), min_size=4, max_size=4)
+    return st.builds(
+        lambda ks, c: sum((n * VARS[v] for n, v in zip(ks, BOX, strict=True)), as_expr(c)), coefficients, st.integers(-30, 30)
+    )
+
+
+def expression():
+    x, c = linear(), st.sampled_from([2, 3, 4, 8])
+    return st.one_of(
+        x,
+        st.builds(lambda x, y, c: x + 3 * (y // c), x, x, c),
+        st.builds(lambda x, y, c: x - y % c, x, x, c),
+        st.builds(lambda x, y: minimum(x, y) - 3, x, x),
+        st.builds(lambda x, y: maximum(x, y) - 3, x, x),
+        st.builds(lambda x, y: x - y % VARS["d"], x, x),
+        st.builds(lambda x: x - xor(VARS["b"], VARS["c"]) + VARS["b"] * VARS["d"], x),
+    )
+
+
+@settings(derandomize=True, max_examples=150, deadline=None)
+@given(expression(), st.lists(expression(), max_size=2))
+def test_against_enumeration(cond, context):
+    shape = GRID["a"].shape
+    held = np.ones(shape, bool)
+    for c in context:
+        held &= np.broadcast_to(c.evaluate(GRID), shape) >= 0
+    true = not (held & (np.broadcast_to(cond.evaluate(GRID), shape) < 0)).any()
+    exact = all(kind not in str([cond, *context]) for kind in ("xor", "% d", "b*d"))
+    proven = always(cond, context)
+    assert proven <= true
+    if exact:
+        assert proven == true
+        assert feasible([cond, *context]) == bool((held & (np.broadcast_to(cond.evaluate(GRID), shape) >= 0)).any())
+
+
+@pytest.mark.parametrize(
+    ("cond", "context"),
+    [
+        (M - 1 - i - 128 * k, [M - 128 * k - 128]),  # a full tile needs no guard
+        (M - 1 - 128 * k, [ceildiv(M, 128) - 1 - k]),  # the tile number is inside the grid
+        (M // 128 - 1 - k, [M - 128 * k - 128]),
+        (127 - M % 128, []),
+        (M - 128 * (M // 128), []),
+        (minimum(128, M - 128 * k) - 1 - i, [M - 128 * k - 1 - i]),
+        (N - 1 - M % N, []),
+        (M - M % (N + 1), []),
+        (M * N + 5, []),
+        (M * (N + 1) - M, []),
+    ],
+)
+def test_proven(cond, context):
+    assert always(cond, context)
+
+
+@pytest.mark.parametrize(
+    ("cond", "context"),
+    [
+        (M - 1 - i - 128 * k, [M - 128 * k - 1]),
+        (M - 1 - 128 * k, [ceildiv(M, 128) - k]),
+        (as_expr(-1), []),
+        (M - N, []),
+        (M // 128 - 1 - k, [M - 128 * k - 127]),
+    ],
+)
+def test_not_proven(cond, context):
+    assert not always(cond, context)
+
+
+def test_contradictory_context_proves_all():
+    assert always(as_expr(-1), [M - 5, 3 - M])
+    assert not feasible([M - 5, 3 - M])
+    assert feasible([M - 3, 5 - M])
+    assert not feasible([2 * M - 5, 5 - 2 * M])  # no integer
+
+
+def test_intervals_belong_to_the_question():
+    assert always(7 - Var("x", 0, 7) % 9 * 1)
+    assert not always(7 - as_expr(Var("x", 0, 8)))
+    assert always(9 - as_expr(Var("x", 0, 8)))
+
+
+def test_equal():
+    assert equal((4 * M + 3 - j % 4) // 4, as_expr(M))
+    assert not equal((4 * M + 4 - j % 4) // 4, as_expr(M))
+    assert equal(as_expr(M), as_expr(N), [M - N, N - M])
+
+
+def test_odd_names():
+    x = Var("Y.sum1 and", 0, 3)
+    assert always(2 - x // 2 + M - 1)
+    x0, x1, x2 = (Var(f"x{n}", 1, 7) for n in range(3))
+    assert always(x0 * x1 - x1)
+    assert not always(x2 * x1 - x0)
+    assert always(x2 - 1 - x1 % x2)
