@@ -1,0 +1,115 @@
+"""Targets: a typed manifest each, and for CPU devices what they ask of the compiler and of the machine. All of it is data.
+
+A target's name is a family, or a family and a device of it: `cpu`, `cpu:avx2`, `cuda:sm_80`. The device's own text
+(levels, memories, instructions) is in `stdlib/devices`; here is only what a C++ compiler must be told to make code for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..dsl.errors import did_you_mean
+from ..dsl.errors.target import TargetNotYet, UnknownTarget
+from . import abi
+
+
+@dataclass(frozen=True)
+class Family:
+    """One way of building and launching.
+
+    dialect    the folder of templates and the key of an instruction's `emit`
+    devices    how the device's name is made of what follows the colon (`{}`)
+    toolchain  what turns the text into something to load: `c++`
+    launcher   how it is called: `ctypes`
+    ready      False for families that are planned only; `TargetNotYet` says so
+    """
+
+    name: str
+    dialect: str
+    devices: str
+    toolchain: str
+    launcher: str
+    ready: bool = True
+
+
+FAMILIES = {
+    f.name: f
+    for f in [
+        Family("cpu", dialect="cpp", devices="cpu:{}", toolchain="c++", launcher="ctypes"),
+        Family("cuda", dialect="cuda", devices="{}", toolchain="nvcc", launcher="driver", ready=False),
+        Family("hip", dialect="hip", devices="{}", toolchain="clang", launcher="driver", ready=False),
+        Family("emulate", dialect="emulate", devices="{}", toolchain="c++", launcher="ctypes", ready=False),
+    ]
+}
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What code for one CPU device needs.
+
+    architecture  the machine's family (`x86_64`, `aarch64`); None: any
+    features      names of CPU features that must be there to execute the code, as Linux spells them
+    flags         for gcc and clang; `zig` for the same compiler under zig's spelling (it takes the CPU it runs on by default)
+    """
+
+    device: str
+    architecture: str | None
+    features: frozenset[str]
+    flags: tuple[str, ...]
+    zig: tuple[str, ...]
+
+
+_V2 = frozenset({"sse4_2", "ssse3", "popcnt", "cx16"})
+_V3 = _V2 | {"avx", "avx2", "fma", "f16c", "bmi1", "bmi2", "movbe"}
+_V4 = _V3 | {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
+
+# `native` is this machine: nothing to require, it is what was detected. Named devices carry the features of the
+# x86-64 psABI's micro-architecture levels, so that one name means one set of instructions for every compiler.
+NATIVE = Machine("native", None, frozenset(), ("-march=native",), ("-mcpu=native",))
+MACHINES = {
+    m.device: m
+    for m in [
+        Machine("cpu:generic", None, frozenset(), (), ("-mcpu=baseline",)),
+        Machine("cpu:avx2", "x86_64", _V3, ("-march=x86-64-v3",), ("-mcpu=x86_64_v3",)),
+        Machine("cpu:avx512", "x86_64", _V4, ("-march=x86-64-v4",), ("-mcpu=x86_64_v4",)),
+        Machine("cpu:neon", "aarch64", frozenset({"asimd"}), ("-march=armv8-a",), ("-mcpu=generic",)),
+    ]
+}
+
+# What every build adds to the flags the text asks for (`abi.FLAGS`): a shared library, and neither exceptions nor run-time types.
+FLAGS = ("-std=c++17", *abi.FLAGS, "-fno-exceptions", "-fno-rtti", "-shared", "-fPIC")
+
+
+@dataclass(frozen=True)
+class Target:
+    """A target as asked for: `device` is the name in `stdlib/devices`, None for the machine at hand."""
+
+    name: str
+    family: Family
+    device: str | None
+
+    @property
+    def machine(self) -> Machine:
+        """What a C++ compiler and a CPU need for it."""
+        return MACHINES.get(self.device or "", NATIVE)
+
+
+def target_of(name: str) -> Target:
+    """The target of that name. Raises UnknownTarget, TargetNotYet."""
+    head, colon, rest = name.partition(":")
+    family = FAMILIES.get(head)
+    if family is None:
+        raise UnknownTarget(f"no target `{name}`", help=did_you_mean(head, FAMILIES))
+    if not family.ready:
+        raise TargetNotYet(f"target `{name}`: this version compiles for `cpu` only", help="`andiron targets` lists what it can do")
+    if not colon:
+        return Target(name, family, None)
+    device = family.devices.format(rest)
+    if device not in MACHINES:
+        raise UnknownTarget(f"no target `{name}`", help=did_you_mean(name, ["cpu", *MACHINES]))
+    return Target(name, family, device)
+
+
+def compiler_flags(machine: Machine, kind: str) -> tuple[str, ...]:
+    """All flags for code of `machine` with a compiler of this kind (`gcc`, `clang`, `zig`)."""
+    return (*FLAGS, *(machine.zig if kind == "zig" else machine.flags))

@@ -1,0 +1,69 @@
+"""Mistakes at the call of a kernel: arguments, sizes, `out`."""
+
+from __future__ import annotations
+
+from .base import UserError
+
+
+class ArgumentCount(UserError):
+    """Too few or too many arguments, or one under a name that the op does not have.
+
+    A kernel takes its op's input tensors in the order of the declaration, then by keyword only `out` and `threads`.
+    """
+
+    id = "argument-count"
+
+
+class ArgumentKind(UserError):
+    """An argument that is no array this kernel can read.
+
+    NumPy arrays are taken, and anything with `__dlpack__` or `__array__` whose memory the target reaches. A list is not
+    converted silently: it would cost a copy and choose a type; pass `numpy.asarray(list, dtype)`.
+    """
+
+    id = "argument-kind"
+
+
+class ArgumentType(UserError):
+    """An array of another element type than the op declares.
+
+    No conversion is made silently: it could lose digits. Convert with `.astype`, or change the op.
+    """
+
+    id = "argument-type"
+
+
+class ArgumentShape(UserError):
+    """An array of the wrong rank, or whose sizes contradict those of another argument, or a size fixed at compile time."""
+
+    id = "argument-shape"
+
+
+class SizeRefused(UserError):
+    """Sizes that the op or the schedule excludes.
+
+    A derived size is negative, a condition after `where` does not hold, or an array would be larger than memory can address.
+    """
+
+    id = "size-refused"
+
+
+class OutputReadOnly(UserError):
+    """`out` cannot be written: the array is read-only, or it is a view that a kernel cannot write through."""
+
+    id = "output-read-only"
+
+
+class OutputOverlap(UserError):
+    """`out` shares memory with another argument in a way that would change the result.
+
+    It may be an input itself when the op reads that input only at the index being written, as `beta * C[m, n]` in a product.
+    """
+
+    id = "output-overlap"
+
+
+class DeviceMismatch(UserError):
+    """The array lives on another device than the kernel runs on, or this machine cannot execute the kernel's target."""
+
+    id = "device-mismatch"

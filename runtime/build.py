@@ -1,0 +1,71 @@
+"""From emitted text to a function to call: built through the cache, loaded with ctypes."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..codegen.targets import Target, compiler_flags
+from ..dsl.errors.target import CompilerFailed
+from . import features
+from .cache import Entry, cache, key_of
+from .toolchain import SUFFIX, find_compiler
+
+
+@dataclass(frozen=True)
+class Library:
+    """A loaded kernel: `call(args, dims, threads)` as in `codegen.abi`; the compiler used; whether the cache had it."""
+
+    call: Callable[..., int]
+    compiler: str
+    path: Path
+    cached: bool
+
+
+def version() -> str:
+    """Andiron's version, part of every key."""
+    from .. import __version__
+
+    return __version__
+
+
+def build(source: str, symbol: str, target: Target, schedule: str = "") -> Library:
+    """The function `symbol` of the emitted text. Raises NoCompiler, CompilerFailed."""
+    compiler = find_compiler()
+    flags = compiler_flags(target.machine, compiler.kind)
+    machine = features.identity() if target.device is None else features.architecture()
+    key = key_of("kernel", version(), source, schedule, target.name, flags, compiler.version, compiler.command, machine, sys.platform)
+
+    def make(folder: Path) -> dict[str, Any]:
+        text, library = folder / "kernel.cpp", folder / f"kernel{SUFFIX}"
+        text.write_text(source, encoding="utf-8")
+        compiler.build(text, library, flags)
+        return {"what": f"{symbol} for {target.name}", "compiler": str(compiler), "flags": list(flags)}
+
+    entry, made = cache().get_or_make(key, make)
+    try:
+        function = _load(entry, symbol)
+    except OSError:
+        # Another process may have removed it between the check and the load, to keep the cache in its bounds.
+        shutil.rmtree(entry.path, ignore_errors=True)
+        entry, made = cache().get_or_make(key, make)
+        try:
+            function = _load(entry, symbol)
+        except OSError as error:
+            raise CompilerFailed(f"the compiled kernel cannot be loaded: {error}") from None
+    return Library(function, str(compiler), entry.path / f"kernel{SUFFIX}", not made)
+
+
+def _load(entry: Entry, symbol: str) -> Callable[..., int]:
+    library = ctypes.CDLL(os.fspath(entry.path / f"kernel{SUFFIX}"))
+    function = getattr(library, symbol)
+    # Plain addresses: converting typed pointers at each call costs more than a small kernel.
+    function.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int)
+    function.restype = ctypes.c_int
+    return function

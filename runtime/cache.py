@@ -1,0 +1,296 @@
+"""The cache of built kernels: a folder of entries, each written once under a hash of everything it depends on.
+
+    ROOT/entries/<key>/      the files of an entry, and `entry.json`: size and hash of each, when it was made, what it is
+    ROOT/building/<random>/  an entry that is being made; renamed into place when complete
+    ROOT/zig/                what the packaged compiler keeps for itself (its runtime library, built at its first use)
+    ROOT/locks/<xx>          held while an entry is made, so that processes that want the same one do not all build it
+
+ATOMIC     An entry is a folder renamed into place, so it is there wholly or not at all; a killed process leaves only
+           a folder in `building`, swept after an hour.
+CHECKED    `get` compares sizes and hashes with `entry.json`. An entry that does not match is removed, and built again.
+BOUNDED    Above the limit the entries unused for longest go. The time of use is the modification time of `entry.json`,
+           set by us at each use (systems are free not to keep access times).
+NEVER_FATAL A folder that cannot be written is replaced by a temporary one for this process, with one warning.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+LIMIT = 1 << 30  # bytes, unless ANDIRON_CACHE_LIMIT says otherwise
+_STALE = 3600.0  # seconds after which a folder in `building` belongs to nobody
+_OURS = ("entries", "building", "locks", "zig")  # what `clear` may remove: the folder may be shared with others
+_PATIENCE = 60.0  # seconds to wait for another process that builds the same entry, before building it as well
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An entry in place: `path` is its folder, `info` what its maker said of it, `used` in seconds since the epoch."""
+
+    key: str
+    path: Path
+    bytes: int
+    used: float
+    info: dict[str, Any]
+
+
+def key_of(*parts: object) -> str:
+    """The hash of everything an entry depends on. Parts are told apart by their lengths, so no two lists collide."""
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part if isinstance(part, bytes) else str(part).encode()
+        digest.update(f"{len(data)}:".encode())
+        digest.update(data)
+    return digest.hexdigest()[:40]
+
+
+def default_root() -> Path:
+    """ANDIRON_CACHE, or the platform's folder for caches of this user."""
+    named = os.environ.get("ANDIRON_CACHE")
+    if named:
+        return Path(named).expanduser()
+    if sys.platform == "darwin":
+        return Path("~/Library/Caches/andiron").expanduser()
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA", "~/AppData/Local")).expanduser() / "andiron" / "cache"
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(base) if os.path.isabs(base) else Path("~/.cache").expanduser()) / "andiron"
+
+
+def _limit() -> int:
+    text = os.environ.get("ANDIRON_CACHE_LIMIT", "")
+    return int(text) if text.isdigit() else LIMIT
+
+
+class Cache:
+    """One cache folder. Methods raise no OSError for a folder that is missing, read-only or full."""
+
+    def __init__(self, root: Path | None = None, limit: int | None = None) -> None:
+        self.root = root or default_root()
+        self.limit = _limit() if limit is None else limit
+        self._spare: Path | None = None  # the temporary folder, once the root turned out not to be writable
+
+    def get(self, key: str) -> Entry | None:
+        """The entry, checked against its record; None when there is none, or none that is sound."""
+        for root in filter(None, (self._spare, self.root)):
+            entry = _read(root / "entries" / key)
+            if entry is None:
+                continue
+            if _sound(entry):
+                with suppress(OSError):
+                    os.utime(entry.path / "entry.json")
+                return entry
+            _discard(root, entry.path)
+        return None
+
+    def get_or_make(self, key: str, make: Callable[[Path], dict[str, Any]]) -> tuple[Entry, bool]:
+        """The entry, made by `make(folder)` if it is not there, and whether it was. `make` returns the entry's `info`."""
+        found = self.get(key)
+        if found:
+            return found, False
+        root = self._root()
+        with _lock(root / "locks" / key[:2]):
+            found = self.get(key)  # another process may have made it while this one waited
+            if found:
+                return found, False
+            try:
+                return self._make(root, key, make), True
+            except Exception as error:
+                # A full disk shows as an OSError of ours, or as a compiler that could not write. Only in those cases is
+                # another folder worth a try.
+                if root == self._spare or (not isinstance(error, OSError) and _can_write(root, 1 << 20)):
+                    raise
+                reason = error if isinstance(error, OSError) else "no space left, or no permission"
+                return self._make(self._give_up(reason), key, make), True
+
+    def _make(self, root: Path, key: str, make: Callable[[Path], dict[str, Any]]) -> Entry:
+        (root / "entries").mkdir(parents=True, exist_ok=True)
+        (root / "building").mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(dir=root / "building"))
+        try:
+            info = make(folder)
+            files = {p.name: _fingerprint(p) for p in sorted(folder.iterdir())}
+            record = {"key": key, "made": time.time(), "files": files, "info": info}
+            (folder / "entry.json").write_text(json.dumps(record, indent=1), encoding="utf-8")
+            target = root / "entries" / key
+            try:
+                os.rename(folder, target)
+            except OSError:
+                # Somebody else's entry is in place. Theirs is as good when it is sound.
+                theirs = _read(target)
+                if theirs is None or not _sound(theirs):
+                    _discard(root, target)
+                    os.rename(folder, target)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        entry = _read(target)
+        if entry is None:
+            raise OSError(f"the cache entry {target} vanished as it was made")
+        self._bound(root, keep=key)
+        return entry
+
+    def folder(self, name: str) -> Path:
+        """A folder for a tool's own cache, beside the entries: not bounded, but cleared with them."""
+        path = self._root() / name
+        path.mkdir(exist_ok=True)
+        return path
+
+    def entries(self) -> list[Entry]:
+        """All entries, the one used last first."""
+        return sorted(_entries(self.root), key=lambda e: -e.used)
+
+    def clear(self) -> tuple[int, int]:
+        """Removes everything; how many entries that was, and how many bytes."""
+        found = self.entries()
+        for entry in found:
+            _discard(self.root, entry.path)
+        for name in _OURS:
+            shutil.rmtree(self.root / name, ignore_errors=True)
+        return len(found), sum(e.bytes for e in found)
+
+    def _bound(self, root: Path, keep: str) -> None:
+        """BOUNDED, and sweeps what killed processes left."""
+        for left in _folders(root / "building"):
+            with suppress(OSError):
+                if time.time() - left.stat().st_mtime > _STALE:
+                    shutil.rmtree(left, ignore_errors=True)
+        found = sorted(_entries(root), key=lambda e: e.used)
+        total = sum(e.bytes for e in found)
+        for entry in found:
+            if total <= self.limit:
+                return
+            if entry.key != keep:
+                _discard(root, entry.path)
+                total -= entry.bytes
+
+    def _root(self) -> Path:
+        """Where new entries go: the root, or the temporary folder when the root cannot be written."""
+        if self._spare:
+            return self._spare
+        try:
+            self.root.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=self.root):
+                return self.root
+        except OSError as error:
+            return self._give_up(error)
+
+    def _give_up(self, reason: object) -> Path:
+        """NEVER_FATAL."""
+        import atexit
+
+        warnings.warn(
+            f"the cache folder {self.root} cannot be written ({reason}); kernels built by this process are not kept. "
+            "ANDIRON_CACHE names another folder",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        self._spare = Path(tempfile.mkdtemp(prefix="andiron-"))
+        atexit.register(shutil.rmtree, self._spare, ignore_errors=True)
+        return self._spare
+
+
+_shared: dict[Path, Cache] = {}
+
+
+def cache() -> Cache:
+    """The cache of this process. It follows ANDIRON_CACHE as it is now."""
+    root = default_root()
+    if root not in _shared:
+        _shared[root] = Cache(root)
+    return _shared[root]
+
+
+def _fingerprint(path: Path) -> list[Any]:
+    data = path.read_bytes()
+    return [len(data), hashlib.sha256(data).hexdigest()]
+
+
+def _folders(path: Path) -> list[Path]:
+    try:
+        return [p for p in path.iterdir() if p.is_dir()]
+    except OSError:
+        return []
+
+
+def _entries(root: Path) -> Iterator[Entry]:
+    return (e for e in map(_read, _folders(root / "entries")) if e is not None)
+
+
+def _read(folder: Path) -> Entry | None:
+    """What `entry.json` says, unchecked. A folder without a readable one counts as an unsound entry of no bytes."""
+    record = folder / "entry.json"
+    try:
+        stat = folder.stat()
+    except OSError:
+        return None
+    try:
+        stat = record.stat()
+        said = json.loads(record.read_text(encoding="utf-8"))
+        size = sum(int(n) for n, _ in said["files"].values())
+        return Entry(folder.name, folder, size, stat.st_mtime, dict(said["info"]))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return Entry(folder.name, folder, 0, stat.st_mtime, {})
+
+
+def _sound(entry: Entry) -> bool:
+    """CHECKED."""
+    try:
+        files = json.loads((entry.path / "entry.json").read_text(encoding="utf-8"))["files"]
+        return all(_fingerprint(entry.path / name) == said for name, said in files.items())
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return False
+
+
+def _discard(root: Path, folder: Path) -> None:
+    """Renamed first, so that nobody reads half an entry."""
+    with suppress(OSError):
+        (root / "building").mkdir(parents=True, exist_ok=True)
+        away = Path(tempfile.mkdtemp(dir=root / "building"))
+        os.rename(folder, away)  # onto an empty folder
+        shutil.rmtree(away, ignore_errors=True)
+
+
+def _can_write(root: Path, size: int) -> bool:
+    try:
+        with tempfile.TemporaryFile(dir=root) as file:
+            file.write(b"\0" * size)
+            file.flush()
+        return True
+    except OSError:
+        return False
+
+
+@contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    """Held while the block runs. Freed by the system when the process dies; where there are no locks, nothing is held."""
+    try:
+        import fcntl
+
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    except (ImportError, OSError):
+        yield
+        return
+    try:
+        deadline = time.monotonic() + _PATIENCE
+        while time.monotonic() < deadline:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except OSError:
+                time.sleep(0.01)
+        yield
+    finally:
+        os.close(handle)

@@ -1,0 +1,132 @@
+"""Finding a compiler, building, and what is said when it cannot be done."""
+
+import ctypes
+import os
+import stat
+
+import pytest
+
+from andiron.codegen import targets
+from andiron.dsl.errors.target import CompilerFailed, NoCompiler, TargetNotYet, UnknownTarget
+from andiron.runtime import build, features, toolchain
+
+TEXT = """\
+extern "C" int twice(void* const* args, const long long* dims, int threads) {
+    const float* x = (const float*)args[0];
+    float* y = (float*)args[1];
+    for (long long i = 0; i < dims[0]; ++i) y[i] = 2.0f * x[i];
+    return threads;
+}
+"""
+
+
+@pytest.fixture(autouse=True)
+def own_cache(monkeypatch, tmp_path):
+    monkeypatch.setenv("ANDIRON_CACHE", str(tmp_path / "cache"))
+    toolchain._find.cache_clear()
+    yield
+    toolchain._find.cache_clear()
+
+
+def call(library):
+    x, y, dims = (ctypes.c_float * 3)(1, 2, 3), (ctypes.c_float * 3)(), (ctypes.c_int64 * 1)(3)
+    args = (ctypes.c_void_p * 2)(ctypes.addressof(x), ctypes.addressof(y))
+    return library.call(args, dims, 5), list(y)
+
+
+def script(path, text):
+    path.write_text("#!/bin/sh\n" + text)
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return str(path)
+
+
+def test_builds_loads_and_remembers():
+    cpu = targets.target_of("cpu")
+    first = build.build(TEXT, "twice", cpu)
+    assert call(first) == (5, [2.0, 4.0, 6.0])
+    assert not first.cached
+    second = build.build(TEXT, "twice", cpu)
+    assert second.cached
+    assert second.compiler == str(toolchain.find_compiler())
+    assert call(second) == (5, [2.0, 4.0, 6.0])
+    other = build.build(TEXT, "twice", targets.target_of("cpu:generic"))
+    assert not other.cached
+    assert not build.build(TEXT, "twice", cpu, schedule="another").cached
+
+
+def test_a_truncated_library_is_built_again():
+    cpu = targets.target_of("cpu")
+    path = build.build(TEXT, "twice", cpu).path
+    path.unlink()  # not truncated in place: this process has it mapped
+    path.write_bytes(b"\x7fELF")
+    again = build.build(TEXT, "twice", cpu)
+    assert not again.cached
+    assert call(again)[0] == 5
+
+
+def test_text_that_does_not_compile_is_an_error_with_the_compilers_words():
+    with pytest.raises(CompilerFailed, match="nonsense"):
+        build.build("nonsense", "f", targets.target_of("cpu"))
+
+
+def test_a_compiler_named_by_the_environment_must_work(monkeypatch, tmp_path):
+    monkeypatch.setenv("ANDIRON_CXX", str(tmp_path / "missing"))
+    with pytest.raises(NoCompiler, match="ANDIRON_CXX"):
+        toolchain.find_compiler()
+
+
+def test_a_broken_compiler_is_passed_over(monkeypatch, tmp_path):
+    bad = script(tmp_path / "c++", 'case "$*" in *--version*) echo "broken 1.0";; *) echo "no cc1plus" >&2; exit 1;; esac')
+    monkeypatch.setenv("CXX", bad)
+    assert "broken" not in str(toolchain.find_compiler())
+
+
+def test_none_at_all_says_the_way_out(monkeypatch, tmp_path):
+    monkeypatch.setattr(toolchain.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CXX", raising=False)
+    with pytest.raises(NoCompiler) as caught:
+        toolchain.find_compiler()
+    assert "pip install 'andiron[compiler]'" in str(caught.value)
+    assert "clang++: not found" in str(caught.value)
+
+
+def test_the_packaged_compiler_serves_a_machine_with_only_python(monkeypatch, tmp_path):
+    pytest.importorskip("ziglang")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CXX", raising=False)
+    assert toolchain.find_compiler().kind == "zig"
+    assert call(build.build(TEXT, "twice", targets.target_of("cpu"))) == (5, [2.0, 4.0, 6.0])
+
+
+def test_flags_are_data():
+    avx2 = targets.target_of("cpu:avx2")
+    assert "-march=x86-64-v3" in targets.compiler_flags(avx2.machine, "gcc")
+    assert "-mcpu=x86_64_v3" in targets.compiler_flags(avx2.machine, "zig")
+    assert "-march=native" in targets.compiler_flags(targets.target_of("cpu").machine, "clang")
+    assert all("-ffp-contract=off" in targets.compiler_flags(m, "gcc") for m in targets.MACHINES.values())
+
+
+def test_unknown_targets_and_those_to_come():
+    with pytest.raises(UnknownTarget, match="did you mean `cpu`"):
+        targets.target_of("cpus")
+    with pytest.raises(UnknownTarget, match="cpu:avx2"):
+        targets.target_of("cpu:avx3")
+    for name in ("cuda:sm_80", "hip:gfx90a", "emulate:sm_80"):
+        with pytest.raises(TargetNotYet):
+            targets.target_of(name)
+
+
+def test_a_machine_is_refused_what_it_cannot_execute(monkeypatch):
+    wide = targets.MACHINES["cpu:avx512"]
+    monkeypatch.setattr(features, "features", lambda: targets.MACHINES["cpu:avx2"].features)
+    monkeypatch.setattr(features, "architecture", lambda: "x86_64")
+    assert "avx512f" in features.missing(wide)
+    assert features.missing(targets.MACHINES["cpu:avx2"]) == []
+    assert features.missing(targets.MACHINES["cpu:neon"]) == ["the aarch64 architecture"]
+    assert features.missing(targets.NATIVE) == []
+
+
+def test_this_machine_is_known():
+    assert features.architecture()
+    assert 1 <= features.usable_cores() <= (os.cpu_count() or 1)
