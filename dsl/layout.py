@@ -1,7 +1,7 @@
 """Layouts: functions from an element's index to where it is stored.
 
 A layout cuts each axis into digits (value / div % extent), puts the digits in an order, pads the rows, and may XOR the
-innermost coordinate with the row (a swizzle). Row-major, transposed, panelled and swizzled storage are all of this one kind; the
+innermost coordinate with the row (a swizzle). Row-major, transposed, panelled and swizzled storage are all of this kind; the
 inverse is the sum of digit * div.
 
     Layout.row_major((("m", 128), ("k", 32)))        address  32*m + k
