@@ -119,7 +119,7 @@ class Where(Node):
 
 @dataclass(frozen=True)
 class Assign(Node):
-    """`T[i, j] = value` or, in instructions, `+=`."""
+    """`T[i, j] = value` or, in instructions, `+=`. A scalar is `T[] = value`, or `T = value`."""
 
     target: str
     indices: tuple[str, ...]
@@ -142,7 +142,11 @@ class OpDecl(Node):
 
 @dataclass(frozen=True)
 class Quantity(Node):
-    """A number with its unit as written: `163 KiB`, `1.41 GHz`, `19.4 TB/s`, `32 x 4 B` (count 32)."""
+    """A number with its unit as written: `163 KiB`, `1.41 GHz`, `19.4 TB/s`, `32 x 4 B` (count 32).
+
+    Units are B, bit, Hz, FLOP, OP with a prefix (k K M G T P, Ki Mi Gi Ti Pi) and perhaps `/s` or `/cycle`, and s, ms, us, ns.
+    Any other word after a number, `threads` or `cycles`, is a word of the fact.
+    """
 
     value: int | float
     unit: str = ""
@@ -151,7 +155,10 @@ class Quantity(Node):
 
 @dataclass(frozen=True)
 class Fact(Node):
-    """One comma-separated fact: words and quantities in the order written, e.g. ("at", "most", 1024, "threads")."""
+    """One comma-separated fact: words and quantities in the order written.
+
+    `at most 1024 threads` is ("at", "most", Quantity(1024), "threads"); a word may hold hyphens, as in `unit-quarter`.
+    """
 
     parts: tuple[str | Quantity, ...]
 
@@ -240,19 +247,21 @@ Size = Expr | Auto
 class Modifier(Node):
     """A modifier at the end of a line.
 
-    name          values
-    unroll        () or (count,)
-    vector        (width,)
-    pipeline      (depth,) and flag "through"
-    order         index names, outermost first
-    raster        (width,)
-    arrange       `maps`: unit name first, then index = expression pairs
-    pad           (elements,)
-    swizzle       () or (bits...,)
-    layout        layout: a name or none in `words`, digits in `maps` -- see `Layout`
-    peel          ()
-    by            words: atomic | workspace | shuffle
-    with          words: instruction or family
+    name          what it holds
+    unroll        values: () or (count,)
+    vector        values: (width,)
+    pipeline      values: (depth,); words: () or ("through",)
+    order         words: index names, outermost first
+    raster        values: (width,)
+    arrange       words: (unit name,); maps: (index, expression of the unit) pairs
+    pad           values: (elements,)
+    swizzle       values: () or (bits, ...)
+    layout        `layout (k, m)` has values (k, m), outermost first, each an expression of indices;
+                  `layout panels(n: 16)` has words ("panels",) and maps (("n", 16),)
+    peel          nothing; so `persistent` and `online`
+    by            words: (atomic | workspace | shuffle | ...,)
+    with          words: (instruction or family,), or values: (Auto(),); on `compute` it becomes `Compute.instr`
+    multicast     words: index names
     """
 
     name: str

@@ -1,0 +1,82 @@
+"""What the rule methods of the builder share: spans, numbers, strings."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Any
+
+from .errors import syntax as errors
+from .errors.base import Diagnostics
+from .source import Source, Span
+
+Parts = list[Any]
+_ESCAPES = {"n": "\n", "t": "\t", '"': '"', "\\": "\\"}
+
+
+def start_of(part: Any) -> int:
+    """Where a token or node begins."""
+    return part.span.start if hasattr(part, "span") else part.start_pos
+
+
+def end_of(part: Any) -> int:
+    """Where a token, a node, or the last of several ends; -1 for nothing."""
+    if part is None:
+        return -1
+    if isinstance(part, (list, tuple)):
+        return max((end_of(p) for p in part), default=-1)
+    return part.span.end if hasattr(part, "span") else part.end_pos
+
+
+class Rules:
+    source: Source
+    diagnostics: Diagnostics
+
+    def spot(self, start: int, end: int) -> Span:
+        return Span(self.source, start, end)
+
+    def span(self, first: Any, *rest: Any) -> Span:
+        """From the start of a token or node to the end of the last of several."""
+        return Span(self.source, start_of(first), max(end_of(first), end_of(rest)))
+
+    def int_of(self, token: Any) -> int:
+        if len(token) > 19 and len(token.lstrip("0")) > 19 or len(token) < 40 and int(token) >= 1 << 63:
+            self.too_large(token)
+            return 0
+        return int(token.lstrip("0") or "0")
+
+    def float_of(self, token: Any) -> float:
+        value = float(token)
+        if value == float("inf"):
+            self.too_large(token)
+        return value
+
+    def too_large(self, token: Any) -> None:
+        shown = str(token) if len(token) <= 24 else f"{token[:12]}... ({len(token)} digits)"
+        self.diagnostics.add(errors.NumberTooLarge(
+            f"{shown} is too large", self.span(token, token), help="integers end at 2^63 - 1, floats at about 1.8e308"
+        ))  # fmt: skip
+
+    def string(self, token: Any) -> str:
+        """The text of a string: `"..."` with escapes, or `\"\"\"...\"\"\"` taken as it is, without its common indentation."""
+        if token.startswith('"""'):
+            body = token[3:-3]
+            first, newline, rest = body.partition("\n")
+            if not newline:
+                return str(body)
+            rest = textwrap.dedent(rest).rstrip(" \n")
+            return f"{first.strip()}\n{rest}" if first.strip() else rest
+        out: list[str] = []
+        chars = iter(enumerate(token[1:-1], start=1))
+        for i, ch in chars:
+            if ch != "\\":
+                out.append(ch)
+                continue
+            _, ch = next(chars)
+            if ch not in _ESCAPES:
+                at = token.start_pos + i
+                self.diagnostics.add(errors.BadEscape(
+                    f"`\\{ch}` is no escape", self.spot(at, at + 2),
+                    help='the escapes are \\n, \\t, \\" and \\\\; a text in """ is taken as it is',
+                ))  # fmt: skip
+            out.append(_ESCAPES.get(ch, ch))
+        return "".join(out)
