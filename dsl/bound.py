@@ -1,7 +1,7 @@
 """The body of an op with its names bound, before it is typed: what `bind_names` builds and `split_reductions` cuts apart.
 
-    Bound = Literal | Number(expr) | Read(tensor, subscripts, otherwise) | Operation(fn, args) | Convert(arg, type)
-          | Reduced(kind, indices, body)
+Bound = Literal | Number(expr) | Read(tensor, subscripts, otherwise) | Operation(fn, args) | Convert(arg, type)
+      | Reduced(kind, indices, body)
 """
 
 from __future__ import annotations

@@ -27,7 +27,22 @@ from .op import Tensor
 from .source import Span
 from .types import TYPES, DType
 
-RESERVED = {*FUNCTIONS, *REDUCTIONS, *TYPES, "inf", "nan", "true", "false", "auto", "and", "or", "not", "else", "int", "contraction"}
+RESERVED = {
+    *FUNCTIONS,
+    *REDUCTIONS,
+    *TYPES,
+    "inf",
+    "nan",
+    "true",
+    "false",
+    "auto",
+    "and",
+    "or",
+    "not",
+    "else",
+    "int",
+    "contraction",
+}
 
 
 @dataclass
@@ -77,9 +92,9 @@ class Names:
 def declare(decl: syntax.OpDecl, diagnostics: Diagnostics) -> Names:
     """Resolves the head of an op, adding every mistake to `diagnostics`."""
     names = Names()
-    head = decl.span
+    head = _head(decl)
     for dim in decl.dims:
-        if names.take(dim, spot(head, dim), "size", diagnostics):
+        if names.take(dim, spot(head, dim, last=dim in names.dims), "size", diagnostics):
             names.dims[dim] = Var(dim, 0, None)
     for p in decl.inputs:
         if isinstance(p, syntax.IntParam) and names.take(p.name, spot(p.span, p.name), "parameter", diagnostics):
@@ -102,6 +117,14 @@ def declare(decl: syntax.OpDecl, diagnostics: Diagnostics) -> Names:
         (definition, f"{var} = {definition} >= 0") for var, definition in names.derived.values() if not _natural(definition)
     ]
     return names
+
+
+def _head(decl: syntax.OpDecl) -> Span | None:
+    """`op name[M, N](` -- where the sizes stand."""
+    if decl.span is None:
+        return None
+    first = next((t.span for t in (*decl.inputs, *decl.outputs) if t.span is not None), None)
+    return Span(decl.span.source, decl.span.start, first.start) if first is not None else decl.span
 
 
 def dtype_of(name: str, span: Span | None) -> DType:
@@ -132,7 +155,9 @@ def _default(p: syntax.IntParam, diagnostics: Diagnostics) -> int | None:
 def _where(w: syntax.Where, names: Names, diagnostics: Diagnostics) -> None:
     if w.op == "=":
         if not isinstance(w.left, syntax.Name):
-            raise BadWhere(f"`{shown(w.left)}` is no name: a definition is `P = ...`, a condition `a == b`", w.left.span or w.span)
+            raise BadWhere(
+                f"`{shown(w.left)}` is no name: a definition is `P = ...`, a condition `a == b`", w.left.span or w.span
+            )
         value = index_term(w.right, names.sizes, unknown=lambda n: _unknown_size(n, names))
         _divisors(w.right, names)
         if names.take(w.left.id, w.left.span, "size", diagnostics):
@@ -212,7 +237,7 @@ def _check_inferable(decl: syntax.OpDecl, names: Names, diagnostics: Diagnostics
             diagnostics.add(
                 SizeNotInferable(
                     f"size `{name}` cannot be inferred: it is no axis of an input",
-                    spot(decl.span, name),
+                    spot(_head(decl), name),
                     help=f"make it a parameter, `{name}: int`, or define it by `where {name} = ...`",
                 )
             )

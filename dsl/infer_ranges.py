@@ -21,7 +21,9 @@ def infer_range(b: Binder, names: Names, diagnostics: Diagnostics, where: str) -
         kind = "reduced index" if b.reduced else "index"
         help = f"state it: `({b.name}: EXTENT)`" if b.reduced else "use it as a whole subscript of some tensor"
         diagnostics.add(
-            AmbiguousRange(f"the range of {kind} `{b.name}` is not known: it is no plain subscript of `{where}`", b.span, help=help)
+            AmbiguousRange(
+                f"the range of {kind} `{b.name}` is not known: it is no plain subscript of `{where}`", b.span, help=help
+            )
         )
         return False
     if len(known) < len(uses) and not known:

@@ -56,7 +56,7 @@ def _statements(
     decl: syntax.OpDecl, names: Names, instruction: bool, diagnostics: Diagnostics
 ) -> list[tuple[Piece, Value, DType]]:
     """The statements, split and typed, in an order in which each is defined before it is used."""
-    outputs = {t.name for t in decl.outputs}
+    outputs = {t.name for t in decl.outputs} - {t.name for t in decl.inputs}
     declared = {name: t for name, t in names.tensors.items() if name in outputs}
     for name in outputs:
         names.tensors.pop(name, None)  # nothing may be read above its definition
@@ -67,7 +67,7 @@ def _statements(
     types: dict[str, DType] = {n: t.dtype for n, t in names.tensors.items() if t is not None}
     typing.tensors = types
     for number, a in enumerate(decl.body):
-        later = (set(targets[number + 1 :]) | outputs) - defined.keys() - {a.target}
+        later = (set(targets[number + 1 :]) | outputs) - defined.keys() - names.tensors.keys() - {a.target}
         try:
             _check_target(a, names, declared, defined, outputs, instruction)
         except UserError as e:
@@ -165,11 +165,11 @@ def _typed(p: Piece, typing: Typing, types: dict[str, DType], output: Tensor | N
 
 def _intermediates(pieces: list[tuple[Piece, Value, DType]], names: Names, output: Tensor | None) -> Tensor:
     """Notes the tensors that the pieces define; gives the last one, the target."""
-    tensor = output
     for p, _, dtype in pieces:
         if output is None or p.target != output.name:
             shape = tuple(b.extent for b in p.free if b.extent is not None)
-            tensor = names.tensors[p.target] = Tensor(p.target, dtype, shape, "intermediate", p.span)
+            names.tensors[p.target] = Tensor(p.target, dtype, shape, "intermediate", p.span)
+    tensor = output or names.tensors[pieces[-1][0].target]
     assert tensor is not None
     return tensor
 
