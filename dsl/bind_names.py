@@ -133,7 +133,7 @@ class _Binding:
         if meaning is not None:
             return Number(meaning, n.span)
         if n.id in self.names.tensors or n.id in self.later or n.id == self.assign.target:
-            return self.access(syntax.Access(n.id, (), span=n.span), scope)
+            return self.access(syntax.Access(tensor=n.id, subscripts=(), span=n.span), scope)
         known = [*self.meanings(scope), *self.names.tensors]
         raise self.fail(UnknownName(f"there is no `{n.id}` here", n.span, help=did_you_mean(n.id, known)))
 

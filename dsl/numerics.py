@@ -95,7 +95,7 @@ def _to_float(array: Array, src: DType, dst: DType, wide: Wide) -> Array:
 def _odd(array: Array, nearest: Array) -> Array:
     """int64 as float64, rounded to odd in the last place where it is inexact."""
     exact = np.array([int(x) for x in np.ravel(array)], dtype=object).reshape(np.shape(array))
-    error = np.array([int(a) - int(b) for a, b in zip(np.ravel(exact), np.ravel(nearest))]).reshape(np.shape(array))
+    error = np.array([int(a) - int(b) for a, b in zip(np.ravel(exact), np.ravel(nearest), strict=False)]).reshape(np.shape(array))
     bits = nearest.view(np.int64)
     toward = np.where(error > 0, np.nextafter(nearest, np.inf), np.where(error < 0, np.nextafter(nearest, -np.inf), nearest))
     return np.where((error != 0) & (bits % 2 == 0), toward, nearest)

@@ -187,7 +187,7 @@ class Typing:
         if b.otherwise is None:
             return None
         kind = self.kind(b.otherwise)
-        if kind == dtype or kind == INT or (kind in (REAL, SIZE) and dtype.kind == "float"):
+        if kind in (dtype, INT) or (kind in (REAL, SIZE) and dtype.kind == "float"):
             if dtype == BOOL and kind != BOOL:
                 raise WrongOperand(f"`{b.tensor}` holds truth values; its `else` value is `true` or `false`", b.otherwise.span)
             return self.value(b.otherwise, dtype)

@@ -45,7 +45,7 @@ def _links(statements: Sequence[Statement], producer: dict[str, int]) -> Iterato
         for load in loads(s.value):
             p = producer.get(load.tensor)
             if p is not None:
-                for axis, e in zip(statements[p].indices, load.indices):
+                for axis, e in zip(statements[p].indices, load.indices, strict=False):
                     if e in own:
                         yield (p, axis), (n, own[e])
 
