@@ -76,7 +76,7 @@ MACHINES = {
     ]
 }
 
-# What every build adds to the flags the text asks for (`abi.FLAGS`): a shared library, and neither exceptions nor run-time types.
+# What a build adds to the flags that the text asks for: a shared library, neither exceptions nor run-time types.
 FLAGS = ("-std=c++17", *abi.FLAGS, "-fno-exceptions", "-fno-rtti", "-shared", "-fPIC")
 
 
@@ -101,7 +101,9 @@ def target_of(name: str) -> Target:
     if family is None:
         raise UnknownTarget(f"no target `{name}`", help=did_you_mean(head, FAMILIES))
     if not family.ready:
-        raise TargetNotYet(f"target `{name}`: this version compiles for `cpu` only", help="`andiron targets` lists what it can do")
+        raise TargetNotYet(
+            f"target `{name}`: this version compiles for `cpu` only", help="`andiron targets` lists what it can do"
+        )
     if not colon:
         return Target(name, family, None)
     device = family.devices.format(rest)

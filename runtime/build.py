@@ -40,7 +40,9 @@ def build(source: str, symbol: str, target: Target, schedule: str = "") -> Libra
     compiler = find_compiler()
     flags = compiler_flags(target.machine, compiler.kind)
     machine = features.identity() if target.device is None else features.architecture()
-    key = key_of("kernel", version(), source, schedule, target.name, flags, compiler.version, compiler.command, machine, sys.platform)
+    key = key_of(
+        "kernel", version(), source, schedule, target.name, flags, compiler.version, compiler.command, machine, sys.platform
+    )
 
     def make(folder: Path) -> dict[str, Any]:
         text, library = folder / "kernel.cpp", folder / f"kernel{SUFFIX}"

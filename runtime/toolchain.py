@@ -74,7 +74,9 @@ def _find(asked: str, preferred: str, path: str) -> Compiler:
     if asked:
         compiler, problem = _examine(_split(asked), path)
         if compiler is None:
-            raise NoCompiler(f"ANDIRON_CXX is `{asked}`, which does not work: {problem}", help="unset ANDIRON_CXX, or correct it")
+            raise NoCompiler(
+                f"ANDIRON_CXX is `{asked}`, which does not work: {problem}", help="unset ANDIRON_CXX, or correct it"
+            )
         return compiler
     tried: list[str] = []
     for command in _candidates(preferred):
@@ -116,7 +118,9 @@ def _examine(command: tuple[str, ...], path: str) -> tuple[Compiler | None, str]
         return None, "not found"
     command = (program, *command[1:])
     try:
-        said = subprocess.run([*command, "--version"], capture_output=True, text=True, errors="replace", timeout=60, check=False)
+        said = subprocess.run(
+            [*command, "--version"], capture_output=True, text=True, errors="replace", timeout=60, check=False
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         return None, str(error)
     if said.returncode != 0:
@@ -176,4 +180,6 @@ def _run(compiler: Compiler, args: list[str], folder: Path) -> None:
         lines = (done.stderr or done.stdout).strip().splitlines()
         killed = f"it was ended by signal {-done.returncode}" if done.returncode < 0 else f"exit status {done.returncode}"
         shown = "\n  ".join(lines[:20]) or killed
-        raise CompilerFailed(f"{compiler.version} failed ({killed}):\n  {shown}", help="is it the text? `andiron emit` prints it")
+        raise CompilerFailed(
+            f"{compiler.version} failed ({killed}):\n  {shown}", help="is it the text? `andiron emit` prints it"
+        )

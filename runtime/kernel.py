@@ -1,0 +1,257 @@
+"""`Kernel`: an op compiled for a target, called with arrays."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..codegen.tile import Program
+from ..dsl.errors import InternalError, did_you_mean
+from ..dsl.errors.run import ArgumentCount, ArgumentKind, ArgumentShape, OutputOverlap, SizeRefused
+from ..dsl.op import Op, Tensor
+from . import features
+from .alias import may_alias
+from .arrays import Back, numpy_dtype, to_numpy, way_back, writable
+from .report import Report
+from .sizes import bind_sizes, describe, output_shapes
+from .variant import Variant
+
+_PLANS = 512  # shapes remembered per kernel
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What a call needs to know about shapes, once they were checked. `order` is None when arguments are in the op's order."""
+
+    call: Callable[..., int]
+    dims: ctypes.Array
+    outputs: tuple[tuple[tuple[int, ...], np.dtype], ...]
+    pointers: Any
+    order: tuple[int, ...] | None
+    variant: Variant
+
+
+class Kernel:
+    """An op, compiled. `k(A, B)` gives its outputs; the text, the schedule and the report can be read without a compiler.
+
+    Several variants are tried in order at each new shape; the first whose conditions hold is used.
+    """
+
+    def __init__(
+        self, op: Op, variants: Sequence[Variant], sizes: Mapping[str, int] | None = None, threads: int | None = None
+    ) -> None:
+        self.op = op
+        self.sizes = dict(sizes or {})
+        self.variants = tuple(variants)
+        self.threads = threads or default_threads()
+        self.notes: set[str] = set()
+        self._inputs = op.inputs
+        self._outputs = op.outputs
+        self._dtypes: tuple[np.dtype, ...] = ()  # filled at the first call: the text alone needs no ml_dtypes
+        self._plans: dict[Any, _Plan] = {}
+
+    @property
+    def target(self) -> str:
+        return self.variants[0].target.name
+
+    @property
+    def source(self) -> str:
+        """The emitted text of the variant tried first, complete and compilable by itself."""
+        return self.variants[0].source
+
+    @property
+    def schedule(self) -> str:
+        """Its explicit schedule as text."""
+        return self.variants[0].schedule
+
+    @property
+    def program(self) -> Program:
+        """Its tile program."""
+        return self.variants[0].program
+
+    @property
+    def report(self) -> Report:
+        """What is known of it: sizes, target, compiler, footprints, notes. Printing it gives a table."""
+        return Report.of(self.op, self.variants, self.sizes, self.threads, self.notes)
+
+    def __repr__(self) -> str:
+        inputs = ", ".join(map(describe, self._inputs))
+        outputs = ", ".join(map(describe, self._outputs))
+        fixed = "".join(f" {n}={v}" for n, v in self.sizes.items())
+        return f"<kernel {self.op.name}({inputs}) -> ({outputs}) for {self.target}{fixed}>"
+
+    def prepare(self) -> Kernel:
+        """Builds all variants now instead of at the first call."""
+        for variant in self.variants:
+            variant.load()
+        return self
+
+    def __call__(self, *args: Any, out: Any = None, threads: int | None = None, **named: Any) -> Any:
+        """The op's outputs for these inputs: one array, or a tuple in the order of the declaration.
+
+        out      an array, or a tuple of them, to write instead of new ones; it is returned
+        threads  how many threads may take part; default `self.threads`
+        named    inputs by name
+        """
+        if named or len(args) != len(self._inputs):
+            args = self._by_position(args, named)
+        if not self._dtypes:
+            self._dtypes = tuple(numpy_dtype(t.dtype) for t in self._inputs)
+        back: Back | None = None
+        arrays: Sequence[np.ndarray] = args
+        for x, dtype in zip(args, self._dtypes):  # noqa: B905 - checked above, and this is the hot path
+            if type(x) is not np.ndarray or x.dtype != dtype or not (x.flags.c_contiguous and x.flags.aligned):
+                arrays, back = self._read(args)
+                break
+        shapes = tuple([x.shape for x in arrays])
+        plan = self._plans.get(shapes) or self._new_plan(shapes)
+        if out is None:
+            results = [np.empty(shape, dtype) for shape, dtype in plan.outputs]
+            written = results
+        else:
+            written = self._read_out(out, plan, arrays)
+            results = [w if w.flags.c_contiguous and w.flags.aligned else np.empty(w.shape, w.dtype) for w in written]
+        addresses = [x.ctypes.data for x in arrays] + [x.ctypes.data for x in results]
+        if plan.order is not None:
+            addresses = [addresses[i] for i in plan.order]
+        count = self.threads if threads is None else checked_threads(threads)
+        status = plan.call(plan.pointers(*addresses), plan.dims, count)
+        if status:
+            raise self._failure(status, plan)
+        if out is not None:
+            for w, r in zip(written, results, strict=True):
+                if w is not r:
+                    w[...] = r
+            return out
+        if back is not None:
+            results = [back(r) for r in results]
+        return results[0] if len(results) == 1 else tuple(results)
+
+    # ------------------------------------------------------------ what a call seldom needs
+
+    def _by_position(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
+        names = [t.name for t in self._inputs]
+        wanted = f"{self.op.name} takes {len(names)} arrays: {', '.join(map(describe, self._inputs))}"
+        if len(args) > len(names):
+            raise ArgumentCount(f"{len(args)} arguments; {wanted}", help="results are returned; `out=` gives memory for them")
+        values = dict(zip(names, args, strict=False))
+        for name, value in named.items():
+            if name in values:
+                raise ArgumentCount(f"{name} is given twice")
+            if name not in names:
+                fixed = name in dict(self.op.params) or name in self.sizes or any(d.name == name for d in self.op.dims)
+                way_out = (
+                    f"`{name}` is fixed when compiling: andiron.compile(..., {name}=...)"
+                    if fixed
+                    else did_you_mean(name, names)
+                )
+                raise ArgumentCount(f"no input `{name}`; {wanted}", help=way_out)
+            values[name] = value
+        lacking = [n for n in names if n not in values]
+        if lacking:
+            raise ArgumentCount(f"{', '.join(lacking)} not given; {wanted}")
+        return tuple(values[n] for n in names)
+
+    def _read(self, args: tuple[Any, ...]) -> tuple[list[np.ndarray], Back | None]:
+        arrays = []
+        for x, tensor in zip(args, self._inputs, strict=True):
+            array = to_numpy(x, tensor)
+            if array.ndim != len(tensor.shape):
+                bind_sizes(self.op, [np.shape(a) for a in args], self.sizes)  # says what is wrong, before any copy
+            if not (array.flags.c_contiguous and array.flags.aligned):
+                self.notes.add(f"{tensor.name} was not contiguous: it is copied at each call")
+                try:
+                    # `require` and not `ascontiguousarray`, which makes a rank of 0 into 1.
+                    array = np.require(array, requirements="CA").reshape(array.shape)
+                except (MemoryError, ValueError):
+                    raise SizeRefused(f"no memory for a contiguous copy of {tensor.name}, of shape {array.shape}") from None
+            arrays.append(array)
+        return arrays, way_back(args)
+
+    def _new_plan(self, shapes: tuple[tuple[int, ...], ...]) -> _Plan:
+        sizes = bind_sizes(self.op, shapes, self.sizes)
+        made = output_shapes(self.op, sizes)
+        refusals = [v.refusal(sizes) for v in self.variants]
+        chosen = next((v for v, r in zip(self.variants, refusals, strict=True) if r is None), None)
+        if chosen is None:
+            raise next(r for r in refusals if r is not None)
+        library = chosen.load()
+        open_sizes = [sizes[v.name] for v in chosen.program.dims]
+        names = [t.name for t in (*self._inputs, *self._outputs)]
+        order = tuple(names.index(n) for n in chosen.arguments)
+        plan = _Plan(
+            library.call,
+            (ctypes.c_int64 * len(open_sizes))(*open_sizes),
+            tuple((s, numpy_dtype(t.dtype)) for s, t in zip(made, self._outputs, strict=True)),
+            ctypes.c_void_p * len(order),
+            None if order == tuple(range(len(names))) else order,
+            chosen,
+        )
+        if len(self._plans) >= _PLANS:
+            self._plans.clear()
+        self._plans[shapes] = plan
+        return plan
+
+    def _read_out(self, out: Any, plan: _Plan, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """`out` as arrays, checked against each other and against the inputs that are read in place."""
+        given = list(out) if isinstance(out, (tuple, list)) else [out]
+        if len(given) != len(self._outputs):
+            raise ArgumentCount(f"out has {len(given)} arrays; {self.op.name} has {len(self._outputs)} outputs")
+        written: list[np.ndarray] = []
+        for x, tensor, (shape, _) in zip(given, self._outputs, plan.outputs, strict=True):
+            array = writable(x, tensor)
+            if array.shape != shape:
+                raise ArgumentShape(f"out `{tensor.name}` has shape {array.shape}; expected {shape}: {describe(tensor)}")
+            for other, earlier in zip(written, self._outputs, strict=False):
+                if np.may_share_memory(array, other) and array.size and other.size:
+                    raise OutputOverlap(f"out `{tensor.name}` shares memory with out `{earlier.name}`")
+            written.append(array)
+        for array, tensor in zip(written, self._outputs, strict=True):
+            for read, into in zip(arrays, self._inputs, strict=True):
+                self._check_overlap(array, tensor, read, into)
+        return written
+
+    def _check_overlap(self, array: np.ndarray, tensor: Tensor, read: np.ndarray, into: Tensor) -> None:
+        # What is not contiguous is written by way of a copy, after the inputs were read.
+        direct = array.flags.c_contiguous and array.flags.aligned
+        if not direct or not array.size or not read.size or not np.may_share_memory(array, read):
+            return
+        same = array.ctypes.data == read.ctypes.data and array.strides == read.strides and array.shape == read.shape
+        if same and may_alias(self.op, tensor.name, into.name):
+            return
+        if same:
+            why = f"{self.op.name} reads {into.name} at other places than the one being written"
+        else:
+            why = "they overlap only in part"
+        raise OutputOverlap(
+            f"out `{tensor.name}` shares memory with {into.name}: {why}", help=f"pass a copy of {into.name}, or another out"
+        )
+
+    def _failure(self, status: int, plan: _Plan) -> Exception:
+        if status == 1:
+            return SizeRefused("no memory for the kernel's own buffers")
+        if status >= 100 and status - 100 < len(plan.variant.program.conditions):
+            return SizeRefused(f"`{plan.variant.program.conditions[status - 100][1]}` does not hold")
+        return InternalError(f"the kernel {self.op.name} ended with the unknown status {status}")
+
+
+def checked_threads(threads: Any) -> int:
+    """A number of threads, at least 1. Raises ArgumentKind."""
+    try:
+        count = int(threads)
+    except (TypeError, ValueError):
+        count = 0
+    if count < 1 or count != threads:
+        raise ArgumentKind(f"threads is {threads!r}; expected a whole number from 1 on")
+    return min(count, 1 << 16)
+
+
+def default_threads() -> int:
+    """ANDIRON_THREADS, or as many as this process may use cores."""
+    text = os.environ.get("ANDIRON_THREADS", "")
+    return checked_threads(int(text) if text.isdigit() else text) if text else features.usable_cores()

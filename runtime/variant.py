@@ -1,0 +1,59 @@
+"""One compiled form of an op: the text, and, once it was needed, the function."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from ..codegen import abi
+from ..codegen.targets import Target
+from ..codegen.tile import Program
+from ..dsl.errors import UserError
+from ..dsl.errors.run import DeviceMismatch
+from . import features
+from .build import Library, build
+from .sizes import check_conditions
+
+
+class Variant:
+    """A tile program with its text. It is built at the first call, once, whichever thread comes first."""
+
+    def __init__(
+        self, program: Program, source: str, schedule: str, target: Target, facts: Mapping[str, Any] | None = None
+    ) -> None:
+        self.program = program
+        self.source = source
+        self.schedule = schedule
+        self.target = target
+        self.facts = dict(facts or {})
+        self.arguments = tuple(b.name for b in abi.arguments(program))
+        self.library: Library | None = None
+        self._lock = threading.Lock()
+
+    def load(self) -> Library:
+        """The built function. Raises NoCompiler, CompilerFailed, DeviceMismatch."""
+        with self._lock:
+            if self.library is None:
+                lacking = features.missing(self.target.machine)
+                if lacking:
+                    raise DeviceMismatch(
+                        f"this machine cannot execute code for {self.target.name}: it lacks {', '.join(lacking)}",
+                        help="compile for `cpu`; the text for the other target is in `.source`",
+                    )
+                self.library = build(self.source, abi.symbol(self.program), self.target, self.schedule)
+            return self.library
+
+    def refusal(self, sizes: Mapping[str, int]) -> UserError | None:
+        """Why these sizes are not for this variant; None when they are."""
+        known = dict(sizes)
+        for var, expr in self.program.lets:
+            if all(v.name in known for v in expr.variables()):
+                known[var.name] = expr.evaluate(known)
+        # A condition on how many units take part is the launcher's own and is checked there.
+        conditions = [c for c in self.program.conditions if all(v.name in known for v in c[0].variables())]
+        try:
+            check_conditions(conditions, known)
+        except UserError as error:
+            return error
+        return None

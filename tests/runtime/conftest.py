@@ -1,0 +1,50 @@
+"""Kernels written by hand against `codegen.abi`, so that the runtime is tested without the compiler in front of it."""
+
+import pytest
+
+from andiron.codegen.targets import target_of
+from andiron.codegen.tile import Buffer, Program
+from andiron.dsl.device import Device, Level, Memory
+from andiron.dsl.index import as_expr
+from andiron.dsl.parser import parse
+from andiron.dsl.resolve_op import resolve_op
+from andiron.dsl.source import Source
+from andiron.runtime.kernel import Kernel
+from andiron.runtime.variant import Variant
+
+DEVICE = Device("cpu:test", (Level("socket", "finite", "barrier", 1),), (Memory("dram", "socket"),), ())
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_cache(tmp_path_factory):
+    patch = pytest.MonkeyPatch()
+    patch.setenv("ANDIRON_CACHE", str(tmp_path_factory.mktemp("cache")))
+    yield
+    patch.undo()
+
+
+def make_op(text):
+    return resolve_op(parse(Source("<test>", text)).declarations[0])
+
+
+def make_variant(op, body, conditions=(), buffers=None, target="cpu", name="k"):
+    tensors = [op.tensor(n) for n in buffers] if buffers else [*op.inputs, *op.outputs]
+    made = tuple(Buffer(t.name, t.dtype, t.role, "dram", "socket", t.shape, (), as_expr(1)) for t in tensors)
+    program = Program(name, DEVICE, op.dims, op.derived, (), made, (), conditions=tuple(conditions))
+    head = "#include <stdint.h>\n"
+    source = f'{head}extern "C" int {name}(void* const* args, const int64_t* dims, int threads) {{\n{body}\nreturn 0;\n}}\n'
+    return Variant(program, source, f"schedule {name}", target_of(target))
+
+
+@pytest.fixture
+def fakes():
+    class Fakes:
+        op = staticmethod(make_op)
+        variant = staticmethod(make_variant)
+
+        @staticmethod
+        def kernel(text, body, sizes=None, threads=None, **more):
+            op = make_op(text)
+            return Kernel(op, [make_variant(op, body, **more)], sizes, threads)
+
+    return Fakes
