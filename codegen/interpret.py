@@ -28,7 +28,7 @@ from .interpret_frame import Env, Frame, UnitTree
 from .interpret_memory import Memory, Site
 from .interpret_shadow import Clock, Shadow
 from .interpret_value import evaluate
-from .tile import AllReduce, Alloc, Barrier, Buffer, Call, For, If, Launch, Let, Program, Stmt, Store, Wait
+from .tile import Alloc, AllReduce, Barrier, Buffer, Call, For, If, Launch, Let, Program, Stmt, Store, Wait
 from .walk_tile import written, written_atomically
 
 __all__ = ["Fault", "interpret"]
@@ -72,9 +72,7 @@ def interpret(
     return {b.name: _result(memories[b.name], reports) for b in program.buffers if b.kind == "output"}
 
 
-def _sizes(
-    program: Program, arrays: Mapping[str, np.ndarray], sizes: Mapping[str, int], finite: Mapping[str, int]
-) -> Env:
+def _sizes(program: Program, arrays: Mapping[str, np.ndarray], sizes: Mapping[str, int], finite: Mapping[str, int]) -> Env:
     env = Env()
     env.update({name: int(n) for name, n in sizes.items()})
     for buffer in program.buffers:

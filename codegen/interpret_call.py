@@ -115,9 +115,7 @@ def _split(lane_vars: list, lane: np.ndarray) -> dict[str, np.ndarray]:
     return env
 
 
-def _gather(
-    operand: Operand, piece: Piece, frame: Frame, memory: Memory, groups: int, lanes: int, site: Site
-) -> np.ndarray:
+def _gather(operand: Operand, piece: Piece, frame: Frame, memory: Memory, groups: int, lanes: int, site: Site) -> np.ndarray:
     """The logical operand of each group, shape (groups, *operand.shape)."""
     view = _View(operand, piece, frame, memory, groups, lanes, site)
     values = cast(memory.load(site, view.ids, view.coords), memory.buffer.dtype, operand.dtype).reshape(groups, -1)

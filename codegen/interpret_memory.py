@@ -86,7 +86,9 @@ class Memory:
     def locate(self, site: Site, ids: np.ndarray, coords: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
         """Positions in `data` for one access a unit, and which accesses they are for (those within bounds)."""
         if len(coords) != len(self.shape):
-            site.report("malformed", f"`{self.buffer.name}` has {len(self.shape)} coordinates, not {len(coords)}", self.buffer.name)
+            site.report(
+                "malformed", f"`{self.buffer.name}` has {len(self.shape)} coordinates, not {len(coords)}", self.buffer.name
+            )
         address: Any = 0
         good: Any = True
         for c, extent, stride in zip(coords, self.shape, self.strides, strict=True):

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from ..dsl.index import Expr
 from ..dsl.values import Apply, Cast, Const, IndexValue, Load, Masked, Value
-from .tile import AllReduce, Alloc, Barrier, Buffer, Call, For, If, Launch, Let, Piece, Program, Stmt, Store, Wait
+from .tile import Alloc, AllReduce, Barrier, Buffer, Call, For, If, Launch, Let, Piece, Program, Stmt, Store, Wait
 
 _INDENT = "    "
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
