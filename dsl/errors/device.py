@@ -1,0 +1,161 @@
+"""The mistakes of `device` declarations."""
+
+from __future__ import annotations
+
+from .base import UserError
+
+# ---------------------------------------------------------------- names
+
+
+class UnknownParent(UserError):
+    """A device extends one that is not known.
+
+    Check the spelling, or import the file that declares it.
+    """
+
+    id = "unknown-parent"
+
+
+class ExtendsCycle(UserError):
+    """Devices extend each other in a circle.
+
+    What they share belongs into a device that extends none of them.
+    """
+
+    id = "extends-cycle"
+
+
+class DuplicateItem(UserError):
+    """Two devices, or two items of one device, have the same name.
+
+    A device that extends another may state an item of its parent again; within one device each is stated once.
+    """
+
+    id = "duplicate-item"
+
+
+class UnknownLevel(UserError):
+    """A memory or an instruction names a compute level that the device does not have.
+
+    Levels are declared outermost first: `level block: open, siblings nothing`.
+    """
+
+    id = "unknown-level"
+
+
+class UnknownMemory(UserError):
+    """A place or an `in` names a memory that the device does not have."""
+
+    id = "unknown-memory"
+
+
+class ArgumentMemory(UserError):
+    """The first memory of a device does not belong to its outermost level.
+
+    Arguments live in the first memory, and every unit of the device must see them.
+    """
+
+    id = "argument-memory"
+
+
+# ---------------------------------------------------------------- facts
+
+
+class BadFact(UserError):
+    """A fact that means nothing where it stands.
+
+    Levels say `open`, `shaped` or `finite N`, `siblings ...`, `at most N units`, `width N`, `N bytes`; memories a capacity, a
+    bandwidth, `banks N x B`, `transaction B`, `reserve B`, `in MEMORY`, `N x B` registers; instructions `cost`, `latency`
+    and `align`.
+    """
+
+    id = "bad-fact"
+
+
+class UnknownUnit(UserError):
+    """A number with a unit that does not measure what it stands for, or without the unit it needs."""
+
+    id = "unknown-unit"
+
+
+class IncompleteLevel(UserError):
+    """A level does not say how many units it has, or how they synchronise.
+
+    Each level states `open`, `shaped` or `finite N`, and `siblings nothing`, `barrier` or `lockstep`.
+    """
+
+    id = "incomplete-level"
+
+
+# ---------------------------------------------------------------- instructions
+
+
+class InstructionBody(UserError):
+    """What an instruction computes is not one statement over plain indices.
+
+    An instruction is a single statement, each operand subscripted by index names, shapes being numbers:
+    `C[m, n] += sum(k) f32(A[m, k]) * f32(B[k, n])`.
+    """
+
+    id = "instruction-body"
+
+
+class UnknownOperand(UserError):
+    """A place or a fact of an instruction names an operand that its `op` does not have."""
+
+    id = "unknown-operand"
+
+
+class MissingPlace(UserError):
+    """An operand of an instruction does not say where it lives.
+
+    Add a line such as `A in register at (lane, r): m = lane/4, k = 2*(lane % 4) + r`.
+    """
+
+    id = "missing-place"
+
+
+class UnknownCoordinate(UserError):
+    """A place binds a coordinate other than `lane` and `r`.
+
+    `lane` numbers the units below the one that executes the instruction, `r` the registers (or the elements from the
+    address that a unit passes).
+    """
+
+    id = "unknown-coordinate"
+
+
+class MissingMapAxis(UserError):
+    """A place does not say what one of the operand's axes is.
+
+    Every axis of the operand, named as the index that subscripts it, is given as an expression of `lane` and `r`.
+    """
+
+    id = "missing-map-axis"
+
+
+class UnknownMapAxis(UserError):
+    """A place gives an axis that the operand does not have, or gives one twice."""
+
+    id = "unknown-map-axis"
+
+
+class MapOutOfRange(UserError):
+    """The map of a place leaves the operand for some lane and register."""
+
+    id = "map-out-of-range"
+
+
+class FragmentNotCovering(UserError):
+    """Some elements of an operand are in no lane's registers."""
+
+    id = "fragment-not-covering"
+
+
+class ResultReplicated(UserError):
+    """Several registers hold the same element of a result; a result has one owner.
+
+    Inputs may be replicated; of a result every element is in one register of one lane.
+    """
+
+    id = "result-replicated"

@@ -1,0 +1,100 @@
+"""The CPU at hand as device text: always valid, whatever the system tells."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from andiron.dsl.device import Device
+from andiron.dsl.parser import parse_text
+from andiron.dsl.resolve_device import resolve_devices
+from andiron.dsl.syntax import DeviceDecl
+from andiron.runtime import detect, features
+
+STDLIB = Path(features.__file__).parent.parent / "stdlib" / "devices" / "cpu.sched"
+
+
+def resolved(text: str) -> Device:
+    known: dict[str, Device] = {}
+    for source in (STDLIB.read_text(encoding="utf-8"), text):
+        known |= resolve_devices([d for d in parse_text(source).declarations if isinstance(d, DeviceDecl)], known)
+    return known[detect.NAME]
+
+
+@pytest.fixture
+def sysfs(tmp_path: Path) -> Path:
+    """Two cores of two threads: 48K of l1, 1M of l2, 32M of l3."""
+    for cpu in range(4):
+        base = tmp_path / f"cpu{cpu}"
+        pair = f"{cpu % 2},{cpu % 2 + 2}"
+        for i, (level, kind, size, shared) in enumerate(
+            [
+                ("1", "Data", "48K", pair),
+                ("1", "Instruction", "32K", pair),
+                ("2", "Unified", "1024K", pair),
+                ("3", "Unified", "32M", "0-3"),
+            ]
+        ):
+            folder = base / "cache" / f"index{i}"
+            folder.mkdir(parents=True)
+            for name, text in (("level", level), ("type", kind), ("size", size), ("shared_cpu_list", shared)):
+                (folder / name).write_text(text + "\n")
+        (base / "cpufreq").mkdir()
+        (base / "cpufreq" / "cpuinfo_max_freq").write_text("3500000\n")
+    return tmp_path
+
+
+def test_this_machine():
+    device = resolved(detect.detect_cpu())
+    assert device.level("core").most == len(detect.usable_cpus())
+    assert device.memory("l1").capacity is not None
+    assert any(i.family == "fma" for i in device.instrs)
+
+
+@pytest.mark.skipif(detect.sys.platform == "darwin", reason="reads /sys")
+@pytest.mark.parametrize(
+    ("architecture", "words", "parent", "width"),
+    [
+        ("x86_64", detect.MACHINES["cpu:avx512"].features, "cpu:avx512", 64),
+        ("x86_64", detect.MACHINES["cpu:avx2"].features, "cpu:avx2", 32),
+        ("x86_64", frozenset({"sse4_2"}), "cpu:generic", 16),
+        ("aarch64", frozenset({"asimd"}), "cpu:neon", 16),
+        ("aarch64", frozenset(), "cpu:neon", 16),
+        ("riscv64", frozenset(), "cpu:generic", 16),
+    ],
+)
+def test_described_machine(monkeypatch, sysfs, architecture, words, parent, width):
+    monkeypatch.setattr(features, "architecture", lambda: architecture)
+    monkeypatch.setattr(features, "features", lambda: words)
+    monkeypatch.setattr(detect, "usable_cpus", lambda: [0, 1, 2])
+    text = detect.detect_cpu(sysfs)
+    assert f"extends {parent}:" in text
+    device = resolved(text)
+    assert device.level("core").most == 3
+    assert device.level("lane").bytes == width
+    assert device.memory("l1").capacity == 24 * 1024  # shared by 0 and 2
+    assert device.memory("l2").capacity == 512 * 1024
+    assert device.memory("l3").capacity == 32 * 2**20
+    assert device.memory("l3").backing == "dram"
+    assert device.limit("clock") == 3.5e9
+
+
+def test_silent_machine(monkeypatch, tmp_path):
+    monkeypatch.setattr(features, "architecture", lambda: "")
+    monkeypatch.setattr(features, "features", frozenset)
+    monkeypatch.setattr(features, "_cpuinfo", lambda *keys: "")
+    monkeypatch.setattr(features, "_sysctl", lambda *names: "")
+    monkeypatch.delattr(detect.os, "sysconf", raising=False)
+    monkeypatch.delattr(detect.os, "sched_getaffinity", raising=False)
+    monkeypatch.setattr(detect.os, "cpu_count", lambda: None)
+    text = detect.detect_cpu(tmp_path)
+    assert text == "device cpu:native extends cpu:generic:\n    level core: finite 1\n"
+    resolved(text)
+
+
+def test_odd_texts():
+    assert detect._bytes("48K") == 49152
+    assert detect._bytes("nonsense") is None
+    assert detect._bytes("") is None
+    assert detect._cpu_list("0-2,7") == {0, 1, 2, 7}
+    assert detect._cpu_list("") == set()
