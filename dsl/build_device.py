@@ -5,18 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 from . import syntax as s
-from .errors import syntax as errors
 from .build_rules import Parts, Rules
+from .errors import syntax as errors
 
 
 class DeviceRules(Rules):
     def device(self, c: Parts) -> s.DeviceDecl:
         keyword, name, parent, *items = c
         if not items and not parent:
-            self.diagnostics.add(errors.EmptyBlock(
-                f"device `{name}` says nothing", self.span(keyword, name),
-                help="give it levels and memories, or let it `extends` another",
-            ))  # fmt: skip
+            self.diagnostics.add(
+                errors.EmptyBlock(
+                    f"device `{name}` says nothing",
+                    self.span(keyword, name),
+                    help="give it levels and memories, or let it `extends` another",
+                )
+            )
         return s.DeviceDecl(str(name), parent and str(parent), tuple(items), span=self.span(keyword, parent or name))
 
     def level(self, c: Parts) -> s.LevelDecl:
@@ -59,31 +62,48 @@ class DeviceRules(Rules):
                 continue
             {"op": ops, "place": places, "emit": emits, "await": awaits}[kind].append(value)
         if not ops:
-            self.diagnostics.add(errors.InstructionOp(
-                f"instruction `{name}` does not say what it computes", span, help="add `op (...):` with its statement"
-            ))  # fmt: skip
+            self.diagnostics.add(
+                errors.InstructionOp(
+                    f"instruction `{name}` does not say what it computes", span, help="add `op (...):` with its statement"
+                )
+            )
             ops.append(((), (), (), None))
         for _, _, _, extra in ops[1:]:
-            self.diagnostics.add(errors.InstructionOp(
-                f"instruction `{name}` has two ops", extra, help="an instruction computes one thing; write two instructions"
-            ))  # fmt: skip
+            self.diagnostics.add(
+                errors.InstructionOp(
+                    f"instruction `{name}` has two ops", extra, help="an instruction computes one thing; write two instructions"
+                )
+            )
         for extra in awaits[1:]:
-            self.diagnostics.add(errors.InstructionOp(
-                f"instruction `{name}` is awaited in two ways", extra.span, help="keep one `await` line"
-            ))  # fmt: skip
+            self.diagnostics.add(
+                errors.InstructionOp(f"instruction `{name}` is awaited in two ways", extra.span, help="keep one `await` line")
+            )
         operands, results, body, _ = ops[0]
         return s.InstrDecl(
-            str(name), str(level), family and str(family), operands, results, body,
-            tuple(places), tuple(emits), tuple(facts), awaits[0] if awaits else None, span=span,
-        )  # fmt: skip
+            str(name),
+            str(level),
+            family and str(family),
+            operands,
+            results,
+            body,
+            tuple(places),
+            tuple(emits),
+            tuple(facts),
+            awaits[0] if awaits else None,
+            span=span,
+        )
 
     def instr_op(self, c: Parts) -> tuple[str, Any]:
         keyword, operands, results, body = c
         for t in operands + (results or ()):
             if isinstance(t, s.IntParam):
-                self.diagnostics.add(errors.InstructionOp(
-                    f"`{t.name}: int` cannot be an operand of an instruction", t.span, help="operands are tensors or scalars"
-                ))  # fmt: skip
+                self.diagnostics.add(
+                    errors.InstructionOp(
+                        f"`{t.name}: int` cannot be an operand of an instruction",
+                        t.span,
+                        help="operands are tensors or scalars",
+                    )
+                )
         return "op", (operands, results or (), body, self.span(keyword, keyword))
 
     def place(self, c: Parts) -> tuple[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from typing import Any
 
-from .errors import syntax as errors
+from .errors import text as errors
 from .errors.base import Diagnostics
 from .source import Source, Span
 
@@ -39,10 +39,11 @@ class Rules:
         return Span(self.source, start_of(first), max(end_of(first), end_of(rest)))
 
     def int_of(self, token: Any) -> int:
-        if len(token) > 19 and len(token.lstrip("0")) > 19 or len(token) < 40 and int(token) >= 1 << 63:
+        digits = token.lstrip("0") or "0"
+        if len(digits) > 19 or int(digits) >= 1 << 63:
             self.too_large(token)
             return 0
-        return int(token.lstrip("0") or "0")
+        return int(digits)
 
     def float_of(self, token: Any) -> float:
         value = float(token)
@@ -52,9 +53,11 @@ class Rules:
 
     def too_large(self, token: Any) -> None:
         shown = str(token) if len(token) <= 24 else f"{token[:12]}... ({len(token)} digits)"
-        self.diagnostics.add(errors.NumberTooLarge(
-            f"{shown} is too large", self.span(token, token), help="integers end at 2^63 - 1, floats at about 1.8e308"
-        ))  # fmt: skip
+        self.diagnostics.add(
+            errors.NumberTooLarge(
+                f"{shown} is too large", self.span(token, token), help="integers end at 2^63 - 1, floats at about 1.8e308"
+            )
+        )
 
     def string(self, token: Any) -> str:
         """The text of a string: `"..."` with escapes, or `\"\"\"...\"\"\"` taken as it is, without its common indentation."""
@@ -74,9 +77,12 @@ class Rules:
             _, ch = next(chars)
             if ch not in _ESCAPES:
                 at = token.start_pos + i
-                self.diagnostics.add(errors.BadEscape(
-                    f"`\\{ch}` is no escape", self.spot(at, at + 2),
-                    help='the escapes are \\n, \\t, \\" and \\\\; a text in """ is taken as it is',
-                ))  # fmt: skip
+                self.diagnostics.add(
+                    errors.BadEscape(
+                        f"`\\{ch}` is no escape",
+                        self.spot(at, at + 2),
+                        help='the escapes are \\n, \\t, \\" and \\\\; a text in """ is taken as it is',
+                    )
+                )
             out.append(_ESCAPES.get(ch, ch))
         return "".join(out)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 from . import syntax as s
-from .errors import syntax as errors
 from .build_rules import Parts, Rules
+from .errors import syntax as errors
+from .errors.base import Label
 
 
 class View:
@@ -26,7 +28,7 @@ class ScheduleRules(Rules):
         keyword, name, (op, role, bindings), device, where, lines = c
         return s.ScheduleDecl(
             str(name), op, role, bindings, device and str(device), where or (), lines, span=self.span(keyword, name)
-        )  # fmt: skip
+        )
 
     def for_op(self, c: Parts) -> tuple[str, str | None, Any]:
         op, _, role, bindings = c
@@ -85,9 +87,7 @@ class ScheduleRules(Rules):
         memory = middle[-1] if middle else None
         kept, view = self.settle("move", modifiers)
         if before and view:
-            self.diagnostics.add(errors.DuplicateModifier(
-                "this move has two views", view.span, help="keep one `as (...)`"
-            ))  # fmt: skip
+            self.diagnostics.add(errors.DuplicateModifier("this move has two views", view.span, help="keep one `as (...)`"))
         view = before or view
         span = self.span(keyword, tensor, memory, modifiers, view)
         return s.Move(str(tensor), _word(memory), view.names if view else None, kept, block, span=span)
@@ -100,7 +100,7 @@ class ScheduleRules(Rules):
         span = self.span(keyword, names, memory, modifiers)
         return s.Keep(
             tuple(map(str, names)), _word(memory), self.settle("keep", modifiers)[0], block[0] if block else None, span=span
-        )  # fmt: skip
+        )
 
     def inline(self, c: Parts) -> s.Inline:
         return s.Inline(tuple(map(str, c[1])), span=self.span(c[0], c[1]))
@@ -121,11 +121,13 @@ class ScheduleRules(Rules):
         keyword, name, *args = c
         span = self.span(keyword, name, args[-1] if args else None)
         named = tuple((str(a[0]), a[1]) for a in args[1:-1] if isinstance(a, tuple))
-        for before, after in zip(args[1:-1], args[2:-1], strict=False):
+        for before, after in pairwise(args[1:-1]):
             if isinstance(before, tuple) and not isinstance(after, tuple):
-                self.diagnostics.add(errors.PositionalAfterNamed(
-                    f"`{after.span.text}` stands after a named argument", after.span, help="positional arguments come first"
-                ))  # fmt: skip
+                self.diagnostics.add(
+                    errors.PositionalAfterNamed(
+                        f"`{after.span.text}` stands after a named argument", after.span, help="positional arguments come first"
+                    )
+                )
         return s.Apply(str(name), tuple(a for a in args[1:-1] if not isinstance(a, tuple)), named, span=span)
 
     def named(self, c: Parts) -> tuple[Any, s.Expr]:
@@ -188,9 +190,11 @@ class ScheduleRules(Rules):
         return self._modifier(c[0])
 
     def with_instr(self, c: Parts) -> s.Modifier:
-        return self._modifier(c[0], c[1], words=c[1:]) if c[1] != "auto" else self._modifier(
-            c[0], c[1], values=(s.Auto(span=self.span(c[1], c[1])),)
-        )  # fmt: skip
+        return (
+            self._modifier(c[0], c[1], words=c[1:])
+            if c[1] != "auto"
+            else self._modifier(c[0], c[1], values=(s.Auto(span=self.span(c[1], c[1])),))
+        )
 
     def settle(self, line: str, modifiers: Parts) -> tuple[tuple[s.Modifier, ...], View | None]:
         """The modifiers of a line, each at most once, and its view."""
@@ -198,14 +202,20 @@ class ScheduleRules(Rules):
         for m in modifiers:
             name = "as" if isinstance(m, View) else m.name
             if name in seen:
-                self.diagnostics.add(errors.DuplicateModifier(
-                    f"`{name}` stands twice on this line", m.span, labels=[errors.Label(seen[name].span, "first here")],
-                    help="keep one of them",
-                ))  # fmt: skip
+                self.diagnostics.add(
+                    errors.DuplicateModifier(
+                        f"`{name}` stands twice on this line",
+                        m.span,
+                        labels=[Label(seen[name].span, "first here")],
+                        help="keep one of them",
+                    )
+                )
             elif name == "as" and line != "move":
-                self.diagnostics.add(errors.MisplacedView(
-                    f"`as (...)` does not belong to `{line}`", m.span, help="it says how a `move` stages a tensor"
-                ))  # fmt: skip
+                self.diagnostics.add(
+                    errors.MisplacedView(
+                        f"`as (...)` does not belong to `{line}`", m.span, help="it says how a `move` stages a tensor"
+                    )
+                )
             seen.setdefault(name, m)
         return tuple(m for m in seen.values() if not isinstance(m, View)), seen.get("as")
 

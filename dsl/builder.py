@@ -13,10 +13,10 @@ from typing import Any
 
 from . import syntax as s
 from .build_device import DeviceRules
+from .build_rules import Parts, Rules
 from .build_schedule import ScheduleRules
 from .errors import syntax as errors
 from .errors.base import Diagnostics
-from .build_rules import Parts, Rules
 from .source import Source, Span
 
 _VALUES = {"inf": math.inf, "nan": math.nan, "true": True, "false": False}
@@ -45,10 +45,13 @@ class Builder(DeviceRules, ScheduleRules, Rules):
     def import_std(self, c: Parts) -> s.Import:
         node = s.Import(".".join(c[1:]), True, span=self.span(c[0], c[-1]))
         if c[1] != "std":
-            self.diagnostics.add(errors.ImportPath(
-                f"`{node.path}` is no part of the standard library", node.span,
-                help='write `import std.ops.gemm` for the standard library, `import "file.sched"` for a file',
-            ))  # fmt: skip
+            self.diagnostics.add(
+                errors.ImportPath(
+                    f"`{node.path}` is no part of the standard library",
+                    node.span,
+                    help='write `import std.ops.gemm` for the standard library, `import "file.sched"` for a file',
+                )
+            )
         return node
 
     # ------------------------------------------------------------ op
@@ -56,6 +59,16 @@ class Builder(DeviceRules, ScheduleRules, Rules):
     def op(self, c: Parts) -> s.OpDecl:
         keyword, name, dims, inputs, outputs, where, body = c
         span = self.span(keyword, name)
+        for result in outputs:
+            if isinstance(result, s.IntParam):
+                self.diagnostics.add(
+                    errors.IntResult(
+                        f"`{result.name}: int` cannot be a result",
+                        result.span,
+                        help=f"`int` is for parameters; a scalar result is `{result.name}: i32[]`",
+                    )
+                )
+        outputs = tuple(r for r in outputs if isinstance(r, s.TensorDecl))
         return s.OpDecl(str(name), dims or (), inputs, outputs, where or (), body, span=span)
 
     def dims(self, c: Parts) -> tuple[str, ...]:
@@ -67,7 +80,7 @@ class Builder(DeviceRules, ScheduleRules, Rules):
     tensors = params
 
     def tensor(self, c: Parts) -> s.TensorDecl | s.IntParam:
-        name, dtype, shape, format_as, word = c
+        name, dtype, shape, _, word = c
         span = self.span(name, word or (shape[1] if shape else dtype))
         if dtype == "int" and not shape and not word:
             return s.IntParam(str(name), span=span)
@@ -77,10 +90,13 @@ class Builder(DeviceRules, ScheduleRules, Rules):
         name, kind, _, default = c
         node = s.IntParam(str(name), default, span=self.span(name, default))
         if kind != "int":
-            self.diagnostics.add(errors.TensorDefault(
-                f"`{name}: {kind}` has a default value, and only `int` parameters can", node.span,
-                help=f"write `{name}: int = ...` for a constant, or `{name}: {kind}[]` for a scalar given at the call",
-            ))  # fmt: skip
+            self.diagnostics.add(
+                errors.TensorDefault(
+                    f"`{name}: {kind}` has a default value, and only `int` parameters can",
+                    node.span,
+                    help=f"write `{name}: int = ...` for a constant, or `{name}: {kind}[]` for a scalar given at the call",
+                )
+            )
         return node
 
     def shape(self, c: Parts) -> tuple[tuple[s.Expr, ...], Any]:
@@ -93,10 +109,13 @@ class Builder(DeviceRules, ScheduleRules, Rules):
         left, op, right = c
         node = s.Where(left, str(op), right, span=self.span(left, right))
         if op == "=" and not isinstance(left, s.Name):
-            self.diagnostics.add(errors.DefinedSize(
-                f"`{left.span.text} = ...` does not define a size", left.span,
-                help="`where` defines a name, as in `P = (H - R) / stride + 1`; to compare, write `==`",
-            ))  # fmt: skip
+            self.diagnostics.add(
+                errors.DefinedSize(
+                    f"`{left.span.text} = ...` does not define a size",
+                    left.span,
+                    help="`where` defines a name, as in `P = (H - R) / stride + 1`; to compare, write `==`",
+                )
+            )
         return node
 
     def assigns(self, c: Parts) -> tuple[s.Assign, ...]:
@@ -109,15 +128,21 @@ class Builder(DeviceRules, ScheduleRules, Rules):
             subs, otherwise, _ = subscripts
             for sub in subs:
                 if not isinstance(sub, s.Name):
-                    self.diagnostics.add(errors.TargetSubscript(
-                        f"`{sub.span.text}` cannot subscript the left side of a statement", sub.span,
-                        help=f"the left side binds plain indices, as in `{name}[i, j] = ...`; do the arithmetic on the right",
-                    ))  # fmt: skip
+                    self.diagnostics.add(
+                        errors.TargetSubscript(
+                            f"`{sub.span.text}` cannot subscript the left side of a statement",
+                            sub.span,
+                            help=f"the left side binds plain indices, as in `{name}[i, j] = ...`; do the arithmetic on the right",
+                        )
+                    )
             if otherwise:
-                self.diagnostics.add(errors.TargetSubscript(
-                    "`else` has no meaning on the left side of a statement", otherwise.span,
-                    help="`else` gives the value of an access that leaves its tensor: it belongs to an access on the right",
-                ))  # fmt: skip
+                self.diagnostics.add(
+                    errors.TargetSubscript(
+                        "`else` has no meaning on the left side of a statement",
+                        otherwise.span,
+                        help="`else` gives the value of an access that leaves its tensor: it belongs to an access on the right",
+                    )
+                )
             indices = tuple(sub.id for sub in subs if isinstance(sub, s.Name))
         return s.Assign(str(name), indices, value, op == "+=", span=self.span(name, value))
 
@@ -162,11 +187,14 @@ class Builder(DeviceRules, ScheduleRules, Rules):
         name, args, span = c[0]
         bound = next((a for a in args if isinstance(a, Bounded)), None)
         if name in _ONLY_REDUCTIONS or bound:
-            self.diagnostics.add(errors.ReductionBody(
-                f"`{span.text}` reduces nothing", span,
-                help=f"what is reduced follows, as in `{name}(k) A[m, k] * B[k, n]`; a leading minus needs parentheses: "
-                f"`{name}(k) (-A[m, k])`",
-            ))  # fmt: skip
+            self.diagnostics.add(
+                errors.ReductionBody(
+                    f"`{span.text}` reduces nothing",
+                    span,
+                    help=f"what is reduced follows, as in `{name}(k) A[m, k] * B[k, n]`; a leading minus needs parentheses: "
+                    f"`{name}(k) (-A[m, k])`",
+                )
+            )
         return s.Call(str(name), tuple(a for a in args if not isinstance(a, Bounded)), span=span)
 
     def reduce(self, c: Parts) -> s.Expr:
@@ -174,16 +202,22 @@ class Builder(DeviceRules, ScheduleRules, Rules):
         indices = tuple(a.id for a in args if isinstance(a, s.Name | Bounded))
         extents = tuple(a.extent if isinstance(a, Bounded) else None for a in args)
         if name not in REDUCTIONS:
-            self.diagnostics.add(errors.MissingOperator(
-                f"nothing stands between `{span.text}` and `{body.span.text}`", body.span,
-                help=f"put an operator between them; the reductions are {', '.join(REDUCTIONS)}",
-            ))  # fmt: skip
+            self.diagnostics.add(
+                errors.MissingOperator(
+                    f"nothing stands between `{span.text}` and `{body.span.text}`",
+                    body.span,
+                    help=f"put an operator between them; the reductions are {', '.join(REDUCTIONS)}",
+                )
+            )
         elif len(indices) != len(args) or not indices:
             bad = next((a.span for a in args if not isinstance(a, s.Name | Bounded)), span)
-            self.diagnostics.add(errors.ReductionIndex(
-                f"`{name}` reduces over indices", bad,
-                help=f"name them, as in `{name}(k) ...`; to apply `{name}` to values, put an operator after it",
-            ))  # fmt: skip
+            self.diagnostics.add(
+                errors.ReductionIndex(
+                    f"`{name}` reduces over indices",
+                    bad,
+                    help=f"name them, as in `{name}(k) ...`; to apply `{name}` to values, put an operator after it",
+                )
+            )
         extents = extents if any(extents) else ()
         return s.Reduce(str(name), indices, body, extents, span=self.spot(span.start, body.span.end))
 

@@ -1,7 +1,8 @@
 """Text to syntax tree: `parse(source) -> syntax.File`.
 
-The grammar is `grammar/sched.lark`; `builder` makes the nodes; `lines` turns newlines into lines and blocks. Lark builds its
-tables once, at the first parse; nothing is kept on disk, since a cache of tables would have to be unpickled.
+The grammar is `grammar/sched.lark`; `builder` makes the nodes; `lines` turns newlines into lines and blocks; `explain` and
+`recover` make errors of faults. Lark builds its tables once, at the first parse, in about a tenth of a second; nothing is kept
+on disk, since a cache of tables would have to be unpickled.
 """
 
 from __future__ import annotations
@@ -14,35 +15,82 @@ from typing import Any
 
 from . import syntax
 from .builder import Builder
-from .errors.syntax import SyntaxFault
-from .lines import LineLayout
+from .errors.base import UserError
+from .errors.text import LineTooLong, NestedTooDeep, NotUtf8, TextTooLarge
+from .lines import MANY_OPERATORS, LineLayout
+from .recover import mistakes
 from .source import Source, Span
 
-_MAX_TEXT = 8 << 20  # characters; a file of schedules has thousands, and beyond this a parse takes minutes
+_MOST_TEXT = 2_000_000  # characters; a large file of schedules has tens of thousands
+_LONG_LINE = re.compile(r"[^\n]{20001}")
+_MOST_OPERATORS = 150  # inside each other: later passes walk trees by recursion
 
 
-class _Machine:
-    """Lark's parser with the two objects it calls back; one parse at a time."""
+class Machine:
+    """Lark's parser with the two objects it calls back. One parse at a time: hold `lock`."""
 
     def __init__(self) -> None:
         from lark import Lark
 
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()
         self.builder = Builder()
         self.layout = LineLayout()
         grammar = files(__package__).joinpath("../grammar/sched.lark").read_text(encoding="utf-8")
         self.lark = Lark(grammar, parser="lalr", postlex=self.layout, transformer=self.builder)  # type: ignore[arg-type]
 
-    def run(self, source: Source) -> Any:
-        with self.lock:
-            self.builder.begin(source)
-            self.layout.begin(source)
-            return self.lark.parse(source.text + "\n")
+    def attempt(self, source: Source, text: str, base: int) -> list[Any]:
+        """The declarations of `text`, which stands at `base` in `source`. Raises lark's faults."""
+        self.builder.begin(source)
+        self.layout.begin(source, text, base)
+        return self.lark.parse(text + "\n")  # type: ignore[return-value]
 
 
 @lru_cache(maxsize=1)
-def machine() -> _Machine:
-    return _Machine()
+def machine() -> Machine:
+    return Machine()
+
+
+def parse(source: Source) -> syntax.File:
+    """The declarations of a text, in order. Raises a `UserError`, or `UserErrors` when there are several."""
+    from lark.exceptions import UnexpectedInput
+
+    source = normalise(source)
+    _refuse_monsters(source)
+    parser = machine()
+    with parser.lock:
+        try:
+            declarations = tuple(parser.attempt(source, source.text, 0))
+            found = parser.builder.diagnostics
+            if parser.layout.most_operators > MANY_OPERATORS:
+                _refuse_depth(declarations)
+        except UnexpectedInput:
+            found = mistakes(source, parser)
+            declarations = ()
+        except NestedTooDeep:
+            raise
+        except UserError:
+            found = mistakes(source, parser)
+            declarations = ()
+    found.raise_if_any()
+    return syntax.File(declarations, source, span=Span(source, 0, len(source.text)))
+
+
+def parse_text(text: str, name: str = "<string>") -> syntax.File:
+    return parse(Source(name, text))
+
+
+def decode(data: bytes, name: str) -> Source:
+    """The source of a file's bytes, or an error that says where they are not UTF-8."""
+    try:
+        return Source(name, data.decode("utf-8"))
+    except UnicodeDecodeError as fault:
+        text = data[: fault.start].decode("utf-8") + "\N{REPLACEMENT CHARACTER}"
+        source = Source(name, text)
+        raise NotUtf8(
+            f"the byte 0x{data[fault.start]:02x} is not UTF-8",
+            Span(source, len(text) - 1, len(text)),
+            help="save the file as UTF-8",
+        ) from None
 
 
 def normalise(source: Source) -> Source:
@@ -53,19 +101,33 @@ def normalise(source: Source) -> Source:
     return source if text is source.text else Source(source.name, text, source.line_offset)
 
 
-def parse(source: Source) -> syntax.File:
-    """The declarations of a text, in order. Raises a `UserError`, or `UserErrors` when there are several."""
-    from lark.exceptions import UnexpectedInput
+def _refuse_monsters(source: Source) -> None:
+    """What no person wrote is refused before time is spent on it."""
+    if len(source.text) > _MOST_TEXT:
+        raise TextTooLarge(
+            f"{source.name} has {len(source.text):,} characters; at most {_MOST_TEXT:,} are read",
+            help="split it into files that import each other",
+        )
+    if long := _LONG_LINE.search(source.text):
+        raise LineTooLong(
+            "this line is longer than 20,000 characters",
+            Span(source, long.start(), long.end()),
+            help="break it inside brackets",
+        )
 
-    source = normalise(source)
-    try:
-        declarations = machine().run(source)
-    except UnexpectedInput as fault:
-        at = fault.pos_in_stream or 0
-        raise SyntaxFault(str(fault), Span(source, at, at + 1)) from None
-    machine().builder.diagnostics.raise_if_any()
-    return syntax.File(tuple(declarations), source, span=Span(source, 0, len(source.text)))
 
-
-def parse_text(text: str, name: str = "<string>") -> syntax.File:
-    return parse(Source(name, text))
+def _refuse_depth(declarations: tuple[Any, ...]) -> None:
+    """Expressions nested so deep that a recursive walk over them could overflow the stack. Walks without recursion."""
+    todo = [(part, 0) for part in declarations]
+    while todo:
+        part, depth = todo.pop()
+        if isinstance(part, tuple):
+            todo.extend((p, depth) for p in part)
+        elif isinstance(part, syntax.Node):
+            if depth > _MOST_OPERATORS:
+                raise NestedTooDeep(
+                    f"more than {_MOST_OPERATORS} operators inside each other",
+                    part.span,
+                    help="give a part of the expression a name: an op may have as many statements as it likes",
+                )
+            todo.extend((value, depth + 1) for name, value in vars(part).items() if name != "span")

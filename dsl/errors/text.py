@@ -1,0 +1,126 @@
+"""Mistakes of the text itself: characters, numbers, strings, brackets, indentation."""
+
+from __future__ import annotations
+
+from .base import UserError
+
+
+class SyntaxFault(UserError):
+    """The text cannot be read as declarations, statements and lines."""
+
+    id = "syntax"
+
+
+class NotUtf8(SyntaxFault):
+    """The file is not UTF-8.
+
+    A `.sched` file is text in UTF-8. Save it so, or leave out what an older encoding put there.
+    """
+
+    id = "not-utf8"
+
+
+class TextTooLarge(SyntaxFault):
+    """The text is far larger than a program can be.
+
+    Something else than a program was given, or a generator ran wild; split the text into files that import each other.
+    """
+
+    id = "text-too-large"
+
+
+class LineTooLong(SyntaxFault):
+    """A line is far longer than anyone can read. Break it inside brackets."""
+
+    id = "line-too-long"
+
+
+class StrangeCharacter(SyntaxFault):
+    """A character that the language does not use.
+
+    Names are made of A-Z, a-z, 0-9 and _; look-alikes of letters and operators from other alphabets come in through copying
+    from a page or a paper. Type the plain one.
+    """
+
+    id = "strange-character"
+
+
+class TabIndent(SyntaxFault):
+    """A line is indented with tabs.
+
+    Blocks are told by their depth, and a tab has no agreed width. Use spaces, four for each level.
+    """
+
+    id = "tab-indent"
+
+
+class BadIndent(SyntaxFault):
+    """A line stands between two levels of indentation.
+
+    A line that closes a block stands exactly under a line before that block.
+    """
+
+    id = "bad-indent"
+
+
+class UnexpectedIndent(SyntaxFault):
+    """A line stands deeper than the one above, which opens no block.
+
+    Only a line that ends with `:` opens a block.
+    """
+
+    id = "unexpected-indent"
+
+
+class NestedTooDeep(SyntaxFault):
+    """Brackets, blocks or operators nest deeper than a compiler should follow.
+
+    Give a part of the expression a name of its own: an op may have as many statements as it likes.
+    """
+
+    id = "nested-too-deep"
+
+
+class UnclosedBracket(SyntaxFault):
+    """A bracket is never closed; newlines inside brackets do not count, so everything below became part of it."""
+
+    id = "unclosed-bracket"
+
+
+class MismatchedBracket(SyntaxFault):
+    """A closing bracket of another kind than the opening one, or one that closes nothing."""
+
+    id = "mismatched-bracket"
+
+
+class UnclosedString(SyntaxFault):
+    """A string does not end. `"..."` ends on its line; a longer text stands in triple quotes."""
+
+    id = "unclosed-string"
+
+
+class BadEscape(SyntaxFault):
+    """An unknown escape in a string: there are `\\n`, `\\t`, `\\"` and `\\\\`. A text in triple quotes is taken as it is."""
+
+    id = "bad-escape"
+
+
+class BadNumber(SyntaxFault):
+    """A number that is no number: `12ab`, `1.`, `.5`, `0x10`.
+
+    Numbers are decimal, with digits on both sides of the point; a product needs its `*`.
+    """
+
+    id = "bad-number"
+
+
+class NumberTooLarge(SyntaxFault):
+    """A number that 64 bits cannot hold."""
+
+    id = "number-too-large"
+
+
+class ReservedWord(SyntaxFault):
+    """A reserved word where a name must stand. Reserved are: and or not else auto inf nan true false."""
+
+    id = "reserved-word"
