@@ -113,7 +113,7 @@ def _run_launch(
     counts = tuple(int(u.count.evaluate(sizes)) for u in launch.units)
     tree = UnitTree(program.device, launch, counts)
     site = Site(reports, tree, Clock(tree), [])
-    stores, atomics = written(launch.body), written_atomically(launch.body)
+    stores, atomics = written(launch.body, program.instrs), written_atomically(launch.body)
     machine = _Machine(program, site, dict(memories), atomics, checks)
     for buffer in program.buffers:
         memory = memories[buffer.name]

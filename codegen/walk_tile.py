@@ -1,10 +1,11 @@
-"""Walks over tile programs: statements, and which buffers they read and write."""
+"""Walks over tile programs: statements, and which buffers they write."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .tile import Alloc, Call, For, If, Stmt, Store
+from ..dsl.device import Instr
+from .tile import Alloc, AllReduce, Call, For, If, Stmt, Store
 
 
 def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
@@ -17,10 +18,19 @@ def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
             yield from statements(s.orelse)
 
 
-def written(body: tuple[Stmt, ...]) -> frozenset[str]:
-    """Buffers that may be written in `body`. The operands of a call count: which of them are results, only the device knows."""
-    names = {s.buffer for s in statements(body) if isinstance(s, Store)}
-    return frozenset(names | {p.buffer for s in statements(body) if isinstance(s, Call) for p in s.pieces})
+def written(body: tuple[Stmt, ...], instrs: tuple[Instr, ...]) -> frozenset[str]:
+    """Names of the buffers that may be written in `body`."""
+    by_name = {i.name: i for i in instrs}
+    names: set[str] = set()
+    for s in statements(body):
+        if isinstance(s, Store):
+            names.add(s.buffer)
+        elif isinstance(s, Call):
+            operands = by_name[s.instr].operands
+            names |= {p.buffer for o, p in zip(operands, s.pieces, strict=True) if o.role != "input"}
+        elif isinstance(s, AllReduce):
+            names |= {name for name, _ in s.cells}
+    return frozenset(names)
 
 
 def written_atomically(body: tuple[Stmt, ...]) -> frozenset[str]:
