@@ -89,18 +89,18 @@ def level(decl: syntax.LevelDecl, parent: Level | None, deeper: set[str], diagno
             case (Quantity(unit=unit) as q,) if unit:
                 _once(found, "bytes", whole(q, "B", f.span, 1), f)
             case _:
-                raise _unknown(f, "level", ["open", "shaped", "finite", "siblings", "at most", "width", "bytes"])
+                raise _unknown(f, "level", _LEVEL_FORMS)
 
+    before = len(diagnostics.errors)
     _each(decl.facts, read, diagnostics)
     if parent is not None:
         if "units" in found and found["units"] != parent.units:
             found.setdefault("most", None)
         return replace(parent, **found), limits
     missing = [word for word, key in (("open, shaped or finite", "units"), ("siblings", "siblings")) if key not in found]
-    if missing:
+    if missing and len(diagnostics.errors) == before:
         diagnostics.add(IncompleteLevel(f"level `{decl.name}` does not say {' nor '.join(missing)}", decl.span))
-        found = {"units": "open", "siblings": "nothing"} | found
-    return Level(decl.name, **found), limits
+    return Level(decl.name, **({"units": "open", "siblings": "nothing"} | found)), limits
 
 
 def memory(decl: syntax.MemoryDecl, parent: Memory | None, diagnostics: Diagnostics) -> Memory:
@@ -123,7 +123,7 @@ def memory(decl: syntax.MemoryDecl, parent: Memory | None, diagnostics: Diagnost
             case ("in", str(backing)):
                 _once(found, "backing", backing, f)
             case _:
-                raise _unknown(f, "memory", ["banks", "transaction", "reserve", "in"])
+                raise _unknown(f, "memory", _MEMORY_FORMS)
 
     _each(decl.facts, read, diagnostics)
     return replace(parent, **found) if parent is not None else Memory(decl.name, **found)
@@ -166,9 +166,24 @@ def _once(found: dict[str, Any], key: str, value: Any, f: Fact) -> None:
     found[key] = value
 
 
-def _unknown(f: Fact, what: str, known: list[str]) -> BadFact:
+_LEVEL_FORMS = {
+    "open": "open",
+    "shaped": "shaped",
+    "finite": "finite 8",
+    "siblings": "siblings nothing`, `siblings barrier` or `siblings lockstep",
+    "at": "at most 32 units",
+    "width": "width 32",
+}
+_MEMORY_FORMS = {
+    "banks": "banks 32 x 4 B",
+    "transaction": "transaction 64 B",
+    "reserve": "reserve 1 KiB",
+    "in": "in dram",
+}
+
+
+def _unknown(f: Fact, what: str, forms: dict[str, str]) -> BadFact:
     text = " ".join(p if isinstance(p, str) else shown(p) for p in f.parts)
-    first = f.parts[0]
-    return BadFact(
-        f"`{text}` says nothing about a {what}", f.span, help=did_you_mean(first if isinstance(first, str) else "", known)
-    )
+    first = f.parts[0] if isinstance(f.parts[0], str) else ""
+    help = f"it reads `{forms[first]}`" if first in forms else did_you_mean(first, forms)
+    return BadFact(f"`{text}` says nothing about a {what}", f.span, help=help)

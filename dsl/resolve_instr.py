@@ -135,13 +135,12 @@ def _places(decl: syntax.InstrDecl, op: Op, diagnostics: Diagnostics) -> dict[st
             diagnostics.add(DuplicateItem(f"`{p.operand}` is placed twice", p.span))
         else:
             places[p.operand] = p
-    for name in known:
-        if name not in places:
-            diagnostics.add(MissingPlace(f"`{decl.name}` does not say where `{name}` lives", decl.span))
     read = {load.tensor for load in loads(op.statements[0].value)} | {op.statements[0].target}
     for name in known:
         if name not in read:
             diagnostics.add(InstructionBody(f"`{decl.name}` does not use its operand `{name}`", decl.span))
+        elif name not in places:
+            diagnostics.add(MissingPlace(f"`{decl.name}` does not say where `{name}` lives", decl.span))
     return {n: p for n, p in places.items() if n in read}
 
 

@@ -1,11 +1,12 @@
 """The CPU at hand as device text: `detect_cpu()`.
 
-What the system tells (cores, caches, clock, vector extension) refines the device of `stdlib/devices` that fits; what it does not
-tell stays as it is there. So this never fails: at worst it is `cpu:generic` with one core.
+What the system tells (cores, caches, clock, vector extension) refines the device of `stdlib/devices` that fits; what it does
+not tell stays as it is there. So this never fails: at worst it is `cpu:generic` with one core.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Iterable
@@ -16,7 +17,7 @@ from . import features
 
 NAME = "cpu:native"
 
-# Best first, with the float operations (f32) a cycle of one core: two vector multiply-adds, or one of each where there is no fma.
+# Best first, with the f32 operations a cycle of one core: two vector multiply-adds; without fma an addition and a product.
 _FLOPS = {"cpu:avx512": 64, "cpu:avx2": 32, "cpu:neon": 16, "cpu:generic": 8}
 
 _SYSFS = Path("/sys/devices/system/cpu")
@@ -62,10 +63,8 @@ def _caches(cores: list[int], sysfs: Path) -> dict[int, int]:
     found = _sysctl_caches() if sys.platform == "darwin" else _sysfs_caches(cores, sysfs)
     if not found and hasattr(os, "sysconf"):
         for level, name in ((1, "SC_LEVEL1_DCACHE_SIZE"), (2, "SC_LEVEL2_CACHE_SIZE"), (3, "SC_LEVEL3_CACHE_SIZE")):
-            try:
+            with contextlib.suppress(ValueError, OSError):
                 found[level] = os.sysconf(name)
-            except (ValueError, OSError):
-                pass
     return {level: size for level, size in found.items() if level in (1, 2, 3) and size >= 1024}
 
 
