@@ -1,9 +1,11 @@
 """Binds the names in one statement's value: every subscript becomes an index expression, every index knows its uses.
 
-`bind_names(assign, names, defined, later, diagnostics) -> (free binders, Bound | None)`; None after a mistake in the value.
+`bind_names(assign, names, below, outputs, diagnostics) -> (free binders, Bound | None)`; None after a mistake in the value.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from . import syntax
 from .bound import Binder, Bound, Convert, Literal, Number, Operation, Read, Reduced
@@ -12,7 +14,6 @@ from .errors import Diagnostics, Label, UserError, did_you_mean
 from .errors.op import (
     DuplicateIndex,
     LiteralRange,
-    MayLeaveTensor,
     ReducedAndFree,
     ReservedName,
     SelfReference,
@@ -29,7 +30,7 @@ from .errors.op import (
 from .functions import FUNCTIONS, REDUCTIONS
 from .index import Expr, as_expr
 from .index_terms import LARGEST, index_term, shown, spot
-from .infer_ranges import infer_range
+from .infer_ranges import infer_range, range_from_consumers
 from .op import Tensor
 from .types import TYPES
 
@@ -41,16 +42,27 @@ class _Failed(Exception):
 
 
 def bind_names(
-    assign: syntax.Assign, names: Names, later: set[str], diagnostics: Diagnostics
+    assign: syntax.Assign,
+    names: Names,
+    below: Sequence[syntax.Assign],
+    outputs: dict[str, Tensor | None],
+    diagnostics: Diagnostics,
 ) -> tuple[tuple[Binder, ...], Bound | None]:
-    """Binds `assign.value`. `names.tensors` holds what may be read; `later` names what is defined further down."""
-    binder = _Binding(assign, names, later, diagnostics)
-    free = binder.targets()
+    """Binds `assign.value`. `names.tensors` holds what may be read, `below` the statements further down."""
+    later = ({a.target for a in below} | outputs.keys()) - names.tensors.keys() - {assign.target}
+    binding = _Binding(assign, names, later, diagnostics)
+    free = binding.targets()
     try:
-        value = binder.value(assign.value, free)
+        value = binding.value(assign.value, free)
     except _Failed:
         value = None
-    ok = [infer_range(b, names, diagnostics, shown(assign.value)) for b in free if value is not None]
+    if value is None:
+        return free, None
+    for axis, b in enumerate(free):
+        found = None if b.firm or b.loose else range_from_consumers(assign.target, axis, below, outputs)
+        if found is not None:
+            b.firm.append((*found, b.span))
+    ok = [infer_range(b, names, diagnostics, shown(assign.value)) for b in free]
     return free, value if all(ok) else None
 
 
@@ -78,6 +90,7 @@ class _Binding:
             b = Binder(name, where, reduced=False)
             if target is not None and axis < len(target.shape):
                 b.firm.append((target.shape[axis], f"axis {axis} of `{a.target}`", where))
+                b.declared = True
             out.append(b)
         return tuple(out)
 
@@ -201,6 +214,7 @@ class _Binding:
             extent = n.extents[i] if i < len(n.extents) else None
             if extent is not None:
                 b.firm.append((self.extent(extent), "the extent written here", extent.span))
+                b.declared = True
             own.append(b)
         body = self.value(n.body, (*scope, *own))
         if not all([infer_range(b, self.names, self.diagnostics, shown(n)) for b in own]):
@@ -283,6 +297,3 @@ def _target_spot(a: syntax.Assign, name: str):
     brackets = Span(a.span.source, a.span.start + len(a.target), max(end, a.span.start + len(a.target)))
     found = spot(brackets, name)
     return found if found != brackets else a.span
-
-
-__all__ = ["MayLeaveTensor", "bind_names"]

@@ -16,7 +16,10 @@ class Function:
     takes: str = "float"
 
 
-_FLOAT = "exp exp2 log log2 log1p expm1 sqrt rsqrt sin cos tan tanh sinh cosh asin acos atan erf floor ceil round trunc sigmoid gelu silu"
+_FLOAT = (
+    "exp exp2 log log2 log1p expm1 sqrt rsqrt sin cos tan tanh sinh cosh asin acos atan erf "
+    "floor ceil round trunc sigmoid gelu silu"
+)
 
 FUNCTIONS: dict[str, Function] = {
     **{name: Function(name) for name in _FLOAT.split()},

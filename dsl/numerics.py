@@ -95,7 +95,8 @@ def _to_float(array: Array, src: DType, dst: DType, wide: Wide) -> Array:
 def _odd(array: Array, nearest: Array) -> Array:
     """int64 as float64, rounded to odd in the last place where it is inexact."""
     exact = np.array([int(x) for x in np.ravel(array)], dtype=object).reshape(np.shape(array))
-    error = np.array([int(a) - int(b) for a, b in zip(np.ravel(exact), np.ravel(nearest), strict=False)]).reshape(np.shape(array))
+    differences = [int(a) - int(b) for a, b in zip(np.ravel(exact), np.ravel(nearest), strict=True)]
+    error = np.array(differences).reshape(np.shape(array))
     bits = nearest.view(np.int64)
     toward = np.where(error > 0, np.nextafter(nearest, np.inf), np.where(error < 0, np.nextafter(nearest, -np.inf), nearest))
     return np.where((error != 0) & (bits % 2 == 0), toward, nearest)
@@ -260,7 +261,7 @@ _FUNCTIONS: dict[str, Any] = {
 
 
 def identity(kind: str, dtype: DType, wide: Wide = None) -> Array:
-    """What an empty reduction gives: 0 1 -inf inf false true; for integers the lowest and the highest. Not for argmax, argmin."""
+    """What an empty reduction gives: 0 1 -inf inf false true; for integers their ends. Not for argmax, argmin."""
     if kind in ("any", "all"):
         return np.bool_(kind == "all")
     if kind in ("sum", "prod"):

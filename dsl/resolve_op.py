@@ -60,14 +60,12 @@ def _statements(
     declared = {name: t for name, t in names.tensors.items() if name in outputs}
     for name in outputs:
         names.tensors.pop(name, None)  # nothing may be read above its definition
-    targets = [a.target for a in decl.body]
     defined: dict[str, syntax.Assign] = {}
     typing = Typing({})
     out: list[tuple[Piece, Value, DType]] = []
     types: dict[str, DType] = {n: t.dtype for n, t in names.tensors.items() if t is not None}
     typing.tensors = types
     for number, a in enumerate(decl.body):
-        later = (set(targets[number + 1 :]) | outputs) - defined.keys() - names.tensors.keys() - {a.target}
         try:
             _check_target(a, names, declared, defined, outputs, instruction)
         except UserError as e:
@@ -78,7 +76,7 @@ def _statements(
         if a.target in outputs:  # its declared shape gives ranges
             names.tensors[a.target] = declared.get(a.target)
         before = len(diagnostics.errors)
-        free, value = bind_names(a, names, later, diagnostics)
+        free, value = bind_names(a, names, decl.body[number + 1 :], declared, diagnostics)
         tensor = None
         if value is not None and len(diagnostics.errors) == before:
             try:
