@@ -100,7 +100,9 @@ def level(decl: syntax.LevelDecl, parent: Level | None, deeper: set[str], diagno
     missing = [word for word, key in (("open, shaped or finite", "units"), ("siblings", "siblings")) if key not in found]
     if missing and len(diagnostics.errors) == before:
         diagnostics.add(IncompleteLevel(f"level `{decl.name}` does not say {' nor '.join(missing)}", decl.span))
-    return Level(decl.name, **({"units": "open", "siblings": "nothing"} | found)), limits
+    found.setdefault("units", "open")
+    found.setdefault("siblings", "nothing")
+    return Level(decl.name, **found), limits
 
 
 def memory(decl: syntax.MemoryDecl, parent: Memory | None, diagnostics: Diagnostics) -> Memory:

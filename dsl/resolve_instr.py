@@ -40,6 +40,7 @@ from .values import loads
 
 LANE = "lane"
 _MOST_LANES = 1024  # looked at where the device does not say how many units there are
+_MOST_ELEMENTS = 1 << 18  # of an operand; maps are checked by enumeration
 
 
 def resolve_instr(decl: syntax.InstrDecl, levels: tuple[Level, ...], memories: Mapping[str, Memory]) -> Instr:
@@ -107,6 +108,10 @@ def _body(decl: syntax.InstrDecl) -> tuple[Op, Statement, bool]:
     )
     if len(op.statements) != 1:
         raise InstructionBody(f"`{decl.name}` reduces inside an expression; the reduction stands at the root", assign.span)
+    for t in op.tensors:
+        count = prod(e.constant or 0 for e in t.shape)
+        if not (0 < count <= _MOST_ELEMENTS and all((e.constant or 0) > 0 for e in t.shape)):
+            raise InstructionBody(f"`{t.name}` has {count} elements; an operand has 1 to {_MOST_ELEMENTS}", t.span)
     return op, op.statements[0], assign.accumulate
 
 
@@ -165,7 +170,7 @@ def _map(
             diagnostics.add(UnknownMapAxis(message, p.span, help=did_you_mean(axis, axes)))
             continue
         try:
-            found[axis] = index_term(value, names)
+            found[axis] = index_term(value, names, lambda e: e.constant is not None)
         except UserError as e:
             diagnostics.add(e)
             found[axis] = as_expr(0)
@@ -214,8 +219,11 @@ def _fragment(p: syntax.Place, m: tuple[Expr, ...], shape: tuple[int, ...], lane
     lane = Var(LANE, 0, lanes - 1)
     registers = 1
     if REGISTER in p.coords:
-        found = _reach(m, shape, REGISTER, max(1, prod(shape)), {LANE: np.arange(lanes)[None, :]})
-        registers = found or max(1, -(-prod(shape) // lanes))
+        fewest = -(-prod(shape) // lanes)
+        most = fewest  # more are needed where lanes replicate
+        while (found := _reach(m, shape, REGISTER, most, {LANE: np.arange(lanes)[None, :]})) is None and most < prod(shape):
+            most = min(2 * most, prod(shape))
+        registers = found or fewest
     coords = tuple(lane if c == LANE else Var(REGISTER, 0, registers - 1) for c in p.coords)
     f = Fragment(coords, tuple(e.subs({v: v for v in coords}) for e in m), shape)
     if not f.inside:

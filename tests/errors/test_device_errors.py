@@ -43,6 +43,8 @@ def changed(old: str, new: str) -> str:
     return (HEAD + INSTR).replace(old, new)
 
 
+TWICE = changed("D[i] = S[i]", "D[i, j] = S[i, j] + S[j, i]").replace("f32[8]", "f32[4, 4]")
+
 CASES = [
     ("unknown-parent", "device d extends q:\n    clock 1 GHz\n", "no device `q`"),
     ("extends-cycle", "device a extends b: clock 1 GHz\ndevice b extends a: clock 1 GHz\n", "a extends b extends a"),
@@ -75,7 +77,11 @@ CASES = [
     ("instruction-body", changed("D[i] = S[i]", "D[i] = S[7 - i]"), "instructions take plain indices"),
     ("instruction-body", changed("(S: f32[8])", "(S: f32[8], T: f32[8])"), "does not use its operand `T`"),
     ("instruction-body", changed("(D: f32[8])", "(D: f32[8], T: f32[8])"), "`T` is a result that no statement assigns"),
-    ("instruction-body", changed("D[i] = S[i]", "D[i, j] = S[i, j] + S[j, i]").replace("f32[8]", "f32[4, 4]"), "two different subscripts"),
+    ("instruction-body", TWICE, "two different subscripts"),
+    ("instruction-body", changed("S: f32[8]", "S: f32[0]").replace("D: f32[8]", "D: f32[0]"), "`S` has 0 elements"),
+    ("instruction-body", (HEAD + INSTR).replace("f32[8]", "f32[9000000]"), "`S` has 9000000 elements"),
+    ("not-affine", changed(PLACE_S, "S in shared at (lane, r): i = lane*r"), "`lane*r`"),
+    ("not-affine", changed(PLACE_S, "S in shared at (lane, r): i = lane/r"), "divides by `r`"),
     ("unknown-operand", changed("D[i] = S[i]", "E[i] = S[i]"), "`E` is no operand of `copy`"),
     ("unknown-operand", HEAD + INSTR + "        Q in shared at (lane): i = lane\n", "`Q` is no operand of `copy`"),
     ("unknown-operand", HEAD + INSTR + "        align Q 16 B\n", "`Q` is no operand of `copy`"),
