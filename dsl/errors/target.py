@@ -20,22 +20,16 @@ class TargetNotYet(UserError):
     id = "target-not-yet"
 
 
-class UnknownName(UserError):
-    """No op, schedule, device or size of that name where one was asked for."""
+class NotInModule(UserError):
+    """The file has no op or schedule of the name asked for."""
 
-    id = "unknown-name"
+    id = "not-in-module"
 
 
 class AmbiguousChoice(UserError):
     """Several ops could be meant and nothing says which; name one."""
 
     id = "ambiguous-choice"
-
-
-class BadSize(UserError):
-    """A size or an integer parameter given at compile time is not a whole number in range."""
-
-    id = "bad-size"
 
 
 class WrongSchedule(UserError):

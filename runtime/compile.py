@@ -1,0 +1,162 @@
+"""`compile`: from a module, the names of an op and a schedule, and a target, to a `Kernel`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+from ..codegen.emit import emit
+from ..codegen.pipeline import compile_program
+from ..codegen.targets import Target, target_of
+from ..dsl.bind_op import bind_params, specialise
+from ..dsl.device import Device
+from ..dsl.errors import UserError, did_you_mean
+from ..dsl.errors.target import AmbiguousChoice, NotInModule, WrongSchedule
+from ..dsl.module import Module, load, loads
+from ..dsl.op import Op
+from ..dsl.syntax import ScheduleDecl
+from .kernel import Kernel, checked_threads
+from .variant import Variant
+
+
+def compile(
+    mod: Module | str | os.PathLike[str],
+    op: str | None = None,
+    schedule: str | ScheduleDecl | None = None,
+    target: str | None = None,
+    threads: int | None = None,
+    **sizes: int,
+) -> Kernel:
+    """An op as a kernel for a target. Nothing is built before the first call.
+
+    mod       a module, the path of a file, or text
+    op        its name; may be left out when there is one, or when `schedule` says it
+    schedule  the name of one in the module, or text; None: the module's schedules for this op that fit the device, in order,
+              and below them the compiler's own
+    target    see `codegen.targets`; None: the machine at hand
+    threads   how many may take part in a call; None: all cores
+    sizes     fixes sizes of the op, and gives values of its integer parameters
+
+    Raises NotInModule, AmbiguousChoice, WrongSchedule, UnknownTarget, TargetNotYet, and the diagnostics of the compiler.
+    """
+    module = as_module(mod)
+    goal = target_of(target or "cpu")
+    device = device_of(goal, module)
+    named = _schedule(module, schedule)
+    chosen = _op(module, op, named)
+    if named is not None and not fits(named, device, module):
+        raise WrongSchedule(
+            f"schedule `{named.name}` is for {named.device}; the target {goal.name} is {device.name}",
+            named.span,
+            help=f"compile for the target it names, or leave `on {named.device}` out",
+        )
+    params = {name: sizes.pop(name) for name, _ in chosen.params if name in sizes}
+    bound = bind_params(chosen, params)
+    special = specialise(bound, sizes)
+    candidates = [named] if named is not None else list(_candidates(module, chosen, device))
+    variants = [variant(module, special, s, device, goal) for s in candidates]
+    return Kernel(bound, variants, sizes, None if threads is None else checked_threads(threads))
+
+
+def as_module(mod: Module | str | os.PathLike[str]) -> Module:
+    """A module as it is, the module of a path, or of text (a string with a line break)."""
+    if isinstance(mod, Module):
+        return mod
+    if isinstance(mod, str) and "\n" in mod:
+        return loads(mod)
+    return load(mod)
+
+
+@lru_cache(maxsize=1)
+def _native() -> Device:
+    from .detect import NAME, detect_cpu
+
+    return loads("import std.devices.cpu\n" + detect_cpu()).devices[NAME]
+
+
+def device_of(target: Target, module: Module) -> Device:
+    """The device of a target: the machine at hand, the module's own of that name, or the standard library's."""
+    if target.device is None:
+        return _native()
+    if target.device in module.devices:
+        return module.devices[target.device]
+    return loads("import std.devices.cpu\n").devices[target.device]
+
+
+def ancestry(device: Device, module: Module) -> list[str]:
+    """The device's name and those of the devices it extends."""
+    names = [device.name]
+    known = {**loads("import std.devices.cpu\n").devices, **module.devices}
+    decl = device.decl
+    while decl is not None and decl.extends and decl.extends not in names:
+        names.append(decl.extends)
+        parent = known.get(decl.extends)
+        decl = parent.decl if parent else None
+    return names
+
+
+def fits(schedule: ScheduleDecl, device: Device, module: Module) -> bool:
+    """Whether the schedule is for this device: it names none, this one, or one that this one extends."""
+    return schedule.device is None or schedule.device in ancestry(device, module)
+
+
+def schedules_for(module: Module, op: str) -> list[ScheduleDecl]:
+    """The module's schedules for an op, in the order of the file."""
+    return [s for s in module.schedules.values() if s.op == op]
+
+
+def variant(module: Module, op: Op, schedule: ScheduleDecl | None, device: Device, target: Target) -> Variant:
+    """One op, one schedule, one device: compiled to text."""
+    compiled = compile_program(module, op, schedule, device)
+    return Variant(compiled.program, emit(compiled.program, target.family.dialect), compiled.schedule, target, compiled.report)
+
+
+def check_schedules(module: Module) -> Iterator[UserError]:
+    """The mistakes of all schedules of a module: each is compiled for its device, or for this machine."""
+    for decl in module.schedules.values():
+        try:
+            compile(module, None if decl.op not in module.ops else decl.op, decl, decl.device)
+        except UserError as error:
+            yield error
+
+
+def _candidates(module: Module, op: Op, device: Device) -> Iterator[ScheduleDecl | None]:
+    """The module's schedules down to the first that fits all sizes, else the compiler's own as the last."""
+    for s in schedules_for(module, op.name):
+        if fits(s, device, module):
+            yield s
+            if not s.where:
+                return
+    yield None
+
+
+def _schedule(module: Module, schedule: str | ScheduleDecl | None) -> ScheduleDecl | None:
+    if schedule is None or isinstance(schedule, ScheduleDecl):
+        return schedule
+    if "\n" in schedule:
+        from ..dsl.parser import parse
+        from ..dsl.source import Source
+
+        found = [d for d in parse(Source("<schedule>", schedule)).declarations if isinstance(d, ScheduleDecl)]
+        if len(found) != 1:
+            raise WrongSchedule(f"the text given as a schedule has {len(found)} of them; expected one")
+        return found[0]
+    if schedule not in module.schedules:
+        raise NotInModule(f"no schedule `{schedule}`", help=did_you_mean(schedule, module.schedules))
+    return module.schedules[schedule]
+
+
+def _op(module: Module, name: str | None, schedule: ScheduleDecl | None) -> Op:
+    if name is None:
+        if schedule is not None and schedule.op in module.ops:
+            return module.ops[schedule.op]
+        if len(module.ops) == 1:
+            return next(iter(module.ops.values()))
+        if not module.ops:
+            raise NotInModule("the file has no op")
+        raise AmbiguousChoice("the file has several ops; say which", help=f"op: one of {', '.join(module.ops)}")
+    if name not in module.ops:
+        raise NotInModule(f"no op `{name}`", help=did_you_mean(name, module.ops))
+    return module.ops[name]

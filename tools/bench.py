@@ -1,0 +1,105 @@
+"""Time schedules of an op side by side, in turns, and against the reference's NumPy if asked."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+from .options import add_choice, add_file, add_json, fixed_values, load_module, positive
+from .terminal import say_json
+
+NAME = "bench"
+HELP = "time an op's schedules side by side"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_file(parser)
+    add_choice(parser)
+    parser.add_argument("--vs", choices=["numpy"], help="compare with a product, or the reference, in NumPy")
+    parser.add_argument("--all", action="store_true", help="all schedules of the file for the op, not only one")
+    parser.add_argument("--repeat", type=positive, default=15, metavar="N", help="samples of each (15)")
+    parser.add_argument("--threads", type=positive, metavar="N", help="default: all cores")
+    parser.add_argument("--seed", type=int, default=0, help="of the random inputs")
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from statistics import median
+
+    from ..runtime.compile import compile, schedules_for
+    from ..runtime.measure import argument_bytes, flops
+    from .timing import interleaved, ratio
+    from .workload import all_sizes, default_sizes, random_inputs
+
+    module, fixed = load_module(args.file), fixed_values(args)
+    first = compile(module, args.op, args.schedule, args.target, threads=args.threads, **fixed)
+    kernels = {args.schedule or "default": first}
+    if args.all:
+        for decl in schedules_for(module, first.op.name):
+            kernels[decl.name] = compile(module, first.op.name, decl.name, args.target, threads=args.threads, **fixed)
+    op = first.op
+    dims = default_sizes(op, first.sizes)
+    sizes, inputs = all_sizes(op, dims), random_inputs(op, dims, args.seed)
+    calls: dict[str, Callable[[], Any]] = {}
+    for name, kernel in kernels.items():
+        results = kernel(*inputs)
+        calls[name] = lambda kernel=kernel, results=results: kernel(*inputs, out=results)
+    if args.vs:
+        name, call = peer(op, inputs)
+        calls[name] = call
+    samples = dict(zip(calls, interleaved(list(calls.values()), args.repeat), strict=True))
+    mine = next(iter(samples))
+    rows = []
+    for name, taken in samples.items():
+        time_s = median(taken)
+        rows.append(
+            {
+                "name": name,
+                "seconds": time_s,
+                "gflops": flops(op, sizes) / time_s / 1e9,
+                "gbytes": argument_bytes(op, sizes) / time_s / 1e9,
+                "ratio": ratio(samples[mine], taken),
+            }
+        )
+    answer = {
+        "op": op.name,
+        "sizes": sizes,
+        "target": first.target,
+        "threads": first.threads,
+        "compiler": first.report.compiler,
+    }
+    if args.json:
+        say_json({**answer, "results": rows})
+        return 0
+    _show(answer, rows)
+    return 0
+
+
+def peer(op: Any, inputs: list[Any]) -> tuple[str, Callable[[], Any]]:
+    """What NumPy has for it: `numpy.einsum` for a plain product of tensors (through its BLAS), else the reference."""
+    import numpy as np
+
+    from ..dsl.reference import reference
+    from .einsum import einsum_of
+
+    product = einsum_of(op)
+    if product:
+        subscripts, order = product
+        wide = op.statements[0].value.dtype.numpy  # narrow types would be slow, and summed narrow, in NumPy
+        operands = [inputs[i].astype(wide, copy=False) for i in order]
+        return f"numpy.einsum {subscripts}", lambda: np.einsum(subscripts, *operands, optimize=True)
+    return "reference", lambda: reference(op)(*inputs)
+
+
+def _show(answer: dict[str, Any], rows: list[dict[str, Any]]) -> None:
+    from .timing import duration
+
+    sizes = ", ".join(f"{n}={v}" for n, v in answer["sizes"].items())
+    print(f"{answer['op']}: {sizes}; {answer['target']}, threads {answer['threads']}; {answer['compiler']}")
+    width = max(len(r["name"]) for r in rows)
+    for r in rows:
+        print(
+            f"  {r['name']:<{width}}  {duration(r['seconds']):>9}  {r['gflops']:8.2f} GFLOP/s  {r['gbytes']:7.2f} GB/s"
+            f"  {rows[0]['name']} is {r['ratio']:.2f}x as fast"
+        )

@@ -1,0 +1,38 @@
+"""List, clear or locate the cache of built kernels."""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+from .options import add_json
+from .terminal import say_json
+
+NAME = "cache"
+HELP = "list, clear or locate the cache of built kernels"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("action", choices=["list", "clear", "path"], nargs="?", default="list")
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from ..runtime.cache import cache
+
+    kept = cache()
+    if args.action == "path":
+        say_json({"path": str(kept.root)}) if args.json else print(kept.root)
+    elif args.action == "clear":
+        count, size = kept.clear()
+        say_json({"removed": count, "bytes": size}) if args.json else print(f"removed {count} entries, {size:,} bytes")
+    else:
+        entries = kept.entries()
+        if args.json:
+            say_json([{"key": e.key, "bytes": e.bytes, "used": e.used, **e.info} for e in entries])
+            return 0
+        for e in entries:
+            used = time.strftime("%Y-%m-%d %H:%M", time.localtime(e.used))
+            print(f"{e.key[:12]}  {e.bytes:>10,} B  {used}  {e.info.get('what', 'damaged')}")
+        print(f"{len(entries)} entries, {sum(e.bytes for e in entries):,} of {kept.limit:,} bytes in {kept.root}")
+    return 0

@@ -1,0 +1,76 @@
+"""The command line. One file a command; each has NAME, HELP, `add_arguments(parser)` and `run(args) -> exit status`.
+
+Exit status: 0 when all is well, 1 for a fault of the user's (with a diagnostic), 2 for wrong usage. Never a traceback, unless
+ANDIRON_DEBUG asks for one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from .. import __version__
+from ..dsl.errors import AndironError, UserError
+from . import bench, cache, check, complete, emit, explain, fmt, run, targets
+from .terminal import as_json, complain, say_json, tolerant_streams
+
+COMMANDS = (run, check, fmt, complete, emit, explain, bench, targets, cache)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The parser of the whole command line."""
+    top = argparse.ArgumentParser(prog="andiron", description="Schedules for tensor kernels in which data movement is visible.")
+    top.add_argument("--version", action="version", version=f"andiron {__version__}")
+    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for command in COMMANDS:
+        sub = commands.add_parser(command.NAME, help=command.HELP, description=command.__doc__)
+        command.add_arguments(sub)
+        sub.set_defaults(run=command.run)
+    return top
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs one command; the exit status. Usage errors leave through SystemExit, as argparse does."""
+    tolerant_streams()
+    args = parser().parse_args(argv)
+    try:
+        status = args.run(args)
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:
+        # The reader of our output has seen enough. What Python flushes at its end must not fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        complain("interrupted")
+        return 130
+    except UserError as error:
+        if getattr(args, "json", False):
+            say_json({"errors": as_json(error)})
+        complain(error)
+        return 1
+    except Exception as error:
+        if os.environ.get("ANDIRON_DEBUG"):
+            raise
+        complain(_apology(error))
+        return 1
+
+
+def _apology(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return f"error[system]: {error.strerror}" + (f": {error.filename}" if error.filename else "")
+    if isinstance(error, MemoryError):
+        return "error[memory]: this machine has too little memory for these sizes"
+    if isinstance(error, RecursionError):
+        return "error[too-deep]: the text nests deeper than this program can follow"
+    kind = "" if isinstance(error, AndironError) else f"{type(error).__name__}: "
+    return (
+        f"error[internal]: {kind}{error}\n  help: this is a fault of Andiron's, not of yours. Please report it, with "
+        "the file and the command; ANDIRON_DEBUG=1 shows where"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,27 @@
+"""Print a schedule with everything the compiler filled in. The result is a schedule: edit it, feed it back."""
+
+from __future__ import annotations
+
+import argparse
+
+from .options import add_choice, add_file, add_json, kernel_of
+from .terminal import say_json
+
+NAME = "complete"
+HELP = "print the explicit schedule"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_file(parser)
+    add_choice(parser)
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    kernel = kernel_of(args)
+    texts = [v.schedule.rstrip("\n") for v in kernel.variants]
+    if args.json:
+        say_json({"op": kernel.op.name, "target": kernel.target, "schedules": texts})
+    else:
+        print("\n\n".join(texts))
+    return 0

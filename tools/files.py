@@ -1,0 +1,51 @@
+"""Reading and writing the files that commands name."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from ..dsl.errors.target import BadFile
+
+
+def read_text(path: str) -> str:
+    """The text of a file, `-` for the input stream. Raises BadFile."""
+    try:
+        if path == "-":
+            return sys.stdin.buffer.read().decode("utf-8")
+        return Path(path).read_bytes().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise BadFile(f"{path} is not UTF-8: byte {error.start} is {error.object[error.start]:#04x}") from None
+    except (OSError, ValueError) as error:
+        raise BadFile(f"cannot read {path}: {_reason(error)}") from None
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Replaces a file in one step, keeping its permissions; a link stays a link. Raises BadFile."""
+    target = Path(os.path.realpath(path))
+    temporary = None
+    try:
+        mode = target.stat().st_mode & 0o7777 if target.exists() else 0o666 & ~_umask()
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        with os.fdopen(handle, "wb") as file:
+            file.write(text.encode("utf-8"))
+        os.chmod(temporary, mode)
+        os.replace(temporary, target)
+    except (OSError, ValueError) as error:
+        if temporary:
+            with suppress(OSError):
+                os.unlink(temporary)
+        raise BadFile(f"cannot write {path}: {_reason(error)}") from None
+
+
+def _umask() -> int:
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask
+
+
+def _reason(error: Exception) -> str:
+    return (error.strerror or str(error)) if isinstance(error, OSError) else str(error)

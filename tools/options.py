@@ -1,0 +1,59 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..runtime.kernel import Kernel
+
+
+def add_file(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="a .sched file, `-` for the input stream")
+
+
+def add_choice(parser: argparse.ArgumentParser) -> None:
+    """What of the file to compile, and for what."""
+    parser.add_argument("--op", help="the op; needed only when the file has several")
+    parser.add_argument("--schedule", help="the schedule; default: the first of the file that fits, else the compiler's own")
+    parser.add_argument("--target", default="cpu", help="what to compile for (see `andiron targets`); default: this machine")
+    parser.add_argument("--size", "--sizes", action="append", default=[], metavar="M=N,...", help="fix sizes at compile time")
+    parser.add_argument("--param", action="append", default=[], metavar="P=N,...", help="values of integer parameters")
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def positive(text: str) -> int:
+    """The type of counts on the command line."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is less than 1")
+    return number
+
+
+def load_module(path: str) -> Any:
+    """The module of a file, or of the input stream for `-`. Raises the file's diagnostics."""
+    from ..dsl.module import load, loads
+    from .files import read_text
+
+    if path == "-":
+        return loads(read_text("-"))
+    read_text(path)  # says what is wrong with the file itself
+    return load(path)
+
+
+def fixed_values(args: argparse.Namespace) -> dict[str, int]:
+    """`--size` and `--param` together."""
+    from .workload import assignments
+
+    return {**assignments(args.size, "size"), **assignments(args.param, "parameter")}
+
+
+def kernel_of(args: argparse.Namespace, threads: int | None = None) -> Kernel:
+    """The kernel that the arguments ask for, not built yet."""
+    from ..runtime.compile import compile
+
+    return compile(load_module(args.file), args.op, args.schedule, args.target, threads=threads, **fixed_values(args))

@@ -1,0 +1,82 @@
+"""Compile an op, run it on random inputs, compare with the reference, and time it."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from .options import add_choice, add_file, add_json, kernel_of, positive
+from .terminal import say_json
+
+NAME = "run"
+HELP = "compile, run, check and time an op"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_file(parser)
+    add_choice(parser)
+    parser.add_argument("--check", action=argparse.BooleanOptionalAction, default=True, help="compare with the reference")
+    parser.add_argument("--repeat", type=positive, default=7, metavar="N", help="timed samples; their median is shown (7)")
+    parser.add_argument("--threads", type=positive, metavar="N", help="default: all cores")
+    parser.add_argument("--seed", type=int, default=0, help="of the random inputs")
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from statistics import median
+
+    from ..runtime.measure import argument_bytes, flops
+    from . import verdict
+    from .timing import interleaved
+    from .workload import all_sizes, default_sizes, random_inputs
+
+    kernel = kernel_of(args, args.threads)
+    op = kernel.op
+    dims = default_sizes(op, kernel.sizes)
+    sizes = all_sizes(op, dims)
+    guessed = [n for n in dims if n not in kernel.sizes]
+    inputs = random_inputs(op, dims, args.seed)
+    results = kernel(*inputs)
+    results = results if isinstance(results, tuple) else (results,)
+    found = verdict.check(op, inputs, results) if args.check else None
+    samples = interleaved([lambda: kernel(*inputs, out=results)], args.repeat)[0]
+    time_s = median(samples)
+    report = kernel.report
+    answer: dict[str, Any] = {
+        "op": op.name,
+        "sizes": sizes,
+        "target": kernel.target,
+        "device": report.device,
+        "threads": kernel.threads,
+        "compiler": report.compiler,
+        "cached": report.cached,
+        "seconds": time_s,
+        "samples": samples,
+        "gflops": flops(op, sizes) / time_s / 1e9,
+        "gbytes": argument_bytes(op, sizes) / time_s / 1e9,
+        "notes": [f"sizes chosen by default: {', '.join(guessed)}"] if guessed else [],
+    }
+    if found:
+        answer |= {"ok": found.ok, "error": found.error, "allowed": found.allowed}
+        answer["notes"] += [found.note] if found.note else []
+    if args.json:
+        say_json(answer)
+    else:
+        _show(answer)
+    return 0 if found is None or found.ok else 1
+
+
+def _show(answer: dict[str, Any]) -> None:
+    from .timing import duration
+
+    sizes = ", ".join(f"{n}={v}" for n, v in answer["sizes"].items())
+    print(f"{answer['op']}: {sizes}")
+    print(f"  target    {answer['target']} ({answer['device']}), threads {answer['threads']}")
+    print(f"  compiler  {answer['compiler']}{' (from the cache)' if answer['cached'] else ''}")
+    rates = f"{answer['gflops']:.2f} GFLOP/s, {answer['gbytes']:.2f} GB/s"
+    print(f"  time      {duration(answer['seconds'])}, {rates} (median of {len(answer['samples'])})")
+    for note in answer["notes"]:
+        print(f"  note      {note}")
+    if "ok" in answer:
+        said = "OK" if answer["ok"] else "FAIL"
+        print(f"  check     {said}: largest error {answer['error']:.3g}, allowed there {answer['allowed']:.3g}")

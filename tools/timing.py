@@ -1,0 +1,49 @@
+"""Timing calls: warm, repeated, by the median."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from statistics import median
+from typing import Any
+
+
+def seconds(call: Callable[[], Any], count: int = 1) -> float:
+    """How long `count` calls take together."""
+    start = time.perf_counter()
+    for _ in range(count):
+        call()
+    return time.perf_counter() - start
+
+
+def calls_per_sample(call: Callable[[], Any], least: float = 2e-3) -> int:
+    """How many calls make a sample long enough for the clock; warms up on the way."""
+    call()
+    count = 1
+    while (took := seconds(call, count)) < least and count < 1 << 20:
+        count = max(count * 2, min(count * 100, int(count * least / max(took, 1e-9))))
+    return count
+
+
+def interleaved(calls: Sequence[Callable[[], Any]], repeat: int) -> list[list[float]]:
+    """Samples of seconds per call for each of `calls`, taken in turns, so that what slows the machine down slows all."""
+    counts = [calls_per_sample(call) for call in calls]
+    samples: list[list[float]] = [[] for _ in calls]
+    for turn in range(repeat):
+        order = range(len(calls)) if turn % 2 == 0 else reversed(range(len(calls)))
+        for i in order:
+            samples[i].append(seconds(calls[i], counts[i]) / counts[i])
+    return samples
+
+
+def ratio(mine: Sequence[float], theirs: Sequence[float]) -> float:
+    """How many times faster than the other: the median of the ratios of samples taken side by side."""
+    return median(t / m for m, t in zip(mine, theirs, strict=True))
+
+
+def duration(time_s: float) -> str:
+    """Seconds, for people."""
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if time_s >= scale:
+            return f"{time_s / scale:.3g} {unit}"
+    return f"{time_s / 1e-9:.3g} ns"
