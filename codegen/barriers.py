@@ -5,9 +5,9 @@ statement with an access that conflicts with the state (`barriers_access.conflic
 
     WRITE_THEN_READ, READ_THEN_WRITE, WRITE_THEN_WRITE
                      a conflict in straight-line code: the barrier stands right before the later access.
-    ENTRY            a loop, or an If, has an access that conflicts with the state it is entered with: the barrier stands before it.
-    BACK_EDGE        an access conflicts with one of the iteration before: the barrier stands inside, before the later one. It is
-                     placed before ENTRY is looked at, and then often serves both.
+    ENTRY            an access in a loop or an If conflicts with the state that is entered with: the barrier stands before it.
+    BACK_EDGE        an access conflicts with one of the iteration before: the barrier stands inside, before the later one.
+                     It is placed before ENTRY is looked at, and then often serves both.
     DISTANCE         accesses of the iteration before are known exactly, with `i - step` for i (rotating stages stay apart);
                      those that survive a whole iteration without a barrier are of any earlier one.
     ZERO_TRIPS       a loop that may run zero times orders nothing: what came before is still in the state after it.
@@ -21,7 +21,7 @@ share a name, or be kept apart by who lays them out (only where a barrier lies b
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from ..dsl.errors.base import InternalError
@@ -29,7 +29,7 @@ from ..dsl.prove import always
 from .barriers_access import Access, conflicts
 from .barriers_scope import Scope
 from .tile import Alloc, Barrier, Call, For, If, Launch, Let, Program, Stmt, Store, Wait
-from .walk_tile import written
+from .walk_tile import map_bodies, statements, written
 
 _ROUNDS = 8  # the state of a loop is stable after two or three
 
@@ -37,14 +37,53 @@ _NAMES = {"read": "read", "write": "written", "combine": "combined"}
 
 
 def place_barriers(program: Program) -> Program:
-    """The program with the barriers it needs; barriers already there are kept, and counted on."""
+    """The program with the barriers it needs; barriers already there are kept, and counted on.
+
+    Raises InternalError where what is needed cannot stand (UNIFORM_POINT).
+    """
     return replace(program, launches=tuple(_launch(program, launch) for launch in program.launches))
 
 
 def _launch(program: Program, launch: Launch) -> Launch:
     scope = Scope.of(launch, program.device, program.instrs, program.buffers)
-    body, _ = _Placer(written(launch.body, program.instrs)).block(launch.body, scope, _State())
-    return replace(launch, body=body)
+    placer = _Placer(written(launch.body, program.instrs))
+
+    def place(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        return placer.block(body, scope, _State())[0]
+
+    return replace(launch, body=_fewest(launch.body, place))
+
+
+def _fewest(body: tuple[Stmt, ...], place: Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]]) -> tuple[Stmt, ...]:
+    """REDUNDANT: a barrier of a loop that was placed before its back edge was known may be served by a later one: each
+    barrier is tried without."""
+    given = sum(isinstance(s, Barrier) for s in statements(body))
+    best = place(body)
+    number = 0
+    while given == 0 and number < (count := sum(isinstance(s, Barrier) for s in statements(best))):
+        fewer = place(_without(best, number))
+        if sum(isinstance(s, Barrier) for s in statements(fewer)) < count:
+            best = fewer
+        else:
+            number += 1
+    return best
+
+
+def _without(body: tuple[Stmt, ...], number: int) -> tuple[Stmt, ...]:
+    """Less the barrier `number`, counted in the order of the text."""
+    left = number
+
+    def strip(some: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        nonlocal left
+        out: list[Stmt] = []
+        for s in some:
+            if isinstance(s, Barrier):
+                left -= 1
+            if not isinstance(s, Barrier) or left != -1:
+                out.append(map_bodies(s, strip))
+        return tuple(out)
+
+    return strip(body)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from ..dsl.device import Instr
 from .tile import Alloc, AllReduce, Call, For, If, Stmt, Store
@@ -16,6 +17,13 @@ def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
             yield from statements(s.body)
         if isinstance(s, If):
             yield from statements(s.orelse)
+
+
+def map_bodies(s: Stmt, f: Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]]) -> Stmt:
+    """The statement with `f` applied to each body in it."""
+    if isinstance(s, If):
+        return replace(s, body=f(s.body), orelse=f(s.orelse))
+    return replace(s, body=f(s.body)) if isinstance(s, For | Alloc) else s
 
 
 def written(body: tuple[Stmt, ...], instrs: tuple[Instr, ...]) -> frozenset[str]:

@@ -24,7 +24,9 @@ from andiron.codegen.tile import (
     Stmt,
     Store,
     Units,
+    Wait,
 )
+from andiron.codegen.walk_tile import map_bodies, statements
 from andiron.dsl.device import Device, Instr, Level, Memory, Operand
 from andiron.dsl.index import Expr, Index, Var, as_expr, ceildiv
 from andiron.dsl.op import Reduction, Statement
@@ -257,6 +259,38 @@ def gemm_mma(m: int = 32, n: int = 16, k: int = 48) -> Case:
     return program, {"A": x, "B": y}, {"C": x.astype(np.float32) @ y.astype(np.float32)}
 
 
+def copy4() -> Instr:
+    """An asynchronous copy of four elements by one thread, in order."""
+    r, i = Var("r", 0, 3), Var("i")
+    dst = Operand("dst", F32, (4,), "output", "shared", (r,), exprs(r), 16)
+    src = Operand("src", F32, (4,), "input", "global", (r,), exprs(r), 16)
+    statement = Statement("dst", ("i",), Load("src", exprs(i), F32), None, (("i", as_expr(4)),))
+    return Instr("copy4", "thread", None, (dst, src), statement, False, (), awaits=("groups",))
+
+
+def gemm_async(m: int = 8, n: int = 32, k: int = 24) -> Case:
+    """One row of C a warp; B by asynchronous copies through three rotating stages, two under way. k % 4 = 0, n = 32."""
+    a, b, c = _gemm_arguments("global", "grid")
+    s = buffer("S", "local", "shared", "block", 3, 4, 32)
+    acc = buffer("acc", "local", "register", "thread", 1)
+    k0, kk, w, u = Var("k0"), Var("kk", 0, 3), W(4), 32 * W(4) + T
+    row = B * 4 + w
+
+    def issue(base: Index) -> Stmt:
+        to = Piece("S", exprs(as_expr(base) // 4 % 3, u // 8, u % 8 * 4), 4)
+        call = Call("copy4", (to, Piece("B", exprs(as_expr(base) + u // 8, u % 8 * 4), 4)))
+        return when((31 - u, K - as_expr(base) - 4), call)  # one warp copies
+
+    left = masked(inside((row, M)), at(a, row, k0 + kk))
+    use = loop(kk, 0, 4, put(acc, 0, value=fma(left, at(s, k0 // 4 % 3, kk, T), at(acc, 0))))
+    late = If((K - k0 - 8,), (Wait("groups", 1),), (Wait("groups", 0),))  # the last stage is alone
+    main = loop(k0, 0, K, late, issue(k0 + 8), use, step=4)
+    back = when(inside((row, M)), put(c, row, T, value=at(acc, 0)))
+    body = Alloc(s, (Alloc(acc, (put(acc, 0, value=ZERO), issue(0), issue(4), main, back)),))
+    program = gpu("gemm_async", (M, N, K), (a, b, c), [(B, ceildiv(M, 4))], 4, body, instrs=(copy4(),))
+    return program, *_gemm_data(m, n, k)
+
+
 def block_sum(m: int = 3, n: int = 200) -> Case:
     """Sums of rows: threads, then a shuffle, then shared memory; thread 0 of warp 0 stores. Rows dealt to 2 blocks."""
     x, y = buffer("X", "input", "global", "grid", M, N), buffer("Y", "output", "global", "grid", M)
@@ -310,23 +344,16 @@ def _gemm_data(m: int, n: int, k: int) -> tuple[dict[str, np.ndarray], dict[str,
     return {"A": x, "B": y}, {"C": x @ y}
 
 
-CASES = {f.__name__: f for f in (vector_add, transpose, gemm_simt, gemm_twice_buffered, gemm_mma, block_sum, gemm_cores)}
+CASES = {
+    f.__name__: f for f in (vector_add, transpose, gemm_simt, gemm_twice_buffered, gemm_async, gemm_mma, block_sum, gemm_cores)
+}
 
 
 # ---------------------------------------------------------------- barriers in programs
 
 
-def _bodies(s: Stmt, f) -> Stmt:
-    """The statement with `f` applied to each body in it."""
-    if isinstance(s, If):
-        return replace(s, body=f(s.body), orelse=f(s.orelse))
-    return replace(s, body=f(s.body)) if isinstance(s, For | Alloc) else s
-
-
 def barriers(program: Program) -> int:
     """How many barriers a program holds."""
-    from andiron.codegen.walk_tile import statements
-
     return sum(isinstance(s, Barrier) for launch in program.launches for s in statements(launch.body))
 
 
@@ -342,7 +369,7 @@ def without(program: Program, number: int) -> Program:
                 seen += 1
                 if seen - 1 == number:
                     continue
-            out.append(_bodies(s, strip))
+            out.append(map_bodies(s, strip))
         return tuple(out)
 
     return replace(program, launches=tuple(replace(x, body=strip(x.body)) for x in program.launches))
