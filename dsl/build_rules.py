@@ -27,6 +27,32 @@ def end_of(part: Any) -> int:
     return part.span.end if hasattr(part, "span") else part.end_pos
 
 
+def unquote(token: str) -> tuple[str, list[int]]:
+    """What a string says, and where it has unknown escapes.
+
+    `"..."` has escapes; `\"\"\"...\"\"\"` is taken as it is, without its common indentation and the blanks at its ends.
+    """
+    if token.startswith('"""'):
+        first, newline, rest = str(token[3:-3]).partition("\n")
+        if not newline:
+            return first, []
+        rest = textwrap.dedent(rest).rstrip(" \n")
+        return (f"{first.strip()}\n{rest}" if first.strip() else rest), []
+    out: list[str] = []
+    bad: list[int] = []
+    i, end = 1, len(token) - 1
+    while i < end:
+        ch = token[i]
+        if ch == "\\":
+            if token[i + 1] not in _ESCAPES:
+                bad.append(i)
+            ch = _ESCAPES.get(token[i + 1], token[i + 1])
+            i += 1
+        out.append(ch)
+        i += 1
+    return "".join(out), bad
+
+
 class Rules:
     source: Source
     diagnostics: Diagnostics
@@ -60,29 +86,14 @@ class Rules:
         )
 
     def string(self, token: Any) -> str:
-        """The text of a string: `"..."` with escapes, or `\"\"\"...\"\"\"` taken as it is, without its common indentation."""
-        if token.startswith('"""'):
-            body = token[3:-3]
-            first, newline, rest = body.partition("\n")
-            if not newline:
-                return str(body)
-            rest = textwrap.dedent(rest).rstrip(" \n")
-            return f"{first.strip()}\n{rest}" if first.strip() else rest
-        out: list[str] = []
-        chars = iter(enumerate(token[1:-1], start=1))
-        for i, ch in chars:
-            if ch != "\\":
-                out.append(ch)
-                continue
-            _, ch = next(chars)
-            if ch not in _ESCAPES:
-                at = token.start_pos + i
-                self.diagnostics.add(
-                    errors.BadEscape(
-                        f"`\\{ch}` is no escape",
-                        self.spot(at, at + 2),
-                        help='the escapes are \\n, \\t, \\" and \\\\; a text in """ is taken as it is',
-                    )
+        text, bad = unquote(token)
+        for i in bad:
+            at = token.start_pos + i
+            self.diagnostics.add(
+                errors.BadEscape(
+                    f"`{token[i : i + 2]}` is no escape",
+                    self.spot(at, at + 2),
+                    help='the escapes are \\n, \\t, \\" and \\\\; a text in """ is taken as it is',
                 )
-            out.append(_ESCAPES.get(ch, ch))
-        return "".join(out)
+            )
+        return text

@@ -132,7 +132,7 @@ class Builder(DeviceRules, ScheduleRules, Rules):
                         errors.TargetSubscript(
                             f"`{sub.span.text}` cannot subscript the left side of a statement",
                             sub.span,
-                            help=f"the left side binds plain indices, as in `{name}[i, j] = ...`; do the arithmetic on the right",
+                            help=f"the left side has plain indices, as in `{name}[i, j] = ...`; arithmetic stands on the right",
                         )
                     )
             if otherwise:

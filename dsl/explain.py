@@ -80,10 +80,11 @@ def explain(fault: Any, machine: Machine) -> UserError:
     if isinstance(fault, UnexpectedToken):
         return _Token(fault, machine).explain()
     at = (fault.pos_in_stream or 0) + machine.layout.base
-    return _character(machine.layout.source, at)
+    return character(machine.layout.source, at)
 
 
-def _character(source: Source, at: int) -> UserError:
+def character(source: Source, at: int) -> UserError:
+    """The mistake of a character that begins nothing."""
     ch = source.text[at]
     span = Span(source, at, at + 1)
     if ch == '"':
@@ -153,12 +154,12 @@ class _Token:
 
     def _brackets(self) -> UserError | None:
         open_ = self.layout.open
-        if open_ and (self.type == "$END" or self._never_closed(open_[-1])):
+        if open_ and (self.type in ("$END", "_DEDENT") or self._never_closed(open_[-1])):
             opener = open_[-1]
             return text_errors.UnclosedBracket(
                 f"`{opener}` is never closed",
                 Span(self.source, opener.start_pos or 0, opener.end_pos or 0),
-                labels=() if self.type == "$END" else [Label(self.span, "read as part of it")],
+                labels=() if self.at_line_end else [Label(self.span, "read as part of it")],
                 help=f"close it with `{')' if opener == '(' else ']'}`",
             )
         if self.type not in ("RPAR", "RSQB"):
@@ -188,19 +189,19 @@ class _Token:
 
     def _text(self) -> UserError | None:
         """Indentation, numbers and reserved words."""
+        before: Any = self.before
         if self.type == "_INDENT":
             return text_errors.UnexpectedIndent(
                 "this line is indented, and the one above opens no block",
                 self.span,
                 help="a line that ends with `:` opens a block" if self.before is None or self.before != ":" else None,
             )
-        if "_INDENT" in self.accepts and self.before is not None and self.before.type == "_COLON":
-            line = self.source.position(self.before.start_pos)[0]
-            start = self.before.start_pos - self.source.position(self.before.start_pos)[1] + 1
+        if "_INDENT" in self.accepts and before is not None and before.type == "_COLON":
+            line = self.source.position(before.start_pos)[0]
+            start = before.start_pos - self.source.position(before.start_pos)[1] + 1
             text = self.source.line(line)
             at = start + len(text) - len(text.lstrip())
-            return self.make(errors.EmptyBlock, span=Span(self.source, at, self.before.end_pos))
-        before = self.before
+            return self.make(errors.EmptyBlock, span=Span(self.source, at, before.end_pos))
         if before is not None and before.end_pos == self.start and not self.at_line_end:
             number = re.match(r"[0-9][0-9A-Za-z_.]*", self.source.text[before.start_pos :])
             follows = ("NAME", "INT", "FLOAT", "_DOT", "HYPHENATED", "UNIT")
@@ -226,6 +227,8 @@ class _Token:
 
     def _words(self) -> UserError | None:
         """Misspelt or misplaced keywords."""
+        if "SCHEDULE" in self.accepts and "TILE" not in self.accepts and not str(self.token).isidentifier():
+            return self.make(errors.UnknownDeclaration)
         if self.type not in ("NAME", "DEVICE_NAME") and not str(self.token).isalpha():
             return None
         word = str(self.token)
@@ -241,7 +244,7 @@ class _Token:
             following = self.source.text[self.stop :].lstrip(" \t")[:1]
             if following == ":" and "_COMMA" in self.accepts:
                 return self.make(errors.MissingComma, help=f"write `, {word}:` to tile one more index")
-            near = difflib.get_close_matches(word, _MODIFIERS, n=1, cutoff=0.7)
+            near = difflib.get_close_matches(word, _MODIFIERS, n=1, cutoff=0.75)
             if word in _LINES and not near:
                 return self.make(errors.OneLineEach)
             if "_ARROW" in self.accepts and "LPAR" not in self.accepts and not near:
@@ -269,7 +272,7 @@ class _Token:
             return self.make(errors.MissingColon)
         if takes & {"NAME", "DEVICE_NAME"} and self.type not in ("NAME", "DEVICE_NAME"):
             return self.make(errors.MissingName)
-        shown = sorted({_SHOWN.get(t) or _shown(t, self.machine) for t in takes} - {""})
+        shown = sorted({_shown(t, self.machine) for t in takes} - {""})
         return self.make(errors.Malformed, help="what can stand here: " + ", ".join(shown[:10]) if shown else None)
 
 
@@ -292,6 +295,8 @@ _SHOWN = {
 
 
 def _shown(terminal: str, machine: Machine) -> str:
+    if terminal in _SHOWN:
+        return _SHOWN[terminal]
     return f"`{machine.lark.get_terminal(terminal).pattern.value}`"
 
 

@@ -11,17 +11,23 @@ import re
 import threading
 from functools import lru_cache
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from .. import grammar
 from . import syntax
 from .builder import Builder
 from .errors.base import UserError
 from .errors.text import LineTooLong, NestedTooDeep, NotUtf8, TextTooLarge
+from .explain import character, explain
 from .lines import MANY_OPERATORS, LineLayout
 from .recover import mistakes
 from .source import Source, Span
 
+if TYPE_CHECKING:
+    from lark import Token
+
 _MOST_TEXT = 2_000_000  # characters; a large file of schedules has tens of thousands
+_UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e\u2066-\u2069\ufeff]")  # also those that reorder what is shown
 _LONG_LINE = re.compile(r"[^\n]{20001}")
 _MOST_OPERATORS = 150  # inside each other: later passes walk trees by recursion
 
@@ -35,8 +41,8 @@ class Machine:
         self.lock = threading.RLock()
         self.builder = Builder()
         self.layout = LineLayout()
-        grammar = files(__package__).joinpath("../grammar/sched.lark").read_text(encoding="utf-8")
-        self.lark = Lark(grammar, parser="lalr", postlex=self.layout, transformer=self.builder)  # type: ignore[arg-type]
+        text = files(grammar).joinpath("sched.lark").read_text(encoding="utf-8")
+        self.lark = Lark(text, parser="lalr", postlex=self.layout, transformer=self.builder)  # type: ignore[arg-type]
 
     def attempt(self, source: Source, text: str, base: int) -> list[Any]:
         """The declarations of `text`, which stands at `base` in `source`. Raises lark's faults."""
@@ -52,6 +58,11 @@ def machine() -> Machine:
 
 def parse(source: Source) -> syntax.File:
     """The declarations of a text, in order. Raises a `UserError`, or `UserErrors` when there are several."""
+    return read(source)[0]
+
+
+def read(source: Source) -> tuple[syntax.File, list[Token]]:
+    """The same with the tokens, newlines among them; their positions are in the source of the result."""
     from lark.exceptions import UnexpectedInput
 
     source = normalise(source)
@@ -60,19 +71,15 @@ def parse(source: Source) -> syntax.File:
     with parser.lock:
         try:
             declarations = tuple(parser.attempt(source, source.text, 0))
-            found = parser.builder.diagnostics
+            found, tokens = parser.builder.diagnostics, parser.layout.tokens
             if parser.layout.most_operators > MANY_OPERATORS:
                 _refuse_depth(declarations)
-        except UnexpectedInput:
-            found = mistakes(source, parser)
-            declarations = ()
-        except NestedTooDeep:
-            raise
-        except UserError:
-            found = mistakes(source, parser)
-            declarations = ()
+        except UnexpectedInput as fault:
+            raise mistakes(source, parser, explain(fault, parser)) from None
+        except UserError as fault:
+            raise mistakes(source, parser, fault) from None
     found.raise_if_any()
-    return syntax.File(declarations, source, span=Span(source, 0, len(source.text)))
+    return syntax.File(declarations, source, span=Span(source, 0, len(source.text))), tokens
 
 
 def parse_text(text: str, name: str = "<string>") -> syntax.File:
@@ -108,6 +115,8 @@ def _refuse_monsters(source: Source) -> None:
             f"{source.name} has {len(source.text):,} characters; at most {_MOST_TEXT:,} are read",
             help="split it into files that import each other",
         )
+    if unseen := _UNSEEN.search(source.text):
+        raise character(source, unseen.start())
     if long := _LONG_LINE.search(source.text):
         raise LineTooLong(
             "this line is longer than 20,000 characters",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from .errors.base import Diagnostics, UserError
 from .errors.syntax import EmptyBlock
-from .errors.text import UnclosedBracket, UnclosedString
+from .errors.text import TabIndent, UnclosedBracket, UnclosedString
 from .explain import explain
 from .source import Source
 
@@ -24,22 +24,29 @@ _TOKEN = re.compile(r'"""[\s\S]*?"""|"(?:[^"\\\n]|\\.)*"|#[^\n]*|[(\[\])]|\n(?=[
 _DECLARATION = re.compile(r"(?:import|op|device|schedule|strategy)\b")
 
 
-def mistakes(source: Source, machine: Machine) -> Diagnostics:
-    """All mistakes of syntax in a text known to have some."""
+def mistakes(source: Source, machine: Machine, first: UserError) -> UserError:
+    """All mistakes of syntax in a text, of which the parser found `first` at once."""
     found = Diagnostics()
     patience = _PATIENCE
     for start, end in chunks(source.text):
         patience = _chunk(source, start, end, machine, found, patience)
-        if len(found.errors) >= MOST_ERRORS or patience < 0:
+        done = len(found.errors) >= MOST_ERRORS or patience < 0
+        if done or any(isinstance(e, TabIndent) for e in found.errors):  # one tab is like another
             break
-    return found
+    if not found.errors:
+        found.add(first)
+    try:
+        found.raise_if_any()
+    except UserError as error:
+        return error
+    raise AssertionError
 
 
 def chunks(text: str) -> list[tuple[int, int]]:
     """Where the declarations of a text begin and end, as far as it can be told from a text that may be malformed."""
     edge = re.match(r"(?:[ \t]*(?:#[^\n]*)?\n)*([ \t]*)", text)
     margin = edge.group(1) if edge else ""
-    starts = [0]
+    starts = [edge.end() - len(margin)] if edge else [0]
     depth = 0
     for match in _TOKEN.finditer(text):
         token = match.group()
@@ -65,7 +72,7 @@ def _chunk(source: Source, start: int, end: int, machine: Machine, found: Diagno
         if fault is None or (left_out and isinstance(fault, EmptyBlock)):
             break
         found.add(fault)
-        if patience < 0 or isinstance(fault, UnclosedBracket | UnclosedString) or fault.span is None:
+        if patience < 0 or isinstance(fault, UnclosedBracket | UnclosedString | TabIndent) or fault.span is None:
             break
         text, changed = _without(text, fault.span.start - start)
         if not changed:

@@ -11,13 +11,9 @@ from dataclasses import dataclass, field
 from .source import Source, Span
 
 
-def _span():
-    return field(default=None, compare=False, repr=False, kw_only=True)
-
-
 @dataclass(frozen=True)
 class Node:
-    span: Span = _span()  # type: ignore[assignment]
+    span: Span = field(default=None, compare=False, repr=False, kw_only=True)  # type: ignore[assignment]
 
 
 # ---------------------------------------------------------------- expressions
