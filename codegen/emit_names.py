@@ -20,10 +20,11 @@ _RESERVED = frozenset(
     f64 f32 tf32 bf16 f16 f8e4m3 f8e5m2 i64 i32 i16 i8 u8 i4
     main args dims threads cores core space load store splat gather bits number floordiv floormod imin imax fma
     memcpy memset malloc free calloc realloc abort exit printf errno INFINITY NAN EOF linux unix
+    Args Team team call flt odd
     blockIdx threadIdx blockDim gridDim warpSize half
     """.split()
 )
-_OURS = re.compile(r"^(?:[fiub]+\d+(?:x\d+)?(?:_u)?|m_\w+|t\d+|\w*__\w*|_.*|.*_t|.*_from_\w+|pthread\w*|sched\w*|__.*)$")
+_OURS = re.compile(r"^(?:[fiub]+\d+(?:x\d+)?(?:_u)?|m_\w+|t\d+|\w*__\w*|_.*|.*_t|.*_from_\w+|(?:load|splat|gather|scatter|atomic|launch)_\w+|pthread\w*|sched\w*|__.*)$")
 
 
 def clean(name: str) -> str:
@@ -51,3 +52,7 @@ class Names:
             n += 1
         self._taken.add(name)
         return name
+
+    def release(self, names: list[str]) -> None:
+        """Their scope has ended: they may be handed out again."""
+        self._taken.difference_update(names)

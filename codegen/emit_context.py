@@ -1,0 +1,179 @@
+"""What every part of the printer shares while one launch is printed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from ..dsl.errors import InternalError
+from ..dsl.index import Expr, Var, as_expr
+from ..dsl.types import DType
+from .emit_code import ELEMENTS, SCALARS, Need, storage
+from .emit_lanes import Lanes
+from .emit_scope import INDENT, Scope, Text
+from .tile import Buffer, Program
+
+
+@dataclass
+class Context:
+    """`env`: what unrolled loops and plain Lets stand for. `in_lane`: inside a loop over lanes, where all is scalar."""
+
+    program: Program
+    lanes: Lanes
+    text: Text
+    buffers: dict[str, Buffer]
+    needs: dict[Need, None]
+    env: dict[Var, Expr] = field(default_factory=dict)
+    in_lane: bool = False
+    cells: dict[str, dict[tuple[int, ...], str]] = field(default_factory=dict)
+    spoken: dict[str, str] = field(default_factory=dict)  # buffer -> its name in the text
+    copies: dict[str, tuple[str, str]] = field(default_factory=dict)  # vector -> (its copy in the lane loop, type)
+    written: set[str] = field(default_factory=set)  # vectors whose copies are written
+
+    # ------------------------------------------------------------ index expressions
+
+    def ix(self, e: Expr) -> Expr:
+        return e.subs(self.env) if self.env else e
+
+    def varies(self, e: Expr) -> bool:
+        return not self.in_lane and self.lanes.var is not None and self.lanes.var in e.variables()
+
+    def at_lane(self, e: Expr, lane: int) -> Expr:
+        return e if self.lanes.var is None else e.subs({self.lanes.var: as_expr(lane)})
+
+    def need(self, name: str, element: str = "", vector: bool = False) -> None:
+        self.needs[Need(name, element, self.lanes.width if vector else 1)] = None
+
+    # ------------------------------------------------------------ types
+
+    def element(self, element: str, vector: bool) -> str:
+        """The C type of plain elements (`storage` names), a vector of which has one a lane."""
+        if not vector:
+            return ELEMENTS[element]
+        self.need("vector", element, True)
+        return f"{element}x{self.lanes.width}"
+
+    def ctype(self, dtype: DType, vector: bool, mask: int = 0) -> str:
+        """The C type of a value of a compute type."""
+        if mask:
+            return self.element(f"i{mask}", True)
+        if dtype.kind == "bool":
+            return "bool"
+        return self.element(dtype.name, vector) if vector else SCALARS[dtype.name]
+
+    def register_type(self, buffer: Buffer, vector: bool) -> str:
+        """Of one cell: as in memory, but bools are masks (a lane each) or `bool`."""
+        if buffer.dtype.kind == "bool":
+            return self.element("i32", True) if vector else "bool"
+        return self.element(storage(buffer.dtype), vector)
+
+    # ------------------------------------------------------------ conditions
+
+    def live(self, conds: Sequence[Expr]) -> list[Expr]:
+        """Conditions that are not plainly true; [-1] stands for false."""
+        out: list[Expr] = []
+        for c in conds:
+            e = self.ix(c)
+            lo, hi = e.interval
+            if hi is not None and hi < 0:
+                return [as_expr(-1)]
+            if (lo is None or lo < 0) and e not in out:
+                out.append(e)
+        return out
+
+    def condition(self, conds: Sequence[Expr]) -> str:
+        return " && ".join(self._compare(e) for e in conds) if conds else "true"
+
+    def _compare(self, e: Expr) -> str:
+        if not e.terms:
+            return "true" if e.const >= 0 else "false"
+        plus = [(a, c) for a, c in e.terms if c > 0]
+        minus = [(a, -c) for a, c in e.terms if c < 0]
+        show, k = self.text.index.terms, e.const
+        if not minus:
+            return f"{show(plus, 0)} > {-k - 1}" if k == -1 else f"{show(plus, 0)} >= {-k}"
+        if not plus:
+            return f"{show(minus, 0)} <= {k}"
+        if k == -1:
+            return f"{show(minus, 0)} < {show(plus, 0)}"
+        return f"{show(minus, -k)} <= {show(plus, 0)}" if k < 0 else f"{show(minus, 0)} <= {show(plus, k)}"
+
+    def in_all_lanes(self, conds: Sequence[Expr]) -> list[Expr] | None:
+        """Conditions, the same for all lanes, that hold when `conds` hold in every lane; None if there is no simple one."""
+        var, last = self.lanes.var, self.lanes.width - 1
+        out: list[Expr] = []
+        for e in conds:
+            if var is None or not self.varies(e):
+                out.append(e)
+                continue
+            worst = self.at_lane(e, last if e.coefficient(var) < 0 else 0)
+            linear = e - e.coefficient(var) * var
+            if var in linear.variables():
+                return None
+            out.append(worst)
+        return self.live(out)
+
+    # ------------------------------------------------------------ registers
+
+    def declare_register(self, buffer: Buffer, scope: Scope) -> None:
+        self.spoken[buffer.name] = self.text.fresh(buffer.name)
+        self.cells[buffer.name] = {}
+
+    def cell(self, name: str, coords: Sequence[Expr]) -> str:
+        """The variable that is this cell of a named register buffer."""
+        where = tuple(c for c in (self.ix(e).constant for e in coords) if c is not None)
+        if len(where) != len(coords):
+            raise InternalError(f"register {name} is indexed by {', '.join(map(str, coords))}, which is not constant")
+        cells = self.cells[name]
+        if where not in cells:
+            suffix = "".join(f"_{c}" if c >= 0 else f"_m{-c}" for c in where)
+            cells[where] = self.spoken[name] + suffix if self.lanes.registers[name].buffer.size.constant != 1 else self.spoken[name]
+        return cells[where]
+
+    def declarations(self, name: str) -> list[str]:
+        """Of the cells that were used, a few lines."""
+        register = self.lanes.registers[name]
+        kind = self.register_type(register.buffer, not register.uniform)
+        lines, line = [], ""
+        for cell in sorted(self.cells[name].items()):
+            piece = f"{', ' if line else kind + ' '}{cell[1]}"
+            if len(line) + len(piece) > 110:
+                lines.append(line + ";")
+                line, piece = "", f"{kind} {cell[1]}"
+            line += piece
+        return [*lines, line + ";"] if line else lines
+
+    # ------------------------------------------------------------ loops over lanes
+
+    @contextmanager
+    def each_lane(self) -> Iterator[str]:
+        """`for (l = 0; l < W; l++) { ... }` with all scalar inside.
+
+        A vector that is indexed by a variable must live in memory, for gcc through its whole life; so lanes are read and
+        written in copies, and the vectors proper stay in registers.
+        """
+        var, width = self.lanes.var, self.lanes.width
+        assert var is not None and not self.in_lane
+        lines = self.text.scopes[-1].lines
+        mark = len(lines)
+        self.in_lane, self.copies, self.written = True, {}, set()
+
+        def name() -> str:
+            return self.text.index.atom(var, 0)
+
+        with self.text.block(lambda: f"for (int64_t {name()} = 0; {name()} < {width}; {name()}++)", var.name, var):
+            yield name()
+        if self.copies:
+            before = [f"{kind} {copy} = {vector};" for vector, (copy, kind) in self.copies.items()]
+            after = [f"{vector} = {copy};" for vector, (copy, _) in self.copies.items() if vector in self.written]
+            lines[mark:] = ["{", *(INDENT + x for x in (*before, *lines[mark:], *after)), "}"]
+        self.in_lane, self.copies = False, {}
+
+    def lane_of(self, vector: str, kind: str, write: bool = False) -> str:
+        """An element of a vector variable, in a loop over lanes."""
+        assert self.lanes.var is not None
+        copy, _ = self.copies.setdefault(vector, (f"{vector}_l", kind))
+        if write:
+            self.written.add(vector)
+        return f"{copy}[{self.text.index.atom(self.lanes.var, 0)}]"
