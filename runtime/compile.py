@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any
 
 from ..codegen.emit import emit
 from ..codegen.pipeline import compile_program

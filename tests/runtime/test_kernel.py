@@ -4,7 +4,6 @@ import threading
 
 import numpy as np
 import pytest
-
 from andiron.dsl.errors.run import (
     ArgumentCount,
     ArgumentKind,
@@ -319,7 +318,7 @@ def test_arguments_in_the_order_of_the_text(fakes):
             "x = (const float*)args[0], *y = (const float*)args[1]", "x = (const float*)args[1], *y = (const float*)args[0]"
         ),
         buffers=["Y", "X", "Z"],
-    )  # noqa: E501
+    )
     np.testing.assert_array_equal(k(counted(3), ones(3)), [1, 3, 5])
 
 
