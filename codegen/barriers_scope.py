@@ -139,17 +139,17 @@ class Scope:
             return
         inner = self.device.depth(level)
         plain = tuple(map(self.plain, coords))
-        facts = _relevant(plain, self.conds + tuple(map(self.plain, conds)))
-        variables = frozenset().union(*(e.variables() for e in (*plain, *facts)))
         owners = tuple((as_expr(u.var), self.dealt.get(u.var)) for u in self.sharers(level))
-        variables |= frozenset().union(*(e.variables() for pair in owners for e in pair if e is not None))
+        numbers = tuple(e for pair in owners for e in pair if e is not None)
+        facts = _relevant((*plain, *numbers), self.conds + tuple(map(self.plain, conds)))
+        variables = frozenset().union(*(e.variables() for e in (*plain, *facts, *numbers)))
         varying = frozenset(v for v in variables if self.depth.get(v, _UNIFORM) > inner or v.name.startswith("$"))
         yield Access(name, level, kind, plain, facts, varying, owners, flight, text)
 
 
-def _relevant(coords: tuple[Expr, ...], conds: tuple[Expr, ...]) -> tuple[Expr, ...]:
-    """Conditions that touch the coordinates' variables, directly or through each other; others only slow the proof."""
-    reach = set().union(*(c.variables() for c in coords))
+def _relevant(about: tuple[Expr, ...], conds: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """Conditions that touch the variables of `about`, directly or through each other; others only slow the proof."""
+    reach = set().union(*(e.variables() for e in about))
     chosen: set[int] = set()
     grew = True
     while grew:

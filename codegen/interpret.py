@@ -327,11 +327,19 @@ class _Machine:
         flight.under_way = still
 
     def barrier(self, s: Barrier, frame: Frame) -> None:
-        size = self.site.tree.size(s.level)
+        tree = self.site.tree
+        size = tree.size(s.level)
+        apart = [v for v in tree.levels if tree.size(v) < size and tree.count(v) > 1 and _never_meet(tree, v)]
+        if apart:
+            self.site.report("malformed", f"units of {apart[0]} cannot synchronise: no barrier of {s.level}")
         groups, counts = np.unique(frame.ids // size, return_counts=True)
         if (counts != size).any():
             at = int(np.argmax(counts != size))
-            who = self.site.tree.name(int(groups[at]) * size)
+            who = tree.name(int(groups[at]) * size)
             text = f"only {counts[at]} of {size} units reach the barrier of the {s.level} of {who}"
             self.site.report("divergent-barrier", text)
         self.site.clock.meet(size, frame.ids)
+
+
+def _never_meet(tree: UnitTree, level: str) -> bool:
+    return tree.device.level(level).siblings == "nothing"

@@ -378,3 +378,8 @@ def without(program: Program, number: int) -> Program:
 def each_without(program: Program) -> Iterator[tuple[int, Program]]:
     for number in range(barriers(program)):
         yield number, without(program, number)
+
+
+def ends_of(body: tuple[Stmt, ...], which, f) -> tuple[Stmt, ...]:
+    """The body with `f` applied to the leaves that `which` picks."""
+    return tuple(f(s) if which(s) else map_bodies(s, lambda inner: ends_of(inner, which, f)) for s in body)
