@@ -253,6 +253,8 @@ class _Binding:
             if name.id in self.names.tensors:
                 return UnboundIndex(f"`{name.id}` is a tensor; a subscript is built from indices", name.span)
             help = did_you_mean(name.id, [b.name for b in scope])
+            if any(name.id in r for r in _reduced(self.assign.value)):
+                help = "a reduction reaches over the product to its right; put a sum in parentheses: `sum(k) (a + b)`"
             return UnboundIndex(f"no index `{name.id}` is bound here", name.span or n.span, help=help)
 
         try:
@@ -275,6 +277,20 @@ class _Binding:
             help = did_you_mean(n.tensor, self.names.tensors)
             raise self.fail(UnknownTensor(f"there is no tensor `{n.tensor}`", spot(n.span, n.tensor), help=help))
         return self.names.tensors[n.tensor]
+
+
+def _reduced(n: syntax.Expr) -> list[tuple[str, ...]]:
+    """The indices of every reduction in `n`."""
+    match n:
+        case syntax.Reduce(indices=indices, body=body):
+            return [indices, *_reduced(body)]
+        case syntax.Unary(operand=operand):
+            return _reduced(operand)
+        case syntax.Binary(left=left, right=right):
+            return _reduced(left) + _reduced(right)
+        case syntax.Call(args=args):
+            return [r for a in args for r in _reduced(a)]
+    return []
 
 
 def _divisors(n: syntax.Expr) -> list[syntax.Expr]:

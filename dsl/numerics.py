@@ -164,7 +164,7 @@ def _round_once(p: Array, c: Array) -> Array:
     t = s - p
     error = (p - (s - t)) + (c - t)
     s, error = np.broadcast_arrays(s, error)
-    bits = np.ascontiguousarray(s).view(np.int64)
+    bits = np.ascontiguousarray(s).view(np.int64).reshape(s.shape)
     toward = np.where(error > 0, np.nextafter(s, np.inf), np.nextafter(s, -np.inf))
     return np.where(np.isfinite(s) & (error != 0) & (bits % 2 == 0), toward, s)
 
@@ -287,11 +287,13 @@ def fold(kind: str, array: Array, axes: tuple[int, ...], dtype: DType, wide: Wid
     array = np.asarray(array)
     if kind in ("argmax", "argmin"):
         rest = [a for a in range(array.ndim) if a not in axes]
-        moved = array.transpose(*rest, *axes).reshape(*(array.shape[a] for a in rest), -1)
-        if moved.shape[-1] == 0 and moved.size == 0 and 0 not in moved.shape[:-1]:
-            raise ValueError(f"{kind} of nothing")
-        if moved.shape[-1] == 0:
-            return np.zeros(moved.shape[:-1], dtype=np.int64)
+        left = [array.shape[a] for a in rest]
+        count = math.prod(array.shape[a] for a in axes)
+        if count == 0 or 0 in left:
+            if 0 not in left:
+                raise ValueError(f"{kind} of nothing")
+            return np.zeros(left, dtype=np.int64)
+        moved = array.transpose(*rest, *axes).reshape(*left, count)
         return getattr(np, kind)(moved, axis=-1).astype(np.int64)
     own = storage(dtype, wide)
     with np.errstate(all="ignore"):

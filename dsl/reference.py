@@ -34,7 +34,8 @@ def reference(op: Op, exact: bool = False) -> Callable[..., Any]:
         inputs = _inputs(bound, arrays)
         concrete = specialise(bound, _sizes(bound, inputs))
         _check(concrete, inputs)
-        results = [_outputs(concrete, inputs, exact)[t.name] for t in concrete.outputs]
+        outputs = _outputs(concrete, inputs, exact)
+        results = [outputs[t.name] for t in concrete.outputs]
         return results[0] if len(results) == 1 else tuple(results)
 
     run.__name__ = op.name
