@@ -1,7 +1,6 @@
 """Kernels written by hand against `codegen.abi`, so that the runtime is tested without the compiler in front of it."""
 
 import pytest
-
 from andiron.codegen.targets import target_of
 from andiron.codegen.tile import Buffer, Program
 from andiron.dsl.device import Device, Level, Memory

@@ -10,7 +10,6 @@ import time
 import warnings
 
 import pytest
-
 from andiron.runtime.cache import Cache, default_root, key_of
 
 

@@ -5,7 +5,6 @@ import os
 import stat
 
 import pytest
-
 from andiron.codegen import targets
 from andiron.dsl.errors.target import CompilerFailed, NoCompiler, TargetNotYet, UnknownTarget
 from andiron.runtime import build, features, toolchain

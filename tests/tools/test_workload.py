@@ -1,0 +1,115 @@
+"""Sizes, inputs and verdicts that commands try an op with."""
+
+import numpy as np
+import pytest
+from andiron.dsl.parser import parse
+from andiron.dsl.resolve_op import resolve_op
+from andiron.dsl.source import Source
+from andiron.runtime.measure import argument_bytes, flops
+from andiron.tools import verdict
+from andiron.tools.einsum import einsum_of
+from andiron.tools.workload import BadAssignment, all_sizes, assignments, default_sizes, random_inputs
+
+
+def op_of(text):
+    return resolve_op(parse(Source("<test>", text)).declarations[0])
+
+
+GEMM = op_of("op gemm[M, N, K](A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]):\n    C[m, n] = sum(k) A[m, k] * B[k, n]\n")
+CONV = op_of(
+    "op conv[N, C, H, W, O, R, S](I: f32[N, C, H, W], F: f32[O, C, R, S]) -> (Y: f32[N, O, P, Q])\n"
+    "        where P = H - R + 1, Q = W - S + 1:\n"
+    "    Y[n, o, p, q] = sum(c, r, s) I[n, c, p + r, q + s] * F[o, c, r, s]\n"
+)
+
+
+def test_work_is_counted():
+    sizes = {"M": 2, "N": 3, "K": 4}
+    assert flops(GEMM, sizes) == 48
+    assert argument_bytes(GEMM, sizes) == 4 * (8 + 12 + 6)
+
+
+def test_default_sizes_stay_affordable():
+    assert default_sizes(GEMM, {}) == {"M": 512, "N": 512, "K": 512}
+    assert default_sizes(GEMM, {"K": 7}) == {"M": 512, "N": 512, "K": 7}
+    sizes = default_sizes(CONV, {})
+    assert flops(CONV, all_sizes(CONV, sizes)) <= 1 << 30
+    assert set(sizes) == {"N", "C", "H", "W", "O", "R", "S"}
+
+
+def test_inputs_follow_the_types_and_the_seed():
+    op = op_of("op f[N](a: f64[N], b: i8[N], c: bool[N], d: u8[N], e: f16[N]) -> (y: f64[N]):\n    y[i] = a[i]\n")
+    inputs = random_inputs(op, {"N": 100}, seed=1)
+    assert [str(x.dtype) for x in inputs] == ["float64", "int8", "bool", "uint8", "float16"]
+    assert all(x.shape == (100,) for x in inputs)
+    again = random_inputs(op, {"N": 100}, seed=1)
+    assert all(np.array_equal(x, y) for x, y in zip(inputs, again, strict=True))
+    assert not np.array_equal(inputs[0], random_inputs(op, {"N": 100}, seed=2)[0])
+
+
+def test_a_right_result_passes_and_a_wrong_one_does_not():
+    a, b = random_inputs(GEMM, {"M": 20, "N": 30, "K": 40})
+    c = a @ b
+    good = verdict.check(GEMM, [a, b], [c])
+    assert good.ok
+    assert 0 <= good.error <= good.allowed
+    c[3, 4] += 1e-3
+    bad = verdict.check(GEMM, [a, b], [c])
+    assert not bad.ok
+    assert bad.error == pytest.approx(1e-3, rel=0.1)
+    c[3, 4] = np.nan
+    assert not verdict.check(GEMM, [a, b], [c]).ok
+
+
+def test_infinities_and_nans_of_the_reference_are_right():
+    op = op_of("op f[N](X: f32[N]) -> (Y: f32[N]):\n    Y[i] = log(X[i])\n")
+    x = np.array([-1, 0, 1], np.float32)
+    assert verdict.check(op, [x], [np.array([np.nan, -np.inf, 0], np.float32)]).ok
+    assert not verdict.check(op, [x], [np.array([0, -np.inf, 0], np.float32)]).ok
+
+
+def test_nothing_is_right():
+    assert verdict.check(GEMM, [np.ones((0, 3), np.float32), np.ones((3, 4), np.float32)], [np.ones((0, 4), np.float32)]).ok
+
+
+def test_large_ones_are_checked_by_rows(monkeypatch):
+    monkeypatch.setattr(verdict, "_REFERENCE_FLOPS", 1000)
+    a, b = random_inputs(GEMM, {"M": 100, "N": 10, "K": 10})
+    c = a @ b
+    said = verdict.check(GEMM, [a, b], [c])
+    assert said.ok
+    assert "16 of 100 rows along M" in said.note
+    c[-1] += 1
+    assert not verdict.check(GEMM, [a, b], [c]).ok
+
+
+@pytest.mark.parametrize(
+    ("text", "dim"),
+    [
+        ("op f[M, N](X: f32[M, N]) -> (Y: f32[M]):\n    Y[i] = sum(j) X[i, j]\n", "M"),
+        ("op f[M, N](X: f32[M, N]) -> (Y: f32[N]):\n    Y[j] = sum(i) X[i, j]\n", "N"),
+        ("op f[N](X: f32[N]) -> (Y: f32[N]):\n    Y[i] = X[i] + X[i + 1 else 0.0]\n", None),  # a stencil
+        ("op f[N](X: f32[N]) -> (Y: f32[N]):\n    Y[i] = X[i] * f32(i)\n", None),  # the number of the row matters
+        ("op f[N](X: f32[N]) -> (Y: f32[N]):\n    Y[i] = X[i] / f32(N)\n", None),  # so does how many there are
+        ("op f[N](X: f32[N, N]) -> (Y: f32[N, N]):\n    Y[i, j] = X[j, i]\n", None),  # one size, two axes
+        ("op f[N](X: f32[N]) -> (Y: f32[N]):\n    Y[i] = X[i] - (max(j) X[j])\n", None),
+        ("op f[M, N](X: f32[M, N]) -> (Y: f32[M, N], Z: f32[N]):\n    Y[i, j] = X[i, j]\n    Z[j] = sum(i) X[i, j]\n", "N"),
+    ],
+)
+def test_rows_that_stand_alone(text, dim):
+    assert verdict.row_dim(op_of(text)) == dim
+
+
+def test_assignments():
+    assert assignments(["M=512,N=64", "K=1_024", "P=0x10"], "size") == {"M": 512, "N": 64, "K": 1024, "P": 16}
+    for wrong in ("M", "M=", "=3", "M=x", "1=2", "M=1.5"):
+        with pytest.raises(BadAssignment):
+            assignments([wrong], "size")
+
+
+def test_products_in_einsum():
+    subscripts, order = einsum_of(GEMM)
+    a, b = random_inputs(GEMM, {"M": 4, "N": 3, "K": 5})
+    np.testing.assert_allclose(np.einsum(subscripts, *[[a, b][i] for i in order]), a @ b, rtol=1e-5)
+    assert einsum_of(CONV) is None
+    assert einsum_of(op_of("op f[N](X: f32[N]) -> (Y: f32[N]):\n    Y[i] = X[i] * X[i]\n")) is None
