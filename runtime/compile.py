@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
 from ..codegen.emit import emit
@@ -15,7 +15,7 @@ from ..dsl.errors import UserError, did_you_mean
 from ..dsl.errors.target import AmbiguousChoice, NotInModule, WrongSchedule
 from ..dsl.module import Module, load, loads
 from ..dsl.op import Op
-from ..dsl.syntax import ScheduleDecl
+from ..dsl.syntax import Param, ScheduleDecl
 from .kernel import Kernel, checked_threads
 from .variant import Variant
 
@@ -36,7 +36,7 @@ def compile(
               and below them the compiler's own
     target    see `codegen.targets`; None: the machine at hand
     threads   how many may take part in a call; None: all cores
-    sizes     fixes sizes of the op, and gives values of its integer parameters
+    sizes     fixes sizes of the op, gives values of its integer parameters, and of the schedule's (`param BM in ...`)
 
     Raises NotInModule, AmbiguousChoice, WrongSchedule, UnknownTarget, TargetNotYet, and the diagnostics of the compiler.
     """
@@ -51,11 +51,13 @@ def compile(
             named.span,
             help=f"compile for the target it names, or leave `on {named.device}` out",
         )
-    params = {name: sizes.pop(name) for name, _ in chosen.params if name in sizes}
-    bound = bind_params(chosen, params)
-    special = specialise(bound, sizes)
     candidates = [named] if named is not None else list(_candidates(module, chosen, device))
-    variants = [variant(module, special, s, device, goal) for s in candidates]
+    own = {name for name, _ in chosen.params} | {v.name for v in chosen.dims}
+    tunables = {name for s in candidates for name in _tunables(s)} - own
+    values = {name: sizes.pop(name) for name in list(sizes) if name in tunables}
+    bound = bind_params(chosen, {name: sizes.pop(name) for name, _ in chosen.params if name in sizes})
+    special = specialise(bound, sizes)
+    variants = [variant(module, special, s, device, goal, values) for s in candidates]
     return Kernel(bound, variants, sizes, None if threads is None else checked_threads(threads))
 
 
@@ -106,10 +108,21 @@ def schedules_for(module: Module, op: str) -> list[ScheduleDecl]:
     return [s for s in module.schedules.values() if s.op == op]
 
 
-def variant(module: Module, op: Op, schedule: ScheduleDecl | None, device: Device, target: Target) -> Variant:
-    """One op, one schedule, one device: compiled to text."""
-    compiled = compile_program(module, op, schedule, device)
+def variant(
+    module: Module,
+    op: Op,
+    schedule: ScheduleDecl | None,
+    device: Device,
+    target: Target,
+    values: Mapping[str, int],
+) -> Variant:
+    """One op, one schedule, one device: compiled to text. Of `values` those count that are the schedule's parameters."""
+    compiled = compile_program(module, op, schedule, device, {n: v for n, v in values.items() if n in _tunables(schedule)})
     return Variant(compiled.program, emit(compiled.program, target.family.dialect), compiled.schedule, target, compiled.report)
+
+
+def _tunables(schedule: ScheduleDecl | None) -> set[str]:
+    return {line.name for line in schedule.lines if isinstance(line, Param)} if schedule else set()
 
 
 def check_schedules(module: Module) -> Iterator[UserError]:

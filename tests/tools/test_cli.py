@@ -1,0 +1,302 @@
+"""The command line: every command on a real file, and every way to be told that something is wrong."""
+
+import io
+import json
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from andiron.tools.cli import main
+
+GEMM = """\
+op gemm[M, N, K](A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]):
+    C[m, n] = sum(k) A[m, k] * B[k, n]
+
+schedule rows for gemm:
+    tile m: 4
+    auto
+"""
+SMALL = ["--size", "M=9,N=7", "--size", "K=5"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def own_cache(tmp_path_factory):
+    patch = pytest.MonkeyPatch()
+    patch.setenv("ANDIRON_CACHE", str(tmp_path_factory.mktemp("cache")))
+    yield
+    patch.undo()
+
+
+@pytest.fixture
+def gemm(tmp_path):
+    path = tmp_path / "gemm.sched"
+    path.write_text(GEMM)
+    return str(path)
+
+
+def test_run(gemm, capsys):
+    assert main(["run", gemm, *SMALL, "--repeat", "2", "--threads", "1"]) == 0
+    said = capsys.readouterr().out
+    for wanted in ("gemm: M=9, N=7, K=5", "compiler", "GFLOP/s", "GB/s", "check     OK"):
+        assert wanted in said
+
+
+def test_run_as_json(gemm, capsys):
+    assert main(["run", gemm, *SMALL, "--schedule", "rows", "--repeat", "2", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["ok"]
+    assert answer["sizes"] == {"M": 9, "N": 7, "K": 5}
+    assert answer["compiler"]
+    assert len(answer["samples"]) == 2
+
+
+def test_run_says_which_sizes_it_chose(gemm, capsys):
+    assert main(["run", gemm, "--size", "M=3,K=2", "--repeat", "1", "--no-check"]) == 0
+    assert "sizes chosen by default: N" in capsys.readouterr().out
+
+
+def test_a_wrong_result_fails(gemm, capsys, monkeypatch):
+    from andiron.tools import verdict
+
+    monkeypatch.setattr(verdict, "check", lambda *_: verdict.Verdict(False, 1.0, 1e-6))
+    assert main(["run", gemm, *SMALL, "--repeat", "1"]) == 1
+    assert "FAIL" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("size", ["M=0,N=7,K=5", "M=1,N=1,K=1", "M=9,N=7,K=0"])
+def test_run_at_the_edges(gemm, size):
+    assert main(["run", gemm, "--size", size, "--repeat", "1"]) == 0
+
+
+def test_check(gemm, tmp_path, capsys):
+    assert main(["check", gemm]) == 0
+    bad = tmp_path / "bad.sched"
+    bad.write_text(GEMM.replace("B[k, n]", "Q[k, n]"))
+    assert main(["check", gemm, str(bad)]) == 1
+    assert "--> " in capsys.readouterr().err
+    assert main(["check", "--json", str(bad)]) == 1
+    (error, *_) = json.loads(capsys.readouterr().out)["errors"]
+    assert (error["file"], error["line"]) == (str(bad), 2)
+    assert error["id"]
+
+
+def test_check_compiles_the_schedules(tmp_path, capsys):
+    path = tmp_path / "bad.sched"
+    path.write_text(GEMM.replace("tile m: 4", "tile q: 4"))
+    assert main(["check", str(path)]) == 1
+    assert "q" in capsys.readouterr().err
+
+
+def test_fmt_in_place_keeps_permissions_and_links(gemm, tmp_path, capsys):
+    path = Path(gemm)
+    untidy = GEMM.replace("A[m, k] *", "A[m,k]  *").replace("    tile", "  tile").replace("    auto", "  auto")
+    path.write_text(untidy)
+    path.chmod(0o640)
+    link = tmp_path / "link.sched"
+    link.symlink_to(path)
+    assert main(["fmt", "--check", gemm]) == 1
+    assert main(["fmt", "--diff", gemm]) == 0
+    assert "-    C[m, n] = sum(k) A[m,k]" in capsys.readouterr().out
+    assert path.read_text() == untidy
+    assert main(["fmt", str(link)]) == 0
+    assert path.read_text() == GEMM
+    assert link.is_symlink()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["gemm.sched", "link.sched"]
+    assert main(["fmt", "--check", gemm]) == 0
+
+
+def test_fmt_of_the_input_stream(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(GEMM.replace("[m, k]", "[m,k]").encode())))
+    assert main(["fmt", "-"]) == 0
+    assert capsys.readouterr().out == GEMM
+
+
+def test_fmt_goes_on_after_a_broken_file(gemm, tmp_path, capsys):
+    bad = tmp_path / "bad.sched"
+    bad.write_text("op (")
+    Path(gemm).write_text(GEMM + "\n\n\n")
+    assert main(["fmt", str(bad), gemm]) == 1
+    assert Path(gemm).read_text() == GEMM
+    assert bad.read_text() == "op ("
+
+
+def test_emit(gemm, tmp_path, capsys):
+    assert main(["emit", gemm]) == 0
+    text = capsys.readouterr().out
+    assert 'extern "C"' in text
+    out = tmp_path / "gemm.cpp"
+    assert main(["emit", gemm, "-o", str(out)]) == 0
+    assert out.read_text() == text
+    assert main(["emit", gemm, "--stage", "schedule"]) == 0
+    assert "schedule" in capsys.readouterr().out
+    assert main(["emit", gemm, "--stage", "program"]) == 0
+    # Text for a machine that this one is not.
+    for target in ("cpu:neon", "cpu:avx512", "cpu:generic", "cpu:avx2"):
+        assert main(["emit", gemm, "--target", target]) == 0
+
+
+def test_complete_is_a_schedule_again(gemm, tmp_path, capsys):
+    assert main(["complete", gemm, "--schedule", "rows"]) == 0
+    text = capsys.readouterr().out
+    again = tmp_path / "again.sched"
+    again.write_text(GEMM.partition("schedule")[0] + text)
+    assert main(["complete", str(again)]) == 0
+    assert capsys.readouterr().out == text
+
+
+def test_explain(gemm, capsys):
+    assert main(["explain", gemm, *SMALL]) == 0
+    assert "flops" in capsys.readouterr().out
+    assert main(["explain", gemm, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["op"] == "gemm"
+
+
+def test_bench(gemm, capsys):
+    assert main(["bench", gemm, *SMALL, "--repeat", "2", "--vs", "numpy", "--all", "--json"]) == 0
+    names = [r["name"] for r in json.loads(capsys.readouterr().out)["results"]]
+    assert names[:2] == ["default", "rows"]
+    assert "einsum" in names[2]
+    assert main(["bench", gemm, *SMALL, "--repeat", "2"]) == 0
+    assert "x as fast" in capsys.readouterr().out
+
+
+def test_targets(capsys):
+    assert main(["targets"]) == 0
+    said = capsys.readouterr().out
+    assert "cpu:avx512" in said
+    assert "compiler:" in said
+    assert main(["targets", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["targets"][0]["target"] == "cpu"
+
+
+def test_cache(gemm, capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("ANDIRON_CACHE", str(tmp_path / "cache"))
+    assert main(["run", gemm, *SMALL, "--repeat", "1"]) == 0
+    capsys.readouterr()
+    assert main(["cache", "list"]) == 0
+    assert "gemm for cpu" in capsys.readouterr().out
+    assert main(["cache", "path"]) == 0
+    assert capsys.readouterr().out.strip() == str(tmp_path / "cache")
+    assert main(["cache", "clear", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["removed"] >= 1
+    assert main(["cache", "list", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == []
+
+
+# ---------------------------------------------------------------- what goes wrong
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["--op", "gem"], "did you mean `gemm`"),
+        (["--schedule", "row"], "did you mean `rows`"),
+        (["--target", "cpux"], "did you mean `cpu`"),
+        (["--target", "cuda:sm_80"], "target-not-yet"),
+        (["--size", "M"], "bad-assignment"),
+        (["--size", "Q=4"], "Q"),
+        (["--size", "M=-1"], "negative"),
+    ],
+)
+def test_faults_of_the_command(gemm, capsys, args, said):
+    assert main(["run", gemm, *args]) == 1
+    shown = capsys.readouterr().err
+    assert said in shown
+    assert shown.startswith("error[")
+
+
+def test_wrong_usage_is_2(gemm, capsys):
+    for args in ([], ["dance"], ["run"], ["run", gemm, "--repeat", "0"], ["run", gemm, "--threads", "x"], ["cache", "eat"]):
+        with pytest.raises(SystemExit) as caught:
+            main(args)
+        assert caught.value.code == 2
+    with pytest.raises(SystemExit) as caught:
+        main(["--version"])
+    assert caught.value.code == 0
+
+
+@pytest.mark.parametrize("command", ["run", "check", "fmt", "emit", "complete", "explain", "bench"])
+def test_files_that_cannot_be_read(command, tmp_path, capsys):
+    (tmp_path / "latin.sched").write_bytes(b"op \xe9")
+    for path in (tmp_path / "missing.sched", tmp_path, tmp_path / "latin.sched"):
+        assert main([command, str(path)]) == 1
+        shown = capsys.readouterr().err
+        assert "error[bad-file]" in shown
+        assert str(path) in shown
+
+
+def test_a_file_that_cannot_be_written(gemm, tmp_path, capsys):
+    assert main(["emit", gemm, "-o", str(tmp_path / "no" / "such" / "folder")]) == 1
+    assert "cannot write" in capsys.readouterr().err
+
+
+def test_errors_as_json(tmp_path, capsys):
+    bad = tmp_path / "bad.sched"
+    bad.write_text("op f[N](X: f32[N]) -> (Y: f32[N]):\n    Y[i] = Q[i]\n")
+    assert main(["run", str(bad), "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["errors"][0]["line"] == 2
+
+
+def test_our_own_faults_are_told_without_a_traceback(gemm, capsys, monkeypatch):
+    from andiron.tools import run
+
+    def break_down(args):
+        raise ZeroDivisionError("oops")
+
+    monkeypatch.setattr(run, "run", break_down)
+    assert main(["run", gemm]) == 1
+    shown = capsys.readouterr().err
+    assert "error[internal]: ZeroDivisionError: oops" in shown
+    assert "report" in shown
+    monkeypatch.setenv("ANDIRON_DEBUG", "1")
+    with pytest.raises(ZeroDivisionError):
+        main(["run", gemm])
+
+
+def test_interrupted(gemm, capsys, monkeypatch):
+    from andiron.tools import run
+
+    def interrupt(args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run, "run", interrupt)
+    assert main(["run", gemm]) == 130
+
+
+def andiron(*args, **options):
+    return subprocess.run([sys.executable, "-m", "andiron", *args], capture_output=True, text=True, **options)
+
+
+def test_as_a_module_and_without_colour_when_not_on_a_terminal(tmp_path):
+    done = andiron("check", "missing.sched", cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error[bad-file]")
+    assert "\033" not in done.stderr
+
+
+def test_a_reader_that_stops_reading(gemm):
+    command = [sys.executable, "-m", "andiron", "emit", gemm]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.close()
+        shown = process.stderr.read()
+        assert process.wait() == 0
+    assert shown == b""
+
+
+def test_colour_on_a_terminal():
+    from andiron.tools.terminal import paint
+
+    text = "error[x]: message\n --> f:1:1\n1 | abc\n  | ^^^ here\n  help: do"
+    assert paint(text).count("\033[0m") == 4
+
+
+def test_characters_that_the_terminal_lacks(tmp_path):
+    path = tmp_path / "ü.sched"
+    env = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = andiron("check", str(path), env=env)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
