@@ -36,33 +36,37 @@ _ROUNDS = 8  # the state of a loop is stable after two or three
 _NAMES = {"read": "read", "write": "written", "combine": "combined"}
 
 
-def place_barriers(program: Program) -> Program:
+def place_barriers(program: Program, lockstep: bool = False) -> Program:
     """The program with the barriers it needs; barriers already there are kept, and counted on.
+
+    `lockstep` also places those that units in lockstep need where they do not stay together by themselves: a compiler may
+    move an access of shared memory over another lane's unless told not to (`__syncwarp` from Volta on). They are barriers of
+    the level just above the lockstep units, and mean nothing to the interpreter.
 
     Raises InternalError where what is needed cannot stand (UNIFORM_POINT).
     """
-    return replace(program, launches=tuple(_launch(program, launch) for launch in program.launches))
+    return replace(program, launches=tuple(_launch(program, launch, lockstep) for launch in program.launches))
 
 
-def _launch(program: Program, launch: Launch) -> Launch:
-    scope = Scope.of(launch, program.device, program.instrs, program.buffers)
-    placer = _Placer(written(launch.body, program.instrs))
-
-    def place(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-        return placer.block(body, scope, _State())[0]
-
-    return replace(launch, body=_fewest(launch.body, place))
+def _launch(program: Program, launch: Launch, lockstep: bool) -> Launch:
+    names = written(launch.body, program.instrs)
+    body = launch.body
+    for together in (False, True) if lockstep else (False,):
+        scope = Scope.of(launch, program.device, program.instrs, program.buffers, together)
+        placer = _Placer(names)
+        body = _fewest(body, lambda some, placer=placer, scope=scope: placer.block(some, scope, _State())[0])
+    return replace(launch, body=body)
 
 
 def _fewest(body: tuple[Stmt, ...], place: Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]]) -> tuple[Stmt, ...]:
-    """REDUNDANT: a barrier of a loop that was placed before its back edge was known may be served by a later one: each
-    barrier is tried without."""
-    given = sum(isinstance(s, Barrier) for s in statements(body))
+    """REDUNDANT: a barrier of a loop that was placed before its back edge was known may be served by a later one; each of
+    those placed is tried without."""
     best = place(body)
+    given = [s for s in statements(body) if isinstance(s, Barrier)]
     number = 0
-    while given == 0 and number < (count := sum(isinstance(s, Barrier) for s in statements(best))):
-        fewer = place(_without(best, number))
-        if sum(isinstance(s, Barrier) for s in statements(fewer)) < count:
+    while number < len(placed := [s for s in statements(best) if isinstance(s, Barrier)]):
+        fewer = best if any(placed[number] is g for g in given) else place(_without(best, number))
+        if sum(isinstance(s, Barrier) for s in statements(fewer)) < len(placed):
             best = fewer
         else:
             number += 1
@@ -145,7 +149,7 @@ class _Placer:
             case If():
                 before, state = self.ordered(self.exposed((s,), scope, state)[0], s, scope, state)  # ENTRY
                 body, one = self.block(s.body, scope.holding(s.conds), state)
-                orelse, other = self.block(s.orelse, replace(scope.holding(s.conds), conds=scope.conds), state)
+                orelse, other = self.block(s.orelse, scope.failing(s.conds), state)
                 return before, replace(s, body=body, orelse=orelse), one.plus(other)
             case Alloc():
                 body, state = self.block(s.body, scope.holding_buffer(s.buffer), state)
@@ -219,7 +223,7 @@ class _Placer:
                     state = left if runs else state.plus(left)  # ZERO_TRIPS
                 case If():
                     one, left = self.exposed(s.body, scope.holding(s.conds), state)
-                    other, right = self.exposed(s.orelse, scope, state)
+                    other, right = self.exposed(s.orelse, scope.failing(s.conds), state)
                     found += one + other
                     state = left.plus(right)
                 case Alloc():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from ..dsl.device import Device, Instr
 from ..dsl.index import Expr, Var, as_expr
@@ -24,6 +25,7 @@ class Scope:
     dealt    loop variables that deal out the units of a level, by the unit's variable (DEALT)
     conds    >= 0 here
     control  the depth that the conditions and bounds around here depend on
+    lockstep whether units in lockstep are what is to be ordered, instead of what lockstep orders
     """
 
     device: Device
@@ -35,13 +37,16 @@ class Scope:
     dealt: Mapping[Var, Expr]
     conds: tuple[Expr, ...] = ()
     control: int = _UNIFORM
+    lockstep: bool = False
 
     @staticmethod
-    def of(launch: Launch, device: Device, instrs: tuple[Instr, ...], buffers: tuple[Buffer, ...]) -> Scope:
+    def of(
+        launch: Launch, device: Device, instrs: tuple[Instr, ...], buffers: tuple[Buffer, ...], lockstep: bool = False
+    ) -> Scope:
         depth = {u.var: device.depth(u.level) for u in launch.units}
         named = {b.name: b for b in buffers}
         conds = tuple(c for u in launch.units for c in (as_expr(u.var), u.count - u.var - 1))
-        return Scope(device, launch.units, {i.name: i for i in instrs}, named, {}, depth, {}, conds)
+        return Scope(device, launch.units, {i.name: i for i in instrs}, named, {}, depth, {}, conds, lockstep=lockstep)
 
     def let(self, var: Var, value: Expr) -> Scope:
         return replace(self, lets={**self.lets, var: self.plain(value)})
@@ -49,6 +54,11 @@ class Scope:
     def holding(self, conds: tuple[Expr, ...]) -> Scope:
         plain = tuple(map(self.plain, conds))
         return replace(self, conds=self.conds + plain, control=max(self.control, *map(self.depends, plain), _UNIFORM))
+
+    def failing(self, conds: tuple[Expr, ...]) -> Scope:
+        """Where not all of the conds hold."""
+        known = self.holding((-conds[0] - 1,)) if len(conds) == 1 else self
+        return replace(known, control=self.holding(conds).control)
 
     def inside(self, s: For) -> Scope:
         start, stop, step = map(self.plain, (s.start, s.stop, s.step))
@@ -82,17 +92,28 @@ class Scope:
         Below units that cannot synchronise (blocks), only those below one of them can be ordered.
         """
         level = buffer.level
+        if self.lockstep:
+            group = self._group()
+            shared = group is not None and self.device.depth(level) <= self.device.depth(group)
+            return group if group is not None and shared and self.sharers(group) else None
         for u in self._below(buffer.level):
             if self.device.level(u.level).siblings == "nothing":
                 level = u.level
         return level if self.sharers(level) else None
 
     def sharers(self, level: str) -> tuple[Units, ...]:
-        """The units below one unit of `level`, without levels of one unit and without the inner ones in lockstep."""
+        """The units below one unit of `level`, without levels of one unit and without the inner ones that need no barrier."""
         below = [u for u in self._below(level) if u.count.constant != 1]
-        while below and self.device.level(below[-1].level).siblings == "lockstep":
+        while not self.lockstep and below and self.device.level(below[-1].level).siblings == "lockstep":
             below.pop()
         return tuple(below)
+
+    def _group(self) -> str | None:
+        """The level whose units are each one lockstep group."""
+        for outer, inner in reversed(list(pairwise(self.device.levels))):
+            if inner.siblings == "lockstep" and outer.siblings != "lockstep":
+                return outer.name
+        return None
 
     def _below(self, level: str) -> list[Units]:
         depth = self.device.depth(level)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..dsl.numerics import apply, cast
+from ..dsl.numerics import apply, cast, constant
 from ..dsl.types import TYPES, DType
 from ..dsl.values import Apply, Cast, Const, IndexValue, Load, Masked, Value
 from .interpret_frame import Frame
@@ -18,7 +18,7 @@ def evaluate(value: Value, frame: Frame, load: LoadFn) -> np.ndarray:
     """An array of `value.dtype`, one entry a unit of the frame (or of no dimension, when all have the same)."""
     match value:
         case Const():
-            return np.asarray(value.value).astype(value.dtype.numpy)
+            return np.asarray(constant(value.value, value.dtype))
         case IndexValue():
             return cast(np.asarray(value.expr.evaluate(frame.env), np.int64), TYPES["i64"], value.dtype)
         case Load():

@@ -6,7 +6,6 @@ one of them (a race is reported): so no barrier is missing, and none is there fo
 
 import numpy as np
 import pytest
-
 from andiron.codegen.barriers import place_barriers
 from andiron.codegen.interpret import interpret
 from andiron.codegen.printer import show_statements
@@ -185,6 +184,19 @@ def test_lockstep_needs_no_barrier():
     body = put(S, T, value=at(X, T)), put(Y, T, value=at(S, 31 - T))
     y = buffer("Y", "output", "global", "grid", 32)
     check(gpu("t", (), (X, y), [(Var("b", 0, 0), 1)], 1, Alloc(S, body)), 0)  # a block of one warp
+
+
+def test_lockstep_barriers_for_compilers_that_move_accesses():
+    w = W(4)
+    body = put(S, U, value=at(X, U)), put(Y, U, value=at(S, 32 * w + 31 - T))
+    assert barriers(place_barriers(block(*body))) == 0
+    placed = place_barriers(block(*body), lockstep=True)
+    assert [b.level for b in _all(placed)] == ["warp"]
+    interpret(placed, DATA)
+    own = put(S, U, value=at(X, U)), put(Y, U, value=at(S, U))
+    assert barriers(place_barriers(block(*own), lockstep=True)) == 0
+    across = put(S, U, value=at(X, U)), put(Y, U, value=at(S, V))
+    assert [b.level for b in _all(place_barriers(block(*across), lockstep=True))] == ["block"]
 
 
 def test_arguments_are_ordered_within_a_block():

