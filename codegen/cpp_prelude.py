@@ -7,16 +7,16 @@ names in it which other helpers it needs (`_uses`).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 
 from .emit_code import ELEMENTS, Need
 from .tile import Program
 
-_MODULES = ("vectors.j2", "convert.j2", "arithmetic.j2", "math.j2")
+_MODULES = ("vectors.j2", "arithmetic.j2", "convert.j2", "math.j2")
 _CALL = re.compile(r"\b(m_\w+|fma|bits|flt|\w+_from_\w+|f32_to_tf32|floordiv|floormod|imin|imax)\(")
-_VECTOR = re.compile(r"\b((?:load|splat|gather)_)?([fiu]\d+)x(\d+)(_u)?\b")
+_VECTOR = re.compile(r"\b((?:load_part|load|splat|gather|first_lanes)_)?([fiu]\d+)x(\d+)(_u)?\b")
 _BITS = {"f64": 64, "f32": 32, "i64": 64, "i32": 32, "i16": 16, "i8": 8, "u8": 8, "u16": 16, "tf32": 32}
 _STORED = {"f16": "u16", "bf16": "u16", "f8e4m3": "u8", "f8e5m2": "u8", "tf32": "f32", "bool": "u8", "i4": "i8"}
 
@@ -86,14 +86,15 @@ class Types:
 
 
 @cache
-def _macros() -> dict:
+def _module(name: str) -> object:
     from .emit_cpp import environment
 
-    found: dict = {}
-    for name in _MODULES:
-        module = environment().get_template(name).module
-        found.update({k: v for k, v in vars(module).items() if callable(v)})
-    return found
+    return environment().get_template(name).module
+
+
+def _macro(name: str) -> Callable[..., str] | None:
+    """From the first template that has it: the later ones take long to read, and few kernels need them."""
+    return next((m for file in _MODULES if (m := getattr(_module(file), name, None)) is not None), None)
 
 
 @cache
@@ -101,9 +102,9 @@ def _function(need: Need) -> str:
     name = need.name
     if name.partition("_from_")[0][0] in "iu" and name.endswith(("_from_f32", "_from_f64")):
         name = name.rpartition("_")[0] + "_float"
-    macro = _macros().get(name)
-    if macro is None and need.name.startswith("m_") and "m_libm" in _macros():
-        return str(_macros()["m_libm"](Types(need.type, need.lanes), need.name[2:])).strip("\n")
+    macro = _macro(name)
+    if macro is None and need.name.startswith("m_") and (libm := _macro("m_libm")) is not None:
+        return str(libm(Types(need.type, need.lanes), need.name[2:])).strip("\n")
     if macro is None:
         from ..dsl.errors import InternalError
 
@@ -157,10 +158,12 @@ def prelude(needs: Iterable[Need], program: Program, instrs: str) -> str:
     for need in wanted:
         visit(need)
     if re.search(r"\bfma\(", instrs):
-        kinds = {(e, int(w)) for e, w in re.findall(r"\b(f32|f64)x(\d+)\b", instrs)}
-        kinds |= {(e, 1) for e, c in (("f32", "float"), ("f64", "double")) if re.search(rf"\b{c}\b", instrs)}
-        for element, lanes in sorted(kinds):
+        for element, lanes in sorted({(e, int(w)) for e, w in re.findall(r"\b(f32|f64)x(\d+)\b", instrs)}):
             visit(Need("fma", element, lanes))
-            if lanes > 1:
+            if re.search(rf"\b{ELEMENTS[element]} ", instrs):
                 visit(Need("fma_scalar", element, lanes))
+        if not re.search(r"\b(f32|f64)x\d+\b", instrs):
+            for element in ("f32", "f64"):
+                if re.search(rf"\b{ELEMENTS[element]}\b", instrs):
+                    visit(Need("fma", element))
     return "\n".join(f"{text}\n" for need, text in done.items() if text) if done else ""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..dsl.index import Atom, Expr, Var, as_expr
+from ..dsl.index import Atom, Expr, Fn, Var, as_expr
 from .emit_code import ATOM, BOOL, Code, storage
 from .emit_context import Context
 from .tile import Buffer
@@ -16,10 +16,14 @@ from .tile import Buffer
 
 def address(ctx: Context, buffer: Buffer, coords: Sequence[Expr]) -> Expr:
     """The linear address in elements, with Lets and unrolled loops put in."""
-    total = as_expr(0)
-    for c, s in zip(coords, buffer.strides, strict=True):
-        total = total + ctx.ix(c) * ctx.ix(s)
-    return total
+    key = (buffer.name, id(coords))
+    found = ctx.addresses.get(key)
+    if found is None:
+        total = as_expr(0)
+        for c, s in zip(coords, buffer.strides, strict=True):
+            total = total + c * s
+        found = ctx.addresses[key] = (total, coords)  # what the key names stays alive
+    return ctx.ix(found[0])
 
 
 def lane_step(ctx: Context, e: Expr) -> Expr | None:
@@ -27,8 +31,15 @@ def lane_step(ctx: Context, e: Expr) -> Expr | None:
     var = ctx.lanes.var
     if var is None or not ctx.varies(e):
         return as_expr(0)
+    plain = e.coefficient(var)
+    if all(a == var or isinstance(a, Var) or var not in _variables(a) for a, _ in e.terms):
+        return ctx.number(plain)
     step = e.subs({var: as_expr(1)}) - e.subs({var: as_expr(0)})
     return step if e == e.subs({var: as_expr(0)}) + step * var else None
+
+
+def _variables(f: Fn) -> frozenset[Var]:
+    return frozenset().union(*(a.variables() for a in f.args))
 
 
 def place(ctx: Context, buffer: Buffer, e: Expr) -> tuple[str, str]:
@@ -59,6 +70,14 @@ def _braces(ctx: Context, element: str, pieces: Sequence[str]) -> str:
     return f"({ctx.element(element, True)}){{{', '.join(pieces)}}}"
 
 
+def in_parts(ctx: Context, name: str, coords: Sequence[Expr], written: bool = False) -> bool:
+    """Whether an access has a form for a part of the lanes (`Context.part`)."""
+    if name in ctx.lanes.registers:
+        return ctx.lanes.registers[name].named and not written
+    step = lane_step(ctx, address(ctx, ctx.buffers[name], coords))
+    return step is not None and (step.constant == 1 or (step.constant == 0 and not written))
+
+
 def load(ctx: Context, name: str, coords: Sequence[Expr]) -> tuple[str, bool]:
     """The stored element (see `storage`) of a buffer as text, and whether it is a vector."""
     if name in ctx.lanes.registers:
@@ -74,6 +93,9 @@ def load(ctx: Context, name: str, coords: Sequence[Expr]) -> tuple[str, bool]:
         pointer, index = place(ctx, buffer, e)
         return f"{pointer}[{index}]", False
     if not step.terms and step.const == 1:
+        if ctx.part is not None:
+            ctx.need("load_part", element, True)
+            return f"load_part_{element}x{ctx.lanes.width}({pointer_to(ctx, buffer, e)}, {ctx.part})", True
         ctx.need("load", element, True)
         return f"load_{element}x{ctx.lanes.width}({pointer_to(ctx, buffer, e)})", True
     ctx.need("gather", element, True)
@@ -125,6 +147,9 @@ def store(ctx: Context, name: str, coords: Sequence[Expr], value: Code) -> None:
         for i, x in enumerate(_lanes(ctx, e)):
             pointer, index = place(ctx, buffer, x)
             ctx.text.line(f"{pointer}[{index}] = {t}[{i}];")
+    elif ctx.part is not None:
+        ctx.need("store_part", element, True)
+        ctx.text.line(f"store_part({pointer_to(ctx, buffer, e)}, {ctx.part}, {text});")
     elif not step.terms and step.const == 1:
         ctx.need("store", element, True)
         ctx.text.line(f"store({pointer_to(ctx, buffer, e)}, {text});")

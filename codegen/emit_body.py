@@ -8,7 +8,7 @@ from ..dsl.device import Instr
 from ..dsl.errors import InternalError
 from ..dsl.index import Expr, Var, as_expr, maximum, minimum
 from ..dsl.source import Span
-from .emit_access import address, load, pointer_to, splat, store
+from .emit_access import address, in_parts, load, pointer_to, splat, store
 from .emit_code import BOOL, Code, storage
 from .emit_context import Context
 from .emit_lanes import has_lane
@@ -74,7 +74,7 @@ class Body:
         self._comment(s.span)
         if trips == 1 or (trips is not None and s.var in ctx.lanes.unrolled):
             for i in range(trips):
-                self._bound(s.var, start + step * i, s.body)
+                self._bound(s.var, ctx.number(start.const + i * step.const) if not start.terms else start + step * i, s.body)
             return
         if any(ctx.varies(e) for e in (start, stop, step)):
             return self._varying_for(s, start, stop, step)
@@ -162,21 +162,48 @@ class Body:
                 self.block(s.orelse)
 
     def _varying_if(self, s: If) -> None:
-        """Whole vectors where all lanes take part, else lane by lane."""
+        """Whole vectors where all lanes take part, as is common; else the first lanes, if it is those, or lane by lane."""
         ctx, text = self.ctx, self.ctx.text
         conds = ctx.live([e for e in s.conds if s.orelse or ctx.varies(ctx.ix(e))])
         whole = ctx.in_all_lanes(conds)
+        count = ctx.prefix(conds) if not s.orelse and self._in_parts(s.body) else None
         lines = text.scopes[-1].lines
+        if whole is not None and not whole:
+            return self._scoped(s.body)
         if whole:
             with text.block(lambda: f"if ({ctx.condition(whole)})"):
                 self.block(s.body)
+        if count is not None:
+            shown = text.index.text(count)
+            if whole:
+                lines[-1] = f"}} else if ({shown} > 0) {{"
+            head = "" if whole else f"if ({shown} > 0)"
+            ctx.part = shown if whole else f"imin({shown}, {ctx.lanes.width})"
+            ctx.need("imin")
+            with text.block(lambda: head):
+                self.block(s.body)
+            ctx.part = None
+        elif whole:
             lines[-1] = "} else {"
             with text.block(lambda: ""):
                 self._lane_by_lane(s)
-        elif whole is not None:
-            self._scoped(s.body)
         else:
             self._lane_by_lane(s)
+
+    def _in_parts(self, stmts: Sequence[Stmt]) -> bool:
+        """Whether statements can be done for a part of the lanes: stores to memory of what lies side by side."""
+        ctx = self.ctx
+        for s in stmts:
+            match s:
+                case Store():
+                    if s.atomic or not in_parts(ctx, s.buffer, s.coords, written=True) or not self.values.in_parts(s.value):
+                        return False
+                case If():
+                    if any(ctx.varies(ctx.ix(e)) for e in s.conds) or not (self._in_parts(s.body) and self._in_parts(s.orelse)):
+                        return False
+                case _:
+                    return False
+        return True
 
     def _lane_by_lane(self, s: If) -> None:
         with self.ctx.each_lane():

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from ..dsl.errors import InternalError
-from ..dsl.index import Expr, Var, as_expr
+from ..dsl.index import Expr, Var, as_expr, minimum
 from ..dsl.types import DType
 from .emit_code import ELEMENTS, SCALARS, Need, storage
 from .emit_lanes import Lanes
@@ -26,21 +26,39 @@ class Context:
     needs: dict[Need, None]
     env: dict[Var, Expr] = field(default_factory=dict)
     in_lane: bool = False
+    part: str | None = None  # the number of lanes that take part, the first ones, where not all do
     cells: dict[str, dict[tuple[int, ...], str]] = field(default_factory=dict)
+    seen: dict[tuple[int, ...], tuple] = field(default_factory=dict)
+    numbers: dict[int, Expr] = field(default_factory=dict)
+    addresses: dict[tuple[str, int], tuple] = field(default_factory=dict)
     spoken: dict[str, str] = field(default_factory=dict)  # buffer -> its name in the text
     copies: dict[str, tuple[str, str]] = field(default_factory=dict)  # vector -> (its copy in the lane loop, type)
+    unset: set[str] = field(default_factory=set)  # temporaries, which every lane writes
     written: set[str] = field(default_factory=set)  # vectors whose copies are written
 
     # ------------------------------------------------------------ index expressions
 
     def ix(self, e: Expr) -> Expr:
-        return e.subs(self.env) if self.env else e
+        """With what is known put in. Remembered by identity: equal expressions may differ in what their variables range over."""
+        env = self.env
+        here = [env[v] for v in e.variables() if v in env] if env else ()
+        if not here:
+            return e
+        key = (id(e), *map(id, here))
+        found = self.seen.get(key)
+        if found is None:
+            found = self.seen[key] = (e.subs(env), e, here)  # what the key names stays alive
+        return found[0]
+
+    def number(self, n: int) -> Expr:
+        """Always the same object for a number."""
+        return self.numbers.setdefault(n, as_expr(n))
 
     def varies(self, e: Expr) -> bool:
         return not self.in_lane and self.lanes.var is not None and self.lanes.var in e.variables()
 
     def at_lane(self, e: Expr, lane: int) -> Expr:
-        return e if self.lanes.var is None else e.subs({self.lanes.var: as_expr(lane)})
+        return e if self.lanes.var is None else e.subs({self.lanes.var: self.number(lane)})
 
     def need(self, name: str, element: str = "", vector: bool = False) -> None:
         self.needs[Need(name, element, self.lanes.width if vector else 1)] = None
@@ -114,6 +132,16 @@ class Context:
             out.append(worst)
         return self.live(out)
 
+    def prefix(self, conds: Sequence[Expr]) -> Expr | None:
+        """How many lanes, the first ones, conditions hold in (it may be negative or exceed the width); None if not so."""
+        var = self.lanes.var
+        counts = []
+        for e in conds:
+            if var is None or e.coefficient(var) != -1 or var in (e + var).variables():
+                return None
+            counts.append(e + var + 1)
+        return minimum(*counts) if counts else None
+
     # ------------------------------------------------------------ registers
 
     def declare_register(self, buffer: Buffer, scope: Scope) -> None:
@@ -162,10 +190,13 @@ class Context:
         def name() -> str:
             return self.text.index.atom(var, 0)
 
+        # edges only: unrolled, they would cost far more to compile than they could gain
+        self.need("unroll")
+        self.text.line("m_unroll(1)")
         with self.text.block(lambda: f"for (int64_t {name()} = 0; {name()} < {width}; {name()}++)", var.name, var):
             yield name()
         if self.copies:
-            before = [f"{kind} {copy} = {vector};" for vector, (copy, kind) in self.copies.items()]
+            before = [f"{kind} {copy}{'' if vector in self.unset else f' = {vector}'};" for vector, (copy, kind) in self.copies.items()]
             after = [f"{vector} = {copy};" for vector, (copy, _) in self.copies.items() if vector in self.written]
             lines[mark:] = ["{", *(INDENT + x for x in (*before, *lines[mark:], *after)), "}"]
         self.in_lane, self.copies = False, {}

@@ -46,7 +46,8 @@ class IndexPrinter:
     def _scaled(self, atom: Atom, c: int) -> str:
         if c == 1:
             return self.atom(atom, PRODUCT)
-        return f"{c} * {self.atom(atom, PRODUCT + 1)}"
+        product = isinstance(atom, Fn) and atom.kind == "mul"
+        return f"{c} * {self.atom(atom, PRODUCT if product else PRODUCT + 1)}"
 
     def atom(self, atom: Atom, at_least: int) -> str:
         if isinstance(atom, Var):

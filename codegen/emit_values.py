@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 from ..dsl.errors import InternalError
 from ..dsl.types import DType
-from ..dsl.values import Apply, Cast, Const, IndexValue, Load, Masked, Value
-from .emit_access import load, splat
+from ..dsl.values import Apply, Cast, Const, IndexValue, Load, Masked, Value, walk
+from .emit_access import in_parts, load, splat
 from .emit_code import AND, ATOM, BOOL, COMPARE, I64, OR, PRODUCT, SUM, TERNARY, UNARY, Code, is_converted, literal, storage
 from .emit_context import Context
 from .emit_scope import INDENT
@@ -278,10 +278,11 @@ class Values:
         return self.ctx.element(storage(c.dtype), c.vector)
 
     def _masked_lanes(self, v: Masked, show: Callable[[Value], Code]) -> Code:
-        """Lanes apart: `if (whole) t = vector; else for each lane ...`. Full vectors, the common case, take the first way."""
+        """Lanes apart: the whole vector if it may, as is common; else the first lanes, if it is those, or lane by lane."""
         ctx, text = self.ctx, self.ctx.text
         conds = ctx.live(v.conds)
         t = text.temp()
+        ctx.unset.add(t)
         lines = text.scopes[-1].lines
         mark = len(lines)
         sample = self._sample(v.value, show)
@@ -291,6 +292,42 @@ class Values:
             with text.block(lambda: f"if ({ctx.condition(whole)})"):
                 text.line(f"{t} = {self._wide(show(v.value), sample).text};")
             lines[-1] = "} else {"
+        start = len(lines)
+        count = ctx.prefix(conds)
+        if count is not None and self.in_parts(v.value) and isinstance(v.otherwise, Const) and not v.otherwise.value and not sample.mask:
+            ctx.part = f"imax({text.index.text(count)}, 0)" if whole else f"imax(imin({text.index.text(count)}, {ctx.lanes.width}), 0)"
+            ctx.need("imax")
+            ctx.need("imin")
+            zero_elsewhere = isinstance(v.value, Load)
+            value = self._wide(show(v.value), sample)
+            text.line(f"{t} = {value.text if zero_elsewhere else self._first_lanes(value)};")
+            ctx.part = None
+        else:
+            self._each_masked(v, show, t, kind, sample)
+        if whole:
+            lines[start:] = [INDENT + x for x in lines[start:]]
+            lines.append("}")
+        lines.insert(mark, f"{kind} {t};")
+        return Code(t, sample.dtype, True, sample.mask)
+
+    def _first_lanes(self, c: Code) -> str:
+        """The value in the lanes that take part, zero in the others."""
+        bits = 8 * c.dtype.bytes
+        self.ctx.need("first_lanes", f"i{bits}", True)
+        zero = f"({self._ctype(c)}){{}}"
+        return f"first_lanes_{self.ctx.element(f'i{bits}', True)}({self.ctx.part}) ? {c.at(TERNARY + 1)} : {zero}"
+
+    def in_parts(self, v: Value) -> bool:
+        """Whether a value can be had for a part of the lanes."""
+        return all(
+            in_parts(self.ctx, n.tensor, n.indices)
+            if isinstance(n, Load)
+            else not isinstance(n, Masked) or not any(self.ctx.varies(self.ctx.ix(e)) for e in n.conds)
+            for n in walk(v)
+        )
+
+    def _each_masked(self, v: Masked, show: Callable[[Value], Code], t: str, kind: str, sample: Code) -> None:
+        ctx, text = self.ctx, self.ctx.text
         with ctx.each_lane():
             inner = ctx.live(v.conds)
             element = ctx.lane_of(t, kind, write=True)
@@ -299,12 +336,6 @@ class Values:
             text.scopes[-1].lines[-1] = "} else {"
             with text.block(lambda: ""):
                 text.line(f"{element} = {self._laned(show(v.otherwise), sample)};")
-        if whole:
-            at = next(i for i in range(mark, len(lines)) if lines[i] == "} else {")
-            lines[at + 1 :] = [INDENT + x for x in lines[at + 1 :]]
-            lines.append("}")
-        lines.insert(mark, f"{kind} {t};")
-        return Code(t, sample.dtype, True, sample.mask)
 
     def _sample(self, v: Value, show: Callable[[Value], Code]) -> Code:
         """What kind of code a value makes; the text is thrown away."""

@@ -134,10 +134,10 @@ def prefetch_instr() -> Instr:
     return Instr("prefetch", "core", None, operands, Statement("A", (), const(0.0), None, ()), False, (("cpp", "__builtin_prefetch(a);"),))  # type: ignore[arg-type]
 
 
-def gemm(width: int = 8, mr: int = 6, nv: int = 2, kc: int = 256, mc: int = 72, nc: int = 4080, unroll: int = 4,
+def gemm(width: int = 8, mr: int = 6, nv: int = 2, kc: int = 256, mc: int = 0, nc: int = 4080, unroll: int = 4,
          use_instr: bool = True, prefetch: bool = True) -> Program:  # fmt: skip
     """C = A B the BLIS way: packed panels of B shared by the cores, of A for each core, accumulators in registers."""
-    nr = nv * width
+    nr, mc = nv * width, mc or 12 * mr
     nc -= nc % nr
     l = lane(width)
     m, n, k = Var("M"), Var("N"), Var("K")
