@@ -100,8 +100,9 @@ def _view(x: Any, tensor: Tensor) -> np.ndarray:
     if not hasattr(x, "__dlpack__") and not hasattr(x, "__array__"):
         help = f"numpy.asarray(..., {_spelling(numpy_dtype(tensor.dtype))}) makes one" if isinstance(x, (list, tuple)) else None
         raise ArgumentKind(f"{tensor.name} is a {type(x).__name__}, not an array; expected {describe(tensor)}", help=help)
-    if hasattr(x, "__dlpack_device__"):
-        kind, number = x.__dlpack_device__()
+    device = getattr(x, "__dlpack_device__", None)
+    if device is not None:
+        kind, number = device()
         if int(kind) not in _HOST:
             raise DeviceMismatch(
                 f"{tensor.name} lives on another device ({getattr(x, 'device', f'kind {int(kind)}, number {number}')}); "

@@ -167,7 +167,7 @@ class Kernel:
                 self.notes.add(f"{tensor.name} was not contiguous: it is copied at each call")
                 try:
                     # `require` and not `ascontiguousarray`, which makes a rank of 0 into 1.
-                    array = np.require(array, requirements="CA").reshape(array.shape)
+                    array = np.require(array, requirements=["C", "A"]).reshape(array.shape)
                 except (MemoryError, ValueError):
                     raise SizeRefused(f"no memory for a contiguous copy of {tensor.name}, of shape {array.shape}") from None
             arrays.append(array)
