@@ -57,14 +57,10 @@ def call(stmt: Call, instr: Instr, frame: Frame, memories: dict[str, Memory], si
         view = _View(operand, piece, frame, memory, groups, lanes, site)
         values = results[(slice(None), *view.logical)].reshape(-1)
         values = cast(values, operand.dtype, memory.buffer.dtype)
-        where = memory.store(site, view.ids, view.coords, values, flight=instr.awaits is not None)
+        where, units = memory.store(site, view.ids, view.coords, values, flight=instr.awaits is not None)
         if instr.awaits is not None:
-            landing.append((memory, where, memory_units(where, view.ids)))
+            landing.append((memory, where, units))
     return landing
-
-
-def memory_units(where: np.ndarray, ids: np.ndarray) -> np.ndarray:
-    return ids[: len(where)]
 
 
 def _whole_groups(ids: np.ndarray, size: int) -> np.ndarray:
@@ -119,6 +115,10 @@ def _gather(operand: Operand, piece: Piece, frame: Frame, memory: Memory, groups
     """The logical operand of each group, shape (groups, *operand.shape)."""
     view = _View(operand, piece, frame, memory, groups, lanes, site)
     values = cast(memory.load(site, view.ids, view.coords), memory.buffer.dtype, operand.dtype).reshape(groups, -1)
+    if not operand.shape:  # every unit holds the one element
+        if not same_bits(values, np.broadcast_to(values[:, :1], values.shape)).all():
+            site.report("replica-mismatch", f"units disagree about the scalar {operand.name}", memory.buffer.name)
+        return values[:, 0]
     dense = np.zeros((groups, *operand.shape), operand.dtype.numpy)
     dense[(slice(None), *view.logical)] = values
     if not same_bits(dense[(slice(None), *view.logical)], values).all():

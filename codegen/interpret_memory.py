@@ -7,7 +7,7 @@ copy has not yet delivered.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,8 @@ from .interpret_faults import Fault, Reports, describe
 from .interpret_frame import UnitTree
 from .interpret_shadow import Clock, Conflict, Shadow
 from .tile import Buffer, Stmt
+
+Written = tuple[np.ndarray, np.ndarray]  # positions, units
 
 
 @dataclass
@@ -122,8 +124,11 @@ class Memory:
         out[keep] = self.data[where]
         return out
 
-    def store(self, site: Site, ids: np.ndarray, coords: Sequence[Any], values: np.ndarray, flight: bool = False) -> np.ndarray:
-        """One element a unit, already of the buffer's type; gives the positions written. Out of bounds nothing is written."""
+    def store(self, site: Site, ids: np.ndarray, coords: Sequence[Any], values: np.ndarray, flight: bool = False) -> Written:
+        """One element a unit, already of the buffer's type. Out of bounds nothing is written.
+
+        Gives the positions written and the units that did. `flight`: by an asynchronous copy.
+        """
         where, keep = self.locate(site, ids, coords)
         values = values if len(keep) == len(ids) else values[keep]
         if self.shadow is not None:
@@ -141,7 +146,7 @@ class Memory:
             if self.flying is None:
                 self.flying = np.zeros(self.elements, np.bool_)
             self.flying[where] = True
-        return where
+        return where, ids[keep]
 
     def land(self, site: Site, where: np.ndarray, ids: np.ndarray) -> None:
         """An asynchronous copy issued by `ids` is complete: what it wrote at `where` counts as written now."""
@@ -189,6 +194,3 @@ def _rounds(where: np.ndarray) -> list[np.ndarray]:
     starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]]) if len(where) else np.array([], np.int64)
     rank = np.arange(len(where)) - np.repeat(starts, np.diff(np.r_[starts, len(where)]))
     return [order[rank == r] for r in range(int(rank.max(initial=-1)) + 1)]
-
-
-Allocate = Callable[[Buffer], Memory]
