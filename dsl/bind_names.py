@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from . import syntax
 from .bound import Binder, Bound, Convert, Literal, Number, Operation, Read, Reduced
-from .declare_op import RESERVED, Names, require_positive
+from .declare_op import RESERVED, Names, require_natural, require_positive
 from .errors import Diagnostics, Label, UserError, did_you_mean
 from .errors.op import (
     DuplicateIndex,
@@ -190,7 +190,8 @@ class _Binding:
         if len(args) < function.least or (function.most is not None and len(args) > function.most):
             wanted = str(function.least) if function.least == function.most else f"{function.least} or more"
             help = f"a reduction names its indices first: `{f}(k) ...`" if f in REDUCTIONS else None
-            raise self.fail(WrongArity(f"`{f}` takes {wanted} arguments, not {len(args)}", n.span, help=help))
+            plural = "" if wanted == "1" else "s"
+            raise self.fail(WrongArity(f"`{f}` takes {wanted} argument{plural}, not {len(args)}", n.span, help=help))
         return Operation(f, args, n.span)
 
     def reduce(self, n: syntax.Reduce, scope: Scope) -> Bound:
@@ -223,9 +224,11 @@ class _Binding:
 
     def extent(self, n: syntax.Expr) -> Expr:
         try:
-            return index_term(n, self.names.sizes)
+            extent = index_term(n, self.names.sizes)
         except UserError as e:
             raise self.fail(e) from None
+        require_natural(extent, f"{extent} >= 0, the extent of a reduction", self.names)
+        return extent
 
     def access(self, n: syntax.Access, scope: Scope) -> Bound:
         otherwise = self.value(n.otherwise, scope) if n.otherwise is not None else None

@@ -113,9 +113,11 @@ def declare(decl: syntax.OpDecl, diagnostics: Diagnostics) -> Names:
     if not decl.outputs:
         diagnostics.add(NoOutputs(f"op `{decl.name}` has no outputs", spot(head, decl.name)))
     _check_inferable(decl, names, diagnostics)
-    names.conditions += [
-        (definition, f"{var} = {definition} >= 0") for var, definition in names.derived.values() if not _natural(definition)
-    ]
+    for var, definition in names.derived.values():
+        require_natural(definition, f"{var} = {definition} >= 0", names)
+    for t in names.tensors.values():
+        for axis, e in enumerate(t.shape if t is not None else ()):
+            require_natural(e, f"{e} >= 0, axis {axis} of `{t.name}`" if t is not None else "", names)
     return names
 
 
@@ -132,11 +134,6 @@ def dtype_of(name: str, span: Span | None) -> DType:
     if name not in TYPES:
         raise UnknownType(f"there is no type `{name}`", spot(span, name, last=True), help=did_you_mean(name, TYPES))
     return TYPES[name]
-
-
-def _natural(e: Expr) -> bool:
-    low = e.interval[0]
-    return low is not None and low >= 0
 
 
 def _default(p: syntax.IntParam, diagnostics: Diagnostics) -> int | None:
@@ -199,6 +196,14 @@ def require_positive(divisor: Expr, names: Names) -> None:
     low = divisor.interval[0]
     condition = (names.expand(divisor) - 1, f"{divisor} >= 1")
     if (low is None or low < 1) and condition not in names.conditions:
+        names.conditions.append(condition)
+
+
+def require_natural(extent: Expr, text: str, names: Names) -> None:
+    """Adds the condition `extent >= 0`, shown as `text`, unless it is known."""
+    low = extent.interval[0]
+    condition = (names.expand(extent), text)
+    if (low is None or low < 0) and condition not in names.conditions:
         names.conditions.append(condition)
 
 

@@ -61,6 +61,7 @@ def _statements(
     for name in outputs:
         names.tensors.pop(name, None)  # nothing may be read above its definition
     defined: dict[str, syntax.Assign] = {}
+    attempted: set[str] = set()
     typing = Typing({})
     out: list[tuple[Piece, Value, DType]] = []
     types: dict[str, DType] = {n: t.dtype for n, t in names.tensors.items() if t is not None}
@@ -70,6 +71,7 @@ def _statements(
             _check_target(a, names, declared, defined, outputs, instruction)
         except UserError as e:
             diagnostics.add(e)
+            attempted.add(a.target)
             if a.target not in defined and a.target not in names.tensors:
                 names.tensors[a.target] = None
             continue
@@ -90,7 +92,7 @@ def _statements(
         names.spans.setdefault(a.target, a.span)
         defined[a.target] = a
     for t in decl.outputs:
-        if t.name not in defined and t.name in declared:
+        if t.name not in defined.keys() | attempted and t.name in declared:
             diagnostics.add(NeverAssigned(f"output `{t.name}` is never assigned", spot(t.span, t.name)))
     return out
 

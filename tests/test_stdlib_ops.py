@@ -113,9 +113,7 @@ def wrap8(x):
 
 
 FORMULAS = {
-    **dict.fromkeys(
-        ["gemm", "gemm_f64", "gemm_f16", "gemm_f16_f32", "gemm_bf16", "gemm_bf16_f32", "gemm_f8", "gemm_i8", "gemm_u8i8"], lambda a, b: a @ b
-    ),
+    **dict.fromkeys([n for n in OPS if n.startswith("gemm")], np.matmul),  # those stored otherwise follow
     "gemm_tn": lambda a, b: a.T @ b,
     "gemm_nt": lambda a, b: a @ b.T,
     "gemm_tt": lambda a, b: a.T @ b.T,
@@ -237,9 +235,9 @@ FORMULAS = {
 _START = {"max": {"initial": -np.inf}, "min": {"initial": np.inf}}
 
 PARAMS = {
-    **dict.fromkeys([n for n in OPS if "conv" in n], [{}, {"stride": 2, "pad": 1}, {"stride": 3, "pad": 2}]),
+    **{n: [{}, {"stride": 2, "pad": 1}, {"stride": 3, "pad": 2}] for n in OPS if "conv" in n},
     "conv1d": [{}, {"stride": 2, "pad": 1}, {"pad": 2, "dilation": 2}],
-    **dict.fromkeys([n for n in OPS if "pool" in n and "global" not in n], [{}, {"size": 3, "stride": 1, "pad": 1}]),
+    **{n: [{}, {"size": 3, "stride": 1, "pad": 1}] for n in OPS if "pool" in n and "global" not in n},
     "upsample2d": [{}, {"factor": 3}],
     "pad2d": [{}, {"before": 0, "after": 2}],
 }
