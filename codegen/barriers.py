@@ -132,7 +132,7 @@ class _Placer:
         out: list[Stmt] = []
         for s in body:
             if isinstance(s, Let):
-                scope = scope.let(s.var, s.value)
+                scope = scope.let(s)
             before, s, state = self.statement(s, scope, state)
             out += [*before, s]
         return tuple(out), state
@@ -213,7 +213,7 @@ class _Placer:
                 break
             match s:
                 case Let():
-                    scope = scope.let(s.var, s.value)
+                    scope = scope.let(s)
                 case Store() | Call():
                     found += conflicts(state.open, self.accesses(s, scope), self._memo)
                 case For():

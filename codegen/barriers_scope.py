@@ -11,7 +11,7 @@ from ..dsl.index import Expr, Var, as_expr
 from ..dsl.values import Load, Masked, Value, children
 from .barriers_access import Access
 from .printer import show_statement
-from .tile import Buffer, Call, For, Launch, Store, Units
+from .tile import Buffer, Call, For, Launch, Let, Store, Units
 
 _UNIFORM = -1  # the depth that something depends on which no unit's number enters
 
@@ -48,8 +48,10 @@ class Scope:
         conds = tuple(c for u in launch.units for c in (as_expr(u.var), u.count - u.var - 1))
         return Scope(device, launch.units, {i.name: i for i in instrs}, named, {}, depth, {}, conds, lockstep=lockstep)
 
-    def let(self, var: Var, value: Expr) -> Scope:
-        return replace(self, lets={**self.lets, var: self.plain(value)})
+    def let(self, s: Let) -> Scope:
+        value = self.plain(s.value)
+        facts = () if s.extent is None else (value, self.plain(s.extent) - value - 1)
+        return replace(self, lets={**self.lets, s.var: value}, conds=self.conds + facts)
 
     def holding(self, conds: tuple[Expr, ...]) -> Scope:
         plain = tuple(map(self.plain, conds))

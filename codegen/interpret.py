@@ -193,6 +193,12 @@ class _Machine:
             self.site.report("interval", f"{var.name} has values {low}..{high}, declared {var.lo}..{var.hi}")
         env[var.name] = value
 
+    def let(self, s: Let, frame: Frame) -> None:
+        value = s.value.evaluate(frame.env)
+        self.bind(frame.env, s.var, value)
+        if s.extent is not None and np.any((value < 0) | (value >= s.extent.evaluate(frame.env))):
+            self.site.report("interval", f"{s.var.name} is not always within the extent {s.extent} that it is said to have")
+
     def block(self, body: tuple[Stmt, ...], frame: Frame) -> None:
         scope = frame.sub()
         for s in body:
@@ -201,7 +207,7 @@ class _Machine:
     def statement(self, s: Stmt, frame: Frame) -> None:
         match s:
             case Let():
-                self.bind(frame.env, s.var, s.value.evaluate(frame.env))
+                self.let(s, frame)
             case For():
                 self.loop(s, frame)
             case If():

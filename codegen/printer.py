@@ -65,7 +65,7 @@ def _statement(s: Stmt, indent: str) -> Iterator[str]:
             yield f"{indent}for {s.var.name} in {s.start} .. {s.stop}{step}{how}:"
             body = s.body
         case Let():
-            yield f"{indent}let {s.var.name} = {s.value}"
+            yield f"{indent}let {s.var.name} = {s.value}" + ("" if s.extent is None else f"  # < {s.extent}")
         case If():
             yield f"{indent}if {_conds(s.conds)}:"
             body = s.body

@@ -79,8 +79,11 @@ class For:
 
 @dataclass(frozen=True)
 class Let:
+    """`extent`: when given, 0 <= var < extent is known (a fact for proofs, not a computation)."""
+
     var: Var
     value: Expr
+    extent: Expr | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from ..dsl.device import Instr
+from ..dsl.values import loads
 from .tile import Alloc, AllReduce, Call, For, If, Stmt, Store
 
 
@@ -43,3 +44,17 @@ def written(body: tuple[Stmt, ...], instrs: tuple[Instr, ...]) -> frozenset[str]
 
 def written_atomically(body: tuple[Stmt, ...]) -> frozenset[str]:
     return frozenset(s.buffer for s in statements(body) if isinstance(s, Store) and s.atomic is not None)
+
+
+def buffers_used(body: tuple[Stmt, ...]) -> frozenset[str]:
+    """Names of the buffers that are read or written in `body`."""
+    names: set[str] = set()
+    for s in statements(body):
+        if isinstance(s, Store):
+            names.add(s.buffer)
+            names |= {ld.tensor for ld in loads(s.value)}
+        elif isinstance(s, Call):
+            names |= {p.buffer for p in s.pieces}
+        elif isinstance(s, AllReduce):
+            names |= {name for name, _ in s.cells}
+    return frozenset(names)

@@ -1,0 +1,77 @@
+"""Bounds on sizes: `schedule ... where N <= 16384` makes 16384 the upper end of N's interval, and a condition of the call."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..dsl import syntax
+from ..dsl.errors import UserError
+from ..dsl.index import Expr, Var, as_expr
+from ..dsl.index_terms import index_term
+from ..dsl.op import Op
+from .work import substitute
+
+
+class BadBound(UserError):
+    """A bound of a schedule is not of the form `N <= 4096`.
+
+    The left side is a size of the op, the right side a number; `<`, `<=`, `>`, `>=` and `==` are known.
+    """
+
+    id = "schedule-bound"
+
+
+def with_bounds(op: Op, where: tuple[syntax.Where, ...]) -> Op:
+    dims = {v.name: v for v in op.dims}
+    conditions = list(op.conditions)
+    ends: dict[str, tuple[int | None, int | None]] = {}
+    for w in where:
+        table = {n: as_expr(v) for n, v in dims.items()} | {v.name: as_expr(v) for v, _ in op.derived}
+        left, right = index_term(w.left, table), index_term(w.right, table)
+        slack = _slack(w, left, right)
+        conditions += [(c, f"{_shown(w)}") for c in slack]
+        if isinstance(w.left, syntax.Name) and w.left.id in dims and right.constant is not None:
+            ends[w.left.id] = _ends(w.op, right.constant)
+        elif right.constant is None and left.constant is None:
+            raise BadBound(f"`{_shown(w)}` is no bound of a size", w.span, help="write `where N <= 4096`")
+    mapping: dict[Var, Expr] = {v: as_expr(Var(n, *_meet(v, ends[n]))) for n, v in dims.items() if n in ends}
+    tensors = tuple(replace(t, shape=tuple(e.subs(mapping) for e in t.shape)) for t in op.tensors)
+    statements = tuple(
+        replace(s, value=substitute(s.value, mapping), ranges=tuple((i, e.subs(mapping)) for i, e in s.ranges))
+        for s in op.statements
+    )
+    return replace(
+        op, dims=tuple(Var(v.name, *_meet(v, ends[v.name])) if v.name in ends else v for v in op.dims),
+        derived=tuple((v, e.subs(mapping)) for v, e in op.derived), tensors=tensors, statements=statements,
+        conditions=tuple((c.subs(mapping) if c.variables().isdisjoint(mapping) else c, text) for c, text in conditions),
+    )  # fmt: skip
+
+
+def _slack(w: syntax.Where, left: Expr, right: Expr) -> list[Expr]:
+    match w.op:
+        case "<=":
+            return [right - left]
+        case "<":
+            return [right - left - 1]
+        case ">=":
+            return [left - right]
+        case ">":
+            return [left - right - 1]
+        case "==" | "=":
+            return [left - right, right - left]
+    raise BadBound(f"`{w.op}` makes no bound", w.span)
+
+
+def _ends(op: str, n: int) -> tuple[int | None, int | None]:
+    return {"<=": (None, n), "<": (None, n - 1), ">=": (n, None), ">": (n + 1, None)}.get(op, (n, n))
+
+
+def _meet(v: Var, ends: tuple[int | None, int | None]) -> tuple[int | None, int | None]:
+    lo, hi = ends
+    return (v.lo if lo is None else max(lo, v.lo or 0)), (v.hi if hi is None else hi)
+
+
+def _shown(w: syntax.Where) -> str:
+    from ..dsl.index_terms import shown
+
+    return f"{shown(w.left)} {w.op} {shown(w.right)}"

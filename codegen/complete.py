@@ -1,0 +1,218 @@
+"""Completion: what a schedule leaves open is filled in. Here by a simple sound rule a kind of work; the result is schedule text.
+
+CONTRACTION   sums of products that a multiply-add instruction matches: the BLIS blocking, sizes from the device's caches and
+              registers (Van Zee & van de Geijn, "BLIS: A Framework for Rapidly Instantiating BLAS Functionality", 2015).
+NEIGHBOURS    else the index with neighbours in memory goes to lockstep units, the others to units of the outer levels.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..dsl import syntax
+from ..dsl.device import Level
+from ..dsl.index import Var
+from ..dsl.values import Load, loads
+from .context import Context
+from .match import Match, match
+from .work import Work
+
+UNROLL = 4  # vectors a lane index is cut into, so that loads overlap
+CHUNK = 4096  # elements a unit takes of the only index there is
+
+
+def complete(ctx: Context, works: tuple[Work, ...], lines: tuple[syntax.Line, ...]) -> tuple[syntax.Line, ...]:
+    """Explicit lines for one launch: absent ones and `auto` filled in, what the author wrote kept."""
+    written = tuple(x for x in lines if not isinstance(x, syntax.AutoLine))
+    if not written:
+        return default_lines(ctx, works)
+    out = tuple(_sizes(ctx, x) for x in written)
+    if not isinstance(out[-1], syntax.Compute):
+        out = (*out, syntax.Compute())
+    return tuple(_instr(ctx, works, x) for x in out)
+
+
+def _instr(ctx: Context, works: tuple[Work, ...], line: syntax.Line) -> syntax.Line:
+    """`compute with auto`: an instruction that matches, or the scalar body."""
+    if isinstance(line, syntax.Compute) and isinstance(line.instr, syntax.Auto):
+        m = next((m for w in works if (m := fma_of(ctx, w)) is not None), None)
+        return replace(line, instr=m.instr.name if m else None)
+    return line
+
+
+def _sizes(ctx: Context, line: syntax.Line) -> syntax.Line:
+    if isinstance(line, syntax.Tile):
+        axes = tuple(
+            replace(a, size=syntax.Num(_default_size(ctx, line))) if isinstance(a.size, syntax.Auto) else a for a in line.axes
+        )
+        return replace(line, axes=axes)
+    if isinstance(line, (syntax.Move, syntax.Keep)) and line.block is not None:
+        return replace(line, block=tuple(_sizes(ctx, x) for x in line.block))
+    return line
+
+
+def _default_size(ctx: Context, line: syntax.Tile) -> int:
+    if line.level is None:
+        return 16
+    return 1 if ctx.device.level(line.level).siblings == "lockstep" else 64
+
+
+# ---------------------------------------------------------------- nothing written
+
+
+def default_lines(ctx: Context, works: tuple[Work, ...]) -> tuple[syntax.Line, ...]:
+    """A schedule for a launch of which the author said nothing."""
+    work = max(works, key=lambda w: len(w.all_indices))
+    if len(works) == 1:
+        m = fma_of(ctx, work)
+        if m is not None and lanes(ctx) is not None:
+            found = _contraction(ctx, work, m)
+            if found is not None:
+                return found
+    return _neighbours(ctx, work)
+
+
+def fma_of(ctx: Context, work: Work) -> Match | None:
+    """The best multiply-add instruction for a sum of products."""
+    if work.reduction is None or work.reduction.kind != "sum":
+        return None
+    found = [m for i in ctx.device.instrs if i.accumulate and (m := match(i, work)) is not None]
+    return max(found, key=lambda m: m.score, default=None)
+
+
+def lanes(ctx: Context) -> Level | None:
+    """The vector lanes of a device whose lockstep units are counted in bytes, if it has such."""
+    level = ctx.device.levels[-1]
+    return level if level.siblings == "lockstep" and level.bytes else None
+
+
+def _contraction(ctx: Context, work: Work, m: Match) -> tuple[syntax.Line, ...] | None:
+    """The BLIS way: B in panels in the outer cache, A in panels in the inner one, C in registers."""
+    values = dict(m.operands)
+    register = ctx.device.memories[-1].registers
+    finite = next((x for x in ctx.device.levels if x.units == "finite"), None)
+    caches = [x for x in ctx.device.memories if x.backing is not None]
+    shared = [x for x in caches if finite and ctx.device.depth(x.level) < ctx.device.depth(finite.name)]
+    private = [x for x in caches if finite and x.level == finite.name]
+    spread = [theirs for mine, theirs in m.index]
+    if register is None or finite is None or not shared or not private or len(spread) != 1:
+        return None
+    n = spread[0]
+    wide = next((v for v in values.values() if _has(v, n)), None)
+    narrow = next((v for v in values.values() if not _has(v, n)), None)
+    if not isinstance(wide, Load) or not isinstance(narrow, Load) or not work.reduced:
+        return None
+    mine = [i for i in work.indices if i != n and _has(narrow, i) and not _has(wide, i)]
+    batch = [i for i in work.indices if i != n and i not in mine]
+    if len(mine) != 1 or len(work.reduced) != 1 or not _plain(wide) or not _plain(narrow):
+        return _direct(ctx, work, m, n)
+    k, row = work.reduced[0], mine[0]
+    if wide.indices[-1].coefficient(Var(n)) != 1 and wide.indices[-1].coefficient(Var(k)) != 1:
+        return _direct(ctx, work, m, n)
+    width = m.extent(n)
+    columns = 2 * width
+    rows = max(1, (register[0] - 4) // 2)
+    size = wide.dtype.bytes
+    depth = 256
+    inner = (private[0].capacity or 1 << 18) // 2
+    high = max(rows, min(12 * rows, inner // (depth * size) // rows * rows))
+    across = max(columns, min(4096, (shared[0].capacity or 1 << 22) // 2 // (depth * size)) // columns * columns)
+    lines: list[syntax.Line] = [_tile((i, 1)) for i in batch]
+    lines += [
+        _tile((n, across)),
+        _tile((k, depth)),
+        _move(wide.tensor, shared[0].name, n, columns),
+        _tile((row, high), level=finite.name),
+        _move(narrow.tensor, private[0].name, row, rows),
+        _tile((n, columns)),
+        _tile((row, rows)),
+        syntax.Keep((work.name.rstrip("@"),), ctx.device.memories[-1].name),
+        replace(_tile((k, 1)), modifiers=(syntax.Modifier("unroll", (syntax.Num(4),)),)),
+        syntax.Compute(m.instr.name),
+    ]
+    return tuple(lines)
+
+
+def _direct(ctx: Context, work: Work, m: Match, n: str) -> tuple[syntax.Line, ...]:
+    """A contraction without packing: outputs to units, a few vectors in registers, the reduction inside."""
+    finite = next(x for x in ctx.device.levels if x.units == "finite")
+    others = [i for i in work.indices if i != n]
+    lines: list[syntax.Line] = []
+    if others:
+        lines.append(_tile(*((i, 1) for i in others), level=finite.name))
+        lines.append(_tile((n, UNROLL * m.extent(n))))
+    else:
+        lines.append(_tile((n, UNROLL * m.extent(n)), level=finite.name))
+    lines.append(syntax.Keep((work.name.rstrip("@"),), ctx.device.memories[-1].name))
+    lines += [_tile((k, 1)) for k in work.reduced]
+    lines.append(syntax.Compute(m.instr.name))
+    return tuple(lines)
+
+
+def _neighbours(ctx: Context, work: Work) -> tuple[syntax.Line, ...]:
+    """Outer indices to outer units, the index with neighbours to lockstep units; reductions inside."""
+    outer = next((x for x in ctx.device.levels[1:] if x.units in ("open", "finite")), None)
+    inner = ctx.device.levels[-1]
+    dtype = work.value.dtype.compute
+    width = max(1, inner.bytes // dtype.bytes) if inner.bytes else inner.most or 1
+    fast = fastest(work)
+    lines: list[syntax.Line] = []
+    parallel = inner.siblings == "lockstep" and inner.units == "shaped" and work.value.dtype.name != "bool"
+    if fast in work.indices or not work.indices:
+        others = [i for i in work.indices if i != fast]
+        if others and outer:
+            lines.append(_tile(*((i, 1) for i in others), level=outer.name))
+        elif outer and fast in work.indices:
+            lines.append(_tile((fast, CHUNK if outer.units == "finite" else width), level=outer.name))
+        if fast in work.indices:
+            lines.append(_tile((fast, UNROLL * width if outer is None or outer.units != "open" else width)))
+            if parallel:
+                lines.append(_tile((fast, 1), level=inner.name))
+        if work.reduction is not None:
+            lines.append(syntax.Keep((work.name.rstrip("@"),), ctx.device.memories[-1].name))
+            lines += [_tile((k, 1)) for k in work.reduced if k != fast or fast in work.indices]
+    if work.reduction is not None and fast in work.reduced:
+        if work.indices:
+            lines = [_tile(*((i, 1) for i in work.indices), level=outer.name if outer else None)]
+            lines.append(syntax.Keep((work.name.rstrip("@"),), ctx.device.memories[-1].name))
+            lines += [_tile((k, 1)) for k in work.reduced if k != fast]
+        lines.append(_tile((fast, UNROLL * width)))
+        if parallel:
+            lines.append(_tile((fast, 1), level=inner.name))
+    lines.append(syntax.Compute())
+    return tuple(lines)
+
+
+def fastest(work: Work) -> str:
+    """The index along which most accesses have their neighbours: the target's last index, unless a reduction has more."""
+    votes: dict[str, int] = {}
+    if work.indices:
+        votes[work.indices[-1]] = 1
+    for o in work.outputs:
+        if o.indices:
+            votes[o.indices[-1]] = votes.get(o.indices[-1], 0) + 1
+    for ld in loads(work.value):
+        if ld.indices:
+            for v in ld.indices[-1].variables():
+                if ld.indices[-1].coefficient(v) == 1 and v.name in work.all_indices:
+                    votes[v.name] = votes.get(v.name, 0) + 2
+    if not votes:
+        return work.all_indices[-1] if work.all_indices else ""
+    return max(votes, key=lambda i: (votes[i], i in work.indices))
+
+
+def _has(v, index: str) -> bool:
+    return any(x.name == index for ld in loads(v) for e in ld.indices for x in e.variables())
+
+
+def _plain(load: Load) -> bool:
+    return load.otherwise is None and all(len(e.terms) == 1 and e.const == 0 and e.terms[0][1] == 1 for e in load.indices)
+
+
+def _tile(*axes: tuple[str, int], level: str | None = None) -> syntax.Tile:
+    return syntax.Tile(tuple(syntax.TileAxis(i, syntax.Num(s)) for i, s in axes), level)
+
+
+def _move(tensor: str, memory: str, axis: str, panel: int) -> syntax.Move:
+    layout = syntax.Modifier("layout", words=("panels",), maps=((axis, syntax.Num(panel)),))
+    return syntax.Move(tensor, memory, modifiers=(layout,))

@@ -1,0 +1,62 @@
+"""The schedule of a copy that the author left out: which units copy what (`complete` writes it down).
+
+SHARE_OUT   units that synchronise by a barrier share whole rows or panels; lockstep units take neighbouring elements.
+"""
+
+from __future__ import annotations
+
+from ..dsl import syntax
+from ..dsl.index import Var
+from ..dsl.layout import Layout
+from ..dsl.values import Load, Value
+from .context import Context
+from .work import Work
+
+
+def copy_lines(ctx: Context, level: str, work: Work, axes: list[tuple[str, int]], source: Value, layout: Layout, line) -> tuple:
+    """Lines for `dst = src` at `level`, with the units that the launch has."""
+    below = [x for x in ctx.device.levels[ctx.device.depth(level) + 1 :] if x.name in ctx.units]
+    shaped = [x for x in below if x.units == "shaped"]
+    finite = [x for x in below if x.units == "finite"]
+    fastest = contiguous(source, [a for a, _ in axes])
+    extents = dict(axes)
+    if not finite and shaped and not shaped[-1].bytes:
+        return _flat(ctx, axes, fastest, below[-1].name, source)
+    lines: list[syntax.Line] = []
+    outer = layout.digits[0]
+    if finite and extents[outer.axis] // max(1, outer.div) > 1:
+        lines.append(_tile(outer.axis, max(1, outer.div), finite[-1].name))
+    if shaped:
+        lines += [_tile(a, 1, None) for a, _ in axes if a != fastest]
+        lines.append(_tile(fastest, 1, shaped[-1].name))
+    lines.append(syntax.Compute())
+    return tuple(lines)
+
+
+def _flat(ctx: Context, axes, fastest: str, level: str, source: Value) -> tuple:
+    """All axes as one index, the one with neighbours in memory last, dealt element by element."""
+    order = [a for a, _ in axes if a != fastest] + [fastest]
+    lines: list[syntax.Line] = []
+    name = order[0]
+    if len(order) > 1:
+        name = "".join(a.replace(".", "") for a in order)
+        while name in {a for a, _ in axes}:
+            name += "_"
+        lines.append(syntax.Fuse(tuple(order), name))
+    lines.append(_tile(name, 1, level))
+    lines.append(syntax.Compute())
+    return tuple(lines)
+
+
+def contiguous(source: Value, axes: list[str]) -> str:
+    """The axis along which the source has its neighbours; the last one if that cannot be told."""
+    value = getattr(source, "value", source)
+    if isinstance(value, Load) and value.indices:
+        for a in reversed(axes):
+            if value.indices[-1].coefficient(Var(a)) == 1:
+                return a
+    return axes[-1]
+
+
+def _tile(index: str, size: int, level: str | None) -> syntax.Tile:
+    return syntax.Tile((syntax.TileAxis(index, syntax.Num(size)),), level)

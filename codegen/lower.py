@@ -1,0 +1,238 @@
+"""Lowering: a recursion over (focus, remaining lines). Each line rewrites the focus; what is left at the end is a leaf.
+
+`keep` is initialisation + body + write-back, `move` is copy + body. The other rooms: `lower_tile` (loops and units),
+`lower_move` (copies), `lower_keep` (accumulators), `leaf` and `leaf_instr` (elements).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..dsl import syntax
+from ..dsl.device import Instr
+from ..dsl.errors import did_you_mean
+from ..dsl.errors.schedule import BadFuse, InstrMismatch, UnboundedTile, UnknownInstr
+from ..dsl.index import Expr, Var, as_expr
+from .context import Context
+from .footprint import grain, reach
+from .leaf import Combine, Fill, Spread, leaf
+from .leaf_instr import instr_leaf, same_fragment
+from .match import Match, fragment, match
+from .spec import Focus, Range
+from .tile import Stmt
+from .units import advance
+from .work import Work, substitute
+
+
+class Lowering:
+    """Lowers one launch. `works` are all works of the launch, for what a line must know of the whole."""
+
+    def __init__(self, ctx: Context, works: tuple[Work, ...]) -> None:
+        self.ctx = ctx
+        self.works = works
+
+    def lower(self, focus: Focus, lines: tuple) -> list[Stmt]:
+        from .lower_keep import lower_keep
+        from .lower_move import With, lower_move
+        from .lower_tile import lower_tile
+
+        if not focus.works:
+            return []
+        if not lines:
+            return self.leaves(focus, syntax.Compute())
+        line, rest = lines[0], lines[1:]
+        match line:
+            case syntax.Tile():
+                return lower_tile(self, focus, line, rest)
+            case syntax.Fuse():
+                return self.lower(fused(focus, line), rest)
+            case syntax.Move():
+                return lower_move(self, focus, line, rest)
+            case syntax.Keep():
+                return lower_keep(self, focus, line, rest)
+            case syntax.Compute():
+                return self.leaves(focus, line)
+            case Spread():
+                return [s for w in focus.works for s in leaf(self.ctx, focus, w, line.fragment)]
+            case With():
+                return self.copy_with(focus, line)
+        raise TypeError(f"line {line!r}")
+
+    def leaves(self, focus: Focus, line: syntax.Compute) -> list[Stmt]:
+        """Each remaining work in turn: by the instruction where it matches, else element by element."""
+        from .lower_keep import accumulate_at_leaf
+
+        order = next((m.words for m in line.modifiers if m.name == "order"), ())
+        unroll = next((m for m in line.modifiers if m.name == "unroll"), None)
+        times = int(unroll.values[0].value) if unroll and unroll.values else 1  # type: ignore[union-attr]
+        out: list[Stmt] = []
+        for w in focus.works:
+            f = replace(focus, works=(w,))
+            if w.reduction is not None and w.name not in focus.open:
+                out += accumulate_at_leaf(self, f, w, line)
+                continue
+            m = None
+            if isinstance(line.instr, str) and not isinstance(w, (Fill, Combine)):
+                m = self.find(line.instr, w, line, must=len(focus.works) == 1)
+            if m is not None:
+                out += instr_leaf(self.ctx, f, w, m, order, times, line.span)
+            else:
+                out += leaf(self.ctx, f, w, None, order, times)
+        return out
+
+    # ------------------------------------------------------------ instructions
+
+    def find(self, name: str, work: Work, line, must: bool = True, spread=None) -> Match | None:
+        """The instruction of that name, or the member of that family, that computes the work (and fills `spread`)."""
+        known = [i for i in self.ctx.device.instrs if name in (i.name, i.family)]
+        if not known:
+            names = {n for i in self.ctx.device.instrs for n in (i.name, i.family) if n}
+            raise UnknownInstr(f"`{self.ctx.device.name}` has no instruction `{name}`", line.span, help=did_you_mean(name, names))
+        found = [m for i in known if (m := self._fits(i, work, spread)) is not None]
+        if found:
+            return max(found, key=lambda m: (m.score, _volume(m)))
+        if must:
+            raise InstrMismatch(
+                f"`{name}` does not compute `{work.name.rstrip('@')}`", line.span, help="`compute` alone is the scalar body"
+            )
+        return None
+
+    def _fits(self, instr: Instr, work: Work, spread) -> Match | None:
+        m = match(instr, work)
+        if m is not None and spread is not None and not same_fragment(spread, fragment(m, instr.statement.target)):
+            return None
+        return m
+
+    def copy_with(self, focus: Focus, line) -> list[Stmt]:
+        """The leaf of `move ... with I`: the instruction where it fills the fragment wanted, else element by element."""
+        (work,) = focus.works
+        spread = Spread(line.fragment) if line.fragment is not None else None
+        m = self.find(line.instr, work, line.line, must=False, spread=spread)
+        if m is None:
+            self.ctx.notes.append(f"`with {line.instr}`: no member of it fits the copy of `{line.line.tensor}`")
+            return leaf(self.ctx, focus, work, line.fragment)
+        return instr_leaf(self.ctx, focus, work, m, span=line.line.span)
+
+    # ------------------------------------------------------------ looking ahead
+
+    def footprint(self, focus: Focus, index: str, lines: tuple) -> int:
+        """How far from the focus's base the lines below reach along an index (FOOTPRINT_IS_WHAT_IS_READ)."""
+        r = focus.ranges[index]
+        cap = r.whole_capacity
+        if cap is None:
+            raise UnboundedTile(
+                f"what is held here spans `{index}`, whose extent has no bound",
+                lines[0].span if lines and hasattr(lines[0], "span") else None,
+                help=f"tile `{index}` first, or state a bound: `where N <= 4096`",
+            )
+        return reach(self, focus, index, cap, lines)
+
+    def grain(self, focus: Focus, index: str, lines: tuple) -> int:
+        """What the lines below read of an index at once, edge or not: copies fill up to a multiple of it."""
+        return grain(self, focus, index, focus.ranges[index].whole_capacity or 1, lines)
+
+    def later_tiles(self, focus: Focus, axes, rest: tuple, level: str) -> Expr:
+        """How many units the lines below still tell apart at the same level (adjacent tiles onto one level multiply)."""
+        ranges = dict(focus.ranges)
+        for a in axes:
+            ranges[a.index] = advance(ranges[a.index], a.size, a.every)
+        total: Expr = as_expr(1)
+        for line in rest:
+            if not isinstance(line, syntax.Tile):
+                continue
+            if line.level is not None and line.level != level:
+                break
+            from .lower_tile import _clamped, _count, axes_of
+
+            for a in axes_of(line):
+                if a.index not in ranges:
+                    continue
+                if line.level == level:
+                    total = total * _count(self, ranges[a.index], a, self.ctx.device.level(level).units, line)
+                ranges[a.index] = advance(ranges[a.index], _clamped(ranges[a.index], a.size), a.every)
+        return total
+
+    def open_accumulators(self, focus: Focus, indices: set[str], lines: tuple) -> list[Stmt] | None:
+        """Before a reduction is tiled its accumulator must be open, unless a `keep` below says where."""
+        from .lower_keep import accumulate
+
+        for w in focus.works:
+            if isinstance(w, (Fill, Combine)) or w.reduction is None or w.name in focus.open:
+                continue
+            if not indices & set(w.reduced):
+                continue
+            names = {w.name, w.name.rstrip("@"), *w.targets}
+            if any(isinstance(x, syntax.Keep) and names & set(x.tensors) for x in lines[1:]):
+                continue
+            if self._deferred(focus, w, lines):
+                continue
+            return accumulate(self, focus, w, lines)
+        return None
+
+    def _deferred(self, focus: Focus, w: Work, lines: tuple) -> bool:
+        """No `keep` was written and free indices are still whole: the accumulator opens at the leaf, reduction loops above it."""
+        return any(focus.ranges[i].capacity is None for i in w.indices)
+
+
+def _volume(m: Match) -> int:
+    n = 1
+    for e in m.extents().values():
+        n *= e
+    return n
+
+
+def fused(focus: Focus, line: syntax.Fuse) -> Focus:
+    """`fuse n, p, q as m`: one index for several; its components are its digits."""
+    ranges = dict(focus.ranges)
+    for i in line.indices:
+        if i not in ranges:
+            raise BadFuse(f"there is no index `{i}` here", line.span, help=did_you_mean(i, ranges))
+        if ranges[i].steps:
+            raise BadFuse(f"`{i}` is tiled already", line.span, help="write the `fuse` above the tiles")
+    if line.name in ranges and line.name not in line.indices:
+        raise BadFuse(f"the name `{line.name}` is taken", line.span)
+    parts = tuple((i, ranges[i].size) for i in line.indices)
+    size: Expr = as_expr(1)
+    for _, e in parts:
+        size = size * e
+    works = tuple(_fuse_work(w, line, parts) for w in focus.works)
+    for i in line.indices:
+        if not any(i in w.all_indices for w in works):
+            ranges.pop(i, None)
+    ranges[line.name] = Range(as_expr(0), size)
+    return replace(focus, works=works, ranges=ranges)
+
+
+def _fuse_work(w: Work, line: syntax.Fuse, parts) -> Work:
+    mine = set(line.indices)
+    free, reduced = mine & set(w.indices), mine & set(w.reduced)
+    if not free and not reduced:
+        return w
+    if free != mine and reduced != mine:
+        raise BadFuse("fused indices are all free or all reduced", line.span)
+    # a component may carry the name of the fused index (`fuse m, n as m`): its own name gets a mark
+    new = {c: c + "~" for c in mine if c == line.name}
+    names = {Var(c): as_expr(Var(n)) for c, n in new.items()}
+
+    def renamed(v):
+        return substitute(v, names) if names else v
+
+    def swap(indices: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(line.name if i in mine else i for i in indices))
+
+    def own(indices: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(new.get(i, i) for i in indices)
+
+    reduction = replace(w.reduction, indices=swap(w.reduced)) if w.reduction and reduced else w.reduction
+    return replace(
+        w,
+        indices=swap(w.indices) if free else w.indices,
+        subscripts=own(w.subscripts or w.indices),
+        value=renamed(w.value),
+        reduction=reduction,
+        outputs=tuple(replace(o, indices=own(o.indices), value=renamed(o.value)) for o in w.outputs),
+        fused=(*w.fused, (line.name, tuple((new.get(c, c), e) for c, e in parts))),
+    )
+
+
+__all__ = ["Lowering", "fused"]

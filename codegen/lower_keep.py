@@ -1,0 +1,285 @@
+"""`keep`: a result is initialised, accumulated, and written back when its focus closes.
+
+FIRST_AND_LAST   with reduction loops above the accumulator, the first iteration initialises, later ones reload, the last
+                 applies the epilogue and rounds. In between it lives in the output if the types agree and there is no
+                 epilogue, else in a workspace of its own type.
+OWNER_WRITES     initialisation and write-back visit the registers by the tiles of the body.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ..dsl import syntax
+from ..dsl.errors import did_you_mean
+from ..dsl.errors.schedule import NotComputed
+from ..dsl.index import Expr, Var, as_expr
+from ..dsl.types import TYPES
+from ..dsl.values import Load, Value, transform
+from .context import Context
+from .leaf import Combine, Fill, Spread
+from .leaf_instr import register_buffer
+from .match import fragment
+from .spec import Focus, View
+from .tile import Alloc, Buffer, If, Stmt
+from .work import Output, Work
+
+if TYPE_CHECKING:
+    from .lower import Lowering
+
+REGISTER_CELLS = 64  # an accumulator opened at a leaf spans at most so many elements a unit
+
+
+def owner_lines(low: Lowering, lines: tuple, work: Work, operand_of: str | None = None) -> tuple:
+    """The lines that spread a tensor over units and registers: tiles of its indices, and all tiles onto units.
+
+    The leaf becomes a `Spread` when an instruction lays the tensor out: as its target, or as the operand that is `operand_of`.
+    """
+    out: list = []
+    indices = set(work.indices)
+    for line in lines:
+        match line:
+            case syntax.Tile(level=None):
+                axes = tuple(a for a in line.axes if a.index in indices)
+                if axes:
+                    plain = tuple(m for m in line.modifiers if m.name in ("order",))
+                    out.append(replace(line, axes=axes, modifiers=plain))
+            case syntax.Tile():
+                out.append(line)
+            case syntax.Compute():
+                spread = _spread(low, line, work, operand_of)
+                out.append(spread if spread is not None else syntax.Compute())
+                break
+            case Spread():
+                out.append(line)
+                break
+    return tuple(out)
+
+
+def _spread(low: Lowering, line: syntax.Compute, work: Work, operand_of: str | None) -> Spread | None:
+    if not isinstance(line.instr, str):
+        return None
+    for w in low.works if operand_of else (work,):
+        m = low.find(line.instr, w, line, must=False)
+        if m is None:
+            continue
+        if operand_of is None:
+            target = m.instr.operand(m.instr.statement.target)
+            return Spread(fragment(m, target.name)) if low.ctx.register(target.memory) else None
+        for name, value in m.operands:
+            if isinstance(value, Load) and value.tensor == operand_of and low.ctx.register(m.instr.operand(name).memory):
+                return Spread(fragment(m, name))
+    return None
+
+
+# ---------------------------------------------------------------- the line
+
+
+def lower_keep(low: Lowering, focus: Focus, line: syntax.Keep, rest: tuple) -> list[Stmt]:
+    name, others = line.tensors[0], line.tensors[1:]
+    if others:
+        rest = (replace(line, tensors=others), *rest)
+    read_here = {t for w in focus.works for t in w.reads}
+    for w in focus.works:
+        if name not in (w.name.rstrip("@"), *w.targets):
+            continue
+        if name in read_here:
+            return _materialise(low, focus, line, name, w, rest)
+        if w.reduction is not None:
+            return accumulate(low, replace(focus, works=focus.works), w, rest, line)
+        return _keep_pointwise(low, focus, line, w, rest)
+    known = {t for w in focus.works for t in (w.name.rstrip("@"), *w.targets)}
+    raise NotComputed(f"nothing in focus computes `{name}`", line.span, help=did_you_mean(name, known))
+
+
+def _materialise(low: Lowering, focus: Focus, line: syntax.Keep, name: str, w: Work, rest: tuple) -> list[Stmt]:
+    """An intermediate lives in the memory named, from here to the end of the focus."""
+    from .lower_move import memory_buffer
+
+    ctx = low.ctx
+    output = next((o for o in w.outputs if o.tensor == name), None)
+    indices = tuple(dict.fromkeys(w.alias.get(i, i) for i in (output.indices if output else w.indices)))
+    memory = line.memory or ctx.device.memories[-1].name
+    if ctx.register(memory):
+        buffer = ctx.fresh(name.lower())
+        view = View(buffer, "path", indices, depth=tuple(len(focus.ranges[i].steps) for i in indices))
+        body = low.lower(focus.with_view(name, view), rest)
+        return [Alloc(register_buffer(ctx, buffer, ctx.dtypes[name], memory, line.span), tuple(body), span=line.span)]
+    axes = [(i, low.footprint(focus, i, rest)) for i in indices]
+    origin = tuple(focus.ranges[i].base for i in indices)
+    made, layout = memory_buffer(ctx, focus, name, ctx.dtypes[name], memory, axes, line)
+    view = View(made.name, "box", indices, origin, layout)
+    ctx.buffers.append(made)
+    body = low.lower(focus.with_view(name, view), rest)
+    return [Alloc(made, tuple(body), span=line.span)]
+
+
+def _keep_pointwise(low: Lowering, focus: Focus, line: syntax.Keep, w: Work, rest: tuple) -> list[Stmt]:
+    """A pointwise result is computed in the memory named, then written back by the same owners (or as the block says)."""
+    ctx = low.ctx
+    held = w.name + "@"
+    ctx.dtypes[held] = ctx.dtypes[w.name]
+    at = tuple(as_expr(Var(i)) for i in w.indices)
+    first = replace(w, name=held, subscripts=())
+    last = replace(w, value=Load(held, at, ctx.dtypes[w.name]))
+    works = tuple(x for v in focus.works for x in ((first, last) if v is w else (v,)))
+    return _materialise(low, replace(focus, works=works), replace(line, tensors=(held,)), held, first, rest)
+
+
+# ---------------------------------------------------------------- accumulators
+
+
+def accumulate_at_leaf(low: Lowering, focus: Focus, w: Work, line: syntax.Compute) -> list[Stmt]:
+    """No `keep` was written: the accumulator opens here, an element at a time where the tile left is large or unknown."""
+    cells = 1
+    for i in w.indices:
+        cap = focus.ranges[i].whole_capacity
+        cells = 0 if cap is None or cells == 0 else cells * cap
+    if 0 < cells <= REGISTER_CELLS:
+        return accumulate(low, focus, w, (line,))
+    one = syntax.Num(1)
+    single = syntax.Tile(tuple(syntax.TileAxis(i, one) for i in w.indices))
+    keep = syntax.Keep((w.name.rstrip("@"),), low.ctx.device.memories[-1].name)
+    return low.lower(focus, (single, keep, syntax.Compute()))
+
+
+def accumulate(low: Lowering, focus: Focus, w: Work, lines: tuple, keep: syntax.Keep | None = None) -> list[Stmt]:
+    """Initialisation + body + combination + write-back of one reduction."""
+    ctx = low.ctx
+    assert w.reduction is not None
+    memory = (keep.memory if keep else None) or ctx.device.memories[-1].name
+    owner = owner_lines(low, lines, w)
+    buffers: list[tuple[str, str]] = []
+    inner = focus
+    names = [w.name] + ([w.name + "@at"] if w.reduction.kind in ("argmax", "argmin") else [])
+    made: list[Buffer] = []
+    for name in names:
+        ctx.dtypes.setdefault(name, TYPES["i64"] if name.endswith("@at") else _accumulator_type(w))
+        if ctx.register(memory):
+            buffer = ctx.fresh(name.rstrip("@").lower() if not name.endswith("@at") else name.replace("@", "_").lower())
+            view = View(buffer, "path", w.indices, depth=tuple(len(focus.ranges[i].steps) for i in w.indices), owner=owner)
+            buffers.append((name, buffer))
+        else:
+            from .lower_move import memory_buffer
+
+            axes = [(i, low.footprint(focus, i, lines)) for i in w.indices]
+            local, layout = memory_buffer(ctx, focus, name, ctx.dtypes[name], memory, axes, keep)
+            view = View(local.name, "indices", w.indices, tuple(focus.ranges[i].base for i in w.indices), layout)
+            made.append(local)
+            ctx.buffers.append(local)
+        inner = inner.with_view(name, view)
+    inner = replace(inner, open={**focus.open, w.name: len(focus.digits)})
+    body = low.lower(inner, lines)
+    single = replace(inner, works=(_as(Fill, w),), loops=())
+    init = low.lower(single, owner)
+    combine = low.lower(replace(single, works=(_as(Combine, w),)), owner) if w.name in ctx.reduced else []
+    loops = [(var, trips) for index, var, trips in focus.loops if index in w.reduced]
+    stored = _write_back(low, replace(inner, loops=()), w, owner, keep, lines)
+    if loops:
+        init, stored = _between(low, inner, w, owner, loops, init, stored)
+    out: list[Stmt] = [*init, *body, *combine, *stored]
+    for name, buffer in reversed(buffers):
+        local = register_buffer(ctx, buffer, ctx.dtypes[name], memory, keep.span if keep else None)
+        out = [Alloc(local, tuple(out), span=keep.span if keep else None)]
+    for local in reversed(made):
+        out = [Alloc(local, tuple(out), span=keep.span if keep else None)]
+    return out
+
+
+def _accumulator_type(w: Work):
+    return w.value.dtype
+
+
+def _as(kind: type, w: Work) -> Work:
+    return kind(**{f: getattr(w, f) for f in Work.__dataclass_fields__})
+
+
+def _final(w: Work, value: Value) -> Value:
+    """For argmax the result is the place, not the value."""
+    if w.reduction is None or w.reduction.kind not in ("argmax", "argmin"):
+        return value
+
+    def step(v: Value) -> Value | None:
+        if isinstance(v, Load) and v.tensor == w.name:
+            return Load(w.name + "@at", v.indices, TYPES["i64"])
+        return None
+
+    return transform(value, step)
+
+
+def _write_back(low: Lowering, focus: Focus, w: Work, owner: tuple, keep: syntax.Keep | None, lines: tuple) -> list[Stmt]:
+    out: list[Stmt] = []
+    block = keep.block if keep and keep.block else None
+    for o in w.outputs:
+        work = Work(
+            o.tensor, w.indices, _final(w, o.value), None, w.extents, span=w.span, subscripts=o.indices, fused=w.fused
+        )
+        f = replace(focus, works=(work,))
+        if block is None:
+            out += low.lower(f, owner)
+            continue
+        # the block's `move C -> shared` stages the accumulator: the copy's source is what the block calls by the tensor's name
+        out += low.lower(f, tuple(_renamed(line, {o.tensor, w.name.rstrip("@")}, w.name) for line in block))
+    return out
+
+
+def _renamed(line, names: set[str], to: str):
+    if isinstance(line, syntax.Move) and line.tensor in names:
+        return replace(line, tensor=to)
+    return line
+
+
+def _between(low: Lowering, focus: Focus, w: Work, owner: tuple, loops, init: list[Stmt], stored: list[Stmt]):
+    """FIRST_AND_LAST."""
+    first = tuple(-as_expr(v) for v, _ in loops)
+    last = tuple(as_expr(v) - trips + 1 for v, trips in loops)
+    at = tuple(as_expr(Var(i)) for i in w.indices)
+    own = Load(w.name, at, low.ctx.dtypes[w.name])
+    simple = len(w.outputs) == 1 and isinstance(w.outputs[0].value, Load) and w.reduction is not None
+    target = w.outputs[0].tensor if w.outputs else ""
+    argument = simple and focus.views[target].form == "global" and low.ctx.dtypes[target] == low.ctx.dtypes[w.name]
+    if argument and w.reduction is not None and w.reduction.kind not in ("argmax", "argmin"):
+        home, again = target, w.outputs[0].indices
+    else:
+        home, again = _home(low, w), ()
+        focus = focus.with_view(home, View(home, "global"))
+    reload_from = Load(home, tuple(as_expr(Var(i)) for i in again) if again else at, low.ctx.dtypes[w.name])
+    reload = Work(w.name, w.indices, reload_from, None, w.extents, fused=w.fused)
+    refill = low.lower(replace(focus, works=(reload,), loops=()), owner)
+    init = [If(first, tuple(init), tuple(refill))]
+    if home == target and argument:
+        return init, stored
+    spill_work = Work(home, w.indices, own, None, w.extents, fused=w.fused)
+    spill = low.lower(replace(focus, works=(spill_work,), loops=()), owner)
+    return init, [If(last, tuple(stored), tuple(spill))]
+
+
+def _home(low: Lowering, w: Work) -> str:
+    """A workspace that holds the whole accumulator between iterations of the reduction loops above it."""
+    ctx: Context = low.ctx
+    name = ctx.fresh(w.name.rstrip("@").lower() + "_between")
+    extents = dict(w.extents)
+    for fused_name, parts in w.fused:
+        size: Expr = as_expr(1)
+        for _, e in parts:
+            size = size * e
+        extents[fused_name] = size
+    shape = tuple(extents[i] for i in w.indices)
+    ctx.buffers.append(workspace(ctx, name, ctx.dtypes[w.name], shape))
+    ctx.dtypes[name] = ctx.dtypes[w.name]
+    ctx.shapes[name] = shape
+    return name
+
+
+def workspace(ctx: Context, name: str, dtype, shape: tuple[Expr, ...]) -> Buffer:
+    """A row-major buffer in the outermost memory, alive during the program."""
+    strides, size = [], as_expr(1)
+    for n in reversed(shape):
+        strides.append(size)
+        size = size * n
+    outer = ctx.device.memories[0]
+    return Buffer(name, dtype, "workspace", outer.name, ctx.outermost, shape, tuple(reversed(strides)), size)
+
+
+__all__ = ["Output", "accumulate", "accumulate_at_leaf", "lower_keep", "owner_lines", "workspace"]

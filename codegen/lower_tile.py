@@ -1,0 +1,296 @@
+"""`tile`: loops, or the digits of unit numbers.
+
+UNITS_OF_LEVEL   open levels have as many units as there are tiles; shaped ones what the main nest needs (`units.py`), the
+                 rest of a nest loops or idles; to the units of finite ones tiles are dealt out in turn.
+FISSION          works that need a whole result of an earlier work under a tile get nests of their own, one after another.
+AT_LEAST_ONCE    a reduction loop above its accumulator runs at least once, or an empty reduction would never be stored.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ..dsl import syntax
+from ..dsl.errors.schedule import TooManyUnits, UnboundedTile
+from ..dsl.index import Expr, Var, as_expr, maximum
+from ..dsl.values import loads
+from .context import Context
+from .leaf import cell_indices
+from .spec import ONE, ZERO, Digit, Focus, Range, Step
+from .tile import For, If, Let, Stmt
+from .work import Work, plain_index
+
+if TYPE_CHECKING:
+    from .lower import Lowering
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis of a tile line, resolved."""
+
+    index: str
+    size: int
+    every: int | None
+
+
+def axes_of(line: syntax.Tile) -> list[Axis]:
+    out = []
+    for a in line.axes:
+        assert isinstance(a.size, syntax.Num)
+        every = a.every.value if isinstance(a.every, syntax.Num) else None
+        out.append(Axis(a.index, int(a.size.value), None if every is None else int(every)))
+    order = modifier(line, "order")
+    if order is not None:
+        place = {w: n for n, w in enumerate(order.words)}
+        out.sort(key=lambda a: place.get(a.index, len(place)))
+    return out
+
+
+def modifier(line, name: str) -> syntax.Modifier | None:
+    return next((m for m in line.modifiers if m.name == name), None)
+
+
+def number_of(m: syntax.Modifier | None, default: int) -> int:
+    if m is None or not m.values:
+        return default
+    v = m.values[0]
+    assert isinstance(v, syntax.Num)
+    return int(v.value)
+
+
+# ---------------------------------------------------------------- fission
+
+
+def groups(works: tuple[Work, ...], indices: tuple[str, ...]) -> list[tuple[Work, ...]]:
+    """Consecutive works that may share the loops of these indices (FISSION)."""
+    out: list[list[Work]] = []
+    for w in works:
+        if out and all(_together(v, w, indices) for v in out[-1]):
+            out[-1].append(w)
+        else:
+            out.append([w])
+    return [tuple(g) for g in out]
+
+
+def _together(first: Work, second: Work, indices: tuple[str, ...]) -> bool:
+    for i in indices:
+        if (i in first.all_indices) != (i in second.all_indices):
+            return False
+        for t in first.targets:
+            for v in [second.value, *(o.value for o in second.outputs)]:
+                for ld in loads(v):
+                    if ld.tensor != t:
+                        continue
+                    if i in first.reduced:
+                        return False
+                    if i in first.indices and plain_index(ld.indices[first.indices.index(i)]) != i:
+                        return False
+    return True
+
+
+# ---------------------------------------------------------------- the line
+
+
+def lower_tile(low: Lowering, focus: Focus, line: syntax.Tile, rest: tuple) -> list[Stmt]:
+    ctx = low.ctx
+    mine = [a for a in axes_of(line) if a.index in focus.ranges]
+    parts = groups(focus.works, tuple(a.index for a in mine))
+    if len(parts) > 1:
+        return [s for g in parts for s in low.lower(replace(focus, works=g), (line, *rest))]
+    opened = low.open_accumulators(focus, {a.index for a in mine}, (line, *rest))
+    if opened is not None:
+        return opened
+    if line.level is not None:
+        return _onto_units(low, focus, line, mine, rest)
+    needed = {i for w in focus.works for i in w.all_indices}
+    todo = [a for a in mine if a.index in needed]
+    cells = {i for w in focus.works for i in cell_indices(focus, w)}
+    unroll = modifier(line, "unroll")
+
+    def go(f: Focus, axes: list[Axis]) -> list[Stmt]:
+        if not axes:
+            return low.lower(f, rest)
+        a = axes[0]
+        return _loop(ctx, f, a, a.index in cells, unroll, lambda g: go(g, axes[1:]), line)
+
+    return go(focus, todo)
+
+
+def _clamped(r: Range, size: int) -> int:
+    c = r.size.constant
+    return max(1, min(size, c)) if c is not None and not r.reps else size
+
+
+def _loop(ctx: Context, focus: Focus, a: Axis, cell: bool, unroll, inner, line) -> list[Stmt]:
+    r = focus.ranges[a.index]
+    if r.reps:
+        rep = r.reps[0]
+        var = ctx.var(f"{a.index}_run", as_expr(rep.count))
+        opened = focus.with_range(a.index, r.open_rep(Step(as_expr(var), as_expr(rep.count), None)))
+        body = _loop(ctx, opened, a, cell, unroll, inner, line)
+        return [For(var, ZERO, as_expr(rep.count), ONE, tuple(body), unroll=0, span=line.span)]
+    size = _clamped(r, a.size)
+    if a.every is not None:
+        raise UnboundedTile("`every` deals chunks to units; this tile has no `-> level`", line.span, help="add `-> thread`, say")
+    reducing = any(a.index in w.reduced and w.name not in focus.open for w in focus.works)
+    wholly = unroll is not None and not unroll.values
+    if cell:
+        if r.capacity is None:
+            raise UnboundedTile(
+                f"a tile held in registers spans `{a.index}`, whose extent has no bound here",
+                line.span,
+                help=f"tile `{a.index}` above the `keep` or `move`, or state a bound: `where N <= 4096`",
+            )
+        trips: Expr = as_expr(max(1, -(-r.capacity // size)))
+        hint = 0
+    else:
+        trips = r.trips(size)
+        if reducing:
+            trips = maximum(trips, 1)
+        hint = number_of(unroll, 0 if trips.constant is not None else 8) if unroll is not None else 1
+        if wholly and trips.constant is None and trips.interval[1] is not None and trips.interval[1] <= 64:
+            hint = trips.interval[1]
+    if trips.constant == 1:
+        f = focus.with_range(a.index, r.split(size, Step(ZERO, ONE, None), live=not cell and not reducing))
+        return inner(f)
+    var = ctx.var(a.index, trips)
+    # AT_LEAST_ONCE: the extra turn of an empty reduction is not inside the live extent
+    f = focus.with_range(a.index, r.split(size, Step(as_expr(var), trips, None), live=not cell and not reducing))
+    if reducing:
+        f = replace(f, loops=(*f.loops, (a.index, var, trips)))
+    return [For(var, ZERO, trips, ONE, tuple(inner(f)), unroll=hint, span=line.span)]
+
+
+# ---------------------------------------------------------------- units
+
+
+def _onto_units(low: Lowering, focus: Focus, line: syntax.Tile, axes: list[Axis], rest: tuple) -> list[Stmt]:
+    ctx = low.ctx
+    level = line.level
+    assert level is not None
+    start = focus.parent if focus.level == level else focus.level
+    levels = ctx.below(start, level)
+    kind = ctx.device.level(level).units
+    ranges = dict(focus.ranges)
+    counts: list[Expr] = []
+    cells = {i for w in focus.works for i in cell_indices(focus, w)}
+    for a in axes:
+        r = ranges[a.index]
+        if r.reps:
+            raise UnboundedTile(f"`{a.index}` still has strided chunks; tile it one after another first", line.span)
+        counts.append(_count(low, r, a, kind, line))
+    total = as_expr(1)
+    for c in counts:
+        total = total * c
+    later = low.later_tiles(focus, axes, rest, level)
+    number, available = ctx.number(levels)
+    head: list = []
+    inner_line = line
+    if kind == "finite":
+        number, head = _dealt(ctx, level, total * later, line)
+        available = None
+    elif kind == "open":
+        ctx.units.setdefault(level, total * later)
+    else:
+        whole = (total * later).constant
+        if whole is not None and available is not None and whole > available:
+            if len(axes) != 1 or later.constant != 1:
+                raise TooManyUnits(
+                    f"{whole} tiles for the {available} units of `{level}`", line.span,
+                    help="tile one after another first, or one index a line",
+                )
+            a = axes[0]
+            return _surplus(low, focus, line, a, available, a.index in cells, rest)
+    digits, lets, new = _decode(ctx, focus, line, axes, counts, later, number, levels)
+    f = replace(focus, ranges={**focus.ranges, **new}, level=level, parent=start, digits=(*focus.digits, *digits))
+    body = low.lower(f, rest)
+    body = [*lets, *body]
+    whole = (total * later).constant
+    if kind == "shaped" and available is not None and whole is not None and whole < available:
+        body = [If((as_expr(whole - 1) - number,), tuple(body), span=inner_line.span)]
+    for wrap in reversed(head):
+        body = [wrap(body)]
+    return body
+
+
+def _count(low: Lowering, r: Range, a: Axis, kind: str, line) -> Expr:
+    """How many tiles: by the live extent where units are open or dealt to, else by capacity (CAPACITY_NOT_LIVE)."""
+    size = _clamped(r, a.size)
+    if a.every is not None:
+        return as_expr(max(1, -(-min(a.every, r.capacity or a.every) // size)))
+    if kind != "shaped":
+        return maximum(r.trips(size), 1) if _may_be_zero(low, a.index) else r.trips(size)
+    if r.capacity is None:
+        raise UnboundedTile(
+            f"`{line.level}` has a fixed number of units, and `{a.index}` has no bound here",
+            line.span,
+            help=f"tile `{a.index}` one after another first, or use `every`",
+        )
+    return as_expr(max(1, -(-r.capacity // size)))
+
+
+def _may_be_zero(low: Lowering, index: str) -> bool:
+    return any(index in w.reduced for w in low.works)
+
+
+def _surplus(low: Lowering, focus: Focus, line: syntax.Tile, a: Axis, available: int, cell: bool, rest: tuple) -> list[Stmt]:
+    """More tiles than units: rounds, one after another, of a tile for each unit."""
+    r = focus.ranges[a.index]
+    size = _clamped(r, a.size)
+    unroll = syntax.Modifier("unroll") if cell else None
+    rounds = Axis(a.index, size * available, None)
+    again = replace(line, axes=(syntax.TileAxis(a.index, syntax.Num(size)),))
+    return _loop(low.ctx, focus, rounds, cell, unroll, lambda f: low.lower(f, (again, *rest)), line)
+
+
+def _dealt(ctx: Context, level: str, total: Expr, line):
+    """Tiles dealt to the units of a finite level in turn: whichever their number, the same tile has the same unit."""
+    ctx.units.setdefault(level, as_expr(ctx.finite_count(level)))
+    count = ctx.finite_count(level)
+    var = ctx.var("tile", total)
+    unit = Var(level, 0, None)
+    wrap = lambda body: For(var, as_expr(unit), total, as_expr(count), tuple(body), span=line.span)  # noqa: E731
+    return as_expr(var), [wrap]
+
+
+def _decode(ctx: Context, focus: Focus, line, axes: list[Axis], counts, later: Expr, number: Expr, levels):
+    """Each axis' digit of the unit's number, last axis fastest, or as `arrange` says."""
+    arrange = modifier(line, "arrange")
+    digits: list[Digit] = []
+    lets: list[Let] = []
+    new: dict[str, Range] = {}
+    strides: list[Expr] = []
+    stride = later
+    for c in reversed(counts):
+        strides.insert(0, stride)
+        stride = stride * c
+    for n, (a, count) in enumerate(zip(axes, counts, strict=True)):
+        r = focus.ranges[a.index]
+        size = _clamped(r, a.size)
+        if arrange is not None:
+            from .elaborate import arranged
+
+            e = arranged(arrange, a.index, number)
+        else:
+            e = number // strides[n] if strides[n].constant != 1 else number
+            if n > 0 or focus.level == line.level:
+                e = e % count if count.constant != 1 else ZERO
+        if count.constant == 1:
+            e = ZERO
+        elif not _is_simple(e):
+            var = ctx.var(a.index, count)
+            lets.append(Let(var, e, extent=count))
+            e = as_expr(var)
+        digits.append(Digit(a.index, levels, e, strides[n], count))
+        step = Step(e, count, line.level)
+        if a.every is not None:
+            new[a.index] = r.split_strided(size, a.every, step)
+        else:
+            live = ctx.device.level(line.level).units != "shaped"
+            new[a.index] = r.split(size, step, live=live and a.index not in {i for w in focus.works for i in w.reduced})
+    return digits, lets, new
+
+
+def _is_simple(e: Expr) -> bool:
+    return len(e.terms) <= 1 and all(isinstance(t, Var) for t, _ in e.terms)

@@ -1,0 +1,227 @@
+"""The pipeline: from an op, a schedule and a device to a tile program. It reads from top to bottom."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ..dsl import syntax
+from ..dsl.device import Device
+from ..dsl.index import Expr, Var, as_expr
+from ..dsl.op import Op
+from ..dsl.types import TYPES
+from ..dsl.values import Load, loads
+from .barriers import place_barriers
+from .complete import complete
+from .context import Context
+from .elaborate import Roles, elaborate
+from .lower import Lowering
+from .lower_keep import workspace
+from .names_in_schedule import check_names
+from .roles import roles_of
+from .schedule_text import schedule_text
+from .spec import ZERO, Focus, Range, View
+from .tile import Buffer, Launch, Program, Units
+from .units import count_units
+from .version import prove_guards, version_guards
+from .work import Output, Work, plan
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A tile program, the explicit schedule it follows (as text), and what is known of it without running."""
+
+    program: Program
+    schedule: str
+    report: Mapping[str, Any] = field(default_factory=dict)
+
+
+def compile_program(
+    module: Any,
+    op: Op,
+    schedule: syntax.ScheduleDecl | None,
+    device: Device,
+    params: Mapping[str, int] | None = None,
+) -> Compiled:
+    """Raises UserErrors for what cannot be compiled correctly, with the line that asks for it."""
+    # A size's bound is a fact about its variable, so it must be known before any expression is simplified.
+    op = bounded(op, schedule)
+    roles = roles_of(module, op, schedule) if schedule is not None else Roles()
+    lines = explicit_lines(module, op, schedule, roles, params)
+    # Names are checked all at once, before lowering stops at the first that it cannot use.
+    check_names(op, device, lines)
+    context = context_of(op, device)
+    parts = launches_of(op, device, lines)
+    written: list[tuple[tuple[Work, ...], tuple]] = []
+    queue = list(parts)
+    while queue:
+        works, todo = queue.pop(0)
+        todo = complete(context, works, todo)
+        body = lower_launch(context, works, todo)
+        context.launches.append(body)
+        written.append((works, todo))
+        # A reduction split over units that cannot meet is finished by a launch of its own.
+        queue = [*context.extra, *queue]
+        context.extra.clear()
+    program = assemble(op, device, context)
+    # Guards go first: a barrier may stand only where control flow is uniform, and fewer guards are more uniform.
+    program = prove_guards(program)
+    # Barriers are derived from the accesses that are left, while each is still written once.
+    program = place_barriers(program)
+    # Two versions last: they copy code, and keep away from statements in which a barrier stands.
+    program = version_guards(program)
+    text = schedule_text(op, schedule, device, written, context)
+    return Compiled(replace(program, head=text), text, {"notes": tuple(context.notes)})
+
+
+def explicit_lines(module: Any, op: Op, schedule: syntax.ScheduleDecl | None, roles: Roles, params) -> tuple:
+    """The lines as written, strategies, parameters and roles resolved."""
+    if schedule is None:
+        return ()
+    sizes = {name: value for name, value in op.params if value is not None}
+    return elaborate(schedule, getattr(module, "strategies", {}) or {}, roles, params, sizes)
+
+
+def bounded(op: Op, schedule: syntax.ScheduleDecl | None) -> Op:
+    """The op with the sizes' bounds of `schedule ... where N <= 4096` as intervals of their variables."""
+    from .bounds import with_bounds
+
+    return op if schedule is None or not schedule.where else with_bounds(op, schedule.where)
+
+
+def context_of(op: Op, device: Device) -> Context:
+    """Every tensor of the op gets its type and shape; names that are taken are set aside."""
+    ctx = Context(device, op.name, {t.name: t.dtype for t in op.tensors}, {t.name: t.shape for t in op.tensors})
+    ctx.names |= {i for s in op.statements for i, _ in s.ranges}
+    ctx.names |= {v.name for v in op.dims} | {v.name for v, _ in op.derived} | {t.name for t in op.tensors}
+    for level in device.levels:
+        ctx.names |= {level.name, level.name + "s"}
+    for t in op.tensors:
+        if t.role != "intermediate":
+            ctx.buffers.append(replace(workspace(ctx, t.name, t.dtype, t.shape), kind=t.role))
+    return ctx
+
+
+def launches_of(op: Op, device: Device, lines: tuple) -> list[tuple[tuple[Work, ...], tuple]]:
+    """The works of each launch with the lines that are for it.
+
+    `keep T in <outermost memory>:` at the top gives T a launch of its own, scheduled by the block.
+    """
+    outer = device.memories[0].name
+    own = {x.tensors[0]: x.block or () for x in lines if isinstance(x, syntax.Keep) and x.memory == outer and x.block is not None}
+    rest = tuple(x for x in lines if not (isinstance(x, syntax.Keep) and x.memory == outer and x.block is not None))
+    rest = tuple(x for x in rest if not isinstance(x, syntax.Inline))
+    kept = frozenset(t for x in _all_lines(rest) if isinstance(x, syntax.Keep) for t in x.tensors)
+    inner = {t.name for t in op.tensors if t.role == "intermediate"}
+    groups = plan(op, kept & inner, frozenset())
+    groups = tuple(tuple(_accumulating(w) for w in g) for g in groups)
+    main = _main(groups, kept, own)
+    return [(g, rest if g is main else next((own[t] for w in g for t in w.targets if t in own), ())) for g in groups]
+
+
+def _all_lines(lines: tuple):
+    for x in lines:
+        yield x
+        if isinstance(x, (syntax.Move, syntax.Keep)) and x.block:
+            yield from _all_lines(x.block)
+
+
+def _main(groups, kept: frozenset[str], own) -> tuple[Work, ...]:
+    """The launch that the schedule's lines are for: the one whose tensors it keeps, else the one with most to do."""
+    free = [g for g in groups if not any(t in own for w in g for t in w.targets)] or list(groups)
+    return max(free, key=lambda g: (sum(t.rstrip("@") in kept for w in g for t in (w.name, *w.targets)), _effort(g)))
+
+
+def _effort(group: tuple[Work, ...]) -> tuple[int, int]:
+    return max(len(w.all_indices) for w in group), len(group)
+
+
+def _accumulating(w: Work) -> Work:
+    """A reduction's accumulator gets a name apart from the tensor it is stored to: `C@` and C."""
+    if w.reduction is None:
+        return w
+    at = tuple(as_expr(Var(i)) for i in w.indices)
+    own = w.name + "@"
+    outputs = w.outputs or (Output(w.name, w.indices, Load(w.name, at, TYPES["f32"])),)
+    kind = TYPES["i64"] if w.reduction.kind in ("argmax", "argmin") else w.value.dtype
+    return replace(w, name=own, outputs=tuple(replace(o, value=_renamed(o.value, w.name, own, kind)) for o in outputs))
+
+
+def _renamed(value, old: str, new: str, dtype):
+    from ..dsl.values import transform
+
+    def step(v):
+        if isinstance(v, Load) and v.tensor == old:
+            return replace(v, tensor=new, dtype=dtype)
+        return None
+
+    return transform(value, step)
+
+
+def lower_launch(ctx: Context, works: tuple[Work, ...], lines: tuple) -> Launch:
+    """One launch: unit counts, then the recursion."""
+    ctx.units.clear()
+    ranges = {i: Range(ZERO, e) for w in works for i, e in w.extents}
+    low = Lowering(ctx, works)
+    for w in works:
+        if w.name not in ctx.dtypes:
+            ctx.dtypes[w.name] = w.value.dtype
+        for t in w.targets:
+            _reachable(ctx, t, w)
+
+    def lanes(line):
+        if not isinstance(line.instr, str):
+            return None
+        for w in works:
+            m = low.find(line.instr, w, line, must=False)
+            if m is not None:
+                from .match import fragment
+
+                n = max((fragment(m, o.name).lanes for o in m.instr.operands if ctx.register(o.memory)), default=1)
+                return (m.instr.level, n) if n > 1 else None
+        return None
+
+    for level, n in count_units(ctx, ranges, lines, lanes).items():
+        ctx.units[level] = as_expr(n or ctx.finite_count(level))
+    views = {b.name: View(b.name, "global") for b in ctx.buffers if b.kind != "local"}
+    outer = ctx.outermost
+    focus = Focus(works, ranges, outer, outer, views)
+    body = low.lower(focus, lines)
+    units = []
+    for level in ctx.device.levels:
+        if level.name in ctx.units:
+            units.append(Units(level.name, ctx.unit_var(level.name), ctx.units[level.name]))
+    name = ctx.fresh(f"{ctx.op_name}_{works[-1].targets[0]}")
+    return Launch(name, tuple(units), tuple(body))
+
+
+def _reachable(ctx: Context, tensor: str, w: Work) -> None:
+    """An intermediate that leaves its launch lives in a workspace."""
+    if any(b.name == tensor for b in ctx.buffers):
+        return
+    extents: dict[str, Expr] = dict(w.extents)
+    out = next((o.indices for o in w.outputs if o.tensor == tensor), w.indices)
+    shape = ctx.shapes.get(tensor) or tuple(extents[i] for i in out)
+    ctx.buffers.append(workspace(ctx, tensor, ctx.dtypes[tensor], shape))
+
+
+def assemble(op: Op, device: Device, ctx: Context) -> Program:
+    """The program from the launches lowered; buffers of the outermost memory that nothing touches are dropped."""
+    buffers: list[Buffer] = [b for b in ctx.buffers if b.kind in ("input", "output")]
+    used = {b.name for b in buffers}
+    from .walk_tile import buffers_used
+
+    touched = {name for launch in ctx.launches for name in buffers_used(launch.body)}
+    buffers += [b for b in ctx.buffers if b.kind == "workspace" and b.name in touched and b.name not in used]
+    finite = []
+    for level in device.levels:
+        if level.units == "finite":
+            finite.append((level.name, ctx.finite_count(level.name)))
+    return Program(
+        op.name, device, op.dims, op.derived, tuple(finite), tuple(buffers), tuple(ctx.launches),
+        tuple(ctx.instrs[n] for n in sorted(ctx.instrs)), op.conditions,
+    )  # fmt: skip
+
+
+__all__ = ["Compiled", "compile_program", "loads"]

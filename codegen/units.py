@@ -1,0 +1,84 @@
+"""How many units of each shaped level a launch has: a walk over the lines before anything is lowered (UNITS_FIRST).
+
+The first cooperative copy needs the number of units, which tiles further down decide. Trip counts come from capacity, never
+from the live extent (CAPACITY_NOT_LIVE), or warps would collide in edge blocks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..dsl import syntax
+from ..dsl.index import as_expr
+from .context import Context
+from .spec import ONE, ZERO, Range, Step
+
+
+def advance(r: Range, size: int, every: int | None) -> Range:
+    """The range after a tile, for counting only (the tile's number is taken as 0)."""
+    if r.reps:
+        r = replace(r, reps=())
+    if every is not None and r.capacity is not None:
+        return r.split_strided(size, every, Step(ZERO, ONE, None))
+    return r.split(size, Step(ZERO, ONE, None))
+
+
+def count_units(ctx: Context, ranges: dict[str, Range], lines: tuple, lanes) -> dict[str, int]:
+    """Units of the shaped levels, and 0 for each finite level that is used. `lanes(line)`: the (level, lanes) of an instruction at a `compute` line, or None."""
+    main = _walk(ctx, dict(ranges), lines, ctx.outermost, lanes, nested=False)
+    inner = _walk(ctx, dict(ranges), lines, ctx.outermost, lanes, nested=True)
+    for level, n in inner.items():
+        main.setdefault(level, n)
+    return main
+
+
+def _walk(ctx: Context, ranges: dict[str, Range], lines: tuple, level: str, lanes, nested: bool) -> dict[str, int]:
+    from .lower_tile import _clamped, axes_of
+
+    need: dict[str, int] = {}
+    start, group = level, 1
+    for line in lines:
+        match line:
+            case syntax.Fuse():
+                size = ONE
+                for i in line.indices:
+                    size = size * ranges[i].size if i in ranges else size
+                ranges[line.name] = Range(as_expr(0), size)
+            case syntax.Tile():
+                count: int | None = 1
+                for a in axes_of(line):
+                    if a.index not in ranges:
+                        continue
+                    r = ranges[a.index]
+                    size = _clamped(r, a.size)
+                    cap = r.capacity if a.every is None else min(a.every, r.capacity or a.every)
+                    count = None if count is None or cap is None else count * -(-cap // size)
+                    ranges[a.index] = advance(r, size, a.every)
+                if line.level is None:
+                    continue
+                if line.level != level:
+                    start, level, group = level, line.level, 1
+                group = (count or 1) * group
+                if ctx.device.level(level).units == "finite":
+                    need[level] = 0  # as many as take part
+                if ctx.device.level(level).units == "shaped":
+                    _spread(ctx, need, ctx.below(start, level), group)
+            case syntax.Move() | syntax.Keep() if nested and line.block:
+                for k, n in _walk(ctx, dict(ranges), line.block, level, lanes, nested).items():
+                    need[k] = max(need.get(k, 1), n)
+            case syntax.Compute():
+                found = lanes(line)
+                if found is not None:
+                    _spread(ctx, need, ctx.below(found[0], ctx.innermost), found[1])
+    return need
+
+
+def _spread(ctx: Context, need: dict[str, int], levels: tuple[str, ...], count: int) -> None:
+    """`count` units over several levels: the innermost are filled first."""
+    for name in reversed(levels):
+        level = ctx.device.level(name)
+        if level.units != "shaped":
+            continue
+        take = min(count, level.most or count) if name != levels[0] or level.most is not None else count
+        need[name] = max(need.get(name, 1), take)
+        count = -(-count // take)
