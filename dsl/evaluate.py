@@ -17,7 +17,7 @@ import numpy as np
 from .contract import contract
 from .errors import InternalError
 from .index import Expr, Var, as_expr
-from .numerics import apply, cast, combine, constant, fold, storage
+from .numerics import apply, cast, combine, constant, fold, identity, storage
 from .op import Op, Statement
 from .types import TYPES, DType
 from .values import Apply, Cast, Const, IndexValue, Load, Masked, Value, walk
@@ -119,6 +119,8 @@ class _Evaluator:
         shape = tuple(sizes[i] for i in s.indices)
         out = self.arith.empty(shape, dtype)
         reduced = s.reduction.indices if s.reduction else ()
+        if 0 in shape:
+            return out  # nothing may be read: `X[0]` is inside only because there are indices
         kind = s.reduction.kind if s.reduction else None
         factors = _factors(s.value) if kind == "sum" else [s.value]
         spaces = [tuple(i for i in sizes if i in used) for used in map(_indices, factors)]
@@ -137,6 +139,8 @@ class _Evaluator:
         reduced = s.reduction.indices
         axes = s.indices + reduced
         total = None
+        if any(sizes[i] == 0 for i in reduced):
+            return self.arith.constant(identity(kind, body).item(), body)
         here = sizes | {i: w.stop - w.start for i, w in free.items()}
         whole = kind in ("argmax", "argmin")
         for part in [_whole(reduced, sizes)] if whole else _blocks(reduced, here, cost, ()):
