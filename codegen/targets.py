@@ -6,6 +6,7 @@ A target's name is a family, or a family and a device of it: `cpu`, `cpu:avx2`, 
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..dsl.errors import did_you_mean
@@ -82,20 +83,24 @@ FLAGS = ("-std=c++17", *abi.FLAGS, "-fno-exceptions", "-fno-rtti", "-shared", "-
 
 @dataclass(frozen=True)
 class Target:
-    """A target as asked for: `device` is the name in `stdlib/devices`, None for the machine at hand."""
+    """A target as asked for.
+
+    device   the name of its device, None for the machine at hand
+    machine  what a C++ compiler and a CPU need for it
+    """
 
     name: str
     family: Family
-    device: str | None
-
-    @property
-    def machine(self) -> Machine:
-        """What a C++ compiler and a CPU need for it."""
-        return MACHINES.get(self.device or "", NATIVE)
+    device: str | None = None
+    machine: Machine = NATIVE
 
 
-def target_of(name: str) -> Target:
-    """The target of that name. Raises UnknownTarget, TargetNotYet."""
+def target_of(name: str, own: Mapping[str, Sequence[str]] | None = None) -> Target:
+    """The target of that name. Raises UnknownTarget, TargetNotYet.
+
+    own  devices that the author described, each with the names of the devices it extends, nearest first: what a CPU must
+         have for it is what it must have for the nearest one known here
+    """
     head, colon, rest = name.partition(":")
     family = FAMILIES.get(head)
     if family is None:
@@ -105,11 +110,13 @@ def target_of(name: str) -> Target:
             f"target `{name}`: this version compiles for `cpu` only", help="`andiron targets` lists what it can do"
         )
     if not colon:
-        return Target(name, family, None)
+        return Target(name, family)
     device = family.devices.format(rest)
-    if device not in MACHINES:
-        raise UnknownTarget(f"no target `{name}`", help=did_you_mean(name, ["cpu", *MACHINES]))
-    return Target(name, family, device)
+    own = own or {}
+    parents = [MACHINES[n] for n in (device, *own.get(device, ())) if n in MACHINES]
+    if device not in MACHINES and device not in own:
+        raise UnknownTarget(f"no target `{name}`", help=did_you_mean(name, ["cpu", *MACHINES, *own]))
+    return Target(name, family, device, parents[0] if parents else MACHINES["cpu:generic"])
 
 
 def compiler_flags(machine: Machine, kind: str) -> tuple[str, ...]:

@@ -45,7 +45,7 @@ def to_numpy(x: Any, tensor: Tensor) -> np.ndarray:
             return array.astype(want)
         raise ArgumentType(
             f"{tensor.name} has elements of type {_type_name(array.dtype)}; expected {describe(tensor)}",
-            help=f"convert it on purpose: `{tensor.name}.astype({_spelling(want)})`",
+            help=f"convert it on purpose: `{tensor.name}.astype({_spelling(want)})`" if hasattr(x, "astype") else None,
         )
     return array
 

@@ -12,6 +12,7 @@ from ..codegen.targets import Target, target_of
 from ..dsl.bind_op import bind_params, specialise
 from ..dsl.device import Device
 from ..dsl.errors import UserError, did_you_mean
+from ..dsl.errors.op import MissingParameter
 from ..dsl.errors.target import AmbiguousChoice, NotInModule, WrongSchedule
 from ..dsl.module import Module, load, loads
 from ..dsl.op import Op
@@ -41,7 +42,7 @@ def compile(
     Raises NotInModule, AmbiguousChoice, WrongSchedule, UnknownTarget, TargetNotYet, and the diagnostics of the compiler.
     """
     module = as_module(mod)
-    goal = target_of(target or "cpu")
+    goal = target_of(target or "cpu", {name: ancestry(d, module)[1:] for name, d in module.devices.items()})
     device = device_of(goal, module)
     named = _schedule(module, schedule)
     chosen = _op(module, op, named)
@@ -58,7 +59,8 @@ def compile(
     bound = bind_params(chosen, {name: sizes.pop(name) for name, _ in chosen.params if name in sizes})
     special = specialise(bound, sizes)
     variants = [variant(module, special, s, device, goal, values) for s in candidates]
-    return Kernel(bound, variants, sizes, None if threads is None else checked_threads(threads))
+    fixed = {name: int(value) for name, value in sizes.items()}
+    return Kernel(bound, variants, fixed, None if threads is None else checked_threads(threads))
 
 
 def as_module(mod: Module | str | os.PathLike[str]) -> Module:
@@ -71,6 +73,12 @@ def as_module(mod: Module | str | os.PathLike[str]) -> Module:
 
 
 @lru_cache(maxsize=1)
+def _library() -> Module:
+    """The standard library's CPUs. A module that names another device imports its text."""
+    return loads("import std.devices.cpu\n")
+
+
+@lru_cache(maxsize=1)
 def _native() -> Device:
     from .detect import NAME, detect_cpu
 
@@ -79,17 +87,21 @@ def _native() -> Device:
 
 def device_of(target: Target, module: Module) -> Device:
     """The device of a target: the machine at hand, the module's own of that name, or the standard library's."""
-    if target.device is None:
-        return _native()
-    if target.device in module.devices:
-        return module.devices[target.device]
-    return loads("import std.devices.cpu\n").devices[target.device]
+    return _native() if target.device is None else device_named(target.device, module)
+
+
+def device_named(name: str, module: Module) -> Device:
+    """The module's device of that name, else the standard library's. Raises NotInModule."""
+    known = {**_library().devices, **module.devices}
+    if name not in known:
+        raise NotInModule(f"no device `{name}`", help=did_you_mean(name, known))
+    return known[name]
 
 
 def ancestry(device: Device, module: Module) -> list[str]:
     """The device's name and those of the devices it extends."""
     names = [device.name]
-    known = {**loads("import std.devices.cpu\n").devices, **module.devices}
+    known = {**_library().devices, **module.devices}
     decl = device.decl
     while decl is not None and decl.extends and decl.extends not in names:
         names.append(decl.extends)
@@ -126,12 +138,37 @@ def _tunables(schedule: ScheduleDecl | None) -> set[str]:
 
 
 def check_schedules(module: Module) -> Iterator[UserError]:
-    """The mistakes of all schedules of a module: each is compiled for its device, or for this machine."""
+    """The mistakes of all schedules of a module: each is compiled, not emitted, for its device, or for this machine.
+
+    A schedule for any contraction is well if it compiles for one of the module's ops.
+    """
     for decl in module.schedules.values():
         try:
-            compile(module, None if decl.op not in module.ops else decl.op, decl, decl.device)
+            device = device_named(decl.device, module) if decl.device else _native()
+            if decl.op in module.ops:
+                ops = [module.ops[decl.op]]
+            elif decl.op == "contraction":
+                ops = list(module.ops.values())
+            else:
+                raise NotInModule(f"no op `{decl.op}`", decl.span, help=did_you_mean(decl.op, module.ops))
         except UserError as error:
             yield error
+            continue
+        faults = [_fault(module, op, decl, device) for op in ops]
+        if faults and None not in faults:
+            yield next(f for f in faults if f is not None)
+
+
+def _fault(module: Module, op: Op, schedule: ScheduleDecl, device: Device) -> UserError | None:
+    try:
+        bound = bind_params(op, {})
+    except MissingParameter:
+        return None  # the file alone does not say what to compile
+    try:
+        compile_program(module, bound, schedule, device)
+    except UserError as error:
+        return error
+    return None
 
 
 def _candidates(module: Module, op: Op, device: Device) -> Iterator[ScheduleDecl | None]:

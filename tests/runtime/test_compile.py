@@ -164,3 +164,12 @@ def test_embedded():
 def test_the_reference_is_public():
     module = andiron.loads(SCALE)
     np.testing.assert_array_equal(andiron.reference(module.ops["scale"])(x(3)), 2 * x(3))
+
+
+def test_a_device_of_the_author():
+    text = SCALE + "\nimport std.devices.cpu\n\ndevice cpu:mine extends cpu:generic:\n    level core: finite 2\n"
+    k = andiron.compile(text, target="cpu:mine")
+    np.testing.assert_array_equal(k(x(9)), 2 * x(9))
+    assert k.report.device == "cpu:mine"
+    with pytest.raises(UnknownTarget, match="cpu:mine"):
+        andiron.compile(text, target="cpu:min")
