@@ -79,7 +79,7 @@ def test_nothing_is_read_where_there_is_nothing_to_do():
     nothing = np.zeros(0, f32)
     assert run("op f[N](X: f32[N]) -> (Y: f32[N]):\n    Y[i] = X[i] + X[0]\n", nothing).shape == (0,)
     assert run("op f[N](X: f32[N]) -> (Y: f32[]):\n    Y = sum(i) X[i] * X[0]\n", nothing) == 0
-    assert run("op f[N](X: i32[N]) -> (Y: i32[]):\n    Y = max(i) X[0]\n", nothing.astype(np.int32)) == -(2**31)
+    assert run("op f[N](X: i32[N]) -> (Y: i32[]):\n    Y = max(i) X[0] * X[i]\n", nothing.astype(np.int32)) == -(2**31)
 
 
 def test_argmax_over_two_indices_is_row_major():
