@@ -11,6 +11,22 @@ from typing import ClassVar
 from .text import SyntaxFault
 
 
+def _in_op(*statements: str) -> tuple[str, ...]:
+    return tuple(f"op f(A: f32[M]) -> (Y: f32[M]):\n    {line}\n" for line in statements)
+
+
+def _in_schedule(*lines: str) -> tuple[str, ...]:
+    return tuple(f"schedule s for f:\n    {line}\n" for line in lines)
+
+
+def _in_device(*lines: str) -> tuple[str, ...]:
+    return tuple(f"device d:\n    {line}\n" for line in lines)
+
+
+def _in_instr(*lines: str) -> tuple[str, ...]:
+    return _in_device(*(f"instr i on warp:\n        {line}" for line in lines))
+
+
 class Malformed(SyntaxFault):
     """Something stands where the grammar has no place for it."""
 
@@ -27,31 +43,24 @@ class MissingColon(Malformed):
     message = "`:` is missing before {found}"
     way = "a block follows `:`; an index and its size, a name and its type are written `m: 128`, `A: f32[M]`"
     examples = (
-        "op f(A: f32[M]) -> (Y: f32[M])\n    Y[m] = A[m]\n",
-        "op f(A f32[M]) -> (Y: f32[M]):\n",
-        "op f(A = f32[M]) -> (Y: f32[M]):\n",
-        "op f(A: f32[M]) -> (Y f32[M]):\n",
-        "op f(A: f32[M]) -> (Y: f32[M]) where P = M\n    Y[m] = A[m]\n",
-        "schedule s for f\n    auto\n",
-        "schedule s for f on sm_80\n    auto\n",
-        "schedule s for f as g\n    auto\n",
-        "schedule s for f as g(A = B)\n    auto\n",
-        "schedule s for f where M <= 4\n    auto\n",
-        "strategy s(T)\n    auto\n",
-        "schedule s for f:\n    tile m 128\n",
-        "schedule s for f:\n    tile m = 128\n",
-        "schedule s for f:\n    tile m: 4 -> thread arrange u m = u\n",
-        "device d extends e\n    level block: open\n",
+        "op f(A: f32[M]) -> (Y: f32[M])\n    Y[m] = A[m]\n", "op f(A f32[M]) -> (Y: f32[M]):\n",
+        "op f(A = f32[M]) -> (Y: f32[M]):\n", "op f(A: f32[M]) -> (Y f32[M]):\n",
+        "op f(A: f32[M]) -> (Y: f32[M]) where P = M\n    Y[m] = A[m]\n", "schedule s for f\n    auto\n",
+        "schedule s for f on sm_80\n    auto\n", "schedule s for f as g\n    auto\n",
+        "schedule s for f as g(A = B)\n    auto\n", "schedule s for f where M <= 4\n    auto\n",
+        "strategy s(T)\n    auto\n", "device d extends e\n    level block: open\n",
         "device d\n    level block: open\n",
-        "device d:\n    level block open\n",
-        "device d:\n    memory shared of block 16 KiB\n",
-        "device d:\n    instr i on warp\n        await group\n",
-        "device d:\n    instr i on warp in f\n        await group\n",
-        'device d:\n    instr i on warp:\n        emit cuda "x"\n',
-        "device d:\n    instr i on warp:\n        op (A: f32[4])\n",
-        "device d:\n    instr i on warp:\n        op (A: f32[4]) -> (B: f32[4])\n",
-        "device d:\n    instr i on warp:\n        A in register at (r) i = r\n",
-    )
+        *_in_schedule(
+            "tile m 128", "tile m = 128", "tile m: 4 -> thread arrange u m = u",
+        ),
+        *_in_device(
+            "level block open", "memory shared of block 16 KiB", "instr i on warp\n        await group",
+            "instr i on warp in f\n        await group",
+        ),
+        *_in_instr(
+            'emit cuda "x"', "op (A: f32[4])", "op (A: f32[4]) -> (B: f32[4])", "A in register at (r) i = r",
+        ),
+    )  # fmt: skip
 
 
 class MissingArrow(Malformed):
@@ -61,15 +70,12 @@ class MissingArrow(Malformed):
     message = "`->` is missing before {found}"
     way = "a move names its memory after an arrow: `move A -> shared`; an op its results: `op f(A: f32[M]) -> (Y: f32[M]):`"
     examples = (
-        "schedule s for f:\n    move A shared\n",
-        "schedule s for f:\n    move A to shared\n",
-        "schedule s for f:\n    move A in shared\n",
-        "schedule s for f:\n    move A, B -> shared\n",
-        "schedule s for f:\n    move A = shared\n",
-        "schedule s for f:\n    move A - shared\n",
-        "op f[M](A: f32[M]):\n    Y[m] = A[m]\n",
-        "op f[M](A: f32[M]) (Y: f32[M]):\n",
-    )
+        "op f[M](A: f32[M]):\n    Y[m] = A[m]\n", "op f[M](A: f32[M]) (Y: f32[M]):\n",
+        *_in_schedule(
+            "move A shared", "move A to shared", "move A in shared", "move A, B -> shared", "move A = shared",
+            "move A - shared",
+        ),
+    )  # fmt: skip
 
 
 class MissingIn(Malformed):
@@ -79,14 +85,11 @@ class MissingIn(Malformed):
     message = "`in` is missing before {found}"
     way = "write `keep C in register`, `param BM in 64, 128`, `A in register at (lane, r): ...`"
     examples = (
-        "schedule s for f:\n    keep C register\n",
-        "schedule s for f:\n    keep C -> register\n",
-        "schedule s for f:\n    param BM 64, 128\n",
-        "schedule s for f:\n    param BM = 64, 128\n",
-        "schedule s for f:\n    param BM: 64, 128\n",
-        "schedule s for f:\n    param BM\n",
-        "schedule s for f:\n    param BM of 64\n",
-    )
+        *_in_schedule(
+            "keep C register", "keep C -> register", "param BM 64, 128", "param BM = 64, 128", "param BM: 64, 128",
+            "param BM", "param BM of 64",
+        ),
+    )  # fmt: skip
 
 
 class MissingFor(Malformed):
@@ -96,12 +99,9 @@ class MissingFor(Malformed):
     message = "`for` is missing before {found}"
     way = "a schedule names its op: `schedule fast for gemm on sm_80:`"
     examples = (
-        "schedule s:\n    auto\n",
-        "schedule s gemm:\n    auto\n",
-        "schedule s on sm_80:\n    auto\n",
-        "schedule s(gemm):\n    auto\n",
-        "schedule s\n    auto\n",
-    )
+        "schedule s:\n    auto\n", "schedule s gemm:\n    auto\n", "schedule s on sm_80:\n    auto\n",
+        "schedule s(gemm):\n    auto\n", "schedule s\n    auto\n",
+    )  # fmt: skip
 
 
 class MissingAs(Malformed):
@@ -111,11 +111,10 @@ class MissingAs(Malformed):
     message = "`as` is missing before {found}"
     way = "write `fuse n, p, q as m`"
     examples = (
-        "schedule s for f:\n    fuse a, b -> m\n",
-        "schedule s for f:\n    fuse a, b = m\n",
-        "schedule s for f:\n    fuse a, b\n",
-        "schedule s for f:\n    fuse a, b: m\n",
-    )
+        *_in_schedule(
+            "fuse a, b -> m", "fuse a, b = m", "fuse a, b", "fuse a, b: m",
+        ),
+    )  # fmt: skip
 
 
 class MissingWord(Malformed):
@@ -125,15 +124,14 @@ class MissingWord(Malformed):
     message = "a word is missing before {found}"
     way = "write `memory shared of block: ...`, `instr NAME on warp:`, `A in register at (lane, r): ...`"
     examples = (
-        "device d:\n    memory shared: 4 KiB\n",
-        "device d:\n    memory shared block: 4 KiB\n",
-        "device d:\n    memory shared in block: 4 KiB\n",
-        "device d:\n    instr i:\n        await x\n",
-        "device d:\n    instr i warp:\n        await x\n",
-        "device d:\n    instr i of warp:\n        await x\n",
-        "device d:\n    instr i on warp:\n        A in register (r): m = r\n",
-        "device d:\n    instr i on warp:\n        A in register: m = r\n",
-    )
+        *_in_device(
+            "memory shared: 4 KiB", "memory shared block: 4 KiB", "memory shared in block: 4 KiB",
+            "instr i:\n        await x", "instr i warp:\n        await x", "instr i of warp:\n        await x",
+        ),
+        *_in_instr(
+            "A in register (r): m = r", "A in register: m = r",
+        ),
+    )  # fmt: skip
 
 
 class MissingName(Malformed):
@@ -143,66 +141,25 @@ class MissingName(Malformed):
     message = "a name is missing before {found}"
     way = "names are made of letters, digits and `_`, and begin with a letter or `_`"
     examples = (
-        "op (A: f32[M]) -> (Y: f32[M]):\n",
-        "op 3(A: f32[M]) -> (Y: f32[M]):\n",
-        'op "f"(A: f32[M]) -> (Y: f32[M]):\n',
-        "op f[3](A: f32[M]) -> (Y: f32[M]):\n",
-        "op f(A: ) -> (Y: f32[M]):\n",
-        "op f(3) -> (Y: f32[M]):\n",
-        "op f(A: f32[M]) -> (3: f32[M]):\n",
-        "op f(A: f32[M] as) -> (Y: f32[M]):\n",
-        "schedule for f:\n    auto\n",
-        "schedule 3 for f:\n    auto\n",
-        "schedule s for :\n    auto\n",
-        "schedule s for f on :\n    auto\n",
-        "schedule s for f on 80:\n    auto\n",
-        "strategy (T):\n    auto\n",
-        "strategy s(3):\n    auto\n",
-        "device :\n    level block: open\n",
-        "device 80:\n    level block: open\n",
-        "device d extends :\n    level block: open\n",
-        "device d:\n    level : open\n",
-        "device d:\n    memory : open\n",
-        "import\n",
-        "import 3\n",
-        "import std.\n",
-        "import std.3\n",
-        "schedule s for f:\n    tile\n",
-        "schedule s for f:\n    tile 128\n",
-        "schedule s for f:\n    tile m: 4, 3\n",
-        "schedule s for f:\n    tile m: 4 ->\n",
-        "schedule s for f:\n    tile m: 4 -> 3\n",
-        "schedule s for f:\n    move\n",
-        "schedule s for f:\n    move 3 -> shared\n",
-        "schedule s for f:\n    move A ->\n",
-        "schedule s for f:\n    move A -> 3\n",
-        "schedule s for f:\n    keep\n",
-        "schedule s for f:\n    keep in register:\n        auto\n",
-        "schedule s for f:\n    keep C in\n",
-        "schedule s for f:\n    keep C in 3\n",
-        "schedule s for f:\n    keep C, 3 in register\n",
-        "schedule s for f:\n    inline\n",
-        "schedule s for f:\n    inline 3\n",
-        "schedule s for f:\n    fuse\n",
-        "schedule s for f:\n    fuse 3\n",
-        "schedule s for f:\n    fuse a as\n",
-        "schedule s for f:\n    fuse a as 3\n",
-        "schedule s for f:\n    compute with\n",
-        "schedule s for f:\n    compute with 3\n",
-        "schedule s for f:\n    apply\n",
-        "schedule s for f:\n    apply 3\n",
-        "schedule s for f:\n    param\n",
-        "schedule s for f:\n    param 3\n",
-        "schedule s for f:\n    tile m: 4 order\n",
-        "schedule s for f:\n    tile m: 4 order 3\n",
-        "schedule s for f:\n    tile m: 4 by\n",
-        "schedule s for f:\n    tile m: 4 by 3\n",
-        "schedule s for f:\n    tile m: 4 multicast\n",
-        "schedule s for f:\n    tile m: 4 multicast 3\n",
-        "schedule s for f:\n    tile m: 4 -> thread arrange : m = u\n",
-        "schedule s for f:\n    move A -> shared layout\n",
-        "schedule s for f:\n    move A -> shared layout 3\n",
-    )
+        "op (A: f32[M]) -> (Y: f32[M]):\n", "op 3(A: f32[M]) -> (Y: f32[M]):\n", 'op "f"(A: f32[M]) -> (Y: f32[M]):\n',
+        "op f[3](A: f32[M]) -> (Y: f32[M]):\n", "op f(A: ) -> (Y: f32[M]):\n", "op f(3) -> (Y: f32[M]):\n",
+        "op f(A: f32[M]) -> (3: f32[M]):\n", "op f(A: f32[M] as) -> (Y: f32[M]):\n", "schedule for f:\n    auto\n",
+        "schedule 3 for f:\n    auto\n", "schedule s for :\n    auto\n", "schedule s for f on :\n    auto\n",
+        "schedule s for f on 80:\n    auto\n", "strategy (T):\n    auto\n", "strategy s(3):\n    auto\n",
+        "device :\n    level block: open\n", "device 80:\n    level block: open\n",
+        "device d extends :\n    level block: open\n", "import\n", "import 3\n", "import std.\n", "import std.3\n",
+        *_in_schedule(
+            "tile", "tile 128", "tile m: 4, 3", "tile m: 4 ->", "tile m: 4 -> 3", "move", "move 3 -> shared",
+            "move A ->", "move A -> 3", "keep", "keep in register:\n        auto", "keep C in", "keep C in 3",
+            "keep C, 3 in register", "inline", "inline 3", "fuse", "fuse 3", "fuse a as", "fuse a as 3",
+            "compute with", "compute with 3", "apply", "apply 3", "param", "param 3", "tile m: 4 order",
+            "tile m: 4 order 3", "tile m: 4 by", "tile m: 4 by 3", "tile m: 4 multicast", "tile m: 4 multicast 3",
+            "tile m: 4 -> thread arrange : m = u", "move A -> shared layout", "move A -> shared layout 3",
+        ),
+        *_in_device(
+            "level : open", "memory : open",
+        ),
+    )  # fmt: skip
 
 
 class MissingValue(Malformed):
@@ -212,49 +169,27 @@ class MissingValue(Malformed):
     message = "a value is missing before {found}"
     way = "put a number, a name or an expression there"
     examples = (
-        "op f(A: f32[M]) -> (Y: f32[M]):\n    Y[m] =\n",
-        "op f(A: f32[M]) -> (Y: f32[M]):\n    Y[m] = A[m] *\n",
-        "op f(A: f32[M]) -> (Y: f32[M]):\n    Y[m] = A[m] +\n",
-        "op f(A: f32[M]) -> (Y: f32[M]):\n    Y[m] = -\n",
-        "op f(A: f32[M]) -> (Y: f32[M]):\n    Y[m] = * A[m]\n",
-        "op f(A: f32[M]) -> (Y: f32[M]):\n    Y[m] = ()\n",
-        "op f(A: f32[M]) -> (Y: f32[M]):\n    Y[m] = f(,)\n",
-        "op f(A: f32[M]) -> (Y: f32[M]):\n    Y[m] = f(A[m],,)\n",
-        "op f(A: f32[M]) -> (Y: f32[M]):\n    Y[m] = A[,]\n",
-        "op f(A: f32[M]) -> (Y: f32[M]):\n    Y[m] = A[m else ]\n",
-        "op f(A: f32[M]) -> (Y: f32[M]):\n    Y[m] = A[m] <\n",
-        "op f(A: f32[M]) -> (Y: f32[M]):\n    Y[m] = A[m] and\n",
-        "op f(A: f32[M]) -> (Y: f32[M]):\n    Y[m] = A[m] or\n",
-        "op f(A: f32[M]) -> (Y: f32[M]):\n    Y[m] = not\n",
-        'op f(A: f32[M]) -> (Y: f32[M]):\n    Y[m] = A[m] + "x"\n',
-        "op f(A: f32[,]) -> (Y: f32[M]):\n",
-        "op f(A: f32[M +]) -> (Y: f32[M]):\n",
-        "op f(A: f32[M *]) -> (Y: f32[M]):\n",
-        "op f(A: int = ) -> (Y: f32[M]):\n",
-        "op f(A: f32[M]) -> (Y: f32[M]) where P = :\n",
-        "op f(A: f32[M]) -> (Y: f32[M]) where M < :\n",
-        "op f(A: f32[M]) -> (Y: f32[M]) where :\n",
-        "schedule s for f:\n    tile m: -> block\n",
-        "schedule s for f:\n    tile m:\n",
-        "schedule s for f:\n    tile m: 4 every\n",
-        "schedule s for f:\n    tile m: 4 pipeline\n",
-        "schedule s for f:\n    tile m: 4 vector\n",
-        "schedule s for f:\n    move A -> shared swizzle()\n",
-        "schedule s for f:\n    move A -> shared layout ()\n",
-        "schedule s for f:\n    move A -> shared layout panels(n:)\n",
-        "schedule s for f:\n    param BM in\n",
-        "schedule s for f:\n    param BM in 64 =\n",
-        "schedule s for f:\n    apply g(,)\n",
-        "schedule s for f:\n    apply g(d = )\n",
-        "strategy s(T = ):\n    auto\n",
-        "device d:\n    level block:\n",
-        "device d:\n    memory m of block:\n",
-        "device d:\n    units 4,\n",
-        "device d:\n    instr i on warp:\n        await\n",
-        "device d:\n    instr i on warp:\n        emit cuda:\n",
-        "device d:\n    instr i on warp:\n        emit cuda: 3\n",
-        "device d:\n    instr i on warp:\n        A in register at (r): m =\n",
-    )
+        "op f(A: f32[,]) -> (Y: f32[M]):\n", "op f(A: f32[M +]) -> (Y: f32[M]):\n",
+        "op f(A: f32[M *]) -> (Y: f32[M]):\n", "op f(A: int = ) -> (Y: f32[M]):\n",
+        "op f(A: f32[M]) -> (Y: f32[M]) where P = :\n", "op f(A: f32[M]) -> (Y: f32[M]) where M < :\n",
+        "op f(A: f32[M]) -> (Y: f32[M]) where :\n", "strategy s(T = ):\n    auto\n",
+        *_in_op(
+            "Y[m] =", "Y[m] = A[m] *", "Y[m] = A[m] +", "Y[m] = -", "Y[m] = * A[m]", "Y[m] = ()", "Y[m] = f(,)",
+            "Y[m] = f(A[m],,)", "Y[m] = A[,]", "Y[m] = A[m else ]", "Y[m] = A[m] <", "Y[m] = A[m] and",
+            "Y[m] = A[m] or", "Y[m] = not", 'Y[m] = A[m] + "x"',
+        ),
+        *_in_schedule(
+            "tile m: -> block", "tile m:", "tile m: 4 every", "tile m: 4 pipeline", "tile m: 4 vector",
+            "move A -> shared swizzle()", "move A -> shared layout ()", "move A -> shared layout panels(n:)",
+            "param BM in", "param BM in 64 =", "apply g(,)", "apply g(d = )",
+        ),
+        *_in_device(
+            "level block:", "memory m of block:", "units 4,",
+        ),
+        *_in_instr(
+            "await", "emit cuda:", "emit cuda: 3", "A in register at (r): m =",
+        ),
+    )  # fmt: skip
 
 
 class MissingEquals(Malformed):
@@ -267,23 +202,19 @@ class MissingEquals(Malformed):
     message = "`=` is missing before {found}"
     way = "a statement of an op is `T[i, j] = value`"
     examples = (
-        "op f(A: f32[M]) -> (Y: f32[M]):\n    Y[m] A[m]\n",
-        "op f(A: f32[M]) -> (Y: f32[M]):\n    Y[m]\n",
-        "op f(A: f32[M]) -> (Y: f32[M]):\n    Y\n",
-        "op f(A: f32[M]) -> (Y: f32[M]):\n    Y[m] == A[m]\n",
-        "op f(A: f32[M]) -> (Y: f32[M]):\n    Y[m]: A[m]\n",
-        "op f(A: f32[M]) -> (Y: f32[M]):\n    return A\n",
-        "op f(A: f32[M]) -> (Y: f32[M]):\n    f(A)\n",
-        "op f(A: f32[M]) -> (Y: f32[M]):\n    Y[m] - = A[m]\n",
-        "op f(A: f32[M]) -> (Y: f32[M]):\n    Y[m] * = A[m]\n",
-        "op f(A: f32[M]) -> (Y: f32[M]):\n    Y * A[m]\n",
-        "op f(A: f32[M]) -> (Y: f32[M]) where P:\n",
-        "schedule s for f where N:\n    auto\n",
-        "schedule s for f as g(A):\n    auto\n",
-        "schedule s for f as g(A: B):\n    auto\n",
-        "schedule s for f:\n    tile m: 4 -> thread arrange u: m\n",
-        "device d:\n    instr i on warp:\n        A in register at (r): m\n",
-    )
+        "op f(A: f32[M]) -> (Y: f32[M]) where P:\n", "schedule s for f where N:\n    auto\n",
+        "schedule s for f as g(A):\n    auto\n", "schedule s for f as g(A: B):\n    auto\n",
+        *_in_op(
+            "Y[m] A[m]", "Y[m]", "Y", "Y[m] == A[m]", "Y[m]: A[m]", "return A", "f(A)", "Y[m] - = A[m]",
+            "Y[m] * = A[m]", "Y * A[m]",
+        ),
+        *_in_schedule(
+            "tile m: 4 -> thread arrange u: m",
+        ),
+        *_in_instr(
+            "A in register at (r): m",
+        ),
+    )  # fmt: skip
 
 
 class MissingComma(Malformed):
@@ -293,30 +224,21 @@ class MissingComma(Malformed):
     message = "`,` is missing before {found}"
     way = "the parts of a list are separated by commas"
     examples = (
-        "op f(A: f32[M] B: f32[M]) -> (Y: f32[M]):\n",
-        "op f(A: f32 B: f32[M]) -> (Y: f32[M]):\n",
-        "op f(A: f32[M]) -> (Y: f32[M] Z: f32[M]):\n",
-        "op f(A: f32[M] as csr B: f32[M]) -> (Y: f32[M]):\n",
-        "op f(n: int = 4 m: int = 3) -> (Y: f32[M]):\n",
-        "op f[M N](A: f32[M]) -> (Y: f32[M]):\n",
-        "op f(A: f32[M N]) -> (Y: f32[M]):\n",
-        "op f(A: f32[4 N]) -> (Y: f32[M]):\n",
-        "strategy s(T U):\n    auto\n",
-        "strategy s(T = 3 U):\n    auto\n",
-        "schedule s for f:\n    keep C D in register\n    auto\n",
-        "schedule s for f:\n    inline C D\n",
-        "schedule s for f:\n    fuse a b as m\n",
-        "schedule s for f:\n    param BM in 64 128\n",
-        "schedule s for f:\n    apply g(a b)\n",
-        "schedule s for f:\n    apply g(3 b)\n",
-        "schedule s for f as g(A = X B = Y):\n    auto\n",
-        "schedule s for f:\n    move A -> shared layout (k m)\n",
-        "schedule s for f:\n    move A -> shared layout panels(k: 4 m: 3)\n",
-        "schedule s for f:\n    move A as (k m) -> shared\n",
-        "device d:\n    instr i on warp:\n        A in register at (lane r): m = r\n",
-        "device d:\n    instr i on warp:\n        A in register at (r): m = r k = r\n",
-        "device d:\n    instr i on warp:\n        A in register at (r): m = 3 k = r\n",
-    )
+        "op f(A: f32[M] B: f32[M]) -> (Y: f32[M]):\n", "op f(A: f32 B: f32[M]) -> (Y: f32[M]):\n",
+        "op f(A: f32[M]) -> (Y: f32[M] Z: f32[M]):\n", "op f(A: f32[M] as csr B: f32[M]) -> (Y: f32[M]):\n",
+        "op f(n: int = 4 m: int = 3) -> (Y: f32[M]):\n", "op f[M N](A: f32[M]) -> (Y: f32[M]):\n",
+        "op f(A: f32[M N]) -> (Y: f32[M]):\n", "op f(A: f32[4 N]) -> (Y: f32[M]):\n", "strategy s(T U):\n    auto\n",
+        "strategy s(T = 3 U):\n    auto\n", "schedule s for f as g(A = X B = Y):\n    auto\n",
+        *_in_schedule(
+            "keep C D in register\n    auto", "inline C D", "fuse a b as m", "param BM in 64 128", "apply g(a b)",
+            "apply g(3 b)", "move A -> shared layout (k m)", "move A -> shared layout panels(k: 4 m: 3)",
+            "move A as (k m) -> shared",
+        ),
+        *_in_instr(
+            "A in register at (lane r): m = r", "A in register at (r): m = r k = r",
+            "A in register at (r): m = 3 k = r",
+        ),
+    )  # fmt: skip
 
 
 class MissingOperator(Malformed):
@@ -326,18 +248,11 @@ class MissingOperator(Malformed):
     message = "an operator is missing before {found}"
     way = "put `+`, `-`, `*`, `/` or `%` between two values, or `,` between two arguments"
     examples = (
-        "op f(A: f32[M]) -> (Y: f32[M]):\n    Y[m] = A[m] A[m]\n",
-        "op f(A: f32[M]) -> (Y: f32[M]):\n    Y[m] = a b\n",
-        "op f(A: f32[M]) -> (Y: f32[M]):\n    Y[m] = 3 b\n",
-        "op f(A: f32[M]) -> (Y: f32[M]):\n    Y[m] = (3) b\n",
-        "op f(A: f32[M]) -> (Y: f32[M]):\n    Y[m] = 3 * b b\n",
-        "op f(A: f32[M]) -> (Y: f32[M]):\n    Y[m] = 3 + b b\n",
-        "op f(A: f32[M]) -> (Y: f32[M]):\n    Y[m] = sum(k) A[m] A[m]\n",
-        "op f(A: f32[M]) -> (Y: f32[M]):\n    Y[m] = (a b)\n",
-        "op f(A: f32[M]) -> (Y: f32[M]):\n    Y[m] = A[a b]\n",
-        "op f(A: f32[M]) -> (Y: f32[M]):\n    Y[m] = exp(a b)\n",
-        "op f(A: f32[M]) -> (Y: f32[M]):\n    Y[m] = true b\n",
-    )
+        *_in_op(
+            "Y[m] = A[m] A[m]", "Y[m] = a b", "Y[m] = 3 b", "Y[m] = (3) b", "Y[m] = 3 * b b", "Y[m] = 3 + b b",
+            "Y[m] = sum(k) A[m] A[m]", "Y[m] = (a b)", "Y[m] = A[a b]", "Y[m] = exp(a b)", "Y[m] = true b",
+        ),
+    )  # fmt: skip
 
 
 class ChainedComparison(Malformed):
@@ -347,10 +262,11 @@ class ChainedComparison(Malformed):
     message = "a comparison compares two values"
     way = "write `a < b and b < c`; in a `where` line, `a < b, b < c`"
     examples = (
-        "op f(A: f32[M]) -> (Y: f32[M]):\n    Y[m] = where(0 < m < 3, 1, 2)\n",
-        "op f(A: f32[M]) -> (Y: f32[M]):\n    Y[m] = 0 < m < 3\n",
         "op f(A: f32[M]) -> (Y: f32[M]) where 0 < M < 3:\n",
-    )
+        *_in_op(
+            "Y[m] = where(0 < m < 3, 1, 2)", "Y[m] = 0 < m < 3",
+        ),
+    )  # fmt: skip
 
 
 class EmptyBlock(Malformed):
@@ -400,11 +316,10 @@ class LooseElse(Malformed):
     message = "`else` belongs inside the brackets of an access"
     way = "write `X[i + 1 else 0]` for an access that may leave X; to choose between values, `where(c, a, b)`"
     examples = (
-        "op f(A: f32[M]) -> (Y: f32[M]):\n    Y[m] = A[m] else 0\n",
-        "op f(A: f32[M]) -> (Y: f32[M]):\n    Y[m] = A[m + 1] else 0\n",
-        "op f(A: f32[M]) -> (Y: f32[M]):\n    Y[m] = (A[m] else 0)\n",
-        "op f(A: f32[M]) -> (Y: f32[M]):\n    Y[m] = exp(A[m] else 0)\n",
-    )
+        *_in_op(
+            "Y[m] = A[m] else 0", "Y[m] = A[m + 1] else 0", "Y[m] = (A[m] else 0)", "Y[m] = exp(A[m] else 0)",
+        ),
+    )  # fmt: skip
 
 
 class InstructionLine(Malformed):
@@ -414,16 +329,11 @@ class InstructionLine(Malformed):
     message = "{found} cannot stand in an instruction here"
     way = 'an instruction has `op (...):`, `A in MEMORY at (...): ...`, `emit DIALECT: "..."`, facts, and `await KIND`'
     examples = (
-        "device d:\n    instr i on warp:\n        (A: f32)\n",
-        "device d:\n    instr i on warp:\n        op f(A: f32[4]):\n            A[i] = 3\n",
-        "device d:\n    instr i on warp:\n        op [M](A: f32[4]):\n            A[i] = 3\n",
-        "device d:\n    instr i on warp:\n        op A: f32\n",
-        'device d:\n    instr i on warp:\n        "text"\n',
-        "device d:\n    instr i on warp:\n        cost: 8\n",
-        "device d:\n    instr i on warp:\n        cost = 8\n",
-        'device d:\n    instr i on warp:\n        emit: "text"\n',
-        'device d:\n    instr i on warp:\n        emit "text"\n',
-    )
+        *_in_instr(
+            "(A: f32)", "op f(A: f32[4]):\n            A[i] = 3", "op [M](A: f32[4]):\n            A[i] = 3",
+            "op A: f32", '"text"', "cost: 8", "cost = 8", 'emit: "text"', 'emit "text"',
+        ),
+    )  # fmt: skip
 
 
 # Below: what the grammar lets pass and the builder refuses.

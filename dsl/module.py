@@ -1,0 +1,274 @@
+"""Texts to modules: `load(path)`, `loads(text)`. Imports are followed, ops and devices resolved, all mistakes collected.
+
+The names of an imported file, and of the files that it imports, become names of the importing module. Devices of the
+standard library need no import.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from . import syntax
+from .device import Device
+from .errors import module as errors
+from .errors.base import Diagnostics, Label, UserError, did_you_mean
+from .op import Op
+from .parser import decode, parse
+from .resolve_device import resolve_devices
+from .resolve_op import resolve_op
+from .source import Source, Span
+from .std import std_bytes, std_devices, std_names
+
+MOST_IMPORTS = 50  # one inside the other
+_KINDS = (
+    ("op", syntax.OpDecl),
+    ("device", syntax.DeviceDecl),
+    ("schedule", syntax.ScheduleDecl),
+    ("strategy", syntax.StrategyDecl),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Module:
+    """The declarations of a text by name, in their order, imported ones first."""
+
+    name: str
+    file: syntax.File
+    ops: Mapping[str, Op]
+    devices: Mapping[str, Device]
+    schedules: Mapping[str, syntax.ScheduleDecl]
+    strategies: Mapping[str, syntax.StrategyDecl]
+    path: Path | None = None
+    declared: Mapping[tuple[str, str], syntax.Decl] = field(default_factory=dict, repr=False)  # by kind and name
+
+    def device(self, name: str, span: Span | None = None) -> Device:
+        """The device of that name: of this module, of its imports, or of the standard library."""
+        found = self.devices.get(name) or std_device(name)
+        if found is None:
+            known = {*self.devices, *std_devices()}
+            raise errors.UnknownDevice(f"no device is called `{name}`", span, help=did_you_mean(name, known))
+        return found
+
+
+def load(path: str | os.PathLike[str]) -> Module:
+    """The module of a file. Raises a `UserError`, or `UserErrors` for several."""
+    return _Loading().file(Path(path), None)
+
+
+def loads(text: str, name: str = "<string>", base: str | os.PathLike[str] | None = None, *, line_offset: int = 0) -> Module:
+    """The module of a text; `base` is the folder that its relative imports start from.
+
+    `line_offset` is the number of lines above the text in the file `name`, for texts embedded in programs.
+    """
+    return _Loading().text(Source(name, text, line_offset), None if base is None else Path(base), None)
+
+
+def std_device(name: str) -> Device | None:
+    """A device of the standard library."""
+    module = std_devices().get(name)
+    return None if module is None else std_module(module).devices.get(name)
+
+
+@cache
+def std_module(name: str) -> Module:
+    """`ops.gemm` to the module of `stdlib/ops/gemm.sched`."""
+    return _Loading().text(decode(std_bytes(name), f"std/{name.replace('.', '/')}.sched"), None, None)
+
+
+class _Loading:
+    """One call of `load`: each file is read once."""
+
+    def __init__(self) -> None:
+        self.done: dict[Path, Module | UserError] = {}
+        self.open: list[Path] = []  # the chain of files being loaded, outermost first
+
+    def file(self, path: Path, at: Span | None) -> Module:
+        try:
+            real = path.resolve()
+            data = None if real in self.done else real.read_bytes()
+        except (OSError, ValueError, RuntimeError) as fault:
+            reason = fault.strerror if isinstance(fault, OSError) and fault.strerror else "it cannot be read"
+            raise errors.NoSuchFile(f"{path}: {reason[0].lower()}{reason[1:]}", at, help=_near(path)) from None
+        if data is not None:
+            self.open.append(real)
+            try:
+                self.done[real] = self.text(decode(data, str(path)), real.parent, real)
+            except UserError as error:
+                self.done[real] = error
+                raise
+            finally:
+                self.open.pop()
+        result = self.done[real]
+        if isinstance(result, UserError):
+            raise result
+        return result
+
+    def text(self, source: Source, base: Path | None, path: Path | None) -> Module:
+        diagnostics = Diagnostics()
+        file = parse(source)
+        names = _Names(diagnostics)
+        whole = True  # whether every import could be had
+        for declaration in file.declarations:
+            if isinstance(declaration, syntax.Import):
+                try:
+                    names.take(self.imported(declaration, base), declaration)
+                except UserError as error:
+                    diagnostics.add(error)
+                    whole = False
+        own = [d for d in file.declarations if not isinstance(d, syntax.Import)]
+        for declaration in own:
+            names.declare(declaration)
+        names.resolve_ops(own)
+        if whole:
+            names.resolve_devices(own)
+        diagnostics.raise_if_any()
+        of = names.values
+        return Module(
+            source.name, file, of["op"], of["device"], of["schedule"], of["strategy"], path=path, declared=names.declared
+        )
+
+    def imported(self, declaration: syntax.Import, base: Path | None) -> Module:
+        span = declaration.span
+        if declaration.std:
+            name = declaration.path.removeprefix("std.")
+            if name not in std_names():
+                known = [f"std.{n}" for n in std_names()]
+                raise errors.NoSuchStdModule(
+                    f"the standard library has no `{declaration.path}`", span, help=did_you_mean(declaration.path, known)
+                )
+            return std_module(name)
+        path = _inside(declaration, base)
+        real = path.resolve()
+        if real in self.open:
+            circle = " -> ".join(p.name for p in [*self.open[self.open.index(real) :], real])
+            raise errors.ImportCycle(
+                f"these files import each other: {circle}", span, help="move what both need to a third file"
+            )
+        if len(self.open) >= MOST_IMPORTS:
+            raise errors.ImportTooDeep(f"more than {MOST_IMPORTS} files import one another in a row", span)
+        return self.file(path, span)
+
+
+def _inside(declaration: syntax.Import, base: Path | None) -> Path:
+    """The path of an import, if it may be read."""
+    span, text = declaration.span, declaration.path
+    if base is None:
+        raise errors.ImportWithoutBase(
+            f'this text comes from no file, so `import "{text}"` starts nowhere',
+            span,
+            help='say where: `loads(text, base="folder")`',
+        )
+    parts = PurePosixPath(text).parts
+    if not parts or ".." in parts or text.startswith(("/", "~")) or "\\" in text or ":" in text or "\0" in text:
+        raise errors.ImportOutside(
+            f'`import "{text}"` leaves the folder of this text',
+            span,
+            help="import from this folder and those below, with `/` between",
+        )
+    if not text.endswith(".sched"):
+        raise errors.ImportNotSched(
+            f"`{text}` is no `.sched` file", span, help=f'write `import "{text}.sched"`, if that is its name'
+        )
+    path = base.joinpath(*parts)
+    try:
+        inside = path.resolve().is_relative_to(base.resolve())
+    except (OSError, RuntimeError):
+        inside = True  # reading it will tell what is wrong
+    if not inside:
+        raise errors.ImportOutside(
+            f"a link leads `{text}` out of the folder of this text", span, help="put the file itself there"
+        )
+    return path
+
+
+def _near(path: Path) -> str | None:
+    try:
+        return did_you_mean(path.name, [p.name for p in path.parent.iterdir() if p.suffix == ".sched"])
+    except OSError:
+        return None
+
+
+class _Names:
+    """The names of a module as they come in: from imports, then its own."""
+
+    def __init__(self, diagnostics: Diagnostics) -> None:
+        self.diagnostics = diagnostics
+        self.declared: dict[tuple[str, str], syntax.Decl] = {}
+        self.values: dict[str, dict[str, Any]] = {kind: {} for kind, _ in _KINDS}
+
+    def take(self, module: Module, by: syntax.Import) -> None:
+        """All names of an imported module. The same declaration may come in by two ways."""
+        for (kind, name), declaration in module.declared.items():
+            known = self.declared.get((kind, name))
+            if known is not None and known is not declaration and known.span != declaration.span:
+                self.diagnostics.add(
+                    errors.DuplicateDeclaration(
+                        f"two imports declare {kind} `{name}`",
+                        by.span,
+                        labels=[Label(known.span, "one is here"), Label(declaration.span, "the other is here")],
+                        help="import one of the files, or rename one of them",
+                    )
+                )
+                continue
+            self.declared[kind, name] = declaration
+            table: Mapping[str, Any] = {
+                "op": module.ops,
+                "device": module.devices,
+                "schedule": module.schedules,
+                "strategy": module.strategies,
+            }[kind]
+            self.values[kind][name] = table[name]
+
+    def declare(self, declaration: Any) -> None:
+        kind = next(kind for kind, cls in _KINDS if isinstance(declaration, cls))
+        known = self.declared.get((kind, declaration.name))
+        if known is not None:
+            self.diagnostics.add(
+                errors.DuplicateDeclaration(
+                    f"{kind} `{declaration.name}` is declared twice",
+                    declaration.span,
+                    labels=[Label(known.span, "first here")],
+                    help="rename one of them",
+                )
+            )
+            return
+        self.declared[kind, declaration.name] = declaration
+        if kind in ("schedule", "strategy"):
+            self.values[kind][declaration.name] = declaration
+
+    def _mine(self, own: list[Any], kind: str) -> list[Any]:
+        """Those of a module's own declarations that have their name."""
+        return [d for d in own if self.declared.get((kind, d.name)) is d]
+
+    def resolve_ops(self, own: list[Any]) -> None:
+        for declaration in self._mine(own, "op"):
+            try:
+                self.values["op"][declaration.name] = resolve_op(declaration)
+            except UserError as error:
+                self.diagnostics.add(error)
+
+    def resolve_devices(self, own: list[Any]) -> None:
+        """Own devices over imported ones; a parent may also be any device of the standard library."""
+        mine = self._mine(own, "device")
+        known = dict(self.values["device"])
+        names = {d.name for d in mine}
+        for declaration in mine:
+            parent = declaration.extends
+            if parent is not None and parent not in known and parent not in names and (found := self._std(parent)):
+                known[parent] = found
+        try:
+            self.values["device"] |= resolve_devices(mine, known)
+        except UserError as error:
+            self.diagnostics.add(error)
+
+    def _std(self, name: str) -> Device | None:
+        try:
+            return std_device(name)
+        except UserError as error:  # a fault of the library's text, reported as it is
+            self.diagnostics.add(error)
+            return None
