@@ -60,10 +60,14 @@ class Text:
             self._depth[v] = len(self.scopes) - 1
             self._named[v] = self.fresh(v.name)
 
-    def _end(self) -> None:
+    def _end(self, braces: bool = False) -> None:
+        """Closes a scope; without braces of its own its names stay taken as long as the one around it."""
         scope = self.scopes.pop()
         self.scopes[-1].lines += scope.decls + scope.lines
-        self.names.release(scope.names)
+        if braces:
+            self.names.release(scope.names)
+        else:
+            self.scopes[-1].names += scope.names
 
     @contextmanager
     def block(self, header: Callable[[], str] | None, tag: str = "", *variables: Var, footer: str = "}") -> Iterator[None]:
@@ -80,7 +84,7 @@ class Text:
         scope.decls = []
         opened = [f"{head} {{"] if head else []  # an `else` continues the line before
         scope.lines = [*opened, *(INDENT + x if x else x for x in body), footer] if header else body
-        self._end()
+        self._end(header is not None)
         for v, (depth, name) in saved.items():
             if depth is not None and name is not None:
                 self._depth[v], self._named[v] = depth, name
