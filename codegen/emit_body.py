@@ -11,7 +11,7 @@ from ..dsl.source import Span
 from .emit_access import address, in_parts, load, pointer_to, splat, store
 from .emit_code import BOOL, Code, storage
 from .emit_context import Context
-from .emit_lanes import has_lane
+from .emit_lanes import has_lane, register_memories
 from .emit_reduce import all_reduce
 from .emit_values import Values
 from .tile import Alloc, AllReduce, Barrier, Call, For, If, Let, Piece, Stmt, Store, Wait
@@ -273,7 +273,7 @@ class Body:
         coords = [ctx.ix(c) for c in piece.coords]
         register = ctx.lanes.registers.get(piece.buffer)
         if register is None:
-            if operand.memory in {m.name for m in ctx.program.device.memories if m.registers} and operand.role == "input":
+            if operand.memory in register_memories(ctx.program.device) and operand.role == "input":
                 out = []
                 for r in range(piece.extent):  # a register operand that is still in memory: loaded here
                     text, vector = load(ctx, piece.buffer, [*coords[:-1], coords[-1] + r])

@@ -3,8 +3,8 @@
 How a level is realised follows from its facts, never from its name (`realise`):
 
     innermost, lockstep   vector lanes: each statement once for all of them
-    finite                OS threads, which all run the launch's function
-    open, shaped          a loop in each thread, unless there is one unit only
+    finite, with barrier  OS threads, which all run the launch's function
+    others                a loop in each thread, unless there is one unit only
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .emit_body import Body, instr_name
 from .emit_code import ELEMENTS, SUM, Need, storage
 from .emit_context import Context
 from .emit_index import IndexPrinter
-from .emit_lanes import analyse, has_lane, is_register, statements
+from .emit_lanes import analyse, has_lane, is_register, register_memories, statements
 from .emit_names import Names
 from .emit_scope import Text
 from .tile import Alloc, Barrier, Buffer, Call, Launch, Program, Units
@@ -66,7 +66,7 @@ def realise(program: Program, launch: Launch) -> Realised:
             lanes = u if u.count.constant > 1 else None
             if lanes is None:
                 loops.append(u)
-        elif level.units == "finite":
+        elif level.units == "finite" and level.siblings == "barrier":
             if threads is not None:
                 raise InternalError(f"two levels of {program.device.name} are finite: {threads.level} and {u.level}")
             threads = u
@@ -174,6 +174,10 @@ class _Printer:
     def _finite(self, u: Units) -> str:
         return f"args->{self.size[next(v for level, v in self.program.finite if level == u.level)]}"
 
+    def _together(self, level: str) -> bool:
+        """Whether the units of a finite level are threads; of other finite levels there is one."""
+        return self.program.device.level(level).siblings == "barrier"
+
     # ------------------------------------------------------------ instructions
 
     def instr(self, need: Need) -> str:
@@ -190,7 +194,7 @@ class _Printer:
     def _parameters(self, instr: Instr, lanes: int) -> list[str]:
         extents: dict[str, int] = {}
         in_memory: dict[str, bool] = {}
-        registers = {m.name for m in self.program.device.memories if m.registers}
+        registers = register_memories(self.program.device)
         for launch in self.program.launches:
             held = {s.buffer.name for s in statements(launch.body) if isinstance(s, Alloc) and is_register(s.buffer, self.program.device)}
             for s in statements(launch.body):
@@ -241,7 +245,7 @@ class _Printer:
             workspaces=[(b, self.field[b.name], _element(b)) for b in program.buffers if b.kind == "workspace"],
             sizes=list(self.size.values()),
             dims=[self.size[v] for v in program.dims],
-            finite=[self.size[v] for _, v in program.finite],
+            finite=[(self.size[v], "threads" if self._together(level) else "1") for level, v in program.finite],
             lets=lets,
             conditions=conditions,
             shared=shared,

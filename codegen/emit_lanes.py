@@ -40,9 +40,14 @@ class Lanes:
     unrolled: frozenset[Var]
 
 
+def register_memories(device: Device) -> frozenset[str]:
+    """Memories whose cells are named, not addressed."""
+    return frozenset(m.name for m in device.memories if m.registers or m.level == device.levels[-1].name)
+
+
 def is_register(buffer: Buffer, device: Device) -> bool:
     """Private to an innermost unit, or in registers."""
-    return buffer.kind == "local" and (buffer.level == device.levels[-1].name or bool(device.memory(buffer.memory).registers))
+    return buffer.kind == "local" and (buffer.level == device.levels[-1].name or buffer.memory in register_memories(device))
 
 
 def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:

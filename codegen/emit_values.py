@@ -211,7 +211,10 @@ class Values:
             return Code(f"-{args[0].at(ATOM)}", out, vector, 0, UNARY)
         name = "fma" if fn == "fma" else f"m_{fn}"
         ctx.need(name, kind.name, vector)
-        return Code(f"{name}({', '.join((self.splat(a) if vector else a).text for a in args)})", out, vector)
+        texts = [(self.splat(a) if vector else a).text for a in args]
+        while fn in ("min", "max") and len(texts) > 2:
+            texts[:2] = [f"{name}({texts[0]}, {texts[1]})"]
+        return Code(f"{name}({', '.join(texts)})", out, vector)
 
     def _logic(self, fn: str, args: list[Code], vector: bool) -> Code:
         plain, bitwise, p = _LOGIC[fn]

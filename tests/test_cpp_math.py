@@ -1,0 +1,152 @@
+"""Scalar functions in C++: accuracy against wider arithmetic, and the same bits scalar and vector."""
+
+import numpy as np
+import pytest
+from andiron.codegen.tile import Let
+from andiron.dsl.index import Var
+from andiron.dsl.numerics import apply, cast
+from andiron.dsl.types import TYPES
+from andiron.dsl.values import Apply, Cast
+
+from .cpp_build import COMPILERS, run
+from .cpp_programs import CORE, CORES, at, buffer, lane, loop, program, put, when
+
+F32, F64 = TYPES["f32"], TYPES["f64"]
+OWN = "exp exp2 expm1 log log2 log1p tanh erf sigmoid sqrt rsqrt".split()
+LIBRARY = "sin cos tan sinh cosh asin acos atan".split()
+EXACT = "floor ceil round trunc abs relu neg".split()
+OPEN = {"gelu", "silu"}  # absolute error: 1 + erf cancels
+
+
+def functions(names, dtype, width):
+    """Y_f[i] = f(X[i]) for each f; the last vector is done lane by lane."""
+    n, i, j = Var("N"), Var("i"), Var("j")
+    stores = [put(f"Y_{f}", (j,), Apply(f, (at("X", j, dtype=dtype),), dtype)) for f in names]
+    body = loop(i, n, (Let(j, i + lane(width)), when((n - 1 - j,), *stores)), CORE * width, CORES * width)
+    outs = [buffer(f"Y_{f}", "output", (n,), dtype) for f in names]
+    return program("functions", (n,), (buffer("X", "input", (n,), dtype), *outs), (body,), width)
+
+
+def samples(dtype):
+    rng = np.random.default_rng(1)
+    t = dtype.numpy.type
+    info = np.finfo(t)
+    special = [0.0, -0.0, np.inf, -np.inf, np.nan, info.tiny, -info.tiny, info.smallest_subnormal, info.max, info.min, 1, -1]
+    near = np.concatenate([[1 - info.epsneg, 1 + info.eps], 1 + rng.standard_normal(2000) * 0.01])
+    wide = rng.standard_normal(4000) * np.exp2(rng.uniform(-info.maxexp + 10, info.maxexp - 2, 4000) * 0.99)
+    mid = np.concatenate([rng.uniform(-110, 110, 6000), rng.uniform(-6, 6, 6000), rng.uniform(-760, 760, 1000)])
+    with np.errstate(over="ignore"):
+        x = np.concatenate([special, near, wide, mid, np.abs(wide)]).astype(t)
+    return np.append(x, t(0.5))[: x.size // 32 * 32 + 5]  # a last vector that is not full
+
+
+def ulps(got, want, dtype):
+    """Distance from the true value in units of the last place of it."""
+    info = np.finfo(dtype.numpy)
+    want = want.astype(np.longdouble)
+    with np.errstate(all="ignore"):
+        rounded = want.astype(dtype.numpy)
+        place = np.maximum(np.spacing(np.abs(rounded)), info.smallest_subnormal).astype(np.longdouble)
+        error = np.abs(got.astype(np.longdouble) - want) / place
+    same = (got == rounded) | (np.isnan(got) & np.isnan(want))
+    return np.where(same, 0.0, np.where(np.isfinite(rounded) & np.isfinite(got), error, np.where(np.isinf(rounded), 1e9, 1e9)))
+
+
+def truth(fn, x):
+    wide = x.astype(np.longdouble if x.dtype == np.float64 and fn not in ("erf", "sigmoid", "gelu", "silu") else np.float64)
+    return np.asarray(apply(fn, (wide,), F64, wide.dtype))
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize(("machine", "width"), [("avx2", 8), ("baseline", 4), ("avx512", 16)])
+def test_f32(compiler, machine, width):
+    names = [*OWN, *LIBRARY, *EXACT, *OPEN]
+    x = samples(F32)
+    out = run(functions(names, F32, width), {"X": x}, {"N": x.size}, compiler, machine)
+    for fn in names:
+        want, got = truth(fn, x), out[f"Y_{fn}"]
+        if fn in OPEN:
+            good = np.isclose(got, want, rtol=2e-6, atol=3e-7) | (np.isnan(got) & np.isnan(want))
+            assert good.all(), (fn, x[~good][:5], got[~good][:5], want[~good][:5])
+            continue
+        error = ulps(got, want, F32)
+        worst = int(np.argmax(error))
+        limit = 0 if fn in EXACT else 1 if fn == "sqrt" else 3 if fn in ("sigmoid", "rsqrt") else 2
+        assert error[worst] <= limit, (fn, error[worst], x[worst], got[worst], want[worst])
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_f64(compiler):
+    names = [*OWN, *EXACT, *LIBRARY]
+    x = samples(F64)
+    out = run(functions(names, F64, 4), {"X": x}, {"N": x.size}, compiler)
+    for fn in names:
+        error = ulps(out[f"Y_{fn}"], truth(fn, x), F64)
+        worst = int(np.argmax(error))
+        assert error[worst] <= (3 if fn in ("erf", "sigmoid", "rsqrt") else 2), (fn, error[worst], x[worst], out[f"Y_{fn}"][worst])
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("machine", ["avx2", "avx512"])
+def test_scalar_and_vector_have_the_same_bits(compiler, machine):
+    names = [*OWN, *OPEN, "sin", "floor"]
+    x = samples(F32)
+    shown = [run(functions(names, F32, w), {"X": x}, {"N": x.size}, compiler, machine) for w in (1, 8, 16)]
+    for fn in names:
+        first = shown[0][f"Y_{fn}"]
+        for other in shown[1:]:
+            same = (first.view(np.int32) == other[f"Y_{fn}"].view(np.int32)) | (np.isnan(first) & np.isnan(other[f"Y_{fn}"]))
+            assert same.all(), (fn, x[~same][:4], first[~same][:4], other[f"Y_{fn}"][~same][:4])
+
+
+def conversions(source, targets, width):
+    n, i, j = Var("N"), Var("i"), Var("j")
+    stores = [put(f"Y_{t}", (j,), Cast(at("X", j, dtype=source), TYPES[t])) for t in targets]
+    body = loop(i, n, (Let(j, i + lane(width)), when((n - 1 - j,), *stores)), CORE * width, CORES * width)
+    outs = [buffer(f"Y_{t}", "output", (n,), TYPES[t]) for t in targets]
+    return program("conversions", (n,), (buffer("X", "input", (n,), source), *outs), (body,), width)
+
+
+def values_of(dtype):
+    rng = np.random.default_rng(2)
+    if dtype.kind == "bool":
+        return rng.integers(0, 2, 101).astype(bool)
+    if dtype.kind != "float":
+        bits = 8 * dtype.bytes
+        low, high = (0, 256) if dtype.kind == "uint" else (-(1 << (dtype.bits - 1)), 1 << (dtype.bits - 1))
+        x = rng.integers(low, high, 500, dtype=np.int64 if bits < 64 else np.int64) if bits < 64 else rng.integers(-(2**63), 2**63 - 1, 500)
+        small = rng.integers(max(low, -300), min(high, 300), 500)
+        return np.concatenate([x, small, [low, high - 1]]).astype(dtype.numpy)
+    if dtype.bits <= 16 and dtype.name != "tf32":
+        every = np.arange(1 << dtype.bits, dtype=np.uint16 if dtype.bits == 16 else np.uint8)
+        return every.view(dtype.numpy)
+    x = samples(F64)
+    spread = rng.standard_normal(4000) * np.exp2(rng.uniform(-30, 20, 4000))
+    with np.errstate(all="ignore"):
+        halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(float)
+        ties = (halves[1:] + halves[:-1]) / 2
+        just = np.concatenate([ties, np.nextafter(ties, np.inf), np.nextafter(ties, -np.inf)])
+        whole = np.array([127.5, 128, -128.9, -129, 255.9, 256, 32767.9, 2**31 - 1, 2**31, -(2.0**31), 2.0**63, -(2.0**63), 448, 464, 480, 57344, 61440, 65519, 65520])
+        return np.concatenate([x, spread, just, whole]).astype(dtype.numpy)
+
+
+ALL = "f64 f32 bf16 f16 f8e4m3 f8e5m2 i64 i32 i16 i8 u8 i4 bool".split()
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize(("machine", "width"), [("avx2", 8), ("baseline", 4), ("avx512", 16)])
+@pytest.mark.parametrize("source", ALL)
+def test_conversions(compiler, machine, width, source):
+    if (machine == "baseline") != (compiler == "gcc") and machine != "avx512":
+        pytest.skip("one compiler a machine is enough")
+    pytest.importorskip("ml_dtypes")
+    s, x = TYPES[source], values_of(TYPES[source])
+    out = run(conversions(s, ALL, width), {"X": x}, {"N": x.size}, compiler, machine)
+    for t in ALL:
+        got, want = out[f"Y_{t}"], cast(x, s, TYPES[t])
+        same = (got.view(np.uint8).reshape(x.size, -1) == np.asarray(want, got.dtype).view(np.uint8).reshape(x.size, -1)).all(1)
+        if TYPES[t].kind == "float":
+            same |= np.isnan(got.astype(float)) & np.isnan(np.asarray(want).astype(float))
+        assert same.all(), (t, x[~same][:5], got[~same][:5], np.asarray(want)[~same][:5])
+
+
