@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..codegen.targets import Target, compiler_flags
+from ..dsl.errors import InternalError
 from ..dsl.errors.target import CompilerFailed
 from . import features
 from .cache import Entry, cache, key_of
@@ -36,7 +37,7 @@ def version() -> str:
 
 
 def build(source: str, symbol: str, target: Target, schedule: str = "") -> Library:
-    """The function `symbol` of the emitted text. Raises NoCompiler, CompilerFailed."""
+    """The function `symbol` of the emitted text. Raises NoCompiler, CompilerFailed; InternalError when the text is at fault."""
     compiler = find_compiler()
     flags = compiler_flags(target.machine, compiler.kind)
     machine = features.identity() if target.device is None else features.architecture()
@@ -47,7 +48,12 @@ def build(source: str, symbol: str, target: Target, schedule: str = "") -> Libra
     def make(folder: Path) -> dict[str, Any]:
         text, library = folder / "kernel.cpp", folder / f"kernel{SUFFIX}"
         text.write_text(source, encoding="utf-8")
-        compiler.build(text, library, flags)
+        try:
+            compiler.build(text, library, flags)
+        except CompilerFailed as error:
+            if f"{text.name}:" in error.message and "error:" in error.message:  # it read the text, and did not accept it
+                raise InternalError(f"the emitted text of {symbol} is not good C++. {error.message}") from None
+            raise
         return {"what": f"{symbol} for {target.name}", "compiler": str(compiler), "flags": list(flags)}
 
     entry, made = cache().get_or_make(key, make)

@@ -73,40 +73,23 @@ def as_module(mod: Module | str | os.PathLike[str]) -> Module:
 
 
 @lru_cache(maxsize=1)
-def _library() -> Module:
-    """The standard library's CPUs. A module that names another device imports its text."""
-    return loads("import std.devices.cpu\n")
-
-
-@lru_cache(maxsize=1)
 def _native() -> Device:
     from .detect import NAME, detect_cpu
 
-    return loads("import std.devices.cpu\n" + detect_cpu()).devices[NAME]
+    return loads(detect_cpu()).devices[NAME]
 
 
 def device_of(target: Target, module: Module) -> Device:
     """The device of a target: the machine at hand, the module's own of that name, or the standard library's."""
-    return _native() if target.device is None else device_named(target.device, module)
-
-
-def device_named(name: str, module: Module) -> Device:
-    """The module's device of that name, else the standard library's. Raises NotInModule."""
-    known = {**_library().devices, **module.devices}
-    if name not in known:
-        raise NotInModule(f"no device `{name}`", help=did_you_mean(name, known))
-    return known[name]
+    return _native() if target.device is None else module.device(target.device)
 
 
 def ancestry(device: Device, module: Module) -> list[str]:
     """The device's name and those of the devices it extends."""
-    names = [device.name]
-    known = {**_library().devices, **module.devices}
-    decl = device.decl
-    while decl is not None and decl.extends and decl.extends not in names:
+    names, decl = [device.name], device.decl
+    while decl is not None and decl.extends:
         names.append(decl.extends)
-        parent = known.get(decl.extends)
-        decl = parent.decl if parent else None
+        decl = module.device(decl.extends).decl
     return names
 
 
@@ -144,7 +127,7 @@ def check_schedules(module: Module) -> Iterator[UserError]:
     """
     for decl in module.schedules.values():
         try:
-            device = device_named(decl.device, module) if decl.device else _native()
+            device = module.device(decl.device, decl.span) if decl.device else _native()
             if decl.op in module.ops:
                 ops = [module.ops[decl.op]]
             elif decl.op == "contraction":

@@ -180,6 +180,4 @@ def _run(compiler: Compiler, args: list[str], folder: Path) -> None:
         lines = (done.stderr or done.stdout).strip().splitlines()
         killed = f"it was ended by signal {-done.returncode}" if done.returncode < 0 else f"exit status {done.returncode}"
         shown = "\n  ".join(lines[:20]) or killed
-        raise CompilerFailed(
-            f"{compiler.version} failed ({killed}):\n  {shown}", help="is it the text? `andiron emit` prints it"
-        )
+        raise CompilerFailed(f"{compiler.version} failed ({killed}):\n  {shown}")

@@ -8,23 +8,23 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from ..dsl.errors.target import BadFile
+from ..dsl.errors.module import NoSuchFile
+from ..dsl.errors.target import CannotWrite
 
 
 def read_text(path: str) -> str:
-    """The text of a file, `-` for the input stream. Raises BadFile."""
+    """The text of a file, `-` for the input stream. Raises NoSuchFile, NotUtf8."""
+    from ..dsl.parser import decode
+
     try:
-        if path == "-":
-            return sys.stdin.buffer.read().decode("utf-8")
-        return Path(path).read_bytes().decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise BadFile(f"{path} is not UTF-8: byte {error.start} is {error.object[error.start]:#04x}") from None
+        data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
     except (OSError, ValueError) as error:
-        raise BadFile(f"cannot read {path}: {_reason(error)}") from None
+        raise NoSuchFile(f"{path}: {_reason(error)}") from None
+    return decode(data, path).text
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Replaces a file in one step, keeping its permissions; a link stays a link. Raises BadFile."""
+    """Replaces a file in one step, keeping its permissions; a link stays a link. Raises CannotWrite."""
     target = Path(os.path.realpath(path))
     temporary = None
     try:
@@ -38,7 +38,7 @@ def write_text(path: str | Path, text: str) -> None:
         if temporary:
             with suppress(OSError):
                 os.unlink(temporary)
-        raise BadFile(f"cannot write {path}: {_reason(error)}") from None
+        raise CannotWrite(f"cannot write {path}: {_reason(error)}") from None
 
 
 def _umask() -> int:

@@ -39,10 +39,7 @@ def load_module(path: str) -> Any:
     from ..dsl.module import load, loads
     from .files import read_text
 
-    if path == "-":
-        return loads(read_text("-"))
-    read_text(path)  # says what is wrong with the file itself
-    return load(path)
+    return loads(read_text("-"), "<stdin>", base=".") if path == "-" else load(path)
 
 
 def fixed_values(args: argparse.Namespace) -> dict[str, int]:

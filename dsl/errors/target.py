@@ -48,16 +48,16 @@ class NoCompiler(UserError):
 
 
 class CompilerFailed(UserError):
-    """The C++ compiler did not accept the emitted text, or did not end well.
+    """The C++ compiler did not end well.
 
-    If it complains about the text, that is Andiron's fault: please report it with the text (`andiron emit`). If it says that it
-    was killed or that a disk is full, that is the machine's.
+    It was killed, the disk is full, or it is broken. (When it does not accept the emitted text, that is a fault of Andiron's,
+    and shown as such.)
     """
 
     id = "compiler-failed"
 
 
-class BadFile(UserError):
-    """A file that cannot be read or written: missing, a folder, without permission, or not UTF-8."""
+class CannotWrite(UserError):
+    """A file that cannot be written: its folder is missing, the disk is full, or there is no permission."""
 
-    id = "bad-file"
+    id = "cannot-write"

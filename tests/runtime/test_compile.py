@@ -167,7 +167,7 @@ def test_the_reference_is_public():
 
 
 def test_a_device_of_the_author():
-    text = SCALE + "\nimport std.devices.cpu\n\ndevice cpu:mine extends cpu:generic:\n    level core: finite 2\n"
+    text = SCALE + "\ndevice cpu:mine extends cpu:generic:\n    level core: finite 2\n"
     k = andiron.compile(text, target="cpu:mine")
     np.testing.assert_array_equal(k(x(9)), 2 * x(9))
     assert k.report.device == "cpu:mine"

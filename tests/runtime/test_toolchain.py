@@ -6,6 +6,7 @@ import stat
 
 import pytest
 from andiron.codegen import targets
+from andiron.dsl.errors import InternalError
 from andiron.dsl.errors.target import CompilerFailed, NoCompiler, TargetNotYet, UnknownTarget
 from andiron.runtime import build, features, toolchain
 
@@ -63,9 +64,17 @@ def test_a_truncated_library_is_built_again():
     assert call(again)[0] == 5
 
 
-def test_text_that_does_not_compile_is_an_error_with_the_compilers_words():
-    with pytest.raises(CompilerFailed, match="nonsense"):
+def test_text_that_does_not_compile_is_our_fault_and_shown_in_the_compilers_words():
+    with pytest.raises(InternalError, match="nonsense"):
         build.build("nonsense", "f", targets.target_of("cpu"))
+
+
+def test_a_compiler_that_dies_is_the_machines_fault(monkeypatch, tmp_path):
+    real = toolchain.find_compiler()
+    killed = script(tmp_path / "c++", f'case "$*" in *kernel.cpp*) kill -9 $$;; esac; exec {real.command[0]} "$@"')
+    monkeypatch.setenv("ANDIRON_CXX", killed)
+    with pytest.raises(CompilerFailed, match="ended by signal 9"):
+        build.build(TEXT, "twice", targets.target_of("cpu"))
 
 
 def test_a_compiler_named_by_the_environment_must_work(monkeypatch, tmp_path):
