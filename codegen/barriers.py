@@ -23,13 +23,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from ..dsl.errors.base import InternalError
 from ..dsl.prove import always
 from .barriers_access import Access, conflicts
 from .barriers_scope import Scope
 from .tile import Alloc, Barrier, Call, For, If, Launch, Let, Program, Stmt, Store, Wait
-from .walk_tile import map_bodies, statements, written
+from .walk_tile import accessed, map_bodies, statements, written
 
 _ROUNDS = 8  # the state of a loop is stable after two or three
 
@@ -53,9 +54,12 @@ def _launch(program: Program, launch: Launch, lockstep: bool) -> Launch:
     body = launch.body
     for together in (False, True) if lockstep else (False,):
         scope = Scope.of(launch, program.device, program.instrs, program.buffers, together)
-        placer = _Placer(names)
-        body = _fewest(body, lambda some, placer=placer, scope=scope: placer.block(some, scope, _State())[0])
+        body = _fewest(body, partial(_placed, _Placer(names), scope))
     return replace(launch, body=body)
+
+
+def _placed(placer: _Placer, scope: Scope, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    return placer.block(body, scope, _State())[0]
 
 
 def _fewest(body: tuple[Stmt, ...], place: Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]]) -> tuple[Stmt, ...]:
@@ -123,10 +127,36 @@ def _union(a: tuple[Access, ...], b: Iterable[Access]) -> tuple[Access, ...]:
     return tuple(dict.fromkeys((*a, *b)))
 
 
+Placed = tuple[list[Stmt], Stmt, _State]
+
+
 class _Placer:
     def __init__(self, written: frozenset[str]) -> None:
         self._written = written  # a buffer that is only read in the launch needs nothing
         self._memo: dict[tuple[Access, Access], bool] = {}
+        # By identity; they hold the statement, so that it stays alive.
+        self._done: dict[tuple, tuple[Stmt, Placed]] = {}
+        self._quiet: dict[tuple, tuple[Stmt, bool]] = {}
+
+    def quiet(self, s: Stmt, scope: Scope) -> bool:
+        """Whether nothing in the statement can matter here: no access of a shared buffer, no barrier, no wait."""
+        key = id(s), scope.levels
+        if key not in self._quiet:
+            match s:
+                case For():
+                    value = all(self.quiet(x, scope) for x in s.body)
+                case If():
+                    value = all(self.quiet(x, scope) for x in (*s.body, *s.orelse))
+                case Alloc():
+                    inner = scope.holding_buffer(s.buffer)
+                    value = all(self.quiet(x, inner) for x in s.body)
+                case Store() | Call():
+                    names = accessed(s) & self._written
+                    value = all(n in scope.buffers and scope.barrier_level(scope.buffers[n]) is None for n in names)
+                case _:
+                    value = not isinstance(s, Barrier | Wait)
+            self._quiet[key] = s, value
+        return self._quiet[key][1]
 
     def block(self, body: tuple[Stmt, ...], scope: Scope, state: _State) -> tuple[tuple[Stmt, ...], _State]:
         out: list[Stmt] = []
@@ -137,8 +167,17 @@ class _Placer:
             out += [*before, s]
         return tuple(out), state
 
-    def statement(self, s: Stmt, scope: Scope, state: _State) -> tuple[list[Stmt], Stmt, _State]:
-        """Barriers to stand before the statement, the statement, the state after it."""
+    def statement(self, s: Stmt, scope: Scope, state: _State) -> Placed:
+        """Barriers to stand before the statement, the statement (the same object if it stays as it is), the state after it."""
+        if self.quiet(s, scope):
+            return [], s, state
+        # Nested loops are met again and again while the outer ones settle.
+        key = id(s), state, scope.key
+        if key not in self._done:
+            self._done[key] = s, self.place(s, scope, state)
+        return self._done[key][1]
+
+    def place(self, s: Stmt, scope: Scope, state: _State) -> Placed:
         match s:
             case Store() | Call():
                 accesses = self.accesses(s, scope)
@@ -150,10 +189,11 @@ class _Placer:
                 before, state = self.ordered(self.exposed((s,), scope, state)[0], s, scope, state)  # ENTRY
                 body, one = self.block(s.body, scope.holding(s.conds), state)
                 orelse, other = self.block(s.orelse, scope.failing(s.conds), state)
-                return before, replace(s, body=body, orelse=orelse), one.plus(other)
+                same = body == s.body and orelse == s.orelse
+                return before, s if same else replace(s, body=body, orelse=orelse), one.plus(other)
             case Alloc():
                 body, state = self.block(s.body, scope.holding_buffer(s.buffer), state)
-                return [], replace(s, body=body), state
+                return [], s if body == s.body else replace(s, body=body), state
             case Barrier():
                 return [], s, state.after(s.level, scope)
             case Wait():
@@ -177,7 +217,7 @@ class _Placer:
         why = f"{a.buffer} is {_NAMES[a.kind]} before, {_NAMES[b.kind]} after"
         return [Barrier(a.level, why, s.span)], state.after(a.level, scope)
 
-    def loop(self, s: For, scope: Scope, state: _State) -> tuple[list[Stmt], Stmt, _State]:
+    def loop(self, s: For, scope: Scope, state: _State) -> Placed:
         inner = scope.inside(s)
         body, entry = s.body, _State((), state.flying)
         for _ in range(_ROUNDS):
@@ -188,7 +228,7 @@ class _Placer:
             body, entry = new, joined
         else:
             raise InternalError(f"the accesses of the loop over {s.var.name} do not settle")
-        done = replace(s, body=body)
+        done = s if body == s.body else replace(s, body=body)
         before, state = self.ordered(self.exposed((done,), scope, state)[0], s, scope, state)  # ENTRY
         _, left = self.exposed((done,), scope, state)
         return before, done, left.plus(out.map(lambda a: a.old(s.var)))
@@ -211,6 +251,8 @@ class _Placer:
         for s in body:
             if not state.open and not state.flying:
                 break
+            if not isinstance(s, Let) and self.quiet(s, scope):
+                continue
             match s:
                 case Let():
                     scope = scope.let(s)

@@ -4,6 +4,7 @@
     DISJOINT   the two accesses never meet in an element (rotating stages; complementary guards).
     SAME_UNIT  where they meet, it is one unit (or lockstep group) that makes both.
     DEALT      in `for i = unit .. by number of units` the same i means the same unit, whatever the number is.
+    WITNESS    otherwise: most conflicts are found by looking (`barriers_witness`), before anything is proven.
 
 The two accesses are made by two units u and v: variables that may differ between units are renamed apart, others are common.
 What is asked is whether all coordinates can be equal while u != v; `dsl.prove` decides. Unsure is a conflict.
@@ -13,9 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from ..dsl.index import Expr, Fn, Var, as_expr
 from ..dsl.prove import feasible
+from .barriers_witness import seen
 
 _APART = "'"  # suffix of the later unit's variables
 OLD = "~"  # suffix of a loop's variable in an unknown earlier iteration
@@ -43,9 +46,16 @@ class Access:
     flight: str | None = None  # the kind of asynchronous copy that makes it
     text: str = field(default="", compare=False)
 
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.buffer, self.level, self.kind, self.coords, self.conds, self.varying, self.owners, self.flight))
+
+    def __hash__(self) -> int:  # computed once: states are compared and looked up a lot
+        return self._hash
+
     def subs(self, var: Var, value: Expr, differs: bool) -> Access:
         """At another time: `var` is `value`, whose variables are renamed apart if it `differs`."""
-        if not any(var in e.variables() for e in self._exprs()):
+        if not any(var in e.variables() for e in self.exprs()):
             return self
         mapping = {var: value}
         return replace(
@@ -60,7 +70,7 @@ class Access:
         """The access as made in some earlier iteration of the loop over `var`."""
         return self.subs(var, as_expr(Var(var.name.rstrip(OLD) + OLD, var.lo, var.hi)), True)
 
-    def _exprs(self) -> Iterator[Expr]:
+    def exprs(self) -> Iterator[Expr]:
         yield from self.coords
         yield from self.conds
         for unit, dealt in self.owners:
@@ -81,6 +91,8 @@ def conflict(a: Access, b: Access) -> bool:
     equalities = list(zip(a.coords, other, strict=True))
     for x, y in equalities:
         facts += [x - y, y - x]
+    if seen(a, b):
+        return True  # WITNESS
     if not feasible(facts):
         return False  # DISJOINT
     facts += _implied(equalities, facts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 
 from ..dsl.device import Device, Instr
@@ -39,6 +40,17 @@ class Scope:
     control: int = _UNIFORM
     lockstep: bool = False
 
+    @cached_property
+    def levels(self) -> tuple[tuple[str, str], ...]:
+        """Which buffers there are, and whose."""
+        return tuple((name, b.level) for name, b in self.buffers.items())
+
+    @cached_property
+    def key(self) -> tuple:
+        """All that decides about a statement here, as a value that can be looked up."""
+        maps = (tuple(m.items()) for m in (self.lets, self.depth, self.dealt))
+        return self.levels, *maps, self.conds, self.control
+
     @staticmethod
     def of(
         launch: Launch, device: Device, instrs: tuple[Instr, ...], buffers: tuple[Buffer, ...], lockstep: bool = False
@@ -66,7 +78,7 @@ class Scope:
         start, stop, step = map(self.plain, (s.start, s.stop, s.step))
         depends = max(map(self.depends, (start, stop, step)))
         facts = [s.var - start, stop - 1 - s.var]
-        if step.constant is not None and step.constant > 1:
+        if step.constant != 1:
             facts.append(-((s.var - start) % step))
         depth, dealt = dict(self.depth), dict(self.dealt)
         depth.pop(s.var, None)

@@ -170,6 +170,8 @@ class Body:
         lines = text.scopes[-1].lines
         if whole is not None and not whole:
             return self._scoped(s.body)
+        if whole and not whole[0].terms:  # never in all lanes
+            whole = None
         if whole:
             with text.block(lambda: f"if ({ctx.condition(whole)})"):
                 self.block(s.body)

@@ -291,6 +291,8 @@ class Values:
         sample = self._sample(v.value, show)
         kind = self._ctype(sample)
         whole = ctx.in_all_lanes(conds)
+        if whole and not whole[0].terms:  # never in all lanes
+            whole = None
         if whole:
             with text.block(lambda: f"if ({ctx.condition(whole)})"):
                 text.line(f"{t} = {self._wide(show(v.value), sample).text};")

@@ -28,10 +28,18 @@ Inner = Callable[[Focus], list[Stmt]]
 class Fill(Work):
     """Initialisation of an accumulator: `name` gets its identity."""
 
+    @property
+    def reduced(self) -> tuple[str, ...]:
+        return ()
+
 
 @dataclass(frozen=True)
 class Combine(Work):
     """The partial results that units hold of `name` are combined; every unit gets the whole."""
+
+    @property
+    def reduced(self) -> tuple[str, ...]:
+        return ()
 
 
 @dataclass(frozen=True)
@@ -89,7 +97,7 @@ def each(ctx: Context, focus: Focus, indices: list[str], cells: set[str], inner:
 def leaf(ctx: Context, focus: Focus, work: Work, spread: Fragment | None = None, order: tuple[str, ...] = (), unroll: int = 1) -> list[Stmt]:
     """The scalar leaf of one work: its remaining indices as loops, its element inside."""
     cells = cell_indices(focus, work)
-    names = [*work.reduced, *work.indices] if not isinstance(work, (Fill, Combine)) else [*work.indices]
+    names = [*work.reduced, *work.indices]
     names = [i for i in order if i in names] + [i for i in names if i not in order]
     hints = dict.fromkeys(names[:1], unroll)
     if spread is None:

@@ -37,14 +37,11 @@ def owner_lines(low: Lowering, lines: tuple, work: Work, operand_of: str | None 
     The leaf becomes a `Spread` when an instruction lays the tensor out: as its target, or as the operand that is `operand_of`.
     """
     out: list = []
-    indices = set(work.indices)
     for line in lines:
         match line:
             case syntax.Tile(level=None):
-                axes = tuple(a for a in line.axes if a.index in indices)
-                if axes:
-                    plain = tuple(m for m in line.modifiers if m.name in ("order",))
-                    out.append(replace(line, axes=axes, modifiers=plain))
+                # axes that the tensor lacks are not visited, but say how much of them the units below share out
+                out.append(replace(line, modifiers=tuple(m for m in line.modifiers if m.name == "order")))
             case syntax.Tile():
                 out.append(line)
             case syntax.Compute():

@@ -19,6 +19,7 @@ from .context import Context
 from .leaf import cell_indices
 from .spec import ONE, ZERO, Digit, Focus, Range, Step
 from .tile import For, If, Let, Stmt
+from .units import advance
 from .work import Work, plain_index
 
 if TYPE_CHECKING:
@@ -105,6 +106,10 @@ def lower_tile(low: Lowering, focus: Focus, line: syntax.Tile, rest: tuple) -> l
         return _onto_units(low, focus, line, mine, rest)
     needed = {i for w in focus.works for i in w.all_indices}
     todo = [a for a in mine if a.index in needed]
+    for a in mine:
+        if a.index not in needed:  # nothing to visit, but lines below count what is left of it
+            r = focus.ranges[a.index]
+            focus = focus.with_range(a.index, advance(r, _clamped(r, a.size), a.every))
     cells = {i for w in focus.works for i in cell_indices(focus, w)}
     unroll = modifier(line, "unroll")
 
@@ -265,6 +270,7 @@ def _decode(ctx: Context, focus: Focus, line, axes: list[Axis], counts, later: E
     for c in reversed(counts):
         strides.insert(0, stride)
         stride = stride * c
+    digit_of = _mixed_radix(ctx, number, later, counts, lets, n_first=focus.level != line.level)
     for n, (a, count) in enumerate(zip(axes, counts, strict=True)):
         r = focus.ranges[a.index]
         size = _clamped(r, a.size)
@@ -273,9 +279,7 @@ def _decode(ctx: Context, focus: Focus, line, axes: list[Axis], counts, later: E
 
             e = arranged(arrange, a.index, number)
         else:
-            e = number // strides[n] if strides[n].constant != 1 else number
-            if n > 0 or focus.level == line.level:
-                e = e % count if count.constant != 1 else ZERO
+            e = digit_of[n]
         if count.constant == 1:
             e = ZERO
         elif not _is_simple(e):
@@ -290,6 +294,28 @@ def _decode(ctx: Context, focus: Focus, line, axes: list[Axis], counts, later: E
             live = ctx.device.level(line.level).units != "shaped"
             new[a.index] = r.split(size, step, live=live and a.index not in {i for w in focus.works for i in w.reduced})
     return digits, lets, new
+
+
+def _mixed_radix(ctx: Context, number: Expr, later: Expr, counts: list[Expr], lets: list[Let], n_first: bool) -> list[Expr]:
+    """The digits of a number, last fastest: each is a remainder, what is left a quotient with a name of its own."""
+    rest = number // later if later.constant != 1 else number
+    out: list[Expr] = []
+    for n in reversed(range(len(counts))):
+        count = counts[n]
+        if count.constant == 1:
+            out.insert(0, ZERO)
+            continue
+        if n == 0 and n_first:
+            out.insert(0, rest)
+            continue
+        out.insert(0, rest % count)
+        rest = rest // count
+        if n and not _is_simple(rest):
+            var = ctx.var("rest", ONE * (1 << 62))
+            last = n == 1 and n_first  # what is left then is the first digit
+            lets.append(Let(Var(var.name), rest, extent=counts[0] if last else None))
+            rest = as_expr(Var(var.name))
+    return out
 
 
 def _is_simple(e: Expr) -> bool:

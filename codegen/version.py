@@ -22,7 +22,7 @@ from .walk_tile import statements
 
 def prove_guards(program: Program) -> Program:
     """Conditions that always hold are dropped; statements under conditions that never hold are too."""
-    facts = tuple(c for c, _ in program.conditions)
+    facts = tuple(c for c, _ in program.conditions) + tuple(x for v, e in program.lets for x in (e - v, v - e))
     return replace(program, launches=tuple(replace(x, body=_prove(x.body, facts)) for x in program.launches))
 
 

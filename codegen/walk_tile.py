@@ -21,10 +21,14 @@ def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
 
 
 def map_bodies(s: Stmt, f: Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]]) -> Stmt:
-    """The statement with `f` applied to each body in it."""
+    """The statement with `f` applied to each body in it; the same object when that changes nothing."""
+    if not isinstance(s, For | Alloc | If):
+        return s
+    body = f(s.body)
     if isinstance(s, If):
-        return replace(s, body=f(s.body), orelse=f(s.orelse))
-    return replace(s, body=f(s.body)) if isinstance(s, For | Alloc) else s
+        orelse = f(s.orelse)
+        return s if body == s.body and orelse == s.orelse else replace(s, body=body, orelse=orelse)
+    return s if body == s.body else replace(s, body=body)
 
 
 def written(body: tuple[Stmt, ...], instrs: tuple[Instr, ...]) -> frozenset[str]:
@@ -48,13 +52,13 @@ def written_atomically(body: tuple[Stmt, ...]) -> frozenset[str]:
 
 def buffers_used(body: tuple[Stmt, ...]) -> frozenset[str]:
     """Names of the buffers that are read or written in `body`."""
-    names: set[str] = set()
-    for s in statements(body):
-        if isinstance(s, Store):
-            names.add(s.buffer)
-            names |= {ld.tensor for ld in loads(s.value)}
-        elif isinstance(s, Call):
-            names |= {p.buffer for p in s.pieces}
-        elif isinstance(s, AllReduce):
-            names |= {name for name, _ in s.cells}
-    return frozenset(names)
+    return frozenset(name for s in statements(body) for name in accessed(s))
+
+
+def accessed(s: Stmt) -> frozenset[str]:
+    """Names of the buffers that the statement itself reads or writes."""
+    if isinstance(s, Store):
+        return frozenset({s.buffer, *(load.tensor for load in loads(s.value))})
+    if isinstance(s, Call):
+        return frozenset(p.buffer for p in s.pieces)
+    return frozenset(name for name, _ in s.cells) if isinstance(s, AllReduce) else frozenset()

@@ -50,6 +50,7 @@ _HELP = {
     "\\": "a line goes on inside brackets",
     "@": "an op has no operator for matrix products; write the sum: `sum(k) A[m, k] * B[k, n]`",
 }
+_SMALL_WORDS = {"_OF": "of", "_ON": "on", "_AT": "at"}
 _RESERVED = {"AUTO", "_ELSE", "AND", "OR", "NOT", "WORD_VALUE"}
 _VALUE = {"NAME", "INT", "FLOAT", "LPAR", "WORD_VALUE", "NOT", "TEXT"}
 _DECLARATIONS = ("import", "op", "device", "schedule", "strategy")
@@ -144,7 +145,8 @@ class _Token:
 
     def make(self, cls: type[errors.Malformed], *, help: str | None = None, span: Span | None = None) -> UserError:
         before = f"`{self.before}`" if self.before is not None else "the start"
-        message = cls.message.format(found=self.found, before=before)
+        wanted = next((f"`{w}`" for t, w in _SMALL_WORDS.items() if t in self.accepts), "a word")
+        message = cls.message.format(found=self.found, before=before, wanted=wanted)
         return cls(message, span or self.span, help=help or cls.way or None)
 
     # ------------------------------------------------------------ what it is
@@ -178,8 +180,6 @@ class _Token:
 
     def _never_closed(self, opener: Any) -> bool:
         start = opener.start_pos - self.layout.base
-        if "\n" not in self.layout.text[start : self.start - self.layout.base]:
-            return False
         depth = 0
         for match in re.finditer(r'"""[\s\S]*?"""|"(?:[^"\\\n]|\\.)*"|#[^\n]*|[(\[\])]', self.layout.text[start:]):
             depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(match.group(), 0)
@@ -218,7 +218,9 @@ class _Token:
 
     def _number(self, text: str, start: int) -> UserError:
         way = "numbers are decimal: 12, 0.5, 1e-5"
-        if match := re.fullmatch(r"([0-9]+)([A-Za-z_][A-Za-z0-9_]*)", text):
+        if re.match(r"0[xXbo]", text):
+            way = "numbers are decimal"
+        elif match := re.fullmatch(r"([0-9]+)([A-Za-z_][A-Za-z0-9_]*)", text):
             way += f"; a product is written `{match[1]} * {match[2]}`"
         elif re.fullmatch(r"[0-9]*\.[0-9]*", text):
             way = f"write `{text if text[0] != '.' else '0' + text}{'0' if text[-1] == '.' else ''}`"
@@ -241,8 +243,9 @@ class _Token:
                 return self.make(errors.UnknownLine, help=f"`{word}` stands at the left edge")
             return self.make(errors.UnknownLine, help=did_you_mean(word, _LINES))
         if "UNROLL" in self.accepts:
-            following = self.source.text[self.stop :].lstrip(" \t")[:1]
-            if following == ":" and "_COMMA" in self.accepts:
+            rest = self.source.text[self.stop : self.stop + 100].lstrip(" \t")
+            following = rest[:1]
+            if following == ":" and {"_COMMA", "_ARROW"} <= self.accepts:
                 return self.make(errors.MissingComma, help=f"write `, {word}:` to tile one more index")
             near = difflib.get_close_matches(word, _MODIFIERS, n=1, cutoff=0.75)
             if word in _LINES and not near:
@@ -250,14 +253,19 @@ class _Token:
             if "_ARROW" in self.accepts and "LPAR" not in self.accepts and not near:
                 return self.make(errors.MissingArrow) if "_EVERY" not in self.accepts else None
             if "_IN" in self.accepts and not near:
-                return self.make(errors.MissingComma if following == "," else errors.MissingIn)
+                if self.before == "in":
+                    span = Span(self.source, self.before.start_pos or 0, self.before.end_pos or 0)
+                    return errors.MissingName("a name is missing before `in`", span, help="write `keep C in register`")
+                return self.make(errors.MissingComma if re.match(r",|in\b", rest) else errors.MissingIn)
             return self.make(errors.UnknownModifier, help=did_you_mean(word, _MODIFIERS))
         return None
 
     def _example(self) -> UserError | None:
         table = _examples(self.machine)
         cls = table.get((self.position, self.accepts, self.type)) or table.get((self.position, self.accepts, ""))
-        return self.make(cls) if cls else None
+        if cls is None or (cls in (errors.MissingComma, errors.MissingOperator) and self.type not in _VALUE):
+            return None
+        return self.make(cls)
 
     def _expected(self) -> UserError:
         """From what the parser could have taken."""

@@ -93,11 +93,11 @@ class _Loading:
             data = None if real in self.done else real.read_bytes()
         except (OSError, ValueError, RuntimeError) as fault:
             reason = fault.strerror if isinstance(fault, OSError) and fault.strerror else "it cannot be read"
-            raise errors.NoSuchFile(f"{path}: {reason[0].lower()}{reason[1:]}", at, help=_near(path)) from None
+            raise errors.NoSuchFile(f"{path}: {reason[0].lower()}{reason[1:]}", at, help=_near(path) if at else None) from None
         if data is not None:
             self.open.append(real)
             try:
-                self.done[real] = self.text(decode(data, str(path)), real.parent, real)
+                self.done[real] = self.text(decode(data, str(path)), path.parent, real)
             except UserError as error:
                 self.done[real] = error
                 raise
@@ -186,11 +186,12 @@ def _inside(declaration: syntax.Import, base: Path | None) -> Path:
     return path
 
 
-def _near(path: Path) -> str | None:
+def _near(path: Path) -> str:
+    start = "imports start from the folder of the importing file"
     try:
-        return did_you_mean(path.name, [p.name for p in path.parent.iterdir() if p.suffix == ".sched"])
+        return did_you_mean(path.name, [p.name for p in path.parent.iterdir() if p.suffix == ".sched"]) or start
     except OSError:
-        return None
+        return start
 
 
 class _Names:

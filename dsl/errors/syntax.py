@@ -1,7 +1,7 @@
 """Mistakes of grammar, each class with malformed `examples`.
 
 An unexpected token is matched to the class one of whose examples goes wrong in the same state of the parser
-(`dsl/explain.py`). `message` may hold `{found}` (what stands there) and `{before}` (what stands before it).
+(`dsl/explain.py`). `message` may hold `{found}` (what stands there), `{before}` (what stands before it) and `{wanted}` (a small word).
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class MissingWord(Malformed):
     """A small word of a device's line is missing: `of`, `on`, `at`."""
 
     id = "missing-word"
-    message = "a word is missing before {found}"
+    message = "{wanted} is missing before {found}"
     way = "write `memory shared of block: ...`, `instr NAME on warp:`, `A in register at (lane, r): ...`"
     examples = (
         *_in_device(
