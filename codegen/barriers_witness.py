@@ -7,6 +7,7 @@ The draws are the same every time.
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 _ROUNDS = 48  # values of the common variables; most fail a condition at once
 _TRIES = 5  # of those that do not
-_DRAWS = 512  # values of each access's own variables
+_DRAWS = 400  # values of each access's own variables
 _UNBOUNDED = (0, 1, 2, 64, 1000, 8192)  # loops start low, sizes are large
 _FAR = 16  # own variables without an upper bound: loops over tiles
 
@@ -79,10 +80,22 @@ def _meet(one: tuple[np.ndarray, np.ndarray], other: tuple[np.ndarray, np.ndarra
     n = len(one[0])
     if not n or not len(other[0]):
         return False
-    element = np.unique(np.concatenate([one[0], other[0]]), axis=0, return_inverse=True)[1].reshape(-1)
-    unit = np.unique(np.concatenate([one[1], other[1]]), axis=0, return_inverse=True)[1].reshape(-1)
+    element, unit = _numbered(one[0], other[0]), _numbered(one[1], other[1])
     low, high = np.full(len(element), len(unit)), np.full(len(element), -1)  # units that access an element, by its number
     np.minimum.at(low, element[:n], unit[:n])
     np.maximum.at(high, element[:n], unit[:n])
     e, u = element[n:], unit[n:]
     return bool(((high[e] >= 0) & ((low[e] != u) | (high[e] != u))).any())
+
+
+def _numbered(some: np.ndarray, more: np.ndarray) -> np.ndarray:
+    """Equal rows of the two get equal numbers, from 0 on."""
+    rows = np.concatenate([some, more])
+    low = rows.min(axis=0)
+    extents = (rows.max(axis=0) - low + 1).tolist()
+    if prod(extents) >= 1 << 62:
+        return np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
+    key = np.zeros(len(rows), np.int64)
+    for column, least, extent in zip(rows.T, low, extents, strict=True):
+        key = key * extent + (column - least)
+    return np.unique(key, return_inverse=True)[1].reshape(-1)
