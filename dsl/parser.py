@@ -7,6 +7,7 @@ on disk, since a cache of tables would have to be unpickled.
 
 from __future__ import annotations
 
+import gc
 import re
 import threading
 from functools import lru_cache
@@ -48,7 +49,14 @@ class Machine:
         """The declarations of `text`, which stands at `base` in `source`. Raises lark's faults."""
         self.builder.begin(source)
         self.layout.begin(source, text, base)
-        return self.lark.parse(text + "\n")  # type: ignore[return-value]
+        # A tree only grows, and has no cycles: the collector would look at it again and again, a third of the time.
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            return self.lark.parse(text + "\n")  # type: ignore[return-value]
+        finally:
+            if collecting:
+                gc.enable()
 
 
 @lru_cache(maxsize=1)

@@ -7,6 +7,7 @@ been left out can make no mistakes, and an empty block that comes of it is no mi
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from .errors.base import Diagnostics, UserError
@@ -42,11 +43,11 @@ def mistakes(source: Source, machine: Machine, first: UserError) -> UserError:
     raise AssertionError
 
 
-def chunks(text: str) -> list[tuple[int, int]]:
+def chunks(text: str) -> Iterator[tuple[int, int]]:
     """Where the declarations of a text begin and end, as far as it can be told from a text that may be malformed."""
     edge = re.match(r"(?:[ \t]*(?:#[^\n]*)?\n)*([ \t]*)", text)
     margin = edge.group(1) if edge else ""
-    starts = [edge.end() - len(margin)] if edge else [0]
+    start = edge.end() - len(margin) if edge else 0
     depth = 0
     for match in _TOKEN.finditer(text):
         token = match.group()
@@ -58,9 +59,10 @@ def chunks(text: str) -> list[tuple[int, int]]:
             at = match.end() + len(margin)
             begins = _DECLARATION.match(text, at)
             if begins or (depth == 0 and (text[at].isalpha() or text[at] == "_") and not text.startswith("where", at)):
-                starts.append(match.end())
+                yield start, match.end()
+                start = match.end()
                 depth = 0
-    return list(zip(starts, [*starts[1:], len(text)], strict=True))
+    yield start, len(text)
 
 
 def _chunk(source: Source, start: int, end: int, machine: Machine, found: Diagnostics, patience: int) -> int:

@@ -249,14 +249,9 @@ def test_ten_thousand_lines_take_less_than_two_seconds():
     text = (HERE / "sketches.sched").read_text() + LINEAR + CONV + DEVICE
     text *= 10_000 // text.count("\n") + 1
     parse_text("")
-    best = 9.0
-    for _ in range(3):  # the machine may be busy
-        start = time.perf_counter()
-        parse_text(text)
-        best = min(best, time.perf_counter() - start)
-        if best < 2:
-            break
-    assert best < 2
+    start = time.process_time()  # the machine may be busy with other things
+    parse_text(text)
+    assert time.process_time() - start < 2
 
 
 def test_importing_the_parser_does_not_load_lark():
