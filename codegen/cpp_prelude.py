@@ -117,8 +117,7 @@ def _uses(need: Need, text: str) -> list[Need]:
     if need.name == "unroll":
         return []
     out = [
-        Need(prefix[:-1] if prefix else "vector", element, int(lanes))
-        for prefix, element, lanes, _ in _VECTOR.findall(text)
+        Need(prefix[:-1] if prefix else "vector", element, int(lanes)) for prefix, element, lanes, _ in _VECTOR.findall(text)
     ]
     for name in _CALL.findall(text):
         if name == need.name:

@@ -59,7 +59,9 @@ def place(ctx: Context, buffer: Buffer, e: Expr) -> tuple[str, str]:
 def pointer_to(ctx: Context, buffer: Buffer, e: Expr) -> str:
     """`p + i` for lane 0 of a linear address."""
     pointer, index = place(ctx, buffer, e)
-    return pointer if index == "0" else f"{pointer} - {index[1:]}" if index[0] == "-" and index[1:].isdigit() else f"{pointer} + {index}"
+    if index == "0":
+        return pointer
+    return f"{pointer} - {index[1:]}" if index[0] == "-" and index[1:].isdigit() else f"{pointer} + {index}"
 
 
 def _lanes(ctx: Context, e: Expr) -> list[Expr]:
@@ -113,7 +115,8 @@ def _load_register(ctx: Context, name: str, coords: Sequence[Expr]) -> tuple[str
     e = address(ctx, buffer, coords)
     array = ctx.spoken[name]
     if ctx.varies(e):
-        pieces = [f"{array}[{ctx.text.index.text(x)}]" + ("" if register.uniform else f"[{i}]") for i, x in enumerate(_lanes(ctx, e))]
+        lane = "" if register.uniform else "[{}]"
+        pieces = [f"{array}[{ctx.text.index.text(x)}]" + lane.format(i) for i, x in enumerate(_lanes(ctx, e))]
         return _braces(ctx, "i32" if buffer.dtype.kind == "bool" else storage(buffer.dtype), pieces), True
     cell = f"{array}[{ctx.text.index.text(e)}]"
     if register.uniform or not ctx.in_lane:

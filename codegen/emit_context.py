@@ -39,7 +39,7 @@ class Context:
     # ------------------------------------------------------------ index expressions
 
     def ix(self, e: Expr) -> Expr:
-        """With what is known put in. Remembered by identity: equal expressions may differ in what their variables range over."""
+        """With what is known put in. Remembered by identity: equal expressions may differ in their variables' intervals."""
         env = self.env
         here = [env[v] for v in e.variables() if v in env] if env else ()
         if not here:
@@ -156,7 +156,8 @@ class Context:
         cells = self.cells[name]
         if where not in cells:
             suffix = "".join(f"_{c}" if c >= 0 else f"_m{-c}" for c in where)
-            cells[where] = self.spoken[name] + suffix if self.lanes.registers[name].buffer.size.constant != 1 else self.spoken[name]
+            single = self.lanes.registers[name].buffer.size.constant == 1
+            cells[where] = self.spoken[name] + ("" if single else suffix)
         return cells[where]
 
     def declarations(self, name: str) -> list[str]:
@@ -182,7 +183,8 @@ class Context:
         written in copies, and the vectors proper stay in registers.
         """
         var, width = self.lanes.var, self.lanes.width
-        assert var is not None and not self.in_lane
+        assert var is not None
+        assert not self.in_lane
         lines = self.text.scopes[-1].lines
         mark = len(lines)
         self.in_lane, self.copies, self.written = True, {}, set()
@@ -196,7 +198,10 @@ class Context:
         with self.text.block(lambda: f"for (int64_t {name()} = 0; {name()} < {width}; {name()}++)", var.name, var):
             yield name()
         if self.copies:
-            before = [f"{kind} {copy}{'' if vector in self.unset else f' = {vector}'};" for vector, (copy, kind) in self.copies.items()]
+            before = [
+                f"{kind} {copy};" if vector in self.unset else f"{kind} {copy} = {vector};"
+                for vector, (copy, kind) in self.copies.items()
+            ]
             after = [f"{vector} = {copy};" for vector, (copy, _) in self.copies.items() if vector in self.written]
             lines[mark:] = ["{", *(INDENT + x for x in (*before, *lines[mark:], *after)), "}"]
         self.in_lane, self.copies = False, {}

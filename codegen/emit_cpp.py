@@ -160,7 +160,7 @@ class _Printer:
         (self.private if per_core else self.shared).append((b, where))
         name = ctx.text.fresh(b.name, 0)
         ctx.spoken[b.name], ctx.buffers[b.name] = name, b
-        base = f"args->space + args->private_at + core * args->private_step + args->{where}" if per_core else f"args->space + args->{where}"
+        base = "args->space + " + ("args->private_at + core * args->private_step + " if per_core else "") + f"args->{where}"
         ctx.text.scopes[0].decls.append(f"{_element(b)}* __restrict__ {name} = ({_element(b)}*)({base});")
 
     def _barrier(self, s: Barrier, plan: Realised) -> list[str]:
@@ -196,8 +196,10 @@ class _Printer:
         in_memory: dict[str, bool] = {}
         registers = register_memories(self.program.device)
         for launch in self.program.launches:
-            held = {s.buffer.name for s in statements(launch.body) if isinstance(s, Alloc) and is_register(s.buffer, self.program.device)}
-            for s in statements(launch.body):
+            body = list(statements(launch.body))
+            allocs = [s.buffer for s in body if isinstance(s, Alloc)]
+            held = {b.name for b in allocs if is_register(b, self.program.device)}
+            for s in body:
                 if isinstance(s, Call) and s.instr == instr.name:
                     for p, o in zip(s.pieces, instr.operands, strict=True):
                         extents[o.name] = p.extent
@@ -232,28 +234,32 @@ class _Printer:
         conditions = [(self.plain.text(e), " ".join(text.split())) for e, text in program.conditions]
         args = arguments(program)
         fields = [f"{'const ' if b.kind == 'input' else ''}{_element(b)}* {self.field[b.name]};" for b in program.buffers]
-        return environment().get_template("kernel.cpp.j2").render(
-            program=program,
-            name=symbol(program),
-            head=[_comment(x) for x in program.head.strip("\n").splitlines()],
-            flags=" ".join(FLAGS),
-            prelude=prelude(helpers, program, fma_users),
-            instrs=instrs,
-            launches=launches,
-            fields=fields,
-            arguments=[(self.field[b.name], f"{'const ' if b.kind == 'input' else ''}{_element(b)}*") for b in args],
-            workspaces=[(b, self.field[b.name], _element(b)) for b in program.buffers if b.kind == "workspace"],
-            sizes=list(self.size.values()),
-            dims=[self.size[v] for v in program.dims],
-            finite=[(self.size[v], "threads" if self._together(level) else "1") for level, v in program.finite],
-            lets=lets,
-            conditions=conditions,
-            shared=shared,
-            private=private,
-            threaded=self.threaded,
-            serial_when=[self.plain.text(e, SUM) for e in self.serial_when],
-            field_at={self.field[b.name]: where for b, where in self.shared if b.kind == "workspace"},
-            max_threads=MAX_THREADS,
+        return (
+            environment()
+            .get_template("kernel.cpp.j2")
+            .render(
+                program=program,
+                name=symbol(program),
+                head=[_comment(x) for x in program.head.strip("\n").splitlines()],
+                flags=" ".join(FLAGS),
+                prelude=prelude(helpers, program, fma_users),
+                instrs=instrs,
+                launches=launches,
+                fields=fields,
+                arguments=[(self.field[b.name], f"{'const ' if b.kind == 'input' else ''}{_element(b)}*") for b in args],
+                workspaces=[(b, self.field[b.name], _element(b)) for b in program.buffers if b.kind == "workspace"],
+                sizes=list(self.size.values()),
+                dims=[self.size[v] for v in program.dims],
+                finite=[(self.size[v], "threads" if self._together(level) else "1") for level, v in program.finite],
+                lets=lets,
+                conditions=conditions,
+                shared=shared,
+                private=private,
+                threaded=self.threaded,
+                serial_when=[self.plain.text(e, SUM) for e in self.serial_when],
+                field_at={self.field[b.name]: where for b, where in self.shared if b.kind == "workspace"},
+                max_threads=MAX_THREADS,
+            )
         )
 
 
@@ -278,5 +284,3 @@ def _comment(line: str) -> str:
 def _line_of(instr: Instr) -> str:
     roles = ", ".join(f"{o.name}: {o.dtype}{list(o.shape)}" for o in instr.operands)
     return f"{instr.name} ({roles})"
-
-

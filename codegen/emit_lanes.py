@@ -218,4 +218,3 @@ def _with_bounds(everything: list[Stmt], unrolled: frozenset[Var], lets: dict[Va
                     out.add(v)
                     todo.append(v)
     return frozenset(out)
-

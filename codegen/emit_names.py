@@ -10,8 +10,8 @@ import re
 
 _RESERVED = frozenset(
     """
-    alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class compl concept const
-    consteval constexpr constinit const_cast continue co_await co_return co_yield decltype default delete do double dynamic_cast
+    alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class compl concept
+    const consteval constexpr constinit const_cast continue co_await co_return co_yield decltype default delete do double dynamic_cast
     else enum explicit export extern false float for friend goto if inline int long mutable namespace new noexcept not not_eq
     nullptr operator or or_eq private protected public register reinterpret_cast requires restrict return short signed sizeof
     static static_assert static_cast struct switch template this thread_local throw true try typedef typeid typename typeof
@@ -22,9 +22,15 @@ _RESERVED = frozenset(
     memcpy memset malloc free calloc realloc abort exit printf errno INFINITY NAN EOF linux unix
     Args Team team call flt odd
     blockIdx threadIdx blockDim gridDim warpSize half
-    """.split()
+    """.split()  # noqa: SIM905
 )
-_OURS = re.compile(r"^(?:[fiub]+\d+(?:x\d+)?(?:_u)?|m_\w+|t\d+|\w*__\w*|_.*|.*_t|.*_from_\w+|(?:load|splat|gather|scatter|atomic|launch)_\w+|pthread\w*|sched\w*|__.*)$")
+_OURS = re.compile(
+    r"""(?:[fiub]+\d+ (?:x\d+)? (?:_u)?   # types
+        | m_\w+ | t\d+ | \w*_from_\w+ | pthread\w*
+        | (?:load|splat|gather|scatter|store|first|atomic|launch|team|space)_\w+
+        | \w*__\w* | _.* | .*_t)$""",
+    re.VERBOSE,
+)
 
 
 def clean(name: str) -> str:

@@ -110,8 +110,9 @@ class Text:
         """The innermost scope one of whose variables the atom depends on."""
         if isinstance(atom, Var):
             return self._depth.get(atom, 0)
-        found = [self._depth.get(v, 0) for v in atom.variables()] if isinstance(atom, Expr) else [self.depth(a) for a in atom.args]
-        return max(found, default=0)
+        if isinstance(atom, Expr):
+            return max((self._depth.get(v, 0) for v in atom.variables()), default=0)
+        return max(self.depth(a) for a in atom.args)
 
     def constant(self, atom: Atom) -> bool:
         """Made of sizes only."""

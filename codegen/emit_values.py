@@ -56,7 +56,9 @@ class Values:
             case Masked() if is_converted(dtype) and dtype.kind != "bool":
                 return self._masked(v, lambda x: self.stored(x, dtype, register))
             case Cast() if v.dtype == dtype and _plain_cast(v):
-                return self.stored(v.arg, dtype, register) if v.arg.dtype == dtype else self.to_storage(self.value(v.arg), dtype, register)
+                if v.arg.dtype == dtype:
+                    return self.stored(v.arg, dtype, register)
+                return self.to_storage(self.value(v.arg), dtype, register)
         return self.to_storage(self.value(v), dtype, register)
 
     def _dtype(self, v: Load) -> DType:
@@ -138,8 +140,8 @@ class Values:
             if not c.vector:
                 return Code(f"{c.at(TERNARY + 1)} ? {one} : {zero}", target, False, 0, TERNARY)
             m = self.mask(c, target.bits)
-            kind = splat(ctx, target.name, Code(one, target))
-            return Code(f"{m.at(COMPARE + 1)} ? {kind} : {splat(ctx, target.name, Code(zero, target))}", target, True, 0, TERNARY)
+            ones, zeros = (splat(ctx, target.name, Code(x, target)) for x in (one, zero))
+            return Code(f"{m.at(COMPARE + 1)} ? {ones} : {zeros}", target, True, 0, TERNARY)
         if target.kind == "bool":
             return c if source.kind == "bool" else self._nonzero(c)
         if source.kind == "float" and target.kind != "float":
@@ -256,7 +258,8 @@ class Values:
         then, other = self._alike(then, other)
         if not inner:
             head = condition if " " not in condition else f"({condition})"
-            return Code(f"{head} ? {then.at(TERNARY + 1)} : {other.at(TERNARY + 1)}", then.dtype, then.vector, then.mask, TERNARY)
+            shown = f"{head} ? {then.at(TERNARY + 1)} : {other.at(TERNARY + 1)}"
+            return Code(shown, then.dtype, then.vector, then.mask, TERNARY)
         t = ctx.text.temp()
         lines.append(f"{self._ctype(then)} {t} = {other.text};")
         lines += [f"if ({condition}) {{", *(INDENT + x for x in inner), f"{INDENT}{t} = {then.text};", "}"]
@@ -299,8 +302,10 @@ class Values:
             lines[-1] = "} else {"
         start = len(lines)
         count = ctx.prefix(conds)
-        if count is not None and self.in_parts(v.value) and isinstance(v.otherwise, Const) and not v.otherwise.value and not sample.mask:
-            ctx.part = f"imax({text.index.text(count)}, 0)" if whole else f"imax(imin({text.index.text(count)}, {ctx.lanes.width}), 0)"
+        zero = isinstance(v.otherwise, Const) and not v.otherwise.value and not sample.mask
+        if count is not None and zero and self.in_parts(v.value):
+            most = text.index.text(count)
+            ctx.part = f"imax({most if whole else f'imin({most}, {ctx.lanes.width})'}, 0)"
             ctx.need("imax")
             ctx.need("imin")
             zero_elsewhere = isinstance(v.value, Load)

@@ -50,7 +50,9 @@ def units(width: int) -> tuple[Units, ...]:
     return (Units("core", CORE, as_expr(CORES)), Units("lane", lane(width), as_expr(width)))
 
 
-def buffer(name: str, kind: str, shape: tuple[Index, ...], dtype: DType = F32, memory: str = "dram", level: str = "socket") -> Buffer:
+def buffer(
+    name: str, kind: str, shape: tuple[Index, ...], dtype: DType = F32, memory: str = "dram", level: str = "socket"
+) -> Buffer:
     """Row-major."""
     extents = tuple(as_expr(e) for e in shape)
     strides: list[Expr] = []
@@ -85,13 +87,21 @@ def const(x: float | int | bool, dtype: DType = F32) -> Const:
     return Const(x, dtype)
 
 
-def program(name: str, dims: tuple[Var, ...], buffers: tuple[Buffer, ...], body: tuple[Stmt, ...], width: int = 8, **more) -> Program:
+def padded(conds: tuple[Expr, ...], value: Value) -> Value:
+    return Masked(conds, value, const(0.0), F32)
+
+
+def program(
+    name: str, dims: tuple[Var, ...], buffers: tuple[Buffer, ...], body: tuple[Stmt, ...], width: int = 8, **more
+) -> Program:
     launch = Launch("main", units(width), body)
     instrs = more.pop("instrs", ())
     return Program(name, device(instrs), dims, (), (("core", CORES),), buffers, (launch,), instrs, **more)
 
 
-def elementwise(width: int, fn: str = "relu", dtype: DType = F32, out: DType | None = None, chunks: int = 4, args: int = 1) -> Program:
+def elementwise(
+    width: int, fn: str = "relu", dtype: DType = F32, out: DType | None = None, chunks: int = 4, args: int = 1
+) -> Program:
     """Y[i] = fn(X[i], ...), each core a block of vectors at a time."""
     n, i, u, j = Var("N"), Var("i"), Var("u", 0, chunks - 1), Var("j")
     block, compute = chunks * width, dtype.compute
@@ -131,7 +141,15 @@ def fma_instr(width: int) -> Instr:
 def prefetch_instr() -> Instr:
     zero = as_expr(0)
     operands = (Operand("A", F32, (1,), "input", "dram", (), (zero,)),)
-    return Instr("prefetch", "core", None, operands, Statement("A", (), const(0.0), None, ()), False, (("cpp", "__builtin_prefetch(a);"),))  # type: ignore[arg-type]
+    return Instr(
+        "prefetch",
+        "core",
+        None,
+        operands,
+        Statement("A", (), const(0.0), None, ()),
+        False,
+        (("cpp", "__builtin_prefetch(a);"),),
+    )  # type: ignore[arg-type]
 
 
 def gemm(width: int = 8, mr: int = 6, nv: int = 2, kc: int = 256, mc: int = 0, nc: int = 4080, unroll: int = 4,
@@ -151,14 +169,14 @@ def gemm(width: int = 8, mr: int = 6, nv: int = 2, kc: int = 256, mc: int = 0, n
     col = n0 + nr * jp + width * v + l
     pack_b = loop(jp, ceildiv(n_live, nr), (
         loop(kk, k_live, (
-            loop(v, nv, (put("Bp", (jp, kk, width * v + l), Masked((n - 1 - col,), at("B", k0 + kk, col), const(0.0), F32)),), unroll=0),
+            loop(v, nv, (put("Bp", (jp, kk, width * v + l), padded((n - 1 - col,), at("B", k0 + kk, col))),), unroll=0),
         )),
     ), CORE, CORES)  # fmt: skip
     row = m0 + mr * ip + i
     pack_a = loop(ip, ceildiv(m_live, mr), (
         loop(i, mr, (
             loop(kk, k_live, (
-                when((k_live - 1 - kk - l,), put("Ap", (ip, kk + l, i), Masked((m - 1 - row,), at("A", row, k0 + kk + l), const(0.0), F32))),
+                when((k_live - 1 - kk - l,), put("Ap", (ip, kk + l, i), padded((m - 1 - row,), at("A", row, k0 + kk + l)))),
             ), step=width),
         ), unroll=0),
     ))  # fmt: skip
@@ -205,5 +223,3 @@ def gemm(width: int = 8, mr: int = 6, nv: int = 2, kc: int = 256, mc: int = 0, n
     ), step=nc)  # fmt: skip
     buffers = (buffer("A", "input", (m, k)), buffer("B", "input", (k, n)), buffer("C", "output", (m, n)))
     return program("sgemm", (m, n, k), buffers, (body,), width, instrs=(fma_instr(width), prefetch_instr()))
-
-

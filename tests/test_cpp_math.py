@@ -12,9 +12,9 @@ from .cpp_build import COMPILERS, run
 from .cpp_programs import CORE, CORES, at, buffer, lane, loop, program, put, when
 
 F32, F64 = TYPES["f32"], TYPES["f64"]
-OWN = "exp exp2 expm1 log log2 log1p tanh erf sigmoid sqrt rsqrt".split()
-LIBRARY = "sin cos tan sinh cosh asin acos atan".split()
-EXACT = "floor ceil round trunc abs relu neg".split()
+OWN = "exp exp2 expm1 log log2 log1p tanh erf sigmoid sqrt rsqrt".split()  # noqa: SIM905
+LIBRARY = "sin cos tan sinh cosh asin acos atan".split()  # noqa: SIM905
+EXACT = "floor ceil round trunc abs relu neg".split()  # noqa: SIM905
 OPEN = {"gelu", "silu"}  # absolute error: 1 + erf cancels
 
 
@@ -83,7 +83,12 @@ def test_f64(compiler):
     for fn in names:
         error = ulps(out[f"Y_{fn}"], truth(fn, x), F64)
         worst = int(np.argmax(error))
-        assert error[worst] <= (3 if fn in ("erf", "sigmoid", "rsqrt") else 2), (fn, error[worst], x[worst], out[f"Y_{fn}"][worst])
+        assert error[worst] <= (3 if fn in ("erf", "sigmoid", "rsqrt") else 2), (
+            fn,
+            error[worst],
+            x[worst],
+            out[f"Y_{fn}"][worst],
+        )
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
@@ -114,7 +119,7 @@ def values_of(dtype):
     if dtype.kind != "float":
         bits = 8 * dtype.bytes
         low, high = (0, 256) if dtype.kind == "uint" else (-(1 << (dtype.bits - 1)), 1 << (dtype.bits - 1))
-        x = rng.integers(low, high, 500, dtype=np.int64 if bits < 64 else np.int64) if bits < 64 else rng.integers(-(2**63), 2**63 - 1, 500)
+        x = rng.integers(low, high, 500, dtype=np.int64) if bits < 64 else rng.integers(-(2**63), 2**63 - 1, 500)
         small = rng.integers(max(low, -300), min(high, 300), 500)
         return np.concatenate([x, small, [low, high - 1]]).astype(dtype.numpy)
     if dtype.bits <= 16 and dtype.name != "tf32":
@@ -126,11 +131,33 @@ def values_of(dtype):
         halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(float)
         ties = (halves[1:] + halves[:-1]) / 2
         just = np.concatenate([ties, np.nextafter(ties, np.inf), np.nextafter(ties, -np.inf)])
-        whole = np.array([127.5, 128, -128.9, -129, 255.9, 256, 32767.9, 2**31 - 1, 2**31, -(2.0**31), 2.0**63, -(2.0**63), 448, 464, 480, 57344, 61440, 65519, 65520])
+        whole = np.array(
+            [
+                127.5,
+                128,
+                -128.9,
+                -129,
+                255.9,
+                256,
+                32767.9,
+                2**31 - 1,
+                2**31,
+                -(2.0**31),
+                2.0**63,
+                -(2.0**63),
+                448,
+                464,
+                480,
+                57344,
+                61440,
+                65519,
+                65520,
+            ]
+        )
         return np.concatenate([x, spread, just, whole]).astype(dtype.numpy)
 
 
-ALL = "f64 f32 bf16 f16 f8e4m3 f8e5m2 i64 i32 i16 i8 u8 i4 bool".split()
+ALL = "f64 f32 bf16 f16 f8e4m3 f8e5m2 i64 i32 i16 i8 u8 i4 bool".split()  # noqa: SIM905
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
@@ -148,5 +175,3 @@ def test_conversions(compiler, machine, width, source):
         if TYPES[t].kind == "float":
             same |= np.isnan(got.astype(float)) & np.isnan(np.asarray(want).astype(float))
         assert same.all(), (t, x[~same][:5], got[~same][:5], np.asarray(want)[~same][:5])
-
-
