@@ -18,6 +18,7 @@ from ..dsl.module import Module, load, loads
 from ..dsl.op import Op
 from ..dsl.syntax import Param, ScheduleDecl
 from .kernel import Kernel, checked_threads
+from .measure import too_small_for_threads
 from .variant import Variant
 
 
@@ -113,7 +114,8 @@ def variant(
 ) -> Variant:
     """One op, one schedule, one device: compiled to text. Of `values` those count that are the schedule's parameters."""
     compiled = compile_program(module, op, schedule, device, {n: v for n, v in values.items() if n in _tunables(schedule)})
-    return Variant(compiled.program, emit(compiled.program, target.family.dialect), compiled.schedule, target, compiled.report)
+    text = emit(compiled.program, target.family.dialect, (too_small_for_threads(op),))
+    return Variant(compiled.program, text, compiled.schedule, target, compiled.report)
 
 
 def _tunables(schedule: ScheduleDecl | None) -> set[str]:

@@ -114,9 +114,11 @@ class Kernel:
             results = [np.empty(shape, dtype) for shape, dtype in plan.outputs]
             written = results
         else:
-            written = self._read_out(out, plan, arrays)
+            written = self._read_out(out, plan)
             results = [w if w.flags.c_contiguous and w.flags.aligned else np.empty(w.shape, w.dtype) for w in written]
         addresses = [x.ctypes.data for x in arrays] + [x.ctypes.data for x in results]
+        if out is not None:
+            self._refuse_overlaps(arrays, written, results, addresses)
         if plan.order is not None:
             addresses = [addresses[i] for i in plan.order]
         count = self.threads if threads is None else checked_threads(threads)
@@ -197,39 +199,48 @@ class Kernel:
         self._plans[shapes] = plan
         return plan
 
-    def _read_out(self, out: Any, plan: _Plan, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """`out` as arrays, checked against each other and against the inputs that are read in place."""
+    def _read_out(self, out: Any, plan: _Plan) -> list[np.ndarray]:
+        """`out` as arrays of the right types and shapes, which can be written."""
         given = list(out) if isinstance(out, (tuple, list)) else [out]
         if len(given) != len(self._outputs):
             raise ArgumentCount(f"out has {len(given)} arrays; {self.op.name} has {len(self._outputs)} outputs")
-        written: list[np.ndarray] = []
-        for x, tensor, (shape, _) in zip(given, self._outputs, plan.outputs, strict=True):
-            array = writable(x, tensor)
+        written = []
+        for x, tensor, (shape, dtype) in zip(given, self._outputs, plan.outputs, strict=True):
+            plain = type(x) is np.ndarray and x.dtype == dtype and x.flags.writeable
+            array = x if plain else writable(x, tensor)
             if array.shape != shape:
                 raise ArgumentShape(f"out `{tensor.name}` has shape {array.shape}; expected {shape}: {describe(tensor)}")
-            for other, earlier in zip(written, self._outputs, strict=False):
-                if np.may_share_memory(array, other) and array.size and other.size:
-                    raise OutputOverlap(f"out `{tensor.name}` shares memory with out `{earlier.name}`")
             written.append(array)
-        for array, tensor in zip(written, self._outputs, strict=True):
-            for read, into in zip(arrays, self._inputs, strict=True):
-                self._check_overlap(array, tensor, read, into)
         return written
 
-    def _check_overlap(self, array: np.ndarray, tensor: Tensor, read: np.ndarray, into: Tensor) -> None:
-        # What is not contiguous is written by way of a copy, after the inputs were read.
-        direct = array.flags.c_contiguous and array.flags.aligned
-        if not direct or not array.size or not read.size or not np.may_share_memory(array, read):
+    def _refuse_overlaps(
+        self,
+        arrays: Sequence[np.ndarray],
+        written: Sequence[np.ndarray],
+        results: Sequence[np.ndarray],
+        addresses: Sequence[int],
+    ) -> None:
+        """Raises OutputOverlap. What the kernel touches is contiguous, so comparing bounds is exact.
+
+        An output that is not contiguous is written by way of a copy, after all inputs were read: it may overlap them.
+        """
+        first = len(arrays)
+        for j, (w, r) in enumerate(zip(written, results, strict=True)):
+            for k in range(j):
+                if np.may_share_memory(w, written[k]) and w.size and written[k].size:
+                    raise OutputOverlap(f"out `{self._outputs[j].name}` shares memory with out `{self._outputs[k].name}`")
+            start = addresses[first + j]
+            for i, x in enumerate(arrays):
+                if w is r and start < addresses[i] + x.nbytes and addresses[i] < start + r.nbytes:
+                    self._refuse_overlap(self._outputs[j], self._inputs[i], start == addresses[i] and x.shape == r.shape)
+
+    def _refuse_overlap(self, output: Tensor, input: Tensor, same: bool) -> None:
+        if same and may_alias(self.op, output.name, input.name):
             return
-        same = array.ctypes.data == read.ctypes.data and array.strides == read.strides and array.shape == read.shape
-        if same and may_alias(self.op, tensor.name, into.name):
-            return
-        if same:
-            why = f"{self.op.name} reads {into.name} at other places than the one being written"
-        else:
-            why = "they overlap only in part"
+        reads = f"{self.op.name} reads {input.name} at other places than the one being written"
         raise OutputOverlap(
-            f"out `{tensor.name}` shares memory with {into.name}: {why}", help=f"pass a copy of {into.name}, or another out"
+            f"out `{output.name}` shares memory with {input.name}: {reads if same else 'they overlap only in part'}",
+            help=f"pass a copy of {input.name}, or another out",
         )
 
     def _failure(self, status: int, plan: _Plan) -> Exception:

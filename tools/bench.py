@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -25,6 +26,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.threads:  # NumPy's libraries ask once, when they are loaded
+        for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"):
+            os.environ.setdefault(name, str(args.threads))
     from statistics import median
 
     from ..runtime.compile import compile, schedules_for
@@ -99,7 +103,6 @@ def _show(answer: dict[str, Any], rows: list[dict[str, Any]]) -> None:
     print(f"{answer['op']}: {sizes}; {answer['target']}, threads {answer['threads']}; {answer['compiler']}")
     width = max(len(r["name"]) for r in rows)
     for r in rows:
-        print(
-            f"  {r['name']:<{width}}  {duration(r['seconds']):>9}  {r['gflops']:8.2f} GFLOP/s  {r['gbytes']:7.2f} GB/s"
-            f"  {rows[0]['name']} is {r['ratio']:.2f}x as fast"
-        )
+        said = "" if r is rows[0] else f"  {rows[0]['name']} is {r['ratio']:.2f}x as fast"
+        rates = f"{r['gflops']:8.2f} GFLOP/s  {r['gbytes']:7.2f} GB/s"
+        print(f"  {r['name']:<{width}}  {duration(r['seconds']):>9}  {rates}{said}")

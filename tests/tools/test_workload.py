@@ -5,7 +5,7 @@ import pytest
 from andiron.dsl.parser import parse
 from andiron.dsl.resolve_op import resolve_op
 from andiron.dsl.source import Source
-from andiron.runtime.measure import argument_bytes, flops
+from andiron.runtime.measure import argument_bytes, flops, too_small_for_threads
 from andiron.tools import verdict
 from andiron.tools.einsum import einsum_of
 from andiron.tools.workload import BadAssignment, all_sizes, assignments, default_sizes, random_inputs
@@ -27,6 +27,12 @@ def test_work_is_counted():
     sizes = {"M": 2, "N": 3, "K": 4}
     assert flops(GEMM, sizes) == 48
     assert argument_bytes(GEMM, sizes) == 4 * (8 + 12 + 6)
+
+
+def test_small_ones_wake_no_threads():
+    small = too_small_for_threads(GEMM)
+    assert small.evaluate({"M": 32, "N": 32, "K": 32}) >= 0
+    assert small.evaluate({"M": 256, "N": 256, "K": 256}) < 0
 
 
 def test_default_sizes_stay_affordable():
