@@ -12,6 +12,7 @@ from .terminal import say_json
 
 NAME = "bench"
 HELP = "time an op's schedules side by side"
+THREAD_COUNTS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     if args.threads:  # NumPy's libraries ask once, when they are loaded
-        for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"):
+        for name in THREAD_COUNTS:
             os.environ.setdefault(name, str(args.threads))
     from statistics import median
 

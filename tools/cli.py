@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 
 from .. import __version__
@@ -35,6 +36,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; the exit status. Usage errors leave through SystemExit, as argparse does."""
     tolerant_streams()
     args = parser().parse_args(argv)
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_, **__: complain(f"warning: {message}")
+        return _run(args)
+
+
+def _run(args: argparse.Namespace) -> int:
     try:
         status = args.run(args)
         sys.stdout.flush()

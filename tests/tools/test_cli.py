@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from andiron.tools import bench
 from andiron.tools.cli import main
 
 GEMM = """\
@@ -155,7 +156,9 @@ def test_explain(gemm, capsys):
     assert json.loads(capsys.readouterr().out)["op"] == "gemm"
 
 
-def test_bench(gemm, capsys):
+def test_bench(gemm, capsys, monkeypatch):
+    for name in bench.THREAD_COUNTS:
+        monkeypatch.setenv(name, "1")
     assert main(["bench", gemm, *SMALL, "--repeat", "2", "--vs", "numpy", "--all", "--json"]) == 0
     names = [r["name"] for r in json.loads(capsys.readouterr().out)["results"]]
     assert names[:2] == ["default", "rows"]
@@ -188,6 +191,14 @@ def test_cache(gemm, capsys, monkeypatch, tmp_path):
 
 
 # ---------------------------------------------------------------- what goes wrong
+
+
+def test_a_cache_that_cannot_be_written_is_one_line_of_warning(gemm, tmp_path, capsys, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("ANDIRON_CACHE", str(tmp_path / "file"))
+    assert main(["run", gemm, *SMALL, "--repeat", "1"]) == 0
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("warning: the cache folder")
 
 
 @pytest.mark.parametrize(
