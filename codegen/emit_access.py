@@ -127,6 +127,8 @@ def _load_register(ctx: Context, name: str, coords: Sequence[Expr]) -> tuple[str
 def _lane_name(ctx: Context) -> str:
     var = ctx.lanes.var
     assert isinstance(var, Var)
+    if ctx.fixed_lane is not None:
+        return str(ctx.fixed_lane)
     return ctx.text.index.atom(var, 0)
 
 

@@ -166,7 +166,11 @@ class Body:
         ctx, text = self.ctx, self.ctx.text
         conds = ctx.live([e for e in s.conds if s.orelse or ctx.varies(ctx.ix(e))])
         whole = ctx.in_all_lanes(conds)
-        count = ctx.prefix(conds) if not s.orelse and self._in_parts(s.body) else None
+        count = ctx.prefix(conds) if not s.orelse else None
+        if count is not None and count.constant == 1:  # what lane 0 does for all
+            with ctx.one_lane(0):
+                return self._scoped(s.body)
+        count = count if self._in_parts(s.body) else None
         lines = text.scopes[-1].lines
         if whole is not None and not whole:
             return self._scoped(s.body)

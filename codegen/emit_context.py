@@ -26,6 +26,7 @@ class Context:
     needs: dict[Need, None]
     env: dict[Var, Expr] = field(default_factory=dict)
     in_lane: bool = False
+    fixed_lane: int | None = None  # with in_lane: not a loop, this one lane
     part: str | None = None  # the number of lanes that take part, the first ones, where not all do
     cells: dict[str, dict[tuple[int, ...], str]] = field(default_factory=dict)
     seen: dict[tuple[int, ...], tuple] = field(default_factory=dict)
@@ -206,9 +207,21 @@ class Context:
             lines[mark:] = ["{", *(INDENT + x for x in (*before, *lines[mark:], *after)), "}"]
         self.in_lane, self.copies = False, {}
 
+    @contextmanager
+    def one_lane(self, lane: int) -> Iterator[None]:
+        """All scalar, for one lane whose number is known."""
+        assert self.lanes.var is not None
+        self.in_lane, self.fixed_lane = True, lane
+        self.env[self.lanes.var] = self.number(lane)
+        yield
+        del self.env[self.lanes.var]
+        self.in_lane, self.fixed_lane = False, None
+
     def lane_of(self, vector: str, kind: str, write: bool = False) -> str:
         """An element of a vector variable, in a loop over lanes."""
         assert self.lanes.var is not None
+        if self.fixed_lane is not None:
+            return f"{vector}[{self.fixed_lane}]"
         copy, _ = self.copies.setdefault(vector, (f"{vector}_l", kind))
         if write:
             self.written.add(vector)

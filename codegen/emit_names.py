@@ -10,18 +10,16 @@ import re
 
 _RESERVED = frozenset(
     """
-    alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class compl concept
-    const consteval constexpr constinit const_cast continue co_await co_return co_yield decltype default delete do double dynamic_cast
-    else enum explicit export extern false float for friend goto if inline int long mutable namespace new noexcept not not_eq
-    nullptr operator or or_eq private protected public register reinterpret_cast requires restrict return short signed sizeof
-    static static_assert static_cast struct switch template this thread_local throw true try typedef typeid typename typeof
-    union unsigned using virtual void volatile wchar_t while xor xor_eq
-    int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t size_t NULL
-    f64 f32 tf32 bf16 f16 f8e4m3 f8e5m2 i64 i32 i16 i8 u8 i4
-    main args dims threads cores core space load store splat gather bits number floordiv floormod imin imax fma
-    memcpy memset malloc free calloc realloc abort exit printf errno INFINITY NAN EOF linux unix
-    Args Team team call flt odd
-    blockIdx threadIdx blockDim gridDim warpSize half
+    alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class compl
+    concept const consteval constexpr constinit const_cast continue co_await co_return co_yield decltype default delete
+    do double dynamic_cast else enum explicit export extern false float for friend goto if inline int long mutable
+    namespace new noexcept not not_eq nullptr operator or or_eq private protected public register reinterpret_cast
+    requires restrict return short signed sizeof static static_assert static_cast struct switch template this
+    thread_local throw true try typedef typeid typename typeof union unsigned using virtual void volatile wchar_t while
+    xor xor_eq int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t size_t NULL f64 f32 tf32 bf16 f16
+    f8e4m3 f8e5m2 i64 i32 i16 i8 u8 i4 main args dims threads cores core space load store splat gather bits number
+    floordiv floormod imin imax fma memcpy memset malloc free calloc realloc abort exit printf errno INFINITY NAN EOF
+    linux unix Args Team team call flt odd blockIdx threadIdx blockDim gridDim warpSize half
     """.split()  # noqa: SIM905
 )
 _OURS = re.compile(

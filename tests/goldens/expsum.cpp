@@ -1,0 +1,259 @@
+// expsum: a kernel for cpu:test, made by Andiron.
+// Build: c++ -O3 -ffp-contract=off -fno-math-errno -fno-trapping-math -fwrapv -Wno-psabi -pthread -march=native -shared -fPIC
+//
+// schedule by_rows for expsum on cpu:avx2:
+//     tile i: 1 -> core
+//     tile j: 8
+//     tile j: 1 -> lane
+#include <stdint.h>
+#include <stdlib.h>
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#pragma GCC diagnostic ignored "-Wuninitialized"  // registers are set where the schedule says, not where they are declared
+#if defined(__clang__)
+#pragma GCC diagnostic ignored "-Wsometimes-uninitialized"
+#else
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+
+#define m_inline static inline __attribute__((always_inline, unused))
+
+typedef float f32x8 __attribute__((vector_size(32)));
+typedef float f32x8_u __attribute__((vector_size(32), aligned(4), may_alias));
+
+m_inline f32x8 load_f32x8(const float* p) { return *(const f32x8_u*)p; }
+
+m_inline f32x8 splat_f32x8(float x) { return (f32x8){x, x, x, x, x, x, x, x}; }
+
+typedef int32_t i32x8 __attribute__((vector_size(32)));
+typedef int32_t i32x8_u __attribute__((vector_size(32), aligned(4), may_alias));
+
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(__riscv_d) || defined(__powerpc64__)
+m_inline float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+#else
+m_inline float fma(float a, float b, float c) { return a * b + c; }
+#endif
+
+m_inline f32x8 fma(f32x8 a, f32x8 b, f32x8 c) {
+#if !(defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(__riscv_d) || defined(__powerpc64__))
+    return a * b + c;
+#elif defined(__clang__)
+    return __builtin_elementwise_fma(a, b, c);
+#elif defined(__FMA__)
+    return (f32x8)__builtin_ia32_vfmaddps256(a, b, c);
+#else
+    f32x8 r;
+    for (int l = 0; l < 8; l++) r[l] = __builtin_fmaf(a[l], b[l], c[l]);
+    return r;
+#endif
+}
+
+m_inline i32x8 bits(f32x8 x) { return (i32x8)x; }
+
+m_inline f32x8 flt(i32x8 x) { return (f32x8)x; }
+
+m_inline f32x8 m_exp(f32x8 x) {
+    x = x > splat_f32x8(89.0f) ? splat_f32x8(89.0f) : x;
+    x = x < splat_f32x8(-104.0f) ? splat_f32x8(-104.0f) : x;
+    // x = n ln 2 + r; the number added makes n the low bits
+    const f32x8 t = fma(x, splat_f32x8(1.44269504f), splat_f32x8(12582912.0f));
+    const f32x8 n = t - 12582912.0f;
+    f32x8 r = fma(n, splat_f32x8(-0.693359375f), x);
+    r = fma(n, splat_f32x8(2.12194440e-4f), r);
+    f32x8 p = fma(r, splat_f32x8(1.9875691500e-4f), splat_f32x8(1.3981999507e-3f));
+    p = fma(p, r, splat_f32x8(8.3334519073e-3f));
+    p = fma(p, r, splat_f32x8(4.1665795894e-2f));
+    p = fma(p, r, splat_f32x8(1.6666665459e-1f));
+    p = fma(p, r, splat_f32x8(5.0000001201e-1f));
+    p = fma(p, r * r, r) + 1.0f;
+    // 2^n in two steps: neither overflows before the product does
+    const i32x8 k = bits(t) - 0x4b400000, half = k >> 1;
+    return p * flt((half + 127) << 23) * flt((k - half + 127) << 23);
+}
+
+m_inline int64_t imax(int64_t a, int64_t b) { return a > b ? a : b; }
+
+m_inline int64_t imin(int64_t a, int64_t b) { return a < b ? a : b; }
+
+// the first `lanes` elements, then zeros
+static __attribute__((noinline, unused)) f32x8 load_part_f32x8(const float* p, int64_t lanes) {
+    f32x8 x = {};
+    __builtin_memcpy(&x, p, (size_t)lanes * sizeof *p);
+    return x;
+}
+
+m_inline i32x8 splat_i32x8(int32_t x) { return (i32x8){x, x, x, x, x, x, x, x}; }
+
+m_inline i32x8 first_lanes_i32x8(int64_t lanes) {
+    return (i32x8){0, 1, 2, 3, 4, 5, 6, 7} < splat_i32x8((int32_t)lanes);
+}
+
+// What one call works on.
+struct Args {
+    const float* X;
+    float* Y;
+    int64_t M, N, cores_;
+};
+
+// Threads that wait for work: they spin shortly, then sleep. Made at the first call that wants them, kept for good.
+typedef void (*Job)(const Args*, int);
+
+static struct Team {
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    Job job;
+    const Args* call;
+    int cores;    // how many take part in this job, the caller among them
+    int size;     // threads there are, without the caller
+    int owner;    // the process that made them; a fork has none
+    int taken;    // a call has the team
+    __attribute__((aligned(64))) int64_t turn;  // counts jobs
+    int sleeping;
+    __attribute__((aligned(64))) int64_t left;  // threads not yet done with this job
+    __attribute__((aligned(64))) int64_t arrived; // at the barrier
+    __attribute__((aligned(64))) int64_t phase; // counts barriers
+} team = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+
+m_inline void relax() {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+// Until a word has changed: spinning, then asleep, for on a busy machine the one waited for may need this very core.
+static void team_wait(const int64_t* word, int64_t value) {
+    for (int spins = 0; spins < 2000; spins++) {
+        if (__atomic_load_n(word, __ATOMIC_ACQUIRE) != value) return;
+        relax();
+    }
+    pthread_mutex_lock(&team.lock);
+    __atomic_add_fetch(&team.sleeping, 1, __ATOMIC_SEQ_CST);
+    while (__atomic_load_n(word, __ATOMIC_SEQ_CST) == value) pthread_cond_wait(&team.wake, &team.lock);
+    __atomic_sub_fetch(&team.sleeping, 1, __ATOMIC_SEQ_CST);
+    pthread_mutex_unlock(&team.lock);
+}
+
+// Adds to such a word, and wakes who sleeps.
+static void team_tell(int64_t* word, int64_t more) {
+    __atomic_add_fetch(word, more, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&team.sleeping, __ATOMIC_SEQ_CST) == 0) return;
+    pthread_mutex_lock(&team.lock);
+    pthread_cond_broadcast(&team.wake);
+    pthread_mutex_unlock(&team.lock);
+}
+
+static void* team_work(void* number) {
+    const int core = (int)((intptr_t)number & 511);
+    for (int64_t seen = (intptr_t)number >> 9;;) {  // jobs before it was made are not its own
+        team_wait(&team.turn, seen++);
+        if (core < team.cores) team.job(team.call, core);
+        team_tell(&team.left, -1);
+    }
+    return NULL;
+}
+
+// The team for this call, with `*threads` lowered to how many there are; false when another call has it.
+static bool team_take(int* threads) {
+    const int process = (int)getpid();
+    int owner = __atomic_load_n(&team.owner, __ATOMIC_ACQUIRE);
+    if (owner != process) {
+        if (owner == -1 || !__atomic_compare_exchange_n(&team.owner, &owner, -1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) return false;
+        pthread_mutex_init(&team.lock, NULL);
+        pthread_cond_init(&team.wake, NULL);
+        team.size = team.taken = team.sleeping = team.arrived = 0;
+        team.turn = team.left = 0;
+        __atomic_store_n(&team.owner, process, __ATOMIC_RELEASE);
+    }
+    if (__atomic_exchange_n(&team.taken, 1, __ATOMIC_ACQUIRE)) return false;
+    if (team.size + 1 < *threads) {
+        sigset_t all, before;
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are the caller's
+        while (team.size + 1 < *threads) {
+            pthread_t thread;
+            if (pthread_create(&thread, NULL, team_work, (void*)(intptr_t)(team.turn << 9 | (team.size + 1))) != 0) break;
+            pthread_detach(thread);
+            team.size++;
+        }
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+        if (team.size + 1 < *threads) *threads = team.size + 1;
+    }
+    return true;
+}
+
+static void team_leave() {
+    __atomic_store_n(&team.taken, 0, __ATOMIC_RELEASE);
+}
+
+static void team_run(Job job, const Args* call, int cores) {
+    if (cores == 1) return job(call, 0);
+    team.job = job;
+    team.call = call;
+    team.cores = cores;
+    __atomic_store_n(&team.left, team.size, __ATOMIC_RELAXED);
+    team_tell(&team.turn, 1);
+    job(call, 0);
+    for (int64_t left; (left = __atomic_load_n(&team.left, __ATOMIC_ACQUIRE)) != 0;) team_wait(&team.left, left);
+}
+
+m_inline void m_barrier(int64_t cores) {
+    if (cores == 1) return;
+    const int64_t phase = __atomic_load_n(&team.phase, __ATOMIC_RELAXED);
+    if (__atomic_add_fetch(&team.arrived, 1, __ATOMIC_ACQ_REL) == cores) {
+        __atomic_store_n(&team.arrived, 0, __ATOMIC_RELAXED);
+        team_tell(&team.phase, 1);
+    } else {
+        team_wait(&team.phase, phase);
+    }
+}
+
+static void launch__main_(const Args* args, int core) {
+    (void)args;
+    (void)core;
+    const float* X = args->X;
+    float* Y = args->Y;
+    const int64_t cores_ = args->cores_;
+    const int64_t M = args->M;
+    const int64_t N = args->N;
+    // rows.sched:2: tile i: 1 -> core
+    for (int64_t i = core; i < M; i += cores_) {
+        const float* X_i = X + N * i;
+        f32x8 total;
+        total = (f32x8){};
+        // rows.sched:3: tile j: 8
+        for (int64_t j = 0; j < N; j += 8) {
+            f32x8 t1;
+            if (j + 8 <= N) {
+                t1 = m_exp(load_f32x8(X_i + j));
+            } else {
+                t1 = first_lanes_i32x8(imax(N - j, 0)) ? m_exp(load_part_f32x8(X_i + j, imax(N - j, 0))) : (f32x8){};
+            }
+            total = total + t1;
+        }
+        total = total + __builtin_shufflevector(total, total, 1, 0, 3, 2, 5, 4, 7, 6);
+        total = total + __builtin_shufflevector(total, total, 2, 3, 0, 1, 6, 7, 4, 5);
+        total = total + __builtin_shufflevector(total, total, 4, 5, 6, 7, 0, 1, 2, 3);
+        Y[i] = total[0];
+    }
+}
+
+extern "C" __attribute__((visibility("default"))) int expsum(void* const* args, const int64_t* dims, int threads) {
+    Args call;
+    (void)args;
+    (void)dims;
+    call.X = (const float*)args[0];
+    call.Y = (float*)args[1];
+    call.M = dims[0];
+    call.N = dims[1];
+    if (threads > 256) threads = 256;
+    const bool together = threads > 1 && team_take(&threads);
+    if (!together) threads = 1;
+    call.cores_ = threads;
+    team_run(launch__main_, &call, threads);
+    if (together) team_leave();
+    return 0;
+}
