@@ -4,19 +4,37 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from .files import write_text
 from .options import add_choice, add_file, kernel_of
 
+if TYPE_CHECKING:
+    from ..runtime.kernel import Kernel
+
 NAME = "emit"
 HELP = "print the emitted text"
 
-# Every stage by name, the way it is got from a kernel. The last one is the default.
-_STAGES = {
-    "op": lambda k: str(k.op),
-    "schedule": lambda k: k.schedule,
-    "program": lambda k: str(k.program),
-    "text": lambda k: k.source,
+
+def _op(kernel: Kernel) -> str:
+    from ..dsl.format import format_node
+
+    return format_node(kernel.op.decl)
+
+
+def _program(kernel: Kernel) -> str:
+    from ..codegen.printer import show
+
+    return show(kernel.program)
+
+
+# Every stage by name, in the order of the compiler. The last one is the default.
+_STAGES: dict[str, Callable[[Kernel], str]] = {
+    "op": _op,
+    "schedule": lambda kernel: kernel.schedule,
+    "program": _program,
+    "text": lambda kernel: kernel.source,
 }
 
 

@@ -134,7 +134,11 @@ def test_emit(gemm, tmp_path, capsys):
     assert out.read_text() == text
     assert main(["emit", gemm, "--stage", "schedule"]) == 0
     assert "schedule" in capsys.readouterr().out
+    capsys.readouterr()
+    assert main(["emit", gemm, "--stage", "op"]) == 0
+    assert capsys.readouterr().out == GEMM.partition("\n\n")[0] + "\n"
     assert main(["emit", gemm, "--stage", "program"]) == 0
+    assert "Program(" not in capsys.readouterr().out
     # Text for a machine that this one is not.
     for target in ("cpu:neon", "cpu:avx512", "cpu:generic", "cpu:avx2"):
         assert main(["emit", gemm, "--target", target]) == 0
