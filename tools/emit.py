@@ -20,7 +20,7 @@ HELP = "print the emitted text"
 def _op(kernel: Kernel) -> str:
     from ..dsl.format import format_node
 
-    return format_node(kernel.op.decl)
+    return format_node(kernel.op.decl) if kernel.op.decl else repr(kernel.op)
 
 
 def _program(kernel: Kernel) -> str:
