@@ -42,11 +42,13 @@ def binding(focus: Focus) -> dict[Var, Expr]:
     """Index variables -> the logical coordinate of the focus's element; components of a fused index are its digits."""
     out = {Var(i): r.base for i, r in focus.ranges.items()}
     for w in focus.works:
-        for name, parts in w.fused:
-            rest = focus.ranges[name].base
-            for n, (component, extent) in enumerate(reversed(parts)):
+        for name, parts in reversed(w.fused):
+            rest = focus.ranges[name].base if name in focus.ranges else out.get(Var(name))
+            if rest is None:
+                continue
+            for n, (component, extent, base) in enumerate(reversed(parts)):
                 last = n == len(parts) - 1
-                out[Var(component)] = rest if last else rest % extent
+                out[Var(component)] = base + (rest if last else rest % extent)
                 rest = rest if last else rest // extent
     return out
 
@@ -106,7 +108,9 @@ def translate(ctx: Context, focus: Focus, v: Value) -> Value:
                 return replace(n, expr=n.expr.subs(subs))
             case Masked():
                 conds = tuple(c.subs(subs) for c in n.conds)
-                return replace(n, conds=conds, value=translate(ctx, focus, n.value), otherwise=translate(ctx, focus, n.otherwise))
+                return replace(
+                    n, conds=conds, value=translate(ctx, focus, n.value), otherwise=translate(ctx, focus, n.otherwise)
+                )
         return None
 
     return transform(v, step)
@@ -134,20 +138,21 @@ def _zero(dtype: DType) -> Const:
     return Const(False if dtype.kind == "bool" else 0, dtype)
 
 
-def zero_is_neutral(value: Value, indices: tuple[str, ...], alias: dict[str, str] | None = None) -> bool:
+def zero_is_neutral(value: Value, indices: tuple[str, ...], focus: Focus) -> bool:
     """Is a sum's term zero wherever its loads were filled with zero because one of `indices` ran over?
 
-    Only when the term is a product whose every factor is a load (perhaps cast) that has each of these indices: a factor without
-    it may be infinite, and 0 * inf is not 0.
+    Only when the term is a product whose every factor is a load (perhaps cast) of filled data that has each of these indices: a
+    factor without it may be infinite, and 0 * inf is not 0.
     """
     match value:
         case Apply(fn="mul", args=args):
-            return all(zero_is_neutral(a, indices, alias) for a in args)
+            return all(zero_is_neutral(a, indices, focus) for a in args)
         case Cast(arg=arg):
-            return zero_is_neutral(arg, indices, alias)
-        case Load(indices=subscripts):
-            names = {(alias or {}).get(v.name, v.name) for e in subscripts for v in e.variables()}
-            return set(indices) <= names
+            return zero_is_neutral(arg, indices, focus)
+        case Load(tensor=tensor, indices=subscripts, otherwise=otherwise):
+            alias = aliases(focus)
+            names = {alias.get(v.name, v.name) for e in subscripts for v in e.variables()}
+            return set(indices) <= names and focus.views[tensor].filled and otherwise is None
     return False
 
 

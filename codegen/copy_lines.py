@@ -6,6 +6,7 @@ SHARE_OUT   units that synchronise by a barrier share whole rows or panels; lock
 from __future__ import annotations
 
 from ..dsl import syntax
+from ..dsl.device import Instr
 from ..dsl.index import Var
 from ..dsl.layout import Layout
 from ..dsl.values import Load, Value
@@ -20,8 +21,12 @@ def copy_lines(ctx: Context, level: str, work: Work, axes: list[tuple[str, int]]
     finite = [x for x in below if x.units == "finite"]
     fastest = contiguous(source, [a for a, _ in axes])
     extents = dict(axes)
+    named = next((m.words[0] for m in line.modifiers if m.name == "with" and m.words), None)
+    wide = _member(ctx, named, work, extents[fastest]) if named else None
+    if wide is not None and wide[0].level == ctx.innermost and shaped:
+        return _flat(ctx, axes, fastest, below[-1].name, wide)
     if not finite and shaped and not shaped[-1].bytes:
-        return _flat(ctx, axes, fastest, below[-1].name, source)
+        return _flat(ctx, axes, fastest, below[-1].name)
     lines: list[syntax.Line] = []
     outer = layout.digits[0]
     if finite and extents[outer.axis] // max(1, outer.div) > 1:
@@ -33,8 +38,21 @@ def copy_lines(ctx: Context, level: str, work: Work, axes: list[tuple[str, int]]
     return tuple(lines)
 
 
-def _flat(ctx: Context, axes, fastest: str, level: str, source: Value) -> tuple:
-    """All axes as one index, the one with neighbours in memory last, dealt element by element."""
+def _member(ctx: Context, name: str, work: Work, extent: int) -> tuple[Instr, int] | None:
+    """The widest copy instruction of that name or family for the element type, with the elements it moves, that divides the row."""
+    dtype = work.value.dtype
+    found = []
+    for i in ctx.device.instrs:
+        s = i.statement
+        n = s.ranges[0][1].constant if len(s.ranges) == 1 else None
+        if name in (i.name, i.family) and not i.accumulate and n and extent % n == 0:
+            if all(o.dtype == dtype for o in i.operands):
+                found.append((i, n))
+    return max(found, key=lambda x: x[1], default=None)
+
+
+def _flat(ctx: Context, axes, fastest: str, level: str, wide: tuple[Instr, int] | None = None) -> tuple:
+    """All axes as one index, the one with neighbours in memory last, dealt element by element (or as the instruction takes them)."""
     order = [a for a, _ in axes if a != fastest] + [fastest]
     lines: list[syntax.Line] = []
     name = order[0]
@@ -43,8 +61,8 @@ def _flat(ctx: Context, axes, fastest: str, level: str, source: Value) -> tuple:
         while name in {a for a, _ in axes}:
             name += "_"
         lines.append(syntax.Fuse(tuple(order), name))
-    lines.append(_tile(name, 1, level))
-    lines.append(syntax.Compute())
+    lines.append(_tile(name, wide[1] if wide else 1, level))
+    lines.append(syntax.Compute(wide[0].name if wide else None))
     return tuple(lines)
 
 

@@ -1,8 +1,8 @@
 """From a schedule as written to lines that lowering takes: parameters and strategies gone, roles played, sizes numbers.
 
-    apply stage(A, 3)   -->   move A -> shared swizzle pipeline 3
-    tile m: BM          -->   tile m: 128
-    move A              -->   move X          (the schedule is for gemm, the op is linear, X plays A)
+apply stage(A, 3)   -->   move A -> shared swizzle pipeline 3
+tile m: BM          -->   tile m: 128
+move A              -->   move X          (the schedule is for gemm, the op is linear, X plays A)
 """
 
 from __future__ import annotations

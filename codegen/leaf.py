@@ -34,8 +34,24 @@ class Fill(Work):
 
 
 @dataclass(frozen=True)
+class Exchange:
+    """Partial results pass through `buffers`: each unit of `level` stores its own, then reads those of its group.
+
+    The group of a unit are those whose numbers differ only in `number // stride % count` (count 0: all that take part).
+    """
+
+    buffers: tuple[str, ...]
+    level: str
+    stride: int
+    count: int
+    storing: bool
+
+
+@dataclass(frozen=True)
 class Combine(Work):
     """The partial results that units hold of `name` are combined; every unit gets the whole."""
+
+    how: Exchange | None = None
 
     @property
     def reduced(self) -> tuple[str, ...]:
@@ -94,7 +110,9 @@ def each(ctx: Context, focus: Focus, indices: list[str], cells: set[str], inner:
     return open_index(ctx, focus, first, 1, first in cells, deeper, unroll.get(first, 1))
 
 
-def leaf(ctx: Context, focus: Focus, work: Work, spread: Fragment | None = None, order: tuple[str, ...] = (), unroll: int = 1) -> list[Stmt]:
+def leaf(
+    ctx: Context, focus: Focus, work: Work, spread: Fragment | None = None, order: tuple[str, ...] = (), unroll: int = 1
+) -> list[Stmt]:
     """The scalar leaf of one work: its remaining indices as loops, its element inside."""
     cells = cell_indices(focus, work)
     names = [*work.reduced, *work.indices]
@@ -216,15 +234,22 @@ def _fill(ctx: Context, focus: Focus, work: Work) -> list[Stmt]:
     return out
 
 
-def _combine(ctx: Context, focus: Focus, work: Work) -> list[Stmt]:
+def _combine(ctx: Context, focus: Focus, work: Combine) -> list[Stmt]:
+    """Lockstep units exchange registers; others pass their values through a memory that they share (see `lower_keep`)."""
     assert work.reduction is not None
     at = tuple(as_expr(Var(i)) for i in work.indices)
     names = [work.name] + ([work.name + "@at"] if work.reduction.kind in ("argmax", "argmin") else [])
     cells = tuple((focus.views[n].buffer, coordinates(ctx, focus, n, at)) for n in names)
-    out: list[Stmt] = []
-    for level, stride, count in sorted(ctx.reduced.get(work.name, ()), key=lambda x: -ctx.device.depth(x[0])):
-        out.append(AllReduce(level, work.reduction.kind, stride, count, cells))
-    return out
+    if work.how is None:
+        return [
+            AllReduce(level, work.reduction.kind, stride, count, cells)
+            for level, stride, count in sorted(ctx.reduced.get(work.name, ()), key=lambda x: -ctx.device.depth(x[0]))
+            if ctx.device.level(level).siblings == "lockstep"
+        ]
+    from .combine import gather, share
+
+    step = share if work.how.storing else gather
+    return step(ctx, focus, work, names, cells)
 
 
 def accumulate_element(ctx: Context, focus: Focus, work: Work) -> list[Stmt]:
@@ -240,7 +265,7 @@ def accumulate_element(ctx: Context, focus: Focus, work: Work) -> list[Stmt]:
     value = translate(ctx, focus, work.value)
     conds = edge_conds(focus, work.reduced)
     over = tuple(i for i in work.reduced if focus.ranges[i].bounds)
-    if conds and not (kind == "sum" and zero_is_neutral(work.value, over, work.alias)):
+    if conds and not (kind == "sum" and zero_is_neutral(work.value, over, focus)):
         value = Masked(conds, value, identity(kind, value.dtype), value.dtype)
     value = narrowed(value, dtype)
     if kind in ("argmax", "argmin"):
@@ -263,7 +288,7 @@ def combined(kind: str, now: Value, value: Value, dtype: DType) -> Value:
 
 def _argmax_element(ctx: Context, focus: Focus, work: Work, now: Value, value: Value, coords, at) -> list[Stmt]:
     assert work.reduction is not None
-    i64, boolean = TYPES["i64"], TYPES["bool"]
+    i64 = TYPES["i64"]
     place = work.name + "@at"
     here = coordinates(ctx, focus, place, at)
     best = Load(focus.views[place].buffer, here, i64)
@@ -272,21 +297,34 @@ def _argmax_element(ctx: Context, focus: Focus, work: Work, now: Value, value: V
     for i in work.reduced:
         flat = flat * extents[i] + focus.ranges[i].base
     index = IndexValue(flat, i64)
-    fn = "gt" if work.reduction.kind == "argmax" else "lt"
+    buffer = focus.views[place].buffer
+    out = take_better(work.reduction.kind, (focus.views[work.name].buffer, coords, now), (buffer, here, best), value, index)
+    conds = edge_conds(focus, work.reduced)
+    return [If(conds, tuple(out))] if conds else out
+
+
+def take_better(kind: str, held, place, value: Value, index: Value) -> list[Stmt]:
+    """(value, index) replaces what is held if it is better, or as good with a smaller index; NaN is best, the first of them.
+
+    `held` and `place` are (buffer, coords, load). Both stores compare with what was held before: the value is stored last, and
+    the comparison comes out the same after the index was.
+    """
+    i64, boolean = TYPES["i64"], TYPES["bool"]
+    register, coords, now = held
+    where, here, best = place
+    fn = "gt" if kind == "argmax" else "lt"
     better: Value = Apply(fn, (value, now), boolean)
     tie = Apply("and", (Apply("eq", (value, now), boolean), Apply("lt", (index, best), boolean)), boolean)
     better = Apply("or", (better, tie), boolean)
-    if value.dtype.kind == "float":  # NaN is taken, the first one
+    if value.dtype.kind == "float":
         nan, had = (Apply("ne", (v, v), boolean) for v in (value, now))
         first = Apply("or", (Apply("not", (had,), boolean), Apply("lt", (index, best), boolean)), boolean)
-        better = Apply("or", (better, Apply("and", (nan, first), boolean)), boolean)
-    conds = edge_conds(focus, work.reduced)
-    out: list[Stmt] = [
-        Store(focus.views[place].buffer, here, Apply("where", (better, index, best), i64)),
-        Store(focus.views[work.name].buffer, coords, Apply("where", (better, value, now), value.dtype)),
+        sound = Apply("and", (better, Apply("not", (had,), boolean)), boolean)
+        better = Apply("or", (sound, Apply("and", (nan, first), boolean)), boolean)
+    return [
+        Store(where, here, Apply("where", (better, index, best), i64)),
+        Store(register, coords, Apply("where", (better, value, now), value.dtype)),
     ]
-    # both stores see the values from before: the comparison is made twice, the value is stored last
-    return [If(conds, tuple(out))] if conds else out
 
 
 def note_reduced(ctx: Context, focus: Focus, work: Work) -> None:
@@ -300,6 +338,8 @@ def note_reduced(ctx: Context, focus: Focus, work: Work) -> None:
 
 def _per_level(ctx: Context, d) -> list[tuple[str, int, int]]:
     """A digit of a number that is flattened over several levels, as (level, stride, count) of each."""
+    if ctx.device.level(d.levels[-1]).units == "finite":
+        return [(d.levels[-1], 1, 0)]  # 0: all that take part
     stride, extent = d.stride.constant, d.extent.constant
     if stride is None or extent is None:
         raise InternalError("a parallel reduction needs constant unit counts")

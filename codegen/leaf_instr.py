@@ -14,7 +14,7 @@ from ..dsl.device import Operand
 from ..dsl.errors.schedule import InstrCannotMask
 from ..dsl.index import Var, as_expr
 from ..dsl.values import Load, Masked, Value
-from .access import coordinates, edge_conds, indices_of, translate, zero_is_neutral
+from .access import binding, coordinates, edge_conds, indices_of, translate, zero_is_neutral
 from .context import Context
 from .leaf import _registers, _with_lanes, each, element, lanes_below, note_reduced, open_index
 from .match import Fragment, Match, fragment
@@ -34,7 +34,9 @@ class _Demand:
     view: View | None = None
 
 
-def instr_leaf(ctx: Context, focus: Focus, work: Work, m: Match, order: tuple[str, ...] = (), unroll: int = 1, span=None) -> list[Stmt]:
+def instr_leaf(
+    ctx: Context, focus: Focus, work: Work, m: Match, order: tuple[str, ...] = (), unroll: int = 1, span=None
+) -> list[Stmt]:
     """Runs the instruction over what is left of the focus."""
     ctx.instrs[m.instr.name] = m.instr
     names = [*work.reduced, *work.indices]
@@ -62,11 +64,9 @@ def _direct(ctx: Context, focus: Focus, m: Match, op: Operand, value: Value) -> 
 
 def same_fragment(spread: object, other: Fragment) -> bool:
     """Do both say the same element for every (lane, register)?"""
-    from .leaf import Spread
-
-    if not isinstance(spread, Spread):
+    one = getattr(spread, "fragment", None)
+    if one is None:
         return False
-    one = spread.fragment
     if (one.lanes, one.registers, len(one.maps)) != (other.lanes, other.registers, len(other.maps)):
         return False
     for index, extent, e in one.maps:
@@ -87,15 +87,28 @@ def _repeat(ctx: Context, focus: Focus, work: Work, m: Match, todo, demands, unr
         for n, d in enumerate(demands):
             static = all(focus.ranges[i].capacity is not None for i in d.indices if i in todo)
             if d.view is None and index not in d.indices and static and ctx.register(d.operand.memory):
-                return _load(ctx, focus, d, todo, m,
-                             lambda f, v, n=n, d=d: _repeat(ctx, f, work, m, todo, _loaded(demands, n, d, v), unroll, span))
+                return _load(
+                    ctx,
+                    focus,
+                    d,
+                    todo,
+                    m,
+                    lambda f, v, n=n, d=d: _repeat(ctx, f, work, m, todo, _loaded(demands, n, d, v), unroll, span),
+                )
         cell = index in work.indices and _cell_target(focus, work)
-        return open_index(ctx, focus, index, m.extent(index), cell,
-                          lambda f: _repeat(ctx, f, work, m, todo[1:], demands, 1, span), unroll)
+        return open_index(
+            ctx, focus, index, m.extent(index), cell, lambda f: _repeat(ctx, f, work, m, todo[1:], demands, 1, span), unroll
+        )
     for n, d in enumerate(demands):
         if d.view is None:
-            return _load(ctx, focus, d, (), m,
-                         lambda f, v, n=n, d=d: _repeat(ctx, f, work, m, (), _loaded(demands, n, d, v), unroll, span))
+            return _load(
+                ctx,
+                focus,
+                d,
+                (),
+                m,
+                lambda f, v, n=n, d=d: _repeat(ctx, f, work, m, (), _loaded(demands, n, d, v), unroll, span),
+            )
     return _call(ctx, focus, work, m, demands, span)
 
 
@@ -137,13 +150,15 @@ def register_buffer(ctx: Context, name: str, dtype, memory: str, span=None) -> B
     for n in reversed(shape):
         strides.append(as_expr(size))
         size *= n
-    return Buffer(name, dtype, "local", memory, ctx.innermost, tuple(map(as_expr, shape)), tuple(reversed(strides)), as_expr(size), span)
+    return Buffer(
+        name, dtype, "local", memory, ctx.innermost, tuple(map(as_expr, shape)), tuple(reversed(strides)), as_expr(size), span
+    )
 
 
 def _call(ctx: Context, focus: Focus, work: Work, m: Match, demands, span) -> list[Stmt]:
     over = tuple(i for i in work.reduced if focus.ranges[i].bounds)
     conds = edge_conds(focus, over)
-    if conds and work.reduction and not (work.reduction.kind == "sum" and zero_is_neutral(work.value, over, work.alias)):
+    if conds and work.reduction and not (work.reduction.kind == "sum" and zero_is_neutral(work.value, over, focus)):
         raise InstrCannotMask(
             f"`{m.instr.name}` cannot skip the part of `{over[0]}` that runs over",
             span,
@@ -168,7 +183,9 @@ def _call(ctx: Context, focus: Focus, work: Work, m: Match, demands, span) -> li
             at = replace(focus, element=(ZERO, f.registers))
             coords = coordinates(ctx, at.with_view("$piece", view), "$piece", ())
         else:
-            coords, more = _address(ctx, focus, f, op, tensor, indices)
+            coords, more, straight = _address(ctx, focus, f, op, tensor, indices, masked_inside(work)[1])
+            if not straight:
+                return _one_by_one(ctx, focus, work, m)
             guards = (*guards, *more)
         pieces.append(Piece(view.buffer, coords, f.registers))
     call = Call(m.instr.name, tuple(pieces), span)
@@ -179,18 +196,28 @@ def _call(ctx: Context, focus: Focus, work: Work, m: Match, demands, span) -> li
     return [If(guards, (call,), tuple(elementwise))]
 
 
-def _address(ctx: Context, focus: Focus, f: Fragment, op: Operand, tensor: str, indices):
-    """The address this unit passes, and what must hold for the whole operand to be inside."""
+def _address(ctx: Context, focus: Focus, f: Fragment, op: Operand, tensor: str, indices, inside):
+    """The address this unit passes, what must hold for the whole operand to be inside, and whether it is one run of memory."""
     lane, _ = lanes_below(ctx, focus.level)
-    at = focus
+    view = focus.views[tensor]
+    buffer = next(b for b in ctx.buffers if b.name == view.buffer)
     guards: list = []
-    for i, extent, e in f.maps:
-        subs = {v: lane if v.name == "lane" else ZERO for v in e.variables()}
-        r = focus.ranges[i].split(1, Step(e.subs(subs), as_expr(extent), "fragment"))
-        whole = focus.ranges[i].split(1, Step(as_expr(extent - 1), as_expr(extent), "fragment"))
-        at = at.with_range(i, r)
-        guards += edge_conds(focus.with_range(i, whole), (i,))
-    return coordinates(ctx, at, tensor, indices), tuple(guards)
+    addresses = []
+    for register in range(f.registers):
+        at = focus
+        for i, extent, e in f.maps:
+            subs = {v: lane if v.name == "lane" else as_expr(register) for v in e.variables()}
+            at = at.with_range(i, focus.ranges[i].split(1, Step(e.subs(subs), as_expr(extent), "fragment")))
+        coords = coordinates(ctx, at, tensor, indices)
+        addresses.append((coords, sum((c * s for c, s in zip(coords, buffer.strides, strict=True)), ZERO)))
+        if register in (0, f.registers - 1):
+            # a staged tile is as large as what is read of it, so only arguments need their edges guarded
+            guards += edge_conds(at, [i for i, _, _ in f.maps]) if view.form == "global" else ()
+            values = binding(at)
+            guards += [c for c in (x.subs(values) for x in inside) if c.interval[0] is None or c.interval[0] < 0]
+    first = addresses[0][1]
+    straight = all((a - first).constant == n for n, (_, a) in enumerate(addresses))
+    return addresses[0][0], tuple(dict.fromkeys(guards)), straight
 
 
 def _one_by_one(ctx: Context, focus: Focus, work: Work, m: Match) -> list[Stmt]:
@@ -207,4 +234,4 @@ def masked_inside(work: Work) -> tuple[Work, tuple]:
     return work, ()
 
 
-__all__ = ["ONE", "each", "instr_leaf", "masked_inside", "register_buffer", "same_fragment", "_with_lanes"]
+__all__ = ["ONE", "_with_lanes", "each", "instr_leaf", "masked_inside", "register_buffer", "same_fragment"]

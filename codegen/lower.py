@@ -16,7 +16,7 @@ from ..dsl.index import Expr, Var, as_expr
 from .context import Context
 from .footprint import grain, reach
 from .leaf import Combine, Fill, Spread, leaf
-from .leaf_instr import instr_leaf, same_fragment
+from .leaf_instr import instr_leaf, masked_inside, same_fragment
 from .match import Match, fragment, match
 from .spec import Focus, Range
 from .tile import Stmt
@@ -87,7 +87,9 @@ class Lowering:
         known = [i for i in self.ctx.device.instrs if name in (i.name, i.family)]
         if not known:
             names = {n for i in self.ctx.device.instrs for n in (i.name, i.family) if n}
-            raise UnknownInstr(f"`{self.ctx.device.name}` has no instruction `{name}`", line.span, help=did_you_mean(name, names))
+            raise UnknownInstr(
+                f"`{self.ctx.device.name}` has no instruction `{name}`", line.span, help=did_you_mean(name, names)
+            )
         found = [m for i in known if (m := self._fits(i, work, spread)) is not None]
         if found:
             return max(found, key=lambda m: (m.score, _volume(m)))
@@ -98,7 +100,7 @@ class Lowering:
         return None
 
     def _fits(self, instr: Instr, work: Work, spread) -> Match | None:
-        m = match(instr, work)
+        m = match(instr, masked_inside(work)[0])
         if m is not None and spread is not None and not same_fragment(spread, fragment(m, instr.statement.target)):
             return None
         return m
@@ -191,9 +193,9 @@ def fused(focus: Focus, line: syntax.Fuse) -> Focus:
             raise BadFuse(f"`{i}` is tiled already", line.span, help="write the `fuse` above the tiles")
     if line.name in ranges and line.name not in line.indices:
         raise BadFuse(f"the name `{line.name}` is taken", line.span)
-    parts = tuple((i, ranges[i].size) for i in line.indices)
+    parts = tuple((i, ranges[i].size, ranges[i].base) for i in line.indices)
     size: Expr = as_expr(1)
-    for _, e in parts:
+    for _, e, _ in parts:
         size = size * e
     works = tuple(_fuse_work(w, line, parts) for w in focus.works)
     for i in line.indices:
@@ -231,7 +233,7 @@ def _fuse_work(w: Work, line: syntax.Fuse, parts) -> Work:
         value=renamed(w.value),
         reduction=reduction,
         outputs=tuple(replace(o, indices=own(o.indices), value=renamed(o.value)) for o in w.outputs),
-        fused=(*w.fused, (line.name, tuple((new.get(c, c), e) for c, e in parts))),
+        fused=(*w.fused, (line.name, tuple((new.get(c, c), e, b) for c, e, b in parts))),
     )
 
 

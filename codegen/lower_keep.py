@@ -17,8 +17,9 @@ from ..dsl.errors.schedule import NotComputed
 from ..dsl.index import Expr, Var, as_expr
 from ..dsl.types import TYPES
 from ..dsl.values import Load, Value, transform
+from .combine import exchange_buffer
 from .context import Context
-from .leaf import Combine, Fill, Spread
+from .leaf import Combine, Exchange, Fill, Spread
 from .leaf_instr import register_buffer
 from .match import fragment
 from .spec import Focus, View
@@ -100,13 +101,13 @@ def _materialise(low: Lowering, focus: Focus, line: syntax.Keep, name: str, w: W
     memory = line.memory or ctx.device.memories[-1].name
     if ctx.register(memory):
         buffer = ctx.fresh(name.lower())
-        view = View(buffer, "path", indices, depth=tuple(len(focus.ranges[i].steps) for i in indices))
+        view = View(buffer, "path", indices, depth=tuple(len(focus.ranges[i].steps) for i in indices), filled=False)
         body = low.lower(focus.with_view(name, view), rest)
         return [Alloc(register_buffer(ctx, buffer, ctx.dtypes[name], memory, line.span), tuple(body), span=line.span)]
     axes = [(i, low.footprint(focus, i, rest)) for i in indices]
     origin = tuple(focus.ranges[i].base for i in indices)
     made, layout = memory_buffer(ctx, focus, name, ctx.dtypes[name], memory, axes, line)
-    view = View(made.name, "box", indices, origin, layout)
+    view = View(made.name, "box", indices, origin, layout, filled=False)
     ctx.buffers.append(made)
     body = low.lower(focus.with_view(name, view), rest)
     return [Alloc(made, tuple(body), span=line.span)]
@@ -170,7 +171,7 @@ def accumulate(low: Lowering, focus: Focus, w: Work, lines: tuple, keep: syntax.
     body = low.lower(inner, lines)
     single = replace(inner, works=(_as(Fill, w),), loops=())
     init = low.lower(single, owner)
-    combine = low.lower(replace(single, works=(_as(Combine, w),)), owner) if w.name in ctx.reduced else []
+    combine = _combined(low, single, w, owner, names) if w.name in ctx.reduced else []
     loops = [(var, trips) for index, var, trips in focus.loops if index in w.reduced]
     stored = _write_back(low, replace(inner, loops=()), w, owner, keep, lines)
     if loops:
@@ -184,11 +185,29 @@ def accumulate(low: Lowering, focus: Focus, w: Work, lines: tuple, keep: syntax.
     return out
 
 
+def _combined(low: Lowering, focus: Focus, w: Work, owner: tuple, names: list[str]) -> list[Stmt]:
+    """The units' partial results become one: across lockstep units first, then level by level through a shared memory."""
+    ctx = low.ctx
+    out = low.lower(replace(focus, works=(_as(Combine, w),)), owner)
+    meeting = [x for x in ctx.reduced[w.name] if ctx.device.level(x[0]).siblings == "barrier"]
+    for level, stride, count in sorted(meeting, key=lambda x: -ctx.device.depth(x[0])):
+        made = [exchange_buffer(ctx, n, ctx.dtypes[n], level, ctx.cells.get(focus.views[n].buffer, ())) for n in names]
+        ctx.buffers += made
+        how = Exchange(tuple(b.name for b in made), level, stride, count, True)
+        stored = low.lower(replace(focus, works=(replace(_as(Combine, w), how=how),)), owner)
+        read = low.lower(replace(focus, works=(replace(_as(Combine, w), how=replace(how, storing=False)),)), owner)
+        inner: list[Stmt] = [*stored, *read]
+        for b in reversed(made):
+            inner = [Alloc(b, tuple(inner))]
+        out += inner
+    return out
+
+
 def _accumulator_type(w: Work):
     return w.value.dtype
 
 
-def _as(kind: type, w: Work) -> Work:
+def _as(kind: type, w: Work):
     return kind(**{f: getattr(w, f) for f in Work.__dataclass_fields__})
 
 
@@ -209,9 +228,7 @@ def _write_back(low: Lowering, focus: Focus, w: Work, owner: tuple, keep: syntax
     out: list[Stmt] = []
     block = keep.block if keep and keep.block else None
     for o in w.outputs:
-        work = Work(
-            o.tensor, w.indices, _final(w, o.value), None, w.extents, span=w.span, subscripts=o.indices, fused=w.fused
-        )
+        work = Work(o.tensor, w.indices, _final(w, o.value), None, w.extents, span=w.span, subscripts=o.indices, fused=w.fused)
         f = replace(focus, works=(work,))
         if block is None:
             out += low.lower(f, owner)
@@ -256,17 +273,23 @@ def _home(low: Lowering, w: Work) -> str:
     """A workspace that holds the whole accumulator between iterations of the reduction loops above it."""
     ctx: Context = low.ctx
     name = ctx.fresh(w.name.rstrip("@").lower() + "_between")
-    extents = dict(w.extents)
-    for fused_name, parts in w.fused:
-        size: Expr = as_expr(1)
-        for _, e in parts:
-            size = size * e
-        extents[fused_name] = size
+    extents = work_extents(w)
     shape = tuple(extents[i] for i in w.indices)
     ctx.buffers.append(workspace(ctx, name, ctx.dtypes[w.name], shape))
     ctx.dtypes[name] = ctx.dtypes[w.name]
     ctx.shapes[name] = shape
     return name
+
+
+def work_extents(w: Work) -> dict[str, Expr]:
+    """Extents of a work's indices, fused ones included."""
+    extents = dict(w.extents)
+    for fused_name, parts in w.fused:
+        size: Expr = as_expr(1)
+        for _, e, _ in parts:
+            size = size * e
+        extents[fused_name] = size
+    return extents
 
 
 def workspace(ctx: Context, name: str, dtype, shape: tuple[Expr, ...]) -> Buffer:

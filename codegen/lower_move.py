@@ -26,7 +26,8 @@ from .leaf_instr import register_buffer
 from .lower_keep import owner_lines
 from .lower_tile import modifier
 from .spec import ZERO, Focus, Range, View
-from .tile import Alloc, Buffer, Stmt
+from .tile import Alloc, Buffer, Call, Stmt, Wait
+from .walk_tile import statements
 from .work import Work, plain_index
 
 if TYPE_CHECKING:
@@ -35,20 +36,32 @@ if TYPE_CHECKING:
 
 def lower_move(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple) -> list[Stmt]:
     ctx = low.ctx
-    found = [ld for w in focus.works for v in (w.value, *(o.value for o in w.outputs)) for ld in loads(v) if ld.tensor == line.tensor]
+    found = [
+        ld for w in focus.works for v in (w.value, *(o.value for o in w.outputs)) for ld in loads(v) if ld.tensor == line.tensor
+    ]
     if not found:
         reads = {t for w in focus.works for t in w.reads}
         raise NotRead(f"nothing in focus reads `{line.tensor}`", line.span, help=did_you_mean(line.tensor, reads))
     memory = line.memory or ctx.device.memories[-1].name
     if ctx.register(memory):
-        return _to_registers(low, focus, line, rest, found[0], memory)
+        return _to_registers(low, *_hop(focus, found[0]), line, rest, found[0], memory)
     return _to_memory(low, focus, line, rest, found, memory)
 
 
 # ---------------------------------------------------------------- registers
 
 
-def _to_registers(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple, load: Load, memory: str) -> list[Stmt]:
+def _hop(focus: Focus, load: Load) -> tuple[Focus, Value]:
+    """A copy staged one hop further: its mask goes with the first hop, and what comes after reads whole data."""
+    (work, *others) = focus.works
+    if not others and isinstance(work.value, Masked) and work.value.value == load:
+        return replace(focus, works=(replace(work, value=load),)), work.value
+    return focus, load
+
+
+def _to_registers(
+    low: Lowering, focus: Focus, source: Value, line: syntax.Move, rest: tuple, load: Load, memory: str
+) -> list[Stmt]:
     """Each unit holds what it will read: the tiles below, and the leaf's fragment, say which elements those are."""
     ctx = low.ctx
     alias = aliases(focus)
@@ -57,7 +70,7 @@ def _to_registers(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple, l
     copy_name = line.tensor + "~"
     ctx.dtypes[copy_name] = load.dtype
     fused = next((w.fused for w in focus.works if w.fused), ())
-    work = Work(copy_name, indices, load, None, (), span=line.span, fused=fused)
+    work = Work(copy_name, indices, source, None, (), span=line.span, fused=fused)
     owner = owner_lines(low, rest, work, operand_of=line.tensor)
     hops = tuple(x for x in line.block or () if isinstance(x, syntax.Move))
     with_instr = modifier(line, "with")
@@ -116,12 +129,16 @@ def _to_memory(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple, foun
         axes = [_box_axis(low, focus, line, rest, d, found) for d in range(len(first.indices))]
         value = replace(first, indices=tuple(a.origin + Var(a.name) for a in axes))
     ranges = {a.name: Range(ZERO if form == "box" else a.origin, as_expr(a.extent), a.fill) for a in axes}
-    buffer, layout = memory_buffer(ctx, focus, copy_name, ctx.dtypes[line.tensor], memory, [(a.name, a.extent) for a in axes], line)
+    buffer, layout = memory_buffer(
+        ctx, focus, copy_name, ctx.dtypes[line.tensor], memory, [(a.name, a.extent) for a in axes], line
+    )
     ctx.buffers.append(buffer)
     origin = tuple(a.origin for a in axes)
     view = View(buffer.name, form, tuple(a.name for a in axes), origin, layout)
     fused = next((w.fused for w in focus.works if w.fused), ())
-    local = View(buffer.name, "indices", tuple(a.name for a in axes), tuple(ZERO if form == "box" else o for o in origin), layout)
+    local = View(
+        buffer.name, "indices", tuple(a.name for a in axes), tuple(ZERO if form == "box" else o for o in origin), layout
+    )
     work = Work(copy_name, tuple(a.name for a in axes), _masked(value, axes, form), None, (), span=line.span, fused=fused)
     lines = line.block
     if lines is None:
@@ -132,8 +149,15 @@ def _to_memory(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple, foun
         views={**focus.views, copy_name: local, line.tensor: _with_masks(source)},
     )  # fmt: skip
     filled = low.lower(copying, lines)
+    filled += _awaited(ctx, filled)
     body = low.lower(focus.with_view(line.tensor, view), rest)
     return [Alloc(buffer, (*filled, *body), span=line.span)]
+
+
+def _awaited(ctx: Context, body: list[Stmt]) -> list[Stmt]:
+    """A wait for each kind of asynchronous copy that was started."""
+    kinds = {i.awaits[0]: None for s in statements(tuple(body)) if isinstance(s, Call) and (i := ctx.instrs[s.instr]).awaits}
+    return [Wait(kind, 0) for kind in kinds]
 
 
 def _copy_ranges(focus: Focus, ranges: dict[str, Range], form: str) -> dict[str, Range]:
@@ -217,7 +241,9 @@ def _filled(low: Lowering, focus: Focus, index: str, rest: tuple, extent: int) -
     return tuple(ceildiv(b, grain) * grain for b in r.bounds)
 
 
-def _from_registers(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple, source: View, memory: str, copy_name: str) -> list[Stmt]:
+def _from_registers(
+    low: Lowering, focus: Focus, line: syntax.Move, rest: tuple, source: View, memory: str, copy_name: str
+) -> list[Stmt]:
     """A tile held in registers goes to a memory that all units see: every owner stores what it holds."""
     ctx = low.ctx
     axes = [(i, low.footprint(focus, i, source.owner)) for i in source.axes]

@@ -18,6 +18,7 @@ from ..dsl.values import loads
 from .context import Context
 from .leaf import cell_indices
 from .spec import ONE, ZERO, Digit, Focus, Range, Step
+from .split import split_reduction, splits
 from .tile import For, If, Let, Stmt
 from .units import advance
 from .work import Work, plain_index
@@ -99,9 +100,10 @@ def lower_tile(low: Lowering, focus: Focus, line: syntax.Tile, rest: tuple) -> l
     parts = groups(focus.works, tuple(a.index for a in mine))
     if len(parts) > 1:
         return [s for g in parts for s in low.lower(replace(focus, works=g), (line, *rest))]
-    opened = low.open_accumulators(focus, {a.index for a in mine}, (line, *rest))
-    if opened is not None:
-        return opened
+    if not splits(ctx, line):
+        opened = low.open_accumulators(focus, {a.index for a in mine}, (line, *rest))
+        if opened is not None:
+            return opened
     if line.level is not None:
         return _onto_units(low, focus, line, mine, rest)
     needed = {i for w in focus.works for i in w.all_indices}
@@ -137,7 +139,9 @@ def _loop(ctx: Context, focus: Focus, a: Axis, cell: bool, unroll, inner, line) 
         return [For(var, ZERO, as_expr(rep.count), ONE, tuple(body), unroll=0, span=line.span)]
     size = _clamped(r, a.size)
     if a.every is not None:
-        raise UnboundedTile("`every` deals chunks to units; this tile has no `-> level`", line.span, help="add `-> thread`, say")
+        raise UnboundedTile(
+            "`every` deals chunks to units; this tile has no `-> level`", line.span, help="add `-> thread`, say"
+        )
     reducing = any(a.index in w.reduced and w.name not in focus.open for w in focus.works)
     wholly = unroll is not None and not unroll.values
     if cell:
@@ -189,26 +193,33 @@ def _onto_units(low: Lowering, focus: Focus, line: syntax.Tile, axes: list[Axis]
     for c in counts:
         total = total * c
     later = low.later_tiles(focus, axes, rest, level)
+    if kind == "open":
+        ctx.units.setdefault(level, total * later)
     number, available = ctx.number(levels)
     head: list = []
     inner_line = line
+    needed = {i for w in focus.works for i in w.all_indices}
+    if kind == "finite" and not any(a.index in needed for a in axes):
+        return _replicated(low, focus, line, axes, levels, rest)
     if kind == "finite":
         number, head = _dealt(ctx, level, total * later, line)
         available = None
-    elif kind == "open":
-        ctx.units.setdefault(level, total * later)
-    else:
+    elif kind == "shaped":
         whole = (total * later).constant
         if whole is not None and available is not None and whole > available:
-            if len(axes) != 1 or later.constant != 1:
+            if len(axes) == 1 and later.constant == 1:
+                a = axes[0]
+                return _surplus(low, focus, line, a, available, a.index in cells, rest)
+            if any(a.index in cells for a in axes) or later.constant != 1:
                 raise TooManyUnits(
-                    f"{whole} tiles for the {available} units of `{level}`", line.span,
+                    f"{whole} tiles for the {available} units of `{level}`",
+                    line.span,
                     help="tile one after another first, or one index a line",
                 )
-            a = axes[0]
-            return _surplus(low, focus, line, a, available, a.index in cells, rest)
+            number, head, total = _rounds(ctx, number, whole, available, line)
     digits, lets, new = _decode(ctx, focus, line, axes, counts, later, number, levels)
     f = replace(focus, ranges={**focus.ranges, **new}, level=level, parent=start, digits=(*focus.digits, *digits))
+    f = split_reduction(low, f, line, axes, counts, len(focus.digits))
     body = low.lower(f, rest)
     body = [*lets, *body]
     whole = (total * later).constant
@@ -217,6 +228,19 @@ def _onto_units(low: Lowering, focus: Focus, line: syntax.Tile, axes: list[Axis]
     for wrap in reversed(head):
         body = [wrap(body)]
     return body
+
+
+def _replicated(low: Lowering, focus: Focus, line: syntax.Tile, axes: list[Axis], levels, rest: tuple) -> list[Stmt]:
+    """Nothing in focus has the indices that were dealt out: every unit does the same, and unit 0 stores it."""
+    ctx = low.ctx
+    assert line.level is not None
+    unit, count = as_expr(Var(line.level, 0, None)), as_expr(ctx.finite_count(line.level))
+    ranges = dict(focus.ranges)
+    for a in axes:
+        ranges[a.index] = advance(ranges[a.index], _clamped(ranges[a.index], a.size), a.every)
+    digits = tuple(Digit(a.index, levels, unit, ONE, count) for a in axes)
+    start = focus.parent if focus.level == line.level else focus.level
+    return low.lower(replace(focus, ranges=ranges, level=line.level, parent=start, digits=(*focus.digits, *digits)), rest)
 
 
 def _count(low: Lowering, r: Range, a: Axis, kind: str, line) -> Expr:
@@ -237,6 +261,19 @@ def _count(low: Lowering, r: Range, a: Axis, kind: str, line) -> Expr:
 
 def _may_be_zero(low: Lowering, index: str) -> bool:
     return any(index in w.reduced for w in low.works)
+
+
+def _rounds(ctx: Context, number: Expr, whole: int, available: int, line):
+    """More tiles than units: each unit takes one of every `available`, round after round."""
+    trips = as_expr(-(-whole // available))
+    var = ctx.var("round", trips)
+    over = [] if whole % available == 0 else [as_expr(whole - 1) - (as_expr(var) * available + number)]
+
+    def wrap(body):
+        inner = tuple(body) if not over else (If(tuple(over), tuple(body), span=line.span),)
+        return For(var, ZERO, trips, ONE, inner, span=line.span)
+
+    return as_expr(var) * available + number, [wrap], as_expr(whole)
 
 
 def _surplus(low: Lowering, focus: Focus, line: syntax.Tile, a: Axis, available: int, cell: bool, rest: tuple) -> list[Stmt]:

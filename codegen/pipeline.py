@@ -109,7 +109,9 @@ def launches_of(op: Op, device: Device, lines: tuple) -> list[tuple[tuple[Work, 
     `keep T in <outermost memory>:` at the top gives T a launch of its own, scheduled by the block.
     """
     outer = device.memories[0].name
-    own = {x.tensors[0]: x.block or () for x in lines if isinstance(x, syntax.Keep) and x.memory == outer and x.block is not None}
+    own = {
+        x.tensors[0]: x.block or () for x in lines if isinstance(x, syntax.Keep) and x.memory == outer and x.block is not None
+    }
     rest = tuple(x for x in lines if not (isinstance(x, syntax.Keep) and x.memory == outer and x.block is not None))
     rest = tuple(x for x in rest if not isinstance(x, syntax.Inline))
     kept = frozenset(t for x in _all_lines(rest) if isinstance(x, syntax.Keep) for t in x.tensors)

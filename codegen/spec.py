@@ -136,7 +136,7 @@ class View:
     layout: Layout | None = None
     depth: tuple[int, ...] = ()
     owner: tuple[object, ...] = ()
-    halo: tuple[object, ...] = ()  # the `else` values that the copy filled in
+    filled: bool = True  # zero, or masked to zero, outside the live ranges; not so for what is computed
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,6 @@ from ..dsl.values import Masked, Value, transform, walk
 from .tile import Alloc, Barrier, For, If, Launch, Let, Program, Stmt, Store
 from .walk_tile import statements
 
-
 # ---------------------------------------------------------------- proofs
 
 
@@ -93,7 +92,13 @@ def _version(body: tuple[Stmt, ...], lanes: frozenset[Var]) -> tuple[Stmt, ...]:
         found = _guards(s, lanes)
         if not found.conds and not found.open:
             out.append(s)
-        elif found.open or isinstance(s, Alloc) or (isinstance(s, If) and s.orelse) or not _worth(s, lanes) or any(isinstance(x, Barrier) for x in statements((s,))):
+        elif (
+            found.open
+            or isinstance(s, Alloc)
+            or (isinstance(s, If) and s.orelse)
+            or not _worth(s, lanes)
+            or any(isinstance(x, Barrier) for x in statements((s,)))
+        ):
             out.append(_inside(s, lanes))
         else:
             out.append(If(found.conds, (_bare(s),), (s,), span=getattr(s, "span", None)))
@@ -157,26 +162,25 @@ def _all_guards(s: Stmt, static: frozenset[Var], dynamic: frozenset[Var]):
         case For():
             constant = s.unroll == 0 and s.var.hi is not None
             inner = (static | {s.var}, dynamic) if constant else (static, dynamic | {s.var})
-            for x in s.body:
-                yield from _all_guards(x, *inner)
+            yield from _in_body(s.body, *inner)
         case Alloc():
-            lets: frozenset[Var] = frozenset()
-            for x in s.body:
-                if isinstance(x, Let):
-                    lets |= {x.var}
-                yield from _all_guards(x, static, dynamic | lets)
+            yield from _in_body(s.body, static, dynamic)
         case If():
             if not s.orelse:
                 yield s.conds, static, dynamic
-            lets = frozenset()
-            for x in (*s.body, *s.orelse):
-                if isinstance(x, Let):
-                    lets |= {x.var}
-                yield from _all_guards(x, static, dynamic | lets)
+            yield from _in_body(s.body, static, dynamic)
+            yield from _in_body(s.orelse, static, dynamic)
         case Store():
             for v in walk(s.value):
                 if isinstance(v, Masked):
                     yield v.conds, static, dynamic
+
+
+def _in_body(body: tuple[Stmt, ...], static: frozenset[Var], dynamic: frozenset[Var]):
+    for x in body:
+        if isinstance(x, Let):
+            dynamic |= {x.var}
+        yield from _all_guards(x, static, dynamic)
 
 
 def _worst(c: Expr, static: frozenset[Var], dynamic: frozenset[Var]) -> Expr | None:
@@ -222,4 +226,3 @@ def _bare_value(value: Value) -> Value:
         return _bare_value(v.value) if isinstance(v, Masked) else None
 
     return transform(value, step)
-

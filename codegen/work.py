@@ -39,14 +39,18 @@ class Work:
     extents: tuple[tuple[str, Expr], ...]
     outputs: tuple[Output, ...] = ()
     span: Span | None = None
-    fused: tuple[tuple[str, tuple[tuple[str, Expr], ...]], ...] = ()  # fused index -> its components, outermost first
+    # fused index -> its components (name, extent, where it begins), outermost first; later ones may fuse earlier ones
+    fused: tuple[tuple[str, tuple[tuple[str, Expr, Expr], ...]], ...] = ()
 
     subscripts: tuple[str, ...] = ()  # what the target is stored at, where that is not `indices` themselves
 
     @property
     def alias(self) -> dict[str, str]:
         """Component -> the fused index that stands for it."""
-        return {c: name for name, parts in self.fused for c, _ in parts}
+        out: dict[str, str] = {}
+        for name, parts in reversed(self.fused):
+            out |= {c: out.get(name, name) for c, _, _ in parts}
+        return out
 
     @property
     def reduced(self) -> tuple[str, ...]:
@@ -110,8 +114,11 @@ def _inline(works: list[Work], op: Op, kept: frozenset[str], inlined: frozenset[
     for w in works:
         w = replace(w, value=_expand(w.value, bodies))
         pointwise = w.reduction is None and roles[w.name] == "intermediate"
-        if pointwise and w.name not in kept and not any(ld.otherwise is not None and ld.tensor == w.name for x in works
-                                                        for ld in loads(x.value)):
+        if (
+            pointwise
+            and w.name not in kept
+            and not any(ld.otherwise is not None and ld.tensor == w.name for x in works for ld in loads(x.value))
+        ):
             bodies[w.name] = w
         else:
             done.append(w)
