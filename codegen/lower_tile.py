@@ -16,7 +16,7 @@ from ..dsl.errors.schedule import TooManyUnits, UnboundedTile
 from ..dsl.index import Expr, Var, as_expr, maximum
 from ..dsl.values import loads
 from .context import Context
-from .leaf import cell_indices
+from .leaf import Combine, Fill, cell_indices
 from .spec import ONE, ZERO, Digit, Focus, Range, Step
 from .split import split_reduction, splits
 from .tile import For, If, Let, Stmt
@@ -223,7 +223,8 @@ def _onto_units(low: Lowering, focus: Focus, line: syntax.Tile, axes: list[Axis]
     body = low.lower(f, rest)
     body = [*lets, *body]
     whole = (total * later).constant
-    if kind == "shaped" and available is not None and whole is not None and whole < available:
+    together = all(isinstance(w, (Fill, Combine)) for w in focus.works)  # idle units hold the identity, and take part
+    if kind == "shaped" and available is not None and whole is not None and whole < available and not together:
         body = [If((as_expr(whole - 1) - number,), tuple(body), span=inner_line.span)]
     for wrap in reversed(head):
         body = [wrap(body)]

@@ -23,7 +23,8 @@ from .roles import roles_of
 from .schedule_text import schedule_text
 from .spec import ZERO, Focus, Range, View
 from .tile import Buffer, Launch, Program, Units
-from .units import count_units
+from .trace import Traced
+from .units import count_units, whole_groups
 from .version import prove_guards, version_guards
 from .work import Output, Work, plan
 
@@ -35,6 +36,7 @@ class Compiled:
     program: Program
     schedule: str
     report: Mapping[str, Any] = field(default_factory=dict)
+    trace: tuple[Traced, ...] = ()  # each line of the schedule, with the spec that it left
 
 
 def compile_program(
@@ -72,7 +74,7 @@ def compile_program(
     # Two versions last: they copy code, and keep away from statements in which a barrier stands.
     program = version_guards(program)
     text = schedule_text(op, schedule, device, written, context)
-    return Compiled(replace(program, head=text), text, {"notes": tuple(context.notes)})
+    return Compiled(replace(program, head=text), text, {"notes": tuple(context.notes)}, context.trace.result())
 
 
 def explicit_lines(module: Any, op: Op, schedule: syntax.ScheduleDecl | None, roles: Roles, params) -> tuple:
@@ -166,6 +168,7 @@ def lower_launch(ctx: Context, works: tuple[Work, ...], lines: tuple) -> Launch:
     ctx.units.clear()
     ranges = {i: Range(ZERO, e) for w in works for i, e in w.extents}
     low = Lowering(ctx, works)
+    ctx.trace.launch(works, lines)
     for w in works:
         if w.name not in ctx.dtypes:
             ctx.dtypes[w.name] = w.value.dtype
@@ -185,7 +188,7 @@ def lower_launch(ctx: Context, works: tuple[Work, ...], lines: tuple) -> Launch:
         return None
 
     for level, n in count_units(ctx, ranges, lines, lanes).items():
-        ctx.units[level] = as_expr(n or ctx.finite_count(level))
+        ctx.units[level] = as_expr(whole_groups(ctx.device.level(level), n) or ctx.finite_count(level))
     views = {b.name: View(b.name, "global") for b in ctx.buffers if b.kind != "local"}
     outer = ctx.outermost
     focus = Focus(works, ranges, outer, outer, views)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..dsl import syntax
+from ..dsl.device import Level
 from ..dsl.index import as_expr
 from .context import Context
 from .spec import ONE, ZERO, Range, Step
@@ -24,12 +25,22 @@ def advance(r: Range, size: int, every: int | None) -> Range:
 
 
 def count_units(ctx: Context, ranges: dict[str, Range], lines: tuple, lanes) -> dict[str, int]:
-    """Units of the shaped levels, and 0 for each finite level that is used. `lanes(line)`: the (level, lanes) of an instruction at a `compute` line, or None."""
+    """Units of the shaped levels, and 0 for each finite level that is used.
+
+    `lanes(line)`: the (level, lanes) of an instruction at a `compute` line, or None.
+    """
     main = _walk(ctx, dict(ranges), lines, ctx.outermost, lanes, nested=False)
     inner = _walk(ctx, dict(ranges), lines, ctx.outermost, lanes, nested=True)
     for level, n in inner.items():
         main.setdefault(level, n)
     return main
+
+
+def whole_groups(level: Level, count: int) -> int:
+    """Units in lockstep come in whole groups: as many as one instruction drives, or a power of two; surplus ones idle."""
+    if level.siblings != "lockstep" or not count:
+        return count
+    return level.width or 1 << (count - 1).bit_length()
 
 
 def _walk(ctx: Context, ranges: dict[str, Range], lines: tuple, level: str, lanes, nested: bool) -> dict[str, int]:
