@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from ..dsl import syntax
@@ -45,6 +46,31 @@ def with_bounds(op: Op, where: tuple[syntax.Where, ...]) -> Op:
         derived=tuple((v, e.subs(mapping)) for v, e in op.derived), tensors=tensors, statements=statements,
         conditions=tuple((c.subs(mapping) if c.variables().isdisjoint(mapping) else c, text) for c, text in conditions),
     )  # fmt: skip
+
+
+def settled(decl: syntax.ScheduleDecl, known: Mapping[str, int]) -> syntax.ScheduleDecl | None:
+    """The schedule without the conditions that sizes fixed at compile time decide; None when they exclude it."""
+    table = {name: as_expr(value) for name, value in known.items()}
+    left: list[syntax.Where] = []
+    for w in decl.where:
+        if not _names(w.left) | _names(w.right) <= known.keys():
+            left.append(w)
+        elif any((c.constant or 0) < 0 for c in _slack(w, index_term(w.left, table), index_term(w.right, table))):
+            return None
+    return replace(decl, where=tuple(left))
+
+
+def _names(e: syntax.Expr) -> set[str]:
+    match e:
+        case syntax.Name():
+            return {e.id}
+        case syntax.Unary():
+            return _names(e.operand)
+        case syntax.Binary():
+            return _names(e.left) | _names(e.right)
+        case syntax.Call():
+            return {n for a in e.args for n in _names(a)}
+    return set()
 
 
 def _slack(w: syntax.Where, left: Expr, right: Expr) -> list[Expr]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from typing import Any
 
+from ..codegen.bounds import settled
 from ..codegen.emit import emit
 from ..codegen.pipeline import compile_program
 from ..codegen.targets import Target, target_of
@@ -53,7 +55,10 @@ def compile(
             named.span,
             help=f"compile for the target it names, or leave `on {named.device}` out",
         )
-    candidates = [named] if named is not None else list(_candidates(module, chosen, device))
+    known = {**dict(chosen.params), **sizes}
+    if named is not None and _settled(named, known) is None:
+        raise WrongSchedule(f"schedule `{named.name}` is not for these sizes: its `where` excludes them", named.span)
+    candidates = [_settled(named, known)] if named is not None else list(_candidates(module, chosen, device, known))
     own = {name for name, _ in chosen.params} | {v.name for v in chosen.dims}
     tunables = {name for s in candidates for name in _tunables(s)} - own
     values = {name: sizes.pop(name) for name in list(sizes) if name in tunables}
@@ -115,7 +120,7 @@ def variant(
     """One op, one schedule, one device: compiled to text. Of `values` those count that are the schedule's parameters."""
     compiled = compile_program(module, op, schedule, device, {n: v for n, v in values.items() if n in _tunables(schedule)})
     text = emit(compiled.program, target.family.dialect, (too_small_for_threads(op),))
-    return Variant(compiled.program, text, compiled.schedule, target, compiled.report)
+    return Variant(compiled.program, text, compiled.schedule, target, compiled.report, compiled.trace)
 
 
 def _tunables(schedule: ScheduleDecl | None) -> set[str]:
@@ -156,14 +161,20 @@ def _fault(module: Module, op: Op, schedule: ScheduleDecl, device: Device) -> Us
     return None
 
 
-def _candidates(module: Module, op: Op, device: Device) -> Iterator[ScheduleDecl | None]:
+def _candidates(module: Module, op: Op, device: Device, known: Mapping[str, Any]) -> Iterator[ScheduleDecl | None]:
     """The module's schedules down to the first that fits all sizes, else the compiler's own as the last."""
-    for s in schedules_for(module, op.name):
-        if fits(s, device, module):
+    for written in schedules_for(module, op.name):
+        s = _settled(written, known) if fits(written, device, module) else None
+        if s is not None:
             yield s
             if not s.where:
                 return
     yield None
+
+
+def _settled(schedule: ScheduleDecl, known: Mapping[str, Any]) -> ScheduleDecl | None:
+    """Without the conditions that are decided now; None when one of them fails. What is no number is refused later."""
+    return settled(schedule, {name: value for name, value in known.items() if type(value) is int})
 
 
 def _schedule(module: Module, schedule: str | ScheduleDecl | None) -> ScheduleDecl | None:

@@ -173,3 +173,14 @@ def test_a_device_of_the_author():
     assert k.report.device == "cpu:mine"
     with pytest.raises(UnknownTarget, match="cpu:mine"):
         andiron.compile(text, target="cpu:min")
+
+
+def test_sizes_fixed_at_compile_time_decide_the_conditions_of_schedules():
+    bounded = SCALE + "\nschedule small for scale where N <= 16:\n    tile i: 4\n"
+    (only,) = andiron.compile(bounded, N=16).variants
+    assert "schedule small for scale:" in only.schedule
+    (other,) = andiron.compile(bounded, N=17).variants
+    assert "small" not in other.schedule
+    assert [v.schedule.split()[1] for v in andiron.compile(bounded).variants] == ["small", "scale_auto"]
+    with pytest.raises(WrongSchedule, match="not for these sizes"):
+        andiron.compile(bounded, schedule="small", N=17)
