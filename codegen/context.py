@@ -8,6 +8,7 @@ from ..dsl.device import Device, Instr
 from ..dsl.index import Expr, Var, as_expr
 from ..dsl.types import DType
 from .tile import Buffer, Launch
+from .trace import Trace
 from .work import Work
 
 
@@ -29,6 +30,7 @@ class Context:
     extra: list[tuple[tuple[Work, ...], tuple]] = field(default_factory=list)  # launches to follow (split reductions)
     filled: dict[int, tuple] = field(default_factory=dict)  # id of a line -> the nested block that completion gives it
     notes: list[str] = field(default_factory=list)
+    trace: Trace = field(default_factory=Trace)  # what each line did, for people
 
     def fresh(self, base: str) -> str:
         """A name not given out before in this program: base, base1, base2, ..."""

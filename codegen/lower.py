@@ -32,6 +32,14 @@ class Lowering:
         self.works = works
 
     def lower(self, focus: Focus, lines: tuple) -> list[Stmt]:
+        """What the lines do to the focus, as statements."""
+        self.ctx.trace.enter(self.ctx, focus, lines)
+        try:
+            return self._lower(focus, lines)
+        finally:
+            self.ctx.trace.leave()
+
+    def _lower(self, focus: Focus, lines: tuple) -> list[Stmt]:
         from .lower_keep import lower_keep
         from .lower_move import With, lower_move
         from .lower_tile import lower_tile

@@ -29,6 +29,32 @@ def show(program: Program) -> str:
     return "\n".join(lines) + "\n"
 
 
+def show_barriers(program: Program) -> str:
+    """Only the barriers, each inside the loops and conditions that it stands in, with its reason."""
+    out: list[str] = []
+    for launch in program.launches:
+        inside = _skeleton(launch.body, _INDENT)
+        out += [f"launch {launch.name}:", *(inside or [f"{_INDENT}no barriers"])]
+    return "\n".join(out) + "\n"
+
+
+def _skeleton(body: tuple[Stmt, ...], indent: str) -> list[str]:
+    out: list[str] = []
+    for s in body:
+        if isinstance(s, Barrier):
+            out += _statement(s, indent)
+        elif isinstance(s, Alloc):
+            out += _skeleton(s.body, indent)
+        elif isinstance(s, For | If):
+            inner = _skeleton(s.body, indent + _INDENT)
+            other = _skeleton(s.orelse, indent + _INDENT) if isinstance(s, If) else []
+            if inner or other:
+                out += [next(_statement(s, indent)), *(inner or [f"{indent}{_INDENT}pass"])]
+            if other:
+                out += [f"{indent}else:", *other]
+    return out
+
+
 def show_value(value: Value) -> str:
     """A value expression on one line."""
     return _value(value)

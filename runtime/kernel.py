@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..codegen.tile import Program
+from ..codegen.trace import Traced
 from ..dsl.errors import InternalError, did_you_mean
 from ..dsl.errors.run import ArgumentCount, ArgumentKind, ArgumentShape, OutputOverlap, SizeRefused
 from ..dsl.op import Op, Tensor
@@ -68,6 +69,11 @@ class Kernel:
     def schedule(self) -> str:
         """Its explicit schedule as text."""
         return self.variants[0].schedule
+
+    @property
+    def trace(self) -> tuple[Traced, ...]:
+        """The lines of that schedule, each with the spec that it leaves."""
+        return self.variants[0].trace
 
     @property
     def program(self) -> Program:

@@ -9,6 +9,7 @@ from typing import Any
 from ..codegen import abi
 from ..codegen.targets import Target
 from ..codegen.tile import Program
+from ..codegen.trace import Traced
 from ..dsl.errors import UserError
 from ..dsl.errors.run import DeviceMismatch
 from . import features
@@ -20,13 +21,20 @@ class Variant:
     """A tile program with its text. It is built at the first call, once, whichever thread comes first."""
 
     def __init__(
-        self, program: Program, source: str, schedule: str, target: Target, facts: Mapping[str, Any] | None = None
+        self,
+        program: Program,
+        source: str,
+        schedule: str,
+        target: Target,
+        facts: Mapping[str, Any] | None = None,
+        trace: tuple[Traced, ...] = (),
     ) -> None:
         self.program = program
         self.source = source
         self.schedule = schedule
         self.target = target
         self.facts = dict(facts or {})
+        self.trace = trace
         self.arguments = tuple(b.name for b in abi.arguments(program))
         self.library: Library | None = None
         self._lock = threading.Lock()

@@ -29,11 +29,25 @@ def _program(kernel: Kernel) -> str:
     return show(kernel.program)
 
 
+def _specs(kernel: Kernel) -> str:
+    from ..codegen.trace import show_trace
+
+    return show_trace(kernel.trace)
+
+
+def _barriers(kernel: Kernel) -> str:
+    from ..codegen.printer import show_barriers
+
+    return show_barriers(kernel.program)
+
+
 # Every stage by name, in the order of the compiler. The last one is the default.
 _STAGES: dict[str, Callable[[Kernel], str]] = {
     "op": _op,
     "schedule": lambda kernel: kernel.schedule,
+    "specs": _specs,
     "program": _program,
+    "barriers": _barriers,
     "text": lambda kernel: kernel.source,
 }
 

@@ -1,4 +1,4 @@
-"""Say what a schedule does: its explicit form, footprints, bytes moved, predicted time, all without running it."""
+"""Say what a schedule does without running it: each line with the spec it leaves, footprints, bytes moved, predicted time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         say_json({**kernel.report.as_dict(), "schedule": kernel.schedule})
     else:
-        print(kernel.schedule.rstrip("\n"))
-        print()
+        from ..codegen.trace import show_trace
+
+        print(show_trace(kernel.trace))
         print(kernel.report)
     return 0
