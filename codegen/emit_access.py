@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from ..dsl.index import Atom, Expr, Fn, Var, as_expr
 from .emit_code import ATOM, BOOL, Code, storage
 from .emit_context import Context
+from .emit_lanes import Register
 from .tile import Buffer
 
 
@@ -65,7 +66,7 @@ def pointer_to(ctx: Context, buffer: Buffer, e: Expr) -> str:
 
 
 def _lanes(ctx: Context, e: Expr) -> list[Expr]:
-    return [ctx.at_lane(e, i) for i in range(ctx.lanes.width)]
+    return [ctx.at_lane(e, i) for i in range(ctx.width)]
 
 
 def _braces(ctx: Context, element: str, pieces: Sequence[str]) -> str:
@@ -97,11 +98,11 @@ def load(ctx: Context, name: str, coords: Sequence[Expr]) -> tuple[str, bool]:
     if not step.terms and step.const == 1:
         if ctx.part is not None:
             ctx.need("load_part", element, True)
-            return f"load_part_{element}x{ctx.lanes.width}({pointer_to(ctx, buffer, e)}, {ctx.part})", True
+            return f"load_part_{element}x{ctx.width}({pointer_to(ctx, buffer, e)}, {ctx.part})", True
         ctx.need("load", element, True)
-        return f"load_{element}x{ctx.lanes.width}({pointer_to(ctx, buffer, e)})", True
+        return f"load_{element}x{ctx.width}({pointer_to(ctx, buffer, e)})", True
     ctx.need("gather", element, True)
-    return f"gather_{element}x{ctx.lanes.width}({pointer_to(ctx, buffer, e)}, {ctx.text.index.text(step)})", True
+    return f"gather_{element}x{ctx.width}({pointer_to(ctx, buffer, e)}, {ctx.text.index.text(step)})", True
 
 
 def _load_register(ctx: Context, name: str, coords: Sequence[Expr]) -> tuple[str, bool]:
@@ -112,7 +113,7 @@ def _load_register(ctx: Context, name: str, coords: Sequence[Expr]) -> tuple[str
         if register.uniform or not ctx.in_lane:
             return cell, not register.uniform
         return ctx.lane_of(cell, ctx.register_type(buffer, True)), False
-    e = address(ctx, buffer, coords)
+    e = _in_array(ctx, register, address(ctx, buffer, coords))
     array = ctx.spoken[name]
     if ctx.varies(e):
         lane = "" if register.uniform else "[{}]"
@@ -122,6 +123,11 @@ def _load_register(ctx: Context, name: str, coords: Sequence[Expr]) -> tuple[str
     if register.uniform or not ctx.in_lane:
         return cell, not register.uniform
     return f"{cell}[{_lane_name(ctx)}]", False
+
+
+def _in_array(ctx: Context, register: Register, e: Expr) -> Expr:
+    """The place of a cell in an array: the vectors of one cell lie side by side."""
+    return e if register.uniform or ctx.shares == 1 else e * ctx.shares + (ctx.share or 0)
 
 
 def _lane_name(ctx: Context) -> str:
@@ -139,7 +145,7 @@ def store(ctx: Context, name: str, coords: Sequence[Expr], value: Code) -> None:
     buffer = ctx.buffers[name]
     e = address(ctx, buffer, coords)
     step = lane_step(ctx, e)
-    element, last = storage(buffer.dtype), ctx.lanes.width - 1
+    element, last = storage(buffer.dtype), ctx.width - 1
     if step is not None and not step.terms and step.const == 0:
         # one place for all lanes: the last one is seen
         pointer, index = place(ctx, buffer, e)
@@ -177,7 +183,7 @@ def _store_register(ctx: Context, name: str, coords: Sequence[Expr], value: Code
         target = cell if register.uniform or not ctx.in_lane else ctx.lane_of(cell, kind, write=True)
         ctx.text.line(f"{target} = {text};")
         return
-    e = address(ctx, register.buffer, coords)
+    e = _in_array(ctx, register, address(ctx, register.buffer, coords))
     array = ctx.spoken[name]
     if ctx.varies(e):
         t = ctx.text.temp()
@@ -198,4 +204,4 @@ def splat(ctx: Context, element: str, value: Code) -> str:
     if value.text in ("0", "0.0f", "0.0"):
         return f"({ctx.element(element, True)}){{}}"
     ctx.need("splat", element, True)
-    return f"splat_{element}x{ctx.lanes.width}({value.text})"
+    return f"splat_{element}x{ctx.width}({value.text})"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from ..dsl.device import Instr
 from ..dsl.errors import InternalError
@@ -11,7 +12,7 @@ from ..dsl.source import Span
 from .emit_access import address, in_parts, load, pointer_to, splat, store
 from .emit_code import BOOL, Code, storage
 from .emit_context import Context
-from .emit_lanes import has_lane, register_memories
+from .emit_lanes import has_lane, register_memories, value_varies
 from .emit_reduce import all_reduce
 from .emit_values import Values
 from .tile import Alloc, AllReduce, Barrier, Call, For, If, Let, Piece, Stmt, Store, Wait
@@ -39,7 +40,7 @@ class Body:
                 case Alloc():
                     self._alloc(s)
                 case Store():
-                    self._store(s)
+                    self._by_shares(lambda s=s: self._store(s)) if self._varies(s) else self._store(s)
                 case Call():
                     self._call(s)
                 case AllReduce():
@@ -77,7 +78,7 @@ class Body:
                 self._bound(s.var, ctx.number(start.const + i * step.const) if not start.terms else start + step * i, s.body)
             return
         if any(ctx.varies(e) for e in (start, stop, step)):
-            return self._varying_for(s, start, stop, step)
+            return self._by_shares(lambda: self._varying_for(s))
         count = s.unroll if s.unroll > 1 else trips if s.unroll == 0 and trips else 1
         if count > 1:
             ctx.need("unroll")
@@ -104,17 +105,18 @@ class Body:
         else:
             self.ctx.env[var] = old
 
-    def _varying_for(self, s: For, start: Expr, stop: Expr, step: Expr) -> None:
+    def _varying_for(self, s: For) -> None:
         """for (i = start(lane); i < stop; i += step)  -->  for (b = first start; b < stop; b += step) { if (i < stop) ... }
         with i = b + (start(lane) - first start); the other loops over unit numbers are like it."""
-        ctx, width = self.ctx, self.ctx.lanes.width
-        if ctx.varies(step):
+        ctx, width = self.ctx, self.ctx.width
+        start, stop = ctx.ix(s.start), ctx.ix(s.stop)
+        if ctx.varies(ctx.ix(s.step)):
             raise InternalError(f"the step of the loop over {s.var} differs between lanes")
         first = minimum(*(ctx.at_lane(start, i) for i in range(width)))
         last = maximum(*(ctx.at_lane(stop, i) for i in range(width)))
         base = Var(f"{s.var.name}_first", s.var.lo, s.var.hi)
-        body = (If((stop - 1 - (base + (start - first)),), s.body),)
-        inner = For(base, first, last, step, (Let(s.var, base + (start - first)), *body), s.unroll)
+        here = base + (s.start - first)
+        inner = For(base, first, last, s.step, (Let(s.var, here), If((s.stop - 1 - here,), s.body)), s.unroll)
         self._for(inner)
 
     def _let(self, s: Let) -> None:
@@ -122,7 +124,7 @@ class Body:
         ctx, text = self.ctx, self.ctx.text
         e = ctx.ix(s.value)
         if ctx.varies(e) or all(isinstance(a, Var) for a, _ in e.terms):
-            ctx.env[s.var] = e
+            ctx.env[s.var] = s.value.subs(ctx.env)  # the lane as the program counts it
             return
         ctx.env.pop(s.var, None)
         shown = text.index.text(e)
@@ -174,6 +176,8 @@ class Body:
         lines = text.scopes[-1].lines
         if whole is not None and not whole:
             return self._scoped(s.body)
+        if ctx.shares > 1 and ctx.share is None:
+            return self._if_by_shares(s, whole, ctx.prefix(conds) if not s.orelse else None)
         if whole and not whole[0].terms:  # never in all lanes
             whole = None
         if whole:
@@ -184,7 +188,7 @@ class Body:
             if whole:
                 lines[-1] = f"}} else if ({shown} > 0) {{"
             head = "" if whole else f"if ({shown} > 0)"
-            ctx.part = shown if whole else f"imin({shown}, {ctx.lanes.width})"
+            ctx.part = shown if whole else f"imin({shown}, {ctx.width})"
             ctx.need("imin")
             with text.block(lambda: head):
                 self.block(s.body)
@@ -195,6 +199,29 @@ class Body:
                 self._lane_by_lane(s)
         else:
             self._lane_by_lane(s)
+
+    def _if_by_shares(self, s: If, whole: list[Expr] | None, count: Expr | None) -> None:
+        """As `_varying_if`, where the lanes take several vectors: each of them by itself, if not all lanes take part."""
+        ctx, text = self.ctx, self.ctx.text
+        if count is not None and count.constant == 1:
+            with ctx.one_lane(0):
+                return self._scoped(s.body)
+        rest = s if s.orelse else replace(s, conds=tuple(e for e in s.conds if ctx.varies(ctx.ix(e))))
+        if not whole or not whole[0].terms:
+            return self._by_shares(lambda: self._if(rest))
+        with text.block(lambda: f"if ({ctx.condition(whole)})"):
+            self.block(s.body)
+        text.scopes[-1].lines[-1] = "} else {"
+        with text.block(lambda: ""):
+            self._by_shares(lambda: self._if(rest))
+
+    def _by_shares(self, f: Callable[[], None]) -> None:
+        """For each vector of lanes, one after another; once, if there is one, or one is being printed, or one lane."""
+        if self.ctx.shares == 1 or self.ctx.share is not None or self.ctx.in_lane:
+            return f()
+        for share in range(self.ctx.shares):
+            with self.ctx.one_share(share):
+                f()
 
     def _in_parts(self, stmts: Sequence[Stmt]) -> bool:
         """Whether statements can be done for a part of the lanes: stores to memory of what lies side by side."""
@@ -231,11 +258,20 @@ class Body:
             scope = text.scopes[-1]
             ctx.declare_register(s.buffer, scope)
             if not register.named:
-                kind = ctx.register_type(s.buffer, not register.uniform)
-                scope.decls.append(f"{kind} {ctx.spoken[s.buffer.name]}[{text.index.text(ctx.ix(s.buffer.size))}];")
+                with ctx.one_share(0):
+                    kind = ctx.register_type(s.buffer, not register.uniform)
+                size = ctx.ix(s.buffer.size) * (1 if register.uniform else ctx.shares)
+                scope.decls.append(f"{kind} {ctx.spoken[s.buffer.name]}[{text.index.text(size)}];")
             self.block(s.body)
             if register.named:
                 scope.decls[:0] = ctx.declarations(s.buffer.name)
+
+    def _varies(self, s: Store) -> bool:
+        """Whether lanes store different values, or at different places."""
+        lanes = self.ctx.lanes
+        differs = {name for name, r in lanes.registers.items() if not r.uniform}
+        coords = any(not lanes.varying.isdisjoint(c.variables()) for c in s.coords)
+        return coords or s.buffer in differs or value_varies(s.value, lanes.varying, differs)
 
     def _store(self, s: Store) -> None:
         ctx = self.ctx
@@ -250,14 +286,14 @@ class Body:
         e = address(ctx, ctx.buffers[s.buffer], s.coords)
         if ctx.in_lane or ctx.lanes.var is None or not (value.vector or ctx.varies(e)):
             # a uniform value at a uniform place: every lane adds its own
-            times = 1 if ctx.in_lane or ctx.lanes.var is None else ctx.lanes.width
+            times = 1 if ctx.in_lane or ctx.lanes.var is None else ctx.width
             for _ in range(times if s.atomic == "sum" else 1):
                 ctx.text.line(f"atomic_{s.atomic}({pointer_to(ctx, ctx.buffers[s.buffer], e)}, {value.text});")
             return
         t = ctx.text.temp()
         text = value.text if value.vector else splat(ctx, storage(dtype), value)
         ctx.text.line(f"const {ctx.element(storage(dtype), True)} {t} = {text};")
-        for i in range(ctx.lanes.width):
+        for i in range(ctx.width):
             where = pointer_to(ctx, ctx.buffers[s.buffer], ctx.at_lane(e, i))
             ctx.text.line(f"atomic_{s.atomic}({where}, {t}[{i}]);")
 

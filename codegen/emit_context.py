@@ -25,11 +25,13 @@ class Context:
     buffers: dict[str, Buffer]
     needs: dict[Need, None]
     env: dict[Var, Expr] = field(default_factory=dict)
+    shares: int = 1  # hardware vectors that the lanes take; each statement is printed for one share of the lanes at a time
+    share: int | None = None  # which one, while that is so
     in_lane: bool = False
     fixed_lane: int | None = None  # with in_lane: not a loop, this one lane
     part: str | None = None  # the number of lanes that take part, the first ones, where not all do
     cells: dict[str, dict[tuple[int, ...], str]] = field(default_factory=dict)
-    seen: dict[tuple[int, ...], tuple] = field(default_factory=dict)
+    seen: dict[tuple, tuple] = field(default_factory=dict)
     numbers: dict[int, Expr] = field(default_factory=dict)
     addresses: dict[tuple[str, int], tuple] = field(default_factory=dict)
     spoken: dict[str, str] = field(default_factory=dict)  # buffer -> its name in the text
@@ -40,16 +42,35 @@ class Context:
     # ------------------------------------------------------------ index expressions
 
     def ix(self, e: Expr) -> Expr:
-        """With what is known put in. Remembered by identity: equal expressions may differ in their variables' intervals."""
+        """With what is known put in, the lane counted within the share. Never applied twice.
+
+        Remembered by identity: equal expressions may differ in their variables' intervals."""
         env = self.env
         here = [env[v] for v in e.variables() if v in env] if env else ()
-        if not here:
+        if not here and self.share is None:
             return e
-        key = (id(e), *map(id, here))
+        key = (self.share, id(e), *map(id, here))
         found = self.seen.get(key)
         if found is None:
-            found = self.seen[key] = (e.subs(env), e, here)  # what the key names stays alive
+            found = self.seen[key] = (self._within_share(e.subs(env)), e, here)  # what the key names stays alive
         return found[0]
+
+    def _within_share(self, e: Expr) -> Expr:
+        var = self.lanes.var
+        if self.share is None or var is None or var not in e.variables():
+            return e
+        return e.subs({var: Var(var.name, 0, self.width - 1) + self.share * self.width})
+
+    @property
+    def width(self) -> int:
+        """Lanes of one vector; of all, where no share is being printed."""
+        return self.lanes.width if self.share is None else self.lanes.width // self.shares
+
+    @contextmanager
+    def one_share(self, share: int) -> Iterator[None]:
+        before, self.share = self.share, share
+        yield
+        self.share = before
 
     def number(self, n: int) -> Expr:
         """Always the same object for a number."""
@@ -62,7 +83,7 @@ class Context:
         return e if self.lanes.var is None else e.subs({self.lanes.var: self.number(lane)})
 
     def need(self, name: str, element: str = "", vector: bool = False) -> None:
-        self.needs[Need(name, element, self.lanes.width if vector else 1)] = None
+        self.needs[Need(name, element, self.width if vector else 1)] = None
 
     # ------------------------------------------------------------ types
 
@@ -71,7 +92,7 @@ class Context:
         if not vector:
             return ELEMENTS[element]
         self.need("vector", element, True)
-        return f"{element}x{self.lanes.width}"
+        return f"{element}x{self.width}"
 
     def ctype(self, dtype: DType, vector: bool, mask: int = 0) -> str:
         """The C type of a value of a compute type."""
@@ -120,7 +141,7 @@ class Context:
 
     def in_all_lanes(self, conds: Sequence[Expr]) -> list[Expr] | None:
         """Conditions, the same for all lanes, that hold when `conds` hold in every lane; None if there is no simple one."""
-        var, last = self.lanes.var, self.lanes.width - 1
+        var, last = self.lanes.var, self.width - 1
         out: list[Expr] = []
         for e in conds:
             if var is None or not self.varies(e):
@@ -154,17 +175,22 @@ class Context:
         where = tuple(c for c in (self.ix(e).constant for e in coords) if c is not None)
         if len(where) != len(coords):
             raise InternalError(f"register {name} is indexed by {', '.join(map(str, coords))}, which is not constant")
+        shared = self.shares > 1 and not self.lanes.registers[name].uniform
+        if shared and self.share is None:
+            raise InternalError(f"register {name} differs between lanes, where none are singled out")
+        where = (*where, self.share) if shared and self.share is not None else where
         cells = self.cells[name]
         if where not in cells:
             suffix = "".join(f"_{c}" if c >= 0 else f"_m{-c}" for c in where)
-            single = self.lanes.registers[name].buffer.size.constant == 1
+            single = self.lanes.registers[name].buffer.size.constant == 1 and not shared
             cells[where] = self.spoken[name] + ("" if single else suffix)
         return cells[where]
 
     def declarations(self, name: str) -> list[str]:
         """Of the cells that were used, a few lines."""
         register = self.lanes.registers[name]
-        kind = self.register_type(register.buffer, not register.uniform)
+        with self.one_share(0):
+            kind = self.register_type(register.buffer, not register.uniform)
         lines, line = [], ""
         for cell in sorted(self.cells[name].items()):
             piece = f"{', ' if line else kind + ' '}{cell[1]}"
@@ -183,7 +209,7 @@ class Context:
         A vector that is indexed by a variable must live in memory, for gcc through its whole life; so lanes are read and
         written in copies, and the vectors proper stay in registers.
         """
-        var, width = self.lanes.var, self.lanes.width
+        var, width = self.lanes.var, self.width
         assert var is not None
         assert not self.in_lane
         lines = self.text.scopes[-1].lines
@@ -211,11 +237,15 @@ class Context:
     def one_lane(self, lane: int) -> Iterator[None]:
         """All scalar, for one lane whose number is known."""
         assert self.lanes.var is not None
+        share = self.share
+        if self.shares > 1:
+            self.share = share or 0
         self.in_lane, self.fixed_lane = True, lane
-        self.env[self.lanes.var] = self.number(lane)
+        self.env[self.lanes.var] = self.number((self.share or 0) * self.width + lane)
         yield
         del self.env[self.lanes.var]
         self.in_lane, self.fixed_lane = False, None
+        self.share = share
 
     def lane_of(self, vector: str, kind: str, write: bool = False) -> str:
         """An element of a vector variable, in a loop over lanes."""

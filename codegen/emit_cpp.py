@@ -25,7 +25,7 @@ from .emit_body import Body, instr_name
 from .emit_code import ELEMENTS, SUM, Need, storage
 from .emit_context import Context
 from .emit_index import IndexPrinter
-from .emit_lanes import analyse, has_lane, is_register, register_memories, statements
+from .emit_lanes import analyse, has_lane, is_register, register_memories, shares_of, statements
 from .emit_names import Names
 from .emit_scope import Text
 from .tile import Alloc, Barrier, Buffer, Call, Launch, Program, Units
@@ -113,7 +113,8 @@ class _Printer:
         for name in (*self.field.values(), *self.size.values()):
             text.names.fresh(name)
         text.constants = set(self.size)
-        ctx = Context(program, lanes, text, {b.name: b for b in program.buffers}, self.needs)
+        shares = shares_of(launch, program.device.levels[-1], width)
+        ctx = Context(program, lanes, text, {b.name: b for b in program.buffers}, self.needs, shares=shares)
         for b in program.buffers:
             ctx.spoken[b.name] = self.field[b.name]
         ctx.env.update({u.var: Expr() for u in plan.loops if u.count.constant == 1})

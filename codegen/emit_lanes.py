@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ..dsl.device import Device, Operand
+from ..dsl.device import Device, Level, Operand
 from ..dsl.index import Expr, Var
 from ..dsl.values import IndexValue, Load, Masked, Value, walk
 from .tile import Alloc, AllReduce, Buffer, Call, For, If, Launch, Let, Program, Stmt, Store
@@ -83,6 +83,18 @@ def analyse(program: Program, launch: Launch, var: Var | None, width: int) -> La
     differs = _varying_registers(program, launch.body, varying, set(buffers)) if var is not None else set()
     registers = {n: Register(b, n in named, n not in differs) for n, b in buffers.items()}
     return Lanes(var, width, varying, registers, _with_bounds(everything, unrolled, lets))
+
+
+def shares_of(launch: Launch, level: Level, width: int) -> int:
+    """How many hardware vectors the lanes take. A vector of the widest type in use must not exceed the hardware's: gcc keeps
+    such in memory. An instruction takes its operands whole."""
+    everything = list(statements(launch.body))
+    if level.bytes is None or any(isinstance(s, Call) for s in everything):
+        return 1
+    types = [s.buffer.dtype for s in everything if isinstance(s, Alloc)]
+    types += [v.dtype for s in everything if isinstance(s, Store) for v in walk(s.value)]
+    fit = level.bytes * 8 // max((t.compute.bits for t in types), default=32)
+    return width // fit if 0 < fit < width and width % fit == 0 and not (width // fit) & (width // fit - 1) else 1
 
 
 def value_varies(value: Value, varying: frozenset[Var], differs: set[str]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..dsl.errors import InternalError
+from ..dsl.types import DType
 from .emit_code import storage
 from .emit_context import Context
 from .tile import AllReduce
@@ -13,31 +14,50 @@ _FUNCTION |= {"all": "{a} & {b}"}
 
 def all_reduce(ctx: Context, s: AllReduce) -> None:
     """Groups are lanes whose numbers differ in one digit; both its place and its size are powers of two."""
-    width = ctx.lanes.width
     if s.count == 1 or ctx.lanes.var is None:
         return
     if s.stride & (s.stride - 1) or s.count & (s.count - 1):
         raise InternalError(f"a reduction over {s.count} lanes at a stride of {s.stride}")
-    names = [ctx.cell(name, coords) for name, coords in s.cells]
     dtypes = [ctx.lanes.registers[name].buffer.dtype for name, _ in s.cells]
+    vectors: list[list[str]] = []  # of each share, its vectors
+    for share in range(ctx.shares):
+        with ctx.one_share(share):
+            vectors.append([ctx.cell(name, coords) for name, coords in s.cells])
     distance = s.stride
     while distance < s.stride * s.count:
-        lanes = ", ".join(str(i ^ distance) for i in range(width))
-        shuffled = [f"__builtin_shufflevector({n}, {n}, {lanes})" for n in names]
-        if s.kind in ("argmax", "argmin"):
-            _better(ctx, s.kind, names, dtypes, shuffled)
-        else:
-            dtype = dtypes[0]
-            if dtype.compute != dtype:
-                raise InternalError(f"a reduction over lanes of {dtype}; it is done in {dtype.compute}")
-            if s.kind in ("max", "min"):
-                ctx.need(f"m_{s.kind}", dtype.name, True)
-            text = _FUNCTION[s.kind].format(a=names[0], b=shuffled[0])
-            ctx.text.line(f"{names[0]} = {text};")
+        with ctx.one_share(0):
+            _step(ctx, s.kind, vectors, dtypes, distance)
         distance *= 2
 
 
-def _better(ctx: Context, kind: str, names: list[str], dtypes: list, shuffled: list[str]) -> None:
+def _step(ctx: Context, kind: str, vectors: list[list[str]], dtypes: list[DType], distance: int) -> None:
+    """Each lane with the one `distance` away: in the same vector a shuffle, else the vectors of two shares."""
+    width = ctx.width
+    if distance < width:
+        lanes = ", ".join(str(i ^ distance) for i in range(width))
+        for names in vectors:
+            _combine(ctx, kind, names, dtypes, [f"__builtin_shufflevector({n}, {n}, {lanes})" for n in names])
+        return
+    for share, names in enumerate(vectors):
+        other = share ^ (distance // width)
+        if share < other:
+            _combine(ctx, kind, names, dtypes, vectors[other])
+            for mine, theirs in zip(names, vectors[other], strict=True):
+                ctx.text.line(f"{theirs} = {mine};")
+
+
+def _combine(ctx: Context, kind: str, names: list[str], dtypes: list[DType], others: list[str]) -> None:
+    if kind in ("argmax", "argmin"):
+        return _better(ctx, kind, names, dtypes, others)
+    dtype = dtypes[0]
+    if dtype.compute != dtype:
+        raise InternalError(f"a reduction over lanes of {dtype}; it is done in {dtype.compute}")
+    if kind in ("max", "min"):
+        ctx.need(f"m_{kind}", dtype.name, True)
+    ctx.text.line(f"{names[0]} = {_FUNCTION[kind].format(a=names[0], b=others[0])};")
+
+
+def _better(ctx: Context, kind: str, names: list[str], dtypes: list[DType], shuffled: list[str]) -> None:
     """The other lane's pair wins when its value is better, or equal with a smaller index; NaN is best of all."""
     value, index = names
     v, i = ctx.text.temp(), ctx.text.temp()

@@ -115,7 +115,7 @@ class Values:
     # ------------------------------------------------------------ types
 
     def splat(self, c: Code) -> Code:
-        if c.vector or self.ctx.in_lane or self.ctx.lanes.width == 1:
+        if c.vector or self.ctx.in_lane or self.ctx.width == 1:
             return c
         if c.dtype.kind == "bool":
             return Code(splat(self.ctx, "i32", Code(f"-(int32_t){c.at(ATOM)}", BOOL)), BOOL, True, 32)
@@ -182,7 +182,7 @@ class Values:
         e = ctx.ix(v.expr)
         if not ctx.varies(e):
             return self.convert(Code(f"(int64_t){ctx.text.index.text(e, ATOM)}", I64, False, 0, UNARY), v.dtype)
-        pieces = [ctx.text.index.text(ctx.at_lane(e, i)) for i in range(ctx.lanes.width)]
+        pieces = [ctx.text.index.text(ctx.at_lane(e, i)) for i in range(ctx.width)]
         return self.convert(Code(f"({ctx.element('i64', True)}){{{', '.join(pieces)}}}", I64, True), v.dtype)
 
     def _apply(self, v: Apply) -> Code:
@@ -305,7 +305,7 @@ class Values:
         zero = isinstance(v.otherwise, Const) and not v.otherwise.value and not sample.mask
         if count is not None and zero and self.in_parts(v.value):
             most = text.index.text(count)
-            ctx.part = f"imax({most if whole else f'imin({most}, {ctx.lanes.width})'}, 0)"
+            ctx.part = f"imax({most if whole else f'imin({most}, {ctx.width})'}, 0)"
             ctx.need("imax")
             ctx.need("imin")
             zero_elsewhere = isinstance(v.value, Load)

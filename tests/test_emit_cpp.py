@@ -2,6 +2,7 @@
 
 import os
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -47,14 +48,21 @@ def ints(*shape, dtype=np.float32, seed=0):
 
 
 def agrees(prog, inputs, dims, compiler, want=None, **more):
-    """The emitted text gives what the interpreter gives, and what is expected."""
-    out = run(prog, inputs, dims, compiler, **more)
+    """The emitted text gives what the interpreter gives, and what is expected; lanes in one vector, and in several."""
     meant = interpret(prog, inputs, dims, {"core": 1})
-    for name, array in out.items():
-        np.testing.assert_array_equal(array, meant[name], err_msg=f"{name}\n{emit(prog)}")
-        if want is not None:
-            np.testing.assert_array_equal(array, want)
-    return out
+    for narrow in (False, True):
+        made = on_narrow_vectors(prog) if narrow else prog
+        out = run(made, inputs, dims, compiler, **more)
+        for name, array in out.items():
+            np.testing.assert_array_equal(array, meant[name], err_msg=f"{name}\n{emit(made)}")
+            if want is not None:
+                np.testing.assert_array_equal(array, want)
+
+
+def on_narrow_vectors(prog):
+    """The same on a device whose vectors hold 16 bytes."""
+    *outer, innermost = prog.device.levels
+    return replace(prog, device=replace(prog.device, levels=(*outer, replace(innermost, bytes=16))))
 
 
 @both
@@ -176,12 +184,13 @@ def test_accesses_of_every_kind(compiler):
     outs = [buffer(s.buffer, "output", (n,)) for s in stores]
     prog = program("places", (), (buffer("X", "input", (n,)), *outs), tuple(stores))
     x = ints(n)
-    out = run(prog, {"X": x}, {}, compiler)
-    for name, e in places.items():
-        where = [e.evaluate({"l": i}) if not isinstance(e, Var) else i for i in range(W)]
-        np.testing.assert_array_equal(out[f"L_{name}"][:W], x[where])
-        if f"S_{name}" in out:
-            np.testing.assert_array_equal(out[f"S_{name}"][where], x[:W])
+    for made in (prog, on_narrow_vectors(prog)):
+        out = run(made, {"X": x}, {}, compiler)
+        for name, e in places.items():
+            where = [e.evaluate({"l": i}) if not isinstance(e, Var) else i for i in range(W)]
+            np.testing.assert_array_equal(out[f"L_{name}"][:W], x[where])
+            if f"S_{name}" in out:
+                np.testing.assert_array_equal(out[f"S_{name}"][where], x[:W])
 
 
 @both
@@ -281,8 +290,6 @@ def test_integers_wrap(compiler):
 @both
 def test_workspaces_and_launches(compiler):
     """Two launches with a workspace between them: all of the first is done before the second."""
-    from dataclasses import replace
-
     from andiron.codegen.tile import Launch
 
     prog = elementwise(W)
@@ -351,8 +358,6 @@ def test_more_threads_than_before():
 
 
 def test_conditions_at_the_call():
-    from dataclasses import replace
-
     prog = replace(elementwise(W), conditions=((N - 2, "N >= 2"), (7 - N, "N <= 7\nint main() {}")))
     text = emit(prog)
     function = build(text, symbol(prog), "gcc", "avx2")
