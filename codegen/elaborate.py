@@ -32,7 +32,7 @@ class Roles:
     """How a schedule's names map to the op's: tensors and indices."""
 
     names: tuple[tuple[str, str], ...] = ()
-    fuses: tuple[syntax.Fuse, ...] = ()  # where an index of the schedule is several of the op's
+    fuses: tuple[syntax.Fuse | syntax.Tile, ...] = ()  # where an index of the schedule is several of the op's; batches
 
     def of(self, name: str) -> str:
         return dict(self.names).get(name, name)

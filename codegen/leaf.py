@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from ..dsl.errors import InternalError
+from ..dsl.errors.schedule import UnboundedTile
 from ..dsl.index import Expr, Var, as_expr, ceildiv
 from ..dsl.types import TYPES, DType
 from ..dsl.values import Apply, Cast, Const, IndexValue, Load, Masked, Value
@@ -84,7 +85,8 @@ def open_index(ctx: Context, focus: Focus, index: str, size: int, cell: bool, in
     if cell:
         cap = r.capacity
         if cap is None:
-            raise InternalError(f"a register tile over `{index}` has no constant extent")
+            message = f"a tile held in registers spans `{index}`, whose extent has no bound here"
+            raise UnboundedTile(message, help=f"tile `{index}` above this line, or state a bound: `where N <= 4096`")
         trips: Expr = as_expr(max(1, -(-cap // size)))
         unroll = 0
     else:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from ..dsl import syntax
@@ -55,9 +56,9 @@ class Lowering:
             case syntax.Fuse():
                 return self.lower(fused(focus, line), rest)
             case syntax.Move():
-                return lower_move(self, focus, line, rest)
+                return self._holding(line, lower_move, focus, rest)
             case syntax.Keep():
-                return lower_keep(self, focus, line, rest)
+                return self._holding(line, lower_keep, focus, rest)
             case syntax.Compute():
                 return self.leaves(focus, line)
             case Spread():
@@ -65,6 +66,14 @@ class Lowering:
             case With():
                 return self.copy_with(focus, line)
         raise TypeError(f"line {line!r}")
+
+    def _holding(self, line: syntax.Move | syntax.Keep, lowered: Callable, focus: Focus, rest: tuple) -> list[Stmt]:
+        """A tile without a bound is the fault of the line that holds it, wherever below that is noticed."""
+        try:
+            return lowered(self, focus, line, rest)
+        except UnboundedTile as error:
+            error.span = error.span or line.span
+            raise
 
     def leaves(self, focus: Focus, line: syntax.Compute) -> list[Stmt]:
         """Each remaining work in turn: by the instruction where it matches, else element by element."""
@@ -130,11 +139,8 @@ class Lowering:
         r = focus.ranges[index]
         cap = r.whole_capacity
         if cap is None:
-            raise UnboundedTile(
-                f"what is held here spans `{index}`, whose extent has no bound",
-                lines[0].span if lines and hasattr(lines[0], "span") else None,
-                help=f"tile `{index}` first, or state a bound: `where N <= 4096`",
-            )
+            message = f"what is held here spans `{index}`, whose extent has no bound"
+            raise UnboundedTile(message, help=f"tile `{index}` above this line, or state a bound: `where N <= 4096`")
         return reach(self, focus, index, cap, lines)
 
     def grain(self, focus: Focus, index: str, lines: tuple) -> int:

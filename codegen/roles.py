@@ -61,7 +61,7 @@ def _contraction_roles(op: Op, decl: syntax.ScheduleDecl) -> Roles:
         "k": list(s.reduction.indices),
     }
     names = [("left", left.tensor), ("right", right.tensor), ("result", s.target)]
-    fuses = []
+    fuses: list[syntax.Fuse | syntax.Tile] = []
     for role, group in groups.items():
         if len(group) == 1:
             names.append((role, group[0]))
@@ -69,6 +69,9 @@ def _contraction_roles(op: Op, decl: syntax.ScheduleDecl) -> Roles:
             name = role if role not in {i for i, _ in s.ranges} else "".join(group)
             fuses.append(syntax.Fuse(tuple(group), name))
             names.append((role, name))
+    # Batches that the schedule does not name are taken one at a time: a tile held for all of them would have no bound.
+    if groups["b"] and not any(a.index == "b" for x in decl.lines if isinstance(x, syntax.Tile) for a in x.axes):
+        fuses.append(syntax.Tile((syntax.TileAxis(dict(names)["b"], syntax.Num(1)),)))
     return Roles(tuple(names), tuple(fuses))
 
 

@@ -139,10 +139,13 @@ def _ride_along(works: list[Work], op: Op, kept: frozenset[str]) -> list[Work]:
     roles = {t.name: t.role for t in op.tensors}
     out = list(works)
     for w in works:
-        if w.reduction is None or roles[w.name] != "intermediate" or w.name in kept:
+        if w.reduction is None or roles[w.name] != "intermediate":
             continue
         readers = [x for x in out if w.name in x.reads]
         if not readers or not all(_rides(x, w) for x in readers):
+            continue
+        # Kept by its name, a reduction is the accumulator of the outputs that ride on it; else it is a tensor of its own.
+        if w.name in kept and any(roles[x.name] != "output" for x in readers):
             continue
         # everything else a rider reads must exist before the reduction runs
         position = {x.name: n for n, x in enumerate(out)}
@@ -180,10 +183,11 @@ def plain_index(e: Expr) -> str | None:
 def _launches(works: list[Work], kept: frozenset[str]) -> tuple[tuple[Work, ...], ...]:
     groups: list[list[Work]] = [[w] for w in works]
     for w in works:
-        if w.name not in kept:
+        held = {w.name, *w.targets} & kept
+        if not held:
             continue
         mine = next(g for g in groups if w in g)
-        readers = [g for g in groups if g is not mine and any(w.name in x.reads for x in g)]
+        readers = [g for g in groups if g is not mine and any(held & x.reads for x in g)]
         if not readers:
             continue
         for g in readers:
