@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..dsl import syntax
-from ..dsl.errors.schedule import TooManyUnits, UnboundedTile
+from ..dsl.errors.schedule import RegisterMismatch, TooManyUnits, UnboundedTile
 from ..dsl.index import Expr, Var, as_expr, maximum
 from ..dsl.values import loads
 from .context import Context
@@ -202,6 +202,7 @@ def _onto_units(low: Lowering, focus: Focus, line: syntax.Tile, axes: list[Axis]
     if kind == "finite" and not any(a.index in needed for a in axes):
         return _replicated(low, focus, line, axes, levels, rest)
     if kind == "finite":
+        _not_in_registers(focus, axes, cells, line)
         number, head = _dealt(ctx, level, total * later, line)
         available = None
     elif kind == "shaped":
@@ -229,6 +230,19 @@ def _onto_units(low: Lowering, focus: Focus, line: syntax.Tile, axes: list[Axis]
     for wrap in reversed(head):
         body = [wrap(body)]
     return body
+
+
+def _not_in_registers(focus: Focus, axes: list[Axis], cells: set[str], line: syntax.Tile) -> None:
+    """How many tiles a unit of a finite level gets is not known, so no tile held in registers spans them."""
+    for a in axes:
+        if a.index in cells:
+            held = next(t for w in focus.works for t in (w.name, *w.reads, *w.targets)
+                        if t in focus.views and focus.views[t].form == "path" and a.index in focus.views[t].axes)  # fmt: skip
+            raise RegisterMismatch(
+                f"`{held.rstrip('@~')}` is held in registers, and `{a.index}`, which numbers them, is dealt to `{line.level}` below",
+                line.span,
+                help=f"write this tile above the `keep` or `move` of `{held.rstrip('@~')}`",
+            )
 
 
 def _replicated(low: Lowering, focus: Focus, line: syntax.Tile, axes: list[Axis], levels, rest: tuple) -> list[Stmt]:
@@ -284,6 +298,8 @@ def _surplus(low: Lowering, focus: Focus, line: syntax.Tile, a: Axis, available:
     unroll = syntax.Modifier("unroll") if cell else None
     rounds = Axis(a.index, size * available, None)
     again = replace(line, axes=(syntax.TileAxis(a.index, syntax.Num(size)),))
+    if not any(a.index in w.all_indices for w in focus.works):  # nothing to visit: one round tells which units there are
+        return low.lower(focus.with_range(a.index, advance(r, size * available, None)), (again, *rest))
     return _loop(low.ctx, focus, rounds, cell, unroll, lambda f: low.lower(f, (again, *rest)), line)
 
 
@@ -343,7 +359,7 @@ def _mixed_radix(ctx: Context, number: Expr, later: Expr, counts: list[Expr], le
         if count.constant == 1:
             out.insert(0, ZERO)
             continue
-        if n == 0 and n_first:
+        if n_first and all(c.constant == 1 for c in counts[:n]):
             out.insert(0, rest)
             continue
         out.insert(0, rest % count)
