@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ..dsl import syntax
 from ..dsl.errors import did_you_mean
-from ..dsl.errors.schedule import BadLayout, MoveDistributed, NotRead, UnboundedTile
+from ..dsl.errors.schedule import BadLayout, MoveDistributed, NotRead, RegisterMismatch, UnboundedTile
 from ..dsl.index import Expr, Var, as_expr, ceildiv
 from ..dsl.layout import Layout
 from ..dsl.op import Reduction
@@ -44,6 +44,12 @@ def lower_move(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple) -> l
         raise NotRead(f"nothing in focus reads `{line.tensor}`", line.span, help=did_you_mean(line.tensor, reads))
     memory = line.memory or ctx.device.memories[-1].name
     if ctx.register(memory):
+        if any((ld.indices, ld.otherwise) != (found[0].indices, found[0].otherwise) for ld in found):
+            raise RegisterMismatch(
+                f"`{line.tensor}` is read at several places, and a unit's registers hold what it reads at one of them",
+                line.span,
+                help="move it to a memory that units share",
+            )
         return _to_registers(low, *_hop(focus, found[0]), line, rest, found[0], memory)
     return _to_memory(low, focus, line, rest, found, memory)
 
@@ -111,8 +117,10 @@ def _to_memory(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple, foun
     ctx = low.ctx
     alias = aliases(focus)
     source = focus.views[line.tensor]
+    # A read without `else` stays inside, so what the copy holds outside is for the others to say.
+    found = sorted(found, key=lambda ld: ld.otherwise is None)
     first = found[0]
-    if any(ld.otherwise != first.otherwise for ld in found):
+    if len({ld.otherwise for ld in found} - {None}) > 1:
         raise BadLayout(f"`{line.tensor}` is read with different `else` values, so no one copy serves", line.span)
     names = {x.name for ld in found for e in ld.indices for x in e.variables()}
     copy_name = line.tensor.rstrip("@") + "~"

@@ -67,7 +67,7 @@ class Report:
             rows.append(("variants", self.variants))
         if self.flops is not None and self.bytes is not None:
             rows += [("flops", f"{self.flops:,}"), ("bytes", f"{self.bytes:,}")]
-        rows += [(name, value) for name, value in self.facts.items()]
+        rows += [(name, value) for name, value in self.facts.items() if value not in ((), None, "")]
         rows += [("note", note) for note in self.notes]
         width = max(len(name) for name, _ in rows)
         return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)

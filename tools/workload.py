@@ -15,14 +15,28 @@ _BYTES, _FLOPS = 64 << 20, 1 << 30  # what default sizes may cost: small enough 
 
 
 def default_sizes(op: Op, given: Mapping[str, int]) -> dict[str, int]:
-    """Sizes for all dims: the given ones, and for the rest one power of two, the largest up to 512 that stays affordable."""
+    """Sizes for all dims: the given ones, 3 for windows, and for the rest one power of two, the largest up to 512 that stays
+    affordable."""
+    windows = _windows(op)
     for guess in (512, 256, 128, 64, 32, 16, 8, 4, 2, 1):
-        sizes = {d.name: given.get(d.name, guess) for d in op.dims}
+        sizes = {d.name: given.get(d.name, min(guess, 3) if d.name in windows else guess) for d in op.dims}
         every = all_sizes(op, sizes)
         allowed = [e.evaluate(every) >= 0 for e, _ in op.conditions] + [every[v.name] >= 0 for v, _ in op.derived]
         if all(allowed) and argument_bytes(op, every) <= _BYTES and flops(op, every) <= _FLOPS:
             return sizes
     return {d.name: given.get(d.name, 4) for d in op.dims}
+
+
+def _windows(op: Op) -> set[str]:
+    """Sizes that make a derived one smaller, as a convolution's window does its result."""
+    plain = {d.name: 64 for d in op.dims}
+    made = all_sizes(op, plain)
+    found = set()
+    for d in op.dims:
+        less = all_sizes(op, plain | {d.name: 32})
+        if any(less[v.name] > made[v.name] for v, _ in op.derived):
+            found.add(d.name)
+    return found
 
 
 def all_sizes(op: Op, sizes: Mapping[str, int]) -> dict[str, int]:

@@ -35,6 +35,12 @@ def test_small_ones_wake_no_threads():
     assert small.evaluate({"M": 256, "N": 256, "K": 256}) < 0
 
 
+def test_windows_are_small_by_default():
+    sizes = default_sizes(CONV, {})
+    assert (sizes["R"], sizes["S"]) == (3, 3)
+    assert sizes["H"] == sizes["C"] > 8
+
+
 def test_default_sizes_stay_affordable():
     assert default_sizes(GEMM, {}) == {"M": 512, "N": 512, "K": 512}
     assert default_sizes(GEMM, {"K": 7}) == {"M": 512, "N": 512, "K": 7}
