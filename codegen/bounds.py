@@ -6,20 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ..dsl import syntax
-from ..dsl.errors import UserError
+from ..dsl.errors.schedule import BadBound
 from ..dsl.index import Expr, Var, as_expr
 from ..dsl.index_terms import index_term
 from ..dsl.op import Op
 from .work import substitute
-
-
-class BadBound(UserError):
-    """A bound of a schedule is not of the form `N <= 4096`.
-
-    The left side is a size of the op, the right side a number; `<`, `<=`, `>`, `>=` and `==` are known.
-    """
-
-    id = "schedule-bound"
 
 
 def with_bounds(op: Op, where: tuple[syntax.Where, ...]) -> Op:
@@ -32,9 +23,13 @@ def with_bounds(op: Op, where: tuple[syntax.Where, ...]) -> Op:
         slack = _slack(w, left, right)
         conditions += [(c, f"{_shown(w)}") for c in slack]
         if isinstance(w.left, syntax.Name) and w.left.id in dims and right.constant is not None:
-            ends[w.left.id] = _ends(w.op, right.constant)
+            lo, hi = ends.get(w.left.id, (None, None))
+            least, most = _ends(w.op, right.constant)
+            ends[w.left.id] = _most(lo, least, max), _most(hi, most, min)
         elif right.constant is None and left.constant is None:
             raise BadBound(f"`{_shown(w)}` is no bound of a size", w.span, help="write `where N <= 4096`")
+    for w in where:
+        _satisfiable(w, dims, ends)
     mapping: dict[Var, Expr] = {v: as_expr(Var(n, *_meet(v, ends[n]))) for n, v in dims.items() if n in ends}
     tensors = tuple(replace(t, shape=tuple(e.subs(mapping) for e in t.shape)) for t in op.tensors)
     statements = tuple(
@@ -86,6 +81,27 @@ def _slack(w: syntax.Where, left: Expr, right: Expr) -> list[Expr]:
         case "==" | "=":
             return [left - right, right - left]
     raise BadBound(f"`{w.op}` makes no bound", w.span)
+
+
+def _most(a: int | None, b: int | None, pick) -> int | None:
+    return b if a is None else a if b is None else pick(a, b)
+
+
+def _satisfiable(w: syntax.Where, dims: Mapping[str, Var], ends) -> None:
+    """Raises BadBound where the bounds together leave no size."""
+    table = {n: as_expr(Var(n, *_meet(v, ends[n])) if n in ends else v) for n, v in dims.items()}
+    empty = next((n for n in _names(w.left) & ends.keys() if _none(*_meet(dims[n], ends[n]))), None)
+    if empty is not None:
+        raise BadBound(f"no `{empty}` satisfies `{_shown(w)}`", w.span, help="sizes are at least 0; a bound below excludes all")
+    if not (_names(w.left) | _names(w.right)) <= table.keys():
+        return
+    slack = _slack(w, index_term(w.left, table), index_term(w.right, table))
+    if any((hi := c.interval[1]) is not None and hi < 0 for c in slack):
+        raise BadBound(f"no sizes satisfy `{_shown(w)}`", w.span, help="sizes are at least 0")
+
+
+def _none(lo: int | None, hi: int | None) -> bool:
+    return lo is not None and hi is not None and lo > hi
 
 
 def _ends(op: str, n: int) -> tuple[int | None, int | None]:

@@ -13,13 +13,16 @@ from typing import Any
 
 from ..dsl import syntax
 from ..dsl.errors import Diagnostics, UserError, did_you_mean
+from ..dsl.errors.base import Label
 from ..dsl.errors.schedule import (
     BadArrange,
     BadParam,
     BadTileSize,
+    NameClash,
     StrategyArguments,
     StrategyRecursion,
     UnknownStrategy,
+    UnusedParam,
 )
 from ..dsl.index import Expr, Var, as_expr
 from ..dsl.index_terms import index_term
@@ -44,23 +47,49 @@ def elaborate(
     roles: Roles = Roles(),
     params: Mapping[str, int] | None = None,
     sizes: Mapping[str, int] | None = None,
+    taken: Mapping[str, str] | None = None,
+    diagnostics: Diagnostics | None = None,
 ) -> tuple[syntax.Line, ...]:
     """The schedule's lines with everything resolved that does not need the device. `auto` stays.
 
-    `params` chooses values of the schedule's own parameters; `sizes` gives sizes and op parameters that lines may name.
-    Raises UserErrors.
+    `params` chooses values of the schedule's own parameters; `sizes` gives sizes and op parameters that lines may name;
+    `taken` says what the names are that a parameter would hide. Raises UserErrors, unless `diagnostics` is given to add to.
     """
-    diagnostics = Diagnostics()
+    collected = diagnostics if diagnostics is not None else Diagnostics()
     env: Env = {k: syntax.Num(v) for k, v in (sizes or {}).items()}
-    work = _Elaboration(strategies, roles, dict(params or {}), diagnostics)
+    work = _Elaboration(strategies, roles, dict(params or {}), collected)
+    work.taken = dict(taken or {})
     lines = work.block(decl.lines, env, ())
-    diagnostics.raise_if_any()
+    work.report_unused()
+    if diagnostics is None:
+        collected.raise_if_any()
     return (*roles.fuses, *lines)
 
 
 class _Elaboration:
     def __init__(self, strategies, roles: Roles, params: dict[str, int], diagnostics: Diagnostics) -> None:
         self.strategies, self.roles, self.params, self.diagnostics = strategies, roles, params, diagnostics
+        self.taken: dict[str, str] = {}
+        self.declared: dict[str, syntax.Param] = {}
+        self.used: set[str] = set()
+
+    def report_unused(self) -> None:
+        """Parameters that no line uses; silent where some line is wrong, which might have been the one."""
+        if self.diagnostics.errors:
+            return
+        for name, line in self.declared.items():
+            if name not in self.used:
+                self.diagnostics.add(UnusedParam(f"no line uses `{name}`", line.span, help="use it, or leave the line out"))
+
+    def declare(self, line: syntax.Param) -> None:
+        before = self.declared.get(line.name)
+        if before is not None:
+            labels = [Label(before.span, "first here")] if before.span else []
+            raise NameClash(f"`{line.name}` is a parameter already", line.span, labels=labels, help="rename one of them")
+        self.declared[line.name] = line
+        if line.name in self.taken:
+            help = "give the parameter a name of its own"
+            raise NameClash(f"`{line.name}` is {self.taken[line.name]} already", line.span, help=help)
 
     def block(self, lines: tuple[syntax.Line, ...], env: Env, stack: tuple[str, ...]) -> tuple[syntax.Line, ...]:
         out: list[syntax.Line] = []
@@ -69,6 +98,7 @@ class _Elaboration:
             try:
                 match line:
                     case syntax.Param():
+                        self.declare(line)
                         env[line.name] = syntax.Num(self.parameter(line, env))
                     case syntax.Apply():
                         out += self.apply(line, env, stack)
@@ -117,6 +147,7 @@ class _Elaboration:
     def argument(self, value: syntax.Expr, env: Env) -> syntax.Expr:
         """A name stays a name (of a tensor, an index, a memory) unless it is a parameter here; sizes are computed."""
         if isinstance(value, syntax.Name):
+            self.used.add(value.id)
             return env.get(value.id, value)
         return syntax.Num(self.size(value, env))
 
@@ -177,6 +208,7 @@ class _Elaboration:
         """Names inside a layout's digits."""
         if isinstance(e, syntax.Name):
             found = env.get(e.id)
+            self.used.add(e.id)
             return found if isinstance(found, syntax.Num) else replace(e, id=self.name(e.id, env))
         if is_dataclass(e) and not isinstance(e, type):
             kids = {f.name: self.renamed(getattr(e, f.name), env) for f in fields(e) if f.name in ("left", "right", "operand")}
@@ -188,6 +220,7 @@ class _Elaboration:
     def word(self, name: str, env: Env) -> str:
         """A level, memory or instruction, perhaps passed to a strategy."""
         found = env.get(name)
+        self.used.add(name)
         return found.id if isinstance(found, syntax.Name) else name
 
     def name(self, name: str, env: Env) -> str:
@@ -196,13 +229,25 @@ class _Elaboration:
 
     def size(self, e: Any, env: Env, at: Any = None) -> int:
         table = {k: as_expr(int(v.value)) for k, v in env.items() if isinstance(v, syntax.Num)}
+        self.used |= _names(e)
         value = index_term(e, table).constant
         if value is None or value <= 0:
             span = getattr(e, "span", None) or getattr(at, "span", None)
-            raise BadTileSize(f"`{value}` is no size: sizes are positive integers", span)
+            shown = value if value is not None else getattr(span, "text", "this")
+            raise BadTileSize(f"`{shown}` is no size", span, help="sizes are integers from 1 on")
         if value >= 1 << 31:
-            raise BadTileSize(f"`{value}` is too large for a tile", getattr(e, "span", None))
+            span = getattr(e, "span", None) or getattr(at, "span", None)
+            raise BadTileSize(f"`{value}` is too large for a tile", span, help="sizes are below 2**31")
         return value
+
+
+def _names(e: Any) -> set[str]:
+    if isinstance(e, syntax.Name):
+        return {e.id}
+    if is_dataclass(e) and not isinstance(e, type):
+        kids = [x for f in fields(e) for v in (getattr(e, f.name),) for x in (v if isinstance(v, tuple) else (v,))]
+        return {n for k in kids if isinstance(k, syntax.Node) for n in _names(k)}
+    return set()
 
 
 def arranged(m: syntax.Modifier, index: str, number: Expr) -> Expr:

@@ -9,6 +9,7 @@ from ..dsl.errors.schedule import (
     BadFuse,
     LateInline,
     LevelOrder,
+    NameClash,
     NotYet,
     UnknownIndexInSchedule,
     UnknownInstr,
@@ -16,17 +17,20 @@ from ..dsl.errors.schedule import (
     UnknownMemoryInSchedule,
     UnknownTensorInSchedule,
 )
+from ..dsl.index_terms import spot
 from ..dsl.op import Op
+from .lines_make_sense import check_lines
 
 NOT_YET = ("online", "persistent", "multicast")
 
 
-def check_names(op: Op, device: Device, lines: tuple) -> None:
-    """Raises UserErrors."""
-    diagnostics = Diagnostics()
+def check_names(op: Op, device: Device, lines: tuple, diagnostics: Diagnostics | None = None) -> None:
+    """Names, then what each line says by itself. Raises UserErrors, for what is in `diagnostics` already too."""
+    diagnostics = diagnostics or Diagnostics()
     indices = {i for s in op.statements for i, _ in s.ranges}
     tensors = {t.name for t in op.tensors} | {s.target for s in op.statements}
     _Names(op, device, tensors, diagnostics).block(lines, set(indices), device.levels[0].name, None)
+    check_lines(op, device, lines, diagnostics)
     diagnostics.raise_if_any()
 
 
@@ -44,17 +48,15 @@ class _Names:
                         self.known(a.index, indices, UnknownIndexInSchedule, "index", a.span or line.span)
                     level = self.level(line, level)
                 case syntax.Fuse():
-                    for i in line.indices:
-                        self.known(i, indices, BadFuse, "index", line.span)
-                    indices.add(line.name)
+                    self.fuse(line, indices)
                 case syntax.Move():
-                    self.known(line.tensor, self.tensors, UnknownTensorInSchedule, "tensor", line.span)
+                    self.known(line.tensor, self.tensors, UnknownTensorInSchedule, "tensor", spot(line.span, line.tensor))
                     self.memory(line)
                     if line.block is not None:
                         self.block(line.block, indices | self.axes_of(line.tensor), level, line.tensor)
                 case syntax.Keep():
                     for t in line.tensors:
-                        self.known(t, self.tensors, UnknownTensorInSchedule, "tensor", line.span)
+                        self.known(t, self.tensors, UnknownTensorInSchedule, "tensor", spot(line.span, t))
                     self.memory(line)
                     if line.block is not None:
                         self.block(line.block, set(indices), level, None)
@@ -62,15 +64,32 @@ class _Names:
                     self.instr(name, line.span)
                 case syntax.Inline():
                     for t in line.tensors:
-                        self.known(t, self.tensors, UnknownTensorInSchedule, "tensor", line.span)
-                        if any(s.target == t and s.reduction is not None for s in self.op.statements):
-                            self.diagnostics.add(LateInline(f"`{t}` is a reduction", line.span))
+                        self.known(t, self.tensors, UnknownTensorInSchedule, "tensor", spot(line.span, t))
+                        self.inlined(t, line)
             for m in getattr(line, "modifiers", ()):
                 if m.name == "with":
                     for w in m.words:
                         self.instr(w, m.span or line.span)
                 if m.name in NOT_YET:
                     self.diagnostics.add(NotYet(f"`{m.name}` is not lowered yet", m.span or line.span))
+
+    def fuse(self, line: syntax.Fuse, indices: set[str]) -> None:
+        for i in line.indices:
+            self.known(i, indices, BadFuse, "index", spot(line.span, i))
+        if len(set(line.indices)) < len(line.indices):
+            self.diagnostics.add(BadFuse("`fuse` names an index twice", line.span, help="name each once, outermost first"))
+        taken = "an index" if line.name in indices - set(line.indices) else self.taken(line.name)
+        if taken:
+            message = f"`{line.name}` is {taken} already"
+            self.diagnostics.add(NameClash(message, line.span, help="give the fused index a name of its own"))
+        indices.add(line.name)
+
+    def taken(self, name: str) -> str | None:
+        """What of the op or the device goes by that name."""
+        if name in {v.name for v in self.op.dims} | {v.name for v, _ in self.op.derived} | {n for n, _ in self.op.params}:
+            return "a size of the op"
+        kinds = (("a tensor", self.tensors), ("a level", self.levels), ("a memory", self.memories))
+        return next((what for what, names in kinds if name in names), None)
 
     def axes_of(self, tensor: str) -> set[str]:
         """Names that axes of a staged copy go by."""
@@ -84,28 +103,40 @@ class _Names:
     def level(self, line: syntax.Tile, now: str) -> str:
         if line.level is None:
             return now
+        at = spot(line.span, line.level, last=True)
         if line.level not in self.levels:
             help = did_you_mean(line.level, self.levels)
-            self.diagnostics.add(UnknownLevel(f"`{self.device.name}` has no level `{line.level}`", line.span, help=help))
+            self.diagnostics.add(UnknownLevel(f"`{self.device.name}` has no level `{line.level}`", at, help=help))
             return now
         if self.levels.index(line.level) < self.levels.index(now):
             message = f"the focus is a {now} already; `{line.level}` is outside it"
-            self.diagnostics.add(LevelOrder(message, line.span, help="move this line up"))
+            self.diagnostics.add(LevelOrder(message, at, help="move this line up"))
             return now
         if line.level == self.levels[0]:
             message = f"`{line.level}` is the outermost level: the focus is there from the start"
-            self.diagnostics.add(LevelOrder(message, line.span, help=f"tiles go to {', '.join(self.levels[1:])}"))
+            self.diagnostics.add(LevelOrder(message, at, help=f"tiles go to {', '.join(self.levels[1:])}"))
             return now
         return line.level
+
+    def inlined(self, name: str, line: syntax.Inline) -> None:
+        if any(s.target == name and s.reduction is not None for s in self.op.statements):
+            self.diagnostics.add(LateInline(f"`{name}` is a reduction", line.span, help="keep it, or leave the line out"))
+        elif any(t.name == name and t.role != "intermediate" for t in self.op.tensors):
+            role = self.op.tensor(name).role
+            article = "an" if role[0] in "io" else "a"
+            self.diagnostics.add(LateInline(f"`{name}` is {article} {role}", line.span, help="leave the line out"))
 
     def memory(self, line) -> None:
         if line.memory is not None and line.memory not in self.memories:
             help = did_you_mean(line.memory, self.memories)
             self.diagnostics.add(
-                UnknownMemoryInSchedule(f"`{self.device.name}` has no memory `{line.memory}`", line.span, help=help)
+                UnknownMemoryInSchedule(
+                    f"`{self.device.name}` has no memory `{line.memory}`", spot(line.span, line.memory), help=help
+                )
             )
 
     def instr(self, name: str, span) -> None:
+        span = spot(span, name)
         names = {n for i in self.device.instrs for n in (i.name, i.family) if n}
         if name not in names:
             message = f"`{self.device.name}` has no instruction `{name}`"

@@ -8,6 +8,8 @@ from typing import Any
 
 from ..dsl import syntax
 from ..dsl.device import Device
+from ..dsl.errors import Diagnostics
+from ..dsl.errors.schedule import DeviceMismatch
 from ..dsl.index import Expr, Var, as_expr
 from ..dsl.op import Op
 from ..dsl.types import TYPES
@@ -17,7 +19,6 @@ from .complete import complete
 from .context import Context
 from .elaborate import Roles, elaborate
 from .lower import Lowering
-from .lower_keep import workspace
 from .names_in_schedule import check_names
 from .roles import roles_of
 from .schedule_text import schedule_text
@@ -27,6 +28,7 @@ from .trace import Traced
 from .units import count_units, whole_groups
 from .version import prove_guards, version_guards
 from .work import Output, Work, plan
+from .workspace import workspace
 
 
 @dataclass(frozen=True)
@@ -48,23 +50,30 @@ def compile_program(
 ) -> Compiled:
     """Raises UserErrors for what cannot be compiled correctly, with the line that asks for it."""
     # A size's bound is a fact about its variable, so it must be known before any expression is simplified.
+    if schedule is not None:
+        check_device(module, schedule, device)
     op = bounded(op, schedule)
     roles = roles_of(module, op, schedule) if schedule is not None else Roles()
-    lines = explicit_lines(module, op, schedule, roles, params)
+    diagnostics = Diagnostics()
+    lines = explicit_lines(module, op, schedule, device, roles, params, diagnostics)
     # Names are checked all at once, before lowering stops at the first that it cannot use.
-    check_names(op, device, lines)
+    check_names(op, device, lines, diagnostics)
     context = context_of(op, device)
     parts = launches_of(op, device, lines)
     written: list[tuple[tuple[Work, ...], tuple]] = []
-    queue = list(parts)
+    queue = [(works, todo, True) for works, todo in parts]
     while queue:
-        works, todo = queue.pop(0)
+        works, todo, own = queue.pop(0)
         todo = complete(context, works, todo)
         body = lower_launch(context, works, todo)
+        for first, _ in context.before:
+            context.launches.append(lower_launch(context, first, complete(context, first, ())))
+        context.before.clear()
         context.launches.append(body)
-        written.append((works, todo))
-        # A reduction split over units that cannot meet is finished by a launch of its own.
-        queue = [*context.extra, *queue]
+        if own:
+            written.append((works, todo))
+        # A reduction split over units that cannot meet is finished by a launch of its own, which follows from the split.
+        queue = [*((works, todo, False) for works, todo in context.extra), *queue]
         context.extra.clear()
     program = assemble(op, device, context)
     # Guards go first: a barrier may stand only where control flow is uniform, and fewer guards are more uniform.
@@ -77,12 +86,32 @@ def compile_program(
     return Compiled(replace(program, head=text), text, {"notes": tuple(context.notes)}, context.trace.result())
 
 
-def explicit_lines(module: Any, op: Op, schedule: syntax.ScheduleDecl | None, roles: Roles, params) -> tuple:
+def check_device(module: Any, schedule: syntax.ScheduleDecl, device: Device) -> None:
+    """`on D` fits D and the devices that extend it. Raises DeviceMismatch."""
+    names, decl = [device.name], device.decl
+    while decl is not None and decl.extends is not None:
+        names.append(decl.extends)
+        decl = module.device(decl.extends).decl
+    if schedule.device is not None and schedule.device not in names:
+        raise DeviceMismatch(
+            f"schedule `{schedule.name}` is for {schedule.device}, not for {device.name}",
+            schedule.span,
+            help=f"compile for {schedule.device}, or leave `on {schedule.device}` out",
+        )
+
+
+def explicit_lines(
+    module: Any, op: Op, schedule: syntax.ScheduleDecl | None, device: Device, roles: Roles, params, diagnostics: Diagnostics
+) -> tuple:
     """The lines as written, strategies, parameters and roles resolved."""
     if schedule is None:
         return ()
     sizes = {name: value for name, value in op.params if value is not None}
-    return elaborate(schedule, getattr(module, "strategies", {}) or {}, roles, params, sizes)
+    taken = {x.name: "a level" for x in device.levels} | {x.name: "a memory" for x in device.memories}
+    taken |= {i: "an index" for s in op.statements for i, _ in s.ranges} | {t.name: "a tensor" for t in op.tensors}
+    taken |= {n: "a size of the op" for n in (*(v.name for v in op.dims), *(v.name for v, _ in op.derived), *dict(op.params))}
+    strategies = getattr(module, "strategies", {}) or {}
+    return elaborate(schedule, strategies, roles, params, sizes, taken, diagnostics)
 
 
 def bounded(op: Op, schedule: syntax.ScheduleDecl | None) -> Op:

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..dsl import syntax
 from ..dsl.errors import did_you_mean
-from ..dsl.errors.schedule import ScheduleDoesNotFit, UnknownOpInSchedule
+from ..dsl.errors.schedule import AmbiguousRole, ScheduleDoesNotFit, UnknownOpInSchedule, UnknownTensorInSchedule
 from ..dsl.index import Var
 from ..dsl.op import Op, Statement
 from ..dsl.values import Load, loads
@@ -33,10 +33,23 @@ def roles_of(module: Any, op: Op, decl: syntax.ScheduleDecl) -> Roles:
     return _unified(pattern, op, decl)
 
 
-def contraction_of(op: Op) -> Statement | None:
-    """The op's sum of products; the one with most indices if there are several."""
+def contractions_of(op: Op) -> list[Statement]:
+    """The op's sums of products; those with most indices if there are several."""
     found = [s for s in op.statements if s.reduction is not None and s.reduction.kind == "sum" and len(loads(s.value)) == 2]
-    return max(found, key=lambda s: len(s.ranges), default=None)
+    most = max((len(s.ranges) for s in found), default=0)
+    return [s for s in found if len(s.ranges) == most]
+
+
+def contraction_of(op: Op) -> Statement | None:
+    """The first of them."""
+    return next(iter(contractions_of(op)), None)
+
+
+def _one(op: Op, found: list[Statement], decl: syntax.ScheduleDecl, way_out: str) -> Statement:
+    if len(found) > 1:
+        names = " and ".join(f"`{s.target}`" for s in found)
+        raise AmbiguousRole(f"`{op.name}` has several contractions that fit: {names}", decl.span, help=way_out)
+    return found[0]
 
 
 def _sides(s: Statement) -> tuple[Load, Load]:
@@ -49,9 +62,13 @@ def _used(ld: Load) -> set[str]:
 
 
 def _contraction_roles(op: Op, decl: syntax.ScheduleDecl) -> Roles:
-    s = contraction_of(op)
-    if s is None or s.reduction is None:
-        raise ScheduleDoesNotFit(f"`{op.name}` has no contraction, a sum of products of two tensors", decl.span)
+    found = contractions_of(op)
+    if not found:
+        raise ScheduleDoesNotFit(
+            f"`{op.name}` has no contraction, a sum of products of two tensors", decl.span, help=f"write `for {op.name}`"
+        )
+    s = _one(op, found, decl, f"write the schedule `for {op.name}`, in the op's own names")
+    assert s.reduction is not None
     left, right = _sides(s)
     lu, ru = _used(left), _used(right)
     groups = {
@@ -66,7 +83,7 @@ def _contraction_roles(op: Op, decl: syntax.ScheduleDecl) -> Roles:
         if len(group) == 1:
             names.append((role, group[0]))
         elif group:
-            name = role if role not in {i for i, _ in s.ranges} else "".join(group)
+            name = _free(role, group, op)
             fuses.append(syntax.Fuse(tuple(group), name))
             names.append((role, name))
     # Batches that the schedule does not name are taken one at a time: a tile held for all of them would have no bound.
@@ -75,26 +92,53 @@ def _contraction_roles(op: Op, decl: syntax.ScheduleDecl) -> Roles:
     return Roles(tuple(names), tuple(fuses))
 
 
+def _free(role: str, group: list[str], op: Op) -> str:
+    """A name for the fused index: the role's own unless the op has it."""
+    taken = {i for x in op.statements for i, _ in x.ranges} - set(group)
+    taken |= {t.name for t in op.tensors} | {v.name for v in op.dims}
+    taken |= {v.name for v, _ in op.derived} | {n for n, _ in op.params}
+    name = role if role not in taken | set(group) else "".join(group)
+    while name in taken:
+        name += "_"
+    return name
+
+
 def _unified(pattern: Op, op: Op, decl: syntax.ScheduleDecl) -> Roles:
     """The pattern's contraction laid over the op's: tensors by `as ROLE(A = X)` or in order, indices by where they occur."""
-    p, s = contraction_of(pattern), contraction_of(op)
-    if p is None or s is None or p.reduction is None or s.reduction is None:
-        raise ScheduleDoesNotFit(f"`{op.name}` does not contain the contraction of `{pattern.name}`", decl.span)
+    p, candidates = contraction_of(pattern), contractions_of(op)
+    if p is None or not candidates:
+        which = pattern if p is None else op
+        raise ScheduleDoesNotFit(
+            f"`{which.name}` has no contraction, a sum of products of two tensors", decl.span, help=f"write `for {op.name}`"
+        )
+    _check_bindings(p, op, decl)
     given = dict(decl.bindings)
-    (pl, pr), (sl, sr) = _sides(p), _sides(s)
-    orders = [(sl, sr), (sr, sl)]
-    for a, b in orders:
-        if any(given.get(x.tensor, y.tensor) != y.tensor for x, y in ((pl, a), (pr, b))):
-            continue
-        names = _indices(p, s, (pl, pr), (a, b))
-        if names is not None:
-            tensors = [(pl.tensor, a.tensor), (pr.tensor, b.tensor), (p.target, s.target)]
-            return Roles((*tensors, *names))
-    raise ScheduleDoesNotFit(
-        f"the contraction of `{op.name}` is not that of `{pattern.name}`",
-        decl.span,
-        help=f"say who plays whom: `for {op.name} as {pattern.name}({pl.tensor} = ..., {pr.tensor} = ...)`",
-    )
+    pl, pr = _sides(p)
+    help = f"say who plays whom: `for {op.name} as {pattern.name}({pl.tensor} = ..., {pr.tensor} = ...)`"
+    fits: dict[int, Roles] = {}
+    for n, s in enumerate(candidates):
+        sl, sr = _sides(s)
+        for a, b in ((sl, sr), (sr, sl)):
+            pairs = ((pl.tensor, a.tensor), (pr.tensor, b.tensor), (p.target, s.target))
+            names = _indices(p, s, (pl, pr), (a, b))
+            if names is not None and n not in fits and all(given.get(x, y) == y for x, y in pairs):
+                fits[n] = Roles((*pairs, *names))
+    if not fits:
+        raise ScheduleDoesNotFit(f"the contraction of `{op.name}` is not that of `{pattern.name}`", decl.span, help=help)
+    _one(op, [candidates[n] for n in fits], decl, help)
+    return next(iter(fits.values()))
+
+
+def _check_bindings(pattern: Statement, op: Op, decl: syntax.ScheduleDecl) -> None:
+    """Raises for a role that the pattern does not have, and for a tensor that the op does not have."""
+    roles = {*(x.tensor for x in _sides(pattern)), pattern.target}
+    tensors = {t.name for t in op.tensors} | {s.target for s in op.statements}
+    for role, tensor in decl.bindings:
+        if role not in roles:
+            raise UnknownTensorInSchedule(f"`{role}` is no role of `{decl.role}`", decl.span, help=did_you_mean(role, roles))
+        if tensor not in tensors:
+            message = f"`{op.name}` has no tensor `{tensor}`"
+            raise UnknownTensorInSchedule(message, decl.span, help=did_you_mean(tensor, tensors))
 
 
 def _indices(p: Statement, s: Statement, ours: tuple[Load, Load], theirs: tuple[Load, Load]):

@@ -1,5 +1,7 @@
 """Mistakes in schedules: what cannot be lowered correctly is refused with the line that asks for it."""
 
+from __future__ import annotations
+
 from .base import UserError
 
 
@@ -60,13 +62,19 @@ class LevelOrder(UserError):
 
 
 class UnknownMemoryInSchedule(UserError):
-    """A line names a memory that the device does not have."""
+    """A line names a memory that the device does not have.
+
+    The memories are those of the device's text. A schedule for several devices names roles that all of them have, or `auto`.
+    """
 
     id = "schedule-unknown-memory"
 
 
 class UnknownInstr(UserError):
-    """`compute with` or `with` names an instruction that the device does not have."""
+    """`compute with` or `with` names an instruction that the device does not have.
+
+    Instructions and their families are those of the device's text. `compute` alone is the scalar body and fits every device.
+    """
 
     id = "schedule-unknown-instruction"
 
@@ -110,19 +118,29 @@ class TooManyUnits(UserError):
 
 
 class BadTileSize(UserError):
-    """A tile's size is not a positive integer known when the kernel is compiled."""
+    """A tile's size is not a positive integer known when the kernel is compiled.
+
+    Sizes are numbers, parameters of the schedule or of the op, and arithmetic on them. With `every`, chunks may not overlap:
+    the distance is a multiple of the size.
+    """
 
     id = "schedule-tile-size"
 
 
 class NotRead(UserError):
-    """`move` names a tensor that the statements in focus do not read."""
+    """`move` names a tensor that the statements in focus do not read.
+
+    What is computed is held by `keep`; a pointwise intermediate is recomputed where it is read, unless a line keeps it.
+    """
 
     id = "schedule-not-read"
 
 
 class NotComputed(UserError):
-    """`keep` names a tensor that the statements in focus do not compute."""
+    """`keep` names a tensor that the statements in focus do not compute.
+
+    An input is staged by `move`; an intermediate must belong to the launch that the line is in.
+    """
 
     id = "schedule-not-computed"
 
@@ -146,32 +164,58 @@ class RegisterMismatch(UserError):
     id = "schedule-register-owner"
 
 
+class SplitReduction(UserError):
+    """Units that take parts of a reduction would overwrite each other's results.
+
+    Each of them needs an accumulator of its own, in registers, opened above the tile that deals out the parts, so that the
+    parts can be combined when it closes.
+    """
+
+    id = "schedule-split-reduction"
+
+
 class CapacityExceeded(UserError):
-    """The tiles held in a memory need more than it has."""
+    """The tiles held in a memory need more than it has.
+
+    What is alive at one time counts, for all units that share the memory; tiles whose lifetimes do not meet share space. A
+    buffer meant to stay in a cache is checked against the cache. Take smaller tiles, or move less.
+    """
 
     id = "memory-capacity"
 
 
 class UnknownStrategy(UserError):
-    """`apply` names a strategy that does not exist."""
+    """`apply` names a strategy that does not exist.
+
+    Strategies are declared in this file, or in a file that it imports.
+    """
 
     id = "schedule-unknown-strategy"
 
 
 class StrategyArguments(UserError):
-    """`apply` passes arguments that the strategy does not take, or leaves one out."""
+    """`apply` passes arguments that the strategy does not take, or leaves one out.
+
+    Arguments go by position, then by name; those without a default must be given.
+    """
 
     id = "schedule-strategy-arguments"
 
 
 class StrategyRecursion(UserError):
-    """A strategy applies itself, directly or through others."""
+    """A strategy applies itself, directly or through others.
+
+    It would never end: lines are put in place of each `apply`. Write the lines out where the circle closes.
+    """
 
     id = "schedule-strategy-recursion"
 
 
 class BadParam(UserError):
-    """A `param` has no values, or a value that is not among them."""
+    """A `param` is set to a value that is not among its own.
+
+    The values after `in` are all there are; the default, and what a caller chooses, must be one of them.
+    """
 
     id = "schedule-param"
 
@@ -186,13 +230,19 @@ class BadFuse(UserError):
 
 
 class BadLayout(UserError):
-    """A `layout`, `pad` or `swizzle` does not fit the tensor that is moved."""
+    """A `layout`, `pad` or `swizzle` does not fit the tensor that is moved.
+
+    A layout names each axis of what is staged. Registers have none: their layout follows from the tiles and the leaf below.
+    """
 
     id = "schedule-layout"
 
 
 class BadArrange(UserError):
-    """`arrange` does not give each unit a tile of its own."""
+    """`arrange` does not give each unit a tile of its own.
+
+    Its maps say, for each index of the tile, which tile a unit takes; over all units every tile must be taken once.
+    """
 
     id = "schedule-arrange"
 
@@ -207,7 +257,10 @@ class NotYet(UserError):
 
 
 class DeviceMismatch(UserError):
-    """A schedule is for another device than the target."""
+    """A schedule is for another device than the target.
+
+    `on D` fits the device D and those that extend it. Compile for D, or leave `on D` out.
+    """
 
     id = "schedule-device"
 
@@ -228,3 +281,86 @@ class LateInline(UserError):
     """
 
     id = "schedule-inline"
+
+
+class BadBound(UserError):
+    """A bound of a schedule is not of the form `N <= 4096`, or nothing satisfies it.
+
+    The left side is a size of the op, the right side a number; `<`, `<=`, `>`, `>=` and `==` are known. Sizes are at least 0.
+    """
+
+    id = "schedule-bound"
+
+
+class DuplicateAxis(UserError):
+    """One line tiles the same index twice.
+
+    Tiles of tiles are lines of their own, the outer one first.
+    """
+
+    id = "schedule-duplicate-axis"
+
+
+class BadOrder(UserError):
+    """`order` names an index that the line does not have, or one twice.
+
+    On a tile it lists the tile's indices, outermost first; on `compute` those of the statements.
+    """
+
+    id = "schedule-order"
+
+
+class MisplacedModifier(UserError):
+    """A modifier stands on a line that it says nothing about.
+
+    `pipeline` belongs to moves and to loops, `raster` and `arrange` to tiles dealt to units, `unroll` and `peel` to loops,
+    `layout`, `pad` and `swizzle` to what is held in a memory, `by` to parallel reductions.
+    """
+
+    id = "schedule-modifier"
+
+
+class ModifierArgument(UserError):
+    """A modifier has an argument that makes no sense on its line.
+
+    A vector is a power of two that divides the innermost tile; a pipeline is as deep as there are buffers, and rotates over a
+    loop above it; `by` names a way that units combine partial results.
+    """
+
+    id = "schedule-modifier-argument"
+
+
+class HeldTwice(UserError):
+    """A tensor is moved to, or kept in, a memory where it is already.
+
+    From a `move` on the name means the copy; a second copy in the same memory would only cost. Leave one of the lines out.
+    """
+
+    id = "schedule-held-twice"
+
+
+class AfterCompute(UserError):
+    """A line stands below `compute`.
+
+    `compute` is the leaf: nothing is left to schedule below it. Move the line above it.
+    """
+
+    id = "schedule-after-compute"
+
+
+class UnusedParam(UserError):
+    """A `param` that no line uses.
+
+    Tuning it would do nothing. Use it, or leave it out.
+    """
+
+    id = "schedule-unused-param"
+
+
+class NameClash(UserError):
+    """A name of the schedule is taken by the op, by the device, or by another line.
+
+    Parameters and fused indices are names of their own: a size, index, tensor, level or memory of that name would be hidden.
+    """
+
+    id = "schedule-name-clash"
