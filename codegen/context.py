@@ -27,6 +27,7 @@ class Context:
     cells: dict[str, tuple[int, ...]] = field(default_factory=dict)
     reduced: dict[str, set] = field(default_factory=dict)  # accumulator -> unit digits of its reduced indices
     instrs: dict[str, Instr] = field(default_factory=dict)
+    before: list[tuple[tuple[Work, ...], tuple]] = field(default_factory=list)  # launches that must come first
     extra: list[tuple[tuple[Work, ...], tuple]] = field(default_factory=list)  # launches to follow (split reductions)
     filled: dict[int, tuple] = field(default_factory=dict)  # id of a line -> the nested block that completion gives it
     notes: list[str] = field(default_factory=list)

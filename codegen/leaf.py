@@ -1,7 +1,7 @@
 """The leaves: what is done to one element, and the loops that are left around it.
 
 CAPACITY_NOT_LIVE   a loop over an index that numbers registers runs to its capacity and is unrolled; others to the live extent.
-OWNER_WRITES        initialisation, body and write-back of a register tile visit it by the same steps, so every element has one owner.
+OWNER_WRITES        initialisation, body and write-back of a register tile visit it by the same steps: one owner an element.
 ONE_WRITER          what several units would store alike is stored by unit 0.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from ..dsl.errors import InternalError
-from ..dsl.errors.schedule import UnboundedTile
+from ..dsl.errors.schedule import SplitReduction, UnboundedTile
 from ..dsl.index import Expr, Var, as_expr, ceildiv
 from ..dsl.types import TYPES, DType
 from ..dsl.values import Apply, Cast, Const, IndexValue, Load, Masked, Value
@@ -187,15 +187,17 @@ def element(ctx: Context, focus: Focus, work: Work) -> list[Stmt]:
 
 def store_element(ctx: Context, focus: Focus, work: Work) -> list[Stmt]:
     value = translate(ctx, focus, work.value)
-    return guarded_store(ctx, focus, work.name, work.subscripts or work.indices, value, work.span)
+    return guarded_store(ctx, focus, work.name, work.subscripts or work.indices, value, work.span, work.atomic)
 
 
-def guarded_store(ctx: Context, focus: Focus, tensor: str, indices: tuple[str, ...], value: Value, span=None) -> list[Stmt]:
+def guarded_store(
+    ctx: Context, focus: Focus, tensor: str, indices: tuple[str, ...], value: Value, span=None, atomic: str | None = None
+) -> list[Stmt]:
     view = focus.views[tensor]
     at = tuple(as_expr(Var(i)) for i in indices)
     alias = aliases(focus)
     indices = tuple(dict.fromkeys(alias.get(i, i) for i in indices))
-    store = Store(view.buffer, coordinates(ctx, focus, tensor, at), narrowed(value, ctx.dtypes[tensor]), span=span)
+    store = Store(view.buffer, coordinates(ctx, focus, tensor, at), narrowed(value, ctx.dtypes[tensor]), atomic, span)
     if view.form == "path":
         return [store]
     conds = tuple(dict.fromkeys((*edge_conds(focus, indices), *one_writer(ctx, focus, indices, view.buffer))))
@@ -214,7 +216,7 @@ def one_writer(ctx: Context, focus: Focus, indices: tuple[str, ...], buffer: str
     top = ctx.device.depth(owner) if owner else 0
     for d in focus.digits:
         told_apart.update(d.levels)
-        if d.index not in indices and d.expr != ZERO and ctx.device.depth(d.levels[-1]) > top:
+        if d.index and d.index not in indices and d.expr != ZERO and ctx.device.depth(d.levels[-1]) > top:
             conds.append(-d.expr)
     for level in ctx.device.levels[top + 1 :]:
         finite = level.units == "finite" and level.name in ctx.units
@@ -233,7 +235,7 @@ def _fill(ctx: Context, focus: Focus, work: Work) -> list[Stmt]:
         place = work.name + "@at"
         largest = Const((1 << 63) - 1, TYPES["i64"])
         out.append(Store(focus.views[place].buffer, coordinates(ctx, focus, place, at), largest))
-    return out
+    return _alone(ctx, focus, work, out)
 
 
 def _combine(ctx: Context, focus: Focus, work: Combine) -> list[Stmt]:
@@ -273,11 +275,17 @@ def accumulate_element(ctx: Context, focus: Focus, work: Work) -> list[Stmt]:
     if kind in ("argmax", "argmin"):
         return _argmax_element(ctx, focus, work, now, value, coords, at)
     new = combined(kind, now, value, dtype)
-    store = Store(view.buffer, coords, new, span=work.span)
+    return _alone(ctx, focus, work, [Store(view.buffer, coords, new, span=work.span)])
+
+
+def _alone(ctx: Context, focus: Focus, work: Work, stores: list[Stmt]) -> list[Stmt]:
+    """Stores to an accumulator: as they are in a unit's own registers; in a memory once for each live element."""
+    view = focus.views[work.name]
     if view.form == "path":
-        return [store]
-    guard = edge_conds(focus, work.indices)
-    return [If(guard, (store,))] if guard else [store]
+        return stores
+    indices = tuple(dict.fromkeys(work.alias.get(i, i) for i in work.indices))
+    guard = tuple(dict.fromkeys((*edge_conds(focus, indices), *one_writer(ctx, focus, indices, view.buffer))))
+    return [If(guard, tuple(stores))] if guard else stores
 
 
 def combined(kind: str, now: Value, value: Value, dtype: DType) -> Value:
@@ -302,7 +310,7 @@ def _argmax_element(ctx: Context, focus: Focus, work: Work, now: Value, value: V
     buffer = focus.views[place].buffer
     out = take_better(work.reduction.kind, (focus.views[work.name].buffer, coords, now), (buffer, here, best), value, index)
     conds = edge_conds(focus, work.reduced)
-    return [If(conds, tuple(out))] if conds else out
+    return _alone(ctx, focus, work, [If(conds, tuple(out))] if conds else out)
 
 
 def take_better(kind: str, held, place, value: Value, index: Value) -> list[Stmt]:
@@ -334,6 +342,11 @@ def note_reduced(ctx: Context, focus: Focus, work: Work) -> None:
     since = focus.open.get(work.name, 0)
     for d in focus.digits[since:]:
         if d.index in work.reduced and d.extent.constant != 1:
+            if focus.views[work.name].form != "path":
+                raise SplitReduction(
+                    f"the units of `{d.levels[-1]}` would add to one `{work.name.rstrip('@')}` all at once",
+                    help="keep it in registers, of which each unit has its own",
+                )
             found = _per_level(ctx, d)
             ctx.reduced.setdefault(work.name, set()).update(found)
 

@@ -24,7 +24,8 @@ from .leaf_instr import register_buffer
 from .match import fragment
 from .spec import Focus, View
 from .tile import Alloc, Buffer, If, Stmt
-from .work import Output, Work
+from .work import Work, work_extents
+from .workspace import workspace
 
 if TYPE_CHECKING:
     from .lower import Lowering
@@ -175,7 +176,7 @@ def accumulate(low: Lowering, focus: Focus, w: Work, lines: tuple, keep: syntax.
     loops = [(var, trips) for index, var, trips in focus.loops if index in w.reduced]
     stored = _write_back(low, replace(inner, loops=()), w, owner, keep, lines)
     if loops:
-        init, stored = _between(low, inner, w, owner, loops, init, stored)
+        init, stored = _between(low, inner, w, owner, names, loops, init, stored)
     out: list[Stmt] = [*init, *body, *combine, *stored]
     for name, buffer in reversed(buffers):
         local = register_buffer(ctx, buffer, ctx.dtypes[name], memory, keep.span if keep else None)
@@ -228,7 +229,17 @@ def _write_back(low: Lowering, focus: Focus, w: Work, owner: tuple, keep: syntax
     out: list[Stmt] = []
     block = keep.block if keep and keep.block else None
     for o in w.outputs:
-        work = Work(o.tensor, w.indices, _final(w, o.value), None, w.extents, span=w.span, subscripts=o.indices, fused=w.fused)
+        work = Work(
+            o.tensor,
+            w.indices,
+            _final(w, o.value),
+            None,
+            w.extents,
+            span=w.span,
+            subscripts=o.indices,
+            atomic=o.atomic,
+            fused=w.fused,
+        )
         f = replace(focus, works=(work,))
         if block is None:
             out += low.lower(f, owner)
@@ -244,62 +255,47 @@ def _renamed(line, names: set[str], to: str):
     return line
 
 
-def _between(low: Lowering, focus: Focus, w: Work, owner: tuple, loops, init: list[Stmt], stored: list[Stmt]):
+def _between(low: Lowering, focus: Focus, w: Work, owner: tuple, names: list[str], loops, init: list[Stmt], stored: list[Stmt]):
     """FIRST_AND_LAST."""
     first = tuple(-as_expr(v) for v, _ in loops)
     last = tuple(as_expr(v) - trips + 1 for v, trips in loops)
     at = tuple(as_expr(Var(i)) for i in w.indices)
-    own = Load(w.name, at, low.ctx.dtypes[w.name])
-    simple = len(w.outputs) == 1 and isinstance(w.outputs[0].value, Load) and w.reduction is not None
+    simple = len(w.outputs) == 1 and isinstance(w.outputs[0].value, Load) and len(names) == 1
     target = w.outputs[0].tensor if w.outputs else ""
-    argument = simple and focus.views[target].form == "global" and low.ctx.dtypes[target] == low.ctx.dtypes[w.name]
-    if argument and w.reduction is not None and w.reduction.kind not in ("argmax", "argmin"):
-        home, again = target, w.outputs[0].indices
-    else:
-        home, again = _home(low, w), ()
+    in_place = simple and focus.views[target].form == "global" and low.ctx.dtypes[target] == low.ctx.dtypes[w.name]
+    refill: list[Stmt] = []
+    spill: list[Stmt] = []
+    for name in names:
+        home, again = (target, w.outputs[0].indices) if in_place else (_home(low, w, name), w.indices)
+        dtype = low.ctx.dtypes[name]
         focus = focus.with_view(home, View(home, "global"))
-    reload_from = Load(home, tuple(as_expr(Var(i)) for i in again) if again else at, low.ctx.dtypes[w.name])
-    reload = Work(w.name, w.indices, reload_from, None, w.extents, fused=w.fused)
-    refill = low.lower(replace(focus, works=(reload,), loops=()), owner)
+        reload = Load(home, tuple(as_expr(Var(i)) for i in again), dtype)
+        f = replace(focus, works=(Work(name, w.indices, reload, None, w.extents, fused=w.fused),), loops=())
+        refill += low.lower(f, owner)
+        if not in_place:
+            work = Work(home, w.indices, Load(name, at, dtype), None, w.extents, fused=w.fused)
+            spill += low.lower(replace(focus, works=(work,), loops=()), owner)
+    if w.name in low.ctx.reduced:  # one unit of those that hold parts goes on from the last result, the others from nothing
+        refill = [*init, If(_first_of_parts(low.ctx, w), tuple(refill))]
     init = [If(first, tuple(init), tuple(refill))]
-    if home == target and argument:
-        return init, stored
-    spill_work = Work(home, w.indices, own, None, w.extents, fused=w.fused)
-    spill = low.lower(replace(focus, works=(spill_work,), loops=()), owner)
-    return init, [If(last, tuple(stored), tuple(spill))]
+    return init, stored if in_place else [If(last, tuple(stored), tuple(spill))]
 
 
-def _home(low: Lowering, w: Work) -> str:
+def _first_of_parts(ctx: Context, w: Work) -> tuple[Expr, ...]:
+    """True (>= 0) for the first unit of each group that holds parts of a result."""
+    out = []
+    for level, stride, count in sorted(ctx.reduced[w.name]):
+        unit = as_expr(ctx.unit_var(level))
+        out.append(-(unit // stride % count if count else unit))
+    return tuple(out)
+
+
+def _home(low: Lowering, w: Work, name: str) -> str:
     """A workspace that holds the whole accumulator between iterations of the reduction loops above it."""
     ctx: Context = low.ctx
-    name = ctx.fresh(w.name.rstrip("@").lower() + "_between")
+    home = ctx.fresh(name.replace("@at", "_at").rstrip("@").lower() + "_between")
     extents = work_extents(w)
     shape = tuple(extents[i] for i in w.indices)
-    ctx.buffers.append(workspace(ctx, name, ctx.dtypes[w.name], shape))
-    ctx.dtypes[name] = ctx.dtypes[w.name]
-    ctx.shapes[name] = shape
-    return name
-
-
-def work_extents(w: Work) -> dict[str, Expr]:
-    """Extents of a work's indices, fused ones included."""
-    extents = dict(w.extents)
-    for fused_name, parts in w.fused:
-        size: Expr = as_expr(1)
-        for _, e, _ in parts:
-            size = size * e
-        extents[fused_name] = size
-    return extents
-
-
-def workspace(ctx: Context, name: str, dtype, shape: tuple[Expr, ...]) -> Buffer:
-    """A row-major buffer in the outermost memory, alive during the program."""
-    strides, size = [], as_expr(1)
-    for n in reversed(shape):
-        strides.append(size)
-        size = size * n
-    outer = ctx.device.memories[0]
-    return Buffer(name, dtype, "workspace", outer.name, ctx.outermost, shape, tuple(reversed(strides)), size)
-
-
-__all__ = ["Output", "accumulate", "accumulate_at_leaf", "lower_keep", "owner_lines", "workspace"]
+    ctx.dtypes[home], ctx.shapes[home] = ctx.dtypes[name], shape
+    ctx.buffers.append(workspace(ctx, home, ctx.dtypes[name], shape))
+    return home

@@ -141,7 +141,10 @@ class View:
 
 @dataclass(frozen=True)
 class Digit:
-    """Part of a unit's number that counts the tiles of `index`: `number // stride % extent` over the units of `levels`."""
+    """Part of a unit's number that counts the tiles of `index`: `number // stride % extent` over the units of `levels`.
+
+    `index` empty: units told apart whose every result counts (atomic combination), whatever index it came from.
+    """
 
     index: str
     levels: tuple[str, ...]

@@ -15,9 +15,11 @@ from ..dsl.errors.schedule import NotYet
 from ..dsl.index import Expr, Var, as_expr
 from ..dsl.op import Reduction
 from ..dsl.values import Load, Value, transform
+from .access import identity
 from .context import Context
 from .spec import ONE, Focus, Range, View
-from .work import Output, Work
+from .work import Output, Work, work_extents
+from .workspace import workspace
 
 if TYPE_CHECKING:
     from .lower import Lowering
@@ -44,9 +46,10 @@ def split_reduction(low: Lowering, focus: Focus, line: syntax.Tile, axes, counts
             works.append(w)
             continue
         if how == "atomic":
-            raise NotYet(
-                "`by atomic` is not lowered yet", line.span, help="`by workspace` combines the parts in a launch of its own"
-            )
+            works.append(_atomically(low, w, line, views))
+            for n, _ in mine:
+                digits[before + n] = replace(digits[before + n], index="")
+            continue
         if w.reduction is not None and w.reduction.kind in ("argmax", "argmin"):
             raise NotYet(f"`{w.reduction.kind}` is not split over units that cannot meet yet", line.span)
         names = []
@@ -66,9 +69,41 @@ def split_reduction(low: Lowering, focus: Focus, line: syntax.Tile, axes, counts
     return replace(focus, works=tuple(works), ranges=ranges, views=views, digits=tuple(digits))
 
 
-def _workspace(low: Lowering, parts: str, w: Work, names) -> None:
-    from .lower_keep import work_extents, workspace
+def _atomically(low: Lowering, w: Work, line: syntax.Tile, views: dict[str, View]) -> Work:
+    """Every unit adds its part to what is there; a launch before sets the identity, one after does the epilogue if there is one."""
+    ctx = low.ctx
+    assert w.reduction is not None
+    kind, dtype = w.reduction.kind, ctx.dtypes[w.name]
+    if kind not in ("sum", "max", "min") or dtype.name not in ("f32", "f64", "i32", "i64"):
+        raise NotYet(f"`{kind}` of {dtype} is not combined by atomics", line.span, help="`by workspace` combines any reduction")
+    at = tuple(as_expr(Var(i)) for i in w.indices)
+    own = Load(w.name, at, dtype)
+    first = w.outputs[0]
+    plain = len(w.outputs) == 1 and isinstance(first.value, Load) and ctx.dtypes[first.tensor] == dtype
+    extents = work_extents(w)
+    if plain and not w.fused:
+        target, subscripts = first.tensor, first.indices
+    else:
+        target, subscripts = ctx.fresh(w.name.rstrip("@").lower() + "_whole"), w.indices
+        shape = tuple(extents[i] for i in w.indices)
+        ctx.dtypes[target], ctx.shapes[target] = dtype, shape
+        ctx.buffers.append(workspace(ctx, target, dtype, shape))
+        views[target] = View(target, "global")
 
+        def whole(v: Value) -> Value | None:
+            return Load(target, at, dtype) if isinstance(v, Load) and v.tensor == w.name else None
+
+        ranges = tuple((i, extents[i]) for i in w.indices)
+        for o in w.outputs:
+            value = transform(o.value, whole)
+            last = Work(o.tensor, w.indices, value, None, ranges, span=w.span, fused=w.fused, subscripts=o.indices)
+            ctx.extra.append(((last,), ()))
+    start = tuple((i, extents[i]) for i in subscripts)
+    ctx.before.append(((Work(target, subscripts, identity(kind, dtype), None, start, span=w.span),), ()))
+    return replace(w, outputs=(Output(target, subscripts, own, kind),))
+
+
+def _workspace(low: Lowering, parts: str, w: Work, names) -> None:
     ctx = low.ctx
     extents = work_extents(w)
     shape = (*(c for _, c in names), *(extents[i] for i in w.indices))
@@ -78,8 +113,6 @@ def _workspace(low: Lowering, parts: str, w: Work, names) -> None:
 
 def _finish(low: Lowering, w: Work, parts: str, names) -> Work:
     """The work of the launch that follows: it combines, and does what was to be done with the result."""
-    from .lower_keep import work_extents
-
     assert w.reduction is not None
     name = w.name + "@"
     dtype = low.ctx.dtypes[w.name]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ..dsl.errors import InternalError
-from ..dsl.index import Expr, Var
+from ..dsl.index import Expr, Var, as_expr
 from ..dsl.op import Op, Reduction, Statement
 from ..dsl.source import Span
 from ..dsl.values import Load, Value, loads, transform
@@ -23,6 +23,7 @@ class Output:
     tensor: str
     indices: tuple[str, ...]
     value: Value
+    atomic: str | None = None  # combined with what is there: sum, max, min
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,7 @@ class Work:
     fused: tuple[tuple[str, tuple[tuple[str, Expr, Expr], ...]], ...] = ()
 
     subscripts: tuple[str, ...] = ()  # what the target is stored at, where that is not `indices` themselves
+    atomic: str | None = None
 
     @property
     def alias(self) -> dict[str, str]:
@@ -210,3 +212,14 @@ def _in_order(groups: list[list[Work]]) -> tuple[tuple[Work, ...], ...]:
             raise InternalError("launches depend on each other in a circle")
         out.append(ready)
     return tuple(tuple(groups[i]) for i in out)
+
+
+def work_extents(w: Work) -> dict[str, Expr]:
+    """Extents of a work's indices, fused ones included."""
+    extents = dict(w.extents)
+    for fused_name, parts in w.fused:
+        size: Expr = as_expr(1)
+        for _, e, _ in parts:
+            size = size * e
+        extents[fused_name] = size
+    return extents
