@@ -1,8 +1,8 @@
 """How emitted C++ text is built and called: the contract between the printer and whoever loads the result.
 
-One function is exported, named as the program is (`symbol(program)`):
+One function is exported, named after the program (`symbol(program)`):
 
-    extern "C" int NAME(void* const* args, const int64_t* dims, int threads);
+    extern "C" int andiron_NAME(void* const* args, const int64_t* dims, int threads);
 
 args      data pointers of the argument buffers, in the order of `Program.buffers` with kind input or output (`arguments`).
           Each is contiguous, row-major, aligned to its element, never null unless it has no element. Element types as in
@@ -34,8 +34,8 @@ integers that wrap. -Wno-psabi: passing wide vectors to inline functions is note
 
 
 def symbol(program: Program) -> str:
-    """The name of the exported function."""
-    return clean(program.name)
+    """The name of the exported function. The prefix keeps ops named `div`, `read` or `exp` apart from the C library's."""
+    return clean(f"andiron_{program.name}")
 
 
 def arguments(program: Program) -> tuple[Buffer, ...]:

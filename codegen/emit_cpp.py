@@ -26,7 +26,7 @@ from .emit_code import ELEMENTS, SUM, Need, storage
 from .emit_context import Context
 from .emit_index import IndexPrinter
 from .emit_lanes import analyse, has_lane, is_register, register_memories, shares_of, statements
-from .emit_names import Names
+from .emit_names import Names, clean
 from .emit_scope import Text
 from .tile import Alloc, Barrier, Buffer, Call, Launch, Program, Units
 
@@ -83,7 +83,7 @@ class _Printer:
         self.serial_when = serial_when
         self.needs: dict[Need, None] = {}
         self.names = Names()
-        self.names.fresh(program.name)
+        self.names.fresh(symbol(program))
         self.field: dict[str, str] = {b.name: self.names.fresh(b.name) for b in program.buffers}
         sizes = (*program.dims, *(v for v, _ in program.lets), *(v for _, v in program.finite))
         self.size: dict[Var, str] = {v: self.names.fresh(v.name) for v in sizes}
@@ -241,6 +241,7 @@ class _Printer:
             .render(
                 program=program,
                 name=symbol(program),
+                title=clean(program.name),
                 head=[_comment(x) for x in program.head.strip("\n").splitlines()],
                 flags=" ".join(FLAGS),
                 prelude=prelude(helpers, program, fma_users),

@@ -19,13 +19,15 @@ _RESERVED = frozenset(
     xor xor_eq int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t size_t NULL f64 f32 tf32 bf16 f16
     f8e4m3 f8e5m2 i64 i32 i16 i8 u8 i4 main args dims threads cores core space load store splat gather bits number
     floordiv floormod imin imax fma memcpy memset malloc free calloc realloc abort exit printf errno INFINITY NAN EOF
-    linux unix Args Team team call flt odd blockIdx threadIdx blockDim gridDim warpSize half
+    linux unix WNOHANG WUNTRACED WSTOPPED WEXITED WCONTINUED WNOWAIT MINSIGSTKSZ NSIG NGREG NFDBITS CSIGNAL
+    sa_handler sa_sigaction sched_priority Args Team team call flt odd blockIdx threadIdx blockDim gridDim warpSize half
     """.split()  # noqa: SIM905
 )
 _OURS = re.compile(
     r"""(?:[fiub]+\d+ (?:x\d+)? (?:_u)?   # types
         | m_\w+ | t\d+ | \w*_from_\w+ | pthread\w*
         | (?:load|splat|gather|scatter|store|first|atomic|launch|team|space)_\w+
+        | [A-Z]+[A-Z0-9]*_[A-Z0-9_]+ | SIG(?!MA)\w+ | si_\w+ | sigev_\w+   # macros of C headers
         | \w*__\w* | _.* | .*_t)$""",
     re.VERBOSE,
 )

@@ -402,6 +402,8 @@ def test_names_cannot_collide():
     taken = Names()
     assert [taken.fresh("a.b"), taken.fresh("a_b"), taken.fresh("a_b")] == ["a_b", "a_b2", "a_b3"]
     assert clean("é").isascii()
+    assert [clean(x) for x in ("X_OK", "SIZE_MAX", "sa_handler", "SIGMA")] == ["X_OK_", "SIZE_MAX_", "sa_handler_", "SIGMA"]
+    assert symbol(replace(prog, name="div")) == "andiron_div"  # not the C library's
 
 
 def test_text_is_the_same_every_time():

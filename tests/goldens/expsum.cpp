@@ -241,7 +241,7 @@ static void launch__main_(const Args* args, int core) {
     }
 }
 
-extern "C" __attribute__((visibility("default"))) int expsum(void* const* args, const int64_t* dims, int threads) {
+extern "C" __attribute__((visibility("default"))) int andiron_expsum(void* const* args, const int64_t* dims, int threads) {
     Args call;
     (void)args;
     (void)dims;
