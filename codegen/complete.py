@@ -29,7 +29,30 @@ def complete(ctx: Context, works: tuple[Work, ...], lines: tuple[syntax.Line, ..
     out = tuple(_sizes(ctx, x) for x in written)
     if not isinstance(out[-1], syntax.Compute):
         out = (*out, syntax.Compute())
-    return tuple(_instr(ctx, works, x) for x in out)
+    return tuple(_instr(ctx, works, x) for x in vectors(ctx, works, out))
+
+
+def vectors(ctx: Context, works: tuple[Work, ...], lines: tuple[syntax.Line, ...]) -> tuple[syntax.Line, ...]:
+    """`vector n`, where vectors are made of lanes: that many neighbours go to the lanes.
+
+    tile j: 32 vector 8 -->   tile j: 32;  tile j: 8;  tile j: 1 -> lane
+    compute vector 8    -->   tile j: 8;  tile j: 1 -> lane;  compute        (j: the index with neighbours in memory)
+    """
+    level = lanes(ctx)
+    if level is None or any(isinstance(x, syntax.Tile) and x.level == level.name for x in lines):
+        return lines
+    out: list[syntax.Line] = []
+    for line in lines:
+        m = next((m for m in getattr(line, "modifiers", ()) if m.name == "vector"), None)
+        if m is None or not isinstance(line, (syntax.Tile, syntax.Compute)):
+            out.append(line)
+            continue
+        plain = replace(line, modifiers=tuple(x for x in line.modifiers if x is not m))
+        width = m.values[0] if m.values else syntax.Num(level.bytes or 1)
+        index = line.axes[-1].index if isinstance(line, syntax.Tile) else fastest(max(works, key=lambda w: len(w.all_indices)))
+        tiles = [syntax.Tile((syntax.TileAxis(index, width),)), _tile((index, 1), level=level.name)]
+        out += [plain, *tiles] if isinstance(line, syntax.Tile) else [*tiles, plain]
+    return tuple(out)
 
 
 def _instr(ctx: Context, works: tuple[Work, ...], line: syntax.Line) -> syntax.Line:

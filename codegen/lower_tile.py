@@ -20,7 +20,7 @@ from .leaf import Combine, Fill, cell_indices
 from .spec import ONE, ZERO, Digit, Focus, Range, Step
 from .split import split_reduction, splits
 from .tile import For, If, Let, Stmt
-from .units import advance
+from .units import advance, in_groups
 from .work import Work, plain_index
 
 if TYPE_CHECKING:
@@ -163,12 +163,28 @@ def _loop(ctx: Context, focus: Focus, a: Axis, cell: bool, unroll, inner, line) 
     if trips.constant == 1:
         f = focus.with_range(a.index, r.split(size, Step(ZERO, ONE, None), live=not cell and not reducing))
         return inner(f)
+    if modifier(line, "peel") is not None and not cell and not reducing and r.live.constant is None:
+        return _peeled(ctx, focus, a, size, hint, trips, inner, line)
     var = ctx.var(a.index, trips)
     # AT_LEAST_ONCE: the extra turn of an empty reduction is not inside the live extent
     f = focus.with_range(a.index, r.split(size, Step(as_expr(var), trips, None), live=not cell and not reducing))
     if reducing:
         f = replace(f, loops=(*f.loops, (a.index, var, trips)))
     return [For(var, ZERO, trips, ONE, tuple(inner(f)), unroll=hint, span=line.span)]
+
+
+def _peeled(ctx: Context, focus: Focus, a: Axis, size: int, hint: int, trips: Expr, inner, line) -> list[Stmt]:
+    """`peel`: the whole tiles in a loop without guards, then what is left over."""
+    r = focus.ranges[a.index]
+    full = r.live // size
+    out: list[Stmt] = []
+    for start, stop, whole in ((ZERO, full, True), (full, trips, False)):
+        var = ctx.var(a.index, trips)
+        part = r.split(size, Step(as_expr(var), trips, None), live=True)
+        part = replace(part, bounds=()) if whole else part
+        body = inner(focus.with_range(a.index, part))
+        out.append(For(var, start, stop, ONE, tuple(body), unroll=hint if whole else 1, span=line.span))
+    return out
 
 
 # ---------------------------------------------------------------- units
@@ -225,8 +241,16 @@ def _onto_units(low: Lowering, focus: Focus, line: syntax.Tile, axes: list[Axis]
     body = [*lets, *body]
     whole = (total * later).constant
     together = all(isinstance(w, (Fill, Combine)) for w in focus.works)  # idle units hold the identity, and take part
-    if kind == "shaped" and available is not None and whole is not None and whole < available and not together:
-        body = [If((as_expr(whole - 1) - number,), tuple(body), span=inner_line.span)]
+    idle = []
+    if kind == "shaped" and available is not None and whole is not None and whole < available:
+        idle.append(as_expr(whole - 1) - number)
+    for a, digit in zip(axes, digits, strict=True):
+        r = ranges[a.index]
+        tiles = r.capacity if a.every is None else min(a.every, r.capacity or a.every)
+        if kind == "shaped" and tiles is not None and (n := -(-tiles // _clamped(r, a.size))) < (digit.extent.constant or 0):
+            idle.append(as_expr(max(1, n) - 1) - digit.expr)
+    if idle and not together:
+        body = [If(tuple(idle), tuple(body), span=inner_line.span)]
     for wrap in reversed(head):
         body = [wrap(body)]
     return body
@@ -262,7 +286,7 @@ def _count(low: Lowering, r: Range, a: Axis, kind: str, line) -> Expr:
     """How many tiles: by the live extent where units are open or dealt to, else by capacity (CAPACITY_NOT_LIVE)."""
     size = _clamped(r, a.size)
     if a.every is not None:
-        return as_expr(max(1, -(-min(a.every, r.capacity or a.every) // size)))
+        return as_expr(in_groups(low.ctx, line.level, max(1, -(-min(a.every, r.capacity or a.every) // size))))
     if kind != "shaped":
         return maximum(r.trips(size), 1) if _may_be_zero(low, a.index) else r.trips(size)
     if r.capacity is None:
@@ -271,7 +295,7 @@ def _count(low: Lowering, r: Range, a: Axis, kind: str, line) -> Expr:
             line.span,
             help=f"tile `{a.index}` one after another first, or use `every`",
         )
-    return as_expr(max(1, -(-r.capacity // size)))
+    return as_expr(in_groups(low.ctx, line.level, max(1, -(-r.capacity // size))))
 
 
 def _may_be_zero(low: Lowering, index: str) -> bool:
