@@ -119,9 +119,9 @@ def translate(ctx: Context, focus: Focus, v: Value) -> Value:
 def _read(ctx: Context, focus: Focus, load: Load) -> Value:
     view = focus.views[load.tensor]
     value: Value = Load(view.buffer, coordinates(ctx, focus, load.tensor, load.indices), load.dtype)
-    if view.form != "global":
+    if view.form == "path" or (view.form != "global" and view.filled):
         return value
-    if load.otherwise is not None:
+    if load.otherwise is not None and view.form == "global":
         subs = binding(focus)
         at = [e.subs(subs) for e in load.indices]
         inside = [c for e, n in zip(at, ctx.shapes[load.tensor], strict=True) for c in (e, n - e - 1)]

@@ -30,7 +30,7 @@ from ..dsl.prove import always
 from .barriers_access import Access, conflicts
 from .barriers_scope import Scope
 from .tile import Alloc, Barrier, Call, For, If, Launch, Let, Program, Stmt, Store, Wait
-from .walk_tile import accessed, map_bodies, statements, written
+from .walk_tile import accessed, known, map_bodies, statements, written
 
 _ROUNDS = 8  # the state of a loop is stable after two or three
 
@@ -53,7 +53,7 @@ def _launch(program: Program, launch: Launch, lockstep: bool) -> Launch:
     names = written(launch.body, program.instrs)
     body = launch.body
     for together in (False, True) if lockstep else (False,):
-        scope = Scope.of(launch, program.device, program.instrs, program.buffers, together)
+        scope = Scope.of(launch, program.device, program.instrs, program.buffers, together, known(program))
         body = _fewest(body, partial(_placed, _Placer(names), scope))
     return replace(launch, body=body)
 

@@ -53,11 +53,16 @@ class Scope:
 
     @staticmethod
     def of(
-        launch: Launch, device: Device, instrs: tuple[Instr, ...], buffers: tuple[Buffer, ...], lockstep: bool = False
+        launch: Launch,
+        device: Device,
+        instrs: tuple[Instr, ...],
+        buffers: tuple[Buffer, ...],
+        lockstep: bool = False,
+        facts: tuple[Expr, ...] = (),
     ) -> Scope:
         depth = {u.var: device.depth(u.level) for u in launch.units}
         named = {b.name: b for b in buffers}
-        conds = tuple(c for u in launch.units for c in (as_expr(u.var), u.count - u.var - 1))
+        conds = facts + tuple(c for u in launch.units for c in (as_expr(u.var), u.count - u.var - 1))
         return Scope(device, launch.units, {i.name: i for i in instrs}, named, {}, depth, {}, conds, lockstep=lockstep)
 
     def let(self, s: Let) -> Scope:

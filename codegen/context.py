@@ -25,6 +25,7 @@ class Context:
     buffers: list[Buffer] = field(default_factory=list)
     launches: list[Launch] = field(default_factory=list)
     cells: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    combining: frozenset[str] = frozenset()  # lockstep levels to which parts of a reduction are dealt in this launch
     reduced: dict[str, set] = field(default_factory=dict)  # accumulator -> unit digits of its reduced indices
     instrs: dict[str, Instr] = field(default_factory=dict)
     before: list[tuple[tuple[Work, ...], tuple]] = field(default_factory=list)  # launches that must come first

@@ -62,6 +62,8 @@ def grain(low: Lowering, focus: Focus, index: str, capacity: int, lines: tuple, 
             case syntax.Move() if line.memory is None or low.ctx.register(line.memory):
                 held = True
             case syntax.Tile():
+                # a reduction's accumulator opens above its first tile, in registers, where no `keep` says otherwise
+                held = held or (free and any(a.index in w.reduced for w in focus.works for a in line.axes))
                 for a in line.axes:
                     if a.index != index or not isinstance(a.size, syntax.Num):
                         continue

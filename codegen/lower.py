@@ -12,7 +12,7 @@ from dataclasses import replace
 from ..dsl import syntax
 from ..dsl.device import Instr
 from ..dsl.errors import did_you_mean
-from ..dsl.errors.schedule import BadFuse, InstrMismatch, UnboundedTile, UnknownInstr
+from ..dsl.errors.schedule import BadFuse, InstrMismatch, SplitReduction, UnboundedTile, UnknownInstr
 from ..dsl.index import Expr, Var, as_expr
 from .context import Context
 from .footprint import grain, reach
@@ -71,7 +71,7 @@ class Lowering:
         """A tile without a bound is the fault of the line that holds it, wherever below that is noticed."""
         try:
             return lowered(self, focus, line, rest)
-        except UnboundedTile as error:
+        except (UnboundedTile, SplitReduction) as error:
             error.span = error.span or line.span
             raise
 
@@ -92,6 +92,7 @@ class Lowering:
             if isinstance(line.instr, str) and not isinstance(w, (Fill, Combine)):
                 m = self.find(line.instr, w, line, must=len(focus.works) == 1)
             if m is not None:
+                self._within_reach(m.instr, focus, line.span)
                 out += instr_leaf(self.ctx, f, w, m, order, times, line.span)
             else:
                 out += leaf(self.ctx, f, w, None, order, times)
@@ -115,6 +116,15 @@ class Lowering:
                 f"`{name}` does not compute `{work.name.rstrip('@')}`", line.span, help="`compute` alone is the scalar body"
             )
         return None
+
+    def _within_reach(self, instr: Instr, focus: Focus, span) -> None:
+        """An instruction is executed by all units below one of its level, so none of them may have been told apart."""
+        if self.ctx.device.depth(focus.level) > self.ctx.device.depth(instr.level):
+            raise InstrMismatch(
+                f"`{instr.name}` is executed by a whole {instr.level}, and the focus is one {focus.level} of it",
+                span,
+                help=f"leave the tiles `-> {focus.level}` out: the instruction says which {focus.level} holds what",
+            )
 
     def _fits(self, instr: Instr, work: Work, spread) -> Match | None:
         m = match(instr, masked_inside(work)[0])
@@ -178,12 +188,36 @@ class Lowering:
             if not indices & set(w.reduced):
                 continue
             names = {w.name, w.name.rstrip("@"), *w.targets}
-            if any(isinstance(x, syntax.Keep) and names & set(x.tensors) for x in lines[1:]):
+            parallel = self._combines(lines[0])
+            below = next((x for x in lines[1:] if isinstance(x, syntax.Keep) and names & set(x.tensors)), None)
+            if below is not None and parallel:
+                shown = w.name.rstrip("@")
+                raise SplitReduction(
+                    f"units take parts of `{shown}`, which is kept below: each would write its own part back as the whole",
+                    lines[0].span,
+                    help="write the `keep` above this tile",
+                )
+            if below is not None:
                 continue
             if self._deferred(focus, w, lines):
-                continue
+                if not parallel:
+                    continue
+                one = syntax.Tile(tuple(syntax.TileAxis(i, syntax.Num(1)) for i in w.indices))
+                keep = syntax.Keep((w.name.rstrip("@"),), self.ctx.device.memories[-1].name)
+                alone = self.lower(replace(focus, works=(w,)), (one, keep, *lines))
+                others = tuple(x for x in focus.works if x is not w)
+                at = focus.works.index(w)
+                before = self.lower(replace(focus, works=focus.works[:at]), lines)
+                return [*before, *alone, *self.lower(replace(focus, works=others[at:]), lines)]
             return accumulate(self, focus, w, lines)
         return None
+
+    def _combines(self, line) -> bool:
+        """Does the line deal tiles to units that can meet, and so combine their parts of a reduction?"""
+        if not isinstance(line, syntax.Tile) or line.level is None:
+            return False
+        by = next((m.words[0] for m in line.modifiers if m.name == "by"), None)
+        return self.ctx.device.level(line.level).siblings != "nothing" and by != "workspace"
 
     def _deferred(self, focus: Focus, w: Work, lines: tuple) -> bool:
         """No `keep` was written and free indices are still whole: the accumulator opens at the leaf, reduction loops above it."""

@@ -25,7 +25,7 @@ from .schedule_text import schedule_text
 from .spec import ZERO, Focus, Range, View
 from .tile import Buffer, Launch, Program, Units
 from .trace import Traced
-from .units import count_units, whole_groups
+from .units import combining_levels, count_units, whole_groups
 from .version import prove_guards, version_guards
 from .work import Output, Work, plan
 from .workspace import workspace
@@ -216,6 +216,7 @@ def lower_launch(ctx: Context, works: tuple[Work, ...], lines: tuple) -> Launch:
                 return (m.instr.level, n) if n > 1 else None
         return None
 
+    ctx.combining = combining_levels(ctx, {i for w in works for i in w.reduced}, lines)
     for level, n in count_units(ctx, ranges, lines, lanes).items():
         ctx.units[level] = as_expr(whole_groups(ctx.device.level(level), n) or ctx.finite_count(level))
     views = {b.name: View(b.name, "global") for b in ctx.buffers if b.kind != "local"}

@@ -36,6 +36,27 @@ def count_units(ctx: Context, ranges: dict[str, Range], lines: tuple, lanes) -> 
     return main
 
 
+def combining_levels(ctx: Context, reduced: set[str], lines: tuple) -> frozenset[str]:
+    """The lockstep levels whose units take parts of a reduction: they exchange results in groups that are powers of two."""
+    names = set(reduced)
+    found: set[str] = set()
+    for line in lines:
+        match line:
+            case syntax.Fuse() if names & set(line.indices):
+                names.add(line.name)
+            case syntax.Tile() if line.level is not None and names & {a.index for a in line.axes}:
+                if ctx.device.level(line.level).siblings == "lockstep":
+                    found.add(line.level)
+            case syntax.Keep() if line.block:
+                found |= combining_levels(ctx, names, line.block)
+    return frozenset(found)
+
+
+def in_groups(ctx: Context, level: str | None, count: int) -> int:
+    """Units that `count` tiles take of an axis: a power of two where units exchange parts of a reduction; surplus ones idle."""
+    return 1 << (count - 1).bit_length() if level in ctx.combining and count > 0 else count
+
+
 def whole_groups(level: Level, count: int) -> int:
     """Units in lockstep come in whole groups: as many as one instruction drives, or a power of two; surplus ones idle."""
     if level.siblings != "lockstep" or not count:
@@ -63,7 +84,7 @@ def _walk(ctx: Context, ranges: dict[str, Range], lines: tuple, level: str, lane
                     r = ranges[a.index]
                     size = _clamped(r, a.size)
                     cap = r.capacity if a.every is None else min(a.every, r.capacity or a.every)
-                    count = None if count is None or cap is None else count * -(-cap // size)
+                    count = None if count is None or cap is None else count * in_groups(ctx, line.level, -(-cap // size))
                     ranges[a.index] = advance(r, size, a.every)
                 if line.level is None:
                     continue

@@ -14,14 +14,14 @@ from ..dsl.index import Expr, Var
 from ..dsl.prove import always
 from ..dsl.values import Masked, Value, transform, walk
 from .tile import Alloc, Barrier, For, If, Launch, Let, Program, Stmt, Store
-from .walk_tile import statements
+from .walk_tile import known, statements
 
 # ---------------------------------------------------------------- proofs
 
 
 def prove_guards(program: Program) -> Program:
     """Conditions that always hold are dropped; statements under conditions that never hold are too."""
-    facts = tuple(c for c, _ in program.conditions) + tuple(x for v, e in program.lets for x in (e - v, v - e))
+    facts = known(program)
     return replace(program, launches=tuple(replace(x, body=_prove(x.body, facts)) for x in program.launches))
 
 

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from ..dsl.device import Instr
+from ..dsl.index import Expr
 from ..dsl.values import loads
-from .tile import Alloc, AllReduce, Call, For, If, Stmt, Store
+from .tile import Alloc, AllReduce, Call, For, If, Program, Stmt, Store
 
 
 def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
@@ -62,3 +63,8 @@ def accessed(s: Stmt) -> frozenset[str]:
     if isinstance(s, Call):
         return frozenset(p.buffer for p in s.pieces)
     return frozenset(name for name, _ in s.cells) if isinstance(s, AllReduce) else frozenset()
+
+
+def known(program: Program) -> tuple[Expr, ...]:
+    """What holds (>= 0) everywhere in the program: the conditions of a call, and the sizes that follow from others."""
+    return tuple(c for c, _ in program.conditions) + tuple(x for v, e in program.lets for x in (e - v, v - e))
