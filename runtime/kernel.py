@@ -16,6 +16,7 @@ from ..dsl.errors import InternalError, did_you_mean
 from ..dsl.errors.run import ArgumentCount, ArgumentKind, ArgumentShape, OutputOverlap, SizeRefused
 from ..dsl.op import Op, Tensor
 from . import features
+from .address import address_of
 from .alias import may_alias
 from .arrays import Back, numpy_dtype, to_numpy, way_back, writable
 from .report import Report
@@ -122,7 +123,7 @@ class Kernel:
         else:
             written = self._read_out(out, plan)
             results = [w if w.flags.c_contiguous and w.flags.aligned else np.empty(w.shape, w.dtype) for w in written]
-        addresses = [x.ctypes.data for x in arrays] + [x.ctypes.data for x in results]
+        addresses = [address_of(x) for x in arrays] + [address_of(x) for x in results]
         if out is not None:
             self._refuse_overlaps(arrays, written, results, addresses)
         if plan.order is not None:
