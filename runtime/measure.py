@@ -12,7 +12,7 @@ _FREE = {"and", "or", "not", "where", "lt", "le", "gt", "ge", "eq", "ne"}
 
 # Waking threads and meeting them again takes about as long as one core needs for this many picoseconds of work, at 50 GFLOP/s
 # and 20 GB/s: some of the slower cores one finds today, so that a faster one loses little.
-_WAKE, _PER_FLOP, _PER_BYTE = 10_000_000, 20, 50
+_WAKE, _PER_FLOP, _PER_BYTE = 30_000_000, 20, 50
 
 
 def flops(op: Op, sizes: Mapping[str, int]) -> int:
