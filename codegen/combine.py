@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..dsl.index import Expr, Var, as_expr
 from ..dsl.types import DType
-from ..dsl.values import Apply, Load
+from ..dsl.values import Load
 from .access import identity
 from .context import Context
 from .leaf import Combine, Exchange, combined
@@ -83,6 +83,3 @@ def gather(ctx: Context, focus: Focus, work: Combine, names: list[str], cells) -
     else:
         body = [Store(register, cell, combined(kind, now, theirs, dtype))]
     return [*start, For(Var(var.name, var.lo, var.hi), ZERO, count, ONE, tuple(body))]
-
-
-__all__ = ["Apply", "exchange_buffer", "gather", "share"]

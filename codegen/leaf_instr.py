@@ -16,9 +16,9 @@ from ..dsl.index import Var, as_expr
 from ..dsl.values import Load, Masked, Value
 from .access import binding, coordinates, edge_conds, indices_of, translate, zero_is_neutral
 from .context import Context
-from .leaf import _registers, _with_lanes, each, element, lanes_below, note_reduced, open_index
+from .leaf import _registers, element, lanes_below, note_reduced, open_index
 from .match import Fragment, Match, fragment
-from .spec import ONE, ZERO, Focus, Step, View
+from .spec import ZERO, Focus, Step, View
 from .tile import Alloc, Buffer, Call, If, Piece, Stmt, Store
 from .work import Work
 
@@ -232,6 +232,3 @@ def masked_inside(work: Work) -> tuple[Work, tuple]:
     if isinstance(work.value, Masked):
         return replace(work, value=work.value.value), work.value.conds
     return work, ()
-
-
-__all__ = ["ONE", "_with_lanes", "each", "instr_leaf", "masked_inside", "register_buffer", "same_fragment"]

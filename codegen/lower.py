@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from ..dsl import syntax
 from ..dsl.device import Instr
-from ..dsl.errors import did_you_mean
+from ..dsl.errors import UserError, did_you_mean
 from ..dsl.errors.schedule import BadFuse, InstrMismatch, SplitReduction, UnboundedTile, UnknownInstr
 from ..dsl.index import Expr, Var, as_expr
 from .context import Context
@@ -37,6 +37,10 @@ class Lowering:
         self.ctx.trace.enter(self.ctx, focus, lines)
         try:
             return self._lower(focus, lines)
+        except UserError as error:
+            # A mistake noticed far down belongs to the nearest line that was written.
+            error.span = error.span or (getattr(lines[0], "span", None) if lines else None)
+            raise
         finally:
             self.ctx.trace.leave()
 
@@ -283,6 +287,3 @@ def _fuse_work(w: Work, line: syntax.Fuse, parts) -> Work:
         outputs=tuple(replace(o, indices=own(o.indices), value=renamed(o.value)) for o in w.outputs),
         fused=(*w.fused, (line.name, tuple((new.get(c, c), e, b) for c, e, b in parts))),
     )
-
-
-__all__ = ["Lowering", "fused"]

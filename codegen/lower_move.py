@@ -16,7 +16,6 @@ from ..dsl.errors import did_you_mean
 from ..dsl.errors.schedule import BadLayout, MoveDistributed, NotRead, RegisterMismatch, UnboundedTile
 from ..dsl.index import Expr, Var, as_expr, ceildiv
 from ..dsl.layout import Layout
-from ..dsl.op import Reduction
 from ..dsl.types import DType
 from ..dsl.values import Const, Load, Masked, Value, loads
 from .access import aliases
@@ -153,8 +152,8 @@ def _to_memory(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple, foun
         lines = copy_lines(ctx, focus.level, work, [(a.name, a.extent) for a in axes], value, layout, line)
         ctx.filled[id(line)] = lines
     copying = replace(
-        focus, works=(work,), ranges=_copy_ranges(focus, ranges, form), loops=(), open={},
-        views={**focus.views, copy_name: local, line.tensor: _with_masks(source)},
+        focus, works=(work,), ranges=ranges, loops=(), open={},
+        views={**focus.views, copy_name: local, line.tensor: source},
     )  # fmt: skip
     filled = low.lower(copying, lines)
     filled += _awaited(ctx, filled)
@@ -166,15 +165,6 @@ def _awaited(ctx: Context, body: list[Stmt]) -> list[Stmt]:
     """A wait for each kind of asynchronous copy that was started."""
     kinds = {i.awaits[0]: None for s in statements(tuple(body)) if isinstance(s, Call) and (i := ctx.instrs[s.instr]).awaits}
     return [Wait(kind, 0) for kind in kinds]
-
-
-def _copy_ranges(focus: Focus, ranges: dict[str, Range], form: str) -> dict[str, Range]:
-    """The copy sees its own axes only; a view over fused indices needs their components, which follow from them."""
-    return ranges if form == "box" else {**ranges}
-
-
-def _with_masks(view: View) -> View:
-    return view
 
 
 def _ordered(e: Expr) -> list[str]:
@@ -313,6 +303,3 @@ def tile_layout(axes, line, dtype: DType) -> Layout:
     except ValueError as e:
         raise BadLayout(str(e), line.span, help=f"the axes here are {', '.join(names)}") from None
     return layout
-
-
-__all__ = ["Reduction", "With", "lower_move", "memory_buffer", "tile_layout"]

@@ -8,18 +8,20 @@ from typing import Any
 
 from ..dsl import syntax
 from ..dsl.device import Device
-from ..dsl.errors import Diagnostics
+from ..dsl.errors import Diagnostics, UserError
 from ..dsl.errors.schedule import DeviceMismatch
 from ..dsl.index import Expr, Var, as_expr
 from ..dsl.op import Op
 from ..dsl.types import TYPES
-from ..dsl.values import Load, loads
+from ..dsl.values import Load
 from .barriers import place_barriers
+from .capacity import check_capacity
 from .complete import complete
 from .context import Context
 from .elaborate import Roles, elaborate
 from .lower import Lowering
 from .names_in_schedule import check_names
+from .nests import row_statistics
 from .roles import roles_of
 from .schedule_text import schedule_text
 from .spec import ZERO, Focus, Range, View
@@ -58,6 +60,21 @@ def compile_program(
     lines = explicit_lines(module, op, schedule, device, roles, params, diagnostics)
     # Names are checked all at once, before lowering stops at the first that it cannot use.
     check_names(op, device, lines, diagnostics)
+    context, program, written = lowered(op, device, lines)
+    # Capacities are those of what is alive together, which only the whole program tells.
+    check_capacity(program, lines, schedule and schedule.span, context.notes, lambda x: tried(op, device, x))
+    # Guards go first: a barrier may stand only where control flow is uniform, and fewer guards are more uniform.
+    program = prove_guards(program)
+    # Barriers are derived from the accesses that are left, while each is still written once.
+    program = place_barriers(program)
+    # Two versions last: they copy code, and keep away from statements in which a barrier stands.
+    program = version_guards(program)
+    text = schedule_text(op, schedule, device, written, context)
+    return Compiled(replace(program, head=text), text, {"notes": tuple(context.notes)}, context.trace.result())
+
+
+def lowered(op: Op, device: Device, lines: tuple) -> tuple[Context, Program, list[tuple[tuple[Work, ...], tuple]]]:
+    """What was carried along, the program as the lines say it, and the works and explicit lines of each launch."""
     context = context_of(op, device)
     parts = launches_of(op, device, lines)
     written: list[tuple[tuple[Work, ...], tuple]] = []
@@ -75,15 +92,15 @@ def compile_program(
         # A reduction split over units that cannot meet is finished by a launch of its own, which follows from the split.
         queue = [*((works, todo, False) for works, todo in context.extra), *queue]
         context.extra.clear()
-    program = assemble(op, device, context)
-    # Guards go first: a barrier may stand only where control flow is uniform, and fewer guards are more uniform.
-    program = prove_guards(program)
-    # Barriers are derived from the accesses that are left, while each is still written once.
-    program = place_barriers(program)
-    # Two versions last: they copy code, and keep away from statements in which a barrier stands.
-    program = version_guards(program)
-    text = schedule_text(op, schedule, device, written, context)
-    return Compiled(replace(program, head=text), text, {"notes": tuple(context.notes)}, context.trace.result())
+    return context, assemble(op, device, context), written
+
+
+def tried(op: Op, device: Device, lines: tuple) -> Program | None:
+    """The program of other lines, when they can be lowered."""
+    try:
+        return lowered(op, device, lines)[1]
+    except UserError:
+        return None
 
 
 def check_device(module: Any, schedule: syntax.ScheduleDecl, device: Device) -> None:
@@ -146,6 +163,8 @@ def launches_of(op: Op, device: Device, lines: tuple) -> list[tuple[tuple[Work, 
     rest = tuple(x for x in lines if not (isinstance(x, syntax.Keep) and x.memory == outer and x.block is not None))
     rest = tuple(x for x in rest if not isinstance(x, syntax.Inline))
     kept = frozenset(t for x in _all_lines(rest) if isinstance(x, syntax.Keep) for t in x.tensors)
+    if all(isinstance(x, syntax.AutoLine) for x in lines):
+        kept = row_statistics(op, device)
     inner = {t.name for t in op.tensors if t.role == "intermediate"}
     groups = plan(op, kept & inner, frozenset())
     groups = tuple(tuple(_accumulating(w) for w in g) for g in groups)
@@ -257,6 +276,3 @@ def assemble(op: Op, device: Device, ctx: Context) -> Program:
         op.name, device, op.dims, op.derived, tuple(finite), tuple(buffers), tuple(ctx.launches),
         tuple(ctx.instrs[n] for n in sorted(ctx.instrs)), op.conditions,
     )  # fmt: skip
-
-
-__all__ = ["Compiled", "compile_program", "loads"]

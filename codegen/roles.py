@@ -11,7 +11,6 @@ from typing import Any
 from ..dsl import syntax
 from ..dsl.errors import did_you_mean
 from ..dsl.errors.schedule import AmbiguousRole, ScheduleDoesNotFit, UnknownOpInSchedule, UnknownTensorInSchedule
-from ..dsl.index import Var
 from ..dsl.op import Op, Statement
 from ..dsl.values import Load, loads
 from .elaborate import Roles
@@ -153,6 +152,3 @@ def _indices(p: Statement, s: Statement, ours: tuple[Load, Load], theirs: tuple[
             return None
         out.append((i, fits[0]))
     return out if len(out) == len(left) else None
-
-
-__all__ = ["Var", "contraction_of", "roles_of"]

@@ -111,16 +111,10 @@ def _joined(body: list[Stmt]) -> list[Stmt]:
     for s in body:
         last = out[-1] if out else None
         if isinstance(s, If) and isinstance(last, If) and s.conds == last.conds and s.orelse and last.orelse:
-            if _stable(last, s.conds):
-                out[-1] = replace(last, body=(*last.body, *s.body), orelse=(*last.orelse, *s.orelse))
-                continue
+            out[-1] = replace(last, body=(*last.body, *s.body), orelse=(*last.orelse, *s.orelse))
+            continue
         out.append(s)
     return out
-
-
-def _stable(s: If, conds: tuple[Expr, ...]) -> bool:
-    """Conditions are index expressions over variables bound outside, which no statement changes."""
-    return True
 
 
 def _worth(s: Stmt, lanes: frozenset[Var]) -> bool:
