@@ -60,7 +60,8 @@ def share(ctx: Context, focus: Focus, work: Combine, names: list[str], cells) ->
 
 def gather(ctx: Context, focus: Focus, work: Combine, names: list[str], cells) -> list[Stmt]:
     how = work.how
-    assert how is not None and work.reduction is not None
+    assert how is not None
+    assert work.reduction is not None
     kind = work.reduction.kind
     me = as_expr(ctx.unit_var(how.level))
     count = as_expr(how.count) if how.count else as_expr(ctx.finite_count(how.level))

@@ -3,7 +3,7 @@
 DEMAND        an operand that the instruction wants in registers but that lives in memory is moved there first, at the outermost
               repetition where nothing it depends on changes.
 DIRECT        an operand that a `move` already laid out as the instruction's fragment is passed as it is.
-WHOLE_OR_NOT  an instruction that touches memory runs where its whole operand is inside; elsewhere elements are copied one by one.
+WHOLE_OR_NOT  an instruction that touches memory runs where its whole operand is inside; elsewhere elements go one by one.
 """
 
 from __future__ import annotations

@@ -224,7 +224,7 @@ class Lowering:
         return self.ctx.device.level(line.level).siblings != "nothing" and by != "workspace"
 
     def _deferred(self, focus: Focus, w: Work, lines: tuple) -> bool:
-        """No `keep` was written and free indices are still whole: the accumulator opens at the leaf, reduction loops above it."""
+        """No `keep` was written and free indices are still whole: the accumulator opens at the leaf, below reduction loops."""
         return any(focus.ranges[i].capacity is None for i in w.indices)
 
 
