@@ -96,7 +96,7 @@ class Lowering:
             if isinstance(line.instr, str) and not isinstance(w, (Fill, Combine)):
                 m = self.find(line.instr, w, line, must=len(focus.works) == 1)
             if m is not None:
-                self._within_reach(m.instr, focus, line.span)
+                self._within_reach(m.instr, f, w, line.span)
                 out += instr_leaf(self.ctx, f, w, m, order, times, line.span)
             else:
                 out += leaf(self.ctx, f, w, None, order, times)
@@ -121,8 +121,16 @@ class Lowering:
             )
         return None
 
-    def _within_reach(self, instr: Instr, focus: Focus, span) -> None:
-        """An instruction is executed by all units below one of its level, so none of them may have been told apart."""
+    def _within_reach(self, instr: Instr, focus: Focus, work: Work, span) -> None:
+        """An instruction is executed by all units below one of its level, so none of them may have been told apart; what it
+        accumulates in registers must be held there."""
+        target, name = instr.operand(instr.statement.target), work.name.rstrip("@")
+        if instr.accumulate and self.ctx.register(target.memory) and focus.views[work.name].form != "path":
+            raise InstrMismatch(
+                f"`{instr.name}` accumulates in registers, and `{name}` is kept elsewhere",
+                span,
+                help=f"`keep {name} in {target.memory}`",
+            )
         if self.ctx.device.depth(focus.level) > self.ctx.device.depth(instr.level):
             raise InstrMismatch(
                 f"`{instr.name}` is executed by a whole {instr.level}, and the focus is one {focus.level} of it",
