@@ -1,0 +1,64 @@
+"""Every schedule of the library: right at odd sizes, at 1 and at 0, on one thread and on three; and it means what it prints."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from andiron.dsl.bind_op import bind_params
+from andiron.dsl.errors import UserError
+from andiron.dsl.module import loads
+from andiron.runtime.compile import compile
+from andiron.tools.verdict import check
+
+from .test_stdlib_ops import POSITIVE, shapes, values
+
+ROOT = Path(__file__).parent.parent / "stdlib" / "schedules"
+MODULES = {f.stem: loads(f"import std.schedules.{f.stem}\n") for f in sorted(ROOT.glob("*.sched"))}
+ANY = ["gemm", "gemm_tt", "batched_gemm", "ttm", "linear_relu"]  # what schedules for any contraction are tried on
+CASES = [
+    (module, name, op)
+    for module, m in MODULES.items()
+    for name, s in m.schedules.items()
+    for op in (ANY if s.op == "contraction" else [s.op])
+    if op in m.ops
+]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def own_cache(tmp_path_factory):
+    patch = pytest.MonkeyPatch()
+    patch.setenv("ANDIRON_CACHE", str(tmp_path_factory.mktemp("cache")))
+    yield
+    patch.undo()
+
+
+def test_there_is_something_to_test():
+    assert len(CASES) >= 20
+    written = {n for f in ROOT.glob("*.sched") for n in re.findall(r"^schedule (\w+)", f.read_text(), flags=re.MULTILINE)}
+    assert written == {name for _, name, _ in CASES}
+
+
+@pytest.mark.parametrize(("module", "name", "op_name"), CASES, ids=lambda x: str(x))
+def test_right(module: str, name: str, op_name: str) -> None:
+    library = MODULES[module]
+    kernel = compile(library, op=op_name, schedule=name, target="cpu")
+    op = bind_params(library.ops[op_name])
+    # What it prints is a schedule that means the same.
+    again = compile(library, op=op_name, schedule=kernel.schedule, target="cpu")
+    assert again.schedule == kernel.schedule
+    for mode, threads in (("odd", 1), ("odd", 3), ("1", 2), ("0", 2)):
+        rng = np.random.default_rng(3)
+        sizes = shapes(op, mode)
+        if any(c.evaluate(sizes) < 0 for c, _ in op.conditions if c.variables() <= {*op.dims}):
+            continue
+        arrays = [values(rng, t.dtype, tuple(e.evaluate(sizes) for e in t.shape), op_name in POSITIVE) for t in op.inputs]
+        try:
+            results = kernel(*arrays, threads=threads)
+        except UserError as e:
+            assert mode == "0", e  # noqa: PT017
+            continue
+        verdict = check(op, arrays, results if isinstance(results, tuple) else (results,))
+        assert verdict.ok, (mode, threads, sizes, verdict)
