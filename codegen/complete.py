@@ -1,4 +1,4 @@
-"""Completion: what a schedule leaves open is filled in. Here by a simple sound rule a kind of work; the result is schedule text.
+"""Completion: what a schedule leaves open is filled in. Here by a simple sound rule a kind of work.
 
 CONTRACTION   sums of products that a multiply-add instruction matches: the BLIS blocking, sizes from the device's caches and
               registers (Van Zee & van de Geijn, "BLIS: A Framework for Rapidly Instantiating BLAS Functionality", 2015).
@@ -15,10 +15,10 @@ from ..dsl.index import Var
 from ..dsl.values import Load, loads
 from .context import Context
 from .match import Match, match
+from .nests import cores_and_lanes, fastest, tile, vector_nest
 from .work import Work
 
 UNROLL = 4  # vectors a lane index is cut into, so that loads overlap
-CHUNK = 4096  # elements a unit takes of the only index there is
 
 
 def complete(ctx: Context, works: tuple[Work, ...], lines: tuple[syntax.Line, ...]) -> tuple[syntax.Line, ...]:
@@ -50,7 +50,7 @@ def vectors(ctx: Context, works: tuple[Work, ...], lines: tuple[syntax.Line, ...
         plain = replace(line, modifiers=tuple(x for x in line.modifiers if x is not m))
         width = m.values[0] if m.values else syntax.Num(level.bytes or 1)
         index = line.axes[-1].index if isinstance(line, syntax.Tile) else fastest(max(works, key=lambda w: len(w.all_indices)))
-        tiles = [syntax.Tile((syntax.TileAxis(index, width),)), _tile((index, 1), level=level.name)]
+        tiles = [syntax.Tile((syntax.TileAxis(index, width),)), tile((index, 1), level=level.name)]
         out += [plain, *tiles] if isinstance(line, syntax.Tile) else [*tiles, plain]
     return tuple(out)
 
@@ -92,7 +92,8 @@ def default_lines(ctx: Context, works: tuple[Work, ...]) -> tuple[syntax.Line, .
             found = _contraction(ctx, work, m)
             if found is not None:
                 return found
-    return _neighbours(ctx, work)
+    levels = cores_and_lanes(ctx.device)
+    return _neighbours(ctx, work) if levels is None else vector_nest(ctx, works, *levels)
 
 
 def fma_of(ctx: Context, work: Work) -> Match | None:
@@ -127,6 +128,8 @@ def _contraction(ctx: Context, work: Work, m: Match) -> tuple[syntax.Line, ...] 
         return None
     mine = [i for i in work.indices if i != n and _has(narrow, i) and not _has(wide, i)]
     batch = [i for i in work.indices if i != n and i not in mine]
+    if not mine or fastest(work) not in (n, *work.reduced):
+        return None
     if len(mine) != 1 or len(work.reduced) != 1 or not _plain(wide) or not _plain(narrow):
         return _direct(ctx, work, m, n)
     k, row = work.reduced[0], mine[0]
@@ -140,17 +143,17 @@ def _contraction(ctx: Context, work: Work, m: Match) -> tuple[syntax.Line, ...] 
     inner = (private[0].capacity or 1 << 18) // 2
     high = max(rows, min(12 * rows, inner // (depth * size) // rows * rows))
     across = max(columns, min(4096, (shared[0].capacity or 1 << 22) // 2 // (depth * size)) // columns * columns)
-    lines: list[syntax.Line] = [_tile((i, 1)) for i in batch]
+    lines: list[syntax.Line] = [tile((i, 1)) for i in batch]
     lines += [
-        _tile((n, across)),
-        _tile((k, depth)),
+        tile((n, across)),
+        tile((k, depth)),
         _move(wide.tensor, shared[0].name, n, columns),
-        _tile((row, high), level=finite.name),
+        tile((row, high), level=finite.name),
         _move(narrow.tensor, private[0].name, row, rows),
-        _tile((n, columns)),
-        _tile((row, rows)),
+        tile((n, columns)),
+        tile((row, rows)),
         syntax.Keep((work.name.rstrip("@"),), ctx.device.memories[-1].name),
-        replace(_tile((k, 1)), modifiers=(syntax.Modifier("unroll", (syntax.Num(4),)),)),
+        replace(tile((k, 1)), modifiers=(syntax.Modifier("unroll", (syntax.Num(4),)),)),
         syntax.Compute(m.instr.name),
     ]
     return tuple(lines)
@@ -162,12 +165,12 @@ def _direct(ctx: Context, work: Work, m: Match, n: str) -> tuple[syntax.Line, ..
     others = [i for i in work.indices if i != n]
     lines: list[syntax.Line] = []
     if others:
-        lines.append(_tile(*((i, 1) for i in others), level=finite.name))
-        lines.append(_tile((n, UNROLL * m.extent(n))))
+        lines.append(tile(*((i, 1) for i in others), level=finite.name))
+        lines.append(tile((n, UNROLL * m.extent(n))))
     else:
-        lines.append(_tile((n, UNROLL * m.extent(n)), level=finite.name))
+        lines.append(tile((n, UNROLL * m.extent(n)), level=finite.name))
     lines.append(syntax.Keep((work.name.rstrip("@"),), ctx.device.memories[-1].name))
-    lines += [_tile((k, 1)) for k in work.reduced]
+    lines += [tile((k, 1)) for k in work.reduced]
     lines.append(syntax.Compute(m.instr.name))
     return tuple(lines)
 
@@ -184,44 +187,26 @@ def _neighbours(ctx: Context, work: Work) -> tuple[syntax.Line, ...]:
     if fast in work.indices or not work.indices:
         others = [i for i in work.indices if i != fast]
         if others and outer:
-            lines.append(_tile(*((i, 1) for i in others), level=outer.name))
+            lines.append(tile(*((i, 1) for i in others), level=outer.name))
         elif outer and fast in work.indices:
-            lines.append(_tile((fast, CHUNK if outer.units == "finite" else width), level=outer.name))
+            lines.append(tile((fast, width), level=outer.name))
         if fast in work.indices:
-            lines.append(_tile((fast, UNROLL * width if outer is None or outer.units != "open" else width)))
+            lines.append(tile((fast, UNROLL * width if outer is None or outer.units != "open" else width)))
             if parallel:
-                lines.append(_tile((fast, 1), level=inner.name))
+                lines.append(tile((fast, 1), level=inner.name))
         if work.reduction is not None:
             lines.append(syntax.Keep((work.name.rstrip("@"),), ctx.device.memories[-1].name))
-            lines += [_tile((k, 1)) for k in work.reduced if k != fast or fast in work.indices]
+            lines += [tile((k, 1)) for k in work.reduced if k != fast or fast in work.indices]
     if work.reduction is not None and fast in work.reduced:
         if work.indices:
-            lines = [_tile(*((i, 1) for i in work.indices), level=outer.name if outer else None)]
+            lines = [tile(*((i, 1) for i in work.indices), level=outer.name if outer else None)]
             lines.append(syntax.Keep((work.name.rstrip("@"),), ctx.device.memories[-1].name))
-            lines += [_tile((k, 1)) for k in work.reduced if k != fast]
-        lines.append(_tile((fast, UNROLL * width)))
+            lines += [tile((k, 1)) for k in work.reduced if k != fast]
+        lines.append(tile((fast, UNROLL * width)))
         if parallel:
-            lines.append(_tile((fast, 1), level=inner.name))
+            lines.append(tile((fast, 1), level=inner.name))
     lines.append(syntax.Compute())
     return tuple(lines)
-
-
-def fastest(work: Work) -> str:
-    """The index along which most accesses have their neighbours: the target's last index, unless a reduction has more."""
-    votes: dict[str, int] = {}
-    if work.indices:
-        votes[work.indices[-1]] = 1
-    for o in work.outputs:
-        if o.indices:
-            votes[o.indices[-1]] = votes.get(o.indices[-1], 0) + 1
-    for ld in loads(work.value):
-        if ld.indices:
-            for v in ld.indices[-1].variables():
-                if ld.indices[-1].coefficient(v) == 1 and v.name in work.all_indices:
-                    votes[v.name] = votes.get(v.name, 0) + 2
-    if not votes:
-        return work.all_indices[-1] if work.all_indices else ""
-    return max(votes, key=lambda i: (votes[i], i in work.indices))
 
 
 def _has(v, index: str) -> bool:
@@ -230,10 +215,6 @@ def _has(v, index: str) -> bool:
 
 def _plain(load: Load) -> bool:
     return load.otherwise is None and all(len(e.terms) == 1 and e.const == 0 and e.terms[0][1] == 1 for e in load.indices)
-
-
-def _tile(*axes: tuple[str, int], level: str | None = None) -> syntax.Tile:
-    return syntax.Tile(tuple(syntax.TileAxis(i, syntax.Num(s)) for i, s in axes), level)
 
 
 def _move(tensor: str, memory: str, axis: str, panel: int) -> syntax.Move:
