@@ -183,9 +183,17 @@ def _sigmoid(x: Array) -> Array:
 
 
 def _gelu(x: Array) -> Array:
-    """x * Phi(x), by the error function."""
-    half = x.dtype.type(0.5)
-    return np.where(np.isneginf(x), 0, x * half * (1 + _erf(x * x.dtype.type(math.sqrt(0.5))))).astype(x.dtype)
+    """x P(normal < x) = x erfc(-x / sqrt(2)) / 2: 1 + erf would cancel. What rounding the argument takes away is put back."""
+    exact = -x.astype(np.longdouble) * _ROOT_HALF
+    y = np.asarray(exact.astype(_WIDE))
+    lost = np.where(np.isfinite(y), exact - y, 0).astype(_WIDE)
+    tail = _libm_erfc(y) - lost * np.exp(-y * y) * _TWO_OVER_ROOT_PI
+    return np.where(np.isneginf(x), 0, x * x.dtype.type(0.5) * tail.astype(np.promote_types(x.dtype, _WIDE))).astype(x.dtype)
+
+
+_libm_erfc = np.vectorize(math.erfc, otypes=[_WIDE])
+_ROOT_HALF = np.sqrt(np.longdouble(0.5))
+_TWO_OVER_ROOT_PI = 2 / math.sqrt(math.pi)
 
 
 def _silu(x: Array) -> Array:

@@ -12,10 +12,9 @@ from .cpp_build import COMPILERS, run
 from .cpp_programs import CORE, CORES, at, buffer, lane, loop, program, put, when
 
 F32, F64 = TYPES["f32"], TYPES["f64"]
-OWN = "exp exp2 expm1 log log2 log1p tanh erf sigmoid sqrt rsqrt".split()  # noqa: SIM905
+OWN = "exp exp2 expm1 log log2 log1p tanh erf sigmoid gelu silu sqrt rsqrt".split()  # noqa: SIM905
 LIBRARY = "sin cos tan sinh cosh asin acos atan".split()  # noqa: SIM905
 EXACT = "floor ceil round trunc abs relu neg".split()  # noqa: SIM905
-OPEN = {"gelu", "silu"}  # absolute error: 1 + erf cancels
 
 
 def functions(names, dtype, width):
@@ -53,26 +52,52 @@ def ulps(got, want, dtype):
 
 
 def truth(fn, x):
-    wide = x.astype(np.longdouble if x.dtype == np.float64 and fn not in ("erf", "sigmoid", "gelu", "silu") else np.float64)
+    if fn == "gelu" and x.dtype == np.float64:
+        return true_gelu(x.astype(np.longdouble))
+    wide = x.astype(np.longdouble if x.dtype == np.float64 and fn != "erf" else np.float64)
     return np.asarray(apply(fn, (wide,), F64, wide.dtype))
+
+
+def true_gelu(x):
+    """x P(normal < x) in extended precision: a series near 0 (all terms positive), a continued fraction further out."""
+    with np.errstate(all="ignore"):
+        a = np.minimum(np.abs(x), 45)
+        near = np.minimum(a, 2)
+        term = total = near
+        for n in range(1, 60):
+            term = term * near * near / (2 * n + 1)
+            total = total + term
+        fraction = far = np.maximum(a, 2)
+        for n in range(400, 0, -1):
+            fraction = far + n / fraction
+        density = np.exp(-a * a / 2) / np.sqrt(2 * np.longdouble(np.pi) + np.longdouble(2.4492935982947064e-16))
+        tail = np.where(a < 2, 0.5 - density * total, density / fraction)
+        return np.where(np.isnan(x), x, np.where(x < 0, -a * tail, x * (1 - tail)))
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
 @pytest.mark.parametrize(("machine", "width"), [("avx2", 8), ("baseline", 4), ("avx512", 16)])
 def test_f32(compiler, machine, width):
-    names = [*OWN, *LIBRARY, *EXACT, *OPEN]
+    names = [*OWN, *LIBRARY, *EXACT]
     x = samples(F32)
     out = run(functions(names, F32, width), {"X": x}, {"N": x.size}, compiler, machine)
     for fn in names:
         want, got = truth(fn, x), out[f"Y_{fn}"]
-        if fn in OPEN:
-            good = np.isclose(got, want, rtol=2e-6, atol=3e-7) | (np.isnan(got) & np.isnan(want))
-            assert good.all(), (fn, x[~good][:5], got[~good][:5], want[~good][:5])
-            continue
         error = ulps(got, want, F32)
         worst = int(np.argmax(error))
-        limit = 0 if fn in EXACT else 1 if fn == "sqrt" else 3 if fn in ("sigmoid", "rsqrt") else 2
+        limit = 0 if fn in EXACT else 1 if fn == "sqrt" else 3 if fn in ("sigmoid", "rsqrt", "gelu", "silu") else 2
+        limit += fn == "gelu" and machine == "baseline"  # no multiply-add there
         assert error[worst] <= limit, (fn, error[worst], x[worst], got[worst], want[worst])
+
+
+def test_signs_of_zero_are_those_of_the_reference():
+    for dtype in (F32, F64):
+        x = np.array([0.0, -0.0, -0.25, 0.25], dtype.numpy)
+        names = [f for f in (*OWN, *LIBRARY, *EXACT) if f not in ("relu", "rsqrt")]  # max(-0, 0) may be either
+        out = run(functions(names, dtype, 4), {"X": x}, {"N": x.size})
+        for fn in names:
+            got, want = out[f"Y_{fn}"], apply(fn, (x,), dtype)
+            assert ((np.signbit(got) == np.signbit(want)) | np.isnan(want)).all(), (fn, got, want)
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
@@ -83,7 +108,7 @@ def test_f64(compiler):
     for fn in names:
         error = ulps(out[f"Y_{fn}"], truth(fn, x), F64)
         worst = int(np.argmax(error))
-        assert error[worst] <= (3 if fn in ("erf", "sigmoid", "rsqrt") else 2), (
+        assert error[worst] <= (5 if fn == "gelu" else 3 if fn in ("erf", "sigmoid", "rsqrt", "silu") else 2), (
             fn,
             error[worst],
             x[worst],
@@ -94,7 +119,7 @@ def test_f64(compiler):
 @pytest.mark.parametrize("compiler", COMPILERS)
 @pytest.mark.parametrize("machine", ["avx2", "avx512"])
 def test_scalar_and_vector_have_the_same_bits(compiler, machine):
-    names = [*OWN, *OPEN, "sin", "floor"]
+    names = [*OWN, "sin", "floor"]
     x = samples(F32)
     shown = [run(functions(names, F32, w), {"X": x}, {"N": x.size}, compiler, machine) for w in (1, 8, 16)]
     for fn in names:
