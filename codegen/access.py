@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..dsl.errors import InternalError
+from ..dsl.errors.schedule import RegisterMismatch
 from ..dsl.index import Expr, Var
 from ..dsl.types import DType
 from ..dsl.values import Apply, Cast, Const, IndexValue, Load, Masked, Value, loads, transform
@@ -74,6 +75,10 @@ def coordinates(ctx: Context, focus: Focus, tensor: str, indices: tuple[Expr, ..
     return view.layout.coords(at)
 
 
+def _times(shape: tuple[int, ...]) -> str:
+    return " x ".join(map(str, shape)) or "1"
+
+
 def _path(ctx: Context, focus: Focus, view: View) -> tuple[Expr, ...]:
     coords: list[Expr] = []
     extents: list[int] = []
@@ -92,7 +97,10 @@ def _path(ctx: Context, focus: Focus, view: View) -> tuple[Expr, ...]:
     shape = tuple(extents)
     known = ctx.cells.setdefault(view.buffer, shape)
     if known != shape:
-        raise InternalError(f"`{view.buffer}` is held as {known} registers here and as {shape} there")
+        raise RegisterMismatch(
+            f"`{view.buffer}` is held in {_times(known)} registers here and in {_times(shape)} there",
+            help="the lines below must spread it alike wherever it is used; or hold it in a memory that units share",
+        )
     return tuple(coords)
 
 

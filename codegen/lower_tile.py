@@ -215,11 +215,16 @@ def _onto_units(low: Lowering, focus: Focus, line: syntax.Tile, axes: list[Axis]
     head: list = []
     inner_line = line
     needed = {i for w in focus.works for i in w.all_indices}
-    if kind == "finite" and not any(a.index in needed for a in axes):
+    in_hand = focus.dealt[0] if focus.dealt is not None and id(line) in focus.dealt[1] and kind == "finite" else None
+    if kind == "finite" and in_hand is None and not any(a.index in needed for a in axes):
         return _replicated(low, focus, line, axes, levels, rest)
     if kind == "finite":
         _not_in_registers(focus, axes, cells, line)
-        number, head = _dealt(ctx, level, total * later, line)
+        if in_hand is None:
+            number, head = _dealt(ctx, level, total * later, line)
+            focus = replace(focus, dealt=(number, frozenset(map(id, rest))))
+        else:
+            number = in_hand  # adjacent tiles onto one level multiply: the line above dealt these out too
         available = None
     elif kind == "shaped":
         whole = (total * later).constant

@@ -161,6 +161,7 @@ class Focus:
     `digits`   unit digits bound so far;  `bound` the levels whose units are told apart by them
     `loops`    reduction loops opened above the accumulator: (index, variable, trips)
     `open`     works whose accumulator is open: name -> number of digits at its opening
+    `dealt`    the number of the tile that a unit of a finite level has in hand, and the ids of the lines that it counts
     `element`  the fragment's register coordinate and how many there are, inside a leaf
     """
 
@@ -173,6 +174,7 @@ class Focus:
     loops: tuple[tuple[str, Var, Expr], ...] = ()
     open: dict[str, int] = field(default_factory=dict)
     element: tuple[Expr, int] | None = None
+    dealt: tuple[Expr, frozenset[int]] | None = None
 
     def with_range(self, index: str, r: Range) -> Focus:
         return replace(self, ranges={**self.ranges, index: r})

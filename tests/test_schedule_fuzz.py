@@ -63,22 +63,41 @@ schedule igemm_cpu for conv2d on cpu:avx2:
     tile o: 1 -> lane
     compute
 """
+
+
+def _words(text: str) -> list[str]:
+    return text.split()
+
+
 COUNT = int(os.environ.get("FUZZ", "120"))
 WORDS = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|\d+")
-POOL = (
-    "m n k i j o p q A B C X Y e top tot I F grid block warp thread socket core lane global shared register dram l3 l2 l1 auto "
-    "mma_m16n8k16_f16 fma_f32x8 ldmatrix cp_async u z workspace shuffle atomic BM BK"
-).split()
-NUMBERS = "0 1 2 3 5 7 24 33 64 100 255 4096 99999 3000000000 99999999999999999999".split()
-MODIFIERS = (
-    "unroll,unroll 3,vector 4,vector 3,pipeline 2,order k m,order n,raster 2,arrange u: m = u,pad 3,swizzle,swizzle(9),layout (k, m)"
-    ",layout (m),layout panels(m: 5),peel,by shuffle,by workspace,by atomic,with ldmatrix,with cp_async,with fma,every 3,as (m, k)"
-).split(",")
+POOL = _words("""
+    m n k i j o p q A B C X Y e top tot I F grid block warp thread socket core lane global shared register dram l3 l2 l1 auto
+    mma_m16n8k16_f16 fma_f32x8 ldmatrix cp_async u z workspace shuffle atomic BM BK
+""")
+NUMBERS = _words("0 1 2 3 5 7 24 33 64 100 255 4096 99999 3000000000 99999999999999999999")
+MODIFIERS = [
+    *(
+        "unroll",
+        "unroll 3",
+        "vector 4",
+        "vector 3",
+        "pipeline 2",
+        "order k, m",
+        "order n",
+        "raster 2",
+        "arrange u: m = u",
+        "pad 3",
+    ),
+    *("swizzle", "swizzle(9)", "layout (k, m)", "layout (m)", "layout panels(m: 5)", "peel", "by shuffle", "by workspace"),
+    *("by atomic", "with ldmatrix", "with cp_async", "with fma", "every 3", "as (m, k)"),
+]
 LINES = [
-    "fuse m, n as mn", "fuse m, k as m", "inline e", "keep C in shared", "keep C in l2", "move A -> register", "tile m: 4 -> thread",
-    "tile k: 4 -> warp", "tile n: 4 -> lane", "tile k: 3", "compute", "auto", "keep C in register", "move B -> l1", "tile j: 2 -> core",
-    "apply nothing(A)", "param BZ in 1, 2", "keep top, tot in register", "move X -> shared",
-]  # fmt: skip
+    *("fuse m, n as mn", "fuse m, k as m", "inline e", "keep C in shared", "keep C in l2", "move A -> register"),
+    *("tile m: 4 -> thread", "tile k: 4 -> warp", "tile n: 4 -> lane", "tile k: 3", "compute", "auto", "keep C in register"),
+    *("move B -> l1", "tile j: 2 -> core", "apply nothing(A)", "param BZ in 1, 2", "keep top, tot in register"),
+    "move X -> shared",
+]
 
 
 @lru_cache(maxsize=1)
