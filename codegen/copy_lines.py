@@ -19,6 +19,8 @@ def copy_lines(ctx: Context, level: str, work: Work, axes: list[tuple[str, int]]
     below = [x for x in ctx.device.levels[ctx.device.depth(level) + 1 :] if x.name in ctx.units]
     shaped = [x for x in below if x.units == "shaped"]
     finite = [x for x in below if x.units == "finite"]
+    if not axes:
+        return (syntax.Compute(),)
     fastest = contiguous(source, [a for a, _ in axes])
     extents = dict(axes)
     named = next((m.words[0] for m in line.modifiers if m.name == "with" and m.words), None)

@@ -57,8 +57,8 @@ def grain(low: Lowering, focus: Focus, index: str, capacity: int, lines: tuple, 
     for n, line in enumerate(lines):
         rest = lines[n + 1 :]
         match line:
-            case syntax.Keep() if free and (line.memory is None or low.ctx.register(line.memory)):
-                held = True
+            case syntax.Keep() if free or any(index in w.indices for w in focus.works):
+                held = held or line.memory is None or low.ctx.register(line.memory)
             case syntax.Move() if line.memory is None or low.ctx.register(line.memory):
                 held = True
             case syntax.Tile():
@@ -68,12 +68,13 @@ def grain(low: Lowering, focus: Focus, index: str, capacity: int, lines: tuple, 
                     if a.index != index or not isinstance(a.size, syntax.Num):
                         continue
                     shaped = line.level is not None and low.ctx.device.level(line.level).units == "shaped"
+                    whole = reach(low, focus, index, capacity, lines[n:])
                     if held or shaped or a.every is not None:
-                        return capacity
+                        return whole
                     size = max(1, min(int(a.size.value), capacity))
                     inner = grain(low, focus, index, size, rest, held)
-                    return inner if size % inner == 0 else size
+                    return inner if size % inner == 0 else whole
         found = _instr(low, focus, line)
         if found is not None:
-            return capacity if free else found[0].extent(index)
+            return reach(low, focus, index, capacity, lines[n:]) if free else found[0].extent(index)
     return capacity if held or free else 1

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ..dsl import syntax
 from ..dsl.errors import did_you_mean
-from ..dsl.errors.schedule import NotComputed
+from ..dsl.errors.schedule import HeldTwice, NotComputed
 from ..dsl.index import Expr, Var, as_expr
 from ..dsl.types import TYPES
 from ..dsl.values import Load, Value, transform
@@ -83,13 +83,61 @@ def lower_keep(low: Lowering, focus: Focus, line: syntax.Keep, rest: tuple) -> l
     for w in focus.works:
         if name not in (w.name.rstrip("@"), *w.targets):
             continue
+        if name in read_here and any(b.name == name and b.kind == "output" for b in low.ctx.buffers):
+            return _keep_output(low, focus, line, name, w, rest)
         if name in read_here:
             return _materialise(low, focus, line, name, w, rest)
+        if w.name in focus.open:
+            return _held_already(low, focus, line, w, rest)
         if w.reduction is not None:
             return accumulate(low, replace(focus, works=focus.works), w, rest, line)
         return _keep_pointwise(low, focus, line, w, rest)
     known = {t for w in focus.works for t in (w.name.rstrip("@"), *w.targets)}
     raise NotComputed(f"nothing in focus computes `{name}`", line.span, help=did_you_mean(name, known))
+
+
+def _held_already(low: Lowering, focus: Focus, line: syntax.Keep, w: Work, rest: tuple) -> list[Stmt]:
+    """`keep` names an accumulator: that of two outputs, or of a result and what rides on it, is one, opened by the first line."""
+    ctx = low.ctx
+    view = focus.views[w.name]
+    held = next((b.memory for b in ctx.buffers if b.name == view.buffer), ctx.device.memories[-1].name)
+    if line.memory not in (None, held):
+        raise HeldTwice(
+            f"`{line.tensors[0]}` comes from an accumulator that is held in `{held}` already",
+            line.span,
+            help="one `keep` serves all that is made of one reduction",
+        )
+    return low.lower(focus, rest)
+
+
+def _keep_output(low: Lowering, focus: Focus, line: syntax.Keep, name: str, w: Work, rest: tuple) -> list[Stmt]:
+    """An output that later statements read: they read what is kept, and it is written back besides."""
+    held = name + "@kept"
+    low.ctx.dtypes[held] = low.ctx.dtypes[name]
+    output = next((o for o in w.outputs if o.tensor == name), None)
+    indices = output.indices if output else w.indices
+
+    def renamed(v: Value) -> Value | None:
+        return replace(v, tensor=held) if isinstance(v, Load) and v.tensor == name else None
+
+    def reading(x: Work) -> Work:
+        outputs = tuple(
+            replace(o, tensor=held if x is w and o.tensor == name else o.tensor, value=transform(o.value, renamed))
+            for o in x.outputs
+        )
+        return replace(x, value=transform(x.value, renamed), outputs=outputs)
+
+    back = Load(held, tuple(as_expr(Var(i)) for i in indices), low.ctx.dtypes[name])
+    copy = Work(name, indices, back, None, w.extents, span=w.span, fused=w.fused)
+    works: list[Work] = []
+    for x in focus.works:
+        new = reading(x)
+        if x is not w:
+            works.append(new)
+            continue
+        works += [new if output else replace(new, name=held, subscripts=()), copy]
+    made = next(x for x in works if held in x.targets)
+    return _materialise(low, replace(focus, works=tuple(works)), replace(line, tensors=(held,)), held, made, rest)
 
 
 def _materialise(low: Lowering, focus: Focus, line: syntax.Keep, name: str, w: Work, rest: tuple) -> list[Stmt]:

@@ -124,6 +124,12 @@ def _to_memory(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple, foun
     names = {x.name for ld in found for e in ld.indices for x in e.variables()}
     copy_name = line.tensor.rstrip("@") + "~"
     ctx.dtypes[copy_name] = ctx.dtypes[line.tensor]
+    if source.form == "path" and not line.tensor.endswith("@"):
+        raise RegisterMismatch(
+            f"`{line.tensor}` is held in registers here, and no unit knows what the others hold",
+            line.span,
+            help="write this line above the one that moves it to registers",
+        )
     if source.form == "path":
         return _from_registers(low, focus, line, rest, source, memory, copy_name)
     if line.view is not None or any(n in alias for n in names):

@@ -15,8 +15,8 @@ from andiron.dsl.module import loads, std_device
 from andiron.dsl.op import Op
 from andiron.dsl.reference import reference
 
-from random_ops import RandomOp, random_op
-from random_schedules import random_schedule
+from .random_ops import RandomOp, random_op
+from .random_schedules import random_schedule
 
 DEVICES = ("cpu:generic", "cpu:avx2", "cpu:avx512")
 ITERATIONS = 1500  # of an op's whole index space, about
@@ -107,7 +107,8 @@ def agree(case: Case, op: Op, got: dict[str, np.ndarray]) -> None:
             np.testing.assert_array_equal(got[t.name], w, err_msg=f"{t.name}\n{case}")
         return
     pairs = reference(op, exact=True)(*arrays)
-    for t, (value, bound) in zip(op.outputs, pairs if isinstance(pairs, tuple) and isinstance(pairs[0], tuple) else (pairs,), strict=True):
+    several = isinstance(pairs[0], tuple)
+    for t, (value, bound) in zip(op.outputs, pairs if several else (pairs,), strict=True):
         mine = np.asarray(got[t.name], dtype=np.float64)
         with np.errstate(all="ignore"):
             near = (np.abs(mine - value) <= bound) | (mine == value) | (np.isnan(mine) & np.isnan(value)) | ~np.isfinite(bound)
