@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from ..dsl.index import Expr, Fn, Var, as_expr
 from ..dsl.prove import feasible
@@ -53,6 +53,7 @@ class Access:
     def __hash__(self) -> int:  # computed once: states are compared and looked up a lot
         return self._hash
 
+    @lru_cache(maxsize=4096)  # noqa: B019 - bounded; the same accesses come back at every turn of the fixed point
     def subs(self, var: Var, value: Expr, differs: bool) -> Access:
         """At another time: `var` is `value`, whose variables are renamed apart if it `differs`."""
         if not any(var in e.variables() for e in self.exprs()):

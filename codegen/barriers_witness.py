@@ -29,20 +29,19 @@ def seen(a: Access, b: Access) -> bool:
     rng = np.random.default_rng(0)
     common = sorted((_variables(a) - a.varying) | (_variables(b) - b.varying), key=lambda v: v.name)
     uniform = [c for c in dict.fromkeys((*a.conds, *b.conds)) if c.variables() <= set(common)]
-    tries = 0
-    for _ in range(_ROUNDS):
-        shared = {v.name: _common(v, rng) for v in common}
+    drawn = {v.name: _common(v, rng) for v in common}
+    allowed = np.ones(_ROUNDS, np.bool_)
+    with np.errstate(divide="ignore"):
+        for c in uniform:
+            allowed &= np.asarray(c.evaluate(drawn)) >= 0
+    for n in np.flatnonzero(allowed)[:_TRIES].tolist():
+        shared = {name: int(values[n]) for name, values in drawn.items()}
         try:
             with np.errstate(divide="raise"):  # a size of 0 that divides: no such program runs
-                if any(c.evaluate(shared) < 0 for c in uniform):
-                    continue
                 if _meet(_draw(a, shared, rng), _draw(b, shared, rng)):
                     return True
         except ArithmeticError:
             continue
-        tries += 1
-        if tries == _TRIES:
-            break
     return False
 
 
@@ -50,11 +49,11 @@ def _variables(a: Access) -> frozenset[Var]:
     return frozenset().union(*(e.variables() for e in a.exprs()))
 
 
-def _common(v: Var, rng: np.random.Generator) -> int:
+def _common(v: Var, rng: np.random.Generator) -> np.ndarray:
     low = v.lo or 0
     if v.hi is not None:
-        return int(rng.integers(low, v.hi + 1))
-    return max(low, _UNBOUNDED[rng.integers(len(_UNBOUNDED))])
+        return rng.integers(low, v.hi + 1, _ROUNDS)
+    return np.maximum(low, rng.choice(_UNBOUNDED, _ROUNDS))
 
 
 def _draw(a: Access, shared: dict[str, int], rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
