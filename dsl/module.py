@@ -68,6 +68,20 @@ def loads(text: str, name: str = "<string>", base: str | os.PathLike[str] | None
     return _Loading().text(Source(name, text, line_offset), None if base is None else Path(base), None)
 
 
+def survey(
+    path: str | os.PathLike[str] | None = None, text: str | None = None, name: str = "<string>", base: str | None = None
+) -> tuple[Module, Diagnostics]:
+    """The module of a file or of a text as far as it goes, and its mistakes: for tools that report all of them at once.
+
+    Raises a `UserError` where there is no module at all: no such file, mistakes of syntax.
+    """
+    loading = _Loading()
+    if text is not None:
+        return loading.partly(Source(name, text), None if base is None else Path(base), None)
+    assert path is not None
+    return loading.whole(Path(path))
+
+
 def std_device(name: str) -> Device | None:
     """A device of the standard library."""
     module = std_devices().get(name)
@@ -88,12 +102,7 @@ class _Loading:
         self.open: list[Path] = []  # the chain of files being loaded, outermost first
 
     def file(self, path: Path, at: Span | None) -> Module:
-        try:
-            real = path.resolve()
-            data = None if real in self.done else real.read_bytes()
-        except (OSError, ValueError, RuntimeError) as fault:
-            reason = fault.strerror if isinstance(fault, OSError) and fault.strerror else "it cannot be read"
-            raise errors.NoSuchFile(f"{path}: {reason[0].lower()}{reason[1:]}", at, help=_near(path) if at else None) from None
+        real, data = self.read(path, at)
         if data is not None:
             self.open.append(real)
             try:
@@ -108,7 +117,27 @@ class _Loading:
             raise result
         return result
 
+    def whole(self, path: Path) -> tuple[Module, Diagnostics]:
+        """A file that nothing imports."""
+        real, data = self.read(path, None)
+        self.open.append(real)
+        return self.partly(decode(data or b"", str(path)), path.parent, real)
+
+    def read(self, path: Path, at: Span | None) -> tuple[Path, bytes | None]:
+        """Where a file really is, and what is in it (None: it is loaded already)."""
+        try:
+            real = path.resolve()
+            return real, None if real in self.done else real.read_bytes()
+        except (OSError, ValueError, RuntimeError) as fault:
+            reason = fault.strerror if isinstance(fault, OSError) and fault.strerror else "it cannot be read"
+            raise errors.NoSuchFile(f"{path}: {reason[0].lower()}{reason[1:]}", at, help=_near(path) if at else None) from None
+
     def text(self, source: Source, base: Path | None, path: Path | None) -> Module:
+        module, diagnostics = self.partly(source, base, path)
+        diagnostics.raise_if_any()
+        return module
+
+    def partly(self, source: Source, base: Path | None, path: Path | None) -> tuple[Module, Diagnostics]:
         diagnostics = Diagnostics()
         file = parse(source)
         names = _Names(diagnostics)
@@ -126,11 +155,11 @@ class _Loading:
         names.resolve_ops(own)
         if whole:
             names.resolve_devices(own)
-        diagnostics.raise_if_any()
         of = names.values
-        return Module(
+        module = Module(
             source.name, file, of["op"], of["device"], of["schedule"], of["strategy"], path=path, declared=names.declared
         )
+        return module, diagnostics
 
     def imported(self, declaration: syntax.Import, base: Path | None) -> Module:
         span = declaration.span

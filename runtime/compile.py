@@ -15,7 +15,9 @@ from ..dsl.bind_op import bind_params, specialise
 from ..dsl.device import Device
 from ..dsl.errors import UserError, did_you_mean
 from ..dsl.errors.op import MissingParameter
+from ..dsl.errors.schedule import UnknownOpInSchedule
 from ..dsl.errors.target import AmbiguousChoice, NotInModule, WrongSchedule
+from ..dsl.index_terms import spot
 from ..dsl.module import Module, load, loads
 from ..dsl.op import Op
 from ..dsl.syntax import Param, ScheduleDecl
@@ -133,6 +135,8 @@ def check_schedules(module: Module) -> Iterator[UserError]:
     A schedule for any contraction is well if it compiles for one of the module's ops.
     """
     for decl in module.schedules.values():
+        if _waits(module, decl):
+            continue
         try:
             device = module.device(decl.device, decl.span) if decl.device else _native()
             if decl.op in module.ops:
@@ -140,13 +144,20 @@ def check_schedules(module: Module) -> Iterator[UserError]:
             elif decl.op == "contraction":
                 ops = list(module.ops.values())
             else:
-                raise NotInModule(f"no op `{decl.op}`", decl.span, help=did_you_mean(decl.op, module.ops))
+                message = f"schedule `{decl.name}` is for `{decl.op}`, which is no op here"
+                raise UnknownOpInSchedule(message, spot(decl.span, decl.op), help=did_you_mean(decl.op, module.ops))
         except UserError as error:
             yield error
             continue
         faults = [_fault(module, op, decl, device) for op in ops]
         if faults and None not in faults:
             yield next(f for f in faults if f is not None)
+
+
+def _waits(module: Module, decl: ScheduleDecl) -> bool:
+    """Whether the schedule's op or device is declared but has mistakes of its own, which are reported first."""
+    broken = ("op", decl.op) in module.declared and decl.op not in module.ops
+    return broken or (("device", decl.device) in module.declared and decl.device not in module.devices)
 
 
 def _fault(module: Module, op: Op, schedule: ScheduleDecl, device: Device) -> UserError | None:

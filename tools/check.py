@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from ..dsl.errors import Diagnostics, UserError
-from .options import add_json, load_module
+from ..dsl.errors import UserError
+from .options import add_json
 from .terminal import as_json, complain, say_json
 
 NAME = "check"
@@ -34,9 +34,15 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check(path: str) -> None:
+    """All mistakes of a file at once: its ops, its devices, and each schedule whose op and device are right."""
+    from ..dsl.module import survey
     from ..runtime.compile import check_schedules
+    from .files import read_text
 
-    diagnostics = Diagnostics()
-    for error in check_schedules(load_module(path)):
+    if path == "-":
+        module, diagnostics = survey(text=read_text("-"), name="<stdin>", base=".")
+    else:
+        module, diagnostics = survey(path)
+    for error in check_schedules(module):
         diagnostics.add(error)
     diagnostics.raise_if_any()
