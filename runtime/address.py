@@ -1,4 +1,4 @@
-"""The address of an array's data, cheaply: `x.ctypes.data` makes Python objects on its way, which costs more than a small kernel.
+"""The address of an array's data, cheaply: `x.ctypes.data` makes objects on its way, which costs more than a small kernel.
 
 In NumPy's C structure, which is part of its stable interface, the pointer follows the head that every object has. That this
 holds for the interpreter at hand is tried once.

@@ -6,6 +6,7 @@ import ctypes
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,17 @@ class _Plan:
     pointers: Any
     order: tuple[int, ...] | None
     variant: Variant
+    only: Any  # shape and type of the output when there is one
+    nbytes: tuple[int, ...]  # of the inputs, then of the outputs
+
+    def apart(self, addresses: Sequence[int]) -> bool:
+        """Whether an only output, contiguous at its address, surely shares no memory with the inputs."""
+        start = addresses[-1]
+        end = start + self.nbytes[-1]
+        for at, size in zip(addresses[:-1], self.nbytes):  # noqa: B905 - the output is left out
+            if start < at + size and at < end:
+                return False
+        return self.only is not None
 
 
 class Kernel:
@@ -120,11 +132,13 @@ class Kernel:
         if out is None:
             results = [np.empty(shape, dtype) for shape, dtype in plan.outputs]
             written = results
+        elif type(out) is np.ndarray and (out.shape, out.dtype) == plan.only and out.flags.carray:
+            written = results = (out,)
         else:
             written = self._read_out(out, plan)
             results = [w if w.flags.c_contiguous and w.flags.aligned else np.empty(w.shape, w.dtype) for w in written]
-        addresses = [address_of(x) for x in arrays] + [address_of(x) for x in results]
-        if out is not None:
+        addresses = [address_of(x) for x in (*arrays, *results)]
+        if out is not None and not plan.apart(addresses):
             self._refuse_overlaps(arrays, written, results, addresses)
         if plan.order is not None:
             addresses = [addresses[i] for i in plan.order]
@@ -193,13 +207,16 @@ class Kernel:
         open_sizes = [sizes[v.name] for v in chosen.program.dims]
         names = [t.name for t in (*self._inputs, *self._outputs)]
         order = tuple(names.index(n) for n in chosen.arguments)
+        results = tuple((s, numpy_dtype(t.dtype)) for s, t in zip(made, self._outputs, strict=True))
         plan = _Plan(
             library.call,
             (ctypes.c_int64 * len(open_sizes))(*open_sizes),
-            tuple((s, numpy_dtype(t.dtype)) for s, t in zip(made, self._outputs, strict=True)),
+            results,
             ctypes.c_void_p * len(order),
             None if order == tuple(range(len(names))) else order,
             chosen,
+            results[0] if len(results) == 1 else None,
+            tuple(prod(s) * t.itemsize for s, t in (*zip(shapes, self._dtypes, strict=True), *results)),
         )
         if len(self._plans) >= _PLANS:
             self._plans.clear()
