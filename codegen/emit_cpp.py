@@ -227,12 +227,14 @@ class _Printer:
         launches = [self.launch(x) for x in program.launches]
         instrs = [self.instr(n) for n in self.needs if n.name.startswith("instr:")]
         fma_users = "\n".join(instrs)
-        helpers = [n for n in self.needs if not n.name.startswith("instr:")]
         sizes = lambda b: f"{b.dtype.bytes} * ({self.on_dims.text(b.size)})"  # noqa: E731
         shared = [(where, sizes(b)) for b, where in self.shared]
         private = [(where, sizes(b)) for b, where in self.private]
         lets = [(self.size[v], self.plain.text(e)) for v, e in program.lets]
         conditions = [(self.plain.text(e), " ".join(text.split())) for e, text in program.conditions]
+        serial_when = [self.plain.text(e, SUM) for e in self.serial_when]
+        # Last: what is printed above may need helpers.
+        helpers = [n for n in self.needs if not n.name.startswith("instr:")]
         args = arguments(program)
         fields = [f"{'const ' if b.kind == 'input' else ''}{_element(b)}* {self.field[b.name]};" for b in program.buffers]
         return (
@@ -258,7 +260,7 @@ class _Printer:
                 shared=shared,
                 private=private,
                 threaded=self.threaded,
-                serial_when=[self.plain.text(e, SUM) for e in self.serial_when],
+                serial_when=serial_when,
                 field_at={self.field[b.name]: where for b, where in self.shared if b.kind == "workspace"},
                 max_threads=MAX_THREADS,
             )

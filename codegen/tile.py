@@ -209,3 +209,8 @@ class Program:
     instrs: tuple[Instr, ...] = ()
     conditions: tuple[tuple[Expr, str], ...] = ()  # must be >= 0 at the call; the text says what failed
     head: str = ""  # the explicit schedule, for the head comment of emitted text
+
+    def __str__(self) -> str:
+        from .printer import show
+
+        return show(self)

@@ -71,6 +71,11 @@ class Op:
     statements: tuple[Statement, ...]
     decl: syntax.OpDecl | None = field(default=None, compare=False, repr=False)
 
+    def __str__(self) -> str:
+        from .format import format_node
+
+        return format_node(self.decl).rstrip("\n") if self.decl else repr(self)
+
     def tensor(self, name: str) -> Tensor:
         return next(t for t in self.tensors if t.name == name)
 
