@@ -135,7 +135,7 @@ def _works_on(name: str, caller: Need) -> str:
     if "_from_" in name:
         target, _, source = name.partition("_from_")
         return source if target[0] in "iu" or target in ("f32", "f32_odd") else target
-    narrow = caller.type not in ("f32", "f64", "i32", "i64") or caller.name == "f32_odd_from_f64"
+    narrow = caller.type not in ("f32", "f64", "i32", "i64") or caller.name.startswith("f32_odd_")
     return "f32" if narrow else caller.type
 
 

@@ -148,9 +148,9 @@ class Values:
             name = f"{dtype.name}_from_{source.name}"  # saturates to dtype's own range
             ctx.need(name, source.name, c.vector)
             return Code(f"{name}({c.text})", target, c.vector)
-        if source.bits == 64 and source.kind == "float" and dtype.bits < 32:
-            name = "f32_odd_from_f64"  # so that rounding twice is rounding once
-            ctx.need(name, "f64", c.vector)
+        if _rounds_twice(source, dtype):
+            name = f"f32_odd_from_{source.name}"  # so that rounding twice is rounding once
+            ctx.need(name, source.name, c.vector)
             return Code(f"{name}({c.text})", target, c.vector)
         if source == target:
             return c
@@ -364,6 +364,14 @@ class Values:
 
     def _laned(self, c: Code, like: Code) -> str:
         return f"-(int{like.mask}_t){c.at(ATOM)}" if like.mask else c.text
+
+
+def _rounds_twice(source: DType, target: DType) -> bool:
+    """Whether a value is rounded to f32 on its way to a narrower float. Integers that f32 cannot hold are infinite in f16, and
+    saturate in f8, either way; tf32 and bf16 hold their like."""
+    if target.kind != "float" or target.compute == target:
+        return False
+    return source.name == "f64" or (source.kind == "int" and source.bits >= 32 and target.name in ("bf16", "tf32"))
 
 
 def _plain_cast(v: Cast) -> bool:

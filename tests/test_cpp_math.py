@@ -117,6 +117,30 @@ def test_f64(compiler):
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("dtype", [F32, F64], ids=str)
+def test_functions_of_two(compiler, dtype):
+    """pow and atan2, also where C's rules for zeros, infinities and NaN speak; min and max give NaN when either is."""
+    n, i, j = Var("N"), Var("i"), Var("j")
+    names = "pow atan2 min max".split()  # noqa: SIM905
+    two = (at("X", j, dtype=dtype), at("Z", j, dtype=dtype))
+    stores = [put(f"Y_{f}", (j,), Apply(f, two, dtype)) for f in names]
+    body = loop(i, n, (Let(j, i + lane(4)), when((n - 1 - j,), *stores)), CORE * 4, CORES * 4)
+    ins = [buffer(x, "input", (n,), dtype) for x in "XZ"]
+    prog = program("two", (n,), (*ins, *(buffer(f"Y_{f}", "output", (n,), dtype) for f in names)), (body,), 4)
+    info, rng = np.finfo(dtype.numpy), np.random.default_rng(4)
+    special = [0.0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 0.5, -0.5, 2, -2, 3, -3, info.max, info.tiny, info.smallest_subnormal]
+    x, z = (g.ravel() for g in np.meshgrid(special, special))
+    x = np.concatenate([x, np.exp(rng.uniform(-5, 5, 999)), rng.standard_normal(999)]).astype(dtype.numpy)
+    z = np.concatenate([z, rng.uniform(-12, 12, 999), rng.standard_normal(999)]).astype(dtype.numpy)
+    out = run(prog, {"X": x, "Z": z}, {"N": x.size}, compiler)
+    for fn in names:
+        want = np.asarray(apply(fn, (x.astype(np.longdouble), z.astype(np.longdouble)), F64, np.dtype(np.longdouble)))
+        error = ulps(out[f"Y_{fn}"], want, dtype)
+        worst = int(np.argmax(error))
+        assert error[worst] <= (0 if fn in ("min", "max") else 2), (fn, x[worst], z[worst], out[f"Y_{fn}"][worst], want[worst])
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
 @pytest.mark.parametrize("machine", ["avx2", "avx512"])
 def test_scalar_and_vector_have_the_same_bits(compiler, machine):
     names = [*OWN, "sin", "floor"]
@@ -137,6 +161,19 @@ def conversions(source, targets, width):
     return program("conversions", (n,), (buffer("X", "input", (n,), source), *outs), (body,), width)
 
 
+def near_ties(bits):
+    """Integers halfway between neighbours in floats of 8, 11 or 24 digits, and next to halfway."""
+    halfway = [
+        (2 * m + 1) << (e - digits)
+        for digits in (8, 11, 24)
+        for m in (1 << (digits - 1), (1 << (digits - 1)) + 1, (1 << digits) - 1, (1 << digits) - 2)
+        for e in range(digits + 1, bits - 1)
+    ]
+    by = [0, 1, -1, 1 << 7, -(1 << 7), (1 << 30) - 1]
+    every = [s * (h + d) for h in halfway for d in by for s in (1, -1)]
+    return np.array([x for x in every if -(1 << (bits - 1)) <= x < 1 << (bits - 1)], np.int64)
+
+
 def values_of(dtype):
     rng = np.random.default_rng(2)
     if dtype.kind == "bool":
@@ -146,7 +183,8 @@ def values_of(dtype):
         low, high = (0, 256) if dtype.kind == "uint" else (-(1 << (dtype.bits - 1)), 1 << (dtype.bits - 1))
         x = rng.integers(low, high, 500, dtype=np.int64) if bits < 64 else rng.integers(-(2**63), 2**63 - 1, 500)
         small = rng.integers(max(low, -300), min(high, 300), 500)
-        return np.concatenate([x, small, [low, high - 1]]).astype(dtype.numpy)
+        near = near_ties(dtype.bits) if dtype.bits >= 32 else []
+        return np.concatenate([x, small, near, [low, high - 1]]).astype(dtype.numpy)
     if dtype.bits <= 16 and dtype.name != "tf32":
         every = np.arange(1 << dtype.bits, dtype=np.uint16 if dtype.bits == 16 else np.uint8)
         return every.view(dtype.numpy)
@@ -154,8 +192,11 @@ def values_of(dtype):
     spread = rng.standard_normal(4000) * np.exp2(rng.uniform(-30, 20, 4000))
     with np.errstate(all="ignore"):
         halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16).astype(float)
-        ties = (halves[1:] + halves[:-1]) / 2
-        just = np.concatenate([ties, np.nextafter(ties, np.inf), np.nextafter(ties, -np.inf)])
+        brief = (np.arange(0, 1 << 16, dtype=np.uint32) << 16).view(np.float32).astype(float)  # bf16
+        finer = ((np.arange(1 << 12, dtype=np.uint32) + (127 << 10)) << 13).view(np.float32).astype(float)  # tf32
+        ties = np.concatenate([((v[1:] + v[:-1]) / 2)[::step] for v, step in ((halves, 1), (brief, 7), (finer, 1))])
+        off = ties * 2.0**-30
+        just = np.concatenate([ties, np.nextafter(ties, np.inf), np.nextafter(ties, -np.inf), ties + off, ties - off])
         whole = np.array(
             [
                 127.5,
@@ -182,7 +223,7 @@ def values_of(dtype):
         return np.concatenate([x, spread, just, whole]).astype(dtype.numpy)
 
 
-ALL = "f64 f32 bf16 f16 f8e4m3 f8e5m2 i64 i32 i16 i8 u8 i4 bool".split()  # noqa: SIM905
+ALL = "f64 f32 tf32 bf16 f16 f8e4m3 f8e5m2 i64 i32 i16 i8 u8 i4 bool".split()  # noqa: SIM905
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
