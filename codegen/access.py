@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..dsl.errors import InternalError
-from ..dsl.errors.schedule import RegisterMismatch
+from ..dsl.errors.schedule import RegisterMismatch, UnboundedTile
 from ..dsl.index import Expr, Var
 from ..dsl.types import DType
 from ..dsl.values import Apply, Cast, Const, IndexValue, Load, Masked, Value, loads, transform
@@ -87,7 +86,10 @@ def _path(ctx: Context, focus: Focus, view: View) -> tuple[Expr, ...]:
             if step.unit is None:
                 n = step.extent.constant
                 if n is None:
-                    raise InternalError(f"a register tile over `{index}` has no constant extent")
+                    raise UnboundedTile(
+                        f"a tile held in registers spans `{index}`, whose extent has no bound here",
+                        help=f"tile `{index}` above this line, or state a bound: `where N <= 4096`",
+                    )
                 if n > 1:
                     coords.append(step.expr)
                     extents.append(n)

@@ -186,7 +186,9 @@ class Lowering:
                 if a.index not in ranges:
                     continue
                 if line.level == level:
-                    total = total * _count(self, ranges[a.index], a, self.ctx.device.level(level).units, line)
+                    # a tile of a tile counts by capacity, or the digits of a unit's number would mean less at the edges
+                    kind = "shaped" if ranges[a.index].size.constant is not None else self.ctx.device.level(level).units
+                    total = total * _count(self, ranges[a.index], a, kind, line)
                 ranges[a.index] = advance(ranges[a.index], _clamped(ranges[a.index], a.size), a.every)
         return total
 

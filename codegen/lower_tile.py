@@ -204,7 +204,8 @@ def _onto_units(low: Lowering, focus: Focus, line: syntax.Tile, axes: list[Axis]
         r = ranges[a.index]
         if r.reps:
             raise UnboundedTile(f"`{a.index}` still has strided chunks; tile it one after another first", line.span)
-        counts.append(_count(low, r, a, kind, line))
+        adjacent = focus.level == level and r.size.constant is not None  # counted by the line above, by capacity
+        counts.append(_count(low, r, a, "shaped" if adjacent else kind, line))
     total = as_expr(1)
     for c in counts:
         total = total * c
@@ -374,7 +375,7 @@ def _decode(ctx: Context, focus: Focus, line, axes: list[Axis], counts, later: E
         if a.every is not None:
             new[a.index] = r.split_strided(size, a.every, step)
         else:
-            live = ctx.device.level(line.level).units != "shaped"
+            live = ctx.device.level(line.level).units != "shaped" and count == r.trips(size)
             new[a.index] = r.split(size, step, live=live and a.index not in {i for w in focus.works for i in w.reduced})
     return digits, lets, new
 
