@@ -9,7 +9,7 @@ from typing import Any
 from ..dsl import syntax
 from ..dsl.device import Device
 from ..dsl.errors import Diagnostics, UserError
-from ..dsl.errors.schedule import DeviceMismatch
+from ..dsl.errors.schedule import DeviceMismatch, NotComputed
 from ..dsl.index import Expr, Var, as_expr
 from ..dsl.op import Op
 from ..dsl.types import TYPES
@@ -19,6 +19,7 @@ from .capacity import check_capacity
 from .complete import complete
 from .context import Context
 from .elaborate import Roles, elaborate
+from .hoist import hoist_invariants
 from .lower import Lowering
 from .names_in_schedule import check_names
 from .nests import row_statistics
@@ -67,6 +68,8 @@ def compile_program(
     program = prove_guards(program)
     # Barriers are derived from the accesses that are left, while each is still written once.
     program = place_barriers(program)
+    # What a loop does not change leaves it while there is one version of the loop.
+    program = hoist_invariants(program)
     # Two versions last: they copy code, and keep away from statements in which a barrier stands.
     program = version_guards(program)
     text = schedule_text(op, schedule, device, written, context)
@@ -168,8 +171,16 @@ def launches_of(op: Op, device: Device, lines: tuple) -> list[tuple[tuple[Work, 
     inner = {t.name for t in op.tensors if t.role == "intermediate"}
     groups = plan(op, kept & inner, frozenset())
     groups = tuple(tuple(_accumulating(w) for w in g) for g in groups)
-    main = _main(groups, kept, own)
-    return [(g, rest if g is main else next((own[t] for w in g for t in w.targets if t in own), ())) for g in groups]
+    blocks = [next((own[t] for w in g for t in w.targets if t in own), None) for g in groups]
+    main = _main([g for g, block in zip(groups, blocks, strict=True) if block is None], kept)
+    rest_of = [x for x in rest if not isinstance(x, syntax.AutoLine)]
+    if main is None and rest_of:
+        raise NotComputed(
+            "every launch has a block of its own, and this line is for none of them",
+            rest_of[0].span,
+            help="write it inside the block of the tensor that it is for",
+        )
+    return [(g, block if block is not None else rest if g is main else ()) for g, block in zip(groups, blocks, strict=True)]
 
 
 def _all_lines(lines: tuple):
@@ -179,10 +190,10 @@ def _all_lines(lines: tuple):
             yield from _all_lines(x.block)
 
 
-def _main(groups, kept: frozenset[str], own) -> tuple[Work, ...]:
+def _main(groups, kept: frozenset[str]) -> tuple[Work, ...] | None:
     """The launch that the schedule's lines are for: the one whose tensors it keeps, else the one with most to do."""
-    free = [g for g in groups if not any(t in own for w in g for t in w.targets)] or list(groups)
-    return max(free, key=lambda g: (sum(t.rstrip("@") in kept for w in g for t in (w.name, *w.targets)), _effort(g)))
+    told = [(sum(t.rstrip("@") in kept for w in g for t in (w.name, *w.targets)), _effort(g)) for g in groups]
+    return groups[told.index(max(told))] if groups else None
 
 
 def _effort(group: tuple[Work, ...]) -> tuple[int, int]:
