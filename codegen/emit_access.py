@@ -108,6 +108,10 @@ def load(ctx: Context, name: str, coords: Sequence[Expr]) -> tuple[str, bool]:
 def _load_register(ctx: Context, name: str, coords: Sequence[Expr]) -> tuple[str, bool]:
     register = ctx.lanes.registers[name]
     buffer = register.buffer
+    if name in ctx.packed:
+        cell, part = ctx.packed_cell(name, coords)
+        ctx.need("part", storage(buffer.dtype))
+        return f"m_part_{storage(buffer.dtype)}({cell}, {part})", False
     if register.named:
         cell = ctx.cell(name, coords)
         if register.uniform or not ctx.in_lane:
@@ -178,6 +182,11 @@ def _store_register(ctx: Context, name: str, coords: Sequence[Expr], value: Code
         text = splat(ctx, "i32" if is_bool else storage(register.buffer.dtype), _as_mask(value) if is_bool else value)
     elif not register.uniform and ctx.in_lane and is_bool:
         text = _as_mask(value).text
+    if name in ctx.packed:
+        cell, part = ctx.packed_cell(name, coords)
+        ctx.need("set_part", storage(register.buffer.dtype))
+        ctx.text.line(f"m_set_part_{storage(register.buffer.dtype)}({cell}, {part}, {text});")
+        return
     if register.named:
         cell = ctx.cell(name, coords)
         target = cell if register.uniform or not ctx.in_lane else ctx.lane_of(cell, kind, write=True)

@@ -44,12 +44,25 @@ class Body:
                 case Call():
                     self._call(s)
                 case AllReduce():
-                    all_reduce(self.ctx, s)
+                    self._all_reduce(s)
                 case Barrier():
                     for line in self._barrier(s):
                         self.ctx.text.line(line)
                 case Wait():
-                    raise InternalError(f"asynchronous copies of kind {s.kind} have no meaning here")
+                    self._wait(s)
+
+    # ------------------------------------------------------------ what a dialect may do otherwise
+
+    def _all_reduce(self, s: AllReduce) -> None:
+        all_reduce(self.ctx, s)
+
+    def _wait(self, s: Wait) -> None:
+        raise InternalError(f"asynchronous copies of kind {s.kind} have no meaning here")
+
+    def _unroll(self, count: int) -> str:
+        """The line before a loop that is to be unrolled `count` times."""
+        self.ctx.need("unroll")
+        return f"m_unroll({min(count, 64)})"
 
     # ------------------------------------------------------------ where it comes from
 
@@ -81,13 +94,13 @@ class Body:
             return self._by_shares(lambda: self._varying_for(s))
         count = s.unroll if s.unroll > 1 else trips if s.unroll == 0 and trips else 1
         if count > 1:
-            ctx.need("unroll")
-            text.line(f"m_unroll({min(count, 64)})")
+            text.line(self._unroll(count))
 
         def head() -> str:
             i = text.index.atom(s.var, 0)
             grow = f"{i}++" if step.constant == 1 else f"{i} += {text.index.text(step)}"
-            return f"for (int64_t {i} = {text.index.text(start)}; {i} < {text.index.text(stop)}; {grow})"
+            last = as_expr(s.var) if step.constant is None else s.var + step
+            return f"for ({ctx.whole(last)} {i} = {text.index.text(start)}; {i} < {text.index.text(stop)}; {grow})"
 
         old = ctx.env.pop(s.var, None)
         with text.block(head, s.var.name, s.var):
@@ -130,7 +143,7 @@ class Body:
         shown = text.index.text(e)
         text.begin(text.scopes[-1].tag, s.var)
         # a declaration like the pointers of this scope, before those that use it
-        text.scopes[-1].decls.append(f"const int64_t {text.index.atom(s.var, 0)} = {shown};")
+        text.scopes[-1].decls.append(f"const {ctx.whole(e)} {text.index.atom(s.var, 0)} = {shown};")
 
     # ------------------------------------------------------------ choices
 

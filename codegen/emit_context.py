@@ -38,6 +38,7 @@ class Context:
     copies: dict[str, tuple[str, str]] = field(default_factory=dict)  # vector -> (its copy in the lane loop, type)
     unset: set[str] = field(default_factory=set)  # temporaries, which every lane writes
     written: set[str] = field(default_factory=set)  # vectors whose copies are written
+    packed: dict[str, int] = field(default_factory=dict)  # register buffer -> elements that share a 32-bit variable
 
     # ------------------------------------------------------------ index expressions
 
@@ -86,6 +87,10 @@ class Context:
         self.needs[Need(name, element, self.width if vector else 1)] = None
 
     # ------------------------------------------------------------ types
+
+    def whole(self, e: Expr) -> str:
+        """The C type of a variable that holds an index expression."""
+        return "int64_t"
 
     def element(self, element: str, vector: bool) -> str:
         """The C type of plain elements (`storage` names), a vector of which has one a lane."""
@@ -185,6 +190,14 @@ class Context:
             single = self.lanes.registers[name].buffer.size.constant == 1 and not shared
             cells[where] = self.spoken[name] + ("" if single else suffix)
         return cells[where]
+
+    def packed_cell(self, name: str, coords: Sequence[Expr]) -> tuple[str, int]:
+        """The variable that a cell of a packed register buffer lies in, and which part of it."""
+        n = self.packed[name]
+        last = self.ix(coords[-1]).constant
+        if last is None:
+            raise InternalError(f"register {name} is indexed by {coords[-1]}, which is not constant")
+        return self.cell(name, (*coords[:-1], self.number(last // n))), last % n
 
     def declarations(self, name: str) -> list[str]:
         """Of the cells that were used, a few lines."""
