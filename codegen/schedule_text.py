@@ -12,18 +12,25 @@ from .context import Context
 
 
 def schedule_text(op: Op, decl: syntax.ScheduleDecl | None, device: Device, written: list, ctx: Context) -> str:
-    """One schedule: other launches as `keep T in <outermost memory>:` blocks, then the lines of the main one."""
+    """One schedule: other launches as `keep T in <outermost memory>:` blocks, then the lines of the main one.
+
+    A launch that only computes intermediates, and keeps one as it does, has a block as well: outside of one, `keep` would
+    call for that intermediate inside the launch of its readers.
+    """
     outer = device.memories[0].name
-    lines: list[syntax.Line] = []
-    main = max(written, key=lambda w: (max(len(x.all_indices) for x in w[0]), len(w[0]))) if written else None
+    blocks: list[syntax.Line] = []
+    plain: tuple = ()
+    main = max(written, key=lambda w: (len(w[0]) > 1, max(len(x.all_indices) for x in w[0]), len(w[0])), default=None)
+    inner = {t.name for t in op.tensors if t.role == "intermediate"}
     for works, todo in written:
         filled = tuple(_filled(x, ctx) for x in todo)
-        if main is not None and works is main[0]:
+        alone = len(works) == 1 and len(written) > 1
+        keeping = any(isinstance(x, syntax.Keep) and inner & set(x.tensors) for x in todo)
+        if main is not None and works is main[0] and not (alone and keeping):
+            plain = filled
             continue
-        target = works[-1].targets[0].rstrip("@")
-        lines.append(syntax.Keep((target,), outer, block=filled))
-    if main is not None:
-        lines += [_filled(x, ctx) for x in main[1]]
+        blocks.append(syntax.Keep((works[-1].targets[0].rstrip("@"),), outer, block=filled))
+    lines = (*blocks, *plain)
     name = decl.name if decl else f"{op.name}_auto"
     where = decl.where if decl else ()
     device_name = decl.device if decl else None
