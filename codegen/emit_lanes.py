@@ -92,7 +92,10 @@ def shares_of(launch: Launch, level: Level, width: int) -> int:
     if level.bytes is None or any(isinstance(s, Call) for s in everything):
         return 1
     types = [s.buffer.dtype for s in everything if isinstance(s, Alloc)]
-    types += [v.dtype for s in everything if isinstance(s, Store) for v in walk(s.value)]
+    bound = {s.var for s in everything if isinstance(s, (For, Let))} | {u.var for u in launch.units}
+    values = [v for s in everything if isinstance(s, Store) for v in walk(s.value)]
+    # a size is a number, the same in all lanes
+    types += [v.dtype for v in values if not isinstance(v, IndexValue) or v.expr.variables() & bound]
     fit = level.bytes * 8 // max((t.compute.bits for t in types), default=32)
     return width // fit if 0 < fit < width and width % fit == 0 and not (width // fit) & (width // fit - 1) else 1
 
