@@ -18,7 +18,7 @@ demand, and are not given back. Calls may come from several threads at once: a c
 in use allocates its own memory, and runs on its own thread alone. A process forked after a call makes its own threads.
 
 An argument output may be the same memory as an input that is read only at the index being written; outputs never overlap
-otherwise. Arguments are therefore not `restrict`; buffers of our own are.
+otherwise. Nothing is `restrict`: buffers of our own may share space, and compilers see through to where they come from.
 """
 
 from __future__ import annotations

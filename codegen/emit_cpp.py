@@ -10,11 +10,7 @@ How a level is realised follows from its facts, never from its name (`realise`):
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from textwrap import dedent, indent
-
-import jinja2
 
 from ..dsl.device import Instr
 from ..dsl.errors import InternalError
@@ -28,21 +24,9 @@ from .emit_index import IndexPrinter
 from .emit_lanes import analyse, has_lane, is_register, register_memories, shares_of, statements
 from .emit_names import Names, clean
 from .emit_scope import Text
+from .emit_space import Slot, arrange
+from .emit_templates import environment
 from .tile import Alloc, Barrier, Buffer, Call, Launch, Program, Units
-
-_FOLDER = Path(__file__).parent / "templates" / "cpp"
-
-
-@cache
-def environment() -> jinja2.Environment:
-    return jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_FOLDER),
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        undefined=jinja2.StrictUndefined,
-        autoescape=False,
-    )
 
 
 @dataclass(frozen=True)
@@ -88,8 +72,8 @@ class _Printer:
         sizes = (*program.dims, *(v for v, _ in program.lets), *(v for _, v in program.finite))
         self.size: dict[Var, str] = {v: self.names.fresh(v.name) for v in sizes}
         kept = [b for b in program.buffers if b.kind == "workspace"]
-        self.shared: list[tuple[Buffer, str]] = [(b, self.names.fresh(f"at_{b.name}")) for b in kept]
-        self.private: list[tuple[Buffer, str]] = []
+        self.kept = [Slot(b, self.names.fresh(f"at_{b.name}"), "top", False) for b in kept]
+        self.slots: list[Slot] = []
         self.threaded = False
         self.plain = IndexPrinter(lambda v: f"call.{self.size[v]}", self.index_need)
         self.on_dims = IndexPrinter(self._size_name, self.index_need)
@@ -118,7 +102,8 @@ class _Printer:
         for b in program.buffers:
             ctx.spoken[b.name] = self.field[b.name]
         ctx.env.update({u.var: Expr() for u in plan.loops if u.count.constant == 1})
-        body = Body(ctx, lambda s: self._barrier(s, plan), lambda s: self._local(s, ctx, plan))
+        slots = self._slots(launch, plan)
+        body = Body(ctx, lambda s: self._barrier(s, plan), lambda s: self._local(s, ctx, slots[id(s)]))
         self._loops(list(u for u in plan.loops if u.count.constant != 1), text, lambda: body.block(launch.body))
         lines = text.finish()
         used = "\n".join(lines)
@@ -149,20 +134,28 @@ class _Printer:
 
     def _base(self, b: Buffer) -> str:
         const = "const " if b.kind == "input" else ""
-        own = " __restrict__" if b.kind == "workspace" else ""
-        return f"{const}{_element(b)}*{own} {self.field[b.name]} = args->{self.field[b.name]};"
+        return f"{const}{_element(b)}* {self.field[b.name]} = args->{self.field[b.name]};"
 
-    def _local(self, s: Alloc, ctx: Context, plan: Realised) -> None:
+    def _slots(self, launch: Launch, plan: Realised) -> dict[int, Slot]:
+        device = self.program.device
+        threads = None if plan.threads is None else device.depth(plan.threads.level)
+        found = arrange(
+            launch.body,
+            lambda b: not is_register(b, device),
+            lambda b: threads is not None and device.depth(b.level) >= threads,
+            None if threads is None else lambda s, b: device.depth(s.level) <= device.depth(b.level),
+            self.names.fresh,
+        )
+        self.slots += found.values()
+        return found
+
+    def _local(self, s: Alloc, ctx: Context, slot: Slot) -> None:
         """A slice of the space that was allocated at the call."""
         b = s.buffer
-        depth = self.program.device.depth
-        per_core = plan.threads is not None and depth(b.level) >= depth(plan.threads.level)
-        where = self.names.fresh(f"at_{b.name}")
-        (self.private if per_core else self.shared).append((b, where))
         name = ctx.text.fresh(b.name, 0)
         ctx.spoken[b.name], ctx.buffers[b.name] = name, b
-        base = "args->space + " + ("args->private_at + core * args->private_step + " if per_core else "") + f"args->{where}"
-        ctx.text.scopes[0].decls.append(f"{_element(b)}* __restrict__ {name} = ({_element(b)}*)({base});")
+        base = "args->private_at + core * args->private_step + " if slot.private else ""
+        ctx.text.scopes[0].decls.append(f"{_element(b)}* {name} = ({_element(b)}*)(args->space + {base}args->{slot.where});")
 
     def _barrier(self, s: Barrier, plan: Realised) -> list[str]:
         """Only threads can be apart; lanes move together."""
@@ -227,9 +220,9 @@ class _Printer:
         launches = [self.launch(x) for x in program.launches]
         instrs = [self.instr(n) for n in self.needs if n.name.startswith("instr:")]
         fma_users = "\n".join(instrs)
-        sizes = lambda b: f"{b.dtype.bytes} * ({self.on_dims.text(b.size)})"  # noqa: E731
-        shared = [(where, sizes(b)) for b, where in self.shared]
-        private = [(where, sizes(b)) for b, where in self.private]
+        slots = [*self.kept, *(s for s in self.slots if not s.private), *(s for s in self.slots if s.private)]
+        sizes = {s.where: f"{s.buffer.dtype.bytes} * ({self.on_dims.text(s.buffer.size)})" for s in slots}
+        named = {s.start for s in slots}  # ends that others begin at
         lets = [(self.size[v], self.plain.text(e)) for v, e in program.lets]
         conditions = [(self.plain.text(e), " ".join(text.split())) for e, text in program.conditions]
         serial_when = [self.plain.text(e, SUM) for e in self.serial_when]
@@ -257,11 +250,13 @@ class _Printer:
                 finite=[(self.size[v], "threads" if self._together(level) else "1") for level, v in program.finite],
                 lets=lets,
                 conditions=conditions,
-                shared=shared,
-                private=private,
+                kept=self.kept,
+                slots=slots,
+                room=sizes,
+                named=named,
                 threaded=self.threaded,
                 serial_when=serial_when,
-                field_at={self.field[b.name]: where for b, where in self.shared if b.kind == "workspace"},
+                field_at={self.field[s.buffer.name]: s.where for s in self.kept},
                 max_threads=MAX_THREADS,
             )
         )

@@ -6,10 +6,10 @@ static void launch__main_(const Args* args, int core) {
     float* C = args->C;
     const int64_t N = args->N;
     const int64_t K = args->K;
-    float* __restrict__ Bp = (float*)(args->space + args->at_Bp);
+    float* Bp = (float*)(args->space + args->at_Bp);
     const int64_t cores_ = args->cores_;
     const int64_t M = args->M;
-    float* __restrict__ Ap = (float*)(args->space + args->private_at + core * args->private_step + args->at_Ap);
+    float* Ap = (float*)(args->space + args->private_at + core * args->private_step + args->at_Ap);
     for (int64_t n0 = 0; n0 < N; n0 += 64) {
         const float* B_n0 = B + n0;
         float* C_n0 = C + n0;
