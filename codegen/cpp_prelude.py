@@ -11,9 +11,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 
+from ..dsl.errors import InternalError
 from .emit_code import ELEMENTS, Need
+from .emit_templates import environment
 from .tile import Program
 
+_SPELLING = "spelling.j2"  # of a dialect other than C++; what it says goes before what it shares
 _MODULES = ("vectors.j2", "arithmetic.j2", "convert.j2", "math.j2")
 _CALL = re.compile(r"\b(m_\w+|fma|bits|flt|\w+_from_\w+|f32_to_tf32|floordiv|floormod|imin|imax)\(")
 _VECTOR = re.compile(r"\b((?:load_part|load|splat|gather|first_lanes)_)?([fiu]\d+)x(\d+)(_u)?\b")
@@ -86,29 +89,26 @@ class Types:
 
 
 @cache
-def _module(name: str) -> object:
-    from .emit_cpp import environment
-
-    return environment().get_template(name).module
+def _module(name: str, dialect: str) -> object:
+    return environment(dialect).get_template(name).module
 
 
-def _macro(name: str) -> Callable[..., str] | None:
+def _macro(name: str, dialect: str) -> Callable[..., str] | None:
     """From the first template that has it: the later ones take long to read, and few kernels need them."""
-    return next((m for file in _MODULES if (m := getattr(_module(file), name, None)) is not None), None)
+    modules = _MODULES if dialect == "cpp" else (_SPELLING, *_MODULES)
+    return next((m for file in modules if (m := getattr(_module(file, dialect), name, None)) is not None), None)
 
 
 @cache
-def _function(need: Need) -> str:
+def _function(need: Need, dialect: str) -> str:
     name = need.name
     if name.partition("_from_")[0][0] in "iu" and name.endswith(("_from_f32", "_from_f64")):
         name = name.rpartition("_")[0] + "_float"
-    macro = _macro(name)
-    if macro is None and need.name.startswith("m_") and (libm := _macro("m_libm")) is not None:
+    macro = _macro(name, dialect)
+    if macro is None and need.name.startswith("m_") and (libm := _macro("m_libm", dialect)) is not None:
         return str(libm(Types(need.type, need.lanes), need.name[2:])).strip("\n")
     if macro is None:
-        from ..dsl.errors import InternalError
-
-        raise InternalError(f"the C++ prelude has no {need.name}")
+        raise InternalError(f"the {dialect} prelude has no {need.name}")
     return str(macro(Types(need.type, need.lanes))).strip("\n")
 
 
@@ -139,7 +139,7 @@ def _works_on(name: str, caller: Need) -> str:
     return "f32" if narrow else caller.type
 
 
-def prelude(needs: Iterable[Need], program: Program, instrs: str) -> str:
+def prelude(needs: Iterable[Need], program: Program, instrs: str, dialect: str = "cpp") -> str:
     """The text of all helpers in `needs` and of what they and the instructions need, callees first."""
     done: dict[Need, str] = {}
     under_way: set[Need] = set()
@@ -148,7 +148,7 @@ def prelude(needs: Iterable[Need], program: Program, instrs: str) -> str:
         if need in done or need in under_way:
             return
         under_way.add(need)
-        text = _function(need)
+        text = _function(need, dialect)
         for other in _uses(need, text):
             visit(other)
         done[need] = text
