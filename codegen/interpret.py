@@ -45,12 +45,14 @@ def interpret(
     *,
     checks: bool = True,
     on_fault: Literal["raise"] | list[Fault] = "raise",
+    traffic: dict[tuple[str, str], int] | None = None,
 ) -> dict[str, np.ndarray]:
     """Runs `program` on the inputs `arrays` and gives its outputs by name.
 
     sizes     the program's dims; those left out are inferred from the shapes of the inputs
     finite    how many units of each finite level take part, by level; default: at most 3 (an odd number finds more)
     checks    races and reads of memory never written are looked for; bounds always are
+    traffic   gets the bytes by (memory, "read" or "written") that were accessed
     on_fault  "raise" at the first fault, or a list that collects one fault of each kind, buffer and statement
 
     Raises Fault (an InternalError: lowering was wrong), ValueError for arrays or sizes that do not fit.
@@ -68,7 +70,7 @@ def interpret(
             memory.defined = None
     with np.errstate(all="ignore"):
         for launch in program.launches:
-            _run_launch(program, launch, env, memories, checks, reports)
+            _run_launch(program, launch, env, memories, checks, reports, traffic)
     return {b.name: _result(memories[b.name], reports) for b in program.buffers if b.kind == "output"}
 
 
@@ -108,11 +110,17 @@ def _result(memory: Memory, reports: Reports) -> np.ndarray:
 
 
 def _run_launch(
-    program: Program, launch: Launch, sizes: Env, memories: dict[str, Memory], checks: bool, reports: Reports
+    program: Program,
+    launch: Launch,
+    sizes: Env,
+    memories: dict[str, Memory],
+    checks: bool,
+    reports: Reports,
+    traffic: dict[tuple[str, str], int] | None = None,
 ) -> None:
     counts = tuple(int(u.count.evaluate(sizes)) for u in launch.units)
     tree = UnitTree(program.device, launch, counts)
-    site = Site(reports, tree, Clock(tree), [])
+    site = Site(reports, tree, Clock(tree), [], traffic)
     stores, atomics = written(launch.body, program.instrs), written_atomically(launch.body)
     machine = _Machine(program, site, dict(memories), atomics, checks)
     for buffer in program.buffers:

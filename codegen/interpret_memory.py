@@ -31,6 +31,12 @@ class Site:
     tree: UnitTree
     clock: Clock
     past: list[Stmt]
+    traffic: dict[tuple[str, str], int] | None = None  # bytes by (memory, "read" or "written"), when asked for
+
+    def count(self, buffer: Buffer, how: str, elements: int) -> None:
+        if self.traffic is not None:
+            key = buffer.memory, how
+            self.traffic[key] = self.traffic.get(key, 0) + elements * buffer.dtype.bytes
 
     def enter(self, stmt: Stmt) -> None:
         self.clock.now += 1
@@ -109,6 +115,7 @@ class Memory:
     def load(self, site: Site, ids: np.ndarray, coords: Sequence[Any]) -> np.ndarray:
         """One element a unit; poison where the access is out of bounds."""
         where, keep = self.locate(site, ids, coords)
+        site.count(self.buffer, "read", len(ids))
         whole = len(keep) == len(ids)
         if self.defined is not None and not self.defined[where].all():
             at = int(np.argmin(self.defined[where]))
@@ -130,6 +137,7 @@ class Memory:
         Gives the positions written and the units that did. `flight`: by an asynchronous copy.
         """
         where, keep = self.locate(site, ids, coords)
+        site.count(self.buffer, "written", len(ids))
         values = values if len(keep) == len(ids) else values[keep]
         if self.shadow is not None:
             self._race(site, "written", self.shadow.write(where, ids[keep]), ids, coords, keep)
@@ -158,6 +166,8 @@ class Memory:
     def combine(self, site: Site, ids: np.ndarray, coords: Sequence[Any], values: np.ndarray, dtype: DType, fn: str) -> None:
         """Atomic updates `x = fn(x, value)`, one after another in the order of the units, each rounded to the buffer's type."""
         where, keep = self.locate(site, ids, coords)
+        site.count(self.buffer, "read", len(ids))
+        site.count(self.buffer, "written", len(ids))
         values = values[keep]
         if self.defined is not None and not self.defined[where].all():
             at = int(np.argmin(self.defined[where]))

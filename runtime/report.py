@@ -6,16 +6,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ..dsl.op import Op
+from ..codegen.capacity import peaks
+from ..codegen.facts import facts
+from ..codegen.predict import predict
+from ..codegen.trace import bytes_text
+from ..dsl.op import Op, Statement
 from .measure import argument_bytes, flops
 from .variant import Variant
 
 
 @dataclass(frozen=True)
 class Report:
-    """`facts` are the compiler's: footprints, bytes moved, predicted time; `flops` and `bytes` are None while sizes are open.
+    """What depends on sizes is None, or empty, while some are open; `compiler` is None until the kernel was built.
 
-    `compiler` is None until the kernel was built.
+    flops       arithmetic operations of the op as it is written
+    bytes       of all arguments, each once: the least that must be moved
+    footprints  memory -> (the most bytes held there at one time, what it has or None); registers: how many, for each unit
+    read, written  bytes by memory, each access of the program counted, those that a cache serves too; `exact`: all were looked at
+    units       of each launch, by level
+    seconds     the least time at the device's rates, by what needs it; the largest, `bound`, is the prediction
     """
 
     op: str
@@ -28,7 +37,16 @@ class Report:
     cached: bool | None
     flops: int | None
     bytes: int | None
-    facts: dict[str, Any] = field(default_factory=dict)
+    footprints: dict[str, tuple[int, int | None]] = field(default_factory=dict)
+    registers: tuple[int, int] | None = None
+    launches: int = 1
+    barriers: int | None = None
+    units: tuple[dict[str, int], ...] = ()
+    read: dict[str, int] = field(default_factory=dict)
+    written: dict[str, int] = field(default_factory=dict)
+    exact: bool = True
+    seconds: dict[str, float] = field(default_factory=dict)
+    bound: str | None = None
     notes: tuple[str, ...] = ()
 
     @staticmethod
@@ -40,10 +58,26 @@ class Report:
         if closed:
             for var, expr in op.derived:
                 known[var.name] = expr.evaluate(known)
+        if closed:
+            first = next((v for v in variants if v.refusal(known) is None), first)
+        program = first.program
+        device = program.device
+        most = peaks(program)
+        held = {name: (p.bytes, p.memory.capacity) for name, p in most.items() if p.memory.registers is None}
+        files = [(-(-p.bytes // p.memory.registers[1]), p.memory.registers[0]) for p in most.values() if p.memory.registers]
+        counted: dict[str, Any] = {}
+        if closed:
+            finite = {level: min(threads, device.level(level).most or threads) for level, _ in program.finite}
+            found = facts(program, known, finite)
+            counted = {"barriers": found.barriers, "units": found.units, "read": found.read, "written": found.written}
+            counted["exact"] = found.exact
+            said = predict(device, found, flops(op, known), argument_bytes(op, known), main_dtype(op, known), finite)
+            if said is not None:
+                counted |= {"seconds": said.seconds, "bound": said.bound}
         return Report(
             op=op.name,
             target=first.target.name,
-            device=first.program.device.name,
+            device=device.name,
             sizes=known,
             threads=threads,
             variants=len(variants),
@@ -51,8 +85,11 @@ class Report:
             cached=built.cached if built else None,
             flops=flops(op, known) if closed else None,
             bytes=argument_bytes(op, known) if closed else None,
-            facts=first.facts,
-            notes=tuple(sorted(notes)),
+            footprints=held,
+            registers=files[0] if files else None,
+            launches=len(program.launches),
+            notes=tuple(dict.fromkeys([*first.facts.get("notes", ()), *sorted(notes)])),
+            **counted,
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -67,7 +104,39 @@ class Report:
             rows.append(("variants", self.variants))
         if self.flops is not None and self.bytes is not None:
             rows += [("flops", f"{self.flops:,}"), ("bytes", f"{self.bytes:,}")]
-        rows += [(name, value) for name, value in self.facts.items() if value not in ((), None, "")]
+        rows.append(("launches", f"{self.launches}" + (f", {self.barriers} barriers" if self.barriers else "")))
+        for counts in self.units:
+            rows.append(("units", ", ".join(f"{n} {level}" for level, n in counts.items()) or "one"))
+        for memory, (most, has) in self.footprints.items():
+            rows.append((f"held in {memory}", bytes_text(most) + (f" of {bytes_text(has)}" if has else "")))
+        if self.registers is not None:
+            rows.append(("registers", f"{self.registers[0]} of {self.registers[1]}"))
+        for memory in dict.fromkeys((*self.read, *self.written)):
+            about = "" if self.exact else "about "
+            read, written = self.read.get(memory, 0), self.written.get(memory, 0)
+            rows.append((f"moved in {memory}", f"{about}{read:,} bytes read, {written:,} written"))
+        if self.bound is not None:
+            rows.append(("at least", f"{_time(self.seconds[self.bound])}, bound by {self.bound}"))
         rows += [("note", note) for note in self.notes]
         width = max(len(name) for name, _ in rows)
         return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
+
+
+def main_dtype(op: Op, sizes: Mapping[str, int]) -> str:
+    """The type that most of the op's arithmetic is in."""
+    biggest = max(op.statements, key=lambda s: _points(s, sizes))
+    return biggest.value.dtype.compute.name
+
+
+def _points(statement: Statement, sizes: Mapping[str, int]) -> int:
+    total = 1
+    for _, extent in statement.ranges:
+        total *= int(extent.evaluate(sizes))
+    return total
+
+
+def _time(seconds: float) -> str:
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds * 1e9:.3g} ns"

@@ -1,0 +1,97 @@
+"""Traffic counted in closed form is what the interpreter counts when it runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from andiron.codegen import facts as rules
+from andiron.codegen.facts import facts
+from andiron.codegen.interpret import interpret
+from andiron.codegen.pipeline import compile_program
+from andiron.dsl.bind_op import bind_params
+from andiron.dsl.module import loads
+
+HERE = Path(__file__).parent / "devices"
+CPU = """
+schedule blis for gemm on cpu:avx2:
+    tile n: 32
+    tile k: 8
+    move B -> l3 layout panels(n: 16)
+    tile m: 12 -> core
+    move A -> l2 layout panels(m: 6)
+    tile n: 16
+    tile m: 6
+    keep C in register
+    tile k: 1 unroll 4
+    compute with fma_f32x8
+schedule both for gemm on cpu:avx2:
+    tile m: 12, n: 8 -> core
+    tile m: 8 -> core
+    tile k: 4
+    compute
+"""
+CASES = [
+    ("blis", "gemm", [(37, 50, 21), (24, 32, 16), (1, 1, 1)]),
+    ("both", "gemm", [(37, 50, 21), (5, 4, 0)]),
+    ("maxwell", "gemm", [(150, 131, 21)]),
+    ("ampere", "hgemm", [(150, 136, 56)]),
+    ("tall", "gemm", [(13, 17, 150)]),
+    ("row", "softmax", [(3, 1500)]),
+    ("tiled", "transpose", [(37, 45)]),
+    (None, "gemm", [(30, 40, 20)]),
+]
+
+
+@pytest.fixture(scope="module")
+def module():
+    return loads((HERE / "simt.sched").read_text() + (HERE / "simt_sketches.sched").read_text() + CPU)
+
+
+@pytest.mark.parametrize(("name", "op", "shapes"), CASES, ids=lambda x: str(x))
+def test_as_the_interpreter_counts(module, name, op, shapes):
+    op = bind_params(module.ops[op], {})
+    schedule = module.schedules.get(name)
+    device = module.device(schedule.device if schedule else "cpu:avx2")
+    program = compile_program(module, op, schedule, device).program
+    for shape in shapes:
+        sizes = dict(zip([v.name for v in op.dims], shape, strict=False))
+        rng = np.random.default_rng(1)
+        arrays = {t.name: rng.random([e.evaluate(sizes) for e in t.shape]).astype(t.dtype.numpy) for t in op.inputs}
+        seen: dict[tuple[str, str], int] = {}
+        interpret(program, arrays, sizes, {"core": 3}, traffic=seen)
+        known = facts(program, sizes, {"core": 3})
+        assert known.exact
+        registers = device.memories[-1].name
+        assert known.read == {m: n for (m, how), n in seen.items() if how == "read" and m != registers and n}
+        assert known.written == {m: n for (m, how), n in seen.items() if how == "written" and m != registers and n}
+
+
+def test_long_loops_are_looked_at_where_they_differ(module, monkeypatch):
+    """The first, the second and the last turn stand for all: right where only the last tile is partial."""
+    program = compile_program(module, module.ops["gemm"], module.schedules["blis"], module.device("cpu:avx2")).program
+    sizes = dict(M=12 * 40, N=32 * 9 + 5, K=8 * 30)
+    whole = facts(program, sizes, {"core": 1})
+    monkeypatch.setattr(rules, "_POINTS", 400)
+    short = facts(program, sizes, {"core": 1})
+    assert not short.exact
+    for memory in whole.read:
+        assert short.moved(memory) == pytest.approx(whole.moved(memory), rel=0.1)
+
+
+def test_the_report(module):
+    import andiron
+
+    kernel = andiron.compile(module, op="gemm", target="cpu:avx2", schedule="blis", threads=2)
+    assert kernel.report.seconds == {}
+    assert kernel.report.footprints["l2"] == (12 * 8 * 4, 512 << 10)
+    kernel = andiron.compile(module, op="gemm", target="cpu:avx2", schedule="blis", threads=2, M=96, N=64, K=32)
+    report = kernel.report
+    assert report.flops == 2 * 96 * 64 * 32
+    assert report.read["dram"] >= report.bytes - 96 * 64 * 4
+    assert report.units == ({"core": 2, "lane": 8},)
+    assert report.bound in report.seconds
+    assert report.seconds["dram"] == pytest.approx(report.bytes / 25.6e9)
+    assert "bound by" in str(report)
+    assert "held in l3" in str(report)
