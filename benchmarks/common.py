@@ -1,0 +1,79 @@
+"""What the benchmarks share: the machine in words, plain C loops to compare with, samples taken in turns.
+
+Every figure is a ratio of samples taken side by side, so that what slows the machine down slows both sides.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import os
+import platform
+import subprocess
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median, quantiles
+from typing import Any
+
+THREAD_COUNTS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
+READ, SCALE, TRIAD = 0, 1, 2
+
+
+def options(text: str, sizes: list[int]) -> argparse.Namespace:
+    """The command line of a benchmark. Libraries ask for the number of threads once, so this comes before NumPy."""
+    parser = argparse.ArgumentParser(description=text)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--target", default="cpu")
+    parser.add_argument("--sizes", type=int, nargs="+", default=sizes)
+    parser.add_argument("--repeat", type=int, default=15, help="samples of each side")
+    parser.add_argument("--only", default="", help="names of ops, separated by commas")
+    args = parser.parse_args()
+    for name in THREAD_COUNTS:
+        os.environ[name] = str(args.threads)
+    return args
+
+
+def machine() -> str:
+    """The processor's own name, and the versions that matter."""
+    import numpy as np
+
+    import andiron
+    from andiron.runtime.toolchain import find_compiler
+
+    name = platform.processor() or platform.machine()
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        lines = dict(x.split(":", 1) for x in info.read_text().splitlines() if ":" in x)
+        lines = {k.strip(): v.strip() for k, v in lines.items()}
+        name = f"{lines.get('model name', name)} (family {lines.get('cpu family', '?')}, model {lines.get('model', '?')})"
+    blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]  # type: ignore[index, call-overload]
+    return f"{name}; andiron {andiron.__version__}, NumPy {np.__version__} ({blas['name']} {blas['version']}); {find_compiler()}"
+
+
+def plain_loops() -> Callable[..., float]:
+    """`plain.c`, compiled for this machine."""
+    folder = Path(tempfile.mkdtemp())
+    here = Path(__file__).parent / "plain.c"
+    command = ["cc", "-O3", "-march=native", "-ffast-math", "-shared", "-fPIC", "-pthread", "-o"]
+    subprocess.run([*command, str(folder / "plain.so"), str(here)], check=True)
+    function = ctypes.CDLL(str(folder / "plain.so")).plain
+    function.restype = ctypes.c_float
+    pointer = ctypes.c_void_p
+    function.argtypes = (ctypes.c_int, pointer, pointer, pointer, ctypes.c_int64, ctypes.c_int)
+    return function
+
+
+def compare(mine: Callable[[], Any], theirs: Callable[[], Any], repeat: int) -> tuple[float, float, str]:
+    """Median seconds of both sides, and the median ratio (how many times faster mine is) with its quartiles as text."""
+    from andiron.tools.timing import interleaved
+
+    a, b = interleaved([mine, theirs], repeat)
+    ratios = [y / x for x, y in zip(a, b, strict=True)]
+    low, middle, high = quantiles(ratios, n=4) if len(ratios) > 1 else ratios * 3
+    return median(a), median(b), f"{middle:5.2f} ({low:.2f}-{high:.2f})"
+
+
+def wanted(args: argparse.Namespace, names: list[str]) -> list[str]:
+    chosen = [n for n in args.only.split(",") if n]
+    return [n for n in names if not chosen or n in chosen]
