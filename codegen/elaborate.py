@@ -85,11 +85,12 @@ class _Elaboration:
         before = self.declared.get(line.name)
         if before is not None:
             labels = [Label(before.span, "first here")] if before.span else []
-            raise NameClash(f"`{line.name}` is a parameter already", line.span, labels=labels, help="rename one of them")
+            message = f"`{line.name}` is a parameter already"
+            self.diagnostics.add(NameClash(message, line.span, labels=labels, help="rename one of them"))
         self.declared[line.name] = line
         if line.name in self.taken:
             help = "give the parameter a name of its own"
-            raise NameClash(f"`{line.name}` is {self.taken[line.name]} already", line.span, help=help)
+            self.diagnostics.add(NameClash(f"`{line.name}` is {self.taken[line.name]} already", line.span, help=help))
 
     def block(self, lines: tuple[syntax.Line, ...], env: Env, stack: tuple[str, ...]) -> tuple[syntax.Line, ...]:
         out: list[syntax.Line] = []
@@ -110,13 +111,12 @@ class _Elaboration:
 
     def parameter(self, line: syntax.Param, env: Env) -> int:
         values = [self.size(v, env) for v in line.values]
-        if not values:
-            raise BadParam(f"`param {line.name}` has no values", line.span)
         default = self.size(line.default, env) if line.default is not None else values[0]
         chosen = self.params.get(line.name, default)
         if chosen not in values:
             shown = ", ".join(map(str, values))
-            raise BadParam(f"{line.name} = {chosen} is not among its values", line.span, help=f"they are {shown}")
+            message = f"{line.name} = {chosen} is not among its values"
+            self.diagnostics.add(BadParam(message, line.span, help=f"they are {shown}"))
         return chosen
 
     def apply(self, line: syntax.Apply, env: Env, stack: tuple[str, ...]) -> tuple[syntax.Line, ...]:
@@ -126,7 +126,9 @@ class _Elaboration:
                 f"there is no strategy `{line.strategy}`", line.span, help=did_you_mean(line.strategy, self.strategies)
             )
         if line.strategy in stack:
-            raise StrategyRecursion(f"`{line.strategy}` applies itself: {' -> '.join((*stack, line.strategy))}", line.span)
+            help = "write out the lines that are meant, where the circle closes"
+            circle = " -> ".join((*stack, line.strategy))
+            raise StrategyRecursion(f"`{line.strategy}` applies itself: {circle}", line.span, help=help)
         names = [p for p, _ in strategy.params]
         given = dict(zip(names, line.args, strict=False))
         named = dict(line.named)
@@ -134,8 +136,9 @@ class _Elaboration:
         missing = [p for p, d in strategy.params if p not in given and p not in named and d is None]
         twice = [n for n in named if n in given]
         if len(line.args) > len(names) or unknown or missing or twice:
+            help = f"`apply {line.strategy}({', '.join(n if d is None else f'{n} = ...' for n, d in strategy.params)})`"
             what = f"it takes {', '.join(names) or 'nothing'}" + (f"; {missing[0]} is missing" if missing else "")
-            raise StrategyArguments(f"`{line.strategy}` is applied to the wrong arguments: {what}", line.span)
+            raise StrategyArguments(f"`{line.strategy}` is applied to the wrong arguments: {what}", line.span, help=help)
         inner: Env = {}
         for p, default in strategy.params:
             value = named.get(p, given.get(p, default))

@@ -171,7 +171,7 @@ class _Lines:
             self.add(ModifierArgument(f"`by {word}` means nothing here", span, help=did_you_mean(word, known)))
         elif isinstance(line, syntax.Tile) and not any(a.index in reduced for a in line.axes):
             what = ", ".join(f"`{a.index}`" for a in line.axes)
-            self.add(ModifierArgument(f"{what} is not reduced: units have nothing to combine", span, help="leave it out"))
+            self.add(ModifierArgument(f"no reduction over {what}: units have nothing to combine", span, help="leave it out"))
         elif isinstance(line, syntax.Keep) and not self.reduces(line.tensors):
             self.add(ModifierArgument(f"`{line.tensors[0]}` is no reduction", span, help="leave it out"))
 

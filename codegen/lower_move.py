@@ -270,7 +270,7 @@ def memory_buffer(ctx: Context, focus: Focus, tensor: str, dtype: DType, memory:
     m = ctx.device.memory(memory)
     if ctx.device.depth(m.level) > ctx.device.depth(focus.level):
         raise MoveDistributed(
-            f"each {m.level} has a `{memory}` of its own, and the focus is a {focus.level}",
+            f"each {m.level} has its own `{memory}`, and the focus is a {focus.level}",
             line.span,
             help=f"`tile ... -> {m.level}` first",
         )

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from ..dsl import syntax
 from ..dsl.errors.schedule import RegisterMismatch, TooManyUnits, UnboundedTile
-from ..dsl.index import Expr, Var, as_expr, maximum
+from ..dsl.index import Expr, Var, as_expr, maximum, minimum
 from ..dsl.values import loads
+from .arrange import check_arrange
 from .context import Context
 from .leaf import Combine, Fill, cell_indices
 from .spec import ONE, ZERO, Digit, Focus, Range, Step
@@ -195,7 +196,7 @@ def _onto_units(low: Lowering, focus: Focus, line: syntax.Tile, axes: list[Axis]
     level = line.level
     assert level is not None
     start = focus.parent if focus.level == level else focus.level
-    levels = ctx.below(start, level)
+    levels = _told_apart(ctx, ctx.below(start, level))
     kind = ctx.device.level(level).units
     ranges = dict(focus.ranges)
     counts: list[Expr] = []
@@ -206,6 +207,8 @@ def _onto_units(low: Lowering, focus: Focus, line: syntax.Tile, axes: list[Axis]
             raise UnboundedTile(f"`{a.index}` still has strided chunks; tile it one after another first", line.span)
         adjacent = focus.level == level and r.size.constant is not None  # counted by the line above, by capacity
         counts.append(_count(low, r, a, "shaped" if adjacent else kind, line))
+    if any(c.constant == 0 for c in counts):
+        return []  # an axis without extent: nothing to do
     total = as_expr(1)
     for c in counts:
         total = total * c
@@ -240,16 +243,16 @@ def _onto_units(low: Lowering, focus: Focus, line: syntax.Tile, axes: list[Axis]
                     help="tile one after another first, or one index a line",
                 )
             number, head, total = _rounds(ctx, number, whole, available, line)
+    whole = (total * later).constant
+    together = all(isinstance(w, (Fill, Combine)) for w in focus.works)  # idle units hold the identity, and take part
+    surplus = kind == "shaped" and available is not None and whole is not None and whole < available
+    if surplus and together:
+        number = minimum(number, whole - 1)  # with the coordinates of the last unit that is not idle
     digits, lets, new = _decode(ctx, focus, line, axes, counts, later, number, levels)
     f = replace(focus, ranges={**focus.ranges, **new}, level=level, parent=start, digits=(*focus.digits, *digits))
     f = split_reduction(low, f, line, axes, counts, len(focus.digits))
     body = low.lower(f, rest)
-    body = [*lets, *body]
-    whole = (total * later).constant
-    together = all(isinstance(w, (Fill, Combine)) for w in focus.works)  # idle units hold the identity, and take part
     idle = []
-    if kind == "shaped" and available is not None and whole is not None and whole < available:
-        idle.append(as_expr(whole - 1) - number)
     for a, digit in zip(axes, digits, strict=True):
         r = ranges[a.index]
         tiles = r.capacity if a.every is None else min(a.every, r.capacity or a.every)
@@ -257,9 +260,18 @@ def _onto_units(low: Lowering, focus: Focus, line: syntax.Tile, axes: list[Axis]
             idle.append(as_expr(max(1, n) - 1) - digit.expr)
     if idle and not together:
         body = [If(tuple(idle), tuple(body), span=inner_line.span)]
+    body = [*lets, *body]
+    if surplus and not together:
+        body = [If((as_expr(whole - 1) - number,), tuple(body), span=inner_line.span)]
     for wrap in reversed(head):
         body = [wrap(body)]
     return body
+
+
+def _told_apart(ctx: Context, levels: tuple[str, ...]) -> tuple[str, ...]:
+    """The levels whose units a tile is dealt to: a finite level that is only passed does the same in each of its units."""
+    passed = [n for n, x in enumerate(levels[:-1]) if ctx.device.level(x).units == "finite" and x in ctx.units]
+    return levels[passed[-1] + 1 :] if passed else levels
 
 
 def _not_in_registers(focus: Focus, axes: list[Axis], cells: set[str], line: syntax.Tile) -> None:
@@ -346,6 +358,8 @@ def _dealt(ctx: Context, level: str, total: Expr, line):
 def _decode(ctx: Context, focus: Focus, line, axes: list[Axis], counts, later: Expr, number: Expr, levels):
     """Each axis' digit of the unit's number, last axis fastest, or as `arrange` says."""
     arrange = modifier(line, "arrange")
+    if arrange is not None:
+        check_arrange(arrange, [a.index for a in axes], counts, later)
     digits: list[Digit] = []
     lets: list[Let] = []
     new: dict[str, Range] = {}
@@ -354,7 +368,8 @@ def _decode(ctx: Context, focus: Focus, line, axes: list[Axis], counts, later: E
     for c in reversed(counts):
         strides.insert(0, stride)
         stride = stride * c
-    digit_of = _mixed_radix(ctx, number, later, counts, lets, n_first=focus.level != line.level)
+    first = focus.level != line.level or all(d.extent.constant == 1 for d in focus.digits if d.levels == levels)
+    digit_of = _mixed_radix(ctx, number, later, counts, lets, n_first=first)
     for n, (a, count) in enumerate(zip(axes, counts, strict=True)):
         r = focus.ranges[a.index]
         size = _clamped(r, a.size)

@@ -32,7 +32,7 @@ class Prediction:
 def predict(
     device: Device, known: Facts, flops: int, least: int, dtype: str, finite: Mapping[str, int] | None = None
 ) -> Prediction | None:
-    """`least`: bytes of all arguments; `dtype`: the type that most of the arithmetic is in. None: the device states no rates."""
+    """`least`: bytes of all arguments; `dtype`: that of most of the arithmetic. None: the device states no rates."""
     seconds: dict[str, float] = {}
     backed = {m.backing for m in device.memories}
     for m in device.memories:
@@ -46,6 +46,6 @@ def predict(
 
 
 def units_of(device: Device, finite: Mapping[str, int] | None) -> int:
-    """How many units a rate `per unit` or `per core` is for: those of finite levels that take part, else the device's own count."""
+    """How many units a rate `per core` or `per unit` is for: those of finite levels that take part, else the device's."""
     counts = [(finite or {}).get(x.name) or x.most or 1 for x in device.levels[1:] if x.units == "finite"]
     return prod(counts) if counts else int(device.limit("units") or 1)

@@ -22,7 +22,7 @@ class Report:
     flops       arithmetic operations of the op as it is written
     bytes       of all arguments, each once: the least that must be moved
     footprints  memory -> (the most bytes held there at one time, what it has or None); registers: how many, for each unit
-    read, written  bytes by memory, each access of the program counted, those that a cache serves too; `exact`: all were looked at
+    read, written  bytes by memory, every access counted, those that a cache serves too; `exact`: all were looked at
     units       of each launch, by level
     seconds     the least time at the device's rates, by what needs it; the largest, `bound`, is the prediction
     """
