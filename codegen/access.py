@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..dsl.errors.schedule import RegisterMismatch, UnboundedTile
-from ..dsl.index import Expr, Var
+from ..dsl.index import Expr, Var, as_expr
 from ..dsl.types import DType
 from ..dsl.values import Apply, Cast, Const, IndexValue, Load, Masked, Value, loads, transform
 from .context import Context
@@ -48,6 +48,7 @@ def binding(focus: Focus) -> dict[Var, Expr]:
                 continue
             for n, (component, extent, base) in enumerate(reversed(parts)):
                 last = n == len(parts) - 1
+                extent = extent if extent.constant != 0 else as_expr(1)  # nothing to do then, and nothing to divide by
                 out[Var(component)] = base + (rest if last else rest % extent)
                 rest = rest if last else rest // extent
     return out

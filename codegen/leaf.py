@@ -15,7 +15,7 @@ from ..dsl.errors.schedule import SplitReduction, UnboundedTile
 from ..dsl.index import Expr, Var, as_expr, ceildiv
 from ..dsl.types import TYPES, DType
 from ..dsl.values import Apply, Cast, Const, IndexValue, Load, Masked, Value
-from .access import aliases, coordinates, edge_conds, identity, translate, zero_is_neutral
+from .access import aliases, binding, coordinates, edge_conds, identity, translate, zero_is_neutral
 from .context import Context
 from .match import Fragment
 from .spec import ONE, ZERO, Focus, Step
@@ -302,15 +302,23 @@ def _argmax_element(ctx: Context, focus: Focus, work: Work, now: Value, value: V
     place = work.name + "@at"
     here = coordinates(ctx, focus, place, at)
     best = Load(focus.views[place].buffer, here, i64)
-    flat: Expr = as_expr(0)
-    extents = dict(work.extents)
-    for i in work.reduced:
-        flat = flat * extents[i] + focus.ranges[i].base
-    index = IndexValue(flat, i64)
+    index = IndexValue(_place(focus, work), i64)
     buffer = focus.views[place].buffer
     out = take_better(work.reduction.kind, (focus.views[work.name].buffer, coords, now), (buffer, here, best), value, index)
     conds = edge_conds(focus, work.reduced)
     return _alone(ctx, focus, work, [If(conds, tuple(out))] if conds else out)
+
+
+def _place(focus: Focus, work: Work) -> Expr:
+    """The element's number in the order of the op's reduced indices, whichever of them are fused by now."""
+    subs = binding(focus)
+    components = {c for _, parts in work.fused for c, *_ in parts}
+    flat: Expr = as_expr(0)
+    for i, extent in work.extents:
+        own = i + "~" if i + "~" in components else i
+        if own not in (work.subscripts or work.indices):
+            flat = flat * extent + subs[Var(own)]
+    return flat
 
 
 def take_better(kind: str, held, place, value: Value, index: Value) -> list[Stmt]:
