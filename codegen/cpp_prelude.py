@@ -112,6 +112,10 @@ def _function(need: Need, dialect: str) -> str:
     return str(macro(Types(need.type, need.lanes))).strip("\n")
 
 
+def has_helper(name: str, dialect: str) -> bool:
+    return _macro(name, dialect) is not None
+
+
 def _uses(need: Need, text: str) -> list[Need]:
     """Other helpers named in a helper's text: vector types, and functions of the same type."""
     if need.name == "unroll":

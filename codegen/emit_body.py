@@ -100,7 +100,7 @@ class Body:
             i = text.index.atom(s.var, 0)
             grow = f"{i}++" if step.constant == 1 else f"{i} += {text.index.text(step)}"
             last = as_expr(s.var) if step.constant is None else s.var + step
-            return f"for ({ctx.whole(last)} {i} = {text.index.text(start)}; {i} < {text.index.text(stop)}; {grow})"
+            return f"for ({ctx.whole(s.var, last)} {i} = {text.index.text(start)}; {i} < {text.index.text(stop)}; {grow})"
 
         old = ctx.env.pop(s.var, None)
         with text.block(head, s.var.name, s.var):
@@ -143,7 +143,7 @@ class Body:
         shown = text.index.text(e)
         text.begin(text.scopes[-1].tag, s.var)
         # a declaration like the pointers of this scope, before those that use it
-        text.scopes[-1].decls.append(f"const {ctx.whole(e)} {text.index.atom(s.var, 0)} = {shown};")
+        text.scopes[-1].decls.append(f"const {ctx.whole(s.var, e)} {text.index.atom(s.var, 0)} = {shown};")
 
     # ------------------------------------------------------------ choices
 

@@ -88,8 +88,8 @@ class Context:
 
     # ------------------------------------------------------------ types
 
-    def whole(self, e: Expr) -> str:
-        """The C type of a variable that holds an index expression."""
+    def whole(self, var: Var, e: Expr) -> str:
+        """The C type of `var`, whose values are those of `e`."""
         return "int64_t"
 
     def element(self, element: str, vector: bool) -> str:

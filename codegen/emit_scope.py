@@ -29,7 +29,9 @@ class Scope:
 class Text:
     """Lines under construction. `outside(var)` declares a variable of the whole program where it is first used."""
 
-    def __init__(self, outside: Callable[[Var], str], needs: Callable[[str], None]) -> None:
+    def __init__(
+        self, outside: Callable[[Var], str], needs: Callable[[str], None], index: type[IndexPrinter] = IndexPrinter
+    ) -> None:
         self.names = Names()
         self.scopes = [Scope("")]
         self.constants: set[Var] = set()  # same for all units and iterations: the sizes
@@ -37,7 +39,7 @@ class Text:
         self._depth: dict[Var, int] = {}
         self._named: dict[Var, str] = {}
         self._temps = 0
-        self.index = IndexPrinter(self._name, needs)
+        self.index = index(self._name, needs)
 
     # ------------------------------------------------------------ lines and scopes
 
