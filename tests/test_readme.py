@@ -10,7 +10,7 @@ from andiron.tools.cli import COMMANDS
 
 ROOT = Path(__file__).parent.parent
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", TEXT, flags=re.MULTILINE | re.DOTALL)
+BLOCKS = re.findall(r"^```(\w*)[^\n]*\n(.*?)^```$", TEXT, flags=re.MULTILINE | re.DOTALL)
 
 
 def test_it_opens_with_the_two_commands():

@@ -1,0 +1,267 @@
+"""What each statement of a schedule is: its form, its meaning, and an example. The one place that documents them.
+
+The reference page of the docs is made from here by `docs/generate.py`: the spec before and after the line shown is not written
+but read from the trace of the example's compilation, so it cannot be wrong. Editors and the interactive shell may use it too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One statement or modifier.
+
+    form     how it is written: capitals stand for what the author chooses, brackets for what may be left out
+    text     what it means, in Markdown
+    op       the op of the example, from the standard library
+    lines    the example's lines; the line that the page is about starts with `shows`
+    shows    the start of that line
+    device   what the example is compiled for: a CPU of the library, or `simt`, the small machine of tests and docs
+    """
+
+    name: str
+    form: str
+    text: str
+    op: str
+    lines: str
+    shows: str
+    device: str = "cpu:avx2"
+
+
+STATEMENTS = (
+    Statement(
+        "tile",
+        "tile INDEX: SIZE, ... [-> LEVEL] [MODIFIERS]",
+        """
+Cuts the spec into independent specs of this size. The focus is now one of them. Without a level they are computed one after
+another, in loops. With one, each goes to a unit of that level, and the focus moves to that level. Levels are entered
+outermost first; some may be skipped.
+
+A tile applies to every statement in focus that has the index. Nothing need divide: the last tile may be partial, and its
+guards are derived. Two tiles onto the same level, one after the other, multiply.
+""",
+        "gemm",
+        "tile m: 64, n: 32 -> core\nkeep C in register\ntile k: 1\ncompute",
+        "tile m: 64",
+    ),
+    Statement(
+        "tile (reduction)",
+        "tile K: SIZE",
+        """
+On a reduced index a tile is the accumulation loop. It may stand above the line that holds the accumulator: then the first
+turn initialises, later ones reload, and the last one applies what follows the reduction and rounds.
+""",
+        "gemm",
+        "tile m: 64, n: 32 -> core\ntile k: 16\nkeep C in register\ncompute",
+        "tile k: 16",
+    ),
+    Statement(
+        "tile (reduction) -> level",
+        "tile K: SIZE -> LEVEL [by shuffle | workspace]",
+        """
+A reduced index dealt to units is a parallel reduction: each unit has a part, and the parts are combined. Units in lockstep
+exchange registers (`by shuffle`), units that can wait for each other pass the parts through a memory that they share, and
+units that cannot meet leave them in a workspace, which a second launch combines (`by workspace`). `by atomic` is not
+lowered yet.
+""",
+        "row_sum",
+        "tile i: 1 -> core\nkeep Y in register\ntile j: 16\ntile j: 1 -> lane\ncompute",
+        "tile j: 1 -> lane",
+    ),
+    Statement(
+        "every",
+        "tile INDEX: SIZE every STRIDE -> LEVEL",
+        """
+A strided tile: a unit has chunks of SIZE, one in each STRIDE elements, instead of one run. Neighbouring units then have
+neighbouring chunks, which is what coalesced and conflict-free accesses need.
+""",
+        "gemm",
+        "tile m: 64, n: 64 -> block\nkeep C in register\ntile k: 8\nmove A -> shared\nmove B -> shared\n"
+        "tile m: 4 every 32, n: 4 every 16 -> thread\ntile k: 1\ncompute",
+        "tile m: 4 every 32",
+        "simt",
+    ),
+    Statement(
+        "keep",
+        "keep TENSOR, ... [in MEMORY] [MODIFIERS] [: block]",
+        """
+Says where a result or an intermediate lives while the focus lasts.
+
+For the result of a reduction it names the accumulator: initialised here, accumulated below, written back when the focus
+closes. Pointwise statements that follow the reduction are applied at the write-back (`H` and `Y` below are computed in one
+go). How a tensor in registers is spread over units follows from the tiles below. The block, if there is one, schedules the
+write-back.
+
+A reduction that the text gives no name is called after its statement: `Y.sum1` is the first sum in the statement of `Y`.
+""",
+        "linear_relu",
+        "tile m: 4 -> core\ntile n: 8\nkeep H in register\ntile k: 1\ncompute",
+        "keep H",
+    ),
+    Statement(
+        "keep (intermediate)",
+        "keep TENSOR in MEMORY",
+        """
+An intermediate that other statements read is computed here, once, and read from the memory named. All statements then share
+one launch. Without the line, a reduction that others read gets a launch of its own.
+""",
+        "softmax",
+        "tile i: 1 -> core\nkeep top in register\nkeep total in register\ncompute",
+        "keep top",
+    ),
+    Statement(
+        "move",
+        "move TENSOR -> MEMORY [MODIFIERS] [: block]",
+        """
+What the focus reads of a tensor is copied to the memory, once; from here on the name means the copy. How much that is
+follows from the tiles below: a stencil's rim, or what an instruction reads past a partial tile, comes along. What lies
+outside of the tensor is filled so that it changes nothing.
+
+The block schedules the copy: it is a spec of its own, `A~ = A`, with the same statements; a `move` in it stages the source
+one hop further. Without a block the copy is completed. The barriers around a copy that several units make or read are
+derived.
+
+Caches of a CPU are not addressable: `move B -> l3` makes a buffer in `dram` whose size is checked against `l3`.
+""",
+        "gemm",
+        "tile n: 64\ntile k: 128\nmove B -> l3\ntile m: 4 -> core\ntile n: 8\nkeep C in register\ntile k: 1\ncompute",
+        "move B",
+    ),
+    Statement(
+        "layout",
+        "move TENSOR -> MEMORY layout (AXIS, ...)\nmove TENSOR -> MEMORY layout panels(AXIS: WIDTH)",
+        """
+How the copy lies in its memory, outermost first. `panels(n: 16)` are strips of 16 columns, each whole in memory; it is
+short for `layout (n/16, k, n % 16)`.
+""",
+        "gemm_nt",
+        "tile n: 512\ntile k: 128\nmove B -> l3 layout panels(n: 16)\ntile m: 6 -> core\ntile n: 16\nkeep C in register\n"
+        "tile k: 1\ncompute with fma",
+        "move B",
+    ),
+    Statement(
+        "pad, swizzle",
+        "move TENSOR -> MEMORY pad ELEMENTS\nmove TENSOR -> MEMORY swizzle",
+        """
+`pad` makes rows of the copy longer than they need to be, `swizzle` permutes them by an exclusive or: both keep columns out
+of one bank, or of one cache set.
+""",
+        "transpose",
+        "tile i: 32, j: 32 -> block\nmove X -> shared pad 1\ntile j: 1, i: 1 -> thread\ncompute",
+        "move X",
+        "simt",
+    ),
+    Statement(
+        "fuse",
+        "fuse INDEX, INDEX, ... as NAME",
+        """
+One index for several, outermost first; all of them free, or all reduced, and not tiled yet. The classic use is a
+convolution as a matrix product.
+""",
+        "conv2d",
+        "fuse n, p, q as m\nfuse c, r, s as k\ntile m: 16 -> core\ntile o: 4\nkeep Y in register\ntile k: 1\ncompute",
+        "fuse n, p, q",
+    ),
+    Statement(
+        "inline",
+        "inline TENSOR, ...",
+        """
+A pointwise intermediate is recomputed where it is read, which is also the default. A reduction cannot be.
+""",
+        "softmax",
+        "inline e\ntile i: 1 -> core\nkeep top in register\nkeep total in register\ncompute",
+        "inline e",
+    ),
+    Statement(
+        "compute",
+        "compute [with INSTRUCTION] [order INDEX, ...] [unroll]",
+        """
+The leaf: what is left is computed, element by element. `compute with` names an instruction of the device, or a family of
+them, whose op is the spec in focus. The focus may be larger than the instruction, which is then repeated, and partial tiles
+are padded. A final `compute` may be left out.
+""",
+        "gemm",
+        "tile m: 6 -> core\ntile n: 16\nkeep C in register\ntile k: 1\ncompute with fma_f32x8",
+        "compute with",
+    ),
+    Statement(
+        "order",
+        "tile INDEX: SIZE, ... order INDEX, ...",
+        "Which loop, or which digit of the units' numbers, is outermost. Without it, the order written.",
+        "gemm",
+        "tile m: 48, n: 64 order n, m\nkeep C in register\ntile k: 1\ncompute",
+        "tile m: 48",
+    ),
+    Statement(
+        "unroll, peel, vector",
+        "tile INDEX: SIZE unroll [COUNT]\ntile INDEX: SIZE peel\ntile INDEX: SIZE vector COUNT",
+        """
+`unroll` writes a loop's body out, wholly or COUNT times. `peel` makes a loop of the whole tiles, without guards, and treats
+the partial one by itself. `vector` lays so many neighbours side by side: on a CPU they go to the lanes.
+""",
+        "add_row",
+        "tile i: 1 -> core\ntile j: 32 vector 8\ncompute",
+        "tile j: 32",
+    ),
+    Statement(
+        "arrange",
+        "tile INDEX: SIZE, ... -> LEVEL arrange UNIT: INDEX = MAP, ...",
+        """
+Which tile a unit takes, as a map from the unit's number, where the plain numbering (last index fastest) is not what the
+memory system likes. Every unit must get a tile of its own.
+""",
+        "gemm",
+        "tile m: 32, n: 32 -> block\nkeep C in register\n"
+        "tile m: 4, n: 8 -> thread arrange u: m = u % 8, n = u/8\ntile k: 1\ncompute",
+        "tile m: 4, n: 8",
+        "simt",
+    ),
+    Statement(
+        "param",
+        "param NAME in VALUE, VALUE, ... [= DEFAULT]",
+        """
+A size to be chosen: by `compile(..., NAME=...)` or `--param NAME=...`. Without a default the first value is it. (A search
+over them comes later.)
+""",
+        "gemm",
+        "param R in 2, 4, 6 = 4\ntile m: R -> core\ntile n: 16\nkeep C in register\ntile k: 1\ncompute",
+        "tile m: ",
+    ),
+    Statement(
+        "apply",
+        "apply STRATEGY(ARGUMENT, ...)",
+        """
+A `strategy` is a piece of schedule with a name, in the author's own text: `strategy NAME(PARAMETER, ... [= DEFAULT]):` and
+lines in which the parameters stand for tensors, indices, levels, memories, instructions or sizes. `apply` puts its lines
+here.
+""",
+        "gemm",
+        "apply blocks(m, 4)\nkeep C in register\ntile k: 1\ncompute",
+        "tile m: 4",
+    ),
+    Statement(
+        "auto",
+        "auto",
+        """
+The rest is the compiler's choice; so is any size, memory or instruction written `auto`. `andiron complete` prints what was
+chosen, as a schedule to edit and feed back. A schedule without an `auto` is completed only where a block or the final
+`compute` is missing.
+""",
+        "gemm",
+        "tile m: 48 -> core\nauto",
+        "tile m: 48",
+    ),
+)
+
+STRATEGIES = "strategy blocks(i, rows):\n    tile i: rows -> core\n    tile n: 16\n"  # for the examples above
+NOT_YET = {
+    "pipeline": "buffers that rotate, so that copies run ahead: the word is read and checked, and does not change the code yet",
+    "raster": "an order of blocks that keeps neighbours close in time: read and checked, without effect yet",
+    "by atomic": "parts of a reduction combined by atomic additions",
+    "online": "rescaling of running maxima and sums, as in attention in one pass",
+    "persistent, multicast, by producer, by consumer": "units that stay and take tile after tile; groups of warps with roles",
+    "nonzeros(...)": "tiles of the stored elements of a sparse tensor",
+    "budget, share": "tensors larger than the device; several ops in one launch",
+}

@@ -1,0 +1,194 @@
+"""Writes the pages of the docs that are made from the code: `python docs/generate.py`.
+
+    schedule.md      from `codegen/statements.py`, and the traces of its examples
+    errors.md        from the error classes, and the cases of `tests/errors`
+    commands.md      from the parser of the command line
+    architecture.md  the grammar of the tile program, from `codegen/tile.py`, between its marks
+
+`tests/test_docs.py` holds that they are up to date.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import pkgutil
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from andiron.codegen import tile
+from andiron.codegen.pipeline import compile_program
+from andiron.codegen.statements import NOT_YET, STATEMENTS, STRATEGIES, Statement
+from andiron.dsl.bind_op import bind_params
+from andiron.dsl.errors import UserError, UserErrors
+from andiron.dsl.module import loads
+from andiron.tools import cli
+
+DOCS = Path(__file__).parent
+TESTS = DOCS.parent / "tests"
+MADE = "<!-- Made by docs/generate.py; edit what it is made from. -->\n\n"
+ROOMS = {
+    "syntax": "Reading",
+    "text": "Characters, numbers, indentation",
+    "module": "Files and imports",
+    "op": "Ops",
+    "device": "Devices",
+    "schedule": "Schedules",
+    "target": "Targets and compilers",
+    "run": "Calls",
+}
+
+
+def pages() -> dict[str, Callable[[], str]]:
+    """What makes every generated page, by its name in this folder."""
+    return {
+        "schedule.md": schedule_page,
+        "errors.md": errors_page,
+        "commands.md": commands_page,
+        "architecture.md": architecture_page,
+    }
+
+
+# ---------------------------------------------------------------- statements
+
+
+def example_text(s: Statement) -> str:
+    """A whole text for the example of a statement: what it imports, its device, its strategies, the schedule."""
+    libraries = "".join(f"import std.ops.{n}\n" for n in ("gemm", "reduce", "norm", "tensor", "conv", "elementwise"))
+    device = (TESTS / "devices" / "simt.sched").read_text(encoding="utf-8") if s.device == "simt" else ""
+    body = "".join(f"    {line}\n" for line in s.lines.splitlines())
+    return f"{libraries}{device}{STRATEGIES}schedule example for {s.op} on {s.device}:\n{body}"
+
+
+def rewrite(s: Statement) -> tuple[str, str, str]:
+    """The spec before the line shown, the line, and the spec after it."""
+    module = loads(example_text(s))
+    op = bind_params(module.ops[s.op])
+    compiled = compile_program(module, op, module.schedules["example"], module.device(s.device))
+    before = ""
+    for t in compiled.trace:
+        if t.depth == 1 and t.line.startswith(s.shows):
+            return before, t.line, t.specs[0] if t.specs else "nothing left"
+        if t.depth <= 1 and t.specs:
+            before = t.specs[0]
+    # Lines that are gone before lowering (`inline`) show in the spec of the launch.
+    return "", s.shows, next(t.specs[0] for t in compiled.trace if t.specs)
+
+
+def schedule_page() -> str:
+    intro = (DOCS / "schedule.in.md").read_text(encoding="utf-8")
+    out = [MADE, intro.rstrip("\n"), ""]
+    for s in STATEMENTS:
+        before, line, after = rewrite(s)
+        device = " (the machine `simt` of the [device page](device.md))" if s.device == "simt" else ""
+        schedule = "".join(f"    {x}\n" for x in s.lines.splitlines())
+        out += [f"## {s.name}", "", "```text", s.form, "```", "", s.text.strip("\n"), ""]
+        out += [f"For `{s.op}`{device}:", ""]
+        out += [f"```sched fragment {s.device}", f"schedule example for {s.op}:", schedule + "```", ""]
+        shown = f"      {before}\n-->   {line}\n      {after}" if before else f"      {after}"
+        out += ["```text", shown, "```", ""]
+    out += ["## Not yet", "", "These words are part of the language, and wait for their lowering:", ""]
+    out += [f"- `{name}`: {what}" for name, what in NOT_YET.items()]
+    return "\n".join(out) + "\n"
+
+
+# ---------------------------------------------------------------- errors
+
+
+def mistakes() -> dict[str, list[type[UserError]]]:
+    """The classes of mistakes, by the room of the language they are in, in the order of the source."""
+    found: dict[str, list[type[UserError]]] = {room: [] for room in ROOMS}
+    for package in ("dsl.errors", "dsl", "codegen", "runtime", "tools"):
+        base = importlib.import_module(f"andiron.{package}")
+        for info in pkgutil.iter_modules(base.__path__):
+            source = Path(base.__path__[0], f"{info.name}.py")
+            if not source.exists() or '    id = "' not in source.read_text(encoding="utf-8"):
+                continue
+            module = importlib.import_module(f"andiron.{package}.{info.name}")
+            for cls in vars(module).values():
+                if not (inspect.isclass(cls) and issubclass(cls, UserError) and cls.__module__ == module.__name__):
+                    continue
+                if cls in (UserError, UserErrors) or "id" not in vars(cls):
+                    continue
+                room = info.name if package == "dsl.errors" else {"dsl": "op", "codegen": "schedule"}.get(package, "run")
+                found.setdefault(room if room in ROOMS else "run", []).append(cls)
+    return found
+
+
+def errors_page() -> str:
+    out = [MADE + "# Errors", ""]
+    out += [
+        "Every mistake has a name, shown in brackets, that does not change. Several are reported at once. A message says what"
+    ]
+    out += [
+        "is wrong, where, and, where it can, a way out. An `error[internal]` is a fault of Andiron's: please report it.",
+        "",
+    ]
+    for room, classes in mistakes().items():
+        if classes:
+            out += [f"## {ROOMS[room]}", ""]
+        for cls in classes:
+            out += [f"### `{cls.id}`", "", inspect.cleandoc(cls.__doc__ or ""), ""]
+            out += _case(room, cls.id)
+    return "\n".join(out).rstrip("\n") + "\n"
+
+
+def _case(room: str, id: str) -> list[str]:
+    """The test's example of a mistake with its message, where there is one that can be shown."""
+    for folder in (room, "syntax", "text", "module", "op", "device", "schedule"):
+        case = TESTS / "errors" / folder / f"{id}.sched"
+        if not case.exists() or not case.with_suffix(".txt").exists():
+            continue
+        try:
+            text = case.read_text(encoding="utf-8").rstrip("\n")
+        except UnicodeDecodeError:
+            return []
+        said = case.with_suffix(".txt").read_text(encoding="utf-8").rstrip("\n")
+        if len(text) > 1200 or "\0" in text or "\r" in text or "```" in text + said:
+            return []
+        lines = said.splitlines()
+        said = "\n".join(lines if len(lines) <= 24 else [*lines[:24], "..."])
+        return ["```text", text, "```", "", "```text", said, "```", ""]
+    return []
+
+
+# ---------------------------------------------------------------- command line
+
+
+def commands_page() -> str:
+    os.environ["COLUMNS"] = "100"
+    top = cli.parser()
+    (commands,) = (a for a in top._actions if isinstance(a.choices, dict))
+    out = [MADE + "# The command line", ""]
+    out += [
+        "`andiron COMMAND --help` prints what stands here. The exit status is 0 when all is well, 1 for a mistake in a text or"
+    ]
+    out += ["or in arguments (with a message), 2 for wrong usage. `--json` prints the same for programs to read.", ""]
+    for command in cli.COMMANDS:
+        said = commands.choices[command.NAME].format_help()
+        out += [f"## andiron {command.NAME}", "", "```text", said.rstrip("\n"), "```", ""]
+    out += ["## Not yet", "", "`tune` (a search over parameters), `repl` and `lsp` come later.", ""]
+    return "\n".join(out).rstrip("\n") + "\n"
+
+
+# ---------------------------------------------------------------- architecture
+
+
+def architecture_page() -> str:
+    """The page by hand, with the grammar of the tile program in its place."""
+    text = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    doc = inspect.cleandoc(tile.__doc__ or "")
+    grammar = inspect.cleandoc("    " + doc.split("\n\n")[1].strip("\n"))
+    block = f"<!-- grammar -->\n```text\n{grammar}\n```\n<!-- /grammar -->"
+    return re.sub(r"<!-- grammar -->.*?<!-- /grammar -->", lambda _: block, text, flags=re.DOTALL)
+
+
+def main() -> None:
+    for name, make in pages().items():
+        (DOCS / name).write_text(make(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,171 @@
+"""What the documentation says is so: every sample of README.md and docs/*.md is run, and pages made from code are up to date.
+
+```sched                 a whole text: its ops, devices and schedules compile
+```sched fragment [on]   a schedule, put below the ops of the library (and the machine `simt`)
+```sched title="F"       written to the file F of the page's folder; append="F" adds to it
+```python                run, in one namespace a page
+```console               lines with `$` are run; what is shown is compared: numbers may differ, `...` stands for anything
+```text                  not run
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import io
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import andiron
+import pytest
+from andiron.codegen.pipeline import compile_program
+from andiron.codegen.statements import STATEMENTS, STRATEGIES
+from andiron.dsl.bind_op import bind_params
+from andiron.runtime.compile import check_schedules
+from andiron.tools import cli
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^```(\w*)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LIBRARY = "".join(f"import std.ops.{f.stem}\n" for f in sorted((ROOT / "stdlib" / "ops").glob("*.sched")))
+SIMT = (ROOT / "tests" / "devices" / "simt.sched").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def generate():
+    spec = importlib.util.spec_from_file_location("docs_generate", ROOT / "docs" / "generate.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module", autouse=True)
+def own_cache(tmp_path_factory):
+    patch = pytest.MonkeyPatch()
+    patch.setenv("ANDIRON_CACHE", str(tmp_path_factory.mktemp("cache")))
+    yield
+    patch.undo()
+
+
+# ---------------------------------------------------------------- samples
+
+
+def compile_all(text: str) -> None:
+    errors = list(check_schedules(andiron.loads(text, base=".")))
+    assert not errors, "\n".join(map(str, errors))
+
+
+def compile_fragment(text: str, device: str) -> None:
+    """The one schedule of a fragment, below the library's ops."""
+    module = andiron.loads(f"{LIBRARY}{SIMT}{STRATEGIES}{text}")
+    (schedule,) = module.schedules.values()
+    op = bind_params(module.ops[schedule.op])
+    compile_program(module, op, schedule, module.device(device))
+
+
+def run_console(text: str) -> None:
+    for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+        command, _, expected = part.partition("\n")
+        program, *words = shlex.split(command)
+        assert program == "andiron", command
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said):
+            status = cli.main(words)
+        assert status == 0, command
+        assert matches(expected, said.getvalue()), f"$ {command}\n{said.getvalue()}"
+
+
+def matches(expected: str, said: str) -> bool:
+    """Numbers, and how far apart words stand, may differ; `...` is anything, on a line of its own any lines."""
+    pattern = ""
+    for line in expected.splitlines():
+        if line.strip() == "...":
+            pattern += r"(?:.*\n)*?"
+            continue
+        words = [_word(w) for w in line.split()]
+        pattern += r"[ ]*" + r"[ ]+".join(words) + r"[ ]*\n"
+    return re.fullmatch(pattern, said.rstrip("\n") + "\n") is not None
+
+
+def _word(word: str) -> str:
+    if word == "...":
+        return r".*"
+    if word in ("us", "ms", "s", "ns"):
+        return r"(?:s|ms|us|ns)"
+    if re.fullmatch(r"[0-9][0-9.e+-]*[,x]?", word):
+        return r"[0-9][0-9.e+-]*[,x]?"
+    return re.escape(word)
+
+
+def options(words: str) -> dict[str, str]:
+    return dict(re.findall(r'(\w+)="([^"]*)"', words))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_samples(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    namespace: dict[str, object] = {"__name__": page.stem}
+    for kind, words, body in BLOCK.findall(page.read_text(encoding="utf-8")):
+        named = options(words)
+        if kind == "sched" and named:
+            file = tmp_path / (named.get("title") or named["append"])
+            before = file.read_text() if "append" in named and file.exists() else ""
+            file.write_text(before + body)
+            compile_all(file.read_text())
+        elif kind == "sched" and words.split()[:1] == ["fragment"]:
+            compile_fragment(body, (*words.split()[1:], "cpu:avx2")[0])
+        elif kind == "sched":
+            compile_all(body)
+        elif kind == "python":
+            exec(compile(body, page.name, "exec"), namespace)
+        elif kind == "console":
+            run_console(body)
+        else:
+            assert kind in ("", "text", "toml", "bash"), kind
+
+
+def test_outputs_are_compared():
+    assert matches("a 1.5 ms\n...\nb\n", "a   22 us\nx\ny\nb\n")
+    assert not matches("a 1.5 ms\nb\n", "a 1.5 ms\nc\n")
+
+
+# ---------------------------------------------------------------- generated pages
+
+
+@pytest.mark.parametrize("name", ["schedule.md", "errors.md", "commands.md", "architecture.md"])
+def test_generated_pages_are_up_to_date(name, generate, update_goldens):
+    page = ROOT / "docs" / name
+    text = generate.pages()[name]()
+    if update_goldens:
+        page.write_text(text, encoding="utf-8")
+    assert page.read_text(encoding="utf-8") == text, "run `python docs/generate.py`, and read what changed"
+
+
+def test_every_mistake_is_in_the_catalogue(generate):
+    page = (ROOT / "docs" / "errors.md").read_text(encoding="utf-8")
+    classes = [c for room in generate.mistakes().values() for c in room]
+    assert len(classes) > 100
+    for cls in classes:
+        assert f"### `{cls.id}`" in page
+        assert cls.__doc__, cls
+
+
+@pytest.mark.parametrize("statement", STATEMENTS, ids=lambda s: s.name)
+def test_examples_of_statements_show_their_line(statement, generate):
+    before, line, after = generate.rewrite(statement)
+    assert line.startswith(statement.shows)
+    assert after
+    assert before or statement.name == "inline"
+
+
+def test_the_site_builds(tmp_path):
+    pytest.importorskip("mkdocs", reason="the extra `docs` is not installed")
+    pytest.importorskip("material", reason="the extra `docs` is not installed")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-q", "-f", ROOT / "mkdocs.yml", "-d", tmp_path / "site"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (tmp_path / "site" / "tutorial" / "index.html").exists()
