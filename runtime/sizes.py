@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from ..codegen.tile import Buffer
 from ..dsl.errors.run import ArgumentShape, SizeRefused
 from ..dsl.index import Expr
 from ..dsl.op import Op, Tensor
 
 MOST = (1 << 63) - 1  # sizes and byte counts are 64-bit integers in the emitted text
+LARGEST = 1 << 62  # of one size: what is added to round up to whole tiles still fits 64 bits
 
 
 def describe(t: Tensor) -> str:
@@ -47,7 +49,43 @@ def bind_sizes(op: Op, shapes: Sequence[tuple[int, ...]], fixed: Mapping[str, in
         if value < 0:
             raise SizeRefused(f"{var.name} = {expr} is {value}: a size cannot be negative", help=_sizes(expr, sizes))
     check_conditions(op.conditions, sizes)
+    check_countable(op, sizes)
     return sizes
+
+
+def check_countable(op: Op, sizes: Mapping[str, int]) -> None:
+    """Raises SizeRefused where a size, the bytes of a tensor or the points of a statement go beyond 64-bit integers.
+
+    All numbers that the emitted text forms (addresses, numbers of tiles, fused indices) are at most those.
+    """
+    for name, value in sizes.items():
+        if value > LARGEST:
+            raise SizeRefused(f"{name} is {value}: sizes go up to 2**62")
+    for tensor in op.tensors:
+        shape = tuple(int(e.evaluate(sizes)) for e in tensor.shape)
+        if _product(tensor.dtype.bytes, shape) > MOST:
+            raise SizeRefused(f"{describe(tensor)} would have the shape {_shape(shape)}: more than memory can address")
+    for statement in op.statements:
+        extents = {i: int(e.evaluate(sizes)) for i, e in statement.ranges}
+        if _product(1, extents.values()) > MOST:
+            shown = ", ".join(f"{n} of `{i}`" for i, n in extents.items())
+            message = f"`{statement.target}` goes over 2**63 points or more: {shown}"
+            raise SizeRefused(message, help="split the call: 64-bit integers cannot count them")
+
+
+def check_workspaces(buffers: Iterable[Buffer], sizes: Mapping[str, int]) -> None:
+    """Raises SizeRefused where a kernel's own buffers would be beyond what memory can address."""
+    for b in buffers:
+        if b.kind == "workspace" and b.size.evaluate(sizes) * b.dtype.bytes > MOST:
+            raise SizeRefused(f"the kernel's own buffer `{b.name}` would be more than memory can address")
+
+
+def _product(first: int, extents: Iterable[int]) -> int:
+    """An empty extent is taken for one: addresses along the others are still formed."""
+    total = first
+    for extent in extents:
+        total *= max(1, extent)
+    return total
 
 
 def check_conditions(conditions: Iterable[tuple[Expr, str]], sizes: Mapping[str, int]) -> None:
@@ -62,12 +100,9 @@ def output_shapes(op: Op, sizes: Mapping[str, int]) -> list[tuple[int, ...]]:
     shapes = []
     for tensor in op.outputs:
         shape = tuple(int(e.evaluate(sizes)) for e in tensor.shape)
-        total = tensor.dtype.bytes
-        for extent in shape:
-            if extent < 0:
-                raise SizeRefused(f"{describe(tensor)} would have the shape {_shape(shape)}: a size cannot be negative")
-            total *= max(1, extent)
-        if total > MOST:
+        if any(extent < 0 for extent in shape):
+            raise SizeRefused(f"{describe(tensor)} would have the shape {_shape(shape)}: a size cannot be negative")
+        if _product(tensor.dtype.bytes, shape) > MOST:
             raise SizeRefused(f"{describe(tensor)} would have the shape {_shape(shape)}: more than memory can address")
         shapes.append(shape)
     return shapes

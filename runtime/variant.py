@@ -14,7 +14,7 @@ from ..dsl.errors import UserError
 from ..dsl.errors.run import DeviceMismatch
 from . import features
 from .build import Library, build
-from .sizes import check_conditions
+from .sizes import check_conditions, check_workspaces
 
 
 class Variant:
@@ -62,6 +62,7 @@ class Variant:
         conditions = [c for c in self.program.conditions if all(v.name in known for v in c[0].variables())]
         try:
             check_conditions(conditions, known)
+            check_workspaces((b for b in self.program.buffers if all(v.name in known for v in b.size.variables())), known)
         except UserError as error:
             return error
         return None
