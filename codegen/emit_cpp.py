@@ -9,7 +9,7 @@ How a level is realised follows from its facts, never from its name (`realise`):
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from textwrap import dedent, indent
 
 from ..dsl.device import Instr
@@ -20,6 +20,7 @@ from .cpp_prelude import prelude
 from .emit_body import Body, instr_name
 from .emit_code import ELEMENTS, SUM, Need, storage
 from .emit_context import Context
+from .emit_converge import converge
 from .emit_index import IndexPrinter
 from .emit_lanes import analyse, has_lane, is_register, register_memories, shares_of, statements
 from .emit_names import Names, clean
@@ -27,6 +28,8 @@ from .emit_scope import Text
 from .emit_space import Slot, arrange
 from .emit_templates import environment
 from .tile import Alloc, Barrier, Buffer, Call, Launch, Program, Units
+
+MOST_LANES = 64  # masks of lanes, and numbers of lanes in vectors of i8, go that far
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,8 @@ def realise(program: Program, launch: Launch) -> Realised:
         if level == innermost and level.siblings == "lockstep":
             if u.count.constant is None:
                 raise InternalError(f"the number of units of {u.level} is {u.count}, not a constant")
+            if u.count.constant & (u.count.constant - 1) or u.count.constant > MOST_LANES:
+                raise InternalError(f"{u.count} units of {u.level}: a vector has a power of two, at most {MOST_LANES}")
             lanes = u if u.count.constant > 1 else None
             if lanes is None:
                 loops.append(u)
@@ -93,6 +98,9 @@ class _Printer:
         self.threaded |= plan.threads is not None
         lane, width = (plan.lanes.var, plan.lanes.count.constant or 1) if plan.lanes else (None, 1)
         lanes = analyse(program, launch, lane, width)
+        if lane is not None and (body := converge(launch.body, lanes.varying)) != launch.body:
+            launch = replace(launch, body=body)
+            lanes = analyse(program, launch, lane, width)
         text = Text(lambda v: self._outside(v, text, plan), self.index_need)
         for name in (*self.field.values(), *self.size.values()):
             text.names.fresh(name)
@@ -103,7 +111,7 @@ class _Printer:
             ctx.spoken[b.name] = self.field[b.name]
         ctx.env.update({u.var: Expr() for u in plan.loops if u.count.constant == 1})
         slots = self._slots(launch, plan)
-        body = Body(ctx, lambda s: self._barrier(s, plan), lambda s: self._local(s, ctx, slots[id(s)]))
+        body = Body(ctx, lambda s: self._barrier(s, plan, ctx), lambda s: self._local(s, ctx, slots[id(s)]))
         self._loops(list(u for u in plan.loops if u.count.constant != 1), text, lambda: body.block(launch.body))
         lines = text.finish()
         used = "\n".join(lines)
@@ -157,11 +165,16 @@ class _Printer:
         base = "args->private_at + core * args->private_step + " if slot.private else ""
         ctx.text.scopes[0].decls.append(f"{_element(b)}* {name} = ({_element(b)}*)(args->space + {base}args->{slot.where});")
 
-    def _barrier(self, s: Barrier, plan: Realised) -> list[str]:
-        """Only threads can be apart; lanes move together."""
+    def _barrier(self, s: Barrier, plan: Realised, ctx: Context) -> list[str]:
+        """Only threads can be apart; lanes move together. Units that are a loop run to their end one by one: none can wait."""
         depth = self.program.device.depth
+        for u in plan.loops:
+            if u.count.constant != 1 and depth(u.level) > depth(s.level):
+                raise InternalError(f"a barrier of {s.level} among units of {u.level}, which run one after another")
         if plan.threads is None or depth(s.level) >= depth(plan.threads.level):
             return []
+        if ctx.in_lane:
+            raise InternalError(f"a barrier of {s.level} where lanes part ways")
         why = f"  // {' '.join(s.why.split())}" if s.why else ""
         return [f"m_barrier({self._finite(plan.threads)});{why}"]
 

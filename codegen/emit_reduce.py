@@ -14,8 +14,12 @@ _FUNCTION |= {"all": "{a} & {b}"}
 
 def all_reduce(ctx: Context, s: AllReduce) -> None:
     """Groups are lanes whose numbers differ in one digit; both its place and its size are powers of two."""
-    if s.count == 1 or ctx.lanes.var is None:
+    if s.count == 1:
         return
+    if ctx.lanes.var is None or s.level != ctx.program.device.levels[-1].name:
+        raise InternalError(f"a reduction over {s.count} units of {s.level}, which are no lanes of one vector")
+    if ctx.in_lane:
+        raise InternalError("a reduction over lanes where each goes its own way")
     if s.stride & (s.stride - 1) or s.count & (s.count - 1):
         raise InternalError(f"a reduction over {s.count} lanes at a stride of {s.stride}")
     dtypes = [ctx.lanes.registers[name].buffer.dtype for name, _ in s.cells]

@@ -10,8 +10,7 @@ from andiron.codegen.abi import symbol
 from andiron.codegen.emit import emit
 from andiron.codegen.emit_names import Names, clean
 from andiron.codegen.interpret import interpret
-from andiron.codegen.tile import Alloc, AllReduce, Barrier, If, Let, Store
-from andiron.dsl.errors import InternalError
+from andiron.codegen.tile import Alloc, Barrier, If, Let, Store
 from andiron.dsl.index import Var, as_expr, ceildiv, xor
 from andiron.dsl.types import TYPES
 from andiron.dsl.values import Apply, Cast, IndexValue, Masked
@@ -106,69 +105,6 @@ def test_gemm(compiler, machine, width, mr):
 def test_gemm_is_what_the_interpreter_says():
     prog = gemm(W, 6, kc=16, mc=12, nc=32, prefetch=False, use_instr=False)
     agrees(prog, {"A": ints(20, 21), "B": ints(21, 37)}, {"M": 20, "N": 37, "K": 21}, "gcc")
-
-
-def rows(body_of, out_dtype=F32, width=W, **more):
-    """One row a step, its values in registers r of each lane; `body_of(store)` makes the rest."""
-    m = Var("M")
-    x = register("x", (4,))
-    col = 4 * L + R
-    fill = loop(R, 4, (put("x", (R,), Masked((N - 1 - col,), at("X", I, col), const(-np.inf), F32)),), unroll=0)
-    body = loop(I, m, (Alloc(x, (fill, *body_of)),), CORE, CORES)
-    return program(
-        "rows", (m, N), (buffer("X", "input", (m, N)), buffer("Y", "output", (m,), out_dtype)), (body,), width, **more
-    )
-
-
-@both
-def test_reduction_over_lanes(compiler):
-    top = register("top", (1,))
-    steps = loop(R, 4, (put("top", (0,), Apply("max", (at("top", 0), at("x", R)), F32)),), unroll=0)
-    body = Alloc(top, (
-        put("top", (0,), const(-np.inf)), steps, AllReduce("lane", "max", 1, W, (("top", (as_expr(0),)),)),
-        when((-L,), put("Y", (I,), at("top", 0))),
-    ))  # fmt: skip
-    x = ints(5, 30)
-    x[2, 7], x[3, 3] = 99, np.nan
-    agrees(rows((body,)), {"X": x}, {"M": 5, "N": 30}, compiler, x.max(1), threads=2)
-
-
-@both
-@pytest.mark.parametrize("kind", ["argmax", "argmin"])
-def test_argmax_over_lanes(compiler, kind):
-    sign = "gt" if kind == "argmax" else "lt"
-    v, i = register("v", (1,)), register("where", (1,), I64)
-    init = (put("v", (0,), at("X", I, L)), put("where", (0,), IndexValue(as_expr(L), I64)))
-    better = Apply(sign, (at("X", I, L + 8 * J), at("v", 0)), BOOL)
-    pick = Apply("where", (better, IndexValue(L + 8 * J, I64), at("where", 0, dtype=I64)), I64)
-    more = loop(
-        J, 3, (put("where", (0,), pick), put("v", (0,), Apply("where", (better, at("X", I, L + 8 * J), at("v", 0)), F32))), 1
-    )
-    cells = (("v", (as_expr(0),)), ("where", (as_expr(0),)))
-    body = Alloc(
-        v,
-        (
-            Alloc(
-                i, (*init, more, AllReduce("lane", kind, 1, W, cells), when((-L,), put("Y", (I,), at("where", 0, dtype=I64))))
-            ),
-        ),
-    )
-    m = Var("M")
-    prog = program("arg", (m,), (buffer("X", "input", (m, 24)), buffer("Y", "output", (m,), I64)), (loop(I, m, (body,)),))
-    x = ints(9, 24)
-    agrees(prog, {"X": x}, {"M": 9}, compiler, getattr(x, kind)(1))
-
-
-@both
-def test_partial_groups_of_lanes(compiler):
-    s = register("s", (1,))
-    body = Alloc(
-        s,
-        (put("s", (0,), at("X", I, L)), AllReduce("lane", "sum", 2, 2, (("s", (as_expr(0),)),)), put("Y", (I, L), at("s", 0))),
-    )
-    prog = program("groups", (N,), (buffer("X", "input", (N, W)), buffer("Y", "output", (N, W))), (loop(I, N, (body,)),))
-    x = ints(3, W)
-    agrees(prog, {"X": x}, {"N": 3}, compiler, x + x[:, [i ^ 2 for i in range(W)]])
 
 
 @both
@@ -408,11 +344,3 @@ def test_names_cannot_collide():
 
 def test_text_is_the_same_every_time():
     assert emit(gemm()) == emit(gemm())
-
-
-def test_what_cannot_be_printed_is_refused():
-    prog = program("wait", (), (), (AllReduce("lane", "sum", 1, 3, (("c", (as_expr(0),)),)),))
-    with pytest.raises(InternalError):
-        emit(prog)
-    with pytest.raises(InternalError):
-        emit(elementwise(W), "fortran")
