@@ -1,6 +1,6 @@
 """The printer: a tile program as text in a dialect.
 
-    emit(program, "cpp") -> str
+    emit(program, "cpp") -> str          also "cuda", "hip"
 
 The walk over launches (`emit_body`, `emit_values`, `emit_access`) is shared; a dialect says how levels are realised, what
 surrounds a launch, and defines the helper functions that were asked for. A dialect is a module with
@@ -15,7 +15,7 @@ from ..dsl.errors import InternalError
 from ..dsl.index import Expr
 from .tile import Program
 
-DIALECTS = {"cpp": "emit_cpp"}
+DIALECTS = {"cpp": "emit_cpp", "cuda": "emit_cuda", "hip": "emit_hip"}
 
 
 def emit(program: Program, dialect: str = "cpp", serial_when: tuple[Expr, ...] = ()) -> str:

@@ -1,0 +1,25 @@
+"""The CUDA dialect."""
+
+from __future__ import annotations
+
+from ..dsl.index import Expr
+from .emit_gpu import Api, Spelling, render_gpu
+from .tile import Program
+
+FLAGS = ("-std=c++17", "-fmad=false")
+"""What the text needs of nvcc and NVRTC: contraction only where the program says fma."""
+
+_SPELLING = Spelling(
+    dialect="cuda",
+    block="blockIdx.x",
+    thread="threadIdx.x",
+    barrier="__syncthreads();",
+    lockstep="__syncwarp();",
+    shuffle="__shfl_xor_sync({mask}, {x}, {d})",
+    bounds="__launch_bounds__({n})",
+)
+_API = Api("cuda", "cudaStream_t", opt_in=48 << 10, build=f"nvcc {' '.join(FLAGS)} -arch=DEVICE -shared -Xcompiler -fPIC")
+
+
+def render(program: Program, serial_when: tuple[Expr, ...] = ()) -> str:
+    return render_gpu(program, _SPELLING, _API)
