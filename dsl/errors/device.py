@@ -44,7 +44,10 @@ class UnknownLevel(UserError):
 
 
 class UnknownMemory(UserError):
-    """A place or an `in` names a memory that the device does not have."""
+    """A place or an `in` names a memory that the device does not have.
+
+    Memories are declared above, in this device or in the one that it extends.
+    """
 
     id = "unknown-memory"
 
@@ -73,7 +76,11 @@ class BadFact(UserError):
 
 
 class UnknownUnit(UserError):
-    """A number with a unit that does not measure what it stands for, or without the unit it needs."""
+    """A number with a unit that does not measure what it stands for, or without the unit it needs.
+
+    Sizes are in B, rates in B/s or FLOP/s, clocks in Hz, times in s or cycles, with the usual prefixes: `163 KiB`, `1.41
+    GHz`.
+    """
 
     id = "unknown-unit"
 
@@ -101,7 +108,10 @@ class InstructionBody(UserError):
 
 
 class UnknownOperand(UserError):
-    """A place or a fact of an instruction names an operand that its `op` does not have."""
+    """A place or a fact of an instruction names an operand that its `op` does not have.
+
+    Operands are the tensors in the parentheses of the instruction's `op`.
+    """
 
     id = "unknown-operand"
 
@@ -135,19 +145,28 @@ class MissingMapAxis(UserError):
 
 
 class UnknownMapAxis(UserError):
-    """A place gives an axis that the operand does not have, or gives one twice."""
+    """A place gives an axis that the operand does not have, or gives one twice.
+
+    The axes are those by which the instruction's `op` subscripts the operand; give each once.
+    """
 
     id = "unknown-map-axis"
 
 
 class MapOutOfRange(UserError):
-    """The map of a place leaves the operand for some lane and register."""
+    """The map of a place leaves the operand for some lane and register.
+
+    The map must stay inside the operand for all lanes and registers: correct a factor, or take a remainder.
+    """
 
     id = "map-out-of-range"
 
 
 class FragmentNotCovering(UserError):
-    """Some elements of an operand are in no lane's registers."""
+    """Some elements of an operand are in no lane's registers.
+
+    Every element of an operand is in some register of some lane: widen the range of a coordinate, or correct the map.
+    """
 
     id = "fragment-not-covering"
 

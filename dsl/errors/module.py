@@ -15,7 +15,10 @@ class NoSuchFile(UserError):
 
 
 class NoSuchStdModule(UserError):
-    """An import from the standard library of something that it does not have."""
+    """An import from the standard library of something that it does not have.
+
+    Its modules are `std.ops.gemm`, `std.devices.cpu` and the like.
+    """
 
     id = "no-such-std-module"
 
@@ -30,7 +33,10 @@ class ImportOutside(UserError):
 
 
 class ImportNotSched(UserError):
-    """An import of a file whose name does not end in `.sched`."""
+    """An import of a file whose name does not end in `.sched`.
+
+    Only `.sched` files are imported; correct the name.
+    """
 
     id = "import-not-sched"
 
@@ -51,7 +57,10 @@ class ImportCycle(UserError):
 
 
 class ImportTooDeep(UserError):
-    """A chain of imports longer than anyone can follow."""
+    """A chain of imports longer than anyone can follow.
+
+    Import what is needed directly, or put the files together.
+    """
 
     id = "import-too-deep"
 
@@ -63,6 +72,9 @@ class DuplicateDeclaration(UserError):
 
 
 class UnknownDevice(UserError):
-    """A device that neither the text, nor its imports, nor the standard library describes."""
+    """A device that neither the text, nor its imports, nor the standard library describes.
+
+    Correct the name, declare the device, or import the file that does.
+    """
 
     id = "unknown-device"

@@ -35,7 +35,10 @@ class UnknownFunction(UserError):
 
 
 class UnknownType(UserError):
-    """An element type that the language does not have."""
+    """An element type that the language does not have.
+
+    The types are f64, f32, tf32, bf16, f16, f8e4m3, f8e5m2, i64, i32, i16, i8, u8, i4 and bool.
+    """
 
     id = "unknown-type"
 
@@ -59,7 +62,10 @@ class DuplicateName(UserError):
 
 
 class ReservedName(UserError):
-    """A declared name that the language has given a meaning: a function, a type, a reduction, or a word such as `auto`."""
+    """A declared name that the language has given a meaning: a function, a type, a reduction, or a word such as `auto`.
+
+    Take another name.
+    """
 
     id = "reserved-name"
 
@@ -123,7 +129,10 @@ class InconsistentRange(UserError):
 
 
 class WrongRank(UserError):
-    """As many subscripts as the tensor has axes are needed, no more and no fewer."""
+    """As many subscripts as the tensor has axes are needed, no more and no fewer.
+
+    Correct the subscripts, or the declared shape.
+    """
 
     id = "wrong-rank"
 
@@ -138,7 +147,10 @@ class NotAffine(UserError):
 
 
 class FloatSubscript(UserError):
-    """A subscript or a size that is not an integer."""
+    """A subscript or a size that is not an integer.
+
+    Places in a tensor are integers. Gather through a computed place is not in the language.
+    """
 
     id = "float-subscript"
 
@@ -156,7 +168,10 @@ class MayLeaveTensor(UserError):
 
 
 class WrongArity(UserError):
-    """A function called with too few or too many arguments."""
+    """A function called with too few or too many arguments.
+
+    The message says how many it takes.
+    """
 
     id = "wrong-arity"
 
@@ -171,7 +186,10 @@ class BoolArithmetic(UserError):
 
 
 class WrongOperand(UserError):
-    """An operand of a type that the operation does not take."""
+    """An operand of a type that the operation does not take.
+
+    Cast it, `f32(x)`, or write the operation that is meant.
+    """
 
     id = "wrong-operand"
 
@@ -186,7 +204,10 @@ class NeedsCast(UserError):
 
 
 class LiteralRange(UserError):
-    """A literal that its type cannot hold."""
+    """A literal that its type cannot hold.
+
+    Write a number that fits, or cast to a wider type.
+    """
 
     id = "literal-out-of-range"
 
@@ -195,7 +216,10 @@ class LiteralRange(UserError):
 
 
 class NeverAssigned(UserError):
-    """A declared output that no statement defines."""
+    """A declared output that no statement defines.
+
+    Write a statement for it, or take it out of the outputs.
+    """
 
     id = "never-assigned"
 
@@ -210,7 +234,10 @@ class AssignedTwice(UserError):
 
 
 class AssignedInput(UserError):
-    """A statement that assigns an input."""
+    """A statement that assigns an input.
+
+    Inputs are only read. Give the result a name of its own, and declare it as an output if it is one.
+    """
 
     id = "assigned-input"
 
@@ -225,7 +252,10 @@ class UsedBeforeDefinition(UserError):
 
 
 class SelfReference(UserError):
-    """A statement that reads the tensor it defines."""
+    """A statement that reads the tensor it defines.
+
+    Statements are single assignments: a recurrence over an index is not in the language. Name the parts apart.
+    """
 
     id = "self-reference"
 
@@ -240,13 +270,19 @@ class AccumulateInOp(UserError):
 
 
 class NoOutputs(UserError):
-    """An op without outputs computes nothing."""
+    """An op without outputs computes nothing.
+
+    Declare what it computes behind the arrow: `-> (C: f32[M, N])`.
+    """
 
     id = "no-outputs"
 
 
 class SparseFormat(UserError):
-    """A tensor with a storage format (`as csr`): sparse operands are not compiled yet."""
+    """A tensor with a storage format (`as csr`): sparse operands are not compiled yet.
+
+    Declare the tensor dense, or write the op over its stored elements.
+    """
 
     id = "sparse-format"
 
@@ -265,43 +301,64 @@ class SizeNotInferable(UserError):
 
 
 class BadWhere(UserError):
-    """A line of `where` that is neither a definition of a new size, `P = ...`, nor a comparison of sizes."""
+    """A line of `where` that is neither a definition of a new size, `P = ...`, nor a comparison of sizes.
+
+    Define a size by its name alone, `P = H - R + 1`, or compare two, `H >= R`.
+    """
 
     id = "bad-where"
 
 
 class BadDefault(UserError):
-    """The default of an `int` parameter must be a constant integer."""
+    """The default of an `int` parameter must be a constant integer.
+
+    Write a number; what follows from other sizes is defined after `where`.
+    """
 
     id = "bad-default"
 
 
 class MissingParameter(UserError):
-    """An `int` parameter without a default that was given no value."""
+    """An `int` parameter without a default that was given no value.
+
+    Give it where the op is compiled, `compile(..., stride=1)`, or give it a default in the op.
+    """
 
     id = "missing-parameter"
 
 
 class UnknownSize(UserError):
-    """A value given for a size or parameter that the op does not have."""
+    """A value given for a size or parameter that the op does not have.
+
+    The names are those in the op's brackets and its `int` parameters.
+    """
 
     id = "unknown-size"
 
 
 class BadSize(UserError):
-    """A size or parameter that is no integer, is negative, or divides by zero."""
+    """A size or parameter that is no integer, is negative, or divides by zero.
+
+    Sizes are integers from 0 on, of at most 64 bits.
+    """
 
     id = "bad-size"
 
 
 class ConditionFailed(UserError):
-    """Sizes for which a condition of the op's `where` does not hold."""
+    """Sizes for which a condition of the op's `where` does not hold.
+
+    The op says for which sizes it has a meaning; pass others, or change its `where`.
+    """
 
     id = "condition-failed"
 
 
 class SizeOverflow(UserError):
-    """A tensor with 2^63 elements or more."""
+    """A tensor with 2^63 elements or more.
+
+    Addresses are 64-bit integers. Take smaller sizes, or split the call.
+    """
 
     id = "size-overflow"
 
@@ -310,12 +367,18 @@ class SizeOverflow(UserError):
 
 
 class WrongArgument(UserError):
-    """An argument whose type, rank or shape is not the declared one."""
+    """An argument whose type, rank or shape is not the declared one.
+
+    Convert or reshape the array before the call.
+    """
 
     id = "wrong-argument"
 
 
 class EmptyArgmax(UserError):
-    """argmax or argmin over nothing has no answer."""
+    """argmax or argmin over nothing has no answer.
+
+    Other reductions have an identity; this one needs at least one element.
+    """
 
     id = "empty-argmax"

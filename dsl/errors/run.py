@@ -34,7 +34,11 @@ class ArgumentType(UserError):
 
 
 class ArgumentShape(UserError):
-    """An array of the wrong rank, or whose sizes contradict those of another argument, or a size fixed at compile time."""
+    """An array of the wrong rank, or whose sizes contradict those of another argument, or a size fixed at compile time.
+
+    The message says which shape is expected and where it comes from. Reshape the array, or leave the size open when
+    compiling.
+    """
 
     id = "argument-shape"
 
@@ -49,7 +53,10 @@ class SizeRefused(UserError):
 
 
 class OutputReadOnly(UserError):
-    """`out` cannot be written: the array is read-only, or it is a view that a kernel cannot write through."""
+    """`out` cannot be written: the array is read-only, or it is a view that a kernel cannot write through.
+
+    Pass memory that can be written, such as `numpy.empty(shape, dtype)`, or leave `out` away.
+    """
 
     id = "output-read-only"
 
@@ -64,6 +71,9 @@ class OutputOverlap(UserError):
 
 
 class DeviceMismatch(UserError):
-    """The array lives on another device than the kernel runs on, or this machine cannot execute the kernel's target."""
+    """The array lives on another device than the kernel runs on, or this machine cannot execute the kernel's target.
+
+    Copy the array to where the kernel runs, or compile for a target that this machine has.
+    """
 
     id = "device-mismatch"

@@ -15,25 +15,37 @@ class UnknownTarget(UserError):
 
 
 class TargetNotYet(UserError):
-    """The target is planned, but this version cannot compile for it."""
+    """The target is planned, but this version cannot compile for it.
+
+    `andiron targets` lists what this version compiles for; `andiron emit` may print text for others.
+    """
 
     id = "target-not-yet"
 
 
 class NotInModule(UserError):
-    """The file has no op or schedule of the name asked for."""
+    """The file has no op or schedule of the name asked for.
+
+    The message lists what there is. Names of imported files count too.
+    """
 
     id = "not-in-module"
 
 
 class AmbiguousChoice(UserError):
-    """Several ops could be meant and nothing says which; name one."""
+    """Several ops could be meant and nothing says which; name one.
+
+    `--op NAME` on the command line, `compile(..., op="name")` in Python.
+    """
 
     id = "ambiguous-choice"
 
 
 class WrongSchedule(UserError):
-    """The schedule chosen is for another op or for another device than the one asked for."""
+    """The schedule chosen is for another op or for another device than the one asked for.
+
+    Choose another schedule, or another target; a schedule without `on DEVICE` is for all of them.
+    """
 
     id = "wrong-schedule"
 
@@ -58,6 +70,9 @@ class CompilerFailed(UserError):
 
 
 class CannotWrite(UserError):
-    """A file that cannot be written: its folder is missing, the disk is full, or there is no permission."""
+    """A file that cannot be written: its folder is missing, the disk is full, or there is no permission.
+
+    Write elsewhere, or make room.
+    """
 
     id = "cannot-write"

@@ -6,7 +6,10 @@ from .base import UserError
 
 
 class SyntaxFault(UserError):
-    """The text cannot be read as declarations, statements and lines."""
+    """The text cannot be read as declarations, statements and lines.
+
+    This is what the other mistakes of this page have in common.
+    """
 
     id = "syntax"
 
@@ -82,13 +85,19 @@ class NestedTooDeep(SyntaxFault):
 
 
 class UnclosedBracket(SyntaxFault):
-    """A bracket is never closed; newlines inside brackets do not count, so everything below became part of it."""
+    """A bracket is never closed; newlines inside brackets do not count, so everything below became part of it.
+
+    Close it where the list ends.
+    """
 
     id = "unclosed-bracket"
 
 
 class MismatchedBracket(SyntaxFault):
-    """A closing bracket of another kind than the opening one, or one that closes nothing."""
+    """A closing bracket of another kind than the opening one, or one that closes nothing.
+
+    Each `(` is closed by `)`, each `[` by `]`, the innermost first.
+    """
 
     id = "mismatched-bracket"
 
@@ -115,7 +124,10 @@ class BadNumber(SyntaxFault):
 
 
 class NumberTooLarge(SyntaxFault):
-    """A number that 64 bits cannot hold."""
+    """A number that 64 bits cannot hold.
+
+    Integers are below 2^63.
+    """
 
     id = "number-too-large"
 
