@@ -10,6 +10,8 @@ FUSED         statistics of a row and what reads them are one nest, so that the 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..dsl import syntax
 from ..dsl.device import Device, Level
 from ..dsl.op import Op
@@ -18,9 +20,10 @@ from .context import Context
 from .work import Work, plain_index, plan
 
 UNROLL = 4  # vectors a lane index is cut into
-ROWS = 16
+ROWS = 16  # rows that a core takes at once
 CHUNK = 4096  # elements of a row that a core takes at once
-STRIP = 16  # register strips a core takes at once
+STRIP = 16  # register strips a core takes at once, of so many rows:
+DEEP = 8
 ARGUMENTS = ("argmax", "argmin")
 
 
@@ -130,13 +133,14 @@ def _columns(ctx: Context, w: Work, fast: str, block: int, vectors: list[str], c
     strips = plain and w.reduction is not None and w.reduction.kind not in ARGUMENTS
     lines: list[syntax.Line] = []
     if strips:
-        lines = [tile(*((i, 1) for i in rows), (fast, STRIP * block), level=cores.name), tile((w.reduced[0], ROWS))]
+        lines = [tile(*((i, 1) for i in rows), (fast, STRIP * block), level=cores.name), tile((w.reduced[0], DEEP))]
     elif rows:
         lines = [tile(*((i, 1) for i in rows), level=cores.name)]
     else:
         lines = [tile((fast, CHUNK), level=cores.name)]
     lines += [tile((fast, block)), syntax.Keep((w.name.rstrip("@"),), register)]
-    lines += [tile((i, 1)) for i in w.reduced]
+    unroll = (syntax.Modifier("unroll", (syntax.Num(DEEP),)),) if strips else ()
+    lines += [replace(tile((i, 1)), modifiers=unroll if i == w.reduced[0] else ()) for i in w.reduced]
     return [*lines, *(tile((fast, 1), level=x) for x in vectors)]
 
 
