@@ -1,7 +1,7 @@
 """Matrix products beside NumPy's BLAS, at several sizes.
 
-    python benchmarks/gemm.py --threads 1
-    python benchmarks/gemm.py --threads 2 --target cpu:avx2 --schedules std.schedules.gemm
+python benchmarks/gemm.py --threads 1
+python benchmarks/gemm.py --threads 2 --target cpu:avx2 --schedules std.schedules.gemm
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ OPS = {  # name -> (what NumPy computes, the axes of A and B)
 
 def main() -> None:
     args = options(str(__doc__), [16, 32, 64, 128, 256, 512, 1024, 2048])
-    import numpy as np
-
     import andiron
+    import numpy as np
 
     print(machine(), f"target {args.target}, threads {args.threads}", sep="\n")
     text = "import std.ops.gemm\nimport std.schedules.gemm\n"
@@ -33,7 +32,7 @@ def main() -> None:
             dtype = np.float64 if name.endswith("f64") else np.float32
             a, b = (rng.standard_normal((n, n)).astype(dtype) for _ in range(2))
             c, d = np.empty((n, n), dtype), np.empty((n, n), dtype)
-            mine = lambda a=a, b=b, c=c: kernel(a, b, out=c)  # noqa: E731
+            mine = lambda kernel=kernel, a=a, b=b, c=c: kernel(a, b, out=c)  # noqa: E731
             theirs = lambda product=product, a=a, b=b, d=d: product(np, a, b, d)  # noqa: E731
             seconds, other, ratio = compare(mine, theirs, args.repeat)
             assert np.allclose(c, d, atol=1e-2), name

@@ -20,9 +20,8 @@ MATRICES = {"transpose": ("tensor", SCALE), "row_sum": ("reduce", READ), "col_su
 
 def main() -> None:
     args = options(str(__doc__), [4096, 8192])
-    import numpy as np
-
     import andiron
+    import numpy as np
 
     print(machine(), f"target {args.target}, threads {args.threads}", sep="\n")
     plain = plain_loops()
@@ -41,7 +40,7 @@ def main() -> None:
             b = b if b.size == n else a
             pointers = [x.ctypes.data for x in (y, a, b)]
             theirs = lambda kind=kind, p=pointers, n=n: plain(kind, *p, n, args.threads)  # noqa: E731
-            mine = lambda inputs=inputs, out=out: kernel(*inputs, out=out)  # noqa: E731
+            mine = lambda kernel=kernel, inputs=inputs, out=out: kernel(*inputs, out=out)  # noqa: E731
             seconds, other, ratio = compare(mine, theirs, args.repeat)
             traffic = 4 * n * (kind + 1) / 1e9
             print(

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
+from ..dsl.errors import UserError
 from .options import add_choice, add_file, add_json, fixed_values, load_module, positive
 from .terminal import say_json
+
+if TYPE_CHECKING:
+    from ..dsl.op import Op
+    from ..runtime.kernel import Kernel
 
 NAME = "bench"
 HELP = "time an op's schedules side by side"
@@ -20,6 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_choice(parser)
     parser.add_argument("--vs", choices=["numpy"], help="compare with a product, or the reference, in NumPy")
     parser.add_argument("--all", action="store_true", help="all schedules of the file for the op, not only one")
+    parser.add_argument("--sweep", metavar="N,N,...", help="each of these sizes in turn for all that `--size` leaves open")
     parser.add_argument("--repeat", type=positive, default=15, metavar="N", help="samples of each (15)")
     parser.add_argument("--threads", type=positive, metavar="N", help="default: all cores")
     parser.add_argument("--seed", type=int, default=0, help="of the random inputs")
@@ -30,12 +36,7 @@ def run(args: argparse.Namespace) -> int:
     if args.threads:  # NumPy's libraries ask once, when they are loaded
         for name in THREAD_COUNTS:
             os.environ.setdefault(name, str(args.threads))
-    from statistics import median
-
     from ..runtime.compile import compile, schedules_for
-    from ..runtime.measure import argument_bytes, flops
-    from .timing import interleaved, ratio
-    from .workload import all_sizes, default_sizes, random_inputs
 
     module, fixed = load_module(args.file), fixed_values(args)
     first = compile(module, args.op, args.schedule, args.target, threads=args.threads, **fixed)
@@ -43,8 +44,37 @@ def run(args: argparse.Namespace) -> int:
     if args.all:
         for decl in schedules_for(module, first.op.name):
             kernels[decl.name] = compile(module, first.op.name, decl.name, args.target, threads=args.threads, **fixed)
+    answers = [_compare(args, kernels, dims) for dims in _sizes(args, first.op, first.sizes)]
+    for answer in answers if not args.json else ():
+        _show(answer)
+    if args.json:
+        say_json(answers[0] if args.sweep is None else answers)
+    return 0
+
+
+def _sizes(args: argparse.Namespace, op: Op, given: Mapping[str, int]) -> list[dict[str, int]]:
+    """The dims of each comparison."""
+    from .workload import default_sizes
+
+    if args.sweep is None:
+        return [default_sizes(op, given)]
+    try:
+        sweep = [positive(n) for n in args.sweep.split(",")]
+    except (ValueError, argparse.ArgumentTypeError):
+        raise UserError(f"--sweep {args.sweep}: expected whole numbers from 1 on, separated by commas") from None
+    return [{d.name: given.get(d.name, n) for d in op.dims} for n in sweep]
+
+
+def _compare(args: argparse.Namespace, kernels: Mapping[str, Kernel], dims: dict[str, int]) -> dict[str, Any]:
+    """All kernels, and the peer, at one choice of sizes."""
+    from statistics import median
+
+    from ..runtime.measure import argument_bytes, flops
+    from .timing import interleaved, ratio
+    from .workload import all_sizes, random_inputs
+
+    first = next(iter(kernels.values()))
     op = first.op
-    dims = default_sizes(op, first.sizes)
     sizes, inputs = all_sizes(op, dims), random_inputs(op, dims, args.seed)
     calls: dict[str, Callable[[], Any]] = {}
     for name, kernel in kernels.items():
@@ -67,18 +97,9 @@ def run(args: argparse.Namespace) -> int:
                 "ratio": ratio(samples[mine], taken),
             }
         )
-    answer = {
-        "op": op.name,
-        "sizes": sizes,
-        "target": first.target,
-        "threads": first.threads,
-        "compiler": first.report.compiler,
-    }
-    if args.json:
-        say_json({**answer, "results": rows})
-        return 0
-    _show(answer, rows)
-    return 0
+    report = first.report
+    answer = {"op": op.name, "sizes": sizes, "target": first.target, "threads": first.threads, "compiler": report.compiler}
+    return {**answer, "results": rows}
 
 
 def peer(op: Any, inputs: list[Any]) -> tuple[str, Callable[[], Any]]:
@@ -97,9 +118,10 @@ def peer(op: Any, inputs: list[Any]) -> tuple[str, Callable[[], Any]]:
     return "reference", lambda: reference(op)(*inputs)
 
 
-def _show(answer: dict[str, Any], rows: list[dict[str, Any]]) -> None:
+def _show(answer: dict[str, Any]) -> None:
     from .timing import duration
 
+    rows = answer["results"]
     sizes = ", ".join(f"{n}={v}" for n, v in answer["sizes"].items())
     print(f"{answer['op']}: {sizes}; {answer['target']}, threads {answer['threads']}; {answer['compiler']}")
     width = max(len(r["name"]) for r in rows)
