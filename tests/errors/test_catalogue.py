@@ -1,0 +1,102 @@
+"""Every mistake there is: its docstring says what it is and the way out, its id is its own, and a test makes it."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from andiron.dsl import errors
+from andiron.dsl.errors import UserError, UserErrors
+from andiron.dsl.errors.target import CannotWrite
+
+HERE = Path(__file__).parent
+TESTS = HERE.parent
+IN_FILES = {case.stem for case in HERE.glob("*/*.sched")}
+# Made at a call, by an environment, or by a tree built by hand: the class and the file whose tests make it.
+ELSEWHERE = {
+    "argument-count": ("ArgumentCount", "runtime/test_kernel.py"),
+    "argument-kind": ("ArgumentKind", "runtime/test_kernel.py"),
+    "argument-type": ("ArgumentType", "runtime/test_kernel.py"),
+    "argument-shape": ("ArgumentShape", "runtime/test_kernel.py"),
+    "size-refused": ("SizeRefused", "runtime/test_sizes.py"),
+    "output-read-only": ("OutputReadOnly", "runtime/test_kernel.py"),
+    "output-overlap": ("OutputOverlap", "runtime/test_kernel.py"),
+    "device-mismatch": ("DeviceMismatch", "runtime/test_kernel.py"),
+    "unknown-target": ("UnknownTarget", "runtime/test_compile.py"),
+    "target-not-yet": ("TargetNotYet", "runtime/test_compile.py"),
+    "not-in-module": ("NotInModule", "runtime/test_compile.py"),
+    "ambiguous-choice": ("AmbiguousChoice", "runtime/test_compile.py"),
+    "wrong-schedule": ("WrongSchedule", "runtime/test_compile.py"),
+    "no-compiler": ("NoCompiler", "runtime/test_toolchain.py"),
+    "compiler-failed": ("CompilerFailed", "runtime/test_toolchain.py"),
+    "cannot-write": ("CannotWrite", "errors/test_catalogue.py"),
+    "text-too-large": ("TextTooLarge", "test_syntax_errors.py"),
+    "import-without-base": ("ImportWithoutBase", "test_module.py"),
+    "import-too-deep": ("ImportTooDeep", "test_module.py"),
+    "unknown-device": ("UnknownDevice", "test_module.py"),
+    "missing-parameter": ("MissingParameter", "test_resolve_op.py"),
+    "unknown-size": ("UnknownSize", "test_resolve_op.py"),
+    "bad-size": ("BadSize", "test_resolve_op.py"),
+    "condition-failed": ("ConditionFailed", "test_resolve_op.py"),
+    "size-overflow": ("SizeOverflow", "test_resolve_op.py"),
+    "wrong-argument": ("WrongArgument", "test_reference.py"),
+    "empty-argmax": ("EmptyArgmax", "test_reference.py"),
+    "schedule-device": ("DeviceMismatch", "errors/test_schedule_errors.py"),
+}
+# Parents of others, raised themselves only where nothing closer is known; and what only a tree built by hand has.
+NO_CASE = {"user-error", "several", "syntax", "unknown-reduction"}
+
+
+def classes() -> list[type[UserError]]:
+    found = []
+    for module in pkgutil.iter_modules(errors.__path__):
+        room = importlib.import_module(f"{errors.__name__}.{module.name}")
+        found += [c for _, c in inspect.getmembers(room, inspect.isclass) if c.__module__ == room.__name__]
+    return [c for c in found if issubclass(c, UserError)]
+
+
+ALL = classes()
+
+
+def test_there_are_many():
+    assert len(ALL) > 150
+
+
+def test_ids_are_unique_and_well_formed():
+    assert [i for i, n in Counter(c.id for c in ALL).items() if n > 1] == []
+    assert all(re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", c.id) for c in ALL)
+
+
+@pytest.mark.parametrize("cls", [c for c in ALL if c not in (UserError, UserErrors)], ids=lambda c: c.id)
+def test_docstring(cls):
+    """The mistake on the first line; the cause and the way out below, in sentences."""
+    first, _, rest = inspect.cleandoc(cls.__doc__ or "").partition("\n")
+    text = f"{first} {rest}".strip()
+    assert first
+    assert text.endswith((".", "`", ")")), text
+    assert len(re.findall(r"[.:?](?:\s|$)", text)) >= 2, "no way out"
+
+
+def test_each_has_a_case():
+    device = (HERE / "test_device_errors.py").read_text(encoding="utf-8")
+    in_table = set(re.findall(r'^    \("([a-z-]+)", ', device, flags=re.MULTILINE))
+    missing = {c.id for c in ALL} - IN_FILES - in_table - set(ELSEWHERE) - NO_CASE
+    assert missing == set()
+
+
+@pytest.mark.parametrize("id", ELSEWHERE)
+def test_those_made_elsewhere_are_made_there(id):
+    cls, file = ELSEWHERE[id]
+    assert re.search(rf"\b{cls}\b|[\"']{id}[\"']", (TESTS / file).read_text(encoding="utf-8"))
+
+
+def test_cannot_write(tmp_path):
+    from andiron.tools.files import write_text
+
+    with pytest.raises(CannotWrite, match="cannot write"):
+        write_text(tmp_path / "nowhere" / "x.cpp", "text")
