@@ -49,7 +49,7 @@ class DeviceRules(Rules):
         return self.int_of(token) if token.type == "INT" else self.float_of(token)
 
     def instr(self, c: Parts) -> s.InstrDecl:
-        keyword, name, level, family, *lines = c
+        keyword, name, level, family, kinds, *lines = c
         span = self.span(keyword, name)
         ops: list[Any] = []
         places: list[s.Place] = []
@@ -90,8 +90,24 @@ class DeviceRules(Rules):
             tuple(emits),
             tuple(facts),
             awaits[0] if awaits else None,
+            kinds,
             span=span,
         )
+
+    def kinds(self, c: Parts) -> tuple[tuple[str | None, int | None], ...]:
+        return tuple(k for k in c if k is not None)
+
+    def kind(self, c: Parts) -> tuple[str, int | None]:
+        dtype, count = c
+        return str(dtype), None if count is None else self.int_of(count)
+
+    def every_type(self, c: Parts) -> tuple[None, int]:
+        number, unit = c
+        if unit != "B":
+            self.diagnostics.add(
+                errors.InstructionOp(f"`for {number} {unit}`: an amount of bytes, such as `for 16 B`", self.span(number, unit))
+            )
+        return None, self.int_of(number)
 
     def instr_op(self, c: Parts) -> tuple[str, Any]:
         keyword, operands, results, body = c

@@ -7,6 +7,7 @@ A fact of an extending device replaces the same fact of its parent, the others s
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +16,7 @@ from .device import Level, Memory
 from .errors import Diagnostics, UserError, did_you_mean
 from .errors.device import BadFact, IncompleteLevel, UnknownUnit
 from .source import Span
-from .syntax import Fact, Quantity
+from .syntax import Fact, LimitDecl, Quantity
 
 _PREFIX = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15}
 _PREFIX |= {"Ki": 2**10, "ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50}
@@ -131,11 +132,13 @@ def memory(decl: syntax.MemoryDecl, parent: Memory | None, diagnostics: Diagnost
     return replace(parent, **found) if parent is not None else Memory(decl.name, **found)
 
 
-def figures(decl: syntax.LimitDecl, diagnostics: Diagnostics) -> dict[str, float]:
+def figures(decl: LimitDecl, diagnostics: Diagnostics) -> dict[str, float]:
     """Plain figures by name, in base units (Hz, FLOP/s, B, s). A trailing `per unit`, `per core` is for people."""
     found: dict[str, float] = {}
 
     def read(f: Fact) -> None:
+        if _is_cost(f) or f.parts[0] == "without":
+            return
         words = [p for p in f.parts if isinstance(p, str)]
         numbers = [p for p in f.parts if isinstance(p, Quantity)]
         before = f.parts.index(numbers[0]) if len(numbers) == 1 else 0
@@ -152,6 +155,46 @@ def figures(decl: syntax.LimitDecl, diagnostics: Diagnostics) -> dict[str, float
 
     _each(decl.facts, read, diagnostics)
     return found
+
+
+def costs(decl: LimitDecl, instrs: Collection[str], diagnostics: Diagnostics) -> dict[str, dict[str, float]]:
+    """What `cost NAME 8 cycles` and `latency NAME 33` say of instructions, as fields of theirs."""
+    found: dict[str, dict[str, float]] = {}
+
+    def read(f: Fact) -> None:
+        if not _is_cost(f):
+            return
+        word, name, q, *_ = f.parts
+        if name not in instrs:
+            raise BadFact(f"there is no instruction `{name}`", f.span, help=did_you_mean(str(name), instrs))
+        assert isinstance(q, Quantity)
+        _once(found.setdefault(str(name), {}), {"cost": "cycles"}.get(str(word), str(word)), number_in(q, "", f.span), f)
+
+    _each(decl.facts, read, diagnostics)
+    return found
+
+
+def absent(decl: LimitDecl, known: Collection[str], diagnostics: Diagnostics) -> set[str]:
+    """The instructions and figures of the parent that `without NAME` says are not here; `known` are all of them."""
+    found: set[str] = set()
+
+    def read(f: Fact) -> None:
+        if f.parts[0] != "without":
+            return
+        name = " ".join(map(str, f.parts[1:]))
+        if name not in known:
+            raise BadFact(f"the device extended has no `{name}`", f.span, help=did_you_mean(name, known))
+        found.add(name)
+
+    _each(decl.facts, read, diagnostics)
+    return found
+
+
+def _is_cost(f: Fact) -> bool:
+    match f.parts:
+        case ("cost" | "latency", str(), Quantity(), *tail):
+            return tail in ([], ["cycles"], ["cycle"])
+    return False
 
 
 def _each(facts: tuple[Fact, ...], read: Any, diagnostics: Diagnostics) -> None:

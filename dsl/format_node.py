@@ -220,7 +220,8 @@ def _instr(i: s.InstrDecl) -> list[str]:
         out.append(_facts(i.facts))
     if i.awaits:
         out.append(f"await {_fact(i.awaits)}")
-    return [f"instr {i.name} on {i.level}{family}:", *_indent(out)]
+    kinds = ", ".join(f"{n} B" if t is None else t if n is None else f"{t} x {n}" for t, n in i.kinds)
+    return [f"instr {i.name} on {i.level}{family}{f' for {kinds}' if kinds else ''}:", *_indent(out)]
 
 
 def _place(p: s.Place) -> str:

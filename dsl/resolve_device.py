@@ -1,13 +1,15 @@
 """From the syntax of a device to its meaning: `resolve_device(decl, parents) -> Device`.
 
 An extending device starts with everything of its parent. A level or a memory stated again changes the facts it states;
-an instruction stated again is replaced. New levels are further in than those of the parent.
+an instruction stated again is replaced; `cost NAME 8 cycles` changes only what it costs here, `without NAME` says that it is not
+here. New levels are further in than those of the parent.
 All mistakes are collected before any is raised.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from . import device_facts as facts
 from . import syntax
@@ -15,6 +17,7 @@ from .device import Device, Instr, Level, Memory
 from .errors import Diagnostics, Label, UserError, did_you_mean
 from .errors.device import ArgumentMemory, DuplicateItem, ExtendsCycle, UnknownLevel, UnknownMemory, UnknownParent
 from .index_terms import spot
+from .instr_kinds import one_of_each
 from .resolve_instr import resolve_instr
 
 
@@ -73,12 +76,19 @@ def resolve_device(decl: syntax.DeviceDecl, parents: Mapping[str, Device]) -> De
     instrs: dict[str, Instr] = {i.name: i for i in parent.instrs}
     for item in items:
         if isinstance(item, syntax.LimitDecl):
+            for name in facts.absent(item, [*(i.name for i in parent.instrs), *dict(parent.limits)], diagnostics):
+                instrs.pop(name, None)
+                limits.pop(name, None)
             limits |= facts.figures(item, diagnostics)
         elif isinstance(item, syntax.InstrDecl):
             try:
                 instrs[item.name] = resolve_instr(item, tuple(levels.values()), memories)
             except UserError as e:
                 diagnostics.add(e)
+    for item in items:
+        if isinstance(item, syntax.LimitDecl):
+            for name, figures in facts.costs(item, instrs, diagnostics).items():
+                instrs[name] = replace(instrs[name], **figures)
     diagnostics.raise_if_any()
     return Device(
         decl.name, tuple(levels.values()), tuple(memories.values()), tuple(instrs.values()), tuple(limits.items()), decl
@@ -92,7 +102,7 @@ def _unique(decl: syntax.DeviceDecl, diagnostics: Diagnostics) -> list[Item]:
     """The items; of those with one name, the first."""
     seen: dict[tuple[type, str], Item] = {}
     out: list[Item] = []
-    for item in decl.items:
+    for item in (x for i in decl.items for x in (one_of_each(i) if isinstance(i, syntax.InstrDecl) else (i,))):
         if not isinstance(item, syntax.LimitDecl):
             key = (type(item), item.name)
             if key in seen:

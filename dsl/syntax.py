@@ -207,7 +207,11 @@ class Emit(Node):
 
 @dataclass(frozen=True)
 class InstrDecl(Node):
-    """An instruction: `instr NAME on LEVEL [in FAMILY]:` with `op (...)`, places, emits, facts, `await KIND ...`."""
+    """An instruction: `instr NAME on LEVEL [in FAMILY] [for KINDS]:` with `op (...)`, places, emits, facts, `await KIND ...`.
+
+    `kinds`: of one that comes for several types, each type and how many elements of it, `for f32 x 4, f16 x 8`; (None, 16) is
+    `for 16 B`, every type, as many elements as fill 16 bytes.
+    """
 
     name: str
     level: str
@@ -219,6 +223,7 @@ class InstrDecl(Node):
     emits: tuple[Emit, ...]
     facts: tuple[Fact, ...]  # cost, latency
     awaits: Fact | None = None  # `await group`, `await counter 16`, ...
+    kinds: tuple[tuple[str | None, int | None], ...] = ()
 
 
 @dataclass(frozen=True)
