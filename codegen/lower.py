@@ -234,8 +234,11 @@ class Lowering:
         return self.ctx.device.level(line.level).siblings != "nothing" and by != "workspace"
 
     def _deferred(self, focus: Focus, w: Work, lines: tuple) -> bool:
-        """No `keep` was written and free indices are still whole: the accumulator opens at the leaf, below reduction loops."""
-        return any(focus.ranges[i].capacity is None for i in w.indices)
+        """No `keep` was written, and free indices are still whole or dealt out below in numbers that are not known: the
+        accumulator opens at the leaf, below reduction loops."""
+        tiles = (x for x in lines if isinstance(x, syntax.Tile) and x.level is not None)
+        dealt = {a.index for x in tiles if self.ctx.device.level(x.level).units == "finite" for a in x.axes}  # type: ignore[arg-type]
+        return any(focus.ranges[i].capacity is None or i in dealt for i in w.indices)
 
 
 def _volume(m: Match) -> int:

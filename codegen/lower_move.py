@@ -184,11 +184,17 @@ def _masked(value: Value, axes: list[Staged], form: str) -> Value:
     return Masked(conds, value, Const(False if value.dtype.kind == "bool" else 0, value.dtype), value.dtype)
 
 
+def _spanned(r: Range) -> Expr:
+    """What a range spans: its size, or all the strided chunks that are still to be visited."""
+    whole = r.whole_capacity
+    return as_expr(whole) if r.reps and whole is not None else r.size
+
+
 def _index_axis(low: Lowering, focus: Focus, index: str, rest: tuple, line: syntax.Move) -> Staged:
     r = focus.ranges[index]
     extent = low.footprint(focus, index, rest)
     here = as_expr(Var(index)) - r.base
-    valid = tuple(b - here - 1 for b in (*r.bounds, r.size))
+    valid = tuple(b - here - 1 for b in (*r.bounds, _spanned(r)))
     return Staged(index, r.base, extent, valid, _filled(low, focus, index, rest, extent))
 
 
@@ -199,7 +205,7 @@ def _box_axis(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple, d: in
     if len(plain) == 1 and index is not None and index in focus.ranges:
         r = focus.ranges[index]
         extent = low.footprint(focus, index, rest)
-        valid = tuple(b - Var(index) - 1 for b in (*r.bounds, r.size))
+        valid = tuple(b - Var(index) - 1 for b in (*r.bounds, _spanned(r)))
         return Staged(index, r.base, extent, valid, _filled(low, focus, index, rest, extent))
     lows: list[Expr] = []
     highs: list[Expr] = []

@@ -223,7 +223,7 @@ def _onto_units(low: Lowering, focus: Focus, line: syntax.Tile, axes: list[Axis]
     if kind == "finite" and in_hand is None and not any(a.index in needed for a in axes):
         return _replicated(low, focus, line, axes, levels, rest)
     if kind == "finite":
-        _not_in_registers(focus, axes, cells, line)
+        _not_in_registers(focus, [a for a, c in zip(axes, counts, strict=True) if c.constant != 1], cells, line)
         if in_hand is None:
             number, head = _dealt(ctx, level, total * later, line)
             focus = replace(focus, dealt=(number, frozenset(map(id, rest))))

@@ -88,7 +88,7 @@ class Layout:
             raise ValueError(f"no axis {unknown[0]} among {tuple(extents)}")
         outer = [Digit(a, sizes[a], ceildiv(e, sizes[a])) for a, e in extents.items() if a in sizes]
         whole = [Digit(a, 1, e) for a, e in extents.items() if a not in sizes]
-        inner = [Digit(a, 1, as_expr(sizes[a])) for a in extents if a in sizes]
+        inner = [Digit(a, 1, as_expr(sizes[a])) for a in extents if sizes.get(a, 1) > 1]  # a panel of one has no inside
         return Layout(tuple(extents.items()), (*outer, *whole, *inner))
 
     @staticmethod

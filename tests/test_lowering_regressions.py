@@ -1,0 +1,117 @@
+"""What random schedules found: one minimal case each. A schedule is right, or refused with its line."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from andiron.codegen.interpret import interpret
+from andiron.codegen.pipeline import compile_program
+from andiron.dsl.bind_op import specialise
+from andiron.dsl.errors import UserError
+from andiron.dsl.module import loads
+from andiron.dsl.reference import reference
+
+GEMM = "op f[M, N, K](A: f32[M, K], B: f32[K, N]) -> (Y: f32[M, N]):\n    Y[i, j] = sum(k) A[i, k] * B[k, j]\n"
+SUM = "op f[M](A: f32[M]) -> (Y: f32[]):\n    Y = sum(i) A[i]\n"
+TRIANGLE = "op f[M, N](A: f32[M, N]) -> (Y: f32[M]):\n    Y[i] = sum(j) where(j <= i, A[i, j], 0)\n"
+EPILOGUE = "op f[M, N](A: f32[M, N]) -> (Y: f32[M]):\n    h[i] = prod(j) min(max(A[i, j], -1), 1)\n    Y[i] = 3 - h[i]\n"
+TWO = "op f[M](A: f32[M]) -> (Y: f32[], Z: f32[]):\n    h = max(i) A[i]\n    Y = h - 1\n    Z = h\n"
+LATER = "op f[M](A: f32[M]) -> (Y: f32[M], Z: f32[M]):\n    t[i] = A[i] * A[i]\n    Y[i] = A[i] + t[i]\n    Z[i] = Y[i] * t[i]\n"
+ARGMAX = "op f[M, N](A: f32[M, N]) -> (Y: i64[N]):\n    Y[j] = argmax(i) A[i, j]\n"
+FLAT = "op f[N, K, M](A: f32[N, K, M]) -> (Y: i64[N]):\n    Y[j] = argmax(k, i) A[j, k, i]\n"
+SCALED = "op f[M, K, N](A: f32[M, K], B: f32[K, N], c: f32[]) -> (Y: f32[N, M]):\n    Y[j, i] = (sum(k) A[i, k] * B[k, j]) - c\n"
+SHARED = "op f[M, N](A: f32[M, N]) -> (Y: f32[M, N]):\n    t[i, j] = relu(A[i, j])\n    Y[i, j] = t[i, j] * t[i, j] + A[i, j]\n"
+COMBINED = "op f[M](A: i32[M]) -> (Y: i32[M]):\n    top = min(i) A[i]\n    Y[i] = A[i] - top\n"
+HALVES = "op f[M, N](A: f32[M, N]) -> (Y: f32[M, P]) where P = (N + 1) / 2:\n    Y[i, p] = sum(r: 3) A[i, 2*p + r else 1]\n"
+
+RIGHT = {
+    # parts of a sum on lanes, its free indices without a bound: the accumulator opens above the parts, element by element
+    "parts of a reduction without keep": (TRIANGLE, "tile j: 2\ntile j: 1 -> lane"),
+    "parts on cores without keep": (GEMM, "tile k: 8\ntile k: 4 -> core"),
+    # the parts go on from the last result in one unit only
+    "parts below a loop": (GEMM, "tile i: 4, j: 4\ntile k: 4\nkeep Y in register\ntile k: 1 -> lane"),
+    "parts of an argmax below a loop": (ARGMAX, "tile j: 4\ntile i: 5\nkeep Y in register\ntile i: 1 -> lane"),
+    # a value and its place both survive between the loops above the accumulator
+    "argmax between loops": (ARGMAX, "tile i: 4, j: 4\nkeep Y in l3"),
+    "fused argmax": (FLAT, "fuse i, k as f"),
+    # 31 or 5 of the lanes: groups that exchange are powers of two
+    "groups of lanes": (COMBINED, "auto"),
+    "five lanes of a sum": (SUM, "tile i: 5\ntile i: 1 -> lane"),
+    # keep names the accumulator, whatever it is called
+    "one accumulator kept by two names": (EPILOGUE, "tile i: 3\nkeep h in register\nkeep Y in register"),
+    "one accumulator of two outputs": (TWO, "keep Y in register\nkeep Z in register"),
+    "an output that is kept and read": (LATER, "tile i: 7\nkeep t in l3\ntile i: 1 -> core\nkeep Y in l2"),
+    "a scalar is moved": (SCALED, "move c -> l3"),
+    # copies reach as far as tiles that do not nest, lanes, and registers read
+    "tiles that do not nest": (GEMM, "tile i: 4\ntile j: 4\ntile k: 2\nmove B -> l3\ntile j: 3"),
+    "lanes over the end of a copy": (GEMM, "tile i: 3, j: 7, k: 3\nmove B -> l3\ntile j: 2 -> lane"),
+    "registers filled from a copy": (SHARED, "tile i: 3\ntile j: 4\nmove A -> l3\nkeep t in register"),
+    "a kept sum is read at the edge": (SHARED, "tile i: 8, j: 4\nkeep Y in l3\ntile i: 4 -> core\nkeep t in l2"),
+    # adjacent tiles onto cores are dealt out once
+    "two lines of cores": (GEMM, "tile i: 3 -> core\ntile j: 5 -> core"),
+    "one row of tiles on cores": (GEMM, "tile i: 1\ntile i: 16, j: 8 -> core"),
+    # lanes straight below the socket, cores passed by
+    "lanes of a copy above cores": (GEMM, "tile i: 4, k: 8\nmove A -> l3:\n    tile k: 4\n    tile k: 1 -> lane\ntile j: 3 -> core"),
+    "strided chunks of a copy": (GEMM, "tile j: 32\ntile j: 1 every 2 -> lane\ntile k: 2, i: 8\nmove B -> l1"),
+    "panels of one": (GEMM, "tile i: 4, k: 4\nmove A -> l3 layout panels(i: 1)"),
+    "a fused axis without extent": (HALVES, "fuse p, i as f\ntile r: 16, f: 1"),
+    # what sizes are known to be keeps stores of neighbours apart
+    "stores of two cores": (HALVES, "tile p: 5, i: 5 -> core\ntile p: 2"),
+}
+
+REFUSED = {
+    "two subscripts, one register": (
+        "op f[M](A: f32[M]) -> (Y: f32[M]):\n    Y[i] = A[i - 1 else 0] + A[i]\n", "tile i: 8\nmove A -> register",
+        "schedule-register-owner",
+    ),
+    "registers across cores": (GEMM, "tile i: 8, j: 8\nkeep Y in register\ntile i: 2 -> core", "schedule-register-owner"),
+    "an instruction inside a lane": (
+        GEMM, "tile i: 4, j: 4\ntile j: 1 -> lane\nkeep Y in register\ncompute with fma", "schedule-instruction-mismatch"
+    ),
+    "an instruction's registers in a cache": (
+        GEMM, "tile j: 4, i: 2 -> core\nkeep Y in l3\ncompute with fma", "schedule-instruction-mismatch"
+    ),
+    "parts with a keep below": (SUM, "tile i: 8 -> core\nkeep Y in l2", "schedule-split-reduction"),
+    "parts of one accumulator": (SUM, "keep Y in l3\ntile i: 32\ntile i: 2 every 8 -> lane", "schedule-split-reduction"),
+    "registers without a bound": (GEMM, "move A -> register", "schedule-unbounded-tile"),
+    "memory without a bound": (GEMM, "keep Y in l3", "schedule-unbounded-tile"),
+    "registers to a memory": (GEMM, "tile i: 7, j: 4, k: 3\nmove B -> register\nmove B -> l3", "schedule-register-owner"),
+    "one accumulator in two places": (EPILOGUE, "tile i: 4\nkeep h in register\nkeep Y in l3", "schedule-held-twice"),
+}  # fmt: skip
+
+
+def program_of(text: str, lines: str, device: str, sizes: dict[str, int] | None = None):
+    block = "".join(f"    {x}\n" for x in lines.split("\n"))
+    module = loads(f"{text}\nschedule s for f:\n{block}")
+    op = module.ops["f"]
+    return op, compile_program(module, specialise(op, sizes or {}), module.schedules["s"], module.device(device)).program
+
+
+@pytest.mark.parametrize("sizes", [(13, 9, 7), (31, 5, 17), (1, 2, 1), (3, 0, 2)], ids=str)
+@pytest.mark.parametrize("fixed", [False, True], ids=["open", "fixed"])
+@pytest.mark.parametrize("name", RIGHT)
+def test_right(name, sizes, fixed):
+    text, lines = RIGHT[name]
+    op = loads(text).ops["f"]
+    given = dict(zip([v.name for v in op.dims], sizes, strict=False))
+    if "argmax" in text:
+        given = {n: max(1, x) for n, x in given.items()}
+    op, program = program_of(text, lines, "cpu:avx2", given if fixed else None)
+    rng = np.random.default_rng(0)
+    arrays = {t.name: rng.integers(-3, 4, [e.evaluate(given) for e in t.shape]).astype(t.dtype.numpy) for t in op.inputs}
+    want = reference(op)(*arrays.values())
+    dims = {v.name: given[v.name] for v in program.dims}
+    for cores in (1, 2, 3):
+        got = interpret(program, arrays, dims, {"core": cores})
+        for t, w in zip(op.outputs, want if isinstance(want, tuple) else (want,), strict=True):
+            np.testing.assert_array_equal(got[t.name], w, err_msg=f"{t.name} on {cores} cores")
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused(name):
+    text, lines, kind = REFUSED[name]
+    with pytest.raises(UserError) as caught:
+        program_of(text, lines, "cpu:generic")
+    assert caught.value.id == kind
+    assert caught.value.span is not None
+    assert caught.value.help
