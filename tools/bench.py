@@ -114,8 +114,24 @@ def peer(op: Any, inputs: list[Any]) -> tuple[str, Callable[[], Any]]:
         subscripts, order = product
         wide = op.statements[0].value.dtype.numpy  # narrow types would be slow, and summed narrow, in NumPy
         operands = [inputs[i].astype(wide, copy=False) for i in order]
+        matrices = _matrices(subscripts, operands)
+        if matrices:
+            out = np.empty((matrices[0].shape[0], matrices[1].shape[1]), wide)
+            return "numpy.matmul", lambda: np.matmul(*matrices, out=out)
         return f"numpy.einsum {subscripts}", lambda: np.einsum(subscripts, *operands, optimize=True)
     return "reference", lambda: reference(op)(*inputs)
+
+
+def _matrices(subscripts: str, operands: list[Any]) -> list[Any] | None:
+    """Views of two operands whose product of matrices it is, if so: `einsum` costs more than a small product."""
+    read, out = subscripts.split("->")
+    parts = read.split(",")
+    if len(parts) != 2 or len(out) != 2 or any(len(set(p)) != 2 or len(p) != 2 for p in parts):
+        return None
+    (x, a), (y, b) = sorted(zip(parts, operands, strict=True), key=lambda part: out[0] not in part[0])
+    if set(x) & set(y) & set(out) or out[0] not in x or out[1] not in y:
+        return None
+    return [a if x[0] == out[0] else a.T, b if y[1] == out[1] else b.T]
 
 
 def _show(answer: dict[str, Any]) -> None:
