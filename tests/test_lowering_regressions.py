@@ -16,10 +16,12 @@ SUM = "op f[M](A: f32[M]) -> (Y: f32[]):\n    Y = sum(i) A[i]\n"
 TRIANGLE = "op f[M, N](A: f32[M, N]) -> (Y: f32[M]):\n    Y[i] = sum(j) where(j <= i, A[i, j], 0)\n"
 EPILOGUE = "op f[M, N](A: f32[M, N]) -> (Y: f32[M]):\n    h[i] = prod(j) min(max(A[i, j], -1), 1)\n    Y[i] = 3 - h[i]\n"
 TWO = "op f[M](A: f32[M]) -> (Y: f32[], Z: f32[]):\n    h = max(i) A[i]\n    Y = h - 1\n    Z = h\n"
-LATER = "op f[M](A: f32[M]) -> (Y: f32[M], Z: f32[M]):\n    t[i] = A[i] * A[i]\n    Y[i] = A[i] + t[i]\n    Z[i] = Y[i] * t[i]\n"
+LATER = "op f[M](A: f32[M]) -> (Y: f32[M], Z: f32[M]):\n"
+LATER += "    t[i] = A[i] * A[i]\n    Y[i] = A[i] + t[i]\n    Z[i] = Y[i] * t[i]\n"
 ARGMAX = "op f[M, N](A: f32[M, N]) -> (Y: i64[N]):\n    Y[j] = argmax(i) A[i, j]\n"
 FLAT = "op f[N, K, M](A: f32[N, K, M]) -> (Y: i64[N]):\n    Y[j] = argmax(k, i) A[j, k, i]\n"
-SCALED = "op f[M, K, N](A: f32[M, K], B: f32[K, N], c: f32[]) -> (Y: f32[N, M]):\n    Y[j, i] = (sum(k) A[i, k] * B[k, j]) - c\n"
+SCALED = "op f[M, K, N](A: f32[M, K], B: f32[K, N], c: f32[]) -> (Y: f32[N, M]):\n"
+SCALED += "    Y[j, i] = (sum(k) A[i, k] * B[k, j]) - c\n"
 SHARED = "op f[M, N](A: f32[M, N]) -> (Y: f32[M, N]):\n    t[i, j] = relu(A[i, j])\n    Y[i, j] = t[i, j] * t[i, j] + A[i, j]\n"
 COMBINED = "op f[M](A: i32[M]) -> (Y: i32[M]):\n    top = min(i) A[i]\n    Y[i] = A[i] - top\n"
 HALVES = "op f[M, N](A: f32[M, N]) -> (Y: f32[M, P]) where P = (N + 1) / 2:\n    Y[i, p] = sum(r: 3) A[i, 2*p + r else 1]\n"
@@ -51,7 +53,9 @@ RIGHT = {
     "two lines of cores": (GEMM, "tile i: 3 -> core\ntile j: 5 -> core"),
     "one row of tiles on cores": (GEMM, "tile i: 1\ntile i: 16, j: 8 -> core"),
     # lanes straight below the socket, cores passed by
-    "lanes of a copy above cores": (GEMM, "tile i: 4, k: 8\nmove A -> l3:\n    tile k: 4\n    tile k: 1 -> lane\ntile j: 3 -> core"),
+    "lanes of a copy above cores": (
+        GEMM, "tile i: 4, k: 8\nmove A -> l3:\n    tile k: 4\n    tile k: 1 -> lane\ntile j: 3 -> core",
+    ),
     "strided chunks of a copy": (GEMM, "tile j: 32\ntile j: 1 every 2 -> lane\ntile k: 2, i: 8\nmove B -> l1"),
     "panels of one": (GEMM, "tile i: 4, k: 4\nmove A -> l3 layout panels(i: 1)"),
     "a fused axis without extent": (HALVES, "fuse p, i as f\ntile r: 16, f: 1"),

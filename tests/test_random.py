@@ -14,16 +14,17 @@ import numpy as np
 import pytest
 from andiron.codegen.pipeline import compile_program
 from andiron.codegen.printer import show
-from andiron.dsl.bind_op import specialise
+from andiron.dsl.bind_op import bind_params, specialise
 from andiron.dsl.errors import UserError
 from andiron.dsl.module import loads, std_module
 from andiron.dsl.parser import parse
 from andiron.dsl.source import Source
 
+from .cpp_build import COMPILERS
 from .cpp_build import run as run_natively
 from .random_cases import Case, agree, check, compiled, inputs_of, random_case, run
 
-CASES = int(os.environ.get("FUZZ", "300"))
+CASES = int(os.environ.get("FUZZ", "200"))
 BATCH = 25
 MACHINE = {"cpu:generic": "baseline", "cpu:avx2": "avx2", "cpu:avx512": "avx512"}
 outcomes: Counter[str] = Counter()
@@ -53,16 +54,17 @@ def accepted(seeds) -> list[Case]:
     return out
 
 
-@pytest.mark.parametrize("case", accepted(range(1000, 1000 + CASES // 10)), ids=lambda c: str(c.seed))
-def test_guards(case, monkeypatch):
+def test_guards(monkeypatch):
     """Proving guards away and making two versions changes no result."""
-    op, result = compiled(case)
-    after = run(case, result.program, op)
+    cases = accepted(range(1000, 1000 + CASES // 10))
+    after = [run(case, result.program, op) for case in cases for op, result in [compiled(case)]]
     monkeypatch.setattr(pipeline, "prove_guards", lambda p: p)
     monkeypatch.setattr(pipeline, "version_guards", lambda p: p)
-    before = run(case, compiled(case)[1].program, op)
-    for name, array in after.items():
-        np.testing.assert_array_equal(array, before[name], err_msg=f"{name}\n{case}")
+    for case, arrays in zip(cases, after, strict=True):
+        op, result = compiled(case)
+        before = run(case, result.program, op)
+        for name, array in arrays.items():
+            np.testing.assert_array_equal(array, before[name], err_msg=f"{name}\n{case}")
 
 
 def test_complete_is_a_fixed_point():
@@ -90,23 +92,22 @@ def test_complete_is_a_fixed_point_for_the_library(name):
     module = std_module(f"ops.{name}")
     device = module.device("cpu:avx2")
     for op in module.ops.values():
-        bound = pipeline_op(op)
+        bound = bind_params(op, {name: 1 for name, default in op.params if default is None})
         first = compile_program(module, bound, None, device)
         again = compile_program(module, bound, _parsed(first.schedule), device)
         assert again.schedule == first.schedule, op.name
         assert show(again.program) == show(first.program), op.name
 
 
-def pipeline_op(op):
-    from andiron.dsl.bind_op import bind_params
-
-    return bind_params(op, {name: 1 for name, default in op.params if default is None})
-
-
-@pytest.mark.parametrize("case", accepted(range(3000, 3000 + min(CASES, 3000) // 12)), ids=lambda c: str(c.seed))
-def test_natively(case):
+@pytest.mark.skipif(COMPILERS[0] != "gcc", reason="no g++")
+@pytest.mark.parametrize("seed", range(3000, 3000 + CASES // 10))
+def test_natively(seed):
     """The emitted C++ gives the reference's results, and the interpreter's bits where no rounding depends on the order."""
-    op, result = compiled(case)
+    case = random_case(seed)
+    try:
+        op, result = compiled(case)
+    except UserError as error:
+        pytest.skip(f"refused: {error}")
     sizes = {v.name: case.sizes[v.name] for v in result.program.dims}
     got = run_natively(result.program, inputs_of(case, op), sizes, "gcc", MACHINE[case.device], case.cores)
     agree(case, op, got)
