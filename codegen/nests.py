@@ -1,7 +1,7 @@
 """Default nests for processors whose cores share a memory and have the lanes of a vector unit: what is no contraction.
 
 LANES_READ    lanes go to the index along which most traffic has its neighbours, four vectors at a time, so that loads overlap.
-CHUNKS        a core takes pieces of some pages, or as many rows as a cache line has results: less, and cores share lines.
+CHUNKS        a core takes long pieces, and several rows: with less, cores share lines, and memory sees them take turns.
 TRANSPOSED    where reads and writes have different neighbours, squares pass through the innermost cache.
 IN_STRIPS     a sum over the slow index keeps a strip of results in registers, for a few rows at a time: long runs of memory.
 SPLIT         a reduction of everything is split over the cores, by a workspace.
@@ -20,8 +20,8 @@ from .context import Context
 from .work import Work, plain_index, plan
 
 UNROLL = 4  # vectors a lane index is cut into
-ROWS = 16  # rows that a core takes at once
-CHUNK = 4096  # elements of a row that a core takes at once
+ROWS = 32  # rows that a core takes at once
+CHUNK = 16384  # elements of a row that a core takes at once
 STRIP = 16  # register strips a core takes at once, of so many rows:
 DEEP = 8
 ARGUMENTS = ("argmax", "argmin")
@@ -118,7 +118,7 @@ def _everything(ctx: Context, w: Work, fast: str, block: int, vectors: list[str]
     lines: list[syntax.Line] = []
     if {ld.tensor for ld in loads(w.value)} <= given and w.reduction is not None and w.reduction.kind not in ARGUMENTS:
         by = (syntax.Modifier("by", words=("workspace",)),)
-        first = (others[0], 4 * ROWS) if others else (fast, 16 * CHUNK)
+        first = (others[0], 2 * ROWS) if others else (fast, 4 * CHUNK)
         lines.append(syntax.Tile((syntax.TileAxis(first[0], syntax.Num(first[1])),), cores.name, modifiers=by))
     lines.append(syntax.Keep((w.name.rstrip("@"),), ctx.device.memories[-1].name))
     return [*lines, *(tile((i, 1)) for i in others), *_lanes(fast, block, vectors)]
