@@ -70,7 +70,13 @@ def build(text: str, name: str, compiler: str, machine: str):
 
 def run(program: Program, inputs: dict, dims: dict, compiler: str = "gcc", machine: str = "avx2", threads: int = 1) -> dict:
     """The outputs of `program`. Outputs start as NaN (or -1), with guard elements around, which must survive."""
-    function = build(emit(program), symbol(program), compiler, machine)
+    arm = compiler == "arm"
+    if arm:
+        from .cpp_arm import build_arm
+
+        function = build_arm(emit(program), symbol(program))
+    else:
+        function = build(emit(program), symbol(program), compiler, machine)
     env = dict(dims)
     for v, e in program.lets:
         env[v.name] = e.evaluate(env)
@@ -84,8 +90,12 @@ def run(program: Program, inputs: dict, dims: dict, compiler: str = "gcc", machi
         whole = np.full((count + 32) * b.dtype.numpy.itemsize, 0xFF, np.uint8).view(b.dtype.numpy)
         guarded[b.name] = (whole, whole[16 : 16 + count].reshape(shape))
         arrays.append(guarded[b.name][1])
+    sizes = [dims[v.name] for v in program.dims]
+    if arm:
+        assert (status := function(arrays, sizes, threads)) == 0, status
+        return {name: array for name, (_, array) in guarded.items()}
     pointers = (ctypes.c_void_p * max(1, len(arrays)))(*[a.ctypes.data for a in arrays])
-    values = (ctypes.c_int64 * max(1, len(program.dims)))(*[dims[v.name] for v in program.dims])
+    values = (ctypes.c_int64 * max(1, len(program.dims)))(*sizes)
     assert function(pointers, values, ctypes.c_int(threads)) == 0
     for whole, _ in guarded.values():
         edges = np.concatenate([whole[:16].view(np.uint8), whole[-16:].view(np.uint8)])
