@@ -69,7 +69,7 @@ def _words(text: str) -> list[str]:
     return text.split()
 
 
-COUNT = int(os.environ.get("FUZZ", "120"))
+COUNT = int(os.environ.get("FUZZ", "60"))
 WORDS = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|\d+")
 POOL = _words("""
     m n k i j o p q A B C X Y e top tot I F grid block warp thread socket core lane global shared register dram l3 l2 l1 auto
