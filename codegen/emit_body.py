@@ -276,7 +276,9 @@ class Body:
                 size = ctx.ix(s.buffer.size) * (1 if register.uniform else ctx.shares)
                 scope.decls.append(f"{kind} {ctx.spoken[s.buffer.name]}[{text.index.text(size)}];")
             self.block(s.body)
-            if register.named:
+            if register.named and ctx.in_lane and ctx.fixed_lane is None and not register.uniform:
+                ctx.only_in_lanes(s.buffer.name)
+            elif register.named:
                 scope.decls[:0] = ctx.declarations(s.buffer.name)
 
     def _varies(self, s: Store) -> bool:

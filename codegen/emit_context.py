@@ -260,6 +260,12 @@ class Context:
         self.in_lane, self.fixed_lane = False, None
         self.share = share
 
+    def only_in_lanes(self, name: str) -> None:
+        """A register whose life is inside the loop over lanes: its copies are all there is of it."""
+        cells = set(self.cells[name].values())
+        self.unset |= cells
+        self.written -= cells
+
     def lane_of(self, vector: str, kind: str, write: bool = False) -> str:
         """An element of a vector variable, in a loop over lanes."""
         assert self.lanes.var is not None
