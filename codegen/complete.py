@@ -128,8 +128,8 @@ def _contraction(ctx: Context, work: Work, m: Match) -> tuple[syntax.Line, ...] 
         return None
     mine = [i for i in work.indices if i != n and _has(narrow, i) and not _has(wide, i)]
     batch = [i for i in work.indices if i != n and i not in mine]
-    if not mine or fastest(work) not in (n, *work.reduced):
-        return None
+    if not mine:
+        return None  # a matrix by a vector: all of it is read once
     if len(mine) != 1 or len(work.reduced) != 1 or not _plain(wide) or not _plain(narrow):
         return _direct(ctx, work, m, n)
     k, row = work.reduced[0], mine[0]
