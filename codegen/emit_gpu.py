@@ -20,7 +20,6 @@ from ..dsl.device import Instr
 from ..dsl.errors import InternalError
 from ..dsl.index import Expr, Var, as_expr
 from .abi import symbol
-from .barriers import place_barriers
 from .cpp_prelude import prelude
 from .emit_code import ELEMENTS, Need, storage
 from .emit_gpu_body import GpuBody, GpuContext, GpuIndex, Spelling, packed_buffers, stored_buffers
@@ -99,8 +98,7 @@ def realise(program: Program, launch: Launch) -> Plan:
 
 class _Printer:
     def __init__(self, program: Program, spelling: Spelling, api: Api) -> None:
-        # Compilers may move accesses of lockstep units past each other, so those need barriers as well.
-        self.program = place_barriers(program, lockstep=True)
+        self.program = program
         self.spelling, self.api = spelling, api
         self.needs: dict[Need, None] = {}
         self.names = Names()

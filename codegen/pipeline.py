@@ -67,7 +67,8 @@ def compile_program(
     # Guards go first: a barrier may stand only where control flow is uniform, and fewer guards are more uniform.
     program = prove_guards(program)
     # Barriers are derived from the accesses that are left, while each is still written once.
-    program = place_barriers(program)
+    # Units that an instruction drives together may be apart for the compiler of the text: they meet explicitly.
+    program = place_barriers(program, lockstep=any(level.width for level in device.levels))
     # What a loop does not change leaves it while there is one version of the loop.
     program = hoist_invariants(program)
     # Two versions last: they copy code, and keep away from statements in which a barrier stands.
