@@ -13,6 +13,7 @@ from .emit_access import address, in_parts, load, pointer_to, splat, store
 from .emit_code import BOOL, Code, storage
 from .emit_context import Context
 from .emit_lanes import has_lane, register_memories, value_varies
+from .emit_parts import store_first
 from .emit_reduce import all_reduce
 from .emit_values import Values
 from .tile import Alloc, AllReduce, Barrier, Call, For, If, Let, Piece, Stmt, Store, Wait
@@ -156,6 +157,8 @@ class Body:
             return self._scoped(s.orelse)
         if not any(ctx.varies(e) for e in conds):
             return self._plain_if(conds, s)
+        if store_first(ctx, s, conds, self._store):
+            return None
         same = [e for e in conds if not ctx.varies(e)]
         if same and not s.orelse:
             with text.block(lambda: f"if ({ctx.condition(same)})"):

@@ -15,6 +15,7 @@ from ..dsl.values import Apply, Cast, Const, IndexValue, Load, Masked, Value, wa
 from .emit_access import in_parts, load, splat
 from .emit_code import AND, ATOM, BOOL, COMPARE, I64, OR, PRODUCT, SUM, TERNARY, UNARY, Code, is_converted, literal, storage
 from .emit_context import Context
+from .emit_parts import load_first, zero
 from .emit_scope import INDENT
 
 _INFIX = {"add": ("+", SUM), "sub": ("-", SUM), "mul": ("*", PRODUCT), "div": ("/", PRODUCT)}
@@ -248,7 +249,7 @@ class Values:
         if not conds[0].terms and conds[0].const < 0:
             return show(v.otherwise)
         if any(ctx.varies(e) for e in conds):
-            return self._masked_lanes(v, show)
+            return load_first(ctx, v, conds, show) or self._masked_lanes(v, show)
         lines = ctx.text.scopes[-1].lines
         mark = len(lines)
         condition = ctx.condition(conds)
@@ -302,8 +303,7 @@ class Values:
             lines[-1] = "} else {"
         start = len(lines)
         count = ctx.prefix(conds)
-        zero = isinstance(v.otherwise, Const) and not v.otherwise.value and not sample.mask
-        if count is not None and zero and self.in_parts(v.value):
+        if count is not None and zero(v.otherwise) and not sample.mask and self.in_parts(v.value):
             most = text.index.text(count)
             ctx.part = f"imax({most if whole else f'imin({most}, {ctx.width})'}, 0)"
             ctx.need("imax")

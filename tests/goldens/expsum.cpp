@@ -78,11 +78,14 @@ m_inline int64_t imax(int64_t a, int64_t b) { return a > b ? a : b; }
 
 m_inline int64_t imin(int64_t a, int64_t b) { return a < b ? a : b; }
 
-// the first `lanes` elements, then zeros
-static __attribute__((noinline, unused)) f32x8 load_part_f32x8(const float* p, int64_t lanes) {
+static __attribute__((noinline, unused)) f32x8 load_rest_f32x8(const float* p, int64_t lanes) {
     f32x8 x = {};
-    __builtin_memcpy(&x, p, (size_t)lanes * sizeof *p);
+    if (lanes > 0) __builtin_memcpy(&x, p, (size_t)lanes * sizeof *p);
     return x;
+}
+// the first `lanes` elements (none, if it is negative; at most 8), then zeros
+m_inline f32x8 load_part_f32x8(const float* p, int64_t lanes) {
+    return lanes >= 8 ? *(const f32x8_u*)p : load_rest_f32x8(p, lanes);
 }
 
 m_inline i32x8 splat_i32x8(int32_t x) { return (i32x8){x, x, x, x, x, x, x, x}; }

@@ -24,13 +24,7 @@ static void launch__main_(const Args* args, int core) {
                 float* Bp_jp = Bp + 512 * jp;
                 for (int64_t kk = 0; kk < k_live; kk++) {
                     const float* B_kk = B_jp + N * kk;
-                    f32x8 t1;
-                    if (8 * jp + n0 + 8 <= N) {
-                        t1 = load_f32x8(B_kk);
-                    } else {
-                        t1 = load_part_f32x8(B_kk, imax(N - 8 * jp - n0, 0));
-                    }
-                    store(Bp_jp + 8 * kk, t1);
+                    store(Bp_jp + 8 * kk, load_part_f32x8(B_kk, N - 8 * jp - n0));
                 }
             }
             m_barrier(args->cores_);  // B panels are packed
