@@ -1,8 +1,8 @@
 """From the syntax of a device to its meaning: `resolve_device(decl, parents) -> Device`.
 
 An extending device starts with everything of its parent. A level or a memory stated again changes the facts it states;
-an instruction stated again is replaced; `cost NAME 8 cycles` changes only what it costs here, `without NAME` says that it is not
-here. New levels are further in than those of the parent.
+an instruction stated again is replaced; `cost NAME 8 cycles` changes only what it costs here, `without NAME` says that the
+device has none. New levels are further in than those of the parent.
 All mistakes are collected before any is raised.
 """
 

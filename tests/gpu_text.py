@@ -12,8 +12,14 @@ from andiron.dsl.fragment import Fragment
 
 OWN = {"f64": "double", "f32": "float", "i64": "int64_t", "i32": "int32_t"}
 
-CUDA = "#include <stdint.h>\n#include <string.h>\n#define INLINE __device__ __forceinline__\n#define KERNEL extern \"C\" __global__ void\n"
-HIP = """typedef unsigned char uint8_t; typedef int int32_t; typedef unsigned uint32_t; typedef long int64_t; typedef unsigned long size_t;
+CUDA = """#include <stdint.h>
+#include <string.h>
+#define INLINE __device__ __forceinline__
+#define KERNEL extern "C" __global__ void
+"""
+HIP = """typedef int int32_t;
+typedef unsigned uint32_t;
+typedef long int64_t;
 #define INLINE static inline __attribute__((device, always_inline))
 #define KERNEL extern "C" __attribute__((global)) void
 #define __shared__ __attribute__((shared))
