@@ -77,7 +77,7 @@ class Layout:
         """Whole axes in another order, outermost first."""
         extents = {name: as_expr(e) for name, e in axes}
         if sorted(order) != sorted(extents):
-            raise ValueError(f"the order {tuple(order)} does not name each of the axes {tuple(extents)} once")
+            raise ValueError(f"the order ({', '.join(order)}) does not name each of the axes ({', '.join(extents)}) once")
         return Layout(tuple(extents.items()), tuple(Digit(name, 1, extents[name]) for name in order))
 
     @staticmethod

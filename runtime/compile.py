@@ -72,10 +72,10 @@ def compile(
 
 
 def as_module(mod: Module | str | os.PathLike[str]) -> Module:
-    """A module as it is, the module of a path, or of text (a string with a line break)."""
+    """A module as it is, the module of a path, or of text (a string with a line break, or that begins with `op`)."""
     if isinstance(mod, Module):
         return mod
-    if isinstance(mod, str) and "\n" in mod:
+    if isinstance(mod, str) and ("\n" in mod or (mod.startswith("op ") and not mod.endswith(".sched"))):
         return loads(mod)
     return load(mod)
 

@@ -184,3 +184,7 @@ def test_sizes_fixed_at_compile_time_decide_the_conditions_of_schedules():
     assert [v.schedule.split()[1] for v in andiron.compile(bounded).variants] == ["small", "scale_auto"]
     with pytest.raises(WrongSchedule, match="not for these sizes"):
         andiron.compile(bounded, schedule="small", N=17)
+
+
+def test_a_text_of_one_line_is_no_path():
+    assert andiron.compile("op twice[N](X: f32[N]) -> (Y: f32[N]): Y[i] = 2.0 * X[i]").op.name == "twice"
