@@ -156,6 +156,11 @@ class Lowering:
 
     # ------------------------------------------------------------ looking ahead
 
+    def elsewhere(self, focus: Focus, fits: Callable[[Work], bool]) -> bool:
+        """Is this the line of works that a tile above gave a nest of their own (FISSION)? Then it says nothing about those here."""
+        mine = {w.name for w in self.works}
+        return all(w.name in mine for w in focus.works) and any(fits(w) for w in self.works)
+
     def footprint(self, focus: Focus, index: str, lines: tuple) -> int:
         """How far from the focus's base the lines below reach along an index (FOOTPRINT_IS_WHAT_IS_READ)."""
         r = focus.ranges[index]

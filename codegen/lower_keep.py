@@ -92,6 +92,8 @@ def lower_keep(low: Lowering, focus: Focus, line: syntax.Keep, rest: tuple) -> l
         if w.reduction is not None:
             return accumulate(low, replace(focus, works=focus.works), w, rest, line)
         return _keep_pointwise(low, focus, line, w, rest)
+    if low.elsewhere(focus, lambda w: name in (w.name.rstrip("@"), *w.targets)):
+        return low.lower(focus, rest)
     known = {t for w in focus.works for t in (w.name.rstrip("@"), *w.targets)}
     raise NotComputed(f"nothing in focus computes `{name}`", line.span, help=did_you_mean(name, known))
 

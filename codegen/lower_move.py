@@ -39,6 +39,8 @@ def lower_move(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple) -> l
         ld for w in focus.works for v in (w.value, *(o.value for o in w.outputs)) for ld in loads(v) if ld.tensor == line.tensor
     ]
     if not found:
+        if low.elsewhere(focus, lambda w: line.tensor in w.reads):
+            return low.lower(focus, rest)
         reads = {t for w in focus.works for t in w.reads}
         raise NotRead(f"nothing in focus reads `{line.tensor}`", line.span, help=did_you_mean(line.tensor, reads))
     memory = line.memory or ctx.device.memories[-1].name

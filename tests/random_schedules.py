@@ -45,6 +45,7 @@ class _Writer:
         self.level = "socket"
         self.out: list[str] = []
         self.single: set[str] = set()
+        self.held: set[str] = set()  # indices that number registers from here on
         self.width = (device.level("lane").bytes or 16) // 4
 
     def size(self) -> int:
@@ -72,7 +73,8 @@ class _Writer:
         self.out.append(text)
 
     def cores(self) -> None:
-        mine = self.pick(self.facts.free if self.rng.random() < 0.85 else self.facts.reduced)
+        pool = self.facts.free if self.rng.random() < 0.85 else self.facts.reduced
+        mine = self.pick([i for i in pool if i not in self.held or self.rng.random() < 0.1])
         for line in [mine] if self.rng.random() < 0.8 else [[i] for i in mine]:
             if line:
                 self.out.append("tile " + ", ".join(f"{i}: {self.size()}" for i in line) + " -> core")
@@ -114,6 +116,8 @@ class _Writer:
         if missing and bounded:
             self.out.append("tile " + ", ".join(f"{i}: {self.size()}" for i in missing))
             self.tiled.update(missing)
+        if memory == "register":
+            self.held.update(mine)
         line = f"keep {name} in {memory}"
         if memory != "register" and mine and self.rng.random() < 0.3:
             line += f" pad {self.rng.randint(1, 3)}"
@@ -129,6 +133,10 @@ class _Writer:
         if missing and self.rng.random() < 0.9:
             self.out.append("tile " + ", ".join(f"{i}: {self.size()}" for i in missing))
             self.tiled.update(missing)
+        if memory == "register":
+            if name not in self.facts.axes and self.rng.random() < 0.9:
+                return  # read at several places
+            self.held.update(axes)
         line = f"move {name} -> {memory}"
         if memory != "register" and axes and len(set(axes)) == len(axes):
             pick = self.rng.random()
