@@ -9,7 +9,8 @@ MODULES = ("attention", "conv", "elementwise", "gemm", "norm", "pool", "reduce",
 # One op of each kind of default nest, and all that take several launches or have sums without a name.
 OPS = (
     "add_row attention_f32 batched_gemm causal_attention contract_4d conv2d dot full_argmax gemm gemm_tt gemv_t "
-    "grouped_attention layernorm linear_gelu log_softmax max_pool2d permute_210 row_any row_mean row_moments softmax stencil5 transpose"
+    "grouped_attention layernorm linear_gelu log_softmax max_pool2d permute_210 row_any row_mean row_moments "
+    "softmax stencil5 transpose"
 )
 
 
