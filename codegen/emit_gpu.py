@@ -70,13 +70,14 @@ class Plan:
 @dataclass(frozen=True)
 class Kernel:
     """One launch as a driver needs it: the function's name, blocks (an expression over the sizes), threads of a block, bytes of
-    shared memory, and its parameters: names of buffers, then of sizes, each a pointer or a 64-bit integer."""
+    shared memory, and its parameters: a pointer for each of `buffers`, then a 64-bit integer for each of `sizes`."""
 
     name: str
     blocks: Expr
     threads: int
     shared: int
-    parameters: tuple[str, ...]
+    buffers: tuple[Buffer, ...]
+    sizes: tuple[Var, ...]
 
 
 def realise(program: Program, launch: Launch) -> Plan:
@@ -147,9 +148,12 @@ class _Printer:
             lines.insert(0, "extern __shared__ __attribute__((aligned(16))) unsigned char m_shared[];")
         name = f"{self.symbol}__{self.names.fresh(launch.name)}"
         buffers = [b for b in program.buffers if mentions(used, self.field[b.name])]
-        sizes = [n for v, n in self.size.items() if mentions(used, n) and not any(v == f for _, f in program.finite)]
+        ones = {v: as_expr(1) for _, v in program.finite}
+        given = [v for v, n in self.size.items() if mentions(used, n) and v not in ones]
+        sizes = [self.size[v] for v in given]
         passed = (*(self.field[b.name] for b in buffers), *sizes)
-        self.kernels.append(Kernel(name, plan.grid, plan.count, space.total, passed))
+        grid = plan.grid.subs(ones)
+        self.kernels.append(Kernel(name, grid, plan.count, space.total, tuple(buffers), tuple(given)))
         shape = " x ".join(f"{u.count} {u.level}s" for u in plan.threads)
         return {
             "name": name,
@@ -159,7 +163,7 @@ class _Printer:
             "footprint": self._footprint(launch, plan),
             "parameters": [*(self._parameter(b) for b in buffers), *(f"int64_t {n}" for n in sizes)],
             "lines": lines,
-            "blocks": self.host.text(plan.grid.subs({v: as_expr(1) for _, v in program.finite})),
+            "blocks": self.host.text(grid),
             "passed": passed,
         }
 
@@ -321,7 +325,7 @@ def render_gpu(program: Program, spelling: Spelling, api: Api) -> str:
 
 
 def kernels_of(program: Program, spelling: Spelling, api: Api) -> tuple[Kernel, ...]:
-    """The launches as a driver needs them, in order; names of buffers and sizes as in the text."""
+    """The launches as a driver needs them, in order."""
     printer = _Printer(program, spelling, api)
     for launch in printer.program.launches:
         printer.launch(launch)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..dsl.index import Expr
-from .emit_gpu import Api, Spelling, render_gpu
+from .emit_gpu import Api, Kernel, Spelling, kernels_of, render_gpu
 from .tile import Program
 
 FLAGS = ("-std=c++17", "-ffp-contract=off")
@@ -23,3 +23,8 @@ _API = Api("hip", "hipStream_t", opt_in=64 << 10, build=f"hipcc {' '.join(FLAGS)
 
 def render(program: Program, serial_when: tuple[Expr, ...] = ()) -> str:
     return render_gpu(program, _SPELLING, _API)
+
+
+def kernels(program: Program) -> tuple[Kernel, ...]:
+    """The launches as a driver needs them, in order, for who loads the text without its launcher."""
+    return kernels_of(program, _SPELLING, _API)
