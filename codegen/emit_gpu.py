@@ -284,13 +284,20 @@ class _Printer:
             .render(
                 program=program, name=self.symbol, title=clean(program.name), build=self.api.build,
                 head=[_comment(x) for x in program.head.strip("\n").splitlines()],
-                prelude=prelude(helpers, program, "", self.spelling.dialect), instrs=instrs, kernels=kernels,
+                prelude=self._prelude(helpers, kernels), instrs=instrs, kernels=kernels,
                 bounds=self.spelling.bounds, api=self.api.prefix, stream=self.api.stream, opt_in=self.api.opt_in,
                 arguments=[self.field[b.name] for b in program.buffers if b.kind != "workspace"],
                 dims=[self.size[v] for v in program.dims], bindings=bindings, sizes=sizes, workspaces=spaces,
             )
         )  # fmt: skip
         return _respelled(text)
+
+    def _prelude(self, helpers: list[Need], kernels: list[dict]) -> str:
+        """With what `_respelled` will call, first."""
+        text = prelude(helpers, self.program, "", self.spelling.dialect)
+        whole = text + "\n".join("\n".join(k["lines"]) for k in kernels)
+        bits = [Need("flt", e) for e, names in (("f32", _F32), ("f64", _F64)) if any(n in whole for n in names)]
+        return prelude([*bits, *helpers], self.program, "", self.spelling.dialect)
 
     def _bindings(self, kernels: list[dict]) -> tuple[list[str], list[str]]:
         """What the host's functions begin with: arguments, sizes, conditions, workspaces; and the sizes alone."""
@@ -332,9 +339,8 @@ def kernels_of(program: Program, spelling: Spelling, api: Api) -> tuple[Kernel, 
     return tuple(printer.kernels)
 
 
-_SPECIAL = {
-    '__builtin_nanf("")': "flt(0x7fc00000)",
-    "__builtin_inff()": "flt(0x7f800000)",
+_F32 = {'__builtin_nanf("")': "flt(0x7fc00000)", "__builtin_inff()": "flt(0x7f800000)"}
+_F64 = {
     '__builtin_nan("")': "flt(INT64_C(0x7ff8000000000000))",
     "__builtin_inf()": "flt(INT64_C(0x7ff0000000000000))",
 }
@@ -342,7 +348,7 @@ _SPECIAL = {
 
 def _respelled(text: str) -> str:
     """Numbers that shared text writes as compilers of C++ have them built in, as their bits."""
-    for built_in, bits in _SPECIAL.items():
+    for built_in, bits in (_F32 | _F64).items():
         text = text.replace(built_in, bits)
     return re.sub(r"^static (?=\w+ m_\w+\()", "m_inline ", text, flags=re.MULTILINE)
 
