@@ -2,7 +2,8 @@
 
 Works on tokens, so that every comment stays where it is. What changes is white space alone: four spaces a level, one space
 where the rules below want one, two before a comment at a line's end, at most one blank line in a row, and one between
-declarations. Line breaks inside brackets are the author's, and so is the choice between `2*m + n` and `2 * m + n`.
+declarations. Line breaks inside brackets are the author's, and so is the choice between `2*m + n` and `2 * m + n`. Comments at
+the ends of lines without a blank one between them, which the author put in one column, stay in one.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ class _Writer:
         self.tokens = tokens
         self.out: list[str] = []  # finished lines
         self.levels: list[int] = []  # columns of the blocks open here
+        self.trailing: dict[int, tuple[int, int]] = {}  # line of `out` -> the column that its comment had, the length before it
 
     def write(self) -> str:
         for line, gap in self._logical_lines():
@@ -60,7 +62,8 @@ class _Writer:
                 self._margin(line)
                 text = self._logical(line, 4 * (len(self.levels) - 1))
                 self.out += text.split("\n")
-            self._between(gap, bool(line))
+            self._between(gap, line)
+        self._align()
         while self.out and not self.out[-1]:
             self.out.pop()
         while self.out and not self.out[0]:
@@ -93,12 +96,16 @@ class _Writer:
 
     # ------------------------------------------------------------ between lines
 
-    def _between(self, gap: str, after_line: bool) -> None:
+    def _between(self, gap: str, line: list[Token]) -> None:
         """Comments and blank lines between one logical line and the next."""
         first, *rest = gap.split("\n")
+        after_line = bool(line)
         if first.strip():
             if after_line:
-                self.out[-1] += "  " + first.rstrip()
+                end = line[-1].end_pos or 0
+                column = self.text.index("#", end) - self.text.rfind("\n", 0, end)
+                self.trailing[len(self.out) - 1] = (column, len(self.out[-1]))
+                self.out[-1] += "  " + first.strip()
             else:
                 self.out.append(first.strip())
         opens = after_line and self.out[-1].split("  #")[0].endswith(":")
@@ -122,6 +129,20 @@ class _Writer:
             blank = opens = False
         if self.out and not opens and (blank or (ends_block and not wrote)):
             self._blank()
+
+    def _align(self) -> None:
+        """Comments that shared a column share one again, the first that all of their lines leave free."""
+        groups: dict[tuple[int, int], list[int]] = {}
+        block = 0
+        for i, line in enumerate(self.out):
+            block += not line
+            if i in self.trailing:
+                groups.setdefault((block, self.trailing[i][0]), []).append(i)
+        for lines in groups.values():
+            width = max(self.trailing[i][1] for i in lines)
+            for i in lines:
+                code = self.trailing[i][1]
+                self.out[i] = self.out[i][:code].ljust(width) + self.out[i][code:]
 
     def _blank(self) -> None:
         if self.out and self.out[-1]:

@@ -131,6 +131,26 @@ def test_sketches(path):
     assert format_source(format_node(file)) == format_node(file)
 
 
+def test_comments_in_one_column_stay_in_one():
+    text = """schedule s for f:
+    tile m: 4            # one
+    keep C in register   # two
+
+    tile k:1             # apart from those above by a blank line
+    compute  # alone
+"""
+    assert (
+        format_source(text)
+        == """schedule s for f:
+    tile m: 4           # one
+    keep C in register  # two
+
+    tile k: 1  # apart from those above by a blank line
+    compute  # alone
+"""
+    )
+
+
 def test_comments_survive_any_place():
     header = "op f [ M ] ( A : f32 [ M ] , n : int = 3 ) -> ( Y : f32 [ M ] )"
     tokens = header.split()
