@@ -164,6 +164,12 @@ def test_examples_of_statements_show_their_line(statement, generate):
     assert before or statement.name == "inline"
 
 
+def test_every_page_is_in_the_menu():
+    menu = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    pages = [p.relative_to(ROOT / "docs").as_posix() for p in (ROOT / "docs").rglob("*.md") if not p.name.endswith(".in.md")]
+    assert [p for p in pages if f": {p}\n" not in menu] == [], "add it under `nav` in mkdocs.yml"
+
+
 def test_the_site_builds(tmp_path):
     pytest.importorskip("mkdocs", reason="the extra `docs` is not installed")
     pytest.importorskip("material", reason="the extra `docs` is not installed")
