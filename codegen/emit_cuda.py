@@ -16,7 +16,7 @@ _SPELLING = Spelling(
     barrier="__syncthreads();",
     lockstep="__syncwarp();",
     shuffle="__shfl_xor_sync({mask}, {x}, {d})",
-    bounds="__launch_bounds__({n})",
+    bounds="__launch_bounds__({name})",
 )
 _API = Api("cuda", "cudaStream_t", opt_in=48 << 10, build=f"nvcc {' '.join(FLAGS)} -arch=DEVICE -shared -Xcompiler -fPIC")
 

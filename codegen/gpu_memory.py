@@ -8,7 +8,7 @@ NESTED is taken where it saves memory and its barriers stand outside loops, or w
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from ..dsl.errors import InternalError
@@ -32,13 +32,13 @@ class _Place:
     alloc: Alloc
     first: int
     last: int
-    looped: bool
+    loops: tuple[int, ...]  # around it, by identity
 
 
 def layout(body: tuple[Stmt, ...], size: Callable[[Buffer], int | None], parts: frozenset[int], capacity: int | None) -> Space:
     """`size` in bytes, None for buffers that are not in shared memory. `parts`: statements where the units part ways
     (`divergent`). Raises InternalError when the buffers do not fit."""
-    nested = list(_nested(body, size, 0, False))
+    nested = list(_nested(body, size, 0, ()))
     slots: dict[str, tuple[int, int]] = {}
     top = 0
     for p in nested:
@@ -49,10 +49,10 @@ def layout(body: tuple[Stmt, ...], size: Callable[[Buffer], int | None], parts: 
             top = _up(top + n)
     stacked = Space({id(p.alloc): slots[p.alloc.buffer.name][0] for p in nested}, frozenset(), top)
     total = max((p.last for p in nested), default=0)
-    shares = [p for p in nested if any(_overlap(p, q) for q in nested)]
+    shares = [p for i, p in enumerate(nested) if any(_overlap(p, q) and (j < i or _again(p, q)) for j, q in enumerate(nested))]
     possible = not any(id(p.alloc) in parts for p in shares)
     tight = capacity is not None and stacked.total > capacity
-    if possible and total < stacked.total and (tight or not any(p.looped for p in shares)):
+    if possible and total < stacked.total and (tight or not any(p.loops for p in shares)):
         return Space({id(p.alloc): p.first for p in nested}, frozenset(id(p.alloc) for p in shares), total)
     if tight:
         raise InternalError(f"buffers of {stacked.total} bytes do not fit into {capacity}")
@@ -63,19 +63,24 @@ def _overlap(p: _Place, q: _Place) -> bool:
     return p.alloc.buffer.name != q.alloc.buffer.name and p.first < q.last and q.first < p.last
 
 
-def _nested(body: tuple[Stmt, ...], size: Callable[[Buffer], int | None], top: int, looped: bool):
+def _again(p: _Place, q: _Place) -> bool:
+    """Whether `p` may begin after `q` wherever they stand: they are in one loop."""
+    return bool({*p.loops} & {*q.loops})
+
+
+def _nested(body: tuple[Stmt, ...], size: Callable[[Buffer], int | None], top: int, loops: tuple[int, ...]) -> Iterator[_Place]:
     for s in body:
         match s:
             case Alloc():
                 n = size(s.buffer)
                 if n is not None:
-                    yield _Place(s, top, top + n, looped)
-                yield from _nested(s.body, size, top if n is None else _up(top + n), looped)
+                    yield _Place(s, top, top + n, loops)
+                yield from _nested(s.body, size, top if n is None else _up(top + n), loops)
             case For():
-                yield from _nested(s.body, size, top, True)
+                yield from _nested(s.body, size, top, (*loops, id(s)))
             case If():
-                yield from _nested(s.body, size, top, looped)
-                yield from _nested(s.orelse, size, top, looped)
+                yield from _nested(s.body, size, top, loops)
+                yield from _nested(s.orelse, size, top, loops)
 
 
 def _up(n: int) -> int:

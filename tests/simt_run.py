@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 from andiron.codegen.emit import emit
-from andiron.codegen.emit_cuda import kernels
 from andiron.codegen.emit_code import ELEMENTS, storage
+from andiron.codegen.emit_cuda import kernels
 from andiron.codegen.tile import Program
 
 SHIM = Path(__file__).parent / "simt_shim.h"
@@ -56,7 +56,8 @@ def _built(program: Program, folder: Path) -> ctypes.CDLL:
             f"struct Call_{n} {{ void** p; const int64_t* n; }};\n"
             f'extern "C" const char* run_{n}(void** p, const int64_t* n, int64_t blocks) {{\n'
             f"    Call_{n} one = {{p, n}};\n"
-            f"    return run_grid(blocks, {k.threads}, [](void* x) {{ auto call = (Call_{n}*)x; {k.name}({', '.join(args)}); }}, &one);\n"
+            f"    auto body = [](void* x) {{ auto call = (Call_{n}*)x; {k.name}({', '.join(args)}); }};\n"
+            f"    return run_grid(blocks, {k.threads}, body, &one);\n"
             f"}}\n"
         )
     source, library = folder / "kernel.cpp", folder / "kernel.so"

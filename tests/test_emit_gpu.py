@@ -1,0 +1,230 @@
+"""CUDA and HIP: compilers take the text without a word, it computes what it should, and people can read it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from andiron.codegen.emit import emit
+from andiron.codegen.emit_cuda import kernels
+from andiron.codegen.emit_used import used_only
+from andiron.codegen.pipeline import compile_program
+from andiron.codegen.tile import Program
+from andiron.dsl.bind_op import bind_params
+from andiron.dsl.module import loads
+from andiron.dsl.reference import reference
+
+from .gpu_compilers import cuda, hip
+from .simt_run import run
+from .test_sketches import CASES, inputs
+
+HERE = Path(__file__).parent
+SCHEDULES = """
+op row_top[M, N](X: f16[M, N]) -> (top: f16[M]):
+    top[i] = max(j) X[i, j]
+schedule top for row_top on sm_80:
+    tile i: 2 -> block
+    tile i: 1 -> warp
+    tile j: 32
+    tile j: 1 -> thread
+    compute
+op row_best[M, N](X: f32[M, N]) -> (best: i64[M]):
+    best[i] = argmax(j) X[i, j]
+schedule best for row_best on sm_80:
+    tile i: 2 -> block
+    tile i: 1 -> warp
+    tile j: 32
+    tile j: 1 -> thread
+    compute
+"""
+MFMA = """
+op gemm[M, N, K](A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]):
+    C[m, n] = sum(k) A[m, k] * B[k, n]
+schedule mfma for gemm on gfx90a:
+    tile m: 64, n: 64 -> block
+    keep C in register
+    tile k: 16
+    move A -> shared pad 1
+    move B -> shared
+    tile m: 32, n: 32 -> wave
+    compute with mfma_32x32x2_f32
+"""
+# of the library, with nothing written in their schedules
+OPS = [
+    "softmax",
+    "layernorm",
+    "row_argmax",
+    "full_max",
+    "row_sum_f16",
+    "gelu_map",
+    "sin_map",
+    "quantise_i8",
+    "add_saturated_i8",
+]
+OPS += ["conv2d_f16", "max_pool2d", "transpose", "attention", "gemm_f8", "gemm_bf16", "vector_sum_f64"]
+
+
+@lru_cache(maxsize=1)
+def module():
+    sketches = (HERE / "devices" / "simt_sketches.sched").read_text(encoding="utf-8")
+    return loads(sketches.replace(" on simt", " on sm_80") + SCHEDULES)
+
+
+@lru_cache(maxsize=30)
+def program(name: str) -> tuple:
+    op = bind_params(module().ops[CASES[name][0]], CASES[name][1])
+    return op, compile_program(module(), op, module().schedules.get(name.split("_")[0]), module().device("sm_80")).program
+
+
+@lru_cache(maxsize=2)
+def rows(name: str) -> Program:
+    op = module().ops[f"row_{name}"]
+    return compile_program(module(), op, module().schedules[name], module().device("sm_80")).program
+
+
+@lru_cache(maxsize=1)
+def library():
+    root = HERE.parent / "stdlib" / "ops"
+    return loads("".join(f"import std.ops.{f.stem}\n" for f in sorted(root.glob("*.sched"))))
+
+
+# ------------------------------------------------------------ compilers
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_nvidia_takes_a_sketch(name, tmp_path):
+    cuda(emit(program(name)[1], "cuda"), tmp_path)
+
+
+@pytest.mark.parametrize("name", [n for n in CASES if n != "ampere"])
+def test_amd_takes_a_sketch(name, tmp_path):
+    """Without instructions a tile program is of no vendor."""
+    hip(emit(program(name)[1], "hip"), tmp_path)
+
+
+def test_amd_takes_its_own_instructions(tmp_path):
+    mod = loads(MFMA)
+    p = compile_program(mod, mod.ops["gemm"], mod.schedules["mfma"], mod.device("gfx90a")).program
+    assert [i.name for i in p.instrs] == ["mfma_32x32x2_f32"]
+    hip(emit(p, "hip"), tmp_path)
+
+
+@pytest.mark.parametrize("name", OPS)
+@pytest.mark.parametrize(("dialect", "device"), [("cuda", "sm_80"), ("hip", "gfx90a")])
+def test_library(name, dialect, device, tmp_path):
+    p = compile_program(library(), bind_params(library().ops[name]), None, library().device(device)).program
+    {"cuda": cuda, "hip": hip}[dialect](emit(p, dialect), tmp_path)
+
+
+# ------------------------------------------------------------ results
+
+SHIMMED = ["maxwell", "tall", "igemm", "igemm_padded", "row", "tiled", "strips", "auto softmax", "auto gemm"]
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="no g++")
+@pytest.mark.parametrize("name", SHIMMED)
+def test_right(name, tmp_path):
+    op, p = program(name)
+    for n, sizes in enumerate(CASES[name][2]):
+        folder = tmp_path / str(n)
+        folder.mkdir()
+        arrays = inputs(op, sizes)
+        (out,) = run(p, arrays, sizes, folder).values()
+        np.testing.assert_allclose(out, reference(op)(*arrays.values()), atol=CASES[name][3], rtol=0)
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="no g++")
+def test_the_first_of_the_greatest(tmp_path):
+    x = np.random.default_rng(1).integers(0, 4, (5, 70)).astype("f4")
+    x[1, 40] = x[1, 50] = np.nan
+    (out,) = run(rows("best"), {"X": x}, {"M": 5, "N": 70}, tmp_path).values()
+    assert out.tolist() == np.argmax(x, axis=1).tolist()
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="no g++")
+def test_the_shim_sees_a_missing_barrier(tmp_path):
+    from andiron.codegen.tile import Barrier
+
+    from .test_sketches import _edited
+
+    op, p = program("tiled")
+    arrays = inputs(op, {"M": 37, "N": 45})
+    without = _edited(p, lambda s: [] if isinstance(s, Barrier) else [s])
+    (out,) = run(without, arrays, {"M": 37, "N": 45}, tmp_path).values()
+    assert not np.array_equal(out, arrays["X"].T)
+
+
+# ------------------------------------------------------------ what the text holds
+
+
+def test_buffers_that_are_never_alive_at_once_share_memory():
+    """The write-back's tile lies where the operands were; all threads meet before it begins."""
+    p = program("ampere")[1]
+    (kernel,) = kernels(p)
+    assert kernel.shared == max(2 * 128 * 32 * 2, 128 * 136 * 4)
+    assert kernel.threads == 256
+    text = emit(p, "cuda")
+    assert text.count("lies where others were") == 1
+    assert "cudaFuncAttributeMaxDynamicSharedMemorySize" in text  # more than what a block has without asking
+
+
+def test_operands_of_instructions_are_words_in_registers():
+    text = emit(program("ampere")[1], "cuda")
+    body = text[text.index("__global__") :]
+    assert "asm" not in body
+    assert re.search(r"i__mma_m16n8k16_f16\(a_0_0, a_0_1, a_0_2, a_0_3, b_0_0, b_0_1, c_0_0_0, ", body)
+    assert "uint32_t a_0_0, a_0_1" in body
+    assert not re.search(r"float \w+\[", body)
+
+
+def test_a_copy_is_committed_and_awaited():
+    text = emit(program("ampere")[1], "cuda")
+    assert re.search(r"i__cp_async_f16x8\(.*\);\n +m_commit_group\(\);", text)
+    assert re.search(r"m_wait_group<\d+>\(\);", text)
+
+
+def test_a_driver_knows_what_to_launch():
+    p = program("tall")[1]
+    first, second = kernels(p)
+    assert [b.name for b in first.buffers][:2] == ["A", "B"]
+    assert first.blocks.evaluate({"M": 13, "N": 17, "K": 150}) == 2 * 3
+    assert first.name != second.name
+    text = emit(p, "cuda")
+    assert all(f"{k.name}<<<" in text for k in (first, second))
+
+
+def test_outputs_that_may_be_inputs_are_not_restrict():
+    mod = loads("op twice[N](X: f32[N]) -> (Y: f32[N]):\n    Y[i] = X[i] + X[i]\n")
+    text = emit(compile_program(mod, mod.ops["twice"], None, mod.device("sm_80")).program, "cuda")
+    assert "const float* X, float* Y, int64_t N" in text
+    assert "const float* __restrict__ A, const float* __restrict__ B, float* __restrict__ C" in emit(
+        program("maxwell")[1], "cuda"
+    )
+
+
+def test_equal_programs_have_equal_text():
+    assert emit(program("row")[1], "cuda") == emit(replace(program("row")[1]), "cuda")
+
+
+def test_unused_declarations_go():
+    lines = ["const int a = 1;", "const int b = a;", "{", "    const int c = 2;", "    use(c);", "}", "float* c = p;"]
+    assert used_only(lines) == ["{", "    const int c = 2;", "    use(c);", "}"]
+    assert used_only(lines, "c b")[:2] == ["const int a = 1;", "const int b = a;"]
+
+
+GOLDENS = {"transpose.cu": lambda: emit(program("tiled")[1], "cuda"), "row_top.hip": lambda: emit(rows("top"), "hip")}
+
+
+@pytest.mark.parametrize("name", GOLDENS)
+def test_golden(name):
+    text = GOLDENS[name]()
+    golden = HERE / "goldens" / name
+    if os.environ.get("ANDIRON_UPDATE_GOLDENS"):
+        golden.write_text(text, encoding="utf-8")
+    assert text == golden.read_text(encoding="utf-8")
