@@ -95,6 +95,12 @@ class Lowering:
             m = None
             if isinstance(line.instr, str) and not isinstance(w, (Fill, Combine)):
                 m = self.find(line.instr, w, line, must=len(focus.works) == 1)
+            if m is not None and len(focus.works) > 1 and f.views[w.name].form != "path":
+                target = m.instr.operand(m.instr.statement.target)
+                if self.ctx.register(target.memory):
+                    # what is stored to memory is visited as the instruction laid it out in registers
+                    out += leaf(self.ctx, f, w, fragment(m, target.name), order, times)
+                    continue
             if m is not None:
                 self._within_reach(m.instr, f, w, line.span)
                 out += instr_leaf(self.ctx, f, w, m, order, times, line.span)
@@ -157,7 +163,7 @@ class Lowering:
     # ------------------------------------------------------------ looking ahead
 
     def elsewhere(self, focus: Focus, fits: Callable[[Work], bool]) -> bool:
-        """Is this the line of works that a tile above gave a nest of their own (FISSION)? Then it says nothing about those here."""
+        """Is this a line of works that a tile above gave a nest of their own (FISSION)? It says nothing about those here."""
         mine = {w.name for w in self.works}
         return all(w.name in mine for w in focus.works) and any(fits(w) for w in self.works)
 

@@ -2,7 +2,8 @@
 
 LANES_READ    lanes go to the index along which most traffic has its neighbours, four vectors at a time, so that loads overlap.
 CHUNKS        a core takes long pieces, and several rows: with less, cores share lines, and memory sees them take turns.
-TRANSPOSED    where reads and writes have different neighbours, squares pass through the innermost cache.
+TRANSPOSED    where reads and writes have different neighbours, squares are turned in registers by an instruction of the
+              device, or pass through the innermost cache.
 IN_STRIPS     a sum over the slow index keeps a strip of results in registers, for a few rows at a time: long runs of memory.
 SPLIT         a reduction of everything is split over the cores, by a workspace.
 FUSED         statistics of a row and what reads them are one nest, so that the row is still in the cache (`row_statistics`).
@@ -17,6 +18,7 @@ from ..dsl.device import Device, Level
 from ..dsl.op import Op
 from ..dsl.values import loads
 from .context import Context
+from .match import Match, match
 from .work import Work, plain_index, plan
 
 UNROLL = 4  # vectors a lane index is cut into
@@ -51,7 +53,7 @@ def vector_nest(ctx: Context, works: tuple[Work, ...], cores: Level, lane: Level
         lines = _everything(ctx, work, fast, block, vectors, cores)
     else:
         lines = _columns(ctx, work, fast, block, vectors, cores)
-    return (*lines, syntax.Compute())
+    return tuple(lines) if isinstance(lines[-1], syntax.Compute) else (*lines, syntax.Compute())
 
 
 def _lanes(fast: str, block: int, vectors: list[str]) -> list[syntax.Line]:
@@ -88,10 +90,15 @@ def _transposed(w: Work, fast: str) -> dict[str, str]:
 
 def _squares(ctx: Context, w: Work, fast: str, across: dict[str, str], vectors: list[str], cores: Level) -> list[syntax.Line]:
     """TRANSPOSED"""
+    slow = next(iter(across.values()))
+    swap = _swap(ctx, w, {fast, slow}, cores)
+    if swap is not None:
+        lines = [tile(*((i, 128 if i in (fast, slow) else 1) for i in w.indices), level=cores.name)]
+        lines.append(tile(*((i, swap.extent(i)) for i in w.indices if i in (fast, slow))))
+        return [*lines, syntax.Keep((w.name,), ctx.device.memories[-1].name), syntax.Compute(swap.instr.name)]
     near = min((m for m in ctx.device.memories if m.level == cores.name), key=lambda m: m.capacity or 0, default=None)
     if near is None:
         return [*_dealt_rows(tuple(i for i in w.indices if i != fast), cores), *_lanes(fast, 1, vectors)]
-    slow = next(iter(across.values()))
     size, room = 64, (near.capacity or 1 << 15) * 2 // 3 // len(across)
     while size > 8 and size * (size + 1) * w.value.dtype.bytes > room:
         size //= 2
@@ -99,6 +106,15 @@ def _squares(ctx: Context, w: Work, fast: str, across: dict[str, str], vectors: 
     lines: list[syntax.Line] = [tile(*((i, size if i in (fast, slow) else 1) for i in w.indices), level=cores.name)]
     lines += [syntax.Move(t, near.name, modifiers=(pad,)) for t in across]
     return [*lines, tile((slow, 1)), *(tile((fast, 1), level=x) for x in vectors)]
+
+
+def _swap(ctx: Context, w: Work, both: set[str], cores: Level) -> Match | None:
+    """An instruction of a core that takes a square across its registers: what the work is, if it is nothing but a copy."""
+    found = [m for i in ctx.device.instrs if i.level == cores.name and not i.accumulate and (m := match(i, w)) is not None]
+    whole = [
+        m for m in found if {theirs for _, theirs in m.index} == both and all(ctx.register(o.memory) for o in m.instr.operands)
+    ]
+    return max(whole, key=lambda m: m.score, default=None)
 
 
 def _rows(
