@@ -50,8 +50,15 @@ def reach(low: Lowering, focus: Focus, index: str, capacity: int, lines: tuple) 
     return capacity
 
 
-def grain(low: Lowering, focus: Focus, index: str, capacity: int, lines: tuple, held: bool = False) -> int:
-    """The largest extent that is read whole, whatever of it is live. `held`: the index numbers registers from here on."""
+def grain(
+    low: Lowering, focus: Focus, index: str, capacity: int, lines: tuple, held: bool = False, entered: frozenset[str] = frozenset()
+) -> int:
+    """The largest extent that is read whole, whatever of it is live.
+
+    `held`: the index numbers registers from here on. `entered`: levels that tiles above were dealt to; more of them onto
+    one of these count by capacity.
+    """
+    entered = entered | {focus.level}
     free = any(index in w.indices and w.reduction is not None for w in focus.works)
     held = held or any(v.form == "path" and index in v.axes for v in focus.views.values())
     for n, line in enumerate(lines):
@@ -69,11 +76,12 @@ def grain(low: Lowering, focus: Focus, index: str, capacity: int, lines: tuple, 
                         continue
                     shaped = line.level is not None and low.ctx.device.level(line.level).units == "shaped"
                     whole = reach(low, focus, index, capacity, lines[n:])
-                    if held or shaped or a.every is not None:
+                    if held or shaped or line.level in entered or a.every is not None:
                         return whole
                     size = max(1, min(int(a.size.value), capacity))
-                    inner = grain(low, focus, index, size, rest, held)
+                    inner = grain(low, focus, index, size, rest, held, entered | {line.level or focus.level})
                     return inner if size % inner == 0 else whole
+                entered = entered | {line.level or focus.level}
         found = _instr(low, focus, line)
         if found is not None:
             return reach(low, focus, index, capacity, lines[n:]) if free else found[0].extent(index)

@@ -303,6 +303,12 @@ def _replicated(low: Lowering, focus: Focus, line: syntax.Tile, axes: list[Axis]
 def _count(low: Lowering, r: Range, a: Axis, kind: str, line) -> Expr:
     """How many tiles: by the live extent where units are open or dealt to, else by capacity (CAPACITY_NOT_LIVE)."""
     size = _clamped(r, a.size)
+    if a.every is not None and r.capacity is None:
+        raise UnboundedTile(
+            f"every run of `{a.index}` is visited, and it has no bound here",
+            line.span,
+            help=f"tile `{a.index}` one after another first, or state a bound: `where N <= 4096`",
+        )
     if a.every is not None:
         return as_expr(in_groups(low.ctx, line.level, max(1, -(-min(a.every, r.capacity or a.every) // size))))
     if kind != "shaped":

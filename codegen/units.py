@@ -97,7 +97,7 @@ def _walk(ctx: Context, ranges: dict[str, Range], lines: tuple, level: str, lane
                     _spread(ctx, need, ctx.below(start, level), group)
             case syntax.Move() | syntax.Keep() if nested and line.block:
                 for k, n in _walk(ctx, dict(ranges), line.block, level, lanes, nested).items():
-                    need[k] = max(need.get(k, 1), n)
+                    need[k] = max(need.get(k, 1), n) if n else 0
             case syntax.Compute():
                 found = lanes(line)
                 if found is not None:

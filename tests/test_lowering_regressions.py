@@ -57,6 +57,8 @@ RIGHT = {
         GEMM, "tile i: 4, k: 8\nmove A -> l3:\n    tile k: 4\n    tile k: 1 -> lane\ntile j: 3 -> core",
     ),
     "strided chunks of a copy": (GEMM, "tile j: 32\ntile j: 1 every 2 -> lane\ntile k: 2, i: 8\nmove B -> l1"),
+    "cores in a copy only": (GEMM, "tile k: 8, i: 5\nmove A -> l3:\n    tile i: 4 -> core\n    tile k: 1 -> lane"),
+    "copies under two lines of cores": (GEMM, "tile i: 8, j: 4, k: 4\nmove B -> l3\ntile i: 1 -> core\ntile j: 3 -> core"),
     "panels of one": (GEMM, "tile i: 4, k: 4\nmove A -> l3 layout panels(i: 1)"),
     "a fused axis without extent": (HALVES, "fuse p, i as f\ntile r: 16, f: 1"),
     # what sizes are known to be keeps stores of neighbours apart
@@ -64,6 +66,7 @@ RIGHT = {
 }
 
 REFUSED = {
+    "strided chunks without a bound": (GEMM, "tile i: 2 every 4 -> lane", "schedule-unbounded-tile"),
     "two subscripts, one register": (
         "op f[M](A: f32[M]) -> (Y: f32[M]):\n    Y[i] = A[i - 1 else 0] + A[i]\n", "tile i: 8\nmove A -> register",
         "schedule-register-owner",
