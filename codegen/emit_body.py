@@ -15,6 +15,7 @@ from .emit_context import Context
 from .emit_lanes import has_lane, register_memories, value_varies
 from .emit_parts import store_first
 from .emit_reduce import all_reduce
+from .emit_scope import tidy_else, tidy_if
 from .emit_values import Values
 from .tile import Alloc, AllReduce, Barrier, Call, For, If, Let, Piece, Stmt, Store, Wait
 
@@ -94,8 +95,11 @@ class Body:
         if any(ctx.varies(e) for e in (start, stop, step)):
             return self._by_shares(lambda: self._varying_for(s))
         count = s.unroll if s.unroll > 1 else trips if s.unroll == 0 and trips else 1
+        lines = text.scopes[-1].lines
+        mark = begun = len(lines)
         if count > 1:
             text.line(self._unroll(count))
+            begun += 1
 
         def head() -> str:
             i = text.index.atom(s.var, 0)
@@ -104,8 +108,10 @@ class Body:
             return f"for ({ctx.whole(s.var, last)} {i} = {text.index.text(start)}; {i} < {text.index.text(stop)}; {grow})"
 
         old = ctx.env.pop(s.var, None)
-        with text.block(head, s.var.name, s.var):
+        with ctx.anew(s.var), text.block(head, s.var.name, s.var):
             self.block(s.body)
+        if len(lines) == begun + 2:  # nothing in it
+            del lines[mark:]
         if old is not None:
             ctx.env[s.var] = old
 
@@ -176,8 +182,12 @@ class Body:
             del lines[mark:]
         elif s.orelse:
             lines[-1] = "} else {"
-            with text.block(lambda: ""):
+            at = len(lines) - 1
+            with self.ctx.failing(conds), text.block(lambda: ""):
                 self.block(s.orelse)
+            tidy_else(lines, at)
+        else:
+            tidy_if(lines, mark)
 
     def _varying_if(self, s: If) -> None:
         """Whole vectors where all lanes take part, as is common; else the first lanes, if it is those, or lane by lane."""
@@ -204,15 +214,16 @@ class Body:
             if whole:
                 lines[-1] = f"}} else if ({shown} > 0) {{"
             head = "" if whole else f"if ({shown} > 0)"
-            ctx.part = shown if whole else f"imin({shown}, {ctx.width})"
-            ctx.need("imin")
+            ctx.part = shown
             with text.block(lambda: head):
                 self.block(s.body)
             ctx.part = None
         elif whole:
             lines[-1] = "} else {"
+            at = len(lines) - 1
             with text.block(lambda: ""):
                 self._lane_by_lane(s)
+            tidy_else(lines, at)
         else:
             self._lane_by_lane(s)
 
@@ -227,9 +238,12 @@ class Body:
             return self._by_shares(lambda: self._if(rest))
         with text.block(lambda: f"if ({ctx.condition(whole)})"):
             self.block(s.body)
-        text.scopes[-1].lines[-1] = "} else {"
-        with text.block(lambda: ""):
+        lines = text.scopes[-1].lines
+        lines[-1] = "} else {"
+        at = len(lines) - 1
+        with ctx.failing(whole), text.block(lambda: ""):
             self._by_shares(lambda: self._if(rest))
+        tidy_else(lines, at)
 
     def _by_shares(self, f: Callable[[], None]) -> None:
         """For each vector of lanes, one after another; once, if there is one, or one is being printed, or one lane."""
@@ -282,6 +296,7 @@ class Body:
             if register.named and ctx.in_lane and ctx.fixed_lane is None and not register.uniform:
                 ctx.only_in_lanes(s.buffer.name)
             elif register.named:
+                ctx.declare_where_set(s.buffer.name, scope.lines)
                 scope.decls[:0] = ctx.declarations(s.buffer.name)
 
     def _varies(self, s: Store) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,6 +14,8 @@ from .emit_code import ELEMENTS, SCALARS, Need, storage
 from .emit_lanes import Lanes
 from .emit_scope import INDENT, Scope, Text
 from .tile import Buffer, Program
+
+_WORD = re.compile(r"\b[A-Za-z_]\w*")
 
 
 @dataclass
@@ -36,6 +39,7 @@ class Context:
     addresses: dict[tuple[str, int], tuple] = field(default_factory=dict)
     spoken: dict[str, str] = field(default_factory=dict)  # buffer -> its name in the text
     copies: dict[str, tuple[str, str]] = field(default_factory=dict)  # vector -> (its copy in the lane loop, type)
+    false: tuple[Expr, ...] = ()  # conditions that are known not to hold here
     unset: set[str] = field(default_factory=set)  # temporaries, which every lane writes
     written: set[str] = field(default_factory=set)  # vectors whose copies are written
     packed: dict[str, int] = field(default_factory=dict)  # register buffer -> elements that share a 32-bit variable
@@ -121,11 +125,27 @@ class Context:
         for c in conds:
             e = self.ix(c)
             lo, hi = e.interval
-            if hi is not None and hi < 0:
+            if (hi is not None and hi < 0) or e in self.false:
                 return [as_expr(-1)]
             if (lo is None or lo < 0) and e not in out:
                 out.append(e)
         return out
+
+    @contextmanager
+    def failing(self, conds: Sequence[Expr]) -> Iterator[None]:
+        """Where not all of the conditions hold."""
+        before = self.false
+        self.false = (*before, *conds) if len(conds) == 1 else before
+        yield
+        self.false = before
+
+    @contextmanager
+    def anew(self, var: Var) -> Iterator[None]:
+        """Where a variable takes another value."""
+        before = self.false
+        self.false = tuple(e for e in before if var not in e.variables())
+        yield
+        self.false = before
 
     def condition(self, conds: Sequence[Expr]) -> str:
         return " && ".join(self._compare(e) for e in conds) if conds else "true"
@@ -199,11 +219,26 @@ class Context:
             raise InternalError(f"register {name} is indexed by {coords[-1]}, which is not constant")
         return self.cell(name, (*coords[:-1], self.number(last // n))), last % n
 
-    def declarations(self, name: str) -> list[str]:
-        """Of the cells that were used, a few lines."""
+    def declare_where_set(self, name: str, lines: list[str]) -> None:
+        """Cells that `lines`, of the scope they live in, set before all else are declared in that line."""
+        kind, pending = self._cell_type(name), {text: where for where, text in self.cells[name].items()}
+        for i, line in enumerate(lines):
+            if not pending:
+                return
+            for cell in _WORD.findall(line):
+                where = pending.pop(cell, None)
+                if where is not None and line.startswith(f"{cell} = "):
+                    lines[i] = f"{kind} {line}"
+                    del self.cells[name][where]
+
+    def _cell_type(self, name: str) -> str:
         register = self.lanes.registers[name]
         with self.one_share(0):
-            kind = self.register_type(register.buffer, not register.uniform)
+            return self.register_type(register.buffer, not register.uniform)
+
+    def declarations(self, name: str) -> list[str]:
+        """Of the cells that were used, a few lines."""
+        kind = self._cell_type(name)
         lines, line = [], ""
         for cell in sorted(self.cells[name].items()):
             piece = f"{', ' if line else kind + ' '}{cell[1]}"

@@ -3,6 +3,8 @@
 At the edges of tiles a condition that is plainly a count of lanes, and others that hold for all lanes or for none, become
 
     load_part_f32x8(p, row < M ? N - col : 0)
+
+These helpers take any count: below 0 is none, above the width all.
 """
 
 from __future__ import annotations
@@ -13,7 +15,6 @@ from collections.abc import Callable, Sequence
 from ..dsl.index import Expr
 from ..dsl.values import Const, Load, Masked, Value, walk
 from .emit_access import address, in_parts, lane_step
-from .emit_code import Code
 from .emit_context import Context
 from .tile import If, Store
 
@@ -23,21 +24,15 @@ def zero(v: Value) -> bool:
     return isinstance(v, Const) and not v.value and math.copysign(1, v.value) > 0
 
 
-def load_first(ctx: Context, v: Masked, conds: Sequence[Expr], show: Callable[[Value], Code]) -> Code | None:
-    """A load of what lies side by side, zeros in the lanes that fail; None if it is not that."""
+def count_of_first(ctx: Context, v: Masked, conds: Sequence[Expr]) -> str | None:
+    """How many lanes load, the first ones; None if it is not a load of what lies side by side, and a constant elsewhere."""
     load = v.value
-    if not isinstance(load, Load) or not zero(v.otherwise) or load.dtype.kind == "bool" or not _free(ctx):
+    if not isinstance(load, Load) or not isinstance(v.otherwise, Const) or load.dtype.kind == "bool" or not _free(ctx):
         return None
     if load.tensor in ctx.lanes.registers:
         return None
     step = lane_step(ctx, address(ctx, ctx.buffers[load.tensor], load.indices))
-    count = _count(ctx, conds)
-    if step is None or step.constant != 1 or count is None:
-        return None
-    ctx.part = count
-    shown = show(load)
-    ctx.part = None
-    return shown
+    return None if step is None or step.constant != 1 else _count(ctx, conds)
 
 
 def store_first(ctx: Context, s: If, conds: Sequence[Expr], show: Callable[[Store], None]) -> bool:

@@ -27,27 +27,23 @@ def all_reduce(ctx: Context, s: AllReduce) -> None:
     for share in range(ctx.shares):
         with ctx.one_share(share):
             vectors.append([ctx.cell(name, coords) for name, coords in s.cells])
-    distance = s.stride
-    while distance < s.stride * s.count:
-        with ctx.one_share(0):
-            _step(ctx, s.kind, vectors, dtypes, distance)
-        distance *= 2
-
-
-def _step(ctx: Context, kind: str, vectors: list[list[str]], dtypes: list[DType], distance: int) -> None:
-    """Each lane with the one `distance` away: in the same vector a shuffle, else the vectors of two shares."""
-    width = ctx.width
-    if distance < width:
-        lanes = ", ".join(str(i ^ distance) for i in range(width))
-        for names in vectors:
-            _combine(ctx, kind, names, dtypes, [f"__builtin_shufflevector({n}, {n}, {lanes})" for n in names])
-        return
-    for share, names in enumerate(vectors):
-        other = share ^ (distance // width)
-        if share < other:
-            _combine(ctx, kind, names, dtypes, vectors[other])
-            for mine, theirs in zip(names, vectors[other], strict=True):
-                ctx.text.line(f"{theirs} = {mine};")
+    distances = [s.stride << n for n in range(s.count.bit_length() - 1)]
+    with ctx.one_share(0):
+        # whole vectors first: then one of them is enough
+        same = list(range(ctx.shares))
+        for d in (d // ctx.width for d in distances if d >= ctx.width):
+            for share in range(ctx.shares):
+                if same[share] == share and not share & d:
+                    _combine(ctx, s.kind, vectors[share], dtypes, vectors[share | d])
+            same = [x & ~d for x in same]
+        for d in (d for d in distances if d < ctx.width):
+            lanes = ", ".join(str(i ^ d) for i in range(ctx.width))
+            for names in (vectors[x] for x in sorted(set(same))):
+                _combine(ctx, s.kind, names, dtypes, [f"__builtin_shufflevector({n}, {n}, {lanes})" for n in names])
+        for mine, other in zip(vectors, (vectors[x] for x in same), strict=True):
+            for name, value in zip(mine, other, strict=True):
+                if name != value:
+                    ctx.text.line(f"{name} = {value};")
 
 
 def _combine(ctx: Context, kind: str, names: list[str], dtypes: list[DType], others: list[str]) -> None:

@@ -7,6 +7,7 @@ free of index arithmetic and gives compilers plain strided accesses.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -15,6 +16,8 @@ from .emit_index import IndexPrinter
 from .emit_names import Names
 
 INDENT = "    "
+_STATEMENT = re.compile(r"[\w.\[\]+*() -]+ = |(store|store_part|scatter|atomic_\w+)\(")
+_DECLARATION = re.compile(r"(const )?\w+\*? \w+ = ")
 
 
 class Scope:
@@ -158,3 +161,26 @@ def _risky(atom: Atom) -> bool:
     if not isinstance(atom, Fn):
         return False
     return (atom.kind in ("div", "mod") and bool(atom.args[1].terms)) or any(_risky(a) for e in atom.args for a, _ in e.terms)
+
+
+def tidy_else(lines: list[str], at: int) -> None:
+    """The else that `lines` end with, opened in line `at`: with nothing in it, it goes; of one if alone it is an `else if`."""
+    inside = lines[at + 1 : -1]
+    if not inside:
+        lines[at:] = ["}"]
+        return
+    if inside[0] == f"{INDENT}{{" and inside.index(f"{INDENT}}}") == len(inside) - 1:  # a block in a block
+        lines[at + 1 : -1] = [x.removeprefix(INDENT) for x in inside[1:-1]]
+        return
+    alone = inside[0].startswith(f"{INDENT}if (") and inside.count(f"{INDENT}}}") == 1 and inside[-1] == f"{INDENT}}}"
+    if alone and all(x.startswith((f"{INDENT} ", f"{INDENT}}}")) for x in inside[1:]):
+        lines[at:] = [f"}} else {inside[0].strip()}", *(x.removeprefix(INDENT) for x in inside[1:])]
+
+
+def tidy_if(lines: list[str], at: int) -> None:
+    """An if that `lines` end with, opened in line `at`, of one short statement: in one line."""
+    if len(lines) != at + 3:
+        return
+    head, inside = lines[at].removesuffix(" {"), lines[at + 1].strip()
+    if _STATEMENT.match(inside) and not _DECLARATION.match(inside) and inside.endswith(";") and len(head) + len(inside) < 100:
+        lines[at:] = [f"{head} {inside}"]

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..dsl.errors import InternalError
+from ..dsl.index import Expr
 from ..dsl.types import DType
 from ..dsl.values import Apply, Cast, Const, IndexValue, Load, Masked, Value, walk
 from .emit_access import in_parts, load, splat
 from .emit_code import AND, ATOM, BOOL, COMPARE, I64, OR, PRODUCT, SUM, TERNARY, UNARY, Code, is_converted, literal, storage
 from .emit_context import Context
-from .emit_parts import load_first, zero
-from .emit_scope import INDENT
+from .emit_parts import count_of_first, zero
+from .emit_scope import INDENT, tidy_else
 
 _INFIX = {"add": ("+", SUM), "sub": ("-", SUM), "mul": ("*", PRODUCT), "div": ("/", PRODUCT)}
 _COMPARE = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
@@ -249,7 +250,7 @@ class Values:
         if not conds[0].terms and conds[0].const < 0:
             return show(v.otherwise)
         if any(ctx.varies(e) for e in conds):
-            return load_first(ctx, v, conds, show) or self._masked_lanes(v, show)
+            return self._load_first(v, conds, show) or self._masked_lanes(v, show)
         lines = ctx.text.scopes[-1].lines
         mark = len(lines)
         condition = ctx.condition(conds)
@@ -304,28 +305,39 @@ class Values:
         start = len(lines)
         count = ctx.prefix(conds)
         if count is not None and zero(v.otherwise) and not sample.mask and self.in_parts(v.value):
-            most = text.index.text(count)
-            ctx.part = f"imax({most if whole else f'imin({most}, {ctx.width})'}, 0)"
-            ctx.need("imax")
-            ctx.need("imin")
+            ctx.part = text.index.text(count)
             zero_elsewhere = isinstance(v.value, Load)
             value = self._wide(show(v.value), sample)
-            text.line(f"{t} = {value.text if zero_elsewhere else self._first_lanes(value)};")
+            zeros = Code(f"({self._ctype(value)}){{}}", value.dtype, True)
+            text.line(f"{t} = {value.text if zero_elsewhere else self._first_lanes(value, zeros).text};")
             ctx.part = None
         else:
             self._each_masked(v, show, t, kind, sample)
         if whole:
             lines[start:] = [INDENT + x for x in lines[start:]]
             lines.append("}")
+            tidy_else(lines, start - 1)
         lines.insert(mark, f"{kind} {t};")
         return Code(t, sample.dtype, True, sample.mask)
 
-    def _first_lanes(self, c: Code) -> str:
-        """The value in the lanes that take part, zero in the others."""
-        bits = 8 * c.dtype.bytes
-        self.ctx.need("first_lanes", f"i{bits}", True)
-        zero = f"({self._ctype(c)}){{}}"
-        return f"first_lanes_{self.ctx.element(f'i{bits}', True)}({self.ctx.part}) ? {c.at(TERNARY + 1)} : {zero}"
+    def _load_first(self, v: Masked, conds: list[Expr], show: Callable[[Value], Code]) -> Code | None:
+        """A load of the first lanes, and what the others have instead."""
+        ctx = self.ctx
+        ctx.part = count_of_first(ctx, v, conds)
+        if ctx.part is None:
+            return None
+        loaded = show(v.value)
+        if not zero(v.otherwise):
+            loaded = self._first_lanes(*self._alike(loaded, show(v.otherwise)))
+        ctx.part = None
+        return loaded
+
+    def _first_lanes(self, c: Code, other: Code) -> Code:
+        """One value in the lanes that take part, another elsewhere."""
+        name = self.ctx.element(f"i{8 * c.dtype.bytes}", True)
+        self.ctx.need("first_lanes", f"i{8 * c.dtype.bytes}", True)
+        shown = f"first_lanes_{name}({self.ctx.part}) ? {c.at(TERNARY + 1)} : {other.at(TERNARY + 1)}"
+        return Code(shown, c.dtype, True, 0, TERNARY)
 
     def in_parts(self, v: Value) -> bool:
         """Whether a value can be had for a part of the lanes."""

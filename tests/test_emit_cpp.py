@@ -2,6 +2,7 @@
 
 import os
 import threading
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -273,6 +274,18 @@ def test_calls_from_several_threads():
     for t in callers:
         t.join()
     assert not wrong
+
+
+def test_idle_threads_sleep():
+    """Many kernels have threads of their own; between calls they cost nothing."""
+    x = ints(5000)
+    for chunks in range(1, 6):
+        prog = elementwise(W, chunks=chunks)
+        assert (run(prog, {"X": x}, {"N": x.size}, threads=4)["Y"] == np.maximum(x, 0)).all()
+    time.sleep(0.05)
+    before = time.process_time()
+    time.sleep(0.4)
+    assert time.process_time() - before < 0.1
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")

@@ -74,10 +74,6 @@ m_inline f32x8 m_exp(f32x8 x) {
     return p * flt((half + 127) << 23) * flt((k - half + 127) << 23);
 }
 
-m_inline int64_t imax(int64_t a, int64_t b) { return a > b ? a : b; }
-
-m_inline int64_t imin(int64_t a, int64_t b) { return a < b ? a : b; }
-
 static __attribute__((noinline, unused)) f32x8 load_rest_f32x8(const float* p, int64_t lanes) {
     f32x8 x = {};
     if (lanes > 0) __builtin_memcpy(&x, p, (size_t)lanes * sizeof *p);
@@ -91,6 +87,7 @@ m_inline f32x8 load_part_f32x8(const float* p, int64_t lanes) {
 m_inline i32x8 splat_i32x8(int32_t x) { return (i32x8){x, x, x, x, x, x, x, x}; }
 
 m_inline i32x8 first_lanes_i32x8(int64_t lanes) {
+    lanes = lanes < 0 ? 0 : lanes > 8 ? 8 : lanes;
     return (i32x8){0, 1, 2, 3, 4, 5, 6, 7} < splat_i32x8((int32_t)lanes);
 }
 
@@ -226,15 +223,14 @@ static void launch__main_(const Args* args, int core) {
     // rows.sched:2: tile i: 1 -> core
     for (int64_t i = core; i < M; i += cores_) {
         const float* X_i = X + N * i;
-        f32x8 total;
-        total = (f32x8){};
+        f32x8 total = (f32x8){};
         // rows.sched:3: tile j: 8
         for (int64_t j = 0; j < N; j += 8) {
             f32x8 t1;
             if (j + 8 <= N) {
                 t1 = m_exp(load_f32x8(X_i + j));
             } else {
-                t1 = first_lanes_i32x8(imax(N - j, 0)) ? m_exp(load_part_f32x8(X_i + j, imax(N - j, 0))) : (f32x8){};
+                t1 = first_lanes_i32x8(N - j) ? m_exp(load_part_f32x8(X_i + j, N - j)) : (f32x8){};
             }
             total = total + t1;
         }

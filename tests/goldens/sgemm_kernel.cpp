@@ -43,9 +43,7 @@ static void launch__main_(const Args* args, int core) {
                         } else {
                             m_unroll(1)
                             for (int64_t l = 0; l < 8; l++) {
-                                if (kk + l < k_live) {
-                                    Ap_kk[2 * l] = (2 * ip + m0 < M) ? A_kk[l] : 0.0f;
-                                }
+                                if (kk + l < k_live) Ap_kk[2 * l] = (2 * ip + m0 < M) ? A_kk[l] : 0.0f;
                             }
                         }
                     }
@@ -57,9 +55,7 @@ static void launch__main_(const Args* args, int core) {
                         } else {
                             m_unroll(1)
                             for (int64_t l = 0; l < 8; l++) {
-                                if (kk + l < k_live) {
-                                    Ap_kk[2 * l + 1] = (2 * ip + m0 + 2 <= M) ? A_kk[l + K] : 0.0f;
-                                }
+                                if (kk + l < k_live) Ap_kk[2 * l + 1] = (2 * ip + m0 + 2 <= M) ? A_kk[l + K] : 0.0f;
                             }
                         }
                     }
@@ -70,19 +66,16 @@ static void launch__main_(const Args* args, int core) {
                     for (int64_t ip = 0; ip < (m_live_ + 1) / 2; ip++) {
                         float* C_ip = C_jp + 2 * N * ip;
                         float* Ap_ip = Ap + 128 * ip;
-                        f32x8 c_0_0, c_1_0;
-                        c_0_0 = (f32x8){};
-                        c_1_0 = (f32x8){};
+                        f32x8 c_0_0 = (f32x8){};
+                        f32x8 c_1_0 = (f32x8){};
                         i__prefetch(C_ip + 7);
                         i__prefetch(C_ip + N + 7);
                         m_unroll(2)
                         for (int64_t kk = 0; kk < k_live; kk++) {
-                            f32x8 b;
-                            b = load_f32x8(Bp_jp + 8 * kk);
-                            float a_0, a_1;
-                            a_0 = Ap_ip[2 * kk];
+                            f32x8 b = load_f32x8(Bp_jp + 8 * kk);
+                            float a_0 = Ap_ip[2 * kk];
                             i__fma_f32x8(a_0, b, c_0_0);
-                            a_1 = Ap_ip[2 * kk + 1];
+                            float a_1 = Ap_ip[2 * kk + 1];
                             i__fma_f32x8(a_1, b, c_1_0);
                         }
                         if (2 * ip + m0 < M) {
