@@ -115,9 +115,17 @@ class _Printer:
         self._loops(list(u for u in plan.loops if u.count.constant != 1), text, lambda: body.block(launch.body))
         lines = text.finish()
         used = "\n".join(lines)
-        head = [self._base(b) for b in program.buffers if _mentions(used, self.field[b.name])]
-        lines = [*head, *lines]
-        return {"name": f"launch__{self.names.fresh(launch.name)}", "lines": lines, "threads": plan.threads is not None}
+        lines = [*(self._base(b) for b in program.buffers if _mentions(used, self.field[b.name])), *lines]
+        # a parameter that nothing reads has no name
+        all_lines = "\n".join(lines)
+        args, core = (name if _mentions(all_lines, name) else "" for name in ("args", "core"))
+        head = f"const Args*{' ' + args if args else ''}, int{' ' + core if core else ''}"
+        return {
+            "name": f"launch__{self.names.fresh(launch.name)}",
+            "head": head,
+            "lines": lines,
+            "threads": plan.threads is not None,
+        }
 
     def _loops(self, units: list[Units], text: Text, body) -> None:
         if not units:

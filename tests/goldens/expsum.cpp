@@ -213,8 +213,6 @@ m_inline void m_barrier(int64_t cores) {
 }
 
 static void launch__main_(const Args* args, int core) {
-    (void)args;
-    (void)core;
     const float* X = args->X;
     float* Y = args->Y;
     const int64_t cores_ = args->cores_;
@@ -243,8 +241,6 @@ static void launch__main_(const Args* args, int core) {
 
 extern "C" __attribute__((visibility("default"))) int andiron_expsum(void* const* args, const int64_t* dims, int threads) {
     Args call;
-    (void)args;
-    (void)dims;
     call.X = (const float*)args[0];
     call.Y = (float*)args[1];
     call.M = dims[0];

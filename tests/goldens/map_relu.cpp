@@ -1,6 +1,4 @@
 static void launch__main_(const Args* args, int core) {
-    (void)args;
-    (void)core;
     const float* X = args->X;
     float* Y = args->Y;
     const int64_t cores_ = args->cores_;

@@ -1,6 +1,4 @@
 static void launch__main_(const Args* args, int core) {
-    (void)args;
-    (void)core;
     const float* A = args->A;
     const float* B = args->B;
     float* C = args->C;
