@@ -59,12 +59,12 @@ turn initialises, later ones reload, and the last one applies what follows the r
     ),
     Statement(
         "tile (reduction) -> level",
-        "tile K: SIZE -> LEVEL [by shuffle | workspace]",
+        "tile K: SIZE -> LEVEL [by shuffle | workspace | atomic]",
         """
 A reduced index dealt to units is a parallel reduction: each unit has a part, and the parts are combined. Units in lockstep
 exchange registers (`by shuffle`), units that can wait for each other pass the parts through a memory that they share, and
-units that cannot meet leave them in a workspace, which a second launch combines (`by workspace`). `by atomic` is not
-lowered yet.
+units that cannot meet leave them in a workspace, which a second launch combines (`by workspace`), or add them to what is
+there (`by atomic`: sums, maxima and minima of 32 and 64 bits; a launch before sets the identity).
 """,
         "row_sum",
         "tile i: 1 -> core\nkeep Y in register\ntile j: 16\ntile j: 1 -> lane\ncompute",
@@ -259,7 +259,6 @@ STRATEGIES = "strategy blocks(i, rows):\n    tile i: rows -> core\n    tile n: 1
 NOT_YET = {
     "pipeline": "buffers that rotate, so that copies run ahead: the word is read and checked, and does not change the code yet",
     "raster": "an order of blocks that keeps neighbours close in time: read and checked, without effect yet",
-    "by atomic": "parts of a reduction combined by atomic additions",
     "online": "rescaling of running maxima and sums, as in attention in one pass",
     "persistent, multicast, by producer, by consumer": "units that stay and take tile after tile; groups of warps with roles",
     "nonzeros(...)": "tiles of the stored elements of a sparse tensor",

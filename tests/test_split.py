@@ -1,0 +1,82 @@
+"""Reductions shared by units: through registers, through a memory, through a workspace, by atomics. All give the whole."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from andiron.codegen.interpret import interpret
+from andiron.codegen.pipeline import compile_program
+from andiron.codegen.tile import AllReduce, Store
+from andiron.codegen.walk_tile import statements
+from andiron.dsl.module import loads
+from andiron.runtime.compile import compile
+
+TEXT = """
+import std.devices.cpu
+op total[N](X: f32[N]) -> (Y: f32[]):
+    Y[] = sum(i) X[i]
+op mean[M, N](X: f32[M, N]) -> (Y: f32[M]):
+    Y[i] = (sum(j) X[i, j]) / f32(N)
+op place[N](X: f32[N]) -> (Y: i64[]):
+    Y[] = argmax(i) X[i]
+"""
+SCHEDULES = {
+    "lanes": ("total", ["keep Y in register", "tile i: 32", "tile i: 1 -> lane", "compute"]),
+    "memory": ("total", ["keep Y in register", "tile i: 64 -> core", "tile i: 1 every 8 -> lane", "compute"]),
+    "memory, place": ("place", ["keep Y in register", "tile i: 64 -> core", "tile i: 16", "tile i: 1 -> lane", "compute"]),
+    "workspace": ("total", ["tile i: 64 -> core by workspace", "keep Y in register", "tile i: 1", "compute"]),
+    "workspace, epilogue": ("mean", ["tile j: 16 -> core by workspace", "compute"]),
+    "atomic": ("total", ["tile i: 64 -> core by atomic", "keep Y in register", "tile i: 1", "compute"]),
+    "atomic, epilogue": ("mean", ["tile j: 16 -> core by atomic", "compute"]),
+}
+LAUNCHES = {"workspace": 2, "workspace, epilogue": 2, "atomic": 2, "atomic, epilogue": 3}
+
+
+def module(name: str):
+    op, lines = SCHEDULES[name]
+    return loads(TEXT + f"schedule s for {op}:\n" + "".join(f"    {x}\n" for x in lines)), op
+
+
+def arguments(op: str, n: int) -> np.ndarray:
+    rng = np.random.default_rng(n)
+    return rng.integers(-8, 9, (3, n) if op == "mean" else n).astype("f4")  # exact sums: every order gives the same bits
+
+
+def wanted(op: str, x: np.ndarray) -> np.ndarray:
+    if op == "place":
+        return np.asarray(x.argmax(), "i8")
+    return x.sum(dtype="f8").astype("f4") if op == "total" else (x.sum(1) / np.float32(x.shape[1])).astype("f4")
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_right(name: str) -> None:
+    mod, op = module(name)
+    program = compile_program(mod, mod.ops[op], mod.schedules["s"], mod.devices["cpu:avx2"]).program
+    assert len(program.launches) == LAUNCHES.get(name, 1)
+    for n in (333, 64, 1, *((0,) if op == "total" else ())):
+        for cores in (1, 3):
+            x = arguments(op, n)
+            (y,) = interpret(program, {"X": x}, finite={"cores": cores}).values()
+            np.testing.assert_array_equal(y, wanted(op, x))
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_natively(name: str) -> None:
+    mod, op = module(name)
+    kernel = compile(mod, op=op, schedule="s", target="cpu")
+    for n in (100_003, 5):
+        x = arguments(op, n)
+        for threads in (1, 2):
+            np.testing.assert_array_equal(kernel(x, threads=threads), wanted(op, x))
+
+
+def test_what_combines_them() -> None:
+    def kinds(name: str) -> tuple[int, int]:
+        mod, op = module(name)
+        program = compile_program(mod, mod.ops[op], mod.schedules["s"], mod.devices["cpu:avx2"]).program
+        every = [s for x in program.launches for s in statements(x.body)]
+        return sum(isinstance(s, AllReduce) for s in every), sum(isinstance(s, Store) and s.atomic == "sum" for s in every)
+
+    assert kinds("lanes") == (1, 0)
+    assert kinds("workspace") == (0, 0)
+    assert kinds("atomic") == (0, 1)
