@@ -41,7 +41,7 @@ class Spelling:
     barrier: str
     lockstep: str
     shuffle: str
-    bounds: str  # a format of n, the threads of a block, and of name, a constant that says the same
+    bounds: str  # a format of name, the constant that holds the threads of a block
     unroll: str = "#pragma unroll {n}"
 
 

@@ -16,7 +16,7 @@ _SPELLING = Spelling(
     barrier="m_barrier();",
     lockstep="m_wave_barrier();",
     shuffle="m_shuffle_xor({x}, {d})",
-    bounds="__attribute__((amdgpu_flat_work_group_size({n}, {n})))",
+    bounds="__attribute__((amdgpu_flat_work_group_size(1, {name})))",
 )
 _API = Api("hip", "hipStream_t", opt_in=64 << 10, build=f"hipcc {' '.join(FLAGS)} --offload-arch=DEVICE -shared -fPIC")
 

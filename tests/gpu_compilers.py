@@ -22,7 +22,7 @@ def cuda(text: str, folder: Path, arch: str = "sm_80") -> None:
         flags = ["-std=c++17", "-fmad=false", f"-arch={arch}", "-ptx", "-o", str(folder / "kernel.ptx")]
         r = subprocess.run([nvcc, *flags, str(source)], capture_output=True, text=True)
         said = r.stdout + r.stderr + (f"exit {r.returncode}" if r.returncode else "")
-    assert said == ""
+    assert not said, said
 
 
 def _nvrtc(text: str, arch: str) -> str:
@@ -49,5 +49,5 @@ def hip(text: str, folder: Path, arch: str = "gfx90a") -> None:
     flags = ["-aux-triple", "x86_64-unknown-linux-gnu", "-target-cpu", arch, "-fcuda-is-device", "-x", "hip", "-O2"]
     flags += ["-std=c++17", "-DANDIRON_DEVICE_ONLY", "-Wall", "-emit-obj", "-o", str(folder / "kernel.o")]
     r = subprocess.run([*clang, *flags, str(source)], capture_output=True, text=True)
-    assert r.stdout + r.stderr == ""
+    assert not r.stdout + r.stderr, r.stdout + r.stderr
     assert r.returncode == 0

@@ -55,7 +55,7 @@ m_inline uint16_t f16_from_f32(float x) { return __builtin_bit_cast(uint16_t, (_
 // row_top_top: top1 1 x f32 register
 constexpr int andiron_row_top__row_top_top__THREADS = 64;  // of a block: 2 warps x 32 threads
 
-extern "C" __global__ void __attribute__((amdgpu_flat_work_group_size(64, 64)))
+extern "C" __global__ void __attribute__((amdgpu_flat_work_group_size(1, andiron_row_top__row_top_top__THREADS)))
 andiron_row_top__row_top_top(const uint16_t* __restrict__ X, uint16_t* __restrict__ top, int64_t M, int64_t N) {
     const int64_t block = __builtin_amdgcn_workgroup_id_x();
     const int warp = __builtin_amdgcn_workitem_id_x() / 32;
