@@ -53,7 +53,7 @@ def vector_nest(ctx: Context, works: tuple[Work, ...], cores: Level, lane: Level
         lines = _everything(ctx, work, fast, block, vectors, cores)
     else:
         lines = _columns(ctx, work, fast, block, vectors, cores)
-    return tuple(lines) if isinstance(lines[-1], syntax.Compute) else (*lines, syntax.Compute())
+    return tuple(lines) if lines and isinstance(lines[-1], syntax.Compute) else (*lines, syntax.Compute())
 
 
 def _lanes(fast: str, block: int, vectors: list[str]) -> list[syntax.Line]:
