@@ -51,7 +51,13 @@ def reach(low: Lowering, focus: Focus, index: str, capacity: int, lines: tuple) 
 
 
 def grain(
-    low: Lowering, focus: Focus, index: str, capacity: int, lines: tuple, held: bool = False, entered: frozenset[str] = frozenset()
+    low: Lowering,
+    focus: Focus,
+    index: str,
+    capacity: int,
+    lines: tuple,
+    held: bool = False,
+    entered: frozenset[str] = frozenset(),
 ) -> int:
     """The largest extent that is read whole, whatever of it is live.
 

@@ -83,7 +83,9 @@ def lower_keep(low: Lowering, focus: Focus, line: syntax.Keep, rest: tuple) -> l
     for w in focus.works:
         if name not in (w.name.rstrip("@"), *w.targets):
             continue
-        if name in read_here and any(b.name == name and b.kind == "output" for b in low.ctx.buffers):
+        here = {x.name for x in focus.works}
+        leaves = any(b.name == name and b.kind == "output" for b in low.ctx.buffers)
+        if name in read_here and (leaves or any(name in x.reads for x in low.works if x.name not in here)):
             return _keep_output(low, focus, line, name, w, rest)
         if name in read_here:
             return _materialise(low, focus, line, name, w, rest)
@@ -113,7 +115,8 @@ def _held_already(low: Lowering, focus: Focus, line: syntax.Keep, w: Work, rest:
 
 
 def _keep_output(low: Lowering, focus: Focus, line: syntax.Keep, name: str, w: Work, rest: tuple) -> list[Stmt]:
-    """An output that later statements read: they read what is kept, and it is written back besides."""
+    """An output that later statements read, or what is read in other nests too: those here read what is kept, and it is written
+    back besides."""
     held = name + "@kept"
     low.ctx.dtypes[held] = low.ctx.dtypes[name]
     output = next((o for o in w.outputs if o.tensor == name), None)

@@ -22,6 +22,8 @@ ARGMAX = "op f[M, N](A: f32[M, N]) -> (Y: i64[N]):\n    Y[j] = argmax(i) A[i, j]
 FLAT = "op f[N, K, M](A: f32[N, K, M]) -> (Y: i64[N]):\n    Y[j] = argmax(k, i) A[j, k, i]\n"
 SCALED = "op f[M, K, N](A: f32[M, K], B: f32[K, N], c: f32[]) -> (Y: f32[N, M]):\n"
 SCALED += "    Y[j, i] = (sum(k) A[i, k] * B[k, j]) - c\n"
+ROWS = "op f[M, N](A: f32[M, N]) -> (Y: f32[M, N]):\n    top[i] = sum(j) A[i, j]\n    e[i, j] = max(A[i, j], top[i])\n"
+ROWS += "    total[i] = sum(j) e[i, j]\n    Y[i, j] = e[i, j] - total[i]\n"
 SHARED = "op f[M, N](A: f32[M, N]) -> (Y: f32[M, N]):\n    t[i, j] = relu(A[i, j])\n    Y[i, j] = t[i, j] * t[i, j] + A[i, j]\n"
 COMBINED = "op f[M](A: i32[M]) -> (Y: i32[M]):\n    top = min(i) A[i]\n    Y[i] = A[i] - top\n"
 HALVES = "op f[M, N](A: f32[M, N]) -> (Y: f32[M, P]) where P = (N + 1) / 2:\n    Y[i, p] = sum(r: 3) A[i, 2*p + r else 1]\n"
@@ -43,6 +45,7 @@ RIGHT = {
     "one accumulator kept by two names": (EPILOGUE, "tile i: 3\nkeep h in register\nkeep Y in register"),
     "one accumulator of two outputs": (TWO, "keep Y in register\nkeep Z in register"),
     "an output that is kept and read": (LATER, "tile i: 7\nkeep t in l3\ntile i: 1 -> core\nkeep Y in l2"),
+    "kept in one nest, read in another": (ROWS, "tile i: 4, j: 3\nkeep e in register"),
     "a scalar is moved": (SCALED, "move c -> l3"),
     # copies reach as far as tiles that do not nest, lanes, and registers read
     "tiles that do not nest": (GEMM, "tile i: 4\ntile j: 4\ntile k: 2\nmove B -> l3\ntile j: 3"),

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #pragma GCC diagnostic ignored "-Wuninitialized"  // registers are set where the schedule says, not where they are declared
+#pragma GCC diagnostic ignored "-Wunused-variable"
 #pragma GCC diagnostic ignored "-Wunused-but-set-variable"  // and some of them lie outside of what is read, at an edge
 #if defined(__clang__)
 #pragma GCC diagnostic ignored "-Wsometimes-uninitialized"
