@@ -104,6 +104,8 @@ class _Printer:
         self.needs: dict[Need, None] = {}
         self.names = Names()
         self.symbol = self.names.fresh(symbol(program))
+        for own in ("blocks", "stream", "error", "at"):  # of the launcher
+            self.names.fresh(own)
         self.field = {b.name: self.names.fresh(b.name) for b in program.buffers}
         sizes = (*program.dims, *(v for v, _ in program.lets), *(v for _, v in program.finite))
         self.size = {v: self.names.fresh(v.name) for v in sizes}

@@ -26,7 +26,7 @@ def run(program: Program, arrays: Mapping[str, np.ndarray], sizes: Mapping[str, 
     memory: dict[str, np.ndarray] = {}
     for b in program.buffers:
         shape = [int(e.evaluate(env)) for e in b.shape]
-        guard = np.full(int(np.prod(shape)) + 64, np.nan if b.dtype.kind == "float" else 77, b.dtype.numpy)
+        guard = np.full(int(np.prod(shape)) + 64, np.nan if b.dtype.kind == "float" else 77).astype(b.dtype.numpy)
         if b.kind == "input":
             guard[: int(np.prod(shape))] = arrays[b.name].reshape(-1)
         memory[b.name] = guard
@@ -41,7 +41,9 @@ def run(program: Program, arrays: Mapping[str, np.ndarray], sizes: Mapping[str, 
     for b in program.buffers:
         shape = [int(e.evaluate(env)) for e in b.shape]
         tail = memory[b.name][int(np.prod(shape)) :]
-        assert (np.isnan(tail) if b.dtype.kind == "float" else tail == 77).all(), f"{b.name} is written beyond its end"
+        assert (np.isnan(tail) if b.dtype.kind == "float" else tail == tail.dtype.type(77)).all(), (
+            f"{b.name} is written beyond its end"
+        )
         if b.kind == "output":
             out[b.name] = memory[b.name][: int(np.prod(shape))].reshape(shape)
     return out

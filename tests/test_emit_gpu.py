@@ -15,14 +15,19 @@ from andiron.codegen.emit import emit
 from andiron.codegen.emit_cuda import kernels
 from andiron.codegen.emit_used import used_only
 from andiron.codegen.pipeline import compile_program
-from andiron.codegen.tile import Program
+from andiron.codegen.tile import Alloc, AllReduce, Barrier, Buffer, If, Launch, Program, Store, Units
 from andiron.dsl.bind_op import bind_params
+from andiron.dsl.index import Var, as_expr
 from andiron.dsl.module import loads
 from andiron.dsl.reference import reference
+from andiron.dsl.types import TYPES
+from andiron.dsl.values import Load
+from andiron.tools.verdict import check
 
 from .gpu_compilers import cuda, hip
 from .simt_run import run
-from .test_sketches import CASES, inputs
+from .test_sketches import CASES, _edited, inputs
+from .test_stdlib_ops import shapes, values
 
 HERE = Path(__file__).parent
 SCHEDULES = """
@@ -140,6 +145,20 @@ def test_right(name, tmp_path):
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="no g++")
+@pytest.mark.parametrize(
+    "name", ["layernorm", "row_logsumexp", "vector_sum", "row_any", "add_saturated_i8", "linear_gelu", "stencil7"]
+)
+def test_library_is_right(name, tmp_path):
+    op = bind_params(library().ops[name])
+    p = compile_program(library(), op, None, library().device("sm_80")).program
+    sizes = shapes(op, "odd")
+    rng = np.random.default_rng(3)
+    arrays = {t.name: values(rng, t.dtype, tuple(e.evaluate(sizes) for e in t.shape), False) for t in op.inputs}
+    verdict = check(op, list(arrays.values()), list(run(p, arrays, sizes, tmp_path).values()))
+    assert verdict.ok, verdict
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="no g++")
 def test_the_first_of_the_greatest(tmp_path):
     x = np.random.default_rng(1).integers(0, 4, (5, 70)).astype("f4")
     x[1, 40] = x[1, 50] = np.nan
@@ -147,12 +166,40 @@ def test_the_first_of_the_greatest(tmp_path):
     assert out.tolist() == np.argmax(x, axis=1).tolist()
 
 
+def groups_of_eight() -> Program:
+    """Y[t] = the sum over t's eight neighbours of X, where those are the first or the third eight; else X[t]."""
+    t, f32, n = Var("thread", 0, 31), TYPES["f32"], as_expr(32)
+    x = Buffer("X", f32, "input", "global", "grid", (n,), (as_expr(1),), n)
+    y = replace(x, name="Y", kind="output")
+    r = Buffer("r", f32, "local", "register", "thread", (as_expr(1),), (as_expr(1),), as_expr(1))
+    zero = as_expr(0)
+    body = (
+        Store("r", (zero,), Load("X", (as_expr(t),), f32)),
+        If((-(t // 8 % 2),), (AllReduce("thread", "sum", 1, 8, (("r", (zero,)),)),)),
+        Store("Y", (as_expr(t),), Load("r", (zero,), f32)),
+    )
+    launch = Launch("sums", (Units("thread", t, n),), (Alloc(r, body),))
+    return Program("eights", module().device("sm_80"), (), (), (), (x, y), (launch,))
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="no g++")
+def test_only_those_that_arrive_exchange(tmp_path):
+    x = np.arange(32, dtype="f4")
+    (y,) = run(groups_of_eight(), {"X": x}, {}, tmp_path).values()
+    sums = np.repeat(x.reshape(4, 8).sum(axis=1), 8)
+    assert y.tolist() == np.where(np.arange(32) // 8 % 2 == 0, sums, x).tolist()
+    cuda(emit(groups_of_eight(), "cuda"), tmp_path)
+    hip(emit(groups_of_eight(), "hip"), tmp_path)
+
+
+def test_names_of_the_launcher_are_free(tmp_path):
+    mod = loads("op add[at, error](blocks: f32[at, error], stream: f32[at, error]) -> (dims: f32[at, error]):\n"
+                "    dims[i, thread] = blocks[i, thread] + stream[i, thread]\n")  # fmt: skip
+    cuda(emit(compile_program(mod, mod.ops["add"], None, mod.device("sm_80")).program, "cuda"), tmp_path)
+
+
 @pytest.mark.skipif(shutil.which("g++") is None, reason="no g++")
 def test_the_shim_sees_a_missing_barrier(tmp_path):
-    from andiron.codegen.tile import Barrier
-
-    from .test_sketches import _edited
-
     op, p = program("tiled")
     arrays = inputs(op, {"M": 37, "N": 45})
     without = _edited(p, lambda s: [] if isinstance(s, Barrier) else [s])
