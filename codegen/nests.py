@@ -16,7 +16,7 @@ from dataclasses import replace
 from ..dsl import syntax
 from ..dsl.device import Device, Level
 from ..dsl.op import Op
-from ..dsl.values import loads
+from ..dsl.values import Load, loads
 from .context import Context
 from .match import Match, match
 from .work import Work, plain_index, plan
@@ -110,6 +110,8 @@ def _squares(ctx: Context, w: Work, fast: str, across: dict[str, str], vectors: 
 
 def _swap(ctx: Context, w: Work, both: set[str], cores: Level) -> Match | None:
     """An instruction of a core that takes a square across its registers: what the work is, if it is nothing but a copy."""
+    if not isinstance(w.value, Load) or w.value.dtype != ctx.dtypes[w.name]:
+        return None
     found = [m for i in ctx.device.instrs if i.level == cores.name and not i.accumulate and (m := match(i, w)) is not None]
     whole = [
         m for m in found if {theirs for _, theirs in m.index} == both and all(ctx.register(o.memory) for o in m.instr.operands)
