@@ -245,7 +245,8 @@ def _onto_units(low: Lowering, focus: Focus, line: syntax.Tile, axes: list[Axis]
             number, head, total = _rounds(ctx, number, whole, available, line)
     whole = (total * later).constant
     together = all(isinstance(w, (Fill, Combine)) for w in focus.works)  # idle units hold the identity, and take part
-    surplus = kind == "shaped" and available is not None and whole is not None and whole < available
+    first = focus.level != level  # of adjacent tiles onto one level the first has told the idle units apart
+    surplus = first and kind == "shaped" and available is not None and whole is not None and whole < available
     if surplus and together:
         number = minimum(number, whole - 1)  # with the coordinates of the last unit that is not idle
     digits, lets, new = _decode(ctx, focus, line, axes, counts, later, number, levels)

@@ -54,6 +54,8 @@ RIGHT = {
     "a kept sum is read at the edge": (SHARED, "tile i: 8, j: 4\nkeep Y in l3\ntile i: 4 -> core\nkeep t in l2"),
     # adjacent tiles onto cores are dealt out once
     "two lines of cores": (GEMM, "tile i: 3 -> core\ntile j: 5 -> core"),
+    # adjacent tiles onto lanes: the first tells idle lanes apart, the second only decodes
+    "two lines of lanes": (TRIANGLE, "tile i: 3 -> core\ntile i: 1 -> lane\ntile j: 16\ntile j: 4 -> lane"),
     "one row of tiles on cores": (GEMM, "tile i: 1\ntile i: 16, j: 8 -> core"),
     # lanes straight below the socket, cores passed by
     "lanes of a copy above cores": (
