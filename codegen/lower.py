@@ -58,6 +58,7 @@ class Lowering:
             case syntax.Tile():
                 return lower_tile(self, focus, line, rest)
             case syntax.Fuse():
+                self.ctx.names.add(line.name)  # an index like any other: no loop variable is called so
                 return self.lower(fused(focus, line), rest)
             case syntax.Move():
                 return self._holding(line, lower_move, focus, rest)

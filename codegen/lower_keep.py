@@ -101,7 +101,7 @@ def lower_keep(low: Lowering, focus: Focus, line: syntax.Keep, rest: tuple) -> l
 
 
 def _held_already(low: Lowering, focus: Focus, line: syntax.Keep, w: Work, rest: tuple) -> list[Stmt]:
-    """`keep` names an accumulator: that of two outputs, or of a result and what rides on it, is one, opened by the first line."""
+    """`keep` names an accumulator: that of two outputs, or of a result and its epilogue, is one; the first line opens it."""
     ctx = low.ctx
     view = focus.views[w.name]
     held = next((b.memory for b in ctx.buffers if b.name == view.buffer), ctx.device.memories[-1].name)

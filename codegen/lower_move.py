@@ -248,7 +248,7 @@ def _filled(low: Lowering, focus: Focus, index: str, rest: tuple, extent: int) -
     """What of the axis the copy must fill: the live extent, rounded up to what a leaf reads at once."""
     r = focus.ranges[index]
     grain = low.grain(focus, index, rest)
-    if grain >= extent or not r.bounds:
+    if grain >= extent or not r.bounds or r.reps:  # strided chunks are visited whether they are live or not
         return ()
     return tuple(ceildiv(b, grain) * grain for b in r.bounds)
 

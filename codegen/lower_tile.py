@@ -247,13 +247,14 @@ def _onto_units(low: Lowering, focus: Focus, line: syntax.Tile, axes: list[Axis]
     together = all(isinstance(w, (Fill, Combine)) for w in focus.works)  # idle units hold the identity, and take part
     first = focus.level != level  # of adjacent tiles onto one level the first has told the idle units apart
     surplus = first and kind == "shaped" and available is not None and whole is not None and whole < available
+    last = as_expr((whole or 1) - 1)
     if surplus and together:
-        number = minimum(number, whole - 1)  # with the coordinates of the last unit that is not idle
+        number = minimum(number, last)  # with the coordinates of the last unit that is not idle
     digits, lets, new = _decode(ctx, focus, line, axes, counts, later, number, levels)
     f = replace(focus, ranges={**focus.ranges, **new}, level=level, parent=start, digits=(*focus.digits, *digits))
     f = split_reduction(low, f, line, axes, counts, len(focus.digits))
-    body = low.lower(f, rest)
-    idle = []
+    body: list[Stmt] = low.lower(f, rest)
+    idle: list[Expr] = []
     for a, digit in zip(axes, digits, strict=True):
         r = ranges[a.index]
         tiles = r.capacity if a.every is None else min(a.every, r.capacity or a.every)
@@ -263,7 +264,7 @@ def _onto_units(low: Lowering, focus: Focus, line: syntax.Tile, axes: list[Axis]
         body = [If(tuple(idle), tuple(body), span=inner_line.span)]
     body = [*lets, *body]
     if surplus and not together:
-        body = [If((as_expr(whole - 1) - number,), tuple(body), span=inner_line.span)]
+        body = [If((last - number,), tuple(body), span=inner_line.span)]
     for wrap in reversed(head):
         body = [wrap(body)]
     return body

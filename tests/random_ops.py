@@ -156,7 +156,7 @@ def pointwise(w: Writer) -> None:
         atoms = [*subset(rng, atoms, 1), spot(name, mine)]
         if rng.random() < 0.2:
             d = rng.randrange(len(mine))
-            atoms.append(f"{name}[{at([*mine[:d], f'{mine[d]} - 1', *mine[d + 1:]])} else 0]")
+            atoms.append(f"{name}[{at([*mine[:d], f'{mine[d]} - 1', *mine[d + 1 :]])} else 0]")
     _outputs(w, own, atoms)
 
 
@@ -255,7 +255,7 @@ def contraction(w: Writer) -> None:
     if rng.random() < 0.2:
         left = f"({left} + 1)"
     if rng.random() < 0.15:
-        w.lines.append(f"{spot('t', b + n + k)} = {w.expr([right], 1)}")
+        w.lines.append(f"{spot('t', b + n + k)} = {w.use([right], 1)}")
         right = spot("t", b + n + k)
     free = shuffled(rng, b + m + n)
     _finish(w, free, f"sum({at(shuffled(rng, k))}) {left} * {right}")

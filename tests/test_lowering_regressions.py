@@ -12,6 +12,7 @@ from andiron.dsl.module import loads
 from andiron.dsl.reference import reference
 
 GEMM = "op f[M, N, K](A: f32[M, K], B: f32[K, N]) -> (Y: f32[M, N]):\n    Y[i, j] = sum(k) A[i, k] * B[k, j]\n"
+FULL = "op f[N, M, K](A: f32[N, M, K]) -> (Y: f32[K]):\n    Y[k] = sum(i, j) A[j, i, k]\n"
 SUM = "op f[M](A: f32[M]) -> (Y: f32[]):\n    Y = sum(i) A[i]\n"
 TRIANGLE = "op f[M, N](A: f32[M, N]) -> (Y: f32[M]):\n    Y[i] = sum(j) where(j <= i, A[i, j], 0)\n"
 EPILOGUE = "op f[M, N](A: f32[M, N]) -> (Y: f32[M]):\n    h[i] = prod(j) min(max(A[i, j], -1), 1)\n    Y[i] = 3 - h[i]\n"
@@ -59,11 +60,13 @@ RIGHT = {
     "one row of tiles on cores": (GEMM, "tile i: 1\ntile i: 16, j: 8 -> core"),
     # lanes straight below the socket, cores passed by
     "lanes of a copy above cores": (
-        GEMM, "tile i: 4, k: 8\nmove A -> l3:\n    tile k: 4\n    tile k: 1 -> lane\ntile j: 3 -> core",
+        GEMM,
+        "tile i: 4, k: 8\nmove A -> l3:\n    tile k: 4\n    tile k: 1 -> lane\ntile j: 3 -> core",
     ),
     "strided chunks of a copy": (GEMM, "tile j: 32\ntile j: 1 every 2 -> lane\ntile k: 2, i: 8\nmove B -> l1"),
     "cores in a copy only": (GEMM, "tile k: 8, i: 5\nmove A -> l3:\n    tile i: 4 -> core\n    tile k: 1 -> lane"),
     "copies under two lines of cores": (GEMM, "tile i: 8, j: 4, k: 4\nmove B -> l3\ntile i: 1 -> core\ntile j: 3 -> core"),
+    "strided chunks of a fused copy": (FULL, "fuse i, j as f\ntile f: 16\ntile f: 1 every 2 -> lane\nmove A -> l1"),
     "panels of one": (GEMM, "tile i: 4, k: 4\nmove A -> l3 layout panels(i: 1)"),
     "a fused axis without extent": (HALVES, "fuse p, i as f\ntile r: 16, f: 1"),
     # what sizes are known to be keeps stores of neighbours apart
