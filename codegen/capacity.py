@@ -1,8 +1,8 @@
 """What a program holds in each memory at one time, against what the device has; and how many units it asks for.
 
-    PEAK         buffers whose lifetimes do not meet share space: what is alive together counts
-    EVERY_UNIT   a buffer of an inner level counts once for each unit that shares the memory
-    SPILL        registers beyond the file are a note where lanes are counted in bytes (a compiler spills), else a mistake
+PEAK         buffers whose lifetimes do not meet share space: what is alive together counts
+EVERY_UNIT   a buffer of an inner level counts once for each unit that shares the memory
+SPILL        registers beyond the file are a note where lanes are counted in bytes (a compiler spills), else a mistake
 """
 
 from __future__ import annotations

@@ -41,20 +41,20 @@ def copy_lines(ctx: Context, level: str, work: Work, axes: list[tuple[str, int]]
 
 
 def _member(ctx: Context, name: str, work: Work, extent: int) -> tuple[Instr, int] | None:
-    """The widest copy instruction of that name or family for the element type, with the elements it moves, that divides the row."""
+    """The widest copy instruction of that name or family that takes the type and divides the row, and the elements it moves."""
     dtype = work.value.dtype
     found = []
     for i in ctx.device.instrs:
         s = i.statement
         n = s.ranges[0][1].constant if len(s.ranges) == 1 else None
-        if name in (i.name, i.family) and not i.accumulate and n and extent % n == 0:
-            if all(o.dtype == dtype for o in i.operands):
-                found.append((i, n))
+        fits = n and extent % n == 0 and all(o.dtype == dtype for o in i.operands)
+        if name in (i.name, i.family) and not i.accumulate and n and fits:
+            found.append((i, n))
     return max(found, key=lambda x: x[1], default=None)
 
 
 def _flat(ctx: Context, axes, fastest: str, level: str, wide: tuple[Instr, int] | None = None) -> tuple:
-    """All axes as one index, the one with neighbours in memory last, dealt element by element (or as the instruction takes them)."""
+    """All axes as one index, the one with neighbours in memory last, dealt by elements, or by what the instruction takes."""
     order = [a for a, _ in axes if a != fastest] + [fastest]
     lines: list[syntax.Line] = []
     name = order[0]

@@ -1,6 +1,6 @@
 """How far the lines below a focus reach along an index, and how much of it a leaf reads at once.
 
-A leaf may run past its tile up to padding: `tile k: 24` under an instruction of 16 reads 32. Buffers span that, and copies fill
+A leaf may run past its tile, up to padding: `tile k: 24` under an instruction of 16 reads 32. Buffers span it, copies fill
 it.
 """
 
@@ -45,8 +45,9 @@ def reach(low: Lowering, focus: Focus, index: str, capacity: int, lines: tuple) 
         if found is not None:
             n = found[0].extent(index)
             return -(-capacity // n) * n
-        if getattr(line, "fragment", None) is not None:
-            part = line.fragment.of(index)
+        spread = getattr(line, "fragment", None)
+        if spread is not None:
+            part = spread.of(index)
             return -(-capacity // part[0]) * part[0] if part else capacity
     return capacity
 

@@ -247,7 +247,7 @@ def _combine(ctx: Context, focus: Focus, work: Combine) -> list[Stmt]:
     if work.how is None:
         return [
             AllReduce(level, work.reduction.kind, stride, count, cells)
-            for level, stride, count in sorted(ctx.reduced.get(work.name, ()), key=lambda x: -ctx.device.depth(x[0]))
+            for level, stride, count in sorted(ctx.reduced.get(work.name, set()), key=lambda x: -ctx.device.depth(x[0]))
             if ctx.device.level(level).siblings == "lockstep"
         ]
     from .combine import gather, share

@@ -154,9 +154,7 @@ class _Lines:
         m = _modifier(line, "pipeline")
         if m is not None and not state.loops:
             self.add(
-                ModifierArgument(
-                    "no loop above for the pipeline to rotate over", m.span or line.span, help="move it below one"
-                )
+                ModifierArgument("no loop above for the pipeline to rotate over", m.span or line.span, help="move it below one")
             )
 
     def combining(self, line: syntax.Line, reduced: set[str]) -> None:
@@ -185,9 +183,7 @@ class _Lines:
         seen: set[str] = set()
         for a in line.axes:
             if a.index in seen:
-                self.add(
-                    DuplicateAxis(f"`{a.index}` is tiled twice on this line", a.span or line.span, help="write two lines")
-                )
+                self.add(DuplicateAxis(f"`{a.index}` is tiled twice on this line", a.span or line.span, help="write two lines"))
             seen.add(a.index)
             size, every = _number(a.size), _number(a.every)
             if size is not None and every is not None and every % size:

@@ -70,7 +70,7 @@ def split_reduction(low: Lowering, focus: Focus, line: syntax.Tile, axes, counts
 
 
 def _atomically(low: Lowering, w: Work, line: syntax.Tile, views: dict[str, View]) -> Work:
-    """Every unit adds its part to what is there; a launch before sets the identity, one after does the epilogue if there is one."""
+    """Every unit adds its part to what is there; a launch before sets the identity, one after does the epilogue, if any."""
     ctx = low.ctx
     assert w.reduction is not None
     kind, dtype = w.reduction.kind, ctx.dtypes[w.name]

@@ -48,7 +48,8 @@ class DType:
             return np.dtype(plain[self.name])
         import ml_dtypes
 
-        return np.dtype({"bf16": ml_dtypes.bfloat16, "f8e4m3": ml_dtypes.float8_e4m3fn, "f8e5m2": ml_dtypes.float8_e5m2}[self.name])
+        narrow = {"bf16": ml_dtypes.bfloat16, "f8e4m3": ml_dtypes.float8_e4m3fn, "f8e5m2": ml_dtypes.float8_e5m2}
+        return np.dtype(narrow[self.name])
 
 
 TYPES: dict[str, DType] = {

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-
 from andiron.codegen.barriers import place_barriers
 from andiron.codegen.interpret import Fault, interpret
 from andiron.codegen.tile import Alloc, AllReduce, Barrier, Buffer, Call, If, Launch, Piece, Program, Store, Wait

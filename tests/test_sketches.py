@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 from andiron.codegen.interpret import interpret
 from andiron.codegen.pipeline import compile_program
 from andiron.codegen.tile import Barrier, If, Program, Stmt, Store

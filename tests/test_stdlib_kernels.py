@@ -11,6 +11,7 @@ from andiron.dsl.errors import UserError
 from andiron.dsl.module import loads
 from andiron.runtime.compile import compile
 from andiron.tools.verdict import check
+
 from .test_stdlib_ops import OPS, POSITIVE, ROOT, shapes, values
 
 POISON = {"f": np.nan, "V": np.nan, "i": -77, "u": 77, "b": True}
@@ -53,8 +54,9 @@ def test_right(name: str) -> None:
             continue  # the place of the greatest of nothing: refused by the reference
         try:
             kernel(*arrays, out=out[0] if len(out) == 1 else tuple(out), threads=2)
-        except UserError as e:
-            assert mode == "0", e
+        except UserError:
+            if mode != "0":  # of nothing some ops may say that they have no result
+                raise
             continue
         verdict = check(op, arrays, out)
         assert verdict.ok, (mode, sizes, verdict)

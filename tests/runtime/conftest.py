@@ -31,7 +31,8 @@ def make_variant(op, body, conditions=(), buffers=None, target="cpu", name="k"):
     made = tuple(Buffer(t.name, t.dtype, t.role, "dram", "socket", t.shape, (), as_expr(1)) for t in tensors)
     program = Program(name, DEVICE, op.dims, op.derived, (), made, (), conditions=tuple(conditions))
     head = "#include <stdint.h>\n"
-    source = f'{head}extern "C" int andiron_{name}(void* const* args, const int64_t* dims, int threads) {{\n{body}\nreturn 0;\n}}\n'
+    signature = f'extern "C" int andiron_{name}(void* const* args, const int64_t* dims, int threads)'
+    source = f"{head}{signature} {{\n{body}\nreturn 0;\n}}\n"
     return Variant(program, source, f"schedule {name}", target_of(target))
 
 
