@@ -16,8 +16,8 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from .dsl.errors import AndironError
+    from .dsl.meaning.reference import reference
     from .dsl.module import Module, load, loads
-    from .dsl.reference import reference
     from .runtime.compile import compile
     from .runtime.embed import kernel, op
     from .runtime.kernel import Kernel
@@ -31,7 +31,7 @@ _HOMES = {
     "load": ".dsl.module",
     "loads": ".dsl.module",
     "op": ".runtime.embed",
-    "reference": ".dsl.reference",
+    "reference": ".dsl.meaning.reference",
 }
 
 __all__ = ["AndironError", "Kernel", "Module", "compile", "kernel", "load", "loads", "op", "reference"]

@@ -23,7 +23,7 @@ otherwise. Nothing is `restrict`: buffers of our own may share space, and compil
 
 from __future__ import annotations
 
-from .emit_names import clean
+from .emit.names import clean
 from .tile import Buffer, Program
 
 MAX_THREADS = 256

@@ -15,23 +15,23 @@ from ..dsl.op import Op
 from ..dsl.types import TYPES
 from ..dsl.values import Load
 from .barriers import place_barriers
-from .capacity import check_capacity
-from .complete import complete
-from .context import Context
-from .elaborate import Roles, elaborate
-from .hoist import hoist_invariants
-from .lower import Lowering
-from .names_in_schedule import check_names
-from .nests import row_statistics
-from .roles import roles_of
-from .schedule_text import schedule_text
-from .spec import ZERO, Focus, Range, View
+from .lower.capacity import check_capacity
+from .lower.context import Context
+from .lower.recursion import Lowering
+from .lower.spec import ZERO, Focus, Range, View
+from .lower.trace import Traced
+from .lower.units import combining_levels, count_units, whole_groups
+from .lower.work import Output, Work, plan
+from .lower.workspace import workspace
+from .passes.hoist import hoist_invariants
+from .passes.version import prove_guards, version_guards
+from .schedule.complete import complete
+from .schedule.elaborate import Roles, elaborate
+from .schedule.names import check_names
+from .schedule.nests import row_statistics
+from .schedule.roles import roles_of
+from .schedule.text import schedule_text
 from .tile import Buffer, Launch, Program, Units
-from .trace import Traced
-from .units import combining_levels, count_units, whole_groups
-from .version import prove_guards, version_guards
-from .work import Output, Work, plan
-from .workspace import workspace
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ def explicit_lines(
 
 def bounded(op: Op, schedule: syntax.ScheduleDecl | None) -> Op:
     """The op with the sizes' bounds of `schedule ... where N <= 4096` as intervals of their variables."""
-    from .bounds import with_bounds
+    from .schedule.bounds import with_bounds
 
     return op if schedule is None or not schedule.where else with_bounds(op, schedule.where)
 
@@ -241,7 +241,7 @@ def lower_launch(ctx: Context, works: tuple[Work, ...], lines: tuple) -> Launch:
         for w in works:
             m = low.find(line.instr, w, line, must=False)
             if m is not None:
-                from .match import fragment
+                from .lower.match import fragment
 
                 n = max((fragment(m, o.name).lanes for o in m.instr.operands if ctx.register(o.memory)), default=1)
                 return (m.instr.level, n) if n > 1 else None

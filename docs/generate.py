@@ -1,6 +1,6 @@
 """Writes the pages of the docs that are made from the code: `python docs/generate.py`.
 
-    schedule.md      from `codegen/statements.py`, and the traces of its examples
+    schedule.md      from `codegen/schedule/statements.py`, and the traces of its examples
     errors.md        from the error classes, and the cases of `tests/errors`
     commands.md      from the parser of the command line
     architecture.md  the grammar of the tile program, from `codegen/tile.py`, between its marks
@@ -20,10 +20,10 @@ from pathlib import Path
 
 from andiron.codegen import tile
 from andiron.codegen.pipeline import compile_program
-from andiron.codegen.statements import NOT_YET, STATEMENTS, STRATEGIES, Statement
-from andiron.dsl.bind_op import bind_params
+from andiron.codegen.schedule.statements import NOT_YET, STATEMENTS, STRATEGIES, Statement
 from andiron.dsl.errors import UserError, UserErrors
 from andiron.dsl.module import loads
+from andiron.dsl.ops.bind_op import bind_params
 from andiron.tools import cli
 
 DOCS = Path(__file__).parent

@@ -1,6 +1,6 @@
 """A resolved device: levels, memories, limits, instructions. All of it read from text; no device is known by name.
 
-`dsl.resolve_device.resolve_device(decl, parents) -> Device` builds it.
+`dsl.devices.resolve_device.resolve_device(decl, parents) -> Device` builds it.
 """
 
 from __future__ import annotations

@@ -15,14 +15,14 @@ from typing import Any
 
 from . import syntax
 from .device import Device
+from .devices.resolve_device import resolve_devices
 from .errors import module as errors
 from .errors.base import Diagnostics, Label, UserError, did_you_mean
 from .op import Op
-from .parser import decode, parse
-from .resolve_device import resolve_devices
-from .resolve_op import resolve_op
+from .ops.resolve_op import resolve_op
 from .source import Source, Span
 from .std import std_bytes, std_devices, std_names
+from .text.parser import decode, parse
 
 MOST_IMPORTS = 50  # one inside the other
 _KINDS = (

@@ -1,6 +1,6 @@
 """A resolved op: typed tensors and single-assignment statements over named indices.
 
-`dsl.resolve_op.resolve_op(decl) -> Op` builds it from the syntax tree and checks it; `dsl.reference` evaluates it.
+`dsl.ops.resolve_op.resolve_op(decl) -> Op` builds it from the syntax tree and checks it; `dsl.meaning.reference` evaluates it.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Op:
     decl: syntax.OpDecl | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
-        from .format import format_node
+        from .text.format import format_node
 
         return format_node(self.decl).rstrip("\n") if self.decl else repr(self)
 

@@ -10,8 +10,8 @@ There is no code for GPUs in this version; the tile program is what such code wi
 import andiron
 import numpy as np
 from andiron.codegen.interpret import interpret
+from andiron.codegen.lower.trace import show_trace
 from andiron.codegen.pipeline import compile_program
-from andiron.codegen.trace import show_trace
 
 OP = """
 op gemm[M, N, K](A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]):

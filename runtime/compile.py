@@ -7,19 +7,19 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
-from ..codegen.bounds import settled
 from ..codegen.emit import emit
 from ..codegen.pipeline import compile_program
+from ..codegen.schedule.bounds import settled
 from ..codegen.targets import Target, target_of
-from ..dsl.bind_op import bind_params, specialise
 from ..dsl.device import Device
 from ..dsl.errors import UserError, did_you_mean
 from ..dsl.errors.op import MissingParameter
 from ..dsl.errors.schedule import UnknownOpInSchedule
 from ..dsl.errors.target import AmbiguousChoice, NotInModule, WrongSchedule
-from ..dsl.index_terms import spot
 from ..dsl.module import Module, load, loads
 from ..dsl.op import Op
+from ..dsl.ops.bind_op import bind_params, specialise
+from ..dsl.ops.index_terms import spot
 from ..dsl.syntax import Param, ScheduleDecl
 from .kernel import Kernel, checked_threads
 from .measure import too_small_for_threads
@@ -192,8 +192,8 @@ def _schedule(module: Module, schedule: str | ScheduleDecl | None) -> ScheduleDe
     if schedule is None or isinstance(schedule, ScheduleDecl):
         return schedule
     if "\n" in schedule:
-        from ..dsl.parser import parse
         from ..dsl.source import Source
+        from ..dsl.text.parser import parse
 
         found = [d for d in parse(Source("<schedule>", schedule)).declarations if isinstance(d, ScheduleDecl)]
         if len(found) != 1:

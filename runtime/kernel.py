@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from ..codegen.lower.trace import Traced
 from ..codegen.tile import Program
-from ..codegen.trace import Traced
 from ..dsl.errors import InternalError, did_you_mean
 from ..dsl.errors.run import ArgumentCount, ArgumentKind, ArgumentShape, OutputOverlap, SizeRefused
 from ..dsl.op import Op, Tensor

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ..codegen.capacity import peaks
 from ..codegen.facts import facts
+from ..codegen.lower.capacity import peaks
+from ..codegen.lower.trace import bytes_text
 from ..codegen.predict import predict
-from ..codegen.trace import bytes_text
 from ..dsl.op import Op, Statement
 from .measure import argument_bytes, flops
 from .variant import Variant

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..codegen import abi
+from ..codegen.lower.trace import Traced
 from ..codegen.targets import Target
 from ..codegen.tile import Program
-from ..codegen.trace import Traced
 from ..dsl.errors import UserError
 from ..dsl.errors.run import DeviceMismatch
 from . import features

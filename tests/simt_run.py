@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 from andiron.codegen.emit import emit
-from andiron.codegen.emit_code import ELEMENTS, storage
-from andiron.codegen.emit_cuda import kernels
+from andiron.codegen.emit.code import ELEMENTS, storage
+from andiron.codegen.emit.cuda import kernels
 from andiron.codegen.tile import Program
 
 SHIM = Path(__file__).parent / "simt_shim.h"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from andiron.codegen.tile import Let
 from andiron.dsl.index import Var
-from andiron.dsl.numerics import apply, cast
+from andiron.dsl.meaning.numerics import apply, cast
 from andiron.dsl.types import TYPES
 from andiron.dsl.values import Apply, Cast
 

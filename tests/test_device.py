@@ -8,11 +8,11 @@ import andiron
 import numpy as np
 import pytest
 from andiron.dsl.device import Device
+from andiron.dsl.devices.resolve_device import resolve_devices
 from andiron.dsl.fragment import Fragment
 from andiron.dsl.op import Reduction
-from andiron.dsl.parser import parse_text
-from andiron.dsl.resolve_device import resolve_devices
 from andiron.dsl.syntax import DeviceDecl
+from andiron.dsl.text.parser import parse_text
 
 STDLIB = Path(andiron.__file__).parent / "stdlib" / "devices"
 

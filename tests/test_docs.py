@@ -22,8 +22,8 @@ from pathlib import Path
 import andiron
 import pytest
 from andiron.codegen.pipeline import compile_program
-from andiron.codegen.statements import STATEMENTS, STRATEGIES
-from andiron.dsl.bind_op import bind_params
+from andiron.codegen.schedule.statements import STATEMENTS, STRATEGIES
+from andiron.dsl.ops.bind_op import bind_params
 from andiron.runtime.compile import check_schedules
 from andiron.tools import cli
 

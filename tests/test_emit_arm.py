@@ -5,8 +5,8 @@ import importlib.util
 import numpy as np
 import pytest
 from andiron.codegen.emit import emit
+from andiron.dsl.meaning.numerics import cast
 from andiron.dsl.module import loads
-from andiron.dsl.numerics import cast
 from andiron.dsl.types import TYPES
 from andiron.runtime.compile import compile
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from andiron.codegen.abi import symbol
 from andiron.codegen.emit import emit
-from andiron.codegen.emit_names import Names, clean
+from andiron.codegen.emit.names import Names, clean
 from andiron.codegen.interpret import interpret
 from andiron.codegen.tile import Alloc, Barrier, If, Let, Store
 from andiron.dsl.index import Var, as_expr, ceildiv, xor

@@ -12,14 +12,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from andiron.codegen.emit import emit
-from andiron.codegen.emit_cuda import kernels
-from andiron.codegen.emit_used import used_only
+from andiron.codegen.emit.cuda import kernels
+from andiron.codegen.emit.used import used_only
 from andiron.codegen.pipeline import compile_program
 from andiron.codegen.tile import Alloc, AllReduce, Barrier, Buffer, If, Launch, Program, Store, Units
-from andiron.dsl.bind_op import bind_params
 from andiron.dsl.index import Var, as_expr
+from andiron.dsl.meaning.reference import reference
 from andiron.dsl.module import loads
-from andiron.dsl.reference import reference
+from andiron.dsl.ops.bind_op import bind_params
 from andiron.dsl.types import TYPES
 from andiron.dsl.values import Load
 from andiron.tools.verdict import check

@@ -12,7 +12,7 @@ from andiron.dsl.errors import module as module_mistakes
 from andiron.dsl.errors import syntax as syntax_mistakes
 from andiron.dsl.errors import text as text_mistakes
 from andiron.dsl.module import loads
-from andiron.dsl.parser import decode
+from andiron.dsl.text.parser import decode
 
 HERE = Path(__file__).parent / "errors"
 # Rooms whose mistakes come later than loading have a test of their own beside them.

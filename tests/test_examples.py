@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from andiron.codegen.targets import target_of
-from andiron.dsl.bind_op import bind_params
-from andiron.dsl.format import format_source
 from andiron.dsl.module import load
+from andiron.dsl.ops.bind_op import bind_params
+from andiron.dsl.text.format import format_source
 from andiron.runtime.compile import ancestry, compile, device_of, fits
 from andiron.tools import cli
 from andiron.tools.verdict import check

@@ -10,8 +10,8 @@ from andiron.codegen import facts as rules
 from andiron.codegen.facts import facts
 from andiron.codegen.interpret import interpret
 from andiron.codegen.pipeline import compile_program
-from andiron.dsl.bind_op import bind_params
 from andiron.dsl.module import loads
+from andiron.dsl.ops.bind_op import bind_params
 
 HERE = Path(__file__).parent / "devices"
 CPU = """

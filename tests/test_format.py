@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from andiron.dsl import syntax as s
-from andiron.dsl.format import format_node, format_source
-from andiron.dsl.format_node import quote
-from andiron.dsl.parser import parse_text
+from andiron.dsl.text.format import format_node, format_source
+from andiron.dsl.text.format_node import quote
+from andiron.dsl.text.parser import parse_text
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -17,11 +17,11 @@ import pytest
 from andiron.codegen.interpret import interpret
 from andiron.codegen.tile import Alloc, Barrier, Buffer, Call, For, Launch, Piece, Program, Stmt, Store, Units, Wait
 from andiron.dsl.device import Device, Instr, Operand
+from andiron.dsl.devices.resolve_device import resolve_devices
 from andiron.dsl.fragment import Fragment
 from andiron.dsl.index import Expr, Var, as_expr
-from andiron.dsl.parser import parse_text
-from andiron.dsl.resolve_device import resolve_devices
 from andiron.dsl.syntax import DeviceDecl
+from andiron.dsl.text.parser import parse_text
 from andiron.dsl.values import Load
 
 from . import gpu_fragments as manual

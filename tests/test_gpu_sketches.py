@@ -10,9 +10,9 @@ import pytest
 from andiron.codegen.interpret import interpret
 from andiron.codegen.pipeline import compile_program
 from andiron.codegen.tile import Program
-from andiron.dsl.bind_op import bind_params
+from andiron.dsl.meaning.reference import reference
 from andiron.dsl.module import Module, loads
-from andiron.dsl.reference import reference
+from andiron.dsl.ops.bind_op import bind_params
 
 TEXT = Path(__file__).parent / "devices" / "gpu_sketches.sched"
 

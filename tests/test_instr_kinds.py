@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 from andiron.dsl.device import Device
+from andiron.dsl.devices.resolve_device import resolve_devices
 from andiron.dsl.errors import UserError, UserErrors
-from andiron.dsl.format import format_source
-from andiron.dsl.parser import parse_text
-from andiron.dsl.resolve_device import resolve_devices
 from andiron.dsl.syntax import DeviceDecl
+from andiron.dsl.text.format import format_source
+from andiron.dsl.text.parser import parse_text
 
 HEAD = """device d:
     level warp: open, siblings nothing

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from andiron.codegen.interpret import interpret
 from andiron.codegen.pipeline import compile_program
-from andiron.dsl.bind_op import specialise
 from andiron.dsl.errors import UserError
+from andiron.dsl.meaning.reference import reference
 from andiron.dsl.module import loads
-from andiron.dsl.reference import reference
+from andiron.dsl.ops.bind_op import specialise
 
 GEMM = "op f[M, N, K](A: f32[M, K], B: f32[K, N]) -> (Y: f32[M, N]):\n    Y[i, j] = sum(k) A[i, k] * B[k, j]\n"
 FULL = "op f[N, M, K](A: f32[N, M, K]) -> (Y: f32[K]):\n    Y[k] = sum(i, j) A[j, i, k]\n"

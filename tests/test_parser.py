@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from andiron.dsl import syntax as s
 from andiron.dsl.errors import UserError
-from andiron.dsl.parser import parse_text
+from andiron.dsl.text.parser import parse_text
 
 HERE = Path(__file__).parent
 
@@ -255,7 +255,7 @@ def test_ten_thousand_lines_take_less_than_two_seconds():
 
 
 def test_importing_the_parser_does_not_load_lark():
-    code = "import sys, andiron.dsl.parser; sys.exit('lark' in sys.modules)"
+    code = "import sys, andiron.dsl.text.parser; sys.exit('lark' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

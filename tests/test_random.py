@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 from andiron.codegen.pipeline import compile_program
 from andiron.codegen.printer import show
-from andiron.dsl.bind_op import bind_params, specialise
 from andiron.dsl.errors import UserError
 from andiron.dsl.module import loads, std_module
-from andiron.dsl.parser import parse
+from andiron.dsl.ops.bind_op import bind_params, specialise
 from andiron.dsl.source import Source
+from andiron.dsl.text.parser import parse
 
 from .cpp_build import COMPILERS
 from .cpp_build import run as run_natively

@@ -1,11 +1,11 @@
 """Resolving ops: names, ranges, types, split reductions, one name for one axis."""
 
 import pytest
-from andiron.dsl.bind_op import bind_params, specialise
 from andiron.dsl.errors import UserError, UserErrors
 from andiron.dsl.index import Var, as_expr
-from andiron.dsl.parser import parse_text
-from andiron.dsl.resolve_op import resolve_op
+from andiron.dsl.ops.bind_op import bind_params, specialise
+from andiron.dsl.ops.resolve_op import resolve_op
+from andiron.dsl.text.parser import parse_text
 from andiron.dsl.types import TYPES
 from andiron.dsl.values import Apply, Cast, Const, IndexValue, Load
 

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 from andiron.codegen.pipeline import compile_program
-from andiron.dsl.bind_op import bind_params
 from andiron.dsl.errors import UserError, UserErrors
 from andiron.dsl.module import loads
-from andiron.dsl.parser import parse
+from andiron.dsl.ops.bind_op import bind_params
 from andiron.dsl.source import Source
 from andiron.dsl.syntax import ScheduleDecl
+from andiron.dsl.text.parser import parse
 
 DEVICES = Path(__file__).parent / "devices"
 CPU = """

@@ -1,7 +1,7 @@
 """The spec in focus is shown after each line, once, with the line's effect."""
 
+from andiron.codegen.lower.trace import show_trace
 from andiron.codegen.pipeline import compile_program
-from andiron.codegen.trace import show_trace
 from andiron.dsl.module import loads
 
 GEMM = """

@@ -12,9 +12,9 @@ from andiron.codegen.interpret import interpret
 from andiron.codegen.pipeline import compile_program
 from andiron.codegen.tile import Barrier, If, Program, Stmt, Store
 from andiron.codegen.walk_tile import map_bodies, statements
-from andiron.dsl.bind_op import bind_params
+from andiron.dsl.meaning.reference import reference
 from andiron.dsl.module import loads
-from andiron.dsl.reference import reference
+from andiron.dsl.ops.bind_op import bind_params
 from andiron.dsl.values import Masked, transform
 
 HERE = Path(__file__).parent / "devices"

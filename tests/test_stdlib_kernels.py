@@ -6,9 +6,9 @@ from functools import lru_cache
 
 import numpy as np
 import pytest
-from andiron.dsl.bind_op import bind_params
 from andiron.dsl.errors import UserError
 from andiron.dsl.module import loads
+from andiron.dsl.ops.bind_op import bind_params
 from andiron.runtime.compile import compile
 from andiron.tools.verdict import check
 

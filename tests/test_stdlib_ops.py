@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from andiron.dsl.bind_op import bind_params
-from andiron.dsl.parser import parse
-from andiron.dsl.reference import reference
-from andiron.dsl.resolve_op import resolve_op
+from andiron.dsl.meaning.reference import reference
+from andiron.dsl.ops.bind_op import bind_params
+from andiron.dsl.ops.resolve_op import resolve_op
 from andiron.dsl.source import Source
+from andiron.dsl.text.parser import parse
 
 ROOT = Path(__file__).parent.parent / "stdlib" / "ops"
 OPS = {d.name: resolve_op(d) for f in sorted(ROOT.glob("*.sched")) for d in parse(Source(f.name, f.read_text())).declarations}

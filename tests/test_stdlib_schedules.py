@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from andiron.codegen.targets import target_of
-from andiron.dsl.bind_op import bind_params
 from andiron.dsl.errors import UserError
 from andiron.dsl.module import loads
+from andiron.dsl.ops.bind_op import bind_params
 from andiron.runtime.compile import compile
 from andiron.runtime.features import missing
 from andiron.tools.verdict import check

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from andiron.dsl.errors import UserError, UserErrors
 from andiron.dsl.errors.syntax import Malformed
-from andiron.dsl.parser import decode, machine, parse_text
-from andiron.dsl.recover import MOST_ERRORS
 from andiron.dsl.source import Source
+from andiron.dsl.text.parser import decode, machine, parse_text
+from andiron.dsl.text.recover import MOST_ERRORS
 from lark.exceptions import UnexpectedToken
 
 HERE = Path(__file__).parent

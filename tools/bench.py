@@ -106,7 +106,7 @@ def peer(op: Any, inputs: list[Any]) -> tuple[str, Callable[[], Any]]:
     """What NumPy has for it: `numpy.einsum` for a plain product of tensors (through its BLAS), else the reference."""
     import numpy as np
 
-    from ..dsl.reference import reference
+    from ..dsl.meaning.reference import reference
     from .einsum import einsum_of
 
     product = einsum_of(op)

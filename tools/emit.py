@@ -18,7 +18,7 @@ HELP = "print the emitted text"
 
 
 def _op(kernel: Kernel) -> str:
-    from ..dsl.format import format_node
+    from ..dsl.text.format import format_node
 
     return format_node(kernel.op.decl) if kernel.op.decl else repr(kernel.op)
 
@@ -30,7 +30,7 @@ def _program(kernel: Kernel) -> str:
 
 
 def _specs(kernel: Kernel) -> str:
-    from ..codegen.trace import show_trace
+    from ..codegen.lower.trace import show_trace
 
     return show_trace(kernel.trace)
 

@@ -22,7 +22,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         say_json({**kernel.report.as_dict(), "schedule": kernel.schedule})
     else:
-        from ..codegen.trace import show_trace
+        from ..codegen.lower.trace import show_trace
 
         print(show_trace(kernel.trace))
         print(kernel.report)

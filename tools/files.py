@@ -14,7 +14,7 @@ from ..dsl.errors.target import CannotWrite
 
 def read_text(path: str) -> str:
     """The text of a file, `-` for the input stream. Raises NoSuchFile, NotUtf8."""
-    from ..dsl.parser import decode
+    from ..dsl.text.parser import decode
 
     try:
         data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()

@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ..dsl.format import format_source
+    from ..dsl.text.format import format_source
 
     status = 0
     for path in args.files:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..dsl.index import Var, as_expr
+from ..dsl.meaning.reference import reference
 from ..dsl.op import Op, Statement, Tensor
-from ..dsl.reference import reference
 from ..dsl.values import IndexValue, Load, loads, walk
 from ..runtime.measure import flops
 from ..runtime.sizes import bind_sizes

@@ -1,8 +1,8 @@
 """Mistakes of grammar: something is missing. Each class has malformed `examples`.
 
 An unexpected token is matched to the class one of whose examples goes wrong in the same state of the parser
-(`dsl/explain.py`). `message` may hold `{found}` (what stands there), `{before}` (what stands before it) and `{wanted}` (a small
-word).
+(`dsl/text/explain.py`). `message` may hold `{found}` (what stands there), `{before}` (what stands before it) and `{wanted}`
+(a small word).
 """
 
 from __future__ import annotations

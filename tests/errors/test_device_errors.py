@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from andiron.dsl.devices.resolve_device import resolve_devices
 from andiron.dsl.errors import UserError, UserErrors
-from andiron.dsl.parser import parse_text
-from andiron.dsl.resolve_device import resolve_devices
 from andiron.dsl.syntax import DeviceDecl
+from andiron.dsl.text.parser import parse_text
 
 HEAD = """device d:
     level grid: open, siblings nothing

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from andiron.dsl.errors import UserError, UserErrors
 from andiron.dsl.errors import op as mistakes
-from andiron.dsl.parser import parse
-from andiron.dsl.resolve_op import resolve_op
+from andiron.dsl.ops.resolve_op import resolve_op
 from andiron.dsl.source import Source
+from andiron.dsl.text.parser import parse
 
 CASES = sorted((Path(__file__).parent / "op").glob("*.sched"))
 # Made at a call, not in the text of an op; tested in test_resolve_op and test_reference.

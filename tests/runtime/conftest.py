@@ -5,9 +5,9 @@ from andiron.codegen.targets import target_of
 from andiron.codegen.tile import Buffer, Program
 from andiron.dsl.device import Device, Level, Memory
 from andiron.dsl.index import as_expr
-from andiron.dsl.parser import parse
-from andiron.dsl.resolve_op import resolve_op
+from andiron.dsl.ops.resolve_op import resolve_op
 from andiron.dsl.source import Source
+from andiron.dsl.text.parser import parse
 from andiron.runtime.kernel import Kernel
 from andiron.runtime.variant import Variant
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from andiron.dsl.device import Device
-from andiron.dsl.parser import parse_text
-from andiron.dsl.resolve_device import resolve_devices
+from andiron.dsl.devices.resolve_device import resolve_devices
 from andiron.dsl.syntax import DeviceDecl
+from andiron.dsl.text.parser import parse_text
 from andiron.runtime import detect, features
 
 STDLIB = Path(features.__file__).parent.parent / "stdlib" / "devices" / "cpu.sched"

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from andiron.dsl.parser import parse
-from andiron.dsl.resolve_op import resolve_op
+from andiron.dsl.ops.resolve_op import resolve_op
 from andiron.dsl.source import Source
+from andiron.dsl.text.parser import parse
 from andiron.runtime.measure import argument_bytes, flops, too_small_for_threads
 from andiron.tools import verdict
 from andiron.tools.einsum import einsum_of

@@ -1,0 +1,100 @@
+"""Looks for two units that meet in an element: a conflict seen needs no proof, and proofs about a swizzle are slow.
+
+A few values are drawn for the variables that both accesses share, many for those of each access. Accesses of `a` and `b` that
+are allowed (all conditions hold) and meet in an element, made by different units, are a witness. Nothing found means nothing.
+The draws are the same every time.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...dsl.index import Expr, Var
+
+if TYPE_CHECKING:
+    from .access import Access
+
+_ROUNDS = 48  # values of the common variables; most fail a condition at once
+_TRIES = 5  # of those that do not
+_DRAWS = 400  # values of each access's own variables
+_UNBOUNDED = (0, 1, 2, 64, 1000, 8192)  # loops start low, sizes are large
+_FAR = 16  # own variables without an upper bound: loops over tiles
+
+
+def seen(a: Access, b: Access) -> bool:
+    """Whether a pair of units was found that access one element, `a` by one, `b` by the other."""
+    rng = np.random.default_rng(0)
+    common = sorted((_variables(a) - a.varying) | (_variables(b) - b.varying), key=lambda v: v.name)
+    uniform = [c for c in dict.fromkeys((*a.conds, *b.conds)) if c.variables() <= set(common)]
+    drawn = {v.name: _common(v, rng) for v in common}
+    allowed = np.ones(_ROUNDS, np.bool_)
+    with np.errstate(divide="ignore"):
+        for c in uniform:
+            allowed &= np.asarray(c.evaluate(drawn)) >= 0
+    for n in np.flatnonzero(allowed)[:_TRIES].tolist():
+        shared = {name: int(values[n]) for name, values in drawn.items()}
+        try:
+            with np.errstate(divide="raise"):  # a size of 0 that divides: no such program runs
+                if _meet(_draw(a, shared, rng), _draw(b, shared, rng)):
+                    return True
+        except ArithmeticError:
+            continue
+    return False
+
+
+def _variables(a: Access) -> frozenset[Var]:
+    return frozenset().union(*(e.variables() for e in a.exprs()))
+
+
+def _common(v: Var, rng: np.random.Generator) -> np.ndarray:
+    low = v.lo or 0
+    if v.hi is not None:
+        return rng.integers(low, v.hi + 1, _ROUNDS)
+    return np.maximum(low, rng.choice(_UNBOUNDED, _ROUNDS))
+
+
+def _draw(a: Access, shared: dict[str, int], rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Elements and units of allowed accesses, one a row."""
+    env: dict[str, object] = dict(shared)
+    for v in sorted(a.varying, key=lambda v: v.name):
+        low = v.lo or 0
+        env[v.name] = rng.integers(low, (low + _FAR if v.hi is None else v.hi) + 1, _DRAWS)
+    allowed = np.ones(_DRAWS, np.bool_)
+    for c in a.conds:
+        allowed &= np.asarray(c.evaluate(env)) >= 0
+
+    def column(e: Expr) -> np.ndarray:
+        return np.broadcast_to(e.evaluate(env), (_DRAWS,))[allowed]
+
+    count = int(allowed.sum())
+    elements = np.stack([*map(column, a.coords), np.zeros(count, np.int64)], 1)
+    return elements, np.stack([column(unit) for unit, _ in a.owners], 1)
+
+
+def _meet(one: tuple[np.ndarray, np.ndarray], other: tuple[np.ndarray, np.ndarray]) -> bool:
+    """Whether an element of `one` occurs in `other` with another unit. Each is (elements, units), a row an access."""
+    n = len(one[0])
+    if not n or not len(other[0]):
+        return False
+    element, unit = _numbered(one[0], other[0]), _numbered(one[1], other[1])
+    low, high = np.full(len(element), len(unit)), np.full(len(element), -1)  # units that access an element, by its number
+    np.minimum.at(low, element[:n], unit[:n])
+    np.maximum.at(high, element[:n], unit[:n])
+    e, u = element[n:], unit[n:]
+    return bool(((high[e] >= 0) & ((low[e] != u) | (high[e] != u))).any())
+
+
+def _numbered(some: np.ndarray, more: np.ndarray) -> np.ndarray:
+    """Equal rows of the two get equal numbers, from 0 on."""
+    rows = np.concatenate([some, more])
+    low = rows.min(axis=0)
+    extents = (rows.max(axis=0) - low + 1).tolist()
+    if prod(extents) >= 1 << 62:
+        return np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
+    key = np.zeros(len(rows), np.int64)
+    for column, least, extent in zip(rows.T, low, extents, strict=True):
+        key = key * extent + (column - least)
+    return np.unique(key, return_inverse=True)[1].reshape(-1)

@@ -1,0 +1,216 @@
+"""Loads and stores of stored elements: registers by name, memory through hoisted pointers.
+
+An access to memory is told apart by how its linear address changes from lane to lane: by one (a vector load or store), not
+at all (a scalar, or one store), by another constant (gather, scatter), or in no simple way (lane by lane).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...dsl.index import Atom, Expr, Fn, Var, as_expr
+from ..tile import Buffer
+from .code import ATOM, BOOL, Code, storage
+from .context import Context
+from .lanes import Register
+
+
+def address(ctx: Context, buffer: Buffer, coords: Sequence[Expr]) -> Expr:
+    """The linear address in elements, with Lets and unrolled loops put in."""
+    key = (buffer.name, id(coords))
+    found = ctx.addresses.get(key)
+    if found is None:
+        total = as_expr(0)
+        for c, s in zip(coords, buffer.strides, strict=True):
+            total = total + c * s
+        found = ctx.addresses[key] = (total, coords)  # what the key names stays alive
+    return ctx.ix(found[0])
+
+
+def lane_step(ctx: Context, e: Expr) -> Expr | None:
+    """How much an address grows from one lane to the next; None when that differs."""
+    var = ctx.lanes.var
+    if var is None or not ctx.varies(e):
+        return as_expr(0)
+    plain = e.coefficient(var)
+    if all(a == var or isinstance(a, Var) or var not in _variables(a) for a, _ in e.terms):
+        return ctx.number(plain)
+    step = e.subs({var: as_expr(1)}) - e.subs({var: as_expr(0)})
+    return step if e == e.subs({var: as_expr(0)}) + step * var else None
+
+
+def _variables(f: Fn) -> frozenset[Var]:
+    return frozenset().union(*(a.variables() for a in f.args))
+
+
+def place(ctx: Context, buffer: Buffer, e: Expr) -> tuple[str, str]:
+    """(pointer, index text) of a linear address; the lane, if it varies, is left out (lane 0)."""
+    e = ctx.at_lane(e, 0) if ctx.varies(e) else e
+    late: list[tuple[Atom, int]] = [(a, c) for a, c in e.terms if ctx.text.constant(a)]
+    terms = [(a, c) for a, c in e.terms if not ctx.text.constant(a)]
+    base = ctx.spoken[buffer.name]
+    const = "const " if buffer.kind == "input" else ""
+    pointer = base
+    if terms:
+        pointer, rest = ctx.text.pointer(base, f"{const}{ctx.element(storage(buffer.dtype), False)}*", terms)
+        late = rest + late
+    return pointer, ctx.text.index.terms(late, e.const) if late else str(e.const)
+
+
+def pointer_to(ctx: Context, buffer: Buffer, e: Expr) -> str:
+    """`p + i` for lane 0 of a linear address."""
+    pointer, index = place(ctx, buffer, e)
+    if index == "0":
+        return pointer
+    return f"{pointer} - {index[1:]}" if index[0] == "-" and index[1:].isdigit() else f"{pointer} + {index}"
+
+
+def _lanes(ctx: Context, e: Expr) -> list[Expr]:
+    return [ctx.at_lane(e, i) for i in range(ctx.width)]
+
+
+def _braces(ctx: Context, element: str, pieces: Sequence[str]) -> str:
+    return f"({ctx.element(element, True)}){{{', '.join(pieces)}}}"
+
+
+def in_parts(ctx: Context, name: str, coords: Sequence[Expr], written: bool = False) -> bool:
+    """Whether an access has a form for a part of the lanes (`Context.part`)."""
+    if name in ctx.lanes.registers:
+        return ctx.lanes.registers[name].named and not written
+    step = lane_step(ctx, address(ctx, ctx.buffers[name], coords))
+    return step is not None and (step.constant == 1 or (step.constant == 0 and not written))
+
+
+def load(ctx: Context, name: str, coords: Sequence[Expr]) -> tuple[str, bool]:
+    """The stored element (see `storage`) of a buffer as text, and whether it is a vector."""
+    if name in ctx.lanes.registers:
+        return _load_register(ctx, name, coords)
+    buffer = ctx.buffers[name]
+    e = address(ctx, buffer, coords)
+    step = lane_step(ctx, e)
+    element = storage(buffer.dtype)
+    if step is None:
+        places = [place(ctx, buffer, x) for x in _lanes(ctx, e)]
+        return _braces(ctx, element, [f"{p}[{i}]" for p, i in places]), True
+    if not step.terms and step.const == 0:
+        pointer, index = place(ctx, buffer, e)
+        return f"{pointer}[{index}]", False
+    if not step.terms and step.const == 1:
+        if ctx.part is not None:
+            ctx.need("load_part", element, True)
+            return f"load_part_{element}x{ctx.width}({pointer_to(ctx, buffer, e)}, {ctx.part})", True
+        ctx.need("load", element, True)
+        return f"load_{element}x{ctx.width}({pointer_to(ctx, buffer, e)})", True
+    ctx.need("gather", element, True)
+    return f"gather_{element}x{ctx.width}({pointer_to(ctx, buffer, e)}, {ctx.text.index.text(step)})", True
+
+
+def _load_register(ctx: Context, name: str, coords: Sequence[Expr]) -> tuple[str, bool]:
+    register = ctx.lanes.registers[name]
+    buffer = register.buffer
+    if name in ctx.packed:
+        cell, part = ctx.packed_cell(name, coords)
+        ctx.need("part", storage(buffer.dtype))
+        return f"m_part_{storage(buffer.dtype)}({cell}, {part})", False
+    if register.named:
+        cell = ctx.cell(name, coords)
+        if register.uniform or not ctx.in_lane:
+            return cell, not register.uniform
+        return ctx.lane_of(cell, ctx.register_type(buffer, True)), False
+    e = _in_array(ctx, register, address(ctx, buffer, coords))
+    array = ctx.spoken[name]
+    if ctx.varies(e):
+        lane = "" if register.uniform else "[{}]"
+        pieces = [f"{array}[{ctx.text.index.text(x)}]" + lane.format(i) for i, x in enumerate(_lanes(ctx, e))]
+        return _braces(ctx, "i32" if buffer.dtype.kind == "bool" else storage(buffer.dtype), pieces), True
+    cell = f"{array}[{ctx.text.index.text(e)}]"
+    if register.uniform or not ctx.in_lane:
+        return cell, not register.uniform
+    return f"{cell}[{_lane_name(ctx)}]", False
+
+
+def _in_array(ctx: Context, register: Register, e: Expr) -> Expr:
+    """The place of a cell in an array: the vectors of one cell lie side by side."""
+    return e if register.uniform or ctx.shares == 1 else e * ctx.shares + (ctx.share or 0)
+
+
+def _lane_name(ctx: Context) -> str:
+    var = ctx.lanes.var
+    assert isinstance(var, Var)
+    if ctx.fixed_lane is not None:
+        return str(ctx.fixed_lane)
+    return ctx.text.index.atom(var, 0)
+
+
+def store(ctx: Context, name: str, coords: Sequence[Expr], value: Code) -> None:
+    """Prints the store of a stored element (already converted; for bool registers a mask or a bool)."""
+    if name in ctx.lanes.registers:
+        return _store_register(ctx, name, coords, value)
+    buffer = ctx.buffers[name]
+    e = address(ctx, buffer, coords)
+    step = lane_step(ctx, e)
+    element, last = storage(buffer.dtype), ctx.width - 1
+    if step is not None and not step.terms and step.const == 0:
+        # one place for all lanes: the last one is seen
+        pointer, index = place(ctx, buffer, e)
+        ctx.text.line(f"{pointer}[{index}] = {f'{value.at(ATOM)}[{last}]' if value.vector else value.text};")
+        return
+    text = value.text if value.vector else splat(ctx, element, value)
+    if step is None:
+        t = ctx.text.temp()
+        ctx.text.line(f"const {ctx.element(element, True)} {t} = {text};")
+        for i, x in enumerate(_lanes(ctx, e)):
+            pointer, index = place(ctx, buffer, x)
+            ctx.text.line(f"{pointer}[{index}] = {t}[{i}];")
+    elif ctx.part is not None:
+        ctx.need("store_part", element, True)
+        ctx.text.line(f"store_part({pointer_to(ctx, buffer, e)}, {ctx.part}, {text});")
+    elif not step.terms and step.const == 1:
+        ctx.need("store", element, True)
+        ctx.text.line(f"store({pointer_to(ctx, buffer, e)}, {text});")
+    else:
+        ctx.need("scatter", element, True)
+        ctx.text.line(f"scatter({pointer_to(ctx, buffer, e)}, {ctx.text.index.text(step)}, {text});")
+
+
+def _store_register(ctx: Context, name: str, coords: Sequence[Expr], value: Code) -> None:
+    register = ctx.lanes.registers[name]
+    is_bool = register.buffer.dtype.kind == "bool"
+    kind = ctx.register_type(register.buffer, not register.uniform)
+    text = value.text
+    if not register.uniform and not value.vector and not ctx.in_lane:
+        text = splat(ctx, "i32" if is_bool else storage(register.buffer.dtype), _as_mask(value) if is_bool else value)
+    elif not register.uniform and ctx.in_lane and is_bool:
+        text = _as_mask(value).text
+    if name in ctx.packed:
+        cell, part = ctx.packed_cell(name, coords)
+        ctx.need("set_part", storage(register.buffer.dtype))
+        ctx.text.line(f"m_set_part_{storage(register.buffer.dtype)}({cell}, {part}, {text});")
+        return
+    if register.named:
+        cell = ctx.cell(name, coords)
+        target = cell if register.uniform or not ctx.in_lane else ctx.lane_of(cell, kind, write=True)
+        ctx.text.line(f"{target} = {text};")
+        return
+    e = _in_array(ctx, register, address(ctx, register.buffer, coords))
+    array = ctx.spoken[name]
+    if ctx.varies(e):
+        t = ctx.text.temp()
+        ctx.text.line(f"const {kind} {t} = {text};")
+        for i, x in enumerate(_lanes(ctx, e)):
+            ctx.text.line(f"{array}[{ctx.text.index.text(x)}][{i}] = {t}[{i}];")
+        return
+    lane = f"[{_lane_name(ctx)}]" if ctx.in_lane and not register.uniform else ""
+    ctx.text.line(f"{array}[{ctx.text.index.text(e)}]{lane} = {text};")
+
+
+def _as_mask(value: Code) -> Code:
+    return Code(f"-(int32_t){value.at(ATOM)}", BOOL)
+
+
+def splat(ctx: Context, element: str, value: Code) -> str:
+    """A uniform element in all lanes."""
+    if value.text in ("0", "0.0f", "0.0"):
+        return f"({ctx.element(element, True)}){{}}"
+    ctx.need("splat", element, True)
+    return f"splat_{element}x{ctx.width}({value.text})"

@@ -1,0 +1,381 @@
+"""Statements as text: the one walk over a launch's body that all dialects share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from ...dsl.device import Instr
+from ...dsl.errors import InternalError
+from ...dsl.index import Expr, Var, as_expr, maximum, minimum
+from ...dsl.source import Span
+from ..tile import Alloc, AllReduce, Barrier, Call, For, If, Let, Piece, Stmt, Store, Wait
+from .access import address, in_parts, load, pointer_to, splat, store
+from .code import BOOL, Code, storage
+from .context import Context
+from .lanes import has_lane, register_memories, value_varies
+from .parts import store_first
+from .reduce import all_reduce
+from .scope import tidy_else, tidy_if
+from .values import Values
+
+
+class Body:
+    """`barrier(level)` gives the lines of a barrier; `local(buffer)` makes the base pointer of a local buffer in memory."""
+
+    def __init__(self, ctx: Context, barrier: Callable[[Barrier], list[str]], local: Callable[[Alloc], None]) -> None:
+        self.ctx = ctx
+        self.values = Values(ctx)
+        self._barrier, self._local = barrier, local
+        self._instrs = {i.name: i for i in ctx.program.instrs}
+        self._shown: set[tuple[str, int]] = set()
+
+    def block(self, stmts: Sequence[Stmt]) -> None:
+        for s in stmts:
+            match s:
+                case For():
+                    self._for(s)
+                case Let():
+                    self._let(s)
+                case If():
+                    self._if(s)
+                case Alloc():
+                    self._alloc(s)
+                case Store():
+                    self._by_shares(lambda s=s: self._store(s)) if self._varies(s) else self._store(s)
+                case Call():
+                    self._call(s)
+                case AllReduce():
+                    self._all_reduce(s)
+                case Barrier():
+                    for line in self._barrier(s):
+                        self.ctx.text.line(line)
+                case Wait():
+                    self._wait(s)
+
+    # ------------------------------------------------------------ what a dialect may do otherwise
+
+    def _all_reduce(self, s: AllReduce) -> None:
+        all_reduce(self.ctx, s)
+
+    def _wait(self, s: Wait) -> None:
+        raise InternalError(f"asynchronous copies of kind {s.kind} have no meaning here")
+
+    def _unroll(self, count: int) -> str:
+        """The line before a loop that is to be unrolled `count` times."""
+        self.ctx.need("unroll")
+        return f"m_unroll({min(count, 64)})"
+
+    # ------------------------------------------------------------ where it comes from
+
+    def _comment(self, span: Span | None) -> None:
+        """The line of the schedule, once."""
+        if span is None:
+            return
+        line = span.line + span.source.line_offset
+        if (span.source.name, line) not in self._shown:
+            self._shown.add((span.source.name, line))
+            name = span.source.name.replace("\\", "/").rsplit("/", 1)[-1]  # places of one machine are no part of the text
+            said = " ".join(span.source.line(span.line).split())
+            self.ctx.text.line(f"// {_printable(name)}:{line}: {_printable(said)}")
+
+    # ------------------------------------------------------------ loops and names
+
+    def _for(self, s: For) -> None:
+        ctx, text = self.ctx, self.ctx.text
+        start, stop, step = ctx.ix(s.start), ctx.ix(s.stop), ctx.ix(s.step)
+        trips = _trips(start, stop, step)
+        if trips == 0:
+            return
+        self._comment(s.span)
+        if trips == 1 or (trips is not None and s.var in ctx.lanes.unrolled):
+            for i in range(trips):
+                self._bound(s.var, ctx.number(start.const + i * step.const) if not start.terms else start + step * i, s.body)
+            return
+        if any(ctx.varies(e) for e in (start, stop, step)):
+            return self._by_shares(lambda: self._varying_for(s))
+        count = s.unroll if s.unroll > 1 else trips if s.unroll == 0 and trips else 1
+        lines = text.scopes[-1].lines
+        mark = begun = len(lines)
+        if count > 1:
+            text.line(self._unroll(count))
+            begun += 1
+
+        def head() -> str:
+            i = text.index.atom(s.var, 0)
+            grow = f"{i}++" if step.constant == 1 else f"{i} += {text.index.text(step)}"
+            last = as_expr(s.var) if step.constant is None else s.var + step
+            return f"for ({ctx.whole(s.var, last)} {i} = {text.index.text(start)}; {i} < {text.index.text(stop)}; {grow})"
+
+        old = ctx.env.pop(s.var, None)
+        with ctx.anew(s.var), text.block(head, s.var.name, s.var):
+            self.block(s.body)
+        if len(lines) == begun + 2:  # nothing in it
+            del lines[mark:]
+        if old is not None:
+            ctx.env[s.var] = old
+
+    def _bound(self, var: Var, value: Expr, body: Sequence[Stmt]) -> None:
+        old = self.ctx.env.get(var)
+        self.ctx.env[var] = value
+        with self.ctx.text.block(None):
+            self.block(body)
+        if old is None:
+            del self.ctx.env[var]
+        else:
+            self.ctx.env[var] = old
+
+    def _varying_for(self, s: For) -> None:
+        """for (i = start(lane); i < stop; i += step)  -->  for (b = first start; b < stop; b += step) { if (i < stop) ... }
+        with i = b + (start(lane) - first start); the other loops over unit numbers are like it."""
+        ctx, width = self.ctx, self.ctx.width
+        start, stop = ctx.ix(s.start), ctx.ix(s.stop)
+        if ctx.varies(ctx.ix(s.step)):
+            raise InternalError(f"the step of the loop over {s.var} differs between lanes")
+        first = minimum(*(ctx.at_lane(start, i) for i in range(width)))
+        last = maximum(*(ctx.at_lane(stop, i) for i in range(width)))
+        base = Var(f"{s.var.name}_first", s.var.lo, s.var.hi)
+        here = base + (s.start - first)
+        inner = For(base, first, last, s.step, (Let(s.var, here), If((s.stop - 1 - here,), s.body)), s.unroll)
+        self._for(inner)
+
+    def _let(self, s: Let) -> None:
+        """Sums are put in where they are used, so that addresses see through them; other names become variables."""
+        ctx, text = self.ctx, self.ctx.text
+        e = ctx.ix(s.value)
+        if ctx.varies(e) or all(isinstance(a, Var) for a, _ in e.terms):
+            ctx.env[s.var] = s.value.subs(ctx.env)  # the lane as the program counts it
+            return
+        ctx.env.pop(s.var, None)
+        shown = text.index.text(e)
+        text.begin(text.scopes[-1].tag, s.var)
+        # a declaration like the pointers of this scope, before those that use it
+        text.scopes[-1].decls.append(f"const {ctx.whole(s.var, e)} {text.index.atom(s.var, 0)} = {shown};")
+
+    # ------------------------------------------------------------ choices
+
+    def _if(self, s: If) -> None:
+        ctx, text = self.ctx, self.ctx.text
+        conds = ctx.live(s.conds)
+        if not conds:
+            return self._scoped(s.body)
+        if not conds[0].terms and conds[0].const < 0:
+            return self._scoped(s.orelse)
+        if not any(ctx.varies(e) for e in conds):
+            return self._plain_if(conds, s)
+        if store_first(ctx, s, conds, self._store):
+            return None
+        same = [e for e in conds if not ctx.varies(e)]
+        if same and not s.orelse:
+            with text.block(lambda: f"if ({ctx.condition(same)})"):
+                self._varying_if(s)
+        else:
+            self._varying_if(s)
+
+    def _plain_if(self, conds: list[Expr], s: If) -> None:
+        text = self.ctx.text
+        lines = text.scopes[-1].lines
+        mark = len(lines)
+        with text.block(lambda: f"if ({self.ctx.condition(conds)})"):
+            self.block(s.body)
+        if len(lines) == mark + 2 and not s.orelse:
+            del lines[mark:]
+        elif s.orelse:
+            lines[-1] = "} else {"
+            at = len(lines) - 1
+            with self.ctx.failing(conds), text.block(lambda: ""):
+                self.block(s.orelse)
+            tidy_else(lines, at)
+        else:
+            tidy_if(lines, mark)
+
+    def _varying_if(self, s: If) -> None:
+        """Whole vectors where all lanes take part, as is common; else the first lanes, if it is those, or lane by lane."""
+        ctx, text = self.ctx, self.ctx.text
+        conds = ctx.live([e for e in s.conds if s.orelse or ctx.varies(ctx.ix(e))])
+        whole = ctx.in_all_lanes(conds)
+        count = ctx.prefix(conds) if not s.orelse else None
+        if count is not None and count.constant == 1:  # what lane 0 does for all
+            with ctx.one_lane(0):
+                return self._scoped(s.body)
+        count = count if self._in_parts(s.body) else None
+        lines = text.scopes[-1].lines
+        if whole is not None and not whole:
+            return self._scoped(s.body)
+        if ctx.shares > 1 and ctx.share is None:
+            return self._if_by_shares(s, whole, ctx.prefix(conds) if not s.orelse else None)
+        if whole and not whole[0].terms:  # never in all lanes
+            whole = None
+        if whole:
+            with text.block(lambda: f"if ({ctx.condition(whole)})"):
+                self.block(s.body)
+        if count is not None:
+            shown = text.index.text(count)
+            if whole:
+                lines[-1] = f"}} else if ({shown} > 0) {{"
+            head = "" if whole else f"if ({shown} > 0)"
+            ctx.part = shown
+            with text.block(lambda: head):
+                self.block(s.body)
+            ctx.part = None
+        elif whole:
+            lines[-1] = "} else {"
+            at = len(lines) - 1
+            with text.block(lambda: ""):
+                self._lane_by_lane(s)
+            tidy_else(lines, at)
+        else:
+            self._lane_by_lane(s)
+
+    def _if_by_shares(self, s: If, whole: list[Expr] | None, count: Expr | None) -> None:
+        """As `_varying_if`, where the lanes take several vectors: each of them by itself, if not all lanes take part."""
+        ctx, text = self.ctx, self.ctx.text
+        if count is not None and count.constant == 1:
+            with ctx.one_lane(0):
+                return self._scoped(s.body)
+        rest = s if s.orelse else replace(s, conds=tuple(e for e in s.conds if ctx.varies(ctx.ix(e))))
+        if not whole or not whole[0].terms:
+            return self._by_shares(lambda: self._if(rest))
+        with text.block(lambda: f"if ({ctx.condition(whole)})"):
+            self.block(s.body)
+        lines = text.scopes[-1].lines
+        lines[-1] = "} else {"
+        at = len(lines) - 1
+        with ctx.failing(whole), text.block(lambda: ""):
+            self._by_shares(lambda: self._if(rest))
+        tidy_else(lines, at)
+
+    def _by_shares(self, f: Callable[[], None]) -> None:
+        """For each vector of lanes, one after another; once, if there is one, or one is being printed, or one lane."""
+        if self.ctx.shares == 1 or self.ctx.share is not None or self.ctx.in_lane:
+            return f()
+        for share in range(self.ctx.shares):
+            with self.ctx.one_share(share):
+                f()
+
+    def _in_parts(self, stmts: Sequence[Stmt]) -> bool:
+        """Whether statements can be done for a part of the lanes: stores to memory of what lies side by side."""
+        ctx = self.ctx
+        for s in stmts:
+            match s:
+                case Store():
+                    if s.atomic or not in_parts(ctx, s.buffer, s.coords, written=True) or not self.values.in_parts(s.value):
+                        return False
+                case If():
+                    if any(ctx.varies(ctx.ix(e)) for e in s.conds) or not (self._in_parts(s.body) and self._in_parts(s.orelse)):
+                        return False
+                case _:
+                    return False
+        return True
+
+    def _lane_by_lane(self, s: If) -> None:
+        with self.ctx.each_lane():
+            self._if(s)
+
+    def _scoped(self, stmts: Sequence[Stmt]) -> None:
+        with self.ctx.text.block(None):
+            self.block(stmts)
+
+    # ------------------------------------------------------------ buffers
+
+    def _alloc(self, s: Alloc) -> None:
+        ctx, text = self.ctx, self.ctx.text
+        register = ctx.lanes.registers.get(s.buffer.name)
+        if register is None:
+            self._local(s)
+            return self._scoped(s.body)
+        with text.block(None):
+            scope = text.scopes[-1]
+            ctx.declare_register(s.buffer, scope)
+            if not register.named:
+                with ctx.one_share(0):
+                    kind = ctx.register_type(s.buffer, not register.uniform)
+                size = ctx.ix(s.buffer.size) * (1 if register.uniform else ctx.shares)
+                scope.decls.append(f"{kind} {ctx.spoken[s.buffer.name]}[{text.index.text(size)}];")
+            self.block(s.body)
+            if register.named and ctx.in_lane and ctx.fixed_lane is None and not register.uniform:
+                ctx.only_in_lanes(s.buffer.name)
+            elif register.named:
+                ctx.declare_where_set(s.buffer.name, scope.lines)
+                scope.decls[:0] = ctx.declarations(s.buffer.name)
+
+    def _varies(self, s: Store) -> bool:
+        """Whether lanes store different values, or at different places."""
+        lanes = self.ctx.lanes
+        differs = {name for name, r in lanes.registers.items() if not r.uniform}
+        coords = any(not lanes.varying.isdisjoint(c.variables()) for c in s.coords)
+        return coords or s.buffer in differs or value_varies(s.value, lanes.varying, differs)
+
+    def _store(self, s: Store) -> None:
+        ctx = self.ctx
+        register = ctx.lanes.registers.get(s.buffer)
+        dtype = register.buffer.dtype if register else ctx.buffers[s.buffer].dtype
+        value = self.values.stored(s.value, dtype, register is not None)
+        if s.atomic is None:
+            return store(ctx, s.buffer, s.coords, value)
+        if register or dtype.compute != dtype:
+            raise InternalError(f"an atomic store to {s.buffer}, which is {dtype}{' in registers' if register else ''}")
+        ctx.need(f"atomic_{s.atomic}", storage(dtype))
+        e = address(ctx, ctx.buffers[s.buffer], s.coords)
+        if ctx.in_lane or ctx.lanes.var is None or not (value.vector or ctx.varies(e)):
+            # a uniform value at a uniform place: every lane adds its own
+            times = 1 if ctx.in_lane or ctx.lanes.var is None else ctx.width
+            for _ in range(times if s.atomic == "sum" else 1):
+                ctx.text.line(f"atomic_{s.atomic}({pointer_to(ctx, ctx.buffers[s.buffer], e)}, {value.text});")
+            return
+        t = ctx.text.temp()
+        text = value.text if value.vector else splat(ctx, storage(dtype), value)
+        ctx.text.line(f"const {ctx.element(storage(dtype), True)} {t} = {text};")
+        for i in range(ctx.width):
+            where = pointer_to(ctx, ctx.buffers[s.buffer], ctx.at_lane(e, i))
+            ctx.text.line(f"atomic_{s.atomic}({where}, {t}[{i}]);")
+
+    # ------------------------------------------------------------ instructions
+
+    def _call(self, s: Call) -> None:
+        ctx = self.ctx
+        instr = self._instrs[s.instr]
+        if ctx.in_lane:
+            raise InternalError(f"{s.instr} stands where lanes part; its operands are shared by all lanes")
+        args: list[str] = []
+        for piece, operand in zip(s.pieces, instr.operands, strict=True):
+            args += self._operand(piece, instr, operand.name)
+        ctx.need(f"instr:{instr.name}", "", True)
+        ctx.text.line(f"{instr_name(instr)}({', '.join(args)});")
+
+    def _operand(self, piece: Piece, instr: Instr, name: str) -> list[str]:
+        ctx, operand = self.ctx, instr.operand(name)
+        coords = [ctx.ix(c) for c in piece.coords]
+        register = ctx.lanes.registers.get(piece.buffer)
+        if register is None:
+            if operand.memory in register_memories(ctx.program.device) and operand.role == "input":
+                out = []
+                for r in range(piece.extent):  # a register operand that is still in memory: loaded here
+                    text, vector = load(ctx, piece.buffer, [*coords[:-1], coords[-1] + r])
+                    wide = has_lane(operand) and ctx.lanes.var is not None and not vector
+                    out.append(splat(ctx, storage(operand.dtype), Code(text, operand.dtype)) if wide else text)
+                return out
+            buffer = ctx.buffers[piece.buffer]
+            return [pointer_to(ctx, buffer, address(ctx, buffer, coords))]
+        out = []
+        for r in range(piece.extent):
+            text, vector = load(ctx, piece.buffer, [*coords[:-1], coords[-1] + as_expr(r)])
+            if has_lane(operand) and not vector and operand.role == "input" and ctx.lanes.var is not None:
+                text = splat(ctx, storage(operand.dtype), Code(text, operand.dtype if operand.dtype.kind != "bool" else BOOL))
+            out.append(text)
+        return out
+
+
+def instr_name(instr: Instr) -> str:
+    """The inline function of an instruction; the double underscore keeps users' names off it."""
+    return f"i__{instr.name}"
+
+
+def _trips(start: Expr, stop: Expr, step: Expr) -> int | None:
+    n, by = (stop - start).constant, step.constant
+    return None if n is None or by is None else max(0, -(-n // by))
+
+
+def _printable(text: str) -> str:
+    """One line that a comment can hold: no line splice at its end, nothing unprintable."""
+    return "".join(c if c.isprintable() else "?" for c in text).rstrip("\\ ").replace("??/", "? ?/")

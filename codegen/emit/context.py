@@ -1,0 +1,312 @@
+"""What every part of the printer shares while one launch is printed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from ...dsl.errors import InternalError
+from ...dsl.index import Expr, Var, as_expr, minimum
+from ...dsl.types import DType
+from ..tile import Buffer, Program
+from .code import ELEMENTS, SCALARS, Need, storage
+from .lanes import Lanes
+from .scope import INDENT, Scope, Text
+
+_WORD = re.compile(r"\b[A-Za-z_]\w*")
+
+
+@dataclass
+class Context:
+    """`env`: what unrolled loops and plain Lets stand for. `in_lane`: inside a loop over lanes, where all is scalar."""
+
+    program: Program
+    lanes: Lanes
+    text: Text
+    buffers: dict[str, Buffer]
+    needs: dict[Need, None]
+    env: dict[Var, Expr] = field(default_factory=dict)
+    shares: int = 1  # hardware vectors that the lanes take; each statement is printed for one share of the lanes at a time
+    share: int | None = None  # which one, while that is so
+    in_lane: bool = False
+    fixed_lane: int | None = None  # with in_lane: not a loop, this one lane
+    part: str | None = None  # the number of lanes that take part, the first ones, where not all do
+    cells: dict[str, dict[tuple[int, ...], str]] = field(default_factory=dict)
+    seen: dict[tuple, tuple] = field(default_factory=dict)
+    numbers: dict[int, Expr] = field(default_factory=dict)
+    addresses: dict[tuple[str, int], tuple] = field(default_factory=dict)
+    spoken: dict[str, str] = field(default_factory=dict)  # buffer -> its name in the text
+    copies: dict[str, tuple[str, str]] = field(default_factory=dict)  # vector -> (its copy in the lane loop, type)
+    false: tuple[Expr, ...] = ()  # conditions that are known not to hold here
+    unset: set[str] = field(default_factory=set)  # temporaries, which every lane writes
+    written: set[str] = field(default_factory=set)  # vectors whose copies are written
+    packed: dict[str, int] = field(default_factory=dict)  # register buffer -> elements that share a 32-bit variable
+
+    # ------------------------------------------------------------ index expressions
+
+    def ix(self, e: Expr) -> Expr:
+        """With what is known put in, the lane counted within the share. Never applied twice.
+
+        Remembered by identity: equal expressions may differ in their variables' intervals."""
+        env = self.env
+        here = [env[v] for v in e.variables() if v in env] if env else ()
+        if not here and self.share is None:
+            return e
+        key = (self.share, id(e), *map(id, here))
+        found = self.seen.get(key)
+        if found is None:
+            found = self.seen[key] = (self._within_share(e.subs(env)), e, here)  # what the key names stays alive
+        return found[0]
+
+    def _within_share(self, e: Expr) -> Expr:
+        var = self.lanes.var
+        if self.share is None or var is None or var not in e.variables():
+            return e
+        return e.subs({var: Var(var.name, 0, self.width - 1) + self.share * self.width})
+
+    @property
+    def width(self) -> int:
+        """Lanes of one vector; of all, where no share is being printed."""
+        return self.lanes.width if self.share is None else self.lanes.width // self.shares
+
+    @contextmanager
+    def one_share(self, share: int) -> Iterator[None]:
+        before, self.share = self.share, share
+        yield
+        self.share = before
+
+    def number(self, n: int) -> Expr:
+        """Always the same object for a number."""
+        return self.numbers.setdefault(n, as_expr(n))
+
+    def varies(self, e: Expr) -> bool:
+        return not self.in_lane and self.lanes.var is not None and self.lanes.var in e.variables()
+
+    def at_lane(self, e: Expr, lane: int) -> Expr:
+        return e if self.lanes.var is None else e.subs({self.lanes.var: self.number(lane)})
+
+    def need(self, name: str, element: str = "", vector: bool = False) -> None:
+        self.needs[Need(name, element, self.width if vector else 1)] = None
+
+    # ------------------------------------------------------------ types
+
+    def whole(self, var: Var, e: Expr) -> str:
+        """The C type of `var`, whose values are those of `e`."""
+        return "int64_t"
+
+    def element(self, element: str, vector: bool) -> str:
+        """The C type of plain elements (`storage` names), a vector of which has one a lane."""
+        if not vector:
+            return ELEMENTS[element]
+        self.need("vector", element, True)
+        return f"{element}x{self.width}"
+
+    def ctype(self, dtype: DType, vector: bool, mask: int = 0) -> str:
+        """The C type of a value of a compute type."""
+        if mask:
+            return self.element(f"i{mask}", True)
+        if dtype.kind == "bool":
+            return "bool"
+        return self.element(dtype.name, vector) if vector else SCALARS[dtype.name]
+
+    def register_type(self, buffer: Buffer, vector: bool) -> str:
+        """Of one cell: as in memory, but bools are masks (a lane each) or `bool`."""
+        if buffer.dtype.kind == "bool":
+            return self.element("i32", True) if vector else "bool"
+        return self.element(storage(buffer.dtype), vector)
+
+    # ------------------------------------------------------------ conditions
+
+    def live(self, conds: Sequence[Expr]) -> list[Expr]:
+        """Conditions that are not plainly true; [-1] stands for false."""
+        out: list[Expr] = []
+        for c in conds:
+            e = self.ix(c)
+            lo, hi = e.interval
+            if (hi is not None and hi < 0) or e in self.false:
+                return [as_expr(-1)]
+            if (lo is None or lo < 0) and e not in out:
+                out.append(e)
+        return out
+
+    @contextmanager
+    def failing(self, conds: Sequence[Expr]) -> Iterator[None]:
+        """Where not all of the conditions hold."""
+        before = self.false
+        self.false = (*before, *conds) if len(conds) == 1 else before
+        yield
+        self.false = before
+
+    @contextmanager
+    def anew(self, var: Var) -> Iterator[None]:
+        """Where a variable takes another value."""
+        before = self.false
+        self.false = tuple(e for e in before if var not in e.variables())
+        yield
+        self.false = before
+
+    def condition(self, conds: Sequence[Expr]) -> str:
+        return " && ".join(self._compare(e) for e in conds) if conds else "true"
+
+    def _compare(self, e: Expr) -> str:
+        if not e.terms:
+            return "true" if e.const >= 0 else "false"
+        plus = [(a, c) for a, c in e.terms if c > 0]
+        minus = [(a, -c) for a, c in e.terms if c < 0]
+        show, k = self.text.index.terms, e.const
+        if not minus:
+            return f"{show(plus, 0)} > {-k - 1}" if k == -1 else f"{show(plus, 0)} >= {-k}"
+        if not plus:
+            return f"{show(minus, 0)} <= {k}"
+        if k == -1:
+            return f"{show(minus, 0)} < {show(plus, 0)}"
+        return f"{show(minus, -k)} <= {show(plus, 0)}" if k < 0 else f"{show(minus, 0)} <= {show(plus, k)}"
+
+    def in_all_lanes(self, conds: Sequence[Expr]) -> list[Expr] | None:
+        """Conditions, the same for all lanes, that hold when `conds` hold in every lane; None if there is no simple one."""
+        var, last = self.lanes.var, self.width - 1
+        out: list[Expr] = []
+        for e in conds:
+            if var is None or not self.varies(e):
+                out.append(e)
+                continue
+            worst = self.at_lane(e, last if e.coefficient(var) < 0 else 0)
+            linear = e - e.coefficient(var) * var
+            if var in linear.variables():
+                return None
+            out.append(worst)
+        return self.live(out)
+
+    def prefix(self, conds: Sequence[Expr]) -> Expr | None:
+        """How many lanes, the first ones, conditions hold in (it may be negative or exceed the width); None if not so."""
+        var = self.lanes.var
+        counts = []
+        for e in conds:
+            if var is None or e.coefficient(var) != -1 or var in (e + var).variables():
+                return None
+            counts.append(e + var + 1)
+        return minimum(*counts) if counts else None
+
+    # ------------------------------------------------------------ registers
+
+    def declare_register(self, buffer: Buffer, scope: Scope) -> None:
+        self.spoken[buffer.name] = self.text.fresh(buffer.name)
+        self.cells[buffer.name] = {}
+
+    def cell(self, name: str, coords: Sequence[Expr]) -> str:
+        """The variable that is this cell of a named register buffer."""
+        where = tuple(c for c in (self.ix(e).constant for e in coords) if c is not None)
+        if len(where) != len(coords):
+            raise InternalError(f"register {name} is indexed by {', '.join(map(str, coords))}, which is not constant")
+        shared = self.shares > 1 and not self.lanes.registers[name].uniform
+        if shared and self.share is None:
+            raise InternalError(f"register {name} differs between lanes, where none are singled out")
+        where = (*where, self.share) if shared and self.share is not None else where
+        cells = self.cells[name]
+        if where not in cells:
+            suffix = "".join(f"_{c}" if c >= 0 else f"_m{-c}" for c in where)
+            single = self.lanes.registers[name].buffer.size.constant == 1 and not shared
+            cells[where] = self.spoken[name] + ("" if single else suffix)
+        return cells[where]
+
+    def packed_cell(self, name: str, coords: Sequence[Expr]) -> tuple[str, int]:
+        """The variable that a cell of a packed register buffer lies in, and which part of it."""
+        n = self.packed[name]
+        last = self.ix(coords[-1]).constant
+        if last is None:
+            raise InternalError(f"register {name} is indexed by {coords[-1]}, which is not constant")
+        return self.cell(name, (*coords[:-1], self.number(last // n))), last % n
+
+    def declare_where_set(self, name: str, lines: list[str]) -> None:
+        """Cells that `lines`, of the scope they live in, set before all else are declared in that line."""
+        kind, pending = self._cell_type(name), {text: where for where, text in self.cells[name].items()}
+        for i, line in enumerate(lines):
+            if not pending:
+                return
+            for cell in _WORD.findall(line):
+                where = pending.pop(cell, None)
+                if where is not None and line.startswith(f"{cell} = "):
+                    lines[i] = f"{kind} {line}"
+                    del self.cells[name][where]
+
+    def _cell_type(self, name: str) -> str:
+        register = self.lanes.registers[name]
+        with self.one_share(0):
+            return self.register_type(register.buffer, not register.uniform)
+
+    def declarations(self, name: str) -> list[str]:
+        """Of the cells that were used, a few lines."""
+        kind = self._cell_type(name)
+        lines, line = [], ""
+        for cell in sorted(self.cells[name].items()):
+            piece = f"{', ' if line else kind + ' '}{cell[1]}"
+            if len(line) + len(piece) > 110:
+                lines.append(line + ";")
+                line, piece = "", f"{kind} {cell[1]}"
+            line += piece
+        return [*lines, line + ";"] if line else lines
+
+    # ------------------------------------------------------------ loops over lanes
+
+    @contextmanager
+    def each_lane(self) -> Iterator[str]:
+        """`for (l = 0; l < W; l++) { ... }` with all scalar inside.
+
+        A vector that is indexed by a variable must live in memory, for gcc through its whole life; so lanes are read and
+        written in copies, and the vectors proper stay in registers.
+        """
+        var, width = self.lanes.var, self.width
+        assert var is not None
+        assert not self.in_lane
+        lines = self.text.scopes[-1].lines
+        mark = len(lines)
+        self.in_lane, self.copies, self.written = True, {}, set()
+
+        def name() -> str:
+            return self.text.index.atom(var, 0)
+
+        # edges only: unrolled, they would cost far more to compile than they could gain
+        self.need("unroll")
+        self.text.line("m_unroll(1)")
+        with self.text.block(lambda: f"for (int64_t {name()} = 0; {name()} < {width}; {name()}++)", var.name, var):
+            yield name()
+        if self.copies:
+            before = [
+                f"{kind} {copy};" if vector in self.unset else f"{kind} {copy} = {vector};"
+                for vector, (copy, kind) in self.copies.items()
+            ]
+            after = [f"{vector} = {copy};" for vector, (copy, _) in self.copies.items() if vector in self.written]
+            lines[mark:] = ["{", *(INDENT + x for x in (*before, *lines[mark:], *after)), "}"]
+        self.in_lane, self.copies = False, {}
+
+    @contextmanager
+    def one_lane(self, lane: int) -> Iterator[None]:
+        """All scalar, for one lane whose number is known."""
+        assert self.lanes.var is not None
+        share = self.share
+        if self.shares > 1:
+            self.share = share or 0
+        self.in_lane, self.fixed_lane = True, lane
+        self.env[self.lanes.var] = self.number((self.share or 0) * self.width + lane)
+        yield
+        del self.env[self.lanes.var]
+        self.in_lane, self.fixed_lane = False, None
+        self.share = share
+
+    def only_in_lanes(self, name: str) -> None:
+        """A register whose life is inside the loop over lanes: its copies are all there is of it."""
+        cells = set(self.cells[name].values())
+        self.unset |= cells
+        self.written -= cells
+
+    def lane_of(self, vector: str, kind: str, write: bool = False) -> str:
+        """An element of a vector variable, in a loop over lanes."""
+        assert self.lanes.var is not None
+        if self.fixed_lane is not None:
+            return f"{vector}[{self.fixed_lane}]"
+        copy, _ = self.copies.setdefault(vector, (f"{vector}_l", kind))
+        if write:
+            self.written.add(vector)
+        return f"{copy}[{self.text.index.atom(self.lanes.var, 0)}]"

@@ -1,0 +1,359 @@
+"""The dialects of GPUs: one `__global__` function a launch, and a function of the host that launches them all.
+
+How a level is realised follows from its facts, never from its name (`realise`):
+
+    open                     blocks: one linear number for all open levels, the innermost fastest
+    shaped, below the blocks threads of a block: one linear number, the innermost level fastest
+    finite                   there must be one unit
+
+A local buffer at the level of the blocks, or below in a memory that blocks share, lies in the block's shared memory (`layout`);
+others are registers.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from math import prod
+
+from ...dsl.device import Instr
+from ...dsl.errors import InternalError
+from ...dsl.index import Expr, Var, as_expr
+from ..abi import symbol
+from ..tile import Alloc, Barrier, Buffer, Launch, Program, Units
+from .code import ELEMENTS, Need, storage
+from .cpp_prelude import prelude
+from .gpu_body import GpuBody, GpuContext, GpuIndex, Spelling, packed_buffers, stored_buffers
+from .gpu_instr import instr_text
+from .gpu_memory import Space, divergent, layout
+from .index import IndexPrinter
+from .lanes import analyse, is_register, statements
+from .names import Names, clean
+from .scope import Text
+from .templates import environment
+from .used import mentions, used_only
+
+__all__ = ["Api", "Kernel", "Spelling", "kernels_of", "render_gpu"]
+
+
+@dataclass(frozen=True)
+class Api:
+    """The host's side. `opt_in`: bytes of shared memory beyond which a kernel asks for them."""
+
+    prefix: str
+    stream: str
+    opt_in: int
+    build: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How the levels of a launch run. `blocks`, `threads`: outermost first."""
+
+    blocks: tuple[Units, ...]
+    threads: tuple[Units, ...]
+    ones: tuple[Units, ...]
+    owner: int  # the depth of the level whose units are blocks
+
+    @property
+    def count(self) -> int:
+        return prod(u.count.constant or 1 for u in self.threads)
+
+    @property
+    def grid(self) -> Expr:
+        total = as_expr(1)
+        for u in self.blocks:
+            total = total * u.count
+        return total
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One launch as a driver needs it: the function's name, blocks (an expression over the sizes), threads of a block, bytes of
+    shared memory, and its parameters: a pointer for each of `buffers`, then a 64-bit integer for each of `sizes`."""
+
+    name: str
+    blocks: Expr
+    threads: int
+    shared: int
+    buffers: tuple[Buffer, ...]
+    sizes: tuple[Var, ...]
+
+
+def realise(program: Program, launch: Launch) -> Plan:
+    device = program.device
+    blocks, threads, ones = [], [], []
+    owner = max((i for i, x in enumerate(device.levels) if x.units == "open"), default=0)
+    for u in launch.units:
+        level = device.level(u.level)
+        if level.units == "finite" or u.count.constant == 1:
+            ones.append(u)
+        elif level.units == "open":
+            blocks.append(u)
+        elif device.depth(u.level) < owner or u.count.constant is None:
+            raise InternalError(f"{u.level} of {device.name}: {u.count} units above the blocks, or not a constant number")
+        else:
+            threads.append(u)
+    return Plan(tuple(blocks), tuple(threads), tuple(ones), owner)
+
+
+class _Printer:
+    def __init__(self, program: Program, spelling: Spelling, api: Api) -> None:
+        self.program = program
+        self.spelling, self.api = spelling, api
+        self.needs: dict[Need, None] = {}
+        self.names = Names()
+        self.symbol = self.names.fresh(symbol(program))
+        for own in ("blocks", "stream", "error", "at"):  # of the launcher
+            self.names.fresh(own)
+        self.field = {b.name: self.names.fresh(b.name) for b in program.buffers}
+        sizes = (*program.dims, *(v for v, _ in program.lets), *(v for _, v in program.finite))
+        self.size = {v: self.names.fresh(v.name) for v in sizes}
+        self.host = IndexPrinter(self._size_name, self._need)
+        self.kernels: list[Kernel] = []
+
+    def _size_name(self, v: Var) -> str:
+        if v not in self.size:
+            raise InternalError(f"what the host computes depends on {v}, which is not known at the call")
+        return self.size[v]
+
+    def _need(self, name: str) -> None:
+        self.needs[Need(name)] = None
+
+    # ------------------------------------------------------------ launches
+
+    def launch(self, launch: Launch) -> dict:
+        program, plan = self.program, realise(self.program, launch)
+        text = Text(lambda v: self._outside(v, text, plan), self._need, GpuIndex)
+        for name in (*self.field.values(), *self.size.values()):
+            text.names.fresh(name)
+        text.constants = set(self.size)
+        lanes = analyse(program, launch, None, 1)
+        ctx = GpuContext(program, lanes, text, {b.name: b for b in program.buffers}, self.needs)
+        ctx.packed = {n: k for n, k in packed_buffers(program, launch).items() if lanes.registers[n].named}
+        ctx.stored = stored_buffers(launch)
+        ctx.spoken.update(self.field)
+        ctx.env.update({u.var: Expr() for u in plan.ones})
+        ctx.env.update({v: as_expr(1) for _, v in program.finite})
+        vars_of = frozenset(u.var for u in plan.threads)
+        memories = {s.buffer.memory for s in statements(launch.body) if isinstance(s, Alloc) and self._shared(s.buffer)}
+        capacity = min((m.capacity - m.reserve for n in memories if (m := program.device.memory(n)).capacity), default=None)
+        space = layout(launch.body, lambda b: self._bytes(b, plan), divergent(launch.body, vars_of), capacity)
+        lockstep = {u.level: u.var for u in plan.threads if program.device.level(u.level).siblings == "lockstep"}
+        parts = divergent(launch.body, frozenset(lockstep.values()))
+        body = GpuBody(ctx, self.spelling, lambda s: self._barrier(s, plan), lambda s: self._local(s, ctx, plan, space), parts)
+        body.units = lockstep
+        body.block(launch.body)
+        lines = used_only(text.finish())
+        used = "\n".join(lines)
+        if space.total:
+            lines.insert(0, "extern __shared__ __attribute__((aligned(16))) unsigned char m_shared[];")
+        name = f"{self.symbol}__{self.names.fresh(launch.name)}"
+        buffers = [b for b in program.buffers if mentions(used, self.field[b.name])]
+        ones = {v: as_expr(1) for _, v in program.finite}
+        given = [v for v, n in self.size.items() if mentions(used, n) and v not in ones]
+        sizes = [self.size[v] for v in given]
+        passed = (*(self.field[b.name] for b in buffers), *sizes)
+        grid = plan.grid.subs(ones)
+        self.kernels.append(Kernel(name, grid, plan.count, space.total, tuple(buffers), tuple(given)))
+        shape = " x ".join(f"{u.count} {u.level}s" for u in plan.threads)
+        return {
+            "name": name,
+            "threads": plan.count,
+            "units": f"  // of a block: {shape}" if len(plan.threads) > 1 else "",
+            "shared": space.total,
+            "footprint": self._footprint(launch, plan),
+            "parameters": [*(self._parameter(b) for b in buffers), *(f"int64_t {n}" for n in sizes)],
+            "lines": lines,
+            "blocks": self.host.text(grid),
+            "passed": passed,
+        }
+
+    def _footprint(self, launch: Launch, plan: Plan) -> str:
+        """Of one block and one thread, for people."""
+        locals_ = {s.buffer.name: s.buffer for s in statements(launch.body) if isinstance(s, Alloc)}
+        pieces = []
+        for b in locals_.values():
+            n = self._bytes(b, plan)
+            pieces.append(f"{b.name} {n} bytes {b.memory}" if n is not None else f"{b.name} {b.size} x {b.dtype} {b.memory}")
+        return f"{launch.name}: {', '.join(pieces) or 'nothing is kept'}"
+
+    def _outside(self, v: Var, text: Text, plan: Plan) -> str:
+        """Sizes are parameters; unit numbers are digits of the block's and the thread's."""
+        if v in self.size:
+            return self.size[v]
+        for units, number in ((plan.blocks, self.spelling.block), (plan.threads, self.spelling.thread)):
+            for i, u in enumerate(units):
+                if u.var != v:
+                    continue
+                below = as_expr(1)
+                for inner in units[i + 1 :]:
+                    below = below * inner.count
+                shown = number
+                if below.constant != 1:
+                    shown += f" / {text.index.text(below, 6)}"
+                if i > 0:
+                    shown += f" % {text.index.text(u.count, 6)}"
+                kind = "int64_t" if units is plan.blocks else "int"
+                if kind == "int" and isinstance(text.index, GpuIndex):
+                    text.index.bounds[v] = u.count.constant or 1
+                name = text.fresh(v.name, 0)
+                text.scopes[0].decls.append(f"const {kind} {name} = {shown};")
+                return name
+        raise InternalError(f"the variable {v} is not bound")
+
+    # ------------------------------------------------------------ memory
+
+    def _shared(self, b: Buffer) -> bool:
+        return b.kind == "local" and not is_register(b, self.program.device)
+
+    def _bytes(self, b: Buffer, plan: Plan) -> int | None:
+        """Of all instances of a buffer in one block; None for registers."""
+        if not self._shared(b):
+            return None
+        depth = self.program.device.depth
+        if depth(b.level) < plan.owner or self.program.device.memory(b.memory) == self.program.device.memories[0]:
+            raise InternalError(f"{b.name} of {b.level} in {b.memory} is larger than a block; it should be a workspace")
+        if b.size.constant is None:
+            raise InternalError(f"{b.name} has {b.size} elements, which is not constant")
+        return b.size.constant * b.dtype.bytes * prod(u.count.constant or 1 for u in self._slices(b, plan))
+
+    def _slices(self, b: Buffer, plan: Plan) -> list[Units]:
+        """Levels below the block each of whose units has an instance of its own."""
+        depth = self.program.device.depth
+        return [u for u in plan.threads if depth(u.level) <= depth(b.level)]
+
+    def _local(self, s: Alloc, ctx: GpuContext, plan: Plan, space: Space) -> None:
+        b = s.buffer
+        text = ctx.text
+        if id(s) in space.meet:
+            text.line(f"{self._meet(self.spelling.barrier)}  // {b.name} lies where others were")
+        name = text.fresh(b.name, 0)
+        ctx.spoken[b.name], ctx.buffers[b.name] = name, b
+        slice_ = as_expr(0)
+        for u in self._slices(b, plan):
+            slice_ = slice_ * u.count + u.var
+        element = ELEMENTS[storage(b.dtype)]
+        base = "m_shared" + (f" + {space.at[id(s)]}" if space.at[id(s)] else "")
+        shown = f"({element}*)({base})" if "+" in base else f"({element}*){base}"
+        if slice_ != as_expr(0):
+            shown += f" + {text.index.text(slice_ * b.size)}"
+        text.scopes[0].decls.append(f"{element}* {name} = {shown};")
+
+    def _barrier(self, s: Barrier, plan: Plan) -> list[str]:
+        device = self.program.device
+        depth = device.depth(s.level)
+        why = f"  // {' '.join(s.why.split())}" if s.why else ""
+        if depth < plan.owner:
+            raise InternalError(f"units of {device.levels[plan.owner].name} cannot meet within a launch")
+        below = [u for u in plan.threads if device.depth(u.level) > depth]
+        if not below:
+            return []
+        if all(device.level(u.level).siblings == "lockstep" for u in below) and len(below) < len(plan.threads):
+            return [self._meet(self.spelling.lockstep) + why]
+        return [self._meet(self.spelling.barrier) + why]
+
+    def _meet(self, barrier: str) -> str:
+        if barrier.startswith("m_"):
+            self._need(barrier.partition("(")[0])
+        return barrier
+
+    def _parameter(self, b: Buffer) -> str:
+        const = "const " if b.kind == "input" else ""
+        own = " __restrict__" if self._unaliased(b) else ""
+        return f"{const}{ELEMENTS[storage(b.dtype)]}*{own} {self.field[b.name]}"
+
+    def _unaliased(self, b: Buffer) -> bool:
+        """An output may be the memory of an input of its type and shape; everything else is apart."""
+        if b.kind == "workspace":
+            return True
+        others = [x for x in self.program.buffers if {x.kind, b.kind} == {"input", "output"}]
+        return not any(x.dtype == b.dtype and x.shape == b.shape for x in others)
+
+    # ------------------------------------------------------------ the whole
+
+    def render(self) -> str:
+        program = self.program
+        kernels = [self.launch(x) for x in program.launches]
+        instrs = [self._instr(n) for n in self.needs if n.name.startswith("instr:")]
+        bindings, sizes = self._bindings(kernels)
+        shown = {b.name: f"{b.dtype.bytes} * ({self.host.text(b.size)})" for b in program.buffers}
+        spaces = [shown[b.name] for b in program.buffers if b.kind == "workspace"]
+        helpers = [n for n in self.needs if not n.name.startswith("instr:")]
+        text = (
+            environment(self.spelling.dialect)
+            .get_template("kernel.j2")
+            .render(
+                program=program, name=self.symbol, title=clean(program.name), build=self.api.build,
+                head=[_comment(x) for x in program.head.strip("\n").splitlines()],
+                prelude=self._prelude(helpers, kernels), instrs=instrs, kernels=kernels,
+                bounds=self.spelling.bounds, api=self.api.prefix, stream=self.api.stream, opt_in=self.api.opt_in,
+                arguments=[self.field[b.name] for b in program.buffers if b.kind != "workspace"],
+                dims=[self.size[v] for v in program.dims], bindings=bindings, sizes=sizes, workspaces=spaces,
+            )
+        )  # fmt: skip
+        return _respelled(text)
+
+    def _prelude(self, helpers: list[Need], kernels: list[dict]) -> str:
+        """With what `_respelled` will call, first."""
+        text = prelude(helpers, self.program, "", self.spelling.dialect)
+        whole = text + "\n".join("\n".join(k["lines"]) for k in kernels)
+        bits = [Need("flt", e) for e, names in (("f32", _F32), ("f64", _F64)) if any(n in whole for n in names)]
+        return prelude([*bits, *helpers], self.program, "", self.spelling.dialect)
+
+    def _bindings(self, kernels: list[dict]) -> tuple[list[str], list[str]]:
+        """What the host's functions begin with: arguments, sizes, conditions, workspaces; and the sizes alone."""
+        program, lines = self.program, []
+        arguments = [b for b in program.buffers if b.kind != "workspace"]
+        for i, b in enumerate(arguments):
+            kind = f"{'const ' if b.kind == 'input' else ''}{ELEMENTS[storage(b.dtype)]}*"
+            lines.append(f"{kind} {self.field[b.name]} = ({kind})args[{i}];")
+        sizes = [f"const int64_t {self.size[v]} = dims[{i}];" for i, v in enumerate(program.dims)]
+        sizes += [f"const int64_t {self.size[v]} = 1;" for _, v in program.finite]
+        sizes += [f"const int64_t {self.size[v]} = {self.host.text(e)};" for v, e in program.lets]
+        lines += sizes
+        for i, (e, why) in enumerate(program.conditions):
+            lines.append(f"if ({self.host.text(e)} < 0) return {100 + i};  // {' '.join(why.split())}")
+        kept = [b for b in program.buffers if b.kind == "workspace"]
+        if kept:
+            lines += [f"int64_t at[{len(kept) + 1}];", f"{self.symbol}__spaces(dims, at);"]
+        for i, b in enumerate(kept):
+            kind = f"{ELEMENTS[storage(b.dtype)]}*"
+            lines.append(f"{kind} {self.field[b.name]} = ({kind})((char*)args[{len(arguments)}] + at[{i}]);")
+        needed = "\n".join(k["blocks"] + " " + " ".join(k["passed"]) for k in kernels)
+        spaces = "\n".join(self.host.text(b.size) for b in kept)
+        return used_only(lines, needed), used_only(sizes, spaces)
+
+    def _instr(self, need: Need) -> str:
+        instr: Instr = next(i for i in self.program.instrs if i.name == need.name.partition(":")[2])
+        return instr_text(self.program, instr, self.spelling.dialect)
+
+
+def render_gpu(program: Program, spelling: Spelling, api: Api) -> str:
+    return _Printer(program, spelling, api).render()
+
+
+def kernels_of(program: Program, spelling: Spelling, api: Api) -> tuple[Kernel, ...]:
+    """The launches as a driver needs them, in order."""
+    printer = _Printer(program, spelling, api)
+    for launch in printer.program.launches:
+        printer.launch(launch)
+    return tuple(printer.kernels)
+
+
+_F32 = {'__builtin_nanf("")': "flt(0x7fc00000)", "__builtin_inff()": "flt(0x7f800000)"}
+_F64 = {
+    '__builtin_nan("")': "flt(INT64_C(0x7ff8000000000000))",
+    "__builtin_inf()": "flt(INT64_C(0x7ff0000000000000))",
+}
+
+
+def _respelled(text: str) -> str:
+    """Numbers that shared text writes as compilers of C++ have them built in, as their bits."""
+    for built_in, bits in (_F32 | _F64).items():
+        text = text.replace(built_in, bits)
+    return re.sub(r"^static (?=\w+ m_\w+\()", "m_inline ", text, flags=re.MULTILINE)
+
+
+def _comment(line: str) -> str:
+    return "".join(c if c.isprintable() else "?" for c in line).rstrip("\\ ")

@@ -1,0 +1,272 @@
+"""Statements of one thread of a block, for all dialects of GPUs.
+
+Every unit below the block is a thread, so values are scalars and registers named variables. What differs from the walk that
+dialects share: whole numbers that fit are `int`; elements narrower than a register that an instruction takes lie several to
+a variable (PACKED); lockstep units combine registers by shuffles; instructions may be asynchronous.
+
+PACKED: an instruction's register operand of 8- or 16-bit elements is passed as 32-bit words, element 0 in the lowest bits.
+COMMIT_EACH: a copy that completes in groups is a group of its own, so that `Wait.pending`, which counts copies, counts groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import prod
+
+from ...dsl.device import Operand
+from ...dsl.errors import InternalError
+from ...dsl.index import Atom, Expr, Fn, Var, as_expr
+from ...dsl.types import DType
+from ..tile import Alloc, AllReduce, Barrier, Buffer, Call, Launch, Piece, Program, Store, Wait
+from .access import address, load, pointer_to
+from .body import Body, instr_name
+from .code import storage
+from .context import Context
+from .cpp_prelude import has_helper
+from .gpu_instr import Registers, registers_of
+from .index import IndexPrinter
+from .lanes import register_memories, statements
+
+_INT = 1 << 27  # numbers below this are `int`: a sum of a dozen does not overflow
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """What a dialect calls things. `shuffle` is a format of x (a value), d (a distance), mask (lanes that take part)."""
+
+    dialect: str
+    block: str
+    thread: str
+    barrier: str
+    lockstep: str
+    shuffle: str
+    bounds: str  # a format of name, the constant that holds the threads of a block
+    unroll: str = "#pragma unroll {n}"
+
+
+class GpuIndex(IndexPrinter):
+    """`bounds` of variables that are `int`; all others are 64 bits wide."""
+
+    def __init__(self, name: Callable[[Var], str], needs: Callable[[str], None]) -> None:
+        super().__init__(name, needs)
+        self.bounds: dict[Var, int] = {}
+
+    def _wide(self, atom: Atom) -> bool:
+        """Whether the text of an atom is a 64-bit number by itself."""
+        if isinstance(atom, Var):
+            return atom not in self.bounds
+        return atom.kind in ("min", "max") or any(self._wide(a) for e in atom.args for a, _ in e.terms)
+
+    def _bound(self, atom: Atom) -> int | None:
+        if isinstance(atom, Var):
+            return self.bounds.get(atom)
+        bounds = [self._of(e) for e in atom.args]
+        if None in bounds:
+            return None
+        known = [b for b in bounds if b is not None]
+        return prod(known) if atom.kind == "mul" else 2 * sum(known) if atom.kind == "xor" else max(known)
+
+    def _of(self, e: Expr) -> int | None:
+        total = abs(e.const)
+        for a, c in e.terms:
+            b = self._bound(a)
+            if b is None:
+                return None
+            total += abs(c) * b
+        return total
+
+    def _scaled(self, atom: Atom, c: int) -> str:
+        b = self._bound(atom)
+        if self._wide(atom) or (b is not None and c * b < _INT):
+            return super()._scaled(atom, c)
+        return f"{c} * (int64_t){self.atom(atom, 10)}"
+
+    def _fn(self, f: Fn) -> tuple[str, int]:
+        if f.kind == "mul" and not self._wide(f) and ((b := self._bound(f)) is None or b >= _INT):
+            return f"(int64_t){self.text(f.args[0], 10)} * {self.text(f.args[1], 6)}", 5
+        return super()._fn(f)
+
+
+@dataclass
+class GpuContext(Context):
+    stored: set[str] = field(default_factory=set)  # buffers with single stores
+
+    def whole(self, var: Var, e: Expr) -> str:
+        lo, hi = e.interval
+        index = self.text.index
+        assert isinstance(index, GpuIndex)
+        if lo is None or hi is None or max(abs(lo), abs(hi)) >= _INT:
+            index.bounds.pop(var, None)
+            return "int64_t"
+        index.bounds[var] = max(abs(lo), abs(hi))
+        return "int"
+
+    def register_type(self, buffer: Buffer, vector: bool) -> str:
+        return "uint32_t" if buffer.name in self.packed else super().register_type(buffer, vector)
+
+    def declarations(self, name: str) -> list[str]:
+        lines = super().declarations(name)
+        if name in self.packed and name in self.stored:  # parts are put in one by one
+            lines = [x.replace(",", " = 0,").replace(";", " = 0;") for x in lines]
+        return lines
+
+
+def packed_buffers(program: Program, launch: Launch) -> dict[str, int]:
+    """PACKED: register buffers that hold several elements in a variable, and how many."""
+    registers = register_memories(program.device)
+    instrs = {i.name: i for i in program.instrs}
+    everything = list(statements(launch.body))
+    local = {s.buffer.name: s.buffer for s in everything if isinstance(s, Alloc) and s.buffer.memory in registers}
+    found: dict[str, int] = {}
+    apart: set[str] = set()
+    for s in everything:
+        if isinstance(s, Call):
+            for piece, o in zip(s.pieces, instrs[s.instr].operands, strict=True):
+                share = registers_of(o, piece.extent).share if o.memory in registers else 1
+                if share > 1 and piece.buffer in local:
+                    found[piece.buffer] = share
+                    last = piece.coords[-1] if piece.coords else as_expr(0)
+                    if piece.extent % share or any(c % share for _, c in last.terms) or last.const % share:
+                        apart.add(piece.buffer)
+    return {name: n for name, n in found.items() if name not in apart}
+
+
+class GpuBody(Body):
+    def __init__(
+        self,
+        ctx: GpuContext,
+        spelling: Spelling,
+        barrier: Callable[[Barrier], list[str]],
+        local: Callable[[Alloc], None],
+        parts: frozenset[int],
+    ) -> None:
+        super().__init__(ctx, barrier, local)
+        self.spelling, self.parts = spelling, parts
+        self.units: dict[str, Var] = {}  # of the lockstep levels that have several
+
+    def _unroll(self, count: int) -> str:
+        return self.spelling.unroll.format(n=min(count, 64))
+
+    # ------------------------------------------------------------ instructions
+
+    def _call(self, s: Call) -> None:
+        ctx, instr = self.ctx, self._instrs[s.instr]
+        args: list[str] = []
+        after: list[str] = []
+        for piece, operand in zip(s.pieces, instr.operands, strict=True):
+            args += self._passed(piece, operand, after)
+        ctx.need(f"instr:{instr.name}", "", True)
+        ctx.text.line(f"{instr_name(instr)}({', '.join(args)});")
+        for line in after:
+            ctx.text.line(line)
+        kind = instr.awaits
+        if kind and has_helper(f"m_commit_{kind[0]}", self.spelling.dialect):  # COMMIT_EACH
+            ctx.need(f"m_commit_{kind[0]}")
+            ctx.text.line(f"m_commit_{kind[0]}();")
+
+    def _wait(self, s: Wait) -> None:
+        self.ctx.need(f"m_wait_{s.kind}")
+        self.ctx.text.line(f"m_wait_{s.kind}<{s.pending}>();")
+
+    def _passed(self, piece: Piece, o: Operand, after: list[str]) -> list[str]:
+        """An operand as arguments; `after`: what stores results that cannot be passed by reference."""
+        ctx = self.ctx
+        coords = [ctx.ix(c) for c in piece.coords]
+        if o.memory not in register_memories(ctx.program.device):
+            buffer = ctx.buffers[piece.buffer]
+            return [pointer_to(ctx, buffer, address(ctx, buffer, coords))]
+        r = registers_of(o, piece.extent)
+        places = [[*coords[:-1], coords[-1] + i] if coords else [] for i in range(piece.extent)]
+        if piece.buffer in ctx.packed:
+            return [ctx.packed_cell(piece.buffer, p)[0] for p in places[:: r.share]]
+        held = ctx.lanes.registers.get(piece.buffer)
+        if held is not None and r.kind == ctx.register_type(held.buffer, False):
+            return [load(ctx, piece.buffer, p)[0] for p in places]
+        words = [places[i : i + r.share] for i in range(0, piece.extent, r.share)]
+        if o.role == "input":
+            return [self._word(r, [load(ctx, piece.buffer, p)[0] for p in word], o.dtype) for word in words]
+        out = [ctx.text.temp() for _ in words]
+        for t, word in zip(out, words, strict=True):
+            cells = [load(ctx, piece.buffer, p)[0] for p in word]
+            given = f" = {self._word(r, cells, o.dtype)}" if o.role == "inout" else ""
+            ctx.text.line(f"{r.kind} {t}{given};")
+            after += [f"{cell} = {self._unpacked(t, i, r, o.dtype)};" for i, cell in enumerate(cells)]
+        return out
+
+    def _word(self, r: Registers, texts: list[str], dtype: DType) -> str:
+        """Elements as one variable of an operand."""
+        ctx, element = self.ctx, storage(dtype)
+        if r.kind != "uint32_t":
+            return texts[0]
+        if element == "f32":
+            ctx.need("bits", "f32")
+            return f"(uint32_t)bits({texts[0]})"
+        ctx.need("pack", element)
+        return f"m_pack_{element}({', '.join(texts + ['0'] * (r.share - len(texts)))})"
+
+    def _unpacked(self, word: str, i: int, r: Registers, dtype: DType) -> str:
+        ctx, element = self.ctx, storage(dtype)
+        if r.kind != "uint32_t":
+            return word
+        if element == "f32":
+            ctx.need("flt", "f32")
+            return f"flt((int32_t){word})"
+        ctx.need("part", element)
+        return f"m_part_{element}({word}, {i})"
+
+    # ------------------------------------------------------------ reductions over lockstep units
+
+    def _all_reduce(self, s: AllReduce) -> None:
+        if s.count == 1 or s.level not in self.units:
+            return
+        if s.stride & (s.stride - 1) or s.count & (s.count - 1):
+            raise InternalError(f"a reduction over {s.count} units at a stride of {s.stride}")
+        mask = self._mask(s)
+        cells = [self.ctx.cell(name, coords) for name, coords in s.cells]
+        dtypes = [self.ctx.lanes.registers[name].buffer.dtype for name, _ in s.cells]
+        distance = s.stride
+        while distance < s.stride * s.count:
+            self._combine(s.kind, cells, dtypes, distance, mask)
+            distance *= 2
+
+    def _mask(self, s: AllReduce) -> str:
+        """The units that take part: those of the group, where not all come here."""
+        if id(s) not in self.parts:
+            return "0xffffffffu"
+        group = sum(1 << (j * s.stride) for j in range(s.count))
+        lane = as_expr(self.units[s.level])
+        first = lane - (lane // s.stride) % s.count * s.stride
+        return f"{group:#x}u << {self.ctx.text.index.text(first, 10)}"
+
+    def _combine(self, kind: str, cells: list[str], dtypes: list, distance: int, mask: str) -> None:
+        ctx = self.ctx
+        elements = [storage(d) for d in dtypes]
+        for e in elements:
+            if has_helper("m_shuffle_xor", self.spelling.dialect):
+                ctx.need("m_shuffle_xor", e)
+        others = [self.spelling.shuffle.format(x=c, d=distance, mask=mask) for c in cells]
+        if kind in ("argmax", "argmin"):
+            t, i = ctx.text.temp(), ctx.text.temp()
+            types = [ctx.element(e, False) for e in elements]
+            ctx.text.line(f"const {types[0]} {t} = {others[0]};")
+            ctx.text.line(f"const {types[1]} {i} = {others[1]};")
+            sign = "max" if kind == "argmax" else "min"
+            ctx.need(f"m_better_{sign}", elements[0])
+            ctx.text.line(f"if (m_better_{sign}({t}, {i}, {cells[0]}, {cells[1]})) {{")
+            ctx.text.line(f"    {cells[0]} = {t};")
+            ctx.text.line(f"    {cells[1]} = {i};")
+            ctx.text.line("}")
+            return
+        if dtypes[0].compute != dtypes[0]:
+            raise InternalError(f"a reduction over units of {dtypes[0]}; it is done in {dtypes[0].compute}")
+        a, b = cells[0], others[0]
+        if kind in ("max", "min"):
+            ctx.need(f"m_{kind}", dtypes[0].name)
+        form = {"sum": "{a} + {b}", "prod": "{a} * {b}", "any": "{a} | {b}", "all": "{a} & {b}"}
+        text = form[kind].format(a=a, b=b) if kind in form else f"m_{kind}({a}, {b})"
+        ctx.text.line(f"{a} = {text};")
+
+
+def stored_buffers(launch: Launch) -> set[str]:
+    return {s.buffer for s in statements(launch.body) if isinstance(s, Store)}

@@ -1,0 +1,86 @@
+"""Index expressions as C text: 64-bit integers, floor division, as few parentheses as C needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from ...dsl.errors import InternalError
+from ...dsl.index import Atom, Expr, Fn, Var
+
+SUM, PRODUCT, ATOM = 4, 5, 10  # precedences of a printed expression
+
+
+class IndexPrinter:
+    """`name` gives a variable's text. `needs` is told of each helper function the text calls."""
+
+    def __init__(self, name: Callable[[Var], str], needs: Callable[[str], None]) -> None:
+        self._name, self._needs = name, needs
+
+    def text(self, e: Expr, at_least: int = 0) -> str:
+        """The expression, in parentheses when it binds weaker than `at_least`."""
+        if not e.terms:
+            return str(e.const) if e.const >= 0 or at_least < ATOM else f"({e.const})"
+        return self.terms(e.terms, e.const, at_least)
+
+    def terms(self, terms: Iterable[tuple[Atom, int]], const: int, at_least: int = 0) -> str:
+        """A sum; positive terms first, so that no unary minus is needed where one can be avoided."""
+        ordered = sorted(terms, key=lambda t: t[1] < 0)
+        pieces: list[tuple[str, int]] = []
+        for atom, c in ordered:
+            pieces.append((self._scaled(atom, abs(c)), -1 if c < 0 else 1))
+        if const:
+            pieces.append((str(abs(const)), -1 if const < 0 else 1))
+        if pieces[0][1] < 0 and const > 0:  # 7 - n, not -n + 7
+            pieces.insert(0, pieces.pop())
+        text = ("-" if pieces[0][1] < 0 else "") + pieces[0][0]
+        for piece, sign in pieces[1:]:
+            text += (" - " if sign < 0 else " + ") + piece
+        single = len(pieces) == 1 and pieces[0][1] > 0
+        precedence = (ATOM if text.replace("_", "a").isalnum() or self._call(text) else PRODUCT) if single else SUM
+        return text if precedence >= at_least else f"({text})"
+
+    @staticmethod
+    def _call(text: str) -> bool:
+        return text.startswith(("floordiv(", "floormod(", "imin(", "imax(")) and _closes_at_end(text)
+
+    def _scaled(self, atom: Atom, c: int) -> str:
+        if c == 1:
+            return self.atom(atom, PRODUCT)
+        product = isinstance(atom, Fn) and atom.kind == "mul"
+        return f"{c} * {self.atom(atom, PRODUCT if product else PRODUCT + 1)}"
+
+    def atom(self, atom: Atom, at_least: int) -> str:
+        if isinstance(atom, Var):
+            return self._name(atom)
+        text, precedence = self._fn(atom)
+        return text if precedence >= at_least else f"({text})"
+
+    def _fn(self, f: Fn) -> tuple[str, int]:
+        a, b = f.args[0], f.args[1]
+        if f.kind == "mul":
+            return f"{self.text(a, PRODUCT)} * {self.text(b, PRODUCT + 1)}", PRODUCT
+        if f.kind == "xor":
+            return f"({self.text(a, ATOM)} ^ {self.text(b, ATOM)})", ATOM
+        if f.kind in ("div", "mod"):
+            # C's / and % are floor's where nothing is negative
+            if (a.interval[0] or 0) >= 0 and a.interval[0] is not None:
+                return f"{self.text(a, PRODUCT)} {'/' if f.kind == 'div' else '%'} {self.text(b, PRODUCT + 1)}", PRODUCT
+            name = "floordiv" if f.kind == "div" else "floormod"
+            self._needs(name)
+            return f"{name}({self.text(a)}, {self.text(b)})", ATOM
+        if f.kind in ("min", "max"):
+            self._needs(f"i{f.kind}")
+            text = self.text(f.args[0])
+            for other in f.args[1:]:
+                text = f"i{f.kind}({text}, {self.text(other)})"
+            return text, ATOM
+        raise InternalError(f"no C text for the index function {f.kind}")
+
+
+def _closes_at_end(text: str) -> bool:
+    depth = 0
+    for i, ch in enumerate(text):
+        depth += (ch == "(") - (ch == ")")
+        if depth == 0 and ch == ")":
+            return i == len(text) - 1
+    return False

@@ -1,0 +1,235 @@
+"""What a launch looks like to a machine with vector lanes: which values differ between lanes, where registers live.
+
+The body of a launch is written for one lane. The printer writes each statement once for all lanes: what is the same in
+every lane is a scalar (UNIFORM), the rest a vector. A register buffer becomes
+
+    named    one variable per cell, when all its coordinates are constants once `unroll = 0` loops are unrolled (a scalar when
+             UNIFORM, else a vector of lanes): compilers keep those in registers
+    array    otherwise
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ...dsl.device import Device, Level, Operand
+from ...dsl.index import Expr, Var
+from ...dsl.values import IndexValue, Load, Masked, Value, walk
+from ..tile import Alloc, AllReduce, Buffer, Call, For, If, Launch, Let, Program, Stmt, Store
+
+MOST_CELLS = 256  # of a named buffer
+
+
+@dataclass(frozen=True)
+class Register:
+    buffer: Buffer
+    named: bool
+    uniform: bool
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """`var`, `width`: the lane's number and how many there are (None, 1: no vectors). `varying`: variables that differ
+    between lanes. `unrolled`: loops (by variable) that must be unrolled by the printer."""
+
+    var: Var | None
+    width: int
+    varying: frozenset[Var]
+    registers: dict[str, Register]
+    unrolled: frozenset[Var]
+
+
+def register_memories(device: Device) -> frozenset[str]:
+    """Memories whose cells are named, not addressed."""
+    return frozenset(m.name for m in device.memories if m.registers or m.level == device.levels[-1].name)
+
+
+def is_register(buffer: Buffer, device: Device) -> bool:
+    """Private to an innermost unit, or in registers."""
+    return buffer.kind == "local" and (buffer.level == device.levels[-1].name or buffer.memory in register_memories(device))
+
+
+def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
+    for s in body:
+        yield s
+        match s:
+            case For() | Alloc():
+                yield from statements(s.body)
+            case If():
+                yield from statements(s.body)
+                yield from statements(s.orelse)
+
+
+def analyse(program: Program, launch: Launch, var: Var | None, width: int) -> Lanes:
+    everything = list(statements(launch.body))
+    varying = _varying_variables(everything, var)
+    buffers = {s.buffer.name: s.buffer for s in everything if isinstance(s, Alloc) and is_register(s.buffer, program.device)}
+    candidates = _unrollable(launch.body, frozenset())
+    accesses: dict[str, list[tuple[Expr, ...]]] = {name: [] for name in buffers}
+    for name, coords in _accesses(everything):
+        if name in accesses:
+            accesses[name].append(coords)
+    lets = {s.var: s.value for s in everything if isinstance(s, Let)}
+    sources = {c: _sources(c, lets) for used in accesses.values() for coords in used for c in coords}
+    named = {
+        name
+        for name, b in buffers.items()
+        if (n := b.size.constant) is not None
+        and n <= MOST_CELLS
+        and all(sources[c] <= candidates for coords in accesses[name] for c in coords)
+    }
+    unrolled = frozenset(v for name in named for coords in accesses[name] for c in coords for v in sources[c])
+    differs = _varying_registers(program, launch.body, varying, set(buffers)) if var is not None else set()
+    registers = {n: Register(b, n in named, n not in differs) for n, b in buffers.items()}
+    return Lanes(var, width, varying, registers, _with_bounds(everything, unrolled, lets))
+
+
+def shares_of(launch: Launch, level: Level, width: int) -> int:
+    """How many hardware vectors the lanes take. A vector of the widest type in use must not exceed the hardware's: gcc keeps
+    such in memory. An instruction takes its operands whole."""
+    everything = list(statements(launch.body))
+    if level.bytes is None or any(isinstance(s, Call) for s in everything):
+        return 1
+    types = [s.buffer.dtype for s in everything if isinstance(s, Alloc)]
+    bound = {s.var for s in everything if isinstance(s, (For, Let))} | {u.var for u in launch.units}
+    values = [v for s in everything if isinstance(s, Store) for v in walk(s.value)]
+    # a size is a number, the same in all lanes
+    types += [v.dtype for v in values if not isinstance(v, IndexValue) or v.expr.variables() & bound]
+    fit = level.bytes * 8 // max((t.compute.bits for t in types), default=32)
+    return width // fit if 0 < fit < width and width % fit == 0 and not (width // fit) & (width // fit - 1) else 1
+
+
+def value_varies(value: Value, varying: frozenset[Var], differs: set[str]) -> bool:
+    """Whether a value may differ between lanes."""
+    for v in walk(value):
+        match v:
+            case IndexValue():
+                exprs: tuple[Expr, ...] = (v.expr,)
+            case Load():
+                if v.tensor in differs:
+                    return True
+                exprs = v.indices
+            case Masked():
+                exprs = v.conds
+            case _:
+                continue
+        if any(not varying.isdisjoint(e.variables()) for e in exprs):
+            return True
+    return False
+
+
+def _varying_variables(everything: list[Stmt], lane: Var | None) -> frozenset[Var]:
+    found = {lane} if lane is not None else set()
+    grown = True
+    while grown:
+        grown = False
+        for s in everything:
+            exprs = (s.start, s.step) if isinstance(s, For) else (s.value,) if isinstance(s, Let) else ()
+            if exprs and s.var not in found and any(not found.isdisjoint(e.variables()) for e in exprs):  # type: ignore[union-attr]
+                found.add(s.var)  # type: ignore[union-attr]
+                grown = True
+    return frozenset(found)
+
+
+def _varying_registers(program: Program, body: tuple[Stmt, ...], varying: frozenset[Var], buffers: set[str]) -> set[str]:
+    """By growing from none until nothing changes."""
+    instrs = {i.name: i for i in program.instrs}
+    differs: set[str] = set()
+
+    def visit(stmts: tuple[Stmt, ...], guarded: bool) -> None:
+        for s in stmts:
+            match s:
+                case For():
+                    bounds = s.start.variables() | s.stop.variables() | s.step.variables()
+                    visit(s.body, guarded or not varying.isdisjoint(bounds))
+                case Alloc():
+                    visit(s.body, guarded)
+                case If():
+                    inner = guarded or any(not varying.isdisjoint(c.variables()) for c in s.conds)
+                    visit(s.body, inner)
+                    visit(s.orelse, inner)
+                case Store():
+                    if s.buffer in buffers and (guarded or value_varies(s.value, varying, differs) or _any(s.coords, varying)):
+                        differs.add(s.buffer)
+                case Call():
+                    for piece, operand in zip(s.pieces, instrs[s.instr].operands, strict=True):
+                        if piece.buffer in buffers and operand.role != "input" and has_lane(operand):
+                            differs.add(piece.buffer)
+                case AllReduce():
+                    differs.update(name for name, _ in s.cells)
+
+    before = -1
+    while len(differs) != before:
+        before = len(differs)
+        visit(body, False)
+    return differs
+
+
+def _any(coords: tuple[Expr, ...], varying: frozenset[Var]) -> bool:
+    return any(not varying.isdisjoint(c.variables()) for c in coords)
+
+
+def has_lane(operand: Operand) -> bool:
+    """Whether the operand is spread over the units below the executing one."""
+    return any(v.name == "lane" for e in operand.map for v in e.variables())
+
+
+def _unrollable(body: tuple[Stmt, ...], outer: frozenset[Var]) -> frozenset[Var]:
+    """Variables of loops that can be unrolled by the printer: constant trip counts, given those around."""
+    found = outer
+    for s in body:
+        match s:
+            case For():
+                bounds = s.start.variables() | s.stop.variables() | s.step.variables()
+                once = s.start.constant is not None and s.stop.constant == s.start.constant + 1 and s.step.constant == 1
+                inner = found | {s.var} if (s.unroll == 0 or once) and bounds <= found else found
+                found = found | _unrollable(s.body, inner)
+            case Alloc():
+                found = found | _unrollable(s.body, found)
+            case If():
+                found = found | _unrollable(s.body, found) | _unrollable(s.orelse, found)
+    return found
+
+
+def _accesses(everything: list[Stmt]) -> Iterator[tuple[str, tuple[Expr, ...]]]:
+    for s in everything:
+        match s:
+            case Store():
+                yield s.buffer, s.coords
+                for v in walk(s.value):
+                    if isinstance(v, Load):
+                        yield v.tensor, v.indices
+            case Call():
+                for p in s.pieces:
+                    yield p.buffer, p.coords
+            case AllReduce():
+                yield from s.cells
+
+
+def _sources(e: Expr, lets: dict[Var, Expr]) -> frozenset[Var]:
+    """Variables of an expression, Lets seen through."""
+    out: set[Var] = set()
+    todo = list(e.variables())
+    while todo:
+        v = todo.pop()
+        if v in lets:
+            todo += lets[v].variables()
+        else:
+            out.add(v)
+    return frozenset(out)
+
+
+def _with_bounds(everything: list[Stmt], unrolled: frozenset[Var], lets: dict[Var, Expr]) -> frozenset[Var]:
+    """With the loops that bounds of unrolled loops depend on."""
+    loops = {s.var: s for s in everything if isinstance(s, For)}
+    todo = list(unrolled)
+    out = set(unrolled)
+    while todo:
+        s = loops.get(todo.pop())
+        for e in (s.start, s.stop, s.step) if s else ():
+            for v in _sources(e, lets):
+                if v not in out:
+                    out.add(v)
+                    todo.append(v)
+    return frozenset(out)

@@ -1,0 +1,72 @@
+"""Accesses of the first lanes only, as one call: `load_part`, `store_part`, which take all lanes, some or none.
+
+At the edges of tiles a condition that is plainly a count of lanes, and others that hold for all lanes or for none, become
+
+    load_part_f32x8(p, row < M ? N - col : 0)
+
+These helpers take any count: below 0 is none, above the width all.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from ...dsl.index import Expr
+from ...dsl.values import Const, Load, Masked, Value, walk
+from ..tile import If, Store
+from .access import address, in_parts, lane_step
+from .context import Context
+
+
+def zero(v: Value) -> bool:
+    """Whether a value is all bits zero."""
+    return isinstance(v, Const) and not v.value and math.copysign(1, v.value) > 0
+
+
+def count_of_first(ctx: Context, v: Masked, conds: Sequence[Expr]) -> str | None:
+    """How many lanes load, the first ones; None if it is not a load of what lies side by side, and a constant elsewhere."""
+    load = v.value
+    if not isinstance(load, Load) or not isinstance(v.otherwise, Const) or load.dtype.kind == "bool" or not _free(ctx):
+        return None
+    if load.tensor in ctx.lanes.registers:
+        return None
+    step = lane_step(ctx, address(ctx, ctx.buffers[load.tensor], load.indices))
+    return None if step is None or step.constant != 1 else _count(ctx, conds)
+
+
+def store_first(ctx: Context, s: If, conds: Sequence[Expr], show: Callable[[Store], None]) -> bool:
+    """Prints an If around one store of registers to what lies side by side; False if it is not that."""
+    if s.orelse or len(s.body) != 1 or not _free(ctx):
+        return False
+    store = s.body[0]
+    if not isinstance(store, Store) or store.atomic or not in_parts(ctx, store.buffer, store.coords, written=True):
+        return False
+    reads_memory = any(isinstance(n, Load) and n.tensor not in ctx.lanes.registers for n in walk(store.value))
+    if reads_memory or not all(in_parts(ctx, n.tensor, n.indices) for n in walk(store.value) if isinstance(n, Load)):
+        return False
+    if any(isinstance(n, Masked) for n in walk(store.value)):
+        return False
+    count = _count(ctx, conds)
+    if count is None:
+        return False
+    ctx.part = count
+    show(store)
+    ctx.part = None
+    return True
+
+
+def _free(ctx: Context) -> bool:
+    """Whether one vector of lanes is being printed, all of it."""
+    return ctx.part is None and not ctx.in_lane and (ctx.shares == 1 or ctx.share is not None)
+
+
+def _count(ctx: Context, conds: Sequence[Expr]) -> str | None:
+    """How many lanes take part, as text."""
+    same = [e for e in conds if not ctx.varies(e)]
+    parting = [e for e in conds if ctx.varies(e)]
+    count = ctx.prefix(parting)
+    if count is None or count.constant == 1 or not ctx.in_all_lanes(parting):
+        return None
+    shown = ctx.text.index.text(count)
+    return f"{ctx.condition(same)} ? {shown} : 0" if same else shown

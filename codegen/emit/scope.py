@@ -1,0 +1,186 @@
+"""The growing text of one launch: nested scopes of lines, and declarations that move to the scope they belong to.
+
+A scope begins where variables become known: the launch itself, a loop body, a named Let. Pointers that depend on those
+variables are declared at its top, once, however deep the access that asked for them: HOIST_TO_OWNER. That keeps inner loops
+free of index arithmetic and gives compilers plain strided accesses.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from ...dsl.index import Atom, Expr, Fn, Var
+from .index import IndexPrinter
+from .names import Names
+
+INDENT = "    "
+_STATEMENT = re.compile(r"[\w.\[\]+*() -]+ = |(store|store_part|scatter|atomic_\w+)\(")
+_DECLARATION = re.compile(r"(const )?\w+\*? \w+ = ")
+
+
+class Scope:
+    def __init__(self, tag: str) -> None:
+        self.tag = tag  # names the pointers declared here
+        self.decls: list[str] = []
+        self.lines: list[str] = []
+        self.pointers: dict[tuple, str] = {}
+        self.names: list[str] = []
+
+
+class Text:
+    """Lines under construction. `outside(var)` declares a variable of the whole program where it is first used."""
+
+    def __init__(
+        self, outside: Callable[[Var], str], needs: Callable[[str], None], index: type[IndexPrinter] = IndexPrinter
+    ) -> None:
+        self.names = Names()
+        self.scopes = [Scope("")]
+        self.constants: set[Var] = set()  # same for all units and iterations: the sizes
+        self._outside = outside
+        self._depth: dict[Var, int] = {}
+        self._named: dict[Var, str] = {}
+        self._temps = 0
+        self.index = index(self._name, needs)
+
+    # ------------------------------------------------------------ lines and scopes
+
+    def line(self, text: str) -> None:
+        self.scopes[-1].lines.append(text)
+
+    def fresh(self, wish: str, depth: int = -1) -> str:
+        name = self.names.fresh(wish)
+        self.scopes[depth].names.append(name)
+        return name
+
+    def temp(self) -> str:
+        self._temps += 1
+        return f"t{self._temps}"
+
+    def begin(self, tag: str = "", *variables: Var) -> None:
+        """A new scope that knows `variables`, until the innermost enclosing `block` closes."""
+        self.scopes.append(Scope(tag))
+        for v in variables:
+            self._depth[v] = len(self.scopes) - 1
+            self._named[v] = self.fresh(v.name)
+
+    def _end(self, braces: bool = False) -> None:
+        """Closes a scope; without braces of its own its names stay taken as long as the one around it."""
+        scope = self.scopes.pop()
+        self.scopes[-1].lines += scope.decls + scope.lines
+        if braces:
+            self.names.release(scope.names)
+        else:
+            self.scopes[-1].names += scope.names
+
+    @contextmanager
+    def block(self, header: Callable[[], str] | None, tag: str = "", *variables: Var, footer: str = "}") -> Iterator[None]:
+        """`header {` lines `}`, indented; the header is made when the variables have names. None: no braces."""
+        outer = len(self.scopes)
+        saved = {v: (self._depth.get(v), self._named.get(v)) for v in variables}
+        self.begin(tag, *variables)
+        head = header() if header else None
+        yield
+        while len(self.scopes) > outer + 1:
+            self._end()
+        scope = self.scopes[-1]
+        body = scope.decls + scope.lines
+        scope.decls = []
+        opened = [f"{head} {{"] if head else []  # an `else` continues the line before
+        scope.lines = [*opened, *(INDENT + x if x else x for x in body), footer] if header else body
+        self._end(header is not None)
+        for v, (depth, name) in saved.items():
+            if depth is not None and name is not None:
+                self._depth[v], self._named[v] = depth, name
+
+    def finish(self) -> list[str]:
+        """All lines, at the end."""
+        while len(self.scopes) > 1:
+            self._end()
+        return self.scopes[0].decls + self.scopes[0].lines
+
+    # ------------------------------------------------------------ variables
+
+    def _name(self, v: Var) -> str:
+        if v not in self._named:
+            self._named[v] = self._outside(v)
+            self._depth[v] = 0
+        return self._named[v]
+
+    def known(self, v: Var) -> bool:
+        return v in self._named
+
+    def depth(self, atom: Atom | Expr) -> int:
+        """The innermost scope one of whose variables the atom depends on."""
+        if isinstance(atom, Var):
+            return self._depth.get(atom, 0)
+        if isinstance(atom, Expr):
+            return max((self._depth.get(v, 0) for v in atom.variables()), default=0)
+        return max(self.depth(a) for a in atom.args)
+
+    def constant(self, atom: Atom) -> bool:
+        """Made of sizes only."""
+        if isinstance(atom, Var):
+            return atom in self.constants
+        return all(self.constant(a) for e in atom.args for a, _ in e.terms)
+
+    # ------------------------------------------------------------ pointers
+
+    def pointer(self, base: str, ctype: str, terms: list[tuple[Atom, int]]) -> tuple[str, list[tuple[Atom, int]]]:
+        """(pointer, the rest of the terms): `base + terms`, built scope by scope, each part added where its variables become
+        known. A plain multiple of one variable is left as the rest, for the index."""
+        by_depth: dict[int, list[tuple[Atom, int]]] = {}
+        here = len(self.scopes) - 1
+        for atom, c in terms:
+            # a symbolic divisor may be zero under the guard that stands around the access: never hoisted
+            by_depth.setdefault(here if _risky(atom) else self.depth(atom), []).append((atom, c))
+        last = by_depth[max(by_depth)]
+        rest = by_depth.pop(max(by_depth)) if len(last) == 1 and isinstance(last[0][0], Var) else []
+        name, chain = base, ()
+        for depth in sorted(by_depth):
+            part = tuple(by_depth[depth])
+            chain = (*chain, (depth, part))
+            scope = self.scopes[depth]
+            found = scope.pointers.get((base, chain))
+            if found is None:
+                found = self.fresh(f"{base}_{scope.tag}" if scope.tag else base, depth)
+                text = f"{ctype} {found} = {self._plus(name, part)};"
+                # a scope that is still only declarations may grow; a risky part stands right before its use
+                (scope.lines if any(_risky(a) for a, _ in part) else scope.decls).append(text)
+                scope.pointers[base, chain] = found
+            name = found
+        return name, rest
+
+    def _plus(self, name: str, part: tuple[tuple[Atom, int], ...]) -> str:
+        text = self.index.terms(part, 0)
+        return f"{name} - {text[1:]}" if text.startswith("-") and " " not in text else f"{name} + {text}"
+
+
+def _risky(atom: Atom) -> bool:
+    if not isinstance(atom, Fn):
+        return False
+    return (atom.kind in ("div", "mod") and bool(atom.args[1].terms)) or any(_risky(a) for e in atom.args for a, _ in e.terms)
+
+
+def tidy_else(lines: list[str], at: int) -> None:
+    """The else that `lines` end with, opened in line `at`: with nothing in it, it goes; of one if alone it is an `else if`."""
+    inside = lines[at + 1 : -1]
+    if not inside:
+        lines[at:] = ["}"]
+        return
+    if inside[0] == f"{INDENT}{{" and inside.index(f"{INDENT}}}") == len(inside) - 1:  # a block in a block
+        lines[at + 1 : -1] = [x.removeprefix(INDENT) for x in inside[1:-1]]
+        return
+    alone = inside[0].startswith(f"{INDENT}if (") and inside.count(f"{INDENT}}}") == 1 and inside[-1] == f"{INDENT}}}"
+    if alone and all(x.startswith((f"{INDENT} ", f"{INDENT}}}")) for x in inside[1:]):
+        lines[at:] = [f"}} else {inside[0].strip()}", *(x.removeprefix(INDENT) for x in inside[1:])]
+
+
+def tidy_if(lines: list[str], at: int) -> None:
+    """An if that `lines` end with, opened in line `at`, of one short statement: in one line."""
+    if len(lines) != at + 3:
+        return
+    head, inside = lines[at].removesuffix(" {"), lines[at + 1].strip()
+    if _STATEMENT.match(inside) and not _DECLARATION.match(inside) and inside.endswith(";") and len(head) + len(inside) < 100:
+        lines[at:] = [f"{head} {inside}"]

@@ -1,0 +1,24 @@
+"""The templates of a dialect: its own folder first, then those it shares with others."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import jinja2
+
+_TEMPLATES = Path(__file__).parent.parent / "templates"
+
+FOLDERS = {"cpp": ("cpp",), "cuda": ("cuda", "gpu", "cpp"), "hip": ("hip", "gpu", "cpp")}
+
+
+@cache
+def environment(dialect: str = "cpp") -> jinja2.Environment:
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader([_TEMPLATES / folder for folder in FOLDERS[dialect]]),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        undefined=jinja2.StrictUndefined,
+        autoescape=False,
+    )

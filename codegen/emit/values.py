@@ -1,0 +1,391 @@
+"""Value expressions as C text, for one unit or for all lanes at once.
+
+Each node becomes a `Code` of its compute type. Uniform operands stay scalar as long as possible: `x * 2.0f` broadcasts by
+itself. What must not be evaluated everywhere (`Masked`) becomes a conditional expression, or a statement before the one
+being printed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...dsl.errors import InternalError
+from ...dsl.index import Expr
+from ...dsl.types import DType
+from ...dsl.values import Apply, Cast, Const, IndexValue, Load, Masked, Value, walk
+from .access import in_parts, load, splat
+from .code import AND, ATOM, BOOL, COMPARE, I64, OR, PRODUCT, SUM, TERNARY, UNARY, Code, is_converted, literal, storage
+from .context import Context
+from .parts import count_of_first, zero
+from .scope import INDENT, tidy_else
+
+_INFIX = {"add": ("+", SUM), "sub": ("-", SUM), "mul": ("*", PRODUCT), "div": ("/", PRODUCT)}
+_COMPARE = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
+_LOGIC = {"and": ("&&", "&", AND), "or": ("||", "|", OR)}
+
+
+class Values:
+    def __init__(self, ctx: Context) -> None:
+        self.ctx = ctx
+
+    # ------------------------------------------------------------ entry points
+
+    def value(self, v: Value) -> Code:
+        """A value in its compute type."""
+        match v:
+            case Const():
+                text = literal(v.value, v.dtype.compute)
+                return Code(text, v.dtype.compute, precedence=UNARY if text[0] == "-" else ATOM)
+            case IndexValue():
+                return self._index(v)
+            case Load():
+                text, vector = load(self.ctx, v.tensor, v.indices)
+                return self.from_storage(text, vector, self._dtype(v), v.tensor in self.ctx.lanes.registers)
+            case Cast():
+                return self._cast(v)
+            case Apply():
+                return self._apply(v)
+            case Masked():
+                return self._masked(v, self.value)
+        raise InternalError(f"no text for {type(v).__name__}")
+
+    def stored(self, v: Value, dtype: DType, register: bool) -> Code:
+        """A value as the bits that a buffer of `dtype` holds; no detour where they are at hand already."""
+        match v:
+            case Load() if self._dtype(v) == dtype and is_converted(dtype) and dtype.kind != "bool":
+                text, vector = load(self.ctx, v.tensor, v.indices)
+                return Code(text, dtype, vector)
+            case Masked() if is_converted(dtype) and dtype.kind != "bool":
+                return self._masked(v, lambda x: self.stored(x, dtype, register))
+            case Cast() if v.dtype == dtype and _plain_cast(v):
+                if v.arg.dtype == dtype:
+                    return self.stored(v.arg, dtype, register)
+                return self.to_storage(self.value(v.arg), dtype, register)
+        return self.to_storage(self.value(v), dtype, register)
+
+    def _dtype(self, v: Load) -> DType:
+        register = self.ctx.lanes.registers.get(v.tensor)
+        return register.buffer.dtype if register else self.ctx.buffers[v.tensor].dtype
+
+    # ------------------------------------------------------------ memory <-> arithmetic
+
+    def from_storage(self, text: str, vector: bool, dtype: DType, register: bool) -> Code:
+        ctx, compute = self.ctx, dtype.compute
+        if dtype.kind == "bool":
+            if register:
+                if ctx.in_lane and "[" in text:
+                    return Code(f"{text} != 0", BOOL, False, 0, COMPARE)
+                return Code(text, BOOL, vector, 32 if vector else 0)
+            if not vector:
+                return Code(f"{text} != 0", BOOL, False, 0, COMPARE)
+            return Code(f"(__builtin_convertvector({text}, {ctx.element('i32', True)}) != 0)", BOOL, True, 32)
+        if not is_converted(dtype) or dtype.name == "tf32":
+            return Code(text, compute, vector)
+        if dtype.kind == "float":
+            name = f"f32_from_{dtype.name}"
+            ctx.need(name, dtype.name, vector)
+            return Code(f"{name}({text})", compute, vector)
+        if vector:
+            return Code(f"__builtin_convertvector({text}, {ctx.element('i32', True)})", compute, True)
+        return Code(f"(int32_t){text}", compute, False, 0, UNARY)
+
+    def to_storage(self, c: Code, dtype: DType, register: bool) -> Code:
+        """Rounded to `dtype`; integers wrap."""
+        ctx = self.ctx
+        if dtype.kind == "bool":
+            c = c if c.dtype.kind == "bool" else self._nonzero(c)
+            if register:
+                return self.mask(c, 32) if c.vector else c
+            if not c.vector:
+                return Code(c.text, dtype, False, 0, c.precedence)
+            narrow = self.mask(c, 32)
+            return Code(f"__builtin_convertvector({narrow.at(AND + 1)} & 1, {ctx.element('u8', True)})", dtype, True)
+        c = self.convert(c, dtype)
+        if not is_converted(dtype):
+            return c
+        if dtype.kind == "float":
+            name = "f32_to_tf32" if dtype.name == "tf32" else f"{dtype.name}_from_f32"
+            ctx.need(name, dtype.name, c.vector)
+            return Code(f"{name}({c.text})", dtype, c.vector)
+        if dtype.name == "i4":
+            c = self._wrap(c, dtype)
+        element = storage(dtype)
+        if c.vector:
+            return Code(f"__builtin_convertvector({c.text}, {ctx.element(element, True)})", dtype, True)
+        return Code(f"({ctx.element(element, False)}){c.at(UNARY)}", dtype, False, 0, UNARY)
+
+    # ------------------------------------------------------------ types
+
+    def splat(self, c: Code) -> Code:
+        if c.vector or self.ctx.in_lane or self.ctx.width == 1:
+            return c
+        if c.dtype.kind == "bool":
+            return Code(splat(self.ctx, "i32", Code(f"-(int32_t){c.at(ATOM)}", BOOL)), BOOL, True, 32)
+        return Code(splat(self.ctx, c.dtype.name, c), c.dtype, True)
+
+    def mask(self, c: Code, bits: int) -> Code:
+        """A varying bool as a mask of elements of `bits` bits."""
+        c = self.splat(c)
+        if c.mask == bits or not c.vector:
+            return c
+        return Code(f"__builtin_convertvector({c.text}, {self.ctx.element(f'i{bits}', True)})", BOOL, True, bits)
+
+    def _nonzero(self, c: Code) -> Code:
+        c0 = c.at(COMPARE + 1)
+        return Code(f"({c0} != {literal(0, c.dtype)})", BOOL, c.vector, c.dtype.bits if c.vector else 0)
+
+    def convert(self, c: Code, dtype: DType) -> Code:
+        """To the compute type of `dtype`, and within its range where a float becomes an integer."""
+        ctx, source, target = self.ctx, c.dtype, dtype.compute
+        if source.kind == "bool" and target.kind != "bool":
+            one, zero = literal(1, target), literal(0, target)
+            if not c.vector:
+                return Code(f"{c.at(TERNARY + 1)} ? {one} : {zero}", target, False, 0, TERNARY)
+            m = self.mask(c, target.bits)
+            ones, zeros = (splat(ctx, target.name, Code(x, target)) for x in (one, zero))
+            return Code(f"{m.at(COMPARE + 1)} ? {ones} : {zeros}", target, True, 0, TERNARY)
+        if target.kind == "bool":
+            return c if source.kind == "bool" else self._nonzero(c)
+        if source.kind == "float" and target.kind != "float":
+            name = f"{dtype.name}_from_{source.name}"  # saturates to dtype's own range
+            ctx.need(name, source.name, c.vector)
+            return Code(f"{name}({c.text})", target, c.vector)
+        if _rounds_twice(source, dtype):
+            name = f"f32_odd_from_{source.name}"  # so that rounding twice is rounding once
+            ctx.need(name, source.name, c.vector)
+            return Code(f"{name}({c.text})", target, c.vector)
+        if source == target:
+            return c
+        if c.vector:
+            return Code(f"__builtin_convertvector({c.text}, {ctx.element(target.name, True)})", target, True)
+        return Code(f"({ctx.ctype(target, False)}){c.at(UNARY)}", target, False, 0, UNARY)
+
+    def _wrap(self, c: Code, dtype: DType) -> Code:
+        """An i32 reduced to the values of a narrower integer."""
+        if dtype.kind == "uint":
+            return Code(f"({c.at(AND + 1)} & {(1 << dtype.bits) - 1})", c.dtype, c.vector)
+        shift = 32 - dtype.bits
+        return Code(f"({c.at(SUM)} << {shift} >> {shift})", c.dtype, c.vector)
+
+    def _cast(self, v: Cast) -> Code:
+        arg = self.value(v.arg)
+        c = self.convert(arg, v.dtype)
+        if v.dtype.compute == v.dtype or v.dtype.kind == "bool" or v.arg.dtype == v.dtype:
+            return c
+        if v.dtype.kind == "float":
+            stored = self.to_storage(c, v.dtype, False)
+            return self.from_storage(stored.text, stored.vector, v.dtype, False)
+        return c if arg.dtype.kind == "float" else self._wrap(c, v.dtype)
+
+    # ------------------------------------------------------------ nodes
+
+    def _index(self, v: IndexValue) -> Code:
+        ctx = self.ctx
+        e = ctx.ix(v.expr)
+        if not ctx.varies(e):
+            return self.convert(Code(f"(int64_t){ctx.text.index.text(e, ATOM)}", I64, False, 0, UNARY), v.dtype)
+        pieces = [ctx.text.index.text(ctx.at_lane(e, i)) for i in range(ctx.width)]
+        return self.convert(Code(f"({ctx.element('i64', True)}){{{', '.join(pieces)}}}", I64, True), v.dtype)
+
+    def _apply(self, v: Apply) -> Code:
+        fn, ctx = v.fn, self.ctx
+        args = [self.value(a) for a in v.args]
+        vector = any(a.vector for a in args)
+        if fn in _LOGIC:
+            return self._logic(fn, args, vector)
+        if fn == "not":
+            a = args[0]
+            return Code(f"~{a.at(UNARY)}" if vector else f"!{a.at(UNARY)}", BOOL, vector, a.mask, UNARY)
+        if fn == "where":
+            return self._where(args, vector)
+        kind = args[0].dtype
+        if fn in _COMPARE:
+            if kind.kind == "bool":
+                a, b = (self.mask(x, 32) if vector else x for x in args)
+            else:
+                a, b = (self.splat(x) if vector else x for x in args)
+            bits = (32 if kind.kind == "bool" else kind.bits) if vector else 0
+            return Code(f"({a.at(COMPARE + 1)} {_COMPARE[fn]} {b.at(COMPARE + 1)})", BOOL, vector, bits)
+        out = v.dtype.compute
+        if fn in _INFIX and (fn != "div" or out.kind == "float"):
+            sign, p = _INFIX[fn]
+            a, b = args
+            return Code(f"{a.at(p)} {sign} {b.at(p + 1)}", out, vector, 0, p)
+        if fn == "neg":
+            return Code(f"-{args[0].at(ATOM)}", out, vector, 0, UNARY)
+        name = "fma" if fn == "fma" else f"m_{fn}"
+        ctx.need(name, kind.name, vector)
+        texts = [(self.splat(a) if vector else a).text for a in args]
+        while fn in ("min", "max") and len(texts) > 2:
+            texts[:2] = [f"{name}({texts[0]}, {texts[1]})"]
+        return Code(f"{name}({', '.join(texts)})", out, vector)
+
+    def _logic(self, fn: str, args: list[Code], vector: bool) -> Code:
+        plain, bitwise, p = _LOGIC[fn]
+        if not vector:
+            return Code(f"({args[0].at(p)} {plain} {args[1].at(p + 1)})", BOOL)
+        bits = max(a.mask for a in args)
+        a, b = (self.mask(x, bits) for x in args)
+        return Code(f"({a.at(COMPARE + 1)} {bitwise} {b.at(COMPARE + 1)})", BOOL, True, bits)
+
+    def _where(self, args: list[Code], vector: bool) -> Code:
+        c, a, b = args
+        if not vector:
+            return Code(f"{c.at(TERNARY + 1)} ? {a.at(TERNARY + 1)} : {b.text}", a.dtype, False, 0, TERNARY)
+        if a.dtype.kind == "bool":
+            bits = max(a.mask, b.mask, c.mask)
+            a, b, c = self.mask(a, bits), self.mask(b, bits), self.mask(c, bits)
+            return Code(f"(({c.text} & {a.text}) | (~{c.text} & {b.text}))", BOOL, True, bits)
+        m = self.mask(c, a.dtype.bits) if c.vector else c
+        a, b = self.splat(a), self.splat(b)
+        return Code(f"{m.at(TERNARY + 1)} ? {a.at(TERNARY + 1)} : {b.at(TERNARY + 1)}", a.dtype, True, 0, TERNARY)
+
+    # ------------------------------------------------------------ values behind conditions
+
+    def _masked(self, v: Masked, show: Callable[[Value], Code]) -> Code:
+        ctx = self.ctx
+        conds = ctx.live(v.conds)
+        if not conds:
+            return show(v.value)
+        if not conds[0].terms and conds[0].const < 0:
+            return show(v.otherwise)
+        if any(ctx.varies(e) for e in conds):
+            return self._load_first(v, conds, show) or self._masked_lanes(v, show)
+        lines = ctx.text.scopes[-1].lines
+        mark = len(lines)
+        condition = ctx.condition(conds)
+        then = show(v.value)
+        inner, lines[mark:] = lines[mark:], []
+        other = show(v.otherwise)
+        then, other = self._alike(then, other)
+        if not inner:
+            head = condition if " " not in condition else f"({condition})"
+            shown = f"{head} ? {then.at(TERNARY + 1)} : {other.at(TERNARY + 1)}"
+            return Code(shown, then.dtype, then.vector, then.mask, TERNARY)
+        t = ctx.text.temp()
+        lines.append(f"{self._ctype(then)} {t} = {other.text};")
+        lines += [f"if ({condition}) {{", *(INDENT + x for x in inner), f"{INDENT}{t} = {then.text};", "}"]
+        return Code(t, then.dtype, then.vector, then.mask)
+
+    def _alike(self, a: Code, b: Code) -> tuple[Code, Code]:
+        if not (a.vector or b.vector):
+            return a, b
+        if a.dtype.kind == "bool":
+            bits = max(a.mask, b.mask)
+            return self.mask(a, bits), self.mask(b, bits)
+        stored = a.dtype != a.dtype.compute
+        if stored:
+            element = storage(a.dtype)
+            a, b = (x if x.vector else Code(splat(self.ctx, element, x), x.dtype, True) for x in (a, b))
+            return a, b
+        return self.splat(a), self.splat(b)
+
+    def _ctype(self, c: Code) -> str:
+        if c.mask or c.dtype == c.dtype.compute:
+            return self.ctx.ctype(c.dtype, c.vector, c.mask)
+        return self.ctx.element(storage(c.dtype), c.vector)
+
+    def _masked_lanes(self, v: Masked, show: Callable[[Value], Code]) -> Code:
+        """Lanes apart: the whole vector if it may, as is common; else the first lanes, if it is those, or lane by lane."""
+        ctx, text = self.ctx, self.ctx.text
+        conds = ctx.live(v.conds)
+        t = text.temp()
+        ctx.unset.add(t)
+        lines = text.scopes[-1].lines
+        mark = len(lines)
+        sample = self._sample(v.value, show)
+        kind = self._ctype(sample)
+        whole = ctx.in_all_lanes(conds)
+        if whole and not whole[0].terms:  # never in all lanes
+            whole = None
+        if whole:
+            with text.block(lambda: f"if ({ctx.condition(whole)})"):
+                text.line(f"{t} = {self._wide(show(v.value), sample).text};")
+            lines[-1] = "} else {"
+        start = len(lines)
+        count = ctx.prefix(conds)
+        if count is not None and zero(v.otherwise) and not sample.mask and self.in_parts(v.value):
+            ctx.part = text.index.text(count)
+            zero_elsewhere = isinstance(v.value, Load)
+            value = self._wide(show(v.value), sample)
+            zeros = Code(f"({self._ctype(value)}){{}}", value.dtype, True)
+            text.line(f"{t} = {value.text if zero_elsewhere else self._first_lanes(value, zeros).text};")
+            ctx.part = None
+        else:
+            self._each_masked(v, show, t, kind, sample)
+        if whole:
+            lines[start:] = [INDENT + x for x in lines[start:]]
+            lines.append("}")
+            tidy_else(lines, start - 1)
+        lines.insert(mark, f"{kind} {t};")
+        return Code(t, sample.dtype, True, sample.mask)
+
+    def _load_first(self, v: Masked, conds: list[Expr], show: Callable[[Value], Code]) -> Code | None:
+        """A load of the first lanes, and what the others have instead."""
+        ctx = self.ctx
+        ctx.part = count_of_first(ctx, v, conds)
+        if ctx.part is None:
+            return None
+        loaded = show(v.value)
+        if not zero(v.otherwise):
+            loaded = self._first_lanes(*self._alike(loaded, show(v.otherwise)))
+        ctx.part = None
+        return loaded
+
+    def _first_lanes(self, c: Code, other: Code) -> Code:
+        """One value in the lanes that take part, another elsewhere."""
+        name = self.ctx.element(f"i{8 * c.dtype.bytes}", True)
+        self.ctx.need("first_lanes", f"i{8 * c.dtype.bytes}", True)
+        shown = f"first_lanes_{name}({self.ctx.part}) ? {c.at(TERNARY + 1)} : {other.at(TERNARY + 1)}"
+        return Code(shown, c.dtype, True, 0, TERNARY)
+
+    def in_parts(self, v: Value) -> bool:
+        """Whether a value can be had for a part of the lanes."""
+        return all(
+            in_parts(self.ctx, n.tensor, n.indices)
+            if isinstance(n, Load)
+            else not isinstance(n, Masked) or not any(self.ctx.varies(self.ctx.ix(e)) for e in n.conds)
+            for n in walk(v)
+        )
+
+    def _each_masked(self, v: Masked, show: Callable[[Value], Code], t: str, kind: str, sample: Code) -> None:
+        ctx, text = self.ctx, self.ctx.text
+        with ctx.each_lane():
+            inner = ctx.live(v.conds)
+            element = ctx.lane_of(t, kind, write=True)
+            with text.block(lambda: f"if ({ctx.condition(inner)})"):
+                text.line(f"{element} = {self._laned(show(v.value), sample)};")
+            text.scopes[-1].lines[-1] = "} else {"
+            with text.block(lambda: ""):
+                text.line(f"{element} = {self._laned(show(v.otherwise), sample)};")
+
+    def _sample(self, v: Value, show: Callable[[Value], Code]) -> Code:
+        """What kind of code a value makes; the text is thrown away."""
+        lines = self.ctx.text.scopes[-1].lines
+        mark = len(lines)
+        c = show(v)
+        del lines[mark:]
+        return self._wide(c, c)
+
+    def _wide(self, c: Code, like: Code) -> Code:
+        if c.vector:
+            return c if not like.mask else self.mask(c, like.mask)
+        if c.dtype.kind == "bool":
+            return self.mask(self.splat(c), like.mask or 32)
+        return Code(splat(self.ctx, storage(c.dtype), c), c.dtype, True)
+
+    def _laned(self, c: Code, like: Code) -> str:
+        return f"-(int{like.mask}_t){c.at(ATOM)}" if like.mask else c.text
+
+
+def _rounds_twice(source: DType, target: DType) -> bool:
+    """Whether a value is rounded to f32 on its way to a narrower float. Integers that f32 cannot hold are infinite in f16, and
+    saturate in f8, either way; tf32 and bf16 hold their like."""
+    if target.kind != "float" or target.compute == target:
+        return False
+    return source.name == "f64" or (source.kind == "int" and source.bits >= 32 and target.name in ("bf16", "tf32"))
+
+
+def _plain_cast(v: Cast) -> bool:
+    """Whether storing the argument rounds it just as the cast would: floats, and integers from integers."""
+    return v.dtype.kind == "float" or v.arg.dtype.kind in ("int", "uint")

@@ -1,0 +1,224 @@
+"""Instructions and reductions that several units execute together.
+
+A `Call` is executed by each unit of the instruction's level with all units below it (its lanes, numbered in one line). Element
+(lane, r) of an operand is element r of the piece that this lane passes; the operand's map says which logical element it is.
+So register fragments and addressed memory are one case. Of an operand without a lane coordinate every lane has a copy when it
+lies in registers, and lane 0 speaks for all when it lies in shared memory.
+
+A float sum inside an instruction is formed in f64 and rounded once: within any tensor unit's stated bound, and exact where
+(DESIGN 2.4) results must be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+
+import numpy as np
+
+from ...dsl.device import Instr, Operand
+from ...dsl.index import Expr
+from ...dsl.meaning.numerics import apply, cast
+from ...dsl.types import DType
+from ...dsl.values import Load
+from ..tile import AllReduce, Call, Piece
+from .frame import Env, Frame
+from .memory import Memory, Site, same_bits
+from .value import evaluate
+
+_COMBINE = {"sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "or", "all": "and"}
+
+Landing = tuple[Memory, np.ndarray, np.ndarray]  # what an asynchronous call wrote: memory, positions, units
+
+
+def call(stmt: Call, instr: Instr, frame: Frame, memories: dict[str, Memory], site: Site) -> list[Landing]:
+    """Gathers the operands, executes the instruction's statement on them, scatters the results.
+
+    Gives what is under way afterwards, for an instruction that is awaited.
+    """
+    lanes = site.tree.size(instr.level)
+    ids = _whole_groups(frame.ids, lanes)
+    if len(ids) != len(frame.ids):
+        site.report("divergent-call", f"`{instr.name}` is executed by only some of the {lanes} units that it needs")
+        frame = frame.sub(np.isin(frame.ids, ids))
+    if not len(ids):
+        return []
+    groups = len(ids) // lanes
+    dense: dict[str, np.ndarray] = {}
+    for operand, piece in zip(instr.operands, stmt.pieces, strict=True):
+        if operand.role != "output":
+            dense[operand.name] = _gather(operand, piece, frame, memories[piece.buffer], groups, lanes, site)
+    results = _execute(instr, dense, groups)
+    landing: list[Landing] = []
+    for operand, piece in zip(instr.operands, stmt.pieces, strict=True):
+        if operand.role == "input":
+            continue
+        memory = memories[piece.buffer]
+        view = _View(operand, piece, frame, memory, groups, lanes, site)
+        values = results[(slice(None), *view.logical)].reshape(-1)
+        values = cast(values, operand.dtype, memory.buffer.dtype)
+        where, units = memory.store(site, view.ids, view.coords, values, flight=instr.awaits is not None)
+        if instr.awaits is not None:
+            landing.append((memory, where, units))
+    return landing
+
+
+def _whole_groups(ids: np.ndarray, size: int) -> np.ndarray:
+    """Those of the ascending `ids` whose group of `size` is complete."""
+    if size == 1:
+        return ids
+    _, inverse, counts = np.unique(ids // size, return_inverse=True, return_counts=True)
+    return ids[counts[inverse] == size]
+
+
+class _View:
+    """One operand as accesses: (group, lane, r) in one line, with the logical element each of them is."""
+
+    def __init__(
+        self, operand: Operand, piece: Piece, frame: Frame, memory: Memory, groups: int, lanes: int, site: Site
+    ) -> None:
+        lane_vars = [v for v in operand.coords if v.name != "r"]
+        reg = next((v for v in operand.coords if v.name == "r"), None)
+        registers = 1 if reg is None or reg.hi is None else reg.hi + 1
+        if registers != piece.extent:
+            site.report("malformed", f"operand {operand.name} has {registers} elements a unit, the piece {piece.extent}")
+        if lane_vars and (stated := prod((v.hi or 0) + 1 for v in lane_vars)) != lanes:
+            site.report("malformed", f"operand {operand.name} is spread over {stated} units; the launch has {lanes}")
+        alone = not lane_vars and memory.below > 1  # lane 0 speaks for all
+        speakers = np.arange(0, groups * lanes, lanes) if alone else np.arange(groups * lanes)
+        count = 1 if alone else lanes
+        r = np.arange(registers)
+        self.ids = np.repeat(frame.ids[speakers], registers)
+        coords = [np.broadcast_to(c.evaluate(frame.env), frame.ids.shape)[speakers] for c in piece.coords]
+        coords = [np.repeat(c, registers) for c in coords]
+        if coords:
+            coords[-1] = coords[-1] + np.tile(r, len(speakers))
+        self.coords = coords
+        env = _split(lane_vars, np.arange(count)[:, None])
+        if reg is not None:
+            env[reg.name] = r[None, :]
+        full = (count, registers)
+        self.logical = tuple(np.broadcast_to(m.evaluate(env), full).reshape(-1) for m in operand.map)
+
+
+def _split(lane_vars: list, lane: np.ndarray) -> dict[str, np.ndarray]:
+    """The lane's number as digits, the last coordinate fastest."""
+    env: dict[str, np.ndarray] = {}
+    for var in reversed(lane_vars):
+        extent = (var.hi or 0) + 1
+        env[var.name] = lane % extent
+        lane = lane // extent
+    return env
+
+
+def _gather(operand: Operand, piece: Piece, frame: Frame, memory: Memory, groups: int, lanes: int, site: Site) -> np.ndarray:
+    """The logical operand of each group, shape (groups, *operand.shape)."""
+    view = _View(operand, piece, frame, memory, groups, lanes, site)
+    values = cast(memory.load(site, view.ids, view.coords), memory.buffer.dtype, operand.dtype).reshape(groups, -1)
+    if not operand.shape:  # every unit holds the one element
+        if not same_bits(values, np.broadcast_to(values[:, :1], values.shape)).all():
+            site.report("replica-mismatch", f"units disagree about the scalar {operand.name}", memory.buffer.name)
+        return values[:, 0]
+    dense = np.zeros((groups, *operand.shape), operand.dtype.numpy)
+    dense[(slice(None), *view.logical)] = values
+    if not same_bits(dense[(slice(None), *view.logical)], values).all():
+        site.report("replica-mismatch", f"units disagree about a replicated element of {operand.name}", memory.buffer.name)
+    return dense
+
+
+def _execute(instr: Instr, dense: dict[str, np.ndarray], groups: int) -> np.ndarray:
+    """The target's new contents, shape (groups, *target shape)."""
+    s = instr.statement
+    reduced = s.reduction.indices if s.reduction else ()
+    order = [*s.indices, *reduced]
+    extents = [groups, *(_constant(s.extent(i)) for i in order)]
+    grid = np.indices(extents, sparse=True)
+    n = prod(extents)
+    env = Env()
+    for name, axis in zip(["", *order], grid, strict=True):
+        env[name] = np.broadcast_to(axis, extents).reshape(-1)
+    frame = Frame(env[""], env)
+
+    def load(at: Load, inner: Frame) -> np.ndarray:
+        where = tuple(np.broadcast_to(e.evaluate(inner.env), inner.ids.shape) for e in at.indices)
+        return dense[at.tensor][(inner.ids, *where)]
+
+    target = instr.operand(s.target)
+    values = np.broadcast_to(evaluate(s.value, frame, load), (n,)).reshape(extents)
+    kind = s.reduction.kind if s.reduction else "sum"
+    axes = tuple(range(1 + len(s.indices), len(extents)))
+    before = dense[s.target] if instr.accumulate else None
+    return _reduced(values, kind, axes, before, s.value.dtype, target.dtype)
+
+
+def _reduced(
+    values: np.ndarray, kind: str, axes: tuple[int, ...], before: np.ndarray | None, src: DType, dst: DType
+) -> np.ndarray:
+    wide = np.float64 if src.kind == "float" else values.dtype
+    ufunc = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum, "any": np.logical_or}.get(
+        kind, np.logical_and
+    )
+    out = values.astype(wide)
+    if axes:
+        out = ufunc.reduce(out, axis=axes, dtype=np.bool_ if kind in ("any", "all") else wide)
+    if before is not None:
+        out = ufunc(out, before.astype(wide))
+    rounded = out.astype(src.numpy)
+    return cast(rounded, src, dst)
+
+
+def _constant(e: Expr) -> int:
+    value = e.constant
+    assert value is not None, "an instruction's extents are constant"
+    return value
+
+
+def all_reduce(stmt: AllReduce, frame: Frame, memories: dict[str, Memory], site: Site) -> None:
+    """Every unit gets the combination over its group, formed in the order of the units' numbers."""
+    tree = site.tree
+    if tree.device.level(stmt.level).siblings != "lockstep":
+        site.report("malformed", f"units of {stmt.level} do not run in lockstep")
+    size = tree.size(stmt.level)
+    number = frame.ids // size % tree.count(stmt.level)
+    first = number - number // stmt.stride % stmt.count * stmt.stride
+    members = []
+    for j in range(stmt.count):
+        partner = frame.ids + (first + j * stmt.stride - number) * size
+        at = np.minimum(np.searchsorted(frame.ids, partner), len(frame.ids) - 1)
+        absent = (frame.ids[at] != partner) | (first + j * stmt.stride >= tree.count(stmt.level))
+        if absent.any():
+            who = tree.name(int(frame.ids[int(np.argmax(absent))]))
+            site.report("divergent-reduce", f"unit {j} of the group of {who} does not take part", stmt.cells[0][0])
+            return
+        members.append(at)
+    cells = []
+    for name, coords in stmt.cells:
+        memory = memories[name]
+        at = [c.evaluate(frame.env) for c in coords]
+        cells.append((memory, at, memory.load(site, frame.ids, at)))
+    dtype = cells[0][0].buffer.dtype
+    if stmt.kind in ("argmax", "argmin"):
+        best = list(_arg_members(stmt.kind, cells[0][2], cells[1][2], members))
+        for (memory, at, _), values in zip(cells, best, strict=True):
+            memory.store(site, frame.ids, at, values)
+        return
+    memory, at, values = cells[0]
+    wide = cast(values, dtype, dtype.compute)
+    total = wide[members[0]]
+    for j in members[1:]:
+        total = np.asarray(apply(_COMBINE[stmt.kind], (total, wide[j]), dtype.compute))
+    memory.store(site, frame.ids, at, cast(total, dtype.compute, dtype))
+
+
+def _arg_members(kind: str, values: np.ndarray, index: np.ndarray, members: list[np.ndarray]) -> Iterator[np.ndarray]:
+    """The winning value and its index. As in NumPy a NaN wins over numbers; the smaller index wins a tie."""
+    best, where = values[members[0]], index[members[0]]
+    for j in members[1:]:
+        v, i = values[j], index[j]
+        v_nan, best_nan = v != v, best != best
+        better = (v > best) if kind == "argmax" else (v < best)
+        tie = (v == best) | (v_nan & best_nan)
+        take = (better & ~best_nan) | (v_nan & ~best_nan) | (tie & (i < where))
+        best, where = np.where(take, v, best), np.where(take, i, where)
+    yield best
+    yield where

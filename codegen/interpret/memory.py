@@ -1,0 +1,206 @@
+"""The instances of one buffer, with what is known about each element: its value, whether it was ever written, who used it.
+
+One flat array holds all instances, one after another. `checks` in the interpreter are made here: coordinates within the
+shape, addresses within the size, reads of what was never written, races (`interpret_shadow`), use of what an asynchronous
+copy has not yet delivered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...dsl.meaning.numerics import apply, cast
+from ...dsl.types import DType
+from ..tile import Buffer, Stmt
+from .faults import Fault, Reports, describe
+from .frame import UnitTree
+from .shadow import Clock, Conflict, Shadow
+
+Written = tuple[np.ndarray, np.ndarray]  # positions, units
+
+
+@dataclass
+class Site:
+    """The statement in execution: what faults name, and when it happens. `past` are the statements by time."""
+
+    reports: Reports
+    tree: UnitTree
+    clock: Clock
+    past: list[Stmt]
+    traffic: dict[tuple[str, str], int] | None = None  # bytes by (memory, "read" or "written"), when asked for
+
+    def count(self, buffer: Buffer, how: str, elements: int) -> None:
+        if self.traffic is not None:
+            key = buffer.memory, how
+            self.traffic[key] = self.traffic.get(key, 0) + elements * buffer.dtype.bytes
+
+    def enter(self, stmt: Stmt) -> None:
+        self.clock.now += 1
+        self.past.append(stmt)
+
+    @property
+    def stmt(self) -> Stmt | None:
+        return self.past[-1] if self.past else None
+
+    def report(self, kind: str, message: str, buffer: str = "") -> None:
+        self.reports.add(Fault(kind, message, buffer, self.stmt))
+
+
+def poison(dtype: DType, count: int) -> np.ndarray:
+    """What memory holds before it is written: NaN, or bytes 0xAB. Any use of it shows."""
+    if dtype.kind == "float":
+        return np.full(count, np.nan, np.float64).astype(dtype.numpy)
+    if dtype.kind == "bool":
+        return np.ones(count, np.bool_)
+    return np.full(count * dtype.numpy.itemsize, 0xAB, np.uint8).view(dtype.numpy)
+
+
+def same_bits(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Elementwise equality of representations: NaN equals itself, 0 is not -0."""
+    word = np.dtype(f"u{a.dtype.itemsize}")
+    return np.ascontiguousarray(a).view(word) == np.ascontiguousarray(b).view(word)
+
+
+class Memory:
+    """The instances of `buffer` for the innermost units from `first` on; `below` of them share one instance."""
+
+    def __init__(self, buffer: Buffer, env: Any, below: int, first: int, units: int) -> None:
+        self.buffer = buffer
+        self.shape = tuple(int(e.evaluate(env)) for e in buffer.shape)
+        self.strides = tuple(int(e.evaluate(env)) for e in buffer.strides)
+        self.size = int(buffer.size.evaluate(env))
+        self.below = below
+        self._first = first // below
+        self.elements = max(1, -(-units // below)) * self.size
+        self.data = poison(buffer.dtype, self.elements)
+        self.defined: np.ndarray | None = np.zeros(self.elements, np.bool_)
+        self.shadow: Shadow | None = None
+        self.flying: np.ndarray | None = None  # elements an asynchronous copy is under way to
+
+    def fill(self, values: np.ndarray) -> None:
+        """The contents of an argument; all of it counts as written."""
+        self.data = np.ascontiguousarray(values, dtype=self.buffer.dtype.numpy).reshape(-1).copy()
+        self.defined = None
+
+    def forget(self) -> None:
+        """A new lifetime in the same place: the contents are gone, who used it when is not."""
+        self.data = poison(self.buffer.dtype, self.elements)
+        self.defined = np.zeros(self.elements, np.bool_)
+
+    def locate(self, site: Site, ids: np.ndarray, coords: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
+        """Positions in `data` for one access a unit, and which accesses they are for (those within bounds)."""
+        if len(coords) != len(self.shape):
+            site.report(
+                "malformed", f"`{self.buffer.name}` has {len(self.shape)} coordinates, not {len(coords)}", self.buffer.name
+            )
+        address: Any = 0
+        good: Any = True
+        for c, extent, stride in zip(coords, self.shape, self.strides, strict=True):
+            good = good & (c >= 0) & (c < extent)
+            address = address + c * stride
+        good = good & (address >= 0) & (address < self.size)
+        keep = np.arange(len(ids)) if np.all(good) else np.flatnonzero(np.broadcast_to(good, ids.shape))
+        if len(keep) != len(ids):
+            at = int(np.argmin(np.broadcast_to(good, ids.shape)))
+            where = f"`{self.buffer.name}`[{self._indices(coords, at)}] is outside shape {list(self.shape)}, size {self.size}"
+            site.report("out-of-bounds", f"{where}; accessed by {site.tree.name(int(ids[at]))}", self.buffer.name)
+            ids = ids[keep]
+            address = address[keep] if isinstance(address, np.ndarray) else address
+        return (ids // self.below - self._first) * self.size + address, keep
+
+    def load(self, site: Site, ids: np.ndarray, coords: Sequence[Any]) -> np.ndarray:
+        """One element a unit; poison where the access is out of bounds."""
+        where, keep = self.locate(site, ids, coords)
+        site.count(self.buffer, "read", len(ids))
+        whole = len(keep) == len(ids)
+        if self.defined is not None and not self.defined[where].all():
+            at = int(np.argmin(self.defined[where]))
+            self._report(site, "uninitialised", "read by {unit}, was never written", ids, coords, keep[at])
+        if self.flying is not None and self.flying[where].any():
+            at = int(np.argmax(self.flying[where]))
+            self._report(site, "in-flight", "read by {unit}, was not waited for", ids, coords, keep[at])
+        if self.shadow is not None:
+            self._race(site, "read", self.shadow.read(where, ids if whole else ids[keep]), ids, coords, keep)
+        if whole:
+            return self.data[where]
+        out = poison(self.buffer.dtype, len(ids))
+        out[keep] = self.data[where]
+        return out
+
+    def store(self, site: Site, ids: np.ndarray, coords: Sequence[Any], values: np.ndarray, flight: bool = False) -> Written:
+        """One element a unit, already of the buffer's type. Out of bounds nothing is written.
+
+        Gives the positions written and the units that did. `flight`: by an asynchronous copy.
+        """
+        where, keep = self.locate(site, ids, coords)
+        site.count(self.buffer, "written", len(ids))
+        values = values if len(keep) == len(ids) else values[keep]
+        if self.shadow is not None:
+            self._race(site, "written", self.shadow.write(where, ids[keep]), ids, coords, keep)
+        if self.flying is not None and self.flying[where].any():
+            at = int(np.argmax(self.flying[where]))
+            self._report(site, "in-flight", "written by {unit}, has a copy under way to it", ids, coords, keep[at])
+        self.data[where] = values
+        if self.below > 1 and not (same := same_bits(self.data[where], values)).all():
+            at = int(np.argmin(same))
+            self._report(site, "race", "given different values in one statement; one is {unit}'s", ids, coords, keep[at])
+        if self.defined is not None:
+            self.defined[where] = True
+        if flight:
+            if self.flying is None:
+                self.flying = np.zeros(self.elements, np.bool_)
+            self.flying[where] = True
+        return where, ids[keep]
+
+    def land(self, site: Site, where: np.ndarray, ids: np.ndarray) -> None:
+        """An asynchronous copy issued by `ids` is complete: what it wrote at `where` counts as written now."""
+        if self.flying is not None:
+            self.flying[where] = False
+        if self.shadow is not None:
+            self.shadow.write(where, ids)
+
+    def combine(self, site: Site, ids: np.ndarray, coords: Sequence[Any], values: np.ndarray, dtype: DType, fn: str) -> None:
+        """Atomic updates `x = fn(x, value)`, one after another in the order of the units, each rounded to the buffer's type."""
+        where, keep = self.locate(site, ids, coords)
+        site.count(self.buffer, "read", len(ids))
+        site.count(self.buffer, "written", len(ids))
+        values = values[keep]
+        if self.defined is not None and not self.defined[where].all():
+            at = int(np.argmin(self.defined[where]))
+            self._report(site, "uninitialised", "combined by {unit}, was never written", ids, coords, keep[at])
+        if self.shadow is not None:
+            self._race(site, "combined", self.shadow.combine(where, ids[keep]), ids, coords, keep)
+        own = self.buffer.dtype
+        for some in _rounds(where):
+            old = cast(self.data[where[some]], own, dtype)
+            self.data[where[some]] = cast(apply(fn, (old, values[some]), dtype), dtype, own)
+
+    def _race(self, site: Site, doing: str, found: Conflict | None, ids: Any, coords: Any, keep: Any) -> None:
+        if found is None:
+            return
+        at, unit, then, what = found
+        before = site.past[then - 1]
+        earlier = "in the same statement" if before is site.stmt and then == site.clock.now else f"by `{describe(before)}`"
+        text = f"{doing} by {{unit}}, was {what} by {site.tree.name(unit)} {earlier} with no barrier between"
+        self._report(site, "race", text, ids, coords, keep[at])
+
+    def _report(self, site: Site, kind: str, text: str, ids: np.ndarray, coords: Sequence[Any], at: int) -> None:
+        text = text.replace("{unit}", site.tree.name(int(ids[at])))
+        site.report(kind, f"`{self.buffer.name}`[{self._indices(coords, at)}], {text}", self.buffer.name)
+
+    @staticmethod
+    def _indices(coords: Sequence[Any], at: int) -> str:
+        return ", ".join(str(int(c[at]) if isinstance(c, np.ndarray) else int(c)) for c in coords)
+
+
+def _rounds(where: np.ndarray) -> list[np.ndarray]:
+    """Positions of `where` in rounds without duplicates, that keep the order of equal ones."""
+    order = np.argsort(where, kind="stable")
+    ordered = where[order]
+    starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]]) if len(where) else np.array([], np.int64)
+    rank = np.arange(len(where)) - np.repeat(starts, np.diff(np.r_[starts, len(where)]))
+    return [order[rank == r] for r in range(int(rank.max(initial=-1)) + 1)]

@@ -1,0 +1,1 @@
+"""Lowering: the recursion over (focus, lines) and its rooms."""

@@ -1,0 +1,236 @@
+"""What a program holds in each memory at one time, against what the device has; and how many units it asks for.
+
+PEAK         buffers whose lifetimes do not meet share space: what is alive together counts
+EVERY_UNIT   a buffer of an inner level counts once for each unit that shares the memory
+SPILL        registers beyond the file are a note where lanes are counted in bytes (a compiler spills), else a mistake
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from ...dsl import syntax
+from ...dsl.device import Device, Memory
+from ...dsl.errors import Diagnostics
+from ...dsl.errors.base import Label
+from ...dsl.errors.schedule import CapacityExceeded, TooManyUnits
+from ...dsl.source import Span
+from ..tile import Alloc, Buffer, For, If, Launch, Program, Stmt
+from .trace import bytes_text
+
+_TRIES = 12  # compilations that a proposal may cost
+
+
+@dataclass(frozen=True)
+class Held:
+    """One buffer's share of a memory: `bytes` for all units that share it."""
+
+    buffer: Buffer
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Peak:
+    """The most that is alive at one time in one instance of a memory."""
+
+    memory: Memory
+    held: tuple[Held, ...]
+
+    @property
+    def bytes(self) -> int:
+        return sum(h.bytes for h in self.held)
+
+    @property
+    def over(self) -> bool:
+        return self.memory.capacity is not None and self.bytes > self.memory.capacity
+
+
+def peaks(program: Program) -> dict[str, Peak]:
+    """By memory, over all launches; memories that hold no local buffer are left out."""
+    found: dict[str, Peak] = {}
+    for launch in program.launches:
+        for live in _alive(launch.body, ()):
+            for name in {b.memory for b in live}:
+                memory = program.device.memory(name)
+                held = tuple(Held(b, _bytes(program.device, launch, memory, b)) for b in live if b.memory == name)
+                peak = Peak(memory, held)
+                if name not in found or peak.bytes > found[name].bytes:
+                    found[name] = peak
+    return {m.name: found[m.name] for m in program.device.memories if m.name in found}
+
+
+def _alive(body: tuple[Stmt, ...], live: tuple[Buffer, ...]) -> Iterator[tuple[Buffer, ...]]:
+    for s in body:
+        match s:
+            case Alloc():
+                inner = (*live, s.buffer)
+                yield inner
+                yield from _alive(s.body, inner)
+            case For():
+                yield from _alive(s.body, live)
+            case If():
+                yield from _alive(s.body, live)
+                yield from _alive(s.orelse, live)
+
+
+def _bytes(device: Device, launch: Launch, memory: Memory, b: Buffer) -> int:
+    size = b.size.constant or 0
+    if memory.registers is not None and device.level(memory.level).bytes:
+        return size * memory.registers[1]  # a vector register holds a lane's share, whatever the type
+    return size * b.dtype.bytes * _sharers(device, launch, memory, b)
+
+
+def _sharers(device: Device, launch: Launch, memory: Memory, b: Buffer) -> int:
+    """How many units that own a `b` each share one instance of the memory."""
+    counts = {u.level: u.count.constant for u in launch.units}
+    total = 1
+    for level in device.levels[device.depth(memory.level) + 1 : device.depth(b.level) + 1]:
+        if level.units == "finite" and level.name in counts:
+            total *= level.most or 1
+        elif level.name in counts:
+            total *= counts[level.name] or int(device.limit("units") or 1)
+    return total
+
+
+# ---------------------------------------------------------------- mistakes
+
+
+def check_capacity(
+    program: Program, lines: tuple, at: Span | None, notes: list[str], again: Callable[[tuple], Program | None]
+) -> None:
+    """Raises CapacityExceeded and TooManyUnits. `again` compiles other lines, for the proposal; None where they do not fit.
+
+    `at` is where the schedule begins, for what no line of its own asks for; None: there is no schedule.
+    """
+    diagnostics = Diagnostics()
+    for launch in program.launches:
+        _check_units(program.device, launch, lines, at, diagnostics)
+    for peak in peaks(program).values():
+        if not peak.over:
+            continue
+        text = f"{_whose(peak, lines)} need {_amount(program.device, peak)}"
+        level = program.device.level(peak.memory.level)
+        spills = peak.memory.registers is not None and level.bytes is not None
+        asked = any(h.buffer.span for h in peak.held)
+        if spills or (peak.memory.backing is not None and not asked):
+            notes.append(text)
+            continue
+        diagnostics.add(_exceeded(program, peak, lines, at, text, again))
+    diagnostics.raise_if_any()
+
+
+def _amount(device: Device, peak: Peak) -> str:
+    m = peak.memory
+    if m.registers is not None:
+        return f"{-(-peak.bytes // m.registers[1])} registers; a {m.level} of {device.name} has {m.registers[0]}"
+    what = f"{m.name} memory" if m.backing is None else m.name
+    return f"{bytes_text(peak.bytes)} of {what}; a {m.level} of {device.name} has {bytes_text(m.capacity or 0)}"
+
+
+def _whose(peak: Peak, lines: tuple) -> str:
+    names = list(dict.fromkeys(_tensor(h.buffer, lines) for h in peak.held))
+    shown = f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
+    return f"the tiles of {shown}"
+
+
+def _tensor(b: Buffer, lines: tuple) -> str:
+    """The tensor that a buffer holds a tile of, as the schedule calls it."""
+    names = {t for x in _all(lines) for t in ((x.tensor,) if isinstance(x, syntax.Move) else getattr(x, "tensors", ()))}
+    return next((t for t in sorted(names, key=len, reverse=True) if b.name.startswith(t.lower())), b.name)
+
+
+def _all(lines: tuple) -> Iterator[syntax.Line]:
+    for x in lines:
+        yield x
+        yield from _all(getattr(x, "block", None) or ())
+
+
+def _exceeded(program: Program, peak: Peak, lines: tuple, at: Span | None, text: str, again) -> CapacityExceeded:
+    held = sorted(peak.held, key=lambda h: -h.bytes)
+    first = next((h for h in held if h.buffer.span), None)
+    shown = {first.buffer.span} if first else set()
+    labels = []
+    for h in held:
+        if h.buffer.span is not None and h.buffer.span not in shown:
+            shown.add(h.buffer.span)
+            labels.append(Label(h.buffer.span, _here(peak, h)))
+    return CapacityExceeded(
+        text,
+        first.buffer.span if first else at,
+        note=_here(peak, first) if first else "",
+        labels=labels,
+        help=_proposal(peak, lines, again) or "take smaller tiles, or move less",
+    )
+
+
+def _here(peak: Peak, h: Held) -> str:
+    shape = " x ".join(str(e) for e in h.buffer.shape)
+    if peak.memory.registers is not None:
+        return f"{-(-h.bytes // peak.memory.registers[1])} here ({shape or 1} x {h.buffer.dtype})"
+    times = h.bytes // max(1, (h.buffer.size.constant or 0) * h.buffer.dtype.bytes)
+    return f"{bytes_text(h.bytes)} here ({shape or 1} x {h.buffer.dtype}{f', {times} times' if times > 1 else ''})"
+
+
+# ---------------------------------------------------------------- the way out
+
+
+def _proposal(peak: Peak, lines: tuple, again: Callable[[tuple], Program | None]) -> str | None:
+    """The first tile that, made smaller, makes the rest fit: loops first, the least change first."""
+    tiles = [(n, k) for n, x in enumerate(lines) if isinstance(x, syntax.Tile) for k in range(len(x.axes))]
+    tiles.sort(key=lambda nk: lines[nk[0]].level is not None)
+    tries = 0
+    for n, k in tiles:
+        size = lines[n].axes[k].size
+        value = int(size.value) if isinstance(size, syntax.Num) else 1
+        before = peak.bytes
+        while value > 1 and tries < _TRIES:
+            value, tries = value // 2, tries + 1
+            program = again(_resized(lines, n, k, value))
+            now = peaks(program).get(peak.memory.name) if program is not None else None
+            if now is not None and now.bytes >= before:
+                break  # this size does not matter here
+            if program is not None and (now is None or not now.over):
+                need = f"would need {bytes_text(now.bytes)}" if now is not None else "would fit"
+                return f"`tile {lines[n].axes[k].index}: {value}` {need}"
+            before = now.bytes if now is not None else before
+    return None
+
+
+def _resized(lines: tuple, n: int, k: int, value: int) -> tuple:
+    axes = list(lines[n].axes)
+    axes[k] = replace(axes[k], size=syntax.Num(value))
+    return (*lines[:n], replace(lines[n], axes=tuple(axes)), *lines[n + 1 :])
+
+
+# ---------------------------------------------------------------- units
+
+
+def _check_units(device: Device, launch: Launch, lines: tuple, at: Span | None, diagnostics: Diagnostics) -> None:
+    counts = {u.level: u.count.constant for u in launch.units}
+    for u in launch.units:
+        level = device.level(u.level)
+        count = counts[u.level]
+        if level.units == "shaped" and level.most is not None and count is not None and count > level.most:
+            limit = f"{device.name} has {level.most}"
+            diagnostics.add(_too_many(f"{count} units of `{level.name}`", limit, level.name, lines, at))
+    for outer in device.levels:
+        for inner in device.levels[device.depth(outer.name) + 1 :]:
+            most = device.limit(f"{outer.name} {inner.name}")
+            if most is None:
+                continue
+            total = 1
+            for level in device.levels[device.depth(outer.name) + 1 : device.depth(inner.name) + 1]:
+                total *= counts.get(level.name) or 1
+            if total > most:
+                below = {name: n for name, n in counts.items() if n and device.depth(name) > device.depth(outer.name)}
+                shape = " x ".join(f"{n} {name}s" for name, n in below.items())
+                message = f"{total} {inner.name}s in a {outer.name} ({shape})"
+                diagnostics.add(_too_many(message, f"{device.name} has {most:.0f}", inner.name, lines, at))
+
+
+def _too_many(what: str, limit: str, level: str, lines: tuple, at: Span | None) -> TooManyUnits:
+    tile = next((x for x in _all(lines) if isinstance(x, syntax.Tile) and x.level == level), None)
+    tile = tile or next((x for x in _all(lines) if isinstance(x, syntax.Tile) and x.level is not None), None)
+    span = tile.span if tile is not None else at
+    return TooManyUnits(f"{what}; {limit}", span or at, help="larger tiles take fewer units")

@@ -1,0 +1,354 @@
+"""`keep`: a result is initialised, accumulated, and written back when its focus closes.
+
+FIRST_AND_LAST   with reduction loops above the accumulator, the first iteration initialises, later ones reload, the last
+                 applies the epilogue and rounds. In between it lives in the output if the types agree and there is no
+                 epilogue, else in a workspace of its own type.
+OWNER_WRITES     initialisation and write-back visit the registers by the tiles of the body.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ...dsl import syntax
+from ...dsl.errors import did_you_mean
+from ...dsl.errors.schedule import HeldTwice, NotComputed
+from ...dsl.index import Expr, Var, as_expr
+from ...dsl.types import TYPES
+from ...dsl.values import Load, Value, transform
+from ..tile import Alloc, Buffer, If, Stmt
+from .combine import exchange_buffer
+from .context import Context
+from .leaf import Combine, Exchange, Fill, Spread
+from .leaf_instr import register_buffer
+from .match import fragment
+from .spec import Focus, View
+from .work import Work, work_extents
+from .workspace import workspace
+
+if TYPE_CHECKING:
+    from .recursion import Lowering
+
+REGISTER_CELLS = 64  # an accumulator opened at a leaf spans at most so many elements a unit
+
+
+def owner_lines(low: Lowering, lines: tuple, work: Work, operand_of: str | None = None) -> tuple:
+    """The lines that spread a tensor over units and registers: tiles of its indices, and all tiles onto units.
+
+    The leaf becomes a `Spread` when an instruction lays the tensor out: as its target, or as the operand that is `operand_of`.
+    """
+    out: list = []
+    for line in lines:
+        match line:
+            case syntax.Tile(level=None):
+                # axes that the tensor lacks are not visited, but say how much of them the units below share out
+                out.append(replace(line, modifiers=tuple(m for m in line.modifiers if m.name == "order")))
+            case syntax.Tile():
+                out.append(line)
+            case syntax.Compute():
+                spread = _spread(low, line, work, operand_of)
+                out.append(spread if spread is not None else syntax.Compute())
+                break
+            case Spread():
+                out.append(line)
+                break
+    return tuple(out)
+
+
+def _spread(low: Lowering, line: syntax.Compute, work: Work, operand_of: str | None) -> Spread | None:
+    if not isinstance(line.instr, str):
+        return None
+    for w in low.works if operand_of else (work,):
+        m = low.find(line.instr, w, line, must=False)
+        if m is None:
+            continue
+        if operand_of is None:
+            target = m.instr.operand(m.instr.statement.target)
+            return Spread(fragment(m, target.name)) if low.ctx.register(target.memory) else None
+        for name, value in m.operands:
+            if isinstance(value, Load) and value.tensor == operand_of and low.ctx.register(m.instr.operand(name).memory):
+                return Spread(fragment(m, name))
+    return None
+
+
+# ---------------------------------------------------------------- the line
+
+
+def lower_keep(low: Lowering, focus: Focus, line: syntax.Keep, rest: tuple) -> list[Stmt]:
+    name, others = line.tensors[0], line.tensors[1:]
+    if others:
+        rest = (replace(line, tensors=others), *rest)
+    read_here = {t for w in focus.works for t in w.reads}
+    for w in focus.works:
+        if name not in (w.name.rstrip("@"), *w.targets):
+            continue
+        here = {x.name for x in focus.works}
+        leaves = any(b.name == name and b.kind == "output" for b in low.ctx.buffers)
+        if name in read_here and (leaves or any(name in x.reads for x in low.works if x.name not in here)):
+            return _keep_output(low, focus, line, name, w, rest)
+        if name in read_here:
+            return _materialise(low, focus, line, name, w, rest)
+        if w.name in focus.open:
+            return _held_already(low, focus, line, w, rest)
+        if w.reduction is not None:
+            return accumulate(low, replace(focus, works=focus.works), w, rest, line)
+        return _keep_pointwise(low, focus, line, w, rest)
+    if low.elsewhere(focus, lambda w: name in (w.name.rstrip("@"), *w.targets)):
+        return low.lower(focus, rest)
+    known = {t for w in focus.works for t in (w.name.rstrip("@"), *w.targets)}
+    raise NotComputed(f"nothing in focus computes `{name}`", line.span, help=did_you_mean(name, known))
+
+
+def _held_already(low: Lowering, focus: Focus, line: syntax.Keep, w: Work, rest: tuple) -> list[Stmt]:
+    """`keep` names an accumulator: that of two outputs, or of a result and its epilogue, is one; the first line opens it."""
+    ctx = low.ctx
+    view = focus.views[w.name]
+    held = next((b.memory for b in ctx.buffers if b.name == view.buffer), ctx.device.memories[-1].name)
+    if line.memory not in (None, held):
+        raise HeldTwice(
+            f"`{line.tensors[0]}` comes from an accumulator that is held in `{held}` already",
+            line.span,
+            help="one `keep` serves all that is made of one reduction",
+        )
+    return low.lower(focus, rest)
+
+
+def _keep_output(low: Lowering, focus: Focus, line: syntax.Keep, name: str, w: Work, rest: tuple) -> list[Stmt]:
+    """An output that later statements read, or what is read in other nests too: those here read what is kept, and it is written
+    back besides."""
+    held = name + "@kept"
+    low.ctx.dtypes[held] = low.ctx.dtypes[name]
+    output = next((o for o in w.outputs if o.tensor == name), None)
+    indices = output.indices if output else w.indices
+
+    def renamed(v: Value) -> Value | None:
+        return replace(v, tensor=held) if isinstance(v, Load) and v.tensor == name else None
+
+    def reading(x: Work) -> Work:
+        outputs = tuple(
+            replace(o, tensor=held if x is w and o.tensor == name else o.tensor, value=transform(o.value, renamed))
+            for o in x.outputs
+        )
+        return replace(x, value=transform(x.value, renamed), outputs=outputs)
+
+    back = Load(held, tuple(as_expr(Var(i)) for i in indices), low.ctx.dtypes[name])
+    copy = Work(name, indices, back, None, w.extents, span=w.span, fused=w.fused)
+    works: list[Work] = []
+    for x in focus.works:
+        new = reading(x)
+        if x is not w:
+            works.append(new)
+            continue
+        works += [new if output else replace(new, name=held, subscripts=()), copy]
+    made = next(x for x in works if held in x.targets)
+    return _materialise(low, replace(focus, works=tuple(works)), replace(line, tensors=(held,)), held, made, rest)
+
+
+def _materialise(low: Lowering, focus: Focus, line: syntax.Keep, name: str, w: Work, rest: tuple) -> list[Stmt]:
+    """An intermediate lives in the memory named, from here to the end of the focus."""
+    from .move import memory_buffer
+
+    ctx = low.ctx
+    output = next((o for o in w.outputs if o.tensor == name), None)
+    indices = tuple(dict.fromkeys(w.alias.get(i, i) for i in (output.indices if output else w.indices)))
+    memory = line.memory or ctx.device.memories[-1].name
+    if ctx.register(memory):
+        buffer = ctx.fresh(name.lower())
+        view = View(buffer, "path", indices, depth=tuple(len(focus.ranges[i].steps) for i in indices), filled=False)
+        body = low.lower(focus.with_view(name, view), rest)
+        return [Alloc(register_buffer(ctx, buffer, ctx.dtypes[name], memory, line.span), tuple(body), span=line.span)]
+    axes = [(i, low.footprint(focus, i, rest)) for i in indices]
+    origin = tuple(focus.ranges[i].base for i in indices)
+    made, layout = memory_buffer(ctx, focus, name, ctx.dtypes[name], memory, axes, line)
+    view = View(made.name, "box", indices, origin, layout, filled=False)
+    ctx.buffers.append(made)
+    body = low.lower(focus.with_view(name, view), rest)
+    return [Alloc(made, tuple(body), span=line.span)]
+
+
+def _keep_pointwise(low: Lowering, focus: Focus, line: syntax.Keep, w: Work, rest: tuple) -> list[Stmt]:
+    """A pointwise result is computed in the memory named, then written back by the same owners (or as the block says)."""
+    ctx = low.ctx
+    held = w.name + "@"
+    ctx.dtypes[held] = ctx.dtypes[w.name]
+    at = tuple(as_expr(Var(i)) for i in w.indices)
+    first = replace(w, name=held, subscripts=())
+    last = replace(w, value=Load(held, at, ctx.dtypes[w.name]))
+    works = tuple(x for v in focus.works for x in ((first, last) if v is w else (v,)))
+    return _materialise(low, replace(focus, works=works), replace(line, tensors=(held,)), held, first, rest)
+
+
+# ---------------------------------------------------------------- accumulators
+
+
+def accumulate_at_leaf(low: Lowering, focus: Focus, w: Work, line: syntax.Compute) -> list[Stmt]:
+    """No `keep` was written: the accumulator opens here, an element at a time where the tile left is large or unknown."""
+    cells = 1
+    for i in w.indices:
+        cap = focus.ranges[i].whole_capacity
+        cells = 0 if cap is None or cells == 0 else cells * cap
+    if 0 < cells <= REGISTER_CELLS:
+        return accumulate(low, focus, w, (line,))
+    one = syntax.Num(1)
+    single = syntax.Tile(tuple(syntax.TileAxis(i, one) for i in w.indices))
+    keep = syntax.Keep((w.name.rstrip("@"),), low.ctx.device.memories[-1].name)
+    return low.lower(focus, (single, keep, syntax.Compute()))
+
+
+def accumulate(low: Lowering, focus: Focus, w: Work, lines: tuple, keep: syntax.Keep | None = None) -> list[Stmt]:
+    """Initialisation + body + combination + write-back of one reduction."""
+    ctx = low.ctx
+    assert w.reduction is not None
+    memory = (keep.memory if keep else None) or ctx.device.memories[-1].name
+    owner = owner_lines(low, lines, w)
+    buffers: list[tuple[str, str]] = []
+    inner = focus
+    names = [w.name] + ([w.name + "@at"] if w.reduction.kind in ("argmax", "argmin") else [])
+    made: list[Buffer] = []
+    for name in names:
+        ctx.dtypes.setdefault(name, TYPES["i64"] if name.endswith("@at") else _accumulator_type(w))
+        if ctx.register(memory):
+            buffer = ctx.fresh(name.rstrip("@").lower() if not name.endswith("@at") else name.replace("@", "_").lower())
+            view = View(buffer, "path", w.indices, depth=tuple(len(focus.ranges[i].steps) for i in w.indices), owner=owner)
+            buffers.append((name, buffer))
+        else:
+            from .move import memory_buffer
+
+            axes = [(i, low.footprint(focus, i, lines)) for i in w.indices]
+            local, layout = memory_buffer(ctx, focus, name, ctx.dtypes[name], memory, axes, keep)
+            view = View(local.name, "indices", w.indices, tuple(focus.ranges[i].base for i in w.indices), layout)
+            made.append(local)
+            ctx.buffers.append(local)
+        inner = inner.with_view(name, view)
+    inner = replace(inner, open={**focus.open, w.name: len(focus.digits)})
+    body = low.lower(inner, lines)
+    single = replace(inner, works=(_as(Fill, w),), loops=())
+    init = low.lower(single, owner)
+    combine = _combined(low, single, w, owner, names) if w.name in ctx.reduced else []
+    loops = [(var, trips) for index, var, trips in focus.loops if index in w.reduced]
+    stored = _write_back(low, replace(inner, loops=()), w, owner, keep, lines)
+    if loops:
+        init, stored = _between(low, inner, w, owner, names, loops, init, stored)
+    out: list[Stmt] = [*init, *body, *combine, *stored]
+    for name, buffer in reversed(buffers):
+        local = register_buffer(ctx, buffer, ctx.dtypes[name], memory, keep.span if keep else None)
+        out = [Alloc(local, tuple(out), span=keep.span if keep else None)]
+    for local in reversed(made):
+        out = [Alloc(local, tuple(out), span=keep.span if keep else None)]
+    return out
+
+
+def _combined(low: Lowering, focus: Focus, w: Work, owner: tuple, names: list[str]) -> list[Stmt]:
+    """The units' partial results become one: across lockstep units first, then level by level through a shared memory."""
+    ctx = low.ctx
+    out = low.lower(replace(focus, works=(_as(Combine, w),)), owner)
+    meeting = [x for x in ctx.reduced[w.name] if ctx.device.level(x[0]).siblings == "barrier"]
+    for level, stride, count in sorted(meeting, key=lambda x: -ctx.device.depth(x[0])):
+        made = [exchange_buffer(ctx, n, ctx.dtypes[n], level, ctx.cells.get(focus.views[n].buffer, ())) for n in names]
+        ctx.buffers += made
+        how = Exchange(tuple(b.name for b in made), level, stride, count, True)
+        stored = low.lower(replace(focus, works=(replace(_as(Combine, w), how=how),)), owner)
+        read = low.lower(replace(focus, works=(replace(_as(Combine, w), how=replace(how, storing=False)),)), owner)
+        inner: list[Stmt] = [*stored, *read]
+        for b in reversed(made):
+            inner = [Alloc(b, tuple(inner))]
+        out += inner
+    return out
+
+
+def _accumulator_type(w: Work):
+    return w.value.dtype
+
+
+def _as(kind: type, w: Work):
+    return kind(**{f: getattr(w, f) for f in Work.__dataclass_fields__})
+
+
+def _final(w: Work, value: Value) -> Value:
+    """For argmax the result is the place, not the value."""
+    if w.reduction is None or w.reduction.kind not in ("argmax", "argmin"):
+        return value
+
+    def step(v: Value) -> Value | None:
+        if isinstance(v, Load) and v.tensor == w.name:
+            return Load(w.name + "@at", v.indices, TYPES["i64"])
+        return None
+
+    return transform(value, step)
+
+
+def _write_back(low: Lowering, focus: Focus, w: Work, owner: tuple, keep: syntax.Keep | None, lines: tuple) -> list[Stmt]:
+    out: list[Stmt] = []
+    block = keep.block if keep and keep.block else None
+    for o in w.outputs:
+        work = Work(
+            o.tensor,
+            w.indices,
+            _final(w, o.value),
+            None,
+            w.extents,
+            span=w.span,
+            subscripts=o.indices,
+            atomic=o.atomic,
+            fused=w.fused,
+        )
+        f = replace(focus, works=(work,))
+        if block is None:
+            out += low.lower(f, owner)
+            continue
+        # the block's `move C -> shared` stages the accumulator: the copy's source is what the block calls by the tensor's name
+        out += low.lower(f, tuple(_renamed(line, {o.tensor, w.name.rstrip("@")}, w.name) for line in block))
+    return out
+
+
+def _renamed(line, names: set[str], to: str):
+    if isinstance(line, syntax.Move) and line.tensor in names:
+        return replace(line, tensor=to)
+    return line
+
+
+def _between(low: Lowering, focus: Focus, w: Work, owner: tuple, names: list[str], loops, init: list[Stmt], stored: list[Stmt]):
+    """FIRST_AND_LAST."""
+    first = tuple(-as_expr(v) for v, _ in loops)
+    last = tuple(as_expr(v) - trips + 1 for v, trips in loops)
+    at = tuple(as_expr(Var(i)) for i in w.indices)
+    simple = len(w.outputs) == 1 and isinstance(w.outputs[0].value, Load) and len(names) == 1
+    target = w.outputs[0].tensor if w.outputs else ""
+    in_place = simple and focus.views[target].form == "global" and low.ctx.dtypes[target] == low.ctx.dtypes[w.name]
+    refill: list[Stmt] = []
+    spill: list[Stmt] = []
+    for name in names:
+        home, again = (target, w.outputs[0].indices) if in_place else (_home(low, w, name), w.indices)
+        dtype = low.ctx.dtypes[name]
+        focus = focus.with_view(home, View(home, "global"))
+        reload = Load(home, tuple(as_expr(Var(i)) for i in again), dtype)
+        f = replace(focus, works=(Work(name, w.indices, reload, None, w.extents, fused=w.fused),), loops=())
+        refill += low.lower(f, owner)
+        if not in_place:
+            work = Work(home, w.indices, Load(name, at, dtype), None, w.extents, fused=w.fused)
+            spill += low.lower(replace(focus, works=(work,), loops=()), owner)
+    if w.name in low.ctx.reduced:  # one unit of those that hold parts goes on from the last result, the others from nothing
+        refill = [*init, If(_first_of_parts(low.ctx, w), tuple(refill))]
+    init = [If(first, tuple(init), tuple(refill))]
+    return init, stored if in_place else [If(last, tuple(stored), tuple(spill))]
+
+
+def _first_of_parts(ctx: Context, w: Work) -> tuple[Expr, ...]:
+    """True (>= 0) for the first unit of each group that holds parts of a result."""
+    out = []
+    for level, stride, count in sorted(ctx.reduced[w.name]):
+        unit = as_expr(ctx.unit_var(level))
+        out.append(-(unit // stride % count if count else unit))
+    return tuple(out)
+
+
+def _home(low: Lowering, w: Work, name: str) -> str:
+    """A workspace that holds the whole accumulator between iterations of the reduction loops above it."""
+    ctx: Context = low.ctx
+    home = ctx.fresh(name.replace("@at", "_at").rstrip("@").lower() + "_between")
+    extents = work_extents(w)
+    shape = tuple(extents[i] for i in w.indices)
+    ctx.dtypes[home], ctx.shapes[home] = ctx.dtypes[name], shape
+    ctx.buffers.append(workspace(ctx, home, ctx.dtypes[name], shape))
+    return home

@@ -1,0 +1,234 @@
+"""The leaf that is an instruction: repetitions, operand fragments, the call.
+
+DEMAND        an operand that the instruction wants in registers but that lives in memory is moved there first, at the outermost
+              repetition where nothing it depends on changes.
+DIRECT        an operand that a `move` already laid out as the instruction's fragment is passed as it is.
+WHOLE_OR_NOT  an instruction that touches memory runs where its whole operand is inside; elsewhere elements go one by one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ...dsl.device import Operand
+from ...dsl.errors.schedule import InstrCannotMask
+from ...dsl.index import Var, as_expr
+from ...dsl.values import Load, Masked, Value
+from ..tile import Alloc, Buffer, Call, If, Piece, Stmt, Store
+from .access import binding, coordinates, edge_conds, indices_of, translate, zero_is_neutral
+from .context import Context
+from .leaf import _registers, element, lanes_below, note_reduced, open_index
+from .match import Fragment, Match, fragment
+from .spec import ZERO, Focus, Step, View
+from .work import Work
+
+
+@dataclass(frozen=True)
+class _Demand:
+    """An operand on its way: its value, the indices it depends on, its fragment, and the view once it is loaded."""
+
+    operand: Operand
+    value: Value
+    indices: frozenset[str]
+    fragment: Fragment
+    view: View | None = None
+
+
+def instr_leaf(
+    ctx: Context, focus: Focus, work: Work, m: Match, order: tuple[str, ...] = (), unroll: int = 1, span=None
+) -> list[Stmt]:
+    """Runs the instruction over what is left of the focus."""
+    ctx.instrs[m.instr.name] = m.instr
+    names = [*work.reduced, *work.indices]
+    names = [i for i in order if i in names] + [i for i in names if i not in order]
+    values = dict(m.operands)
+    demands = []
+    for op in m.instr.operands:
+        if op.name == m.instr.statement.target:
+            continue
+        value = values[op.name]
+        direct = _direct(ctx, focus, m, op, value)
+        demands.append(_Demand(op, value, frozenset(indices_of(value, work.alias)), fragment(m, op.name), direct))
+    return _repeat(ctx, focus, work, m, tuple(names), tuple(demands), unroll, span)
+
+
+def _direct(ctx: Context, focus: Focus, m: Match, op: Operand, value: Value) -> View | None:
+    """The view of an operand that is where the instruction wants it."""
+    if not isinstance(value, Load):
+        return None
+    view = focus.views[value.tensor]
+    if ctx.register(op.memory):
+        return view if view.form == "path" and view.owner and same_fragment(view.owner[-1], fragment(m, op.name)) else None
+    return view
+
+
+def same_fragment(spread: object, other: Fragment) -> bool:
+    """Do both say the same element for every (lane, register)?"""
+    one = getattr(spread, "fragment", None)
+    if one is None:
+        return False
+    if (one.lanes, one.registers, len(one.maps)) != (other.lanes, other.registers, len(other.maps)):
+        return False
+    for index, extent, e in one.maps:
+        part = other.of(index)
+        if part is None or part[0] != extent:
+            return False
+        for lane in range(one.lanes):
+            for r in range(one.registers):
+                env = {"lane": lane, "r": r}
+                if e.evaluate(env) != part[1].evaluate(env):
+                    return False
+    return True
+
+
+def _repeat(ctx: Context, focus: Focus, work: Work, m: Match, todo, demands, unroll: int, span) -> list[Stmt]:
+    if todo:
+        index = todo[0]
+        for n, d in enumerate(demands):
+            static = all(focus.ranges[i].capacity is not None for i in d.indices if i in todo)
+            if d.view is None and index not in d.indices and static and ctx.register(d.operand.memory):
+                return _load(
+                    ctx,
+                    focus,
+                    d,
+                    todo,
+                    m,
+                    lambda f, v, n=n, d=d: _repeat(ctx, f, work, m, todo, _loaded(demands, n, d, v), unroll, span),
+                )
+        cell = index in work.indices and _cell_target(focus, work)
+        return open_index(
+            ctx, focus, index, m.extent(index), cell, lambda f: _repeat(ctx, f, work, m, todo[1:], demands, 1, span), unroll
+        )
+    for n, d in enumerate(demands):
+        if d.view is None:
+            return _load(
+                ctx,
+                focus,
+                d,
+                (),
+                m,
+                lambda f, v, n=n, d=d: _repeat(ctx, f, work, m, (), _loaded(demands, n, d, v), unroll, span),
+            )
+    return _call(ctx, focus, work, m, demands, span)
+
+
+def _loaded(demands, n: int, d: _Demand, view: View):
+    return (*demands[:n], replace(d, view=view), *demands[n + 1 :])
+
+
+def _cell_target(focus: Focus, work: Work) -> bool:
+    return focus.views[work.name].form == "path"
+
+
+def _load(ctx: Context, focus: Focus, d: _Demand, todo, m: Match, then) -> list[Stmt]:
+    """`move operand -> register`, as the leaf demands it, then the rest inside its lifetime."""
+    name = ctx.fresh(d.operand.name.lower())
+    mine = tuple(i for i in focus.ranges if i in d.indices)
+    view = View(name, "path", mine, depth=tuple(len(focus.ranges[i].steps) for i in mine))
+    loops = [i for i in todo if i in d.indices]
+    spread = [i for i in mine if d.fragment.of(i)]
+
+    def fill(f: Focus) -> list[Stmt]:
+        coords = coordinates(ctx, f.with_view(name, view), name, ())
+        return [Store(name, coords, translate(ctx, f, d.value))]
+
+    def tiles(f: Focus, rest: list[str]) -> list[Stmt]:
+        if not rest:
+            return _registers(ctx, f, d.fragment, spread, fill)
+        return open_index(ctx, f, rest[0], m.extent(rest[0]), True, lambda g: tiles(g, rest[1:]))
+
+    filled = tiles(focus, loops)
+    body = then(focus.with_view(name, view), view)
+    buffer = register_buffer(ctx, name, d.operand.dtype, d.operand.memory)
+    return [Alloc(buffer, (*filled, *body))]
+
+
+def register_buffer(ctx: Context, name: str, dtype, memory: str, span=None) -> Buffer:
+    """A buffer private to each innermost unit, shaped as its accesses found."""
+    shape = ctx.cells.get(name, ())
+    strides, size = [], 1
+    for n in reversed(shape):
+        strides.append(as_expr(size))
+        size *= n
+    return Buffer(
+        name, dtype, "local", memory, ctx.innermost, tuple(map(as_expr, shape)), tuple(reversed(strides)), as_expr(size), span
+    )
+
+
+def _call(ctx: Context, focus: Focus, work: Work, m: Match, demands, span) -> list[Stmt]:
+    over = tuple(i for i in work.reduced if focus.ranges[i].bounds)
+    conds = edge_conds(focus, over)
+    if conds and work.reduction and not (work.reduction.kind == "sum" and zero_is_neutral(work.value, over, focus)):
+        raise InstrCannotMask(
+            f"`{m.instr.name}` cannot skip the part of `{over[0]}` that runs over",
+            span,
+            help=f"end the schedule with `compute`, or give `{over[0]}` a size that the tiles divide",
+        )
+    if work.reduction is not None:
+        note_reduced(ctx, focus, work)
+    by_name = {d.operand.name: d for d in demands}
+    pieces = []
+    guards: tuple = ()
+    for op in m.instr.operands:
+        f = fragment(m, op.name)
+        if op.name == m.instr.statement.target:
+            view, indices = focus.views[work.name], tuple(as_expr(Var(i)) for i in work.indices)
+            tensor = work.name
+        else:
+            d = by_name[op.name]
+            assert d.view is not None
+            view, tensor = d.view, d.value.tensor if isinstance(d.value, Load) else d.view.buffer
+            indices = d.value.indices if isinstance(d.value, Load) else ()
+        if view.form == "path":
+            at = replace(focus, element=(ZERO, f.registers))
+            coords = coordinates(ctx, at.with_view("$piece", view), "$piece", ())
+        else:
+            coords, more, straight = _address(ctx, focus, f, op, tensor, indices, masked_inside(work)[1])
+            if not straight:
+                return _one_by_one(ctx, focus, work, m)
+            guards = (*guards, *more)
+        pieces.append(Piece(view.buffer, coords, f.registers))
+    call = Call(m.instr.name, tuple(pieces), span)
+    guards = tuple(dict.fromkeys(guards))
+    if not guards:
+        return [call]
+    elementwise = _one_by_one(ctx, focus, work, m)
+    return [If(guards, (call,), tuple(elementwise))]
+
+
+def _address(ctx: Context, focus: Focus, f: Fragment, op: Operand, tensor: str, indices, inside):
+    """The address this unit passes, what must hold for the whole operand to be inside, and whether it is one run of memory."""
+    lane, _ = lanes_below(ctx, focus.level)
+    view = focus.views[tensor]
+    buffer = next(b for b in ctx.buffers if b.name == view.buffer)
+    guards: list = []
+    addresses = []
+    for register in range(f.registers):
+        at = focus
+        for i, extent, e in f.maps:
+            subs = {v: lane if v.name == "lane" else as_expr(register) for v in e.variables()}
+            at = at.with_range(i, focus.ranges[i].split(1, Step(e.subs(subs), as_expr(extent), "fragment")))
+        coords = coordinates(ctx, at, tensor, indices)
+        addresses.append((coords, sum((c * s for c, s in zip(coords, buffer.strides, strict=True)), ZERO)))
+        if register in (0, f.registers - 1):
+            # a staged tile is as large as what is read of it, so only arguments need their edges guarded
+            guards += edge_conds(at, [i for i, _, _ in f.maps]) if view.form == "global" else ()
+            values = binding(at)
+            guards += [c for c in (x.subs(values) for x in inside) if c.interval[0] is None or c.interval[0] < 0]
+    first = addresses[0][1]
+    straight = all((a - first).constant == n for n, (_, a) in enumerate(addresses))
+    return addresses[0][0], tuple(dict.fromkeys(guards)), straight
+
+
+def _one_by_one(ctx: Context, focus: Focus, work: Work, m: Match) -> list[Stmt]:
+    """The same elements, each by itself, spread over the lanes as the target's fragment says."""
+    spread = fragment(m, m.instr.statement.target)
+    mine = [i for i in work.indices if spread.of(i)]
+    return _registers(ctx, focus, spread, mine, lambda f: element(ctx, f, work))
+
+
+def masked_inside(work: Work) -> tuple[Work, tuple]:
+    """A copy without its mask, and the mask's conditions."""
+    if isinstance(work.value, Masked):
+        return replace(work, value=work.value.value), work.value.conds
+    return work, ()

@@ -1,0 +1,166 @@
+"""Matching an instruction to a work: which operand is which factor, which instruction index is which index of the work.
+
+The instruction's op is unified with the work's value; operands bind to the factors (any expression of the operand's type).
+An instruction index may stand for a work index that occurs in exactly the same operands; among several the one that gives
+contiguous accesses is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+
+from ...dsl.device import Instr
+from ...dsl.index import Expr, Var
+from ...dsl.values import Apply, Cast, Const, Load, Value, loads
+from .work import Work
+
+COMMUTE = ("add", "mul", "min", "max")
+
+
+@dataclass(frozen=True)
+class Match:
+    """`index` maps the instruction's indices to the work's; `operands` the operands to values over the work's indices.
+
+    The target operand is bound to the work's own result.
+    """
+
+    instr: Instr
+    index: tuple[tuple[str, str], ...]
+    operands: tuple[tuple[str, Value], ...]
+    score: int
+
+    def extent(self, work_index: str) -> int:
+        """How many of a work's index one call covers (1 when the instruction does not have it)."""
+        for mine, theirs in self.index:
+            if theirs == work_index:
+                return self.extents()[mine]
+        return 1
+
+    def extents(self) -> dict[str, int]:
+        out: dict[str, int] = {}
+        for name, e in self.instr.statement.ranges:
+            assert e.constant is not None
+            out[name] = e.constant
+        return out
+
+
+def match(instr: Instr, work: Work) -> Match | None:
+    """The best way the instruction computes the work, or None."""
+    found = list(matches(instr, work))
+    return max(found, key=lambda m: m.score) if found else None
+
+
+def matches(instr: Instr, work: Work) -> Iterator[Match]:
+    s = instr.statement
+    if instr.accumulate != (work.reduction is not None):
+        return
+    if work.reduction is not None and work.reduction.kind != (s.reduction.kind if s.reduction else "sum"):
+        return
+    target = instr.operand(s.target)
+    for binding in _unify(s.value, work.value, {o.name: o.dtype.name for o in instr.operands}):
+        theirs = {name: _indices(v, work.alias) for name, v in binding.items()}
+        theirs[s.target] = set(work.indices)
+        ours: dict[str, set[str]] = {target.name: set(s.indices)}
+        for ld in loads(s.value):
+            ours.setdefault(ld.tensor, set()).update(v.name for e in ld.indices for v in e.variables())
+        names = [*s.indices, *(s.reduction.indices if s.reduction else ())]
+        choices = [_candidates(x, ours, theirs, work, s.reduction) for x in names]
+        for pick in product(*choices):
+            if len(set(pick)) == len(pick):
+                index = tuple(zip(names, pick, strict=True))
+                yield Match(instr, index, tuple(binding.items()), _score(work, binding, dict(index), s))
+
+
+def _indices(v: Value, alias: dict[str, str]) -> set[str]:
+    return {alias.get(x.name, x.name) for ld in loads(v) for e in ld.indices for x in e.variables()}
+
+
+def _candidates(x: str, ours: dict[str, set[str]], theirs: dict[str, set[str]], work: Work, reduction) -> list[str]:
+    inside = {name for name, has in ours.items() if x in has}
+    pool = work.reduced if reduction and x in reduction.indices else work.indices
+    return [i for i in pool if {name for name, has in theirs.items() if i in has} == inside]
+
+
+def _score(work: Work, binding: dict[str, Value], index: dict[str, str], s) -> int:
+    """Contiguity of the result counts most, then of the operands (on indices that the instruction spreads over lanes)."""
+    score = 0
+    spread = [index[x] for x in s.indices]
+    if work.indices and spread and work.indices[-1] == spread[-1]:
+        score += 4
+    for v in binding.values():
+        for ld in loads(v):
+            if ld.indices and spread and ld.indices[-1].coefficient(Var(spread[-1])) == 1:
+                score += 2
+    if work.reduced and s.reduction:
+        score += sum(1 for x in s.reduction.indices if index[x] == work.reduced[-1])
+    return score
+
+
+def _unify(pattern: Value, value: Value, operands: dict[str, str]) -> Iterator[dict[str, Value]]:
+    match pattern:
+        case Load():
+            if value.dtype.name == operands[pattern.tensor]:
+                yield {pattern.tensor: value}
+        case Cast():
+            if isinstance(value, Cast) and value.dtype == pattern.dtype:
+                yield from _unify(pattern.arg, value.arg, operands)
+        case Const():
+            if isinstance(value, Const) and value == pattern:
+                yield {}
+        case Apply():
+            if not (isinstance(value, Apply) and value.fn == pattern.fn and len(value.args) == len(pattern.args)):
+                return
+            orders = [value.args]
+            if pattern.fn in COMMUTE and len(value.args) == 2:
+                orders.append(value.args[::-1])
+            for args in orders:
+                yield from _unify_all(pattern.args, args, operands)
+        case _:
+            return
+
+
+def _unify_all(patterns: tuple[Value, ...], values: tuple[Value, ...], operands: dict[str, str]) -> Iterator[dict[str, Value]]:
+    if not patterns:
+        yield {}
+        return
+    for head in _unify(patterns[0], values[0], operands):
+        for rest in _unify_all(patterns[1:], values[1:], operands):
+            if all(rest.get(k, v) == v for k, v in head.items()):
+                yield {**head, **rest}
+
+
+@dataclass(frozen=True)
+class Fragment:
+    """How an operand's elements lie over the executing unit's lanes and registers, for the work's indices.
+
+    `maps`: for each work index the instruction has in this operand, (extent, expression of lane and r).
+    """
+
+    maps: tuple[tuple[str, int, Expr], ...]
+    lane: Var | None
+    lanes: int
+    r: Var | None
+    registers: int
+
+    def of(self, index: str) -> tuple[int, Expr] | None:
+        return next(((n, e) for i, n, e in self.maps if i == index), None)
+
+
+def fragment(m: Match, operand: str) -> Fragment:
+    """The fragment of a register operand, in terms of the work's indices."""
+    op = m.instr.operand(operand)
+    index = dict(m.index)
+    s = m.instr.statement
+    if operand == s.target:
+        axes = list(s.indices)
+    else:
+        ld = next(x for x in loads(s.value) if x.tensor == operand)
+        axes = [next(iter(e.variables())).name for e in ld.indices]
+    maps = tuple((index[a], n, e) for a, n, e in zip(axes, op.shape, op.map, strict=True))
+    lane = next((v for v in op.coords if v.name == "lane"), None)
+    r = next((v for v in op.coords if v.name == "r"), None)
+    lanes = lane.hi + 1 if lane is not None and lane.hi is not None else 1
+    regs = r.hi + 1 if r is not None and r.hi is not None else 1
+    return Fragment(maps, lane, lanes, r, regs)

@@ -1,0 +1,319 @@
+"""`move`: the footprint of a tensor under the focus is staged in a memory, once; then the name means the copy.
+
+FOOTPRINT_IS_WHAT_IS_READ   a leaf may read past its tile up to padding, so a buffer spans what the lines below will read, and
+                            the copy fills what is not there with zero (or with the access's `else` value).
+BOX_OR_VIEW                 an axis subscripted by a plain index is staged under that index; other axes as their box hull; where
+                            a fused index is involved the copy is a view over the focus's indices (im2col).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ...dsl import syntax
+from ...dsl.errors import did_you_mean
+from ...dsl.errors.schedule import BadLayout, MoveDistributed, NotRead, RegisterMismatch, UnboundedTile
+from ...dsl.index import Expr, Var, as_expr, ceildiv
+from ...dsl.layout import Layout
+from ...dsl.types import DType
+from ...dsl.values import Const, Load, Masked, Value, loads
+from ..tile import Alloc, Buffer, Call, Stmt, Wait
+from ..walk_tile import statements
+from .access import aliases
+from .context import Context
+from .copy_lines import copy_lines
+from .keep import owner_lines
+from .leaf_instr import register_buffer
+from .spec import ZERO, Focus, Range, View
+from .tiles import modifier
+from .work import Work, plain_index
+
+if TYPE_CHECKING:
+    from .recursion import Lowering
+
+
+def lower_move(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple) -> list[Stmt]:
+    ctx = low.ctx
+    found = [
+        ld for w in focus.works for v in (w.value, *(o.value for o in w.outputs)) for ld in loads(v) if ld.tensor == line.tensor
+    ]
+    if not found:
+        if low.elsewhere(focus, lambda w: line.tensor in w.reads):
+            return low.lower(focus, rest)
+        reads = {t for w in focus.works for t in w.reads}
+        raise NotRead(f"nothing in focus reads `{line.tensor}`", line.span, help=did_you_mean(line.tensor, reads))
+    memory = line.memory or ctx.device.memories[-1].name
+    if ctx.register(memory):
+        if any((ld.indices, ld.otherwise) != (found[0].indices, found[0].otherwise) for ld in found):
+            raise RegisterMismatch(
+                f"`{line.tensor}` is read at several places, and a unit's registers hold what it reads at one of them",
+                line.span,
+                help="move it to a memory that units share",
+            )
+        return _to_registers(low, *_hop(focus, found[0]), line, rest, found[0], memory)
+    return _to_memory(low, focus, line, rest, found, memory)
+
+
+# ---------------------------------------------------------------- registers
+
+
+def _hop(focus: Focus, load: Load) -> tuple[Focus, Value]:
+    """A copy staged one hop further: its mask goes with the first hop, and what comes after reads whole data."""
+    (work, *others) = focus.works
+    if not others and isinstance(work.value, Masked) and work.value.value == load:
+        return replace(focus, works=(replace(work, value=load),)), work.value
+    return focus, load
+
+
+def _to_registers(
+    low: Lowering, focus: Focus, source: Value, line: syntax.Move, rest: tuple, load: Load, memory: str
+) -> list[Stmt]:
+    """Each unit holds what it will read: the tiles below, and the leaf's fragment, say which elements those are."""
+    ctx = low.ctx
+    alias = aliases(focus)
+    indices = tuple(dict.fromkeys(alias.get(x.name, x.name) for e in load.indices for x in sorted(e.variables(), key=str)))
+    indices = tuple(i for i in indices if i in focus.ranges)
+    copy_name = line.tensor + "~"
+    ctx.dtypes[copy_name] = load.dtype
+    fused = next((w.fused for w in focus.works if w.fused), ())
+    work = Work(copy_name, indices, source, None, (), span=line.span, fused=fused)
+    owner = owner_lines(low, rest, work, operand_of=line.tensor)
+    hops = tuple(x for x in line.block or () if isinstance(x, syntax.Move))
+    with_instr = modifier(line, "with")
+    if with_instr is not None and owner:
+        owner = (*owner[:-1], With(getattr(owner[-1], "fragment", None), with_instr.words[0], line))
+    buffer = ctx.fresh(line.tensor.rstrip("@").lower())
+    view = View(buffer, "path", indices, depth=tuple(len(focus.ranges[i].steps) for i in indices), owner=owner)
+    filled = low.lower(replace(focus.with_view(copy_name, view), works=(work,), loops=()), (*hops, *owner))
+    body = low.lower(focus.with_view(line.tensor, view), rest)
+    local = register_buffer(ctx, buffer, load.dtype, memory, line.span)
+    return [Alloc(local, (*filled, *body), span=line.span)]
+
+
+@dataclass(frozen=True)
+class With:
+    """A line of ours: the leaf of a copy is this instruction, which must lay the elements out as `fragment` says."""
+
+    fragment: object
+    instr: str
+    line: syntax.Move
+
+
+# ---------------------------------------------------------------- memories
+
+
+@dataclass(frozen=True)
+class Staged:
+    """One axis of a staged copy: its name, where it begins, how far it spans, what is valid, how much of it is filled."""
+
+    name: str
+    origin: Expr
+    extent: int
+    valid: tuple[Expr, ...]
+    fill: tuple[Expr, ...]
+
+
+def _to_memory(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple, found: list[Load], memory: str) -> list[Stmt]:
+    ctx = low.ctx
+    alias = aliases(focus)
+    source = focus.views[line.tensor]
+    # A read without `else` stays inside, so what the copy holds outside is for the others to say.
+    found = sorted(found, key=lambda ld: ld.otherwise is None)
+    first = found[0]
+    if len({ld.otherwise for ld in found} - {None}) > 1:
+        raise BadLayout(f"`{line.tensor}` is read with different `else` values, so no one copy serves", line.span)
+    names = {x.name for ld in found for e in ld.indices for x in e.variables()}
+    copy_name = line.tensor.rstrip("@") + "~"
+    ctx.dtypes[copy_name] = ctx.dtypes[line.tensor]
+    if source.form == "path" and not line.tensor.endswith("@"):
+        raise RegisterMismatch(
+            f"`{line.tensor}` is held in registers here, and no unit knows what the others hold",
+            line.span,
+            help="write this line above the one that moves it to registers",
+        )
+    if source.form == "path":
+        return _from_registers(low, focus, line, rest, source, memory, copy_name)
+    if line.view is not None or any(n in alias for n in names):
+        wanted = line.view or tuple(dict.fromkeys(alias.get(n, n) for ld in found for e in ld.indices for n in _ordered(e)))
+        form = "indices"
+        axes = [_index_axis(low, focus, i, rest, line) for i in wanted]
+        value: Value = first
+    else:
+        form = "box"
+        axes = [_box_axis(low, focus, line, rest, d, found) for d in range(len(first.indices))]
+        value = replace(first, indices=tuple(a.origin + Var(a.name) for a in axes))
+    ranges = {a.name: Range(ZERO if form == "box" else a.origin, as_expr(a.extent), a.fill) for a in axes}
+    buffer, layout = memory_buffer(
+        ctx, focus, copy_name, ctx.dtypes[line.tensor], memory, [(a.name, a.extent) for a in axes], line
+    )
+    ctx.buffers.append(buffer)
+    origin = tuple(a.origin for a in axes)
+    view = View(buffer.name, form, tuple(a.name for a in axes), origin, layout)
+    fused = next((w.fused for w in focus.works if w.fused), ())
+    local = View(
+        buffer.name, "indices", tuple(a.name for a in axes), tuple(ZERO if form == "box" else o for o in origin), layout
+    )
+    work = Work(copy_name, tuple(a.name for a in axes), _masked(value, axes, form), None, (), span=line.span, fused=fused)
+    lines = line.block
+    if lines is None:
+        lines = copy_lines(ctx, focus.level, work, [(a.name, a.extent) for a in axes], value, layout, line)
+        ctx.filled[id(line)] = lines
+    copying = replace(
+        focus, works=(work,), ranges=ranges, loops=(), open={},
+        views={**focus.views, copy_name: local, line.tensor: source},
+    )  # fmt: skip
+    filled = low.lower(copying, lines)
+    filled += _awaited(ctx, filled)
+    body = low.lower(focus.with_view(line.tensor, view), rest)
+    return [Alloc(buffer, (*filled, *body), span=line.span)]
+
+
+def _awaited(ctx: Context, body: list[Stmt]) -> list[Stmt]:
+    """A wait for each kind of asynchronous copy that was started."""
+    kinds = {i.awaits[0]: None for s in statements(tuple(body)) if isinstance(s, Call) and (i := ctx.instrs[s.instr]).awaits}
+    return [Wait(kind, 0) for kind in kinds]
+
+
+def _ordered(e: Expr) -> list[str]:
+    return [x.name for x in sorted(e.variables(), key=lambda v: v.name)]
+
+
+def _masked(value: Value, axes: list[Staged], form: str) -> Value:
+    conds = tuple(dict.fromkeys(c for a in axes for c in a.valid if c.interval[0] is None or c.interval[0] < 0))
+    if not conds:
+        return value
+    return Masked(conds, value, Const(False if value.dtype.kind == "bool" else 0, value.dtype), value.dtype)
+
+
+def _spanned(r: Range) -> Expr:
+    """What a range spans: its size, or all the strided chunks that are still to be visited."""
+    whole = r.whole_capacity
+    return as_expr(whole) if r.reps and whole is not None else r.size
+
+
+def _index_axis(low: Lowering, focus: Focus, index: str, rest: tuple, line: syntax.Move) -> Staged:
+    r = focus.ranges[index]
+    extent = low.footprint(focus, index, rest)
+    here = as_expr(Var(index)) - r.base
+    valid = tuple(b - here - 1 for b in (*r.bounds, _spanned(r)))
+    return Staged(index, r.base, extent, valid, _filled(low, focus, index, rest, extent))
+
+
+def _box_axis(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple, d: int, found: list[Load]) -> Staged:
+    ctx = low.ctx
+    plain = {plain_index(ld.indices[d]) for ld in found}
+    index = next(iter(plain))
+    if len(plain) == 1 and index is not None and index in focus.ranges:
+        r = focus.ranges[index]
+        extent = low.footprint(focus, index, rest)
+        valid = tuple(b - Var(index) - 1 for b in (*r.bounds, _spanned(r)))
+        return Staged(index, r.base, extent, valid, _filled(low, focus, index, rest, extent))
+    lows: list[Expr] = []
+    highs: list[Expr] = []
+    for ld in found:
+        lo, hi = _hull(low, focus, ld.indices[d], rest, line)
+        lows.append(lo)
+        highs.append(hi)
+    base = lows[0]
+    offsets = [(x - base).constant for x in lows]
+    ends = [(x - base).constant for x in highs]
+    if any(x is None for x in (*offsets, *ends)):
+        raise BadLayout(f"the accesses of `{line.tensor}` have no common box of constant extent", line.span)
+    origin = base + min(x for x in offsets if x is not None)
+    extent = max(x for x in ends if x is not None) - min(x for x in offsets if x is not None) + 1
+    name = f"{line.tensor}.{d}"
+    at = origin + Var(name)
+    size = ctx.shapes[line.tensor.rstrip("@")][d]
+    valid = () if found[0].otherwise is not None else (at, size - at - 1)
+    return Staged(name, origin, extent, valid, ())
+
+
+def _hull(low: Lowering, focus: Focus, e: Expr, rest: tuple, line: syntax.Move) -> tuple[Expr, Expr]:
+    """The least and the greatest value of a linear subscript over the focus."""
+    least: dict[Var, Expr] = {}
+    most: dict[Var, Expr] = {}
+    for v in e.variables():
+        if v.name not in focus.ranges:
+            continue
+        c = e.coefficient(v)
+        if c == 0:
+            raise BadLayout(f"`{line.tensor}` is subscripted by `{e}`, whose box has no constant extent", line.span)
+        base, span = focus.ranges[v.name].base, low.footprint(focus, v.name, rest) - 1
+        least[v], most[v] = (base, base + span) if c > 0 else (base + span, base)
+    return e.subs(least), e.subs(most)
+
+
+def _filled(low: Lowering, focus: Focus, index: str, rest: tuple, extent: int) -> tuple[Expr, ...]:
+    """What of the axis the copy must fill: the live extent, rounded up to what a leaf reads at once."""
+    r = focus.ranges[index]
+    grain = low.grain(focus, index, rest)
+    if grain >= extent or not r.bounds or r.reps:  # strided chunks are visited whether they are live or not
+        return ()
+    return tuple(ceildiv(b, grain) * grain for b in r.bounds)
+
+
+def _from_registers(
+    low: Lowering, focus: Focus, line: syntax.Move, rest: tuple, source: View, memory: str, copy_name: str
+) -> list[Stmt]:
+    """A tile held in registers goes to a memory that all units see: every owner stores what it holds."""
+    ctx = low.ctx
+    axes = [(i, low.footprint(focus, i, source.owner)) for i in source.axes]
+    buffer, layout = memory_buffer(ctx, focus, copy_name, ctx.dtypes[line.tensor], memory, axes, line)
+    ctx.buffers.append(buffer)
+    view = View(buffer.name, "indices", source.axes, tuple(focus.ranges[i].base for i in source.axes), layout)
+    at = tuple(as_expr(Var(i)) for i in source.axes)
+    fused = next((w.fused for w in focus.works if w.fused), ())
+    work = Work(copy_name, source.axes, Load(line.tensor, at, ctx.dtypes[line.tensor]), None, (), span=line.span, fused=fused)
+    stored = low.lower(replace(focus, works=(work,), views={**focus.views, copy_name: view}, loops=()), source.owner)
+    body = low.lower(focus.with_view(line.tensor, view), rest)
+    return [Alloc(buffer, (*stored, *body), span=line.span)]
+
+
+# ---------------------------------------------------------------- buffers
+
+
+def memory_buffer(ctx: Context, focus: Focus, tensor: str, dtype: DType, memory: str, axes, line) -> tuple[Buffer, Layout]:
+    """A buffer for a tile in an addressable memory: owned by the deeper of the memory's level and the focus's."""
+    m = ctx.device.memory(memory)
+    if ctx.device.depth(m.level) > ctx.device.depth(focus.level):
+        raise MoveDistributed(
+            f"each {m.level} has its own `{memory}`, and the focus is a {focus.level}",
+            line.span,
+            help=f"`tile ... -> {m.level}` first",
+        )
+    layout = tile_layout([(a, as_expr(n)) for a, n in axes], line, dtype)
+    shape, strides, size = layout.shape, layout.strides, layout.size
+    if size.constant is None:
+        raise UnboundedTile(f"the tile of `{tensor}` has no constant extent here", line.span)
+    name = ctx.fresh(tensor.replace("~", f"_{memory}").replace("@", "").lower())
+    return Buffer(name, dtype, "local", memory, focus.level, shape, strides, size, line.span), layout
+
+
+def tile_layout(axes, line, dtype: DType) -> Layout:
+    """The layout that the line's modifiers ask for; row-major without any."""
+    m = modifier(line, "layout")
+    names = [a for a, _ in axes]
+    try:
+        if m is None:
+            layout = Layout.row_major(axes)
+        elif m.words and m.words[0] == "panels":
+            layout = Layout.panels(axes, {name: int(e.value) for name, e in m.maps})  # type: ignore[union-attr]
+        elif all(isinstance(v, syntax.Name) for v in m.values):
+            order = [v.id for v in m.values if isinstance(v, syntax.Name)]
+            layout = Layout.permuted(axes, order)
+        else:
+            from ...dsl.ops.index_terms import index_term
+
+            table = {n: as_expr(Var(n)) for n in names}
+            layout = Layout.written(axes, [index_term(v, table) for v in m.values])  # type: ignore[arg-type]
+        pad = modifier(line, "pad")
+        if pad is not None:
+            layout = layout.padded(int(pad.values[0].value))  # type: ignore[union-attr]
+        swizzle = modifier(line, "swizzle")
+        if swizzle is not None:
+            bits = int(swizzle.values[0].value) if swizzle.values else None  # type: ignore[union-attr]
+            layout = layout.swizzled(dtype.bytes, bits)
+    except ValueError as e:
+        raise BadLayout(str(e), line.span, help=f"the axes here are {', '.join(names)}") from None
+    return layout

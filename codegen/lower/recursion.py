@@ -1,0 +1,314 @@
+"""Lowering: a recursion over (focus, remaining lines). Each line rewrites the focus; what is left at the end is a leaf.
+
+`keep` is initialisation + body + write-back, `move` is copy + body. The other rooms: `lower_tile` (loops and units),
+`lower_move` (copies), `lower_keep` (accumulators), `leaf` and `leaf_instr` (elements).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from ...dsl import syntax
+from ...dsl.device import Instr
+from ...dsl.errors import UserError, did_you_mean
+from ...dsl.errors.schedule import BadFuse, InstrMismatch, SplitReduction, UnboundedTile, UnknownInstr
+from ...dsl.index import Expr, Var, as_expr
+from ..tile import Stmt
+from .context import Context
+from .footprint import grain, reach
+from .leaf import Combine, Fill, Spread, leaf
+from .leaf_instr import instr_leaf, masked_inside, same_fragment
+from .match import Match, fragment, match
+from .spec import Focus, Range
+from .units import advance
+from .work import Work, substitute
+
+
+class Lowering:
+    """Lowers one launch. `works` are all works of the launch, for what a line must know of the whole."""
+
+    def __init__(self, ctx: Context, works: tuple[Work, ...]) -> None:
+        self.ctx = ctx
+        self.works = works
+
+    def lower(self, focus: Focus, lines: tuple) -> list[Stmt]:
+        """What the lines do to the focus, as statements."""
+        self.ctx.trace.enter(self.ctx, focus, lines)
+        try:
+            return self._lower(focus, lines)
+        except UserError as error:
+            # A mistake noticed far down belongs to the nearest line that was written.
+            error.span = error.span or (getattr(lines[0], "span", None) if lines else None)
+            raise
+        finally:
+            self.ctx.trace.leave()
+
+    def _lower(self, focus: Focus, lines: tuple) -> list[Stmt]:
+        from .keep import lower_keep
+        from .move import With, lower_move
+        from .tiles import lower_tile
+
+        if not focus.works:
+            return []
+        if not lines:
+            return self.leaves(focus, syntax.Compute())
+        line, rest = lines[0], lines[1:]
+        match line:
+            case syntax.Tile():
+                return lower_tile(self, focus, line, rest)
+            case syntax.Fuse():
+                self.ctx.names.add(line.name)  # an index like any other: no loop variable is called so
+                return self.lower(fused(focus, line), rest)
+            case syntax.Move():
+                return self._holding(line, lower_move, focus, rest)
+            case syntax.Keep():
+                return self._holding(line, lower_keep, focus, rest)
+            case syntax.Compute():
+                return self.leaves(focus, line)
+            case Spread():
+                return [s for w in focus.works for s in leaf(self.ctx, focus, w, line.fragment)]
+            case With():
+                return self.copy_with(focus, line)
+        raise TypeError(f"line {line!r}")
+
+    def _holding(self, line: syntax.Move | syntax.Keep, lowered: Callable, focus: Focus, rest: tuple) -> list[Stmt]:
+        """A tile without a bound is the fault of the line that holds it, wherever below that is noticed."""
+        try:
+            return lowered(self, focus, line, rest)
+        except (UnboundedTile, SplitReduction) as error:
+            error.span = error.span or line.span
+            raise
+
+    def leaves(self, focus: Focus, line: syntax.Compute) -> list[Stmt]:
+        """Each remaining work in turn: by the instruction where it matches, else element by element."""
+        from .keep import accumulate_at_leaf
+
+        order = next((m.words for m in line.modifiers if m.name == "order"), ())
+        unroll = next((m for m in line.modifiers if m.name == "unroll"), None)
+        times = int(unroll.values[0].value) if unroll and unroll.values else 1  # type: ignore[union-attr]
+        out: list[Stmt] = []
+        for w in focus.works:
+            f = replace(focus, works=(w,))
+            if w.reduction is not None and w.name not in focus.open:
+                out += accumulate_at_leaf(self, f, w, line)
+                continue
+            m = None
+            if isinstance(line.instr, str) and not isinstance(w, (Fill, Combine)):
+                m = self.find(line.instr, w, line, must=len(focus.works) == 1)
+            if m is not None and len(focus.works) > 1 and f.views[w.name].form != "path":
+                target = m.instr.operand(m.instr.statement.target)
+                if self.ctx.register(target.memory):
+                    # what is stored to memory is visited as the instruction laid it out in registers
+                    out += leaf(self.ctx, f, w, fragment(m, target.name), order, times)
+                    continue
+            if m is not None:
+                self._within_reach(m.instr, f, w, line.span)
+                out += instr_leaf(self.ctx, f, w, m, order, times, line.span)
+            else:
+                out += leaf(self.ctx, f, w, None, order, times)
+        return out
+
+    # ------------------------------------------------------------ instructions
+
+    def find(self, name: str, work: Work, line, must: bool = True, spread=None) -> Match | None:
+        """The instruction of that name, or the member of that family, that computes the work (and fills `spread`)."""
+        known = [i for i in self.ctx.device.instrs if name in (i.name, i.family)]
+        if not known:
+            names = {n for i in self.ctx.device.instrs for n in (i.name, i.family) if n}
+            raise UnknownInstr(
+                f"`{self.ctx.device.name}` has no instruction `{name}`", line.span, help=did_you_mean(name, names)
+            )
+        found = [m for i in known if (m := self._fits(i, work, spread)) is not None]
+        if found:
+            return max(found, key=lambda m: (m.score, _volume(m)))
+        if must:
+            raise InstrMismatch(
+                f"`{name}` does not compute `{work.name.rstrip('@')}`", line.span, help="`compute` alone is the scalar body"
+            )
+        return None
+
+    def _within_reach(self, instr: Instr, focus: Focus, work: Work, span) -> None:
+        """An instruction is executed by all units below one of its level, so none of them may have been told apart; what it
+        accumulates in registers must be held there."""
+        target, name = instr.operand(instr.statement.target), work.name.rstrip("@")
+        if instr.accumulate and self.ctx.register(target.memory) and focus.views[work.name].form != "path":
+            raise InstrMismatch(
+                f"`{instr.name}` accumulates in registers, and `{name}` is kept elsewhere",
+                span,
+                help=f"`keep {name} in {target.memory}`",
+            )
+        if self.ctx.device.depth(focus.level) > self.ctx.device.depth(instr.level):
+            raise InstrMismatch(
+                f"`{instr.name}` is executed by a whole {instr.level}, and the focus is one {focus.level} of it",
+                span,
+                help=f"leave the tiles `-> {focus.level}` out: the instruction says which {focus.level} holds what",
+            )
+
+    def _fits(self, instr: Instr, work: Work, spread) -> Match | None:
+        m = match(instr, masked_inside(work)[0])
+        if m is not None and spread is not None and not same_fragment(spread, fragment(m, instr.statement.target)):
+            return None
+        return m
+
+    def copy_with(self, focus: Focus, line) -> list[Stmt]:
+        """The leaf of `move ... with I`: the instruction where it fills the fragment wanted, else element by element."""
+        (work,) = focus.works
+        spread = Spread(line.fragment) if line.fragment is not None else None
+        m = self.find(line.instr, work, line.line, must=False, spread=spread)
+        if m is None:
+            self.ctx.notes.append(f"`with {line.instr}`: no member of it fits the copy of `{line.line.tensor}`")
+            return leaf(self.ctx, focus, work, line.fragment)
+        return instr_leaf(self.ctx, focus, work, m, span=line.line.span)
+
+    # ------------------------------------------------------------ looking ahead
+
+    def elsewhere(self, focus: Focus, fits: Callable[[Work], bool]) -> bool:
+        """Is this a line of works that a tile above gave a nest of their own (FISSION)? It says nothing about those here."""
+        mine = {w.name for w in self.works}
+        return all(w.name in mine for w in focus.works) and any(fits(w) for w in self.works)
+
+    def footprint(self, focus: Focus, index: str, lines: tuple) -> int:
+        """How far from the focus's base the lines below reach along an index (FOOTPRINT_IS_WHAT_IS_READ)."""
+        r = focus.ranges[index]
+        cap = r.whole_capacity
+        if cap is None:
+            message = f"what is held here spans `{index}`, whose extent has no bound"
+            raise UnboundedTile(message, help=f"tile `{index}` above this line, or state a bound: `where N <= 4096`")
+        return reach(self, focus, index, cap, lines)
+
+    def grain(self, focus: Focus, index: str, lines: tuple) -> int:
+        """What the lines below read of an index at once, edge or not: copies fill up to a multiple of it."""
+        return grain(self, focus, index, focus.ranges[index].whole_capacity or 1, lines)
+
+    def later_tiles(self, focus: Focus, axes, rest: tuple, level: str) -> Expr:
+        """How many units the lines below still tell apart at the same level (adjacent tiles onto one level multiply)."""
+        ranges = dict(focus.ranges)
+        for a in axes:
+            ranges[a.index] = advance(ranges[a.index], a.size, a.every)
+        total: Expr = as_expr(1)
+        for line in rest:
+            if not isinstance(line, syntax.Tile):
+                continue
+            if line.level is not None and line.level != level:
+                break
+            from .tiles import _clamped, _count, axes_of
+
+            for a in axes_of(line):
+                if a.index not in ranges:
+                    continue
+                if line.level == level:
+                    # a tile of a tile counts by capacity, or the digits of a unit's number would mean less at the edges
+                    kind = "shaped" if ranges[a.index].size.constant is not None else self.ctx.device.level(level).units
+                    total = total * _count(self, ranges[a.index], a, kind, line)
+                ranges[a.index] = advance(ranges[a.index], _clamped(ranges[a.index], a.size), a.every)
+        return total
+
+    def open_accumulators(self, focus: Focus, indices: set[str], lines: tuple) -> list[Stmt] | None:
+        """Before a reduction is tiled its accumulator must be open, unless a `keep` below says where."""
+        from .keep import accumulate
+
+        for w in focus.works:
+            if isinstance(w, (Fill, Combine)) or w.reduction is None or w.name in focus.open:
+                continue
+            if not indices & set(w.reduced):
+                continue
+            names = {w.name, w.name.rstrip("@"), *w.targets}
+            parallel = self._combines(lines[0])
+            below = next((x for x in lines[1:] if isinstance(x, syntax.Keep) and names & set(x.tensors)), None)
+            if below is not None and parallel:
+                shown = w.name.rstrip("@")
+                raise SplitReduction(
+                    f"units take parts of `{shown}`, which is kept below: each would write its own part back as the whole",
+                    lines[0].span,
+                    help="write the `keep` above this tile",
+                )
+            if below is not None:
+                continue
+            if self._deferred(focus, w, lines):
+                if not parallel:
+                    continue
+                one = syntax.Tile(tuple(syntax.TileAxis(i, syntax.Num(1)) for i in w.indices))
+                keep = syntax.Keep((w.name.rstrip("@"),), self.ctx.device.memories[-1].name)
+                alone = self.lower(replace(focus, works=(w,)), (one, keep, *lines))
+                others = tuple(x for x in focus.works if x is not w)
+                at = focus.works.index(w)
+                before = self.lower(replace(focus, works=focus.works[:at]), lines)
+                return [*before, *alone, *self.lower(replace(focus, works=others[at:]), lines)]
+            return accumulate(self, focus, w, lines)
+        return None
+
+    def _combines(self, line) -> bool:
+        """Does the line deal tiles to units that can meet, and so combine their parts of a reduction?"""
+        if not isinstance(line, syntax.Tile) or line.level is None:
+            return False
+        by = next((m.words[0] for m in line.modifiers if m.name == "by"), None)
+        return self.ctx.device.level(line.level).siblings != "nothing" and by != "workspace"
+
+    def _deferred(self, focus: Focus, w: Work, lines: tuple) -> bool:
+        """No `keep` was written, and free indices are still whole or dealt out below in numbers that are not known: the
+        accumulator opens at the leaf, below reduction loops."""
+        tiles = (x for x in lines if isinstance(x, syntax.Tile) and x.level is not None)
+        dealt = {a.index for x in tiles if self.ctx.device.level(x.level).units == "finite" for a in x.axes}  # type: ignore[arg-type]
+        return any(focus.ranges[i].capacity is None or i in dealt for i in w.indices)
+
+
+def _volume(m: Match) -> int:
+    n = 1
+    for e in m.extents().values():
+        n *= e
+    return n
+
+
+def fused(focus: Focus, line: syntax.Fuse) -> Focus:
+    """`fuse n, p, q as m`: one index for several; its components are its digits."""
+    ranges = dict(focus.ranges)
+    for i in line.indices:
+        if i not in ranges:
+            raise BadFuse(f"there is no index `{i}` here", line.span, help=did_you_mean(i, ranges))
+        if ranges[i].steps:
+            raise BadFuse(f"`{i}` is tiled already", line.span, help="write the `fuse` above the tiles")
+    if line.name in ranges and line.name not in line.indices:
+        raise BadFuse(f"the name `{line.name}` is taken", line.span)
+    parts = tuple((i, ranges[i].size, ranges[i].base) for i in line.indices)
+    size: Expr = as_expr(1)
+    for _, e, _ in parts:
+        size = size * e
+    works = tuple(_fuse_work(w, line, parts) for w in focus.works)
+    for i in line.indices:
+        if not any(i in w.all_indices for w in works):
+            ranges.pop(i, None)
+    ranges[line.name] = Range(as_expr(0), size)
+    return replace(focus, works=works, ranges=ranges)
+
+
+def _fuse_work(w: Work, line: syntax.Fuse, parts) -> Work:
+    mine = set(line.indices)
+    free, reduced = mine & set(w.indices), mine & set(w.reduced)
+    if not free and not reduced:
+        return w
+    if free != mine and reduced != mine:
+        raise BadFuse("fused indices are all free or all reduced", line.span)
+    # a component may carry the name of the fused index (`fuse m, n as m`): its own name gets a mark
+    new = {c: c + "~" for c in mine if c == line.name}
+    names = {Var(c): as_expr(Var(n)) for c, n in new.items()}
+
+    def renamed(v):
+        return substitute(v, names) if names else v
+
+    def swap(indices: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(line.name if i in mine else i for i in indices))
+
+    def own(indices: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(new.get(i, i) for i in indices)
+
+    reduction = replace(w.reduction, indices=swap(w.reduced)) if w.reduction and reduced else w.reduction
+    return replace(
+        w,
+        indices=swap(w.indices) if free else w.indices,
+        subscripts=own(w.subscripts or w.indices),
+        value=renamed(w.value),
+        reduction=reduction,
+        outputs=tuple(replace(o, indices=own(o.indices), value=renamed(o.value)) for o in w.outputs),
+        fused=(*w.fused, (line.name, tuple((new.get(c, c), e, b) for c, e, b in parts))),
+    )

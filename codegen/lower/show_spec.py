@@ -1,0 +1,120 @@
+"""The spec in focus, on one line: what is still to be computed, by whom, and where each tensor is.
+
+    C[128, 128] += A[128, 32] * B[32, 128]  @block  A: shared  B: shared  C: register
+
+An extent is that of the focus, the last tile's size where it is a number; of a subscript that is no plain index it is the
+extent of the box hull; an operand reached through a fused index is shown over the indices of the focus.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ...dsl.index import Expr, Var, as_expr
+from ...dsl.values import Load, Masked, Value, loads, transform
+from ..printer import show_value
+from .spec import ONE, Focus
+from .work import Work
+
+if TYPE_CHECKING:
+    from .context import Context
+
+_SIGN = {"sum": "+=", "prod": "*=", None: "="}
+
+
+def show_spec(ctx: Context, focus: Focus) -> str:
+    """All works of the focus, separated by `;`, the level, and the memory of each tensor. One line of text."""
+    if not focus.works:
+        return "nothing left"
+    works = "; ".join(_work(focus, w) for w in focus.works)
+    places = "  ".join(f"{_bare(t)}: {memory}" for t, memory in places_of(ctx, focus).items())
+    return f"{works}  @{focus.level}  {places}".rstrip()
+
+
+def places_of(ctx: Context, focus: Focus) -> dict[str, str]:
+    """The memory in which the newest copy of each tensor of the focus is: what is read first, then what is computed."""
+    names: dict[str, None] = {}
+    for w in focus.works:
+        values = [w.value, *(o.value for o in w.outputs)]
+        names |= dict.fromkeys(ld.tensor for v in values for ld in loads(v) if ld.tensor != w.name)
+    out: dict[str, str] = {}
+    for t in names:
+        out[t] = memory_of(ctx, focus, t)
+    for w in focus.works:
+        mine = [w.name] if w.name in focus.views or not w.outputs else list(w.targets)
+        for t in mine:
+            out.setdefault(t, memory_of(ctx, focus, t))
+    return out
+
+
+def memory_of(ctx: Context, focus: Focus, tensor: str) -> str:
+    view = focus.views.get(tensor)
+    if view is None or view.form == "global":
+        return ctx.device.memories[0].name
+    found = next((b for b in ctx.buffers if b.name == view.buffer), None)
+    return found.memory if found is not None else ctx.device.memories[-1].name
+
+
+def live_extent(focus: Focus, index: str) -> Expr:
+    """What the focus covers of an index, partial tiles aside: the last tile's size, strided runs counted."""
+    r = focus.ranges[index]
+    whole = r.whole_capacity
+    return as_expr(whole) if whole is not None and r.size.constant is not None else r.size
+
+
+def _bare(name: str) -> str:
+    """Without the mark of an accumulator; a copy keeps its own, `A~`."""
+    return name.replace("@", "")
+
+
+def _work(focus: Focus, w: Work) -> str:
+    kind = w.reduction.kind if w.reduction else None
+    sign = _SIGN.get(kind, f"{kind}=")
+    plain = len(w.outputs) == 1 and isinstance(w.outputs[0].value, Load) and w.outputs[0].value.tensor == w.name
+    target = w.targets[0] if plain else w.name
+    text = f"{_bare(target)}{_extents(focus, w.indices)} {sign} {_value(focus, w, w.value)}"
+    if not plain:
+        for o in w.outputs:
+            text += f", {_bare(o.tensor)}{_extents(focus, o.indices)} = {_value(focus, w, o.value)}"
+    return text
+
+
+def _extents(focus: Focus, indices: tuple[str, ...]) -> str:
+    return f"[{', '.join(str(live_extent(focus, i)) if i in focus.ranges else i for i in indices)}]"
+
+
+def _value(focus: Focus, w: Work, value: Value) -> str:
+    """The value with extents in place of subscripts; masks of partial tiles are left out."""
+
+    def step(v: Value) -> Value | None:
+        if isinstance(v, Masked):
+            return _value_of(v.value)
+        if not isinstance(v, Load):
+            return None
+        return replace(v, tensor=_bare(v.tensor), indices=tuple(_box(focus, w, v)), otherwise=None)
+
+    def _value_of(v: Value) -> Value:
+        return transform(v, step)
+
+    return show_value(_value_of(value))
+
+
+def _box(focus: Focus, w: Work, load: Load) -> list[Expr]:
+    alias = w.alias
+    names = list(dict.fromkeys(v.name for e in load.indices for v in sorted(e.variables(), key=str)))
+    if any(n in alias for n in names):
+        return [live_extent(focus, i) for i in dict.fromkeys(alias.get(n, n) for n in names) if i in focus.ranges]
+    return [_hull(focus, e) for e in load.indices]
+
+
+def _hull(focus: Focus, e: Expr) -> Expr:
+    """The extent of the values of a subscript; of quotients and remainders, that of the whole expression's interval."""
+    size: Expr = ONE
+    for atom, c in e.terms:
+        if not isinstance(atom, Var):
+            lo, hi = e.interval
+            return as_expr(hi - lo + 1) if lo is not None and hi is not None else e
+        if atom.name in focus.ranges:
+            size = size + (live_extent(focus, atom.name) - 1) * abs(c)
+    return size

@@ -1,0 +1,183 @@
+"""The spec: what is left to do, on which ranges, by which level, with each tensor where. Schedule lines rewrite it.
+
+A `Range` is what the focus covers of one index: `base` (a logical coordinate), `size` (its capacity), and `bounds` (live
+extents). The live extent is min(size, *bounds). `tile i: s` adds a variable v: base gains v*s, and every bound, and the
+parent's size, becomes `b - v*s`; a bound that can never be less than s is dropped. That one rule gives all guards, tiles
+that do not nest, and specialisation (see Fireiron, PACT 2020, for the refinement; the rule is ours).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from ...dsl.index import Expr, Var, as_expr, ceildiv, minimum
+from ...dsl.layout import Layout
+from .work import Work
+
+ZERO = as_expr(0)
+ONE = as_expr(1)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of the path from the whole range to an element: coordinate += stride * expr, 0 <= expr < extent.
+
+    `unit`: the level whose units the step was dealt to (None: loops, one after another).
+    """
+
+    expr: Expr
+    extent: Expr
+    unit: str | None
+
+
+@dataclass(frozen=True)
+class Rep:
+    """Chunks of a strided tile that are still to be visited: `count` of them, `stride` apart."""
+
+    count: int
+    stride: int
+
+
+@dataclass(frozen=True)
+class Range:
+    base: Expr
+    size: Expr
+    bounds: tuple[Expr, ...] = ()
+    reps: tuple[Rep, ...] = ()
+    steps: tuple[Step, ...] = ()
+
+    @property
+    def live(self) -> Expr:
+        """The extent that really is there, given the variables (at least 0 only where a loop guarantees it)."""
+        return minimum(self.size, *self.bounds) if self.bounds else self.size
+
+    @property
+    def capacity(self) -> int | None:
+        """The largest extent, when it is known."""
+        if self.size.constant is not None:
+            return self.size.constant
+        return self.size.interval[1]
+
+    @property
+    def whole_capacity(self) -> int | None:
+        """Capacity counting pending repetitions."""
+        cap = self.capacity
+        if cap is None:
+            return None
+        for rep in self.reps:
+            cap += (rep.count - 1) * rep.stride
+        return cap
+
+    def trips(self, size: int) -> Expr:
+        """How many tiles of `size` the live extent needs."""
+        return ceildiv(self.live, size)
+
+    def split(self, size: int, step: Step, live: bool = False) -> Range:
+        """The tile number `step.expr`: the rewriting rule above.
+
+        `live`: step.expr < ceil(live / size) is known; then a bound that is a multiple of `size` leaves no partial tile, and
+        with size 1 none does.
+        """
+        offset = step.expr * size
+        before = [b for b in (*self.bounds, self.size) if not (live and multiple(b, size))]
+        bounds = tuple(dict.fromkeys(b - offset for b in before if not at_least(b - offset, size)))
+        return replace(self, base=self.base + offset, size=as_expr(size), bounds=bounds, steps=(*self.steps, step))
+
+    def split_strided(self, size: int, every: int, step: Step) -> Range:
+        """Chunk `step.expr` of `size` within each run of `every`; the runs become pending repetitions."""
+        whole = self.capacity
+        assert whole is not None
+        offset = step.expr * size
+        count = -(-whole // every)
+        bounds = tuple(b - offset for b in (*self.bounds, self.size))
+        bounds = tuple(dict.fromkeys(b for b in bounds if not at_least(b, (count - 1) * every + size)))
+        reps = (*self.reps, Rep(count, every)) if count > 1 else self.reps
+        steps = (*self.steps, step)
+        return replace(self, base=self.base + offset, size=as_expr(size), bounds=bounds, reps=reps, steps=steps)
+
+    def open_rep(self, step: Step) -> Range:
+        """One chunk of the outermost pending repetition."""
+        rep, rest = self.reps[0], self.reps[1:]
+        offset = step.expr * rep.stride
+        need = sum((r.count - 1) * r.stride for r in rest) + (self.capacity or 0)
+        bounds = tuple(b - offset for b in self.bounds)
+        bounds = tuple(b for b in bounds if not at_least(b, need))
+        return replace(self, base=self.base + offset, bounds=bounds, reps=rest, steps=(*self.steps, step))
+
+
+def multiple(e: Expr, n: int) -> bool:
+    """Is e a multiple of n, by its coefficients?"""
+    return e.const % n == 0 and all(c % n == 0 for _, c in e.terms)
+
+
+def at_least(e: Expr, n: int) -> bool:
+    """Is e >= n by its interval?"""
+    lo = e.interval[0]
+    return lo is not None and lo >= n
+
+
+@dataclass(frozen=True)
+class View:
+    """Where the newest copy of a tensor is, and how its buffer's coordinates follow.
+
+    form     global    the coordinates are the tensor's subscripts
+             box       subscripts - origin, through the layout
+             indices   the focus's indices - origin (a view over indices: im2col), through the layout
+             path      registers: the steps of each index since the focus the buffer was made in; `joint`: then the
+                       fragment's register number
+    axes     box: names of the layout's axes; indices, path: the indices, in order
+    owner    path: the lines by which its elements are visited, so that every nest agrees on who holds what
+    """
+
+    buffer: str
+    form: str
+    axes: tuple[str, ...] = ()
+    origin: tuple[Expr, ...] = ()
+    layout: Layout | None = None
+    depth: tuple[int, ...] = ()
+    owner: tuple[object, ...] = ()
+    filled: bool = True  # zero, or masked to zero, outside the live ranges; not so for what is computed
+
+
+@dataclass(frozen=True)
+class Digit:
+    """Part of a unit's number that counts the tiles of `index`: `number // stride % extent` over the units of `levels`.
+
+    `index` empty: units told apart whose every result counts (atomic combination), whatever index it came from.
+    """
+
+    index: str
+    levels: tuple[str, ...]
+    expr: Expr
+    stride: Expr
+    extent: Expr
+
+
+@dataclass(frozen=True)
+class Focus:
+    """The works that remain, their ranges, where tensors live, the level that executes.
+
+    `parent`   the level that the tiles onto `level` started from
+    `digits`   unit digits bound so far;  `bound` the levels whose units are told apart by them
+    `loops`    reduction loops opened above the accumulator: (index, variable, trips)
+    `open`     works whose accumulator is open: name -> number of digits at its opening
+    `dealt`    the number of the tile that a unit of a finite level has in hand, and the ids of the lines that it counts
+    `element`  the fragment's register coordinate and how many there are, inside a leaf
+    """
+
+    works: tuple[Work, ...]
+    ranges: dict[str, Range]
+    level: str
+    parent: str
+    views: dict[str, View]
+    digits: tuple[Digit, ...] = ()
+    loops: tuple[tuple[str, Var, Expr], ...] = ()
+    open: dict[str, int] = field(default_factory=dict)
+    element: tuple[Expr, int] | None = None
+    dealt: tuple[Expr, frozenset[int]] | None = None
+
+    def with_range(self, index: str, r: Range) -> Focus:
+        return replace(self, ranges={**self.ranges, index: r})
+
+    def with_view(self, tensor: str, view: View) -> Focus:
+        return replace(self, views={**self.views, tensor: view})

@@ -1,0 +1,187 @@
+"""What each line of a schedule did: the spec that it left, and its effect in numbers.
+
+MAIN_PATH   a line is shown once, as the author reads it: on the main path for the works of a launch, in a nested block for
+            the copy. Walks over the same lines for initialisation and write-back are not shown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from ...dsl import syntax
+from ...dsl.index import ceildiv
+from ...dsl.text.format import format_node
+from .show_spec import live_extent, memory_of, show_spec
+from .spec import Focus
+from .work import Work
+
+if TYPE_CHECKING:
+    from .context import Context
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A line as text (without its nested block), how deep it is nested, the specs after it, and what it did."""
+
+    line: str
+    depth: int
+    specs: tuple[str, ...]
+    effect: str = ""
+
+
+@dataclass
+class _Entry:
+    line: object
+    depth: int
+    before: Focus | None = None
+    specs: list[str] = field(default_factory=list)
+    effect: str = ""
+
+
+class Trace:
+    """Filled while one program is lowered: `launch` for each launch, then `enter` and `leave` for each step."""
+
+    def __init__(self) -> None:
+        self.entries: list[_Entry] = []
+        self._at: dict[object, tuple[_Entry, _Entry, bool]] = {}  # key of a line -> (the line before it, its own, nested?)
+        self._names: set[tuple[str, bool]] = set()
+        self._alive: list[frozenset[str]] = [frozenset()]
+        self._kept: list[object] = []  # lines by whose id we go
+
+    def launch(self, works: tuple[Work, ...], lines: tuple) -> None:
+        self._at.clear()
+        self._names = {(w.name, w.reduction is None) for w in works}
+        head = _Entry(", ".join(dict.fromkeys(t for w in works for t in w.targets)), 0)
+        self.entries.append(head)
+        self._block(lines, head, 1, False)
+
+    def _block(self, lines: tuple, head: _Entry, depth: int, nested: bool, at: int | None = None) -> None:
+        before = head
+        for line in lines:
+            entry = _Entry(line, depth)
+            self._kept.append(line)
+            if at is None:
+                self.entries.append(entry)
+            else:
+                self.entries.insert(at, entry)
+                at += 1
+            for key in (id(line), getattr(line, "span", None)):
+                if key is not None:
+                    self._at.setdefault(key, (before, entry, nested))
+            block = getattr(line, "block", None)
+            if block:
+                start = _Entry(None, depth + 1)
+                self._block(block, start, depth + 1, True)
+            before = entry
+
+    # ------------------------------------------------------------ steps of lowering
+
+    def enter(self, ctx: Context, focus: Focus, lines: tuple) -> None:
+        self._alive.append(self._alive[-1] | {v.buffer for v in focus.views.values() if v.form != "global"})
+        if not lines or not focus.works:
+            return
+        found = self._at.get(id(lines[0])) or self._at.get(getattr(lines[0], "span", None))
+        if found is None:
+            found = self._completed(ctx, lines)
+        if found is None:
+            return
+        before, own, nested = found
+        mine = any(type(w) is Work and (w.name, w.reduction is None) in self._names for w in focus.works)
+        if mine == nested:
+            return
+        spec = show_spec(ctx, focus)
+        if own.before is None:
+            own.before = focus
+            self._effect(ctx, before, focus)
+        if spec not in before.specs and len(before.specs) < 4:
+            before.specs.append(spec)
+
+    def leave(self) -> None:
+        self._alive.pop()
+
+    def _completed(self, ctx: Context, lines: tuple):
+        """A nested block that completion gave a line only now."""
+        parent = next((e for e in self.entries if id(e.line) in ctx.filled and ctx.filled[id(e.line)] is lines), None)
+        if parent is None:
+            return None
+        at = self.entries.index(parent) + 1
+        self._block(lines, _Entry(None, parent.depth + 1), parent.depth + 1, True, at)
+        return self._at.get(id(lines[0]))
+
+    def _effect(self, ctx: Context, entry: _Entry, after: Focus) -> None:
+        line, before = entry.line, entry.before
+        if before is None:
+            return
+        if isinstance(line, syntax.Tile):
+            entry.effect = _tiles(before, line)
+        elif isinstance(line, (syntax.Move, syntax.Keep)):
+            entry.effect = self._held(ctx, before, after)
+
+    def _held(self, ctx: Context, before: Focus, after: Focus) -> str:
+        old = {v.buffer for v in before.views.values()}
+        new = {v.buffer: t for t, v in after.views.items() if v.buffer not in old}
+        parts = []
+        for name, tensor in new.items():
+            memory = ctx.device.memory(memory_of(ctx, after, tensor))
+            buffer = next((b for b in ctx.buffers if b.name == name), None)
+            if buffer is None:
+                continue  # registers: what each unit holds is known once the whole program is
+            mine = (buffer.size.constant or 0) * buffer.dtype.bytes
+            alive = [b for b in ctx.buffers if b.name in self._alive[-1] and b.memory == memory.name and b.kind == "local"]
+            total = sum((b.size.constant or 0) * b.dtype.bytes for b in alive)
+            text = f"{bytes_text(mine)} in {memory.name}"
+            if memory.capacity is not None:
+                text += f" ({bytes_text(total)} of {bytes_text(memory.capacity)})"
+            parts.append(text)
+        return ", ".join(parts)
+
+    def result(self) -> tuple[Traced, ...]:
+        out = []
+        for e in self.entries:
+            if isinstance(e.line, str):
+                out.append(Traced(e.line, 0, tuple(e.specs)))
+            else:
+                out.append(Traced(_head(e.line), e.depth, tuple(e.specs), e.effect))
+        return tuple(out)
+
+
+def _head(line) -> str:
+    if getattr(line, "block", None):
+        line = replace(line, block=None)
+    return format_node(line).strip() if isinstance(line, syntax.Node) else ""
+
+
+def _tiles(before: Focus, line: syntax.Tile) -> str:
+    counts = []
+    for a in line.axes:
+        if a.index not in before.ranges or not isinstance(a.size, syntax.Num):
+            continue
+        extent = live_extent(before, a.index)
+        if isinstance(a.every, syntax.Num):
+            extent = min(extent.constant, int(a.every.value)) if extent.constant is not None else int(a.every.value)
+        counts.append(str(ceildiv(extent, int(a.size.value))))
+    shown = " x ".join(f"({c})" if " " in c and len(counts) > 1 else c for c in counts) or "1"
+    return f"{shown} tiles, one after another" if line.level is None else f"{shown} tiles, one a {line.level}"
+
+
+def show_trace(trace: tuple[Traced, ...]) -> str:
+    """The lines as schedule text, each with its effect beside it and the spec it left below, as comments."""
+    out: list[str] = []
+    width = max((4 * t.depth + len(t.line) for t in trace if t.depth), default=0)
+    for t in trace:
+        margin = "    " * t.depth
+        if t.depth:
+            out.append(f"{margin + t.line:<{width}}  # {t.effect}" if t.effect else margin + t.line)
+        else:
+            out += ([""] if out else []) + [f"# launch: {t.line}"]
+        out += [f"{margin}    # {spec}" for spec in t.specs]
+    return "\n".join(out) + "\n"
+
+
+def bytes_text(n: int | float) -> str:
+    """`96 KiB`, `1.5 MiB`, `300 B`."""
+    for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if n >= size:
+            return f"{n / size:.4g} {unit}"
+    return f"{int(n)} B"

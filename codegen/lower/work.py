@@ -1,0 +1,225 @@
+"""From an op's statements to the works of its launches: inlining, epilogues, grouping.
+
+INLINE     a pointwise intermediate that is not kept is recomputed in its consumers (DESIGN 2.3, the default).
+EPILOGUE   pointwise statements that read a reduction at its own indices ride along: they are applied at its write-back.
+LAUNCH     what is neither inlined, kept nor riding along gets a launch of its own; kept intermediates join their readers'.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ...dsl.errors import InternalError
+from ...dsl.index import Expr, Var, as_expr
+from ...dsl.op import Op, Reduction, Statement
+from ...dsl.source import Span
+from ...dsl.values import Load, Value, loads, transform
+
+
+@dataclass(frozen=True)
+class Output:
+    """One store of a work's result: `tensor[indices] = value`, where the result is read as a load of the work's name."""
+
+    tensor: str
+    indices: tuple[str, ...]
+    value: Value
+    atomic: str | None = None  # combined with what is there: sum, max, min
+
+
+@dataclass(frozen=True)
+class Work:
+    """One statement of a spec: `name[indices] = reduction value`, then what is stored.
+
+    `outputs` empty: the result itself is stored to the tensor `name`.
+    """
+
+    name: str
+    indices: tuple[str, ...]
+    value: Value
+    reduction: Reduction | None
+    extents: tuple[tuple[str, Expr], ...]
+    outputs: tuple[Output, ...] = ()
+    span: Span | None = None
+    # fused index -> its components (name, extent, where it begins), outermost first; later ones may fuse earlier ones
+    fused: tuple[tuple[str, tuple[tuple[str, Expr, Expr], ...]], ...] = ()
+
+    subscripts: tuple[str, ...] = ()  # what the target is stored at, where that is not `indices` themselves
+    atomic: str | None = None
+
+    @property
+    def alias(self) -> dict[str, str]:
+        """Component -> the fused index that stands for it."""
+        out: dict[str, str] = {}
+        for name, parts in reversed(self.fused):
+            out |= {c: out.get(name, name) for c, _, _ in parts}
+        return out
+
+    @property
+    def reduced(self) -> tuple[str, ...]:
+        return self.reduction.indices if self.reduction else ()
+
+    @property
+    def all_indices(self) -> tuple[str, ...]:
+        return self.indices + self.reduced
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """Tensors this work stores."""
+        return tuple(o.tensor for o in self.outputs) or (self.name,)
+
+    @property
+    def reads(self) -> set[str]:
+        values = [self.value, *(o.value for o in self.outputs)]
+        return {ld.tensor for v in values for ld in loads(v)} - {self.name}
+
+
+def rename_indices(value: Value, names: dict[str, Expr]) -> Value:
+    """Index variables replaced by expressions, everywhere in the value."""
+    mapping = {Var(k): v for k, v in names.items()}
+    return substitute(value, mapping)
+
+
+def substitute(value: Value, mapping: dict[Var, Expr]) -> Value:
+    from ...dsl.values import IndexValue, Masked
+
+    def step(v: Value) -> Value | None:
+        match v:
+            case Load():
+                other = substitute(v.otherwise, mapping) if v.otherwise is not None else None
+                return replace(v, indices=tuple(e.subs(mapping) for e in v.indices), otherwise=other)
+            case IndexValue():
+                return replace(v, expr=v.expr.subs(mapping))
+            case Masked():
+                conds = tuple(c.subs(mapping) for c in v.conds)
+                inner, other = substitute(v.value, mapping), substitute(v.otherwise, mapping)
+                return replace(v, conds=conds, value=inner, otherwise=other)
+        return None
+
+    return transform(value, step)
+
+
+def plan(op: Op, kept: frozenset[str], inlined: frozenset[str] = frozenset()) -> tuple[tuple[Work, ...], ...]:
+    """The op's works, grouped by launch, in order. `kept`: intermediates that a schedule keeps inside their readers' launch."""
+    works = _inline([_work(s) for s in op.statements], op, kept, inlined)
+    works = _ride_along(works, op, kept)
+    return _launches(works, kept)
+
+
+def _work(s: Statement) -> Work:
+    return Work(s.target, s.indices, s.value, s.reduction, s.ranges, span=s.span)
+
+
+def _inline(works: list[Work], op: Op, kept: frozenset[str], inlined: frozenset[str]) -> list[Work]:
+    roles = {t.name: t.role for t in op.tensors}
+    done: list[Work] = []
+    bodies: dict[str, Work] = {}
+    for w in works:
+        w = replace(w, value=_expand(w.value, bodies))
+        pointwise = w.reduction is None and roles[w.name] == "intermediate"
+        if (
+            pointwise
+            and w.name not in kept
+            and not any(ld.otherwise is not None and ld.tensor == w.name for x in works for ld in loads(x.value))
+        ):
+            bodies[w.name] = w
+        else:
+            done.append(w)
+    return done
+
+
+def _expand(value: Value, bodies: dict[str, Work]) -> Value:
+    def step(v: Value) -> Value | None:
+        if isinstance(v, Load) and v.tensor in bodies:
+            w = bodies[v.tensor]
+            return substitute(w.value, {Var(i): e for i, e in zip(w.indices, v.indices, strict=True)})
+        return None
+
+    return transform(value, step) if bodies else value
+
+
+def _ride_along(works: list[Work], op: Op, kept: frozenset[str]) -> list[Work]:
+    roles = {t.name: t.role for t in op.tensors}
+    out = list(works)
+    for w in works:
+        if w.reduction is None or roles[w.name] != "intermediate":
+            continue
+        readers = [x for x in out if w.name in x.reads]
+        if not readers or not all(_rides(x, w) for x in readers):
+            continue
+        # Kept by its name, a reduction is the accumulator of the outputs that ride on it; else it is a tensor of its own.
+        if w.name in kept and any(roles[x.name] != "output" for x in readers):
+            continue
+        # everything else a rider reads must exist before the reduction runs
+        position = {x.name: n for n, x in enumerate(out)}
+        if any(position.get(t, -1) > position[w.name] for x in readers for t in x.reads):
+            continue
+        outputs = tuple(Output(x.name, x.indices, x.value) for x in readers)
+        merged = replace(w, outputs=outputs)
+        out = [merged if x is w else x for x in out if x not in readers]
+    return out
+
+
+def _rides(x: Work, w: Work) -> bool:
+    """Does pointwise x read w only at w's own indices, having no others?"""
+    own = tuple(Var(i) for i in w.indices)
+    return (
+        x.reduction is None
+        and not x.outputs
+        and set(x.indices) == set(w.indices)
+        and all(tuple(_plain(e) for e in ld.indices) == own for ld in loads(x.value) if ld.tensor == w.name)
+    )
+
+
+def _plain(e: Expr) -> Var | None:
+    if e.const == 0 and len(e.terms) == 1 and e.terms[0][1] == 1 and isinstance(e.terms[0][0], Var):
+        return e.terms[0][0]
+    return None
+
+
+def plain_index(e: Expr) -> str | None:
+    """The name of the index when the expression is just that index."""
+    v = _plain(e)
+    return v.name if v else None
+
+
+def _launches(works: list[Work], kept: frozenset[str]) -> tuple[tuple[Work, ...], ...]:
+    groups: list[list[Work]] = [[w] for w in works]
+    for w in works:
+        held = {w.name, *w.targets} & kept
+        if not held:
+            continue
+        mine = next(g for g in groups if w in g)
+        readers = [g for g in groups if g is not mine and any(held & x.reads for x in g)]
+        if not readers:
+            continue
+        for g in readers:
+            mine.extend(g)
+        groups = [g for g in groups if g not in readers]
+    order = {w.name: n for n, w in enumerate(works)}
+    for g in groups:
+        g.sort(key=lambda w: order[w.name])
+    return _in_order(groups)
+
+
+def _in_order(groups: list[list[Work]]) -> tuple[tuple[Work, ...], ...]:
+    """Launches after the launches whose results they read."""
+    made = {t: i for i, g in enumerate(groups) for w in g for t in w.targets}
+    needs = [{made[r] for w in g for r in w.reads if r in made and made[r] != i} for i, g in enumerate(groups)]
+    out: list[int] = []
+    while len(out) < len(groups):
+        ready = next((i for i in range(len(groups)) if i not in out and needs[i] <= set(out)), None)
+        if ready is None:
+            raise InternalError("launches depend on each other in a circle")
+        out.append(ready)
+    return tuple(tuple(groups[i]) for i in out)
+
+
+def work_extents(w: Work) -> dict[str, Expr]:
+    """Extents of a work's indices, fused ones included."""
+    extents = dict(w.extents)
+    for fused_name, parts in w.fused:
+        size: Expr = as_expr(1)
+        for _, e, _ in parts:
+            size = size * e
+        extents[fused_name] = size
+    return extents

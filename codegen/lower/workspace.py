@@ -1,0 +1,17 @@
+"""Buffers of the outermost memory that live as long as the program: between launches, between iterations of outer loops."""
+
+from __future__ import annotations
+
+from ...dsl.index import Expr, as_expr
+from ..tile import Buffer
+from .context import Context
+
+
+def workspace(ctx: Context, name: str, dtype, shape: tuple[Expr, ...]) -> Buffer:
+    """A row-major buffer in the outermost memory, alive during the program."""
+    strides, size = [], as_expr(1)
+    for n in reversed(shape):
+        strides.append(size)
+        size = size * n
+    outer = ctx.device.memories[0]
+    return Buffer(name, dtype, "workspace", outer.name, ctx.outermost, shape, tuple(reversed(strides)), size)

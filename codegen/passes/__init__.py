@@ -1,0 +1,1 @@
+"""Passes over tile programs: each file is one, with one exported function."""

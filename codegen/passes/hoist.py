@@ -1,0 +1,100 @@
+"""Values that a loop does not change are computed before it, into a register.
+
+for j: Y[i, j] = X[i, j] * rsqrt(variance + eps)      -->      h = rsqrt(variance + eps); for j: Y[i, j] = X[i, j] * h
+
+C compilers do not see it: `eps` may be where `Y` is stored, for all they know.
+
+NOTHING_NEW   only values of registers and of tensors without an index move: they can be read where a loop runs zero times.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...dsl.index import ONE
+from ...dsl.values import Apply, IndexValue, Load, Masked, Value, loads, transform, walk
+from ..tile import Alloc, Buffer, For, Launch, Program, Stmt, Store
+from ..walk_tile import map_bodies, statements, written
+
+_TYPES = ("f32", "f64", "i32", "i64")
+
+
+def hoist_invariants(program: Program) -> Program:
+    names = {b.name for b in program.buffers} | {v.name for v in program.dims}
+    for launch in program.launches:
+        names |= {s.buffer.name for s in statements(launch.body) if isinstance(s, Alloc)}
+        names |= {s.var.name for s in statements(launch.body) if isinstance(s, For)}
+    return replace(program, launches=tuple(_Hoister(program, names).launch(x) for x in program.launches))
+
+
+class _Hoister:
+    def __init__(self, program: Program, names: set[str]) -> None:
+        self.program, self.names = program, names
+        self.memory = program.device.memories[-1].name
+        self.level = program.device.levels[-1].name
+        self.still = {b.name for b in program.buffers if b.kind == "input" and not b.shape}  # as it was when the call began
+        self.registers: set[str] = set()
+
+    def launch(self, launch: Launch) -> Launch:
+        held = [s.buffer for s in statements(launch.body) if isinstance(s, Alloc)]
+        self.registers = {b.name for b in held if b.memory == self.memory}
+        return replace(launch, body=self.body(launch.body))
+
+    def body(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        out: list[Stmt] = []
+        for s in body:
+            s = map_bodies(s, self.body)  # inner loops first: what leaves them may leave this one too
+            out.append(self.loop(s) if isinstance(s, For) else s)
+        return tuple(out)
+
+    def loop(self, s: For) -> Stmt:
+        changed = written(s.body, self.program.instrs) | {x.buffer.name for x in statements(s.body) if isinstance(x, Alloc)}
+        moved: dict[Value, Buffer] = {}
+
+        def step(v: Value) -> Value | None:
+            if isinstance(v, Masked):
+                return v
+            if not isinstance(v, Apply) or not self.moves(v, changed):
+                return None
+            if v not in moved:
+                moved[v] = self.register(v)
+            return Load(moved[v].name, (), v.dtype)
+
+        def body(some: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+            return tuple(
+                replace(x, value=transform(x.value, step)) if isinstance(x, Store) else map_bodies(x, body) for x in some
+            )
+
+        inner = body(s.body)
+        if not moved:
+            return s
+        out: tuple[Stmt, ...] = (*(Store(b.name, (), v, span=s.span) for v, b in moved.items()), replace(s, body=inner))
+        for b in reversed(list(moved.values())):
+            out = (Alloc(b, out, span=s.span),)
+        return out[0]
+
+    def moves(self, v: Apply, changed: frozenset[str]) -> bool:
+        """NOTHING_NEW"""
+        if v.dtype.name not in _TYPES or not loads(v):
+            return False
+        for x in walk(v):
+            match x:
+                case Load():
+                    known = x.tensor in self.still or x.tensor in self.registers
+                    if x.indices or not known or x.tensor in changed:
+                        return False
+                case IndexValue():
+                    if not x.expr.variables() <= set(self.program.dims):
+                        return False
+                case Masked():
+                    return False
+        return True
+
+    def register(self, v: Value) -> Buffer:
+        name, n = "same", 0
+        while name in self.names:
+            n += 1
+            name = f"same{n}"
+        self.names.add(name)
+        self.registers.add(name)
+        return Buffer(name, v.dtype, "local", self.memory, self.level, (), (), ONE)

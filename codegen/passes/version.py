@@ -1,0 +1,222 @@
+"""Guards: proven away where they always hold, and taken out of hot loops by two versions of the code.
+
+`prove_guards` drops conditions that follow from the enclosing loops. `version_guards` wraps the largest statement in which the
+conditions that remain depend on nothing computed inside it, worst cases of unrolled loops and lockstep units aside:
+
+    for k: if (m + 5 < M) ...      -->      if (all of the tile is inside) { for k: ... } else { for k: if ... }
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ...dsl.index import Expr, Var
+from ...dsl.prove import always
+from ...dsl.values import Masked, Value, transform, walk
+from ..tile import Alloc, Barrier, For, If, Launch, Let, Program, Stmt, Store
+from ..walk_tile import known, statements
+
+# ---------------------------------------------------------------- proofs
+
+
+def prove_guards(program: Program) -> Program:
+    """Conditions that always hold are dropped; statements under conditions that never hold are too."""
+    facts = known(program)
+    return replace(program, launches=tuple(replace(x, body=_prove(x.body, facts)) for x in program.launches))
+
+
+def _prove(body: tuple[Stmt, ...], facts: tuple[Expr, ...]) -> tuple[Stmt, ...]:
+    out: list[Stmt] = []
+    for s in body:
+        match s:
+            case Let():
+                if s.extent is not None:
+                    facts = (*facts, s.extent - s.var - 1)
+                out.append(s)
+            case For():
+                inside = (*facts, s.stop - s.var - 1)
+                if s.start.constant != 0:
+                    inside = (*inside, s.var - s.start)
+                out.append(replace(s, body=_prove(s.body, inside)))
+            case Alloc():
+                out.append(replace(s, body=_prove(s.body, facts)))
+            case If():
+                conds = tuple(c for c in s.conds if not always(c, facts))
+                if not conds:
+                    out += _prove(s.body, facts)
+                    continue
+                kept = _prove(s.body, (*facts, *conds))
+                other = _prove(s.orelse, (*facts, -conds[0] - 1) if len(conds) == 1 else facts)
+                out.append(replace(s, conds=conds, body=kept, orelse=other))
+            case Store():
+                out.append(replace(s, value=_prove_value(s.value, facts)))
+            case _:
+                out.append(s)
+    return tuple(out)
+
+
+def _prove_value(value: Value, facts: tuple[Expr, ...]) -> Value:
+    def step(v: Value) -> Value | None:
+        if isinstance(v, Masked):
+            conds = tuple(c for c in v.conds if not always(c, facts))
+            inner, other = _prove_value(v.value, (*facts, *conds)), _prove_value(v.otherwise, facts)
+            return replace(v, conds=conds, value=inner, otherwise=other) if conds else inner
+        return None
+
+    return transform(value, step)
+
+
+# ---------------------------------------------------------------- versions
+
+
+def version_guards(program: Program) -> Program:
+    return replace(program, launches=tuple(_version_launch(x, program) for x in program.launches))
+
+
+def _version_launch(launch: Launch, program: Program) -> Launch:
+    inner = frozenset(u.var for u in launch.units if program.device.level(u.level).siblings == "lockstep")
+    return replace(launch, body=_version(launch.body, inner))
+
+
+@dataclass(frozen=True)
+class _Found:
+    """The guards in a statement: worst cases in terms of what is outside; `open` where some depend on what is inside."""
+
+    conds: tuple[Expr, ...]
+    open: bool
+
+
+def _version(body: tuple[Stmt, ...], lanes: frozenset[Var]) -> tuple[Stmt, ...]:
+    out: list[Stmt] = []
+    for s in body:
+        found = _guards(s, lanes)
+        if not found.conds and not found.open:
+            out.append(s)
+        elif (
+            found.open
+            or isinstance(s, Alloc)
+            or (isinstance(s, If) and s.orelse)
+            or not _worth(s, lanes)
+            or any(isinstance(x, Barrier) for x in statements((s,)))
+        ):
+            out.append(_inside(s, lanes))
+        else:
+            out.append(If(found.conds, (_bare(s),), (s,), span=getattr(s, "span", None)))
+    return tuple(_joined(out))
+
+
+def _joined(body: list[Stmt]) -> list[Stmt]:
+    """Neighbours under the same condition become one."""
+    out: list[Stmt] = []
+    for s in body:
+        last = out[-1] if out else None
+        if isinstance(s, If) and isinstance(last, If) and s.conds == last.conds and s.orelse and last.orelse:
+            out[-1] = replace(last, body=(*last.body, *s.body), orelse=(*last.orelse, *s.orelse))
+            continue
+        out.append(s)
+    return out
+
+
+def _worth(s: Stmt, lanes: frozenset[Var]) -> bool:
+    """Is there a loop or a lane-dependent guard to be freed? A single uniform `if` is as good as its two versions."""
+    if isinstance(s, If) and not s.orelse:
+        varies = any(v in lanes for c in s.conds for v in c.variables())
+        return varies or any(isinstance(x, (For, If)) for x in s.body)
+    return True
+
+
+def _inside(s: Stmt, lanes: frozenset[Var]) -> Stmt:
+    match s:
+        case For() | Alloc():
+            return replace(s, body=_version(s.body, lanes))
+        case If():
+            return replace(s, body=_version(s.body, lanes), orelse=_version(s.orelse, lanes))
+    return s
+
+
+def _guards(s: Stmt, lanes: frozenset[Var]) -> _Found:
+    conds: list[Expr] = []
+    unknown = False
+    for guard, bound, dynamic in _all_guards(s, frozenset(), frozenset()):
+        for c in guard:
+            worst = _worst(c, bound | lanes, dynamic)
+            if worst is None:
+                unknown = True
+            elif worst.interval[0] is None or worst.interval[0] < 0:
+                conds.append(worst)
+    return _Found(tuple(dict.fromkeys(conds)), unknown)
+
+
+def _all_guards(s: Stmt, static: frozenset[Var], dynamic: frozenset[Var]):
+    """(conditions, variables bound inside with constant range, other variables bound inside) of every guard in s.
+
+    Only guards that padding asked for: an `if` with an `else` (first and last iterations, two versions) is left alone.
+    """
+    match s:
+        case For():
+            constant = s.unroll == 0 and s.var.hi is not None
+            inner = (static | {s.var}, dynamic) if constant else (static, dynamic | {s.var})
+            yield from _in_body(s.body, *inner)
+        case Alloc():
+            yield from _in_body(s.body, static, dynamic)
+        case If():
+            if not s.orelse:
+                yield s.conds, static, dynamic
+            yield from _in_body(s.body, static, dynamic)
+            yield from _in_body(s.orelse, static, dynamic)
+        case Store():
+            for v in walk(s.value):
+                if isinstance(v, Masked):
+                    yield v.conds, static, dynamic
+
+
+def _in_body(body: tuple[Stmt, ...], static: frozenset[Var], dynamic: frozenset[Var]):
+    for x in body:
+        if isinstance(x, Let):
+            dynamic |= {x.var}
+        yield from _all_guards(x, static, dynamic)
+
+
+def _worst(c: Expr, static: frozenset[Var], dynamic: frozenset[Var]) -> Expr | None:
+    """The least value of the condition over the static variables; None where it depends on dynamic ones."""
+    names = c.variables()
+    if names & dynamic:
+        return None
+    least: dict[Var, int] = {}
+    for v in names & static:
+        k = c.coefficient(v)
+        own = next(x for x in names if x == v)
+        if k == 0 or own.lo is None or own.hi is None:
+            return None
+        least[v] = own.lo if k > 0 else own.hi
+    return c.subs(least) if least else c
+
+
+def _bare(s: Stmt) -> Stmt:
+    """The statement without its guards."""
+    match s:
+        case For() | Alloc():
+            return replace(s, body=_bare_all(s.body))
+        case If():
+            if s.orelse:
+                return replace(s, body=_bare_all(s.body), orelse=_bare_all(s.orelse))
+            inner = _bare_all(s.body)
+            return inner[0] if len(inner) == 1 else If((), inner, span=s.span)
+        case Store():
+            return replace(s, value=_bare_value(s.value))
+    return s
+
+
+def _bare_all(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    out: list[Stmt] = []
+    for s in body:
+        b = _bare(s)
+        out += b.body if isinstance(b, If) and not b.conds else (b,)
+    return tuple(out)
+
+
+def _bare_value(value: Value) -> Value:
+    def step(v: Value) -> Value | None:
+        return _bare_value(v.value) if isinstance(v, Masked) else None
+
+    return transform(value, step)

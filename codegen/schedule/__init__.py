@@ -1,0 +1,1 @@
+"""Schedules before lowering: names, roles, parameters, completion; and back to text."""

@@ -1,0 +1,232 @@
+"""Default nests for processors whose cores share a memory and have the lanes of a vector unit: what is no contraction.
+
+LANES_READ    lanes go to the index along which most traffic has its neighbours, four vectors at a time, so that loads overlap.
+CHUNKS        a core takes long pieces, and several rows: with less, cores share lines, and memory sees them take turns.
+TRANSPOSED    where reads and writes have different neighbours, squares are turned in registers by an instruction of the
+              device, or pass through the innermost cache.
+IN_STRIPS     a sum over the slow index keeps a strip of results in registers, for a few rows at a time: long runs of memory.
+SPLIT         a reduction of everything is split over the cores, by a workspace.
+FUSED         statistics of a row and what reads them are one nest, so that the row is still in the cache (`row_statistics`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...dsl import syntax
+from ...dsl.device import Device, Level
+from ...dsl.op import Op
+from ...dsl.values import Load, loads
+from ..lower.context import Context
+from ..lower.match import Match, match
+from ..lower.work import Work, plain_index, plan
+
+UNROLL = 4  # vectors a lane index is cut into
+ROWS = 32  # rows that a core takes at once
+CHUNK = 16384  # elements of a row that a core takes at once
+STRIP = 16  # register strips a core takes at once, of so many rows:
+DEEP = 8
+ARGUMENTS = ("argmax", "argmin")
+
+
+def cores_and_lanes(device: Device) -> tuple[Level, Level] | None:
+    """The levels that these nests are for, where the device has them."""
+    lane = device.levels[-1]
+    cores = next((x for x in device.levels if x.units == "finite"), None)
+    return (cores, lane) if cores is not None and lane.siblings == "lockstep" and lane.bytes else None
+
+
+def vector_nest(ctx: Context, works: tuple[Work, ...], cores: Level, lane: Level) -> tuple[syntax.Line, ...]:
+    """The lines of a launch."""
+    work = max(works, key=lambda w: len(w.all_indices))
+    dtype = work.value.dtype.compute
+    vectors = [] if dtype.name == "bool" else [lane.name]
+    block = UNROLL * max(1, (lane.bytes or 1) // dtype.bytes)
+    fast = fastest(work)
+    if len(works) > 1:
+        lines = _rows(ctx, work, _shared(works), fast, block, vectors, cores, _kept(works))
+    elif work.reduction is None:
+        lines = _pointwise(ctx, work, fast, block, vectors, cores)
+    elif fast in work.reduced and work.indices:
+        lines = _rows(ctx, work, work.indices, fast, block, vectors, cores, (work.name.rstrip("@"),))
+    elif fast in work.reduced:
+        lines = _everything(ctx, work, fast, block, vectors, cores)
+    else:
+        lines = _columns(ctx, work, fast, block, vectors, cores)
+    return tuple(lines) if lines and isinstance(lines[-1], syntax.Compute) else (*lines, syntax.Compute())
+
+
+def _lanes(fast: str, block: int, vectors: list[str]) -> list[syntax.Line]:
+    return [tile((fast, block)), *(tile((fast, 1), level=x) for x in vectors)]
+
+
+def _dealt_rows(rows: tuple[str, ...], cores: Level, *more: tuple[str, int]) -> list[syntax.Line]:
+    """CHUNKS. All rows but the last index one by one."""
+    sizes = [(i, ROWS if i == rows[-1] else 1) for i in rows]
+    return [tile(*sizes, *more, level=cores.name), tile((rows[-1], 1))]
+
+
+def _pointwise(ctx: Context, w: Work, fast: str, block: int, vectors: list[str], cores: Level) -> list[syntax.Line]:
+    rows = tuple(i for i in w.indices if i != fast)
+    if not rows:
+        return [tile((fast, CHUNK), level=cores.name), *_lanes(fast, block, vectors)] if fast else []
+    across = _transposed(w, fast) if vectors else {}
+    if across and len(set(across.values())) == 1:
+        return _squares(ctx, w, fast, across, vectors, cores)
+    return [*_dealt_rows(rows, cores, (fast, CHUNK)), *_lanes(fast, block, vectors)]
+
+
+def _transposed(w: Work, fast: str) -> dict[str, str]:
+    """Tensors that are read along `fast`, but have their neighbours along another index: which."""
+    out: dict[str, str] = {}
+    for ld in loads(w.value):
+        plain = [plain_index(e) for e in ld.indices]
+        once = len([x for x in loads(w.value) if x.tensor == ld.tensor]) == 1
+        simple = None not in plain and len(set(plain)) == len(plain) and ld.otherwise is None
+        if simple and once and fast in plain and plain[-1] not in (fast, None):
+            out[ld.tensor] = str(plain[-1])
+    return out
+
+
+def _squares(ctx: Context, w: Work, fast: str, across: dict[str, str], vectors: list[str], cores: Level) -> list[syntax.Line]:
+    """TRANSPOSED"""
+    slow = next(iter(across.values()))
+    swap = _swap(ctx, w, {fast, slow}, cores)
+    if swap is not None:
+        lines = [tile(*((i, 128 if i in (fast, slow) else 1) for i in w.indices), level=cores.name)]
+        lines.append(tile(*((i, swap.extent(i)) for i in w.indices if i in (fast, slow))))
+        return [*lines, syntax.Keep((w.name,), ctx.device.memories[-1].name), syntax.Compute(swap.instr.name)]
+    near = min((m for m in ctx.device.memories if m.level == cores.name), key=lambda m: m.capacity or 0, default=None)
+    if near is None:
+        return [*_dealt_rows(tuple(i for i in w.indices if i != fast), cores), *_lanes(fast, 1, vectors)]
+    size, room = 64, (near.capacity or 1 << 15) * 2 // 3 // len(across)
+    while size > 8 and size * (size + 1) * w.value.dtype.bytes > room:
+        size //= 2
+    pad = syntax.Modifier("pad", (syntax.Num(1),))
+    lines: list[syntax.Line] = [tile(*((i, size if i in (fast, slow) else 1) for i in w.indices), level=cores.name)]
+    lines += [syntax.Move(t, near.name, modifiers=(pad,)) for t in across]
+    return [*lines, tile((slow, 1)), *(tile((fast, 1), level=x) for x in vectors)]
+
+
+def _swap(ctx: Context, w: Work, both: set[str], cores: Level) -> Match | None:
+    """An instruction of a core that takes a square across its registers: what the work is, if it is nothing but a copy."""
+    if not isinstance(w.value, Load) or w.value.dtype != ctx.dtypes[w.name]:
+        return None
+    found = [m for i in ctx.device.instrs if i.level == cores.name and not i.accumulate and (m := match(i, w)) is not None]
+    whole = [
+        m for m in found if {theirs for _, theirs in m.index} == both and all(ctx.register(o.memory) for o in m.instr.operands)
+    ]
+    return max(whole, key=lambda m: m.score, default=None)
+
+
+def _rows(
+    ctx: Context, w: Work, rows: tuple[str, ...], fast: str, block: int, vectors, cores: Level, kept
+) -> list[syntax.Line]:
+    register = ctx.device.memories[-1].name
+    lines = _dealt_rows(rows, cores)
+    lines += [syntax.Keep((t,), register) for t in kept]
+    lines += [tile((i, 1)) for i in w.all_indices if i != fast and i not in rows]
+    return [*lines, *_lanes(fast, block, vectors)]
+
+
+def _everything(ctx: Context, w: Work, fast: str, block: int, vectors: list[str], cores: Level) -> list[syntax.Line]:
+    """SPLIT, unless it is what a split left, or cannot be."""
+    given = {b.name for b in ctx.buffers if b.kind == "input"}
+    others = [i for i in w.reduced if i != fast]
+    lines: list[syntax.Line] = []
+    if {ld.tensor for ld in loads(w.value)} <= given and w.reduction is not None and w.reduction.kind not in ARGUMENTS:
+        by = (syntax.Modifier("by", words=("workspace",)),)
+        first = (others[0], 2 * ROWS) if others else (fast, 4 * CHUNK)
+        lines.append(syntax.Tile((syntax.TileAxis(first[0], syntax.Num(first[1])),), cores.name, modifiers=by))
+    lines.append(syntax.Keep((w.name.rstrip("@"),), ctx.device.memories[-1].name))
+    return [*lines, *(tile((i, 1)) for i in others), *_lanes(fast, block, vectors)]
+
+
+def _columns(ctx: Context, w: Work, fast: str, block: int, vectors: list[str], cores: Level) -> list[syntax.Line]:
+    """IN_STRIPS, where all that is read is a matrix or more, by plain indices."""
+    register = ctx.device.memories[-1].name
+    rows = tuple(i for i in w.indices if i != fast)
+    read = loads(w.value)
+    plain = all(ld.otherwise is None and None not in map(plain_index, ld.indices) for ld in read)
+    strips = plain and w.reduction is not None and w.reduction.kind not in ARGUMENTS
+    lines: list[syntax.Line] = []
+    if strips:
+        lines = [tile(*((i, 1) for i in rows), (fast, STRIP * block), level=cores.name), tile((w.reduced[0], DEEP))]
+    elif rows:
+        lines = [tile(*((i, 1) for i in rows), level=cores.name)]
+    else:
+        lines = [tile((fast, CHUNK), level=cores.name)]
+    lines += [tile((fast, block)), syntax.Keep((w.name.rstrip("@"),), register)]
+    unroll = (syntax.Modifier("unroll", (syntax.Num(DEEP),)),) if strips else ()
+    lines += [replace(tile((i, 1)), modifiers=unroll if i == w.reduced[0] else ()) for i in w.reduced]
+    return [*lines, *(tile((fast, 1), level=x) for x in vectors)]
+
+
+# ---------------------------------------------------------------- statistics of rows
+
+
+def row_statistics(op: Op, device: Device) -> frozenset[str]:
+    """FUSED: intermediates to keep where nothing was written: the op is reductions of rows, and what reads them row by row."""
+    if cores_and_lanes(device) is None:
+        return frozenset()
+    works = [w for g in plan(op, frozenset()) for w in g]
+    made = {t: w for w in works[:-1] for t in w.targets}
+    inner = {t.name for t in op.tensors if t.role == "intermediate"} & set(made)
+    firsts = list({id(made[t]): made[t] for t in inner}.values())
+    if len(works) < 2 or not firsts or not firsts[0].indices:
+        return frozenset()
+    rows = firsts[0].indices
+    along = {i for i in firsts[0].reduced}
+    for w in works:
+        if {i for i in w.all_indices if i not in rows} != along or not set(rows) <= set(w.indices):
+            return frozenset()
+        if w in firsts and (w.reduction is None or w.reduction.kind in ARGUMENTS or w.indices != rows):
+            return frozenset()
+        for ld in (x for v in (w.value, *(o.value for o in w.outputs)) for x in loads(v)):
+            if ld.tensor in inner and tuple(plain_index(e) for e in ld.indices) != rows:
+                return frozenset()
+    # What only gets a finish before others read it rides along with that.
+    of_rows = {s.target: s for s in op.statements if s.indices == rows and s.target not in {t.name for t in op.outputs}}
+    rides = {s.target for s in of_rows.values() if s.reduction is None}
+    readers = {t: [s.target for s in op.statements if t in {ld.tensor for ld in loads(s.value)}] for t in of_rows}
+    kept = frozenset(t for t, names in readers.items() if not set(names) <= rides)
+    return kept if len(plan(op, kept)) == 1 else frozenset()
+
+
+def _shared(works: tuple[Work, ...]) -> tuple[str, ...]:
+    return min((w.indices for w in works), key=len)
+
+
+def _kept(works: tuple[Work, ...]) -> tuple[str, ...]:
+    """What later works of the launch read of earlier ones."""
+    read = {t for w in works for t in w.reads}
+    return tuple(t.rstrip("@") for w in works for t in w.targets if t in read)
+
+
+# ---------------------------------------------------------------- neighbours
+
+
+def fastest(work: Work) -> str:
+    """The index along which most of the traffic has its neighbours (LANES_READ): each access counts by its rank."""
+    votes: dict[str, float] = {}
+    outputs = [o.indices for o in work.outputs] or [work.subscripts or work.indices]
+    for indices in outputs:
+        if indices:
+            alias = work.alias.get(indices[-1], indices[-1])
+            votes[alias] = votes.get(alias, 0) + (len(indices) + 0.5 if work.reduction is None else 0.5)
+    for ld in loads(work.value):
+        last = ld.indices[-1] if ld.indices else None
+        for v in last.variables() if last is not None else ():
+            if last is not None and last.coefficient(v) == 1 and v.name in work.all_indices:
+                votes[v.name] = votes.get(v.name, 0) + len(ld.indices)
+    votes = {i: n for i, n in votes.items() if i in work.all_indices}
+    if not votes:
+        return work.all_indices[-1] if work.all_indices else ""
+    return max(votes, key=lambda i: (votes[i], i in work.indices))
+
+
+def tile(*axes: tuple[str, int], level: str | None = None) -> syntax.Tile:
+    return syntax.Tile(tuple(syntax.TileAxis(i, syntax.Num(s)) for i, s in axes), level)
+
+
+__all__ = ["cores_and_lanes", "fastest", "row_statistics", "tile", "vector_nest"]

@@ -1,0 +1,1 @@
+"""Resolving devices and instructions."""

@@ -1,0 +1,157 @@
+"""From the syntax of a device to its meaning: `resolve_device(decl, parents) -> Device`.
+
+An extending device starts with everything of its parent. A level or a memory stated again changes the facts it states;
+an instruction stated again is replaced; `cost NAME 8 cycles` changes only what it costs here, `without NAME` says that the
+device has none. New levels are further in than those of the parent.
+All mistakes are collected before any is raised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from .. import syntax
+from ..device import Device, Instr, Level, Memory
+from ..errors import Diagnostics, Label, UserError, did_you_mean
+from ..errors.device import ArgumentMemory, DuplicateItem, ExtendsCycle, UnknownLevel, UnknownMemory, UnknownParent
+from ..ops.index_terms import spot
+from . import device_facts as facts
+from .instr_kinds import one_of_each
+from .resolve_instr import resolve_instr
+
+
+def resolve_devices(decls: Iterable[syntax.DeviceDecl], known: Mapping[str, Device]) -> dict[str, Device]:
+    """All devices of a text, in any order; `known` are those of imported texts. Raises UserErrors."""
+    diagnostics = Diagnostics()
+    mine: dict[str, syntax.DeviceDecl] = {}
+    for decl in decls:
+        if decl.name in mine:
+            diagnostics.add(_twice(f"device `{decl.name}`", decl, mine[decl.name]))
+        mine.setdefault(decl.name, decl)
+    done: dict[str, Device] = dict(known)
+    broken: set[str] = set()
+
+    def visit(name: str, path: tuple[str, ...]) -> None:
+        decl = mine[name]
+        parent = decl.extends
+        if parent in path:
+            circle = " extends ".join([*path[path.index(parent) :], parent])
+            diagnostics.add(ExtendsCycle(f"these devices extend each other: {circle}", spot(decl.span, parent, last=True)))
+            broken.update(path)
+            return
+        if parent in mine and parent not in resolved:
+            visit(parent, (*path, parent))
+        if name in broken or parent in broken:  # reported already
+            broken.add(name)
+            return
+        try:
+            done[name] = resolve_device(decl, done)
+        except UserError as e:
+            diagnostics.add(e)
+            broken.add(name)
+        resolved.add(name)
+
+    resolved: set[str] = set()
+    for name in mine:
+        if name not in resolved and name not in broken:
+            visit(name, (name,))
+    diagnostics.raise_if_any()
+    return {name: done[name] for name in mine}
+
+
+def resolve_device(decl: syntax.DeviceDecl, parents: Mapping[str, Device]) -> Device:
+    """The resolved device. Raises a UserError of `dsl.errors.device` (or `op`, in instructions), or UserErrors for several."""
+    if decl.extends is not None and decl.extends not in parents:
+        raise UnknownParent(
+            f"there is no device `{decl.extends}` to extend",
+            spot(decl.span, decl.extends, last=True),
+            help=did_you_mean(decl.extends, parents),
+        )
+    diagnostics = Diagnostics()
+    parent = parents[decl.extends] if decl.extends is not None else Device(decl.name, (), (), ())
+    items = _unique(decl, diagnostics)
+    levels, limits = _levels(items, parent, diagnostics)
+    memories = _memories(items, parent, levels, diagnostics)
+    instrs: dict[str, Instr] = {i.name: i for i in parent.instrs}
+    for item in items:
+        if isinstance(item, syntax.LimitDecl):
+            for name in facts.absent(item, [*(i.name for i in parent.instrs), *dict(parent.limits)], diagnostics):
+                instrs.pop(name, None)
+                limits.pop(name, None)
+            limits |= facts.figures(item, diagnostics)
+        elif isinstance(item, syntax.InstrDecl):
+            try:
+                instrs[item.name] = resolve_instr(item, tuple(levels.values()), memories)
+            except UserError as e:
+                diagnostics.add(e)
+    for item in items:
+        if isinstance(item, syntax.LimitDecl):
+            for name, figures in facts.costs(item, instrs, diagnostics).items():
+                instrs[name] = replace(instrs[name], **figures)
+    diagnostics.raise_if_any()
+    return Device(
+        decl.name, tuple(levels.values()), tuple(memories.values()), tuple(instrs.values()), tuple(limits.items()), decl
+    )  # fmt: skip
+
+
+Item = syntax.LevelDecl | syntax.MemoryDecl | syntax.LimitDecl | syntax.InstrDecl
+
+
+def _unique(decl: syntax.DeviceDecl, diagnostics: Diagnostics) -> list[Item]:
+    """The items; of those with one name, the first."""
+    seen: dict[tuple[type, str], Item] = {}
+    out: list[Item] = []
+    for item in (x for i in decl.items for x in (one_of_each(i) if isinstance(i, syntax.InstrDecl) else (i,))):
+        if not isinstance(item, syntax.LimitDecl):
+            key = (type(item), item.name)
+            if key in seen:
+                word = {syntax.LevelDecl: "level", syntax.MemoryDecl: "memory"}.get(type(item), "instruction")
+                diagnostics.add(_twice(f"{word} `{item.name}`", item, seen[key]))
+                continue
+            seen[key] = item
+        out.append(item)
+    return out
+
+
+def _twice(what: str, second: syntax.Node, first: syntax.Node) -> DuplicateItem:
+    labels = [Label(first.span, "first here")] if first.span is not None else []
+    return DuplicateItem(f"{what} is declared twice", second.span, labels=labels)
+
+
+def _levels(items: list[Item], parent: Device, diagnostics: Diagnostics) -> tuple[dict[str, Level], dict[str, float]]:
+    levels = {x.name: x for x in parent.levels}
+    limits = dict(parent.limits)
+    stated = [x for x in items if isinstance(x, syntax.LevelDecl)]
+    names = list(dict.fromkeys([*levels, *(x.name for x in stated)]))
+    for item in stated:
+        deeper = set(names[names.index(item.name) + 1 :])
+        levels[item.name], more = facts.level(item, levels.get(item.name), deeper, diagnostics)
+        limits |= dict(more)
+    return levels, limits
+
+
+def _memories(items: list[Item], parent: Device, levels: dict[str, Level], diagnostics: Diagnostics) -> dict[str, Memory]:
+    memories = {x.name: x for x in parent.memories}
+    stated = [x for x in items if isinstance(x, syntax.MemoryDecl)]
+    for item in stated:
+        memories[item.name] = facts.memory(item, memories.get(item.name), diagnostics)
+        if item.level not in levels:
+            diagnostics.add(UnknownLevel(
+                f"there is no level `{item.level}` to share `{item.name}`",
+                spot(item.span, item.level), help=did_you_mean(item.level, levels),
+            ))  # fmt: skip
+    for item in stated:
+        backing = memories[item.name].backing
+        if backing is not None and backing not in memories:
+            diagnostics.add(UnknownMemory(
+                f"there is no memory `{backing}` behind `{item.name}`",
+                spot(item.span, backing, last=True), help=did_you_mean(backing, memories),
+            ))  # fmt: skip
+    first, outermost = next(iter(memories.values()), None), next(iter(levels), None)
+    if stated and first is not None and first.level in levels and first.level != outermost:
+        diagnostics.add(ArgumentMemory(
+            f"arguments live in `{first.name}`, the first memory, so it belongs to `{outermost}`, not to `{first.level}`",
+            first.span, help=f"`memory {first.name} of {outermost}: ...`",
+        ))  # fmt: skip
+    return memories

@@ -1,0 +1,1 @@
+"""What an op means: NumPy evaluation, numerics, error bounds."""

@@ -1,0 +1,1 @@
+"""Resolving ops: names, ranges, types, split reductions."""

@@ -1,0 +1,121 @@
+"""Subscripts and sizes: from syntax to `dsl.index.Expr`.
+
+`index_term(node, names)` knows what each name stands for, and refuses what is not quasi-affine.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+from .. import syntax
+from ..errors import UserError, did_you_mean
+from ..errors.op import FloatSubscript, LiteralRange, NotAffine, UnknownName, WrongArity
+from ..index import Expr, as_expr, maximum, minimum
+from ..source import Span
+
+LARGEST = 2**63 - 1
+
+
+def spot(span: Span | None, word: str, last: bool = False) -> Span | None:
+    """The span of `word` inside `span` (its first or last place), or `span` itself: for names that carry none of their own."""
+    if span is None:
+        return None
+    found = list(re.finditer(rf"(?<![\w.]){re.escape(word)}(?![\w])", span.text))
+    if not found:
+        return span
+    m = found[-1 if last else 0]
+    return Span(span.source, span.start + m.start(), span.start + m.end())
+
+
+def index_term(
+    node: syntax.Expr,
+    names: Mapping[str, Expr],
+    scalable: Callable[[Expr], bool] = lambda e: True,
+    unknown: Callable[[syntax.Name], UserError] | None = None,
+) -> Expr:
+    """The index expression a syntax tree means.
+
+    `names` gives the meaning of each name. `scalable(e)` tells whether `e` may be a factor or a divisor: in a subscript,
+    constants and parameters. Raises a UserError: UnknownName (or `unknown(name)`), NotAffine, FloatSubscript, LiteralRange.
+    """
+
+    def term(n: syntax.Expr) -> Expr:
+        match n:
+            case syntax.Num(value=bool() | float()):
+                raise FloatSubscript(f"`{shown(n)}` is not an integer; subscripts and sizes are", n.span)
+            case syntax.Num(value=value):
+                assert isinstance(value, int)
+                if abs(value) > LARGEST:
+                    raise LiteralRange(f"`{value}` does not fit 64 bits", n.span)
+                return as_expr(value)
+            case syntax.Name(id=name):
+                if name in names:
+                    return names[name]
+                if unknown:
+                    raise unknown(n)
+                raise UnknownName(f"there is no size `{name}` here", n.span, help=did_you_mean(name, names))
+            case syntax.Unary(op="-", operand=operand):
+                return checked(-term(operand), n)
+            case syntax.Binary(op="+" | "-" | "*" | "/" | "%" as op, left=left, right=right):
+                return checked(binary(op, term(left), term(right), n), n)
+            case syntax.Call(function="min" | "max" as function, args=args):
+                if len(args) < 2:
+                    raise WrongArity(f"`{function}` takes two or more arguments", n.span)
+                return (minimum if function == "min" else maximum)(*map(term, args))
+        raise NotAffine(
+            f"`{shown(n)}` cannot stand in a subscript or a size",
+            n.span,
+            help="they are built from integers with + - * / % and min, max",
+        )
+
+    def binary(op: str, a: Expr, b: Expr, n: syntax.Binary) -> Expr:
+        if op == "+":
+            return a + b
+        if op == "-":
+            return a - b
+        if op == "*":
+            if not (scalable(a) or scalable(b)):
+                raise NotAffine(
+                    f"`{shown(n)}` is not affine: one factor must be a constant or a parameter",
+                    n.span,
+                    help="an axis for each factor keeps it affine: `X[i, j]` instead of `X[i*N + j]`",
+                )
+            return a * b
+        if not scalable(b):
+            raise NotAffine(
+                f"`{shown(n)}` divides by `{b}`; in a subscript the divisor is a constant or a parameter",
+                n.right.span or n.span,
+            )
+        if b.constant is not None and b.constant <= 0:
+            raise NotAffine(f"`{shown(n)}` divides by {b.constant}; divisors are positive", n.right.span or n.span)
+        return a // b if op == "/" else a % b
+
+    def checked(e: Expr, n: syntax.Expr) -> Expr:
+        if any(abs(x) > LARGEST for x in (e.const, *(c for _, c in e.terms))):
+            raise LiteralRange(f"`{shown(n)}` overflows 64 bits", n.span)
+        return e
+
+    return term(node)
+
+
+def shown(node: syntax.Node) -> str:
+    """The text of a node, for messages."""
+    if node.span is not None:
+        return " ".join(node.span.text.split())
+    match node:
+        case syntax.Num(value=value):
+            return str(value)
+        case syntax.Name(id=name):
+            return name
+        case syntax.Unary(op=op, operand=x):
+            return f"{op} {shown(x)}" if op == "not" else f"{op}{shown(x)}"
+        case syntax.Binary(op=op, left=a, right=b):
+            return f"{shown(a)} {op} {shown(b)}"
+        case syntax.Access(tensor=tensor, subscripts=subscripts):
+            return f"{tensor}[{', '.join(map(shown, subscripts))}]"
+        case syntax.Call(function=f, args=args):
+            return f"{f}({', '.join(map(shown, args))})"
+        case syntax.Reduce(kind=kind, indices=indices, body=body):
+            return f"{kind}({', '.join(indices)}) {shown(body)}"
+    return type(node).__name__.lower()

@@ -1,0 +1,54 @@
+"""One reduction a statement: reductions inside an expression become statements of their own.
+
+`split_reductions(target, free, value) -> [Piece]`, inner ones first, the target's own last. The anonymous ones are named
+`Y.sum1`, `Y.max1`, ..., numbered in the order of the text; their indices are exactly the ones they use.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+
+from ..index import as_expr
+from ..source import Span
+from .bound import Binder, Bound, Convert, Operation, Read, Reduced, variables
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """A statement to be: `target[free] = kind(reduced) body`; `kind` is None without a reduction."""
+
+    target: str
+    free: tuple[Binder, ...]
+    kind: str | None
+    reduced: tuple[Binder, ...]
+    body: Bound
+    span: Span | None
+
+
+def split_reductions(target: str, free: tuple[Binder, ...], value: Bound, span: Span | None) -> list[Piece]:
+    pieces: list[Piece] = []
+    numbers: Counter[str] = Counter()
+
+    def cut(b: Bound) -> Bound:
+        match b:
+            case Reduced():
+                numbers[b.kind] += 1
+                name = f"{target}.{b.kind}{numbers[b.kind]}"
+                used = variables(b)
+                own = tuple(x for x in b.scope if x.name in used)
+                pieces.append(Piece(name, own, b.kind, b.binders, cut(b.body), b.span))
+                return Read(name, tuple(as_expr(x.var) for x in own), None, b.span)
+            case Operation(args=args):
+                return replace(b, args=tuple(map(cut, args)))
+            case Convert(arg=arg):
+                return replace(b, arg=cut(arg))
+            case Read(otherwise=otherwise) if otherwise is not None:
+                return replace(b, otherwise=cut(otherwise))
+        return b
+
+    if isinstance(value, Reduced):
+        root = Piece(target, free, value.kind, value.binders, cut(value.body), span)
+    else:
+        root = Piece(target, free, None, (), cut(value), span)
+    return [*pieces, root]

@@ -1,0 +1,146 @@
+"""The rules of devices and instructions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import syntax as s
+from ..errors import syntax as errors
+from .build_rules import Parts, Rules
+
+
+class DeviceRules(Rules):
+    def device(self, c: Parts) -> s.DeviceDecl:
+        keyword, name, parent, *items = c
+        if not items and not parent:
+            self.diagnostics.add(
+                errors.EmptyBlock(
+                    f"device `{name}` says nothing",
+                    self.span(keyword, name),
+                    help="give it levels and memories, or let it `extends` another",
+                )
+            )
+        return s.DeviceDecl(str(name), parent and str(parent), tuple(items), span=self.span(keyword, parent or name))
+
+    def level(self, c: Parts) -> s.LevelDecl:
+        keyword, name, *facts = c
+        return s.LevelDecl(str(name), tuple(facts), span=self.span(keyword, facts))
+
+    def memory(self, c: Parts) -> s.MemoryDecl:
+        keyword, name, level, *facts = c
+        return s.MemoryDecl(str(name), str(level), tuple(facts), span=self.span(keyword, facts))
+
+    def limits(self, c: Parts) -> s.LimitDecl:
+        return s.LimitDecl(tuple(c), span=self.span(c[0], c))
+
+    def fact(self, c: Parts) -> s.Fact:
+        parts = tuple(p if isinstance(p, s.Quantity) else str(p) for p in c)
+        return s.Fact(parts, span=self.span(c[0], c[-1]))
+
+    def quantity(self, c: Parts) -> s.Quantity:
+        number, unit = c
+        return s.Quantity(self.number(number), str(unit or ""), span=self.span(number, unit))
+
+    def counted(self, c: Parts) -> s.Quantity:
+        count, number, unit = c
+        return s.Quantity(self.number(number), str(unit or ""), self.int_of(count), span=self.span(count, number, unit))
+
+    def number(self, token: Any) -> int | float:
+        return self.int_of(token) if token.type == "INT" else self.float_of(token)
+
+    def instr(self, c: Parts) -> s.InstrDecl:
+        keyword, name, level, family, kinds, *lines = c
+        span = self.span(keyword, name)
+        ops: list[Any] = []
+        places: list[s.Place] = []
+        emits: list[s.Emit] = []
+        facts: list[s.Fact] = []
+        awaits: list[s.Fact] = []
+        for kind, value in lines:
+            if kind == "facts":
+                facts.extend(value)
+                continue
+            {"op": ops, "place": places, "emit": emits, "await": awaits}[kind].append(value)
+        if not ops:
+            self.diagnostics.add(
+                errors.InstructionOp(
+                    f"instruction `{name}` does not say what it computes", span, help="add `op (...):` with its statement"
+                )
+            )
+            ops.append(((), (), (), None))
+        for _, _, _, extra in ops[1:]:
+            self.diagnostics.add(
+                errors.InstructionOp(
+                    f"instruction `{name}` has two ops", extra, help="an instruction computes one thing; write two instructions"
+                )
+            )
+        for extra in awaits[1:]:
+            self.diagnostics.add(
+                errors.InstructionOp(f"instruction `{name}` is awaited in two ways", extra.span, help="keep one `await` line")
+            )
+        operands, results, body, _ = ops[0]
+        return s.InstrDecl(
+            str(name),
+            str(level),
+            family and str(family),
+            operands,
+            results,
+            body,
+            tuple(places),
+            tuple(emits),
+            tuple(facts),
+            awaits[0] if awaits else None,
+            kinds,
+            span=span,
+        )
+
+    def kinds(self, c: Parts) -> tuple[tuple[str | None, int | None], ...]:
+        return tuple(k for k in c if k is not None)
+
+    def kind(self, c: Parts) -> tuple[str, int | None]:
+        dtype, count = c
+        return str(dtype), None if count is None else self.int_of(count)
+
+    def every_type(self, c: Parts) -> tuple[None, int]:
+        number, unit = c
+        if unit != "B":
+            self.diagnostics.add(
+                errors.InstructionOp(f"`for {number} {unit}`: an amount of bytes, such as `for 16 B`", self.span(number, unit))
+            )
+        return None, self.int_of(number)
+
+    def instr_op(self, c: Parts) -> tuple[str, Any]:
+        keyword, operands, results, body = c
+        for t in operands + (results or ()):
+            if isinstance(t, s.IntParam):
+                self.diagnostics.add(
+                    errors.InstructionOp(
+                        f"`{t.name}: int` cannot be an operand of an instruction",
+                        t.span,
+                        help="operands are tensors or scalars",
+                    )
+                )
+        return "op", (operands, results or (), body, self.span(keyword, keyword))
+
+    def place(self, c: Parts) -> tuple[str, Any]:
+        operand, memory, (coords, close), *maps = c
+        pairs = tuple(pair for pair, _ in maps)
+        span = self.span(operand, close, [m for _, m in maps])
+        return "place", s.Place(str(operand), str(memory), coords, pairs, span=span)
+
+    def coords(self, c: Parts) -> tuple[tuple[str, ...], Any]:
+        return tuple(map(str, c[1:-1])), c[-1]
+
+    def map(self, c: Parts) -> tuple[tuple[str, s.Expr], s.Expr]:
+        name, _, value = c
+        return (str(name), value), value
+
+    def emit(self, c: Parts) -> tuple[str, Any]:
+        keyword, dialect, text = c
+        return "emit", s.Emit(str(dialect), self.string(text), span=self.span(keyword, dialect))
+
+    def instr_facts(self, c: Parts) -> tuple[str, Any]:
+        return "facts", c
+
+    def awaits(self, c: Parts) -> tuple[str, Any]:
+        return "await", c[1]

@@ -1,0 +1,237 @@
+"""The nodes of the syntax tree, made as lark reduces the rules of the grammar: one method a rule, named as it.
+
+A method gets what its rule's parts made: nodes, tokens that the grammar names without an underscore, and None for an optional
+part left out. This file has expressions, ops and imports; devices and schedules are mixed in.
+
+Mistakes that the grammar cannot say are collected in `diagnostics`, so that the parse goes on behind them.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from .. import syntax as s
+from ..errors import syntax as errors
+from ..errors.base import Diagnostics
+from ..source import Source, Span
+from .build_device import DeviceRules
+from .build_rules import Parts, Rules
+from .build_schedule import ScheduleRules
+
+_VALUES = {"inf": math.inf, "nan": math.nan, "true": True, "false": False}
+REDUCTIONS = ("sum", "max", "min", "prod", "argmax", "argmin", "any", "all")
+_ONLY_REDUCTIONS = frozenset(REDUCTIONS) - {"max", "min"}
+
+
+class Bounded:
+    """`r: 2` in the parentheses of a reduction."""
+
+    def __init__(self, id: str, extent: s.Expr, span: Span) -> None:
+        self.id, self.extent, self.span = id, extent, span
+
+
+class Builder(DeviceRules, ScheduleRules, Rules):
+    def begin(self, source: Source) -> None:
+        self.source = source
+        self.diagnostics = Diagnostics()
+
+    def start(self, c: Parts) -> list[Any]:
+        return c
+
+    def import_text(self, c: Parts) -> s.Import:
+        return s.Import(self.string(c[1]), False, span=self.span(c[0], c[1]))
+
+    def import_std(self, c: Parts) -> s.Import:
+        node = s.Import(".".join(c[1:]), True, span=self.span(c[0], c[-1]))
+        if c[1] != "std":
+            self.diagnostics.add(
+                errors.ImportPath(
+                    f"`{node.path}` is no part of the standard library",
+                    node.span,
+                    help='write `import std.ops.gemm` for the standard library, `import "file.sched"` for a file',
+                )
+            )
+        return node
+
+    # ------------------------------------------------------------ op
+
+    def op(self, c: Parts) -> s.OpDecl:
+        keyword, name, dims, inputs, outputs, where, body = c
+        span = self.span(keyword, name)
+        for result in outputs:
+            if isinstance(result, s.IntParam):
+                self.diagnostics.add(
+                    errors.IntResult(
+                        f"`{result.name}: int` cannot be a result",
+                        result.span,
+                        help=f"`int` is for parameters; a scalar result is `{result.name}: i32[]`",
+                    )
+                )
+        outputs = tuple(r for r in outputs if isinstance(r, s.TensorDecl))
+        return s.OpDecl(str(name), dims or (), inputs, outputs, where or (), body, span=span)
+
+    def dims(self, c: Parts) -> tuple[str, ...]:
+        return tuple(map(str, c[:-1]))
+
+    def params(self, c: Parts) -> Any:
+        return tuple(c[1:-1])
+
+    tensors = params
+
+    def tensor(self, c: Parts) -> s.TensorDecl | s.IntParam:
+        name, dtype, shape, _, word = c
+        span = self.span(name, word or (shape[1] if shape else dtype))
+        if dtype == "int" and not shape and not word:
+            return s.IntParam(str(name), span=span)
+        return s.TensorDecl(str(name), str(dtype), shape[0] if shape else (), word and str(word), span=span)
+
+    def int_param(self, c: Parts) -> s.IntParam:
+        name, kind, _, default = c
+        node = s.IntParam(str(name), default, span=self.span(name, default))
+        if kind != "int":
+            self.diagnostics.add(
+                errors.TensorDefault(
+                    f"`{name}: {kind}` has a default value, and only `int` parameters can",
+                    node.span,
+                    help=f"write `{name}: int = ...` for a constant, or `{name}: {kind}[]` for a scalar given at the call",
+                )
+            )
+        return node
+
+    def shape(self, c: Parts) -> tuple[tuple[s.Expr, ...], Any]:
+        return tuple(c[:-1]), c[-1]
+
+    def where(self, c: Parts) -> tuple[s.Where, ...]:
+        return tuple(c)
+
+    def condition(self, c: Parts) -> s.Where:
+        left, op, right = c
+        node = s.Where(left, str(op), right, span=self.span(left, right))
+        if op == "=" and not isinstance(left, s.Name):
+            self.diagnostics.add(
+                errors.DefinedSize(
+                    f"`{left.span.text} = ...` does not define a size",
+                    left.span,
+                    help="`where` defines a name, as in `P = (H - R) / stride + 1`; to compare, write `==`",
+                )
+            )
+        return node
+
+    def assigns(self, c: Parts) -> tuple[s.Assign, ...]:
+        return tuple(x for x in c if isinstance(x, s.Assign))
+
+    def assign(self, c: Parts) -> s.Assign:
+        name, subscripts, op, value = c
+        indices: tuple[str, ...] = ()
+        if subscripts:
+            subs, otherwise, _ = subscripts
+            for sub in subs:
+                if not isinstance(sub, s.Name):
+                    self.diagnostics.add(
+                        errors.TargetSubscript(
+                            f"`{sub.span.text}` cannot subscript the left side of a statement",
+                            sub.span,
+                            help=f"the left side has plain indices, as in `{name}[i, j] = ...`; arithmetic stands on the right",
+                        )
+                    )
+            if otherwise:
+                self.diagnostics.add(
+                    errors.TargetSubscript(
+                        "`else` has no meaning on the left side of a statement",
+                        otherwise.span,
+                        help="`else` gives the value of an access that leaves its tensor: it belongs to an access on the right",
+                    )
+                )
+            indices = tuple(sub.id for sub in subs if isinstance(sub, s.Name))
+        return s.Assign(str(name), indices, value, op == "+=", span=self.span(name, value))
+
+    # ------------------------------------------------------------ expressions
+
+    def subscripts(self, c: Parts) -> tuple[tuple[s.Expr, ...], s.Expr | None, Any]:
+        *subs, otherwise, close = c
+        return tuple(subs), otherwise, close
+
+    def binary(self, c: Parts) -> s.Binary:
+        left, op, right = c
+        return s.Binary(str(op), left, right, span=self.spot(left.span.start, right.span.end))
+
+    def unary(self, c: Parts) -> s.Unary:
+        op, operand = c
+        return s.Unary(str(op), operand, span=self.spot(op.start_pos, operand.span.end))
+
+    def group(self, c: Parts) -> s.Expr:
+        # The node is new and nobody else's yet; its parentheses count as its own, so that carets cover them.
+        object.__setattr__(c[1], "span", self.span(c[0], c[2]))
+        return c[1]
+
+    def name(self, c: Parts) -> s.Name:
+        return s.Name(str(c[0]), span=self.spot(c[0].start_pos, c[0].end_pos))
+
+    def access(self, c: Parts) -> s.Access:
+        name, (subs, otherwise, close) = c
+        return s.Access(str(name), subs, otherwise, span=self.spot(name.start_pos, close.end_pos))
+
+    def call(self, c: Parts) -> tuple[Any, list[Any], Any]:
+        name, _, *args, close = c
+        return name, args, self.spot(name.start_pos, close.end_pos)
+
+    def bounded(self, c: Parts) -> Bounded:
+        return Bounded(str(c[0]), c[1], self.span(c[0], c[1]))
+
+    def size_call(self, c: Parts) -> s.Call:
+        name, args, span = self.call(c)
+        return s.Call(str(name), tuple(args), span=span)
+
+    def plain_call(self, c: Parts) -> s.Call:
+        name, args, span = c[0]
+        bound = next((a for a in args if isinstance(a, Bounded)), None)
+        if name in _ONLY_REDUCTIONS or bound:
+            self.diagnostics.add(
+                errors.ReductionBody(
+                    f"`{span.text}` reduces nothing",
+                    span,
+                    help=f"what is reduced follows, as in `{name}(k) A[m, k] * B[k, n]`; a leading minus needs parentheses: "
+                    f"`{name}(k) (-A[m, k])`",
+                )
+            )
+        return s.Call(str(name), tuple(a for a in args if not isinstance(a, Bounded)), span=span)
+
+    def reduce(self, c: Parts) -> s.Expr:
+        (name, args, span), body = c
+        indices = tuple(a.id for a in args if isinstance(a, s.Name | Bounded))
+        extents = tuple(a.extent if isinstance(a, Bounded) else None for a in args)
+        if name not in REDUCTIONS:
+            self.diagnostics.add(
+                errors.MissingOperator(
+                    f"nothing stands between `{span.text}` and `{body.span.text}`",
+                    body.span,
+                    help=f"put an operator between them; the reductions are {', '.join(REDUCTIONS)}",
+                )
+            )
+        elif len(indices) != len(args) or not indices:
+            bad = next((a.span for a in args if not isinstance(a, s.Name | Bounded)), span)
+            self.diagnostics.add(
+                errors.ReductionIndex(
+                    f"`{name}` reduces over indices",
+                    bad,
+                    help=f"name them, as in `{name}(k) ...`; to apply `{name}` to values, put an operator after it",
+                )
+            )
+        extents = extents if any(extents) else ()
+        return s.Reduce(str(name), indices, body, extents, span=self.spot(span.start, body.span.end))
+
+    def integer(self, c: Parts) -> s.Num:
+        token = c[0]
+        span = self.spot(token.start_pos, token.end_pos)
+        return s.Num(self.int_of(token), span=span)
+
+    def real(self, c: Parts) -> s.Num:
+        token = c[0]
+        return s.Num(self.float_of(token), span=self.spot(token.start_pos, token.end_pos))
+
+    def word_value(self, c: Parts) -> s.Num:
+        return s.Num(_VALUES[c[0]], span=self.span(c[0], c[0]))
+
+    def auto(self, c: Parts) -> s.Auto:
+        return s.Auto(span=self.span(c[0], c[0]))
