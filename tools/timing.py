@@ -8,6 +8,9 @@ from statistics import median
 from typing import Any
 
 
+_REST = 0.05  # seconds; OpenBLAS threads wait for up to 2**26 cycles
+
+
 def seconds(call: Callable[[], Any], count: int = 1) -> float:
     """How long `count` calls take together."""
     start = time.perf_counter()
@@ -26,12 +29,19 @@ def calls_per_sample(call: Callable[[], Any], least: float = 2e-3) -> int:
 
 
 def interleaved(calls: Sequence[Callable[[], Any]], repeat: int) -> list[list[float]]:
-    """Samples of seconds per call for each of `calls`, taken in turns, so that what slows the machine down slows all."""
+    """Samples of seconds per call for each of `calls`, taken in turns, so that what slows the machine down slows all.
+
+    Before each sample there is a rest, and a call that is not counted: the threads of a library wait busily for a while after a
+    call, and would take the cores from whoever comes next.
+    """
     counts = [calls_per_sample(call) for call in calls]
     samples: list[list[float]] = [[] for _ in calls]
     for turn in range(repeat):
         order = range(len(calls)) if turn % 2 == 0 else reversed(range(len(calls)))
         for i in order:
+            if len(calls) > 1:
+                time.sleep(_REST)
+                calls[i]()
             samples[i].append(seconds(calls[i], counts[i]) / counts[i])
     return samples
 
