@@ -93,8 +93,8 @@ def matches(expected: str, said: str) -> bool:
 def _word(word: str) -> str:
     if word == "...":
         return r".*"
-    if word in ("us", "ms", "s", "ns"):
-        return r"(?:s|ms|us|ns)"
+    if word.rstrip(",") in ("us", "ms", "s", "ns"):
+        return r"(?:s|ms|us|ns),?"
     if re.fullmatch(r"[0-9][0-9.e+-]*[,x]?", word):
         return r"[0-9][0-9.e+-]*[,x]?"
     return re.escape(word)
