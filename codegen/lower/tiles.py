@@ -217,7 +217,6 @@ def _onto_units(low: Lowering, focus: Focus, line: syntax.Tile, axes: list[Axis]
         ctx.units.setdefault(level, total * later)
     number, available = ctx.number(levels)
     head: list = []
-    inner_line = line
     needed = {i for w in focus.works for i in w.all_indices}
     in_hand = focus.dealt[0] if focus.dealt is not None and id(line) in focus.dealt[1] and kind == "finite" else None
     if kind == "finite" and in_hand is None and not any(a.index in needed for a in axes):
@@ -261,10 +260,10 @@ def _onto_units(low: Lowering, focus: Focus, line: syntax.Tile, axes: list[Axis]
         if kind == "shaped" and tiles is not None and (n := -(-tiles // _clamped(r, a.size))) < (digit.extent.constant or 0):
             idle.append(as_expr(max(1, n) - 1) - digit.expr)
     if idle and not together:
-        body = [If(tuple(idle), tuple(body), span=inner_line.span)]
+        body = [If(tuple(idle), tuple(body), span=line.span)]
     body = [*lets, *body]
     if surplus and not together:
-        body = [If((last - number,), tuple(body), span=inner_line.span)]
+        body = [If((last - number,), tuple(body), span=line.span)]
     for wrap in reversed(head):
         body = [wrap(body)]
     return body
