@@ -8,7 +8,7 @@ from statistics import median
 from typing import Any
 
 
-_REST = 0.05  # seconds; OpenBLAS threads wait for up to 2**26 cycles
+_REST = 0.2  # seconds; threads of OpenBLAS were seen to spin for more than 0.05 after a call
 
 
 def seconds(call: Callable[[], Any], count: int = 1) -> float:
