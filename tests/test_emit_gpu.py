@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 from dataclasses import replace
@@ -269,9 +268,9 @@ GOLDENS = {"transpose.cu": lambda: emit(program("tiled")[1], "cuda"), "row_top.h
 
 
 @pytest.mark.parametrize("name", GOLDENS)
-def test_golden(name):
+def test_golden(name, update_goldens):
     text = GOLDENS[name]()
     golden = HERE / "goldens" / name
-    if os.environ.get("ANDIRON_UPDATE_GOLDENS"):
+    if update_goldens:
         golden.write_text(text, encoding="utf-8")
     assert text == golden.read_text(encoding="utf-8")

@@ -1,6 +1,5 @@
-"""Emitted text as people read it. With ANDIRON_UPDATE_GOLDENS=1 in the environment it is written anew: read what changed."""
+"""Emitted text as people read it. With `--update-goldens` it is written anew: read what changed."""
 
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -63,12 +62,12 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_golden(name):
+def test_golden(name, update_goldens):
     text = emit(CASES[name]())
     if name != "expsum":  # one in full is enough
         text = text[text.index("\nstatic void launch__") + 1 : text.index('\nextern "C"')]
     golden = GOLDENS / f"{name}.cpp"
-    if os.environ.get("ANDIRON_UPDATE_GOLDENS"):
+    if update_goldens:
         GOLDENS.mkdir(exist_ok=True)
         golden.write_text(text, encoding="utf-8")
     assert text == golden.read_text(encoding="utf-8")

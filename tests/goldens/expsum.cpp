@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -126,17 +127,50 @@ m_inline void relax() {
 #endif
 }
 
-// Until a word has changed: spinning, then asleep, for on a busy machine the one waited for may need this very core.
-static void team_wait(const int64_t* word, int64_t value) {
-    for (int spins = 0; spins < 2000; spins++) {
-        if (__atomic_load_n(word, __ATOMIC_ACQUIRE) != value) return;
-        relax();
+// Where each member runs. A scheduler may wake a thread on the very core of its waker and leave both there for milliseconds
+// while another core idles: who finds itself on the core of another member moves to one that none of them has.
+#if defined(__linux__)
+static int team_cpu[512];
+static __thread int team_member;
+
+static void team_spread() {
+    cpu_set_t allowed, open;
+    const int mine = sched_getcpu();
+    bool shared = false;
+    for (int i = 0; i < team.cores; i++) shared |= i != team_member && __atomic_load_n(&team_cpu[i], __ATOMIC_RELAXED) == mine;
+    __atomic_store_n(&team_cpu[team_member], mine, __ATOMIC_RELAXED);
+    if (!shared || sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+    open = allowed;
+    for (int i = 0; i < team.cores; i++) {
+        const int taken = __atomic_load_n(&team_cpu[i], __ATOMIC_RELAXED);
+        if (taken >= 0 && taken < CPU_SETSIZE) CPU_CLR(taken, &open);
+    }
+    if (CPU_COUNT(&open) == 0 || sched_setaffinity(0, sizeof open, &open) != 0) return;
+    sched_setaffinity(0, sizeof allowed, &allowed);
+    __atomic_store_n(&team_cpu[team_member], sched_getcpu(), __ATOMIC_RELAXED);
+}
+#else
+static void team_spread() {}
+#endif
+
+// Until a word has changed: spinning, then asleep. Inside a job it spins long, for to wake a thread can cost a millisecond on a
+// virtual machine; now and then it yields, for on a busy machine the one waited for may need this very core.
+enum { BETWEEN_JOBS = 1, WITHIN_A_JOB = 64 };  // rounds of spinning, of 20 to 150 us each
+
+static void team_wait(const int64_t* word, int64_t value, int rounds) {
+    for (int round = 0; round < rounds; round++) {
+        for (int spins = 0; spins < 2000; spins++) {
+            if (__atomic_load_n(word, __ATOMIC_ACQUIRE) != value) return;
+            relax();
+        }
+        sched_yield();
     }
     pthread_mutex_lock(&team.lock);
     __atomic_add_fetch(&team.sleeping, 1, __ATOMIC_SEQ_CST);
     while (__atomic_load_n(word, __ATOMIC_SEQ_CST) == value) pthread_cond_wait(&team.wake, &team.lock);
     __atomic_sub_fetch(&team.sleeping, 1, __ATOMIC_SEQ_CST);
     pthread_mutex_unlock(&team.lock);
+    team_spread();
 }
 
 // Adds to such a word, and wakes who sleeps.
@@ -150,8 +184,9 @@ static void team_tell(int64_t* word, int64_t more) {
 
 static void* team_work(void* number) {
     const int core = (int)((intptr_t)number & 511);
+    team_member = core;
     for (int64_t seen = (intptr_t)number >> 9;;) {  // jobs before it was made are not its own
-        team_wait(&team.turn, seen++);
+        team_wait(&team.turn, seen++, BETWEEN_JOBS);
         if (core < team.cores) team.job(team.call, core);
         team_tell(&team.left, -1);
     }
@@ -197,9 +232,10 @@ static void team_run(Job job, const Args* call, int cores) {
     team.call = call;
     team.cores = cores;
     __atomic_store_n(&team.left, team.size, __ATOMIC_RELAXED);
+    team_spread();
     team_tell(&team.turn, 1);
     job(call, 0);
-    for (int64_t left; (left = __atomic_load_n(&team.left, __ATOMIC_ACQUIRE)) != 0;) team_wait(&team.left, left);
+    for (int64_t left; (left = __atomic_load_n(&team.left, __ATOMIC_ACQUIRE)) != 0;) team_wait(&team.left, left, WITHIN_A_JOB);
 }
 
 m_inline void m_barrier(int64_t cores) {
@@ -209,7 +245,7 @@ m_inline void m_barrier(int64_t cores) {
         __atomic_store_n(&team.arrived, 0, __ATOMIC_RELAXED);
         team_tell(&team.phase, 1);
     } else {
-        team_wait(&team.phase, phase);
+        team_wait(&team.phase, phase, WITHIN_A_JOB);
     }
 }
 
