@@ -40,8 +40,9 @@ class Case:
         return f"seed {self.seed} on {self.device}, cores {self.cores}, sizes {self.sizes}, fixed {self.fixed}\n{self.text}"
 
 
-def random_case(seed: int) -> Case:
-    rng = Random(seed)
+def random_case(seed: int, rng: Random | None = None) -> Case:
+    """The case of a seed; with `rng`, one drawn from there (the seed then only names it and fills its inputs)."""
+    rng = rng or Random(seed)
     written = random_op(rng, f"op{seed}")
     op = loads(written.text).ops[f"op{seed}"]
     device = rng.choice(DEVICES)
