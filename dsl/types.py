@@ -1,6 +1,6 @@
 """The element types of the language.
 
-Each has a name, a width in bits, a kind, and the type it computes in (DESIGN 2.4): floats narrower than f32 compute in
+Each has a name, a width in bits, a kind, and the type it computes in (docs/numbers.md): floats narrower than f32 compute in
 f32, integers narrower than i32 in i32.
 """
 

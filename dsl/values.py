@@ -1,7 +1,7 @@
 """Value expressions: the typed scalar arithmetic of ops and of tile programs.
 
 Pure trees. `Load` names a tensor (in an op) or a buffer (in a tile program). Index arithmetic is `dsl.index.Expr`, not this.
-Meaning (DESIGN 2.4): floats narrower than f32 compute in f32, integers narrower than i32 in i32 and wrap; so `Apply` never
+Meaning (docs/numbers.md): floats narrower than f32 compute in f32, integers narrower than i32 in i32 and wrap; so `Apply` never
 has a narrow type, only loads, casts and constants do. Rounding to a narrower type happens at `Cast` and at stores.
 """
 

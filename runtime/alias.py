@@ -1,4 +1,4 @@
-"""When `out` may be the same memory as an input (DESIGN 2.4, Aliasing)."""
+"""When `out` may be the same memory as an input (docs/python.md)."""
 
 from __future__ import annotations
 

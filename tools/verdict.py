@@ -29,7 +29,7 @@ class Verdict:
 
 
 def check(op: Op, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> Verdict:
-    """Compares with the reference within the bounds of DESIGN 2.4 (c); when that would take long, on rows picked evenly.
+    """Compares with the reference within the bounds of docs/numbers.md; when that would take long, on rows picked evenly.
 
     The rows are those of the first axis that can be cut out of the op without changing its meaning.
     """

@@ -16,6 +16,7 @@ from ...dsl.device import Instr
 from ...dsl.errors import InternalError
 from ...dsl.index import Expr, Var
 from ..abi import FLAGS, MAX_THREADS, arguments, symbol
+from ..targets import MACHINES, NATIVE
 from ..tile import Alloc, Barrier, Buffer, Call, Launch, Program, Units
 from .body import Body, instr_name
 from .code import ELEMENTS, SUM, Need, storage
@@ -259,7 +260,7 @@ class _Printer:
                 name=symbol(program),
                 title=clean(program.name),
                 head=[_comment(x) for x in program.head.strip("\n").splitlines()],
-                flags=" ".join(FLAGS),
+                flags=" ".join((*FLAGS, *MACHINES.get(program.device.name, NATIVE).flags)),
                 prelude=prelude(helpers, program, fma_users),
                 instrs=instrs,
                 launches=launches,

@@ -6,7 +6,7 @@ So register fragments and addressed memory are one case. Of an operand without a
 lies in registers, and lane 0 speaks for all when it lies in shared memory.
 
 A float sum inside an instruction is formed in f64 and rounded once: within any tensor unit's stated bound, and exact where
-(DESIGN 2.4) results must be.
+(docs/numbers.md) results must be.
 """
 
 from __future__ import annotations

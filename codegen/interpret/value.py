@@ -1,4 +1,4 @@
-"""Value expressions for all units of a frame at once, in the types they are declared in (DESIGN 2.4)."""
+"""Value expressions for all units of a frame at once, in the types they are declared in (docs/numbers.md)."""
 
 from __future__ import annotations
 

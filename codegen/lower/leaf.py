@@ -289,7 +289,7 @@ def _alone(ctx: Context, focus: Focus, work: Work, stores: list[Stmt]) -> list[S
 
 
 def combined(kind: str, now: Value, value: Value, dtype: DType) -> Value:
-    """One step of a reduction; a product under a float sum is fused into a multiply-add (DESIGN 2.4)."""
+    """One step of a reduction; a product under a float sum is fused into a multiply-add (docs/numbers.md)."""
     fn = {"sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "or", "all": "and"}[kind]
     if fn == "add" and dtype.kind == "float" and isinstance(value, Apply) and value.fn == "mul":
         return Apply("fma", (*value.args, now), dtype)

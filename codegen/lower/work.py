@@ -1,6 +1,6 @@
 """From an op's statements to the works of its launches: inlining, epilogues, grouping.
 
-INLINE     a pointwise intermediate that is not kept is recomputed in its consumers (DESIGN 2.3, the default).
+INLINE     a pointwise intermediate that is not kept is recomputed in its consumers, by default.
 EPILOGUE   pointwise statements that read a reduction at its own indices ride along: they are applied at its write-back.
 LAUNCH     what is neither inlined, kept nor riding along gets a launch of its own; kept intermediates join their readers'.
 """

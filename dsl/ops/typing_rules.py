@@ -1,4 +1,4 @@
-"""The types of values (DESIGN 2.4), and the typed trees that follow.
+"""The types of values (docs/numbers.md), and the typed trees that follow.
 
 COMPUTE_WIDE: floats narrower than f32 compute in f32, integers narrower than i32 in i32; f32 with f64 is f64, i32 with i64
 is i64, an integer with a float is the float. LITERALS_ADAPT: a literal takes the type of what it meets, and so do sizes and
