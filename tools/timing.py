@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Any
 
-
 _REST = 0.2  # seconds; threads of OpenBLAS were seen to spin for more than 0.05 after a call
 
 
