@@ -1,0 +1,70 @@
+// The emulator's own view of threads and blocks, the hooks that observe a run, and the list of faults.
+//
+// A thread of a kernel is a fiber with a stack of EM_STACK bytes at a multiple of EM_STACK, whose lowest bytes are its EmThread:
+// `em_current` needs only the stack pointer. A block runs on one OS thread from its first statement to its last.
+#pragma once
+#include <stddef.h>
+#include "api.h"
+
+#define EM_STACK (128 << 10)
+
+struct EmBlock;
+
+struct EmThread {
+    EmBlock* block;
+    int linear;      // in the block
+    int lane;        // in its unit of lockstep
+    uint32_t epoch;  // barriers of the block passed so far
+    int state;
+    const void* site;  // where it waits: a return address into the kernel
+    void* observer[4];  // for the observer
+};
+
+struct EmBlock {
+    const EmLaunch* launch;
+    int64_t number;
+    unsigned char* arena;  // launch->shared_bytes bytes
+    EmThread* const* threads;  // launch->threads of them
+    int worker;            // number of the OS thread that runs it, from 0
+    uint32_t epoch;        // barriers so far
+    void* observer[4];
+};
+
+// The current thread; only in code that a kernel calls.
+static inline EmThread* em_current() {
+    return (EmThread*)((uintptr_t)__builtin_frame_address(0) & ~(uintptr_t)(EM_STACK - 1));
+}
+
+// What was found. `kind` is a word as in docs; `site` an address of the kernel's code (0: none), `other_site` that of the earlier access.
+struct EmFault {
+    const char* kind;  // "out-of-bounds", "uninitialised", "race", "in-flight", "misaligned", "deadlock", "divergent-call", ...
+    char message[240];
+    const char* buffer;  // name, or nullptr
+    int64_t offset;      // bytes from the buffer's start
+    int64_t block, other_block;
+    int32_t thread, other_thread;  // -1: none
+    const void* site;
+    const void* other_site;
+    uint64_t count;  // how often: of one kind, buffer and site the first is kept
+};
+
+extern "C" {
+void em_fault(const EmFault* fault);  // any OS thread may call it
+int em_fault_count();
+const EmFault* em_fault_at(int i);
+void em_fault_clear();
+
+// Hooks. The runtime has empty ones, which those of observe.cpp replace. Calls for one block come from one OS thread.
+void ob_call_begin(const EmCall* call);
+void ob_call_end(const EmCall* call);
+void ob_launch_begin(const EmLaunch* launch);
+void ob_launch_end(const EmLaunch* launch);
+void ob_block_begin(EmBlock* block);  // shared memory is poisoned, no thread has run
+void ob_block_end(EmBlock* block);
+void ob_barrier(EmBlock* block);                                   // all of its threads have met: epochs are one higher now
+void ob_warp_sync(EmBlock* block, int first_thread, uint64_t lanes);  // those threads have met
+void ob_access(const void* p, size_t bytes, int is_write, int is_atomic, const void* site);  // of em_current()
+void ob_async_copy(const void* dst, const void* src, size_t bytes, uint64_t token, const void* site);  // issued by em_current()
+void ob_async_done(uint64_t token);  // awaited by em_current(): its bytes are there now
+void ob_instr(const char* name);
+}
