@@ -2,6 +2,7 @@
 
 A target's name is a family, or a family and a device of it: `cpu`, `cpu:avx2`, `cuda:sm_80`. The device's own text
 (levels, memories, instructions) is in `stdlib/devices`; here is only what a C++ compiler must be told to make code for it.
+Compilers for GPUs know the library's devices by the names they have there.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 
 from ..dsl.errors import did_you_mean
 from ..dsl.errors.target import TargetNotYet, UnknownTarget
+from ..dsl.std import std_devices
 from . import abi
 
 
@@ -20,8 +22,9 @@ class Family:
 
     dialect    the folder of templates and the key of an instruction's `emit`
     devices    how the device's name is made of what follows the colon (`{}`)
-    toolchain  what turns the text into something to load: `c++`
-    launcher   how it is called: `ctypes`
+    toolchain  what turns the text into something to load: `c++`, or what `runtime.gpu` has for a dialect
+    launcher   how it is called: `ctypes`, or `driver` (modules loaded by a GPU's driver)
+    root       the device of the library that all of this family extend; "" where any will do
     ready      False for families that are planned only; `TargetNotYet` says so
     """
 
@@ -30,6 +33,7 @@ class Family:
     devices: str
     toolchain: str
     launcher: str
+    root: str = ""
     ready: bool = True
 
 
@@ -37,8 +41,8 @@ FAMILIES = {
     f.name: f
     for f in [
         Family("cpu", dialect="cpp", devices="cpu:{}", toolchain="c++", launcher="ctypes"),
-        Family("cuda", dialect="cuda", devices="{}", toolchain="nvcc", launcher="driver", ready=False),
-        Family("hip", dialect="hip", devices="{}", toolchain="clang", launcher="driver", ready=False),
+        Family("cuda", dialect="cuda", devices="{}", toolchain="cuda", launcher="driver", root="nvidia"),
+        Family("hip", dialect="hip", devices="{}", toolchain="hip", launcher="driver", root="amd"),
         Family("emulate", dialect="emulate", devices="{}", toolchain="c++", launcher="ctypes", ready=False),
     ]
 }
@@ -87,35 +91,43 @@ class Target:
 
     device   the name of its device, None for the machine at hand
     machine  what a C++ compiler and a CPU need for it
+    arch     the name by which compilers know a device of a driver: its own, or that of the nearest one of the library that
+             it extends; "" where they know none
     """
 
     name: str
     family: Family
     device: str | None = None
     machine: Machine = NATIVE
+    arch: str = ""
 
 
-def target_of(name: str, own: Mapping[str, Sequence[str]] | None = None) -> Target:
+def target_of(name: str, known: Mapping[str, Sequence[str]] | None = None) -> Target:
     """The target of that name. Raises UnknownTarget, TargetNotYet.
 
-    own  devices that the author described, each with the names of the devices it extends, nearest first: what a CPU must
-         have for it is what it must have for the nearest one known here
+    known  devices, each with the names of the devices it extends, nearest first: what a CPU must have for one is what it must
+           have for the nearest that is in `MACHINES`
     """
     head, colon, rest = name.partition(":")
     family = FAMILIES.get(head)
     if family is None:
         raise UnknownTarget(f"no target `{name}`", help=did_you_mean(head, FAMILIES))
     if not family.ready:
-        raise TargetNotYet(
-            f"target `{name}`: this version compiles for `cpu` only", help="`andiron targets` lists what it can do"
-        )
+        raise TargetNotYet(f"target `{name}` is planned", help="`andiron targets` lists what this version compiles for")
     if not colon:
         return Target(name, family)
     device = family.devices.format(rest)
-    own = own or {}
-    parents = [MACHINES[n] for n in (device, *own.get(device, ())) if n in MACHINES]
-    if device not in MACHINES and device not in own:
-        raise UnknownTarget(f"no target `{name}`", help=did_you_mean(name, ["cpu", *MACHINES, *own]))
+    known = known or {}
+    line = (device, *known.get(device, ()))
+    if family.root:
+        if family.root not in line[1:]:
+            others = (f"{head}:{n}" for n in known if family.root in known[n])
+            raise UnknownTarget(f"no target `{name}`", help=did_you_mean(name, others))
+        return Target(name, family, device, arch=next((n for n in line if n in std_devices()), ""))
+    if device not in MACHINES and device not in known:
+        others = (n for n in known if n.startswith(f"{head}:"))
+        raise UnknownTarget(f"no target `{name}`", help=did_you_mean(name, ["cpu", *MACHINES, *others]))
+    parents = [MACHINES[n] for n in line if n in MACHINES]
     return Target(name, family, device, parents[0] if parents else MACHINES["cpu:generic"])
 
 

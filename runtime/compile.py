@@ -13,13 +13,15 @@ from ..codegen.schedule.bounds import settled
 from ..codegen.targets import Target, target_of
 from ..dsl.device import Device
 from ..dsl.errors import UserError, did_you_mean
+from ..dsl.errors.module import UnknownDevice
 from ..dsl.errors.op import MissingParameter
 from ..dsl.errors.schedule import UnknownOpInSchedule
-from ..dsl.errors.target import AmbiguousChoice, NotInModule, WrongSchedule
+from ..dsl.errors.target import AmbiguousChoice, NoDevice, NotInModule, UnknownTarget, WrongSchedule
 from ..dsl.module import Module, load, loads
 from ..dsl.op import Op
 from ..dsl.ops.bind_op import bind_params, specialise
 from ..dsl.ops.index_terms import spot
+from ..dsl.std import std_devices
 from ..dsl.syntax import Param, ScheduleDecl
 from .kernel import Kernel, checked_threads
 from .measure import too_small_for_threads
@@ -44,10 +46,11 @@ def compile(
     threads   how many may take part in a call; None: all cores
     sizes     fixes sizes of the op, gives values of its integer parameters, and of the schedule's (`param BM in ...`)
 
-    Raises NotInModule, AmbiguousChoice, WrongSchedule, UnknownTarget, TargetNotYet, and the diagnostics of the compiler.
+    Raises NotInModule, AmbiguousChoice, WrongSchedule, UnknownTarget, TargetNotYet, NoDevice, and the diagnostics of the
+    compiler.
     """
     module = as_module(mod)
-    goal = target_of(target or "cpu", {name: ancestry(d, module)[1:] for name, d in module.devices.items()})
+    goal = target_of(target or "cpu", Lineages(module))
     device = device_of(goal, module)
     named = _schedule(module, schedule)
     chosen = _op(module, op, named)
@@ -88,8 +91,38 @@ def _native() -> Device:
 
 
 def device_of(target: Target, module: Module) -> Device:
-    """The device of a target: the machine at hand, the module's own of that name, or the standard library's."""
-    return _native() if target.device is None else module.device(target.device)
+    """The device of a target: the machine at hand, the module's own of that name, or the standard library's.
+
+    Raises UnknownTarget for a device that only serves to describe others, and NoDevice where the one at hand is asked for, and
+    there is none.
+    """
+    if target.family.launcher != "driver":
+        return _native() if target.device is None else module.device(target.device)
+    if target.device is None:
+        raise NoDevice(f"no device for `{target.name}` on this machine", help=f"name one, as in `{target.name}:...`")
+    device = module.device(target.device)
+    if device.limit("units") is None:
+        raise UnknownTarget(f"`{target.name}`: {device.name} does not say how many units it has; others extend it")
+    return device
+
+
+class Lineages(Mapping[str, list[str]]):
+    """The devices of a module and of the standard library, each with the names of those that it extends, nearest first."""
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+
+    def __getitem__(self, name: str) -> list[str]:
+        try:
+            return ancestry(self.module.device(name), self.module)[1:]
+        except UnknownDevice:
+            raise KeyError(name) from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({**dict.fromkeys(self.module.devices), **std_devices()})
+
+    def __len__(self) -> int:
+        return len({*self.module.devices, *std_devices()})
 
 
 def ancestry(device: Device, module: Module) -> list[str]:

@@ -12,6 +12,7 @@ from ..codegen.targets import Target
 from ..codegen.tile import Program
 from ..dsl.errors import UserError
 from ..dsl.errors.run import DeviceMismatch
+from ..dsl.errors.target import NoDevice
 from . import features
 from .build import Library, build
 from .sizes import check_conditions, check_workspaces
@@ -40,7 +41,9 @@ class Variant:
         self._lock = threading.Lock()
 
     def load(self) -> Library:
-        """The built function. Raises NoCompiler, CompilerFailed, DeviceMismatch."""
+        """The built function. Raises NoCompiler, CompilerFailed, DeviceMismatch, NoDevice."""
+        if self.target.family.launcher == "driver":
+            raise NoDevice(f"no GPU to run code for {self.target.name} on", help="`andiron emit` prints the text")
         with self._lock:
             if self.library is None:
                 lacking = features.missing(self.target.machine)

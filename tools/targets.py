@@ -19,7 +19,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from ..codegen.targets import FAMILIES, MACHINES
     from ..dsl.errors import UserError
+    from ..dsl.module import std_device, std_module
+    from ..dsl.std import std_devices
     from ..runtime import features
+    from ..runtime.compile import ancestry
     from ..runtime.toolchain import find_compiler
 
     rows: list[dict[str, Any]] = [{"target": "cpu", "runs here": True, "note": "this machine"}]
@@ -28,6 +31,12 @@ def run(args: argparse.Namespace) -> int:
         rows.append(
             {"target": machine.device, "runs here": not lacking, "note": f"lacks {', '.join(lacking)}" if lacking else ""}
         )
+    for name in std_devices():
+        device = std_device(name)
+        line = ancestry(device, std_module(std_devices()[name])) if device and device.limit("units") else []
+        for f in FAMILIES.values():
+            if f.root and f.root in line:
+                rows.append({"target": f"{f.name}:{name}", "runs here": False, "note": "text"})
     rows += [
         {"target": f"{f.name}:...", "runs here": False, "note": "not in this version"} for f in FAMILIES.values() if not f.ready
     ]

@@ -51,16 +51,27 @@ class WrongSchedule(UserError):
 
 
 class NoCompiler(UserError):
-    """No working C++ compiler on this machine.
+    """No working compiler for the target on this machine.
 
-    Install one with the system's package manager, or the one from the package index: `pip install 'andiron[compiler]'`.
+    Install one with the system's package manager, or one from the package index: `pip install 'andiron[compiler]'` for C++ and
+    for AMD GPUs, `pip install 'andiron[cuda-tools]'` for NVIDIA GPUs.
     """
 
     id = "no-compiler"
 
 
+class NoDevice(UserError):
+    """The kernel is for a GPU, and none can be used here.
+
+    The text, its explanation and the built code need no GPU; a call does. `target="emulate:sm_80"` runs the same text on a
+    CPU.
+    """
+
+    id = "no-device"
+
+
 class CompilerFailed(UserError):
-    """The C++ compiler did not end well.
+    """The compiler did not end well.
 
     It was killed, the disk is full, or it is broken. (When it does not accept the emitted text, that is a fault of Andiron's,
     and shown as such.)

@@ -6,7 +6,7 @@ import pytest
 from andiron.codegen.targets import target_of
 from andiron.dsl.errors import UserError
 from andiron.dsl.errors.run import DeviceMismatch, SizeRefused
-from andiron.dsl.errors.target import AmbiguousChoice, NotInModule, TargetNotYet, UnknownTarget, WrongSchedule
+from andiron.dsl.errors.target import AmbiguousChoice, NoDevice, NotInModule, UnknownTarget, WrongSchedule
 from andiron.runtime.compile import ancestry, device_of, fits
 
 SCALE = """
@@ -105,8 +105,10 @@ def test_unknown_names():
         andiron.compile(module, "scale", M=3)
     with pytest.raises(UnknownTarget):
         andiron.compile(module, "scale", target="cpu:none")
-    with pytest.raises(TargetNotYet):
-        andiron.compile(module, "scale", target="hip:gfx90a")
+    with pytest.raises(UnknownTarget, match="units"):
+        andiron.compile(module, "scale", target="hip:cdna")
+    with pytest.raises(NoDevice):
+        andiron.compile(module, "scale", target="hip:gfx90a")(np.ones(3, "f4"))
 
 
 def test_devices_and_what_fits_them():

@@ -120,9 +120,18 @@ def test_unknown_targets_and_those_to_come():
         targets.target_of("cpus")
     with pytest.raises(UnknownTarget, match="cpu:avx2"):
         targets.target_of("cpu:avx3")
-    for name in ("cuda:sm_80", "hip:gfx90a", "emulate:sm_80"):
-        with pytest.raises(TargetNotYet):
-            targets.target_of(name)
+    with pytest.raises(TargetNotYet):
+        targets.target_of("emulate:sm_80")
+
+
+def test_compilers_know_the_library_s_devices():
+    known = {"sm_80": ["sm_75", "nvidia"], "mine": ["sm_80", "sm_75", "nvidia"], "gfx90a": ["amd"], "other": []}
+    assert targets.target_of("cuda:sm_80", known).arch == "sm_80"
+    assert targets.target_of("cuda:mine", known).arch == "sm_80"
+    assert targets.target_of("hip:gfx90a", known).family.dialect == "hip"
+    for name in ("cuda:gfx90a", "hip:sm_80", "cuda:other", "cuda:sm_81", "cuda:nvidia"):
+        with pytest.raises(UnknownTarget):
+            targets.target_of(name, known)
 
 
 def test_a_machine_is_refused_what_it_cannot_execute(monkeypatch):

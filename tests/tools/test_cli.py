@@ -211,7 +211,7 @@ def test_a_cache_that_cannot_be_written_is_one_line_of_warning(gemm, tmp_path, c
         (["--op", "gem"], "did you mean `gemm`"),
         (["--schedule", "row"], "did you mean `rows`"),
         (["--target", "cpux"], "did you mean `cpu`"),
-        (["--target", "cuda:sm_80"], "target-not-yet"),
+        (["--target", "cuda:sm_80"], "no-device"),
         (["--size", "M"], "bad-assignment"),
         (["--size", "Q=4"], "Q"),
         (["--size", "M=-1"], "negative"),
