@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .options import add_choice, add_file, add_json, kernel_of, positive
 from .terminal import say_json
+
+if TYPE_CHECKING:
+    from ..runtime.kernel import Kernel
 
 NAME = "run"
 HELP = "compile, run, check and time an op"
@@ -23,6 +26,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    answer = measure(kernel_of(args, args.threads), args.repeat, args.check, args.seed)
+    if args.json:
+        say_json(answer)
+    else:
+        print(table(answer))
+    return 0 if answer.get("ok", True) else 1
+
+
+def measure(kernel: Kernel, repeat: int = 7, check: bool = True, seed: int = 0) -> dict[str, Any]:
+    """Runs a kernel on random inputs: what it took, and, with `check`, whether its results are right."""
     from statistics import median
 
     from ..runtime.measure import argument_bytes, flops
@@ -30,16 +43,15 @@ def run(args: argparse.Namespace) -> int:
     from .timing import interleaved
     from .workload import all_sizes, default_sizes, random_inputs
 
-    kernel = kernel_of(args, args.threads)
     op = kernel.op
     dims = default_sizes(op, kernel.sizes)
     sizes = all_sizes(op, dims)
     guessed = [n for n in dims if n not in kernel.sizes]
-    inputs = random_inputs(op, dims, args.seed)
+    inputs = random_inputs(op, dims, seed)
     results = kernel(*inputs)
     results = results if isinstance(results, tuple) else (results,)
-    found = verdict.check(op, inputs, results) if args.check else None
-    samples = interleaved([lambda: kernel(*inputs, out=results)], args.repeat)[0]
+    found = verdict.check(op, inputs, results) if check else None
+    samples = interleaved([lambda: kernel(*inputs, out=results)], repeat)[0]
     time_s = median(samples)
     report = kernel.report
     answer: dict[str, Any] = {
@@ -59,24 +71,23 @@ def run(args: argparse.Namespace) -> int:
     if found:
         answer |= {"ok": found.ok, "error": found.error, "allowed": found.allowed}
         answer["notes"] += [found.note] if found.note else []
-    if args.json:
-        say_json(answer)
-    else:
-        _show(answer)
-    return 0 if found is None or found.ok else 1
+    return answer
 
 
-def _show(answer: dict[str, Any]) -> None:
+def table(answer: dict[str, Any]) -> str:
+    """A measurement as people read it."""
     from .timing import duration
 
     sizes = ", ".join(f"{n}={v}" for n, v in answer["sizes"].items())
-    print(f"{answer['op']}: {sizes}")
-    print(f"  target    {answer['target']} ({answer['device']}), threads {answer['threads']}")
-    print(f"  compiler  {answer['compiler']}{' (from the cache)' if answer['cached'] else ''}")
     rates = f"{answer['gflops']:.2f} GFLOP/s, {answer['gbytes']:.2f} GB/s"
-    print(f"  time      {duration(answer['seconds'])}, {rates} (median of {len(answer['samples'])})")
-    for note in answer["notes"]:
-        print(f"  note      {note}")
+    lines = [
+        f"{answer['op']}: {sizes}",
+        f"  target    {answer['target']} ({answer['device']}), threads {answer['threads']}",
+        f"  compiler  {answer['compiler']}{' (from the cache)' if answer['cached'] else ''}",
+        f"  time      {duration(answer['seconds'])}, {rates} (median of {len(answer['samples'])})",
+        *(f"  note      {note}" for note in answer["notes"]),
+    ]
     if "ok" in answer:
         said = "OK" if answer["ok"] else "FAIL"
-        print(f"  check     {said}: largest error {answer['error']:.3g}, allowed there {answer['allowed']:.3g}")
+        lines.append(f"  check     {said}: largest error {answer['error']:.3g}, allowed there {answer['allowed']:.3g}")
+    return "\n".join(lines)

@@ -142,11 +142,12 @@ class Trace:
             if isinstance(e.line, str):
                 out.append(Traced(e.line, 0, tuple(e.specs)))
             else:
-                out.append(Traced(_head(e.line), e.depth, tuple(e.specs), e.effect))
+                out.append(Traced(head_of(e.line), e.depth, tuple(e.specs), e.effect))
         return tuple(out)
 
 
-def _head(line) -> str:
+def head_of(line) -> str:
+    """A line as text, without its nested block."""
     if getattr(line, "block", None):
         line = replace(line, block=None)
     return format_node(line).strip() if isinstance(line, syntax.Node) else ""
