@@ -45,14 +45,18 @@ struct EmFault {
     int32_t thread, other_thread;  // -1: none
     const void* site;
     const void* other_site;
-    uint64_t count;  // how often: of one kind, buffer and site the first is kept
+    uint64_t count;  // how often: of one kind, buffer and site the first is kept, and counts are added (0 is 1)
+    int32_t bytes;   // of the access, 0: none
+    int32_t access, other_access;  // EmAccess, of what was found and of what it conflicts with; 0: none
 };
+enum EmAccess { EM_LOAD = 1, EM_STORE = 2, EM_ATOMIC = 4, EM_UNDER_WAY = 8 };  // the last: an asynchronous copy not awaited yet
 
 extern "C" {
 void em_fault(const EmFault* fault);  // any OS thread may call it
 int em_fault_count();
 const EmFault* em_fault_at(int i);
 void em_fault_clear();
+void em_stop();  // of the current thread: it goes no further, and the call ends with what was found (its next access would crash)
 
 // Hooks. The runtime has empty ones, which those of observe.cpp replace. Calls for one block come from one OS thread.
 void ob_call_begin(const EmCall* call);
