@@ -35,6 +35,7 @@ USES = {
     "mfma_float8": {"mfma_32x32x16_f8e4m3"},
     "mfma_tf32": {"mfma_16x16x8_tf32"},
     "conv_igemm": {"mfma_32x32x2_f32"},
+    "conv_half": {"mma_m16n8k16_f16", "ldmatrix_x4_a_f16x2", "ldmatrix_x2_b_f16x2"},
     "rdna3": {"wmma_16x16x16_f16"},
     "rdna4": {"wmma_16x16x16_f16"},
     "wmma_bytes": {"wmma_16x16x16_i8"},
@@ -49,11 +50,7 @@ def module() -> Module:
     return loads(TEXT.read_text(encoding="utf-8"))
 
 
-# The padded rows of a fused reduction: `compute with` refuses to mask them, though both factors are staged with zeros.
-REFUSED = {"conv_igemm": pytest.mark.xfail(reason="an instruction over a fused reduction is refused", strict=False)}
-
-
-@pytest.mark.parametrize("name", [pytest.param(n, marks=REFUSED.get(n, ())) for n in USES])
+@pytest.mark.parametrize("name", USES)
 def test_right(name: str) -> None:
     mod = module()
     schedule = mod.schedules[name]

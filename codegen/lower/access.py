@@ -153,17 +153,21 @@ def zero_is_neutral(value: Value, indices: tuple[str, ...], focus: Focus) -> boo
     """Is a sum's term zero wherever its loads were filled with zero because one of `indices` ran over?
 
     Only when the term is a product whose every factor is a load (perhaps cast) of filled data that has each of these indices: a
-    factor without it may be infinite, and 0 * inf is not 0.
+    factor without it may be infinite, and 0 * inf is not 0. The box of a subscript such as i + r holds neighbours, not zeros,
+    where r runs over.
     """
     match value:
         case Apply(fn="mul", args=args):
             return all(zero_is_neutral(a, indices, focus) for a in args)
         case Cast(arg=arg):
             return zero_is_neutral(arg, indices, focus)
-        case Load(tensor=tensor, indices=subscripts, otherwise=otherwise):
-            alias = aliases(focus)
-            names = {alias.get(v.name, v.name) for e in subscripts for v in e.variables()}
-            return set(indices) <= names and focus.views[tensor].filled and otherwise is None
+        case Load(tensor=tensor, indices=subscripts):
+            view, alias = focus.views[tensor], aliases(focus)
+            plain = {plain_index(e) for e in subscripts}
+            names = plain | {alias.get(v.name, v.name) for e in subscripts for v in e.variables() if view.form == "global"}
+            if view.form != "box":
+                names |= {alias[v.name] for e in subscripts for v in e.variables() if v.name in alias}
+            return view.filled and set(indices) <= names
     return False
 
 

@@ -59,7 +59,10 @@ class Lowering:
                 return lower_tile(self, focus, line, rest)
             case syntax.Fuse():
                 self.ctx.names.add(line.name)  # an index like any other: no loop variable is called so
-                return self.lower(fused(focus, line), rest)
+                new = fused(focus, line)
+                now = {id(w): x for w, x in zip(focus.works, new.works, strict=True)}
+                self.works = tuple(now.get(id(w), w) for w in self.works)
+                return self.lower(new, rest)
             case syntax.Move():
                 return self._holding(line, lower_move, focus, rest)
             case syntax.Keep():
