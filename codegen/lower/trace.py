@@ -6,18 +6,28 @@ MAIN_PATH   a line is shown once, as the author reads it: on the main path for t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ...dsl import syntax
-from ...dsl.index import ceildiv
+from ...dsl.index import Expr, ceildiv
 from ...dsl.text.format import format_node
-from .show_spec import live_extent, memory_of, show_spec
+from .show_spec import live_extent, memory_of, places_of, show_spec
 from .spec import Focus
 from .work import Work
 
 if TYPE_CHECKING:
     from .context import Context
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What is in focus after a line: the level that executes, the extent of each index, the memory that each tensor is in."""
+
+    level: str
+    extents: Mapping[str, Expr]
+    places: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -28,6 +38,7 @@ class Traced:
     depth: int
     specs: tuple[str, ...]
     effect: str = ""
+    scope: Scope | None = None
 
 
 @dataclass
@@ -37,6 +48,7 @@ class _Entry:
     before: Focus | None = None
     specs: list[str] = field(default_factory=list)
     effect: str = ""
+    scope: Scope | None = None
 
 
 class Trace:
@@ -94,6 +106,10 @@ class Trace:
         if own.before is None:
             own.before = focus
             self._effect(ctx, before, focus)
+        if before.scope is None:
+            extents = {i: live_extent(focus, i) for i in focus.ranges}
+            places = {t.replace("@", ""): memory for t, memory in places_of(ctx, focus).items()}  # names as authors know them
+            before.scope = Scope(focus.level, extents, places)
         if spec not in before.specs and len(before.specs) < 4:
             before.specs.append(spec)
 
@@ -140,9 +156,9 @@ class Trace:
         out = []
         for e in self.entries:
             if isinstance(e.line, str):
-                out.append(Traced(e.line, 0, tuple(e.specs)))
+                out.append(Traced(e.line, 0, tuple(e.specs), scope=e.scope))
             else:
-                out.append(Traced(head_of(e.line), e.depth, tuple(e.specs), e.effect))
+                out.append(Traced(head_of(e.line), e.depth, tuple(e.specs), e.effect, e.scope))
         return tuple(out)
 
 
