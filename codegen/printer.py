@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from ..dsl.index import Expr
 from ..dsl.values import Apply, Cast, Const, IndexValue, Load, Masked, Value
-from .tile import Alloc, AllReduce, Barrier, Buffer, Call, For, If, Launch, Let, Piece, Program, Stmt, Store, Wait
+from .tile import Alloc, AllReduce, Barrier, Buffer, Call, Commit, For, If, Launch, Let, Piece, Program, Stmt, Store, Wait
 
 _INDENT = "    "
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
@@ -108,6 +108,8 @@ def _statement(s: Stmt, indent: str) -> Iterator[str]:
             yield f"{indent}allreduce {s.kind} {cells} over {s.level} / {s.stride} % {s.count}"
         case Barrier():
             yield f"{indent}barrier {s.level}" + (f"  # {s.why}" if s.why else "")
+        case Commit():
+            yield f"{indent}commit {s.kind}"
         case Wait():
             yield f"{indent}wait {s.kind} until {s.pending} pending"
     for inner in body:

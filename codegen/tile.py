@@ -10,7 +10,8 @@
               | Call(instr, operands)                  an instruction, executed by all units below its level together
               | AllReduce(level, kind, cells, ...)     combines a register of lockstep units; every unit gets the result
               | Barrier(level)                         all units below one unit of `level` meet here
-              | Wait(...)                              an asynchronous copy is complete (kinds come with the devices)
+              | Commit(kind)                           asynchronous copies issued since the last one are a group
+              | Wait(kind, pending)                    asynchronous copies are complete, but for the latest groups
     value     = dsl.values.Value; loads name buffers, their indices are the buffer's own coordinates
     coords    = index expressions over Vars: unit numbers, loop variables, Lets, dims
 
@@ -162,15 +163,29 @@ class Barrier:
 
 
 @dataclass(frozen=True)
+class Commit:
+    """The asynchronous copies of `kind` that this unit issued since its last Commit are one group, which may be empty.
+
+    Only of kinds that complete in groups (`dsl.device.GROUPED`).
+    """
+
+    kind: str
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
 class Wait:
-    """Until at most `pending` of the asynchronous copies of `kind` issued by this unit are under way."""
+    """Until at most the latest `pending` groups of asynchronous copies of `kind` that this unit committed are under way.
+
+    Of a kind that does not complete in groups each copy is one.
+    """
 
     kind: str
     pending: int
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
-Stmt = For | Let | If | Alloc | Store | Call | AllReduce | Barrier | Wait
+Stmt = For | Let | If | Alloc | Store | Call | AllReduce | Barrier | Commit | Wait
 
 
 @dataclass(frozen=True)

@@ -74,9 +74,20 @@ class Operand:
     alignment: int = 0  # bytes, for memory operands
 
 
+# How the completion of an asynchronous instruction is awaited: the words after `await`, and what they mean.
+AWAITED = {
+    "group": "those issued since the last commit complete together, groups in order",
+    "counter": "they complete in the order of their issue; one counter says how many are under way",
+}
+GROUPED = ("group",)  # those that a commit closes
+
+
 @dataclass(frozen=True)
 class Instr:
-    """An instruction: what it computes, where its operands live, the text it is, what it costs."""
+    """An instruction: what it computes, where its operands live, the text it is, what it costs.
+
+    `awaits`: an asynchronous one's word of `AWAITED` (and what follows it); None: complete when the next statement begins.
+    """
 
     name: str
     level: str  # the level a unit of which executes it, with all the units below

@@ -9,7 +9,7 @@ import pytest
 from andiron.codegen.barriers import place_barriers
 from andiron.codegen.interpret import interpret
 from andiron.codegen.printer import show_statements
-from andiron.codegen.tile import Alloc, Barrier, Call, If, Launch, Piece, Program, Units, Wait
+from andiron.codegen.tile import Alloc, Barrier, Call, Commit, If, Launch, Piece, Program, Units, Wait
 from andiron.codegen.walk_tile import statements
 from andiron.dsl.errors.base import InternalError
 from andiron.dsl.index import Var, as_expr, xor
@@ -228,8 +228,8 @@ def test_uniform_conditions_hold_barriers():
 def test_visible_at_wait_the_barrier_comes_after():
     u = as_expr(U)
     copy = when((31 - u,), Call("copy4", (Piece("S", (u * 4,), 4), Piece("X", (u * 4,), 4))))
-    placed = check(block(copy, Wait("groups", 0), put(Y, U, value=at(S, V)), instrs=(copy4(),)), 1)
-    assert text(placed).splitlines()[-3:-1] == ["wait groups until 0 pending", "barrier block"]
+    placed = check(block(copy, Commit("group"), Wait("group", 0), put(Y, U, value=at(S, V)), instrs=(copy4(),)), 1)
+    assert text(placed).splitlines()[-3:-1] == ["wait group until 0 pending", "barrier block"]
 
 
 def test_a_barrier_that_is_there_counts():

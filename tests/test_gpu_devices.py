@@ -15,8 +15,8 @@ import andiron
 import numpy as np
 import pytest
 from andiron.codegen.interpret import interpret
-from andiron.codegen.tile import Alloc, Barrier, Buffer, Call, For, Launch, Piece, Program, Stmt, Store, Units, Wait
-from andiron.dsl.device import Device, Instr, Operand
+from andiron.codegen.tile import Alloc, Barrier, Buffer, Call, Commit, For, Launch, Piece, Program, Stmt, Store, Units, Wait
+from andiron.dsl.device import GROUPED, Device, Instr, Operand
 from andiron.dsl.devices.resolve_device import resolve_devices
 from andiron.dsl.fragment import Fragment
 from andiron.dsl.index import Expr, Var, as_expr
@@ -299,6 +299,7 @@ def one_call(device: Device, instr: Instr) -> Program:
             pieces.append(Piece(tile.name, where(as_expr(0)), f.registers))
     call: list[Stmt] = [Call(instr.name, tuple(pieces))]
     if instr.awaits:
+        call += [Commit(instr.awaits[0])] if instr.awaits[0] in GROUPED else []
         call.append(Wait(instr.awaits[0], 0))
     body: tuple[Stmt, ...] = (*before, Barrier("block"), *call, Barrier("block"), *after)
     for b in allocs:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from andiron.codegen.barriers import place_barriers
 from andiron.codegen.interpret import Fault, interpret
-from andiron.codegen.tile import Alloc, AllReduce, Barrier, Buffer, Call, If, Launch, Piece, Program, Store, Wait
+from andiron.codegen.tile import Alloc, AllReduce, Barrier, Buffer, Call, Commit, If, Launch, Piece, Program, Store, Wait
 from andiron.dsl.index import Var, as_expr
 from andiron.dsl.values import Cast, Const, IndexValue, Masked
 
@@ -266,11 +266,14 @@ def test_a_reduction_without_all_of_its_units():
 def test_an_asynchronous_copy_must_be_awaited():
     u = as_expr(U)
     copy = when((31 - u,), Call("copy4", (Piece("S", (u * 4,), 4), Piece("X", (u * 4,), 4))))
-    wait, meet, use = Wait("groups", 0), Barrier("block"), put(Y, U, value=at(S, 127 - U))
-    assert faults(block(copy, wait, meet, use, instrs=(copy4(),))) == []
-    assert faults(block(copy, meet, use, instrs=(copy4(),))) == [("in-flight", "S")]
-    assert faults(block(copy, meet, wait, use, instrs=(copy4(),))) == [("race", "S")]
-    assert faults(block(copy, Wait("groups", 1), meet, use, instrs=(copy4(),))) == [("in-flight", "S")]
+    close, wait = Commit("group"), Wait("group", 0)
+    meet, use = Barrier("block"), put(Y, U, value=at(S, 127 - U))
+    assert faults(block(copy, close, wait, meet, use, instrs=(copy4(),))) == []
+    assert faults(block(copy, close, meet, use, instrs=(copy4(),))) == [("in-flight", "S")]
+    assert faults(block(copy, close, meet, wait, use, instrs=(copy4(),))) == [("race", "S")]
+    assert faults(block(copy, close, Wait("group", 1), meet, use, instrs=(copy4(),))) == [("in-flight", "S")]
+    assert faults(block(copy, wait, meet, use, instrs=(copy4(),))) == [("in-flight", "S")]  # not committed
+    assert faults(block(copy, close, close, Wait("group", 1), meet, use, instrs=(copy4(),))) == []  # an empty group counts
 
 
 def test_faults_are_collected_once_each():

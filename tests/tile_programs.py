@@ -15,6 +15,7 @@ from andiron.codegen.tile import (
     Barrier,
     Buffer,
     Call,
+    Commit,
     For,
     If,
     Launch,
@@ -265,7 +266,7 @@ def copy4() -> Instr:
     dst = Operand("dst", F32, (4,), "output", "shared", (r,), exprs(r), 16)
     src = Operand("src", F32, (4,), "input", "global", (r,), exprs(r), 16)
     statement = Statement("dst", ("i",), Load("src", exprs(i), F32), None, (("i", as_expr(4)),))
-    return Instr("copy4", "thread", None, (dst, src), statement, False, (), awaits=("groups",))
+    return Instr("copy4", "thread", None, (dst, src), statement, False, (), awaits=("group",))
 
 
 def gemm_async(m: int = 8, n: int = 32, k: int = 24) -> Case:
@@ -283,10 +284,11 @@ def gemm_async(m: int = 8, n: int = 32, k: int = 24) -> Case:
 
     left = masked(inside((row, M)), at(a, row, k0 + kk))
     use = loop(kk, 0, 4, put(acc, 0, value=fma(left, at(s, k0 // 4 % 3, kk, T), at(acc, 0))))
-    late = If((K - k0 - 8,), (Wait("groups", 1),), (Wait("groups", 0),))  # the last stage is alone
-    main = loop(k0, 0, K, late, issue(k0 + 8), use, step=4)
+    late = If((K - k0 - 8,), (Wait("group", 1),), (Wait("group", 0),))  # the last stage is alone
+    close = Commit("group")
+    main = loop(k0, 0, K, late, issue(k0 + 8), close, use, step=4)
     back = when(inside((row, M)), put(c, row, T, value=at(acc, 0)))
-    body = Alloc(s, (Alloc(acc, (put(acc, 0, value=ZERO), issue(0), issue(4), main, back)),))
+    body = Alloc(s, (Alloc(acc, (put(acc, 0, value=ZERO), issue(0), close, issue(4), close, main, back)),))
     program = gpu("gemm_async", (M, N, K), (a, b, c), [(B, ceildiv(M, 4))], 4, body, instrs=(copy4(),))
     return program, *_gemm_data(m, n, k)
 

@@ -9,7 +9,7 @@ from ...dsl.device import Instr
 from ...dsl.errors import InternalError
 from ...dsl.index import Expr, Var, as_expr, maximum, minimum
 from ...dsl.source import Span
-from ..tile import Alloc, AllReduce, Barrier, Call, For, If, Let, Piece, Stmt, Store, Wait
+from ..tile import Alloc, AllReduce, Barrier, Call, Commit, For, If, Let, Piece, Stmt, Store, Wait
 from .access import address, in_parts, load, pointer_to, splat, store
 from .code import BOOL, Code, storage
 from .context import Context
@@ -50,6 +50,8 @@ class Body:
                 case Barrier():
                     for line in self._barrier(s):
                         self.ctx.text.line(line)
+                case Commit():
+                    self._commit(s)
                 case Wait():
                     self._wait(s)
 
@@ -57,6 +59,9 @@ class Body:
 
     def _all_reduce(self, s: AllReduce) -> None:
         all_reduce(self.ctx, s)
+
+    def _commit(self, s: Commit) -> None:
+        raise InternalError(f"asynchronous copies of kind {s.kind} have no meaning here")
 
     def _wait(self, s: Wait) -> None:
         raise InternalError(f"asynchronous copies of kind {s.kind} have no meaning here")

@@ -5,7 +5,6 @@ dialects share: whole numbers that fit are `int`; elements narrower than a regis
 a variable (PACKED); lockstep units combine registers by shuffles; instructions may be asynchronous.
 
 PACKED: an instruction's register operand of 8- or 16-bit elements is passed as 32-bit words, element 0 in the lowest bits.
-COMMIT_EACH: a copy that completes in groups is a group of its own, so that `Wait.pending`, which counts copies, counts groups.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from ...dsl.device import Operand
 from ...dsl.errors import InternalError
 from ...dsl.index import Atom, Expr, Fn, Var, as_expr
 from ...dsl.types import DType
-from ..tile import Alloc, AllReduce, Barrier, Buffer, Call, Launch, Piece, Program, Store, Wait
+from ..tile import Alloc, AllReduce, Barrier, Buffer, Call, Commit, Launch, Piece, Program, Store, Wait
 from .access import address, load, pointer_to
 from .body import Body, instr_name
 from .code import storage
@@ -160,10 +159,10 @@ class GpuBody(Body):
         ctx.text.line(f"{instr_name(instr)}({', '.join(args)});")
         for line in after:
             ctx.text.line(line)
-        kind = instr.awaits
-        if kind and has_helper(f"m_commit_{kind[0]}", self.spelling.dialect):  # COMMIT_EACH
-            ctx.need(f"m_commit_{kind[0]}")
-            ctx.text.line(f"m_commit_{kind[0]}();")
+
+    def _commit(self, s: Commit) -> None:
+        self.ctx.need(f"m_commit_{s.kind}")
+        self.ctx.text.line(f"m_commit_{s.kind}();")
 
     def _wait(self, s: Wait) -> None:
         self.ctx.need(f"m_wait_{s.kind}")

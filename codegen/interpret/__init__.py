@@ -19,10 +19,11 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ...dsl.device import GROUPED
 from ...dsl.index import Expr, Var
 from ...dsl.meaning.numerics import cast
 from ...dsl.values import Load, Value
-from ..tile import Alloc, AllReduce, Barrier, Buffer, Call, For, If, Launch, Let, Program, Stmt, Store, Wait
+from ..tile import Alloc, AllReduce, Barrier, Buffer, Call, Commit, For, If, Launch, Let, Program, Stmt, Store, Wait
 from ..walk_tile import written, written_atomically
 from .call import Landing, all_reduce, call
 from .faults import Fault, Reports
@@ -170,10 +171,10 @@ def _owned_above(program: Program, launch: Launch, level: str) -> bool:
 
 @dataclass
 class _Flight:
-    """Asynchronous copies of one kind: how many each unit has issued, and what is under way."""
+    """Asynchronous copies of one kind: how many groups each unit has committed, and what is under way."""
 
-    issued: np.ndarray
-    under_way: list[tuple[np.ndarray, np.ndarray, list[Landing]]] = field(default_factory=list)  # units, their numbers, writes
+    groups: np.ndarray
+    under_way: list[tuple[np.ndarray, np.ndarray, list[Landing]]] = field(default_factory=list)  # units, their groups, writes
 
 
 @dataclass
@@ -242,6 +243,8 @@ class _Machine:
                 all_reduce(s, frame, self.memories, self.site)
             case Barrier():
                 self.barrier(s, frame)
+            case Commit():
+                self.flight(s.kind).groups[frame.ids] += 1
             case Wait():
                 self.wait(s, frame)
             case _:
@@ -313,18 +316,22 @@ class _Machine:
         instr = next(i for i in self.program.instrs if i.name == s.instr)
         landing = call(s, instr, frame, self.memories, self.site)
         if instr.awaits:
-            flight = self.flights.setdefault(instr.awaits[0], _Flight(np.zeros(self.site.tree.total, np.int64)))
-            flight.issued[frame.ids] += 1
-            flight.under_way.append((frame.ids, flight.issued[frame.ids], landing))
+            flight = self.flight(instr.awaits[0])
+            flight.under_way.append((frame.ids, flight.groups[frame.ids] + 1, landing))
+            if instr.awaits[0] not in GROUPED:
+                flight.groups[frame.ids] += 1
+
+    def flight(self, kind: str) -> _Flight:
+        return self.flights.setdefault(kind, _Flight(np.zeros(self.site.tree.total, np.int64)))
 
     def wait(self, s: Wait, frame: Frame) -> None:
-        """VISIBLE_AT_WAIT: each unit's copies but its latest `pending` are complete."""
+        """VISIBLE_AT_WAIT: each unit's groups but its latest `pending` are complete."""
         flight = self.flights.get(s.kind)
         if flight is None:
             return
         waiting = np.zeros(self.site.tree.total, np.bool_)
         waiting[frame.ids] = True
-        done = np.where(waiting, flight.issued - s.pending, 0)  # copies up to this number are complete, by unit
+        done = np.where(waiting, flight.groups - s.pending, 0)  # groups up to this number are complete, by unit
         still = []
         for units, numbers, landing in flight.under_way:
             complete = np.zeros(self.site.tree.total, np.bool_)

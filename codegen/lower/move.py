@@ -12,13 +12,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ...dsl import syntax
+from ...dsl.device import GROUPED
 from ...dsl.errors import did_you_mean
 from ...dsl.errors.schedule import BadLayout, MoveDistributed, NotRead, RegisterMismatch, UnboundedTile
 from ...dsl.index import Expr, Var, as_expr, ceildiv
 from ...dsl.layout import Layout
 from ...dsl.types import DType
 from ...dsl.values import Const, Load, Masked, Value, loads
-from ..tile import Alloc, Buffer, Call, Stmt, Wait
+from ..tile import Alloc, Buffer, Call, Commit, Stmt, Wait
 from ..walk_tile import statements
 from .access import aliases
 from .context import Context
@@ -172,7 +173,7 @@ def _to_memory(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple, foun
 def _awaited(ctx: Context, body: list[Stmt]) -> list[Stmt]:
     """A wait for each kind of asynchronous copy that was started."""
     kinds = {i.awaits[0]: None for s in statements(tuple(body)) if isinstance(s, Call) and (i := ctx.instrs[s.instr]).awaits}
-    return [Wait(kind, 0) for kind in kinds]
+    return [*(Commit(kind) for kind in kinds if kind in GROUPED), *(Wait(kind, 0) for kind in kinds)]
 
 
 def _ordered(e: Expr) -> list[str]:

@@ -12,7 +12,7 @@ from math import prod
 from typing import Any
 
 from .. import syntax
-from ..device import Instr, Level, Memory, Operand
+from ..device import AWAITED, Instr, Level, Memory, Operand
 from ..errors import Diagnostics, UserError, did_you_mean
 from ..errors.device import (
     BadFact,
@@ -79,8 +79,11 @@ def resolve_instr(decl: syntax.InstrDecl, levels: tuple[Level, ...], memories: M
         if e.dialect in emits:
             diagnostics.add(DuplicateItem(f"the text for {e.dialect} is given twice", e.span))
         emits[e.dialect] = e.text
-    diagnostics.raise_if_any()
     awaits = tuple(p if isinstance(p, str) else str(p.value) for p in decl.awaits.parts) if decl.awaits else None
+    if decl.awaits and awaits and awaits[0] not in AWAITED:
+        message = f"nothing is awaited by `{awaits[0]}`"
+        diagnostics.add(BadFact(message, decl.awaits.span or decl.span, help=did_you_mean(awaits[0], AWAITED)))
+    diagnostics.raise_if_any()
     return Instr(
         decl.name, decl.level, decl.family, tuple(operands), statement, accumulate,
         tuple(emits.items()), figures.get("cost"), figures.get("latency"), awaits, decl.span,

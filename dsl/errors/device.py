@@ -68,8 +68,8 @@ class BadFact(UserError):
     """A fact that means nothing where it stands.
 
     Levels say `open`, `shaped` or `finite N`, `siblings ...`, `at most N units`, `width N`, `N bytes`; memories a capacity, a
-    bandwidth, `banks N x B`, `transaction B`, `reserve B`, `in MEMORY`, `N x B` registers; instructions `cost`, `latency`
-    and `align`.
+    bandwidth, `banks N x B`, `transaction B`, `reserve B`, `in MEMORY`, `N x B` registers; instructions `cost`, `latency`,
+    `align`, and `await group` or `await counter`.
     """
 
     id = "bad-fact"

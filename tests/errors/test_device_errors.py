@@ -68,6 +68,7 @@ CASES = [
     ("bad-fact", HEAD + "    clock 1 GHz, clock 2 GHz\n", "`clock` is stated twice"),
     ("bad-fact", HEAD + INSTR + "        cost 4 apples\n", "`cost 4 apples` says nothing about an instruction"),
     ("bad-fact", HEAD + INSTR + "        latency 4, latency 5\n", "`latency` is stated twice"),
+    ("bad-fact", HEAD + INSTR + "        await grup\n", "nothing is awaited by `grup`"),
     ("unknown-unit", changed("1 KiB", "1 GHz"), "`1 GHz` should be in B"),
     ("unknown-unit", changed("1 GB/s", "1 GB/s, transaction 3"), "`3` should be in B"),
     ("unknown-unit", changed("1 GB/s", "1 GFLOP/s"), "should be in B/s"),
