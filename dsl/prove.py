@@ -1,15 +1,16 @@
 """Decides what the simplifier cannot: whether an index expression is >= 0 for all values of its variables.
 
-Intervals first, then `islpy`, exact for affine expressions with quotients and remainders by constants. What is not affine (a
-product of variables, a symbolic divisor, xor) becomes a fresh variable with the facts known about it, so an answer may
-be "not proven" where a cleverer one exists. The three answers of a question are never blurred: True is a proof.
+Conditions are taken apart first (`conjuncts`), then come intervals, then `islpy`, exact for affine expressions with quotients
+and remainders by constants. What is not affine (a product of variables, a symbolic divisor, xor) becomes a fresh variable with
+the facts known about it, so an answer may be "not proven" where a cleverer one exists. The three answers of a question are never
+blurred: True is a proof.
 
 BY_TEXT: questions are cached by the text given to isl, which holds the variables' intervals (expressions alone do not).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -18,32 +19,79 @@ from .index import ZERO, Expr, Fn, Var, as_expr
 # Operations of isl before it gives up on a question: about a quarter of a second.
 _BUDGET = 400_000
 
+# A condition that falls into more parts than this stays as it is.
+_MOST_CONJUNCTS = 16
+
 # Stands for the atom in the facts about it; no author's variable has this name.
 _OPAQUE = Var("$", None)
 
 
 def always(cond: Expr, context: Sequence[Expr] = ()) -> bool:
     """Whether `cond >= 0` is proven for all integers inside the variables' intervals for which every `context >= 0`."""
-    low = cond.interval[0]
-    if low is not None and low >= 0:
+    if _positive(cond):
         return True
-    for c in context:
-        low = (cond - c).interval[0]
-        if low is not None and low >= 0:
-            return True
-    return not feasible([-cond - 1, *context])
+    facts = [f for c in context for f in conjuncts(c)]
+    parts = [c for c in conjuncts(cond) if not _positive(c) and not any(_positive(c - f) for f in facts if _near(c, f))]
+    return all(not feasible([-c - 1, *facts]) for c in parts)
 
 
 def feasible(constraints: Sequence[Expr]) -> bool:
     """False when it is proven that no integers inside the variables' intervals make every constraint >= 0."""
     rest = []
-    for c in constraints:
+    for c in dict.fromkeys(f for c in constraints for f in conjuncts(c)):
         low, high = c.interval
         if high is not None and high < 0:
             return False
         if low is None or low < 0:
             rest.append(c)
     return not any(_empty(_text(group)) for group in _groups(rest))
+
+
+def conjuncts(cond: Expr) -> tuple[Expr, ...]:
+    """Expressions that are all >= 0 exactly where `cond` is, without the functions that a condition can do without:
+
+    min(x, y) + r >= 0            <=>   x + r >= 0 and y + r >= 0
+    c*(x/d) + r >= 0,  c | r      <=>   x + d*(r/c) >= 0
+    -c*(x/d) + r >= 0,  c | r     <=>   d*(r/c) + d - 1 - x >= 0
+
+    (c | r: apart from its constant.) isl branches on each such function that is left.
+    """
+    d = cond.__dict__
+    if "_conjuncts" not in d:
+        found = dict.fromkeys(_conjuncts(cond))
+        d["_conjuncts"] = tuple(found) if len(found) <= _MOST_CONJUNCTS else (cond,)
+    return d["_conjuncts"]
+
+
+def _conjuncts(cond: Expr) -> Iterator[Expr]:
+    for atom, c in cond.terms:
+        if isinstance(atom, Var):
+            continue
+        if atom.kind == ("min" if c > 0 else "max"):
+            rest = cond - c * _as(atom)
+            for x in atom.args:
+                yield from conjuncts(rest + c * x)
+            return
+        by = atom.args[1].constant if atom.kind == "div" else None
+        if by and all(k % c == 0 for a, k in cond.terms if a is not atom):
+            rest = (cond - c * _as(atom)) // abs(c)
+            yield from conjuncts(atom.args[0] + by * rest if c > 0 else by * rest + (by - 1) - atom.args[0])
+            return
+    yield cond
+
+
+def _positive(e: Expr) -> bool:
+    low = e.interval[0]
+    return low is not None and low >= 0
+
+
+def _near(c: Expr, fact: Expr) -> bool:
+    """Whether the fact could show `c >= 0` by an interval: something of `c` without a lower end goes away."""
+    return not c.variables().isdisjoint(fact.variables())
+
+
+def _as(atom: Fn) -> Expr:
+    return Expr(((atom, 1),))
 
 
 def equal(a: Expr, b: Expr, context: Sequence[Expr] = ()) -> bool:

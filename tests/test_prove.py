@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from andiron.dsl.index import Var, as_expr, ceildiv, maximum, minimum, xor
-from andiron.dsl.prove import always, equal, feasible
+from andiron.dsl.prove import always, conjuncts, equal, feasible
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -112,3 +112,29 @@ def test_odd_names():
     assert always(x0 * x1 - x1)
     assert not always(x2 * x1 - x0)
     assert always(x2 - 1 - x1 % x2)
+
+
+@settings(derandomize=True, max_examples=300, deadline=None)
+@given(expression(), st.integers(1, 4), st.sampled_from([-6, -2, -1, 1, 2, 6]))
+def test_conjuncts_are_the_condition(x, by, scale):
+    """Taken apart or not, a condition holds at the same points; what could be taken apart is gone."""
+    shape = GRID["a"].shape
+    cond = VARS["a"] - VARS["c"] + scale * (x // by)
+    parts = conjuncts(cond)
+    held = np.logical_and.reduce([np.broadcast_to(p.evaluate(GRID), shape) >= 0 for p in parts])
+    assert (held == (np.broadcast_to(cond.evaluate(GRID), shape) >= 0)).all()
+
+
+@pytest.mark.parametrize(
+    ("cond", "parts"),
+    [
+        ((minimum(4, M - 4 * i) + 3) // 4 - 1 - j, [-4 * j + 3, M - 4 * i - 4 * j - 1]),
+        (j - maximum(M, N), [j - M, j - N]),
+        (i - (M + 3) // 4, [4 * i - M]),
+        (i - 4 * (M // 4), [i - 4 * (M // 4)]),  # less than it seems: i may lie behind the last whole four
+        (8 * j - 4 * (M // 4), [8 * j + 3 - M]),
+        (maximum(M, N) - j, [maximum(M, N) - j]),
+    ],
+)
+def test_conjuncts(cond, parts):
+    assert set(conjuncts(cond)) == {as_expr(p) for p in parts}
