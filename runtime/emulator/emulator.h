@@ -1,38 +1,42 @@
 // The emulator's own view of threads and blocks, the hooks that observe a run, and the list of faults.
 //
-// A thread of a kernel is a fiber with a stack of EM_STACK bytes at a multiple of EM_STACK, whose lowest bytes are its EmThread:
-// `em_current` needs only the stack pointer. A block runs on one OS thread from its first statement to its last.
+// A thread of a kernel is a fiber with a stack of EM_STACK bytes at a multiple of EM_STACK, whose lowest bytes point to its
+// EmThread: `em_current` needs only the stack pointer. A thread that never waits may have the stack of one that has ended. A
+// block runs on one OS thread from its first statement to its last.
 #pragma once
 #include <stddef.h>
 #include "api.h"
 
 #define EM_STACK (128 << 10)
+#define EM_SEEN __attribute__((visibility("default")))  // by who loads the kernel's library
 
 struct EmBlock;
+
+enum EmState { EM_NEW, EM_READY, EM_AT_BARRIER, EM_AT_MEETING, EM_ENDED };
 
 struct EmThread {
     EmBlock* block;
     int linear;      // in the block
     int lane;        // in its unit of lockstep
     uint32_t epoch;  // barriers of the block passed so far
-    int state;
-    const void* site;  // where it waits: a return address into the kernel
-    void* observer[4];  // for the observer
+    int state;       // EmState
+    const void* site;   // where it waits: a return address into the kernel
+    void* observer[4];  // for the observer; null when the block begins
 };
 
 struct EmBlock {
     const EmLaunch* launch;
     int64_t number;
     unsigned char* arena;  // launch->shared_bytes bytes
-    EmThread* const* threads;  // launch->threads of them
+    EmThread* const* threads;  // launch->threads of them, by number
     int worker;            // number of the OS thread that runs it, from 0
     uint32_t epoch;        // barriers so far
-    void* observer[4];
+    void* observer[4];  // null when the block begins
 };
 
 // The current thread; only in code that a kernel calls.
 static inline EmThread* em_current() {
-    return (EmThread*)((uintptr_t)__builtin_frame_address(0) & ~(uintptr_t)(EM_STACK - 1));
+    return *(EmThread**)((uintptr_t)__builtin_frame_address(0) & ~(uintptr_t)(EM_STACK - 1));
 }
 
 // What was found. `kind` is a word as in docs; `site` an address of the kernel's code (0: none), `other_site` that of the earlier access.
@@ -53,9 +57,9 @@ enum EmAccess { EM_LOAD = 1, EM_STORE = 2, EM_ATOMIC = 4, EM_UNDER_WAY = 8 };  /
 
 extern "C" {
 void em_fault(const EmFault* fault);  // any OS thread may call it
-int em_fault_count();
-const EmFault* em_fault_at(int i);
-void em_fault_clear();
+EM_SEEN int em_fault_count();
+EM_SEEN const EmFault* em_fault_at(int i);
+EM_SEEN void em_fault_clear();
 void em_stop();  // of the current thread: it goes no further, and the call ends with what was found (its next access would crash)
 
 // Hooks. The runtime has empty ones, which those of observe.cpp replace. Calls for one block come from one OS thread.

@@ -1,0 +1,141 @@
+// What several threads do together: barriers, meetings, exchanges, instructions.
+#include "machine.h"
+
+static int count_of(uint64_t lanes) { return __builtin_popcountll(lanes); }
+
+extern "C" void em_barrier() {
+    Thread* t = current();
+    Block* b = block_of(t);
+    const int all = b->launch->threads;
+    if (++b->at_barrier < all) return wait_here(t, EM_AT_BARRIER, __builtin_return_address(0));
+    b->at_barrier = 0;
+    b->epoch++;
+    for (int i = 0; i < all; i++) b->all[i].epoch++;
+    ob_barrier(b);
+    for (int i = all - 1; i >= 0; i--) {
+        if (&b->all[i] != t) make_ready(b, &b->all[i]);
+    }
+}
+
+bool last_to_come(Thread* t, int first, int expected, const void* what, uint64_t lanes, void* deposit, const void* site) {
+    Block* b = block_of(t);
+    Meeting* m = &b->meetings[first];
+    if (m->arrived == 0) {
+        m->what = what;
+        m->lanes = lanes;
+    } else if (m->what != what || m->lanes != lanes) {
+        Thread* other = &b->all[first];
+        for (int i = first; i < b->launch->threads; i++) {
+            if (b->all[i].state == EM_AT_MEETING && b->all[i].deposit) {
+                other = &b->all[i];
+                break;
+            }
+        }
+        report("divergent-call", t, other, site, other->site, "a unit executes two things at once: its threads part ways");
+        em_stop();
+    }
+    b->deposits[t->linear] = t->deposit = deposit;
+    if (++m->arrived == expected) {
+        m->arrived = 0;
+        t->deposit = nullptr;
+        return true;
+    }
+    wait_here(t, EM_AT_MEETING, site);
+    t->deposit = nullptr;
+    return false;
+}
+
+// The threads of a unit of lockstep that `lanes` names and that exist.
+static uint64_t existing(Thread* t, uint64_t lanes) {
+    const int width = block_of(t)->launch->lanes, there = block_of(t)->launch->threads - (t->linear - t->lane);
+    const int most = width < there ? width : there;
+    return most >= 64 ? lanes : lanes & ((uint64_t(1) << most) - 1);
+}
+
+static void release_lanes(Thread* t, uint64_t lanes) {
+    Block* b = block_of(t);
+    const int base = t->linear - t->lane;
+    for (uint64_t rest = lanes & ~(uint64_t(1) << t->lane); rest;) {
+        const int lane = 63 - __builtin_clzll(rest);
+        rest &= ~(uint64_t(1) << lane);
+        make_ready(b, &b->all[base + lane]);
+    }
+}
+
+static const char MEET = 0, EXCHANGE = 0;
+
+extern "C" void em_meet(uint64_t lanes) {
+    Thread* t = current();
+    lanes = existing(t, lanes);
+    const int first = t->linear - t->lane + __builtin_ctzll(lanes);
+    if (last_to_come(t, first, count_of(lanes), &MEET, lanes, t, __builtin_return_address(0))) {
+        ob_warp_sync(t->block, t->linear - t->lane, lanes);
+        release_lanes(t, lanes);
+    }
+}
+
+struct Exchange {
+    uint64_t bits;
+    int other;
+};
+
+extern "C" uint64_t em_exchange(uint64_t bits, uint64_t lanes, int other, const void* site) {
+    Thread* t = current();
+    Block* b = block_of(t);
+    Exchange mine = {bits, other};
+    lanes = existing(t, lanes);
+    if (!(lanes >> t->lane & 1)) {
+        report("divergent-reduce", t, nullptr, site, nullptr, "a thread takes part in an exchange that does not name its lane");
+        em_stop();
+    }
+    const int base = t->linear - t->lane;
+    if (last_to_come(t, base + __builtin_ctzll(lanes), count_of(lanes), &EXCHANGE, lanes, &mine, site)) {
+        // what each gave, before any of it is replaced by what it gets
+        uint64_t given[64];
+        for (uint64_t rest = lanes; rest; rest &= rest - 1) {
+            const int lane = __builtin_ctzll(rest);
+            given[lane] = ((Exchange*)b->deposits[base + lane])->bits;
+        }
+        for (uint64_t rest = lanes; rest; rest &= rest - 1) {
+            Exchange* e = (Exchange*)b->deposits[base + __builtin_ctzll(rest)];
+            if (e->other < 0 || e->other > 63 || !(lanes >> e->other & 1)) {
+                report("divergent-reduce", t, nullptr, site, nullptr, "lane %d, whose value is asked for, takes no part", e->other);
+                em_stop();
+            }
+            e->bits = given[e->other];
+        }
+        release_lanes(t, lanes);
+    }
+    return mine.bits;
+}
+
+extern "C" void em_together(const EmInstr* instr, void* deposit, const void* site) {
+    Thread* t = current();
+    Block* b = block_of(t);
+    const int first = t->linear - t->linear % instr->units;
+    if (!last_to_come(t, first, instr->units, instr, 0, deposit, site)) return;
+    ob_instr(instr->name);
+    instr->run(b->deposits + first);
+    for (int i = first + instr->units - 1; i >= first; i--) {
+        if (i != t->linear) make_ready(b, &b->all[i]);
+    }
+}
+
+extern "C" void em_alone(const EmInstr* instr, void* deposit) {
+    ob_instr(instr->name);
+    instr->run(&deposit);
+}
+
+extern "C" void em_disagree(const char* instr, const char* operand) {
+    Thread* t = current();
+    report("replica-mismatch", t, nullptr, t->site, nullptr, "threads of %s differ about an element of %s that several hold", instr,
+           operand);
+}
+
+extern "C" void em_touch(const void* p, int64_t bytes, int align, int is_write, int is_atomic, const void* site) {
+    if (align > 1 && (uintptr_t)p % (unsigned)align != 0) {
+        Thread* t = current();
+        report("misaligned", t, nullptr, site, nullptr, "an address that must be a multiple of %d bytes is not", align);
+    }
+    ob_access(p, (size_t)bytes, is_write, is_atomic, site);
+}
