@@ -2,8 +2,8 @@
 
 Conditions are taken apart first (`conjuncts`), then come intervals, then `islpy`, exact for affine expressions with quotients
 and remainders by constants. What is not affine (a product of variables, a symbolic divisor, xor) becomes a fresh variable with
-the facts known about it, so an answer may be "not proven" where a cleverer one exists. The three answers of a question are never
-blurred: True is a proof.
+the facts known about it, so an answer may be "not proven" where a cleverer one exists. The three answers of a question are
+never blurred: True is a proof.
 
 BY_TEXT: questions are cached by the text given to isl, which holds the variables' intervals (expressions alone do not).
 """
@@ -38,7 +38,7 @@ def always(cond: Expr, context: Sequence[Expr] = ()) -> bool:
 def feasible(constraints: Sequence[Expr]) -> bool:
     """False when it is proven that no integers inside the variables' intervals make every constraint >= 0."""
     rest = []
-    for c in dict.fromkeys(f for c in constraints for f in conjuncts(c)):
+    for c in dict.fromkeys(part for whole in constraints for part in conjuncts(whole)):
         low, high = c.interval
         if high is not None and high < 0:
             return False
