@@ -168,16 +168,23 @@ def _run(compiler: Compiler, args: list[str], folder: Path) -> None:
     else:
         scratch = None
     try:
-        done = subprocess.run(
-            command + args, cwd=folder, env=env, capture_output=True, text=True, errors="replace", timeout=_TIMEOUT, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise CompilerFailed(f"{shlex.join(command)}: {error}") from None
+        run_command([*command, *args], folder, compiler.version, env)
     finally:
         if scratch:
             shutil.rmtree(scratch, ignore_errors=True)
+
+
+def run_command(command: list[str], folder: Path, version: str, env: dict[str, str] | None = None) -> str:
+    """What a compiler says while it does its work well. Raises CompilerFailed with its words where it does not."""
+    try:
+        done = subprocess.run(
+            command, cwd=folder, env=env, capture_output=True, text=True, errors="replace", timeout=_TIMEOUT, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise CompilerFailed(f"{shlex.join(command)}: {error}") from None
     if done.returncode != 0:
         lines = (done.stderr or done.stdout).strip().splitlines()
         killed = f"it was ended by signal {-done.returncode}" if done.returncode < 0 else f"exit status {done.returncode}"
         shown = "\n  ".join(lines[:20]) or killed
-        raise CompilerFailed(f"{compiler.version} failed ({killed}):\n  {shown}")
+        raise CompilerFailed(f"{version} failed ({killed}):\n  {shown}")
+    return done.stdout + done.stderr

@@ -1,53 +1,56 @@
-"""What turns emitted CUDA and HIP into code without a GPU: nvcc or NVRTC, and clang as `ziglang` from PyPI brings it."""
+"""What turns emitted CUDA and HIP into code without a GPU, in tests: whatever the runtime finds, else the test is skipped."""
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-import sys
-from importlib.util import find_spec
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
+from andiron.codegen.targets import FAMILIES, Target
+from andiron.dsl.errors.target import NoCompiler
+from andiron.runtime.gpu import nvcc, toolchains
+
+
+@lru_cache(maxsize=30)
+def toolchain(dialect: str, arch: str) -> toolchains.Toolchain | str:
+    """The compiler, or why there is none."""
+    try:
+        return toolchains.find_toolchain(Target(f"{dialect}:{arch}", FAMILIES[dialect], arch, arch=arch))
+    except NoCompiler as error:
+        return f"{error.message} ({error.help})"
+
+
+def needs(target: Target) -> None:
+    """Skips the test where nothing makes code for the target."""
+    found = toolchain(target.family.dialect, target.arch)
+    if isinstance(found, str):
+        pytest.skip(found)
+
+
+def accepted(dialect: str, text: str, folder: Path, arch: str) -> toolchains.Made:
+    """What the compiler makes of a text. Fails on anything that it has to object to."""
+    found = toolchain(dialect, arch)
+    if isinstance(found, str):
+        pytest.skip(found)
+    made = found.make(text, arch, {"cuda": "ptx", "hip": "o"}[dialect], folder)
+    assert not made.words, made.words
+    return made
 
 
 def cuda(text: str, folder: Path, arch: str = "sm_80") -> None:
-    """Fails on anything that the compiler says."""
-    source = folder / "kernel.cu"
-    source.write_text(text, encoding="utf-8")
-    nvcc = shutil.which("nvcc")
-    if nvcc is None:
-        said = _nvrtc(text, arch)
-    else:
-        flags = ["-std=c++17", "-fmad=false", f"-arch={arch}", "-ptx", "-o", str(folder / "kernel.ptx")]
-        r = subprocess.run([nvcc, *flags, str(source)], capture_output=True, text=True)
-        said = r.stdout + r.stderr + (f"exit {r.returncode}" if r.returncode else "")
-    assert not said, said
-
-
-def _nvrtc(text: str, arch: str) -> str:
-    try:
-        from cuda.bindings import nvrtc  # type: ignore[import-not-found]
-    except ImportError:
-        pytest.skip("neither nvcc nor NVRTC (PyPI: nvidia-cuda-nvrtc, cuda-bindings) is here")
-    _, program = nvrtc.nvrtcCreateProgram(text.encode(), b"kernel.cu", 0, [], [])
-    flags = [b"-std=c++17", b"--fmad=false", b"-DANDIRON_DEVICE_ONLY", f"--gpu-architecture={arch}".encode()]
-    (error,) = nvrtc.nvrtcCompileProgram(program, len(flags), flags)
-    _, size = nvrtc.nvrtcGetProgramLogSize(program)
-    log = b" " * size
-    nvrtc.nvrtcGetProgramLog(program, log)
-    return log.decode().strip("\0 \n") + (f"error {error}" if int(error) else "")
+    accepted("cuda", text, folder, arch)
 
 
 def hip(text: str, folder: Path, arch: str = "gfx90a") -> None:
-    """Fails on anything that the compiler says, with all common warnings."""
-    if find_spec("ziglang") is None:
-        pytest.skip("no clang for AMD GPUs (PyPI: ziglang) is here")
-    source = folder / "kernel.hip"
+    accepted("hip", text, folder, arch)
+
+
+def cuda_whole(text: str, folder: Path, arch: str = "sm_80") -> Path:
+    """A shared library of the text with its launcher, which only nvcc builds."""
+    found = nvcc.find_nvcc()
+    if found is None:
+        pytest.skip("no nvcc")
+    source = folder / "kernel.cu"
     source.write_text(text, encoding="utf-8")
-    clang = [sys.executable, "-m", "ziglang", "clang", "-cc1", "-triple", "amdgcn-amd-amdhsa"]
-    flags = ["-aux-triple", "x86_64-unknown-linux-gnu", "-target-cpu", arch, "-fcuda-is-device", "-x", "hip", "-O2"]
-    flags += ["-std=c++17", "-DANDIRON_DEVICE_ONLY", "-Wall", "-emit-obj", "-o", str(folder / "kernel.o")]
-    r = subprocess.run([*clang, *flags, str(source)], capture_output=True, text=True)
-    assert not r.stdout + r.stderr, r.stdout + r.stderr
-    assert r.returncode == 0
+    found.link([source], arch, folder / "kernel.so")
+    return folder / "kernel.so"

@@ -1,0 +1,77 @@
+"""nvcc: of a CUDA toolkit, or as the package index has it (`nvidia-cuda-nvcc` and what it needs)."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from ...codegen.emit.cuda import FLAGS
+from ..toolchain import run_command
+from .code import Made
+from .packages import nvidia_folders
+from .ptxas import parse_ptxas
+
+
+@dataclass(frozen=True)
+class Nvcc:
+    """`version` is its release in one line."""
+
+    command: str
+    version: str
+
+    def knows(self, arch: str) -> bool:
+        return arch.rstrip("abcdefgh") in _known(self.command)
+
+    def make(self, text: str, arch: str, form: str, folder: Path) -> Made:
+        """Raises CompilerFailed."""
+        source, out = folder / "kernel.cu", folder / f"kernel.{form}"
+        source.write_text(text, encoding="utf-8")
+        flags = [*FLAGS, "-DANDIRON_DEVICE_ONLY", f"-arch={arch}", f"-{form}", "-Xptxas", "-v", "-o", out.name]
+        usage, words = parse_ptxas(run_command([self.command, *flags, source.name], folder, self.version))
+        return Made(out.read_bytes(), usage, words)
+
+    def link(self, sources: list[Path], arch: str, library: Path) -> None:
+        """A shared library of texts with their launchers. Raises CompilerFailed."""
+        flags = [*FLAGS, f"-arch={arch}", "-shared", "-Xcompiler", "-fPIC", "-o", str(library)]
+        run_command([self.command, *flags, *map(str, sources)], library.parent, self.version)
+
+
+def find_nvcc() -> Nvcc | None:
+    """The first that answers: ANDIRON_NVCC, PATH, CUDA_HOME, CUDA_PATH, the usual folder, the package's."""
+    return _find(*(os.environ.get(n, "") for n in ("ANDIRON_NVCC", "PATH", "CUDA_HOME", "CUDA_PATH")))
+
+
+@lru_cache(maxsize=8)
+def _find(asked: str, path: str, *homes: str) -> Nvcc | None:
+    from ...dsl.errors.target import CompilerFailed
+
+    for command in _candidates(asked, path, homes):
+        try:
+            said = run_command([command, "--version"], Path.cwd(), command)
+        except CompilerFailed:
+            continue
+        release = re.search(r"release [\d.]+, (V[\d.]+)", said)
+        return Nvcc(command, f"nvcc {release[1] if release else said.strip().splitlines()[-1]}")
+    return None
+
+
+def _candidates(asked: str, path: str, homes: tuple[str, ...]) -> Iterator[str]:
+    if asked:
+        yield asked
+        return
+    if found := shutil.which("nvcc", path=path or None):
+        yield found
+    folders = [Path(h) / "bin" for h in homes if h] + [Path("/usr/local/cuda/bin")]
+    for folder in [*folders, *(f / "bin" for f in nvidia_folders())]:
+        if found := shutil.which("nvcc", path=str(folder)):
+            yield found
+
+
+@lru_cache(maxsize=8)
+def _known(command: str) -> frozenset[str]:
+    return frozenset(run_command([command, "--list-gpu-code"], Path.cwd(), command).split())

@@ -1,0 +1,23 @@
+"""Where packages of the package index keep the tools of GPU vendors."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+
+
+def folders_of(package: str) -> list[Path]:
+    """The folders of a package that need not be imported; none where it is not installed."""
+    try:
+        spec = importlib.util.find_spec(package)
+    except (ImportError, ValueError):
+        return []
+    return [Path(f) for f in (spec and spec.submodule_search_locations) or []]
+
+
+def nvidia_folders() -> Iterator[Path]:
+    """`nvidia/cu13`, the newest first, and of older releases a folder a component (`nvidia/cuda_nvrtc`)."""
+    for folder in folders_of("nvidia"):
+        yield from sorted(folder.glob("cu[0-9][0-9]"), reverse=True)
+        yield from sorted(folder.glob("cuda_*"))
