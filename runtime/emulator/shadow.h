@@ -82,23 +82,12 @@ struct Conflict {
     int access;  // EmAccess; 0: nothing; -1: never written
 };
 
-// Shared memory of one block.
+// Shared memory of one block. reader[0]: the latest; [1]: one further away (TWO_READERS); [2]: the latest of the other sort,
+// where some read and some combine.
 struct Cell {
-    Record writer, reader[2];
+    Record writer, reader[3];
 };
-
-static inline void note_reader(const Clock* c, Cell* x, Record me) {
-    const int v = thread_of(me);
-    const Record first = x->reader[0];
-    if (stamp_of(first) >= c->met && thread_of(first) != v) {
-        const Record second = x->reader[1];
-        const int warp = v >> c->lanes_log;
-        const bool keep = stamp_of(second) >= c->met && thread_of(second) != v && thread_of(second) >> c->lanes_log != warp &&
-                          thread_of(first) >> c->lanes_log == warp;
-        if (!keep) x->reader[1] = first;
-    }
-    x->reader[0] = me;
-}
+enum { READERS = 3 };
 
 static inline int how(Record r, int plain) {
     return r & R_UNDER_WAY ? EM_UNDER_WAY : r & R_ATOMIC ? EM_ATOMIC : plain;
@@ -106,17 +95,26 @@ static inline int how(Record r, int plain) {
 
 static inline bool after_writer(const Clock* c, Record w, int v) { return !(w & R_UNDER_WAY) && ordered(c, w, v); }
 
-// Readers that `me` is not ordered after; `atomics`: those that combine, `plain`: those that do not.
-static inline bool against_readers(const Clock* c, const Record* readers, int v, bool plain, bool atomics, Conflict* found) {
-    for (int i = 0; i < 2; i++) {
-        const Record r = readers[i];
-        if (stamp_of(r) < c->met || !(r & R_ATOMIC ? atomics : plain) || ordered(c, r, v)) continue;
-        found->with = r, found->access = how(r, EM_LOAD);
-        return true;
-    }
-    return false;
+// Whether an access conflicts with a reader if nothing orders them.
+static inline bool conflicts(Record r, int access) {
+    return access == EM_STORE || (access == EM_ATOMIC) != (bool)(r & R_ATOMIC);
 }
 
+static inline void note_reader(const Clock* c, Cell* x, Record me) {
+    const int v = thread_of(me);
+    const Record first = x->reader[0];
+    if (stamp_of(first) >= c->met && thread_of(first) != v) {
+        const Record second = x->reader[1];
+        const int warp = v >> c->lanes_log;
+        const bool keep = stamp_of(second) >= c->met && thread_of(second) >> c->lanes_log != warp &&
+                          thread_of(first) >> c->lanes_log == warp;
+        if (!keep) x->reader[1] = first;
+    }
+    if ((first ^ me) & R_ATOMIC) x->reader[2] = first;
+    x->reader[0] = me;
+}
+
+// Records an access. True if there is something wrong with it, which `found` then tells.
 static inline bool touch(const Clock* c, Cell* x, Record me, int access, Conflict* found) {
     const int v = thread_of(me);
     const Record w = x->writer;
@@ -126,50 +124,33 @@ static inline bool touch(const Clock* c, Cell* x, Record me, int access, Conflic
     } else if (!after_writer(c, w, v)) {
         found->with = w, found->access = how(w, EM_STORE), bad = true;
     }
-    if (access == EM_STORE) {
-        bad = bad || against_readers(c, x->reader, v, true, true, found);
-        x->writer = me;
-        x->reader[0] = x->reader[1] = 0;
-        return bad;
+    if (access != EM_LOAD || (x->reader[0] | x->reader[2]) & R_ATOMIC) {
+        for (int i = 0; i < READERS && !bad; i++) {
+            const Record r = x->reader[i];
+            if (stamp_of(r) < c->met || !conflicts(r, access) || ordered(c, r, v)) continue;
+            found->with = r, found->access = how(r, EM_LOAD), bad = true;
+        }
     }
-    if (!bad && (access == EM_ATOMIC || (x->reader[0] | x->reader[1]) & R_ATOMIC))
-        bad = against_readers(c, x->reader, v, access == EM_ATOMIC, access != EM_ATOMIC, found);
-    note_reader(c, x, access == EM_ATOMIC ? me | R_ATOMIC : me);
+    if (access == EM_STORE) {
+        x->writer = me;
+        x->reader[0] = x->reader[1] = x->reader[2] = 0;
+    } else {
+        note_reader(c, x, access == EM_ATOMIC ? me | R_ATOMIC : me);
+    }
     return bad;
 }
 
 // Global memory: the same, with the block of each access. `launch`: the one that the records are of; `written`: in any launch.
 struct GlobalCell {
     Cell cell;
-    uint32_t block[3];  // of the writer and the readers
+    uint32_t block[1 + READERS];  // of the writer and the readers
     uint32_t launch : 31, written : 1;
 };
 
-// A clock in which nothing of another block is ordered, and nothing of this one is lost.
-static inline bool touch_global(const Clock* c, GlobalCell* g, Record me, uint32_t block, uint32_t launch, int access, Conflict* found) {
-    if (g->launch != launch) {
-        memset(&g->cell, 0, sizeof g->cell);
-        g->launch = launch;
-    }
+static inline void note_global(const Clock* c, GlobalCell* g, Record me, uint32_t block) {
     Cell* x = &g->cell;
     const int v = thread_of(me);
-    const bool stores = access == EM_STORE;
-    bool bad = false;
-    if (!g->written && !stores) found->access = -1, bad = true;
-    if (!bad && x->writer && (g->block[0] != block || !after_writer(c, x->writer, v)))
-        found->with = x->writer, found->block = g->block[0], found->access = how(x->writer, EM_STORE), bad = true;
-    for (int i = 0; i < 2 && !bad; i++) {
-        const Record r = x->reader[i];
-        const bool conflicts = stores || (access == EM_ATOMIC) != (bool)(r & R_ATOMIC);
-        if (r && conflicts && (g->block[i + 1] != block || !ordered(c, r, v)))
-            found->with = r, found->block = g->block[i + 1], found->access = how(r, EM_LOAD), bad = true;
-    }
-    if (stores) {
-        x->writer = me, g->block[0] = block, g->written = 1;
-        x->reader[0] = x->reader[1] = 0;
-        return bad;
-    }
-    // how far a reader is from this one: 0 nothing to keep, 1 another thread, 2 another warp, 3 another block
+    // how far a reader is from this one: 0 need not be kept, 1 another thread, 2 another warp, 3 another block
     int far[2];
     for (int i = 0; i < 2; i++) {
         const Record r = x->reader[i];
@@ -178,8 +159,32 @@ static inline bool touch_global(const Clock* c, GlobalCell* g, Record me, uint32
         else if (stamp_of(r) < c->met || thread_of(r) == v) far[i] = 0;
         else far[i] = thread_of(r) >> c->lanes_log == v >> c->lanes_log ? 1 : 2;
     }
+    if (x->reader[0] && (x->reader[0] ^ me) & R_ATOMIC) x->reader[2] = x->reader[0], g->block[3] = g->block[1];
     if (far[0] && far[0] >= far[1]) x->reader[1] = x->reader[0], g->block[2] = g->block[1];
-    else if (!far[1]) x->reader[1] = 0;
-    x->reader[0] = access == EM_ATOMIC ? me | R_ATOMIC : me, g->block[1] = block;
+    x->reader[0] = me, g->block[1] = block;
+}
+
+static inline bool touch_global(const Clock* c, GlobalCell* g, Record me, uint32_t block, uint32_t launch, int access, Conflict* found) {
+    if (g->launch != launch) {
+        memset(&g->cell, 0, sizeof g->cell);
+        g->launch = launch;
+    }
+    Cell* x = &g->cell;
+    const int v = thread_of(me);
+    bool bad = false;
+    if (!g->written && access != EM_STORE) found->access = -1, bad = true;
+    if (!bad && x->writer && (g->block[0] != block || !after_writer(c, x->writer, v)))
+        found->with = x->writer, found->block = g->block[0], found->access = how(x->writer, EM_STORE), bad = true;
+    for (int i = 0; i < READERS && !bad; i++) {
+        const Record r = x->reader[i];
+        if (r && conflicts(r, access) && (g->block[i + 1] != block || !ordered(c, r, v)))
+            found->with = r, found->block = g->block[i + 1], found->access = how(r, EM_LOAD), bad = true;
+    }
+    if (access == EM_STORE) {
+        x->writer = me, g->block[0] = block, g->written = 1;
+        x->reader[0] = x->reader[1] = x->reader[2] = 0;
+    } else {
+        note_global(c, g, access == EM_ATOMIC ? me | R_ATOMIC : me, block);
+    }
     return bad;
 }
