@@ -31,29 +31,36 @@ class Body:
         self._shown: set[tuple[str, int]] = set()
 
     def block(self, stmts: Sequence[Stmt]) -> None:
+        text = self.ctx.text
+        around = text.span
         for s in stmts:
-            match s:
-                case For():
-                    self._for(s)
-                case Let():
-                    self._let(s)
-                case If():
-                    self._if(s)
-                case Alloc():
-                    self._alloc(s)
-                case Store():
-                    self._by_shares(lambda s=s: self._store(s)) if self._varies(s) else self._store(s)
-                case Call():
-                    self._call(s)
-                case AllReduce():
-                    self._all_reduce(s)
-                case Barrier():
-                    for line in self._barrier(s):
-                        self.ctx.text.line(line)
-                case Commit():
-                    self._commit(s)
-                case Wait():
-                    self._wait(s)
+            text.span = s.span or around
+            self._statement(s)
+        text.span = around
+
+    def _statement(self, s: Stmt) -> None:
+        match s:
+            case For():
+                self._for(s)
+            case Let():
+                self._let(s)
+            case If():
+                self._if(s)
+            case Alloc():
+                self._alloc(s)
+            case Store():
+                self._by_shares(lambda s=s: self._store(s)) if self._varies(s) else self._store(s)
+            case Call():
+                self._call(s)
+            case AllReduce():
+                self._all_reduce(s)
+            case Barrier():
+                for line in self._barrier(s):
+                    self.ctx.text.line(line)
+            case Commit():
+                self._commit(s)
+            case Wait():
+                self._wait(s)
 
     # ------------------------------------------------------------ what a dialect may do otherwise
 
@@ -155,7 +162,7 @@ class Body:
         shown = text.index.text(e)
         text.begin(text.scopes[-1].tag, s.var)
         # a declaration like the pointers of this scope, before those that use it
-        text.scopes[-1].decls.append(f"const {ctx.whole(s.var, e)} {text.index.atom(s.var, 0)} = {shown};")
+        text.declare(f"const {ctx.whole(s.var, e)} {text.index.atom(s.var, 0)} = {shown};")
 
     # ------------------------------------------------------------ choices
 

@@ -228,7 +228,7 @@ class Context:
             for cell in _WORD.findall(line):
                 where = pending.pop(cell, None)
                 if where is not None and line.startswith(f"{cell} = "):
-                    lines[i] = f"{kind} {line}"
+                    lines[i] = f"{kind} " + line
                     del self.cells[name][where]
 
     def _cell_type(self, name: str) -> str:

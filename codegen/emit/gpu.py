@@ -238,7 +238,7 @@ class _Printer:
         shown = f"({element}*)({base})" if "+" in base else f"({element}*){base}"
         if slice_ != as_expr(0):
             shown += f" + {text.index.text(slice_ * b.size)}"
-        text.scopes[0].decls.append(f"{element}* {name} = {shown};")
+        text.declare(f"{element}* {name} = {shown};", 0)
 
     def _barrier(self, s: Barrier, plan: Plan) -> list[str]:
         device = self.program.device
@@ -275,7 +275,7 @@ class _Printer:
     def render(self) -> str:
         program = self.program
         kernels = [self.launch(x) for x in program.launches]
-        instrs = [self._instr(n) for n in self.needs if n.name.startswith("instr:")]
+        instrs = [self._instr(n) for n in list(self.needs) if n.name.startswith("instr:")]
         bindings, sizes = self._bindings(kernels)
         shown = {b.name: f"{b.dtype.bytes} * ({self.host.text(b.size)})" for b in program.buffers}
         spaces = [shown[b.name] for b in program.buffers if b.kind == "workspace"]

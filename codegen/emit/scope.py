@@ -12,12 +12,31 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from ...dsl.index import Atom, Expr, Fn, Var
+from ...dsl.source import Span
 from .index import IndexPrinter
 from .names import Names
 
 INDENT = "    "
 _STATEMENT = re.compile(r"[\w.\[\]+*() -]+ = |(store|store_part|scatter|atomic_\w+)\(")
 _DECLARATION = re.compile(r"(const )?\w+\*? \w+ = ")
+
+
+class Line(str):
+    """A line that knows which part of the schedule it was printed for. Text put before it leaves it one."""
+
+    span: Span | None = None
+
+    @staticmethod
+    def of(text: str, span: Span | None) -> Line:
+        line = Line(text)
+        line.span = span
+        return line
+
+    def __radd__(self, before: str) -> Line:
+        return Line.of(f"{before}{self}", self.span)
+
+    def without(self, prefix: str) -> Line:
+        return Line.of(self.removeprefix(prefix), self.span)
 
 
 class Scope:
@@ -38,6 +57,7 @@ class Text:
         self.names = Names()
         self.scopes = [Scope("")]
         self.constants: set[Var] = set()  # same for all units and iterations: the sizes
+        self.span: Span | None = None  # of the statement being printed
         self._outside = outside
         self._depth: dict[Var, int] = {}
         self._named: dict[Var, str] = {}
@@ -47,7 +67,11 @@ class Text:
     # ------------------------------------------------------------ lines and scopes
 
     def line(self, text: str) -> None:
-        self.scopes[-1].lines.append(text)
+        self.scopes[-1].lines.append(Line.of(text, self.span))
+
+    def declare(self, text: str, depth: int = -1) -> None:
+        """A declaration at the top of a scope."""
+        self.scopes[depth].decls.append(Line.of(text, self.span))
 
     def fresh(self, wish: str, depth: int = -1) -> str:
         name = self.names.fresh(wish)
@@ -80,14 +104,14 @@ class Text:
         outer = len(self.scopes)
         saved = {v: (self._depth.get(v), self._named.get(v)) for v in variables}
         self.begin(tag, *variables)
-        head = header() if header else None
+        head, span = header() if header else None, self.span
         yield
         while len(self.scopes) > outer + 1:
             self._end()
         scope = self.scopes[-1]
         body = scope.decls + scope.lines
         scope.decls = []
-        opened = [f"{head} {{"] if head else []  # an `else` continues the line before
+        opened = [Line.of(f"{head} {{", span)] if head else []  # an `else` continues the line before
         scope.lines = [*opened, *(INDENT + x if x else x for x in body), footer] if header else body
         self._end(header is not None)
         for v, (depth, name) in saved.items():
@@ -147,7 +171,7 @@ class Text:
                 found = self.fresh(f"{base}_{scope.tag}" if scope.tag else base, depth)
                 text = f"{ctype} {found} = {self._plus(name, part)};"
                 # a scope that is still only declarations may grow; a risky part stands right before its use
-                (scope.lines if any(_risky(a) for a, _ in part) else scope.decls).append(text)
+                (scope.lines if any(_risky(a) for a, _ in part) else scope.decls).append(Line.of(text, self.span))
                 scope.pointers[base, chain] = found
             name = found
         return name, rest
@@ -170,11 +194,20 @@ def tidy_else(lines: list[str], at: int) -> None:
         lines[at:] = ["}"]
         return
     if inside[0] == f"{INDENT}{{" and inside.index(f"{INDENT}}}") == len(inside) - 1:  # a block in a block
-        lines[at + 1 : -1] = [x.removeprefix(INDENT) for x in inside[1:-1]]
+        lines[at + 1 : -1] = [_out(x) for x in inside[1:-1]]
         return
     alone = inside[0].startswith(f"{INDENT}if (") and inside.count(f"{INDENT}}}") == 1 and inside[-1] == f"{INDENT}}}"
     if alone and all(x.startswith((f"{INDENT} ", f"{INDENT}}}")) for x in inside[1:]):
-        lines[at:] = [f"}} else {inside[0].strip()}", *(x.removeprefix(INDENT) for x in inside[1:])]
+        lines[at:] = [Line.of(f"}} else {inside[0].strip()}", _span(inside[0])), *(_out(x) for x in inside[1:])]
+
+
+def _out(line: str) -> str:
+    """A level less indented."""
+    return line.without(INDENT) if isinstance(line, Line) else line.removeprefix(INDENT)
+
+
+def _span(line: str) -> Span | None:
+    return line.span if isinstance(line, Line) else None
 
 
 def tidy_if(lines: list[str], at: int) -> None:
@@ -183,4 +216,4 @@ def tidy_if(lines: list[str], at: int) -> None:
         return
     head, inside = lines[at].removesuffix(" {"), lines[at + 1].strip()
     if _STATEMENT.match(inside) and not _DECLARATION.match(inside) and inside.endswith(";") and len(head) + len(inside) < 100:
-        lines[at:] = [f"{head} {inside}"]
+        lines[at:] = [Line.of(f"{head} {inside}", _span(lines[at + 1]))]
