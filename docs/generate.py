@@ -38,6 +38,7 @@ ROOMS = {
     "schedule": "Schedules",
     "target": "Targets and compilers",
     "run": "Calls",
+    "shell": "The interactive shell",
 }
 
 

@@ -5,6 +5,7 @@
 ```sched title="F"       written to the file F of the page's folder; append="F" adds to it
 ```python                run, in one namespace a page
 ```console               lines with `$` are run; what is shown is compared: numbers may differ, `...` stands for anything
+```repl                  what follows `> ` or `. ` is typed at the shell, the rest compared as above
 ```text                  not run
 """
 
@@ -23,9 +24,11 @@ import andiron
 import pytest
 from andiron.codegen.pipeline import compile_program
 from andiron.codegen.schedule.statements import STATEMENTS, STRATEGIES
+from andiron.dsl.errors import AndironError
 from andiron.dsl.ops.bind_op import bind_params
 from andiron.runtime.compile import check_schedules
 from andiron.tools import cli
+from andiron.tools.repl.session import Session
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -78,6 +81,20 @@ def run_console(text: str) -> None:
         assert matches(expected, said.getvalue()), f"$ {command}\n{said.getvalue()}"
 
 
+def run_shell(text: str, session: Session) -> None:
+    for part in re.split(r"^> ", text, flags=re.MULTILINE)[1:]:
+        lines = part.splitlines()
+        typed = [lines[0], *(line[2:] for line in lines[1:] if line.startswith(". "))]
+        expected = "".join(f"{line}\n" for line in lines[1:] if not line.startswith(". "))
+        said: list[str] = []
+        session.say = session.say_code = said.append
+        try:
+            session.feed("\n".join(typed))
+        except AndironError as error:
+            said.append(str(error))
+        assert matches(expected, "\n".join(said)), f"> {part}\n" + "\n".join(said)
+
+
 def matches(expected: str, said: str) -> bool:
     """Numbers, and how far apart words stand, may differ; `...` is anything, on a line of its own any lines."""
     pattern = ""
@@ -109,6 +126,7 @@ def test_samples(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     namespace: dict[str, object] = {"__name__": page.stem}
+    session = Session()
     for kind, words, body in BLOCK.findall(page.read_text(encoding="utf-8")):
         named = options(words)
         if kind == "sched" and named:
@@ -124,6 +142,8 @@ def test_samples(page, tmp_path, monkeypatch):
             exec(compile(body, page.name, "exec"), namespace)
         elif kind == "console":
             run_console(body)
+        elif kind == "repl":
+            run_shell(body, session)
         else:
             assert kind in ("", "text", "toml", "bash"), kind
 

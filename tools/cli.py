@@ -13,11 +13,12 @@ import warnings
 from collections.abc import Sequence
 
 from .. import __version__
-from ..dsl.errors import AndironError, UserError
+from ..dsl.errors import UserError
 from . import bench, cache, check, complete, emit, explain, fmt, run, targets
-from .terminal import as_json, complain, say_json, tolerant_streams
+from .repl import main as repl
+from .terminal import apology, as_json, complain, say_json, tolerant_streams
 
-COMMANDS = (run, check, fmt, complete, emit, explain, bench, targets, cache)
+COMMANDS = (run, check, fmt, complete, emit, explain, bench, repl, targets, cache)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -61,22 +62,8 @@ def _run(args: argparse.Namespace) -> int:
     except Exception as error:
         if os.environ.get("ANDIRON_DEBUG"):
             raise
-        complain(_apology(error))
+        complain(apology(error))
         return 1
-
-
-def _apology(error: Exception) -> str:
-    if isinstance(error, OSError) and error.strerror:
-        return f"error[system]: {error.strerror}" + (f": {error.filename}" if error.filename else "")
-    if isinstance(error, MemoryError):
-        return "error[memory]: this machine has too little memory for these sizes"
-    if isinstance(error, RecursionError):
-        return "error[too-deep]: the text nests deeper than this program can follow"
-    kind = "" if isinstance(error, AndironError) else f"{type(error).__name__}: "
-    return (
-        f"error[internal]: {kind}{error}\n  help: this is a fault of Andiron's, not of yours. Please report it, with "
-        "the file and the command; ANDIRON_DEBUG=1 shows where"
-    )
 
 
 if __name__ == "__main__":

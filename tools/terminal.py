@@ -60,3 +60,18 @@ def tolerant_streams() -> None:
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure:
             reconfigure(errors="backslashreplace")
+
+
+def apology(error: Exception) -> str:
+    """What is said of an exception that is no diagnostic: the system's word, or that the fault is ours."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"error[system]: {error.strerror}" + (f": {error.filename}" if error.filename else "")
+    if isinstance(error, MemoryError):
+        return "error[memory]: this machine has too little memory for these sizes"
+    if isinstance(error, RecursionError):
+        return "error[too-deep]: the text nests deeper than this program can follow"
+    kind = "" if isinstance(error, AndironError) else f"{type(error).__name__}: "
+    return (
+        f"error[internal]: {kind}{error}\n  help: this is a fault of Andiron's, not of yours. Please report it, with "
+        "the file and the command; ANDIRON_DEBUG=1 shows where"
+    )

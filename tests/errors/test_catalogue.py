@@ -47,6 +47,9 @@ ELSEWHERE = {
     "size-overflow": ("SizeOverflow", "test_resolve_op.py"),
     "wrong-argument": ("WrongArgument", "test_reference.py"),
     "empty-argmax": ("EmptyArgmax", "test_reference.py"),
+    "not-understood": ("NotUnderstood", "tools/test_repl.py"),
+    "nothing-to-schedule": ("NothingToSchedule", "tools/test_repl.py"),
+    "nothing-to-do": ("NothingToDo", "tools/test_repl.py"),
     "schedule-device": ("DeviceMismatch", "errors/test_schedule_errors.py"),
 }
 # Parents of others, raised themselves only where nothing closer is known; and what only a tree built by hand has.

@@ -1,0 +1,32 @@
+"""What is said to the interactive shell and makes no sense there."""
+
+from __future__ import annotations
+
+from .base import UserError
+
+
+class NotUnderstood(UserError):
+    """Something typed at the prompt that is neither a declaration, nor a line of a schedule, nor a command.
+
+    `help` lists the commands; lines begin with a statement's word, as in `tile m: 64`.
+    """
+
+    id = "not-understood"
+
+
+class NothingToSchedule(UserError):
+    """A line of a schedule before there is an op that it could be for, or with several ops to choose from.
+
+    Begin a schedule first, as in `schedule s for gemm:`, or declare or import one op.
+    """
+
+    id = "nothing-to-schedule"
+
+
+class NothingToDo(UserError):
+    """A command of the shell that finds nothing to work on: no step to undo, no schedule of that name, no such topic.
+
+    `show` tells what there is.
+    """
+
+    id = "nothing-to-do"

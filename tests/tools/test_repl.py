@@ -1,0 +1,300 @@
+"""The interactive shell: what a session answers, what it keeps, and how it behaves on a real terminal."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+import time
+
+import andiron
+import pytest
+from andiron.dsl.errors import UserError
+from andiron.dsl.errors.shell import NothingToDo, NothingToSchedule, NotUnderstood
+from andiron.tools import cli
+from andiron.tools.repl.candidates import completions
+from andiron.tools.repl.session import Session, cells
+from andiron.tools.repl.state import declarations, draft_of
+
+GEMM = "op gemm[M, N, K](A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]):\n    C[m, n] = sum(k) A[m, k] * B[k, n]\n"
+
+
+class Talk:
+    """A session, and what it last said."""
+
+    def __init__(self, *typed: str, **options) -> None:
+        self.said: list[str] = []
+        self.session = Session(self.said.append, **options)
+        for cell in typed:
+            self(cell)
+
+    def __call__(self, cell: str) -> str:
+        self.said.clear()
+        self.session.feed(cell)
+        return "\n".join(self.said)
+
+
+@pytest.fixture
+def talk() -> Talk:
+    return Talk(GEMM, "schedule s for gemm on cpu:avx2:", "size M=100 N=64 K=32")
+
+
+# ---------------------------------------------------------------- lines
+
+
+def test_a_line_shows_the_spec_it_leaves(talk):
+    said = talk("tile m: 16 -> core")
+    assert "C[16, 64] += A[16, 32] * B[32, 64]  @core" in said
+    assert "7 tiles, one a core" in said
+    assert "C[16, 8] += A[16, 32] * B[32, 8]" in talk("tile n: 8")
+
+
+def test_what_a_step_changed_is_beside_it(talk):
+    talk("tile n: 16, m: 6")
+    talk("tile k: 1")
+    assert "(was" in talk("compute with fma")
+
+
+def test_a_nested_block(talk):
+    said = talk("move B -> l3:\n    tile k: 1\n    tile n: 1 -> lane\n    compute")
+    assert "B: l3" in said
+    assert "        tile n: 1 -> lane" in talk("show")
+
+
+def test_a_line_with_one_op_begins_a_schedule():
+    talk = Talk(GEMM, "tile m: 4")
+    assert talk("show").startswith("schedule draft for gemm:\n    tile m: 4")
+
+
+@pytest.mark.parametrize("text", ["", "import std.ops.gemm"])
+def test_a_line_needs_an_op(text):
+    talk = Talk(text)
+    with pytest.raises(NothingToSchedule):
+        talk("tile m: 4")
+
+
+def test_a_mistake_changes_nothing(talk):
+    before = talk.session.now
+    for wrong in ("tile q: 4", "move A -> nowhere", "tile m: ", "frobnicate", "size M=x", "keep C in register\nbogus"):
+        with pytest.raises(UserError):
+            talk(wrong)
+    assert talk.session.now == before
+
+
+def test_words_that_nobody_knows():
+    with pytest.raises(NotUnderstood, match="tyle") as found:
+        Talk()("tyle m: 4")
+    assert "`tile`" in found.value.help
+
+
+# ---------------------------------------------------------------- commands
+
+
+def test_undo_and_redo_are_inverse(talk):
+    start = talk.session.now
+    talk("tile m: 16 -> core")
+    after = talk.session.now
+    talk("undo")
+    assert talk.session.now == start
+    talk("redo")
+    assert talk.session.now == after
+    with pytest.raises(NothingToDo):
+        talk("redo")
+
+
+def test_try_changes_nothing_and_tells_what_is_refused(talk):
+    before = talk.session.now
+    said = talk("try tile m: 16 -> core | tile q: 4 | compute")
+    assert talk.session.now == before
+    assert "tile m: 16 -> core" in said
+    assert "at least" in said
+    assert "tile q: 4: " in said
+
+
+def test_try_proposes_lines_of_its_own(talk):
+    talk("tile m: 16 -> core")
+    talk("tile n: 16, m: 4")
+    talk("tile k: 1")
+    assert "compute with fma" in talk("try")
+
+
+def test_complete_gives_the_same_kernel(talk):
+    talk("tile m: 16 -> core")
+    before = talk.session.kernel()
+    explicit = talk("complete")
+    assert explicit.startswith("schedule s for gemm on cpu:avx2:\n    tile m: 16 -> core\n")
+    talk("complete keep")
+    assert talk.session.kernel().source == before.source
+    assert explicit.strip() in talk("show")
+
+
+def test_code_for_several_targets(talk):
+    assert 'extern "C"' in talk("code")
+    talk = Talk(GEMM)
+    assert "__global__" in talk("code cuda:sm_80")
+
+
+def test_diff(talk):
+    talk("tile m: 16 -> core")
+    talk("tile m: 4")
+    assert "+    tile m: 4" in talk("diff")
+    assert talk("diff code").startswith("--- before")
+
+
+def test_run_checks_the_result():
+    talk = Talk(GEMM, "size M=33 N=17 K=9", "tile m: 16 -> core")
+    assert "check     OK" in talk("run")
+
+
+def test_save_and_load(talk, tmp_path):
+    talk("tile m: 16 -> core")
+    path = tmp_path / "s.sched"
+    talk(f"save {path}")
+    assert list(andiron.load(path).schedules) == ["s"]
+    other = Talk(f"load {path}")
+    assert other.session.now.draft == talk.session.now.draft
+    assert "tile m: 16 -> core" in other("show")
+
+
+def test_use_another_schedule(talk):
+    talk("tile m: 16 -> core")
+    talk("schedule t for gemm:\n    tile n: 8")
+    assert "tile n: 8" in talk("show")
+    assert "tile m: 16" in talk("use s")
+    assert "schedule t for gemm" in talk("show all")
+    with pytest.raises(NothingToDo):
+        talk("use r")
+
+
+def test_an_op_may_be_declared_anew(talk):
+    talk(GEMM.replace("f32", "f64"))
+    assert talk.session.kernel().op.inputs[0].dtype.name == "f64"
+
+
+def test_help(talk):
+    every = talk("help")
+    assert all(word in every for word in ("undo", "try", "save FILE", "complete"))
+    assert "Cuts the spec" in talk("help tile")
+    assert "neither a declaration" in talk("help not-understood")
+    with pytest.raises(NothingToDo):
+        talk("help frobnication")
+
+
+# ---------------------------------------------------------------- text
+
+
+def test_cells_of_a_text():
+    text = f"# a comment\n{GEMM}\nschedule s for gemm:\n    tile m: 4\n\n    auto\ntile n: 4\nmove A -> l2:\n    compute\nrun\n"
+    assert [c.split("\n")[0].split("(")[0] for c in cells(text.splitlines())] == [
+        "# a comment", "schedule s for gemm:", "tile n: 4", "move A -> l2:", "run"
+    ]  # fmt: skip
+
+
+def test_a_declaration_keeps_its_comments():
+    text = f"# first\n{GEMM}\n# second\nschedule s for gemm:  # beside\n    tile m: 4  # a\n    # above\n    auto\n"
+    (_, _, op, _), (_, _, schedule, _) = declarations(text)
+    assert op.startswith("# first\nop gemm")
+    draft = draft_of(schedule + "\n")
+    assert draft.lines == ("tile m: 4  # a\n# above", "auto")
+    assert draft.text.startswith("# second\nschedule s for gemm:\n")
+
+
+# ---------------------------------------------------------------- completion
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("ti", ["tile"]),
+        ("und", ["undo"]),
+        ("tile ", ["k", "m", "n"]),
+        ("tile m: 4 -> ", ["core", "lane"]),
+        ("move ", ["A", "B", "C"]),
+        ("move A -> l", ["l1", "l2", "l3"]),
+        ("keep C in reg", ["register"]),
+        ("compute with fma", ["fma_f32x8", "fma_f64x4"]),
+        ("tile m: 4 pip", ["pipeline"]),
+        ("schedule t for g", ["gemm"]),
+        ("schedule t for gemm on cpu:avx", ["cpu:avx2", "cpu:avx512"]),
+        ("import std.ops.ge", ["std.ops.gemm"]),
+        ("schedule t for gemm:\n    ti", ["tile"]),
+        ("try tile m: 4 | mo", ["move"]),
+    ],
+)
+def test_completion(talk, typed, expected):
+    assert completions(talk.session, typed) == expected
+
+
+def test_completion_follows_the_focus(talk):
+    talk("tile m: 16 -> core")
+    assert completions(talk.session, "tile m: 4 -> ") == ["lane"]
+
+
+# ---------------------------------------------------------------- pipes and terminals
+
+
+def piped(monkeypatch, capsys, text: str) -> tuple[int, str, str]:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(text))
+    status = cli.main(["repl"])
+    said = capsys.readouterr()
+    return status, said.out, said.err
+
+
+def test_input_from_a_pipe(monkeypatch, capsys):
+    status, out, err = piped(monkeypatch, capsys, GEMM + "tile m: 4 -> core\nshow\nquit\nbogus\n")
+    assert (status, err) == (0, "")
+    assert "schedule draft for gemm:\n    tile m: 4 -> core" in out
+
+
+def test_a_mistake_in_a_pipe_is_told_and_passed_over(monkeypatch, capsys):
+    status, out, err = piped(monkeypatch, capsys, GEMM + "tile q: 4\ntile m: 4\nshow\n")
+    assert status == 1
+    assert err.startswith("error[")
+    assert "tile m: 4" in out
+
+
+def test_on_a_terminal(tmp_path):
+    pexpect = pytest.importorskip("pexpect", reason="pexpect drives a terminal")
+    pyte = pytest.importorskip("pyte", reason="pyte shows what a terminal would")
+    environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": os.environ.get("PYTHONPATH", ""), "TERM": "xterm-256color", "HOME": str(tmp_path), "PROMPT_TOOLKIT_NO_CPR": "1"}
+    command = [sys.executable, "-m", "andiron", "repl"]
+    child = pexpect.spawn(command[0], command[1:], encoding="utf-8", env=environment, dimensions=(60, 120), cwd=str(tmp_path))
+    screen = pyte.Screen(120, 60)
+    stream = pyte.Stream(screen)
+
+    def text() -> str:
+        return "\n".join(line.rstrip() for line in screen.display).rstrip()
+
+    def until(what: str, patience: float = 60.0) -> None:
+        end = time.monotonic() + patience
+        while what not in text():
+            assert time.monotonic() < end, f"no `{what}` in\n{text()}"
+            try:
+                stream.feed(child.read_nonblocking(65536, timeout=0.2))
+            except pexpect.TIMEOUT:
+                continue
+            except pexpect.EOF:
+                assert what in text(), text()
+                return
+
+    until("Ctrl-D leaves.")
+    child.send("op twice[N](X: f32[N]) -> (Y: f32[N]):\r")
+    until("\n.")
+    child.send("Y[i] = 2.0 * X[i]\r")  # the margin is there already
+    until("    Y[i] = 2.0 * X[i]\n.")
+    child.send("\r")
+    until("op twice: i < N")
+    child.send("tile i: 8 -> cor\r")
+    until("did you mean `core`?")
+    child.send("e\r")  # what was wrong is still there
+    until("@core")
+    child.send("mov\t")
+    until("\n      move")
+    child.sendcontrol("c")
+    child.send("undo\r")
+    until("no schedule yet")
+    child.sendcontrol("d")
+    child.expect(pexpect.EOF, timeout=20)
+    child.close()
+    assert child.exitstatus == 0
+    assert "tile i: 8 -> core" in (tmp_path / ".local" / "state" / "andiron" / "history").read_text()

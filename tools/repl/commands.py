@@ -1,0 +1,249 @@
+"""What can be asked of a session, apart from declarations and lines: one function a command, whose docstring is its help."""
+
+from __future__ import annotations
+
+import difflib
+import shlex
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from textwrap import indent
+
+from ...codegen.schedule.statements import STATEMENTS
+from ...dsl.errors import UserError, did_you_mean
+from ...dsl.errors.shell import NothingToDo, NotUnderstood
+from ...dsl.text.format import format_source
+from ..files import read_text, write_text
+from ..workload import assignments
+from .session import Session
+from .state import draft_of
+from .view import report_of, show_draft, show_step
+
+Command = Callable[[Session, list[str]], None]
+
+
+def command(session: Session, text: str) -> None:
+    """Runs one command. Raises the diagnostics of what it was asked."""
+    word, _, rest = text.partition(" ")
+    if word == "try":
+        return try_(session, [rest.strip()] if rest.strip() else [])
+    try:
+        arguments = shlex.split(rest)
+    except ValueError as error:
+        raise NotUnderstood(f"`{text}`: {error}".lower().replace("no ", "there is no "), help="close the quotation") from None
+    COMMANDS[word](session, arguments)
+
+
+def undo(session: Session, _: list[str]) -> None:
+    """undo: takes the last step back."""
+    if not session.past:
+        raise NothingToDo("there is nothing to undo")
+    session.future.append(session.now)
+    session.now = session.past.pop()
+    show(session, [])
+
+
+def redo(session: Session, _: list[str]) -> None:
+    """redo: takes the step again that `undo` took back."""
+    if not session.future:
+        raise NothingToDo("there is nothing to redo")
+    session.past.append(session.now)
+    session.now = session.future.pop()
+    show(session, [])
+
+
+def show(session: Session, arguments: list[str]) -> None:
+    """show [all]: the schedule in the making and the spec in focus; `all`: the whole text of the session."""
+    if arguments == ["all"]:
+        session.say(session.now.text.rstrip("\n") or "nothing is declared")
+    elif session.now.draft is None:
+        session.say("no schedule yet: " + (", ".join(n for _, n in session.now.declared) or "nothing is declared"))
+    else:
+        session.say(session.now.draft.text.rstrip("\n"))
+        session.say("\n".join(show_draft(session).splitlines()[1:]))
+
+
+def try_(session: Session, arguments: list[str]) -> None:
+    """try [LINE | LINE ...]: what each of these lines would give, best first; without lines, what might come next."""
+    from .candidates import next_lines
+
+    lines = [x.strip() for x in arguments[0].split("|")] if arguments else next_lines(session)
+    state = session.now
+    if state.draft is None:
+        state = state.with_schedule(session._first_draft())
+    assert state.draft is not None
+    rows: list[tuple[float, float, str, str]] = []
+    refused: list[str] = []
+    for n, line in enumerate(lines, 1):
+        session.progress(f"trying {n} of {len(lines)}: {line}")
+        try:
+            report = report_of(session.kernel(replace(state, draft=state.draft + line)))
+        except UserError as error:
+            refused.append(f"{line}: {getattr(error, 'errors', (error,))[0].message}")
+            continue
+        time = report.seconds[report.bound] if report.bound else 0.0
+        moved = float(sum(report.read.values()) + sum(report.written.values()))
+        rows.append((time, moved, line, report.bound or ""))
+    session.progress("")
+    from ...codegen.lower.trace import bytes_text
+    from ..timing import duration
+
+    width = max((len(line) for _, _, line, _ in rows), default=0)
+    for time, moved, line, bound in sorted(rows):
+        session.say(f"    {line:<{width}}  at least {duration(time):>8}  by {bound:<10}  {bytes_text(moved)} moved")
+    if arguments:
+        for text in refused:
+            session.say(f"    {text}")
+
+
+def complete(session: Session, arguments: list[str]) -> None:
+    """complete [keep]: the schedule with everything the compiler fills in; `keep` makes it the one in the making."""
+    text = session.kernel().schedule
+    if arguments == ["keep"]:
+        draft = draft_of(text)
+        if session.now.draft is not None:  # its own name and device, so that the step is seen as one
+            draft = replace(draft, name=session.now.draft.name, header=session.now.draft.header)
+        session.step(session.now.with_schedule(draft))
+        show(session, [])
+    else:
+        session.say(text.rstrip("\n"))
+
+
+def code(session: Session, arguments: list[str]) -> None:
+    """code [TARGET]: the emitted text, for the target in use or another, as in `code cuda:sm_80`."""
+    state = replace(session.now, target=arguments[0]) if arguments else session.now
+    session.say_code(session.kernel(state).source.rstrip("\n"))
+
+
+def diff(session: Session, arguments: list[str]) -> None:
+    """diff [code]: how the last step changed the completed schedule; `code`: how it changed the emitted text."""
+    if not session.past or session.past[-1].draft is None:
+        raise NothingToDo("no step to compare with")
+    old, new = session.kernel(session.past[-1]), session.kernel()
+    was, now = (old.source, new.source) if arguments == ["code"] else (old.schedule, new.schedule)
+    lines = list(difflib.unified_diff(was.splitlines(), now.splitlines(), "before", "now", lineterm="", n=2))
+    session.say("\n".join(lines) if lines else "no difference")
+
+
+def run(session: Session, _: list[str]) -> None:
+    """run: on random arrays, checked against the reference and timed."""
+    from ..run import measure, table
+
+    session.say(table(measure(session.kernel())))
+
+
+def explain(session: Session, _: list[str]) -> None:
+    """explain: every line with the spec it leaves, footprints, bytes moved, predicted time."""
+    from ...codegen.lower.trace import show_trace
+
+    kernel = session.kernel()
+    session.say(show_trace(kernel.trace))
+    session.say(str(report_of(kernel)))
+
+
+def size(session: Session, arguments: list[str]) -> None:
+    """size NAME=N ...: fixes sizes, and values of parameters; `size` alone opens all again."""
+    values = {**session.now.values, **assignments(arguments, "size")} if arguments else {}
+    after = replace(session.now, values=values)
+    shown = "sizes: " + (", ".join(f"{n}={v}" for n, v in values.items()) or "open")
+    if after.draft is not None:
+        shown += "\n" + show_step(session, session.now, after)
+    session.step(after)
+    session.say(shown)
+
+
+def target(session: Session, arguments: list[str]) -> None:
+    """target [NAME]: what schedules are compiled for, as in `target cpu:avx2`, `target cuda:sm_80`."""
+    if not arguments:
+        session.say(session.target())
+        return
+    from ...codegen.targets import target_of
+    from ...runtime.compile import Lineages
+
+    target_of(arguments[0], Lineages(session.module()))
+    after = replace(session.now, target=arguments[0])
+    shown = f"target: {arguments[0]}"
+    if after.draft is not None:
+        shown += "\n" + show_step(session, session.now, after)
+    session.step(after)
+    session.say(shown)
+
+
+def use(session: Session, arguments: list[str]) -> None:
+    """use NAME: goes on with another schedule of the session."""
+    name = arguments[0] if arguments else ""
+    known = [n for kind, n in session.now.declared if kind == "schedule"]
+    if name not in known:
+        raise NothingToDo(f"no other schedule is called `{name}`", help=did_you_mean(name, known))
+    session.step(session.now.with_schedule(draft_of(session.now.declared["schedule", name] + "\n")))
+    show(session, [])
+
+
+def save(session: Session, arguments: list[str]) -> None:
+    """save FILE: writes everything declared, formatted."""
+    if len(arguments) != 1:
+        raise NotUnderstood("`save` wants the name of a file", help="as in `save gemm.sched`")
+    write_text(arguments[0], format_source(session.now.text))
+    session.say(f"wrote {arguments[0]}")
+
+
+def load(session: Session, arguments: list[str]) -> None:
+    """load FILE: reads declarations from a file; its last schedule is the one in the making."""
+    if len(arguments) != 1:
+        raise NotUnderstood("`load` wants the name of a file", help="as in `load gemm.sched`")
+    base, session.base = session.base, Path(arguments[0]).resolve().parent
+    try:
+        session.declare(read_text(arguments[0]))
+    except BaseException:
+        session.base = base
+        raise
+
+
+def help_(session: Session, arguments: list[str]) -> None:
+    """help [TOPIC]: what can be said; about a command, a statement of schedules, or the id of an error."""
+    if not arguments:
+        session.say(_OVERVIEW + "\n".join(f"    {c.__doc__.splitlines()[0]}" for c in COMMANDS.values() if c.__doc__))
+        return
+    topic = " ".join(arguments)
+    texts = [c.__doc__ for name, c in COMMANDS.items() if name == topic and c.__doc__]
+    about = [s for s in STATEMENTS if s.name.split()[0] == topic]
+    texts += [f"{s.form}\n\n{s.text.strip()}\n\n{indent(s.lines, '    ')}" for s in about]
+    texts += [f"error[{topic}]: {e.__doc__}" for e in _errors() if e.id == topic]
+    if not texts:
+        known = {*COMMANDS, *(s.name.split()[0] for s in STATEMENTS), *(e.id for e in _errors())}
+        raise NothingToDo(f"no help on `{topic}`", help=did_you_mean(topic, known))
+    session.say("\n\n".join(texts))
+
+
+def _errors() -> list[type[UserError]]:
+    found, queue = [], [UserError]
+    while queue:
+        kind = queue.pop()
+        found.append(kind)
+        queue += kind.__subclasses__()
+    return found
+
+
+def reset(session: Session, _: list[str]) -> None:
+    """reset: forgets everything (`undo` brings it back)."""
+    from .state import State
+
+    session.step(State(target=session.now.target))
+    session.say("nothing is declared")
+
+
+def quit_(session: Session, _: list[str]) -> None:
+    """quit: leaves (so does Ctrl-D)."""
+    session.over = True
+
+
+COMMANDS: dict[str, Command] = {
+    "show": show, "try": try_, "undo": undo, "redo": redo, "complete": complete, "code": code, "diff": diff, "run": run,
+    "explain": explain, "size": size, "target": target, "use": use, "save": save, "load": load, "reset": reset,
+    "help": help_, "quit": quit_, "exit": quit_,
+}  # fmt: skip
+
+_OVERVIEW = """Type declarations (op, device, schedule, strategy, import), and lines of a schedule, one at a time:
+after each, the spec that is left is shown. Commands:
+
+"""

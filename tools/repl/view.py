@@ -1,0 +1,116 @@
+"""What a session shows of its state: the spec in focus after a line, what it costs, and how that changed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...codegen.lower.trace import Traced, bytes_text, head_of
+from ...dsl.module import Module
+from ...dsl.source import Source
+from ...dsl.syntax import ScheduleDecl
+from ...dsl.text.parser import parse
+from ...runtime.report import Report
+from ..timing import duration
+from ..workload import default_sizes
+from .state import NAME, Draft, State
+
+if TYPE_CHECKING:
+    from ...runtime.kernel import Kernel
+    from .session import Session
+
+
+def report_of(kernel: Kernel) -> Report:
+    """Its report, with sizes assumed where they are open."""
+    return Report.of(kernel.op, kernel.variants, default_sizes(kernel.op, kernel.sizes), kernel.threads, kernel.notes)
+
+
+def focus(kernel: Kernel, draft: Draft) -> Traced | None:
+    """What the draft's last line left in focus; None before the first line."""
+    nodes = [n for n in parse(Source(NAME, draft.text)).declarations if isinstance(n, ScheduleDecl)]
+    wanted = [head_of(line) for line in nodes[0].lines] if draft.lines else []
+    best: Traced | None = None
+    most = at = 0
+    for traced in kernel.trace:
+        if traced.depth == 0:
+            at = 0  # a launch; the lines act on the launches of the statements they are about
+            best = best or traced
+        elif traced.depth == 1 and at < len(wanted) and traced.line == wanted[at]:
+            at += 1
+            if at > most:
+                most, best = at, traced
+    return best
+
+
+def show_step(session: Session, before: State, after: State) -> str:
+    """The spec after the last line of a draft, and what it costs beside what it cost before. Raises what is wrong with it."""
+    kernel = session.kernel(after)
+    assert after.draft is not None
+    found = focus(kernel, after.draft)
+    out = []
+    if found is not None:
+        out += [f"    {spec}" for spec in found.specs]
+        if found.effect:
+            out.append(f"    {found.effect}")
+    old = None
+    if before.draft is not None and before.draft.name == after.draft.name and before.values == after.values:
+        old = report_of(session.kernel(before))
+    report = report_of(kernel)
+    out.append(f"    {costs(report, old)}")
+    out += [f"    note: {note}" for note in report.notes if old is None or note not in old.notes]
+    return "\n".join(out)
+
+
+def show_draft(session: Session) -> str:
+    """The schedule in the making, and the spec it leaves."""
+    state = session.now
+    assert state.draft is not None
+    kernel = session.kernel()
+    found = focus(kernel, state.draft)
+    specs = [f"    {spec}" for spec in found.specs] if found is not None else []
+    return "\n".join([state.draft.header.splitlines()[-1], *specs, f"    {costs(report_of(kernel), None)}"])
+
+
+def show_declared(module: Module, kind: str, name: str) -> str:
+    """What was declared, in a line."""
+    if kind == "op":
+        op = module.ops[name]
+        ranges = {str(i): str(extent) for s in op.statements for i, extent in s.ranges}
+        return f"op {name}: " + ", ".join(f"{i} < {extent}" for i, extent in ranges.items())
+    if kind == "device":
+        device = module.devices[name]
+        return f"device {name}: " + " > ".join(level.name for level in device.levels)
+    if kind == "import":
+        return f"{name}: {len(module.ops)} ops, {len(module.devices)} devices, {len(module.schedules)} schedules"
+    return f"{kind} {name}"
+
+
+def costs(report: Report, old: Report | None) -> str:
+    """Time, what bounds it, units and memory in a line; beside each what it was, where it changed."""
+    parts = []
+    if report.bound is not None:
+        time = duration(report.seconds[report.bound])
+        was = duration(old.seconds[old.bound]) if old is not None and old.bound is not None else time
+        parts.append(f"at least {_beside(time, was)}, bound by {report.bound}")
+    units = _units(report)
+    if units:
+        parts.append(_beside(units, _units(old) if old is not None else units))
+    for memory, (held, has) in report.footprints.items():
+        before = old.footprints.get(memory, (0, None))[0] if old is not None else held
+        now = _beside(bytes_text(held), bytes_text(before))
+        parts.append(f"{memory} {now}" + (f" of {bytes_text(has)}" if has else ""))
+    if report.registers is not None:
+        used = old.registers[0] if old is not None and old.registers is not None else report.registers[0]
+        parts.append(f"registers {_beside(str(report.registers[0]), str(used))} of {report.registers[1]}")
+    return "; ".join(parts) or "no rates are known of this device"
+
+
+def _units(report: Report) -> str:
+    most: dict[str, int] = {}
+    for counts in report.units:
+        for level, n in counts.items():
+            most[level] = max(n, most.get(level, 0))
+    return ", ".join(f"{n} {level}" for level, n in most.items() if n > 1)
+
+
+def _beside(now: str, was: str) -> str:
+    return now if now == was or not was else f"{now} (was {was})"
