@@ -256,7 +256,8 @@ def test_a_mistake_in_a_pipe_is_told_and_passed_over(monkeypatch, capsys):
 def test_on_a_terminal(tmp_path):
     pexpect = pytest.importorskip("pexpect", reason="pexpect drives a terminal")
     pyte = pytest.importorskip("pyte", reason="pyte shows what a terminal would")
-    environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": os.environ.get("PYTHONPATH", ""), "TERM": "xterm-256color", "HOME": str(tmp_path), "PROMPT_TOOLKIT_NO_CPR": "1"}
+    environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": os.environ.get("PYTHONPATH", ""), "HOME": str(tmp_path)}
+    environment |= {"TERM": "xterm-256color", "PROMPT_TOOLKIT_NO_CPR": "1"}
     command = [sys.executable, "-m", "andiron", "repl"]
     child = pexpect.spawn(command[0], command[1:], encoding="utf-8", env=environment, dimensions=(60, 120), cwd=str(tmp_path))
     screen = pyte.Screen(120, 60)
