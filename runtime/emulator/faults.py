@@ -1,0 +1,238 @@
+"""What the observer found, as errors that point to the schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ...codegen.emit.lanes import statements
+from ...codegen.tile import Alloc, Buffer, Call, Program, Store
+from ...dsl.errors import Label, UserError, UserErrors
+from ...dsl.errors import emulate as errors
+from ...dsl.index import Atom, Expr, Fn
+from .observed import ATOMIC, LOAD, STORE, UNDER_WAY, Fault, Reach
+from .origin import Origin, Where
+
+_MOST = 12  # errors that are shown
+_DOES = {LOAD: "reads", STORE: "writes", ATOMIC: "combines with"}
+_DID = {LOAD: "read", STORE: "wrote", ATOMIC: "combined with"}
+_MADE = {LOAD: "read here", STORE: "written here", ATOMIC: "combined here", UNDER_WAY: "the copy was issued here"}
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a message about a kernel is made of. `sizes`: those of the call, derived ones too; `lanes`: threads of a warp."""
+
+    program: Program
+    origin: Origin
+    sizes: Mapping[str, int]
+    lanes: int
+
+
+def error_of(told: Told, faults: Sequence[Fault], reaches: Sequence[Reach] = ()) -> UserError | None:
+    """All that was found as one error; None when it was nothing."""
+    faults = _joined([*faults, *_strays(told, reaches)])
+    found = [e for f in faults if (e := _error(told, f)) is not None]
+    if not found:
+        return None
+    if len(found) > _MOST:
+        more = f"{len(found) - _MOST} more were found; they may follow from these"
+        last = found[_MOST - 1]
+        last.help = f"{last.help}; {more}" if last.help else more
+    return found[0] if len(found) == 1 else UserErrors(found[:_MOST])
+
+
+def _joined(faults: Sequence[Fault]) -> list[Fault]:
+    """Counts that came without the rest are added to the fault they belong to."""
+    first: dict[tuple[str, str, int], int] = {}
+    out: list[Fault] = []
+    for f in faults:
+        key = (f.kind, f.buffer, f.site)
+        if key in first:
+            was = out[first[key]]
+            out[first[key]] = Fault(**{**vars(was), "count": was.count + f.count})
+        else:
+            first[key] = len(out)
+            out.append(f)
+    return out
+
+
+# ---------------------------------------------------------------- one fault
+
+
+def _error(told: Told, f: Fault) -> UserError | None:
+    here, there = told.origin.of(f.site), told.origin.of(f.other_site)
+    if f.kind == "divergent-barrier":
+        if here.line == there.line:  # one barrier of the text, which the compiler has twice
+            return None
+        who, other = _thread(told, f.thread), _thread(told, f.other_thread)
+        text = f"{who} of block {f.block} is at another barrier than {other}"
+        return _placed(errors.DivergentBarrier, text, f, here, there, "a barrier", "the other barrier")
+    if f.kind in _MEETINGS:
+        cls = _MEETINGS[f.kind]
+        return _placed(cls, f"in block {f.block}, {f.message}", f, here, there, "here", f"thread {f.other_thread} is here")
+    if f.kind not in _KINDS:
+        return _placed(errors.EmulatorFault, f"{f.kind}: {f.message}", f, here, there, "", "")
+    cls = _KINDS[f.kind]
+    what = _element(told, f.buffer, f.offset)
+    if f.kind == "never-written":
+        text = f"{f.count} element{'s' * (f.count > 1)} of {f.buffer} {'are' if f.count > 1 else 'is'} never written"
+        return errors.Uninitialised(f"{text}; the first is {what}")
+    who = f"{_thread(told, f.thread)} of block {f.block}"
+    does = _DOES.get(f.access, "accesses")
+    text = f"{who} {does} {what}"
+    if f.kind == "race":
+        other = _thread(told, f.other_thread) if f.other_block == f.block else f"a thread of block {f.other_block}"
+        did = _DID.get(f.other_access, "accessed")
+        text += f", which {other} {did}, and nothing orders them"
+    elif f.kind == "in-flight" and f.access & UNDER_WAY:
+        other = _thread(told, f.other_thread)
+        text = f"{other} wrote {what} while an asynchronous copy of {who} may still read it"
+    elif f.kind == "in-flight":
+        text += f", which an asynchronous copy of {_thread(told, f.other_thread)} may not have written yet"
+    elif f.kind == "uninitialised":
+        text += ", which nothing has written"
+    elif f.kind == "out-of-bounds":
+        text = f"{who} {does} {f.bytes} bytes {_beyond(told, f)}"
+    elif f.kind == "misaligned":
+        text = f"{who} {does} {f.bytes} bytes at byte {f.offset} of {f.buffer}, which is no multiple of what that needs"
+    note = _MADE.get(f.access & ~UNDER_WAY, "here")
+    return _placed(cls, text, f, here, there, note, _MADE.get(f.other_access, "here"))
+
+
+_KINDS = {
+    "race": errors.Race,
+    "in-flight": errors.NotAwaited,
+    "out-of-bounds": errors.OutOfBounds,
+    "uninitialised": errors.Uninitialised,
+    "never-written": errors.Uninitialised,
+    "read-only": errors.InputWritten,
+    "misaligned": errors.Misaligned,
+}
+_MEETINGS = {
+    "deadlock": errors.DivergentBarrier,
+    "divergent-call": errors.DivergentCall,
+    "divergent-reduce": errors.DivergentCall,
+    "replica-mismatch": errors.ReplicasDiffer,
+}
+
+
+def _placed(cls: type[UserError], text: str, f: Fault, here: Where, there: Where, note: str, other: str) -> UserError:
+    labels = []
+    if there.span is not None and here.span is not None and there.span != here.span:
+        labels.append(Label(there.span, other))
+    shown = [f"line {w.line} of the text is `{w.text}`" for w in (here, there) if w.line]
+    shown = list(dict.fromkeys(shown))
+    if f.count > 1:
+        shown.append(f"{f.count} times in all")
+    span = here.span or there.span
+    return cls(text, span, note=note if here.span else other, labels=labels, help="; ".join(shown) or None)
+
+
+def _thread(told: Told, thread: int) -> str:
+    if thread < 0:
+        return "a thread"
+    levels = told.program.device.levels
+    if told.lanes <= 1 or len(levels) < 2:
+        return f"thread {thread}"
+    return f"thread {thread} (lane {thread % told.lanes} of {levels[-2].name} {thread // told.lanes})"
+
+
+# ---------------------------------------------------------------- elements
+
+
+def _buffer(told: Told, name: str) -> Buffer | None:
+    for b in told.program.buffers:
+        if b.name == name:
+            return b
+    for launch in told.program.launches:
+        for s in statements(launch.body):
+            if isinstance(s, Alloc) and s.buffer.name == name:
+                return s.buffer
+    return None
+
+
+def _element(told: Told, name: str, offset: int) -> str:
+    """An element by its indices where the buffer is laid out plainly, else by its number."""
+    b = _buffer(told, name)
+    if b is None:
+        return f"byte {offset} of {name or 'memory that is no buffer'}"
+    number = offset // b.dtype.bytes
+    coords = _coordinates(told, b, number)
+    return f"{name}[{', '.join(map(str, coords))}]" if coords is not None else f"element {number} of {name}"
+
+
+def _coordinates(told: Told, b: Buffer, number: int) -> tuple[int, ...] | None:
+    try:
+        shape = [int(e.evaluate(told.sizes)) for e in b.shape]
+        strides = [int(e.evaluate(told.sizes)) for e in b.strides]
+    except (KeyError, ValueError):
+        return None
+    if number < 0 or _swizzled(told.program, b.name):
+        return None
+    coords, rest = [0] * len(shape), number
+    for i in sorted(range(len(shape)), key=lambda i: -strides[i]):
+        if strides[i] > 0:
+            coords[i], rest = divmod(rest, strides[i])
+    inside = all(0 <= c < n for c, n in zip(coords, shape, strict=True))
+    return tuple(coords) if rest == 0 and inside else None
+
+
+def _swizzled(program: Program, name: str) -> bool:
+    """Whether some access of the buffer permutes its elements, so that a number says nothing of indices."""
+    for launch in program.launches:
+        for s in statements(launch.body):
+            if isinstance(s, Call):
+                if any(p.buffer == name and any(map(_permutes, p.coords)) for p in s.pieces):
+                    return True
+            elif isinstance(s, Store) and s.buffer == name and any(map(_permutes, s.coords)):
+                return True
+    return False
+
+
+def _permutes(e: Expr) -> bool:
+    return any(_xor(a) for a, _ in e.terms)
+
+
+def _xor(a: Atom) -> bool:
+    return isinstance(a, Fn) and (a.kind == "xor" or any(_permutes(e) for e in a.args))
+
+
+def _beyond(told: Told, f: Fault) -> str:
+    b = _buffer(told, f.buffer)
+    if b is None:
+        return f"at byte {f.offset} of {f.buffer}" if f.buffer else "far from every buffer"
+    number = f.offset // b.dtype.bytes
+    try:
+        size = int(b.size.evaluate(told.sizes))
+    except (KeyError, ValueError):
+        return f"at element {number} of {f.buffer}"
+    return f"at element {number} of {f.buffer}, which has {size}"
+
+
+# ---------------------------------------------------------------- the wrong buffer
+
+
+def _strays(told: Told, reaches: Sequence[Reach]) -> list[Fault]:
+    """RIGHT_BUFFER: buffers of shared memory lie side by side, so an address that leaves one may be inside of another. The
+    text of the line says which one is meant; only places that reached several are asked about."""
+    groups: dict[int, dict[int, Reach]] = {}
+    for r in reaches:
+        groups.setdefault(r.site, {}).setdefault(r.group, r)
+    together = {r.group: set() for r in reaches}
+    for r in reaches:
+        together[r.group].add(r.buffer)
+    found = []
+    for site, by_group in groups.items():
+        if len(by_group) < 2:
+            continue
+        meant = told.origin.buffers_named(told.origin.of(site).line)
+        for group, r in by_group.items():
+            if meant and not meant & together[group]:
+                text = f"reaches {r.buffer}, though the text means {', '.join(sorted(meant))}"
+                nothing = {"other_block": r.block, "other_thread": -1, "other_site": 0, "other_access": 0, "count": 1}
+                found.append(
+                    Fault("out-of-bounds", text, r.buffer, r.offset, r.block, thread=r.thread, site=r.site, bytes=r.bytes,
+                          access=r.access, **nothing)
+                )  # fmt: skip
+    return found

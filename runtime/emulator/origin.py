@@ -1,0 +1,75 @@
+"""From an address in a kernel's code to the line of its text, and to the line of the schedule."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from ...dsl.source import Span
+from .lines import lines_of
+
+_DECLARED = re.compile(r"\w+\s*\*\s*(?:__restrict__\s+)?(\w+) = (?:\(\w+\s*\*\)\s*)?\(?(\w+)")
+_WORD = re.compile(r"[A-Za-z_]\w*")
+
+
+@dataclass(frozen=True)
+class Where:
+    """`line`: of the emitted text, from 1 on, 0 when not known; `span`: of the schedule."""
+
+    line: int
+    text: str
+    span: Span | None
+
+
+NOWHERE = Where(0, "", None)
+
+
+class Origin:
+    """library  the file that holds the code
+    source   the text that it was compiled from
+    file     the name of the file that held the text
+    spans    by line of the text, the part of the schedule that it was printed for
+    buffers  names as the text has them -> names of the program's buffers
+    """
+
+    def __init__(
+        self, library: Path, source: str, file: str, spans: Sequence[Span | None], buffers: dict[str, str] | None = None
+    ) -> None:
+        self._library, self._file, self._spans = library, file, spans
+        self._lines = source.splitlines()
+        self._buffers = buffers or {}
+
+    def of(self, site: int) -> Where:
+        """The place of the instruction before `site`, a return address: that of the kernel, where functions are inlined."""
+        if site <= 0:
+            return NOWHERE
+        lines = [p.line for p in lines_of(self._library).places(site - 1) if p.file == self._file]
+        known = [n for n in lines if 0 < n <= len(self._spans) and self._spans[n - 1] is not None]
+        best = known[-1] if known else lines[0] if lines else 0
+        if not 0 < best <= len(self._lines):
+            return NOWHERE
+        return Where(best, self._lines[best - 1].strip(), self._spans[best - 1] if best <= len(self._spans) else None)
+
+    @cached_property
+    def _roots(self) -> dict[str, str]:
+        """Pointers of the text -> the buffer that they point into. A name that is declared for several is left out."""
+        roots: dict[str, str] = dict(self._buffers)
+        apart: set[str] = set()
+        for line in self._lines:
+            found = _DECLARED.search(line)
+            if found is None or found[1] in self._buffers:
+                continue
+            root = roots.get(found[2], "")
+            if found[1] in roots and roots[found[1]] != root:
+                apart.add(found[1])
+            roots[found[1]] = root
+        return {name: root for name, root in roots.items() if root and name not in apart}
+
+    def buffers_named(self, line: int) -> set[str]:
+        """The buffers that a line of the text has pointers into."""
+        if not 0 < line <= len(self._lines):
+            return set()
+        return {self._roots[w] for w in _WORD.findall(self._lines[line - 1]) if w in self._roots}

@@ -1,0 +1,159 @@
+"""What a run under the emulator did: bytes, transactions, conflicts of banks, barriers, instructions, by place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from ...dsl.device import Device, Memory
+from .observed import ATOMIC, LOAD, STORE, InstrCount, LaunchCount, Observer, Site
+from .origin import Origin
+
+_WORDS = {LOAD: "read", STORE: "written", ATOMIC: "combined"}
+
+
+@dataclass(frozen=True)
+class AccessSite:
+    """Accesses of one buffer at one line of the text, in one direction.
+
+    source, line  of the schedule, None where the text was made for no line of it; `text_line`: of the emitted text
+    accesses      of single threads; `bytes` of all of them together
+    requests      of whole warps: lanes at the same place at the same time
+    transactions  global memory: sectors touched, and the least that hold as many bytes. Shared memory: rounds that the banks
+                  need, and the least; the difference is conflicts of banks
+    """
+
+    memory: str
+    buffer: str
+    access: str
+    source: str | None
+    line: int | None
+    text_line: int
+    accesses: int
+    bytes: int
+    requests: int
+    transactions: int
+    least: int
+
+    @property
+    def ways(self) -> float:
+        """Transactions for each that is needed: 1 is best."""
+        return self.transactions / self.least if self.least else 1.0
+
+
+@dataclass(frozen=True)
+class EmulationReport:
+    """Counts of one call.
+
+    moved      memory -> bytes that threads read, wrote, combined
+    carried    bytes of the transactions of global memory that this took
+    conflicts  memory -> rounds that banks served beyond the least
+    launches   of each kernel: blocks, threads of a block, barriers that blocks met at
+    instrs     name -> executions, of a thread, or of the unit that executes it together
+    """
+
+    moved: dict[str, dict[str, int]]
+    carried: dict[str, int]
+    conflicts: dict[str, int]
+    launches: tuple[dict[str, Any], ...]
+    instrs: dict[str, int]
+    sites: tuple[AccessSite, ...] = field(default=())
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def __str__(self) -> str:
+        out = []
+        for x in self.launches:
+            out.append(f"{x['kernel']}: {x['blocks']:,} blocks of {x['threads']} threads, {x['barriers']:,} barriers")
+        for memory, by_access in self.moved.items():
+            said = ", ".join(f"{n:,} bytes {word}" for word, n in by_access.items())
+            if memory in self.carried:
+                said += f"; {self.carried[memory]:,} bytes of transactions"
+            if memory in self.conflicts:
+                said += f"; {self.conflicts[memory]:,} conflicts of banks"
+            out.append(f"{memory}: {said}")
+        if self.instrs:
+            out.append("instructions: " + ", ".join(f"{n:,} {name}" for name, n in self.instrs.items()))
+        out += ["", *_table(self.sites)] if self.sites else []
+        return "\n".join(out)
+
+
+_HEAD: tuple[str, ...] = ("schedule", "text", "buffer", "access", "bytes", "requests", "transactions", "least", "ways")
+
+
+def _table(sites: Sequence[AccessSite]) -> list[str]:
+    rows: list[tuple[str, ...]] = [_HEAD]
+    for s in sites:
+        place = f"{s.source}:{s.line}" if s.source else "-"
+        numbers = (f"{n:,}" for n in (s.bytes, s.requests, s.transactions, s.least))
+        rows.append((place, str(s.text_line or "-"), f"{s.buffer} ({s.memory})", s.access, *numbers, f"{s.ways:.2f}"))
+    widths = [max(len(r[i]) for r in rows) for i in range(len(_HEAD))]
+    return [
+        "  ".join(c.ljust(w) if i < 4 else c.rjust(w) for i, (c, w) in enumerate(zip(r, widths, strict=True))).rstrip()
+        for r in rows
+    ]
+
+
+def watched(observer: Observer, device: Device, counting: bool = True) -> None:
+    """Tells the observer what counts depend on, before a call."""
+    outer, shared = device.memories[0], _banked(device)
+    count, width = shared.banks if shared and shared.banks else (0, 0)
+    observer.clear()
+    observer.watch(counting, outer.transaction or 0, count, width)
+
+
+def report_of(observer: Observer, device: Device, origin: Origin) -> EmulationReport:
+    """What was counted since `watched`."""
+    outer, shared = device.memories[0], _banked(device)
+    names = {False: outer.name, True: shared.name if shared else "shared"}
+    sites = _by_line(observer.sites(), origin, names)
+    moved: dict[str, dict[str, int]] = {}
+    carried: dict[str, int] = {}
+    conflicts: dict[str, int] = {}
+    for s in sites:
+        by_access = moved.setdefault(s.memory, {})
+        by_access[s.access] = by_access.get(s.access, 0) + s.bytes
+        if s.memory == outer.name and outer.transaction:
+            carried[s.memory] = carried.get(s.memory, 0) + s.transactions * outer.transaction
+        elif s.memory != outer.name and shared and shared.banks:
+            conflicts[s.memory] = conflicts.get(s.memory, 0) + s.transactions - s.least
+    return EmulationReport(moved, carried, conflicts, _launches(observer.launches()), _instrs(observer.instrs()), sites)
+
+
+def _banked(device: Device) -> Memory | None:
+    """The memory inside of the outermost one that units share through banks."""
+    return next((m for m in device.memories[1:] if m.banks), None)
+
+
+def _by_line(found: Sequence[Site], origin: Origin, names: dict[bool, str]) -> tuple[AccessSite, ...]:
+    """Places of the code that are one line of the text are one."""
+    sums: dict[tuple, list[int]] = {}
+    for s in found:
+        where = origin.of(s.site)
+        span = where.span
+        line = span.line + span.source.line_offset if span else None
+        source = span.source.name.replace("\\", "/").rsplit("/", 1)[-1] if span else None
+        key = (names[s.shared], s.buffer, _WORDS[s.access], source, line, where.line)
+        row = sums.setdefault(key, [0] * 5)
+        for i, n in enumerate((s.accesses, s.bytes, s.requests, s.transactions, s.least_transactions)):
+            row[i] += n
+    rows = [AccessSite(*key, *row) for key, row in sums.items()]
+    return tuple(sorted(rows, key=lambda s: (s.text_line, s.memory, s.access)))
+
+
+def _launches(found: Sequence[LaunchCount]) -> tuple[dict[str, Any], ...]:
+    sums: dict[str, dict[str, Any]] = {}
+    for x in found:
+        at = sums.setdefault(x.kernel, {"kernel": x.kernel, "blocks": 0, "threads": x.threads, "barriers": 0})
+        at["blocks"] += x.blocks
+        at["barriers"] += x.barriers
+    return tuple(sums.values())
+
+
+def _instrs(found: Sequence[InstrCount]) -> dict[str, int]:
+    sums: dict[str, int] = {}
+    for x in found:
+        sums[x.name] = sums.get(x.name, 0) + x.count
+    return dict(sorted(sums.items()))
