@@ -124,6 +124,8 @@ def _uses(need: Need, text: str) -> list[Need]:
         Need(prefix[:-1] if prefix else "vector", element, int(lanes)) for prefix, element, lanes, _ in _VECTOR.findall(text)
     ]
     for name in _CALL.findall(text):
+        if name == f"m_{need.name}_{need.type}":  # what it defines itself
+            continue
         if name == need.name:
             if need.lanes > 1 and "[l]" in text:
                 out.append(need._replace(lanes=1))  # lane by lane
