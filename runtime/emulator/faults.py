@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ...codegen.emit.lanes import statements
+from ...codegen.emit.names import clean
 from ...codegen.tile import Alloc, Buffer, Call, Program, Store
 from ...dsl.errors import Label, UserError, UserErrors
 from ...dsl.errors import emulate as errors
@@ -94,6 +95,8 @@ def _error(told: Told, f: Fault) -> UserError | None:
         text += ", which nothing has written"
     elif f.kind == "out-of-bounds":
         text = f"{who} {does} {f.bytes} bytes {_beyond(told, f)}"
+        if "though" in f.message:
+            text = f"{who} {does} {what}, and the text means another buffer there"
     elif f.kind == "misaligned":
         text = f"{who} {does} {f.bytes} bytes at byte {f.offset} of {f.buffer}, which is no multiple of what that needs"
     note = _MADE.get(f.access & ~UNDER_WAY, "here")
@@ -217,22 +220,24 @@ def _strays(told: Told, reaches: Sequence[Reach]) -> list[Fault]:
     """RIGHT_BUFFER: buffers of shared memory lie side by side, so an address that leaves one may be inside of another. The
     text of the line says which one is meant; only places that reached several are asked about."""
     groups: dict[int, dict[int, Reach]] = {}
+    together: dict[int, set[str]] = {}
     for r in reaches:
         groups.setdefault(r.site, {}).setdefault(r.group, r)
-    together = {r.group: set() for r in reaches}
-    for r in reaches:
-        together[r.group].add(r.buffer)
+        together.setdefault(r.group, set()).add(_bare(r.buffer))
     found = []
     for site, by_group in groups.items():
         if len(by_group) < 2:
             continue
-        meant = told.origin.buffers_named(told.origin.of(site).line)
+        meant = {_bare(x) for x in told.origin.buffers_named(told.origin.of(site).line)}
         for group, r in by_group.items():
             if meant and not meant & together[group]:
                 text = f"reaches {r.buffer}, though the text means {', '.join(sorted(meant))}"
-                nothing = {"other_block": r.block, "other_thread": -1, "other_site": 0, "other_access": 0, "count": 1}
-                found.append(
-                    Fault("out-of-bounds", text, r.buffer, r.offset, r.block, thread=r.thread, site=r.site, bytes=r.bytes,
-                          access=r.access, **nothing)
-                )  # fmt: skip
+                rest = {"other_block": r.block, "other_thread": -1, "other_site": 0, "other_access": 0, "count": 1}
+                place = {"thread": r.thread, "site": r.site, "bytes": r.bytes, "access": r.access}
+                found.append(Fault("out-of-bounds", text, r.buffer, r.offset, r.block, **place, **rest))
     return found
+
+
+def _bare(name: str) -> str:
+    """A buffer's name as the text may have it: of letters, digits and `_`, less the number that tells it from others."""
+    return clean(name).rstrip("0123456789")

@@ -282,7 +282,7 @@ static void land(Worker* w, const Copy* c) {
             if (x->launch != run.number || !r || !since) continue;
             const Conflict with = {r, x->block[0], EM_STORE};
             const Access read = {w, thread, c->from, c->site, c->bytes, EM_LOAD | EM_UNDER_WAY, 0};
-            conflict(&read, g->of->name, i << g->log, &with);
+            fault(&read, "in-flight", g->of->name, i << g->log, &with);
         }
     }
 }

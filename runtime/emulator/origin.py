@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -31,45 +31,41 @@ class Origin:
     """library  the file that holds the code
     source   the text that it was compiled from
     file     the name of the file that held the text
-    spans    by line of the text, the part of the schedule that it was printed for
-    buffers  names as the text has them -> names of the program's buffers
+    spans    line of the text, from 1 on -> the part of the schedule that it was printed for
     """
 
-    def __init__(
-        self, library: Path, source: str, file: str, spans: Sequence[Span | None], buffers: dict[str, str] | None = None
-    ) -> None:
+    def __init__(self, library: Path, source: str, file: str, spans: Mapping[int, Span]) -> None:
         self._library, self._file, self._spans = library, file, spans
         self._lines = source.splitlines()
-        self._buffers = buffers or {}
 
     def of(self, site: int) -> Where:
         """The place of the instruction before `site`, a return address: that of the kernel, where functions are inlined."""
         if site <= 0:
             return NOWHERE
         lines = [p.line for p in lines_of(self._library).places(site - 1) if p.file == self._file]
-        known = [n for n in lines if 0 < n <= len(self._spans) and self._spans[n - 1] is not None]
+        known = [n for n in lines if n in self._spans]
         best = known[-1] if known else lines[0] if lines else 0
         if not 0 < best <= len(self._lines):
             return NOWHERE
-        return Where(best, self._lines[best - 1].strip(), self._spans[best - 1] if best <= len(self._spans) else None)
+        return Where(best, self._lines[best - 1].strip(), self._spans.get(best))
 
     @cached_property
     def _roots(self) -> dict[str, str]:
-        """Pointers of the text -> the buffer that they point into. A name that is declared for several is left out."""
-        roots: dict[str, str] = dict(self._buffers)
+        """Pointers of the text -> the one into shared memory that they were made from, whose name is that of its buffer. A name
+        that kernels declare for different ones is left out."""
+        roots: dict[str, str] = {}
         apart: set[str] = set()
         for line in self._lines:
             found = _DECLARED.search(line)
-            if found is None or found[1] in self._buffers:
+            if found is None:
                 continue
-            root = roots.get(found[2], "")
-            if found[1] in roots and roots[found[1]] != root:
+            root = found[1] if found[2] == "m_shared" else roots.get(found[2], "")
+            if roots.setdefault(found[1], root) != root:
                 apart.add(found[1])
-            roots[found[1]] = root
         return {name: root for name, root in roots.items() if root and name not in apart}
 
     def buffers_named(self, line: int) -> set[str]:
-        """The buffers that a line of the text has pointers into."""
+        """The pointers to the beginnings of buffers in shared memory that those of a line of the text were made from."""
         if not 0 < line <= len(self._lines):
             return set()
         return {self._roots[w] for w in _WORD.findall(self._lines[line - 1]) if w in self._roots}
