@@ -103,7 +103,7 @@ def run(body: str, blocks: int = 2, threads: int = 64, workers: int = 2, count: 
     args = (ctypes.c_void_p * 3)(*(x.ctypes.data for x in arrays))
     dims = (ctypes.c_int64 * 2)(n, blocks)
     status = kernel.call(args, dims, workers)
-    origin = Origin(kernel.path, text, kernel.text, [])
+    origin = Origin(kernel.path, text, kernel.text, {})
     first = text[: text.index(body.strip("\n"))].count("\n") + 1
     out = Run(status, arrays[2], observer.faults(), [], observer, origin, first)
     out.where = [(out.line(f.site), out.line(f.other_site)) for f in out.faults]
