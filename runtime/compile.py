@@ -16,7 +16,7 @@ from ..dsl.errors import UserError, did_you_mean
 from ..dsl.errors.module import UnknownDevice
 from ..dsl.errors.op import MissingParameter
 from ..dsl.errors.schedule import UnknownOpInSchedule
-from ..dsl.errors.target import AmbiguousChoice, NoDevice, NotInModule, UnknownTarget, WrongSchedule
+from ..dsl.errors.target import AmbiguousChoice, NotInModule, UnknownTarget, WrongSchedule
 from ..dsl.module import Module, load, loads
 from ..dsl.op import Op
 from ..dsl.ops.bind_op import bind_params, specialise
@@ -42,15 +42,20 @@ def compile(
     op        its name; may be left out when there is one, or when `schedule` says it
     schedule  the name of one in the module, or text; None: the module's schedules for this op that fit the device, in order,
               and below them the compiler's own
-    target    see `codegen.targets`; None: the machine at hand
+    target    see `codegen.targets`; None: where the arrays of a call live, the machine at hand or its GPUs
     threads   how many may take part in a call; None: all cores
     sizes     fixes sizes of the op, gives values of its integer parameters, and of the schedule's (`param BM in ...`)
 
     Raises NotInModule, AmbiguousChoice, WrongSchedule, UnknownTarget, TargetNotYet, NoDevice, and the diagnostics of the
     compiler.
     """
-    module = as_module(mod)
-    goal = target_of(target or "cpu", Lineages(module))
+    module, given = as_module(mod), dict(sizes)
+    known = Lineages(module)
+    goal = target_of(target or "cpu", known)
+    if goal.device is None and goal.family.launcher == "driver":
+        from .gpu.elsewhere import at_hand
+
+        goal = target_of(at_hand(goal.name, known), known)
     device = device_of(goal, module)
     named = _schedule(module, schedule)
     chosen = _op(module, op, named)
@@ -60,10 +65,10 @@ def compile(
             named.span,
             help=f"compile for the target it names, or leave `on {named.device}` out",
         )
-    known = {**dict(chosen.params), **sizes}
-    if named is not None and _settled(named, known) is None:
+    asked = {**dict(chosen.params), **sizes}
+    if named is not None and _settled(named, asked) is None:
         raise WrongSchedule(f"schedule `{named.name}` is not for these sizes: its `where` excludes them", named.span)
-    candidates = [_settled(named, known)] if named is not None else list(_candidates(module, chosen, device, known))
+    candidates = [_settled(named, asked)] if named is not None else list(_candidates(module, chosen, device, asked))
     own = {name for name, _ in chosen.params} | {v.name for v in chosen.dims}
     tunables = {name for s in candidates for name in _tunables(s)} - own
     values = {name: sizes.pop(name) for name in list(sizes) if name in tunables}
@@ -71,7 +76,16 @@ def compile(
     special = specialise(bound, sizes)
     variants = [variant(module, special, s, device, goal, values) for s in candidates]
     fixed = {name: int(value) for name, value in sizes.items()}
-    return Kernel(bound, variants, fixed, None if threads is None else checked_threads(threads))
+    if goal.family.launcher == "driver":
+        from .gpu.kernel import DeviceKernel
+
+        return DeviceKernel(bound, variants, fixed)
+    kernel = Kernel(bound, variants, fixed, None if threads is None else checked_threads(threads))
+    if target is None:
+        from .gpu.elsewhere import Elsewhere
+
+        kernel.elsewhere = Elsewhere(lambda name: compile(module, op, schedule, name, **given))
+    return kernel
 
 
 def as_module(mod: Module | str | os.PathLike[str]) -> Module:
@@ -93,13 +107,11 @@ def _native() -> Device:
 def device_of(target: Target, module: Module) -> Device:
     """The device of a target: the machine at hand, the module's own of that name, or the standard library's.
 
-    Raises UnknownTarget for a device that only serves to describe others, and NoDevice where the one at hand is asked for, and
-    there is none.
+    Raises UnknownTarget for a device that only serves to describe others.
     """
     if target.family.launcher != "driver":
         return _native() if target.device is None else module.device(target.device)
-    if target.device is None:
-        raise NoDevice(f"no device for `{target.name}` on this machine", help=f"name one, as in `{target.name}:...`")
+    assert target.device is not None
     device = module.device(target.device)
     if device.limit("units") is None:
         raise UnknownTarget(f"`{target.name}`: {device.name} does not say how many units it has; others extend it")

@@ -64,6 +64,7 @@ class Kernel:
         self.variants = tuple(variants)
         self.threads = threads or default_threads()
         self.notes: set[str] = set()
+        self.elsewhere: Callable[[Sequence[Any]], Kernel | None] | None = None  # the kernel for where these arrays live
         self._inputs = op.inputs
         self._outputs = op.outputs
         self._dtypes: tuple[np.dtype, ...] = ()  # filled at the first call: the text alone needs no ml_dtypes
@@ -125,6 +126,8 @@ class Kernel:
         arrays: Sequence[np.ndarray] = args
         for x, dtype in zip(args, self._dtypes):  # noqa: B905 - checked above, and this is the hot path
             if type(x) is not np.ndarray or x.dtype != dtype or not (x.flags.c_contiguous and x.flags.aligned):
+                if self.elsewhere is not None and (other := self.elsewhere(args)) is not None:
+                    return other(*args, out=out, threads=threads)
                 arrays, back = self._read(args)
                 break
         shapes = tuple([x.shape for x in arrays])
@@ -196,14 +199,19 @@ class Kernel:
             arrays.append(array)
         return arrays, way_back(args)
 
-    def _new_plan(self, shapes: tuple[tuple[int, ...], ...]) -> _Plan:
-        sizes = bind_sizes(self.op, shapes, self.sizes)
-        made = output_shapes(self.op, sizes)
+    def _choose(self, sizes: Mapping[str, int]) -> Variant:
+        """The first variant whose conditions hold. Raises why the first one's do not, where none does."""
         refusals = [v.refusal(sizes) for v in self.variants]
         chosen = next((v for v, r in zip(self.variants, refusals, strict=True) if r is None), None)
         if chosen is None:
             raise next(r for r in refusals if r is not None)
-        library = chosen.load()
+        return chosen
+
+    def _new_plan(self, shapes: tuple[tuple[int, ...], ...]) -> _Plan:
+        sizes = bind_sizes(self.op, shapes, self.sizes)
+        made = output_shapes(self.op, sizes)
+        chosen = self._choose(sizes)
+        library: Any = chosen.load()
         open_sizes = [sizes[v.name] for v in chosen.program.dims]
         names = [t.name for t in (*self._inputs, *self._outputs)]
         order = tuple(names.index(n) for n in chosen.arguments)

@@ -12,9 +12,9 @@ from ..codegen.targets import Target
 from ..codegen.tile import Program
 from ..dsl.errors import UserError
 from ..dsl.errors.run import DeviceMismatch
-from ..dsl.errors.target import NoDevice
 from . import features
 from .build import Library, build
+from .gpu.code import Code
 from .sizes import check_conditions, check_workspaces
 
 
@@ -37,14 +37,16 @@ class Variant:
         self.facts = dict(facts or {})
         self.trace = trace
         self.arguments = tuple(b.name for b in abi.arguments(program))
-        self.library: Library | None = None
+        self.library: Library | Code | None = None
         self._lock = threading.Lock()
 
-    def load(self) -> Library:
-        """The built function. Raises NoCompiler, CompilerFailed, DeviceMismatch, NoDevice."""
-        if self.target.family.launcher == "driver":
-            raise NoDevice(f"no GPU to run code for {self.target.name} on", help="`andiron emit` prints the text")
+    def load(self) -> Library | Code:
+        """The built function, or for a GPU the code, which needs none. Raises NoCompiler, CompilerFailed, DeviceMismatch."""
         with self._lock:
+            if self.library is None and self.target.family.launcher == "driver":
+                from .gpu.toolchains import build_code
+
+                self.library = build_code(self.source, self.target, what=abi.symbol(self.program))
             if self.library is None:
                 lacking = features.missing(self.target.machine)
                 if lacking:

@@ -14,6 +14,8 @@
 #define __forceinline__ inline __attribute__((always_inline))
 #define __launch_bounds__(n)
 #define THREADS_AT_MOST 1024
+struct uint2 { unsigned x, y; };
+struct uint4 { unsigned x, y, z, w; };
 
 unsigned char m_shared[256 << 10] __attribute__((aligned(16)));
 static struct { unsigned x; } blockIdx, threadIdx;

@@ -1,6 +1,6 @@
 """The printer: a tile program as text in a dialect.
 
-    emit(program, "cpp") -> str          also "cuda", "hip"
+    emit(program, "cpp") -> str          also "cuda", "hip", "emulate"
 
 The walk over launches (`emit_body`, `emit_values`, `emit_access`) is shared; a dialect says how levels are realised, what
 surrounds a launch, and defines the helper functions that were asked for. A dialect is a module with
@@ -10,12 +10,16 @@ surrounds a launch, and defines the helper functions that were asked for. A dial
 from __future__ import annotations
 
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from ...dsl.errors import InternalError
 from ...dsl.index import Expr
 from ..tile import Program
 
-DIALECTS = {"cpp": "cpp", "cuda": "cuda", "hip": "hip"}
+if TYPE_CHECKING:
+    from .gpu import Kernel
+
+DIALECTS = {"cpp": "cpp", "cuda": "cuda", "hip": "hip", "emulate": "emulate"}
 
 
 def emit(program: Program, dialect: str = "cpp", serial_when: tuple[Expr, ...] = ()) -> str:
@@ -26,3 +30,8 @@ def emit(program: Program, dialect: str = "cpp", serial_when: tuple[Expr, ...] =
     if dialect not in DIALECTS:
         raise InternalError(f"no dialect {dialect}; there are {', '.join(DIALECTS)}")
     return import_module(f".{DIALECTS[dialect]}", __package__).render(program, serial_when)
+
+
+def launches(program: Program, dialect: str) -> tuple[Kernel, ...]:
+    """The kernels of a GPU's text as a driver needs them, in the order of their launches."""
+    return import_module(f".{DIALECTS[dialect]}", __package__).kernels(program)

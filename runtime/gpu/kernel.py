@@ -1,0 +1,346 @@
+"""`DeviceKernel`: an op compiled for a GPU, called with arrays in its memory.
+
+A call checks types and shapes, asks the arrays' own library for results and its current stream, and launches. It copies
+nothing, waits for nothing and allocates by that library alone, so once a kernel was called it can be captured into a graph.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ...codegen.emit import launches
+from ...dsl.errors import InternalError
+from ...dsl.errors.run import ArgumentCount, ArgumentShape, ArgumentType, DeviceMismatch, OutputOverlap, SizeRefused
+from ...dsl.op import Op, Tensor
+from ..arrays import way_back
+from ..kernel import Kernel
+from ..sizes import bind_sizes, describe, output_shapes
+from ..variant import Variant
+from .arch import form_for
+from .arrays import Arrays, any_library, kind_of, library_of
+from .driver import Driver, find_driver
+from .toolchains import build_code
+
+_PLANS = 512  # shapes remembered per kernel
+_MOST_BLOCKS = 2**31 - 1  # of a launch, along its first axis
+_ALIGN = 256  # bytes, of each workspace
+
+View = tuple[int, tuple[int, ...], int]
+
+
+@dataclass(frozen=True)
+class _Launch:
+    """One launch for known sizes. `slots`: where in a plan's values each parameter stands."""
+
+    function: int
+    blocks: int
+    threads: int
+    shared: int
+    slots: tuple[int, ...]
+
+
+class _Block:
+    """Parameters of all launches of one call, in memory that stays: 64 bits each, addresses first, then sizes."""
+
+    def __init__(self, launches: Sequence[_Launch], pointers: int, sizes: Sequence[int]) -> None:
+        self.values = (ctypes.c_uint64 * (pointers + len(sizes)))(*[0] * pointers, *sizes)
+        start = ctypes.addressof(self.values)
+        self.calls = []
+        for x in launches:
+            parameters = (ctypes.c_void_p * len(x.slots))(*(start + 8 * i for i in x.slots))
+            self.calls.append((x.function, x.blocks, 1, 1, x.threads, 1, 1, x.shared, parameters))
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What a call needs to know about shapes on a device, once they were checked."""
+
+    variant: Variant
+    library: Arrays
+    launches: tuple[_Launch, ...]
+    sizes: tuple[int, ...]
+    outputs: tuple[tuple[tuple[int, ...], Any], ...]
+    order: tuple[int, ...] | None
+    nbytes: tuple[int, ...]  # of the inputs, then of the outputs
+    spaces: tuple[int, ...]  # where each workspace begins, and how many bytes all have
+    pack: Callable[..., None]
+    free: list[_Block] = field(default_factory=list)  # for calls that do not run at the same time
+
+    def block(self) -> _Block:
+        try:
+            return self.free.pop()
+        except IndexError:
+            pointers = len(self.nbytes) + len(self.spaces) - 1
+            return _Block(self.launches, pointers, self.sizes)
+
+
+class DeviceKernel(Kernel):
+    """A kernel for a GPU.
+
+    As `Kernel`; arrays are CuPy's, PyTorch's, or others that DLPack reaches, and results are of their family.
+    """
+
+    def __init__(self, op: Op, variants: Sequence[Variant], sizes: Mapping[str, int] | None = None) -> None:
+        super().__init__(op, variants, sizes, 1)
+        self._families: dict[type, tuple[Arrays, tuple[Any, ...]]] = {}
+        self._device_plans: dict[Any, _Plan] = {}
+        self._functions: dict[tuple[Variant, int], list[tuple[Any, int]]] = {}
+        self._driver: Driver | None = None
+
+    def __call__(self, *args: Any, out: Any = None, threads: int | None = None, **named: Any) -> Any:
+        """The op's outputs for these inputs: one array, or a tuple in the order of the declaration.
+
+        out      an array, or a tuple of them, to write instead of new ones; it is returned
+        threads  of the CPU; a GPU's are the schedule's, and it is not looked at
+        named    inputs by name
+        """
+        if named or len(args) != len(self._inputs):
+            args = self._by_position(args, named)
+        back = None
+        array = type(args[0]) if args else None
+        family = self._families.get(array) if array is not None else None
+        library, types = family if family is not None else self._family(args)
+        views: list[View] = []
+        for x, dtype in zip(args, types):  # noqa: B905 - checked above, and this is the hot path
+            view = library.view(x, dtype) if type(x) is library.array else None
+            if view is None:
+                args, views, back = self._take(library, types, args)
+                break
+            views.append(view)
+        device = views[0][2] if views else 0
+        key = (library, device, *[v[1] for v in views])
+        plan = self._device_plans.get(key) or self._plan(key, views)
+        if out is None:
+            written = results = [library.empty(shape, dtype, device) for shape, dtype in plan.outputs]
+        else:
+            written, results = self._into(out, plan, device)
+        addresses = [*[v[0] for v in views], *[library.address(r) for r in results]]
+        if out is not None:
+            self._keep_apart(addresses, plan, [w is r for w, r in zip(written, results, strict=True)])
+        if plan.order is not None:
+            addresses = [addresses[i] for i in plan.order]
+        memory = None
+        if plan.spaces[-1]:
+            memory, start = library.bytes(plan.spaces[-1], device)
+            addresses += [start + at for at in plan.spaces[:-1]]
+        block = plan.block()
+        plan.pack(block.values, 0, *addresses)
+        launch = self._driver.launch  # type: ignore[union-attr]
+        stream = library.stream(device)
+        for function, bx, by, bz, tx, ty, tz, shared, parameters in block.calls:
+            status = launch(function, bx, by, bz, tx, ty, tz, shared, stream, parameters, None)
+            if status:
+                self._again(status, device, (function, bx, by, bz, tx, ty, tz, shared, stream, parameters, None))
+        plan.free.append(block)
+        del memory  # the library keeps it until the stream is past the launches
+        if out is not None:
+            for w, r in zip(written, results, strict=True):
+                if w is not r:
+                    library.copy(w, r)
+            return out
+        if back is not None:
+            results = [back(r) for r in results]
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def prepare(self) -> Kernel:
+        """Builds all variants now instead of at the first call; no GPU is needed for it.
+
+        Before a graph is captured, call once.
+        """
+        return super().prepare()
+
+    # ------------------------------------------------------------ arrays
+
+    @property
+    def kind(self) -> str:
+        return self.variants[0].target.family.name
+
+    def _family(self, args: tuple[Any, ...]) -> tuple[Arrays, tuple[Any, ...]]:
+        """The library whose arrays these are, and its types of the inputs. Raises NoDevice, DeviceMismatch, ArgumentKind."""
+        self._driver = find_driver(self.kind)
+        library = next((found for x in args if (found := library_of(x)) is not None), None)
+        if library is not None and library.kind != self.kind:
+            raise DeviceMismatch(
+                f"the arrays are in the memory of a GPU of kind {library.kind}; this kernel is for {self.target}"
+            )
+        if library is None:
+            self._refuse_host(args)
+            library = any_library(self.kind)
+        types = tuple(library.dtype(t.dtype) for t in self._inputs)
+        if args and type(args[0]) is library.array:
+            self._families[library.array] = (library, types)
+        return library, types
+
+    def _refuse_host(self, args: tuple[Any, ...]) -> None:
+        for x, tensor in zip(args, self._inputs, strict=True):
+            if kind_of(x) is None and not _scalar(x, tensor):
+                raise self._elsewhere(
+                    tensor, "the host's memory" if hasattr(x, "__array__") else f"no GPU ({type(x).__name__})"
+                )
+
+    def _elsewhere(self, tensor: Tensor, where: str) -> DeviceMismatch:
+        return DeviceMismatch(
+            f"{tensor.name} is in {where}; this kernel runs on a GPU ({self.target})",
+            help="copy it there first: `cupy.asarray(A)`, `tensor.cuda()`",
+        )
+
+    def _take(self, library: Arrays, types: tuple[Any, ...], args: tuple[Any, ...]) -> Any:
+        """Arguments that cannot be used as they are, views of all, and how results become the family of the first one.
+
+        Raises ArgumentKind, ArgumentType, DeviceMismatch.
+        """
+        given, scalars = list(args), []
+        for i, (x, tensor, dtype) in enumerate(zip(args, self._inputs, types, strict=True)):
+            if _scalar(x, tensor):
+                scalars.append(i)
+                continue
+            if not library.owns(x):
+                self._refuse_host(args)
+                x = library.take(x)
+            if library.device(x) < 0:
+                raise self._elsewhere(tensor, "the host's memory")
+            if library.type_of(x) != dtype:
+                raise ArgumentType(f"{tensor.name} has elements of type {library.type_of(x)}; expected {describe(tensor)}")
+            if library.view(x, dtype) is None:
+                self.notes.add(f"{tensor.name} was not contiguous: it is copied at each call")
+                x = library.contiguous(x)
+            given[i] = x
+        device = next((library.device(x) for i, x in enumerate(given) if i not in scalars), 0)
+        for i in scalars:
+            given[i] = library.full(given[i], types[i], device)
+        views = [library.view(x, dtype) for x, dtype in zip(given, types, strict=True)]
+        first = next((x for i, x in enumerate(args) if i not in scalars), None)
+        foreign = first is not None and not library.owns(first)
+        return tuple(given), views, way_back(args) if foreign else None
+
+    def _into(self, out: Any, plan: _Plan, device: int) -> tuple[list[Any], list[Any]]:
+        """`out` as arrays, and the contiguous ones to write: others are copied from them afterwards."""
+        given = list(out) if isinstance(out, (tuple, list)) else [out]
+        if len(given) != len(self._outputs):
+            raise ArgumentCount(f"out has {len(given)} arrays; {self.op.name} has {len(self._outputs)} outputs")
+        results = []
+        for x, tensor, (shape, dtype) in zip(given, self._outputs, plan.outputs, strict=True):
+            if not plan.library.owns(x):
+                raise ArgumentType(f"out `{tensor.name}` is a {type(x).__name__}; the inputs are arrays of {plan.library.name}")
+            if plan.library.device(x) != device:
+                raise DeviceMismatch(f"out `{tensor.name}` is on another device than the inputs")
+            if plan.library.type_of(x) != dtype:
+                raise ArgumentType(
+                    f"out `{tensor.name}` has elements of type {plan.library.type_of(x)}; expected {describe(tensor)}"
+                )
+            if tuple(x.shape) != shape:
+                raise ArgumentShape(f"out `{tensor.name}` has shape {tuple(x.shape)}; expected {shape}: {describe(tensor)}")
+            plain = plan.library.view(x, dtype) is not None
+            results.append(x if plain else plan.library.empty(shape, dtype, device))
+        return given, results
+
+    def _keep_apart(self, addresses: Sequence[int], plan: _Plan, direct: Sequence[bool]) -> None:
+        """Raises OutputOverlap. What a kernel touches is contiguous, so comparing bounds is exact."""
+        inputs = len(self._inputs)
+        for j, own in enumerate(direct):
+            start, size = addresses[inputs + j], plan.nbytes[inputs + j]
+            if not own:
+                continue
+            for i in range(inputs + j):
+                if not (start < addresses[i] + plan.nbytes[i] and addresses[i] < start + size):
+                    continue
+                if i >= inputs:
+                    raise OutputOverlap(
+                        f"out `{self._outputs[j].name}` shares memory with out `{self._outputs[i - inputs].name}`"
+                    )
+                self._refuse_overlap(self._outputs[j], self._inputs[i], start == addresses[i] and size == plan.nbytes[i])
+
+    # ------------------------------------------------------------ plans
+
+    def _plan(self, key: tuple[Any, ...], views: Sequence[View]) -> _Plan:
+        library, device, *shapes = key
+        for (_, _, own), tensor in zip(views, self._inputs, strict=True):
+            if own != device:
+                raise self._elsewhere(
+                    tensor, "the host's memory" if own < 0 else f"GPU {own}, the first one in that of GPU {device}"
+                )
+        if device < 0:
+            raise self._elsewhere(self._inputs[0], "the host's memory")
+        shapes = [tuple(int(n) for n in shape) for shape in shapes]
+        sizes = bind_sizes(self.op, shapes, self.sizes)
+        made = output_shapes(self.op, sizes)
+        chosen = self._choose(sizes)
+        env = dict(sizes)
+        for var, expr in chosen.program.lets:
+            env[var.name] = int(expr.evaluate(env))
+        arguments = [b for b in chosen.program.buffers if b.kind != "workspace"]
+        spaces = [b for b in chosen.program.buffers if b.kind == "workspace"]
+        at = [0]
+        for b in spaces:
+            at.append(at[-1] + -(-int(b.size.evaluate(env)) * b.dtype.bytes // _ALIGN) * _ALIGN)
+        pointers = {b.name: i for i, b in enumerate([*arguments, *spaces])}
+        slots: dict[str, int] = {}
+        found = []
+        for kernel, function in self._load(chosen, device):
+            blocks = int(kernel.blocks.evaluate(env))
+            if blocks > _MOST_BLOCKS:
+                raise SizeRefused(f"{blocks} blocks are more than one launch can have", help="larger tiles make fewer of them")
+            named = [slots.setdefault(v.name, len(slots)) + len(pointers) for v in kernel.sizes]
+            if blocks > 0:
+                parameters = (*(pointers[b.name] for b in kernel.buffers), *named)
+                found.append(_Launch(function, blocks, kernel.threads, kernel.shared, parameters))
+        names = [t.name for t in (*self._inputs, *self._outputs)]
+        order = tuple(names.index(b.name) for b in arguments)
+        tensors = (*self._inputs, *self._outputs)
+        plan = _Plan(
+            chosen,
+            library,
+            tuple(found),
+            tuple(env[name] for name in slots),
+            tuple((s, library.dtype(t.dtype)) for s, t in zip(made, self._outputs, strict=True)),
+            None if order == tuple(range(len(names))) else order,
+            tuple(prod(s) * t.dtype.bytes for s, t in zip((*shapes, *made), tensors, strict=True)),
+            tuple(at),
+            struct.Struct(f"={len(pointers)}Q").pack_into,
+        )
+        if len(self._device_plans) >= _PLANS:
+            self._device_plans.clear()
+        self._device_plans[key] = plan
+        return plan
+
+    def _load(self, variant: Variant, device: int) -> list[tuple[Any, int]]:
+        """A variant's kernels and their handles on a device."""
+        found = self._functions.get((variant, device))
+        if found is None:
+            driver = self._driver
+            assert driver is not None
+            arch = driver.arch(device)
+            form = form_for(variant.target.arch, arch)
+            if form is None:
+                raise DeviceMismatch(
+                    f"this GPU is {arch}; the kernel is for {variant.target.name}",
+                    help=f"compile for `{self.kind}`, which is the GPU at hand",
+                )
+            code = variant.load()
+            if form != getattr(code, "format", form):
+                code = build_code(variant.source, variant.target, form, self.op.name)
+            kernels = launches(variant.program, variant.target.family.dialect)
+            handles = driver.load(device, code.data, [(k.name, k.shared) for k in kernels])  # type: ignore[union-attr]
+            found = self._functions[variant, device] = list(zip(kernels, handles, strict=True))
+        return found
+
+    def _again(self, status: int, device: int, call: tuple[Any, ...]) -> None:
+        """A launch that failed because this thread has no current device, or another: once more on the right one."""
+        driver = self._driver
+        assert driver is not None
+        if driver.wrong_device(status):
+            with driver.on(device):
+                status = driver.launch(*call)
+        if status:
+            raise InternalError(f"the launch of {self.op.name} failed: {driver.error(status)}")
+
+
+def _scalar(x: Any, tensor: Tensor) -> bool:
+    return not tensor.shape and isinstance(x, (bool, int, float, np.generic, np.ndarray)) and np.ndim(x) == 0
