@@ -60,7 +60,11 @@ class Compiler:
 
     def build(self, source: Path, library: Path, flags: tuple[str, ...]) -> None:
         """Compiles a C++ text to a shared library. Raises CompilerFailed."""
-        _run(self, [*flags, "-o", str(library), str(source), "-lm"], source.parent)
+        self.run([*flags, "-o", str(library), str(source), "-lm"], source.parent)
+
+    def run(self, args: list[str], folder: Path) -> None:
+        """Starts it in a folder. Raises CompilerFailed."""
+        _run(self, args, folder)
 
 
 def find_compiler() -> Compiler:

@@ -9,7 +9,7 @@ from .gpu import Api, Kernel, Spelling, kernels_of, render_gpu
 FLAGS = ("-std=c++17", "-fmad=false")
 """What the text needs of nvcc and NVRTC: contraction only where the program says fma."""
 
-_SPELLING = Spelling(
+SPELLING = Spelling(
     dialect="cuda",
     block="blockIdx.x",
     thread="threadIdx.x",
@@ -18,13 +18,13 @@ _SPELLING = Spelling(
     shuffle="__shfl_xor_sync({mask}, {x}, {d})",
     bounds="__launch_bounds__({name})",
 )
-_API = Api("cuda", "cudaStream_t", opt_in=48 << 10, build=f"nvcc {' '.join(FLAGS)} -arch=DEVICE -shared -Xcompiler -fPIC")
+API = Api("cuda", "cudaStream_t", opt_in=48 << 10, build=f"nvcc {' '.join(FLAGS)} -arch=DEVICE -shared -Xcompiler -fPIC")
 
 
 def render(program: Program, serial_when: tuple[Expr, ...] = ()) -> str:
-    return render_gpu(program, _SPELLING, _API)
+    return render_gpu(program, SPELLING, API)
 
 
 def kernels(program: Program) -> tuple[Kernel, ...]:
     """The launches as a driver needs them, in order, for who loads the text without its launcher."""
-    return kernels_of(program, _SPELLING, _API)
+    return kernels_of(program, SPELLING, API)

@@ -33,7 +33,7 @@ from .scope import Text
 from .templates import environment
 from .used import mentions, used_only
 
-__all__ = ["Api", "Kernel", "Spelling", "kernels_of", "render_gpu"]
+__all__ = ["Api", "GpuPrinter", "Kernel", "Spelling", "kernels_of", "render_gpu"]
 
 
 @dataclass(frozen=True)
@@ -97,10 +97,11 @@ def realise(program: Program, launch: Launch) -> Plan:
     return Plan(tuple(blocks), tuple(threads), tuple(ones), owner)
 
 
-class _Printer:
+class GpuPrinter:
     def __init__(self, program: Program, spelling: Spelling, api: Api) -> None:
         self.program = program
         self.spelling, self.api = spelling, api
+        self.dialect = spelling.dialect  # whose templates are used
         self.needs: dict[Need, None] = {}
         self.names = Names()
         self.symbol = self.names.fresh(symbol(program))
@@ -167,7 +168,13 @@ class _Printer:
             "lines": lines,
             "blocks": self.host.text(grid),
             "passed": passed,
+            "places": self._places(launch, plan, space),
         }
+
+    def _places(self, launch: Launch, plan: Plan, space: Space) -> list[tuple[Buffer, int, int]]:
+        """Buffers in shared memory, with their first byte and how many there are."""
+        found = [s for s in statements(launch.body) if isinstance(s, Alloc) and id(s) in space.at]
+        return [(s.buffer, space.at[id(s)], self._bytes(s.buffer, plan) or 0) for s in found]
 
     def _footprint(self, launch: Launch, plan: Plan) -> str:
         """Of one block and one thread, for people."""
@@ -273,6 +280,10 @@ class _Printer:
     # ------------------------------------------------------------ the whole
 
     def render(self) -> str:
+        return _respelled(environment(self.dialect).get_template("kernel.j2").render(**self.parts()))
+
+    def parts(self) -> dict:
+        """What the templates see."""
         program = self.program
         kernels = [self.launch(x) for x in program.launches]
         instrs = [self._instr(n) for n in list(self.needs) if n.name.startswith("instr:")]
@@ -280,32 +291,40 @@ class _Printer:
         shown = {b.name: f"{b.dtype.bytes} * ({self.host.text(b.size)})" for b in program.buffers}
         spaces = [shown[b.name] for b in program.buffers if b.kind == "workspace"]
         helpers = [n for n in self.needs if not n.name.startswith("instr:")]
-        text = (
-            environment(self.spelling.dialect)
-            .get_template("kernel.j2")
-            .render(
-                program=program, name=self.symbol, title=clean(program.name), build=self.api.build,
-                head=[_comment(x) for x in program.head.strip("\n").splitlines()],
-                prelude=self._prelude(helpers, kernels), instrs=instrs, kernels=kernels,
-                bounds=self.spelling.bounds, api=self.api.prefix, stream=self.api.stream, opt_in=self.api.opt_in,
-                arguments=[self.field[b.name] for b in program.buffers if b.kind != "workspace"],
-                dims=[self.size[v] for v in program.dims], bindings=bindings, sizes=sizes, workspaces=spaces,
-            )
+        return dict(
+            program=program, name=self.symbol, title=clean(program.name), build=self.api.build,
+            head=[_comment(x) for x in program.head.strip("\n").splitlines()],
+            prelude=self._prelude(helpers, kernels), instrs=instrs, kernels=kernels,
+            bounds=self.spelling.bounds, api=self.api.prefix, stream=self.api.stream, opt_in=self.api.opt_in,
+            arguments=[self.field[b.name] for b in program.buffers if b.kind != "workspace"],
+            dims=[self.size[v] for v in program.dims], bindings=bindings, sizes=sizes, workspaces=spaces,
         )  # fmt: skip
-        return _respelled(text)
 
     def _prelude(self, helpers: list[Need], kernels: list[dict]) -> str:
         """With what `_respelled` will call, first."""
-        text = prelude(helpers, self.program, "", self.spelling.dialect)
+        text = prelude(helpers, self.program, "", self.dialect)
         whole = text + "\n".join("\n".join(k["lines"]) for k in kernels)
         bits = [Need("flt", e) for e, names in (("f32", _F32), ("f64", _F64)) if any(n in whole for n in names)]
-        return prelude([*bits, *helpers], self.program, "", self.spelling.dialect)
+        return prelude([*bits, *helpers], self.program, "", self.dialect)
 
     def _bindings(self, kernels: list[dict]) -> tuple[list[str], list[str]]:
         """What the host's functions begin with: arguments, sizes, conditions, workspaces; and the sizes alone."""
+        lines, sizes = self._known()
+        kept = [b for b in self.program.buffers if b.kind == "workspace"]
+        if kept:
+            lines += [f"int64_t at[{len(kept) + 1}];", f"{self.symbol}__spaces(dims, at);"]
+        last = sum(b.kind != "workspace" for b in self.program.buffers)
+        for i, b in enumerate(kept):
+            kind = f"{ELEMENTS[storage(b.dtype)]}*"
+            lines.append(f"{kind} {self.field[b.name]} = ({kind})((char*)args[{last}] + at[{i}]);")
+        needed = "\n".join(k["blocks"] + " " + " ".join(k["passed"]) for k in kernels)
+        spaces = "\n".join(self.host.text(b.size) for b in kept)
+        return used_only(lines, needed), used_only(sizes, spaces)
+
+    def _known(self) -> tuple[list[str], list[str]]:
+        """Arguments, sizes, conditions; and the sizes alone."""
         program, lines = self.program, []
-        arguments = [b for b in program.buffers if b.kind != "workspace"]
-        for i, b in enumerate(arguments):
+        for i, b in enumerate(b for b in program.buffers if b.kind != "workspace"):
             kind = f"{'const ' if b.kind == 'input' else ''}{ELEMENTS[storage(b.dtype)]}*"
             lines.append(f"{kind} {self.field[b.name]} = ({kind})args[{i}];")
         sizes = [f"const int64_t {self.size[v]} = dims[{i}];" for i, v in enumerate(program.dims)]
@@ -314,15 +333,7 @@ class _Printer:
         lines += sizes
         for i, (e, why) in enumerate(program.conditions):
             lines.append(f"if ({self.host.text(e)} < 0) return {100 + i};  // {' '.join(why.split())}")
-        kept = [b for b in program.buffers if b.kind == "workspace"]
-        if kept:
-            lines += [f"int64_t at[{len(kept) + 1}];", f"{self.symbol}__spaces(dims, at);"]
-        for i, b in enumerate(kept):
-            kind = f"{ELEMENTS[storage(b.dtype)]}*"
-            lines.append(f"{kind} {self.field[b.name]} = ({kind})((char*)args[{len(arguments)}] + at[{i}]);")
-        needed = "\n".join(k["blocks"] + " " + " ".join(k["passed"]) for k in kernels)
-        spaces = "\n".join(self.host.text(b.size) for b in kept)
-        return used_only(lines, needed), used_only(sizes, spaces)
+        return lines, sizes
 
     def _instr(self, need: Need) -> str:
         instr: Instr = next(i for i in self.program.instrs if i.name == need.name.partition(":")[2])
@@ -330,12 +341,12 @@ class _Printer:
 
 
 def render_gpu(program: Program, spelling: Spelling, api: Api) -> str:
-    return _Printer(program, spelling, api).render()
+    return GpuPrinter(program, spelling, api).render()
 
 
 def kernels_of(program: Program, spelling: Spelling, api: Api) -> tuple[Kernel, ...]:
     """The launches as a driver needs them, in order."""
-    printer = _Printer(program, spelling, api)
+    printer = GpuPrinter(program, spelling, api)
     for launch in printer.program.launches:
         printer.launch(launch)
     return tuple(printer.kernels)

@@ -9,7 +9,7 @@ from .gpu import Api, Kernel, Spelling, kernels_of, render_gpu
 FLAGS = ("-std=c++17", "-ffp-contract=off")
 """What the text needs of clang: contraction only where the program says fma."""
 
-_SPELLING = Spelling(
+SPELLING = Spelling(
     dialect="hip",
     block="__builtin_amdgcn_workgroup_id_x()",
     thread="__builtin_amdgcn_workitem_id_x()",
@@ -18,13 +18,13 @@ _SPELLING = Spelling(
     shuffle="m_shuffle_xor({x}, {d})",
     bounds="__attribute__((amdgpu_flat_work_group_size(1, {name})))",
 )
-_API = Api("hip", "hipStream_t", opt_in=64 << 10, build=f"hipcc {' '.join(FLAGS)} --offload-arch=DEVICE -shared -fPIC")
+API = Api("hip", "hipStream_t", opt_in=64 << 10, build=f"hipcc {' '.join(FLAGS)} --offload-arch=DEVICE -shared -fPIC")
 
 
 def render(program: Program, serial_when: tuple[Expr, ...] = ()) -> str:
-    return render_gpu(program, _SPELLING, _API)
+    return render_gpu(program, SPELLING, API)
 
 
 def kernels(program: Program) -> tuple[Kernel, ...]:
     """The launches as a driver needs them, in order, for who loads the text without its launcher."""
-    return kernels_of(program, _SPELLING, _API)
+    return kernels_of(program, SPELLING, API)

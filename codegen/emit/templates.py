@@ -9,7 +9,17 @@ import jinja2
 
 _TEMPLATES = Path(__file__).parent.parent / "templates"
 
-FOLDERS = {"cpp": ("cpp",), "cuda": ("cuda", "gpu", "cpp"), "hip": ("hip", "gpu", "cpp")}
+FOLDERS = {
+    "cpp": ("cpp",),
+    "cuda": ("cuda", "gpu", "cpp"),
+    "hip": ("hip", "gpu", "cpp"),
+    "emulate": ("emulate", "gpu", "cpp"),
+}
+
+
+def folder(dialect: str) -> Path:
+    """Of a dialect's own templates."""
+    return _TEMPLATES / dialect
 
 
 @cache

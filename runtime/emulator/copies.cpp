@@ -76,6 +76,7 @@ extern "C" void em_asynchronous(const EmInstr* instr, const void* deposit, int b
     Block* b = block_of(t);
     const int n = instr->units, first = t->linear - t->linear % n;
     void* own = (void*)deposit;
+    ob_instr(instr->name);
     if (n > 1 && !last_to_come(t, first, n, instr, 1, own, site)) return;
     void* const* given = n > 1 ? b->deposits + first : &own;
     // one piece of memory: the flight, pointers, tokens, what the threads deposited
@@ -84,7 +85,6 @@ extern "C" void em_asynchronous(const EmInstr* instr, const void* deposit, int b
     Flight* f = (Flight*)p;
     *f = {instr, n, false, (uint64_t*)(p + sizeof(Flight)), 0, (void**)(p + sizeof(Flight) + count * sizeof(uint64_t))};
     char* kept = (char*)(f->deposits + n);
-    ob_instr(instr->name);
     for (int i = 0; i < n; i++) {
         f->deposits[i] = kept + (size_t)i * each;
         memcpy(f->deposits[i], given[i], (size_t)bytes);

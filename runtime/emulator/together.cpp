@@ -113,8 +113,8 @@ extern "C" void em_together(const EmInstr* instr, void* deposit, const void* sit
     Thread* t = current();
     Block* b = block_of(t);
     const int first = t->linear - t->linear % instr->units;
-    if (!last_to_come(t, first, instr->units, instr, 0, deposit, site)) return;
     ob_instr(instr->name);
+    if (!last_to_come(t, first, instr->units, instr, 0, deposit, site)) return;
     instr->run(b->deposits + first);
     for (int i = first + instr->units - 1; i >= first; i--) {
         if (i != t->linear) make_ready(b, &b->all[i]);
@@ -132,10 +132,13 @@ extern "C" void em_disagree(const char* instr, const char* operand) {
            operand);
 }
 
-extern "C" void em_touch(const void* p, int64_t bytes, int align, int is_write, int is_atomic, const void* site) {
+extern "C" void em_align(const void* p, int align, const void* site) {
     if (align > 1 && (uintptr_t)p % (unsigned)align != 0) {
-        Thread* t = current();
-        report("misaligned", t, nullptr, site, nullptr, "an address that must be a multiple of %d bytes is not", align);
+        report("misaligned", current(), nullptr, site, nullptr, "an address that must be a multiple of %d bytes is not", align);
     }
+}
+
+extern "C" void em_touch(const void* p, int64_t bytes, int align, int is_write, int is_atomic, const void* site) {
+    em_align(p, align, site);
     ob_access(p, (size_t)bytes, is_write, is_atomic, site);
 }

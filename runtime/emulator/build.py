@@ -1,0 +1,137 @@
+"""From an emulated text to a function to call: the emulator's runtime is compiled once a compiler, then linked to each kernel.
+
+The kernel's own code tells the observer of each plain access to memory: compilers put the calls in (`-fsanitize=thread`), the
+observer defines what they call. The runtime itself is compiled without.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from ...codegen.abi import FLAGS as ARITHMETIC
+from ...codegen.emit.templates import folder
+from ...codegen.targets import NATIVE, compiler_flags
+from ...dsl.errors import InternalError
+from ...dsl.errors.target import CompilerFailed
+from .. import features
+from ..build import version
+from ..cache import Entry, cache, key_of
+from ..toolchain import SUFFIX, Compiler, find_compiler
+from .lines import FLAGS as LINES
+
+_HERE = Path(__file__).parent
+_PLAIN = ("-fno-strict-aliasing", "-fvisibility=hidden", f"-I{_HERE}", f"-I{folder('emulate')}")
+_OPTIMISED = re.compile("-O[0-9]")
+
+
+@dataclass(frozen=True)
+class Built:
+    """A loaded kernel: `call(args, dims, threads)` as in `codegen.abi`; `text`: the file name of its text."""
+
+    call: Callable[..., int]
+    library: ctypes.CDLL
+    compiler: str
+    path: Path
+    cached: bool
+    text: str = "kernel.cpp"
+
+
+def build(source: str, symbol: str, target: str, checks: bool = True) -> Built:
+    """The function `symbol` of an emulated text. `checks`: whether plain accesses are observed.
+
+    Raises NoCompiler, CompilerFailed; InternalError when the text is at fault.
+    """
+    compiler = find_compiler()
+    runtime = _runtime(compiler)
+    flags = (
+        *_arithmetic(compiler),
+        "-fno-strict-aliasing",
+        *_poisoned(compiler),
+        *LINES,
+        *(_observed(compiler) if checks else ()),
+    )
+    key = key_of("emulated", version(), source, flags, runtime.key, *_where(compiler))
+
+    def make(into: Path) -> dict[str, Any]:
+        text, object_ = into / "kernel.cpp", into / "kernel.o"
+        text.write_text(source, encoding="utf-8")
+        try:
+            compiler.run(["-c", *flags, "-o", str(object_), str(text)], into)
+        except CompilerFailed as error:
+            if f"{text.name}:" in error.message and "error:" in error.message:
+                raise InternalError(f"the emulated text of {symbol} is not good C++. {error.message}") from None
+            raise
+        objects = sorted(str(p) for p in runtime.path.glob("*.o"))
+        library = into / f"kernel{SUFFIX}"
+        compiler.run(["-shared", "-pthread", "-o", str(library), str(object_), *objects, "-lm", "-ldl"], into)
+        object_.unlink()
+        return {"what": f"{symbol} for {target}", "compiler": str(compiler), "flags": list(flags)}
+
+    entry, made = cache().get_or_make(key, make)
+    try:
+        library = _load(entry)
+    except OSError:
+        # Another process may have removed it between the check and the load, to keep the cache in its bounds.
+        entry, made = cache().get_or_make(key, make)
+        library = _load(entry)
+    function = getattr(library, symbol)
+    function.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int)
+    function.restype = ctypes.c_int
+    return Built(function, library, str(compiler), entry.path / f"kernel{SUFFIX}", not made)
+
+
+def _load(entry: Entry) -> ctypes.CDLL:
+    return ctypes.CDLL(os.fspath(entry.path / f"kernel{SUFFIX}"))
+
+
+def _runtime(compiler: Compiler) -> Entry:
+    """The runtime's objects, in an entry of the cache."""
+    sources = _sources()
+    flags = (*_arithmetic(compiler, 3), *_PLAIN)
+    key = key_of("emulator", version(), *(f"{name}\n{text}" for name, text in sources), flags[:-2], *_where(compiler))
+
+    def make(into: Path) -> dict[str, Any]:
+        files = sorted(str(p) for p in _HERE.glob("*.cpp"))
+        compiler.run(["-c", *flags, *files], into)
+        return {"what": "the emulator's runtime", "compiler": str(compiler)}
+
+    return cache().get_or_make(key, make)[0]
+
+
+@lru_cache(maxsize=1)
+def _sources() -> tuple[tuple[str, str], ...]:
+    files = [*_HERE.glob("*.cpp"), *_HERE.glob("*.h"), *folder("emulate").glob("*.h")]
+    return tuple((p.name, p.read_text(encoding="utf-8")) for p in sorted(files))
+
+
+def _where(compiler: Compiler) -> tuple[object, ...]:
+    return compiler.version, compiler.command, features.identity(), sys.platform
+
+
+def _arithmetic(compiler: Compiler, level: int = 1) -> tuple[str, ...]:
+    """What the text needs, and this machine's instructions: half precision in software is slow."""
+    given = compiler_flags(NATIVE, compiler.kind)
+    assert set(ARITHMETIC) <= set(given)
+    return (f"-O{level}", *(f for f in given if f != "-shared" and not _OPTIMISED.fullmatch(f)))
+
+
+def _poisoned(compiler: Compiler) -> tuple[str, ...]:
+    """Registers that were never set hold what shows: NaN with clang, with gcc a number beyond all others."""
+    major = re.search(r"(\d+)\.\d+", compiler.version)
+    old = compiler.kind == "gcc" and major is not None and int(major[1]) < 12
+    return () if old else ("-ftrivial-auto-var-init=pattern",)
+
+
+def _observed(compiler: Compiler) -> tuple[str, ...]:
+    if compiler.kind == "gcc":
+        # Aggregates taken apart would show a wide access as several.
+        return ("-fsanitize=thread", "-fno-tree-sra", "--param=tsan-instrument-func-entry-exit=0")
+    return ("-fsanitize=thread", "-mllvm", "-tsan-instrument-func-entry-exit=0")
