@@ -23,7 +23,10 @@ from .arch import amd_name
 _MAJOR, _MINOR, _DYNAMIC_SHARED = 75, 76, 8
 
 Launch = Callable[..., int]
-"""(function, blocks x, y, z, threads x, y, z, bytes of shared memory, stream, parameters, None) -> status"""
+"""(function, blocks x, y, z, threads x, y, z, bytes of shared memory, stream, parameters, None) -> status
+
+Every argument is a value of `ctypes`, made beforehand where it can be: converting numbers at each launch takes as long as the
+launch."""
 
 
 class Driver:
@@ -37,9 +40,6 @@ class Driver:
         self.library = library
         self.check(self._call("Init", 0), "start the driver")
         self.launch: Launch = getattr(library, self.prefix + self.launch_name)
-        word, pointer = ctypes.c_uint, ctypes.c_void_p
-        self.launch.argtypes = (pointer, *(word,) * 7, pointer, pointer, pointer)  # type: ignore[attr-defined]
-        self.launch.restype = ctypes.c_int  # type: ignore[attr-defined]
 
     def _call(self, name: str, *args: Any) -> int:
         return getattr(self.library, self.prefix + name)(*args)

@@ -55,7 +55,8 @@ class _Block:
         self.calls = []
         for x in launches:
             parameters = (ctypes.c_void_p * len(x.slots))(*(start + 8 * i for i in x.slots))
-            self.calls.append((x.function, x.blocks, 1, 1, x.threads, 1, 1, x.shared, parameters))
+            numbers = (x.blocks, 1, 1, x.threads, 1, 1, x.shared)
+            self.calls.append(((ctypes.c_void_p(x.function), *map(ctypes.c_uint, numbers)), parameters))
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,7 @@ class _Plan:
     launches: tuple[_Launch, ...]
     sizes: tuple[int, ...]
     outputs: tuple[tuple[tuple[int, ...], Any], ...]
+    only: tuple[tuple[int, ...], Any] | None  # shape and type of the output when there is one
     order: tuple[int, ...] | None
     nbytes: tuple[int, ...]  # of the inputs, then of the outputs
     spaces: tuple[int, ...]  # where each workspace begins, and how many bytes all have
@@ -133,11 +135,11 @@ class DeviceKernel(Kernel):
         block = plan.block()
         plan.pack(block.values, 0, *addresses)
         launch = self._driver.launch  # type: ignore[union-attr]
-        stream = library.stream(device)
-        for function, bx, by, bz, tx, ty, tz, shared, parameters in block.calls:
-            status = launch(function, bx, by, bz, tx, ty, tz, shared, stream, parameters, None)
+        stream = ctypes.c_void_p(library.stream(device))
+        for shape, parameters in block.calls:
+            status = launch(*shape, stream, parameters, None)
             if status:
-                self._again(status, device, (function, bx, by, bz, tx, ty, tz, shared, stream, parameters, None))
+                self._again(status, device, (*shape, stream, parameters, None))
         plan.free.append(block)
         del memory  # the library keeps it until the stream is past the launches
         if out is not None:
@@ -222,6 +224,10 @@ class DeviceKernel(Kernel):
 
     def _into(self, out: Any, plan: _Plan, device: int) -> tuple[list[Any], list[Any]]:
         """`out` as arrays, and the contiguous ones to write: others are copied from them afterwards."""
+        if plan.only is not None and type(out) is plan.library.array:
+            view = plan.library.view(out, plan.only[1])
+            if view is not None and view[1] == plan.only[0] and view[2] == device:
+                return [out], [out]
         given = list(out) if isinstance(out, (tuple, list)) else [out]
         if len(given) != len(self._outputs):
             raise ArgumentCount(f"out has {len(given)} arrays; {self.op.name} has {len(self._outputs)} outputs")
@@ -244,6 +250,10 @@ class DeviceKernel(Kernel):
     def _keep_apart(self, addresses: Sequence[int], plan: _Plan, direct: Sequence[bool]) -> None:
         """Raises OutputOverlap. What a kernel touches is contiguous, so comparing bounds is exact."""
         inputs = len(self._inputs)
+        if plan.only is not None:
+            start, size = addresses[-1], plan.nbytes[-1]
+            if not any(start < a + n and a < start + size for a, n in zip(addresses[:-1], plan.nbytes)):  # noqa: B905
+                return
         for j, own in enumerate(direct):
             start, size = addresses[inputs + j], plan.nbytes[inputs + j]
             if not own:
@@ -294,12 +304,14 @@ class DeviceKernel(Kernel):
         names = [t.name for t in (*self._inputs, *self._outputs)]
         order = tuple(names.index(b.name) for b in arguments)
         tensors = (*self._inputs, *self._outputs)
+        results = tuple((s, library.dtype(t.dtype)) for s, t in zip(made, self._outputs, strict=True))
         plan = _Plan(
             chosen,
             library,
             tuple(found),
             tuple(env[name] for name in slots),
-            tuple((s, library.dtype(t.dtype)) for s, t in zip(made, self._outputs, strict=True)),
+            results,
+            results[0] if len(results) == 1 else None,
             None if order == tuple(range(len(names))) else order,
             tuple(prod(s) * t.dtype.bytes for s, t in zip((*shapes, *made), tensors, strict=True)),
             tuple(at),
