@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..dsl.errors import did_you_mean
-from ..dsl.errors.target import TargetNotYet, UnknownTarget
+from ..dsl.errors.target import UnknownTarget
 from ..dsl.std import std_devices
 from . import abi
 
@@ -23,9 +23,8 @@ class Family:
     dialect    the folder of templates and the key of an instruction's `emit`
     devices    how the device's name is made of what follows the colon (`{}`)
     toolchain  what turns the text into something to load: `c++`, or what `runtime.gpu` has for a dialect
-    launcher   how it is called: `ctypes`, or `driver` (modules loaded by a GPU's driver)
+    launcher   how it is called: `ctypes`, `driver` (modules loaded by a GPU's driver), `emulator` (the machine at hand plays it)
     root       the device of the library that all of this family extend; "" where any will do
-    ready      False for families that are planned only; `TargetNotYet` says so
     """
 
     name: str
@@ -34,7 +33,6 @@ class Family:
     toolchain: str
     launcher: str
     root: str = ""
-    ready: bool = True
 
 
 FAMILIES = {
@@ -43,7 +41,7 @@ FAMILIES = {
         Family("cpu", dialect="cpp", devices="cpu:{}", toolchain="c++", launcher="ctypes"),
         Family("cuda", dialect="cuda", devices="{}", toolchain="cuda", launcher="driver", root="nvidia"),
         Family("hip", dialect="hip", devices="{}", toolchain="hip", launcher="driver", root="amd"),
-        Family("emulate", dialect="emulate", devices="{}", toolchain="c++", launcher="ctypes", ready=False),
+        Family("emulate", dialect="emulate", devices="{}", toolchain="c++", launcher="emulator"),
     ]
 }
 
@@ -103,7 +101,7 @@ class Target:
 
 
 def target_of(name: str, known: Mapping[str, Sequence[str]] | None = None) -> Target:
-    """The target of that name. Raises UnknownTarget, TargetNotYet.
+    """The target of that name. Raises UnknownTarget.
 
     known  devices, each with the names of the devices it extends, nearest first: what a CPU must have for one is what it must
            have for the nearest that is in `MACHINES`
@@ -112,8 +110,8 @@ def target_of(name: str, known: Mapping[str, Sequence[str]] | None = None) -> Ta
     family = FAMILIES.get(head)
     if family is None:
         raise UnknownTarget(f"no target `{name}`", help=did_you_mean(head, FAMILIES))
-    if not family.ready:
-        raise TargetNotYet(f"target `{name}` is planned", help="`andiron targets` lists what this version compiles for")
+    if not colon and family.launcher == "emulator":
+        raise UnknownTarget(f"`{name}` does not say what it is to play", help=f"name a GPU's device, as in `{name}:sm_80`")
     if not colon:
         return Target(name, family)
     device = family.devices.format(rest)
@@ -124,6 +122,10 @@ def target_of(name: str, known: Mapping[str, Sequence[str]] | None = None) -> Ta
             others = (f"{head}:{n}" for n in known if family.root in known[n])
             raise UnknownTarget(f"no target `{name}`", help=did_you_mean(name, others))
         return Target(name, family, device, arch=next((n for n in line if n in std_devices()), ""))
+    if family.launcher == "emulator":
+        if device not in known:
+            raise UnknownTarget(f"no target `{name}`", help=did_you_mean(name, (f"{head}:{n}" for n in known)))
+        return Target(name, family, device)
     if device not in MACHINES and device not in known:
         others = (n for n in known if n.startswith(f"{head}:"))
         raise UnknownTarget(f"no target `{name}`", help=did_you_mean(name, ["cpu", *MACHINES, *others]))

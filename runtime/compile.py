@@ -46,7 +46,7 @@ def compile(
     threads   how many may take part in a call; None: all cores
     sizes     fixes sizes of the op, gives values of its integer parameters, and of the schedule's (`param BM in ...`)
 
-    Raises NotInModule, AmbiguousChoice, WrongSchedule, UnknownTarget, TargetNotYet, NoDevice, and the diagnostics of the
+    Raises NotInModule, AmbiguousChoice, WrongSchedule, UnknownTarget, NoDevice, and the diagnostics of the
     compiler.
     """
     module, given = as_module(mod), dict(sizes)
@@ -107,13 +107,14 @@ def _native() -> Device:
 def device_of(target: Target, module: Module) -> Device:
     """The device of a target: the machine at hand, the module's own of that name, or the standard library's.
 
-    Raises UnknownTarget for a device that only serves to describe others.
+    Raises UnknownTarget for a device that only serves to describe others, and for one without blocks in a dialect of GPUs.
     """
-    if target.family.launcher != "driver":
-        return _native() if target.device is None else module.device(target.device)
-    assert target.device is not None
+    if target.device is None:
+        return _native()
     device = module.device(target.device)
-    if device.limit("units") is None:
+    if target.family.launcher == "emulator" and all(level.units != "open" for level in device.levels):
+        raise UnknownTarget(f"`{target.name}`: {device.name} is no GPU", help=f"compile for `{device.name}` itself")
+    if target.family.launcher == "driver" and device.limit("units") is None:
         raise UnknownTarget(f"`{target.name}`: {device.name} does not say how many units it has; others extend it")
     return device
 
@@ -167,7 +168,10 @@ def variant(
     """One op, one schedule, one device: compiled to text. Of `values` those count that are the schedule's parameters."""
     compiled = compile_program(module, op, schedule, device, {n: v for n, v in values.items() if n in _tunables(schedule)})
     text = emit(compiled.program, target.family.dialect, (too_small_for_threads(op),))
-    return Variant(compiled.program, text, compiled.schedule, target, compiled.report, compiled.trace)
+    made = Variant
+    if target.family.launcher == "emulator":
+        from .emulator.variant import EmulatedVariant as made
+    return made(compiled.program, text, compiled.schedule, target, compiled.report, compiled.trace)
 
 
 def _tunables(schedule: ScheduleDecl | None) -> set[str]:

@@ -37,9 +37,8 @@ def run(args: argparse.Namespace) -> int:
         for f in FAMILIES.values():
             if f.root and f.root in line:
                 rows.append({"target": f"{f.name}:{name}", "runs here": False, "note": "text"})
-    rows += [
-        {"target": f"{f.name}:...", "runs here": False, "note": "not in this version"} for f in FAMILIES.values() if not f.ready
-    ]
+                played = next(x.name for x in FAMILIES.values() if x.launcher == "emulator")
+                rows.append({"target": f"{played}:{name}", "runs here": True, "note": "emulated"})
     try:
         compiler = str(find_compiler())
     except UserError as error:

@@ -193,9 +193,10 @@ def _issue(instr: Instr, units: int, given: list[_Given], site: str) -> list[str
     """An asynchronous copy: what this thread's part of it is, then the copy."""
     assert instr.awaits
     source, to = _copied(instr, given)
-    lines = [
-        f"em_align(t.{g.name}, {g.operand.alignment}, {site});" for g in (source, to) if g.operand.alignment > 1
-    ]  # the accesses themselves happen when it lands
+    lines = []  # the accesses themselves happen when it lands
+    for g, write in ((source, 0), (to, 1)):
+        if g.operand.alignment > 1:
+            lines.append(f"em_align(t.{g.name}, {g.count * g.operand.dtype.bytes}, {g.operand.alignment}, {write}, {site});")
     lane, r = Var("lane", 0, units - 1), Var(REGISTER, 0, source.count - 1)
     at = _offset(instr, source, to, lane, r)
     element, bytes_ = to.element, source.operand.dtype.bytes

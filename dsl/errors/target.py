@@ -14,15 +14,6 @@ class UnknownTarget(UserError):
     id = "unknown-target"
 
 
-class TargetNotYet(UserError):
-    """The target is planned, but this version cannot compile for it.
-
-    `andiron targets` lists what this version compiles for; `andiron emit` may print text for others.
-    """
-
-    id = "target-not-yet"
-
-
 class NotInModule(UserError):
     """The file has no op or schedule of the name asked for.
 
@@ -78,6 +69,15 @@ class CompilerFailed(UserError):
     """
 
     id = "compiler-failed"
+
+
+class WrongFormat(UserError):
+    """A format that code for this target cannot have.
+
+    `cubin` and `ptx` are NVIDIA's, `hsaco` is AMD's, `archive` is for CPUs; `lib` is for all that have the compiler it takes.
+    """
+
+    id = "wrong-format"
 
 
 class CannotWrite(UserError):

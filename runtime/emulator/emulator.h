@@ -72,6 +72,7 @@ void ob_block_end(EmBlock* block);
 void ob_barrier(EmBlock* block);                                   // all of its threads have met: epochs are one higher now
 void ob_warp_sync(EmBlock* block, int first_thread, uint64_t lanes);  // those threads have met
 void ob_access(const void* p, size_t bytes, int is_write, int is_atomic, const void* site);  // of em_current()
+void ob_misaligned(const void* p, size_t bytes, int align, int is_write, const void* site);  // it would be, of em_current()
 void ob_async_copy(const void* dst, const void* src, size_t bytes, uint64_t token, const void* site);  // issued by em_current()
 void ob_async_done(uint64_t token);  // awaited by em_current(): its bytes are there now
 void ob_instr(const char* name);

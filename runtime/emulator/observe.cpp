@@ -232,6 +232,10 @@ extern "C" void ob_access(const void* p, size_t bytes, int is_write, int is_atom
     access(p, (int64_t)bytes, 1, is_atomic ? EM_ATOMIC : is_write ? EM_STORE : EM_LOAD, 0, site);
 }
 
+extern "C" void ob_misaligned(const void* p, size_t bytes, int align, int is_write, const void* site) {
+    access(p, (int64_t)bytes, align, is_write ? EM_STORE : EM_LOAD, 0, site);
+}
+
 extern "C" void ob_instr(const char* name) {
     if (run.machine.counting) count_instr(&((Worker*)em_current()->observer[0])->counters, name);
 }

@@ -44,7 +44,7 @@ class Origin:
             return NOWHERE
         lines = [p.line for p in lines_of(self._library).places(site - 1) if p.file == self._file]
         known = [n for n in lines if n in self._spans]
-        best = known[-1] if known else lines[0] if lines else 0
+        best = known[-1] if known else lines[-1] if lines else 0
         if not 0 < best <= len(self._lines):
             return NOWHERE
         return Where(best, self._lines[best - 1].strip(), self._spans.get(best))

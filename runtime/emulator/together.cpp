@@ -132,13 +132,11 @@ extern "C" void em_disagree(const char* instr, const char* operand) {
            operand);
 }
 
-extern "C" void em_align(const void* p, int align, const void* site) {
-    if (align > 1 && (uintptr_t)p % (unsigned)align != 0) {
-        report("misaligned", current(), nullptr, site, nullptr, "an address that must be a multiple of %d bytes is not", align);
-    }
+extern "C" void em_align(const void* p, int64_t bytes, int align, int is_write, const void* site) {
+    if (align > 1 && (uintptr_t)p % (unsigned)align != 0) ob_misaligned(p, (size_t)bytes, align, is_write, site);
 }
 
 extern "C" void em_touch(const void* p, int64_t bytes, int align, int is_write, int is_atomic, const void* site) {
-    em_align(p, align, site);
+    em_align(p, bytes, align, is_write, site);
     ob_access(p, (size_t)bytes, is_write, is_atomic, site);
 }

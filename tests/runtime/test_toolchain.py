@@ -7,7 +7,7 @@ import stat
 import pytest
 from andiron.codegen import targets
 from andiron.dsl.errors import InternalError
-from andiron.dsl.errors.target import CompilerFailed, NoCompiler, TargetNotYet, UnknownTarget
+from andiron.dsl.errors.target import CompilerFailed, NoCompiler, UnknownTarget
 from andiron.runtime import build, features, toolchain
 
 TEXT = """\
@@ -115,13 +115,15 @@ def test_flags_are_data():
     assert all("-ffp-contract=off" in targets.compiler_flags(m, "gcc") for m in targets.MACHINES.values())
 
 
-def test_unknown_targets_and_those_to_come():
+def test_unknown_targets():
     with pytest.raises(UnknownTarget, match="did you mean `cpu`"):
         targets.target_of("cpus")
     with pytest.raises(UnknownTarget, match="cpu:avx2"):
         targets.target_of("cpu:avx3")
-    with pytest.raises(TargetNotYet):
-        targets.target_of("emulate:sm_80")
+    with pytest.raises(UnknownTarget, match="emulate:sm_80"):
+        targets.target_of("emulate:sm_81", {"sm_80": []})
+    with pytest.raises(UnknownTarget, match="what it is to play"):
+        targets.target_of("emulate")
 
 
 def test_compilers_know_the_library_s_devices():

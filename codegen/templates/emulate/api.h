@@ -81,7 +81,7 @@ void em_asynchronous(const EmInstr* instr, const void* deposit, int bytes, int k
 void em_part(void* to, const void* from, int64_t bytes, const void* site);  // before em_asynchronous: what it will copy
 void em_commit(int kind);             // what is in no group of this kind yet becomes one
 void em_wait(int kind, int pending);  // all but the last `pending` groups are complete
-void em_align(const void* p, int align, const void* site);  // reports an address that is no multiple of it
+void em_align(const void* p, int64_t bytes, int align, int is_write, const void* site);  // reports what is no multiple of it
 void em_touch(const void* p, int64_t bytes, int align, int is_write, int is_atomic, const void* site);  // before an access
 void em_disagree(const char* instr, const char* operand);  // threads differ about an element that several of them hold
 }
