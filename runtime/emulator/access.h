@@ -68,7 +68,7 @@ static struct {
     uint8_t* owner;      // of each cell of shared memory: the group of its buffers plus one, 0: none
     int64_t owner_room;
     int shared_log;     // of the bytes of a cell
-    uint64_t* reached;  // by site: a bit for each group, then for each global buffer
+    uint64_t* reached;  // by site: a bit for each group that was read there, then for each that was written
     int64_t reached_room;
     ObMachine machine;
 } run;
@@ -233,20 +233,25 @@ static __attribute__((noinline, cold)) void outside(const Access* a) {
 
 // ---------------------------------------------------------------- accesses
 
-static __attribute__((noinline, cold)) void reached_first(const Access* a, int bit, const char* buffer, int64_t offset) {
-    uint64_t* at = &run.reached[offset_of(a->site)];
-    const uint64_t before = __atomic_fetch_or(at, (uint64_t)1 << bit, __ATOMIC_RELAXED);
-    if (before >> bit & 1) return;
-    lock(&found.lock);
-    found.several += before && !(before & (before - 1));
-    *push(&found.reaches, &found.reach_count, &found.reach_room) = ObReach{
-        run.launch->name, buffer, a->site, offset, a->w->block->number, a->thread->linear, a->kind, (int32_t)a->bytes, bit};
-    unlock(&found.lock);
-}
+static inline int bit_of(int group, int kind) { return group + (kind == EM_LOAD ? 0 : GROUPS_MOST); }
 
 static inline bool is_new(const void* site, int bit) {
     const uint32_t at = offset_of(site);
     return at < run.reached_room && !(__atomic_load_n(&run.reached[at], __ATOMIC_RELAXED) >> bit & 1);
+}
+
+static __attribute__((noinline, cold)) void reached_first(const Access* a, int group, int64_t offset) {
+    const int bit = bit_of(group, a->kind);
+    const uint64_t before = __atomic_fetch_or(&run.reached[offset_of(a->site)], (uint64_t)1 << bit, __ATOMIC_RELAXED);
+    if (before >> bit & 1) return;
+    const EmShared* s = shared_at(offset);
+    const uint32_t same = (uint32_t)(bit < GROUPS_MOST ? before : before >> GROUPS_MOST);
+    lock(&found.lock);
+    found.several += same && !(same & (same - 1));
+    *push(&found.reaches, &found.reach_count, &found.reach_room) = ObReach{
+        run.launch->name, s ? s->name : nullptr, a->site, offset - (s ? s->offset : 0), a->w->block->number,
+        a->thread->linear, a->kind, (int32_t)a->bytes, group};
+    unlock(&found.lock);
 }
 
 static __attribute__((noinline)) void count(const Access* a, int shared, const char* buffer, int number, int64_t offset) {
@@ -265,11 +270,8 @@ static inline void access_shared(const Access* a, int64_t offset) {
         if (end > w->shared_bytes) em_stop();
         return;
     }
-    const int bit = run.owner[first] - 1;
-    if (__builtin_expect(is_new(a->site, bit), 0)) {
-        const EmShared* s = shared_at(offset);
-        reached_first(a, bit, s ? s->name : nullptr, offset - (s ? s->offset : 0));
-    }
+    const int group = run.owner[first] - 1;
+    if (__builtin_expect(is_new(a->site, bit_of(group, a->kind)), 0)) reached_first(a, group, offset);
     if (run.machine.counting) {
         const EmShared* s = shared_at(offset);
         count(a, 1, s ? s->name : nullptr, 0, offset);
@@ -293,7 +295,6 @@ static inline void access_global(const Access* a, const Global* g, int number, i
         em_stop();
     }
     if (__builtin_expect(a->kind != EM_LOAD && !(g->of->mode & EM_WRITE), 0)) fault(a, "read-only", g->of->name, offset, nullptr);
-    if (__builtin_expect(is_new(a->site, GROUPS_MOST + number), 0)) reached_first(a, GROUPS_MOST + number, g->of->name, offset);
     if (run.machine.counting) count(a, 0, g->of->name, number, offset);
     if (!g->cells) return;
     const Record me = record(w->clock.now, a->thread->linear, offset_of(a->site), a->flags);

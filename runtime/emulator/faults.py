@@ -219,13 +219,13 @@ def _beyond(told: Told, f: Fault) -> str:
 def _strays(told: Told, reaches: Sequence[Reach]) -> list[Fault]:
     """RIGHT_BUFFER: buffers of shared memory lie side by side, so an address that leaves one may be inside of another. The
     text of the line says which one is meant; only places that reached several are asked about."""
-    groups: dict[int, dict[int, Reach]] = {}
+    groups: dict[tuple[int, bool], dict[int, Reach]] = {}
     together: dict[int, set[str]] = {}
     for r in reaches:
-        groups.setdefault(r.site, {}).setdefault(r.group, r)
+        groups.setdefault((r.site, r.access == LOAD), {}).setdefault(r.group, r)
         together.setdefault(r.group, set()).add(_bare(r.buffer))
     found = []
-    for site, by_group in groups.items():
+    for (site, _), by_group in groups.items():
         if len(by_group) < 2:
             continue
         meant = {_bare(x) for x in told.origin.buffers_named(told.origin.of(site).line)}

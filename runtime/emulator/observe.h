@@ -32,7 +32,7 @@ struct ObInstr {
     int64_t count;  // executions of single threads
 };
 
-// The first time that a place of the code reached a buffer. `group`: shared buffers that lie on the same bytes have one.
+// The first time that a place of the code reached a buffer in shared memory. `group`: buffers that lie on the same bytes have one.
 struct ObReach {
     const char* kernel;
     const char* buffer;
@@ -53,5 +53,5 @@ EM_SEEN int ob_instr_count();
 EM_SEEN const ObInstr* ob_instr_at(int i);
 EM_SEEN int ob_reach_count();
 EM_SEEN const ObReach* ob_reach_at(int i);
-EM_SEEN int ob_several();  // places that reached several groups: one of them is perhaps not the buffer that the text names there
+EM_SEEN int ob_several();  // places that read or wrote several groups: one of them is perhaps not the buffer that the text means
 }
