@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from math import gcd
 from typing import Any
 
 from .index import ZERO, Expr, Fn, Var, as_expr
@@ -53,6 +54,7 @@ def conjuncts(cond: Expr) -> tuple[Expr, ...]:
     min(x, y) + r >= 0            <=>   x + r >= 0 and y + r >= 0
     c*(x/d) + r >= 0,  c | r      <=>   x + d*(r/c) >= 0
     -c*(x/d) + r >= 0,  c | r     <=>   d*(r/c) + d - 1 - x >= 0
+    c*x + k >= 0                  <=>   x + k/c >= 0
 
     (c | r: apart from its constant.) isl branches on each such function that is left.
     """
@@ -77,7 +79,8 @@ def _conjuncts(cond: Expr) -> Iterator[Expr]:
             rest = (cond - c * _as(atom)) // abs(c)
             yield from conjuncts(atom.args[0] + by * rest if c > 0 else by * rest + (by - 1) - atom.args[0])
             return
-    yield cond
+    common = gcd(*(c for _, c in cond.terms))
+    yield cond // common if common > 1 else cond
 
 
 def _positive(e: Expr) -> bool:

@@ -128,7 +128,7 @@ def test_conjuncts_are_the_condition(x, by, scale):
 @pytest.mark.parametrize(
     ("cond", "parts"),
     [
-        ((minimum(4, M - 4 * i) + 3) // 4 - 1 - j, [-4 * j + 3, M - 4 * i - 4 * j - 1]),
+        ((minimum(4, M - 4 * i) + 3) // 4 - 1 - j, [-j, M - 4 * i - 4 * j - 1]),
         (j - maximum(M, N), [j - M, j - N]),
         (i - (M + 3) // 4, [4 * i - M]),
         (i - 4 * (M // 4), [i - 4 * (M // 4)]),  # less than it seems: i may lie behind the last whole four

@@ -1,7 +1,7 @@
 """Places barriers: `place_barriers(program) -> program`.
 
 Abstract interpretation of each launch. The state is the accesses of shared buffers since the last barrier that ordered them; a
-statement with an access that conflicts with the state (`barriers_access.conflict`) gets a barrier before it.
+statement with an access that conflicts with the state (`conflict`) gets a barrier before it.
 
     WRITE_THEN_READ, READ_THEN_WRITE, WRITE_THEN_WRITE
                      a conflict in straight-line code: the barrier stands right before the later access.
@@ -9,7 +9,8 @@ statement with an access that conflicts with the state (`barriers_access.conflic
     BACK_EDGE        an access conflicts with one of the iteration before: the barrier stands inside, before the later one.
                      It is placed before ENTRY is looked at, and then often serves both.
     DISTANCE         accesses of the iteration before are known exactly, with `i - step` for i (rotating stages stay apart);
-                     those that survive a whole iteration without a barrier are of any earlier one.
+                     those that survive a whole iteration without a barrier are of any earlier one. Of the loops inside, they
+                     are of any iteration.
     ZERO_TRIPS       a loop that may run zero times orders nothing: what came before is still in the state after it.
     UNIFORM_POINT    a barrier of a level stands only where all units below one of its units go: what a divergent If or loop
                      needs is placed before it; a conflict inside one cannot be ordered, and lowering must not produce it.
@@ -23,14 +24,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from functools import partial
+from typing import NamedTuple
 
 from ...dsl.errors.base import InternalError
 from ...dsl.prove import always
-from ..tile import Alloc, Barrier, Call, For, If, Launch, Let, Program, Stmt, Store, Wait
-from ..walk_tile import accessed, known, map_bodies, statements, written
-from .access import Access, conflicts
+from ..tile import Alloc, Barrier, For, If, Launch, Program, Wait
+from ..walk_tile import known, written
+from .access import Access
+from .conflict import Conflicts
 from .scope import Scope
+from .tree import Node, barriers, grow, harvest, without
 
 _ROUNDS = 8  # the state of a loop is stable after two or three
 
@@ -54,52 +57,42 @@ def _launch(program: Program, launch: Launch, lockstep: bool) -> Launch:
     body = launch.body
     for together in (False, True) if lockstep else (False,):
         scope = Scope.of(launch, program.device, program.instrs, program.buffers, together, known(program))
-        body = _fewest(body, partial(_placed, _Placer(names), scope))
+        nodes = grow(body, scope, names)
+        if not all(n.still for n in nodes):
+            body = harvest(_fewest(nodes, _Placer(scope).placed))
     return replace(launch, body=body)
 
 
-def _placed(placer: _Placer, scope: Scope, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-    return placer.block(body, scope, _State())[0]
-
-
-def _fewest(body: tuple[Stmt, ...], place: Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]]) -> tuple[Stmt, ...]:
+def _fewest(nodes: tuple[Node, ...], place: Callable[[tuple[Node, ...]], tuple[Node, ...]]) -> tuple[Node, ...]:
     """REDUNDANT: a barrier of a loop that was placed before its back edge was known may be served by a later one; each of
     those placed is tried without."""
-    best = place(body)
-    given = [s for s in statements(body) if isinstance(s, Barrier)]
+    best = place(nodes)
+    given = set(barriers(nodes))
     number = 0
-    while number < len(placed := [s for s in statements(best) if isinstance(s, Barrier)]):
-        fewer = best if any(placed[number] is g for g in given) else place(_without(best, number))
-        if sum(isinstance(s, Barrier) for s in statements(fewer)) < len(placed):
+    while number < len(found := list(barriers(best))):
+        fewer = best if found[number] in given else place(without(best, found[number]))
+        if len(list(barriers(fewer))) < len(found):
             best = fewer
         else:
             number += 1
     return best
 
 
-def _without(body: tuple[Stmt, ...], number: int) -> tuple[Stmt, ...]:
-    """Less the barrier `number`, counted in the order of the text."""
-    left = number
+class _Past(NamedTuple):
+    """An access made earlier: in the present iteration of the first `same` loops around it (None: of all that are also around
+    here) and any of those below; `before`: of the loop below them the iteration just before the present one."""
 
-    def strip(some: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-        nonlocal left
-        out: list[Stmt] = []
-        for s in some:
-            if isinstance(s, Barrier):
-                left -= 1
-            if not isinstance(s, Barrier) or left != -1:
-                out.append(map_bodies(s, strip))
-        return tuple(out)
-
-    return strip(body)
+    access: Access
+    same: int | None = None
+    before: bool = False
 
 
 @dataclass(frozen=True)
 class _State:
     """Accesses that no barrier has ordered, and those of asynchronous copies under way (in the order they were met)."""
 
-    open: tuple[Access, ...] = ()
-    flying: tuple[Access, ...] = ()
+    open: tuple[_Past, ...] = ()
+    flying: tuple[_Past, ...] = ()
 
     def plus(self, other: _State) -> _State:
         return _State(_union(self.open, other.open), _union(self.flying, other.flying))
@@ -107,172 +100,177 @@ class _State:
     def after(self, barrier: str, scope: Scope) -> _State:
         """All units below one unit of `barrier` have met: levels inside it have as well."""
         depth = scope.device.depth(barrier)
-        return replace(self, open=tuple(a for a in self.open if scope.device.depth(a.level) < depth))
+        return replace(self, open=tuple(p for p in self.open if p.access.depth < depth))
 
     def waited(self, wait: Wait) -> _State:
         """VISIBLE_AT_WAIT. Which copies are complete is not known, unless all are."""
-        landed = tuple(replace(a, flight=None) for a in self.flying if a.flight == wait.kind)
-        rest = self.flying if wait.pending else tuple(a for a in self.flying if a.flight != wait.kind)
+        landed = (p for p in self.flying if p.access.flight == wait.kind)
+        rest = self.flying if wait.pending else tuple(p for p in self.flying if p.access.flight != wait.kind)
         return _State(_union(self.open, landed), rest)
 
-    def doing(self, accesses: list[Access]) -> _State:
-        now = (replace(a, flight=None) for a in accesses if a.flight is None or a.kind == "read")
-        return _State(_union(self.open, now), _union(self.flying, (a for a in accesses if a.flight)))
+    def doing(self, accesses: tuple[Access, ...]) -> _State:
+        now = (_Past(a) for a in accesses if a.flight is None or a.kind == "read")
+        return _State(_union(self.open, now), _union(self.flying, (_Past(a) for a in accesses if a.flight)))
 
-    def map(self, f) -> _State:
+    def map(self, f: Callable[[_Past], _Past]) -> _State:
         return _State(_union((), map(f, self.open)), _union((), map(f, self.flying)))
 
 
-def _union(a: tuple[Access, ...], b: Iterable[Access]) -> tuple[Access, ...]:
+def _union(a: tuple[_Past, ...], b: Iterable[_Past]) -> tuple[_Past, ...]:
     return tuple(dict.fromkeys((*a, *b)))
 
 
-Placed = tuple[list[Stmt], Stmt, _State]
+Pairs = list[tuple[Access, Access]]
+Placed = tuple[list[Node], Node, _State]
 
 
 class _Placer:
-    def __init__(self, written: frozenset[str]) -> None:
-        self._written = written  # a buffer that is only read in the launch needs nothing
-        self._memo: dict[tuple[Access, Access], bool] = {}
-        # By identity; they hold the statement, so that it stays alive.
-        self._done: dict[tuple, tuple[Stmt, Placed]] = {}
-        self._quiet: dict[tuple, tuple[Stmt, bool]] = {}
+    """Answers are kept: nested loops are met again and again while the outer ones settle."""
 
-    def quiet(self, s: Stmt, scope: Scope) -> bool:
-        """Whether nothing in the statement can matter here: no access of a shared buffer, no barrier, no wait."""
-        key = id(s), scope.levels
-        if key not in self._quiet:
-            match s:
-                case For():
-                    value = all(self.quiet(x, scope) for x in s.body)
-                case If():
-                    value = all(self.quiet(x, scope) for x in (*s.body, *s.orelse))
-                case Alloc():
-                    inner = scope.holding_buffer(s.buffer)
-                    value = all(self.quiet(x, inner) for x in s.body)
-                case Store() | Call():
-                    names = accessed(s) & self._written
-                    value = all(n in scope.buffers and scope.barrier_level(scope.buffers[n]) is None for n in names)
-                case _:
-                    value = not isinstance(s, Barrier | Wait)
-            self._quiet[key] = s, value
-        return self._quiet[key][1]
+    def __init__(self, scope: Scope) -> None:
+        self._device = scope.device
+        self._conflicts = Conflicts()
+        self._settled: dict[tuple[Node, tuple[_Past, ...]], tuple[Node, _State]] = {}
+        self._done: dict[tuple[Node, _State], Placed] = {}
+        self._runs: dict[tuple, bool] = {}
 
-    def block(self, body: tuple[Stmt, ...], scope: Scope, state: _State) -> tuple[tuple[Stmt, ...], _State]:
-        out: list[Stmt] = []
-        for s in body:
-            if isinstance(s, Let):
-                scope = scope.let(s)
-            before, s, state = self.statement(s, scope, state)
-            out += [*before, s]
-        return tuple(out), state
+    def placed(self, nodes: tuple[Node, ...]) -> tuple[Node, ...]:
+        return self.block(nodes, _State())[0]
 
-    def statement(self, s: Stmt, scope: Scope, state: _State) -> Placed:
-        """Barriers to stand before the statement, the statement (the same object if it stays as it is), the state after it."""
-        if self.quiet(s, scope):
-            return [], s, state
-        # Nested loops are met again and again while the outer ones settle.
-        key = id(s), state, scope.key
-        if key not in self._done:
-            self._done[key] = s, self.place(s, scope, state)
-        return self._done[key][1]
+    def block(self, nodes: tuple[Node, ...], state: _State) -> tuple[tuple[Node, ...], _State]:
+        """The nodes with their barriers (the same objects if they stay as they are), and the state after them."""
+        out: list[Node] = []
+        for n in nodes:
+            if not n.still:
+                if (n, state) not in self._done:
+                    self._done[n, state] = self.node(n, state)
+                before, n, state = self._done[n, state]
+                out += before
+            out.append(n)
+        same = len(out) == len(nodes) and all(x is y for x, y in zip(out, nodes, strict=True))
+        return nodes if same else tuple(out), state
 
-    def place(self, s: Stmt, scope: Scope, state: _State) -> Placed:
-        match s:
-            case Store() | Call():
-                accesses = self.accesses(s, scope)
-                before, state = self.ordered(conflicts(state.open, accesses, self._memo), s, scope, state)
-                return before, s, state.doing(accesses)
+    def node(self, n: Node, state: _State) -> Placed:
+        """Barriers to stand before the node, the node (the same object if it stays as it is), the state after it."""
+        match n.statement:
             case For():
-                return self.loop(s, scope, state)
+                return self.loop(n, state)
             case If():
-                before, state = self.ordered(self.exposed((s,), scope, state)[0], s, scope, state)  # ENTRY
-                body, one = self.block(s.body, scope.holding(s.conds), state)
-                orelse, other = self.block(s.orelse, scope.failing(s.conds), state)
-                same = body == s.body and orelse == s.orelse
-                return before, s if same else replace(s, body=body, orelse=orelse), one.plus(other)
+                before, state = self.ordered(self.exposed((n,), state)[0], n, state)  # ENTRY
+                body, one = self.block(n.body, state)
+                orelse, other = self.block(n.orelse, state)
+                return before, _holding(n, body, orelse), one.plus(other)
             case Alloc():
-                body, state = self.block(s.body, scope.holding_buffer(s.buffer), state)
-                return [], s if body == s.body else replace(s, body=body), state
+                body, state = self.block(n.body, state)
+                return [], _holding(n, body), state
             case Barrier():
-                return [], s, state.after(s.level, scope)
+                return [], n, state.after(n.statement.level, n.scope)
             case Wait():
-                return [], s, state.waited(s)
+                return [], n, state.waited(n.statement)
             case _:
-                return [], s, state
+                before, state = self.ordered(self.conflicts(state, n), n, state)
+                return before, n, state.doing(n.accesses)
 
-    def accesses(self, s: Store | Call, scope: Scope) -> list[Access]:
-        return [a for a in scope.accesses(s) if a.buffer in self._written]
+    def conflicts(self, state: _State, n: Node) -> Pairs:
+        """Accesses that the node's own need a barrier after."""
+        return [(p.access, b) for p in state.open for b in n.accesses if self.conflict(p, b)]
 
-    def ordered(self, pairs: list[tuple[Access, Access]], s: Stmt, scope: Scope, state: _State) -> tuple[list[Stmt], _State]:
-        """The barrier that orders the pairs, before `s`, and the state after it."""
+    def conflict(self, p: _Past, b: Access) -> bool:
+        a = p.access
+        if a.buffer != b.buffer:
+            return False
+        return self._conflicts.between(a, b, (a.common(b), False) if p.same is None else (p.same, p.before))
+
+    def ordered(self, pairs: Pairs, n: Node, state: _State) -> tuple[list[Node], _State]:
+        """The barrier that orders the pairs, before `n`, and the state after it."""
         if not pairs:
             return [], state
-        a, b = min(pairs, key=lambda pair: scope.device.depth(pair[1].level))
-        if scope.control > scope.device.depth(a.level):  # UNIFORM_POINT
+        a, b = min(pairs, key=lambda pair: pair[1].depth)
+        if n.scope.control > a.depth:  # UNIFORM_POINT
             raise InternalError(
                 f"no barrier of {a.level} can stand here, units part ways: {a.buffer} is {_NAMES[a.kind]} by `{a.text}`, "
                 f"then {_NAMES[b.kind]} by `{b.text}`"
             )
         why = f"{a.buffer} is {_NAMES[a.kind]} before, {_NAMES[b.kind]} after"
-        return [Barrier(a.level, why, s.span)], state.after(a.level, scope)
+        barrier = Barrier(a.level, why, getattr(n.statement, "span", None))
+        return [Node(barrier, n.scope)], state.after(a.level, n.scope)
 
-    def loop(self, s: For, scope: Scope, state: _State) -> Placed:
-        inner = scope.inside(s)
-        body, entry = s.body, _State((), state.flying)
-        for _ in range(_ROUNDS):
-            new, out = self.block(body, inner, entry)
-            joined = entry.plus(self.previous(s, inner, entry, out))
-            if new == body and joined == entry:
-                break
-            body, entry = new, joined
-        else:
-            raise InternalError(f"the accesses of the loop over {s.var.name} do not settle")
-        done = s if body == s.body else replace(s, body=body)
-        before, state = self.ordered(self.exposed((done,), scope, state)[0], s, scope, state)  # ENTRY
-        _, left = self.exposed((done,), scope, state)
-        return before, done, left.plus(out.map(lambda a: a.old(s.var)))
+    def loop(self, n: Node, state: _State) -> Placed:
+        done, out = self.settled(n, state.flying)
+        pairs, left = self.exposed((done,), state)
+        before, state = self.ordered(pairs, n, state)  # ENTRY
+        if before:
+            _, left = self.exposed((done,), state)
+        number = len(n.scope.loops)
 
-    def previous(self, s: For, inner: Scope, entry: _State, out: _State) -> _State:
-        """BACK_EDGE, DISTANCE: the state at the end of an iteration, as the next one sees it."""
-        step = inner.plain(s.step)
-        carried = {*entry.open, *entry.flying}
-        exact = step.constant is not None and s.var not in inner.depth
+        def outside(p: _Past) -> _Past:
+            return p if p.same is not None and p.same < number else _Past(p.access)
 
-        def earlier(a: Access) -> Access:
-            return a.subs(s.var, s.var - step, False) if exact and a not in carried else a.old(s.var)
+        return before, done, left.plus(out.map(outside))
 
-        return out.map(earlier)
+    def settled(self, n: Node, flying: tuple[_Past, ...]) -> tuple[Node, _State]:
+        """The loop with the barriers that its iterations need, and the state at the end of one. What is open before the loop
+        is none of its business (ENTRY)."""
+        if (n, flying) not in self._settled:
+            body, entry = n.body, _State((), flying)
+            for _ in range(_ROUNDS):
+                new, out = self.block(body, entry)
+                joined = entry.plus(out.map(lambda p: self.earlier(p, n)))
+                if new is body and joined == entry:
+                    break
+                body, entry = new, joined
+            else:
+                raise InternalError(f"the accesses of the loop over {n.statement.var.name} do not settle")  # type: ignore
+            self._settled[n, flying] = _holding(n, body), out
+        return self._settled[n, flying]
 
-    def exposed(self, body: tuple[Stmt, ...], scope: Scope, state: _State) -> tuple[list[tuple[Access, Access]], _State]:
-        """Conflicts of accesses in `body` with those of `state` alone, as far as no barrier in `body` orders them; and what is
-        left of `state` after it."""
-        found: list[tuple[Access, Access]] = []
-        for s in body:
+    def earlier(self, p: _Past, n: Node) -> _Past:
+        """BACK_EDGE, DISTANCE: an access of an iteration, as the next one sees it."""
+        number = len(n.scope.loops)
+        if p.same is None and n.turns in p.access.loops:
+            return _Past(p.access, number, p.access.steps(number))
+        return _Past(p.access, number) if p.same == number else p
+
+    def exposed(self, nodes: tuple[Node, ...], state: _State) -> tuple[Pairs, _State]:
+        """Conflicts of accesses in the nodes with those of `state` alone, as far as no barrier in them orders them; and what
+        is left of `state` after them."""
+        found: Pairs = []
+        for n in nodes:
             if not state.open and not state.flying:
                 break
-            if not isinstance(s, Let) and self.quiet(s, scope):
+            if n.still:
                 continue
-            match s:
-                case Let():
-                    scope = scope.let(s)
-                case Store() | Call():
-                    found += conflicts(state.open, self.accesses(s, scope), self._memo)
+            match n.statement:
                 case For():
-                    inside, left = self.exposed(s.body, scope.inside(s), state)
+                    inside, left = self.exposed(n.body, state)
                     found += inside
-                    runs = always(scope.plain(s.stop) - scope.plain(s.start) - 1, scope.conds)
-                    state = left if runs else state.plus(left)  # ZERO_TRIPS
+                    state = left if left == state or self.runs(n) else state.plus(left)  # ZERO_TRIPS
                 case If():
-                    one, left = self.exposed(s.body, scope.holding(s.conds), state)
-                    other, right = self.exposed(s.orelse, scope.failing(s.conds), state)
+                    one, left = self.exposed(n.body, state)
+                    other, right = self.exposed(n.orelse, state)
                     found += one + other
                     state = left.plus(right)
                 case Alloc():
-                    inside, state = self.exposed(s.body, scope.holding_buffer(s.buffer), state)
+                    inside, state = self.exposed(n.body, state)
                     found += inside
                 case Barrier():
-                    state = state.after(s.level, scope)
+                    state = state.after(n.statement.level, n.scope)
                 case Wait():
-                    state = state.waited(s)
+                    state = state.waited(n.statement)
+                case _:
+                    found += self.conflicts(state, n)
         return found, state
+
+    def runs(self, n: Node) -> bool:
+        """Whether the loop is proven to run at least once."""
+        s, scope = n.statement, n.scope
+        assert isinstance(s, For)
+        key = s.start, s.stop, scope.conds
+        if key not in self._runs:
+            self._runs[key] = always(scope.plain(s.stop) - scope.plain(s.start) - 1, scope.conds)
+        return self._runs[key]
+
+
+def _holding(n: Node, body: tuple[Node, ...], orelse: tuple[Node, ...] | None = None) -> Node:
+    orelse = n.orelse if orelse is None else orelse
+    return n if body is n.body and orelse is n.orelse else replace(n, body=body, orelse=orelse)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import pairwise
 
 from ...dsl.device import Device, Instr
 from ...dsl.index import Expr, Var, as_expr
 from ...dsl.values import Load, Masked, Value, children
-from ..printer import show_statement
 from ..tile import Buffer, Call, For, Launch, Let, Store, Units
-from .access import Access
+from .access import Access, Turns, parts
 
 _UNIFORM = -1  # the depth that something depends on which no unit's number enters
+
+# What a statement accesses as it stands there: buffer, kind, coords, conds, flight (see `Access`).
+_Part = tuple[str, str, tuple[Expr, ...], tuple[Expr, ...], str | None]
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class Scope:
     depth    for variables that depend on units: the depth of the innermost level that they depend on
     dealt    loop variables that deal out the units of a level, by the unit's variable (DEALT)
     conds    >= 0 here
+    loops    those around here, outermost first
     control  the depth that the conditions and bounds around here depend on
     lockstep whether units in lockstep are what is to be ordered, instead of what lockstep orders
     """
@@ -37,19 +39,9 @@ class Scope:
     depth: Mapping[Var, int]
     dealt: Mapping[Var, Expr]
     conds: tuple[Expr, ...] = ()
+    loops: tuple[Turns, ...] = ()
     control: int = _UNIFORM
     lockstep: bool = False
-
-    @cached_property
-    def levels(self) -> tuple[tuple[str, str], ...]:
-        """Which buffers there are, and whose."""
-        return tuple((name, b.level) for name, b in self.buffers.items())
-
-    @cached_property
-    def key(self) -> tuple:
-        """All that decides about a statement here, as a value that can be looked up."""
-        maps = (tuple(m.items()) for m in (self.lets, self.depth, self.dealt))
-        return self.levels, *maps, self.conds, self.control
 
     @staticmethod
     def of(
@@ -63,16 +55,21 @@ class Scope:
         depth = {u.var: device.depth(u.level) for u in launch.units}
         named = {b.name: b for b in buffers}
         conds = facts + tuple(c for u in launch.units for c in (as_expr(u.var), u.count - u.var - 1))
-        return Scope(device, launch.units, {i.name: i for i in instrs}, named, {}, depth, {}, conds, lockstep=lockstep)
+        scope = Scope(device, launch.units, {i.name: i for i in instrs}, named, {}, depth, {}, lockstep=lockstep)
+        return scope._knowing(conds)
 
     def let(self, s: Let) -> Scope:
         value = self.plain(s.value)
-        facts = () if s.extent is None else (value, self.plain(s.extent) - value - 1)
-        return replace(self, lets={**self.lets, s.var: value}, conds=self.conds + facts)
+        known = self if s.extent is None else self._knowing((value, self.plain(s.extent) - value - 1))
+        return replace(known, lets={**self.lets, s.var: value})
 
     def holding(self, conds: tuple[Expr, ...]) -> Scope:
         plain = tuple(map(self.plain, conds))
-        return replace(self, conds=self.conds + plain, control=max(self.control, *map(self.depends, plain), _UNIFORM))
+        return replace(self._knowing(plain), control=max(self.control, *map(self.depends, plain), _UNIFORM))
+
+    def _knowing(self, facts: Iterable[Expr]) -> Scope:
+        new = dict.fromkeys(part for f in facts for part in parts(f))
+        return replace(self, conds=tuple(dict.fromkeys((*self.conds, *new))))
 
     def failing(self, conds: tuple[Expr, ...]) -> Scope:
         """Where not all of the conds hold."""
@@ -92,8 +89,9 @@ class Scope:
         for u in self.units:
             if start == as_expr(u.var) and step == u.count:
                 dealt[u.var] = as_expr(s.var)
-        conds, control = self.conds + tuple(facts), max(self.control, depends)
-        return replace(self, depth=depth, dealt=dealt, conds=conds, control=control)
+        turns = Turns(s.var, step, depends)
+        control = max(self.control, depends)
+        return replace(self._knowing(facts), depth=depth, dealt=dealt, loops=(*self.loops, turns), control=control)
 
     def holding_buffer(self, buffer: Buffer) -> Scope:
         return replace(self, buffers={**self.buffers, buffer.name: buffer})
@@ -140,39 +138,42 @@ class Scope:
 
     # ------------------------------------------------------------ accesses
 
-    def accesses(self, s: Store | Call) -> list[Access]:
-        """Accesses of buffers that a barrier could order, reads first."""
-        text = show_statement(s)
+    def accesses(self, s: Store | Call, of: frozenset[str]) -> list[Access]:
+        """Accesses of those buffers, as far as a barrier could order them: reads first, each once."""
+        once = dict.fromkeys(x for x in self._accesses(s) if x[0] in of)
+        return [a for x in once for a in self._access(s, *x)]
+
+    def _accesses(self, s: Store | Call) -> list[_Part]:
         if isinstance(s, Store):
-            found = list(self._reads(s.value, (), text))
             kind = "write" if s.atomic is None else "combine"
-            return found + list(self._access(s.buffer, kind, s.coords, (), text))
+            return [*self._reads(s.value, ()), (s.buffer, kind, s.coords, (), None)]
         instr = self.instrs[s.instr]
         flight = instr.awaits[0] if instr.awaits else None
-        reads, writes = [], []
+        reads: list[_Part] = []
+        writes: list[_Part] = []
         for number, (operand, piece) in enumerate(zip(instr.operands, s.pieces, strict=True)):
             coords = piece.coords
             if coords and piece.extent > 1:
                 coords = (*coords[:-1], coords[-1] + Var(f"$r{number}", 0, piece.extent - 1))
             if operand.role != "output":
-                reads += self._access(piece.buffer, "read", coords, (), text, flight)
+                reads.append((piece.buffer, "read", coords, (), flight))
             if operand.role != "input":
-                writes += self._access(piece.buffer, "write", coords, (), text, flight)
+                writes.append((piece.buffer, "write", coords, (), flight))
         return reads + writes
 
-    def _reads(self, v: Value, conds: tuple[Expr, ...], text: str) -> Iterator[Access]:
+    def _reads(self, v: Value, conds: tuple[Expr, ...]) -> Iterator[_Part]:
         match v:
             case Load():
-                yield from self._access(v.tensor, "read", v.indices, conds, text)
+                yield v.tensor, "read", v.indices, conds, None
             case Masked():
-                yield from self._reads(v.value, conds + v.conds, text)
-                yield from self._reads(v.otherwise, conds, text)
+                yield from self._reads(v.value, conds + v.conds)
+                yield from self._reads(v.otherwise, conds)
                 return
         for kid in children(v):
-            yield from self._reads(kid, conds, text)
+            yield from self._reads(kid, conds)
 
     def _access(
-        self, name: str, kind: str, coords: tuple[Expr, ...], conds: tuple[Expr, ...], text: str, flight: str | None = None
+        self, s: Store | Call, name: str, kind: str, coords: tuple[Expr, ...], conds: tuple[Expr, ...], flight: str | None
     ) -> Iterator[Access]:
         level = self.barrier_level(self.buffers[name]) if name in self.buffers else None
         if level is None:
@@ -181,10 +182,10 @@ class Scope:
         plain = tuple(map(self.plain, coords))
         owners = tuple((as_expr(u.var), self.dealt.get(u.var)) for u in self.sharers(level))
         numbers = tuple(e for pair in owners for e in pair if e is not None)
-        facts = _relevant((*plain, *numbers), self.conds + tuple(map(self.plain, conds)))
+        facts = _relevant((*plain, *numbers), self._knowing(map(self.plain, conds)).conds if conds else self.conds)
         variables = frozenset().union(*(e.variables() for e in (*plain, *facts, *numbers)))
         varying = frozenset(v for v in variables if self.depth.get(v, _UNIFORM) > inner or v.name.startswith("$"))
-        yield Access(name, level, kind, plain, facts, varying, owners, flight, text)
+        yield Access(name, level, inner, kind, plain, facts, varying, owners, self.loops, s, flight)
 
 
 def _relevant(about: tuple[Expr, ...], conds: tuple[Expr, ...]) -> tuple[Expr, ...]:

@@ -1,8 +1,8 @@
-"""Looks for two units that meet in an element: a conflict seen needs no proof, and proofs about a swizzle are slow.
+"""Looks for two units that meet in an element: a conflict seen needs no proof, and where there is one a proof fails slowly.
 
-A few values are drawn for the variables that both accesses share, many for those of each access. Accesses of `a` and `b` that
-are allowed (all conditions hold) and meet in an element, made by different units, are a witness. Nothing found means nothing.
-The draws are the same every time.
+A few values are drawn for sizes and for the variables that both accesses share, many for those of each: half of them low, where
+tiles and loops begin and what is near each other meets. Accesses of `a` and `b` that are allowed (all conditions hold) and meet
+in an element, made by different units, are a witness. Nothing found means nothing. The draws are the same every time.
 """
 
 from __future__ import annotations
@@ -18,27 +18,34 @@ if TYPE_CHECKING:
     from .access import Access
 
 _ROUNDS = 48  # values of the common variables; most fail a condition at once
-_TRIES = 5  # of those that do not
-_DRAWS = 400  # values of each access's own variables
+_TRIES = 3  # of those that do not
+_DRAWS = 256  # values of each access's own variables
+_LOW = 4  # values of a variable that are low
 _UNBOUNDED = (0, 1, 2, 64, 1000, 8192)  # loops start low, sizes are large
 _FAR = 16  # own variables without an upper bound: loops over tiles
 
 
 def seen(a: Access, b: Access) -> bool:
-    """Whether a pair of units was found that access one element, `a` by one, `b` by the other."""
+    """Whether a pair of units was found that access one element, `a` by one, `b` by the other.
+
+    The own variables of the two have different names.
+    """
     rng = np.random.default_rng(0)
-    common = sorted((_variables(a) - a.varying) | (_variables(b) - b.varying), key=lambda v: v.name)
-    uniform = [c for c in dict.fromkeys((*a.conds, *b.conds)) if c.variables() <= set(common)]
+    mine, theirs = _variables(a), _variables(b)
+    names = {v for v in mine | theirs if v.hi is None or (v in mine and v in theirs)} - a.varying - b.varying
+    common = sorted(names, key=lambda v: v.name)
     drawn = {v.name: _common(v, rng) for v in common}
     allowed = np.ones(_ROUNDS, np.bool_)
     with np.errstate(divide="ignore"):
-        for c in uniform:
-            allowed &= np.asarray(c.evaluate(drawn)) >= 0
-    for n in np.flatnonzero(allowed)[:_TRIES].tolist():
+        for c in dict.fromkeys((*a.conds, *b.conds)):
+            if c.variables() <= names:
+                allowed &= np.asarray(c.evaluate(drawn)) >= 0
+    size = sum((drawn[v.name] for v in common if v.hi is None), np.zeros(_ROUNDS, np.int64))
+    for n in sorted(np.flatnonzero(allowed).tolist(), key=lambda n: -size[n])[:_TRIES]:  # in large tensors all meet
         shared = {name: int(values[n]) for name, values in drawn.items()}
         try:
             with np.errstate(divide="raise"):  # a size of 0 that divides: no such program runs
-                if _meet(_draw(a, shared, rng), _draw(b, shared, rng)):
+                if _meet(_draw(a, shared, names, rng), _draw(b, shared, names, rng)):
                     return True
         except ArithmeticError:
             continue
@@ -56,15 +63,18 @@ def _common(v: Var, rng: np.random.Generator) -> np.ndarray:
     return np.maximum(low, rng.choice(_UNBOUNDED, _ROUNDS))
 
 
-def _draw(a: Access, shared: dict[str, int], rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def _draw(a: Access, shared: dict[str, int], common: set[Var], rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Elements and units of allowed accesses, one a row."""
     env: dict[str, object] = dict(shared)
-    for v in sorted(a.varying, key=lambda v: v.name):
+    for v in sorted(_variables(a) - common, key=lambda v: v.name):
         low = v.lo or 0
-        env[v.name] = rng.integers(low, (low + _FAR if v.hi is None else v.hi) + 1, _DRAWS)
+        top = low + _FAR if v.hi is None else v.hi
+        near = rng.integers(low, min(low + _LOW, top + 1), _DRAWS // 2)
+        env[v.name] = np.concatenate([near, rng.integers(low, top + 1, _DRAWS - len(near))])
     allowed = np.ones(_DRAWS, np.bool_)
     for c in a.conds:
-        allowed &= np.asarray(c.evaluate(env)) >= 0
+        if not c.variables() <= common:
+            allowed &= np.asarray(c.evaluate(env)) >= 0
 
     def column(e: Expr) -> np.ndarray:
         return np.broadcast_to(e.evaluate(env), (_DRAWS,))[allowed]

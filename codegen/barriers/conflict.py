@@ -1,0 +1,146 @@
+"""Whether two accesses need a barrier between them.
+
+    DISJOINT   the two never meet in an element (rotating stages; complementary guards).
+    SAME_UNIT  where they meet, it is one unit (or lockstep group) that makes both.
+    DEALT      in `for i = unit .. by number of units` the same i means the same unit, whatever the number is.
+
+The two accesses are made by two units u and v: variables that may differ between units are renamed apart, others are common.
+What is asked is whether all coordinates can be equal while u != v. Unsure is a conflict.
+
+The two may be of different times (`Access.at`). What holds at any times at all holds at each, so a question is often settled
+by another one of the same two accesses; most never meet. Otherwise the first that can tell answers:
+
+    DIGITS     the coordinates taken apart (`digits`)
+    WITNESS    two units that meet, found by looking (`witness`)
+    PROVER     `dsl.prove`
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...dsl.index import Expr, Fn, Var, as_expr
+from ...dsl.prove import feasible
+from .access import Access
+from .digits import Contradiction, Digits, functions
+from .witness import seen
+
+_APART = "'"  # suffix of the later unit's variables
+
+Time = tuple[int, bool]  # of the earlier access, see `Access.at`
+_ANY: Time = (0, False)
+
+
+class Conflicts:
+    """Answers about pairs of accesses, each found once."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Access, Access], dict[Time, bool]] = {}
+        self._renamed: dict[Access, Access] = {}
+
+    def between(self, a: Access, b: Access, time: Time) -> bool:
+        """Whether `a`, made at that time, may need a barrier before `b`, made now."""
+        if a.buffer != b.buffer or a.kind == b.kind != "write":
+            return False
+        if len(a.coords) != len(b.coords):
+            return True  # one buffer in another shape
+        known = self._known.setdefault((a, b), {})
+        if time not in known:
+            known[time] = self._found(a, b, time, known)
+        return known[time]
+
+    def _found(self, a: Access, b: Access, time: Time, known: dict[Time, bool]) -> bool:
+        for other, answer in known.items():
+            if _within(other, time) if answer else _within(time, other):
+                return answer
+        wide, one, two = a.at(*_ANY), a.at(*time), self._apart(b)
+        proofs = {t: _Meeting(x, two) for t, x in ((_ANY, wide), (time, one)) if t not in known}
+        if any(self._never(a, b, t) for t, proof in proofs.items() if proof.by_digits()):
+            return False
+        if seen(one, two):
+            return True
+        return not any(self._never(a, b, t) for t, proof in proofs.items() if proof.by_prover())
+
+    def _never(self, a: Access, b: Access, time: Time) -> bool:
+        self._known[a, b][time] = False
+        if time == _ANY:  # which of the two is the earlier makes no difference
+            self._known.setdefault((b, a), {})[time] = False
+        return True
+
+    def _apart(self, b: Access) -> Access:
+        """With the variables of its unit renamed."""
+        if b not in self._renamed:
+            apart = {v: as_expr(Var(v.name + _APART, v.lo, v.hi)) for v in b.varying}
+            self._renamed[b] = replace(
+                b,
+                coords=tuple(e.subs(apart) for e in b.coords),
+                conds=tuple(c.subs(apart) for c in b.conds),
+                owners=tuple((u.subs(apart), None if d is None else d.subs(apart)) for u, d in b.owners),
+                varying=frozenset(v for e in apart.values() for v in e.variables()),
+            )
+        return self._renamed[b]
+
+
+def _within(narrow: Time, wide: Time) -> bool:
+    """Whether all that is of the one time is also of the other."""
+    return narrow == wide or (wide[0] <= narrow[0] and not wide[1])
+
+
+class _Meeting:
+    """Two accesses of units named apart, and what follows where they meet in an element."""
+
+    def __init__(self, a: Access, b: Access) -> None:
+        self._owners = list(zip(a.owners, b.owners, strict=True))
+        self._coords = list(zip(a.coords, b.coords, strict=True))
+        self._facts = [*a.conds, *b.conds]
+        self._digits = Digits(self._facts)
+
+    def by_digits(self) -> bool:
+        """Whether no barrier is needed, as far as digits tell."""
+        same = self._digits.same
+        try:
+            self._digits.derive(self._coords)
+        except Contradiction:
+            return True
+        return all(
+            (dealt is not None and dealt2 is not None and same(dealt, dealt2)) or same(unit, unit2)
+            for (unit, dealt), (unit2, dealt2) in self._owners
+        )
+
+    def by_prover(self) -> bool:
+        """Whether no barrier is needed, as far as the prover tells; after `by_digits`."""
+        if not feasible(self._all()):
+            return True
+        try:
+            self._look_into_functions()
+        except Contradiction:
+            return True
+        facts = self._all()
+        return all(
+            (dealt is not None and dealt2 is not None and _equal(dealt, dealt2, facts)) or _equal(unit, unit2, facts)
+            for (unit, dealt), (unit2, dealt2) in self._owners
+        )
+
+    def _all(self) -> list[Expr]:
+        """All that holds where the two meet, >= 0."""
+        facts = list(self._facts)
+        for x, y in (*self._coords, *((Expr(((atom, 1),)), e) for atom, e in self._digits.equal.items())):
+            facts += [x - y, y - x]
+        return facts
+
+    def _look_into_functions(self) -> None:
+        """Functions that only have a name for the prover: where they are equal, more may follow. Raises Contradiction."""
+        digits = self._digits
+        for x, y in self._coords:
+            for f, g in zip(_opaque(x), _opaque(y), strict=False):
+                one, two = Expr(((f, 1),)), Expr(((g, 1),))
+                if f.kind == g.kind and not digits.same(one, two) and _equal(one, two, self._all()):
+                    digits.derive([(one, two)])
+
+
+def _opaque(e: Expr) -> list[Fn]:
+    return [f for f in functions(e) if f.kind == "xor" or (f.kind in ("div", "mod") and f.args[1].constant is None)]
+
+
+def _equal(x: Expr, y: Expr, facts: list[Expr]) -> bool:
+    return not feasible([*facts, x - y - 1]) and not feasible([*facts, y - x - 1])

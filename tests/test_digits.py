@@ -1,0 +1,96 @@
+"""Equal coordinates taken apart: what is derived holds at every point where the equalities do."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from andiron.codegen.barriers.digits import Contradiction, Digits
+from andiron.dsl.index import Expr, Var, as_expr, xor
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+BOX = {"a": 5, "b": 3, "c": 2, "d": 4}  # each from 0 up to this
+ONE = {n: Var(n, 0, hi) for n, hi in BOX.items()}
+TWO = {n: Var(n + "'", 0, hi) for n, hi in BOX.items()}
+AXES = np.meshgrid(*(np.arange(v.hi + 1) for v in (*ONE.values(), *TWO.values())), indexing="ij", sparse=True)
+GRID = {v.name: axis for v, axis in zip((*ONE.values(), *TWO.values()), AXES, strict=True)}
+S = Var("S", 1)  # a symbolic divisor
+
+
+def forms():
+    """Functions of one side's variables: the same for both sides."""
+    names = st.sampled_from(list(BOX))
+    small = st.sampled_from([1, 2, 3, 4, 6, 8, 12])
+    term = st.one_of(
+        st.builds(lambda n, c: lambda v: c * v[n], names, small),
+        st.builds(lambda n, m, c, k: lambda v: c * ((v[n] + 6 * v[m]) // k), names, names, small, small),
+        st.builds(lambda n, m, c, k: lambda v: c * ((v[n] + 6 * v[m]) % k), names, names, small, small),
+        st.builds(lambda n, m, c: lambda v: c * xor(v[n], v[m] % 4), names, names, small),
+    )
+    return st.builds(lambda ts: lambda v: sum((t(v) for t in ts), as_expr(0)), st.lists(term, min_size=1, max_size=4))
+
+
+def held(facts, equalities) -> np.ndarray:
+    out = np.ones((1,) * len(GRID), bool)
+    for f in facts:
+        out = out & (f.evaluate(GRID) >= 0)
+    for x, y in equalities:
+        out = out & (x.evaluate(GRID) == y.evaluate(GRID))
+    return out
+
+
+@settings(derandomize=True, max_examples=150, deadline=None)
+@given(st.lists(forms(), min_size=1, max_size=3), st.lists(st.tuples(forms(), st.integers(0, 9)), max_size=2), st.integers(-2, 2))
+def test_against_enumeration(coords, bounds, shift):
+    equalities = [(f(ONE) + (shift if n == 0 else 0), f(TWO)) for n, f in enumerate(coords)]
+    facts = [top - f(side) for f, top in bounds for side in (ONE, TWO)]
+    where = held(facts, equalities)
+    try:
+        digits = Digits(facts)
+        digits.derive(equalities)
+    except Contradiction:
+        assert not where.any()
+        return
+    for atom, value in digits.equal.items():
+        difference = Expr(((atom, 1),)) - value
+        assert not (where & (difference.evaluate(GRID) != 0)).any(), f"{atom} = {value}"
+
+
+def same(pairs, x, y, facts=()) -> bool:
+    digits = Digits(facts)
+    digits.derive(pairs)
+    return digits.same(as_expr(x), as_expr(y))
+
+
+m, i, m2, i2 = Var("m", 0, 9), Var("i", 0, 7), Var("m'", 0, 9), Var("i'", 0, 7)
+t, t2 = Var("t", 0), Var("t'", 0)
+
+
+def test_digits():
+    assert same([(8 * m + i, 8 * m2 + i2)], m, m2)
+    assert same([(8 * m + i, 8 * m2 + i2)], i, i2)
+    assert not same([(7 * m + i, 7 * m2 + i2)], m, m2)
+    assert same([(7 * m + i, 7 * m2 + i2)], m, m2, [6 - as_expr(i), 6 - as_expr(i2)])  # what a guard leaves
+
+
+def test_quotient_and_remainder():
+    assert same([(t // S, t2 // S), (t % S, t2 % S)], t, t2)
+    assert same([(t // 12, t2 // 12), (t // 4 % 3, t2 // 4 % 3), (t % 4, t2 % 4)], t, t2)
+    assert not same([(t // S, t2 // S)], t, t2)
+    assert same([(t // 4, t2 // 4), (xor(t % 4, t // 8 % 4), xor(t2 % 4, t2 // 8 % 4))], t, t2)
+
+
+def test_swizzle():
+    row, row2, column, column2 = t // 8, t2 // 8, t % 8, t2 % 8
+    assert same([(row, row2), (xor(column, row % 8), xor(column2, row2 % 8))], t, t2)
+    assert not same([(xor(column, row % 8), xor(column2, row2 % 8))], t, t2)
+
+
+def test_one_value_left():
+    assert same([(t % S, t2 % S)], t, t2, [-(t // S), -(t2 // S)])
+
+
+def test_contradiction():
+    for x, y in ((2 * t, 2 * t2 + 1), (as_expr(m), m2 + 10), (as_expr(3), as_expr(4))):
+        with pytest.raises(Contradiction):
+            same([(x, y)], t, t2)
