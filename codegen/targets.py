@@ -23,7 +23,7 @@ class Family:
     dialect    the folder of templates and the key of an instruction's `emit`
     devices    how the device's name is made of what follows the colon (`{}`)
     toolchain  what turns the text into something to load: `c++`, or what `runtime.gpu` has for a dialect
-    launcher   how it is called: `ctypes`, `driver` (modules loaded by a GPU's driver), `emulator` (the machine at hand plays it)
+    launcher   how it is called: `ctypes`, `driver` (modules loaded by a GPU's driver), `emulator` (this machine plays it)
     root       the device of the library that all of this family extend; "" where any will do
     """
 
