@@ -19,6 +19,7 @@ from .lower.capacity import check_capacity
 from .lower.context import Context
 from .lower.recursion import Lowering
 from .lower.spec import ZERO, Focus, Range, View
+from .lower.staging import idle_pipelines
 from .lower.trace import Traced
 from .lower.units import combining_levels, count_units, whole_groups
 from .lower.work import Output, Work, plan
@@ -31,6 +32,7 @@ from .schedule.names import check_names
 from .schedule.nests import row_statistics
 from .schedule.roles import roles_of
 from .schedule.text import schedule_text
+from .staging import stage_copies
 from .tile import Buffer, Launch, Program, Units
 
 
@@ -96,7 +98,8 @@ def lowered(op: Op, device: Device, lines: tuple) -> tuple[Context, Program, lis
         # A reduction split over units that cannot meet is finished by a launch of its own, which follows from the split.
         queue = [*((works, todo, False) for works, todo in context.extra), *queue]
         context.extra.clear()
-    return context, assemble(op, device, context), written
+    # Rotating buffers are in memory at once: capacities count them all, and barriers are placed around what they order.
+    return context, stage_copies(assemble(op, device, context), context.note), written
 
 
 def tried(op: Op, device: Device, lines: tuple) -> Program | None:
@@ -254,6 +257,7 @@ def lower_launch(ctx: Context, works: tuple[Work, ...], lines: tuple) -> Launch:
     outer = ctx.outermost
     focus = Focus(works, ranges, outer, outer, views)
     body = low.lower(focus, lines)
+    idle_pipelines(low, lines)
     units = []
     for level in ctx.device.levels:
         if level.name in ctx.units:

@@ -90,17 +90,38 @@ class Let:
 
 @dataclass(frozen=True)
 class If:
+    """`turns`: the conditions are about turns of loops, not about the edges of tensors; no version of the code is without them."""
+
     conds: tuple[Expr, ...]
     body: tuple[Stmt, ...]
     orelse: tuple[Stmt, ...] = ()
     span: Span | None = field(default=None, compare=False, repr=False)
+    turns: bool = False
+
+
+@dataclass(frozen=True)
+class Staging:
+    """The first `copy` statements of an Alloc's body fill its buffer, the others read it.
+
+    depth    buffers that rotate over the loop of `loop`: depth - 1 copies are made ahead
+    loop     None: no loop changes what is copied
+    through  the first copies of that loop are made before the turn of the loop around it ends that comes before
+    """
+
+    copy: int
+    depth: int = 1
+    loop: Var | None = None
+    through: bool = False
 
 
 @dataclass(frozen=True)
 class Alloc:
+    """`staging`: what lowering knows of a `move`, until `stage_copies` has seen to it."""
+
     buffer: Buffer
     body: tuple[Stmt, ...]
     span: Span | None = field(default=None, compare=False, repr=False)
+    staging: Staging | None = None
 
 
 @dataclass(frozen=True)

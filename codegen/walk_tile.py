@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from ..dsl.device import Instr
-from ..dsl.index import Expr
-from ..dsl.values import loads
-from .tile import Alloc, AllReduce, Call, For, If, Program, Stmt, Store
+from ..dsl.index import Expr, Var
+from ..dsl.values import IndexValue, Load, Masked, Value, loads, transform
+from .tile import Alloc, AllReduce, Call, For, If, Let, Program, Stmt, Store
+
+Coords = tuple[Expr, ...]
 
 
 def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
@@ -30,6 +32,80 @@ def map_bodies(s: Stmt, f: Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]]) -> St
         orelse = f(s.orelse)
         return s if body == s.body and orelse == s.orelse else replace(s, body=body, orelse=orelse)
     return s if body == s.body else replace(s, body=body)
+
+
+def map_exprs(body: tuple[Stmt, ...], f: Callable[[Expr], Expr]) -> tuple[Stmt, ...]:
+    """The statements with `f` applied to every index expression in them."""
+
+    def all_of(exprs: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        return tuple(map(f, exprs))
+
+    def one(s: Stmt) -> Stmt:
+        match s:
+            case For():
+                s = replace(s, start=f(s.start), stop=f(s.stop), step=f(s.step))
+            case Let():
+                s = replace(s, value=f(s.value), extent=None if s.extent is None else f(s.extent))
+            case If():
+                s = replace(s, conds=all_of(s.conds))
+            case Store():
+                s = replace(s, coords=all_of(s.coords), value=map_value(s.value, f))
+            case Call():
+                s = replace(s, pieces=tuple(replace(p, coords=all_of(p.coords)) for p in s.pieces))
+            case AllReduce():
+                s = replace(s, cells=tuple((name, all_of(coords)) for name, coords in s.cells))
+        return map_bodies(s, lambda inner: map_exprs(inner, f))
+
+    return tuple(map(one, body))
+
+
+def variables(body: tuple[Stmt, ...]) -> frozenset[Var]:
+    """Those that index expressions in the statements mention."""
+    found: set[Var] = set()
+
+    def look(e: Expr) -> Expr:
+        found.update(e.variables())
+        return e
+
+    map_exprs(body, look)
+    return frozenset(found)
+
+
+def map_value(value: Value, f: Callable[[Expr], Expr]) -> Value:
+    """The value with `f` applied to every index expression in it."""
+
+    def step(v: Value) -> Value | None:
+        match v:
+            case IndexValue():
+                return replace(v, expr=f(v.expr))
+            case Load():
+                otherwise = None if v.otherwise is None else map_value(v.otherwise, f)
+                return replace(v, indices=tuple(map(f, v.indices)), otherwise=otherwise)
+            case Masked():
+                kids = map_value(v.value, f), map_value(v.otherwise, f)
+                return replace(v, conds=tuple(map(f, v.conds)), value=kids[0], otherwise=kids[1])
+        return None
+
+    return transform(value, step)
+
+
+def map_places(body: tuple[Stmt, ...], f: Callable[[str, Coords], Coords]) -> tuple[Stmt, ...]:
+    """The statements with `f(buffer, coords)` in place of the coordinates of every access."""
+
+    def loaded(v: Value) -> Value | None:
+        return replace(v, indices=f(v.tensor, v.indices)) if isinstance(v, Load) else None
+
+    def one(s: Stmt) -> Stmt:
+        match s:
+            case Store():
+                s = replace(s, coords=f(s.buffer, s.coords), value=transform(s.value, loaded))
+            case Call():
+                s = replace(s, pieces=tuple(replace(p, coords=f(p.buffer, p.coords)) for p in s.pieces))
+            case AllReduce():
+                s = replace(s, cells=tuple((name, f(name, coords)) for name, coords in s.cells))
+        return map_bodies(s, lambda inner: map_places(inner, f))
+
+    return tuple(map(one, body))
 
 
 def written(body: tuple[Stmt, ...], instrs: tuple[Instr, ...]) -> frozenset[str]:

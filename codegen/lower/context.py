@@ -32,6 +32,8 @@ class Context:
     extra: list[tuple[tuple[Work, ...], tuple]] = field(default_factory=list)  # launches to follow (split reductions)
     filled: dict[int, tuple] = field(default_factory=dict)  # id of a line -> the nested block that completion gives it
     notes: list[str] = field(default_factory=list)
+    paired: set[int] = field(default_factory=set)  # ids of tile lines whose loops change what some `move` copies
+    rotating: dict[str, int] = field(default_factory=dict)  # buffer -> how many of it there are
     trace: Trace = field(default_factory=Trace)  # what each line did, for people
 
     def fresh(self, base: str) -> str:
@@ -48,6 +50,11 @@ class Context:
         """A fresh variable for 0 .. extent-1."""
         hi = extent.interval[1]
         return Var(self.fresh(base), 0, None if hi is None else max(0, hi - 1))
+
+    def note(self, text: str) -> None:
+        """Something the author should know, once."""
+        if text not in self.notes:
+            self.notes.append(text)
 
     # ------------------------------------------------------------ levels
 

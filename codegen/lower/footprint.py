@@ -9,8 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...dsl import syntax
+from ...dsl.index import as_expr
 from .match import Match
-from .spec import Focus
+from .spec import ZERO, Focus, Range
+from .staging import held_ahead
 from .work import Work
 
 if TYPE_CHECKING:
@@ -83,10 +85,11 @@ def grain(
                     if a.index != index or not isinstance(a.size, syntax.Num):
                         continue
                     shaped = line.level is not None and low.ctx.device.level(line.level).units == "shaped"
-                    whole = reach(low, focus, index, capacity, lines[n:])
-                    if held or shaped or line.level in entered or a.every is not None:
-                        return whole
                     size = max(1, min(int(a.size.value), capacity))
+                    ahead = line.level is None and held_ahead(low, line, rest, Range(ZERO, as_expr(capacity)), size)
+                    whole = reach(low, focus, index, capacity, lines[n:])
+                    if held or ahead or shaped or line.level in entered or a.every is not None:
+                        return whole
                     inner = grain(low, focus, index, size, rest, held, entered | {line.level or focus.level})
                     return inner if size % inner == 0 else whole
                 entered = entered | {line.level or focus.level}

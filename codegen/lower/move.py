@@ -12,21 +12,20 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ...dsl import syntax
-from ...dsl.device import GROUPED
 from ...dsl.errors import did_you_mean
 from ...dsl.errors.schedule import BadLayout, MoveDistributed, NotRead, RegisterMismatch, UnboundedTile
 from ...dsl.index import Expr, Var, as_expr, ceildiv
 from ...dsl.layout import Layout
 from ...dsl.types import DType
 from ...dsl.values import Const, Load, Masked, Value, loads
-from ..tile import Alloc, Buffer, Call, Commit, Stmt, Wait
-from ..walk_tile import statements
+from ..tile import Alloc, Buffer, Stmt
 from .access import aliases
 from .context import Context
 from .copy_lines import copy_lines
 from .keep import owner_lines
 from .leaf_instr import register_buffer
 from .spec import ZERO, Focus, Range, View
+from .staging import pipeline_of, staging_of
 from .tiles import modifier
 from .work import Work, plain_index
 
@@ -86,10 +85,10 @@ def _to_registers(
         owner = (*owner[:-1], With(getattr(owner[-1], "fragment", None), with_instr.words[0], line))
     buffer = ctx.fresh(line.tensor.rstrip("@").lower())
     view = View(buffer, "path", indices, depth=tuple(len(focus.ranges[i].steps) for i in indices), owner=owner)
-    filled = low.lower(replace(focus.with_view(copy_name, view), works=(work,), loops=()), (*hops, *owner))
+    filled = low.lower(replace(focus.with_view(copy_name, view), works=(work,), loops=(), turns=()), (*hops, *owner))
     body = low.lower(focus.with_view(line.tensor, view), rest)
     local = register_buffer(ctx, buffer, load.dtype, memory, line.span)
-    return [Alloc(local, (*filled, *body), span=line.span)]
+    return [Alloc(local, (*filled, *body), line.span, staging_of(low, focus, line, [load], memory, len(filled)))]
 
 
 @dataclass(frozen=True)
@@ -161,19 +160,14 @@ def _to_memory(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple, foun
         lines = copy_lines(ctx, focus.level, work, [(a.name, a.extent) for a in axes], value, layout, line)
         ctx.filled[id(line)] = lines
     copying = replace(
-        focus, works=(work,), ranges=ranges, loops=(), open={},
+        focus, works=(work,), ranges=ranges, loops=(), turns=(), open={},
         views={**focus.views, copy_name: local, line.tensor: source},
     )  # fmt: skip
     filled = low.lower(copying, lines)
-    filled += _awaited(ctx, filled)
+    staging = staging_of(low, focus, line, found, memory, len(filled))
+    ctx.rotating[buffer.name] = staging.depth
     body = low.lower(focus.with_view(line.tensor, view), rest)
-    return [Alloc(buffer, (*filled, *body), span=line.span)]
-
-
-def _awaited(ctx: Context, body: list[Stmt]) -> list[Stmt]:
-    """A wait for each kind of asynchronous copy that was started."""
-    kinds = {i.awaits[0]: None for s in statements(tuple(body)) if isinstance(s, Call) and (i := ctx.instrs[s.instr]).awaits}
-    return [*(Commit(kind) for kind in kinds if kind in GROUPED), *(Wait(kind, 0) for kind in kinds)]
+    return [Alloc(buffer, (*filled, *body), line.span, staging)]
 
 
 def _ordered(e: Expr) -> list[str]:
@@ -259,6 +253,8 @@ def _from_registers(
 ) -> list[Stmt]:
     """A tile held in registers goes to a memory that all units see: every owner stores what it holds."""
     ctx = low.ctx
+    if pipeline_of(line) is not None:
+        ctx.note(f"`pipeline` of `{line.tensor.rstrip('@')}`: what units hold in registers is stored at once")
     axes = [(i, low.footprint(focus, i, source.owner)) for i in source.axes]
     buffer, layout = memory_buffer(ctx, focus, copy_name, ctx.dtypes[line.tensor], memory, axes, line)
     ctx.buffers.append(buffer)

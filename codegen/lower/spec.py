@@ -154,11 +154,21 @@ class Digit:
 
 
 @dataclass(frozen=True)
+class Turn:
+    """A loop that a tile line opened: over tiles of `index`; `var` None where there is one tile at most."""
+
+    index: str
+    var: Var | None
+    line: object
+
+
+@dataclass(frozen=True)
 class Focus:
     """The works that remain, their ranges, where tensors live, the level that executes.
 
     `parent`   the level that the tiles onto `level` started from
     `digits`   unit digits bound so far;  `bound` the levels whose units are told apart by them
+    `turns`    loops of tiles one after another, outermost first; those around a copy are not around the lines of its block
     `loops`    reduction loops opened above the accumulator: (index, variable, trips)
     `open`     works whose accumulator is open: name -> number of digits at its opening
     `dealt`    the number of the tile that a unit of a finite level has in hand, and the ids of the lines that it counts
@@ -175,9 +185,14 @@ class Focus:
     open: dict[str, int] = field(default_factory=dict)
     element: tuple[Expr, int] | None = None
     dealt: tuple[Expr, frozenset[int]] | None = None
+    turns: tuple[Turn, ...] = ()
 
     def with_range(self, index: str, r: Range) -> Focus:
         return replace(self, ranges={**self.ranges, index: r})
+
+    def turning(self, index: str, var: Var | None, line: object) -> Focus:
+        """Inside a loop that a tile line opened (`Turn`)."""
+        return replace(self, turns=(*self.turns, Turn(index, var, line)))
 
     def with_view(self, tensor: str, view: View) -> Focus:
         return replace(self, views={**self.views, tensor: view})

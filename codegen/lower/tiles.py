@@ -21,6 +21,7 @@ from .context import Context
 from .leaf import Combine, Fill, cell_indices
 from .spec import ONE, ZERO, Digit, Focus, Range, Step
 from .split import split_reduction, splits
+from .staging import held_ahead
 from .units import advance, in_groups
 from .work import Work, plain_index
 
@@ -120,7 +121,8 @@ def lower_tile(low: Lowering, focus: Focus, line: syntax.Tile, rest: tuple) -> l
         if not axes:
             return low.lower(f, rest)
         a = axes[0]
-        return _loop(ctx, f, a, a.index in cells, unroll, lambda g: go(g, axes[1:]), line)
+        cell = a.index in cells or held_ahead(low, line, rest, f.ranges[a.index], a.size)
+        return _loop(ctx, f, a, cell, unroll, lambda g: go(g, axes[1:]), line)
 
     return go(focus, todo)
 
@@ -163,12 +165,13 @@ def _loop(ctx: Context, focus: Focus, a: Axis, cell: bool, unroll, inner, line) 
             hint = trips.interval[1]
     if trips.constant == 1:
         f = focus.with_range(a.index, r.split(size, Step(ZERO, ONE, None), live=not cell and not reducing))
-        return inner(f)
+        return inner(f.turning(a.index, None, line))
     if modifier(line, "peel") is not None and not cell and not reducing and r.live.constant is None:
         return _peeled(ctx, focus, a, size, hint, trips, inner, line)
     var = ctx.var(a.index, trips)
     # AT_LEAST_ONCE: the extra turn of an empty reduction is not inside the live extent
     f = focus.with_range(a.index, r.split(size, Step(as_expr(var), trips, None), live=not cell and not reducing))
+    f = f.turning(a.index, var, line)
     if reducing:
         f = replace(f, loops=(*f.loops, (a.index, var, trips)))
     return [For(var, ZERO, trips, ONE, tuple(inner(f)), unroll=hint, span=line.span)]
@@ -183,7 +186,7 @@ def _peeled(ctx: Context, focus: Focus, a: Axis, size: int, hint: int, trips: Ex
         var = ctx.var(a.index, trips)
         part = r.split(size, Step(as_expr(var), trips, None), live=True)
         part = replace(part, bounds=()) if whole else part
-        body = inner(focus.with_range(a.index, part))
+        body = inner(focus.with_range(a.index, part).turning(a.index, var, line))
         out.append(For(var, start, stop, ONE, tuple(body), unroll=hint if whole else 1, span=line.span))
     return out
 

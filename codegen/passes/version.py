@@ -95,7 +95,7 @@ def _version(body: tuple[Stmt, ...], lanes: frozenset[Var]) -> tuple[Stmt, ...]:
         elif (
             found.open
             or isinstance(s, Alloc)
-            or (isinstance(s, If) and s.orelse)
+            or (isinstance(s, If) and (s.orelse or s.turns))
             or not _worth(s, lanes)
             or any(isinstance(x, Barrier) for x in statements((s,)))
         ):
@@ -150,7 +150,8 @@ def _guards(s: Stmt, lanes: frozenset[Var]) -> _Found:
 def _all_guards(s: Stmt, static: frozenset[Var], dynamic: frozenset[Var]):
     """(conditions, variables bound inside with constant range, other variables bound inside) of every guard in s.
 
-    Only guards that padding asked for: an `if` with an `else` (first and last iterations, two versions) is left alone.
+    Only guards that padding asked for: an `if` with an `else` (first and last iterations, two versions), or about turns of loops,
+    is left alone.
     """
     match s:
         case For():
@@ -160,7 +161,7 @@ def _all_guards(s: Stmt, static: frozenset[Var], dynamic: frozenset[Var]):
         case Alloc():
             yield from _in_body(s.body, static, dynamic)
         case If():
-            if not s.orelse:
+            if not s.orelse and not s.turns:
                 yield s.conds, static, dynamic
             yield from _in_body(s.body, static, dynamic)
             yield from _in_body(s.orelse, static, dynamic)
@@ -198,7 +199,7 @@ def _bare(s: Stmt) -> Stmt:
         case For() | Alloc():
             return replace(s, body=_bare_all(s.body))
         case If():
-            if s.orelse:
+            if s.orelse or s.turns:
                 return replace(s, body=_bare_all(s.body), orelse=_bare_all(s.orelse))
             inner = _bare_all(s.body)
             return inner[0] if len(inner) == 1 else If((), inner, span=s.span)
