@@ -30,6 +30,10 @@ def forms():
     return st.builds(lambda ts: lambda v: sum((t(v) for t in ts), as_expr(0)), st.lists(term, min_size=1, max_size=4))
 
 
+def bounds():
+    return st.tuples(forms(), st.integers(0, 9))
+
+
 def held(facts, equalities) -> np.ndarray:
     out = np.ones((1,) * len(GRID), bool)
     for f in facts:
@@ -40,7 +44,7 @@ def held(facts, equalities) -> np.ndarray:
 
 
 @settings(derandomize=True, max_examples=150, deadline=None)
-@given(st.lists(forms(), min_size=1, max_size=3), st.lists(st.tuples(forms(), st.integers(0, 9)), max_size=2), st.integers(-2, 2))
+@given(st.lists(forms(), min_size=1, max_size=3), st.lists(bounds(), max_size=2), st.integers(-2, 2))
 def test_against_enumeration(coords, bounds, shift):
     equalities = [(f(ONE) + (shift if n == 0 else 0), f(TWO)) for n, f in enumerate(coords)]
     facts = [top - f(side) for f, top in bounds for side in (ONE, TWO)]
