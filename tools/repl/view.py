@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...codegen.lower.trace import Traced, bytes_text, head_of
+from ...codegen.lower.trace import Traced, bytes_text
 from ...dsl.module import Module
 from ...dsl.source import Source
 from ...dsl.syntax import ScheduleDecl
 from ...dsl.text.parser import parse
 from ...runtime.report import Report
 from ..timing import duration
+from ..traced import traced_lines
 from ..workload import default_sizes
 from .state import NAME, Draft, State
 
@@ -25,20 +26,11 @@ def report_of(kernel: Kernel) -> Report:
 
 
 def focus(kernel: Kernel, draft: Draft) -> Traced | None:
-    """What the draft's last line left in focus; None before the first line."""
+    """What the draft's last line left in focus; before the first line, what there is to begin with."""
     nodes = [n for n in parse(Source(NAME, draft.text)).declarations if isinstance(n, ScheduleDecl)]
-    wanted = [head_of(line) for line in nodes[0].lines] if draft.lines else []
-    best: Traced | None = None
-    most = at = 0
-    for traced in kernel.trace:
-        if traced.depth == 0:
-            at = 0  # a launch; the lines act on the launches of the statements they are about
-            best = best or traced
-        elif traced.depth == 1 and at < len(wanted) and traced.line == wanted[at]:
-            at += 1
-            if at > most:
-                most, best = at, traced
-    return best
+    lines = nodes[0].lines if draft.lines else ()
+    found = [traced for _, traced in traced_lines(kernel.trace, lines) if traced is not None and traced.depth == 1]
+    return found[-1] if found else next(iter(kernel.trace), None)
 
 
 def show_step(session: Session, before: State, after: State) -> str:

@@ -1,0 +1,258 @@
+"""The language server, asked by a real client over standard input and output."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Awaitable, Callable
+
+import andiron
+import pytest
+
+pytest.importorskip("pygls", reason="the language server needs pygls")
+from andiron.codegen.printer import show
+from andiron.tools.lsp.position import Positions
+from lsprotocol import types as lsp
+from pygls.lsp.client import BaseLanguageClient
+
+TEXT = """\
+import std.ops.reduce
+
+op gemm[M, N, K](A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]):
+    C[m, n] = sum(k) A[m, k] * B[k, n]
+
+strategy stage(T):
+    move T -> l3
+
+schedule fast for gemm on cpu:avx2:
+    tile n: 4096
+    tile k: 256
+    apply stage(B)
+    tile m: 72 -> core
+    tile n: 16, m: 6
+    keep C in register
+    compute with fma_f32x8
+"""
+URI = "file:///nowhere/gemm.sched"
+
+
+class Editor:
+    """A client with one open text."""
+
+    def __init__(self, client: BaseLanguageClient) -> None:
+        self.client = client
+        self.text = ""
+        self.version = 0
+        self.reports: list[lsp.PublishDiagnosticsParams] = []
+
+    async def type(self, text: str) -> list[lsp.Diagnostic]:
+        """Opens or replaces the text; what the server then reports."""
+        self.text, self.version = text, self.version + 1
+        self.reports.clear()
+        if self.version == 1:
+            item = lsp.TextDocumentItem(URI, "sched", 1, text)
+            self.client.text_document_did_open(lsp.DidOpenTextDocumentParams(item))
+        else:
+            change = lsp.TextDocumentContentChangeWholeDocument(text)
+            document = lsp.VersionedTextDocumentIdentifier(self.version, URI)
+            self.client.text_document_did_change(lsp.DidChangeTextDocumentParams(document, [change]))
+        for _ in range(1200):
+            if self.reports:
+                return list(self.reports[-1].diagnostics)
+            await asyncio.sleep(0.05)
+        raise AssertionError("no report")
+
+    @property
+    def document(self) -> lsp.TextDocumentIdentifier:
+        return lsp.TextDocumentIdentifier(URI)
+
+    def at(self, marked: str) -> lsp.Position:
+        """Where `|` stands in a piece of the text."""
+        before, after = marked.split("|")
+        return Positions(self.text).position(self.text.index(before + after) + len(before))
+
+    def shown(self, where: lsp.Range) -> str:
+        positions = Positions(self.text)
+        return self.text[positions.offset(where.start) : positions.offset(where.end)]
+
+    def edited(self, edits) -> str:
+        positions = Positions(self.text)
+        text = self.text
+        for e in sorted(edits, key=lambda e: -positions.offset(e.range.start)):
+            text = text[: positions.offset(e.range.start)] + e.new_text + text[positions.offset(e.range.end) :]
+        return text
+
+
+def session(talk: Callable[[Editor], Awaitable[None]], text: str = TEXT) -> None:
+    async def run() -> None:
+        client = BaseLanguageClient("test", "1")
+        editor = Editor(client)
+        client.feature(lsp.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)(lambda params: editor.reports.append(params))
+        environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+        await client.start_io(sys.executable, "-m", "andiron", "lsp", env=environment)
+        try:
+            await client.initialize_async(lsp.InitializeParams(lsp.ClientCapabilities(), root_uri="file:///nowhere"))
+            client.initialized(lsp.InitializedParams())
+            assert await editor.type(text) == []
+            await talk(editor)
+        finally:
+            await client.shutdown_async(None)
+            client.exit(None)
+            await client.stop()
+
+    asyncio.run(asyncio.wait_for(run(), 240))
+
+
+def test_diagnostics_as_one_types():
+    async def talk(editor: Editor) -> None:
+        found = await editor.type(TEXT.replace("-> core", "-> cor").replace("move T -> l3", "move T -> l9"))
+        assert {d.code for d in found} == {"schedule-unknown-level", "schedule-unknown-memory"}
+        (level,) = [d for d in found if d.code == "schedule-unknown-level"]
+        assert editor.shown(level.range) == "cor"
+        assert "did you mean `core`?" in level.message
+        (syntax,) = await editor.type(TEXT.replace("sum(k)", "sum(k"))
+        assert syntax.range.start.line == 3
+        (far,) = await editor.type(
+            TEXT.replace("K: ", "").replace("# ", "") + "\nop e[N](X: f32[N]) -> (Y: f32[N]):  # 😀😀\n    Y[i] = Z[i]\n"
+        )
+        assert editor.shown(far.range).startswith("Z")
+        assert await editor.type(TEXT) == []
+
+    session(talk)
+
+
+def test_names():
+    async def talk(editor: Editor) -> None:
+        place = lambda marked: {"text_document": editor.document, "position": editor.at(marked)}  # noqa: E731
+        client = editor.client
+        found = await client.text_document_definition_async(lsp.DefinitionParams(**place("for ge|mm on")))
+        assert editor.shown(found.range) == "gemm"
+        assert found.range.start.line == 2
+        found = await client.text_document_definition_async(lsp.DefinitionParams(**place("apply st|age")))
+        assert found.range.start.line == 5
+        context = lsp.ReferenceContext(include_declaration=True)
+        found = await client.text_document_references_async(lsp.ReferenceParams(context=context, **place("tile |k: 256")))
+        assert [(x.range.start.line, editor.shown(x.range)) for x in found] == [(3, "k")] * 3 + [(10, "k")]
+        edit = await client.text_document_rename_async(lsp.RenameParams(new_name="Left", **place("sum(k) |A[m")))
+        renamed = editor.edited(edit.changes[URI])
+        assert renamed == TEXT.replace("A: f32", "Left: f32").replace("A[m", "Left[m")
+        andiron.loads(renamed)
+        assert await client.text_document_prepare_rename_async(lsp.PrepareRenameParams(**place("-> co|re"))) is None
+        symbols = await client.text_document_document_symbol_async(lsp.DocumentSymbolParams(editor.document))
+        assert [(s.name, s.detail) for s in symbols] == [("gemm", None), ("stage", None), ("fast", "for gemm")]
+        assert editor.shown(symbols[0].range).endswith("B[k, n]")
+
+    session(talk)
+
+
+def test_definitions_in_the_library():
+    async def talk(editor: Editor) -> None:
+        await editor.type(TEXT + "\nschedule rows for row_sum:\n    auto\n")
+        where = lsp.DefinitionParams(editor.document, editor.at("for row_|sum"))
+        found = await editor.client.text_document_definition_async(where)
+        assert found.uri.endswith("stdlib/ops/reduce.sched")
+
+    session(talk)
+
+
+def test_hover():
+    async def talk(editor: Editor) -> None:
+        async def said(marked: str) -> str:
+            found = await editor.client.text_document_hover_async(lsp.HoverParams(editor.document, editor.at(marked)))
+            return found.contents.value if found else ""
+
+        assert "C[72, 4096] += A[72, 256] * B[256, 4096]  @core" in await said("tile m|: 72")
+        assert "Cuts the spec" in await said("ti|le m: 72")
+        assert "l3" in await said("ti|le m: 72")
+        assert "output `C: f32[M, N]`" in await said("keep |C in")
+        assert "instr fma_f32x8" in await said("with fma|_f32x8")
+        assert "socket > core > lane" in await said("on cpu|:avx2")
+        assert "C[m, n] = sum(k)" in await said("for ge|mm on")
+        assert await said("    |C[m, n]") != ""
+
+    session(talk)
+
+
+def test_completion():
+    async def talk(editor: Editor) -> None:
+        async def words(line: str) -> list[str]:
+            text = TEXT.rsplit("    compute", 1)[0] + line
+            await editor.type(text + "\n")
+            where = Positions(text + "\n").position(len(text))
+            found = await editor.client.text_document_completion_async(lsp.CompletionParams(editor.document, where))
+            return [item.label for item in found.items]
+
+        assert await words("    ti") == ["tile"]
+        assert await words("    tile k: 1 -> ") == ["lane"]
+        assert await words("    compute with fma_f3") == ["fma_f32x8"]
+        assert await words("    move A -> l") == ["l1", "l2", "l3"]
+        assert await words("sche") == ["schedule"]
+        assert "k" in await words("    tile ")
+
+    session(talk)
+
+
+def test_formatting():
+    async def talk(editor: Editor) -> None:
+        await editor.type(TEXT.replace("tile m: 72 -> core", "tile   m:72->core"))
+        options = lsp.FormattingOptions(tab_size=4, insert_spaces=True)
+        edits = await editor.client.text_document_formatting_async(lsp.DocumentFormattingParams(editor.document, options))
+        assert editor.edited(edits) == TEXT
+        await editor.type(TEXT.replace("sum(k)", "sum(k"))
+        assert not await editor.client.text_document_formatting_async(lsp.DocumentFormattingParams(editor.document, options))
+
+    session(talk)
+
+
+def test_what_was_filled_in():
+    async def talk(editor: Editor) -> None:
+        whole = Positions(editor.text).range(0, len(editor.text))
+        hints = await editor.client.text_document_inlay_hint_async(lsp.InlayHintParams(editor.document, whole))
+        assert hints
+        assert any("tile k: 1" in h.label for h in hints)
+        context = lsp.CodeActionContext(diagnostics=[])
+        here = lsp.Range(editor.at("tile n: 40|96"), editor.at("tile n: 40|96"))
+        (action,) = await editor.client.text_document_code_action_async(lsp.CodeActionParams(editor.document, here, context))
+        text = editor.edited(action.edit.changes[URI])
+        assert text.startswith(TEXT.split("schedule fast")[0])
+        assert "tile k: 1" in text
+        before = andiron.compile(andiron.loads(TEXT), "gemm", "fast", "cpu:avx2")
+        assert show(andiron.compile(andiron.loads(text), "gemm", "fast", "cpu:avx2").program) == show(before.program)
+        assert await editor.type(text) == []
+        assert not await editor.client.text_document_inlay_hint_async(lsp.InlayHintParams(editor.document, whole))
+
+    session(talk)
+
+
+def test_colours_by_meaning():
+    async def talk(editor: Editor) -> None:
+        found = await editor.client.text_document_semantic_tokens_full_async(lsp.SemanticTokensParams(editor.document))
+        from andiron.tools.lsp.server import TOKENS
+
+        line = column = 0
+        seen = []
+        for i in range(0, len(found.data), 5):
+            down, right, length, kind, declares = found.data[i : i + 5]
+            line, column = line + down, right if down else column + right
+            seen.append((editor.text.splitlines()[line][column : column + length], TOKENS[kind], declares))
+        assert ("gemm", "function", 1) in seen
+        assert ("gemm", "function", 0) in seen
+        assert ("A", "variable", 1) in seen
+        assert ("m", "parameter", 0) in seen
+        assert ("core", "enumMember", 0) in seen
+        assert ("l3", "property", 0) in seen
+
+    session(talk)
+
+
+def test_positions_count_utf16():
+    text = "a😀b\r\nc\n"
+    positions = Positions(text)
+    assert positions.position(text.index("b")) == lsp.Position(0, 3)
+    assert positions.offset(lsp.Position(0, 3)) == text.index("b")
+    assert positions.offset(lsp.Position(1, 0)) == text.index("c")
+    assert positions.offset(lsp.Position(9, 9)) == len(text)
+    for offset in range(len(text) + 1):
+        if text[offset - 1 : offset + 1] != "\r\n":
+            assert positions.offset(positions.position(offset)) == offset

@@ -1,0 +1,101 @@
+"""What is shown about the thing under the cursor, as Markdown."""
+
+from __future__ import annotations
+
+from ...codegen.schedule.statements import STATEMENTS
+from ...dsl import syntax
+from ...dsl.device import Device
+from ...dsl.errors import UserError
+from ...dsl.text.format_node import format_node
+from ..repl.view import costs, report_of
+from .analysis import Analysis
+from .names import Occurrence
+
+
+def hover(analysis: Analysis, offset: int) -> str | None:
+    """About the name there, else about the statement and the line of the schedule."""
+    name = analysis.name_at(offset)
+    line = analysis.line_at(offset)
+    parts = []
+    if name is not None:
+        parts.append(_about_name(analysis, name))
+    if line is not None:
+        schedule, _, traced = line
+        if traced is not None and traced.specs:
+            spec = "\n".join(traced.specs)
+            parts.append(f"In focus after this line:\n```text\n{spec}\n```" + (f"\n{traced.effect}" if traced.effect else ""))
+        kernel = analysis.kernel(schedule)
+        if kernel is not None:
+            parts.append(costs(report_of(kernel), None))
+        word = _word(analysis.text, offset)
+        about = next((s for s in STATEMENTS if s.name == word), None)
+        if name is None and about is not None:
+            parts.insert(0, f"```text\n{about.form}\n```\n{about.text.strip()}")
+    return "\n\n".join(p for p in parts if p) or None
+
+
+def _about_name(analysis: Analysis, name: Occurrence) -> str:
+    module, symbol = analysis.module, name.symbol
+    if module is None:
+        return ""
+    if symbol.kind == "op" and symbol.name in module.ops:
+        return f"```sched\n{module.ops[symbol.name]}\n```"
+    if symbol.kind == "device":
+        try:
+            return _device(module.device(symbol.name))
+        except UserError:
+            return ""
+    if symbol.kind == "strategy" and symbol.name in module.strategies:
+        return f"```sched\n{format_node(module.strategies[symbol.name])}\n```"
+    op = module.ops.get(symbol.scope)
+    if op is not None and symbol.kind == "tensor":
+        tensor = next((t for t in op.tensors if t.name == symbol.name), None)
+        if tensor is not None:
+            return f"{tensor.role} `{tensor.name}: {tensor.dtype.name}[{', '.join(map(str, tensor.shape))}]` of `{op.name}`"
+        return f"intermediate `{symbol.name}` of `{op.name}`"
+    if op is not None and symbol.kind == "index":
+        extents = {str(e) for s in op.statements for i, e in s.ranges if i == symbol.name}
+        return f"index `{symbol.name}` < {', '.join(sorted(extents))}" if extents else ""
+    device = _device_of(analysis, name)
+    if device is not None:
+        return _of_device(device, symbol.kind, symbol.name)
+    return ""
+
+
+def _device_of(analysis: Analysis, name: Occurrence) -> Device | None:
+    """That of the schedule in which the name stands."""
+    for schedule in analysis.schedules:
+        start, end = analysis.extent(schedule)
+        kernel = analysis.kernel(schedule) if start <= name.start <= end else None
+        if kernel is not None:
+            return kernel.program.device
+    return None
+
+
+def _of_device(device: Device, kind: str, name: str) -> str:
+    if kind == "instr":
+        found = [i for i in device.instrs if name in (i.name, i.family)]
+        decls = [x for x in (device.decl.items if device.decl else ()) if isinstance(x, syntax.InstrDecl)]
+        decl = next((d for d in decls if name == d.name), None)
+        if decl is not None:
+            return f"```sched\n{format_node(decl)}\n```"
+        return f"instructions of {device.name}: " + ", ".join(f"`{i.name}`" for i in found[:12]) if found else ""
+    cls = {"level": syntax.LevelDecl, "memory": syntax.MemoryDecl}.get(kind)
+    items = [x for x in (device.decl.items if device.decl else ()) if isinstance(x, syntax.LevelDecl | syntax.MemoryDecl)]
+    decl = next((x for x in items if cls is not None and isinstance(x, cls) and x.name == name), None)
+    return f"```sched\n{format_node(decl).strip()}\n```" if decl is not None else ""
+
+
+def _device(device: Device) -> str:
+    levels = " > ".join(x.name for x in device.levels)
+    memories = ", ".join(m.name for m in device.memories)
+    return f"device `{device.name}`: {levels}; memories {memories}; {len(device.instrs)} instructions"
+
+
+def _word(text: str, offset: int) -> str:
+    start, end = offset, offset
+    while start and (text[start - 1].isalnum() or text[start - 1] == "_"):
+        start -= 1
+    while end < len(text) and (text[end].isalnum() or text[end] == "_"):
+        end += 1
+    return text[start:end]

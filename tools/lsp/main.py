@@ -1,0 +1,24 @@
+"""Serve editors: diagnostics as you type, hover, completion, definitions, rename, formatting, and what was filled in."""
+
+from __future__ import annotations
+
+import argparse
+
+from ..terminal import complain
+
+NAME = "lsp"
+HELP = "serve editors (the language server protocol)"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--stdio", action="store_true", help="over standard input and output, which is the default")
+
+
+def run(args: argparse.Namespace) -> int:
+    try:
+        from .server import server
+    except ImportError:
+        complain("the language server needs a package more: pip install 'andiron[lsp]'")
+        return 1
+    server.start_io()
+    return 0
