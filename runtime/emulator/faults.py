@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...codegen.emit.lanes import statements
-from ...codegen.emit.names import clean
 from ...codegen.tile import Alloc, Buffer, Call, Program, Store
 from ...dsl.errors import Label, UserError, UserErrors
 from ...dsl.errors import emulate as errors
 from ...dsl.index import Atom, Expr, Fn
 from .observed import ATOMIC, LOAD, STORE, UNDER_WAY, Fault, Reach
-from .origin import Origin, Where
+from .origin import Origin, Where, bare
 
 _MOST = 12  # errors that are shown
 _DOES = {LOAD: "reads", STORE: "writes", ATOMIC: "combines with"}
@@ -51,7 +50,7 @@ def _joined(faults: Sequence[Fault]) -> list[Fault]:
         key = (f.kind, f.buffer, f.site)
         if key in first:
             was = out[first[key]]
-            out[first[key]] = Fault(**{**vars(was), "count": was.count + f.count})
+            out[first[key]] = replace(was, count=was.count + f.count)
         else:
             first[key] = len(out)
             out.append(f)
@@ -63,6 +62,8 @@ def _joined(faults: Sequence[Fault]) -> list[Fault]:
 
 def _error(told: Told, f: Fault) -> UserError | None:
     here, there = told.origin.of(f.site), told.origin.of(f.other_site)
+    buffer, offset = told.origin.settled(here.line, f.buffer, f.offset)
+    f = replace(f, buffer=buffer, offset=offset)
     if f.kind == "divergent-barrier":
         if here.line == there.line:  # one barrier of the text, which the compiler has twice
             return None
@@ -95,8 +96,6 @@ def _error(told: Told, f: Fault) -> UserError | None:
         text += ", which nothing has written"
     elif f.kind == "out-of-bounds":
         text = f"{who} {does} {f.bytes} bytes {_beyond(told, f)}"
-        if "though" in f.message:
-            text = f"{who} {does} {what}, and the text means another buffer there"
     elif f.kind == "misaligned":
         text = f"{who} {does} {f.bytes} bytes at byte {f.offset} of {f.buffer}, which is no multiple of what that needs"
     note = _MADE.get(f.access & ~UNDER_WAY, "here")
@@ -145,14 +144,9 @@ def _thread(told: Told, thread: int) -> str:
 
 
 def _buffer(told: Told, name: str) -> Buffer | None:
-    for b in told.program.buffers:
-        if b.name == name:
-            return b
-    for launch in told.program.launches:
-        for s in statements(launch.body):
-            if isinstance(s, Alloc) and s.buffer.name == name:
-                return s.buffer
-    return None
+    local = [s.buffer for x in told.program.launches for s in statements(x.body) if isinstance(s, Alloc)]
+    found = [b for b in (*told.program.buffers, *local) if bare(b.name) == bare(name)]
+    return next((b for b in found if b.name == name), found[0] if found else None)
 
 
 def _element(told: Told, name: str, offset: int) -> str:
@@ -223,21 +217,15 @@ def _strays(told: Told, reaches: Sequence[Reach]) -> list[Fault]:
     together: dict[int, set[str]] = {}
     for r in reaches:
         groups.setdefault((r.site, r.access == LOAD), {}).setdefault(r.group, r)
-        together.setdefault(r.group, set()).add(_bare(r.buffer))
+        together.setdefault(r.group, set()).add(bare(r.buffer))
     found = []
     for (site, _), by_group in groups.items():
         if len(by_group) < 2:
             continue
-        meant = {_bare(x) for x in told.origin.buffers_named(told.origin.of(site).line)}
+        meant = {bare(x) for x in told.origin.meant(told.origin.of(site).line)}
         for group, r in by_group.items():
             if meant and not meant & together[group]:
-                text = f"reaches {r.buffer}, though the text means {', '.join(sorted(meant))}"
                 rest = {"other_block": r.block, "other_thread": -1, "other_site": 0, "other_access": 0, "count": 1}
                 place = {"thread": r.thread, "site": r.site, "bytes": r.bytes, "access": r.access}
-                found.append(Fault("out-of-bounds", text, r.buffer, r.offset, r.block, **place, **rest))
+                found.append(Fault("out-of-bounds", "", r.buffer, r.offset, r.block, **place, **rest))
     return found
-
-
-def _bare(name: str) -> str:
-    """A buffer's name as the text may have it: of letters, digits and `_`, less the number that tells it from others."""
-    return clean(name).rstrip("0123456789")

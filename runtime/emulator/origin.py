@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from ...codegen.emit.names import clean
 from ...dsl.source import Span
 from .lines import lines_of
 
-_DECLARED = re.compile(r"\w+\s*\*\s*(?:__restrict__\s+)?(\w+) = (?:\(\w+\s*\*\)\s*)?\(?(\w+)")
+_DECLARED = re.compile(r"\w+\* (\w+) = (?:\(\w+ ?\*\))?\(?(\w+)(?: \+ (\d+)\))?")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -49,10 +50,28 @@ class Origin:
             return NOWHERE
         return Where(best, self._lines[best - 1].strip(), self._spans.get(best))
 
+    def meant(self, line: int) -> set[str]:
+        """The buffers of shared memory that a line of the text has pointers into, by the names of their first pointers."""
+        if not 0 < line <= len(self._lines):
+            return set()
+        return {self._roots[w] for w in _WORD.findall(self._lines[line - 1]) if w in self._roots}
+
+    def settled(self, line: int, buffer: str, offset: int) -> tuple[str, int]:
+        """RIGHT_BUFFER: a byte of shared memory, told as one of some buffer there, as one of the buffer that the line means.
+        Buffers may lie on the same bytes, and a wrong address may be inside of another buffer."""
+        meant = self.meant(line)
+        starts = {bare(name): at for name, at in self._starts.items()}
+        if len(meant) != 1 or bare(buffer) not in starts:
+            return buffer, offset
+        (name,) = meant
+        if bare(name) == bare(buffer) or name not in self._starts:
+            return buffer, offset
+        return name, starts[bare(buffer)] + offset - self._starts[name]
+
     @cached_property
     def _roots(self) -> dict[str, str]:
-        """Pointers of the text -> the one into shared memory that they were made from, whose name is that of its buffer. A name
-        that kernels declare for different ones is left out."""
+        """Pointers of the text -> the one into shared memory that they were made from. A name that kernels declare for
+        different ones is left out."""
         roots: dict[str, str] = {}
         apart: set[str] = set()
         for line in self._lines:
@@ -64,8 +83,17 @@ class Origin:
                 apart.add(found[1])
         return {name: root for name, root in roots.items() if root and name not in apart}
 
-    def buffers_named(self, line: int) -> set[str]:
-        """The pointers to the beginnings of buffers in shared memory that those of a line of the text were made from."""
-        if not 0 < line <= len(self._lines):
-            return set()
-        return {self._roots[w] for w in _WORD.findall(self._lines[line - 1]) if w in self._roots}
+    @cached_property
+    def _starts(self) -> dict[str, int]:
+        starts: dict[str, int] = {}
+        for line in self._lines:
+            found = _DECLARED.search(line)
+            if found is not None and found[2] == "m_shared":
+                at = int(found[3] or 0)
+                starts[found[1]] = at if starts.get(found[1], at) == at else -1
+        return {name: at for name, at in starts.items() if at >= 0}
+
+
+def bare(name: str) -> str:
+    """A buffer's name as the text may have it: of letters, digits and `_`, less the number that tells it from others."""
+    return clean(name).rstrip("0123456789")

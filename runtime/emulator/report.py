@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ...dsl.device import Device, Memory
+from ...dsl.device import Device, Instr, Memory
 from .observed import ATOMIC, LOAD, STORE, InstrCount, LaunchCount, Observer, Site
 from .origin import Origin
 
@@ -50,7 +50,7 @@ class EmulationReport:
     carried    bytes of the transactions of global memory that this took
     conflicts  memory -> rounds that banks served beyond the least
     launches   of each kernel: blocks, threads of a block, barriers that blocks met at
-    instrs     name -> executions, of a thread, or of the unit that executes it together
+    instrs     name -> executions; one that a warp executes together counts once
     """
 
     moved: dict[str, dict[str, int]]
@@ -80,20 +80,28 @@ class EmulationReport:
         return "\n".join(out)
 
 
-_HEAD: tuple[str, ...] = ("schedule", "text", "buffer", "access", "bytes", "requests", "transactions", "least", "ways")
+_HEAD: tuple[str, ...] = ("schedule", "buffer", "access", "bytes", "requests", "transactions", "least", "ways", "worst")
 
 
 def _table(sites: Sequence[AccessSite]) -> list[str]:
-    rows: list[tuple[str, ...]] = [_HEAD]
+    """A row for each line of the schedule, buffer and direction; `worst`: of the lines of the text, and which one that is."""
+    groups: dict[tuple[str, str, str], list[AccessSite]] = {}
     for s in sites:
         place = f"{s.source}:{s.line}" if s.source else "-"
-        numbers = (f"{n:,}" for n in (s.bytes, s.requests, s.transactions, s.least))
-        rows.append((place, str(s.text_line or "-"), f"{s.buffer} ({s.memory})", s.access, *numbers, f"{s.ways:.2f}"))
+        groups.setdefault((place, f"{s.buffer} ({s.memory})", s.access), []).append(s)
+    rows = [_HEAD]
+    for key, group in groups.items():
+        sums = [sum(getattr(s, n) for s in group) for n in ("bytes", "requests", "transactions", "least")]
+        worst = max(group, key=lambda s: s.ways)
+        ways = sums[2] / sums[3] if sums[3] else 1.0
+        where = f"{worst.ways:.2f} (line {worst.text_line})" if worst.ways > ways + 0.005 else ""
+        rows.append((*key, *(f"{n:,}" for n in sums), f"{ways:.2f}", where))
     widths = [max(len(r[i]) for r in rows) for i in range(len(_HEAD))]
-    return [
-        "  ".join(c.ljust(w) if i < 4 else c.rjust(w) for i, (c, w) in enumerate(zip(r, widths, strict=True))).rstrip()
-        for r in rows
-    ]
+    return ["  ".join(_cell(r[i], i, widths[i]) for i in range(len(_HEAD))).rstrip() for r in rows]
+
+
+def _cell(text: str, column: int, width: int) -> str:
+    return text.rjust(width) if 3 <= column <= 7 else text.ljust(width)
 
 
 def watched(observer: Observer, device: Device, counting: bool = True) -> None:
@@ -119,7 +127,7 @@ def report_of(observer: Observer, device: Device, origin: Origin) -> EmulationRe
             carried[s.memory] = carried.get(s.memory, 0) + s.transactions * outer.transaction
         elif s.memory != outer.name and shared and shared.banks:
             conflicts[s.memory] = conflicts.get(s.memory, 0) + s.transactions - s.least
-    return EmulationReport(moved, carried, conflicts, _launches(observer.launches()), _instrs(observer.instrs()), sites)
+    return EmulationReport(moved, carried, conflicts, _launches(observer.launches()), _instrs(observer.instrs(), device), sites)
 
 
 def _banked(device: Device) -> Memory | None:
@@ -135,7 +143,8 @@ def _by_line(found: Sequence[Site], origin: Origin, names: dict[bool, str]) -> t
         span = where.span
         line = span.line + span.source.line_offset if span else None
         source = span.source.name.replace("\\", "/").rsplit("/", 1)[-1] if span else None
-        key = (names[s.shared], s.buffer, _WORDS[s.access], source, line, where.line)
+        buffer = origin.settled(where.line, s.buffer, 0)[0] if s.shared else s.buffer
+        key = (names[s.shared], buffer, _WORDS[s.access], source, line, where.line)
         row = sums.setdefault(key, [0] * 5)
         for i, n in enumerate((s.accesses, s.bytes, s.requests, s.transactions, s.least_transactions)):
             row[i] += n
@@ -152,8 +161,15 @@ def _launches(found: Sequence[LaunchCount]) -> tuple[dict[str, Any], ...]:
     return tuple(sums.values())
 
 
-def _instrs(found: Sequence[InstrCount]) -> dict[str, int]:
+def _instrs(found: Sequence[InstrCount], device: Device) -> dict[str, int]:
+    together = {i.name: _width(i, device) for i in device.instrs}
     sums: dict[str, int] = {}
     for x in found:
         sums[x.name] = sums.get(x.name, 0) + x.count
-    return dict(sorted(sums.items()))
+    return {name: n // together.get(name, 1) for name, n in sorted(sums.items())}
+
+
+def _width(instr: Instr, device: Device) -> int:
+    """Threads that execute it together; of levels further out, whose units are as many as a schedule says, not known."""
+    inner = device.levels[-1]
+    return inner.width or 1 if device.depth(instr.level) == len(device.levels) - 2 else 1

@@ -143,7 +143,7 @@ def test_another_buffer() -> None:
     """)
     assert r.observer.several()
     assert {(r.line(x.site), x.buffer) for x in r.observer.reaches()} == {(2, "s"), (2, "t")}
-    assert r.origin.buffers_named(r.first + 1) == {"s"}
+    assert r.origin.meant(r.first + 1) == {"s"}
 
 
 def test_uninitialised() -> None:
