@@ -14,6 +14,7 @@ import numpy as np
 from ..codegen.lower.trace import Traced
 from ..codegen.tile import Program
 from ..dsl.errors import InternalError, did_you_mean
+from ..dsl.errors.emulate import NotEmulated
 from ..dsl.errors.run import ArgumentCount, ArgumentKind, ArgumentShape, OutputOverlap, SizeRefused
 from ..dsl.op import Op, Tensor
 from . import features
@@ -98,6 +99,21 @@ class Kernel:
     def report(self) -> Report:
         """What is known of it: sizes, target, compiler, footprints, notes. Printing it gives a table."""
         return Report.of(self.op, self.variants, self.sizes, self.threads, self.notes)
+
+    @property
+    def counting(self) -> bool:
+        """Whether calls count what they do: bytes, transactions, conflicts of banks (`report.counts`). Only under the emulator.
+
+        Setting it raises NotEmulated for other kernels.
+        """
+        return self.variants[0].counting
+
+    @counting.setter
+    def counting(self, on: bool) -> None:
+        if on and self.variants[0].target.family.launcher != "emulator":
+            raise NotEmulated(f"{self!r} cannot count what it does", help="compile for `emulate:DEVICE`")
+        for variant in self.variants:
+            variant.counting = on
 
     def __repr__(self) -> str:
         inputs = ", ".join(map(describe, self._inputs))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..codegen import abi
 from ..codegen.lower.trace import Traced
@@ -17,9 +17,19 @@ from .build import Library, build
 from .gpu.code import Code
 from .sizes import check_conditions, check_workspaces
 
+if TYPE_CHECKING:
+    from .emulator.report import EmulationReport
+
 
 class Variant:
-    """A tile program with its text. It is built at the first call, once, whichever thread comes first."""
+    """A tile program with its text. It is built at the first call, once, whichever thread comes first.
+
+    counting  whether calls count what they do; only under the emulator
+    counts    of the last such call
+    """
+
+    counting = False
+    counts: EmulationReport | None = None
 
     def __init__(
         self,

@@ -112,3 +112,12 @@ class LimitExceeded(EmulatorFault):
     """
 
     id = "emulator-limit"
+
+
+class NotEmulated(UserError):
+    """Counts of accesses were asked of a kernel that does not run under the emulator.
+
+    Compile it for `emulate:DEVICE`; the counts are those of the text for that device. `andiron explain` predicts instead.
+    """
+
+    id = "not-emulated"

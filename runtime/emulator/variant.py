@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import threading
+from functools import cached_property
 from typing import Any
 
 from ...codegen import abi
-from ...codegen.emit.emulate import describe
-from ...dsl.errors import InternalError
+from ...codegen.emit.emulate import Described, describe
 from ..build import Library
 from ..variant import Variant
 from .build import Built, build
 from .faults import Told, error_of
 from .observed import Observer
 from .origin import Origin
+from .report import report_of, watched
 
 _FOUND = 3  # the status of a call in which something was found wrong
+_ONE_CALL = threading.Lock()  # what a call found is asked for after it; a call takes all cores anyway
 
 
 class EmulatedVariant(Variant):
@@ -44,16 +47,29 @@ class EmulatedVariant(Variant):
         known = {v.name: int(n) for v, n in zip(self.program.dims, dims, strict=True)}
         for var, e in self.program.lets:
             known[var.name] = int(e.evaluate(known))
-        text = describe(self.program)
-        origin = Origin(self.built.path, self.source, self.built.text, text.spans)
-        return Told(self.program, origin, known, text.lanes)
+        return Told(self.program, self._origin, known, self._described.lanes)
+
+    @cached_property
+    def _described(self) -> Described:
+        return describe(self.program)
+
+    @cached_property
+    def _origin(self) -> Origin:
+        assert self.built is not None
+        return Origin(self.built.path, self.source, self.built.text, self._described.spans)
 
     def _call(self, args: Any, dims: Any, threads: int) -> int:
         """As `codegen.abi` says. Raises an EmulatorFault, or several."""
         assert self.built is not None
-        status = self.built.call(args, dims, threads)
-        if status == _FOUND:
-            observer = self.observer
-            error = error_of(self.told(dims), observer.faults(), observer.reaches())
-            raise error or InternalError("the emulator found a fault and cannot say which")
+        observer = self.observer
+        with _ONE_CALL:
+            watched(observer, self.program.device, self.counting)
+            status = self.built.call(args, dims, threads)
+            if status == _FOUND or (status == 0 and observer.several()):
+                error = error_of(self.told(dims), observer.faults(), observer.reaches())
+                if error is not None:
+                    raise error
+                status = 0
+            if status == 0 and self.counting:
+                self.counts = report_of(observer, self.program.device, self._origin)
         return status
