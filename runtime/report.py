@@ -31,7 +31,7 @@ class Report:
     target: str
     device: str
     sizes: dict[str, int]
-    threads: int
+    threads: int | None  # of the CPU; None for a GPU
     variants: int
     compiler: str | None
     cached: bool | None
@@ -79,7 +79,7 @@ class Report:
             target=first.target.name,
             device=device.name,
             sizes=known,
-            threads=threads,
+            threads=threads if first.target.family.launcher != "driver" else None,
             variants=len(variants),
             compiler=built.compiler if built else None,
             cached=built.cached if built else None,
@@ -96,9 +96,14 @@ class Report:
         return asdict(self)
 
     def __str__(self) -> str:
+        return table(self.rows())
+
+    def rows(self) -> list[tuple[str, object]]:
+        """What people read, each with its name."""
         rows: list[tuple[str, object]] = [("op", self.op), ("target", f"{self.target} ({self.device})")]
         rows.append(("sizes", ", ".join(f"{n}={v}" for n, v in self.sizes.items()) or "open"))
-        rows.append(("threads", self.threads))
+        if self.threads is not None:
+            rows.append(("threads", self.threads))
         rows.append(("compiler", self.compiler or "not built yet"))
         if self.variants > 1:
             rows.append(("variants", self.variants))
@@ -117,9 +122,13 @@ class Report:
             rows.append((f"moved in {memory}", f"{about}{read:,} bytes read, {written:,} written"))
         if self.bound is not None:
             rows.append(("at least", f"{_time(self.seconds[self.bound])}, bound by {self.bound}"))
-        rows += [("note", note) for note in self.notes]
-        width = max(len(name) for name, _ in rows)
-        return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
+        return rows + [("note", note) for note in self.notes]
+
+
+def table(rows: Sequence[tuple[str, object]]) -> str:
+    """Rows of a name and a value, aligned."""
+    width = max(len(name) for name, _ in rows)
+    return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
 
 
 def main_dtype(op: Op, sizes: Mapping[str, int]) -> str:

@@ -14,12 +14,12 @@ from collections.abc import Sequence
 
 from .. import __version__
 from ..dsl.errors import UserError
-from . import bench, cache, check, complete, emit, explain, fmt, run, targets
+from . import bench, build, cache, check, complete, emit, explain, fmt, run, targets
 from .lsp import main as lsp
 from .repl import main as repl
 from .terminal import apology, as_json, complain, say_json, tolerant_streams
 
-COMMANDS = (run, check, fmt, complete, emit, explain, bench, repl, lsp, targets, cache)
+COMMANDS = (run, check, fmt, complete, emit, build, explain, bench, repl, lsp, targets, cache)
 
 
 def parser() -> argparse.ArgumentParser:

@@ -1,11 +1,18 @@
-"""Say what a schedule does without running it: each line with the spec it leaves, footprints, bytes moved, predicted time."""
+"""Say what a schedule does without running it: each line with the spec it leaves, footprints, bytes moved, predicted
+time; for a GPU also what a compiler says, where there is one: registers, spills, occupancy."""
 
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING, Any
 
 from .options import add_choice, add_file, add_json, kernel_of
 from .terminal import say_json
+
+if TYPE_CHECKING:
+    from ..dsl.errors import UserError
+    from ..runtime.gpu.figures import Figures
+    from ..runtime.kernel import Kernel
 
 NAME = "explain"
 HELP = "say what a schedule does, without running it"
@@ -19,11 +26,40 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     kernel = kernel_of(args)
+    compiled = _compiled(kernel)
     if args.json:
-        say_json({**kernel.report.as_dict(), "schedule": kernel.schedule})
+        said = {"compiled": _as_json(compiled)} if compiled else {}
+        say_json({**kernel.report.as_dict(), **said, "schedule": kernel.schedule})
     else:
         from ..codegen.lower.trace import show_trace
+        from ..runtime.report import table
 
         print(show_trace(kernel.trace))
-        print(kernel.report)
+        print(table([*kernel.report.rows(), *_rows(compiled)]))
     return 0
+
+
+def _compiled(kernel: Kernel) -> list[Figures] | UserError | None:
+    """What a compiler for the GPU says of the first variant; why there is none; None for a kernel of the CPU."""
+    first = kernel.variants[0]
+    if first.target.family.launcher != "driver":
+        return None
+    from ..dsl.errors.target import CompilerFailed, NoCompiler
+    from ..runtime.gpu.figures import figures
+
+    try:
+        return figures(first)
+    except (NoCompiler, CompilerFailed) as error:
+        return error
+
+
+def _as_json(compiled: list[Figures] | UserError) -> Any:
+    return [k.as_dict() for k in compiled] if isinstance(compiled, list) else {"note": compiled.message}
+
+
+def _rows(compiled: list[Figures] | UserError | None) -> list[tuple[str, object]]:
+    if compiled is None:
+        return []
+    if not isinstance(compiled, list):
+        return [("note", f"not compiled: {compiled.message}" + (f"; {compiled.help}" if compiled.help else ""))]
+    return [row for kernel in compiled for row in kernel.rows()]

@@ -25,13 +25,18 @@ def read_text(path: str) -> str:
 
 def write_text(path: str | Path, text: str) -> None:
     """Replaces a file in one step, keeping its permissions; a link stays a link. Raises CannotWrite."""
+    write_bytes(path, text.encode("utf-8"))
+
+
+def write_bytes(path: str | Path, data: bytes) -> None:
+    """As `write_text`."""
     target = Path(os.path.realpath(path))
     temporary = None
     try:
         mode = target.stat().st_mode & 0o7777 if target.exists() else 0o666 & ~_umask()
         handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
         with os.fdopen(handle, "wb") as file:
-            file.write(text.encode("utf-8"))
+            file.write(data)
         os.chmod(temporary, mode)
         os.replace(temporary, target)
     except (OSError, ValueError) as error:

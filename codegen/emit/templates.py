@@ -10,6 +10,7 @@ import jinja2
 _TEMPLATES = Path(__file__).parent.parent / "templates"
 
 FOLDERS = {
+    "c": ("c",),
     "cpp": ("cpp",),
     "cuda": ("cuda", "gpu", "cpp"),
     "hip": ("hip", "gpu", "cpp"),
