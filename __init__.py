@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .dsl.errors import AndironError
     from .dsl.meaning.reference import reference
     from .dsl.module import Module, load, loads
+    from .dsl.schedule_builder import Schedule
     from .runtime.compile import compile
     from .runtime.embed import kernel, op
     from .runtime.kernel import Kernel
@@ -26,6 +27,7 @@ _HOMES = {
     "AndironError": ".dsl.errors",
     "Kernel": ".runtime.kernel",
     "Module": ".dsl.module",
+    "Schedule": ".dsl.schedule_builder",
     "compile": ".runtime.compile",
     "kernel": ".runtime.embed",
     "load": ".dsl.module",
@@ -34,7 +36,7 @@ _HOMES = {
     "reference": ".dsl.meaning.reference",
 }
 
-__all__ = ["AndironError", "Kernel", "Module", "compile", "kernel", "load", "loads", "op", "reference"]
+__all__ = ["AndironError", "Kernel", "Module", "Schedule", "compile", "kernel", "load", "loads", "op", "reference"]
 
 
 def __getattr__(name: str) -> Any:

@@ -21,6 +21,7 @@ from ..dsl.module import Module, load, loads
 from ..dsl.op import Op
 from ..dsl.ops.bind_op import bind_params, specialise
 from ..dsl.ops.index_terms import spot
+from ..dsl.schedule_builder import Schedule
 from ..dsl.std import std_devices
 from ..dsl.syntax import Param, ScheduleDecl
 from .kernel import Kernel, checked_threads
@@ -31,7 +32,7 @@ from .variant import Variant
 def compile(
     mod: Module | str | os.PathLike[str],
     op: str | None = None,
-    schedule: str | ScheduleDecl | None = None,
+    schedule: str | ScheduleDecl | Schedule | None = None,
     target: str | None = None,
     threads: int | None = None,
     **sizes: int,
@@ -40,8 +41,8 @@ def compile(
 
     mod       a module, the path of a file, or text
     op        its name; may be left out when there is one, or when `schedule` says it
-    schedule  the name of one in the module, or text; None: the module's schedules for this op that fit the device, in order,
-              and below them the compiler's own
+    schedule  the name of one in the module, text, or a `Schedule` made by a program; None: the module's schedules for this op
+              that fit the device, in order, and below them the compiler's own
     target    see `codegen.targets`; None: where the arrays of a call live, the machine at hand or its GPUs
     threads   how many may take part in a call; None: all cores
     sizes     fixes sizes of the op, gives values of its integer parameters, and of the schedule's (`param BM in ...`)
@@ -237,7 +238,9 @@ def _settled(schedule: ScheduleDecl, known: Mapping[str, Any]) -> ScheduleDecl |
     return settled(schedule, {name: value for name, value in known.items() if type(value) is int})
 
 
-def _schedule(module: Module, schedule: str | ScheduleDecl | None) -> ScheduleDecl | None:
+def _schedule(module: Module, schedule: str | ScheduleDecl | Schedule | None) -> ScheduleDecl | None:
+    if isinstance(schedule, Schedule):
+        return schedule.decl
     if schedule is None or isinstance(schedule, ScheduleDecl):
         return schedule
     if "\n" in schedule:

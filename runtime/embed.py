@@ -1,23 +1,32 @@
-"""Ops and schedules embedded in Python text: `andiron.op("...")` and `@andiron.kernel("...")`."""
+"""Ops and schedules embedded in Python text: `andiron.op("...")` and `@andiron.kernel("...")`.
+
+A mistake in such a text is shown at its line of the Python file, where that can be found out: the text must stand in the file
+as it is, in the call or in a variable; an f-string counts from the line of its call on.
+"""
 
 from __future__ import annotations
 
+import ast
 import functools
+import linecache
+import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..dsl.errors.run import SignatureDiffers
+from ..dsl.module import Module, loads
 from .kernel import Kernel
 
 
-def op(text: str, schedule: str | None = None, target: str | None = None, threads: int | None = None, **sizes: int) -> Kernel:
-    """The kernel of a text with one op, and schedules for it if any."""
+def op(text: str, schedule: Any = None, target: str | None = None, threads: int | None = None, **sizes: int) -> Kernel:
+    """The kernel of a text with one op, and schedules for it if any; see `andiron.compile` for the arguments."""
     from .compile import compile
 
-    return compile(_dedented(text), None, schedule, target, threads, **sizes)
+    return compile(_module(text, 2), None, schedule, target, threads, **sizes)
 
 
-def kernel(text: str, schedule: str | None = None, target: str | None = None, threads: int | None = None, **sizes: int) -> Any:
+def kernel(text: str, schedule: Any = None, target: str | None = None, threads: int | None = None, **sizes: int) -> Any:
     """A decorator: the function's body is replaced by the op of the text, its name and docstring stay.
 
         @andiron.kernel(\"\"\"
@@ -26,22 +35,25 @@ def kernel(text: str, schedule: str | None = None, target: str | None = None, th
         \"\"\")
         def scale(X): ...
 
-    Arguments are passed as the function's signature says, by position or by name, so defaults work; beyond them `out` and
-    `threads` are taken as `Kernel` takes them. The text is compiled at once, and so refused at once; it is built at the
-    first call. The kernel is the function's attribute `kernel`.
+    The function's parameters are the op's inputs, by name, in any order. Arguments are passed as its signature says, by
+    position or by name, so defaults work; beyond them `out` and `threads` are taken as `Kernel` takes them. The text is
+    compiled at once, and so refused at once; it is built at the first call. The kernel is the function's attribute `kernel`.
     """
-    made = op(text, schedule, target, threads, **sizes)
+    from .compile import compile
+
+    made = compile(_module(text, 2), None, schedule, target, threads, **sizes)
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         import inspect
 
         signature = inspect.signature(function)
+        _same_inputs(function.__name__, [p.name for p in signature.parameters.values()], made)
 
         @functools.wraps(function)
         def call(*args: Any, out: Any = None, threads: int | None = None, **named: Any) -> Any:
             bound = signature.bind(*args, **named)
             bound.apply_defaults()
-            return made(*bound.args, out=out, threads=threads, **bound.kwargs)
+            return made(out=out, threads=threads, **bound.arguments)
 
         call.kernel = made  # type: ignore[attr-defined]
         return call
@@ -49,5 +61,38 @@ def kernel(text: str, schedule: str | None = None, target: str | None = None, th
     return decorate
 
 
-def _dedented(text: str) -> str:
-    return textwrap.dedent(text).strip("\n") + "\n"
+def _same_inputs(name: str, parameters: Sequence[str], made: Kernel) -> None:
+    inputs = [t.name for t in made.op.inputs]
+    if sorted(parameters) != sorted(inputs):
+        raise SignatureDiffers(
+            f"`{name}({', '.join(parameters)})` is to be the op `{made.op.name}`, whose inputs are {', '.join(inputs)}",
+            help=f"def {name}({', '.join(inputs)}): ...",
+        )
+
+
+def _module(text: str, depth: int) -> Module:
+    """The module of an embedded text; `depth`: how many calls below the author's line this one is."""
+    frame = sys._getframe(depth)
+    file, line = frame.f_code.co_filename, frame.f_lineno
+    plain = textwrap.dedent(text)
+    skipped = len(plain) - len(plain.lstrip("\n"))
+    start = _line_of(text, file, line)
+    if start is None:
+        return loads(plain.strip("\n") + "\n", base=".")
+    return loads(plain.strip("\n") + "\n", file, base=".", line_offset=start - 1 + skipped)
+
+
+def _line_of(text: str, file: str, call: int) -> int | None:
+    """The line at which a text begins in the file of its caller: of the literal that it is, nearest to the call."""
+    lines = linecache.getlines(file)
+    if not lines:
+        return None
+    try:
+        tree = ast.parse("".join(lines))
+    except SyntaxError:
+        return None
+    same = [n.lineno for n in ast.walk(tree) if isinstance(n, ast.Constant) and n.value == text]
+    if same:
+        return min(same, key=lambda at: abs(at - call))
+    joined = [n.lineno for n in ast.walk(tree) if isinstance(n, ast.JoinedStr) and abs(n.lineno - call) <= text.count("\n") + 1]
+    return min(joined, key=lambda at: abs(at - call), default=None)

@@ -77,3 +77,12 @@ class DeviceMismatch(UserError):
     """
 
     id = "device-mismatch"
+
+
+class SignatureDiffers(UserError):
+    """A function under `@andiron.kernel` whose parameters are not the op's inputs.
+
+    They must have the same names; their order may differ.
+    """
+
+    id = "signature-differs"

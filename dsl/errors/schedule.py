@@ -364,3 +364,12 @@ class NameClash(UserError):
     """
 
     id = "schedule-name-clash"
+
+
+class NotOneLine(UserError):
+    """What a program passed to a method of `Schedule` is no single line, name or size.
+
+    Every method adds one line: pass names, numbers, and expressions without line breaks.
+    """
+
+    id = "schedule-not-one-line"

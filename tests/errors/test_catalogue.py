@@ -33,6 +33,8 @@ ELSEWHERE = {
     "wrong-schedule": ("WrongSchedule", "runtime/test_compile.py"),
     "wrong-format": ("WrongFormat", "tools/test_build.py"),
     "no-device": ("NoDevice", "runtime/test_compile.py"),
+    "schedule-not-one-line": ("NotOneLine", "test_schedule_builder.py"),
+    "signature-differs": ("SignatureDiffers", "runtime/test_embed.py"),
     "no-compiler": ("NoCompiler", "runtime/test_toolchain.py"),
     "compiler-failed": ("CompilerFailed", "runtime/test_toolchain.py"),
     "cannot-write": ("CannotWrite", "errors/test_catalogue.py"),

@@ -1,0 +1,201 @@
+"""Schedules written by programs: `Schedule` has one method a statement, and is the text it prints.
+
+    s = andiron.Schedule("fast", "gemm", on="cpu:avx2")
+    s.tile(m=72, to="core")
+    with s.move("A", "l2", layout={"panels": {"m": 6}}):
+        s.tile(m=1)
+        s.compute()
+    s.tile(n=16, m=6).keep("C", "register").tile(k=1, unroll=4).compute("fma")
+    k = andiron.compile("gemm.sched", schedule=s)
+
+Each line is parsed as it is made, so what could not stand in a file is refused at once, with the line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from . import syntax
+from .errors.schedule import NotOneLine
+from .source import Source
+from .text.format import format_source
+from .text.parser import parse
+
+AUTO = "auto"
+Size = int | str  # a number, the name of a parameter, an expression, or "auto"
+_LAST = (
+    "unroll",
+    "vector",
+    "pipeline",
+    "through",
+    "order",
+    "raster",
+    "arrange",
+    "pad",
+    "swizzle",
+    "layout",
+    "by",
+    "with_",
+    "peel",
+)
+
+
+class Schedule:
+    """A schedule in the making.
+
+    name  its name
+    op    the op, a role (`contraction`), or the text after `for`, as in "linear as gemm(A = X, B = W)"
+    on    the device it is for; None: any
+    where conditions on sizes, as in ["N <= 4096"]
+
+    Every statement is a method that adds a line and gives the schedule back. Sizes are numbers, names of parameters,
+    expressions as text, or "auto". What `move` and `keep` give can also be entered: lines made inside are their nested block.
+    Modifiers are keywords: unroll=True or a count, vector=4, pipeline=3 (with through=True), order="n, m" or a list, raster=8,
+    arrange={"u": {"m": "u/2"}}, pad=4, swizzle=True or sizes, layout=["k", "m"] or {"panels": {"n": 16}}, by="shuffle",
+    with_="ldmatrix", peel=True. Raises the diagnostics of the line.
+    """
+
+    def __init__(self, name: str, op: str, on: str | None = None, where: Sequence[str] = ()) -> None:
+        self.name = name
+        self._head = f"schedule {name} for {op}" + (f" on {on}" if on else "")
+        self._head += f" where {', '.join(where)}" if where else ""
+        self._lines: list[str] = []
+        self._open: list[int] = []  # the lines whose nested block is being written
+        self._parsed("auto")  # the first line is checked at once too
+
+    # ------------------------------------------------------------ statements
+
+    def tile(self, to: str | None = None, every: Mapping[str, Size] | None = None, **sizes: Any) -> Schedule:
+        """`tile m: 128 -> block`: `s.tile(m=128, to="block")`; strided: `s.tile(m=4, every={"m": 32}, to="thread")`."""
+        modifiers = {n: sizes.pop(n) for n in _LAST if n in sizes}
+        every = every or {}
+        axes = [f"{i}: {_size(n)}" + (f" every {_size(every[i])}" if i in every else "") for i, n in sizes.items()]
+        return self._add(f"tile {', '.join(axes)}" + (f" -> {to}" if to else ""), modifiers)
+
+    def move(self, tensor: str, to: str = AUTO, view: Sequence[str] | None = None, **modifiers: Any) -> Schedule:
+        """`move A -> shared`; `with s.move("A", "shared"): ...` for its nested block."""
+        seen = f" as ({', '.join(view)})" if view else ""
+        return self._add(f"move {tensor}{seen} -> {to}", modifiers)
+
+    def keep(self, *tensors_and_memory: str, **modifiers: Any) -> Schedule:
+        """`keep m, l in register`: `s.keep("m", "l", "register")`, the memory last."""
+        *tensors, memory = tensors_and_memory
+        return self._add(f"keep {', '.join(tensors)} in {memory}", modifiers)
+
+    def inline(self, *statements: str) -> Schedule:
+        """`inline e`."""
+        return self._add(f"inline {', '.join(statements)}", {})
+
+    def fuse(self, *indices: str, as_: str) -> Schedule:
+        """`fuse p, q as pq`: `s.fuse("p", "q", as_="pq")`."""
+        return self._add(f"fuse {', '.join(indices)} as {as_}", {})
+
+    def compute(self, with_: str | None = None, **modifiers: Any) -> Schedule:
+        """`compute`, `compute with fma`."""
+        return self._add("compute" + (f" with {with_}" if with_ else ""), modifiers)
+
+    def apply(self, strategy: str, *args: Size, **named: Size) -> Schedule:
+        """`apply stage(A, 3)`."""
+        given = [*map(_size, args), *(f"{n} = {_size(v)}" for n, v in named.items())]
+        return self._add(f"apply {strategy}({', '.join(given)})", {})
+
+    def param(self, name: str, *values: Size, default: Size | None = None) -> Schedule:
+        """`param BM in 64, 128 = 64`."""
+        return self._add(
+            f"param {name} in {', '.join(map(_size, values))}" + (f" = {default}" if default is not None else ""), {}
+        )
+
+    def auto(self) -> Schedule:
+        """`auto`: the rest, or this place, is left to the compiler."""
+        return self._add(AUTO, {})
+
+    # ------------------------------------------------------------ what it is
+
+    @property
+    def decl(self) -> syntax.ScheduleDecl:
+        """Its syntax tree."""
+        return _schedule(Source(f"<schedule {self.name}>", self._text()))
+
+    def __str__(self) -> str:
+        """Its text, formatted, as it could stand in a file."""
+        return format_source(self._text()).rstrip("\n")
+
+    def __repr__(self) -> str:
+        return f"<{self._head}: {len(self._lines)} lines>"
+
+    # ------------------------------------------------------------ lines
+
+    def _add(self, line: str, modifiers: Mapping[str, Any]) -> Schedule:
+        for name, value in modifiers.items():
+            if name not in _LAST:
+                raise TypeError(f"no modifier `{name}`; there are {', '.join(_LAST)}")
+            line += _modifier(name, value)
+        self._parsed(line)
+        self._lines.append("    " * (1 + len(self._open)) + line)
+        return self
+
+    def _parsed(self, line: str) -> None:
+        """Raises what is wrong with a line by itself: syntax, or that it is more than one."""
+        found = _schedule(Source(f"<schedule {self.name}>", f"{self._head}:\n    {line}\n"))
+        if len(found.lines) != 1 or "\n" in line:
+            raise NotOneLine(f"`{line}` is not one line of a schedule")
+
+    def _text(self) -> str:
+        return "\n".join([f"{self._head}:", *(self._lines or ["    auto"])]) + "\n"
+
+    def __enter__(self) -> Schedule:
+        """Opens the nested block of the line made last, a `move` or a `keep`."""
+        if not self._lines or self._lines[-1].split()[0] not in ("move", "keep"):
+            raise TypeError("only `move` and `keep` have a nested block: with s.move(...): ...")
+        self._open.append(len(self._lines) - 1)
+        return self
+
+    def __exit__(self, *fault: Any) -> None:
+        at = self._open.pop()
+        if len(self._lines) > at + 1:
+            self._lines[at] += ":"
+
+
+def _schedule(source: Source) -> syntax.ScheduleDecl:
+    declarations = parse(source).declarations
+    if len(declarations) != 1 or not isinstance(declarations[0], syntax.ScheduleDecl):
+        raise NotOneLine("a name, an op or a condition holds more than one line of text")
+    return declarations[0]
+
+
+def _size(value: Size) -> str:
+    return str(value)
+
+
+def _list(value: str | Sequence[Any]) -> str:
+    return value if isinstance(value, str) else ", ".join(map(str, value))
+
+
+def _modifier(name: str, value: Any) -> str:
+    """The text of a modifier, a blank before it; nothing for False and None."""
+    if value is None or value is False:
+        return ""
+    match name:
+        case "through" | "peel":
+            return f" {name}"
+        case "unroll" | "swizzle" if value is True:
+            return f" {name}"
+        case "swizzle":
+            return f" swizzle ({_list(value)})"
+        case "layout" if isinstance(value, Mapping):
+            ((form, digits),) = value.items()
+            return f" layout {form}({', '.join(f'{i}: {n}' for i, n in digits.items())})"
+        case "layout":
+            return f" layout ({_list(value)})"
+        case "order":
+            return f" order {_list(value)}"
+        case "arrange":
+            ((unit, maps),) = value.items()
+            return f" arrange {unit}: {', '.join(f'{i} = {e}' for i, e in maps.items())}"
+        case "with_":
+            return f" with {value}"
+    return f" {name} {value}"
+
+
+__all__ = ["AUTO", "Schedule"]
