@@ -53,7 +53,7 @@ def share(ctx: Context, focus: Focus, work: Combine, names: list[str], cells) ->
     assert how is not None
     me = as_expr(ctx.unit_var(how.level))
     return [
-        Store(buffer, _coords(ctx, how, me, cell), Load(register, cell, ctx.dtypes[n]))
+        Store(buffer, _coords(ctx, how, me, cell), Load(register, cell, ctx.dtypes[n]), span=work.span)
         for n, buffer, (register, cell) in zip(names, how.buffers, cells, strict=True)
     ]
 
@@ -69,7 +69,7 @@ def gather(ctx: Context, focus: Focus, work: Combine, names: list[str], cells) -
     group = me - me // how.stride % how.count * how.stride if how.count else ZERO
     other = group + as_expr(var) * how.stride
     (register, cell), dtype = cells[0], ctx.dtypes[names[0]]
-    start: list[Stmt] = [Store(register, cell, identity(kind, dtype))]
+    start: list[Stmt] = [Store(register, cell, identity(kind, dtype), span=work.span)]
     now = Load(register, cell, dtype)
     theirs = Load(how.buffers[0], _coords(ctx, how, other, cell), dtype)
     if kind in ("argmax", "argmin"):
@@ -78,9 +78,9 @@ def gather(ctx: Context, focus: Focus, work: Combine, names: list[str], cells) -
 
         place, where = cells[1]
         i64 = ctx.dtypes[names[1]]
-        start.append(Store(place, where, Const((1 << 63) - 1, i64)))
+        start.append(Store(place, where, Const((1 << 63) - 1, i64), span=work.span))
         index = Load(how.buffers[1], _coords(ctx, how, other, where), i64)
         body = take_better(kind, (register, cell, now), (place, where, Load(place, where, i64)), theirs, index)
     else:
-        body = [Store(register, cell, combined(kind, now, theirs, dtype))]
+        body = [Store(register, cell, combined(kind, now, theirs, dtype), span=work.span)]
     return [*start, For(Var(var.name, var.lo, var.hi), ZERO, count, ONE, tuple(body))]

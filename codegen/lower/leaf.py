@@ -246,7 +246,7 @@ def _combine(ctx: Context, focus: Focus, work: Combine) -> list[Stmt]:
     cells = tuple((focus.views[n].buffer, coordinates(ctx, focus, n, at)) for n in names)
     if work.how is None:
         return [
-            AllReduce(level, work.reduction.kind, stride, count, cells)
+            AllReduce(level, work.reduction.kind, stride, count, cells, work.span)
             for level, stride, count in sorted(ctx.reduced.get(work.name, set()), key=lambda x: -ctx.device.depth(x[0]))
             if ctx.device.level(level).siblings == "lockstep"
         ]

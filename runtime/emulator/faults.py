@@ -31,8 +31,7 @@ class Told:
 
 def error_of(told: Told, faults: Sequence[Fault], reaches: Sequence[Reach] = ()) -> UserError | None:
     """All that was found as one error; None when it was nothing."""
-    faults = _joined([*faults, *_strays(told, reaches)])
-    found = [e for f in faults if (e := _error(told, f)) is not None]
+    found = [e for f in _alike(told, [*faults, *_strays(told, reaches)]) if (e := _error(told, f)) is not None]
     if not found:
         return None
     if len(found) > _MOST:
@@ -42,19 +41,21 @@ def error_of(told: Told, faults: Sequence[Fault], reaches: Sequence[Reach] = ())
     return found[0] if len(found) == 1 else UserErrors(found[:_MOST])
 
 
-def _joined(faults: Sequence[Fault]) -> list[Fault]:
-    """Counts that came without the rest are added to the fault they belong to."""
-    first: dict[tuple[str, str, int], int] = {}
-    out: list[Fault] = []
+def _alike(told: Told, faults: Sequence[Fault]) -> list[Fault]:
+    """One fault of each kind, buffer and lines of the schedule, with the counts of all."""
+    counted = [f for f in faults if f.thread < 0 and f.kind != "never-written"]  # came without the rest, after the first
+    first: dict[tuple, Fault] = {}
     for f in faults:
-        key = (f.kind, f.buffer, f.site)
-        if key in first:
-            was = out[first[key]]
-            out[first[key]] = replace(was, count=was.count + f.count)
-        else:
-            first[key] = len(out)
-            out.append(f)
-    return out
+        if f in counted:
+            continue
+        more = sum(x.count for x in counted if (x.kind, x.buffer, x.site) == (f.kind, f.buffer, f.site))
+        here, there = told.origin.of(f.site), told.origin.of(f.other_site)
+        name, offset = told.origin.settled(here.line, f.buffer, f.offset)
+        key = (f.kind, name, here.span or here.line, there.span or there.line)
+        was = first.get(key)
+        n = f.count + more
+        first[key] = replace(was, count=was.count + n) if was else replace(f, buffer=name, offset=offset, count=n)
+    return list(first.values())
 
 
 # ---------------------------------------------------------------- one fault
@@ -62,8 +63,6 @@ def _joined(faults: Sequence[Fault]) -> list[Fault]:
 
 def _error(told: Told, f: Fault) -> UserError | None:
     here, there = told.origin.of(f.site), told.origin.of(f.other_site)
-    buffer, offset = told.origin.settled(here.line, f.buffer, f.offset)
-    f = replace(f, buffer=buffer, offset=offset)
     if f.kind == "divergent-barrier":
         if here.line == there.line:  # one barrier of the text, which the compiler has twice
             return None
