@@ -34,7 +34,8 @@ class Body:
         text = self.ctx.text
         around = text.span
         for s in stmts:
-            text.span = s.span or around
+            # what stands below an allocation is not all of its part of the schedule
+            text.span = around if isinstance(s, Alloc) else s.span or around
             self._statement(s)
         text.span = around
 
