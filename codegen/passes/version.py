@@ -150,8 +150,8 @@ def _guards(s: Stmt, lanes: frozenset[Var]) -> _Found:
 def _all_guards(s: Stmt, static: frozenset[Var], dynamic: frozenset[Var]):
     """(conditions, variables bound inside with constant range, other variables bound inside) of every guard in s.
 
-    Only guards that padding asked for: an `if` with an `else` (first and last iterations, two versions), or about turns of loops,
-    is left alone.
+    Only guards that padding asked for: an `if` with an `else` (first and last iterations, two versions), or one about turns of
+    loops, is left alone.
     """
     match s:
         case For():

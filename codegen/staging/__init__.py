@@ -30,7 +30,22 @@ from ...dsl.index import ONE, ZERO, Expr, Var, as_expr, ceildiv
 from ...dsl.types import DType
 from ..tile import Alloc, Buffer, Commit, For, If, Launch, Let, Program, Staging, Stmt, Wait
 from ..walk_tile import buffers_used, map_bodies, map_exprs, map_places, statements, written
-from .batch import Batch, Body, Entry, around, as_one, batches_of, chain, copy_of, grouped, kinds_in, plain, rotates, staged
+from .batch import (
+    Batch,
+    Body,
+    Entry,
+    afresh,
+    around,
+    as_one,
+    batches_of,
+    chain,
+    copy_of,
+    grouped,
+    kinds_in,
+    plain,
+    rotates,
+    staged,
+)
 from .counting import sure
 from .lift import lifted
 from .split import Machine, pruned, split
@@ -192,11 +207,22 @@ class Turns:
         if trips is not None:
             depths = {name: max(1, min(n, trips)) for name, n in depths.items()}
 
-        def place(name: str, coords: tuple[Expr, ...]) -> tuple[Expr, ...]:
-            return ((s.var - s.start) % depths[name], *coords) if name in depths else coords
+        slots: dict[str, Expr] = {}
+        named: dict[int, Let] = {}
+        for a in staged(s.body, s.var):
+            name, depth = a.buffer.name, depths[a.buffer.name]
+            slots[name] = (s.var - s.start) % depth
+            if not stager.private(a.buffer):
+                if depth not in named:
+                    named[depth] = Let(Var(stager.fresh("slot"), 0, depth - 1), slots[name], span=s.span)
+                slots[name] = as_expr(named[depth].var)
 
-        self.s = s = replace(s, body=map_places(s.body, place))
+        def place(name: str, coords: tuple[Expr, ...]) -> tuple[Expr, ...]:
+            return (slots[name], *coords) if name in slots else coords
+
+        self.s = s = replace(s, body=(*named.values(), *map_places(s.body, place)))
         self.batches: dict[str, Batch] = {}
+        self.first: list[Body] = []  # what each batch issues in a turn, of asynchronous copies
         for head, context in batches_of(s.body, s.var, ()):
             allocs, lets, rest = chain(head, s.var)
             entries = tuple(self.entry(a, depths[a.buffer.name]) for a in allocs)
@@ -229,9 +255,9 @@ class Turns:
         entries = [e for b in batches for e in b.entries]
         if len(batches) > 1 or not all(len(e.kinds) == 1 and grouped(e.kinds[0]) for e in entries):
             return ()
-        if batches[0].context or len({(e.ahead, e.kinds) for e in entries}) > 1:
+        if any(isinstance(x, If) for x in batches[0].context) or len({(e.ahead, e.kinds) for e in entries}) > 1:
             return ()
-        return (*self.issued(batches[0], [(e.ahead, e.copy) for e in entries]), *commits(batches[0].kinds))
+        return (*self.first[0], *commits(batches[0].kinds))
 
     def around(self, main: Body, primed: bool = False) -> Body:
         """All buffers, the prologue and what the loop became. `primed`: the first turn has issued its copies as well."""
@@ -258,7 +284,9 @@ class Turns:
         waits = [w for kind in batch.kinds for w in self.wait(kind, batch)]
         first = [(e.ahead, e.copy) for e in batch.entries if e.kinds]
         others = [(e.ahead, e.halves.early if e.halves else e.copy) for e in batch.entries if not e.kinds]
-        return (*waits, *self.issued(batch, first), *commits(batch.kinds), *self.issued(batch, others))
+        issued = self.issued(batch, first)
+        self.first.append(issued)
+        return (*waits, *issued, *commits(batch.kinds), *self.issued(batch, others))
 
     def tail(self, batch: Batch) -> Body:
         return self.issued(batch, [(e.ahead, e.halves.late) for e in batch.entries if e.halves])
@@ -279,7 +307,8 @@ class Turns:
             if isinstance(s, Let) and not depends.isdisjoint(s.value.variables()):
                 depends.add(s.var)
                 lets.append(s)
-        return map_exprs(pruned((*lets, *body)), lambda e: e.subs({var: turn}))
+        here = afresh(pruned((*lets, *body)), self.stager.fresh)
+        return map_exprs(here, lambda e: e.subs({var: turn}))
 
     def wait(self, kind: str, batch: Batch) -> Body:
         sharing = sum(kind in b.kinds for b in self.batches.values())

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from ...dsl.device import GROUPED, Instr
-from ...dsl.index import Expr, Var
+from ...dsl.index import Expr, Var, as_expr
 from ...dsl.source import Span
 from ..tile import Alloc, Buffer, Call, For, If, Let, Staging, Stmt
-from ..walk_tile import statements
+from ..walk_tile import map_exprs, statements
 from .split import Halves
 
 Body = tuple[Stmt, ...]
@@ -132,6 +132,21 @@ def around(context: tuple[Let | If, ...], body: Body) -> Body:
     for s in reversed(context):
         body = (s, *body) if isinstance(s, Let) else (replace(s, body=body, orelse=()),)
     return body
+
+
+def afresh(body: Body, fresh: Callable[[str], str]) -> Body:
+    """The statements with other names: they will stand where the old ones mean something else."""
+    names: dict[Var, Expr] = {}
+    out: list[Stmt] = []
+    for s in body:
+        if names:
+            (s,) = map_exprs((s,), lambda e: e.subs(names))
+        if isinstance(s, Let):
+            new = Var(fresh(s.var.name), s.var.lo, s.var.hi)
+            names[s.var] = as_expr(new)
+            s = replace(s, var=new)
+        out.append(s)
+    return tuple(out)
 
 
 def batches_of(body: Body, var: Var, context: tuple[Let | If, ...]) -> Iterator[tuple[Alloc, tuple[Let | If, ...]]]:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from ...dsl.index import Expr, Var, as_expr
 from ..tile import Alloc, Commit, For, If, Let, Stmt, Wait
 from ..walk_tile import buffers_used, map_exprs, map_places, statements, written
-from .batch import Body, batches_of, chain, copy_of, rotates
+from .batch import Body, afresh, batches_of, chain, copy_of, rotates
 from .split import pruned
 
 if TYPE_CHECKING:
@@ -79,9 +79,10 @@ def carried(stager: Stager, outer: For, var: Var, opening: Body) -> Body | str:
     always, depending = _names(before, outer.var)
     waits = tuple(x for x in before if _waits(x))
     before = tuple(x for x in before if not any(x is y for y in (*always, *waits)))
-    body = _turn(outer, inner, turns, use, copies, (before, after, waits, depending))
+    body = _turn(stager, outer, inner, turns, use, copies, (before, after, waits, depending))
     first = tuple(x for n, copy in copies for j in range(n) for x in _at(copy, var, as_expr(j)))
-    ready = _at(pruned((*(x for x in before if x not in opening), *first)), outer.var, outer.start)
+    ready = afresh(pruned((*(x for x in before if x not in opening), *first)), stager.fresh)
+    ready = _at(ready, outer.var, outer.start)
     primed = sum(isinstance(x, Commit) for x in opening)
     out: Body = (
         *always,
@@ -95,7 +96,13 @@ def carried(stager: Stager, outer: For, var: Var, opening: Body) -> Body | str:
 
 
 def _turn(
-    outer: For, inner: For, turns: int, use: Body, copies: list[tuple[int, Body]], around: tuple[Body, Body, Body, Body]
+    stager: Stager,
+    outer: For,
+    inner: For,
+    turns: int,
+    use: Body,
+    copies: list[tuple[int, Body]],
+    around: tuple[Body, Body, Body, Body],
 ) -> Body:
     """One turn of the outer loop."""
     before, after, waits, depending = around
@@ -111,7 +118,8 @@ def _turn(
         following = [x for n, copy in copies if i + n >= turns for x in _at(copy, var, as_expr(i + n - turns))]
         begin = (*(before if i == turns - most else depending), *following)
         body += mine
-        body.append(If(more, _at(pruned(begin), outer.var, outer.var + 1), span=outer.span, turns=True))
+        begin = afresh(pruned(begin), stager.fresh)
+        body.append(If(more, _at(begin, outer.var, outer.var + 1), span=outer.span, turns=True))
         body += _at(use, var, as_expr(i))
     return tuple(body)
 
