@@ -23,6 +23,8 @@ otherwise. Nothing is `restrict`: buffers of our own may share space, and compil
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+
 from .emit.names import clean
 from .tile import Buffer, Program
 
@@ -41,3 +43,22 @@ def symbol(program: Program) -> str:
 def arguments(program: Program) -> tuple[Buffer, ...]:
     """The buffers that `args` points to, in order."""
     return tuple(b for b in program.buffers if b.kind in ("input", "output"))
+
+
+def programs(program: Program) -> Iterator[Program]:
+    """The program and those it is given up for, in order."""
+    now: Program | None = program
+    while now is not None:
+        yield now
+        now = now.instead
+
+
+def chosen(program: Program, sizes: Mapping[str, int], addresses: Mapping[str, int]) -> Program:
+    """The first of `programs` whose needs hold. `sizes`: of dims and lets; `addresses`: of arguments, others are aligned."""
+    for p in programs(program):
+        needs = p.needs
+        if needs is None or (
+            all(c.evaluate(sizes) >= 0 for c in needs.conds) and all(addresses.get(a, 0) % n == 0 for a, n in needs.aligned)
+        ):
+            return p
+    raise AssertionError("the last program needs nothing")

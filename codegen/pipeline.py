@@ -34,6 +34,7 @@ from .schedule.roles import roles_of
 from .schedule.text import schedule_text
 from .staging import stage_copies
 from .tile import Buffer, Launch, Program, Units
+from .vector.variants import variants
 
 
 @dataclass(frozen=True)
@@ -73,10 +74,12 @@ def compile_program(
     program = place_barriers(program, lockstep=any(level.width for level in device.levels))
     # What a loop does not change leaves it while there is one version of the loop.
     program = hoist_invariants(program)
+    # Vectors come after barriers, which ask what is accessed and not how much at a time; what only a call tells makes variants.
     # Two versions last: they copy code, and keep away from statements in which a barrier stands.
-    program = version_guards(program)
+    program, notes = variants(program, version_guards)
     text = schedule_text(op, schedule, device, written, context)
-    return Compiled(replace(program, head=text), text, {"notes": tuple(context.notes)}, context.trace.result())
+    notes = tuple(dict.fromkeys((*context.notes, *notes)))
+    return Compiled(replace(program, head=text), text, {"notes": notes}, context.trace.result())
 
 
 def lowered(op: Op, device: Device, lines: tuple) -> tuple[Context, Program, list[tuple[tuple[Work, ...], tuple]]]:

@@ -24,9 +24,13 @@ def show(program: Program) -> str:
     lines += [f"require {cond} >= 0  # {text}" for cond, text in program.conditions]
     lines += [f"{b.kind} {_buffer(b)}" for b in program.buffers]
     lines += [f"instr {i.name} on {i.level}" for i in program.instrs]
+    if program.needs is not None:
+        lines += [f"need {-cond} <= 0" for cond in program.needs.conds]
+        lines += [f"need {name} at a multiple of {n} bytes" for name, n in program.needs.aligned]
     for launch in program.launches:
         lines += ["", *_launch(launch)]
-    return "\n".join(lines) + "\n"
+    other = "" if program.instead is None else f"\ninstead, where a need does not hold:\n\n{show(program.instead)}"
+    return "\n".join(lines) + "\n" + other
 
 
 def show_barriers(program: Program) -> str:

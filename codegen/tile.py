@@ -1,6 +1,6 @@
 """The tile program: what lowering builds, the interpreter runs and the printers print. Its grammar, on one screen:
 
-    Program   = dims, lets, buffers (arguments and workspaces), instrs, launches
+    Program   = dims, lets, buffers (arguments and workspaces), instrs, launches; needs, instead
     Launch    = name, units (one `Units` a level below the launch), body
     Stmt      = For(var, start, stop, step, body)      one after another
               | Let(var, expr)                         names an index expression for the rest of its block
@@ -229,10 +229,21 @@ class Launch:
 
 
 @dataclass(frozen=True)
+class Needs:
+    """What a program takes for granted of a call: index expressions over the sizes that are >= 0, and arguments whose first
+    element is at a multiple of so many bytes."""
+
+    conds: tuple[Expr, ...] = ()
+    aligned: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True)
 class Program:
     """`dims`: the sizes left open, arguments of the kernel in this order. `lets`: sizes derived from them, in order.
 
     `finite`: variables for the unit counts of finite levels, bound by the launcher (level, var).
+    `needs`, `instead`: calls for which the needs do not hold get the other program, of the same arguments and workspaces
+    (`abi.chosen`).
     """
 
     name: str
@@ -245,6 +256,8 @@ class Program:
     instrs: tuple[Instr, ...] = ()
     conditions: tuple[tuple[Expr, str], ...] = ()  # must be >= 0 at the call; the text says what failed
     head: str = ""  # the explicit schedule, for the head comment of emitted text
+    needs: Needs | None = None
+    instead: Program | None = None
 
     def __str__(self) -> str:
         from .printer import show

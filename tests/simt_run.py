@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
+from andiron.codegen.abi import chosen, programs
 from andiron.codegen.emit import emit
 from andiron.codegen.emit.code import ELEMENTS, storage
 from andiron.codegen.emit.cuda import kernels
@@ -30,10 +31,11 @@ def run(program: Program, arrays: Mapping[str, np.ndarray], sizes: Mapping[str, 
         if b.kind == "input":
             guard[: int(np.prod(shape))] = arrays[b.name].reshape(-1)
         memory[b.name] = guard
-    for n, k in enumerate(kernels(program)):
+    picked = chosen(program, env, {name: m.ctypes.data for name, m in memory.items()})
+    for k in kernels(picked):
         pointers = (ctypes.c_void_p * len(k.buffers))(*(memory[b.name].ctypes.data for b in k.buffers))
         numbers = (ctypes.c_int64 * len(k.sizes))(*(env[v.name] for v in k.sizes))
-        function = getattr(library, f"run_{n}")
+        function = getattr(library, f"run_{k.name}")
         function.restype = ctypes.c_char_p
         fault = function(pointers, numbers, ctypes.c_int64(int(k.blocks.evaluate(env))))
         assert fault is None, fault
@@ -51,14 +53,14 @@ def run(program: Program, arrays: Mapping[str, np.ndarray], sizes: Mapping[str, 
 
 def _built(program: Program, folder: Path) -> ctypes.CDLL:
     text = f'#define ANDIRON_DEVICE_ONLY\n#include "{SHIM}"\n' + emit(program, "cuda")
-    for n, k in enumerate(kernels(program)):
+    for k in (k for p in programs(program) for k in kernels(p)):
         args = [f"({ELEMENTS[storage(b.dtype)]}*)call->p[{i}]" for i, b in enumerate(k.buffers)]
         args += [f"call->n[{i}]" for i in range(len(k.sizes))]
         text += (
-            f"struct Call_{n} {{ void** p; const int64_t* n; }};\n"
-            f'extern "C" const char* run_{n}(void** p, const int64_t* n, int64_t blocks) {{\n'
-            f"    Call_{n} one = {{p, n}};\n"
-            f"    auto body = [](void* x) {{ auto call = (Call_{n}*)x; {k.name}({', '.join(args)}); }};\n"
+            f"struct Call_{k.name} {{ void** p; const int64_t* n; }};\n"
+            f'extern "C" const char* run_{k.name}(void** p, const int64_t* n, int64_t blocks) {{\n'
+            f"    Call_{k.name} one = {{p, n}};\n"
+            f"    auto body = [](void* x) {{ auto call = (Call_{k.name}*)x; {k.name}({', '.join(args)}); }};\n"
             f"    return run_grid(blocks, {k.threads}, body, &one);\n"
             f"}}\n"
         )

@@ -14,7 +14,7 @@ from ...dsl.device import Device, Instr
 from ...dsl.errors import InternalError
 from ...dsl.index import Expr
 from ...dsl.source import Span
-from ..abi import FLAGS
+from ..abi import FLAGS, programs
 from ..emulate import function_of
 from ..tile import Buffer, Call, Launch, Program
 from . import cuda, hip
@@ -75,12 +75,12 @@ class _Printer(GpuPrinter):
         base = _BASES[base_of(program.device)]
         super().__init__(program, base.SPELLING, base.API)
         self.dialect = "emulate"
-        for own in ("call", "globals", "status"):
+        for own in ("call", "globals", "status", "way"):
             self.names.fresh(own)
         self.bodies: list[dict] = []
 
-    def launch(self, launch: Launch) -> dict:
-        out = super().launch(launch)
+    def launch(self, launch: Launch, program: Program) -> dict:
+        out = super().launch(launch, program)
         plan = realise(self.program, launch)
         inner = plan.threads[-1].count.constant if plan.threads else 1
         out["lanes"] = lanes_of(self.program.device, inner or 1)
@@ -99,7 +99,7 @@ class _Printer(GpuPrinter):
             "owned": [(self._pointer(b), self.field[b.name], self._size(b)) for b in owned],
         }
 
-    def _bindings(self, kernels: list[dict]) -> tuple[list[str], list[str]]:
+    def _bindings(self, kernels: list[dict], choice: str) -> tuple[list[str], list[str]]:
         return self._known()
 
     def _size(self, b: Buffer) -> str:
@@ -118,8 +118,9 @@ class _Printer(GpuPrinter):
         }  # fmt: skip
 
     def _instr(self, need: Need) -> str:
-        instr: Instr = next(i for i in self.program.instrs if i.name == need.name.partition(":")[2])
-        units = {self._units(x, instr) for x in self.program.launches if _calls(x, instr)}
+        _, instr = self._called(need)
+        launches = [x for p in programs(self.program) for x in p.launches]
+        units = {self._units(x, instr) for x in launches if _calls(x, instr)}
         if len(units) != 1:
             raise InternalError(f"{instr.name} is executed by {', '.join(map(str, sorted(units)))} threads together")
         return function_of(instr, units.pop(), self.program.device, self.spelling, self.needs)

@@ -19,12 +19,12 @@ from math import prod
 from ...dsl.device import Instr
 from ...dsl.errors import InternalError
 from ...dsl.index import Expr, Var, as_expr
-from ..abi import symbol
-from ..tile import Alloc, Barrier, Buffer, Launch, Program, Units
+from ..abi import programs, symbol
+from ..tile import Alloc, Barrier, Buffer, Launch, Needs, Program, Units
 from .code import ELEMENTS, Need, storage
 from .cpp_prelude import prelude
 from .gpu_body import GpuBody, GpuContext, GpuIndex, Spelling, packed_buffers, stored_buffers
-from .gpu_instr import instr_text
+from .gpu_instr import calls, instr_text
 from .gpu_memory import Space, divergent, layout
 from .index import IndexPrinter
 from .lanes import analyse, is_register, statements
@@ -105,7 +105,7 @@ class GpuPrinter:
         self.needs: dict[Need, None] = {}
         self.names = Names()
         self.symbol = self.names.fresh(symbol(program))
-        for own in ("blocks", "stream", "error", "at"):  # of the launcher
+        for own in ("blocks", "stream", "error", "at", "way"):  # of the launcher
             self.names.fresh(own)
         self.field = {b.name: self.names.fresh(b.name) for b in program.buffers}
         sizes = (*program.dims, *(v for v, _ in program.lets), *(v for _, v in program.finite))
@@ -123,8 +123,9 @@ class GpuPrinter:
 
     # ------------------------------------------------------------ launches
 
-    def launch(self, launch: Launch) -> dict:
-        program, plan = self.program, realise(self.program, launch)
+    def launch(self, launch: Launch, program: Program) -> dict:
+        """`program`: the one of `abi.programs` whose launch it is."""
+        plan = realise(program, launch)
         text = Text(lambda v: self._outside(v, text, plan), self._need, GpuIndex)
         for name in (*self.field.values(), *self.size.values()):
             text.names.fresh(name)
@@ -285,16 +286,18 @@ class GpuPrinter:
     def parts(self) -> dict:
         """What the templates see."""
         program = self.program
-        kernels = [self.launch(x) for x in program.launches]
+        ways = list(programs(program))
+        kernels = [{**self.launch(x, p), "way": n} for n, p in enumerate(ways) for x in p.launches]
+        choice = self._choice(ways)
         instrs = [self._instr(n) for n in list(self.needs) if n.name.startswith("instr:")]
-        bindings, sizes = self._bindings(kernels)
+        bindings, sizes = self._bindings(kernels, choice)
         shown = {b.name: f"{b.dtype.bytes} * ({self.host.text(b.size)})" for b in program.buffers}
         spaces = [shown[b.name] for b in program.buffers if b.kind == "workspace"]
         helpers = [n for n in self.needs if not n.name.startswith("instr:")]
         return dict(
             program=program, name=self.symbol, title=clean(program.name), build=self.api.build,
             head=[_comment(x) for x in program.head.strip("\n").splitlines()],
-            prelude=self._prelude(helpers, kernels), instrs=instrs, kernels=kernels,
+            prelude=self._prelude(helpers, kernels), instrs=instrs, kernels=kernels, choice=choice,
             bounds=self.spelling.bounds, api=self.api.prefix, stream=self.api.stream, opt_in=self.api.opt_in,
             arguments=[self.field[b.name] for b in program.buffers if b.kind != "workspace"],
             dims=[self.size[v] for v in program.dims], bindings=bindings, sizes=sizes, workspaces=spaces,
@@ -307,7 +310,20 @@ class GpuPrinter:
         bits = [Need("flt", e) for e, names in (("f32", _F32), ("f64", _F64)) if any(n in whole for n in names)]
         return prelude([*bits, *helpers], self.program, "", self.dialect)
 
-    def _bindings(self, kernels: list[dict]) -> tuple[list[str], list[str]]:
+    def _choice(self, ways: list[Program]) -> str:
+        """The number of the program whose needs hold; empty where there is one program."""
+        out = ""
+        for n, p in enumerate(ways[:-1]):
+            needs = p.needs or Needs()
+            parts = [f"(uintptr_t){self.field[name]} % {multiple} == 0" for name, multiple in needs.aligned]
+            for e in needs.conds:
+                atom, c = e.terms[0]
+                zero = len(e.terms) == 1 and not e.const and c == -1 and atom.interval[0] == 0
+                parts.append(f"{self.host.atom(atom, 5)} == 0" if zero else f"{self.host.text(e)} >= 0")
+            out += f"{' && '.join(parts)} ? {n} : "
+        return f"{out}{len(ways) - 1}" if out else ""
+
+    def _bindings(self, kernels: list[dict], choice: str) -> tuple[list[str], list[str]]:
         """What the host's functions begin with: arguments, sizes, conditions, workspaces; and the sizes alone."""
         lines, sizes = self._known()
         kept = [b for b in self.program.buffers if b.kind == "workspace"]
@@ -317,7 +333,7 @@ class GpuPrinter:
         for i, b in enumerate(kept):
             kind = f"{ELEMENTS[storage(b.dtype)]}*"
             lines.append(f"{kind} {self.field[b.name]} = ({kind})((char*)args[{last}] + at[{i}]);")
-        needed = "\n".join(k["blocks"] + " " + " ".join(k["passed"]) for k in kernels)
+        needed = choice + "\n" + "\n".join(k["blocks"] + " " + " ".join(k["passed"]) for k in kernels)
         spaces = "\n".join(self.host.text(b.size) for b in kept)
         return used_only(lines, needed), used_only(sizes, spaces)
 
@@ -336,8 +352,12 @@ class GpuPrinter:
         return lines, sizes
 
     def _instr(self, need: Need) -> str:
-        instr: Instr = next(i for i in self.program.instrs if i.name == need.name.partition(":")[2])
-        return instr_text(self.program, instr, self.spelling.dialect)
+        return instr_text(*self._called(need), self.spelling.dialect)
+
+    def _called(self, need: Need) -> tuple[Program, Instr]:
+        """The instruction of that name, and a program that executes it."""
+        name = need.name.partition(":")[2]
+        return next((p, i) for p in programs(self.program) for i in p.instrs if i.name == name and calls(p, i))
 
 
 def render_gpu(program: Program, spelling: Spelling, api: Api) -> str:
@@ -345,10 +365,10 @@ def render_gpu(program: Program, spelling: Spelling, api: Api) -> str:
 
 
 def kernels_of(program: Program, spelling: Spelling, api: Api) -> tuple[Kernel, ...]:
-    """The launches as a driver needs them, in order."""
+    """The launches of the program itself, not of `instead`, as a driver needs them, in order."""
     printer = GpuPrinter(program, spelling, api)
     for launch in printer.program.launches:
-        printer.launch(launch)
+        printer.launch(launch, program)
     return tuple(printer.kernels)
 
 

@@ -62,6 +62,11 @@ def instr_text(program: Program, instr: Instr, dialect: str) -> str:
     return f"// {instr.name} ({roles})\nm_inline void {instr_name(instr)}({', '.join(params)}) {{\n{body}\n}}\n"
 
 
+def calls(program: Program, instr: Instr) -> bool:
+    """Whether the program executes the instruction."""
+    return any(isinstance(s, Call) and s.instr == instr.name for x in program.launches for s in statements(x.body))
+
+
 def _extents(program: Program, instr: Instr) -> dict[str, int]:
     found: dict[str, int] = {}
     for launch in program.launches:

@@ -23,6 +23,7 @@ from ...dsl.device import GROUPED
 from ...dsl.index import Expr, Var
 from ...dsl.meaning.numerics import cast
 from ...dsl.values import Load, Value
+from ..abi import chosen
 from ..tile import Alloc, AllReduce, Barrier, Buffer, Call, Commit, For, If, Launch, Let, Program, Stmt, Store, Wait
 from ..walk_tile import written, written_atomically
 from .call import Landing, all_reduce, call
@@ -47,6 +48,7 @@ def interpret(
     checks: bool = True,
     on_fault: Literal["raise"] | list[Fault] = "raise",
     traffic: dict[tuple[str, str], int] | None = None,
+    addresses: Mapping[str, int] | None = None,
 ) -> dict[str, np.ndarray]:
     """Runs `program` on the inputs `arrays` and gives its outputs by name.
 
@@ -54,15 +56,18 @@ def interpret(
     finite    how many units of each finite level take part, by level; default: at most 3 (an odd number finds more)
     checks    races and reads of memory never written are looked for; bounds always are
     traffic   gets the bytes by (memory, "read" or "written") that were accessed
+    addresses where arguments begin, in bytes, of which only the remainder by a power of two matters; default: aligned to any
     on_fault  "raise" at the first fault, or a list that collects one fault of each kind, buffer and statement
 
     Raises Fault (an InternalError: lowering was wrong), ValueError for arrays or sizes that do not fit.
     """
     env = _sizes(program, arrays, sizes or {}, finite or {})
+    program = chosen(program, env, addresses or {})
     reports = Reports(on_fault)
     memories: dict[str, Memory] = {}
     for buffer in program.buffers:
         memory = memories[buffer.name] = Memory(buffer, env, 1, 0, 1)
+        memory.base = (addresses or {}).get(buffer.name, 0)
         if buffer.kind == "input":
             if arrays[buffer.name].shape != memory.shape:
                 raise ValueError(f"{buffer.name} has shape {arrays[buffer.name].shape}, needs {memory.shape}")

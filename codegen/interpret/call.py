@@ -20,7 +20,7 @@ from ...dsl.device import Instr, Operand
 from ...dsl.index import Expr
 from ...dsl.meaning.numerics import apply, cast
 from ...dsl.types import DType
-from ...dsl.values import Load
+from ...dsl.values import Apply, Load, Value, children, loads, walk
 from ..tile import AllReduce, Call, Piece
 from .frame import Env, Frame
 from .memory import Memory, Site, same_bits
@@ -45,9 +45,11 @@ def call(stmt: Call, instr: Instr, frame: Frame, memories: dict[str, Memory], si
         return []
     groups = len(ids) // lanes
     dense: dict[str, np.ndarray] = {}
-    for operand, piece in zip(instr.operands, stmt.pieces, strict=True):
-        if operand.role != "output":
-            dense[operand.name] = _gather(operand, piece, frame, memories[piece.buffer], groups, lanes, site)
+    inputs = [(o, p) for o, p in zip(instr.operands, stmt.pieces, strict=True) if o.role != "output"]
+    # READ_WHAT_IS_TAKEN: which elements of an operand in memory are read may depend on one in registers.
+    for operand, piece in sorted(inputs, key=lambda x: memories[x[1].buffer].below > 1):
+        taken = _taken(instr, operand.name, dense, groups)
+        dense[operand.name] = _gather(operand, piece, frame, memories[piece.buffer], groups, lanes, site, taken)
     results = _execute(instr, dense, groups)
     landing: list[Landing] = []
     for operand, piece in zip(instr.operands, stmt.pieces, strict=True):
@@ -99,6 +101,9 @@ class _View:
             env[reg.name] = r[None, :]
         full = (count, registers)
         self.logical = tuple(np.broadcast_to(m.evaluate(env), full).reshape(-1) for m in operand.map)
+        if operand.alignment > 1:
+            first = slice(None, None, registers)
+            memory.check_aligned(site, self.ids[first], [c[first] for c in coords], operand.alignment)
 
 
 def _split(lane_vars: list, lane: np.ndarray) -> dict[str, np.ndarray]:
@@ -111,10 +116,48 @@ def _split(lane_vars: list, lane: np.ndarray) -> dict[str, np.ndarray]:
     return env
 
 
-def _gather(operand: Operand, piece: Piece, frame: Frame, memory: Memory, groups: int, lanes: int, site: Site) -> np.ndarray:
+def _taken(instr: Instr, operand: str, dense: dict[str, np.ndarray], groups: int) -> np.ndarray | None:
+    """Which elements of an operand are read: those on the side of a `where` that is taken; None: all.
+
+    Shape (groups, *operand.shape).
+    """
+    s = instr.statement
+    if not any(isinstance(v, Apply) and v.fn == "where" for v in walk(s.value)):
+        return None
+    frame, _ = _grid(instr, groups)
+    found = np.zeros((groups, *instr.operand(operand).shape), np.bool_)
+
+    def visit(v: Value, here: np.ndarray) -> None:
+        match v:
+            case Load() if v.tensor == operand:
+                where = tuple(np.broadcast_to(e.evaluate(frame.env), frame.ids.shape) for e in v.indices)
+                found[(frame.ids[here], *(w[here] for w in where))] = True
+            case Apply(fn="where", args=(cond, one, other)):
+                visit(cond, here)
+                true = here if operand in {x.tensor for x in loads(cond)} else here & _values(cond, frame, dense)
+                visit(one, true)
+                visit(other, here & ~true)
+            case _:
+                for child in children(v):
+                    visit(child, here)
+
+    visit(s.value, np.ones(len(frame.ids), np.bool_))
+    return found
+
+
+def _gather(
+    operand: Operand, piece: Piece, frame: Frame, memory: Memory, groups: int, lanes: int, site: Site, taken: np.ndarray | None
+) -> np.ndarray:
     """The logical operand of each group, shape (groups, *operand.shape)."""
     view = _View(operand, piece, frame, memory, groups, lanes, site)
-    values = cast(memory.load(site, view.ids, view.coords), memory.buffer.dtype, operand.dtype).reshape(groups, -1)
+    if taken is not None and not taken.all():
+        read = taken[(slice(None), *view.logical)].reshape(-1)
+        values = np.zeros(len(view.ids), operand.dtype.numpy)
+        loaded = memory.load(site, view.ids[read], [c[read] for c in view.coords])
+        values[read] = cast(loaded, memory.buffer.dtype, operand.dtype)
+        values = values.reshape(groups, -1)
+    else:
+        values = cast(memory.load(site, view.ids, view.coords), memory.buffer.dtype, operand.dtype).reshape(groups, -1)
     if not operand.shape:  # every unit holds the one element
         if not same_bits(values, np.broadcast_to(values[:, :1], values.shape)).all():
             site.report("replica-mismatch", f"units disagree about the scalar {operand.name}", memory.buffer.name)
@@ -126,25 +169,31 @@ def _gather(operand: Operand, piece: Piece, frame: Frame, memory: Memory, groups
     return dense
 
 
-def _execute(instr: Instr, dense: dict[str, np.ndarray], groups: int) -> np.ndarray:
-    """The target's new contents, shape (groups, *target shape)."""
+def _grid(instr: Instr, groups: int) -> tuple[Frame, list[int]]:
+    """A frame with one entry for each group and point of the instruction's indices, and their extents; ids are the groups."""
     s = instr.statement
-    reduced = s.reduction.indices if s.reduction else ()
-    order = [*s.indices, *reduced]
+    order = [*s.indices, *(s.reduction.indices if s.reduction else ())]
     extents = [groups, *(_constant(s.extent(i)) for i in order)]
-    grid = np.indices(extents, sparse=True)
-    n = prod(extents)
     env = Env()
-    for name, axis in zip(["", *order], grid, strict=True):
+    for name, axis in zip(["", *order], np.indices(extents, sparse=True), strict=True):
         env[name] = np.broadcast_to(axis, extents).reshape(-1)
-    frame = Frame(env[""], env)
+    return Frame(env[""], env), extents
 
+
+def _values(value: Value, frame: Frame, dense: dict[str, np.ndarray]) -> np.ndarray:
     def load(at: Load, inner: Frame) -> np.ndarray:
         where = tuple(np.broadcast_to(e.evaluate(inner.env), inner.ids.shape) for e in at.indices)
         return dense[at.tensor][(inner.ids, *where)]
 
+    return np.broadcast_to(evaluate(value, frame, load), frame.ids.shape)
+
+
+def _execute(instr: Instr, dense: dict[str, np.ndarray], groups: int) -> np.ndarray:
+    """The target's new contents, shape (groups, *target shape)."""
+    s = instr.statement
+    frame, extents = _grid(instr, groups)
     target = instr.operand(s.target)
-    values = np.broadcast_to(evaluate(s.value, frame, load), (n,)).reshape(extents)
+    values = _values(s.value, frame, dense).reshape(extents)
     kind = s.reduction.kind if s.reduction else "sum"
     axes = tuple(range(1 + len(s.indices), len(extents)))
     before = dense[s.target] if instr.accumulate else None

@@ -14,7 +14,7 @@ class Fault(InternalError):
     """A tile program did something that has no meaning.
 
     kind    out-of-bounds | uninitialised | race | in-flight | divergent-barrier | divergent-call | divergent-reduce |
-            replica-mismatch | interval | never-written | malformed
+            replica-mismatch | interval | never-written | misaligned | malformed
     buffer  the buffer concerned, or ""
     stmt    the statement that was executed when it was found, None at the end of the program
     """

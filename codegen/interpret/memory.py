@@ -1,8 +1,8 @@
 """The instances of one buffer, with what is known about each element: its value, whether it was ever written, who used it.
 
 One flat array holds all instances, one after another. `checks` in the interpreter are made here: coordinates within the
-shape, addresses within the size, reads of what was never written, races (`interpret_shadow`), use of what an asynchronous
-copy has not yet delivered.
+shape, addresses within the size and aligned for the instruction, reads of what was never written, races
+(`interpret_shadow`), use of what an asynchronous copy has not yet delivered.
 """
 
 from __future__ import annotations
@@ -76,6 +76,7 @@ class Memory:
         self.below = below
         self._first = first // below
         self.elements = max(1, -(-units // below)) * self.size
+        self.base = 0  # the first element's address, as far as it matters for alignment
         self.data = poison(buffer.dtype, self.elements)
         self.defined: np.ndarray | None = np.zeros(self.elements, np.bool_)
         self.shadow: Shadow | None = None
@@ -111,6 +112,21 @@ class Memory:
             ids = ids[keep]
             address = address[keep] if isinstance(address, np.ndarray) else address
         return (ids // self.below - self._first) * self.size + address, keep
+
+    def check_aligned(self, site: Site, ids: np.ndarray, coords: Sequence[Any], multiple: int) -> None:
+        """Every unit's address is a multiple of so many bytes."""
+        address: Any = self.base + (ids // self.below - self._first) * self.size * self.buffer.dtype.bytes
+        for c, stride in zip(coords, self.strides, strict=True):
+            address = address + c * stride * self.buffer.dtype.bytes
+        if (bad := address % multiple != 0).any():
+            self._report(
+                site,
+                "misaligned",
+                f"{{unit}}'s address is not a multiple of {multiple} bytes",
+                ids,
+                coords,
+                int(np.argmax(bad)),
+            )
 
     def load(self, site: Site, ids: np.ndarray, coords: Sequence[Any]) -> np.ndarray:
         """One element a unit; poison where the access is out of bounds."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from ...dsl.index import Expr, Var
 from ...dsl.prove import always
-from ...dsl.values import Masked, Value, transform, walk
+from ...dsl.values import Masked, Value, loads, transform, walk
 from ..tile import Alloc, Barrier, For, If, Launch, Let, Program, Stmt, Store
 from ..walk_tile import known, statements
 
@@ -151,7 +151,7 @@ def _all_guards(s: Stmt, static: frozenset[Var], dynamic: frozenset[Var]):
     """(conditions, variables bound inside with constant range, other variables bound inside) of every guard in s.
 
     Only guards that padding asked for: an `if` with an `else` (first and last iterations, two versions), or one about turns of
-    loops, is left alone.
+    loops, is left alone, and so is a choice between two numbers.
     """
     match s:
         case For():
@@ -167,7 +167,7 @@ def _all_guards(s: Stmt, static: frozenset[Var], dynamic: frozenset[Var]):
             yield from _in_body(s.orelse, static, dynamic)
         case Store():
             for v in walk(s.value):
-                if isinstance(v, Masked):
+                if isinstance(v, Masked) and loads(v):
                     yield v.conds, static, dynamic
 
 
@@ -218,6 +218,6 @@ def _bare_all(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
 
 def _bare_value(value: Value) -> Value:
     def step(v: Value) -> Value | None:
-        return _bare_value(v.value) if isinstance(v, Masked) else None
+        return _bare_value(v.value) if isinstance(v, Masked) and loads(v) else None
 
     return transform(value, step)

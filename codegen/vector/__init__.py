@@ -1,0 +1,67 @@
+"""Vector accesses, by proof.
+
+    vectorised(program, assume) -> Vectors
+
+A run of neighbours that the program reads or writes one by one becomes an access of 4, 8 or 16 bytes by one of the device's
+instructions (`members`), where three things are proven: the addresses follow each other, the first is a multiple of the
+access (`align`), and the neighbours are inside together (`guard`). Copies that lowering placed are checked, and made
+narrower where their addresses are not aligned (`calls`).
+
+What holds only for some calls (`K % 8 == 0`, an argument's address) is asked for when `assume` is set, and comes back as the
+result's needs; otherwise such accesses stay narrow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from ...dsl.index import Var
+from ..tile import Alloc, Program, Stmt
+from ..walk_tile import map_bodies
+from .calls import legal_call
+from .chunk import vectorised as vectorised_nest
+from .state import State, state_of
+
+__all__ = ["Vectors", "vectorised"]
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """`multiples`: products of sizes and what must divide them. `pointers`: arguments and bytes that divide their address."""
+
+    program: Program
+    multiples: Mapping[tuple[Var, ...], int]
+    pointers: Mapping[str, int]
+    notes: tuple[str, ...]
+
+
+def vectorised(program: Program, assume: bool) -> Vectors:
+    state = state_of(program, assume, {})
+    if not any(True for _ in state.members):
+        return Vectors(program, {}, {}, ())
+    done = _pass(state)
+    if state.sizes:
+        # Once more with what will hold: guards of neighbours become one.
+        known, wanted = state.sizes, state.pointers
+        state = state_of(program, assume, known)
+        done = _pass(state)
+        state.sizes, state.pointers = {**known, **state.sizes}, {**wanted, **state.pointers}
+    return Vectors(done, state.sizes, state.pointers, tuple(state.notes))
+
+
+def _pass(state: State) -> Program:
+    launches = tuple(replace(x, body=_body(state, x.body)) for x in state.program.launches)
+    instrs = tuple(state.instrs[n] for n in sorted(state.instrs))
+    return replace(state.program, launches=launches, instrs=instrs)
+
+
+def _body(state: State, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    out: list[Stmt] = []
+    for s in body:
+        if isinstance(s, Alloc):
+            state.buffers[s.buffer.name] = s.buffer
+        legal = legal_call(state, s)
+        for one in legal if legal is not None else [s]:
+            out += vectorised_nest(state, one) or [map_bodies(one, lambda b: _body(state, b))]
+    return tuple(out)

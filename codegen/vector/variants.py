@@ -1,0 +1,31 @@
+"""A program and what it is given up for: the one for aligned calls first, the one for any call last.
+
+The needs are few and cheap to check: remainders of sizes, and of the addresses of arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from ..tile import Needs, Program
+from . import Vectors, vectorised
+from .align import product
+
+
+def variants(program: Program, finish: Callable[[Program], Program]) -> tuple[Program, tuple[str, ...]]:
+    """The program with vector accesses, and notes; `finish` is what is done to each variant afterwards."""
+    aligned = vectorised(program, assume=True)
+    needs = _needs(aligned)
+    if needs is None:
+        return finish(aligned.program), aligned.notes
+    any_ = vectorised(program, assume=False)
+    launches = tuple(replace(x, name=f"{x.name}_any") for x in any_.program.launches)
+    instead = finish(replace(any_.program, launches=launches))
+    return replace(finish(aligned.program), needs=needs, instead=instead), aligned.notes
+
+
+def _needs(v: Vectors) -> Needs | None:
+    conds = tuple(-(product(sizes) % n) for sizes, n in v.multiples.items())
+    aligned = tuple(v.pointers.items())
+    return Needs(conds, aligned) if conds or aligned else None
