@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ..dsl.device import Device
 from ..dsl.errors import did_you_mean
 from ..dsl.errors.target import UnknownTarget
 from ..dsl.std import std_devices
@@ -131,6 +132,12 @@ def target_of(name: str, known: Mapping[str, Sequence[str]] | None = None) -> Ta
         raise UnknownTarget(f"no target `{name}`", help=did_you_mean(name, ["cpu", *MACHINES, *others]))
     parents = [MACHINES[n] for n in line if n in MACHINES]
     return Target(name, family, device, parents[0] if parents else MACHINES["cpu:generic"])
+
+
+def has_blocks(device: Device) -> bool:
+    """Whether the dialects of GPUs fit it: as many blocks as there are tiles, of units whose number the schedule fixes."""
+    kinds = [level.units for level in device.levels]
+    return "open" in kinds and set(kinds[len(kinds) - kinds[::-1].index("open") :]) == {"shaped"}
 
 
 def compiler_flags(machine: Machine, kind: str) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from typing import Any
 from ..codegen.emit import emit
 from ..codegen.pipeline import compile_program
 from ..codegen.schedule.bounds import settled
-from ..codegen.targets import Target, target_of
+from ..codegen.targets import Target, has_blocks, target_of
 from ..dsl.device import Device
 from ..dsl.errors import UserError, did_you_mean
 from ..dsl.errors.module import UnknownDevice
@@ -113,7 +113,7 @@ def device_of(target: Target, module: Module) -> Device:
     if target.device is None:
         return _native()
     device = module.device(target.device)
-    if target.family.launcher == "emulator" and all(level.units != "open" for level in device.levels):
+    if target.family.launcher == "emulator" and not has_blocks(device):
         raise UnknownTarget(f"`{target.name}`: {device.name} is no GPU", help=f"compile for `{device.name}` itself")
     if target.family.launcher == "driver" and device.limit("units") is None:
         raise UnknownTarget(f"`{target.name}`: {device.name} does not say how many units it has; others extend it")

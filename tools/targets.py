@@ -47,6 +47,6 @@ def run(args: argparse.Namespace) -> int:
         say_json({"targets": rows, "compiler": compiler, "cores": features.usable_cores()})
         return 0
     for row in rows:
-        print(f"{row['target']:<14} {'runs here' if row['runs here'] else '-':<10} {row['note']}".rstrip())
+        print(f"{row['target']:<16} {'runs here' if row['runs here'] else '-':<10} {row['note']}".rstrip())
     print(f"compiler: {compiler}\ncores: {features.usable_cores()}")
     return 0
