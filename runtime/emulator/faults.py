@@ -12,6 +12,7 @@ from ...dsl.errors import emulate as errors
 from ...dsl.index import Atom, Expr, Fn
 from .observed import ATOMIC, LOAD, STORE, UNDER_WAY, Fault, Reach
 from .origin import Origin, Where, bare
+from .report import most_shared, most_threads
 
 _MOST = 12  # errors that are shown
 _DOES = {LOAD: "reads", STORE: "writes", ATOMIC: "combines with"}
@@ -43,7 +44,7 @@ def error_of(told: Told, faults: Sequence[Fault], reaches: Sequence[Reach] = ())
 
 def _alike(told: Told, faults: Sequence[Fault]) -> list[Fault]:
     """One fault of each kind, buffer and lines of the schedule, with the counts of all."""
-    counted = [f for f in faults if f.thread < 0 and f.kind != "never-written"]  # came without the rest, after the first
+    counted = [f for f in faults if f.thread < 0 and f.site]  # came without the rest, after the first
     first: dict[tuple, Fault] = {}
     for f in faults:
         if f in counted:
@@ -71,7 +72,12 @@ def _error(told: Told, f: Fault) -> UserError | None:
         return _placed(errors.DivergentBarrier, text, f, here, there, "a barrier", "the other barrier")
     if f.kind in _MEETINGS:
         cls = _MEETINGS[f.kind]
-        return _placed(cls, f"in block {f.block}, {f.message}", f, here, there, "here", f"thread {f.other_thread} is here")
+        notes = f"thread {f.thread} is here", f"thread {f.other_thread} is here"
+        return _placed(cls, f"in block {f.block}, {f.message}", f, here, there, *notes)
+    if f.kind in _LIMITS:
+        of, most = _LIMITS[f.kind]
+        device = told.program.device
+        return errors.LimitExceeded(f"{f.buffer} has {f.offset:,} {of} in a block; {device.name} allows {most(device):,}")
     if f.kind not in _KINDS:
         return _placed(errors.EmulatorFault, f"{f.kind}: {f.message}", f, here, there, "", "")
     cls = _KINDS[f.kind]
@@ -110,6 +116,7 @@ _KINDS = {
     "read-only": errors.InputWritten,
     "misaligned": errors.Misaligned,
 }
+_LIMITS = {"threads": ("threads", most_threads), "shared-bytes": ("bytes of shared memory", most_shared)}
 _MEETINGS = {
     "deadlock": errors.DivergentBarrier,
     "divergent-call": errors.DivergentCall,

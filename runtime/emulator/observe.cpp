@@ -104,9 +104,19 @@ static void find_text(const EmLaunch* l) {
     }
 }
 
+static void exceeded(const char* kind, const EmLaunch* launch, int64_t needs) {
+    EmFault f;
+    memset(&f, 0, sizeof f);
+    f.kind = kind, f.buffer = launch->name, f.offset = needs, f.thread = f.other_thread = -1;
+    em_fault(&f);
+}
+
 extern "C" void ob_launch_begin(const EmLaunch* launch) {
     run.launch = launch;
     run.number++;
+    if (run.machine.threads && launch->threads > run.machine.threads) exceeded("threads", launch, launch->threads);
+    if (run.machine.shared_bytes && launch->shared_bytes > run.machine.shared_bytes)
+        exceeded("shared-bytes", launch, launch->shared_bytes);
     find_text(launch);
     memset(run.reached, 0, run.reached_room * sizeof(uint64_t));
     lay_out_shared(launch);

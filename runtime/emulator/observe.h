@@ -2,11 +2,13 @@
 #pragma once
 #include "emulator.h"
 
-// Facts of the device that counts depend on, from its text. A number that is 0 is not known, and what needs it not counted.
+// Facts of the device that counts and limits depend on, from its text. A number that is 0 is not known, and of no effect.
 struct ObMachine {
     int32_t counting;  // whether accesses are counted; faults are always looked for
     int32_t sector;    // bytes of a transaction of global memory
     int32_t banks, bank_bytes;
+    int32_t threads;      // that a block may have
+    int64_t shared_bytes;  // that a block may have
 };
 
 // What happened at one place of a kernel's code, in one direction.

@@ -31,7 +31,14 @@ class _Fault(Structure):
 
 
 class _Machine(Structure):
-    _fields_ = [("counting", c_int32), ("sector", c_int32), ("banks", c_int32), ("bank_bytes", c_int32)]
+    _fields_ = [
+        ("counting", c_int32),
+        ("sector", c_int32),
+        ("banks", c_int32),
+        ("bank_bytes", c_int32),
+        ("threads", c_int32),
+        ("shared_bytes", c_int64),
+    ]
 
 
 class _Site(Structure):
@@ -144,9 +151,12 @@ class Observer:
         self._library = library
         library.ob_text.restype = c_void_p
 
-    def watch(self, counting: bool, sector: int = 0, banks: int = 0, bank_bytes: int = 0) -> None:
-        """For the calls that follow. `sector`: bytes of a transaction of global memory. What is 0 is not known."""
-        self._library.ob_machine(ctypes.byref(_Machine(counting, sector, banks, bank_bytes)))
+    def watch(
+        self, counting: bool, sector: int = 0, banks: tuple[int, int] | None = None, threads: int = 0, shared: int = 0
+    ) -> None:
+        """For the calls that follow. `sector`: bytes of a transaction of global memory; `banks` of shared memory: how many, of
+        how many bytes; `threads`, `shared`: how many threads and bytes a block may have. What is 0 or None is not known."""
+        self._library.ob_machine(ctypes.byref(_Machine(counting, sector, *(banks or (0, 0)), threads, shared)))
 
     def clear(self) -> None:
         self._library.ob_clear()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -48,7 +49,18 @@ class Origin:
         best = known[-1] if known else lines[-1] if lines else 0
         if not 0 < best <= len(self._lines):
             return NOWHERE
-        return Where(best, self._lines[best - 1].strip(), self._spans.get(best))
+        return Where(best, self._lines[best - 1].strip(), self._span(best))
+
+    def _span(self, line: int) -> Span | None:
+        """What stands for no part of the schedule, as barriers do, stands for what comes after it."""
+        at = bisect_left(self._known, line)
+        if at == len(self._known) or "}" in (x[:1] for x in self._lines[line - 1 : self._known[at] - 1]):
+            return None
+        return self._spans[self._known[at]]
+
+    @cached_property
+    def _known(self) -> list[int]:
+        return sorted(self._spans)
 
     def meant(self, line: int) -> set[str]:
         """The buffers of shared memory that a line of the text has pointers into, by the names of their first pointers."""

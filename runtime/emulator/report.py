@@ -105,11 +105,23 @@ def _cell(text: str, column: int, width: int) -> str:
 
 
 def watched(observer: Observer, device: Device, counting: bool = True) -> None:
-    """Tells the observer what counts depend on, before a call."""
-    outer, shared = device.memories[0], _banked(device)
-    count, width = shared.banks if shared and shared.banks else (0, 0)
+    """Tells the observer what counts and limits depend on, before a call."""
+    shared = _banked(device)
     observer.clear()
-    observer.watch(counting, outer.transaction or 0, count, width)
+    sector = device.memories[0].transaction or 0
+    observer.watch(counting, sector, shared and shared.banks, most_threads(device), most_shared(device))
+
+
+def most_threads(device: Device) -> int:
+    """Threads that one block may have; 0 when the device does not say."""
+    outer = next((x for x in reversed(device.levels) if x.units == "open"), None)
+    return int(device.limit(f"{outer.name} {device.levels[-1].name}") or 0) if outer else 0
+
+
+def most_shared(device: Device) -> int:
+    """Bytes of shared memory that one block may have; 0 when the device does not say."""
+    shared = _banked(device)
+    return shared.capacity - shared.reserve if shared and shared.capacity else 0
 
 
 def report_of(observer: Observer, device: Device, origin: Origin) -> EmulationReport:

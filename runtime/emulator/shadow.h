@@ -24,7 +24,7 @@ typedef uint64_t Record;
 enum { R_ATOMIC = 1, R_UNDER_WAY = 2, SITE_BITS = 22, SITE_MOST = (1 << SITE_BITS) - 1 };
 
 static inline Record record(uint32_t stamp, int thread, uint32_t site, int flags) {
-    return (uint64_t)stamp << 34 | (uint64_t)thread << 24 | (uint64_t)site << 2 | flags;
+    return (uint64_t)stamp << 34 | (uint64_t)(thread & 1023) << 24 | (uint64_t)site << 2 | flags;
 }
 static inline uint32_t stamp_of(Record r) { return (uint32_t)(r >> 34); }
 static inline int thread_of(Record r) { return (int)(r >> 24) & 1023; }

@@ -97,7 +97,7 @@ def run(body: str, blocks: int = 2, threads: int = 64, workers: int = 2, count: 
     kernel = built(text)
     observer = Observer(kernel.library)
     observer.clear()
-    observer.watch(count, 32, 32, 4)
+    observer.watch(count, 32, (32, 4))
     n = blocks * threads
     arrays = [aligned(np.arange(n)), aligned(np.ones(n)), aligned(np.zeros(n))]
     args = (ctypes.c_void_p * 3)(*(x.ctypes.data for x in arrays))
