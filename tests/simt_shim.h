@@ -17,9 +17,6 @@
 struct uint2 { unsigned x, y; };
 struct uint4 { unsigned x, y, z, w; };
 
-struct alignas(8) uint2 { unsigned x, y; };
-struct alignas(16) uint4 { unsigned x, y, z, w; };
-
 unsigned char m_shared[256 << 10] __attribute__((aligned(16)));
 static struct { unsigned x; } blockIdx, threadIdx;
 
