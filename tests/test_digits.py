@@ -94,6 +94,17 @@ def test_one_value_left():
     assert same([(t % S, t2 % S)], t, t2, [-(t // S), -(t2 // S)])
 
 
+def test_a_quotient_that_is_known_gives_the_remainder():
+    h, h2, w, w2 = Var("h", 0, 5), Var("h'", 0, 5), Var("w", 0, 5), Var("w'", 0, 5)
+    x, y = 6 * h + w, 6 * h2 + w2
+    assert same([(x // 8, y // 8), (t % 4 + 4 * (x % 8), t2 % 4 + 4 * (y % 8))], w, w2, [7 - x, 7 - y])
+
+
+def test_rotating_stages():
+    with pytest.raises(Contradiction):
+        same([(t % 3, (t + 2) % 3)], t, t2)
+
+
 def test_contradiction():
     for x, y in ((2 * t, 2 * t2 + 1), (as_expr(m), m2 + 10), (as_expr(3), as_expr(4))):
         with pytest.raises(Contradiction):

@@ -142,9 +142,7 @@ class _Placer:
         out: list[Node] = []
         for n in nodes:
             if not n.still:
-                if (n, state) not in self._done:
-                    self._done[n, state] = self.node(n, state)
-                before, n, state = self._done[n, state]
+                before, n, state = self.node(n, state)
                 out += before
             out.append(n)
         same = len(out) == len(nodes) and all(x is y for x, y in zip(out, nodes, strict=True))
@@ -152,6 +150,13 @@ class _Placer:
 
     def node(self, n: Node, state: _State) -> Placed:
         """Barriers to stand before the node, the node (the same object if it stays as it is), the state after it."""
+        matters = state if n.waits or not state.flying else _State(state.open)
+        if (n, matters) not in self._done:
+            self._done[n, matters] = self.place(n, matters)
+        before, done, after = self._done[n, matters]
+        return before, done, after if matters is state else _State(after.open, _union(state.flying, after.flying))
+
+    def place(self, n: Node, state: _State) -> Placed:
         match n.statement:
             case For():
                 return self.loop(n, state)

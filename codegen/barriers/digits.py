@@ -3,6 +3,7 @@
     8*m + i = 8*m' + i',  0 <= i, i' < 8        =>   m = m', i = i'
     x/c = y/c, x % c = y % c                    =>   x = y            (c any expression)
     x/c = y/c                                   =>   x/(c*d) = y/(c*d)
+    x/c = k                                     =>   x % c = x - c*k
     x % c = (x + k) % c                         =>   c | k            (rotating stages)
     p xor x = q xor y, x = y                    =>   p = q            (a swizzle: equal rows, equal stored columns)
 
@@ -30,12 +31,15 @@ class Digits:
     """What follows from equalities, for the values for which all of `facts` are >= 0."""
 
     def __init__(self, facts: Iterable[Expr]) -> None:
-        self._facts = list(facts)
         self.equal: dict[Atom, Expr] = {}  # atoms, and what they are equal to
+        self._replaced: dict[Atom, Expr] = {}  # what became of atoms, while `equal` stays as it is
+        self._facts: dict[Atom, list[Expr]] = {}  # by the atoms that they limit
         self._open: list[Pair] = []  # equalities that do not fall apart
         self._twins: list[tuple[Fn, Fn]] = []  # equal functions
         self._quotients: set[Fn] = set()  # those that the equalities speak of
-        for f in self._facts:
+        for f in facts:
+            for atom, _ in f.terms:
+                self._facts.setdefault(atom, []).append(f)
             if len(f.terms) == 1 and f.terms[0][1] == -1 and f.terms[0][0].interval[0] == f.const:
                 self._part(-f + f.const, as_expr(f.const))  # not more than its least value
 
@@ -58,7 +62,11 @@ class Digits:
 
     def plain(self, e: Expr) -> Expr:
         """With what is known to be equal replaced."""
-        return _replaced(e, self.equal, {})
+        return _replaced(e, self.equal, self._replaced)
+
+    def _set(self, atom: Atom, value: Expr) -> None:
+        self.equal[atom] = value
+        self._replaced = {}
 
     # ------------------------------------------------------------ digits
 
@@ -95,7 +103,7 @@ class Digits:
                 return
             if whole.const % c:
                 raise Contradiction
-            self.equal[atom] = as_expr(-whole.const // c)
+            self._set(atom, as_expr(-whole.const // c))
             return
         a, b = self._range(left), self._range(right)
         if _less(a[1], b[0]) or _less(b[1], a[0]):
@@ -109,7 +117,7 @@ class Digits:
                     if not _holds(twin, atom):
                         if isinstance(atom, Fn) and isinstance(twin, Fn) and not offset:
                             self._twins.append((twin, atom))
-                        self.equal[atom] = Expr(((twin, 1),), offset)
+                        self._set(atom, Expr(((twin, 1),), offset))
                         return
         self._open.append((left, right))
 
@@ -117,7 +125,7 @@ class Digits:
         """The interval of `e`, as narrow as any one fact makes it."""
         low, high = e.interval
         about = dict(e.terms)
-        for f in self._facts if about else ():
+        for f in dict.fromkeys(f for atom in about for f in self._facts.get(atom, ())):
             signs = {(c > 0) == (about[a] > 0) for a, c in f.terms if a in about}
             if False in signs:  # f >= 0: e <= e + f
                 top = (e + f).interval[1]
@@ -132,11 +140,19 @@ class Digits:
     def _renewed(self) -> list[Pair]:
         """What is known of functions, of their arguments as they are now."""
         out: list[Pair] = []
-        for atom, value in self.equal.items():
+        for atom, value in list(self.equal.items()):
             if isinstance(atom, Fn):
-                new = rebuild(atom.kind, [self.plain(a) for a in atom.args])
+                args = [self.plain(a) for a in atom.args]
+                new = rebuild(atom.kind, args)
                 if not self.same(new, value):
                     out.append((new, value))
+                elif atom.kind == "div" and not value.terms:
+                    rest, digit = self.plain(args[0] % args[1]), args[0] - value * args[1]
+                    one = _single(rest)
+                    if isinstance(one, Fn) and one.kind == "mod":
+                        self._set(one, digit)
+                    elif not self.same(rest, digit):
+                        out.append((rest, digit))
         return out
 
     def _joined(self) -> list[Pair]:
@@ -200,16 +216,14 @@ def _holds(atom: Atom, part: Atom) -> bool:
 
 
 def _replaced(e: Expr, equal: dict[Atom, Expr], memo: dict[Atom, Expr]) -> Expr:
-    out = as_expr(e.const)
+    """`e` with its atoms replaced; the same object where there is nothing to replace."""
     changed = False
-    for atom, c in e.terms:
+    for atom, _ in e.terms:
         if atom not in memo:
             memo[atom] = Expr(((atom, 1),))  # while it is being replaced: what comes back to it stays as it is
             memo[atom] = _of_atom(atom, equal, memo)
-        new = memo[atom]
-        changed = changed or _single(new) is not atom
-        out = out + c * new
-    return out if changed else e
+        changed = changed or _single(memo[atom]) is not atom
+    return sum((c * memo[atom] for atom, c in e.terms), as_expr(e.const)) if changed else e
 
 
 def _of_atom(atom: Atom, equal: dict[Atom, Expr], memo: dict[Atom, Expr]) -> Expr:

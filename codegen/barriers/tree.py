@@ -20,6 +20,7 @@ class Node:
     turns     of a For, as the accesses in it know it
     body      the nodes in a For, Alloc or If; `orelse` of an If
     still     nothing in the statement can matter: no access, no barrier, no wait
+    waits     there is a Wait in it
     """
 
     statement: Stmt
@@ -29,6 +30,7 @@ class Node:
     body: tuple[Node, ...] = ()
     orelse: tuple[Node, ...] = ()
     still: bool = False
+    waits: bool = False
 
 
 def grow(body: tuple[Stmt, ...], scope: Scope, written: frozenset[str]) -> tuple[Node, ...]:
@@ -50,15 +52,18 @@ def grow(body: tuple[Stmt, ...], scope: Scope, written: frozenset[str]) -> tuple
             case Store() | Call():
                 accesses = () if accessed(s).isdisjoint(written) else tuple(scope.accesses(s, written))
                 out.append(Node(s, scope, accesses, still=not accesses))
-            case Barrier() | Wait():
+            case Barrier():
                 out.append(Node(s, scope))
+            case Wait():
+                out.append(Node(s, scope, waits=True))
             case _:
                 out.append(Node(s, scope, still=True))
     return tuple(out)
 
 
 def _around(node: Node) -> Node:
-    return replace(node, still=True) if all(n.still for n in (*node.body, *node.orelse)) else node
+    inner = (*node.body, *node.orelse)
+    return replace(node, still=all(n.still for n in inner), waits=any(n.waits for n in inner))
 
 
 def harvest(nodes: Iterable[Node]) -> tuple[Stmt, ...]:

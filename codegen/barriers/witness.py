@@ -21,7 +21,8 @@ _ROUNDS = 48  # values of the common variables; most fail a condition at once
 _TRIES = 3  # of those that do not
 _DRAWS = 256  # values of each access's own variables
 _LOW = 4  # values of a variable that are low
-_UNBOUNDED = (0, 1, 2, 64, 1000, 8192)  # loops start low, sizes are large
+_UNBOUNDED = (1, 2, 64, 1000, 8192)  # loops start low, sizes are large
+_BITS = 56  # of the product of all sizes: volumes must not overflow
 _FAR = 16  # own variables without an upper bound: loops over tiles
 
 
@@ -35,12 +36,14 @@ def seen(a: Access, b: Access) -> bool:
     names = {v for v in mine | theirs if v.hi is None or (v in mine and v in theirs)} - a.varying - b.varying
     common = sorted(names, key=lambda v: v.name)
     drawn = {v.name: _common(v, rng) for v in common}
+    conds = [c for c in dict.fromkeys((*a.conds, *b.conds)) if c.variables() <= names]
     allowed = np.ones(_ROUNDS, np.bool_)
-    with np.errstate(divide="ignore"):
-        for c in dict.fromkeys((*a.conds, *b.conds)):
-            if c.variables() <= names:
-                allowed &= np.asarray(c.evaluate(drawn)) >= 0
-    size = sum((drawn[v.name] for v in common if v.hi is None), np.zeros(_ROUNDS, np.int64))
+    with np.errstate(divide="ignore", over="ignore"):
+        _agree(conds, drawn)
+        for c in conds:
+            allowed &= np.asarray(c.evaluate(drawn)) >= 0
+    size = sum((np.log2(1 + drawn[v.name]) for v in common if v.hi is None), np.zeros(_ROUNDS))
+    allowed &= size < _BITS
     for n in sorted(np.flatnonzero(allowed).tolist(), key=lambda n: -size[n])[:_TRIES]:  # in large tensors all meet
         shared = {name: int(values[n]) for name, values in drawn.items()}
         try:
@@ -61,6 +64,25 @@ def _common(v: Var, rng: np.random.Generator) -> np.ndarray:
     if v.hi is not None:
         return rng.integers(low, v.hi + 1, _ROUNDS)
     return np.maximum(low, rng.choice(_UNBOUNDED, _ROUNDS))
+
+
+def _agree(conds: list[Expr], drawn: dict[str, np.ndarray]) -> None:
+    """Changes values so that more of the conditions hold: sizes that follow from others (`P = H - R + 1`, in two conditions)
+    follow, and what is too large (a loop over a small size) becomes smaller."""
+    there, fixed = set(conds), set()
+    for c in conds:
+        v = next((v for v, k in c.terms if isinstance(v, Var) and abs(k) == 1 and v.hi is None and v not in fixed), None)
+        if v is not None and -c in there:
+            rest = -c.coefficient(v) * (c - c.coefficient(v) * v)
+            if v not in rest.variables():
+                drawn[v.name] = np.maximum(v.lo or 0, np.broadcast_to(rest.evaluate(drawn), (_ROUNDS,)))
+            fixed |= c.variables()
+    for c in conds:
+        for v, k in c.terms:
+            if k < 0 and isinstance(v, Var) and v not in fixed:
+                most = np.asarray((c - k * v).evaluate(drawn)) // -k
+                drawn[v.name] = np.maximum(v.lo or 0, np.minimum(drawn[v.name], most))
+                break
 
 
 def _draw(a: Access, shared: dict[str, int], common: set[Var], rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
