@@ -286,6 +286,9 @@ class _Machine:
             memory.defined = None
         self.memories[name] = memory
         self.block(s.body, frame)
+        if memory.flying is not None and memory.flying.any():
+            self.site.enter(s)
+            self.site.report("in-flight", f"`{name}` is given up with a copy under way to it", name)
         if outer is None:
             del self.memories[name]
         else:

@@ -143,10 +143,12 @@ class Trace:
             buffer = next((b for b in ctx.buffers if b.name == name), None)
             if buffer is None:
                 continue  # registers: what each unit holds is known once the whole program is
+            turns = ctx.rotating.get(name, 1)
             mine = (buffer.size.constant or 0) * buffer.dtype.bytes
             alive = [b for b in ctx.buffers if b.name in self._alive[-1] and b.memory == memory.name and b.kind == "local"]
-            total = sum((b.size.constant or 0) * b.dtype.bytes for b in alive)
-            text = f"{bytes_text(mine)} in {memory.name}"
+            total = sum((b.size.constant or 0) * b.dtype.bytes * ctx.rotating.get(b.name, 1) for b in alive)
+            text = f"{turns} x {bytes_text(mine)}" if turns > 1 else bytes_text(mine)
+            text += f" in {memory.name}"
             if memory.capacity is not None:
                 text += f" ({bytes_text(total)} of {bytes_text(memory.capacity)})"
             parts.append(text)
