@@ -31,6 +31,7 @@ _HOMES = {
     "compile": ".runtime.compile",
     "kernel": ".runtime.embed",
     "load": ".dsl.module",
+    "load_ipython_extension": ".tools.notebook",
     "loads": ".dsl.module",
     "op": ".runtime.embed",
     "reference": ".dsl.meaning.reference",

@@ -38,7 +38,7 @@ ROOMS = {
     "schedule": "Schedules",
     "target": "Targets and compilers",
     "run": "Calls",
-    "shell": "The interactive shell",
+    "shell": "The interactive shell, and notebooks",
 }
 
 

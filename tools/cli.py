@@ -18,8 +18,9 @@ from . import bench, build, cache, check, complete, emit, explain, fmt, run, tar
 from .lsp import main as lsp
 from .repl import main as repl
 from .terminal import apology, as_json, complain, say_json, tolerant_streams
+from .view import main as view
 
-COMMANDS = (run, check, fmt, complete, emit, build, explain, bench, repl, lsp, targets, cache)
+COMMANDS = (run, check, fmt, complete, emit, build, explain, view, bench, repl, lsp, targets, cache)
 
 
 def parser() -> argparse.ArgumentParser:

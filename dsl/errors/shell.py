@@ -1,4 +1,4 @@
-"""What is said to the interactive shell and makes no sense there."""
+"""What is said to the interactive shell, or in a notebook, and makes no sense there."""
 
 from __future__ import annotations
 
@@ -30,3 +30,12 @@ class NothingToDo(UserError):
     """
 
     id = "nothing-to-do"
+
+
+class BadMagic(UserError):
+    """What follows `%%sched` in a notebook cannot be read.
+
+    It is a name for the module, `--target` and `--size`, each of which may be left out.
+    """
+
+    id = "bad-magic"

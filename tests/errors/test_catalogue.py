@@ -51,6 +51,7 @@ ELSEWHERE = {
     "empty-argmax": ("EmptyArgmax", "test_reference.py"),
     "not-understood": ("NotUnderstood", "tools/test_repl.py"),
     "nothing-to-schedule": ("NothingToSchedule", "tools/test_repl.py"),
+    "bad-magic": ("BadMagic", "tools/test_notebook.py"),
     "nothing-to-do": ("NothingToDo", "tools/test_repl.py"),
     "schedule-device": ("DeviceMismatch", "errors/test_schedule_errors.py"),
 }

@@ -1,0 +1,87 @@
+"""A notebook, executed: the cell magic, rich output, mistakes without tracebacks."""
+
+from __future__ import annotations
+
+import pytest
+
+nbformat = pytest.importorskip("nbformat", reason="notebooks need nbformat")
+nbclient = pytest.importorskip("nbclient", reason="executing notebooks needs nbclient")
+pytest.importorskip("ipykernel", reason="executing notebooks needs ipykernel")
+
+SCALE = "%%sched\nop scale[N](X: f32[N]) -> (Y: f32[N]):\n    Y[i] = 2.0 * X[i]\n"
+GEMM = """%%sched products --target cpu:avx2 --size M=64,N=64,K=64
+op gemm[M, N, K](A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]):
+    C[m, n] = sum(k) A[m, k] * B[k, n]
+
+schedule s for gemm on cpu:avx2:
+    tile m: 16 -> core
+    tile n: 16, m: 6
+    keep C in register
+    tile k: 1
+    compute with fma
+"""
+
+
+@pytest.fixture(scope="module")
+def cells(tmp_path_factory):
+    sources = [
+        "%load_ext andiron\nimport numpy as np",
+        SCALE,
+        "scale(np.arange(3, dtype=np.float32))",
+        GEMM,
+        "gemm",
+        "gemm.report",
+        "products.ops['gemm']",
+        "%%sched\nop bad[N](X: f32[N]) -> (Y: f32[N]):\n    Y[i] = Z[i]\n",
+        "%%sched a b c\nop ok[N](X: f32[N]) -> (Y: f32[N]):\n    Y[i] = X[i]\n",
+        "import andiron\nassert andiron.compile(products, 'gemm', target='cpu:avx2').schedule",
+    ]
+    book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(s) for s in sources])
+    folder = tmp_path_factory.mktemp("notebook")
+    client = nbclient.NotebookClient(book, timeout=300, resources={"metadata": {"path": str(folder)}}, kernel_name="python3")
+    try:
+        client.execute()
+    except Exception as error:
+        if type(error).__name__ == "NoSuchKernel":
+            pytest.skip("no Jupyter kernel is installed")
+        raise
+    return book.cells
+
+
+def shown(cell, kind: str) -> str:
+    return "".join(o["data"][kind] for o in cell.outputs if kind in o.get("data", {}))
+
+
+def said(cell, stream: str) -> str:
+    return "".join(o["text"] for o in cell.outputs if o.output_type == "stream" and o["name"] == stream)
+
+
+def test_a_cell_declares_kernels(cells):
+    assert "array([0., 2., 4.]" in shown(cells[2], "text/plain")
+
+
+def test_a_module_is_shown_in_colour(cells):
+    assert "<span" in shown(cells[1], "text/html")
+    assert "scale" in shown(cells[1], "text/html")
+    assert "sum" in shown(cells[6], "text/html")
+
+
+def test_a_kernel_is_shown_with_its_pictures(cells):
+    html = shown(cells[4], "text/html")
+    assert html.count("<svg") == 2
+    assert "Tiles of gemm" in html
+    assert "Roofline of gemm" in html
+    assert "bound by" in html
+
+
+def test_a_report_is_a_table(cells):
+    html = shown(cells[5], "text/html")
+    assert "<td>flops</td><td style='text-align:left'>524,288</td>" in html
+    assert "<td>at least</td>" in html
+
+
+def test_mistakes_are_diagnostics(cells):
+    for cell, expected in ((cells[7], "error["), (cells[8], f"error[{'bad-magic'}]")):
+        assert expected in said(cell, "stderr")
+        assert not [o for o in cell.outputs if o.output_type == "error"]
+    assert "<cell>:2" in said(cells[7], "stderr")

@@ -1,0 +1,126 @@
+"""Notebooks: `%load_ext andiron`, then cells that begin with `%%sched`, and rich pictures of ops, kernels and reports.
+
+    %%sched [NAME] [--target T] [--size M=64,...]
+
+The declarations of the cell become the module NAME (default `sched`), and each of its ops a kernel of its own name, compiled
+with the cell's schedules for it. A mistake is shown as a diagnostic, not as a traceback.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from html import escape
+from typing import Any
+
+from ..dsl.errors import UserError
+from ..dsl.errors.shell import BadMagic
+from ..dsl.module import Module, loads
+from ..dsl.op import Op
+from ..runtime.compile import compile
+from ..runtime.kernel import Kernel
+from ..runtime.report import Report
+from .workload import assignments
+
+_BOX = "font:12.5px/1.5 ui-monospace,Menlo,Consolas,monospace;white-space:pre;overflow:auto;margin:.5em 0"
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Registers the cell magic, and how things look."""
+    shell.register_magic_function(lambda line, cell: sched(shell, line, cell), "cell", "sched")
+    html = shell.display_formatter.formatters["text/html"]
+    html.for_type(Op, lambda op: code(str(op)))
+    html.for_type(Module, lambda module: code(_declared(module)))
+    html.for_type(Kernel, kernel_html)
+    html.for_type(Report, report_html)
+
+
+def sched(shell: Any, line: str, cell: str) -> Module | None:
+    """The cell magic. The module is the cell's result, so it is shown."""
+    try:
+        options = _options(line)
+        text = "\n".join(cell.splitlines()) + "\n"
+        module = loads(text, "<cell>", base=".")
+        kernels = {
+            name: compile(module, name, None, options.target, **_for(op, assignments(options.size, "size")))
+            for name, op in module.ops.items()
+            if ("op", name) in module.declared and module.declared["op", name].span.source.text == text
+        }
+    except UserError as error:
+        print(error, file=sys.stderr)
+        return None
+    shell.push({options.name: module, **kernels})
+    return module
+
+
+def _options(line: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="%%sched", exit_on_error=False, add_help=False)
+    parser.add_argument("name", nargs="?", default="sched")
+    parser.add_argument("--target")
+    parser.add_argument("--size", action="append", default=[])
+    try:
+        return parser.parse_args(shlex.split(line))
+    except (argparse.ArgumentError, ValueError, SystemExit) as error:
+        raise BadMagic(f"`%%sched {line}`: {error}", help="%%sched [NAME] [--target T] [--size M=64,...]") from None
+
+
+def _for(op: Op, sizes: dict[str, int]) -> dict[str, int]:
+    """Of the sizes, those that the op has."""
+    own = {v.name for v in op.dims} | {name for name, _ in op.params}
+    return {name: n for name, n in sizes.items() if name in own}
+
+
+def _declared(module: Module) -> str:
+    from ..dsl.text.format_node import format_node
+
+    return "\n".join(format_node(d) for d in module.file.declarations)
+
+
+def code(text: str, language: str = "sched") -> str:
+    """Text as HTML, in colour where Pygments is installed."""
+    try:
+        from pygments import highlight
+        from pygments.formatters import HtmlFormatter
+        from pygments.lexers import get_lexer_by_name
+    except ImportError:
+        return f'<div style="{_BOX}">{escape(text)}</div>'
+    return highlight(text, get_lexer_by_name(language), HtmlFormatter(noclasses=True, prestyles=_BOX))
+
+
+def kernel_html(kernel: Kernel) -> str:
+    """Schedule, pictures, report and text of a kernel."""
+    from .pictures.roofline import roofline
+    from .pictures.tiles import tiles
+    from .repl.view import costs, report_of
+
+    report = report_of(kernel)
+    pictures = [tiles(kernel.op, kernel.trace, report.sizes), roofline(report, kernel.program.device)]
+    language = "cpp" if kernel.variants[0].target.family.dialect == "cpp" else "cuda"
+    return "".join(
+        [
+            f"<p><b>{escape(kernel.op.name)}</b> for {escape(kernel.target)}: {escape(costs(report, None))}</p>",
+            code(kernel.schedule),
+            *(f'<div style="overflow:auto">{p}</div>' for p in pictures if p),
+            f"<details><summary>report</summary>{report_html(report)}</details>",
+            f"<details><summary>code</summary>{code(kernel.source, language)}</details>",
+        ]
+    )
+
+
+def report_html(report: Report) -> str:
+    """The report as a table."""
+    rows = [
+        line.split(None, 1) if not line.startswith(("held in", "moved in", "at least")) else _named(line)
+        for line in str(report).splitlines()
+    ]
+    cells = "".join(
+        f"<tr><td>{escape(r[0])}</td><td style='text-align:left'>{escape(r[1] if len(r) > 1 else '')}</td></tr>" for r in rows
+    )
+    return f"<table>{cells}</table>"
+
+
+def _named(line: str) -> list[str]:
+    """A row whose name has more than one word."""
+    name = " ".join(line.split()[: 2 if line.startswith("at least") else 3])
+    return [name, line[len(name) :].strip()]

@@ -1,0 +1,107 @@
+"""The hierarchy of tiles: each level's tile, cut into those of the next, one of them seen larger beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from ...codegen.lower.trace import Traced
+from ...dsl.op import Op
+from .svg import HUES, INK, picture, tag, text
+
+SIDE, GAP, TOP, MOST_LINES = 150.0, 46.0, 34.0, 24
+
+
+@dataclass(frozen=True)
+class Step:
+    """One cut: the line that made it, the level after it, extents of the result's rows and columns."""
+
+    line: str
+    level: str
+    rows: int
+    columns: int
+
+
+def steps(op: Op, trace: Sequence[Traced], sizes: dict[str, int]) -> list[Step]:
+    """The cuts of the first output's last two axes, from the whole to the smallest tile, as the main path makes them."""
+    statement = next((s for s in op.statements if s.target == op.outputs[0].name), op.statements[-1])
+    axes = statement.indices[-2:]
+    found: list[Step] = []
+    for traced in trace:
+        if traced.depth > 1 or traced.scope is None or not set(axes) <= set(traced.scope.extents):
+            continue
+        extents = [_number(traced.scope.extents[i], sizes) for i in axes]
+        if None in extents:
+            continue
+        rows, columns = (1, *extents)[-2:] if len(axes) == 1 else extents
+        step = Step("whole" if traced.depth == 0 else traced.line, traced.scope.level, int(rows or 1), int(columns or 1))
+        if not found or (step.rows, step.columns) != (found[-1].rows, found[-1].columns):
+            found.append(step)
+    return found
+
+
+def _number(expr, sizes: dict[str, int]) -> int | None:
+    if expr.constant is not None:
+        return int(expr.constant)
+    try:
+        return int(expr.evaluate(sizes))
+    except (KeyError, ValueError):
+        return None
+
+
+def tiles(op: Op, trace: Sequence[Traced], sizes: dict[str, int]) -> str | None:
+    """None where nothing is cut."""
+    found = steps(op, trace, sizes)
+    if len(found) < 2:
+        return None
+    inside: list[str] = []
+    for n, (step, following) in enumerate(pairwise([*found, None])):
+        if step is None:
+            continue
+        x = n * (SIDE + GAP)
+        inside += _panel(x, step, following, HUES[n % len(HUES)], HUES[(n + 1) % len(HUES)])
+    width = len(found) * (SIDE + GAP) - GAP + 2
+    return picture(width, TOP + SIDE + 52, *inside, title=f"Tiles of {op.name}: " + ", ".join(s.line for s in found))
+
+
+def _shape(step: Step) -> tuple[float, float]:
+    """Width and height on the page, in proportion, but never a thread."""
+    ratio = max(min(step.columns / step.rows, 5.0), 0.2)
+    return (SIDE, SIDE / ratio) if ratio >= 1 else (SIDE * ratio, SIDE)
+
+
+def _panel(x: float, step: Step, following: Step | None, hue: str, next_hue: str) -> list[str]:
+    w, h = _shape(step)
+    top = TOP + (SIDE - h) / 2
+    out = [
+        text(
+            x,
+            14,
+            step.line,
+            font_weight="bold",
+            textLength=SIDE if len(step.line) > 24 else None,
+            lengthAdjust="spacingAndGlyphs",
+        ),
+        text(x, 28, f"one {step.level}" if step.line != "whole" else f"{step.level}", opacity=0.7),
+        tag("rect", x=x, y=top, width=w, height=h, fill=hue, fill_opacity=0.18, stroke=hue, stroke_width=1.5),
+        text(x, TOP + SIDE + 18, f"{step.rows} x {step.columns}"),
+    ]
+    if following is None:
+        return out
+    down, across = -(-step.rows // following.rows), -(-step.columns // following.columns)
+    out.append(text(x, TOP + SIDE + 34, f"{down} x {across} tiles", opacity=0.7))
+    out += [_line(x + w * i / across, top, 0, h) for i in range(1, across) if across <= MOST_LINES]
+    out += [_line(x, top + h * i / down, w, 0) for i in range(1, down) if down <= MOST_LINES]
+    tw, th = max(w * following.columns / step.columns, 2.0), max(h * following.rows / step.rows, 2.0)
+    out.append(tag("rect", x=x, y=top, width=min(tw, w), height=min(th, h), fill=next_hue, fill_opacity=0.75))
+    nh = _shape(following)[1]
+    target = x + SIDE + GAP
+    ntop = TOP + (SIDE - nh) / 2
+    for y1, y2 in ((top, ntop), (top + min(th, h), ntop + nh)):
+        out.append(tag("line", x1=x + min(tw, w), y1=y1, x2=target, y2=y2, stroke=next_hue, stroke_dasharray="2 3"))
+    return out
+
+
+def _line(x: float, y: float, w: float, h: float) -> str:
+    return tag("line", x1=x, y1=y, x2=x + w, y2=y + h, stroke=INK, stroke_opacity=0.25, stroke_width=0.6)

@@ -1,0 +1,1 @@
+"""`andiron view`: one page about a kernel, which needs no network."""

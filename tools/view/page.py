@@ -1,0 +1,167 @@
+"""A kernel as one page of HTML: everything is inside, pictures as SVG, no script from elsewhere."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from html import escape
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from ... import __version__
+from ...codegen.lower.trace import Traced
+from ...dsl.device import Instr
+from ...runtime.kernel import Kernel
+from ..pictures.fragments import fragments
+from ..pictures.roofline import roofline
+from ..pictures.tiles import tiles
+from ..pictures.traffic import traffic
+from ..repl.view import costs, report_of
+
+_PLACE = re.compile(r"^\s*// [^:]+:\d+: (?P<said>.+)$")
+
+
+@dataclass(frozen=True)
+class Step:
+    """A line of the explicit schedule on the page; `number` links it to the code printed for it."""
+
+    number: int
+    margin: int
+    line: str
+    effect: str
+    specs: tuple[str, ...]
+    places: tuple[tuple[str, str], ...]
+    level: str
+
+
+def page(kernel: Kernel) -> str:
+    """The whole page."""
+    report = report_of(kernel)
+    device = kernel.program.device
+    steps = [_step(n, t) for n, t in enumerate(kernel.trace)]
+    pictures = [
+        (
+            "Tiles",
+            "Each tile cut into those of the next line; one of them larger beside it.",
+            tiles(kernel.op, kernel.trace, report.sizes),
+        ),
+        ("What moves", "Bytes read and written in each memory, every access counted.", traffic(report, device)),
+        ("Roofline", "What the device could do at most, and where the kernel stands.", roofline(report, device)),
+    ]
+    return _environment().get_template("page.html.j2").render(
+        version=__version__,
+        kernel=kernel,
+        op=str(kernel.op),
+        report=str(report),
+        costs=costs(report, None),
+        steps=steps,
+        pictures=[p for p in pictures if p[2]],
+        fragments=[(i.name, picture) for i in _instructions(kernel) if (picture := fragments(i))],
+        code=_code(kernel.source, steps),
+        steps_json=_json(steps),
+    )  # fmt: skip
+
+
+def _json(steps: list[Step]) -> str:
+    """For the script; `<` is escaped, so that no text can end it."""
+    plain = [{"line": "    " * s.margin + s.line, "specs": s.specs, "effect": s.effect} for s in steps]
+    return json.dumps(plain).replace("<", "\\u003c")
+
+
+def _step(number: int, traced: Traced) -> Step:
+    line = traced.line if traced.depth else f"launch: {traced.line}"
+    places = tuple(traced.scope.places.items()) if traced.scope else ()
+    return Step(number, traced.depth, line, traced.effect, traced.specs, places, traced.scope.level if traced.scope else "")
+
+
+def _instructions(kernel: Kernel) -> list[Instr]:
+    return list({i.name: i for i in kernel.program.instrs}.values())
+
+
+def _code(source: str, steps: list[Step]) -> list[tuple[str, int]]:
+    """Lines of the text, as HTML, each with the number of the step that it was printed for; -1 for none.
+
+    A comment that names a line of the schedule holds until the next one, or until the block that it stands in is closed.
+    """
+    numbers: dict[str, int] = {}
+    for s in steps:
+        numbers.setdefault(s.line, s.number)
+    out: list[tuple[str, int]] = []
+    held: list[tuple[int, int]] = []  # (margin, step)
+    for line, shown in zip(source.splitlines(), _coloured(source), strict=True):
+        margin = len(line) - len(line.lstrip())
+        if line.strip():
+            while held and (margin < held[-1][0]):
+                held.pop()
+        place = _PLACE.match(line)
+        if place:
+            said = place["said"].split("#")[0].strip().removesuffix(":")
+            number = next((n for text, n in numbers.items() if text == said or said.startswith(f"{text} ")), -1)
+            if held and held[-1][0] == margin:
+                held.pop()
+            held.append((margin, number))
+        out.append((shown, held[-1][1] if held else -1))
+    return out
+
+
+def _coloured(source: str) -> list[str]:
+    """Each line as HTML, coloured where Pygments is installed."""
+    try:
+        from pygments import highlight
+        from pygments.formatters import HtmlFormatter
+        from pygments.lexers import get_lexer_by_name
+    except ImportError:
+        return [escape(line) for line in source.splitlines()]
+    lexer = get_lexer_by_name("cpp", stripnl=False, ensurenl=False)
+    text = highlight("\n".join(source.splitlines()), lexer, HtmlFormatter(nowrap=True))
+    lines = _whole_spans(text.rstrip("\n").split("\n"))
+    wanted = len(source.splitlines())
+    return [*lines, *[""] * (wanted - len(lines))][:wanted]
+
+
+def _whole_spans(lines: list[str]) -> list[str]:
+    """A span that goes over lines (a comment) is closed at each end and opened again."""
+    out, open_ = [], ""
+    for line in lines:
+        whole = open_ + line
+        opened = re.findall(r'<span class="[^"]*">|</span>', whole)
+        stack: list[str] = []
+        for tag in opened:
+            if tag == "</span>":
+                stack.pop()
+            else:
+                stack.append(tag)
+        out.append(whole + "</span>" * len(stack))
+        open_ = "".join(stack)
+    return out
+
+
+@lru_cache(maxsize=1)
+def _environment() -> Environment:
+    made = Environment(
+        loader=PackageLoader("andiron.tools", "view"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.globals["styles"] = _styles()
+    return made
+
+
+def _styles() -> str:
+    """Colours of code, for light and dark pages."""
+    try:
+        from pygments.formatters import HtmlFormatter
+    except ImportError:
+        return ""
+    light = HtmlFormatter(style="default").get_style_defs(".code")
+    dark = HtmlFormatter(style="github-dark").get_style_defs(".code")
+    return f"{_plain(light)}\n@media (prefers-color-scheme: dark) {{ {_plain(dark)} }}"
+
+
+def _plain(css: str) -> str:
+    """Only what colours tokens; the page has its own background."""
+    return "\n".join(line for line in css.splitlines() if re.match(r"\.code \.\w+ \{", line))
