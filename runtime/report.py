@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..codegen.facts import facts
 from ..codegen.lower.capacity import peaks
@@ -13,6 +13,9 @@ from ..codegen.predict import predict
 from ..dsl.op import Op, Statement
 from .measure import argument_bytes, flops
 from .variant import Variant
+
+if TYPE_CHECKING:
+    from .emulator.report import EmulationReport
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,7 @@ class Report:
     read, written  bytes by memory, every access counted, those that a cache serves too; `exact`: all were looked at
     units       of each launch, by level
     seconds     the least time at the device's rates, by what needs it; the largest, `bound`, is the prediction
+    counts      what the last call did under the emulator, if it was told to count (`Kernel.counting`)
     """
 
     op: str
@@ -48,6 +52,7 @@ class Report:
     seconds: dict[str, float] = field(default_factory=dict)
     bound: str | None = None
     notes: tuple[str, ...] = ()
+    counts: EmulationReport | None = None
 
     @staticmethod
     def of(op: Op, variants: Sequence[Variant], sizes: Mapping[str, int], threads: int, notes: Iterable[str]) -> Report:
@@ -88,6 +93,7 @@ class Report:
             footprints=held,
             registers=files[0] if files else None,
             launches=len(program.launches),
+            counts=next((v.counts for v in variants if v.counts), None),
             notes=tuple(dict.fromkeys([*first.facts.get("notes", ()), *sorted(notes)])),
             **counted,
         )
@@ -96,7 +102,7 @@ class Report:
         return asdict(self)
 
     def __str__(self) -> str:
-        return table(self.rows())
+        return table(self.rows()) + (f"\n\n{self.counts}" if self.counts else "")
 
     def rows(self) -> list[tuple[str, object]]:
         """What people read, each with its name."""

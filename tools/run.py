@@ -22,15 +22,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--repeat", type=positive, default=7, metavar="N", help="timed samples; their median is shown (7)")
     parser.add_argument("--threads", type=positive, metavar="N", help="default: all cores")
     parser.add_argument("--seed", type=int, default=0, help="of the random inputs")
+    parser.add_argument(
+        "--report", action="store_true", help="count bytes, transactions, conflicts of banks (under the emulator)"
+    )
     add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    answer = measure(kernel_of(args, args.threads), args.repeat, args.check, args.seed)
+    kernel = kernel_of(args, args.threads)
+    kernel.counting = args.report
+    answer = measure(kernel, args.repeat, args.check, args.seed)
+    counts = kernel.report.counts
     if args.json:
-        say_json(answer)
+        say_json(answer | ({"counts": counts.as_dict()} if counts else {}))
     else:
-        print(table(answer))
+        print(table(answer) + (f"\n\n{counts}" if counts else ""))
     return 0 if answer.get("ok", True) else 1
 
 
@@ -50,6 +56,7 @@ def measure(kernel: Kernel, repeat: int = 7, check: bool = True, seed: int = 0) 
     inputs = random_inputs(op, dims, seed)
     results = kernel(*inputs)
     results = results if isinstance(results, tuple) else (results,)
+    kernel.counting = False  # the first call has counted; others are timed
     found = verdict.check(op, inputs, results) if check else None
     samples = interleaved([lambda: kernel(*inputs, out=results)], repeat)[0]
     time_s = median(samples)
