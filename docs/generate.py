@@ -38,6 +38,7 @@ ROOMS = {
     "schedule": "Schedules",
     "target": "Targets and compilers",
     "run": "Calls",
+    "emulate": "The emulator",
     "shell": "The interactive shell, and notebooks",
 }
 

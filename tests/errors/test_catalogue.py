@@ -54,9 +54,20 @@ ELSEWHERE = {
     "bad-magic": ("BadMagic", "tools/test_notebook.py"),
     "nothing-to-do": ("NothingToDo", "tools/test_repl.py"),
     "schedule-device": ("DeviceMismatch", "errors/test_schedule_errors.py"),
+    "emulator-race": ("Race", "emulate/test_faults.py"),
+    "emulator-not-awaited": ("NotAwaited", "emulate/test_faults.py"),
+    "emulator-out-of-bounds": ("OutOfBounds", "emulate/test_faults.py"),
+    "emulator-uninitialised": ("Uninitialised", "emulate/test_faults.py"),
+    "emulator-input-written": ("InputWritten", "emulate/test_faults.py"),
+    "emulator-misaligned": ("Misaligned", "emulate/test_faults.py"),
+    "emulator-divergent-barrier": ("DivergentBarrier", "emulate/test_faults.py"),
+    "emulator-divergent-call": ("DivergentCall", "emulate/test_faults.py"),
+    "emulator-replicas-differ": ("ReplicasDiffer", "emulate/test_faults.py"),
+    "emulator-limit": ("LimitExceeded", "emulate/test_faults.py"),
+    "not-emulated": ("NotEmulated", "emulate/test_faults.py"),
 }
 # Parents of others, raised themselves only where nothing closer is known; and what only a tree built by hand has.
-NO_CASE = {"user-error", "several", "syntax", "unknown-reduction"}
+NO_CASE = {"user-error", "several", "syntax", "unknown-reduction", "emulator-fault"}
 
 
 def classes() -> list[type[UserError]]:
