@@ -150,7 +150,8 @@ def bounded(op: Op, schedule: syntax.ScheduleDecl | None) -> Op:
 
 def context_of(op: Op, device: Device) -> Context:
     """Every tensor of the op gets its type and shape; names that are taken are set aside."""
-    ctx = Context(device, op.name, {t.name: t.dtype for t in op.tensors}, {t.name: t.shape for t in op.tensors})
+    shapes = {t.name: t.shape for t in op.tensors}
+    ctx = Context(device, op.name, {t.name: t.dtype for t in op.tensors}, shapes, op.derived)
     ctx.names |= {i for s in op.statements for i, _ in s.ranges}
     ctx.names |= {v.name for v in op.dims} | {v.name for v, _ in op.derived} | {t.name for t in op.tensors}
     for level in device.levels:

@@ -20,6 +20,7 @@ class Context:
     op_name: str
     dtypes: dict[str, DType]  # of every tensor, accumulator and copy by name
     shapes: dict[str, tuple[Expr, ...]]  # of every tensor of the op
+    derived: tuple[tuple[Var, Expr], ...] = ()  # sizes of the op that follow from others
     units: dict[str, Expr] = field(default_factory=dict)
     names: set[str] = field(default_factory=set)  # given out, or not to be given out: indices, sizes, levels
     buffers: list[Buffer] = field(default_factory=list)

@@ -69,15 +69,13 @@ def same_fragment(spread: object, other: Fragment) -> bool:
         return False
     if (one.lanes, one.registers, len(one.maps)) != (other.lanes, other.registers, len(other.maps)):
         return False
+    import numpy as np
+
+    env = {"lane": np.arange(one.lanes)[:, None], "r": np.arange(one.registers)[None, :]}
     for index, extent, e in one.maps:
         part = other.of(index)
-        if part is None or part[0] != extent:
+        if part is None or part[0] != extent or not np.all(e.evaluate(env) == part[1].evaluate(env)):
             return False
-        for lane in range(one.lanes):
-            for r in range(one.registers):
-                env = {"lane": lane, "r": r}
-                if e.evaluate(env) != part[1].evaluate(env):
-                    return False
     return True
 
 

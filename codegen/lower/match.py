@@ -54,23 +54,45 @@ def match(instr: Instr, work: Work) -> Match | None:
 
 def matches(instr: Instr, work: Work) -> Iterator[Match]:
     s = instr.statement
-    if instr.accumulate != (work.reduction is not None):
+    if why_not(instr, work):
         return
-    if work.reduction is not None and work.reduction.kind != (s.reduction.kind if s.reduction else "sum"):
-        return
-    target = instr.operand(s.target)
-    for binding in _unify(s.value, work.value, {o.name: o.dtype.name for o in instr.operands}):
-        theirs = {name: _indices(v, work.alias) for name, v in binding.items()}
-        theirs[s.target] = set(work.indices)
-        ours: dict[str, set[str]] = {target.name: set(s.indices)}
-        for ld in loads(s.value):
-            ours.setdefault(ld.tensor, set()).update(v.name for e in ld.indices for v in e.variables())
-        names = [*s.indices, *(s.reduction.indices if s.reduction else ())]
-        choices = [_candidates(x, ours, theirs, work, s.reduction) for x in names]
-        for pick in product(*choices):
+    for binding in bindings(instr, work):
+        choices = stand_ins(instr, work, binding)
+        for pick in product(*choices.values()):
             if len(set(pick)) == len(pick):
-                index = tuple(zip(names, pick, strict=True))
+                index = tuple(zip(choices, pick, strict=True))
                 yield Match(instr, index, tuple(binding.items()), _score(work, binding, dict(index), s))
+
+
+def why_not(instr: Instr, work: Work) -> str:
+    """Why what the instruction does is not what the work does, before any operand is looked at; empty where it may be."""
+    s = instr.statement
+    if instr.accumulate != (work.reduction is not None):
+        return "it accumulates, and this is no reduction" if instr.accumulate else "it does not accumulate"
+    kind = s.reduction.kind if s.reduction else "sum"
+    if work.reduction is not None and work.reduction.kind != kind:
+        return f"it does a {kind}, not a {work.reduction.kind}"
+    held = instr.operand(s.target).dtype
+    if instr.accumulate and held != work.value.dtype:
+        return f"it accumulates in {held}, and this {kind} is {work.value.dtype}"
+    return ""
+
+
+def bindings(instr: Instr, work: Work) -> Iterator[dict[str, Value]]:
+    """Each way to read the work's value as the instruction's: what every operand but the target is bound to."""
+    yield from _unify(instr.statement.value, work.value, {o.name: o.dtype.name for o in instr.operands})
+
+
+def stand_ins(instr: Instr, work: Work, binding: dict[str, Value]) -> dict[str, tuple[str, ...]]:
+    """For each index of the instruction those of the work that occur in exactly the same operands."""
+    s = instr.statement
+    theirs = {name: _indices(v, work.alias) for name, v in binding.items()}
+    theirs[s.target] = set(work.indices)
+    ours: dict[str, set[str]] = {s.target: set(s.indices)}
+    for ld in loads(s.value):
+        ours.setdefault(ld.tensor, set()).update(v.name for e in ld.indices for v in e.variables())
+    names = (*s.indices, *(s.reduction.indices if s.reduction else ()))
+    return {x: tuple(_candidates(x, ours, theirs, work, s.reduction)) for x in names}
 
 
 def _indices(v: Value, alias: dict[str, str]) -> set[str]:

@@ -19,7 +19,7 @@ from .context import Context
 from .footprint import grain, reach
 from .leaf import Combine, Fill, Spread, leaf
 from .leaf_instr import instr_leaf, masked_inside, same_fragment
-from .match import Match, fragment, match
+from .match import Match, fragment, match, matches
 from .spec import Focus, Range
 from .units import advance
 from .work import Work, substitute
@@ -149,10 +149,12 @@ class Lowering:
             )
 
     def _fits(self, instr: Instr, work: Work, spread) -> Match | None:
-        m = match(instr, masked_inside(work)[0])
-        if m is not None and spread is not None and not same_fragment(spread, fragment(m, instr.statement.target)):
-            return None
-        return m
+        inside = masked_inside(work)[0]
+        if spread is None:
+            return match(instr, inside)
+        target = instr.statement.target
+        found = [m for m in matches(instr, inside) if same_fragment(spread, fragment(m, target))]
+        return max(found, key=lambda m: m.score, default=None)
 
     def copy_with(self, focus: Focus, line) -> list[Stmt]:
         """The leaf of `move ... with I`: the instruction where it fills the fragment wanted, else element by element."""

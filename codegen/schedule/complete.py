@@ -16,6 +16,8 @@ from ...dsl.values import Load, loads
 from ..lower.context import Context
 from ..lower.match import Match, match
 from ..lower.work import Work
+from ..rtile.construct import construct
+from ..rtile.machine import Machine
 from .nests import cores_and_lanes, fastest, tile, vector_nest
 
 UNROLL = 4  # vectors a lane index is cut into, so that loads overlap
@@ -85,6 +87,10 @@ def _default_size(ctx: Context, line: syntax.Tile) -> int:
 
 def default_lines(ctx: Context, works: tuple[Work, ...]) -> tuple[syntax.Line, ...]:
     """A schedule for a launch of which the author said nothing."""
+    machine = Machine.of(ctx.device)
+    found = construct(ctx, machine, works) if machine is not None else None
+    if found is not None:
+        return found
     work = max(works, key=lambda w: len(w.all_indices))
     if len(works) == 1:
         m = fma_of(ctx, work)

@@ -20,6 +20,7 @@ from ...dsl.values import Load, loads
 from ..lower.context import Context
 from ..lower.match import Match, match
 from ..lower.work import Work, plain_index, plan
+from ..rtile.machine import Machine
 
 UNROLL = 4  # vectors a lane index is cut into
 ROWS = 32  # rows that a core takes at once
@@ -167,7 +168,7 @@ def _columns(ctx: Context, w: Work, fast: str, block: int, vectors: list[str], c
 
 def row_statistics(op: Op, device: Device) -> frozenset[str]:
     """FUSED: intermediates to keep where nothing was written: the op is reductions of rows, and what reads them row by row."""
-    if cores_and_lanes(device) is None:
+    if cores_and_lanes(device) is None and Machine.of(device) is None:
         return frozenset()
     works = [w for g in plan(op, frozenset()) for w in g]
     made = {t: w for w in works[:-1] for t in w.targets}

@@ -1,0 +1,136 @@
+"""How long a launch takes, from what one unit's tile asks of the device: closed form, for arrays of candidates at once.
+
+    seconds = max(pipe, issue, staging, near, far) + OVERLAP * the others + waiting + launches
+
+pipe      the schedulers' arithmetic pipes (a matrix instruction's cycles, or scalar operations), padding included
+issue     instructions issued: loads, stores and addresses besides the arithmetic
+staging   bytes through the memory of a unit, bank conflicts counted
+near      bytes asked of the memory that all share (its cache, where it has one), partly used transactions counted
+far       bytes that reach the outermost memory: what all must move at least, and what the cache does not keep
+waiting   the first loads and last stores of each round of tiles, which nothing hides
+
+Tiles are dealt to units in rounds, so the busiest unit counts: ceil(blocks / units) tiles. A memory gives its bandwidth only to
+as many bytes as are under way: Little's law (Little, "A Proof for the Queuing Formula L = lambda W", 1961), bytes in flight
+over latency. Residency follows from registers and staged bytes (NVIDIA, "CUDA Occupancy Calculator").
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from .machine import Machine
+
+OVERLAP = 0.125  # what is not the bound still gets in the way: units run out of step only partly
+PIPES = ("pipe", "issue", "staging", "near", "far")
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What candidates ask, each field a number or an array. Of one tile of the outer level ("block") unless said otherwise.
+
+    blocks     how many blocks                              groups     lockstep groups in one
+    registers  of a lane                                    staged     bytes of staging memory
+    pipe       cycles of a scheduler's pipe, of one group   issue      instructions of one group
+    staging    bytes through the staging memory             near       bytes asked of the shared memory, by all blocks
+    far        bytes to and from the outermost, by all      least      bytes that must be moved, by all
+    flight     bytes under way at a time                    rounds     round trips that a block waits for, one after another
+    launches   how many launches it takes                   waste      share of the points computed that are padding
+    """
+
+    blocks: Any
+    groups: Any
+    registers: Any
+    staged: Any
+    pipe: Any
+    issue: Any
+    staging: Any
+    near: Any
+    far: Any
+    least: Any
+    flight: Any
+    rounds: Any
+    launches: Any
+    waste: Any
+
+    def at(self, n: int) -> Demand:
+        return Demand(**{f.name: _item(getattr(self, f.name), n) for f in fields(self)})
+
+
+@dataclass(frozen=True)
+class Cost:
+    """`seconds`, and of it each part by name; `resident` blocks of a unit, `waves` of blocks over the device, `busy` share of
+    units in use. Arrays over the candidates; infinite seconds where one does not fit."""
+
+    seconds: np.ndarray
+    parts: dict[str, np.ndarray]
+    resident: np.ndarray
+    waves: np.ndarray
+    busy: np.ndarray
+
+    def bound(self, n: int) -> str:
+        return max(self.parts, key=lambda name: self.parts[name][n])
+
+
+def residency(machine: Machine, groups: Any, registers: Any, staged: Any) -> np.ndarray:
+    """Blocks that one unit holds at a time; 0 where a block is too large."""
+    device, lanes = machine.device, machine.lanes
+    limit = device.limit
+    inf = np.iinfo(np.int64).max
+    held = np.full(np.broadcast(groups, registers, staged).shape, 1 << 30, np.int64)
+    threads = limit(f"resident {machine.lane.name}s")
+    if threads:
+        held = np.minimum(held, int(threads) // (groups * lanes))
+    if resident := limit(f"resident {machine.outer.name}s"):
+        held = np.minimum(held, int(resident))
+    if resident := limit(f"resident {machine.group.name}s"):
+        held = np.minimum(held, int(resident) // groups)
+    if file := limit("registers"):
+        granule = int(limit(f"{machine.register.name} granule") or 1)
+        each = -(-registers // granule) * granule * lanes
+        held = np.minimum(held, int(file) // machine.schedulers // each * machine.schedulers // groups)
+    granule = int(limit(f"{machine.staging.name} granule") or 1)
+    space = limit(machine.staging.name) or machine.staging.capacity or inf
+    taken = np.maximum(1, -(-(staged + machine.staging.reserve) // granule) * granule)
+    held = np.where(np.asarray(staged) > 0, np.minimum(held, int(space) // taken), held)
+    fits = (
+        (groups <= machine.most_groups) & (registers <= machine.most_registers) & (staged <= (machine.staging.capacity or inf))
+    )
+    return np.where(fits, held, 0)
+
+
+def cost(machine: Machine, d: Demand) -> Cost:
+    """The time of each candidate."""
+    clock, units = machine.clock, machine.units
+    blocks = np.maximum(1.0, np.asarray(d.blocks, float))
+    held = residency(machine, np.asarray(d.groups), np.asarray(d.registers), np.asarray(d.staged))
+    most = np.ceil(blocks / units)  # blocks of the busiest unit
+    resident = np.maximum(1, np.minimum(held, most))
+    groups = resident * d.groups
+    even = groups / (np.ceil(groups / machine.schedulers) * machine.schedulers)  # groups are dealt to schedulers
+    per_scheduler = most * d.groups / machine.schedulers / even / clock
+    flight = np.minimum(blocks, units * resident) * np.maximum(d.flight, 1.0)
+    reach = flight / machine.latency
+    near = reach if machine.cache is None or not machine.cache.bandwidth else np.minimum(machine.cache.bandwidth, reach)
+    far = np.minimum(machine.home.bandwidth or 1e11, reach)
+    parts = {
+        "pipe": d.pipe * per_scheduler,
+        "issue": d.issue * per_scheduler,
+        "staging": most * d.staging / machine.staging_bytes / clock,
+        "near": d.near / near,
+        "far": d.far / far,
+    }
+    parts = {k: np.broadcast_to(np.asarray(v, float), blocks.shape) for k, v in parts.items()}
+    bound = np.max(list(parts.values()), axis=0)
+    rest = np.sum(list(parts.values()), axis=0) - bound
+    waiting = np.ceil(most / resident) * d.rounds * machine.latency / np.minimum(resident, 2)
+    seconds = bound + OVERLAP * rest + waiting + d.launches * machine.launch
+    seconds = np.where(held > 0, seconds, np.inf)
+    waves = blocks / (units * np.maximum(1, held))
+    return Cost(seconds, parts, held, waves, blocks / (units * most))
+
+
+def _item(x: Any, n: int) -> Any:
+    return np.asarray(x).ravel()[n].item() if np.ndim(x) else x

@@ -1,0 +1,156 @@
+"""What a launch computes, in the terms that tiles are chosen by: axes with extents, and what each access spans of a tensor.
+
+A tile gives every axis an extent. What an access spans under it, its footprint, is a product over the tensor's dimensions of
+`sum |c| (t - 1) + 1` for a subscript `sum c * axis`: a polynomial of the tile's extents, evaluated for arrays of tiles at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ...dsl.index import Expr
+from ...dsl.types import DType
+from ...dsl.values import Apply, Load, loads, walk
+from ..lower.work import Work, work_extents
+
+_FREE = {"and", "or", "not", "where", "lt", "le", "gt", "ge", "eq", "ne"}
+_SLOW = {
+    "div": 8,
+    "exp": 8,
+    "log": 10,
+    "pow": 20,
+    "tanh": 12,
+    "sigmoid": 12,
+    "gelu": 20,
+    "silu": 12,
+    "erf": 20,
+    "sin": 20,
+    "cos": 20,
+}
+
+
+@dataclass(frozen=True)
+class Access:
+    """One tensor as it is read or written: each dimension as ((axis, coefficient), ...).
+
+    `once`: it is read at one place only, so that a copy of what a tile needs of it has one shape.
+    """
+
+    tensor: str
+    dtype: DType
+    dims: tuple[tuple[tuple[str, int], ...], ...]
+    once: bool = True
+
+    @cached_property
+    def axes(self) -> frozenset[str]:
+        return frozenset(a for d in self.dims for a, _ in d)
+
+    @cached_property
+    def fast(self) -> str | None:
+        """The axis along which it has its neighbours in memory."""
+        return next((a for a, c in self.dims[-1] if c == 1), None) if self.dims else None
+
+    def plain(self, axis: str) -> bool:
+        """Is some dimension just this axis?"""
+        return ((axis, 1),) in self.dims
+
+    def stride(self, axis: str) -> int | None:
+        """Elements between neighbours along an axis; 0: the same element for all of them, None: they lie far apart."""
+        if axis not in self.axes:
+            return 0
+        if any(a == axis for d in self.dims[:-1] for a, _ in d):
+            return None
+        return max(1, abs(dict(self.dims[-1])[axis]))
+
+    def coalesced(self, axis: str, run: Any, transaction: int) -> Any:
+        """Bytes moved for a byte asked for, lanes being neighbours along an axis, `run` elements neighbours in memory.
+
+        Of what lanes that lie apart leave of a transaction, later ones find half.
+        """
+        run = run * self.dtype.bytes
+        whole = -(-run // transaction) * transaction / np.maximum(run, 1)
+        return whole if self.stride(axis) is not None else (whole + transaction / self.dtype.bytes) / 2
+
+    def path(self, axis: str, transaction: int) -> float:
+        """Bytes that a load path moves for each element, when lanes are neighbours along an axis."""
+        size, stride = self.dtype.bytes, self.stride(axis)
+        return transaction if stride is None else min(stride * size, transaction) if stride else size / 8
+
+    def footprint(self, tile: Mapping[str, Any]) -> Any:
+        """Elements that it spans under a tile (axes without extent there: 1)."""
+        total: Any = 1
+        for d in self.dims:
+            span: Any = 1
+            for a, c in d:
+                span = span + max(1, abs(c)) * (tile.get(a, 1) - 1)
+            total = total * span
+        return total
+
+    def run(self, tile: Mapping[str, Any]) -> Any:
+        """Elements in one run of memory."""
+        return tile.get(self.fast, 1) if self.fast is not None else 1
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One work of a launch. `points`: operations for each point of the whole iteration space."""
+
+    work: Work
+    free: tuple[str, ...]
+    reduced: tuple[str, ...]
+    extents: Mapping[str, Expr]
+    reads: tuple[Access, ...]
+    writes: tuple[Access, ...]
+    operations: float
+
+    @staticmethod
+    def of(work: Work, dtypes: Mapping[str, DType]) -> Problem:
+        value = [work.value]
+        after = [o.value for o in work.outputs]
+        reads = tuple(_reads(value, work)) + tuple(a for a in _reads(after, work) if a.tensor != work.name)
+        named = [(o.tensor, o.indices) for o in work.outputs] or [(work.name, work.subscripts or work.indices)]
+        alias = work.alias
+        writes = tuple(
+            Access(t, dtypes.get(t, work.value.dtype), tuple(((alias.get(i, i), 1),) for i in at)) for t, at in named
+        )
+        count = sum(_SLOW.get(v.fn, 1) for v in walk(work.value) if isinstance(v, Apply) and v.fn not in _FREE)
+        counted = max(1, count + (1 if work.reduction else 0))
+        return Problem(work, work.indices, work.reduced, work_extents(work), reads, writes, counted)
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        return self.free + self.reduced
+
+    def sizes(self, env: Mapping[str, int]) -> dict[str, int]:
+        """Extents for given sizes, at least 1."""
+        return {a: max(1, int(self.extents[a].evaluate(env))) for a in self.axes}
+
+
+def _reads(values: list, work: Work) -> list[Access]:
+    """Accesses of the values, one a place."""
+    alias = work.alias
+    found: dict[tuple, Load] = {}
+    for v in values:
+        for ld in loads(v):
+            found.setdefault((ld.tensor, ld.indices, ld.otherwise), ld)
+    out = []
+    for ld in found.values():
+        dims = tuple(_dim(e, alias, work.all_indices) for e in ld.indices)
+        once = sum(x.tensor == ld.tensor for x in found.values()) == 1
+        out.append(Access(ld.tensor, ld.dtype, dims, once))
+    return out
+
+
+def _dim(e: Expr, alias: Mapping[str, str], axes: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
+    """A subscript as axes with coefficients; 0: the axis stands inside a quotient or a remainder."""
+    out: dict[str, int] = {}
+    for v in sorted(e.variables(), key=lambda v: v.name):
+        name = alias.get(v.name, v.name)
+        if name in axes:
+            out[name] = out.get(name, 0) or (e.coefficient(v) if name == v.name else 0)
+    return tuple(out.items())

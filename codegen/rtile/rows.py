@@ -1,0 +1,196 @@
+"""Nests for reductions along the axis with neighbours, and for chains of them with what reads them row by row (softmax).
+
+    tile rows -> outer;  [tile f -> outer by workspace];  [tile row -> group];  keep ..;  tile f;  tile f -> lanes
+
+NEIGHBOURS   lanes take parts of a row, several neighbours each, and combine them: within a group in registers, between groups
+             through the memory of the unit.
+A_ROW        a short row has one group, and a unit several rows; a long one has the whole unit; few rows are split over units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as Dict
+from dataclasses import dataclass
+from math import log2, prod
+from typing import Any
+
+import numpy as np
+
+from ...dsl import syntax
+from ..lower.context import Context
+from ..lower.work import Work
+from .cost import Demand
+from .lines import modifier, tile
+from .machine import RESERVED, Machine
+from .maps import PARTS, SETUP, WHOLE
+from .problem import Access, Problem
+from .staging import CHUNK
+from .tiles import Tiles, crossed, padded, taken
+
+TURNS = 4  # vectors of a lane in one turn of the loop over a row, at most
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Candidates for works that share `rows`; `fast` is reduced, or read row by row, by each of them."""
+
+    ctx: Context
+    machine: Machine
+    problems: tuple[Problem, ...]
+    rows: tuple[str, ...]
+    fast: str
+    kept: tuple[str, ...]
+
+    name = "rows"
+
+    def __str__(self) -> str:
+        return f"lanes along {self.fast}"
+
+    @property
+    def problem(self) -> Problem:
+        return max(self.problems, key=lambda p: len(p.axes))
+
+    def candidates(self, sizes: list[dict[str, int]]) -> Tiles:
+        machine = self.machine
+        n = max(s[self.fast] for s in sizes)
+        m = max(prod(s[x] for x in self.rows) for s in sizes)
+        size = max(a.dtype.bytes for p in self.problems for a in p.reads)
+        v = [x for x in (1, 2, 4, 8) if x == 1 or (x * size <= CHUNK and x * machine.lanes // 2 < n)]
+        groups = [g for g in (1, 2, 4, 8, 16, 32) if g == 1 or g * machine.lanes < 2 * n]
+        t = crossed(
+            {"v": np.array(v)}, {"gr": np.array(groups)}, {"rows": np.array([1, 2, 4, 8])}, {"turns": np.array([1, 2, TURNS])}
+        )
+        t = taken(t, (t["rows"] * t["gr"] <= machine.most_groups) & ((t["gr"] == 1) | (t["rows"] == 1)) & (t["rows"] < 2 * m))
+        span = t["v"] * t["gr"] * machine.lanes * t["turns"]
+        t = taken(t, (t["turns"] == 1) | (span < 2 * n))
+        t["part"] = np.zeros_like(t["v"])
+        parts = [p for p in PARTS if 2 * p <= max(s[self.split_axis] for s in sizes)]
+        if not self._splits() or not parts:
+            return t
+        few = self._blocks(t, sizes[0]) < machine.units
+        if not few.any():
+            return t
+        some = crossed({n: x[few] for n, x in t.items() if n != "part"}, {"part": np.array(parts)})
+        return {n: np.concatenate([x, some[n]]) for n, x in t.items()}
+
+    @property
+    def split_axis(self) -> str:
+        """The slowest of the reduced axes, so that parts are long runs."""
+        return next((x for x in self.problem.reduced if x != self.fast), self.fast)
+
+    def _splits(self) -> bool:
+        w = self.problem.work
+        if len(self.problems) > 1 or w.reduction is None or not w.outputs:
+            return False
+        return w.reduction.kind not in WHOLE and not w.name.endswith("@@")
+
+    def _blocks(self, t: Tiles, sizes: Dict[str, int]) -> Any:
+        last = sizes[self.rows[-1]] if self.rows else 1
+        return prod(sizes[x] for x in self.rows[:-1]) * -(-last // t["rows"])
+
+    # ------------------------------------------------------------ what they ask
+
+    def demand(self, t: Tiles, sizes: Dict[str, int]) -> Demand:
+        machine, lanes = self.machine, self.machine.lanes
+        whole = sizes[self.split_axis]
+        part = np.where(t["part"] > 0, np.minimum(t["part"], whole), whole)
+        splits = -(-whole // part)
+        blocks = self._blocks(t, sizes) * splits
+        groups = t["rows"] * t["gr"]
+        n = part if self.split_axis == self.fast else np.full(len(t["v"]), sizes[self.fast])
+        turns = part if self.split_axis != self.fast else np.ones(len(t["v"]))
+        turns = turns * prod(sizes[x] for x in self.problem.reduced if x not in (self.fast, self.split_axis))
+        chunks = -(-n // (t["v"] * t["gr"] * lanes)) * turns  # vectors of a lane
+        per_cycle = machine.operations(self.problem.work.value.dtype.compute) / machine.schedulers
+        ops, loads, near, far, path, flight, combining = (np.zeros(len(t["v"])) for _ in range(7))
+        rows = prod(sizes[x] for x in self.rows)
+        least = 0.0
+        seen: set[str] = set()
+        for p in self.problems:
+            along = self.fast in p.axes
+            ops = ops + (chunks * t["v"] * p.operations if along else p.operations)
+            for a in (*p.reads, *p.writes):
+                span = a.footprint(sizes) * a.dtype.bytes
+                if not set(self.rows) & a.axes:
+                    span = span * np.minimum(rows, 1 + blocks / machine.units)  # again for each row, from caches close by
+                ineff = self._transactions(a, t, sizes)
+                near = near + span * ineff
+                if a.tensor not in seen:
+                    seen.add(a.tensor)
+                    least += float(a.footprint(sizes) * a.dtype.bytes)
+                    far = far + a.footprint(sizes) * a.dtype.bytes * ineff
+                if self.fast in a.axes:
+                    wide = t["v"] if a.stride(self.fast) == 1 else 1
+                    loads = loads + chunks * t["v"] / wide
+                    path = path + chunks * t["v"] * groups * lanes * a.path(self.fast, machine.home.transaction or 32)
+                    flight = np.maximum(flight, groups * lanes * wide * a.dtype.bytes * np.minimum(t["turns"], chunks))
+            if p.reduced:
+                combining = combining + 2 * log2(lanes) + np.where(t["gr"] > 1, 8 + t["gr"], 0)
+        held = sum(p.work.value.dtype.bytes for p in self.problems if p.reduced)
+        result = rows * self.problem.work.value.dtype.bytes
+        parts = np.where(t["part"] > 0, 2 * splits * result, 0)
+        meetings = np.where(t["gr"] > 1, 2 * sum(bool(p.reduced) for p in self.problems), 0)
+        span = t["v"] * t["gr"] * lanes
+        return Demand(
+            blocks=blocks,
+            groups=groups,
+            registers=np.ceil(RESERVED + t["v"] * t["turns"]).astype(np.int64),
+            staged=np.where(t["gr"] > 1, groups * lanes * held, 0).astype(np.int64),
+            pipe=ops * lanes / per_cycle,
+            issue=SETUP + ops + 2 * loads + 4 * chunks / t["turns"] + combining,
+            staging=path + np.where(t["gr"] > 1, groups * lanes * held * (1 + t["gr"]), 0),
+            near=near + parts,
+            far=np.minimum(near, far) + parts,
+            least=least,
+            flight=flight,
+            rounds=1 + len(self.problems) + 0.1 * meetings,
+            launches=1 + (t["part"] > 0),
+            waste=1 - padded(n, span),
+        )
+
+    def _transactions(self, a: Access, t: Tiles, sizes: Dict[str, int]) -> Any:
+        """Bytes moved for a byte asked for."""
+        whole = self.machine.home.transaction or 32
+        if self.fast not in a.axes or a.stride(self.fast) is not None or a.fast is None:
+            return 1.0
+        return a.coalesced(self.fast, t["rows"] if self.rows and a.fast == self.rows[-1] else 1, whole)
+
+    # ------------------------------------------------------------ lines
+
+    def lines(self, t: Tiles, i: int, sizes: Dict[str, int]) -> tuple[syntax.Line, ...]:
+        machine = self.machine
+        at = {name: int(x[i]) for name, x in t.items()}
+        lines: list[syntax.Line] = []
+        if self.rows:
+            lines.append(tile(*((x, 1) for x in self.rows[:-1]), (self.rows[-1], at["rows"]), level=machine.outer.name))
+        if at["part"]:
+            by = modifier("by", words=("workspace",))
+            lines.append(tile((self.split_axis, at["part"]), level=machine.outer.name, modifiers=by))
+        if at["rows"] > 1:
+            lines.append(tile((self.rows[-1], 1), level=machine.group.name))
+        lines += [syntax.Keep((name,), machine.register.name) for name in self.kept]
+        others = [x for x in self.problem.axes if x not in self.rows and x != self.fast]
+        lines += [tile((x, 1)) for x in others]
+        span = at["v"] * at["gr"] * machine.lanes
+        lines.append(tile((self.fast, span * at["turns"])))
+        if at["turns"] > 1:
+            lines.append(tile((self.fast, span), modifiers=modifier("unroll")))
+        lines.append(tile((self.fast, at["v"]), level=machine.lane.name))
+        return (*lines, syntax.Compute())
+
+
+def rows(ctx: Context, machine: Machine, works: tuple[Work, ...], problems: tuple[Problem, ...]) -> list[Rows]:
+    """The nest of rows, where the works are reductions of rows along one axis, and what reads them row by row."""
+    shared = min((w.indices for w in works), key=len)
+    main = max(problems, key=lambda p: len(p.axes))
+    along = [a.fast for p in problems for a in p.reads if a.fast is not None and a.fast not in shared]
+    if not any(p.reduced for p in problems) or not along:
+        return []
+    if len(works) == 1:
+        candidates = [x for x in dict.fromkeys(along) if x in main.reduced]
+        kept: tuple[str, ...] = (works[0].name.rstrip("@"),)
+    else:
+        candidates = [x for x in dict.fromkeys(along) if all(x in p.axes or not p.reduced for p in problems)]
+        read = {name for w in works for name in w.reads}
+        kept = tuple(name.rstrip("@") for w in works for name in w.targets if name in read)
+    return [Rows(ctx, machine, problems, shared, x, kept) for x in candidates[:1]]

@@ -1,0 +1,80 @@
+"""The sizes that candidates are judged by: those that are fixed, and a spread for those that are open.
+
+A schedule for open sizes must be good at all of them, so it is judged at several: every open size small, medium and large,
+held down by the bounds that are known and by what tensors would weigh. Sizes of windows (reduced indices that only stand in a
+sum with others, as in a convolution) are small. A size that the work does not depend on does not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from ...dsl.index import Expr, Var
+from .problem import Problem
+
+SPREAD = (256, 1024, 4096)
+WINDOW = 3
+ELEMENTS = 1 << 26  # of one tensor, at most
+
+
+def spread(problems: Iterable[Problem], derived: tuple[tuple[Var, Expr], ...] = ()) -> list[dict[str, int]]:
+    """Values for all sizes that the problems' extents depend on; one set where none is open."""
+    problems = tuple(problems)
+    open_ = _open(problems, derived)
+    if not open_:
+        return [dict(_derived({}, derived))]
+    ranks = _ranks(problems)
+    windows = _windows(problems)
+    out: list[dict[str, int]] = []
+    for size in SPREAD:
+        env: dict[str, int] = {}
+        for v in open_:
+            n = WINDOW if v.name in windows else min(size, int(ELEMENTS ** (1 / max(1, ranks.get(v.name, 1)))))
+            low, high = v.interval
+            env[v.name] = min(max(n, low or 0, 1), high if high is not None else n)
+        env = _derived(env, derived)
+        if env not in out:
+            out.append(env)
+    return out
+
+
+def _open(problems: tuple[Problem, ...], derived: tuple[tuple[Var, Expr], ...]) -> list[Var]:
+    known = dict(derived)
+    found: dict[str, Var] = {}
+    queue = [v for p in problems for e in p.extents.values() for v in e.variables()]
+    while queue:
+        v = queue.pop()
+        if v in known:
+            queue += known[v].variables()
+        else:
+            found[v.name] = v
+    return [found[n] for n in sorted(found)]
+
+
+def _derived(env: Mapping[str, int], derived: tuple[tuple[Var, Expr], ...]) -> dict[str, int]:
+    out = dict(env)
+    for v, e in derived:
+        if all(x.name in out for x in e.variables()):
+            out[v.name] = max(1, int(e.evaluate(out)))
+    return out
+
+
+def _ranks(problems: tuple[Problem, ...]) -> dict[str, int]:
+    """For each size the dimensions of the largest tensor that has it."""
+    out: dict[str, int] = {}
+    for p in problems:
+        for a in (*p.reads, *p.writes):
+            for axis in a.axes:
+                for v in p.extents[axis].variables():
+                    out[v.name] = max(out.get(v.name, 1), len(a.dims))
+    return out
+
+
+def _windows(problems: tuple[Problem, ...]) -> set[str]:
+    out: set[str] = set()
+    for p in problems:
+        for axis in p.reduced:
+            mixed = any(len(d) > 1 and axis in dict(d) for a in p.reads for d in a.dims)
+            if mixed:
+                out |= {v.name for v in p.extents[axis].variables()}
+    return out

@@ -1,0 +1,256 @@
+"""How a staged operand lies in the memory of a unit: its order, a pad or a swizzle, and how groups read it without conflicts.
+
+A memory of banks serves one word of each bank in a cycle. Lanes that want different words of one bank wait for each other, so
+the same tile read along another axis can take many times as long; which layout is best is counted, not known by name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import gcd, prod
+
+import numpy as np
+
+from ...dsl import syntax
+from ...dsl.device import Instr, Operand
+from ...dsl.fragment import Fragment as Spread
+from ...dsl.values import Load, loads
+from ..lower.context import Context
+from ..lower.leaf import Spread as Line
+from ..lower.leaf_instr import same_fragment
+from ..lower.match import fragment, matches
+from ..lower.work import Work, plain_index
+from .machine import Machine
+from .match import Mapping
+from .problem import Access
+
+CHUNK = 16  # bytes of the widest access of a lane, and of what a swizzle moves
+
+
+@dataclass(frozen=True)
+class Staged:
+    """One operand. `free`: its axis that is not reduced; `inner`: the axis with neighbours in the staged copy.
+
+    modifiers   of the line that stages it              pad        elements added to each row of the copy
+    load        the instruction that loads its fragments to registers, or None
+    cycles      of the staging memory that a group takes to read a fragment (of a scalar body: a row of `free`, per element)
+    reads       instructions that it takes              vector     elements that the copy moves at once
+    calc        instructions for the address of each of these            asynchronous  copied without registers
+    """
+
+    access: Access
+    free: str
+    inner: str
+    modifiers: tuple[syntax.Modifier, ...]
+    pad: int
+    load: str | None
+    cycles: float
+    reads: float
+    vector: int
+    calc: int
+    asynchronous: bool
+
+    def line(self, memory: str) -> syntax.Move:
+        return syntax.Move(self.access.tensor, memory, modifiers=self.modifiers)
+
+
+def served(addresses: np.ndarray, width: int, banks: tuple[int, int]) -> int:
+    """Cycles to serve one access of `width` bytes at each lane's address: lanes in turns that fill the banks once."""
+    count, word = banks
+    turn = max(1, count * word // max(width, word))
+    total = 0
+    for start in range(0, len(addresses), turn):
+        part = addresses[start : start + turn]
+        words = np.unique((part[:, None] + np.arange(0, max(width, 1), word)) // word)
+        total += int(np.bincount(words % count).max())
+    return total
+
+
+# ---------------------------------------------------------------- orders
+
+
+def axes_of(work: Work, load: Load) -> tuple[str, ...] | None:
+    """Names of a staged copy's axes in their natural order; None where one has no name to write (a box of several indices)."""
+    alias = work.alias
+    names = [v.name for e in load.indices for v in sorted(e.variables(), key=lambda v: v.name)]
+    names = [n for n in names if alias.get(n, n) in work.all_indices]
+    if any(n in alias for n in names):
+        return tuple(dict.fromkeys(alias.get(n, n) for n in names))
+    plain = [plain_index(e) for e in load.indices]
+    return None if None in plain else tuple(p for p in plain if p is not None)
+
+
+def _modifiers(natural: tuple[str, ...] | None, outer: str, inner: str) -> tuple[syntax.Modifier, ...] | None:
+    """What orders a copy so that `inner` is last and `outer` before it; None where that cannot be written."""
+    if natural is None:
+        return None
+    order = (*(a for a in natural if a not in (outer, inner)), *(a for a in (outer, inner) if a in natural))
+    if order == natural:
+        return ()
+    return (syntax.Modifier("layout", tuple(syntax.Name(a) for a in order)),)
+
+
+# ---------------------------------------------------------------- choosing
+
+
+def stagings(ctx: Context, machine: Machine, mapping: Mapping, access: Access, depth: int) -> Staged | None:
+    """The best way to stage an operand with tiles `depth` deep along k; None where it cannot be staged."""
+    work = mapping.work
+    frees = [a for a in (mapping.m, mapping.n) if a in access.axes]
+    if mapping.k not in access.axes or len(frees) != 1 or not access.once:
+        return None
+    load = next(ld for ld in loads(work.value) if ld.tensor == access.tensor)
+    natural = axes_of(work, load)
+    found = []
+    for inner in (mapping.k, frees[0]):
+        outer = frees[0] if inner == mapping.k else mapping.k
+        order = _modifiers(natural, outer, inner)
+        if order is None:  # as it lies
+            if inner != access.fast:
+                continue
+            order = ()
+        found.append(_staged(ctx, machine, mapping, access, load, frees[0], inner, order, depth))
+    return min(found, key=_effort, default=None)
+
+
+def _effort(s: Staged) -> float:
+    """To choose between orders: cycles and instructions to read, and what a copy costs that is spread over several reads."""
+    return 8 * (s.cycles + s.reads) + 0.5 * (s.calc + 2) / s.vector + (0 if s.asynchronous else 0.5)
+
+
+def _staged(
+    ctx: Context, machine: Machine, mapping: Mapping, access: Access, load: Load, free: str, inner: str, order, depth: int
+) -> Staged:
+    size = access.dtype.bytes
+    fused = {name for name, _ in mapping.work.fused}
+    near = access.fast if access.fast not in fused and access.plain(access.fast or "") else None
+    natural = near == inner
+    vector = max(1, CHUNK // size) if natural else 1
+    calc = 4 if near is not None else 6 if not fused & access.axes else 24
+    copier = machine.asynchronous if natural else None
+    words = [*order]
+    row = depth * size if inner == mapping.k else 0
+    pad, cycles, reads, loader = 0, 0.0, 0.0, None
+    operand = _operand(mapping, access)
+    if operand is None:
+        pad, cycles, reads = _scalar(machine, mapping, size, inner == mapping.k, natural)
+    else:
+        loader = loading(ctx, machine, mapping, access, load, operand, inner)
+        if loader is not None:
+            if row >= 2 * CHUNK or not row:
+                words.append(syntax.Modifier("swizzle"))
+            count = prod(o for o in operand.shape)
+            cycles, reads = max(1.0, count * size / machine.bank_bytes), 1.0
+        else:
+            pad, cycles, reads = _fragment(machine, mapping, operand, size, inner == mapping.k, depth)
+    if pad:
+        words.append(syntax.Modifier("pad", (syntax.Num(pad),)))
+        vector = gcd(vector, pad)
+    if copier is not None:
+        words.append(syntax.Modifier("with", words=(copier.family or copier.name,)))
+    name = None if loader is None else loader
+    return Staged(access, free, inner, tuple(words), pad, name, cycles, reads, vector, calc, copier is not None)
+
+
+def _operand(mapping: Mapping, access: Access) -> Operand | None:
+    """The operand of a group's instruction that the access is."""
+    if mapping.instr is None or mapping.match is None or len(mapping.match.instr.operands) < 3:
+        return None
+    for name, value in mapping.match.operands:
+        if any(ld.tensor == access.tensor for ld in loads(value)):
+            o = mapping.instr.operand(name)
+            return o if len(o.shape) == 2 else None
+    return None
+
+
+def _scalar(machine: Machine, mapping: Mapping, size: int, along_k: bool, natural: bool) -> tuple[int, float, float]:
+    """Lanes read chunks of `free`: rows along it need a pad only where the copy turns them; rows along k an odd stride."""
+    leaf = mapping.leaf[2]
+    if along_k:  # each element, or run of k that the leaf takes, by itself
+        return max(leaf, 4 // size), size / machine.bank_bytes, 1.0 / leaf
+    wide = max(1, CHUNK // size)
+    return 0 if natural else wide, size / machine.bank_bytes, 1.0 / wide
+
+
+def _fragment(
+    machine: Machine, mapping: Mapping, operand: Operand, size: int, along_k: bool, depth: int
+) -> tuple[int, float, float]:
+    """Pad, cycles and instructions to read an operand's fragment from rows along k (or along its free axis)."""
+    at = _k_axis(mapping, operand)
+    table = Spread.of(operand).table()
+    fine, coarse = (table[..., at], table[..., 1 - at]) if along_k else (table[..., 1 - at], table[..., at])
+    run = 1
+    most = max(1, CHUNK // size)
+    registers = table.shape[1]
+    while run < most and registers % (2 * run) == 0 and _runs(fine, coarse, 2 * run):
+        run *= 2
+    banks = machine.staging.banks or (machine.lanes, 4)
+    best = (0, float("inf"))
+    for pad in sorted({0, *(p // size for p in (4, 8, 16) if p % size == 0 and p // size % run == 0 and p >= size)}):
+        total = 0
+        for r in range(0, registers, run):
+            addresses = (coarse[:, r] * (depth + pad) + fine[:, r]) * size
+            total += served(addresses, run * size, banks)
+        if total < best[1]:
+            best = (pad, float(total))
+    return best[0], best[1], registers / run
+
+
+def _k_axis(mapping: Mapping, operand: Operand) -> int:
+    """Which axis of an operand is the reduced one."""
+    assert mapping.instr is not None
+    s = mapping.instr.statement
+    reduced = s.reduction.indices if s.reduction else ()
+    ld = next(x for x in loads(s.value) if x.tensor == operand.name)
+    return next(n for n, e in enumerate(ld.indices) if any(v.name in reduced for v in e.variables()))
+
+
+def _runs(fine: np.ndarray, coarse: np.ndarray, run: int) -> bool:
+    f = fine.reshape(len(fine), -1, run)
+    c = coarse.reshape(len(coarse), -1, run)
+    return bool((f == f[:, :, :1] + np.arange(run)).all() and (c == c[:, :, :1]).all() and (f[:, :, 0] % run == 0).all())
+
+
+# ---------------------------------------------------------------- instructions that copy
+
+
+def loading(
+    ctx: Context, machine: Machine, mapping: Mapping, access: Access, load: Load, operand: Operand, inner: str
+) -> str | None:
+    """The family (or the name) of an instruction with which a group loads this operand's fragment from rows along `inner`."""
+    if mapping.match is None or mapping.instr is None:
+        return None
+    if not any(isinstance(v, Load) and v.tensor == access.tensor for _, v in mapping.match.operands):
+        return None  # it is converted on the way
+    alias = mapping.work.alias
+    names = (alias.get(v.name, v.name) for e in load.indices for v in sorted(e.variables(), key=str))
+    indices = tuple(i for i in dict.fromkeys(names) if i in mapping.work.all_indices)
+    copy = Work(access.tensor + "~", indices, load, None, (), fused=mapping.work.fused)
+    wanted = Line(fragment(mapping.match, operand.name))
+    fitting = []
+    for i in machine.device.instrs:
+        memories = {o.memory for o in i.operands if o.role == "input"}
+        if i.accumulate or i.level != mapping.instr.level or memories != {machine.staging.name}:
+            continue
+        if any(o.dtype != access.dtype for o in i.operands):
+            continue
+        fits = [m for m in matches(i, copy) if same_fragment(wanted, fragment(m, i.statement.target))]
+        fitting += [max(fits, key=lambda m: m.score)] if fits else []
+    if not fitting:
+        return None
+    taken = max(fitting, key=lambda m: m.score)  # as the lowering does for a family
+    right = [m for m in fitting if _along(m.instr, dict(m.index)) == inner]
+    if not right:
+        return None
+    return right[0].instr.name if taken not in right or not taken.instr.family else taken.instr.family
+
+
+def _along(i: Instr, index: dict[str, str]) -> str | None:
+    """The work's index along which the instruction reads neighbours of its source."""
+    (ld,) = loads(i.statement.value)
+    source = i.operand(ld.tensor)
+    r = next((v for v in source.coords if v.name == "r"), None)
+    for e, x in zip(source.map, ld.indices, strict=True):
+        if r is not None and e.coefficient(r) == 1:
+            return index[next(iter(x.variables())).name]
+    return None
