@@ -134,6 +134,17 @@ def test_a_copy_loop_holds_no_barrier():
     check(gpu("t", (), (X, Y), [(Var("b", 0, 0), 1)], 4, Alloc(wide, (fill, read))), 1)
 
 
+def test_first_turn_what_the_loop_orders_meets_the_entry_once():
+    """Slot 0 is filled and read before the loop, which fills slot 1 first: it needs no barrier before it."""
+    two = buffer("D", "local", "shared", "block", 2, 128)
+    ready = put(two, 0, U, value=at(X, U)), put(R, 0, value=at(two, 0, V))
+    turn = put(two, (I + 1) % 2, U, value=at(R, 0)), put(R, 0, value=at(two, (I + 1) % 2, V))
+    body = Alloc(two, (*ready, loop(I, 0, 5, *turn), put(Y, U, value=at(R, 0))))
+    placed = check(block(body), 2)
+    lines = text(placed).splitlines()
+    assert not lines[next(n for n, x in enumerate(lines) if "for i" in x) - 1].strip().startswith("barrier")
+
+
 def test_zero_trips_a_loop_that_may_not_run_orders_nothing():
     step = put(Z, U, value=at(X, U)), put(R, 0, value=add(at(R, 0), at(Z, V)))
     begin = put(S, U, value=at(X, U)), put(R, 0, value=ZERO)

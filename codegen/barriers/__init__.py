@@ -6,6 +6,7 @@ statement with an access that conflicts with the state (`conflict`) gets a barri
     WRITE_THEN_READ, READ_THEN_WRITE, WRITE_THEN_WRITE
                      a conflict in straight-line code: the barrier stands right before the later access.
     ENTRY            an access in a loop or an If conflicts with the state that is entered with: the barrier stands before it.
+    FIRST_TURN       what a barrier of each iteration orders meets what stands before that barrier in the first iteration alone.
     BACK_EDGE        an access conflicts with one of the iteration before: the barrier stands inside, before the later one.
                      It is placed before ENTRY is looked at, and then often serves both.
     DISTANCE         accesses of the iteration before are known exactly, with `i - step` for i (rotating stages stay apart);
@@ -120,7 +121,7 @@ def _union(a: tuple[_Past, ...], b: Iterable[_Past]) -> tuple[_Past, ...]:
     return tuple(dict.fromkeys((*a, *b)))
 
 
-Pairs = list[tuple[Access, Access]]
+Pairs = list[tuple[_Past, Access]]
 Placed = tuple[list[Node], Node, _State]
 
 
@@ -133,6 +134,7 @@ class _Placer:
         self._settled: dict[tuple[Node, tuple[_Past, ...]], tuple[Node, _State]] = {}
         self._done: dict[tuple[Node, _State], Placed] = {}
         self._runs: dict[tuple, bool] = {}
+        self._first: dict[tuple[Node, Access], Access] = {}
 
     def placed(self, nodes: tuple[Node, ...]) -> tuple[Node, ...]:
         return self.block(nodes, _State())[0]
@@ -178,7 +180,7 @@ class _Placer:
 
     def conflicts(self, state: _State, n: Node) -> Pairs:
         """Accesses that the node's own need a barrier after."""
-        return [(p.access, b) for p in state.open for b in n.accesses if self.conflict(p, b)]
+        return [(p, b) for p in state.open for b in n.accesses if self.conflict(p, b)]
 
     def conflict(self, p: _Past, b: Access) -> bool:
         a = p.access
@@ -190,7 +192,8 @@ class _Placer:
         """The barrier that orders the pairs, before `n`, and the state after it."""
         if not pairs:
             return [], state
-        a, b = min(pairs, key=lambda pair: pair[1].depth)
+        past, b = min(pairs, key=lambda pair: pair[1].depth)
+        a = past.access
         if n.scope.control > a.depth:  # UNIFORM_POINT
             raise InternalError(
                 f"no barrier of {a.level} can stand here, units part ways: {a.buffer} is {_NAMES[a.kind]} by `{a.text}`, "
@@ -248,7 +251,8 @@ class _Placer:
             match n.statement:
                 case For():
                     inside, left = self.exposed(n.body, state)
-                    found += inside
+                    alive = {p.access for p in (*left.open, *left.flying)}
+                    found += [(p, b) for p, b in inside if p.access in alive or self.conflict(p, self.first(b, n))]
                     state = left if left == state or self.runs(n) else state.plus(left)  # ZERO_TRIPS
                 case If():
                     one, left = self.exposed(n.body, state)
@@ -265,6 +269,15 @@ class _Placer:
                 case _:
                     found += self.conflicts(state, n)
         return found, state
+
+    def first(self, b: Access, n: Node) -> Access:
+        """FIRST_TURN: an access in the loop, as made in its first iteration, where that is one for all units."""
+        if n.turns is None or n.turns.depends > b.depth:
+            return b
+        if (n, b) not in self._first:
+            assert isinstance(n.statement, For)
+            self._first[n, b] = b.where(n.statement.var, n.scope.plain(n.statement.start))
+        return self._first[n, b]
 
     def runs(self, n: Node) -> bool:
         """Whether the loop is proven to run at least once."""

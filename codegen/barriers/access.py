@@ -85,6 +85,10 @@ class Access:
             self.times[same, before] = self._subs(mapping, other)
         return self.times[same, before]
 
+    def where(self, var: Var, value: Expr) -> Access:
+        """The access where a variable has that value."""
+        return self._subs({var: value}, set())
+
     def _subs(self, mapping: dict[Var, Expr], other: set[Var]) -> Access:
         return replace(
             self,
