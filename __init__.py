@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .runtime.compile import compile
     from .runtime.embed import kernel, op
     from .runtime.kernel import Kernel
+    from .runtime.saved import load_kernel
 
 _HOMES = {
     "AndironError": ".dsl.errors",
@@ -31,13 +32,26 @@ _HOMES = {
     "compile": ".runtime.compile",
     "kernel": ".runtime.embed",
     "load": ".dsl.module",
+    "load_kernel": ".runtime.saved",
     "load_ipython_extension": ".tools.notebook",
     "loads": ".dsl.module",
     "op": ".runtime.embed",
     "reference": ".dsl.meaning.reference",
 }
 
-__all__ = ["AndironError", "Kernel", "Module", "Schedule", "compile", "kernel", "load", "loads", "op", "reference"]
+__all__ = [
+    "AndironError",
+    "Kernel",
+    "Module",
+    "Schedule",
+    "compile",
+    "kernel",
+    "load",
+    "load_kernel",
+    "loads",
+    "op",
+    "reference",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -68,7 +68,7 @@ def plain_loops() -> Callable[..., float]:
 def compare(mine: Callable[[], Any], theirs: Callable[[], Any], repeat: int) -> tuple[float, float, str]:
     """The least seconds of both sides, and as text how many times faster mine is: the median over neighbouring samples,
     their quartiles, and the ratio of the least seconds, which a busy machine disturbs least."""
-    from andiron.tools.timing import interleaved
+    from andiron.runtime.timing import interleaved
 
     a, b = interleaved([mine, theirs], repeat)
     ratios = [y / x for x, y in zip(a, b, strict=True)]

@@ -70,6 +70,20 @@ def build(source: str, symbol: str, target: Target, schedule: str = "") -> Libra
     return Library(function, str(compiler), entry.path / f"kernel{SUFFIX}", not made)
 
 
+def adopt(data: bytes, symbol: str, origin: str) -> Library:
+    """The function of a library that was built before, whose bytes these are. Raises CompilerFailed where it cannot be loaded."""
+
+    def make(folder: Path) -> dict[str, Any]:
+        (folder / f"kernel{SUFFIX}").write_bytes(data)
+        return {"what": f"{symbol} from {origin}"}
+
+    entry, made = cache().get_or_make(key_of("saved", data, sys.platform), make)
+    try:
+        return Library(_load(entry, symbol), f"saved in {origin}", entry.path / f"kernel{SUFFIX}", not made)
+    except OSError as error:
+        raise CompilerFailed(f"the saved kernel cannot be loaded: {error}") from None
+
+
 def _load(entry: Entry, symbol: str) -> Callable[..., int]:
     library = ctypes.CDLL(os.fspath(entry.path / f"kernel{SUFFIX}"))
     function = getattr(library, symbol)

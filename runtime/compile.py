@@ -82,6 +82,7 @@ def compile(
 
         return DeviceKernel(bound, variants, fixed)
     kernel = Kernel(bound, variants, fixed, None if threads is None else checked_threads(threads))
+    kernel.made_from = (module, given)
     if target is None:
         from .gpu.elsewhere import Elsewhere
 

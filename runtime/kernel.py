@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,9 +21,14 @@ from . import features
 from .address import address_of
 from .alias import may_alias
 from .arrays import Back, numpy_dtype, to_numpy, way_back, writable
+from .measure import argument_bytes, flops
 from .report import Report
 from .sizes import bind_sizes, describe, output_shapes
 from .variant import Variant
+
+if TYPE_CHECKING:
+    from ..dsl.module import Module
+    from .timing import Timing
 
 _PLANS = 512  # shapes remembered per kernel
 
@@ -66,6 +71,7 @@ class Kernel:
         self.threads = threads or default_threads()
         self.notes: set[str] = set()
         self.elsewhere: Callable[[Sequence[Any]], Kernel | None] | None = None  # the kernel for where these arrays live
+        self.made_from: tuple[Module, Mapping[str, int]] | None = None  # and the sizes and parameters that were given
         self._inputs = op.inputs
         self._outputs = op.outputs
         self._dtypes: tuple[np.dtype, ...] = ()  # filled at the first call: the text alone needs no ml_dtypes
@@ -99,6 +105,24 @@ class Kernel:
     def report(self) -> Report:
         """What is known of it: sizes, target, compiler, footprints, notes. Printing it gives a table."""
         return Report.of(self.op, self.variants, self.sizes, self.threads, self.notes)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the built kernel to a file that `andiron.load_kernel` reads on a machine of the same kind, without a compiler.
+
+        Raises CannotSave, CannotWrite, NoCompiler, CompilerFailed.
+        """
+        from .saved import save
+
+        save(self, path)
+
+    def benchmark(self, *args: Any, out: Any = None, repeat: int = 9, threads: int | None = None) -> Timing:
+        """How long a call with these arrays takes: warm, results in memory given beforehand, the median of `repeat` samples."""
+        from .timing import Timing, interleaved
+
+        out = self(*args, out=out, threads=threads)
+        samples = interleaved([lambda: self(*args, out=out, threads=threads)], repeat)[0]
+        sizes = bind_sizes(self.op, [np.shape(x) for x in args], self.sizes)
+        return Timing(tuple(samples), flops(self.op, sizes), argument_bytes(self.op, sizes))
 
     @property
     def counting(self) -> bool:

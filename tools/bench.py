@@ -70,7 +70,7 @@ def _compare(args: argparse.Namespace, kernels: Mapping[str, Kernel], dims: dict
     from statistics import median
 
     from ..runtime.measure import argument_bytes, flops
-    from .timing import interleaved, ratio
+    from ..runtime.timing import interleaved, ratio
     from .workload import all_sizes, random_inputs
 
     first = next(iter(kernels.values()))
@@ -135,7 +135,7 @@ def _matrices(subscripts: str, operands: list[Any]) -> list[Any] | None:
 
 
 def _show(answer: dict[str, Any]) -> None:
-    from .timing import duration
+    from ..runtime.timing import duration
 
     rows = answer["results"]
     sizes = ", ".join(f"{n}={v}" for n, v in answer["sizes"].items())

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .files import write_bytes, write_text
+from ..runtime.files import write_bytes, write_text
 from .options import add_choice, add_file, add_json, kernel_of
 from .terminal import say_json
 

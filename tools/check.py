@@ -37,7 +37,7 @@ def _check(path: str) -> None:
     """All mistakes of a file at once: its ops, its devices, and each schedule whose op and device are right."""
     from ..dsl.module import survey
     from ..runtime.compile import check_schedules
-    from .files import read_text
+    from ..runtime.files import read_text
 
     if path == "-":
         module, diagnostics = survey(text=read_text("-"), name="<stdin>", base=".")

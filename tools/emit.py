@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from .files import write_text
+from ..runtime.files import write_text
 from .options import add_choice, add_file, kernel_of
 
 if TYPE_CHECKING:

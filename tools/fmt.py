@@ -7,7 +7,7 @@ import difflib
 import sys
 
 from ..dsl.errors import UserError
-from .files import read_text, write_text
+from ..runtime.files import read_text, write_text
 from .terminal import complain
 
 NAME = "fmt"

@@ -37,7 +37,7 @@ def positive(text: str) -> int:
 def load_module(path: str) -> Any:
     """The module of a file, or of the input stream for `-`. Raises the file's diagnostics."""
     from ..dsl.module import load, loads
-    from .files import read_text
+    from ..runtime.files import read_text
 
     return loads(read_text("-"), "<stdin>", base=".") if path == "-" else load(path)
 

@@ -45,8 +45,8 @@ def measure(kernel: Kernel, repeat: int = 7, check: bool = True, seed: int = 0) 
     from statistics import median
 
     from ..runtime.measure import argument_bytes, flops
+    from ..runtime.timing import interleaved
     from . import verdict
-    from .timing import interleaved
     from .workload import all_sizes, default_sizes, random_inputs
 
     op = kernel.op
@@ -83,7 +83,7 @@ def measure(kernel: Kernel, repeat: int = 7, check: bool = True, seed: int = 0) 
 
 def table(answer: dict[str, Any]) -> str:
     """A measurement as people read it."""
-    from .timing import duration
+    from ..runtime.timing import duration
 
     sizes = ", ".join(f"{n}={v}" for n, v in answer["sizes"].items())
     rates = f"{answer['gflops']:.2f} GFLOP/s, {answer['gbytes']:.2f} GB/s"

@@ -86,3 +86,21 @@ class SignatureDiffers(UserError):
     """
 
     id = "signature-differs"
+
+
+class CannotSave(UserError):
+    """A kernel that a file cannot hold: one for a GPU, or for the emulator.
+
+    Kernels for CPUs can be saved. `andiron build` writes the code of the others.
+    """
+
+    id = "cannot-save"
+
+
+class SavedElsewhere(UserError):
+    """A saved kernel that is not for this machine, or was made by another version, or is damaged.
+
+    Its code is native and belongs to one text, so nothing of it is run. Save the kernel again, on such a machine.
+    """
+
+    id = "saved-elsewhere"

@@ -34,6 +34,8 @@ ELSEWHERE = {
     "wrong-format": ("WrongFormat", "tools/test_build.py"),
     "no-device": ("NoDevice", "runtime/test_compile.py"),
     "schedule-not-one-line": ("NotOneLine", "test_schedule_builder.py"),
+    "cannot-save": ("CannotSave", "runtime/test_saved.py"),
+    "saved-elsewhere": ("SavedElsewhere", "runtime/test_saved.py"),
     "signature-differs": ("SignatureDiffers", "runtime/test_embed.py"),
     "no-compiler": ("NoCompiler", "runtime/test_toolchain.py"),
     "compiler-failed": ("CompilerFailed", "runtime/test_toolchain.py"),
@@ -114,7 +116,7 @@ def test_those_made_elsewhere_are_made_there(id):
 
 
 def test_cannot_write(tmp_path):
-    from andiron.tools.files import write_text
+    from andiron.runtime.files import write_text
 
     with pytest.raises(CannotWrite, match="cannot write"):
         write_text(tmp_path / "nowhere" / "x.cpp", "text")

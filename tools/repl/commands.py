@@ -13,7 +13,7 @@ from ...codegen.schedule.statements import STATEMENTS
 from ...dsl.errors import UserError, did_you_mean
 from ...dsl.errors.shell import NothingToDo, NotUnderstood
 from ...dsl.text.format import format_source
-from ..files import read_text, write_text
+from ...runtime.files import read_text, write_text
 from ..workload import assignments
 from .session import Session
 from .state import draft_of
@@ -86,7 +86,7 @@ def try_(session: Session, arguments: list[str]) -> None:
         rows.append((time, moved, line, report.bound or ""))
     session.progress("")
     from ...codegen.lower.trace import bytes_text
-    from ..timing import duration
+    from ...runtime.timing import duration
 
     width = max((len(line) for _, _, line, _ in rows), default=0)
     for time, moved, line, bound in sorted(rows):

@@ -10,7 +10,7 @@ from ...dsl.source import Source
 from ...dsl.syntax import ScheduleDecl
 from ...dsl.text.parser import parse
 from ...runtime.report import Report
-from ..timing import duration
+from ...runtime.timing import duration
 from ..traced import traced_lines
 from ..workload import default_sizes
 from .state import NAME, Draft, State

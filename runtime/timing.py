@@ -4,10 +4,29 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
 _REST = 0.2  # seconds; threads of OpenBLAS were seen to spin for more than 0.05 after a call
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Samples of seconds per call; `flops` and `bytes` of one call, as the op is written (all arguments, each once)."""
+
+    samples: tuple[float, ...]
+    flops: int
+    bytes: int
+
+    @property
+    def seconds(self) -> float:
+        """The median."""
+        return median(self.samples)
+
+    def __str__(self) -> str:
+        rates = f"{self.flops / self.seconds / 1e9:.2f} GFLOP/s, {self.bytes / self.seconds / 1e9:.2f} GB/s"
+        return f"{duration(self.seconds)}, {rates} (median of {len(self.samples)})"
 
 
 def seconds(call: Callable[[], Any], count: int = 1) -> float:
