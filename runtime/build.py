@@ -71,7 +71,7 @@ def build(source: str, symbol: str, target: Target, schedule: str = "") -> Libra
 
 
 def adopt(data: bytes, symbol: str, origin: str) -> Library:
-    """The function of a library that was built before, whose bytes these are. Raises CompilerFailed where it cannot be loaded."""
+    """The function of a library that was built before, from its bytes. Raises CompilerFailed where it cannot be loaded."""
 
     def make(folder: Path) -> dict[str, Any]:
         (folder / f"kernel{SUFFIX}").write_bytes(data)
