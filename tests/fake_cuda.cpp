@@ -4,8 +4,10 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <map>
 #include <string>
 
+static std::map<void*, std::string> names;  // of functions
 static std::string said;
 static int status_of_next_launch = 0;
 static int depth = 0;  // contexts on the stack of the thread
@@ -37,12 +39,14 @@ int cuModuleLoadData(void** module, const void* image) {
 }
 int cuModuleGetFunction(void** function, void* module, const char* name) {
     *function = dlsym(module, (std::string("call_") + name).c_str());
+    names[*function] = name;
     return *function ? 0 : 500;
 }
 int cuFuncSetAttribute(void*, int attribute, int value) { say("attribute %d = %d", attribute, value); return 0; }
 int cuLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
                    void* stream, void** parameters, void** extra) {
-    say("launch grid %u %u %u block %u %u %u shared %u stream %lld", gx, gy, gz, bx, by, bz, shared, (long long)stream);
+    const char* name = names[function].c_str();
+    say("launch %s grid %u %u %u block %u %u %u shared %u stream %lld", name, gx, gy, gz, bx, by, bz, shared, (long long)stream);
     if (status_of_next_launch) {
         const int status = status_of_next_launch;
         status_of_next_launch = 0;

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from andiron.codegen.abi import programs
 from andiron.codegen.emit import launches
 from andiron.codegen.emit.code import ELEMENTS, storage
 from andiron.runtime.gpu.code import Code
@@ -41,7 +42,7 @@ def log(fake: Cuda) -> list[str]:
 def code(variant: Any, folder: Path) -> Code:
     """A variant's CUDA text as code for that driver: its kernels read their parameters as a driver passes them."""
     text = f'#define ANDIRON_DEVICE_ONLY\n#include "{HERE / "simt_shim.h"}"\n{variant.source}'
-    for k in launches(variant.program, "cuda"):
+    for k in (k for p in programs(variant.program) for k in launches(p, "cuda")):
         arguments = [f"*({ELEMENTS[storage(b.dtype)]}**)p[{i}]" for i, b in enumerate(k.buffers)]
         arguments += [f"*(int64_t*)p[{i + len(arguments)}]" for i in range(len(k.sizes))]
         body = f"[](void* x) {{ auto p = (void**)x; (void)p; {k.name}({', '.join(arguments)}); }}"

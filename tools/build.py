@@ -12,6 +12,7 @@ from .options import add_choice, add_file, add_json, kernel_of
 from .terminal import say_json
 
 if TYPE_CHECKING:
+    from ..codegen.tile import Program
     from ..runtime.kernel import Kernel
 
 NAME = "build"
@@ -71,6 +72,7 @@ def _library(kernel: Kernel, form: str, out: Path) -> dict[str, Any]:
 
 
 def _code(kernel: Kernel, form: str, out: Path) -> dict[str, Any]:
+    from ..codegen.abi import programs
     from ..codegen.emit import launches
     from ..runtime.gpu.toolchains import build_code
 
@@ -87,13 +89,23 @@ def _code(kernel: Kernel, form: str, out: Path) -> dict[str, Any]:
                 "threads": k.threads,
                 "shared": k.shared,
                 "parameters": [b.name for b in k.buffers] + [v.name for v in k.sizes],
+                "needs": _needs(p),
             }
-            for k in launches(v.program, v.target.family.dialect)
+            for p in programs(v.program)
+            for k in launches(p, v.target.family.dialect)
         ]
         files.append(
             {"file": str(path), "bytes": len(code.data), "needs": [t for _, t in v.program.conditions], "kernels": kernels}
         )
     return {"compiler": compiler, "cached": cached, "files": files}
+
+
+def _needs(program: Program) -> list[str]:
+    """What a program takes for granted of a call; without it, the kernels of the next program are for it."""
+    needs = program.needs
+    if needs is None:
+        return []
+    return [f"{e} >= 0" for e in needs.conds] + [f"{name} at a multiple of {n} bytes" for name, n in needs.aligned]
 
 
 def _show(answer: dict[str, Any]) -> None:
@@ -103,4 +115,6 @@ def _show(answer: dict[str, Any]) -> None:
         print(f"  {file['file']}: {file['bytes']:,} bytes{needs}")
         for k in file.get("kernels", ()):
             print(f"    {k['name']}({', '.join(k['parameters'])})")
+            for need in k["needs"]:
+                print(f"      where {need}")
             print(f"      {k['blocks']} blocks of {k['threads']} threads, {k['shared']:,} bytes of shared memory")

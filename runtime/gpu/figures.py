@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from ...codegen.abi import programs
 from ...codegen.emit import launches
 from ...codegen.lower.capacity import peaks
 from ...codegen.lower.trace import bytes_text
@@ -48,18 +49,22 @@ class Figures:
 
 
 def figures(variant: Variant) -> list[Figures]:
-    """Of each kernel, in the order of the launches; the variant is built. Raises NoCompiler, CompilerFailed."""
+    """Of each kernel, in the order of the launches of each of its programs. The variant is built.
+
+    Raises NoCompiler, CompilerFailed.
+    """
     code = variant.load()
     assert isinstance(code, Code)
     usage = {u.kernel: u for u in code.usage}
     device = variant.program.device
     found = []
-    for kernel, launch in zip(launches(variant.program, variant.target.family.dialect), variant.program.launches, strict=True):
-        said = usage[kernel.name]
-        shared = kernel.shared + said.shared
-        held = occupancy(device, kernel.threads, said.registers, shared, said.groups)
-        counted = _counted(variant.program, launch)
-        found.append(Figures(kernel.name, kernel.threads, counted, said.registers, said.spills, shared, held))
+    for program in programs(variant.program):
+        for kernel, launch in zip(launches(program, variant.target.family.dialect), program.launches, strict=True):
+            said = usage[kernel.name]
+            shared = kernel.shared + said.shared
+            held = occupancy(device, kernel.threads, said.registers, shared, said.groups)
+            counted = _counted(program, launch)
+            found.append(Figures(kernel.name, kernel.threads, counted, said.registers, said.spills, shared, held))
     return found
 
 

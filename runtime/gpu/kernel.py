@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from ...codegen.abi import chosen as chosen_program
+from ...codegen.abi import programs
 from ...codegen.emit import launches
 from ...dsl.errors import InternalError
 from ...dsl.errors.run import ArgumentCount, ArgumentShape, ArgumentType, DeviceMismatch, OutputOverlap, SizeRefused
@@ -60,27 +62,36 @@ class _Block:
 
 
 @dataclass(frozen=True)
-class _Plan:
-    """What a call needs to know about shapes on a device, once they were checked."""
+class _Way:
+    """The launches of one program, the variant's own or what it is given up for, at known sizes."""
 
-    variant: Variant
-    library: Arrays
     launches: tuple[_Launch, ...]
     sizes: tuple[int, ...]
-    outputs: tuple[tuple[tuple[int, ...], Any], ...]
-    only: tuple[tuple[int, ...], Any] | None  # shape and type of the output when there is one
-    order: tuple[int, ...] | None
-    nbytes: tuple[int, ...]  # of the inputs, then of the outputs
-    spaces: tuple[int, ...]  # where each workspace begins, and how many bytes all have
-    pack: Callable[..., None]
+    pointers: int
     free: list[_Block] = field(default_factory=list)  # for calls that do not run at the same time
 
     def block(self) -> _Block:
         try:
             return self.free.pop()
         except IndexError:
-            pointers = len(self.nbytes) + len(self.spaces) - 1
-            return _Block(self.launches, pointers, self.sizes)
+            return _Block(self.launches, self.pointers, self.sizes)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What a call needs to know about shapes on a device, once they were checked."""
+
+    variant: Variant
+    library: Arrays
+    env: dict[str, int]  # sizes by name
+    mask: int  # the bits of addresses on which it depends which program is launched
+    ways: dict[tuple[int, ...], _Way]  # by those bits of the arguments' addresses; () where all are 0
+    outputs: tuple[tuple[tuple[int, ...], Any], ...]
+    only: tuple[tuple[int, ...], Any] | None  # shape and type of the output when there is one
+    order: tuple[int, ...] | None
+    nbytes: tuple[int, ...]  # of the inputs, then of the outputs
+    spaces: tuple[int, ...]  # where each workspace begins, and how many bytes all have
+    pack: Callable[..., None]
 
 
 class DeviceKernel(Kernel):
@@ -93,7 +104,7 @@ class DeviceKernel(Kernel):
         super().__init__(op, variants, sizes, 1)
         self._families: dict[type, tuple[Arrays, tuple[Any, ...]]] = {}
         self._device_plans: dict[Any, _Plan] = {}
-        self._functions: dict[tuple[Variant, int], list[tuple[Any, int]]] = {}
+        self._functions: dict[tuple[Variant, int], list[list[tuple[Any, int]]]] = {}
         self._driver: Driver | None = None
 
     def __call__(self, *args: Any, out: Any = None, threads: int | None = None, **named: Any) -> Any:
@@ -128,11 +139,17 @@ class DeviceKernel(Kernel):
             self._keep_apart(addresses, plan, [w is r for w, r in zip(written, results, strict=True)])
         if plan.order is not None:
             addresses = [addresses[i] for i in plan.order]
+        low = 0
+        for address in addresses:
+            low |= address
+        way = plan.ways.get(()) if not low & plan.mask else self._other_way(plan, addresses, device)
+        if way is None:
+            way = self._way(plan, device, ())
         memory = None
         if plan.spaces[-1]:
             memory, start = library.bytes(plan.spaces[-1], device)
             addresses += [start + at for at in plan.spaces[:-1]]
-        block = plan.block()
+        block = way.block()
         plan.pack(block.values, 0, *addresses)
         launch = self._driver.launch  # type: ignore[union-attr]
         stream = ctypes.c_void_p(library.stream(device))
@@ -140,7 +157,7 @@ class DeviceKernel(Kernel):
             status = launch(*shape, stream, parameters, None)
             if status:
                 self._again(status, device, (*shape, stream, parameters, None))
-        plan.free.append(block)
+        way.free.append(block)
         del memory  # the library keeps it until the stream is past the launches
         if out is not None:
             for w, r in zip(written, results, strict=True):
@@ -286,44 +303,59 @@ class DeviceKernel(Kernel):
         for var, expr in chosen.program.lets:
             env[var.name] = int(expr.evaluate(env))
         arguments = [b for b in chosen.program.buffers if b.kind != "workspace"]
-        spaces = [b for b in chosen.program.buffers if b.kind == "workspace"]
         at = [0]
-        for b in spaces:
-            at.append(at[-1] + -(-int(b.size.evaluate(env)) * b.dtype.bytes // _ALIGN) * _ALIGN)
-        pointers = {b.name: i for i, b in enumerate([*arguments, *spaces])}
-        slots: dict[str, int] = {}
-        found = []
-        for kernel, function in self._load(chosen, device):
-            blocks = int(kernel.blocks.evaluate(env))
-            if blocks > _MOST_BLOCKS:
-                raise SizeRefused(f"{blocks} blocks are more than one launch can have", help="larger tiles make fewer of them")
-            named = [slots.setdefault(v.name, len(slots)) + len(pointers) for v in kernel.sizes]
-            if blocks > 0:
-                parameters = (*(pointers[b.name] for b in kernel.buffers), *named)
-                found.append(_Launch(function, blocks, kernel.threads, kernel.shared, parameters))
-        names = [t.name for t in (*self._inputs, *self._outputs)]
-        order = tuple(names.index(b.name) for b in arguments)
+        for b in chosen.program.buffers:
+            if b.kind == "workspace":
+                at.append(at[-1] + -(-int(b.size.evaluate(env)) * b.dtype.bytes // _ALIGN) * _ALIGN)
+        aligned = [n for p in programs(chosen.program) if p.needs for _, n in p.needs.aligned]
         tensors = (*self._inputs, *self._outputs)
+        names = [t.name for t in tensors]
+        order = tuple(names.index(b.name) for b in arguments)
         results = tuple((s, library.dtype(t.dtype)) for s, t in zip(made, self._outputs, strict=True))
         plan = _Plan(
             chosen,
             library,
-            tuple(found),
-            tuple(env[name] for name in slots),
+            env,
+            max(aligned, default=1) - 1,
+            {},
             results,
             results[0] if len(results) == 1 else None,
             None if order == tuple(range(len(names))) else order,
             tuple(prod(s) * t.dtype.bytes for s, t in zip((*shapes, *made), tensors, strict=True)),
             tuple(at),
-            struct.Struct(f"={len(pointers)}Q").pack_into,
+            struct.Struct(f"={len(names) + len(at) - 1}Q").pack_into,
         )
         if len(self._device_plans) >= _PLANS:
             self._device_plans.clear()
         self._device_plans[key] = plan
         return plan
 
-    def _load(self, variant: Variant, device: int) -> list[tuple[Any, int]]:
-        """A variant's kernels and their handles on a device."""
+    def _other_way(self, plan: _Plan, addresses: Sequence[int], device: int) -> _Way:
+        """The launches for arguments that do not all begin at multiples of what vectors take."""
+        bits = tuple(a & plan.mask for a in addresses)
+        return plan.ways.get(bits) or self._way(plan, device, bits)
+
+    def _way(self, plan: _Plan, device: int, bits: tuple[int, ...]) -> _Way:
+        """`bits`: of the arguments' addresses, in the order of the program's; () where all are 0."""
+        whole = plan.variant.program
+        arguments = [b.name for b in whole.buffers if b.kind != "workspace"]
+        program = chosen_program(whole, plan.env, dict(zip(arguments, bits)))  # noqa: B905 - () stands for zeros
+        pointers = {name: i for i, name in enumerate([*arguments, *(b.name for b in whole.buffers if b.kind == "workspace")])}
+        slots: dict[str, int] = {}
+        found = []
+        for kernel, function in self._load(plan.variant, device)[list(programs(whole)).index(program)]:
+            blocks = int(kernel.blocks.evaluate(plan.env))
+            if blocks > _MOST_BLOCKS:
+                raise SizeRefused(f"{blocks} blocks are more than one launch can have", help="larger tiles make fewer of them")
+            numbers = [slots.setdefault(v.name, len(slots)) + len(pointers) for v in kernel.sizes]
+            if blocks > 0:
+                parameters = (*(pointers[b.name] for b in kernel.buffers), *numbers)
+                found.append(_Launch(function, blocks, kernel.threads, kernel.shared, parameters))
+        way = plan.ways[bits] = _Way(tuple(found), tuple(plan.env[name] for name in slots), len(pointers))
+        return way
+
+    def _load(self, variant: Variant, device: int) -> list[list[tuple[Any, int]]]:
+        """For each program of a variant its kernels, and their handles on a device."""
         found = self._functions.get((variant, device))
         if found is None:
             driver = self._driver
@@ -338,9 +370,10 @@ class DeviceKernel(Kernel):
             code = variant.load()
             if form != getattr(code, "format", form):
                 code = build_code(variant.source, variant.target, form, self.op.name)
-            kernels = launches(variant.program, variant.target.family.dialect)
-            handles = driver.load(device, code.data, [(k.name, k.shared) for k in kernels])  # type: ignore[union-attr]
-            found = self._functions[variant, device] = list(zip(kernels, handles, strict=True))
+            ways = [launches(p, variant.target.family.dialect) for p in programs(variant.program)]
+            wanted = [(k.name, k.shared) for kernels in ways for k in kernels]
+            handles = iter(driver.load(device, code.data, wanted))  # type: ignore[union-attr]
+            found = self._functions[variant, device] = [[(k, next(handles)) for k in kernels] for kernels in ways]
         return found
 
     def _again(self, status: int, device: int, call: tuple[Any, ...]) -> None:

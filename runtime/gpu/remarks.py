@@ -8,7 +8,7 @@ from .code import Usage
 
 FLAG = "-Rpass-analysis=kernel-resource-usage"
 
-_REMARK = re.compile(r"remark:\s+([^:]+): (\S+) \[" + re.escape(FLAG) + r"\]")
+_REMARK = re.compile(r"remark:\s+([^:]+): (.*) \[" + re.escape(FLAG) + r"\]")
 _WORD = 4  # bytes of a register
 
 

@@ -27,6 +27,7 @@ pytestmark = pytest.mark.skipif(fake_gpu.CXX is None, reason="no g++")
 
 SCALE = "op scale[N](X: f32[N], a: f32[]) -> (Y: f32[N]):\n    Y[i] = a[] * X[i]\n"
 AXPY = "op axpy[N](X: f32[N], Y: f32[N]) -> (Z: f32[N]):\n    Z[i] = 2.0 * X[i] + Y[i]\n"
+FOURS = "schedule fours for axpy:\n    tile i: 256 -> block\n    tile i: 4 -> thread\n    compute\n"
 ROWS = """
 op rows[M, N](X: f32[M, N]) -> (S: f32[M], T: f32[M]):
     S[i] = sum(j) X[i, j]
@@ -130,7 +131,7 @@ def test_workspaces_and_several_launches(gpu):
         np.testing.assert_array_equal(c.host, a @ b)
     launched = [x for x in fake_gpu.log(gpu) if x.startswith("launch")]
     assert len(launched) == 4
-    assert launched[0].split()[2] == str(2 * 3 * 5)
+    assert launched[0].split()[3] == str(2 * 3 * 5)
     allocated = sys.modules["cupy"].allocated  # type: ignore[attr-defined]
     assert allocated == [allocated[0]] * 2
     assert allocated[0] % 256 == 0
@@ -145,9 +146,28 @@ def test_shared_memory_is_asked_for(gpu):
     lines = fake_gpu.log(gpu)
     bytes_ = 32 * 33 * 4
     assert f"attribute 8 = {bytes_}" in lines
-    assert lines[-1] == f"launch grid 4 1 1 block 1024 1 1 shared {bytes_} stream 4711"
+    assert lines[-1].endswith(f" grid 4 1 1 block 1024 1 1 shared {bytes_} stream 4711")
     assert lines.count("push") == lines.count("pop") == 1
     assert "load in context 1" in lines
+
+
+def test_addresses_and_sizes_choose_the_program(gpu):
+    """The one with vector accesses where all arguments begin at multiples of 16 bytes; else the other."""
+    kernel = andiron.compile(AXPY + FOURS, schedule="fours", target="cuda:sm_80")
+    assert kernel.program.instead is not None
+    store = np.zeros(4096, "f4")
+    start = -store.ctypes.data % 64 // 4
+    for n, shift in ((64, 0), (64, 1), (64, 3), (63, 0), (64, 4)):
+        x = store[start + shift : start + shift + n]
+        y, z = store[start + 256 : start + 256 + n], store[start + 512 : start + 512 + n]
+        x[...], y[...] = numbers(n), 1
+        kernel(*on(x, y), out=CupyArray(z))
+        np.testing.assert_array_equal(z, 2 * x + y)
+        (line,) = (line for line in fake_gpu.log(gpu) if line.startswith("launch"))
+        assert ("_any " in line) == bool(shift % 4), line
+    even, odd = kernel._device_plans.values()
+    assert set(even.ways) == {(), (4, 0, 0), (12, 0, 0)}
+    assert set(odd.ways) == {()}
 
 
 def test_nothing_to_do_launches_nothing(gpu):
@@ -189,8 +209,9 @@ def test_many_threads_at_once(gpu, monkeypatch):
     """Each call has parameters of its own."""
     kernel = andiron.compile(AXPY, target="cuda:sm_80")
     kernel(*on(numbers(8), numbers(8)))
-    plan = next(iter(kernel._device_plans.values()))
-    first, second = plan.block(), plan.block()
+    (plan,) = kernel._device_plans.values()
+    way = plan.ways[()]
+    first, second = way.block(), way.block()
     assert first is not second
     assert first.values is not second.values
     results: list[Any] = []

@@ -16,6 +16,14 @@ from ..gpu_compilers import needs
 SCALE = """
 op scale[N](X: f32[N], a: f32[]) -> (Y: f32[N]) where N >= 3:
     Y[i] = a[] * X[i]
+schedule fours for scale on nvidia:
+    tile i: 256 -> block
+    tile i: 4 -> thread
+    compute
+schedule waves for scale on amd:
+    tile i: 256 -> block
+    tile i: 4 -> thread
+    compute
 """
 ROWS = """
 op row_sum[M, N](X: f32[M, N]) -> (S: f32[M]):
@@ -94,8 +102,11 @@ def test_device_code(files, capsys, target, ending):
     data = (files / f"k.{ending}").read_bytes()
     assert file["bytes"] == len(data)
     assert data.startswith(b"\x7fELF" if ending != "ptx" else b"//")
-    (kernel,) = file["kernels"]
+    kernel, other = file["kernels"]
     assert kernel["name"] == "andiron_scale__scale_Y"
+    assert kernel["needs"][-1] == "Y at a multiple of 16 bytes"
+    assert other["name"] == "andiron_scale__scale_Y_any"
+    assert other["needs"] == []
     assert kernel["name"].encode() in data
     assert kernel["parameters"] == ["X", "a", "Y", "N"]
     assert kernel["threads"] > 0
@@ -176,7 +187,7 @@ def test_explain_with_a_compiler(files, capsys):
     assert "none spilled" in said
     assert "threads a unit" in said
     assert main(["explain", "scale.sched", "--target", "cuda:sm_80", "--json"]) == 0
-    (kernel,) = json.loads(capsys.readouterr().out)["compiled"]
+    kernel, _ = json.loads(capsys.readouterr().out)["compiled"]
     assert kernel["registers"] > 0
     assert kernel["occupancy"]["blocks"] > 0
 
