@@ -14,14 +14,16 @@ from ...dsl.device import AWAITED, Device, Instr, Operand
 from ...dsl.errors import InternalError
 from ...dsl.fragment import REGISTER, Fragment
 from ...dsl.index import Expr, Var, as_expr
+from ...dsl.values import Value, loads
 from ..emit.body import instr_name
 from ..emit.code import ELEMENTS, Need, storage
 from ..emit.gpu_body import Spelling
 from ..emit.gpu_instr import Registers, registers_of
 from ..emit.lanes import register_memories
 from ..emit.scope import INDENT
-from .op import Op, OpText, op_of
+from .op import Op, OpText, guard_of, op_of, subscripts
 
+_SITE = "__builtin_return_address(0)"  # of the call, in the kernel
 KINDS = {kind: f"EM_{kind.upper()}" for kind in AWAITED}  # of the runtime
 
 
@@ -63,7 +65,7 @@ def function_of(instr: Instr, units: int, device: Device, spelling: Spelling, ne
     lines += [f"struct {own}__given {{", *(INDENT + g.members() for g in given), "};"]
     lines += _run(instr, units, device, spelling, needs, given, op)
     lines.append(f'static const EmInstr {own}__instr = {{"{instr.name}", {units}, {own}__run}};')
-    lines += _call(instr, units, given)
+    lines += _call(instr, units, given, OpText(op, device, spelling, needs, _taken(given)))
     lines += _wrapper(instr, given)
     return "\n".join(lines) + "\n"
 
@@ -79,19 +81,33 @@ def _given(o: Operand, device: Device) -> _Given:
 
 def _run(instr, units: int, device, spelling, needs, given: list[_Given], op: Op) -> list[str]:
     own = instr_name(instr)
-    taken = ("deposits", "t", "lane", "r", "x", "at", "same", *(g.name for g in given))
-    text = OpText(op, device, spelling, needs, taken)
+    text = OpText(op, device, spelling, needs, _taken(given))
     body = text.declarations()
     if units == 1:
         body.append(f"{own}__given& t = *({own}__given*)deposits[0];")
-    for g in given:
-        if g.operand.role != "output":
-            body += _gather(instr, g, units, text)
+    for g in _inputs(given):
+        body += _gather(instr, g, units, text)
     body += text.statements()
     for g in given:
         if g.operand.role != "input":
             body += _scatter(instr, g, units, text)
     return [f"EM_PLAIN static void {own}__run(void* const* deposits) {{", *(INDENT + x for x in body), "}"]
+
+
+def _taken(given: list[_Given]) -> tuple[str, ...]:
+    """Names that the text uses already."""
+    return ("deposits", "t", "lane", "r", "n", "x", "at", "same", "read", *(g.name for g in given))
+
+
+def _inputs(given: list[_Given]) -> list[_Given]:
+    """Registers first: which elements of memory are read may depend on them."""
+    return sorted((g for g in given if g.operand.role != "output"), key=lambda g: g.registers is None)
+
+
+def _guard(instr: Instr, g: _Given, text: OpText) -> str:
+    """When the element at a place is read; empty: always."""
+    value = guard_of(instr, g.operand.name) if g.registers is None else None
+    return "" if value is None else text.guard(value, g.operand, subscripts(instr, g.operand))
 
 
 def _gather(instr: Instr, g: _Given, units: int, text: OpText) -> list[str]:
@@ -100,10 +116,12 @@ def _gather(instr: Instr, g: _Given, units: int, text: OpText) -> list[str]:
     name = text.name(b)
     raw = text.loaded(_element(g, const=True), g.operand)
     place = text.place(b, g.operand.map, g.operand.coords)
+    guard = _guard(instr, g, text)
     if Fragment.of(g.operand).unique and (_lanes(g) == units or g.shared):
-        return _each(instr, g, units, [f"{name}[{place}] = {raw};"], const=True)
+        return _each(instr, g, units, [f"{f'if ({guard}) ' if guard else ''}{name}[{place}] = {raw};"], const=True)
     kind = ELEMENTS[storage(b.dtype)]
     inside = [
+        *([f"if (!({guard})) continue;"] if guard else []),
         f"const int at = {place};",
         f"const {kind} x = {raw};",
         f'if ({name}__had[at] && __builtin_memcmp(&x, &{name}[at], sizeof x)) em_disagree("{instr.name}", "{g.operand.name}");',
@@ -151,29 +169,63 @@ def _each(instr: Instr, g: _Given, units: int, inside: list[str], const: bool) -
 # ------------------------------------------------------------ calls
 
 
-def _call(instr: Instr, units: int, given: list[_Given]) -> list[str]:
+def _call(instr: Instr, units: int, given: list[_Given], text: OpText) -> list[str]:
     own = instr_name(instr)
     results = any(g.result for g in given)
     head = f"EM_PLAIN static {own + '__given' if results else 'void'} {own}__call({own}__given t) {{"
-    site = "__builtin_return_address(0)"
+    body = [*_own_part(instr, units, given, text)]
     if instr.awaits:
-        return [head, *(INDENT + x for x in _issue(instr, units, given, site)), "}"]
-    body = [INDENT + x for g in given for x in _touched(g, units, site)]
-    body.append(f"{INDENT}em_together(&{own}__instr, &t, {site});" if units > 1 else f"{INDENT}em_alone(&{own}__instr, &t);")
+        body += _issue(instr, units, given, text)
+    else:
+        body += [x for g in given for x in _touched(instr, g, units, text)]
+        body.append(f"em_together(&{own}__instr, &t, {_SITE});" if units > 1 else f"em_alone(&{own}__instr, &t);")
     if results:
-        body.append(f"{INDENT}return t;")
-    return [head, *body, "}"]
+        body.append("return t;")
+    return [head, *(INDENT + x for x in body), "}"]
 
 
-def _touched(g: _Given, units: int, site: str) -> list[str]:
+def _own_part(instr: Instr, units: int, given: list[_Given], text: OpText) -> list[str]:
+    """What conditions on reading look at, as far as this thread holds it; and its number."""
+    asked = {x.tensor for g in given if (v := _condition(instr, g)) is not None for x in loads(v)}
+    out = text.declarations(asked)
+    for g in given:
+        if g.operand.name in asked:
+            if units > 1 and g.operand.shape:
+                raise InternalError(f"what {instr.name} reads depends on elements of {g.operand.name} that other threads hold")
+            out += _gather(instr, g, 1, text)
+    lanes = any("lane" in {v.name for v in g.operand.coords} for g in given if g.registers is None)
+    return [*out, f"const int lane = em_thread_index() % {units};"] if units > 1 and lanes and (instr.awaits or asked) else out
+
+
+def _condition(instr: Instr, g: _Given) -> Value | None:
+    return guard_of(instr, g.operand.name) if g.registers is None and g.operand.role != "output" else None
+
+
+def _in_runs(guard: str, count: int, body: str) -> list[str]:
+    """`body` for each run of n elements from r on that are all read, or all not (`read`)."""
+    return [
+        f"const auto read_at = [&](int r) {{ (void)r; return {guard}; }};",
+        f"for (int r = 0, n; r < {count}; r += n) {{",
+        f"{INDENT}const bool read = read_at(r);",
+        f"{INDENT}for (n = 1; r + n < {count} && read_at(r + n) == read;) n++;",
+        f"{INDENT}{body}",
+        "}",
+    ]
+
+
+def _touched(instr: Instr, g: _Given, units: int, text: OpText) -> list[str]:
     """Accesses to memory, told to the observer by the threads whose addresses count: the first's, of several for an element."""
     if g.registers is not None:
         return []
-    bytes_ = g.count * g.operand.dtype.bytes
-    modes = {"input": (0,), "output": (1,), "inout": (0, 1)}[g.operand.role]
+    size, align = g.operand.dtype.bytes, g.operand.alignment
     first = 1 if g.shared else _speakers(g, units)
     only = f"if (em_thread_index() % {units} < {first}) " if first < units else ""
-    return [f"{only}em_touch(t.{g.name}, {bytes_}, {g.operand.alignment}, {w}, 0, {site});" for w in modes]
+    guard = _guard(instr, g, text) if g.operand.role != "output" else ""
+    if guard:
+        touch = f"if (read) em_touch((const {g.element}*)t.{g.name} + r, n * {size}, r ? 1 : {align}, 0, 0, {_SITE});"
+        return [f"{only}{{", *(INDENT + x for x in _in_runs(guard, g.count, touch)), "}"]
+    modes = {"input": (0,), "output": (1,), "inout": (0, 1)}[g.operand.role]
+    return [f"{only}em_touch(t.{g.name}, {g.count * size}, {align}, {w}, 0, {_SITE});" for w in modes]
 
 
 def _speakers(g: _Given, units: int) -> int:
@@ -181,45 +233,44 @@ def _speakers(g: _Given, units: int) -> int:
     places = Fragment.of(g.operand).linear()
     held: set[int] = set()
     for lane in range(len(places)):
-        if set(places[lane].tolist()) <= held:
-            rest = {int(x) for x in places[lane:].ravel()}
-            if rest <= held:
-                return lane
+        if {int(x) for x in places[lane:].ravel()} <= held:
+            return lane
         held |= set(places[lane].tolist())
     return units
 
 
-def _issue(instr: Instr, units: int, given: list[_Given], site: str) -> list[str]:
-    """An asynchronous copy: what this thread's part of it is, then the copy."""
+def _issue(instr: Instr, units: int, given: list[_Given], text: OpText) -> list[str]:
+    """An asynchronous copy: what this thread's part of it is, then the copy. The accesses themselves happen when it lands."""
     assert instr.awaits
     source, to = _copied(instr, given)
-    lines = []  # the accesses themselves happen when it lands
+    lines = []
     for g, write in ((source, 0), (to, 1)):
         if g.operand.alignment > 1:
-            lines.append(f"em_align(t.{g.name}, {g.count * g.operand.dtype.bytes}, {g.operand.alignment}, {write}, {site});")
+            lines.append(f"em_align(t.{g.name}, {g.count * g.operand.dtype.bytes}, {g.operand.alignment}, {write}, {_SITE});")
     lane, r = Var("lane", 0, units - 1), Var(REGISTER, 0, source.count - 1)
     at = _offset(instr, source, to, lane, r)
-    element, bytes_ = to.element, source.operand.dtype.bytes
-    lines.append(f"const int lane = em_thread_index() % {units};" if units > 1 else "")
     first = at.subs({r: as_expr(0)})
-    if at == first + r:
-        where = f"({element}*)t.{to.name} + {_plain(first)}" if first != as_expr(0) else f"t.{to.name}"
-        lines.append(f"em_part({where}, t.{source.name}, {source.count * bytes_}, {site});")
+    guard, size = _guard(instr, source, text), source.operand.dtype.bytes
+    where, what = f"({to.element}*)t.{to.name} + {_plain(at)}", f"(const {source.element}*)t.{source.name} + r"
+    if at != first + r:
+        one = f"{guard} ? {what} : nullptr" if guard else what
+        lines.append(f"for (int r = 0; r < {source.count}; r++) em_part({where}, {one}, {size}, {_SITE});")
+    elif guard:
+        lines += _in_runs(guard, source.count, f"em_part({where}, read ? {what} : nullptr, n * {size}, {_SITE});")
     else:
-        where = f"({element}*)t.{to.name} + {_plain(at)}, ({element}*)t.{source.name} + r"
-        lines.append(f"for (int r = 0; r < {source.count}; r++) em_part({where}, {bytes_}, {site});")
-    used = any("lane" in x for x in lines[-1:])
-    lines = [x for x in lines if x and (used or not x.startswith("const int lane"))]
-    kind = KINDS[instr.awaits[0]]
-    return [*lines, f"em_asynchronous(&{instr_name(instr)}__instr, &t, sizeof t, {kind}, {site});"]
+        where = f"({to.element}*)t.{to.name} + {_plain(first)}" if first != as_expr(0) else f"t.{to.name}"
+        lines.append(f"em_part({where}, t.{source.name}, {source.count * size}, {_SITE});")
+    return [*lines, f"em_asynchronous(&{instr_name(instr)}__instr, &t, sizeof t, {KINDS[instr.awaits[0]]}, {_SITE});"]
 
 
 def _copied(instr: Instr, given: list[_Given]) -> tuple[_Given, _Given]:
+    """From memory to memory; registers may say which part of it."""
     target = instr.statement.target
-    if len(given) != 2 or any(g.registers is not None for g in given):
+    here = [g for g in given if g.registers is None]
+    to = next((g for g in here if g.operand.name == target), None)
+    if len(here) != 2 or to is None or instr.statement.reduction is not None or instr.accumulate:
         raise InternalError(f"{instr.name} is asynchronous, and no copy from memory to memory")
-    to = next(g for g in given if g.operand.name == target)
-    return next(g for g in given if g is not to), to
+    return next(g for g in here if g is not to), to
 
 
 def _offset(instr: Instr, source: _Given, to: _Given, lane: Var, r: Var) -> Expr:

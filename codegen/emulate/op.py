@@ -11,6 +11,7 @@ The reduced indices are the outer loops, so that inner loops have no chain of su
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -18,8 +19,8 @@ from ...dsl.device import Device, Instr, Operand
 from ...dsl.errors import InternalError
 from ...dsl.index import Expr, Var, as_expr
 from ...dsl.types import TYPES, DType
-from ...dsl.values import Apply, Cast, Const, Load, Value, transform
-from ..emit.code import ELEMENTS, Need, storage
+from ...dsl.values import Apply, Cast, Const, IndexValue, Load, Value, children, loads, transform
+from ..emit.code import BOOL, ELEMENTS, Code, Need, storage
 from ..emit.gpu_body import GpuBody, GpuContext, GpuIndex, Spelling
 from ..emit.lanes import Lanes
 from ..emit.scope import Text
@@ -98,15 +99,68 @@ def _within(body: Stmt, index: str, extent: int) -> Stmt:
     """The variable of a loop has an interval; that of a statement's subscripts has none."""
     known = {Var(index): as_expr(Var(index, 0, extent - 1))}
 
-    def value(v: Value) -> Value | None:
-        return replace(v, indices=tuple(e.subs(known) for e in v.indices)) if isinstance(v, Load) else None
-
     match body:
         case Store():
-            return replace(body, coords=tuple(e.subs(known) for e in body.coords), value=transform(body.value, value))
+            return replace(body, coords=tuple(e.subs(known) for e in body.coords), value=_put(body.value, known))
         case For():
             return replace(body, body=tuple(_within(x, index, extent) for x in body.body))
     return body
+
+
+def _put(v: Value, known: Mapping[Var, Expr]) -> Value:
+    """A value whose index variables stand for something else."""
+
+    def one(v: Value) -> Value | None:
+        match v:
+            case Load():
+                return replace(v, indices=tuple(e.subs(known) for e in v.indices))
+            case IndexValue():
+                return replace(v, expr=v.expr.subs(known))
+        return None
+
+    return transform(v, one)
+
+
+def guard_of(instr: Instr, operand: str) -> Value | None:
+    """READ_WHAT_IS_TAKEN: when an element of an operand is read, as a value over the statement's indices; None: always.
+
+    It is read on the side of a `where` that is taken, and may lie outside of all buffers where it is not.
+    """
+    found: list[Value | None] = []
+
+    def visit(v: Value, here: Value | None) -> None:
+        match v:
+            case Load() if v.tensor == operand:
+                found.append(here)
+            case Apply(fn="where", args=(cond, one, other)):
+                visit(cond, here)
+                known = operand not in {x.tensor for x in loads(cond)}
+                visit(one, _both(here, cond) if known else here)
+                visit(other, _both(here, Apply("not", (cond,), BOOL)) if known else here)
+            case _:
+                for child in children(v):
+                    visit(child, here)
+
+    visit(instr.statement.value, None)
+    out = found[0] if found else None
+    for v in found:
+        if v is None or out is None:
+            return None
+        out = out if v is out else Apply("or", (out, v), BOOL)
+    return out
+
+
+def subscripts(instr: Instr, operand: Operand) -> tuple[str, ...]:
+    """The indices of the statement that subscript an operand, one an axis."""
+    s = instr.statement
+    if operand.name == s.target:
+        return s.indices
+    load = next(x for x in loads(s.value) if x.tensor == operand.name)
+    return tuple(next(iter(e.variables())).name for e in load.indices)
+
+
+def _both(a: Value | None, b: Value) -> Value:
+    return b if a is None else Apply("and", (a, b), BOOL)
 
 
 def _array(name: str, dtype: DType, shape: tuple[int, ...], memory: str, level: str) -> Buffer:
@@ -133,9 +187,19 @@ class OpText:
     def name(self, b: Buffer) -> str:
         return self.ctx.spoken[b.name]
 
-    def declarations(self) -> list[str]:
+    def declarations(self, only: Collection[str] | None = None) -> list[str]:
+        """Of all arrays, or of those of some operands."""
         arrays = [*self.op.arrays, *([self.op.total] if self.op.total else [])]
+        arrays = [b for b in arrays if only is None or b.name in only]
         return [f"{ELEMENTS[storage(b.dtype)]} {self.name(b)}[{b.size}];" for b in arrays]
+
+    def guard(self, value: Value, operand: Operand, indices: tuple[str, ...]) -> str:
+        """A condition of `guard_of`, for the element that a place of the operand's fragment holds. `indices` subscript it."""
+        known = {Var(i): e for i, e in zip(indices, operand.map, strict=True)}
+        shown = _put(transform(value, _computed), known)
+        for v in operand.coords:
+            self.text.index.bounds[v] = v.hi  # type: ignore[attr-defined]
+        return self.body.values.value(shown).text
 
     def statements(self) -> list[str]:
         with self.text.block(None):
@@ -159,8 +223,6 @@ class OpText:
         return self.body.values.from_storage(text, False, operand.dtype, False).text
 
     def stored(self, text: str, operand: Operand) -> str:
-        from ..emit.code import Code
-
         dtype = self.op.array(operand).dtype
         if dtype == operand.dtype:
             return text

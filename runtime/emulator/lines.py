@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-FLAGS = ("-g1", "-gdwarf-4", "-gstrict-dwarf")  # what a compiler is to be told
+FLAGS = ("-gdwarf-4", "-gstrict-dwarf", "-g1")  # what a compiler is to be told; -g1 last, for -gdwarf-4 alone means -g2
 
 _COMPRESSED = 0x800  # SHF_COMPRESSED
 _SUBPROGRAM, _INLINED = 0x2E, 0x1D

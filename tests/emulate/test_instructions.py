@@ -236,6 +236,8 @@ def test_shuffle(title: str) -> None:
 
 
 COPIES = of("load_global", "store_global", "load_shared", "store_shared", "cp_async", "load_lds")
+FILLS = [t for t in COPIES if len(instructions()[t][1].operands) == 3]
+COPIES = [t for t in COPIES if t not in FILLS]
 
 
 @pytest.mark.parametrize("title", COPIES)
@@ -261,6 +263,22 @@ def test_copy(title: str) -> None:
     np.testing.assert_array_equal(got, source)
 
 
+@pytest.mark.parametrize("title", FILLS)
+def test_copy_with_zeros(title: str) -> None:
+    """Of S the first L elements arrive, the rest is zero, and is not read: no memory is there."""
+    device, instr = instructions()[title]
+    s, length, d = instr.operands
+    rng = np.random.default_rng(0)
+    for n in range(s.shape[0] + 1):
+        source = np.zeros(32, np.uint8)[: s.shape[0] * s.dtype.bytes].view(s.dtype.numpy)
+        source[:] = numbers(rng, s, s.shape, True)
+        to = np.full_like(source, 1)
+        memory = [source[:n], to] if n else [to]
+        addresses = [np.array([[x.ctypes.data]], np.int64) for x in (source, to)]
+        execute(title, [addresses[0], words(device, length, np.array([[n]], np.int32)), addresses[1]], memory)
+        np.testing.assert_array_equal(to.astype("f8"), np.where(np.arange(s.shape[0]) < n, source.astype("f8"), 0))
+
+
 @pytest.mark.parametrize("title", of("fma", "dot", "dp4a"))
 def test_packed(title: str) -> None:
     """C[n] += A B[n], or C += A . B, by one thread."""
@@ -276,5 +294,5 @@ def test_packed(title: str) -> None:
 
 
 def test_every_instruction_is_tested() -> None:
-    known = {*of("mma", "mfma", "wmma", "ldmatrix", "shuffle", "fma", "dot", "dp4a"), *COPIES}
+    known = {*of("mma", "mfma", "wmma", "ldmatrix", "shuffle", "fma", "dot", "dp4a"), *COPIES, *FILLS}
     assert set(TITLES) == known
