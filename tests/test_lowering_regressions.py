@@ -25,6 +25,9 @@ SCALED = "op f[M, K, N](A: f32[M, K], B: f32[K, N], c: f32[]) -> (Y: f32[N, M]):
 SCALED += "    Y[j, i] = (sum(k) A[i, k] * B[k, j]) - c\n"
 ROWS = "op f[M, N](A: f32[M, N]) -> (Y: f32[M, N]):\n    top[i] = sum(j) A[i, j]\n    e[i, j] = max(A[i, j], top[i])\n"
 ROWS += "    total[i] = sum(j) e[i, j]\n    Y[i, j] = e[i, j] - total[i]\n"
+CHAIN = "op f[M, N, K](A: f32[M, K], B: f32[K, N], C: f32[N, K]) -> (Y: f32[M, K]):\n"
+CHAIN += "    h[i, j] = sum(k) A[i, k] * B[k, j]\n    Y[i, l] = sum(j) h[i, j] * C[j, l]\n"
+LOWEST = "op f[M, N, K](A: f32[M, K], B: i64[N]) -> (Y: i64[M, N]):\n    h[i] = argmin(k) A[i, k]\n    Y[i, j] = h[i] * B[j]\n"
 SHARED = "op f[M, N](A: f32[M, N]) -> (Y: f32[M, N]):\n    t[i, j] = relu(A[i, j])\n    Y[i, j] = t[i, j] * t[i, j] + A[i, j]\n"
 COMBINED = "op f[M](A: i32[M]) -> (Y: i32[M]):\n    top = min(i) A[i]\n    Y[i] = A[i] - top\n"
 HALVES = "op f[M, N](A: f32[M, N]) -> (Y: f32[M, P]) where P = (N + 1) / 2:\n    Y[i, p] = sum(r: 3) A[i, 2*p + r else 1]\n"
@@ -69,6 +72,10 @@ RIGHT = {
     "strided chunks of a fused copy": (FULL, "fuse i, j as f\ntile f: 16\ntile f: 1 every 2 -> lane\nmove A -> l1"),
     "panels of one": (GEMM, "tile i: 4, k: 4\nmove A -> l3 layout panels(i: 1)"),
     "a fused axis without extent": (HALVES, "fuse p, i as f\ntile r: 16, f: 1"),
+    # units that hold the same sum: only the one that stores it between loops goes on from there
+    "a replicated sum between loops": (CHAIN, "tile l: 4, i: 8 -> core\ntile k: 4, j: 8\nkeep h in register"),
+    "a replicated argmin between loops": (LOWEST, "tile j: 2, i: 3 -> core\ntile k: 4\nkeep h in register"),
+    "a replicated sum in a cache": (CHAIN, "tile l: 4, i: 8 -> core\ntile k: 4, j: 8\nkeep h in l2"),
     # what sizes are known to be keeps stores of neighbours apart
     "stores of two cores": (HALVES, "tile p: 5, i: 5 -> core\ntile p: 2"),
 }
@@ -109,7 +116,7 @@ def test_right(name, sizes, fixed):
     text, lines = RIGHT[name]
     op = loads(text).ops["f"]
     given = dict(zip([v.name for v in op.dims], sizes, strict=False))
-    if "argmax" in text:
+    if "argmax" in text or "argmin" in text:
         given = {n: max(1, x) for n, x in given.items()}
     op, program = program_of(text, lines, "cpu:avx2", given if fixed else None)
     rng = np.random.default_rng(0)

@@ -18,9 +18,10 @@ from ...dsl.index import Expr, Var, as_expr
 from ...dsl.types import TYPES
 from ...dsl.values import Load, Value, transform
 from ..tile import Alloc, Buffer, If, Stmt
+from .access import identity
 from .combine import exchange_buffer
 from .context import Context
-from .leaf import Combine, Exchange, Fill, Spread
+from .leaf import LAST_PLACE, Combine, Exchange, Fill, Reload, Spread
 from .leaf_instr import register_buffer
 from .match import fragment
 from .spec import Focus, View
@@ -323,8 +324,10 @@ def _between(low: Lowering, focus: Focus, w: Work, owner: tuple, names: list[str
         dtype = low.ctx.dtypes[name]
         focus = focus.with_view(home, View(home, "global"))
         reload = Load(home, tuple(as_expr(Var(i)) for i in again), dtype)
-        f = replace(focus, works=(Work(name, w.indices, reload, None, w.extents, fused=w.fused),), loops=())
-        refill += low.lower(f, owner)
+        assert w.reduction is not None
+        instead = LAST_PLACE if name.endswith("@at") else identity(w.reduction.kind, dtype)
+        goes_on = Reload(name, w.indices, reload, None, w.extents, fused=w.fused, home=home, instead=instead)
+        refill += low.lower(replace(focus, works=(goes_on,), loops=()), owner)
         if not in_place:
             work = Work(home, w.indices, Load(name, at, dtype), None, w.extents, fused=w.fused)
             spill += low.lower(replace(focus, works=(work,), loops=()), owner)

@@ -3,6 +3,8 @@
 CAPACITY_NOT_LIVE   a loop over an index that numbers registers runs to its capacity and is unrolled; others to the live extent.
 OWNER_WRITES        initialisation, body and write-back of a register tile visit it by the same steps: one owner an element.
 ONE_WRITER          what several units would store alike is stored by unit 0.
+ONE_READER          from what is stored of an accumulator between loops only the unit goes on that stored it: others could not
+                    know when it is there, and nobody reads what they hold.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from .spec import ONE, ZERO, Focus, Step
 from .work import Work
 
 Inner = Callable[[Focus], list[Stmt]]
+LAST_PLACE = Const((1 << 63) - 1, TYPES["i64"])  # what the place of an argmax starts from
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,14 @@ class Fill(Work):
     @property
     def reduced(self) -> tuple[str, ...]:
         return ()
+
+
+@dataclass(frozen=True)
+class Reload(Work):
+    """An accumulator goes on from what `home` holds (ONE_READER); `instead`: what units start from that do not go on."""
+
+    home: str = ""
+    instead: Value | None = None
 
 
 @dataclass(frozen=True)
@@ -187,6 +198,11 @@ def element(ctx: Context, focus: Focus, work: Work) -> list[Stmt]:
 
 def store_element(ctx: Context, focus: Focus, work: Work) -> list[Stmt]:
     value = translate(ctx, focus, work.value)
+    if isinstance(work, Reload) and work.instead is not None:
+        alias = aliases(focus)
+        indices = tuple(dict.fromkeys(alias.get(i, i) for i in work.indices))
+        conds = one_writer(ctx, focus, indices, focus.views[work.home].buffer, among_lockstep=False)
+        value = Masked(conds, value, work.instead, value.dtype) if conds else value
     return guarded_store(ctx, focus, work.name, work.subscripts or work.indices, value, work.span, work.atomic)
 
 
@@ -208,19 +224,26 @@ def narrowed(value: Value, dtype: DType) -> Value:
     return value if value.dtype == dtype else Cast(value, dtype)
 
 
-def one_writer(ctx: Context, focus: Focus, indices: tuple[str, ...], buffer: str) -> tuple[Expr, ...]:
-    """Unit 0 stores for all that would store the same (ONE_WRITER)."""
+def one_writer(
+    ctx: Context, focus: Focus, indices: tuple[str, ...], buffer: str, among_lockstep: bool = True
+) -> tuple[Expr, ...]:
+    """Unit 0 stores for all that would store the same (ONE_WRITER); those in lockstep with it, too, if not `among_lockstep`."""
+
+    def counts(*levels: str) -> bool:
+        return among_lockstep or any(ctx.device.level(x).siblings != "lockstep" for x in levels)
+
     owner = next((b.level for b in ctx.buffers if b.name == buffer), None)
     conds: list[Expr] = []
     told_apart: set[str] = set()
     top = ctx.device.depth(owner) if owner else 0
     for d in focus.digits:
         told_apart.update(d.levels)
-        if d.index and d.index not in indices and d.expr != ZERO and ctx.device.depth(d.levels[-1]) > top:
+        if d.index and d.index not in indices and d.expr != ZERO and ctx.device.depth(d.levels[-1]) > top and counts(*d.levels):
             conds.append(-d.expr)
     for level in ctx.device.levels[top + 1 :]:
         finite = level.units == "finite" and level.name in ctx.units
-        if level.name not in told_apart and level.name in ctx.units and (finite or ctx.units[level.name].constant != 1):
+        several = level.name in ctx.units and (finite or ctx.units[level.name].constant != 1)
+        if level.name not in told_apart and several and counts(level.name):
             conds.append(-as_expr(ctx.unit_var(level.name)))
     return tuple(conds)
 
@@ -233,8 +256,7 @@ def _fill(ctx: Context, focus: Focus, work: Work) -> list[Stmt]:
     out: list[Stmt] = [Store(focus.views[work.name].buffer, coordinates(ctx, focus, work.name, at), identity(kind, dtype))]
     if kind in ("argmax", "argmin"):
         place = work.name + "@at"
-        largest = Const((1 << 63) - 1, TYPES["i64"])
-        out.append(Store(focus.views[place].buffer, coordinates(ctx, focus, place, at), largest))
+        out.append(Store(focus.views[place].buffer, coordinates(ctx, focus, place, at), LAST_PLACE))
     return _alone(ctx, focus, work, out)
 
 
