@@ -120,9 +120,20 @@ class Kernel:
         from .timing import Timing, interleaved
 
         out = self(*args, out=out, threads=threads)
-        samples = interleaved([lambda: self(*args, out=out, threads=threads)], repeat)[0]
+        samples = interleaved([lambda: self(*args, out=out, threads=threads)], repeat, self.wait)[0]
         sizes = bind_sizes(self.op, [np.shape(x) for x in args], self.sizes)
         return Timing(tuple(samples), flops(self.op, sizes), argument_bytes(self.op, sizes))
+
+    def place(self, arrays: Sequence[np.ndarray]) -> list[Any]:
+        """Arrays of NumPy's as inputs of this kernel: where it runs, copied there if need be."""
+        return list(arrays)
+
+    def fetch(self, results: Sequence[Any]) -> list[np.ndarray]:
+        """Outputs as arrays of NumPy's."""
+        return list(results)
+
+    def wait(self) -> None:
+        """Until all calls are done: those of a GPU return before they are."""
 
     @property
     def counting(self) -> bool:

@@ -29,30 +29,32 @@ class Timing:
         return f"{duration(self.seconds)}, {rates} (median of {len(self.samples)})"
 
 
-def seconds(call: Callable[[], Any], count: int = 1) -> float:
-    """How long `count` calls take together."""
+def seconds(call: Callable[[], Any], count: int = 1, finish: Callable[[], Any] | None = None) -> float:
+    """How long `count` calls take together. `finish` waits for those that return before they are done."""
     start = time.perf_counter()
     for _ in range(count):
         call()
+    if finish is not None:
+        finish()
     return time.perf_counter() - start
 
 
-def calls_per_sample(call: Callable[[], Any], least: float = 2e-3) -> int:
+def calls_per_sample(call: Callable[[], Any], least: float = 2e-3, finish: Callable[[], Any] | None = None) -> int:
     """How many calls make a sample long enough for the clock; warms up on the way."""
-    call()
+    seconds(call, 1, finish)
     count = 1
-    while (took := seconds(call, count)) < least and count < 1 << 20:
+    while (took := seconds(call, count, finish)) < least and count < 1 << 20:
         count = max(count * 2, min(count * 100, int(count * least / max(took, 1e-9))))
     return count
 
 
-def interleaved(calls: Sequence[Callable[[], Any]], repeat: int) -> list[list[float]]:
+def interleaved(calls: Sequence[Callable[[], Any]], repeat: int, finish: Callable[[], Any] | None = None) -> list[list[float]]:
     """Samples of seconds per call for each of `calls`, taken in turns, so that what slows the machine down slows all.
 
     Before each sample there is a rest, and a call that is not counted: the threads of a library wait busily for a while after a
     call, and would take the cores from whoever comes next.
     """
-    counts = [calls_per_sample(call) for call in calls]
+    counts = [calls_per_sample(call, finish=finish) for call in calls]
     samples: list[list[float]] = [[] for _ in calls]
     for turn in range(repeat):
         order = range(len(calls)) if turn % 2 == 0 else reversed(range(len(calls)))
@@ -60,7 +62,9 @@ def interleaved(calls: Sequence[Callable[[], Any]], repeat: int) -> list[list[fl
             if len(calls) > 1:
                 time.sleep(_REST)
                 calls[i]()
-            samples[i].append(seconds(calls[i], counts[i]) / counts[i])
+                if finish is not None:
+                    finish()
+            samples[i].append(seconds(calls[i], counts[i], finish) / counts[i])
     return samples
 
 

@@ -118,6 +118,15 @@ class Tensor:
     def contiguous(self) -> Tensor:
         return Tensor(np.ascontiguousarray(self.host).reshape(self.shape), self.number)
 
+    def cpu(self) -> Tensor:
+        return Tensor(self.host.copy(), -1)
+
+    def numpy(self) -> np.ndarray:
+        return self.host
+
+    def to(self, device: int) -> Tensor:
+        return Tensor(self.host.copy(), device)
+
     def copy_(self, other: Tensor) -> None:
         self.host[...] = other.host
 
@@ -163,5 +172,7 @@ def torch() -> types.ModuleType:
     module.empty = lambda shape, dtype, device: Tensor(np.empty(shape, dtype), device)
     module.full = lambda shape, value, dtype, device: Tensor(np.full(shape, value, dtype), device)
     module.from_dlpack = lambda x: Tensor(x.host, x.number)
+    module.from_numpy = lambda x: Tensor(x, -1)
+    module.cuda = types.SimpleNamespace(current_stream=lambda: types.SimpleNamespace(synchronize=lambda: None))
     module.is_grad_enabled = lambda: True
     return module

@@ -77,13 +77,14 @@ def _compare(args: argparse.Namespace, kernels: Mapping[str, Kernel], dims: dict
     op = first.op
     sizes, inputs = all_sizes(op, dims), random_inputs(op, dims, args.seed)
     calls: dict[str, Callable[[], Any]] = {}
+    placed = first.place(inputs)
     for name, kernel in kernels.items():
-        results = kernel(*inputs)
-        calls[name] = lambda kernel=kernel, results=results: kernel(*inputs, out=results)
+        results = kernel(*placed)
+        calls[name] = lambda kernel=kernel, results=results: kernel(*placed, out=results)
     if args.vs:
         name, call = peer(op, inputs)
         calls[name] = call
-    samples = dict(zip(calls, interleaved(list(calls.values()), args.repeat), strict=True))
+    samples = dict(zip(calls, interleaved(list(calls.values()), args.repeat, first.wait), strict=True))
     mine = next(iter(samples))
     rows = []
     for name, taken in samples.items():
@@ -98,7 +99,7 @@ def _compare(args: argparse.Namespace, kernels: Mapping[str, Kernel], dims: dict
             }
         )
     report = first.report
-    answer = {"op": op.name, "sizes": sizes, "target": first.target, "threads": first.threads, "compiler": report.compiler}
+    answer = {"op": op.name, "sizes": sizes, "target": first.target, "threads": report.threads, "compiler": report.compiler}
     return {**answer, "results": rows}
 
 
@@ -139,7 +140,8 @@ def _show(answer: dict[str, Any]) -> None:
 
     rows = answer["results"]
     sizes = ", ".join(f"{n}={v}" for n, v in answer["sizes"].items())
-    print(f"{answer['op']}: {sizes}; {answer['target']}, threads {answer['threads']}; {answer['compiler']}")
+    threads = f", threads {answer['threads']}" if answer["threads"] else ""
+    print(f"{answer['op']}: {sizes}; {answer['target']}{threads}; {answer['compiler']}")
     width = max(len(r["name"]) for r in rows)
     for r in rows:
         said = "" if r is rows[0] else f"  {rows[0]['name']} is {r['ratio']:.2f}x as fast"

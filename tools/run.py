@@ -54,11 +54,12 @@ def measure(kernel: Kernel, repeat: int = 7, check: bool = True, seed: int = 0) 
     sizes = all_sizes(op, dims)
     guessed = [n for n in dims if n not in kernel.sizes]
     inputs = random_inputs(op, dims, seed)
-    results = kernel(*inputs)
+    placed = kernel.place(inputs)
+    results = kernel(*placed)
     results = results if isinstance(results, tuple) else (results,)
     kernel.counting = False  # the first call has counted; others are timed
-    found = verdict.check(op, inputs, results) if check else None
-    samples = interleaved([lambda: kernel(*inputs, out=results)], repeat)[0]
+    found = verdict.check(op, inputs, kernel.fetch(results)) if check else None
+    samples = interleaved([lambda: kernel(*placed, out=results)], repeat, kernel.wait)[0]
     time_s = median(samples)
     report = kernel.report
     answer: dict[str, Any] = {
@@ -66,7 +67,7 @@ def measure(kernel: Kernel, repeat: int = 7, check: bool = True, seed: int = 0) 
         "sizes": sizes,
         "target": kernel.target,
         "device": report.device,
-        "threads": kernel.threads,
+        "threads": report.threads,
         "compiler": report.compiler,
         "cached": report.cached,
         "seconds": time_s,
@@ -87,9 +88,10 @@ def table(answer: dict[str, Any]) -> str:
 
     sizes = ", ".join(f"{n}={v}" for n, v in answer["sizes"].items())
     rates = f"{answer['gflops']:.2f} GFLOP/s, {answer['gbytes']:.2f} GB/s"
+    threads = f", threads {answer['threads']}" if answer["threads"] else ""
     lines = [
         f"{answer['op']}: {sizes}",
-        f"  target    {answer['target']} ({answer['device']}), threads {answer['threads']}",
+        f"  target    {answer['target']} ({answer['device']}){threads}",
         f"  compiler  {answer['compiler']}{' (from the cache)' if answer['cached'] else ''}",
         f"  time      {duration(answer['seconds'])}, {rates} (median of {len(answer['samples'])})",
         *(f"  note      {note}" for note in answer["notes"]),

@@ -256,7 +256,7 @@ def _library(name: str) -> Arrays:
 def library_of(x: Any) -> Arrays | None:
     """The library whose array `x` is, if it is one of a GPU's."""
     for name in _MAKERS:
-        if name in sys.modules:
+        if sys.modules.get(name) is not None:
             library = _library(name)
             if library.owns(x):
                 return library
@@ -266,7 +266,7 @@ def library_of(x: Any) -> Arrays | None:
 def any_library(kind: str) -> Arrays:
     """A library for GPUs of this kind, imported if need be. Raises ArgumentKind where there is none."""
     problems = []
-    for name in sorted(_MAKERS, key=lambda n: n not in sys.modules):
+    for name in sorted(_MAKERS, key=lambda n: sys.modules.get(n) is None):
         try:
             __import__(name)
             library = _library(name)

@@ -21,7 +21,7 @@ from ...codegen.emit import launches
 from ...dsl.errors import InternalError
 from ...dsl.errors.run import ArgumentCount, ArgumentShape, ArgumentType, DeviceMismatch, OutputOverlap, SizeRefused
 from ...dsl.op import Op, Tensor
-from ..arrays import way_back
+from ..arrays import numpy_dtype, way_back
 from ..kernel import Kernel
 from ..sizes import bind_sizes, describe, output_shapes
 from ..variant import Variant
@@ -167,6 +167,18 @@ class DeviceKernel(Kernel):
         if back is not None:
             results = [back(r) for r in results]
         return results[0] if len(results) == 1 else tuple(results)
+
+    def place(self, arrays: Sequence[np.ndarray]) -> list[Any]:
+        find_driver(self.kind)
+        library = any_library(self.kind)
+        return [library.place(a, library.dtype(t.dtype), 0) for a, t in zip(arrays, self._inputs, strict=True)]
+
+    def fetch(self, results: Sequence[Any]) -> list[np.ndarray]:
+        library = any_library(self.kind)
+        return [library.fetch(x, numpy_dtype(t.dtype)) for x, t in zip(results, self._outputs, strict=True)]
+
+    def wait(self) -> None:
+        any_library(self.kind).wait()
 
     def prepare(self) -> Kernel:
         """Builds all variants now instead of at the first call; no GPU is needed for it.

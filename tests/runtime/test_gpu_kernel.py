@@ -19,6 +19,7 @@ from andiron.runtime.gpu import arrays, driver
 from andiron.runtime.gpu.arch import amd_name, form_for, nearest
 from andiron.runtime.gpu.kernel import DeviceKernel
 from andiron.runtime.variant import Variant
+from andiron.tools.cli import main
 
 from .. import fake_gpu
 from ..fake_gpu import CupyArray, Foreign, Tensor
@@ -246,6 +247,20 @@ def test_a_thread_without_a_device(gpu):
     gpu.library.fake_fail(719)
     with pytest.raises(InternalError, match=r"as the test asked \(719\)"):
         kernel(*on(x, x))
+
+
+@pytest.mark.parametrize("absent", [None, "cupy"])
+def test_the_command_line_runs_it(gpu, monkeypatch, tmp_path, capsys, absent):
+    """Inputs are copied there and results back, by whichever library there is."""
+    if absent:
+        monkeypatch.setitem(sys.modules, absent, None)
+    path = tmp_path / "axpy.sched"
+    path.write_text(AXPY + FOURS)
+    assert main(["run", str(path), "--target", "cuda:sm_80", "--size", "N=1001", "--repeat", "2"]) == 0
+    said = capsys.readouterr().out
+    assert "check     OK" in said
+    assert "threads" not in said
+    assert main(["bench", str(path), "--target", "cuda", "--size", "N=101", "--repeat", "2", "--all"]) == 0
 
 
 # ------------------------------------------------------------ where arrays live
