@@ -131,7 +131,9 @@ def _poisoned(compiler: Compiler) -> tuple[str, ...]:
 
 
 def _observed(compiler: Compiler) -> tuple[str, ...]:
+    """Every access by itself, and calls that return to the line that they stand in."""
+    apart = ("-fsanitize=thread", "-fno-optimize-sibling-calls")
     if compiler.kind == "gcc":
         # Aggregates taken apart would show a wide access as several.
-        return ("-fsanitize=thread", "-fno-tree-sra", "--param=tsan-instrument-func-entry-exit=0")
-    return ("-fsanitize=thread", "-mllvm", "-tsan-instrument-func-entry-exit=0")
+        return (*apart, "-fno-tree-sra", "--param=tsan-instrument-func-entry-exit=0")
+    return (*apart, "-fno-slp-vectorize", "-fno-vectorize", "-mllvm", "-tsan-instrument-func-entry-exit=0")

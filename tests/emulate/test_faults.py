@@ -28,6 +28,7 @@ from andiron.dsl.errors.emulate import (
 from andiron.dsl.index import as_expr
 from andiron.dsl.module import loads
 from andiron.dsl.values import Masked, transform
+from andiron.runtime.toolchain import find_compiler
 
 from .broken import DEVICES, FILES, compiled, each_without, edited, emulated, found, line_of, wrong
 
@@ -92,7 +93,8 @@ def test_each_barrier(of: str, name: str) -> None:
         about = [e for e in errors if f"{buffer}[" in str(e) or f"of {buffer}" in str(e)]
         assert about, f"{barrier.why}: {errors}"
         tensor = buffer.partition("_")[0].lower()
-        assert any(tensor in line_of(e).lower() for e in about), f"{barrier.why}: {errors}"
+        if find_compiler().kind == "gcc":  # others make one access of several, which then has no line but that of its loop
+            assert any(tensor in line_of(e).lower() for e in about), f"{barrier.why}: {errors}"
 
 
 @pytest.mark.parametrize("name", ["ampere_nt"])
@@ -321,7 +323,7 @@ def test_an_output_that_is_not_written() -> None:
 
 def test_misaligned() -> None:
     """A vector access one element further."""
-    errors = mistyped("gpu", "ampere_nt", r"(i__cp_async_f16x8\()(A\w*)", r"\1\2 + 1")
+    errors = mistyped("gpu", "ampere_nt", r"(i__cp_async_\w+\()(A\w*)", r"\1\2 + 1")
     assert Misaligned in kinds(errors)
     assert "16 bytes" in errors[0].message
     assert any(line_of(e).startswith("move A -> shared") for e in errors)

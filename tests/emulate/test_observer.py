@@ -166,11 +166,10 @@ def test_inputs_are_not_written() -> None:
 
 
 def test_misaligned() -> None:
-    body = "if (thread < 16) *(vec*)&C[(block * 16 + thread) * 4] = *(const vec*)&A[(block * 16 + thread) * 4];"
+    body = "if (thread < 32) *(int64_t*)&C[thread * 2] = *(const int64_t*)&A[thread * 2];"
     assert run(body, blocks=1).faults == []
-    r = run(body.replace("* 4];", "* 4 + 1];"), blocks=1)
-    assert r.kinds == {"misaligned"}
-    assert {(f.buffer, f.bytes) for f in r.faults} <= {("A", 16), ("A", 8)}
+    r = run(body.replace("* 2];", "* 2 + 1];"), blocks=1)
+    assert {(f.kind, f.buffer, f.bytes, f.offset) for f in r.faults} == {("misaligned", "A", 8, 4)}
 
 
 def test_not_all_reach_a_barrier() -> None:
@@ -184,14 +183,15 @@ def test_different_barriers() -> None:
     r = run("""
     C[block * 64 + thread] = 1;
     if (thread < 32) {
-        em_barrier();
         C[block * 64 + thread] = 2;
+        em_barrier();
+        C[block * 64 + thread] = 3;
     } else {
         em_barrier();
     }
     """)
     assert r.kinds == {"divergent-barrier"}
-    assert {frozenset(w) for w in r.where} == {frozenset({3, 6})}
+    assert {frozenset(w) for w in r.where} == {frozenset({4, 7})}
 
 
 COPY = """
