@@ -27,6 +27,7 @@ ROWS = "op f[M, N](A: f32[M, N]) -> (Y: f32[M, N]):\n    top[i] = sum(j) A[i, j]
 ROWS += "    total[i] = sum(j) e[i, j]\n    Y[i, j] = e[i, j] - total[i]\n"
 CHAIN = "op f[M, N, K](A: f32[M, K], B: f32[K, N], C: f32[N, K]) -> (Y: f32[M, K]):\n"
 CHAIN += "    h[i, j] = sum(k) A[i, k] * B[k, j]\n    Y[i, l] = sum(j) h[i, j] * C[j, l]\n"
+FLAT_SCALE = "op f[M, N](A: f32[M, N], b: f32[]) -> (Y: f32[M, N]):\n    Y[i, j] = A[i, j] * (b - b*b)\n"
 LOWEST = "op f[M, N, K](A: f32[M, K], B: i64[N]) -> (Y: i64[M, N]):\n    h[i] = argmin(k) A[i, k]\n    Y[i, j] = h[i] * B[j]\n"
 SHARED = "op f[M, N](A: f32[M, N]) -> (Y: f32[M, N]):\n    t[i, j] = relu(A[i, j])\n    Y[i, j] = t[i, j] * t[i, j] + A[i, j]\n"
 COMBINED = "op f[M](A: i32[M]) -> (Y: i32[M]):\n    top = min(i) A[i]\n    Y[i] = A[i] - top\n"
@@ -72,6 +73,11 @@ RIGHT = {
     "strided chunks of a fused copy": (FULL, "fuse i, j as f\ntile f: 16\ntile f: 1 every 2 -> lane\nmove A -> l1"),
     "panels of one": (GEMM, "tile i: 4, k: 4\nmove A -> l3 layout panels(i: 1)"),
     "a fused axis without extent": (HALVES, "fuse p, i as f\ntile r: 16, f: 1"),
+    # lanes over the edge of a tile hold no copy of a scalar
+    "a scalar of some lanes": (
+        FLAT_SCALE,
+        "move b -> register\ntile i: 4\ntile i: 3\ntile i: 1 -> lane\ntile j: 1",
+    ),
     # units that hold the same sum: only the one that stores it between loops goes on from there
     "a replicated sum between loops": (CHAIN, "tile l: 4, i: 8 -> core\ntile k: 4, j: 8\nkeep h in register"),
     "a replicated argmin between loops": (LOWEST, "tile j: 2, i: 3 -> core\ntile k: 4\nkeep h in register"),

@@ -5,16 +5,21 @@ for j: Y[i, j] = X[i, j] * rsqrt(variance + eps)      -->      h = rsqrt(varianc
 C compilers do not see it: `eps` may be where `Y` is stored, for all they know.
 
 NOTHING_NEW   only values of registers and of tensors without an index move: they can be read where a loop runs zero times.
+WRITTEN       a register is read before a loop only where it was stored under conditions that hold there: what idle units, or
+              units beyond an edge, never stored they do not read.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from ...dsl.index import ONE
+from ...dsl.index import ONE, Expr
 from ...dsl.values import Apply, IndexValue, Load, Masked, Value, loads, transform, walk
-from ..tile import Alloc, Buffer, For, Launch, Program, Stmt, Store
+from ..tile import Alloc, Buffer, For, If, Launch, Program, Stmt, Store
 from ..walk_tile import map_bodies, statements, written
+
+# What holds around a statement: conditions (>= 0), and of an `else` those that do not all hold.
+Conds = frozenset[Expr | tuple[Expr, ...]]
 
 _TYPES = ("f32", "f64", "i32", "i64")
 
@@ -33,19 +38,47 @@ class _Hoister:
         self.memory = program.device.memories[-1].name
         self.level = program.device.levels[-1].name
         self.still = {b.name for b in program.buffers if b.kind == "input" and not b.shape}  # as it was when the call began
-        self.registers: set[str] = set()
+        self.written: dict[str, frozenset[Conds]] = {}  # registers without an index, and around which stores; WRITTEN
+        self.conds: Conds = frozenset()
 
     def launch(self, launch: Launch) -> Launch:
-        held = [s.buffer for s in statements(launch.body) if isinstance(s, Alloc)]
-        self.registers = {b.name for b in held if b.memory == self.memory}
         return replace(launch, body=self.body(launch.body))
 
     def body(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-        out: list[Stmt] = []
-        for s in body:
-            s = map_bodies(s, self.body)  # inner loops first: what leaves them may leave this one too
-            out.append(self.loop(s) if isinstance(s, For) else s)
-        return tuple(out)
+        return tuple(self.statement(s) for s in body)
+
+    def statement(self, s: Stmt) -> Stmt:
+        match s:
+            case For():
+                before = self.written
+                body = self.body(s.body)  # inner loops first: what leaves them may leave this one too
+                self.written = before  # it may run zero times
+                return self.loop(replace(s, body=body))
+            case Alloc():
+                if s.buffer.memory == self.memory and not s.buffer.shape:
+                    self.written = {**self.written, s.buffer.name: frozenset()}
+                return replace(s, body=self.body(s.body))
+            case If():
+                outside, held, failed = self.conds, self.conds | set(s.conds), self.conds | {s.conds}
+                self.conds = held
+                body = self.body(s.body)
+                self.conds = failed
+                orelse = self.body(s.orelse)
+                self.conds = outside
+                for name in self.written:
+                    if self.stored(name, held) and self.stored(name, failed):
+                        self.store(name)
+                return replace(s, body=body, orelse=orelse)
+            case Store() if s.buffer in self.written:
+                self.store(s.buffer)
+        return s
+
+    def store(self, name: str) -> None:
+        self.written = {**self.written, name: self.written[name] | {self.conds}}
+
+    def stored(self, name: str, conds: Conds) -> bool:
+        """Whether the register was stored wherever `conds` hold."""
+        return any(around <= conds for around in self.written.get(name, ()))
 
     def loop(self, s: For) -> Stmt:
         changed = written(s.body, self.program.instrs) | {x.buffer.name for x in statements(s.body) if isinstance(x, Alloc)}
@@ -74,13 +107,13 @@ class _Hoister:
         return out[0]
 
     def moves(self, v: Apply, changed: frozenset[str]) -> bool:
-        """NOTHING_NEW"""
+        """NOTHING_NEW, WRITTEN"""
         if v.dtype.name not in _TYPES or not loads(v):
             return False
         for x in walk(v):
             match x:
                 case Load():
-                    known = x.tensor in self.still or x.tensor in self.registers
+                    known = x.tensor in self.still or self.stored(x.tensor, self.conds)
                     if x.indices or not known or x.tensor in changed:
                         return False
                 case IndexValue():
@@ -96,5 +129,4 @@ class _Hoister:
             n += 1
             name = f"same{n}"
         self.names.add(name)
-        self.registers.add(name)
         return Buffer(name, v.dtype, "local", self.memory, self.level, (), (), ONE)
