@@ -6,6 +6,7 @@ Neither library is imported before an array of it comes along, or one of another
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from contextlib import nullcontext
 from functools import lru_cache
 from typing import Any
@@ -263,21 +264,27 @@ def library_of(x: Any) -> Arrays | None:
     return None
 
 
-def any_library(kind: str) -> Arrays:
-    """A library for GPUs of this kind, imported if need be. Raises ArgumentKind where there is none."""
+def any_library(kind: str, dtypes: Iterable[DType] = ()) -> Arrays:
+    """A library for GPUs of this kind that has such element types, imported if need be.
+
+    Raises ArgumentKind where there is none.
+    """
     problems = []
     for name in sorted(_MAKERS, key=lambda n: sys.modules.get(n) is None):
         try:
             __import__(name)
             library = _library(name)
+            for dtype in dtypes:
+                library.dtype(dtype)
         except Exception as error:  # whatever keeps it from working here is the reason to show
-            problems.append(f"{name}: {str(error).strip().partition(chr(10))[0]}")
+            said = error.message if isinstance(error, ArgumentKind) else str(error).strip()
+            problems.append(f"{name}: {said.partition(chr(10))[0]}")
             continue
         if library.kind == kind:
             return library
         problems.append(f"{name}: is for {library.kind}")
     raise ArgumentKind(
-        f"no library with arrays in the memory of a GPU of kind {kind} ({'; '.join(problems)})",
+        f"no library with such arrays in the memory of a GPU of kind {kind} ({'; '.join(problems)})",
         help="pip install 'andiron[cuda]' brings CuPy; PyTorch will do as well",
     )
 

@@ -170,15 +170,15 @@ class DeviceKernel(Kernel):
 
     def place(self, arrays: Sequence[np.ndarray]) -> list[Any]:
         find_driver(self.kind)
-        library = any_library(self.kind)
+        library = self._own_library()
         return [library.place(a, library.dtype(t.dtype), 0) for a, t in zip(arrays, self._inputs, strict=True)]
 
     def fetch(self, results: Sequence[Any]) -> list[np.ndarray]:
-        library = any_library(self.kind)
+        library = self._own_library()
         return [library.fetch(x, numpy_dtype(t.dtype)) for x, t in zip(results, self._outputs, strict=True)]
 
     def wait(self) -> None:
-        any_library(self.kind).wait()
+        self._own_library().wait()
 
     def prepare(self) -> Kernel:
         """Builds all variants now instead of at the first call; no GPU is needed for it.
@@ -193,6 +193,10 @@ class DeviceKernel(Kernel):
     def kind(self) -> str:
         return self.variants[0].target.family.name
 
+    def _own_library(self) -> Arrays:
+        """One that has arrays of all types of the op."""
+        return any_library(self.kind, [t.dtype for t in (*self._inputs, *self._outputs)])
+
     def _family(self, args: tuple[Any, ...]) -> tuple[Arrays, tuple[Any, ...]]:
         """The library whose arrays these are, and its types of the inputs. Raises NoDevice, DeviceMismatch, ArgumentKind."""
         self._driver = find_driver(self.kind)
@@ -203,7 +207,7 @@ class DeviceKernel(Kernel):
             )
         if library is None:
             self._refuse_host(args)
-            library = any_library(self.kind)
+            library = self._own_library()
         types = tuple(library.dtype(t.dtype) for t in self._inputs)
         if args and type(args[0]) is library.array:
             self._families[library.array] = (library, types)
