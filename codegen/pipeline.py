@@ -30,6 +30,7 @@ from .schedule.complete import complete
 from .schedule.elaborate import Roles, elaborate
 from .schedule.names import check_names
 from .schedule.nests import row_statistics
+from .schedule.placed import placed
 from .schedule.roles import roles_of
 from .schedule.text import schedule_text
 from .staging import stage_copies
@@ -90,10 +91,10 @@ def lowered(op: Op, device: Device, lines: tuple) -> tuple[Context, Program, lis
     queue = [(works, todo, True) for works, todo in parts]
     while queue:
         works, todo, own = queue.pop(0)
-        todo = complete(context, works, todo)
+        todo = placed(complete(context, works, todo), context.places)
         body = lower_launch(context, works, todo)
         for first, _ in context.before:
-            context.launches.append(lower_launch(context, first, complete(context, first, ())))
+            context.launches.append(lower_launch(context, first, placed(complete(context, first, ()), context.places)))
         context.before.clear()
         context.launches.append(body)
         if own:

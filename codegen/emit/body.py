@@ -85,12 +85,12 @@ class Body:
         """The line of the schedule, once."""
         if span is None:
             return
-        line = span.line + span.source.line_offset
-        if (span.source.name, line) not in self._shown:
-            self._shown.add((span.source.name, line))
-            name = span.source.name.replace("\\", "/").rsplit("/", 1)[-1]  # places of one machine are no part of the text
-            said = " ".join(span.source.line(span.line).split())
-            self.ctx.text.line(f"// {_printable(name)}:{line}: {_printable(said)}")
+        at = (span.source.name, span.start)
+        if at not in self._shown:
+            self._shown.add(at)
+            # Neither its file nor its number: an explicit schedule, fed back, gives this very text.
+            said = " ".join(span.text.split("\n")[0].split("#")[0].split()).removesuffix(":")
+            self.ctx.text.line(f"// {_printable(said)}")
 
     # ------------------------------------------------------------ loops and names
 

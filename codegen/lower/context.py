@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import count
 
 from ...dsl.device import Device, Instr
 from ...dsl.index import Expr, Var, as_expr
@@ -32,6 +34,7 @@ class Context:
     before: list[tuple[tuple[Work, ...], tuple]] = field(default_factory=list)  # launches that must come first
     extra: list[tuple[tuple[Work, ...], tuple]] = field(default_factory=list)  # launches to follow (split reductions)
     filled: dict[int, tuple] = field(default_factory=dict)  # id of a line -> the nested block that completion gives it
+    places: Iterator[int] = field(default_factory=count)  # numbers of lines that are filled in
     notes: list[str] = field(default_factory=list)
     paired: set[int] = field(default_factory=set)  # ids of tile lines whose loops change what some `move` copies
     rotating: dict[str, int] = field(default_factory=dict)  # buffer -> how many of it there are

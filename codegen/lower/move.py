@@ -18,6 +18,7 @@ from ...dsl.index import Expr, Var, as_expr, ceildiv
 from ...dsl.layout import Layout
 from ...dsl.types import DType
 from ...dsl.values import Const, Load, Masked, Value, loads
+from ..schedule.placed import placed
 from ..tile import Alloc, Buffer, Stmt
 from .access import aliases
 from .context import Context
@@ -158,6 +159,7 @@ def _to_memory(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple, foun
     lines = line.block
     if lines is None:
         lines = copy_lines(ctx, focus.level, work, [(a.name, a.extent) for a in axes], value, layout, line)
+        lines = placed(lines, ctx.places)
         ctx.filled[id(line)] = lines
     copying = replace(
         focus, works=(work,), ranges=ranges, loops=(), turns=(), open={},

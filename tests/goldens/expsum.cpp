@@ -255,11 +255,11 @@ static void launch__main_(const Args* args, int core) {
     const int64_t cores_ = args->cores_;
     const int64_t M = args->M;
     const int64_t N = args->N;
-    // rows.sched:2: tile i: 1 -> core
+    // tile i: 1 -> core
     for (int64_t i = core; i < M; i += cores_) {
         const float* X_i = X + N * i;
         f32x8 total = (f32x8){};
-        // rows.sched:3: tile j: 8
+        // tile j: 8
         for (int64_t j = 0; j < N; j += 8) {
             f32x8 t1;
             if (j + 8 <= N) {

@@ -63,7 +63,7 @@ andiron_row_top__row_top_top(const uint16_t* __restrict__ X, uint16_t* __restric
     const uint16_t* X2 = X + thread + 2 * N * block + N * warp;
     uint16_t* top2 = top + 2 * block + warp;
     float top1 = -flt(0x7f800000);
-    // <string>:94: tile j: 32
+    // tile j: 32
     for (int64_t j1 = 0; j1 < (N + 31) / 32; j1++) {
         if (32 * j1 + 32 <= N && 2 * block + warp < M) {
             top1 = m_max(top1, f32_from_f16(X2[32 * j1]));

@@ -20,7 +20,7 @@ from ..pictures.tiles import tiles
 from ..pictures.traffic import traffic
 from ..repl.view import costs, report_of
 
-_PLACE = re.compile(r"^\s*// [^:]+:\d+: (?P<said>.+)$")
+_PLACE = re.compile(r"^\s*// (?P<said>(?:tile|move|keep|compute|fuse|inline)\b.*)$")
 
 
 @dataclass(frozen=True)

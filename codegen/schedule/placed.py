@@ -1,0 +1,25 @@
+"""Lines that the compiler filled in get a place: a text that holds just the line. So diagnostics and comments can show them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from ...dsl import syntax
+from ...dsl.source import Source, Span
+from ...dsl.text.format_node import format_node
+
+
+def placed(lines: Iterable[syntax.Line], count: Iterator[int]) -> tuple[syntax.Line, ...]:
+    """The same lines; those without a span have one. `count` tells equal lines apart."""
+    return tuple(_placed(line, count) for line in lines)
+
+
+def _placed(line: syntax.Line, count: Iterator[int]) -> syntax.Line:
+    block = getattr(line, "block", None)
+    if block:
+        line = replace(line, block=placed(block, count))  # pyright: ignore[reportCallIssue]
+    if line.span is not None:
+        return line
+    text = format_node(replace(line, block=None) if block else line).strip()  # pyright: ignore[reportCallIssue]
+    return replace(line, span=Span(Source(f"<filled in {next(count)}>", text), 0, len(text)))
