@@ -10,6 +10,7 @@ from typing import Any
 from ..codegen.emit import emit
 from ..codegen.pipeline import compile_program
 from ..codegen.schedule.bounds import settled
+from ..codegen.schedule.own import own_schedules
 from ..codegen.targets import Target, has_blocks, target_of
 from ..dsl.device import Device
 from ..dsl.errors import UserError, did_you_mean
@@ -224,14 +225,13 @@ def _fault(module: Module, op: Op, schedule: ScheduleDecl, device: Device) -> Us
 
 
 def _candidates(module: Module, op: Op, device: Device, known: Mapping[str, Any]) -> Iterator[ScheduleDecl | None]:
-    """The module's schedules down to the first that fits all sizes, else the compiler's own as the last."""
-    for written in schedules_for(module, op.name):
-        s = _settled(written, known) if fits(written, device, module) else None
-        if s is not None:
+    """The module's schedules down to the first that fits all sizes, below them the compiler's own."""
+    for written in (*schedules_for(module, op.name), *own_schedules(op, device)):
+        s = _settled(written, known) if written is not None and fits(written, device, module) else None
+        if s is not None or written is None:
             yield s
-            if not s.where:
-                return
-    yield None
+        if written is None or (s is not None and not s.where):
+            return
 
 
 def _settled(schedule: ScheduleDecl, known: Mapping[str, Any]) -> ScheduleDecl | None:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...dsl.device import Device, Level, Operand
-from ...dsl.index import Expr, Var
+from ...dsl.index import Expr, Var, as_expr
 from ...dsl.values import IndexValue, Load, Masked, Value, walk
 from ..tile import Alloc, AllReduce, Buffer, Call, For, If, Launch, Let, Program, Stmt, Store
 
@@ -93,11 +93,18 @@ def shares_of(launch: Launch, level: Level, width: int) -> int:
         return 1
     types = [s.buffer.dtype for s in everything if isinstance(s, Alloc)]
     bound = {s.var for s in everything if isinstance(s, (For, Let))} | {u.var for u in launch.units}
-    values = [v for s in everything if isinstance(s, Store) for v in walk(s.value)]
+    single = {id(x) for s in everything if isinstance(s, If) and _of_one(s, launch, level) for x in statements(s.body)}
+    values = [v for s in everything if isinstance(s, Store) and id(s) not in single for v in walk(s.value)]
     # a size is a number, the same in all lanes
     types += [v.dtype for v in values if not isinstance(v, IndexValue) or v.expr.variables() & bound]
     fit = level.bytes * 8 // max((t.compute.bits for t in types), default=32)
     return width // fit if 0 < fit < width and width % fit == 0 and not (width // fit) & (width // fit - 1) else 1
+
+
+def _of_one(s: If, launch: Launch, level: Level) -> bool:
+    """Whether lane 0 does it for all: then it is no matter of vectors."""
+    lane = next((u.var for u in launch.units if u.level == level.name), None)
+    return lane is not None and not s.orelse and any(c == -as_expr(lane) for c in s.conds)
 
 
 def value_varies(value: Value, varying: frozenset[Var], differs: set[str]) -> bool:

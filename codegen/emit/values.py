@@ -13,7 +13,7 @@ from ...dsl.errors import InternalError
 from ...dsl.index import Expr
 from ...dsl.types import DType
 from ...dsl.values import Apply, Cast, Const, IndexValue, Load, Masked, Value, walk
-from .access import in_parts, load, splat
+from .access import in_parts, lane_step, load, splat
 from .code import AND, ATOM, BOOL, COMPARE, I64, OR, PRODUCT, SUM, TERNARY, UNARY, Code, is_converted, literal, storage
 from .context import Context
 from .parts import count_of_first, zero
@@ -184,8 +184,19 @@ class Values:
         e = ctx.ix(v.expr)
         if not ctx.varies(e):
             return self.convert(Code(f"(int64_t){ctx.text.index.text(e, ATOM)}", I64, False, 0, UNARY), v.dtype)
-        pieces = [ctx.text.index.text(ctx.at_lane(e, i)) for i in range(ctx.width)]
-        return self.convert(Code(f"({ctx.element('i64', True)}){{{', '.join(pieces)}}}", I64, True), v.dtype)
+        dtype = v.dtype if v.dtype.name == "i32" else I64  # what wraps may wrap at any time
+        vector = ctx.element(dtype.name, True)
+        step = lane_step(ctx, e)
+        if step is None or step.constant is None:
+            pieces = [ctx.text.index.text(ctx.at_lane(e, i)) for i in range(ctx.width)]
+            return self.convert(Code(f"({vector}){{{', '.join(pieces)}}}", dtype, True), v.dtype)
+        first = ctx.at_lane(e, 0)
+        counted = f"({vector}){{{', '.join(str(first.const + step.constant * i) for i in range(ctx.width))}}}"
+        rest = first - first.const
+        if not rest.terms:
+            return self.convert(Code(counted, dtype, True), v.dtype)
+        start = ctx.text.index.text(rest) if dtype is I64 else f"(int32_t){ctx.text.index.text(rest, ATOM)}"
+        return self.convert(Code(f"{splat(ctx, dtype.name, Code(start, dtype))} + {counted}", dtype, True, 0, SUM), v.dtype)
 
     def _apply(self, v: Apply) -> Code:
         fn, ctx = v.fn, self.ctx

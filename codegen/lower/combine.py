@@ -13,6 +13,7 @@ from ..tile import Buffer, For, Stmt, Store
 from .access import identity
 from .context import Context
 from .leaf import Combine, Exchange, combined
+from .places import nowhere
 from .spec import ONE, ZERO, Focus
 
 MOST_UNITS = 256  # of a finite level, whose number is known at the call only
@@ -73,14 +74,13 @@ def gather(ctx: Context, focus: Focus, work: Combine, names: list[str], cells) -
     now = Load(register, cell, dtype)
     theirs = Load(how.buffers[0], _coords(ctx, how, other, cell), dtype)
     if kind in ("argmax", "argmin"):
-        from ...dsl.values import Const
         from .leaf import take_better
 
         place, where = cells[1]
-        i64 = ctx.dtypes[names[1]]
-        start.append(Store(place, where, Const((1 << 63) - 1, i64), span=work.span))
-        index = Load(how.buffers[1], _coords(ctx, how, other, where), i64)
-        body = take_better(kind, (register, cell, now), (place, where, Load(place, where, i64)), theirs, index)
+        whole = ctx.dtypes[names[1]]
+        start.append(Store(place, where, nowhere(whole), span=work.span))
+        index = Load(how.buffers[1], _coords(ctx, how, other, where), whole)
+        body = take_better(kind, (register, cell, now), (place, where, Load(place, where, whole)), theirs, index)
     else:
         body = [Store(register, cell, combined(kind, now, theirs, dtype), span=work.span)]
     return [*start, For(Var(var.name, var.lo, var.hi), ZERO, count, ONE, tuple(body))]

@@ -15,15 +15,15 @@ from ...dsl import syntax
 from ...dsl.errors import did_you_mean
 from ...dsl.errors.schedule import HeldTwice, NotComputed
 from ...dsl.index import Expr, Var, as_expr
-from ...dsl.types import TYPES
 from ...dsl.values import Load, Value, transform
 from ..tile import Alloc, Buffer, If, Stmt
 from .access import identity
 from .combine import exchange_buffer
 from .context import Context
-from .leaf import LAST_PLACE, Combine, Exchange, Fill, Reload, Spread
+from .leaf import Combine, Exchange, Fill, Reload, Spread
 from .leaf_instr import register_buffer
 from .match import fragment
+from .places import nowhere, place_found, place_type
 from .spec import Focus, View
 from .work import Work, work_extents
 from .workspace import workspace
@@ -208,7 +208,7 @@ def accumulate(low: Lowering, focus: Focus, w: Work, lines: tuple, keep: syntax.
     names = [w.name] + ([w.name + "@at"] if w.reduction.kind in ("argmax", "argmin") else [])
     made: list[Buffer] = []
     for name in names:
-        ctx.dtypes.setdefault(name, TYPES["i64"] if name.endswith("@at") else _accumulator_type(w))
+        ctx.dtypes.setdefault(name, place_type(w) if name.endswith("@at") else _accumulator_type(w))
         if ctx.register(memory):
             buffer = ctx.fresh(name.rstrip("@").lower() if not name.endswith("@at") else name.replace("@", "_").lower())
             view = View(buffer, "path", w.indices, depth=tuple(len(focus.ranges[i].steps) for i in w.indices), owner=owner)
@@ -266,15 +266,14 @@ def _as(kind: type, w: Work):
     return kind(**{f: getattr(w, f) for f in Work.__dataclass_fields__})
 
 
-def _final(w: Work, value: Value) -> Value:
+def _final(ctx: Context, w: Work, value: Value) -> Value:
     """For argmax the result is the place, not the value."""
     if w.reduction is None or w.reduction.kind not in ("argmax", "argmin"):
         return value
+    place = w.name + "@at"
 
     def step(v: Value) -> Value | None:
-        if isinstance(v, Load) and v.tensor == w.name:
-            return Load(w.name + "@at", v.indices, TYPES["i64"])
-        return None
+        return place_found(Load(place, v.indices, ctx.dtypes[place])) if isinstance(v, Load) and v.tensor == w.name else None
 
     return transform(value, step)
 
@@ -286,7 +285,7 @@ def _write_back(low: Lowering, focus: Focus, w: Work, owner: tuple, keep: syntax
         work = Work(
             o.tensor,
             w.indices,
-            _final(w, o.value),
+            _final(low.ctx, w, o.value),
             None,
             w.extents,
             span=w.span,
@@ -325,7 +324,7 @@ def _between(low: Lowering, focus: Focus, w: Work, owner: tuple, names: list[str
         focus = focus.with_view(home, View(home, "global"))
         reload = Load(home, tuple(as_expr(Var(i)) for i in again), dtype)
         assert w.reduction is not None
-        instead = LAST_PLACE if name.endswith("@at") else identity(w.reduction.kind, dtype)
+        instead = nowhere(dtype) if name.endswith("@at") else identity(w.reduction.kind, dtype)
         goes_on = Reload(name, w.indices, reload, None, w.extents, fused=w.fused, home=home, instead=instead)
         refill += low.lower(replace(focus, works=(goes_on,), loops=()), owner)
         if not in_place:

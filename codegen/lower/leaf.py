@@ -16,16 +16,16 @@ from ...dsl.errors import InternalError
 from ...dsl.errors.schedule import SplitReduction, UnboundedTile
 from ...dsl.index import Expr, Var, as_expr, ceildiv
 from ...dsl.types import TYPES, DType
-from ...dsl.values import Apply, Cast, Const, IndexValue, Load, Masked, Value
+from ...dsl.values import Apply, Cast, IndexValue, Load, Masked, Value
 from ..tile import AllReduce, For, If, Stmt, Store
 from .access import aliases, binding, coordinates, edge_conds, identity, translate, zero_is_neutral
 from .context import Context
 from .match import Fragment
+from .places import nowhere, places_grow
 from .spec import ONE, ZERO, Focus, Step
 from .work import Work
 
 Inner = Callable[[Focus], list[Stmt]]
-LAST_PLACE = Const((1 << 63) - 1, TYPES["i64"])  # what the place of an argmax starts from
 
 
 @dataclass(frozen=True)
@@ -256,7 +256,7 @@ def _fill(ctx: Context, focus: Focus, work: Work) -> list[Stmt]:
     out: list[Stmt] = [Store(focus.views[work.name].buffer, coordinates(ctx, focus, work.name, at), identity(kind, dtype))]
     if kind in ("argmax", "argmin"):
         place = work.name + "@at"
-        out.append(Store(focus.views[place].buffer, coordinates(ctx, focus, place, at), LAST_PLACE))
+        out.append(Store(focus.views[place].buffer, coordinates(ctx, focus, place, at), nowhere(ctx.dtypes[place])))
     return _alone(ctx, focus, work, out)
 
 
@@ -320,14 +320,15 @@ def combined(kind: str, now: Value, value: Value, dtype: DType) -> Value:
 
 def _argmax_element(ctx: Context, focus: Focus, work: Work, now: Value, value: Value, coords, at) -> list[Stmt]:
     assert work.reduction is not None
-    i64 = TYPES["i64"]
     place = work.name + "@at"
+    dtype, buffer = ctx.dtypes[place], focus.views[place].buffer
     here = coordinates(ctx, focus, place, at)
-    best = Load(focus.views[place].buffer, here, i64)
-    index = IndexValue(_place(focus, work), i64)
-    buffer = focus.views[place].buffer
-    out = take_better(work.reduction.kind, (focus.views[work.name].buffer, coords, now), (buffer, here, best), value, index)
-    conds = edge_conds(focus, work.reduced)
+    best = Load(buffer, here, dtype)
+    index = IndexValue(_place(focus, work), dtype)
+    held = (focus.views[work.name].buffer, coords, now)
+    grows = places_grow(ctx, focus, work, index.expr)
+    out = take_better(work.reduction.kind, held, (buffer, here, best), value, index, grows)
+    conds = () if grows else edge_conds(focus, work.reduced)  # the identity replaces nothing where ties do not count
     return _alone(ctx, focus, work, [If(conds, tuple(out))] if conds else out)
 
 
@@ -343,26 +344,31 @@ def _place(focus: Focus, work: Work) -> Expr:
     return flat
 
 
-def take_better(kind: str, held, place, value: Value, index: Value) -> list[Stmt]:
+def take_better(kind: str, held, place, value: Value, index: Value, grows: bool = False) -> list[Stmt]:
     """(value, index) replaces what is held if it is better, or as good with a smaller index; NaN is best, the first of them.
 
     `held` and `place` are (buffer, coords, load). Both stores compare with what was held before: the value is stored last, and
-    the comparison comes out the same after the index was.
+    the comparison comes out the same after the index was. `grows`: the index is larger than that of all that was held.
     """
-    i64, boolean = TYPES["i64"], TYPES["bool"]
+    boolean = TYPES["bool"]
     register, coords, now = held
     where, here, best = place
-    fn = "gt" if kind == "argmax" else "lt"
+    fn, beaten = ("gt", "le") if kind == "argmax" else ("lt", "ge")
     better: Value = Apply(fn, (value, now), boolean)
-    tie = Apply("and", (Apply("eq", (value, now), boolean), Apply("lt", (index, best), boolean)), boolean)
-    better = Apply("or", (better, tie), boolean)
-    if value.dtype.kind == "float":
-        nan, had = (Apply("ne", (v, v), boolean) for v in (value, now))
-        first = Apply("or", (Apply("not", (had,), boolean), Apply("lt", (index, best), boolean)), boolean)
-        sound = Apply("and", (better, Apply("not", (had,), boolean)), boolean)
-        better = Apply("or", (sound, Apply("and", (nan, first), boolean)), boolean)
+    floating = value.dtype.kind == "float"
+    if grows and floating:
+        sound, as_good = Apply("eq", (now, now), boolean), Apply(beaten, (value, now), boolean)
+        better = Apply("and", (sound, Apply("not", (as_good,), boolean)), boolean)  # not as good: better, or NaN
+    elif not grows:
+        earlier = Apply("lt", (index, best), boolean)
+        better = Apply("or", (better, Apply("and", (Apply("eq", (value, now), boolean), earlier), boolean)), boolean)
+        if floating:
+            nan, had = (Apply("ne", (v, v), boolean) for v in (value, now))
+            first = Apply("or", (Apply("not", (had,), boolean), earlier), boolean)
+            sound = Apply("and", (better, Apply("not", (had,), boolean)), boolean)
+            better = Apply("or", (sound, Apply("and", (nan, first), boolean)), boolean)
     return [
-        Store(where, here, Apply("where", (better, index, best), i64)),
+        Store(where, here, Apply("where", (better, index, best), index.dtype)),
         Store(register, coords, Apply("where", (better, value, now), value.dtype)),
     ]
 

@@ -15,6 +15,7 @@ from ...dsl.prove import always
 from ...dsl.values import Masked, Value, loads, transform, walk
 from ..tile import Alloc, Barrier, For, If, Launch, Let, Program, Stmt, Store
 from ..walk_tile import known, statements
+from .split import split_loops
 
 # ---------------------------------------------------------------- proofs
 
@@ -70,7 +71,8 @@ def _prove_value(value: Value, facts: tuple[Expr, ...]) -> Value:
 
 
 def version_guards(program: Program) -> Program:
-    return replace(program, launches=tuple(_version_launch(x, program) for x in program.launches))
+    """Loops then go from one version to the other, where they can, and do not ask in each turn (`split`)."""
+    return split_loops(replace(program, launches=tuple(_version_launch(x, program) for x in program.launches)))
 
 
 def _version_launch(launch: Launch, program: Program) -> Launch:
@@ -140,7 +142,7 @@ def _guards(s: Stmt, lanes: frozenset[Var]) -> _Found:
     for guard, bound, dynamic in _all_guards(s, frozenset(), frozenset()):
         for c in guard:
             worst = _worst(c, bound | lanes, dynamic)
-            if worst is None:
+            if worst is None or ((most := worst.interval[1]) is not None and most < 0):  # no version is free of it
                 unknown = True
             elif worst.interval[0] is None or worst.interval[0] < 0:
                 conds.append(worst)

@@ -64,12 +64,15 @@ andiron_row_top__row_top_top(const uint16_t* __restrict__ X, uint16_t* __restric
     uint16_t* top2 = top + 2 * block + warp;
     float top1 = -flt(0x7f800000);
     // tile j: 32
-    for (int64_t j1 = 0; j1 < (N + 31) / 32; j1++) {
-        if (32 * j1 + 32 <= N && 2 * block + warp < M) {
+    for (int64_t j1 = 0; j1 < N / 32; j1++) {
+        if (2 * block + warp < M) {
             top1 = m_max(top1, f32_from_f16(X2[32 * j1]));
         } else {
-            top1 = m_max(top1, (32 * j1 + thread < N) ? ((2 * block + warp < M) ? f32_from_f16(X2[32 * j1]) : 0.0f) : -flt(0x7f800000));
+            top1 = m_max(top1, (32 * j1 + thread < N) ? 0.0f : -flt(0x7f800000));
         }
+    }
+    for (int64_t j1 = N / 32; j1 < (N + 31) / 32; j1++) {
+        top1 = m_max(top1, (32 * j1 + thread < N) ? ((2 * block + warp < M) ? f32_from_f16(X2[32 * j1]) : 0.0f) : -flt(0x7f800000));
     }
     top1 = m_max(top1, m_shuffle_xor(top1, 1));
     top1 = m_max(top1, m_shuffle_xor(top1, 2));

@@ -1,0 +1,71 @@
+"""Loops that are parted where a bound takes hold: the first part does nothing but its work."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from andiron.codegen.interpret import interpret
+from andiron.codegen.pipeline import compile_program
+from andiron.codegen.tile import Alloc, For, If, Stmt, Store
+from andiron.codegen.walk_tile import statements
+from andiron.dsl.module import loads
+from andiron.dsl.values import Masked, walk
+
+TEXT = """
+import std.devices.cpu
+op twice[N](X: f32[N]) -> (Y: f32[N]):
+    Y[i] = X[i] + X[i]
+op top[M, N](X: f32[M, N]) -> (Y: f32[M]):
+    Y[i] = max(j) X[i, j]
+op both[M, N](X: f32[M, N]) -> (Y: f32[M, N]):
+    Y[i, j] = X[i, j] + X[i, j]
+"""
+SCHEDULES = {
+    "rows": ("top", "tile i: 4 -> core\ntile i: 1\nkeep Y in register\ntile j: 16\ntile j: 1 -> lane"),
+    "pieces": ("twice", "tile i: 64 -> core\ntile i: 16\ntile i: 1 -> lane"),
+    "two bounds": ("both", "tile i: 4, j: 16 -> core\ntile i: 2, j: 8\ntile i: 1\ntile j: 1 -> lane"),
+    "no guard": ("twice", "tile i: 1"),
+}
+
+
+def program(name: str, **sizes: int):
+    op, lines = SCHEDULES[name]
+    text = TEXT + f"schedule s for {op}:\n" + "".join(f"    {x}\n" for x in (*lines.split("\n"), "compute"))
+    mod = loads(text)
+    return mod, mod.ops[op], compile_program(mod, mod.ops[op], mod.schedules["s"], mod.devices["cpu:avx2"]).program
+
+
+def guarded(body: tuple[Stmt, ...]) -> bool:
+    """Whether anything in there asks for a bound."""
+    values = [v for s in statements(body) if isinstance(s, Store) for v in walk(s.value)]
+    return any(isinstance(s, If) for s in statements(body)) or any(isinstance(v, Masked) for v in values)
+
+
+def parts(body: tuple[Stmt, ...]) -> list[tuple[For, For]]:
+    """Neighbouring loops over the same variable."""
+    blocks = [body, *(s.body for s in statements(body) if isinstance(s, For | Alloc | If))]
+    pairs = [(a, b) for block in blocks for a, b in pairwise(block)]
+    return [(a, b) for a, b in pairs if isinstance(a, For) and isinstance(b, For) and a.var == b.var]
+
+
+@pytest.mark.parametrize(("name", "count"), [("rows", 1), ("pieces", 1), ("no guard", 0)])
+def test_parted(name: str, count: int) -> None:
+    _, _, prog = program(name)
+    found = parts(prog.launches[0].body)
+    assert len(found) == count
+    for first, rest in found:
+        assert first.stop == rest.start
+        assert not guarded(first.body)
+        assert guarded(rest.body)
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+@pytest.mark.parametrize("n", [0, 1, 7, 8, 15, 16, 17, 64, 65, 81])
+def test_right(name: str, n: int) -> None:
+    _, op, prog = program(name)
+    x = np.arange(5 * n, dtype="f4").reshape((5, n)) if len(op.inputs[0].shape) == 2 else np.arange(n, dtype="f4")
+    want = x.max(1, initial=-np.inf) if op.name == "top" else x + x
+    for cores in (1, 3):
+        np.testing.assert_array_equal(interpret(prog, {"X": x}, finite={"cores": cores})["Y"], want)
