@@ -154,6 +154,37 @@ of one bank, or of one cache set.
         "simt",
     ),
     Statement(
+        "pipeline",
+        "move TENSOR -> MEMORY pipeline BUFFERS\ntile INDEX: SIZE pipeline BUFFERS [through]",
+        """
+Copies run ahead of what uses them. On a `move`: so many buffers take turns over the innermost loop of tiles that changes what
+is moved, and all but one may be under way. On a `tile`: the same for each move between this line's loops and the next ones,
+unless the move says otherwise.
+
+```text
+for k: copy k to S; use S
+-->
+for s in 0 .. n-1: copy s to S[s], if there is a turn s
+for k: wait for copy k; begin copy k + n-1 to S[(k + n-1) % n], if there is such a turn; use S[k % n]
+```
+
+An asynchronous copy, `with` an instruction that is awaited, is under way until the wait. Any other is split at the last
+registers it passes: what is loaded early waits there, and is stored when the turn's work is done. Waits and barriers are derived;
+any number of turns will do. All buffers count against the memory's capacity.
+
+A pipeline inside another loop ends with it and begins anew. `through`, for moves to registers, loads the first tiles of the
+next turn of that loop before this turn's last ones are used.
+
+Caches fill themselves: a pipelined move to one has one buffer, and a note says so. A note also says where a copy cannot run
+ahead: the loop writes what it copies, or it stands in a branch.
+""",
+        "gemm",
+        "tile m: 64, n: 64 -> block\nkeep C in register\ntile k: 8\nmove A -> shared pipeline 2\nmove B -> shared pipeline 2\n"
+        "tile m: 32 -> warp\ntile m: 8, n: 8 -> thread\ntile k: 1\ncompute",
+        "move A -> shared",
+        "simt",
+    ),
+    Statement(
         "fuse",
         "fuse INDEX, INDEX, ... as NAME",
         """
@@ -257,7 +288,6 @@ chosen, as a schedule to edit and feed back. A schedule without an `auto` is com
 
 STRATEGIES = "strategy blocks(i, rows):\n    tile i: rows -> core\n    tile n: 16\n"  # for the examples above
 NOT_YET = {
-    "pipeline": "buffers that rotate, so that copies run ahead: the word is read and checked, and does not change the code yet",
     "raster": "an order of blocks that keeps neighbours close in time: read and checked, without effect yet",
     "online": "rescaling of running maxima and sums, as in attention in one pass",
     "persistent, multicast, by producer, by consumer": "units that stay and take tile after tile; groups of warps with roles",
