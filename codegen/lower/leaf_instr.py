@@ -14,6 +14,7 @@ from ...dsl.device import Operand
 from ...dsl.errors.schedule import InstrCannotMask
 from ...dsl.index import Var, as_expr
 from ...dsl.values import Load, Masked, Value
+from ..schedule.placed import author_of
 from ..tile import Alloc, Buffer, Call, If, Piece, Stmt, Store
 from .access import binding, coordinates, edge_conds, indices_of, translate, zero_is_neutral
 from .context import Context
@@ -186,7 +187,7 @@ def _call(ctx: Context, focus: Focus, work: Work, m: Match, demands, span) -> li
                 return _one_by_one(ctx, focus, work, m)
             guards = (*guards, *more)
         pieces.append(Piece(view.buffer, coords, f.registers))
-    call = Call(m.instr.name, tuple(pieces), span)
+    call = Call(m.instr.name, tuple(pieces), author_of(span, work.span))
     guards = tuple(dict.fromkeys(guards))
     if not guards:
         return [call]

@@ -9,6 +9,8 @@ from ...dsl import syntax
 from ...dsl.source import Source, Span
 from ...dsl.text.format_node import format_node
 
+_FILLED_IN = "<filled in"
+
 
 def placed(lines: Iterable[syntax.Line], count: Iterator[int]) -> tuple[syntax.Line, ...]:
     """The same lines; those without a span have one. `count` tells equal lines apart."""
@@ -22,4 +24,15 @@ def _placed(line: syntax.Line, count: Iterator[int]) -> syntax.Line:
     if line.span is not None:
         return line
     text = format_node(replace(line, block=None) if block else line).strip()  # pyright: ignore[reportCallIssue]
-    return replace(line, span=Span(Source(f"<filled in {next(count)}>", text), 0, len(text)))
+    return replace(line, span=Span(Source(f"{_FILLED_IN} {next(count)}>", text), 0, len(text)))
+
+
+def is_filled_in(span: Span) -> bool:
+    """Whether the compiler filled the line in."""
+    return span.source.name.startswith(_FILLED_IN)
+
+
+def author_of(*spans: Span | None) -> Span | None:
+    """The first of them that the author wrote, else the first there is."""
+    there = [s for s in spans if s is not None]
+    return next((s for s in there if not is_filled_in(s)), there[0] if there else None)

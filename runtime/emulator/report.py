@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from ...codegen.schedule.placed import is_filled_in
 from ...dsl.device import Device, Instr, Memory
+from ...dsl.source import Span
 from .observed import ATOMIC, LOAD, STORE, InstrCount, LaunchCount, Observer, Site
 from .origin import Origin
 
@@ -17,7 +19,8 @@ _WORDS = {LOAD: "read", STORE: "written", ATOMIC: "combined"}
 class AccessSite:
     """Accesses of one buffer at one line of the text, in one direction.
 
-    source, line  of the schedule, None where the text was made for no line of it; `text_line`: of the emitted text
+    source, line  of the schedule, None where the text was made for no line of it, or for one that the compiler filled in
+    said          that line of the schedule; `text_line`: of the emitted text
     accesses      of single threads; `bytes` of all of them together
     requests      of whole warps: lanes at the same place at the same time
     transactions  global memory: sectors touched, and the least that hold as many bytes. Shared memory: rounds that the banks
@@ -29,6 +32,7 @@ class AccessSite:
     access: str
     source: str | None
     line: int | None
+    said: str
     text_line: int
     accesses: int
     bytes: int
@@ -87,7 +91,7 @@ def _table(sites: Sequence[AccessSite]) -> list[str]:
     """A row for each line of the schedule, buffer and direction; `worst`: of the lines of the text, and which one that is."""
     groups: dict[tuple[str, str, str], list[AccessSite]] = {}
     for s in sites:
-        place = f"{s.source}:{s.line}" if s.source else "-"
+        place = f"{s.source}:{s.line}" if s.source else s.said or "-"
         groups.setdefault((place, f"{s.buffer} ({s.memory})", s.access), []).append(s)
     rows = [_HEAD]
     for key, group in groups.items():
@@ -152,16 +156,22 @@ def _by_line(found: Sequence[Site], origin: Origin, names: dict[bool, str]) -> t
     sums: dict[tuple, list[int]] = {}
     for s in found:
         where = origin.of(s.site)
-        span = where.span
-        line = span.line + span.source.line_offset if span else None
-        source = span.source.name.replace("\\", "/").rsplit("/", 1)[-1] if span else None
         buffer = origin.settled(where.line, s.buffer, 0)[0] if s.shared else s.buffer
-        key = (names[s.shared], buffer, _WORDS[s.access], source, line, where.line)
+        key = (names[s.shared], buffer, _WORDS[s.access], *_place(where.span), where.line)
         row = sums.setdefault(key, [0] * 5)
         for i, n in enumerate((s.accesses, s.bytes, s.requests, s.transactions, s.least_transactions)):
             row[i] += n
     rows = [AccessSite(*key, *row) for key, row in sums.items()]
     return tuple(sorted(rows, key=lambda s: (s.text_line, s.memory, s.access)))
+
+
+def _place(span: Span | None) -> tuple[str | None, int | None, str]:
+    if span is None:
+        return None, None, ""
+    said = span.source.line(span.line).strip()
+    if is_filled_in(span):
+        return None, None, said
+    return span.source.name.replace("\\", "/").rsplit("/", 1)[-1], span.line + span.source.line_offset, said
 
 
 def _launches(found: Sequence[LaunchCount]) -> tuple[dict[str, Any], ...]:
