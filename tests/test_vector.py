@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+import re
 from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
 import pytest
 from andiron.codegen.abi import chosen, programs
+from andiron.codegen.emit import emit
 from andiron.codegen.interpret import Fault, interpret
 from andiron.codegen.pipeline import Compiled, compile_program
 from andiron.codegen.tile import Call, Program, Store
@@ -160,8 +162,9 @@ def test_open_sizes_get_two_variants():
     aligned, any_ = programs(p)
     assert {"cp_async_zero_f16x8", "store_global_f32x2"} <= instrs(aligned)
     assert not any(i.startswith(("cp_async", "load_global", "store_global")) for i in instrs(any_))
-    assert {str(c) for c in aligned.needs.conds} == {"-K % 8", "-N % 8"}  # pyright: ignore[reportOptionalMemberAccess]
-    assert dict(aligned.needs.aligned) == {"A": 16, "B": 16, "C": 8}  # pyright: ignore[reportOptionalMemberAccess]
+    assert aligned.needs is not None
+    assert {"-K % 8", "-N % 8"} <= {str(c) for c in aligned.needs.conds}
+    assert dict(aligned.needs.aligned) == {"A": 16, "B": 16, "C": 8}
     for sizes in (dict(M=37, N=40, K=56), dict(M=33, N=19, K=21), dict(M=5, N=8, K=0)):
         run(p, "async", sizes)
 
@@ -186,6 +189,19 @@ def test_the_variant_is_chosen_by_sizes_and_addresses():
     assert chosen(p, even, {"A": 16, "B": 32, "C": 8}) is p
     assert chosen(p, even, {"A": 8}) is p.instead
     assert chosen(p, {**even, "K": 36}, {}) is p.instead
+    assert chosen(p, {**even, "M": 1 << 30}, {}) is p
+    assert chosen(p, {**even, "M": (1 << 30) + 8}, {}) is p.instead
+
+
+def test_index_arithmetic_is_in_32_bits_where_it_fits():
+    """Offsets of rows are 64 bits wide, whatever the sizes; the rest is `int` in the variant for ordinary sizes."""
+    first, second = (x for x in emit(compiled("async").program, "cuda").split("__global__")[1:])
+    body = first[first.index("{") : first.index("constexpr")]
+    assert "int M, int N, int K" in first
+    assert "int64_t M, int64_t N, int64_t K" in second
+    assert "(int64_t)N * k1" in body  # a row of B, some tiles on
+    wide = [line for line in body.splitlines() if "int64_t" in line]
+    assert not [line for line in wide if re.match(r" *(for|if|const int64_t|int32_t live)\b", line)]
 
 
 def test_a_vector_is_whole_or_its_elements_go_one_by_one():

@@ -36,6 +36,9 @@ from .used import mentions, used_only
 __all__ = ["Api", "GpuPrinter", "Kernel", "Spelling", "kernels_of", "render_gpu"]
 
 
+_MOST_BLOCKS = (1 << 31) - 1  # of a launch: its number of blocks is one number
+
+
 @dataclass(frozen=True)
 class Api:
     """The host's side. `opt_in`: bytes of shared memory beyond which a kernel asks for them."""
@@ -70,7 +73,8 @@ class Plan:
 @dataclass(frozen=True)
 class Kernel:
     """One launch as a driver needs it: the function's name, blocks (an expression over the sizes), threads of a block, bytes of
-    shared memory, and its parameters: a pointer for each of `buffers`, then a 64-bit integer for each of `sizes`."""
+    shared memory, and its parameters: a pointer for each of `buffers`, then an integer for each of `sizes`: of 64 bits, or of 32
+    where the size is known to fit (its low half is at the same address on all machines with such devices)."""
 
     name: str
     blocks: Expr
@@ -130,6 +134,8 @@ class GpuPrinter:
         for name in (*self.field.values(), *self.size.values()):
             text.names.fresh(name)
         text.constants = set(self.size)
+        short = {v: v.hi for v in (*program.dims, *(v for v, _ in program.lets)) if v.hi is not None and v.hi < 1 << 31}
+        text.index.bounds.update(short)  # type: ignore[attr-defined]
         lanes = analyse(program, launch, None, 1)
         ctx = GpuContext(program, lanes, text, {b.name: b for b in program.buffers}, self.needs)
         ctx.packed = {n: k for n, k in packed_buffers(program, launch).items() if lanes.registers[n].named}
@@ -154,8 +160,8 @@ class GpuPrinter:
         buffers = [b for b in program.buffers if mentions(used, self.field[b.name])]
         ones = {v: as_expr(1) for _, v in program.finite}
         given = [v for v, n in self.size.items() if mentions(used, n) and v not in ones]
-        sizes = [self.size[v] for v in given]
-        passed = (*(self.field[b.name] for b in buffers), *sizes)
+        sizes = [(self.size[v], v in short) for v in given]
+        passed = (*(self.field[b.name] for b in buffers), *(f"(int){n}" if cut else n for n, cut in sizes))
         grid = plan.grid.subs(ones)
         self.kernels.append(Kernel(name, grid, plan.count, space.total, tuple(buffers), tuple(given)))
         shape = " x ".join(f"{u.count} {u.level}s" for u in plan.threads)
@@ -165,7 +171,11 @@ class GpuPrinter:
             "units": f"  // of a block: {shape}" if len(plan.threads) > 1 else "",
             "shared": space.total,
             "footprint": self._footprint(launch, plan),
-            "parameters": [*(self._parameter(b) for b in buffers), *(f"int64_t {n}" for n in sizes)],
+            "parameters": [
+                *(self._parameter(b) for b in buffers),
+                *(f"{'int' if cut else 'int64_t'} {n}" for n, cut in sizes),
+            ],
+            "names": (*(self.field[b.name] for b in buffers), *(n for n, _ in sizes)),
             "lines": lines,
             "blocks": self.host.text(grid),
             "passed": passed,
@@ -202,11 +212,10 @@ class GpuPrinter:
                     shown += f" / {text.index.text(below, 6)}"
                 if i > 0:
                     shown += f" % {text.index.text(u.count, 6)}"
-                kind = "int64_t" if units is plan.blocks else "int"
-                if kind == "int" and isinstance(text.index, GpuIndex):
-                    text.index.bounds[v] = u.count.constant or 1
+                assert isinstance(text.index, GpuIndex)
+                text.index.bounds[v] = _MOST_BLOCKS if units is plan.blocks else (u.count.constant or 1) - 1
                 name = text.fresh(v.name, 0)
-                text.scopes[0].decls.append(f"const {kind} {name} = {shown};")
+                text.scopes[0].decls.append(f"const int {name} = {shown};")
                 return name
         raise InternalError(f"the variable {v} is not bound")
 
@@ -317,9 +326,8 @@ class GpuPrinter:
             needs = p.needs or Needs()
             parts = [f"(uintptr_t){self.field[name]} % {multiple} == 0" for name, multiple in needs.aligned]
             for e in needs.conds:
-                atom, c = e.terms[0]
-                zero = len(e.terms) == 1 and not e.const and c == -1 and atom.interval[0] == 0
-                parts.append(f"{self.host.atom(atom, 5)} == 0" if zero else f"{self.host.text(e)} >= 0")
+                none = not e.const and (-e).interval[0] == 0
+                parts.append(f"{self.host.text(-e)} == 0" if none else f"{self.host.text(e.const - e)} <= {e.const}")
             out += f"{' && '.join(parts)} ? {n} : "
         return f"{out}{len(ways) - 1}" if out else ""
 

@@ -11,11 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from math import prod
 
 from ...dsl.device import Operand
 from ...dsl.errors import InternalError
-from ...dsl.index import Atom, Expr, Fn, Var, as_expr
+from ...dsl.index import Expr, Var, as_expr
 from ...dsl.types import DType
 from ..tile import Alloc, AllReduce, Barrier, Buffer, Call, Commit, Launch, Piece, Program, Store, Wait
 from .access import address, load, pointer_to
@@ -23,11 +22,11 @@ from .body import Body, instr_name
 from .code import storage
 from .context import Context
 from .cpp_prelude import has_helper
+from .gpu_index import GpuIndex
 from .gpu_instr import Registers, registers_of
-from .index import IndexPrinter
 from .lanes import register_memories, statements
 
-_INT = 1 << 27  # numbers below this are `int`: a sum of a dozen does not overflow
+_INT = 1 << 31  # numbers below this are `int`
 
 
 @dataclass(frozen=True)
@@ -44,61 +43,19 @@ class Spelling:
     unroll: str = "#pragma unroll {n}"
 
 
-class GpuIndex(IndexPrinter):
-    """`bounds` of variables that are `int`; all others are 64 bits wide."""
-
-    def __init__(self, name: Callable[[Var], str], needs: Callable[[str], None]) -> None:
-        super().__init__(name, needs)
-        self.bounds: dict[Var, int] = {}
-
-    def _wide(self, atom: Atom) -> bool:
-        """Whether the text of an atom is a 64-bit number by itself."""
-        if isinstance(atom, Var):
-            return atom not in self.bounds
-        return atom.kind in ("min", "max") or any(self._wide(a) for e in atom.args for a, _ in e.terms)
-
-    def _bound(self, atom: Atom) -> int | None:
-        if isinstance(atom, Var):
-            return self.bounds.get(atom)
-        bounds = [self._of(e) for e in atom.args]
-        if None in bounds:
-            return None
-        known = [b for b in bounds if b is not None]
-        return prod(known) if atom.kind == "mul" else 2 * sum(known) if atom.kind == "xor" else max(known)
-
-    def _of(self, e: Expr) -> int | None:
-        total = abs(e.const)
-        for a, c in e.terms:
-            b = self._bound(a)
-            if b is None:
-                return None
-            total += abs(c) * b
-        return total
-
-    def _scaled(self, atom: Atom, c: int) -> str:
-        b = self._bound(atom)
-        if self._wide(atom) or (b is not None and c * b < _INT):
-            return super()._scaled(atom, c)
-        return f"{c} * (int64_t){self.atom(atom, 10)}"
-
-    def _fn(self, f: Fn) -> tuple[str, int]:
-        if f.kind == "mul" and not self._wide(f) and ((b := self._bound(f)) is None or b >= _INT):
-            return f"(int64_t){self.text(f.args[0], 10)} * {self.text(f.args[1], 6)}", 5
-        return super()._fn(f)
-
-
 @dataclass
 class GpuContext(Context):
     stored: set[str] = field(default_factory=set)  # buffers with single stores
 
     def whole(self, var: Var, e: Expr) -> str:
-        lo, hi = e.interval
         index = self.text.index
         assert isinstance(index, GpuIndex)
-        if lo is None or hi is None or max(abs(lo), abs(hi)) >= _INT:
+        found = [index.bound(e), None if var.lo is None or var.hi is None else max(abs(var.lo), abs(var.hi))]
+        bound = min((b for b in found if b is not None), default=None)
+        if bound is None or bound >= _INT:
             index.bounds.pop(var, None)
             return "int64_t"
-        index.bounds[var] = max(abs(lo), abs(hi))
+        index.bounds[var] = bound
         return "int"
 
     def register_type(self, buffer: Buffer, vector: bool) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from ..passes.narrow import narrow
 from ..tile import Needs, Program
 from . import Vectors, vectorised
 from .align import product
@@ -19,10 +20,12 @@ def variants(program: Program, finish: Callable[[Program], Program]) -> tuple[Pr
     needs = _needs(aligned)
     if needs is None:
         return finish(aligned.program), aligned.notes
+    narrowed, ends = narrow(aligned.program)
     any_ = vectorised(program, assume=False)
     launches = tuple(replace(x, name=f"{x.name}_any") for x in any_.program.launches)
     instead = finish(replace(any_.program, launches=launches))
-    return replace(finish(aligned.program), needs=needs, instead=instead), aligned.notes
+    needs = replace(needs, conds=(*needs.conds, *ends))
+    return replace(finish(narrowed), needs=needs, instead=instead), aligned.notes
 
 
 def _needs(v: Vectors) -> Needs | None:

@@ -57,11 +57,11 @@ constexpr int andiron_row_top__row_top_top__THREADS = 64;  // of a block: 2 warp
 
 extern "C" __global__ void __attribute__((amdgpu_flat_work_group_size(1, andiron_row_top__row_top_top__THREADS)))
 andiron_row_top__row_top_top(const uint16_t* __restrict__ X, uint16_t* __restrict__ top, int64_t M, int64_t N) {
-    const int64_t block = __builtin_amdgcn_workgroup_id_x();
+    const int block = __builtin_amdgcn_workgroup_id_x();
     const int warp = __builtin_amdgcn_workitem_id_x() / 32;
     const int thread = __builtin_amdgcn_workitem_id_x() % 32;
     const uint16_t* X2 = X + thread + 2 * N * block + N * warp;
-    uint16_t* top2 = top + 2 * block + warp;
+    uint16_t* top2 = top + 2 * (int64_t)block + warp;
     float top1 = -flt(0x7f800000);
     // tile j: 32
     for (int64_t j1 = 0; j1 < N / 32; j1++) {
@@ -72,14 +72,14 @@ andiron_row_top__row_top_top(const uint16_t* __restrict__ X, uint16_t* __restric
         }
     }
     for (int64_t j1 = N / 32; j1 < (N + 31) / 32; j1++) {
-        top1 = m_max(top1, (32 * j1 + thread < N) ? ((2 * block + warp < M) ? f32_from_f16(X2[32 * j1]) : 0.0f) : -flt(0x7f800000));
+        top1 = m_max(top1, (32 * j1 + thread < N) ? ((2 * (int64_t)block + warp < M) ? f32_from_f16(X2[32 * j1]) : 0.0f) : -flt(0x7f800000));
     }
     top1 = m_max(top1, m_shuffle_xor(top1, 1));
     top1 = m_max(top1, m_shuffle_xor(top1, 2));
     top1 = m_max(top1, m_shuffle_xor(top1, 4));
     top1 = m_max(top1, m_shuffle_xor(top1, 8));
     top1 = m_max(top1, m_shuffle_xor(top1, 16));
-    if (2 * block + warp < M && thread <= 0) top2[0] = f16_from_f32(top1);
+    if (2 * (int64_t)block + warp < M && thread <= 0) top2[0] = f16_from_f32(top1);
 }
 
 #if !defined(ANDIRON_DEVICE_ONLY)

@@ -36,7 +36,7 @@ constexpr int andiron_transpose__transpose_Y__THREADS = 1024;  // of a block: 32
 extern "C" __global__ void __launch_bounds__(andiron_transpose__transpose_Y__THREADS)
 andiron_transpose__transpose_Y(const float* __restrict__ X, float* __restrict__ Y, int64_t M, int64_t N) {
     extern __shared__ __attribute__((aligned(16))) unsigned char m_shared[];
-    const int64_t block = blockIdx.x;
+    const int block = blockIdx.x;
     float* x_shared = (float*)m_shared;
     const int warp = threadIdx.x / 32;
     const int thread = threadIdx.x % 32;
@@ -44,21 +44,21 @@ andiron_transpose__transpose_Y(const float* __restrict__ X, float* __restrict__ 
     float* x_shared2 = x_shared + thread + 33 * warp;
     float* x_shared3 = x_shared + 33 * thread + warp;
     float* Y2 = Y + thread + M * warp;
-    const int64_t rest = block / ((N + 31) / 32);
+    const int rest = block / ((N + 31) / 32);
     const float* X3 = X2 + 32 * N * rest;
-    float* Y3 = Y2 + 32 * rest;
+    float* Y3 = Y2 + 32 * (int64_t)rest;
     const int64_t j1 = block % ((N + 31) / 32);
     float* Y4 = Y3 + 32 * M * j1;
-    if (32 * rest + warp < M && 32 * j1 + thread < N) {
+    if (32 * (int64_t)rest + warp < M && 32 * j1 + thread < N) {
         x_shared2[0] = X3[32 * j1];
     } else {
-        x_shared2[0] = (32 * rest + warp < M && 32 * j1 + thread < N) ? X3[32 * j1] : 0.0f;
+        x_shared2[0] = (32 * (int64_t)rest + warp < M && 32 * j1 + thread < N) ? X3[32 * j1] : 0.0f;
     }
     __syncthreads();  // x_shared is written before, read after
-    if (32 * j1 + warp < N && 32 * rest + 32 <= M) {
+    if (32 * j1 + warp < N && 32 * (int64_t)rest + 32 <= M) {
         Y4[0] = x_shared3[0];
     } else {
-        if (32 * j1 + warp < N && 32 * rest + thread < M) Y4[0] = x_shared3[0];
+        if (32 * j1 + warp < N && 32 * (int64_t)rest + thread < M) Y4[0] = x_shared3[0];
     }
 }
 

@@ -1,0 +1,94 @@
+"""Index expressions of one thread: `int` where everything that is formed on the way fits, 64 bits where not.
+
+FITS    a sum whose terms together stay below 2**31 is formed in `int`; else its largest terms are made 64 bits wide first, so
+        that what is left does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from math import prod
+
+from ...dsl.index import Atom, Expr, Fn, Var
+from .index import IndexPrinter
+
+_END = 1 << 31
+
+
+class GpuIndex(IndexPrinter):
+    """`bounds`: the largest absolute values of variables that are `int`; all others are 64 bits wide."""
+
+    def __init__(self, name: Callable[[Var], str], needs: Callable[[str], None]) -> None:
+        super().__init__(name, needs)
+        self.bounds: dict[Var, int] = {}
+        self._cast: tuple[Atom, ...] = ()
+
+    def bound(self, e: Expr) -> int | None:
+        """An absolute value that `e` does not exceed, as far as variables that are `int` tell."""
+        lo, hi = e.interval
+        found = [] if lo is None or hi is None else [max(abs(lo), abs(hi))]
+        terms = [self._bound(a) for a, _ in e.terms]
+        if None not in terms:
+            found.append(abs(e.const) + sum(abs(c) * (b or 0) for (_, c), b in zip(e.terms, terms, strict=True)))
+        return min(found, default=None)
+
+    def _bound(self, atom: Atom) -> int | None:
+        if isinstance(atom, Var):
+            return self.bounds.get(atom)
+        args = [self.bound(e) for e in atom.args]
+        lo, hi = atom.interval
+        found = [] if lo is None or hi is None else [max(abs(lo), abs(hi))]
+        match atom.kind:
+            case "mul" if None not in args:
+                found.append(prod(b or 0 for b in args))
+            case "div" if args[0] is not None:
+                found.append(args[0])
+            case "mod" if args[0] is not None and (atom.args[0].interval[0] or -1) >= 0:
+                found.append(args[0])
+            case "xor" | "min" | "max" if None not in args:
+                found.append(2 * max(b or 0 for b in args))
+        return min(found, default=None)
+
+    def fits(self, e: Expr) -> bool:
+        """Whether the text of an expression is an `int`."""
+        return not any(self._wide(a) for a, _ in e.terms) and self._total(e.terms, e.const) < _END
+
+    def _wide(self, atom: Atom) -> bool:
+        """Whether the text of an atom is a 64-bit number."""
+        if isinstance(atom, Var):
+            return atom not in self.bounds
+        if atom.kind in ("min", "max"):
+            return True
+        return not all(self.fits(e) for e in atom.args) or (b := self._bound(atom)) is None or b >= _END
+
+    def _total(self, terms: Iterable[tuple[Atom, int]], const: int) -> int:
+        return abs(const) + sum(abs(c) * self._of(a) for a, c in terms if not self._wide(a))
+
+    def _of(self, atom: Atom) -> int:
+        b = self._bound(atom)
+        return _END if b is None else b
+
+    def terms(self, terms: Iterable[tuple[Atom, int]], const: int, at_least: int = 0) -> str:
+        terms = list(terms)
+        before, total, cast = self._cast, self._total(terms, const), []
+        for a, c in sorted(terms, key=lambda t: -abs(t[1]) * self._of(t[0])):
+            if total < _END:
+                break
+            if not self._wide(a):
+                cast.append(a)
+                total -= abs(c) * self._of(a)
+        self._cast = tuple(cast)
+        text = super().terms(terms, const, at_least)
+        self._cast = before
+        return text
+
+    def _scaled(self, atom: Atom, c: int) -> str:
+        if atom not in self._cast:
+            return super()._scaled(atom, c)
+        shown = f"(int64_t){self.atom(atom, 10)}"
+        return shown if c == 1 else f"{c} * {shown}"
+
+    def _fn(self, f: Fn) -> tuple[str, int]:
+        if f.kind == "mul" and all(self.fits(e) for e in f.args) and self._of(f) >= _END:
+            return f"(int64_t){self.text(f.args[0], 10)} * {self.text(f.args[1], 6)}", 5
+        return super()._fn(f)
