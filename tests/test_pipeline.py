@@ -354,7 +354,8 @@ def test_all_buffers_count():
     mod = loads((HERE / "simt.sched").read_text(encoding="utf-8") + text)
     with pytest.raises(CapacityExceeded, match="need 200 KiB") as error:
         compile_program(mod, mod.ops["gemm"], mod.schedules["async4"], mod.devices["simt"])
-    assert "4 x 16 x 400" in str(error.value.diagnostic() if hasattr(error.value, "diagnostic") else error.value.note)
+    assert "4 x 16 x 400 x f32" in error.value.note
+    assert error.value.help == "`pipeline 3` would need 150 KiB"
 
 
 # ------------------------------------------------------------ text

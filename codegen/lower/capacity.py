@@ -17,6 +17,7 @@ from ...dsl.errors.base import Label
 from ...dsl.errors.schedule import CapacityExceeded, TooManyUnits
 from ...dsl.source import Span
 from ..tile import Alloc, Buffer, For, If, Launch, Program, Stmt
+from .staging import depth_of
 from .trace import bytes_text
 
 _TRIES = 12  # compilations that a proposal may cost
@@ -176,7 +177,10 @@ def _here(peak: Peak, h: Held) -> str:
 
 
 def _proposal(peak: Peak, lines: tuple, again: Callable[[tuple], Program | None]) -> str | None:
-    """The first tile that, made smaller, makes the rest fit: loops first, the least change first."""
+    """Fewer buffers in turn; else the first tile that, made smaller, makes the rest fit: loops first, least change first."""
+    shallow = _shallower(peak, lines, again)
+    if shallow is not None:
+        return shallow
     tiles = [(n, k) for n, x in enumerate(lines) if isinstance(x, syntax.Tile) for k in range(len(x.axes))]
     tiles.sort(key=lambda nk: lines[nk[0]].level is not None)
     tries = 0
@@ -194,6 +198,21 @@ def _proposal(peak: Peak, lines: tuple, again: Callable[[tuple], Program | None]
                 need = f"would need {bytes_text(now.bytes)}" if now is not None else "would fit"
                 return f"`tile {lines[n].axes[k].index}: {value}` {need}"
             before = now.bytes if now is not None else before
+    return None
+
+
+def _shallower(peak: Peak, lines: tuple, again: Callable[[tuple], Program | None]) -> str | None:
+    """The deepest pipeline that fits, if one does."""
+    for n, x in enumerate(lines):
+        depth = depth_of(x, 1)
+        fits = min(depth - 1, depth * (peak.memory.capacity or 0) // peak.bytes)
+        if fits < 2:
+            continue
+        less = tuple(replace(m, values=(syntax.Num(fits),)) if m.name == "pipeline" else m for m in x.modifiers)
+        program = again((*lines[:n], replace(x, modifiers=less), *lines[n + 1 :]))
+        now = peaks(program).get(peak.memory.name) if program is not None else None
+        if now is not None and not now.over and now.bytes < peak.bytes:
+            return f"`pipeline {fits}` would need {bytes_text(now.bytes)}"
     return None
 
 

@@ -169,8 +169,8 @@ for k: wait for copy k; begin copy k + n-1 to S[(k + n-1) % n], if there is such
 ```
 
 An asynchronous copy, `with` an instruction that is awaited, is under way until the wait. Any other is split at the last
-registers it passes: what is loaded early waits there, and is stored when the turn's work is done. Waits and barriers are derived;
-any number of turns will do. All buffers count against the memory's capacity.
+registers it passes: what is loaded early waits there, and is stored when the turn's work is done. Waits and barriers are
+derived; any number of turns will do. All buffers count against the memory's capacity.
 
 A pipeline inside another loop ends with it and begins anew. `through`, for moves to registers, loads the first tiles of the
 next turn of that loop before this turn's last ones are used.
