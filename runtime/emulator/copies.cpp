@@ -77,7 +77,7 @@ extern "C" void em_asynchronous(const EmInstr* instr, const void* deposit, int b
     const int n = instr->units, first = t->linear - t->linear % n;
     void* own = (void*)deposit;
     ob_instr(instr->name);
-    if (n > 1 && !last_to_come(t, first, n, instr, 1, own, site)) return;
+    if (n > 1 && !last_to_come(t, first, n, instr, unit_lanes(t, n), own, site)) return;
     void* const* given = n > 1 ? b->deposits + first : &own;
     // one piece of memory: the flight, pointers, tokens, what the threads deposited
     const size_t each = ((size_t)bytes + 15) & ~(size_t)15, count = (size_t)n;

@@ -97,7 +97,7 @@ static void begin_block(Block* b, int64_t number) {
     b->head = b->queued = b->ended = b->at_barrier = 0;
     b->stopped = false;
     b->free_count = n;
-    memset(b->meetings, 0, (size_t)n * sizeof(Meeting));
+    memset(b->meeting_counts, 0, (size_t)n * sizeof(int));
     memset(b->all, 0, (size_t)n * sizeof(Thread));
     for (int i = n - 1; i >= 0; i--) {
         Thread* t = &b->all[i];
@@ -185,11 +185,13 @@ static bool make_block(Block* b, const EmLaunch* x, int worker) {
     b->all = (Thread*)malloc(n * sizeof(Thread));
     b->numbered = (EmThread**)malloc(n * sizeof(EmThread*));
     b->meetings = (Meeting*)malloc(n * sizeof(Meeting));
+    b->meeting_counts = (int*)malloc(n * sizeof(int));
     b->deposits = (void**)malloc(n * sizeof(void*));
     b->ready = (Thread**)malloc((size_t)b->ring * sizeof(Thread*));
     b->free_stacks = (int*)malloc(n * sizeof(int));
     b->arena_memory = (char*)malloc((size_t)x->shared_bytes + 2 * AROUND + 128);
-    if (!b->all || !b->numbered || !b->meetings || !b->deposits || !b->ready || !b->free_stacks || !b->arena_memory) return false;
+    if (!b->all || !b->numbered || !b->meetings || !b->meeting_counts || !b->deposits || !b->ready || !b->free_stacks) return false;
+    if (!b->arena_memory) return false;
     b->arena = (unsigned char*)(((uintptr_t)b->arena_memory + AROUND + 127) & ~(uintptr_t)127);
     b->threads = b->numbered;
     for (size_t i = 0; i < n; i++) b->numbered[i] = &b->all[i];
@@ -201,6 +203,7 @@ static void drop_block(Block* b) {
     free(b->all);
     free(b->numbered);
     free(b->meetings);
+    free(b->meeting_counts);
     free(b->deposits);
     free(b->ready);
     free(b->free_stacks);

@@ -6,7 +6,6 @@ struct Copies;
 
 struct Thread : EmThread {
     void* context;       // where it goes on
-    void* deposit;       // what it gave to the meeting it waits in
     int stack;           // its number; -1: none
     Copies* first[EM_KINDS];  // asynchronous copies that it has not awaited, oldest first
     Copies* last[EM_KINDS];
@@ -16,17 +15,19 @@ struct Thread : EmThread {
     uint64_t token;      // of that copy; 0: none yet
 };
 
-// Threads that execute something together, numbered by the first of them.
+// Threads that wait for others to do something together. Those of one unit of lockstep lie from its first thread's number on;
+// there may be several, of different lanes.
 struct Meeting {
-    const void* what;  // null: nobody waits here
+    const void* what;
     uint64_t lanes;
-    int arrived;
+    int arrived, first;  // how many came, which thread did first
 };
 
 struct Block : EmBlock {
     Thread* all;
     EmThread** numbered;
     Meeting* meetings;
+    int* meeting_counts;  // by the first thread
     void** deposits;
     Thread** ready;  // a ring
     int ring, head, queued;
@@ -45,9 +46,10 @@ static inline Block* block_of(Thread* t) { return (Block*)t->block; }
 
 void make_ready(Block* b, Thread* t);                    // it runs next
 void wait_here(Thread* t, int state, const void* site);  // until it is made ready
-// Whether `t` is the last of the `expected` threads that meet at the thread `first` for `what`, each with a deposit. Others wait
-// until they are made ready.
-bool last_to_come(Thread* t, int first, int expected, const void* what, uint64_t lanes, void* deposit, const void* site);
+// Whether `t` is the last of the `expected` threads of the unit from `base` on that meet for `what`, each with a deposit. Others
+// wait until they are made ready. `lanes` tells meetings of one unit apart; 0: all of it.
+bool last_to_come(Thread* t, int base, int expected, const void* what, uint64_t lanes, void* deposit, const void* site);
+uint64_t unit_lanes(Thread* t, int units);  // the lanes of an instruction of so many threads, for `last_to_come`
 void forget_copies(Thread* t);  // those under way never land
 void report(const char* kind, const Thread* t, const Thread* other, const void* site, const void* other_site, const char* text, ...)
     __attribute__((format(printf, 6, 7)));

@@ -17,31 +17,30 @@ extern "C" void em_barrier() {
     }
 }
 
-bool last_to_come(Thread* t, int first, int expected, const void* what, uint64_t lanes, void* deposit, const void* site) {
+bool last_to_come(Thread* t, int base, int expected, const void* what, uint64_t lanes, void* deposit, const void* site) {
     Block* b = block_of(t);
-    Meeting* m = &b->meetings[first];
-    if (m->arrived == 0) {
-        m->what = what;
-        m->lanes = lanes;
-    } else if (m->what != what || m->lanes != lanes) {
-        Thread* other = &b->all[first];
-        for (int i = first; i < b->launch->threads; i++) {
-            if (b->all[i].state == EM_AT_MEETING && b->all[i].deposit) {
-                other = &b->all[i];
-                break;
-            }
+    Meeting* found = b->meetings + base;
+    int* count = &b->meeting_counts[base];
+    int i = 0;
+    while (i < *count && found[i].lanes != lanes) i++;
+    if (i == *count) {
+        // each has one that waits; a unit larger than one in lockstep has one meeting at a time
+        if (i == b->launch->lanes || base + i == b->launch->threads) {
+            report("divergent-call", t, nullptr, site, nullptr, "more meetings at once than a unit has threads");
+            em_stop();
         }
+        found[(*count)++] = {what, lanes, 0, t->linear};
+    } else if (found[i].what != what) {
+        const Thread* other = &b->all[found[i].first];
         report("divergent-call", t, other, site, other->site, "a unit executes two things at once: its threads part ways");
         em_stop();
     }
-    b->deposits[t->linear] = t->deposit = deposit;
-    if (++m->arrived == expected) {
-        m->arrived = 0;
-        t->deposit = nullptr;
+    b->deposits[t->linear] = deposit;
+    if (++found[i].arrived == expected) {
+        found[i] = found[--*count];
         return true;
     }
     wait_here(t, EM_AT_MEETING, site);
-    t->deposit = nullptr;
     return false;
 }
 
@@ -51,6 +50,8 @@ static uint64_t existing(Thread* t, uint64_t lanes) {
     const int most = width < there ? width : there;
     return most >= 64 ? lanes : lanes & ((uint64_t(1) << most) - 1);
 }
+
+uint64_t unit_lanes(Thread* t, int units) { return units == block_of(t)->launch->lanes ? existing(t, ~uint64_t(0)) : 0; }
 
 static void release_lanes(Thread* t, uint64_t lanes) {
     Block* b = block_of(t);
@@ -67,9 +68,9 @@ static const char MEET = 0, EXCHANGE = 0;
 extern "C" void em_meet(uint64_t lanes) {
     Thread* t = current();
     lanes = existing(t, lanes);
-    const int first = t->linear - t->lane + __builtin_ctzll(lanes);
-    if (last_to_come(t, first, count_of(lanes), &MEET, lanes, t, __builtin_return_address(0))) {
-        ob_warp_sync(t->block, t->linear - t->lane, lanes);
+    const int base = t->linear - t->lane;
+    if (last_to_come(t, base, count_of(lanes), &MEET, lanes, t, __builtin_return_address(0))) {
+        ob_warp_sync(t->block, base, lanes);
         release_lanes(t, lanes);
     }
 }
@@ -89,7 +90,7 @@ extern "C" uint64_t em_exchange(uint64_t bits, uint64_t lanes, int other, const 
         em_stop();
     }
     const int base = t->linear - t->lane;
-    if (last_to_come(t, base + __builtin_ctzll(lanes), count_of(lanes), &EXCHANGE, lanes, &mine, site)) {
+    if (last_to_come(t, base, count_of(lanes), &EXCHANGE, lanes, &mine, site)) {
         // what each gave, before any of it is replaced by what it gets
         uint64_t given[64];
         for (uint64_t rest = lanes; rest; rest &= rest - 1) {
@@ -114,7 +115,7 @@ extern "C" void em_together(const EmInstr* instr, void* deposit, const void* sit
     Block* b = block_of(t);
     const int first = t->linear - t->linear % instr->units;
     ob_instr(instr->name);
-    if (!last_to_come(t, first, instr->units, instr, 0, deposit, site)) return;
+    if (!last_to_come(t, first, instr->units, instr, unit_lanes(t, instr->units), deposit, site)) return;
     instr->run(b->deposits + first);
     for (int i = first + instr->units - 1; i >= first; i--) {
         if (i != t->linear) make_ready(b, &b->all[i]);

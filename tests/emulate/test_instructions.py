@@ -267,7 +267,7 @@ def test_copy(title: str) -> None:
 def test_copy_with_zeros(title: str) -> None:
     """Of S the first L elements arrive, the rest is zero, and is not read: no memory is there."""
     device, instr = instructions()[title]
-    s, length, d = instr.operands
+    s, length, _ = instr.operands
     rng = np.random.default_rng(0)
     for n in range(s.shape[0] + 1):
         source = np.zeros(32, np.uint8)[: s.shape[0] * s.dtype.bytes].view(s.dtype.numpy)
