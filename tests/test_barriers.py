@@ -188,6 +188,14 @@ def test_same_unit_through_a_swizzle():
     check(gpu("t", (), (X, Y), [(Var("b", 0, 0), 1)], 4, Alloc(tile, (body[0], across))), 1)
 
 
+def test_before_the_first_iteration_there_was_none():
+    """Chunks of 2 and then 1 of the 3 elements that a warp owns: with one more in front they would reach the neighbour's."""
+    j, i = Var("j", 0, 1), Var("i", 0, 1)
+    element = 3 * W(4) + 2 * i + j
+    chunks = loop(i, 0, 2, loop(j, 0, 2, when((2 - 2 * i - j,), put(S, element, value=at(X, T)))))
+    check(block(chunks, put(Y, U, value=ZERO)), 0)
+
+
 def test_lockstep_needs_no_barrier():
     own = buffer("S", "local", "shared", "warp", 32)
     body = put(own, T, value=at(X, U)), put(Y, U, value=at(own, 31 - T))

@@ -75,25 +75,29 @@ class Access:
         if (same, before) not in self.times:
             mapping: dict[Var, Expr] = {}
             other: set[Var] = set()
+            facts: list[Expr] = []
             for number, turns in enumerate(self.loops[same:], same):
                 if before and number == same:
-                    mapping[turns.var] = turns.var - turns.step
+                    mapping[turns.var] = value = turns.var - turns.step
+                    # that there was one: a variable's own interval says nothing of the iteration before
+                    facts += [] if turns.var.lo is None else [value - turns.var.lo]
+                    facts += [] if turns.var.hi is None else [turns.var.hi - value]
                     continue
                 old = Var(turns.var.name + OLD, turns.var.lo, turns.var.hi)
                 mapping[turns.var] = as_expr(old)
                 other.add(old)
-            self.times[same, before] = self._subs(mapping, other)
+            self.times[same, before] = self._subs(mapping, other, facts)
         return self.times[same, before]
 
     def where(self, var: Var, value: Expr) -> Access:
         """The access where a variable has that value."""
-        return self._subs({var: value}, set())
+        return self._subs({var: value}, set(), [])
 
-    def _subs(self, mapping: dict[Var, Expr], other: set[Var]) -> Access:
+    def _subs(self, mapping: dict[Var, Expr], other: set[Var], facts: list[Expr]) -> Access:
         return replace(
             self,
             coords=tuple(e.subs(mapping) for e in self.coords),
-            conds=tuple(dict.fromkeys(part for e in self.conds for part in parts(e.subs(mapping)))),
+            conds=tuple(dict.fromkeys(part for e in (*facts, *(c.subs(mapping) for c in self.conds)) for part in parts(e))),
             owners=tuple((u.subs(mapping), None if d is None else d.subs(mapping)) for u, d in self.owners),
             varying=self.varying | other,
             times={},

@@ -99,7 +99,8 @@ class Lowering:
             m = None
             if isinstance(line.instr, str) and not isinstance(w, (Fill, Combine)):
                 m = self.find(line.instr, w, line, must=len(focus.works) == 1)
-            if m is not None and len(focus.works) > 1 and f.views[w.name].form != "path":
+            held = any(f.views[t].form == "path" for t in w.reads if t in f.views)
+            if m is not None and len(focus.works) > 1 and held and f.views[w.name].form != "path":
                 target = m.instr.operand(m.instr.statement.target)
                 if self.ctx.register(target.memory):
                     # what is stored to memory is visited as the instruction laid it out in registers
