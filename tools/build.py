@@ -13,6 +13,7 @@ from .terminal import say_json
 
 if TYPE_CHECKING:
     from ..codegen.tile import Program
+    from ..dsl.index import Expr
     from ..runtime.kernel import Kernel
 
 NAME = "build"
@@ -105,7 +106,12 @@ def _needs(program: Program) -> list[str]:
     needs = program.needs
     if needs is None:
         return []
-    return [f"{e} >= 0" for e in needs.conds] + [f"{name} at a multiple of {n} bytes" for name, n in needs.aligned]
+    return [_condition(e) for e in needs.conds] + [f"{name} at a multiple of {n} bytes" for name, n in needs.aligned]
+
+
+def _condition(e: Expr) -> str:
+    """That `e` is not negative."""
+    return f"{-e} = 0" if (-e).interval[0] == 0 else f"{e} >= 0"
 
 
 def _show(answer: dict[str, Any]) -> None:
