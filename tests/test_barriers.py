@@ -189,11 +189,13 @@ def test_same_unit_through_a_swizzle():
 
 
 def test_before_the_first_iteration_there_was_none():
-    """Chunks of 2 and then 1 of the 3 elements that a warp owns: with one more in front they would reach the neighbour's."""
-    j, i = Var("j", 0, 1), Var("i", 0, 1)
-    element = 3 * W(4) + 2 * i + j
-    chunks = loop(i, 0, 2, loop(j, 0, 2, when((2 - 2 * i - j,), put(S, element, value=ZERO))))
-    check(block(chunks, put(Y, U, value=ZERO)), 0)
+    """Chunks of 2 and then 1 of the 3 elements that a warp owns: with one more in front they would reach the neighbour's. In
+    each iteration around them a warp owns others."""
+    j, i, k = Var("j", 0, 1), Var("i", 0, 1), Var("k", 0, 2)
+    element = 3 * W(4) + 3 * k + 2 * i + j
+    chunks = loop(i, 0, 2, loop(j, 0, 2, when((2 - 2 * i - j,), put(S, element, value=at(X, W(4))))))
+    placed = check(block(loop(k, 0, 3, chunks), put(Y, U, value=ZERO)), 1)
+    assert [line.strip() for line in text(placed).splitlines()[:2]] == ["for k in 0 .. 3:", "barrier block"]
 
 
 def test_lockstep_needs_no_barrier():
