@@ -109,9 +109,13 @@ class _Printer(GpuPrinter):
         return f"{ELEMENTS[storage(b.dtype)]}*"
 
     def _global(self, b: Buffer) -> dict:
-        same = [f"(const void*){self.field[b.name]} == {self.field[x.name]}" for x in self.program.buffers if x.kind == "input"]
-        known = {"input": "1", "output": " || ".join(same) or "0", "workspace": "0"}  # an output may be an input
-        mode = {"input": "EM_READ", "output": "EM_WRITE", "workspace": "EM_READ | EM_WRITE"}[b.kind]
+        # an output may be the memory of an input: it is initialised then, and that input is written
+        other = {"input": "output", "output": "input"}.get(b.kind)
+        here = [x for x in self.program.buffers if x.kind == other and x.dtype == b.dtype]
+        same = " || ".join(f"(const void*){self.field[b.name]} == {self.field[x.name]}" for x in here)
+        known = {"input": "1", "output": same or "0", "workspace": "0"}
+        read = f"{same} ? EM_READ | EM_WRITE : EM_READ" if same else "EM_READ"
+        mode = {"input": read, "output": "EM_WRITE", "workspace": "EM_READ | EM_WRITE"}[b.kind]
         return {
             "name": b.name, "field": self.field[b.name], "bytes": self._size(b), "element": b.dtype.bytes, "mode": mode,
             "initialised": known[b.kind], "poison": poison(b),
