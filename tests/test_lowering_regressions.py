@@ -13,6 +13,7 @@ from andiron.dsl.ops.bind_op import specialise
 
 GEMM = "op f[M, N, K](A: f32[M, K], B: f32[K, N]) -> (Y: f32[M, N]):\n    Y[i, j] = sum(k) A[i, k] * B[k, j]\n"
 FULL = "op f[N, M, K](A: f32[N, M, K]) -> (Y: f32[K]):\n    Y[k] = sum(i, j) A[j, i, k]\n"
+ROW = "op f[M, N](A: f32[M, N]) -> (Y: f32[M]):\n    Y[i] = sum(j) A[i, j]\n"
 SUM = "op f[M](A: f32[M]) -> (Y: f32[]):\n    Y = sum(i) A[i]\n"
 TRIANGLE = "op f[M, N](A: f32[M, N]) -> (Y: f32[M]):\n    Y[i] = sum(j) where(j <= i, A[i, j], 0)\n"
 EPILOGUE = "op f[M, N](A: f32[M, N]) -> (Y: f32[M]):\n    h[i] = prod(j) min(max(A[i, j], -1), 1)\n    Y[i] = 3 - h[i]\n"
@@ -78,6 +79,9 @@ RIGHT = {
         FLAT_SCALE,
         "move b -> register\ntile i: 4\ntile i: 3\ntile i: 1 -> lane\ntile j: 1",
     ),
+    # fewer parts of a row than cores, with rows in the same line; in loops the first core goes on, once
+    "parts of one row": (ROW, "tile i: 4, j: 7 -> core"),
+    "parts of one row between loops": (ROW, "tile i: 4, j: 2\ntile i: 1, j: 1 -> core"),
     # units that hold the same sum: only the one that stores it between loops goes on from there
     "a replicated sum between loops": (CHAIN, "tile l: 4, i: 8 -> core\ntile k: 4, j: 8\nkeep h in register"),
     "a replicated argmin between loops": (LOWEST, "tile j: 2, i: 3 -> core\ntile k: 4\nkeep h in register"),

@@ -325,7 +325,7 @@ def _between(low: Lowering, focus: Focus, w: Work, owner: tuple, names: list[str
         reload = Load(home, tuple(as_expr(Var(i)) for i in again), dtype)
         assert w.reduction is not None
         instead = nowhere(dtype) if name.endswith("@at") else identity(w.reduction.kind, dtype)
-        goes_on = Reload(name, w.indices, reload, None, w.extents, fused=w.fused, home=home, instead=instead)
+        goes_on = Reload(name, w.indices, reload, None, w.extents, fused=w.fused, home=home, instead=instead, parts=w.reduced)
         refill += low.lower(replace(focus, works=(goes_on,), loops=()), owner)
         if not in_place:
             work = Work(home, w.indices, Load(name, at, dtype), None, w.extents, fused=w.fused)

@@ -39,10 +39,15 @@ class Fill(Work):
 
 @dataclass(frozen=True)
 class Reload(Work):
-    """An accumulator goes on from what `home` holds (ONE_READER); `instead`: what units start from that do not go on."""
+    """An accumulator goes on from what `home` holds (ONE_READER).
+
+    instead   what units start from that do not go on
+    parts     the indices whose parts units hold: which of them goes on is said elsewhere (`keep`)
+    """
 
     home: str = ""
     instead: Value | None = None
+    parts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -200,7 +205,7 @@ def store_element(ctx: Context, focus: Focus, work: Work) -> list[Stmt]:
     value = translate(ctx, focus, work.value)
     if isinstance(work, Reload) and work.instead is not None:
         alias = aliases(focus)
-        indices = tuple(dict.fromkeys(alias.get(i, i) for i in work.indices))
+        indices = tuple(dict.fromkeys(alias.get(i, i) for i in (*work.indices, *work.parts)))
         conds = one_writer(ctx, focus, indices, focus.views[work.home].buffer, among_lockstep=False)
         value = Masked(conds, value, work.instead, value.dtype) if conds else value
     return guarded_store(ctx, focus, work.name, work.subscripts or work.indices, value, work.span, work.atomic)

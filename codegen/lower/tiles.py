@@ -222,7 +222,8 @@ def _onto_units(low: Lowering, focus: Focus, line: syntax.Tile, axes: list[Axis]
     head: list = []
     needed = {i for w in focus.works for i in w.all_indices}
     in_hand = focus.dealt[0] if focus.dealt is not None and id(line) in focus.dealt[1] and kind == "finite" else None
-    if kind == "finite" and in_hand is None and not any(a.index in needed for a in axes):
+    several = any(a.index in needed and c.constant != 1 for a, c in zip(axes, counts, strict=True))
+    if kind == "finite" and in_hand is None and not several and not all(a.index in needed for a in axes):
         return _replicated(low, focus, line, axes, levels, rest)
     if kind == "finite":
         _not_in_registers(focus, [a for a, c in zip(axes, counts, strict=True) if c.constant != 1], cells, line)
@@ -292,14 +293,16 @@ def _not_in_registers(focus: Focus, axes: list[Axis], cells: set[str], line: syn
 
 
 def _replicated(low: Lowering, focus: Focus, line: syntax.Tile, axes: list[Axis], levels, rest: tuple) -> list[Stmt]:
-    """Nothing in focus has the indices that were dealt out: every unit does the same, and unit 0 stores it."""
+    """Nothing in focus has the indices that were dealt out, or only one tile of them: every unit does the same, and unit 0
+    stores it."""
     ctx = low.ctx
     assert line.level is not None
     unit, count = as_expr(Var(line.level, 0, None)), as_expr(ctx.finite_count(line.level))
     ranges = dict(focus.ranges)
     for a in axes:
         ranges[a.index] = advance(ranges[a.index], _clamped(ranges[a.index], a.size), a.every)
-    digits = tuple(Digit(a.index, levels, unit, ONE, count) for a in axes)
+    needed = {i for w in focus.works for i in w.all_indices}
+    digits = tuple(Digit(a.index, levels, unit, ONE, count) for a in axes if a.index not in needed)
     start = focus.parent if focus.level == line.level else focus.level
     return low.lower(replace(focus, ranges=ranges, level=line.level, parent=start, digits=(*focus.digits, *digits)), rest)
 
