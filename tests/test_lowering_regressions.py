@@ -82,6 +82,7 @@ RIGHT = {
     # fewer parts of a row than cores, with rows in the same line; in loops the first core goes on, once
     "parts of one row": (ROW, "tile i: 4, j: 7 -> core"),
     "parts of one row between loops": (ROW, "tile i: 4, j: 2\ntile i: 1, j: 1 -> core"),
+    "parts on cores, then one tile": (GEMM, "tile j: 2\ntile k: 4 -> core\ntile j: 1 -> core"),
     # units that hold the same sum: only the one that stores it between loops goes on from there
     "a replicated sum between loops": (CHAIN, "tile l: 4, i: 8 -> core\ntile k: 4, j: 8\nkeep h in register"),
     "a replicated argmin between loops": (LOWEST, "tile j: 2, i: 3 -> core\ntile k: 4\nkeep h in register"),

@@ -223,7 +223,8 @@ def _onto_units(low: Lowering, focus: Focus, line: syntax.Tile, axes: list[Axis]
     needed = {i for w in focus.works for i in w.all_indices}
     in_hand = focus.dealt[0] if focus.dealt is not None and id(line) in focus.dealt[1] and kind == "finite" else None
     several = any(a.index in needed and c.constant != 1 for a, c in zip(axes, counts, strict=True))
-    if kind == "finite" and in_hand is None and not several and not all(a.index in needed for a in axes):
+    alike = focus.level == level or not all(a.index in needed for a in axes)  # the line above, or this one, deals out nothing
+    if kind == "finite" and in_hand is None and not several and alike:
         return _replicated(low, focus, line, axes, levels, rest)
     if kind == "finite":
         _not_in_registers(focus, [a for a, c in zip(axes, counts, strict=True) if c.constant != 1], cells, line)
