@@ -11,7 +11,7 @@
 #define WORKERS_MOST 256
 #define CHAINS 512
 
-static const int64_t CELLS_MOST = 1 << 24;  // of one buffer: in larger ones only bounds and alignment are observed
+static const int64_t CELLS_MOST = 1 << 23;  // of one buffer: in larger ones only bounds and alignment are observed
 
 // An asynchronous copy that was issued and not awaited.
 struct Copy {

@@ -8,6 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
+from andiron.codegen import abi
 from andiron.codegen.emit import emit
 from andiron.codegen.pipeline import compile_program
 from andiron.codegen.targets import target_of
@@ -33,13 +34,34 @@ def module(of: str) -> Module:
     return loads("".join((DEVICES / name).read_text(encoding="utf-8") for name in FILES[of]))
 
 
+# schedule -> sizes at which each of its barriers matters
+SIZES = {
+    ("gpu", "turing"): dict(M=64, N=32, K=64),
+    ("gpu", "mfma_half"): dict(M=64, N=32, K=96),
+    ("gpu", "dp4a"): dict(M=32, N=32, K=64),
+    ("gpu", "ampere_nt"): dict(M=64, N=32, K=96),
+    ("simt", "tiled"): dict(M=37, N=45),
+    ("simt", "row"): dict(M=3, N=1500),
+    ("simt", "maxwell"): dict(M=40, N=150, K=40),
+}
+
+
 @lru_cache(maxsize=30)
-def compiled(of: str, name: str) -> tuple[Op, Program]:
-    """The op and the tile program of a schedule of `FILES[of]`."""
+def _compiled(of: str, name: str) -> tuple[Op, Program]:
     mod = module(of)
     schedule = mod.schedules[name]
     op = bind_params(mod.ops[schedule.op], {})
     return op, compile_program(mod, op, schedule, mod.devices[schedule.device or ""]).program
+
+
+def compiled(of: str, name: str, **sizes: int) -> tuple[Op, Program]:
+    """The op and the tile program of a schedule of `FILES[of]`: that of its programs which is for the sizes (`SIZES`), so that
+    what is broken in it is what runs."""
+    op, program = _compiled(of, name)
+    known = dict(sizes or SIZES[of, name])
+    for v, e in program.lets:
+        known[v.name] = int(e.evaluate(known))
+    return op, replace(abi.chosen(program, known, {}), needs=None, instead=None)
 
 
 def emulated(op: Op, program: Program, edit: Callable[[str], str] = lambda text: text) -> Kernel:

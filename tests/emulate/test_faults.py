@@ -30,18 +30,7 @@ from andiron.dsl.module import loads
 from andiron.dsl.values import Masked, transform
 from andiron.runtime.toolchain import find_compiler
 
-from .broken import DEVICES, FILES, compiled, each_without, edited, emulated, found, line_of, wrong
-
-# schedule -> sizes at which each of its barriers matters
-SIZES = {
-    ("gpu", "turing"): dict(M=64, N=32, K=64),
-    ("gpu", "mfma_half"): dict(M=64, N=32, K=96),
-    ("gpu", "dp4a"): dict(M=32, N=32, K=64),
-    ("gpu", "ampere_nt"): dict(M=64, N=32, K=96),
-    ("simt", "tiled"): dict(M=37, N=45),
-    ("simt", "row"): dict(M=3, N=1500),
-    ("simt", "maxwell"): dict(M=40, N=150, K=40),
-}
+from .broken import DEVICES, FILES, SIZES, compiled, each_without, edited, emulated, found, line_of, wrong
 
 
 def kinds(errors: list[UserError]) -> set[type]:
@@ -188,7 +177,7 @@ def test_into_the_next_buffer() -> None:
 def test_an_unguarded_edge(of: str, name: str) -> None:
     """Conditions on indices, in statements and in values, are taken away."""
     sizes = {"tiled": dict(M=37, N=45), "dp4a": dict(M=21, N=19, K=24), "maxwell": dict(M=37, N=45, K=21)}[name]
-    op, program = compiled(of, name)
+    op, program = compiled(of, name, **sizes)
 
     def bare(v):
         return v.value if isinstance(v, Masked) else None
@@ -247,7 +236,7 @@ schedule plain for hgemm on simt:
 
 
 def test_a_lost_shuffle() -> None:
-    op, program = compiled("simt", "row")
+    op, program = compiled("simt", "row", M=3, N=40)
     for _, less in each_without(program, AllReduce):
         assert wrong(emulated(op, less), op, dict(M=3, N=40))
 
@@ -266,7 +255,7 @@ def test_an_instruction_that_not_all_reach() -> None:
 
 def test_replicas_that_differ() -> None:
     """RDNA's matrix instruction holds A twice, in lanes 0-15 and 16-31."""
-    op, program = compiled("gpu", "rdna3")
+    op, program = compiled("gpu", "rdna3", M=32, N=32, K=32)
 
     def edit(text: str) -> str:
         first = text.index('extern "C" __global__')
@@ -295,11 +284,12 @@ def _no_zeros(s: Stmt) -> list[Stmt]:
 
 def test_a_missing_initialisation_of_memory() -> None:
     """A workspace that its first launch does not fill."""
-    op, program = compiled("simt", "tall")
+    op, program = compiled("simt", "tall", M=13, N=17, K=150)
     first, *rest = program.launches
 
     def drop(s: Stmt) -> list[Stmt]:
-        return [] if isinstance(s, Store) and s.buffer in kept else [s]
+        named = {s.buffer} if isinstance(s, Store) else {p.buffer for p in s.pieces} if isinstance(s, Call) else set()
+        return [] if named & kept else [s]
 
     kept = {b.name for b in program.buffers if b.kind == "workspace"}
     assert kept
