@@ -4,6 +4,8 @@ Every program here is run by the interpreter with its barriers (nothing is repor
 one of them (a race is reported): so no barrier is missing, and none is there for nothing.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from andiron.codegen.barriers import place_barriers
@@ -12,7 +14,9 @@ from andiron.codegen.printer import show_statements
 from andiron.codegen.tile import Alloc, Barrier, Call, Commit, If, Launch, Piece, Program, Units, Wait
 from andiron.codegen.walk_tile import statements
 from andiron.dsl.errors.base import InternalError
+from andiron.dsl.errors.schedule import CannotMeet
 from andiron.dsl.index import Var, as_expr, xor
+from andiron.dsl.source import Source, Span
 
 from .tile_programs import (
     CASES,
@@ -228,8 +232,14 @@ def test_uniform_point_is_before_what_diverges():
     half = If((15 - as_expr(T),), (put(Y, U, value=at(S, V)),), (put(Y, U, value=ZERO),))
     placed = check(block(put(S, U, value=at(X, U)), half), 1)
     assert text(placed).splitlines()[1] == "barrier block"
-    with pytest.raises(InternalError, match=r"units part ways: S is written by `S\["):
-        place_barriers(block(when((as_expr(W(4)) - 1,), put(S, U, value=ZERO), put(Y, U, value=at(S, V)))))
+    apart = when((as_expr(W(4)) - 1,), put(S, U, value=ZERO), put(Y, U, value=at(S, V)))
+    with pytest.raises(InternalError, match="units part ways: `S` is written by one unit, then read by another"):
+        place_barriers(block(apart))
+    line = Span(Source("s.sched", "    tile m: 1 -> warp\n"), 4, 21)
+    with pytest.raises(CannotMeet, match="part ways and cannot wait") as caught:
+        place_barriers(block(replace(apart, span=line)))
+    assert caught.value.span == line
+    assert caught.value.help
 
 
 def test_guards_that_keep_accesses_apart():

@@ -14,7 +14,7 @@ statement with an access that conflicts with the state (`conflict`) gets a barri
                      are of any iteration.
     ZERO_TRIPS       a loop that may run zero times orders nothing: what came before is still in the state after it.
     UNIFORM_POINT    a barrier of a level stands only where all units below one of its units go: what a divergent If or loop
-                     needs is placed before it; a conflict inside one cannot be ordered, and lowering must not produce it.
+                     needs is placed before it; a conflict inside one cannot be ordered: the line that parts units is refused.
     VISIBLE_AT_WAIT  what an asynchronous copy writes is written at the Wait: the barrier that lets others read it comes after.
 
 A barrier's level is the one that owns the buffer, so that all units that share the instance meet. Buffers that share space must
@@ -27,8 +27,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from ...dsl.errors.base import InternalError
+from ...dsl.errors.base import AndironError, InternalError
+from ...dsl.errors.schedule import CannotMeet
 from ...dsl.prove import always
+from ...dsl.source import Span
 from ..tile import Alloc, Barrier, For, If, Launch, Program, Wait
 from ..walk_tile import known, written
 from .access import Access
@@ -48,7 +50,7 @@ def place_barriers(program: Program, lockstep: bool = False) -> Program:
     move an access of shared memory over another lane's unless told not to (`__syncwarp` from Volta on). They are barriers of
     the level just above the lockstep units, and mean nothing to the interpreter.
 
-    Raises InternalError where what is needed cannot stand (UNIFORM_POINT).
+    Raises CannotMeet where what is needed cannot stand (UNIFORM_POINT).
     """
     return replace(program, launches=tuple(_launch(program, launch, lockstep) for launch in program.launches))
 
@@ -77,6 +79,19 @@ def _fewest(nodes: tuple[Node, ...], place: Callable[[tuple[Node, ...]], tuple[N
         else:
             number += 1
     return best
+
+
+def _apart(parting: Span | None, a: Access, b: Access) -> AndironError:
+    """The mistake of the line that deals out, or tests, what keeps units from meeting; ours, if no line did."""
+    what = f"`{a.buffer}` is {_NAMES[a.kind]} by one unit, then {_NAMES[b.kind]} by another"
+    if parting is None:
+        return InternalError(f"no barrier of {a.level} can stand here, units part ways: {what}: `{a.text}`, then `{b.text}`")
+    return CannotMeet(
+        f"{what}, where the units of a {a.level} part ways and cannot wait for each other",
+        parting,
+        note="they part here",
+        help="write this tile below what makes the tensor, or keep the tensor in a memory of these units' own",
+    )
 
 
 class _Past(NamedTuple):
@@ -195,10 +210,7 @@ class _Placer:
         past, b = min(pairs, key=lambda pair: pair[1].depth)
         a = past.access
         if n.scope.control > a.depth:  # UNIFORM_POINT
-            raise InternalError(
-                f"no barrier of {a.level} can stand here, units part ways: {a.buffer} is {_NAMES[a.kind]} by `{a.text}`, "
-                f"then {_NAMES[b.kind]} by `{b.text}`"
-            )
+            raise _apart(n.scope.parting, a, b)
         why = f"{a.buffer} is {_NAMES[a.kind]} before, {_NAMES[b.kind]} after"
         barrier = Barrier(a.level, why, getattr(n.statement, "span", None))
         return [Node(barrier, n.scope)], state.after(a.level, n.scope)

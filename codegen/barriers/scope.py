@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from ...dsl.device import Device, Instr
 from ...dsl.index import Expr, Var, as_expr
+from ...dsl.source import Span
 from ...dsl.values import Load, Masked, Value, children
 from ..tile import Buffer, Call, For, Launch, Let, Store, Units
 from .access import Access, Turns, parts
@@ -28,6 +29,7 @@ class Scope:
     conds    >= 0 here
     loops    those around here, outermost first
     control  the depth that the conditions and bounds around here depend on
+    parting  the line of the condition or loop that made it that deep
     lockstep whether units in lockstep are what is to be ordered, instead of what lockstep orders
     """
 
@@ -41,6 +43,7 @@ class Scope:
     conds: tuple[Expr, ...] = ()
     loops: tuple[Turns, ...] = ()
     control: int = _UNIFORM
+    parting: Span | None = None
     lockstep: bool = False
 
     @staticmethod
@@ -63,18 +66,23 @@ class Scope:
         known = self if s.extent is None else self._knowing((value, self.plain(s.extent) - value - 1))
         return replace(known, lets={**self.lets, s.var: value})
 
-    def holding(self, conds: tuple[Expr, ...]) -> Scope:
+    def holding(self, conds: tuple[Expr, ...], span: Span | None = None) -> Scope:
         plain = tuple(map(self.plain, conds))
-        return replace(self._knowing(plain), control=max(self.control, *map(self.depends, plain), _UNIFORM))
+        return self._knowing(plain)._under(max(map(self.depends, plain), default=_UNIFORM), span)
+
+    def _under(self, depends: int, span: Span | None) -> Scope:
+        """Where units come that do what `depends` on the units of a level tells them."""
+        return replace(self, control=depends, parting=span or self.parting) if depends > self.control else self
 
     def _knowing(self, facts: Iterable[Expr]) -> Scope:
         new = dict.fromkeys(part for f in facts for part in parts(f))
         return replace(self, conds=tuple(dict.fromkeys((*self.conds, *new))))
 
-    def failing(self, conds: tuple[Expr, ...]) -> Scope:
+    def failing(self, conds: tuple[Expr, ...], span: Span | None = None) -> Scope:
         """Where not all of the conds hold."""
         known = self.holding((-conds[0] - 1,)) if len(conds) == 1 else self
-        return replace(known, control=self.holding(conds).control)
+        held = self.holding(conds, span)
+        return replace(known, control=held.control, parting=held.parting)
 
     def inside(self, s: For) -> Scope:
         start, stop, step = map(self.plain, (s.start, s.stop, s.step))
@@ -90,8 +98,8 @@ class Scope:
             if start == as_expr(u.var) and step == u.count:
                 dealt[u.var] = as_expr(s.var)
         turns = Turns(s.var, step, depends)
-        control = max(self.control, depends)
-        return replace(self._knowing(facts), depth=depth, dealt=dealt, loops=(*self.loops, turns), control=control)
+        known = replace(self._knowing(facts), depth=depth, dealt=dealt, loops=(*self.loops, turns))
+        return known._under(depends, s.span)
 
     def holding_buffer(self, buffer: Buffer) -> Scope:
         return replace(self, buffers={**self.buffers, buffer.name: buffer})

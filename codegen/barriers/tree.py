@@ -45,7 +45,7 @@ def grow(body: tuple[Stmt, ...], scope: Scope, written: frozenset[str]) -> tuple
                 inside = scope.inside(s)
                 out.append(_around(Node(s, scope, turns=inside.loops[-1], body=grow(s.body, inside, written))))
             case If():
-                held, failed = scope.holding(s.conds), scope.failing(s.conds)
+                held, failed = scope.holding(s.conds, s.span), scope.failing(s.conds, s.span)
                 out.append(_around(Node(s, scope, body=grow(s.body, held, written), orelse=grow(s.orelse, failed, written))))
             case Alloc():
                 out.append(_around(Node(s, scope, body=grow(s.body, scope.holding_buffer(s.buffer), written))))

@@ -174,6 +174,16 @@ class SplitReduction(UserError):
     id = "schedule-split-reduction"
 
 
+class CannotMeet(UserError):
+    """Units would have to wait for each other where not all of them come by.
+
+    What one unit stores another one reads, inside a tile that is dealt out unevenly or under a condition: a barrier there would
+    wait for units that never reach it. Store it above the tile, or deal out nothing around it.
+    """
+
+    id = "schedule-cannot-meet"
+
+
 class CapacityExceeded(UserError):
     """The tiles held in a memory need more than it has.
 

@@ -56,6 +56,7 @@ ELSEWHERE = {
     "bad-magic": ("BadMagic", "tools/test_notebook.py"),
     "nothing-to-do": ("NothingToDo", "tools/test_repl.py"),
     "schedule-device": ("DeviceMismatch", "errors/test_schedule_errors.py"),
+    "schedule-cannot-meet": ("CannotMeet", "test_barriers.py"),
     "emulator-race": ("Race", "emulate/test_faults.py"),
     "emulator-not-awaited": ("NotAwaited", "emulate/test_faults.py"),
     "emulator-out-of-bounds": ("OutOfBounds", "emulate/test_faults.py"),
