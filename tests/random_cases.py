@@ -18,7 +18,19 @@ from andiron.dsl.ops.bind_op import specialise
 from .random_ops import RandomOp, random_op
 from .random_schedules import random_schedule
 
-DEVICES = ("cpu:generic", "cpu:avx2", "cpu:avx512")
+DEVICES = ("cpu:generic", "cpu:avx2", "cpu:avx512", "pads")
+# A machine of cores and lanes whose memories are no caches: copies to them run ahead.
+PADS = """
+device pads:
+    level socket: open, siblings nothing
+    level core: finite 4, siblings barrier
+    level lane: shaped, siblings lockstep, at most 64 units, 16 bytes
+    memory dram of socket: 20 GB/s
+    memory l3 of socket: 1 MiB
+    memory l2 of core: 256 KiB
+    memory l1 of core: 32 KiB
+    memory register of lane: 64 x 16 B
+"""
 ITERATIONS = 1500  # of an op's whole index space, about
 
 
@@ -34,7 +46,7 @@ class Case:
 
     @property
     def text(self) -> str:
-        return f"{self.op.text}\n{self.schedule}"
+        return f"{self.op.text}\n{self.schedule}" + (PADS if self.device == "pads" else "")
 
     def __str__(self) -> str:
         return f"seed {self.seed} on {self.device}, cores {self.cores}, sizes {self.sizes}, fixed {self.fixed}\n{self.text}"
@@ -46,7 +58,7 @@ def random_case(seed: int, rng: Random | None = None) -> Case:
     written = random_op(rng, f"op{seed}")
     op = loads(written.text).ops[f"op{seed}"]
     device = rng.choice(DEVICES)
-    schedule = random_schedule(rng, op, std_device(device))
+    schedule = random_schedule(rng, op, loads(PADS).device("pads") if device == "pads" else std_device(device))
     sizes = _sizes(rng, op, written)
     fixed = tuple(n for n in sizes if rng.random() < 0.4) if rng.random() < 0.6 else ()
     return Case(seed, written, schedule, device, sizes, fixed, rng.randint(1, 3))

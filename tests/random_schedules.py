@@ -45,6 +45,7 @@ class _Writer:
         self.level = "socket"
         self.out: list[str] = []
         self.single: set[str] = set()
+        self.copied: set[tuple[str, str]] = set()  # tensors and the memories that they were moved to
         self.held: set[str] = set()  # indices that number registers from here on
         self.width = (device.level("lane").bytes or 16) // 4
 
@@ -70,7 +71,36 @@ class _Writer:
             text += f" order {', '.join(reversed(mine))}"
         if self.rng.random() < 0.2:
             text += self.rng.choice((" unroll", " unroll 2", " unroll 4"))
+        elif self.rng.random() < 0.2:
+            text += self.pipeline() + self.rng.choice(("", " through"))
         self.out.append(text)
+
+    def ahead(self, name: str) -> None:
+        """A loop, and moves of an input right below it that run ahead over it."""
+        axes = [i for i in self.facts.axes.get(name, ()) if i not in self.single]
+        if not axes:
+            return
+        missing = [i for i in axes if i not in self.tiled]
+        if missing:
+            self.out.append("tile " + ", ".join(f"{i}: {self.size()}" for i in missing))
+            self.tiled.update(missing)
+        on_move = self.rng.random() < 0.3
+        turn = self.rng.choice([*axes, *(i for i in axes if i in self.facts.reduced)])
+        words = self.pipeline() + self.rng.choice(("", "", " through"))
+        self.out.append(f"tile {turn}: {self.rng.choice((1, 1, 2, 3, 4))}" + ("" if on_move else words))
+        for other in (name, *self.facts.axes):
+            if other != name and (turn not in self.facts.axes[other] or self.rng.random() < 0.5):
+                continue
+            memory = self.memory()
+            if (other, memory) in self.copied:
+                continue
+            self.copied.add((other, memory))
+            if memory == "register":
+                self.held.update(self.facts.axes[other])
+            self.out.append(f"move {other} -> {memory}" + (words if on_move else ""))
+
+    def pipeline(self) -> str:
+        return f" pipeline {self.rng.choice((2, 2, 3, 4))}"
 
     def cores(self) -> None:
         pool = self.facts.free if self.rng.random() < 0.85 else self.facts.reduced
@@ -128,6 +158,9 @@ class _Writer:
 
     def move(self, name: str) -> None:
         memory = self.memory()
+        if (name, memory) in self.copied and self.rng.random() < 0.9:
+            return
+        self.copied.add((name, memory))
         axes = self.facts.axes.get(name, ())
         missing = [i for i in axes if i not in self.tiled]
         if missing and self.rng.random() < 0.9:
@@ -138,6 +171,8 @@ class _Writer:
                 return  # read at several places
             self.held.update(axes)
         line = f"move {name} -> {memory}"
+        if self.rng.random() < 0.2:
+            line += self.pipeline()
         if memory != "register" and axes and len(set(axes)) == len(axes):
             pick = self.rng.random()
             if pick < 0.2:
@@ -181,6 +216,8 @@ def random_schedule(rng: Random, op: Op, device: Device, name: str = "s") -> str
     moves = [n for n in facts.inputs if rng.random() < 0.35]
     steps += [lambda n=n: w.keep(n) for n in keeps]
     steps += [lambda n=n: w.move(n) for n in moves]
+    if facts.axes and rng.random() < 0.2:
+        steps.append(lambda: w.ahead(rng.choice(list(facts.axes))))
     if moves and rng.random() < 0.15:
         steps.append(lambda: w.move(moves[0]))
     rng.shuffle(steps)

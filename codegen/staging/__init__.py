@@ -191,7 +191,7 @@ class Stager:
         found = {a.buffer.name for head, _ in batches_of(s.body, s.var, ()) for a in chain(head, s.var)[0]}
         for a in staged(s.body, s.var):
             if a.buffer.name not in found:
-                refused[a.buffer.name] = "it stands in a part of the loop that is not always reached"
+                refused[a.buffer.name] = "it is not filled once a turn"
         for name, why in refused.items():
             self.note(f"`pipeline` of `{name}`: {why}; one buffer")
         return replace(s, body=as_one(s.body, lambda a: rotates(a, s.var) and a.buffer.name in refused)) if refused else s

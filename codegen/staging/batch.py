@@ -150,7 +150,7 @@ def afresh(body: Body, fresh: Callable[[str], str]) -> Body:
 
 
 def batches_of(body: Body, var: Var, context: tuple[Let | If, ...]) -> Iterator[tuple[Alloc, tuple[Let | If, ...]]]:
-    """The first buffer of each batch in the order of the text, and its context."""
+    """The first buffer of each batch in the order of the text, and its context; of those that are filled once a turn."""
     for s in body:
         match s:
             case Let():
@@ -163,6 +163,3 @@ def batches_of(body: Body, var: Var, context: tuple[Let | If, ...]) -> Iterator[
                 yield from batches_of(s.body, var, context)
             case If():
                 yield from batches_of(s.body, var, (*context, s))
-                yield from batches_of(s.orelse, var, (*context, s))
-            case For():
-                yield from batches_of(s.body, var, context)
