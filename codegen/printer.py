@@ -104,7 +104,7 @@ def _statement(s: Stmt, indent: str) -> Iterator[str]:
             body = s.body
         case Store():
             sign = "=" if s.atomic is None else f"atomic {s.atomic}="
-            yield f"{indent}{s.buffer}[{_list(s.coords)}] {sign} {_value(s.value)}"
+            yield f"{indent}{s.buffer}[{_list(s.coords)}] {sign} {_value(s.value)}{f' using {s.using}' if s.using else ''}"
         case Call():
             yield f"{indent}{s.instr}({', '.join(map(_piece, s.pieces))})"
         case AllReduce():

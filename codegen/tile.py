@@ -126,13 +126,17 @@ class Alloc:
 
 @dataclass(frozen=True)
 class Store:
-    """buffer[coords] = value, rounded to the buffer's dtype. `atomic` (sum, max, min): combined with what is there."""
+    """buffer[coords] = value, rounded to the buffer's dtype. `atomic` (sum, max, min): combined with what is there.
+
+    `using`: an instruction, or a family, that stores what registers hold; a printer takes it for what it fits.
+    """
 
     buffer: str
     coords: tuple[Expr, ...]
     value: Value
     atomic: str | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
+    using: str | None = None
 
 
 @dataclass(frozen=True)

@@ -72,6 +72,7 @@ class Operand:
     coords: tuple[Var, ...]
     map: tuple[Expr, ...]
     alignment: int = 0  # bytes, for memory operands
+    least: int = 0  # bytes of the tensor it is part of, from which on the instruction pays
 
 
 # How the completion of an asynchronous instruction is awaited: the words after `await`, and what they mean.

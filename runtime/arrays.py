@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,13 @@ import numpy as np
 from ..dsl.errors.run import ArgumentKind, ArgumentType, DeviceMismatch, OutputReadOnly
 from ..dsl.op import Tensor
 from ..dsl.types import TYPES, DType
+from .address import address_of
 from .sizes import describe
 
 _HOST = {1: "cpu", 3: "cuda host", 11: "rocm host"}  # kinds of devices of DLPack whose memory a CPU can read
 _BITS = {"bfloat16": "int16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8"}  # torch types that DLPack to NumPy lacks
+
+_LARGE, _LINE = 1 << 20, 64  # bytes
 
 Back = Callable[[np.ndarray], Any]
 
@@ -31,6 +35,17 @@ def numpy_dtype(dtype: DType) -> np.dtype:
         raise ArgumentKind(
             f"arrays of {dtype} need the package ml_dtypes", help="pip install 'andiron[half]', or pip install ml_dtypes"
         ) from None
+
+
+def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """A new array. Large ones begin at a cache line, which some instructions ask for."""
+    count = prod(shape)
+    if count * dtype.itemsize < _LARGE:
+        return np.empty(shape, dtype)
+    spare = _LINE // dtype.itemsize
+    room = np.empty(count + spare, dtype)
+    first = -address_of(room) % _LINE // dtype.itemsize
+    return room[first : first + count].reshape(shape)
 
 
 def to_numpy(x: Any, tensor: Tensor) -> np.ndarray:

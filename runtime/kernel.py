@@ -20,7 +20,7 @@ from ..dsl.op import Op, Tensor
 from . import features
 from .address import address_of
 from .alias import may_alias
-from .arrays import Back, numpy_dtype, to_numpy, way_back, writable
+from .arrays import Back, empty, numpy_dtype, to_numpy, way_back, writable
 from .measure import argument_bytes, flops
 from .report import Report
 from .sizes import bind_sizes, describe, output_shapes
@@ -184,7 +184,7 @@ class Kernel:
         shapes = tuple([x.shape for x in arrays])
         plan = self._plans.get(shapes) or self._new_plan(shapes)
         if out is None:
-            results = [np.empty(shape, dtype) for shape, dtype in plan.outputs]
+            results = [empty(shape, dtype) for shape, dtype in plan.outputs]
             written = results
         elif type(out) is np.ndarray and (out.shape, out.dtype) == plan.only and out.flags.carray:
             written = results = (out,)

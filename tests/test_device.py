@@ -44,7 +44,7 @@ def test_cpus(cpus, name, wide, f32, f64):
     assert device.memories[0].name == "dram"
     assert device.memory("dram").transaction == 64
     assert {m.backing for m in device.memories} == {None, "dram"}
-    assert {i.family for i in device.instrs} <= {"fma", "transpose"}
+    assert {i.family for i in device.instrs} <= {"fma", "transpose", "stream"}
     fused = [i for i in device.instrs if i.family == "fma"]
     for i, (dtype, lanes) in zip(fused, (("f32", f32), ("f64", f64)), strict=True):
         assert i.name == f"fma_{dtype}x{lanes}"

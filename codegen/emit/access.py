@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...dsl.device import Instr
 from ...dsl.index import Atom, Expr, Fn, Var, as_expr
 from ..tile import Buffer
 from .code import ATOM, BOOL, Code, storage
@@ -142,8 +143,11 @@ def _lane_name(ctx: Context) -> str:
     return ctx.text.index.atom(var, 0)
 
 
-def store(ctx: Context, name: str, coords: Sequence[Expr], value: Code) -> None:
-    """Prints the store of a stored element (already converted; for bool registers a mask or a bool)."""
+def store(ctx: Context, name: str, coords: Sequence[Expr], value: Code, using: str | None = None) -> None:
+    """Prints the store of a stored element (already converted; for bool registers a mask or a bool).
+
+    `using`: the instruction, or family, that stores whole vectors where it may.
+    """
     if name in ctx.lanes.registers:
         return _store_register(ctx, name, coords, value)
     buffer = ctx.buffers[name]
@@ -167,10 +171,29 @@ def store(ctx: Context, name: str, coords: Sequence[Expr], value: Code) -> None:
         ctx.text.line(f"store_part({pointer_to(ctx, buffer, e)}, {ctx.part}, {text});")
     elif not step.terms and step.const == 1:
         ctx.need("store", element, True)
-        ctx.text.line(f"store({pointer_to(ctx, buffer, e)}, {text});")
+        fit = ctx.storing(using, buffer.dtype) if using else None
+        if fit is None:
+            ctx.text.line(f"store({pointer_to(ctx, buffer, e)}, {text});")
+        else:
+            ctx.text.line(f"put_{fit.name}({pointer_to(ctx, buffer, e)}, {text}, {_never(ctx, buffer, fit)});")
     else:
         ctx.need("scatter", element, True)
         ctx.text.line(f"scatter({pointer_to(ctx, buffer, e)}, {ctx.text.index.text(step)}, {text});")
+
+
+def _never(ctx: Context, buffer: Buffer, instr: Instr) -> str:
+    """The bits of an address that must be 0 for the instruction to be taken; all of them where it does not pay at all."""
+    target = instr.operand(instr.statement.target)
+    must = f"{max(target.alignment, buffer.dtype.bytes) - 1}"
+    if not target.least:
+        return must
+    key = f"{buffer.name} {must} {target.least}"
+    if key not in ctx.pays:
+        ctx.pays[key] = ctx.text.fresh(f"{ctx.spoken[buffer.name]}_low", 0)
+        bytes_ = ctx.text.index.text(ctx.ix(buffer.size) * buffer.dtype.bytes)
+        why = f"// {instr.name} pays from {target.least} bytes on"
+        ctx.text.declare(f"const uintptr_t {ctx.pays[key]} = {bytes_} >= {target.least} ? {must} : UINTPTR_MAX;  {why}", 0)
+    return ctx.pays[key]
 
 
 def _store_register(ctx: Context, name: str, coords: Sequence[Expr], value: Code) -> None:

@@ -325,7 +325,7 @@ class Body:
         dtype = register.buffer.dtype if register else ctx.buffers[s.buffer].dtype
         value = self.values.stored(s.value, dtype, register is not None)
         if s.atomic is None:
-            return store(ctx, s.buffer, s.coords, value)
+            return store(ctx, s.buffer, s.coords, value, s.using)
         if register or dtype.compute != dtype:
             raise InternalError(f"an atomic store to {s.buffer}, which is {dtype}{' in registers' if register else ''}")
         ctx.need(f"atomic_{s.atomic}", storage(dtype))

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from ...dsl.device import Instr
 from ...dsl.errors import InternalError
 from ...dsl.index import Expr, Var, as_expr, minimum
 from ...dsl.types import DType
@@ -42,6 +43,8 @@ class Context:
     false: tuple[Expr, ...] = ()  # conditions that are known not to hold here
     unset: set[str] = field(default_factory=set)  # temporaries, which every lane writes
     written: set[str] = field(default_factory=set)  # vectors whose copies are written
+    pays: dict[str, str] = field(default_factory=dict)  # what tells where instructions that store are taken
+    stored_with: set[str] = field(default_factory=set)  # such instructions
     packed: dict[str, int] = field(default_factory=dict)  # register buffer -> elements that share a 32-bit variable
 
     # ------------------------------------------------------------ index expressions
@@ -89,6 +92,17 @@ class Context:
 
     def need(self, name: str, element: str = "", vector: bool = False) -> None:
         self.needs[Need(name, element, self.width if vector else 1)] = None
+
+    def storing(self, using: str, dtype: DType) -> Instr | None:
+        """The instruction of that name or family that stores one vector of `dtype`."""
+        for i in self.program.instrs:
+            target = i.operand(i.statement.target)
+            if using in (i.name, i.family) and target.dtype == dtype and target.shape == (self.width,):
+                self.need(f"instr:{i.name}", "", True)
+                self.need(f"put:{i.name}", "", True)
+                self.stored_with.add(i.name)
+                return i
+        return None
 
     # ------------------------------------------------------------ types
 

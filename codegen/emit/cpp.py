@@ -115,6 +115,8 @@ class _Printer:
         body = Body(ctx, lambda s: self._barrier(s, plan, ctx), lambda s: self._local(s, ctx, slots[id(s)]))
         self._loops(list(u for u in plan.loops if u.count.constant != 1), text, lambda: body.block(launch.body))
         lines = text.finish()
+        if ctx.stored_with:
+            lines.append("__atomic_thread_fence(__ATOMIC_SEQ_CST);  // others see what went past the caches")
         used = "\n".join(lines)
         lines = [*(self._base(b) for b in program.buffers if _mentions(used, self.field[b.name])), *lines]
         # a parameter that nothing reads has no name
@@ -205,7 +207,16 @@ class _Printer:
         params = self._parameters(instr, need.lanes)
         what = " ".join(_line_of(instr).split())
         body = indent(dedent(emit).strip("\n"), "    ")
-        return f"// {what}\nm_inline void {instr_name(instr)}({', '.join(params)}) {{\n{body}\n}}\n"
+        text = f"// {what}\nm_inline void {instr_name(instr)}({', '.join(params)}) {{\n{body}\n}}\n"
+        return text + self._put(instr, need.lanes) if need._replace(name=f"put:{instr.name}") in self.needs else text
+
+    def _put(self, instr: Instr, lanes: int) -> str:
+        """The instruction where the bits `never` of an address are 0, else a plain store."""
+        target = instr.operand(instr.statement.target)
+        element = storage(target.dtype)
+        args = ", ".join({"input": "x"}.get(o.role, "p") for o in instr.operands)
+        head = f"m_inline void put_{instr.name}({ELEMENTS[element]}* p, {element}x{lanes} x, uintptr_t never)"
+        return f"{head} {{\n    if (((uintptr_t)p & never) == 0) {instr_name(instr)}({args});\n    else store(p, x);\n}}\n"
 
     def _parameters(self, instr: Instr, lanes: int) -> list[str]:
         extents: dict[str, int] = {}
@@ -249,7 +260,7 @@ class _Printer:
         conditions = [(self.plain.text(e), " ".join(text.split())) for e, text in program.conditions]
         serial_when = [self.plain.text(e, SUM) for e in self.serial_when]
         # Last: what is printed above may need helpers.
-        helpers = [n for n in self.needs if not n.name.startswith("instr:")]
+        helpers = [n for n in self.needs if not n.name.startswith(("instr:", "put:"))]
         args = arguments(program)
         fields = [f"{'const ' if b.kind == 'input' else ''}{_element(b)}* {self.field[b.name]};" for b in program.buffers]
         return (

@@ -25,6 +25,7 @@ from .leaf_instr import register_buffer
 from .match import fragment
 from .places import nowhere, place_found, place_type
 from .spec import Focus, View
+from .storing import storing
 from .work import Work, work_extents
 from .workspace import workspace
 
@@ -175,7 +176,7 @@ def _keep_pointwise(low: Lowering, focus: Focus, line: syntax.Keep, w: Work, res
     ctx.dtypes[held] = ctx.dtypes[w.name]
     at = tuple(as_expr(Var(i)) for i in w.indices)
     first = replace(w, name=held, subscripts=())
-    last = replace(w, value=Load(held, at, ctx.dtypes[w.name]))
+    last = replace(w, value=Load(held, at, ctx.dtypes[w.name]), using=storing(low, line, ctx.dtypes[w.name]))
     works = tuple(x for v in focus.works for x in ((first, last) if v is w else (v,)))
     return _materialise(low, replace(focus, works=works), replace(line, tensors=(held,)), held, first, rest)
 
@@ -282,6 +283,8 @@ def _write_back(low: Lowering, focus: Focus, w: Work, owner: tuple, keep: syntax
     out: list[Stmt] = []
     block = keep.block if keep and keep.block else None
     for o in w.outputs:
+        using = storing(low, keep, low.ctx.dtypes[o.tensor])
+        block = None if using else block
         work = Work(
             o.tensor,
             w.indices,
@@ -292,6 +295,7 @@ def _write_back(low: Lowering, focus: Focus, w: Work, owner: tuple, keep: syntax
             subscripts=o.indices,
             atomic=o.atomic,
             fused=w.fused,
+            using=using,
         )
         f = replace(focus, works=(work,))
         if block is None:

@@ -208,17 +208,17 @@ def store_element(ctx: Context, focus: Focus, work: Work) -> list[Stmt]:
         indices = tuple(dict.fromkeys(alias.get(i, i) for i in (*work.indices, *work.parts)))
         conds = one_writer(ctx, focus, indices, focus.views[work.home].buffer, among_lockstep=False)
         value = Masked(conds, value, work.instead, value.dtype) if conds else value
-    return guarded_store(ctx, focus, work.name, work.subscripts or work.indices, value, work.span, work.atomic)
+    return guarded_store(ctx, focus, work, value)
 
 
-def guarded_store(
-    ctx: Context, focus: Focus, tensor: str, indices: tuple[str, ...], value: Value, span=None, atomic: str | None = None
-) -> list[Stmt]:
+def guarded_store(ctx: Context, focus: Focus, work: Work, value: Value) -> list[Stmt]:
+    tensor, indices = work.name, work.subscripts or work.indices
     view = focus.views[tensor]
     at = tuple(as_expr(Var(i)) for i in indices)
     alias = aliases(focus)
     indices = tuple(dict.fromkeys(alias.get(i, i) for i in indices))
-    store = Store(view.buffer, coordinates(ctx, focus, tensor, at), narrowed(value, ctx.dtypes[tensor]), atomic, span)
+    where, stored = coordinates(ctx, focus, tensor, at), narrowed(value, ctx.dtypes[tensor])
+    store = Store(view.buffer, where, stored, work.atomic, work.span, None if work.atomic else work.using)
     if view.form == "path":
         return [store]
     conds = tuple(dict.fromkeys((*edge_conds(focus, indices), *one_writer(ctx, focus, indices, view.buffer))))

@@ -45,6 +45,7 @@ class Work:
 
     subscripts: tuple[str, ...] = ()  # what the target is stored at, where that is not `indices` themselves
     atomic: str | None = None
+    using: str | None = None  # the instruction, or its family, that stores to the target where it can
 
     @property
     def alias(self) -> dict[str, str]:

@@ -3,7 +3,8 @@
 LANES_READ    lanes go to the index along which most traffic has its neighbours, four vectors at a time, so that loads overlap.
 CHUNKS        a core takes long pieces, and several rows: with less, cores share lines, and memory sees them take turns.
 TRANSPOSED    where reads and writes have different neighbours, squares are turned in registers by an instruction of the
-              device, or pass through the innermost cache.
+              device, or pass through the innermost cache. Blocks are long where rows are read: a page of each.
+STREAMED      what is written that way goes past the caches, where the device can: lines lie too far apart to be fetched ahead.
 IN_STRIPS     a sum over the slow index keeps a strip of results in registers, for a few rows at a time: long runs of memory.
 SPLIT         a reduction of everything is split over the cores, by a workspace.
 FUSED         statistics of a row and what reads them are one nest, so that the row is still in the cache (`row_statistics`).
@@ -19,12 +20,14 @@ from ...dsl.op import Op
 from ...dsl.values import Load, loads
 from ..lower.context import Context
 from ..lower.match import Match, match
+from ..lower.storing import stores
 from ..lower.work import Work, plain_index, plan
 from ..rtile.machine import Machine
 
 UNROLL = 4  # vectors a lane index is cut into
 ROWS = 32  # rows that a core takes at once
 CHUNK = 16384  # elements of a row that a core takes at once
+FLAT, LONG = 64, 1024  # of a block of squares: along what is written, along what is read
 STRIP = 16  # register strips a core takes at once, of so many rows:
 DEEP = 8
 ARGUMENTS = ("argmax", "argmin")
@@ -94,9 +97,11 @@ def _squares(ctx: Context, w: Work, fast: str, across: dict[str, str], vectors: 
     slow = next(iter(across.values()))
     swap = _swap(ctx, w, {fast, slow}, cores)
     if swap is not None:
-        lines = [tile(*((i, 128 if i in (fast, slow) else 1) for i in w.indices), level=cores.name)]
-        lines.append(tile(*((i, swap.extent(i)) for i in w.indices if i in (fast, slow))))
-        return [*lines, syntax.Keep((w.name,), ctx.device.memories[-1].name), syntax.Compute(swap.instr.name)]
+        others = [(i, 1) for i in w.indices if i not in (fast, slow)]
+        lines = [tile(*others, (fast, FLAT), (slow, LONG), level=cores.name)]
+        lines.append(tile((slow, swap.extent(slow)), (fast, swap.extent(fast))))
+        keep = syntax.Keep((w.name,), ctx.device.memories[-1].name, modifiers=_past_caches(ctx, w, swap.extent(fast), cores))
+        return [*lines, keep, syntax.Compute(swap.instr.name)]
     near = min((m for m in ctx.device.memories if m.level == cores.name), key=lambda m: m.capacity or 0, default=None)
     if near is None:
         return [*_dealt_rows(tuple(i for i in w.indices if i != fast), cores), *_lanes(fast, 1, vectors)]
@@ -107,6 +112,16 @@ def _squares(ctx: Context, w: Work, fast: str, across: dict[str, str], vectors: 
     lines: list[syntax.Line] = [tile(*((i, size if i in (fast, slow) else 1) for i in w.indices), level=cores.name)]
     lines += [syntax.Move(t, near.name, modifiers=(pad,)) for t in across]
     return [*lines, tile((slow, 1)), *(tile((fast, 1), level=x) for x in vectors)]
+
+
+def _past_caches(ctx: Context, w: Work, lanes: int, cores: Level) -> tuple[syntax.Modifier, ...]:
+    """STREAMED"""
+    for i in ctx.device.instrs:
+        target = i.operand(i.statement.target)
+        fits = i.level == cores.name and target.dtype == ctx.dtypes[w.name] and target.shape == (lanes,)
+        if fits and target.memory == ctx.device.memories[0].name and stores(i, ctx.register):
+            return (syntax.Modifier("with", words=(i.family or i.name,)),)
+    return ()
 
 
 def _swap(ctx: Context, w: Work, both: set[str], cores: Level) -> Match | None:

@@ -92,7 +92,8 @@ Says where a result or an intermediate lives while the focus lasts.
 For the result of a reduction it names the accumulator: initialised here, accumulated below, written back when the focus
 closes. Pointwise statements that follow the reduction are applied at the write-back (`H` and `Y` below are computed in one
 go). How a tensor in registers is spread over units follows from the tiles below. The block, if there is one, schedules the
-write-back.
+write-back; `with` names an instruction that stores what registers hold. It is taken for whole vectors, where addresses are
+aligned for it and the tensor is large enough for it to pay (`least`, see [devices](device.md)); the rest is stored as usual.
 
 A reduction that the text gives no name is called after its statement: `Y.sum1` is the first sum in the statement of `Y`.
 """,

@@ -72,8 +72,8 @@ def resolve_instr(decl: syntax.InstrDecl, levels: tuple[Level, ...], memories: M
         except UserError as e:
             diagnostics.add(e)
             continue
-        align = int(figures.get(f"align {t.name}", 0))
-        operands.append(Operand(t.name, tensor.dtype, f.shape, role, place.memory, f.coords, f.map, align))
+        align, least = (int(figures.get(f"{fact} {t.name}", 0)) for fact in ("align", "least"))
+        operands.append(Operand(t.name, tensor.dtype, f.shape, role, place.memory, f.coords, f.map, align, least))
     emits: dict[str, str] = {}
     for e in decl.emits:
         if e.dialect in emits:
@@ -253,7 +253,7 @@ def _fragment(p: syntax.Place, m: tuple[Expr, ...], shape: tuple[int, ...], lane
 
 
 def _figures(decl: syntax.InstrDecl, op: Op, diagnostics: Diagnostics) -> dict[str, float]:
-    """`cost` and `latency` in cycles, `align NAME` in bytes."""
+    """`cost` and `latency` in cycles, `align NAME` and `least NAME` in bytes."""
     out: dict[str, float] = {}
     for f in decl.facts:
         try:
@@ -262,11 +262,11 @@ def _figures(decl: syntax.InstrDecl, op: Op, diagnostics: Diagnostics) -> dict[s
                     tail[0] in ("cycles", "cycle") and tail[1:2] == ["per"] and len(tail) == 3
                 ):
                     value = number_in(q, "", f.span)
-                case ("align", str(name), Quantity() as q):
+                case ("align" | "least" as fact, str(name), Quantity() as q):
                     known = [t.name for t in op.tensors]
                     if name not in known:
                         raise UnknownOperand(f"`{name}` is no operand of `{decl.name}`", f.span, help=did_you_mean(name, known))
-                    key, value = f"align {name}", whole(q, "B", f.span, 1)
+                    key, value = f"{fact} {name}", whole(q, "B", f.span, 1)
                 case _:
                     help = "an instruction states `cost 4 cycles`, `latency 20`, `align A 16 B`"
                     raise BadFact(

@@ -69,7 +69,7 @@ class BadFact(UserError):
 
     Levels say `open`, `shaped` or `finite N`, `siblings ...`, `at most N units`, `width N`, `N bytes`; memories a capacity, a
     bandwidth, `banks N x B`, `transaction B`, `reserve B`, `in MEMORY`, `N x B` registers; instructions `cost`, `latency`,
-    `align`, and `await group` or `await counter`.
+    `align` and `least` of an operand, and `await group` or `await counter`.
     """
 
     id = "bad-fact"

@@ -142,7 +142,7 @@ class LooseElse(Malformed):
 class InstructionLine(Malformed):
     """A line of an instruction, or a statement of its op, that the grammar does not know.
 
-    An instruction has `op`, one place for each operand, `emit`, `cost`, `latency`, `align` and `await`.
+    An instruction has `op`, one place for each operand, `emit`, `cost`, `latency`, `align`, `least` and `await`.
     """
 
     id = "instruction-line"
