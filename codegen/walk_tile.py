@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from ..dsl.device import Instr
 from ..dsl.index import Expr, Var
+from ..dsl.source import Span
 from ..dsl.values import IndexValue, Load, Masked, Value, loads, transform
 from .tile import Alloc, AllReduce, Call, For, If, Let, Program, Stmt, Store
 
@@ -32,6 +33,21 @@ def map_bodies(s: Stmt, f: Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]]) -> St
         orelse = f(s.orelse)
         return s if body == s.body and orelse == s.orelse else replace(s, body=body, orelse=orelse)
     return s if body == s.body else replace(s, body=body)
+
+
+def spanned(body: tuple[Stmt, ...], span: Span | None) -> tuple[Stmt, ...]:
+    """Statements without one inside that come from no line of their own come from this one."""
+    out: list[Stmt] = []
+    for s in body:
+        match s:
+            case For() | Alloc():
+                s = replace(s, body=spanned(s.body, s.span or span))
+            case If():
+                s = replace(s, body=spanned(s.body, s.span or span), orelse=spanned(s.orelse, s.span or span))
+            case _ if s.span is None:
+                s = replace(s, span=span)
+        out.append(s)
+    return tuple(out)
 
 
 def map_exprs(body: tuple[Stmt, ...], f: Callable[[Expr], Expr]) -> tuple[Stmt, ...]:

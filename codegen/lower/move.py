@@ -20,6 +20,7 @@ from ...dsl.types import DType
 from ...dsl.values import Const, Load, Masked, Value, loads
 from ..schedule.placed import placed
 from ..tile import Alloc, Buffer, Stmt
+from ..walk_tile import spanned
 from .access import aliases
 from .context import Context
 from .copy_lines import copy_lines
@@ -86,7 +87,8 @@ def _to_registers(
         owner = (*owner[:-1], With(getattr(owner[-1], "fragment", None), with_instr.words[0], line))
     buffer = ctx.fresh(line.tensor.rstrip("@").lower())
     view = View(buffer, "path", indices, depth=tuple(len(focus.ranges[i].steps) for i in indices), owner=owner)
-    filled = low.lower(replace(focus.with_view(copy_name, view), works=(work,), loops=(), turns=()), (*hops, *owner))
+    copying = replace(focus.with_view(copy_name, view), works=(work,), loops=(), turns=())
+    filled = spanned(tuple(low.lower(copying, (*hops, *owner))), line.span)
     body = low.lower(focus.with_view(line.tensor, view), rest)
     local = register_buffer(ctx, buffer, load.dtype, memory, line.span)
     return [Alloc(local, (*filled, *body), line.span, staging_of(low, focus, line, [load], memory, len(filled)))]
@@ -165,7 +167,7 @@ def _to_memory(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple, foun
         focus, works=(work,), ranges=ranges, loops=(), turns=(), open={},
         views={**focus.views, copy_name: local, line.tensor: source},
     )  # fmt: skip
-    filled = low.lower(copying, lines)
+    filled = spanned(tuple(low.lower(copying, lines)), line.span)
     staging = staging_of(low, focus, line, found, memory, len(filled))
     ctx.rotating[buffer.name] = staging.depth
     body = low.lower(focus.with_view(line.tensor, view), rest)

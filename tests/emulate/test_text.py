@@ -67,7 +67,18 @@ def test_the_dialect_of_a_device() -> None:
 def test_compiles_by_itself_without_a_warning(op: str, device: str, tmp_path: Path) -> None:
     file = tmp_path / "kernel.cpp"
     file.write_text(emit(program(op, device), "emulate"), encoding="utf-8")
-    flags = ["-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas", "-fno-strict-aliasing", "-c", "-o", str(tmp_path / "k.o")]
+    flags = [
+        "-std=c++17",
+        "-O1",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-Wno-unknown-pragmas",
+        "-fno-strict-aliasing",
+        "-c",
+        "-o",
+        str(tmp_path / "k.o"),
+    ]
     done = subprocess.run([*find_compiler().command, *flags, str(file)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 
@@ -94,3 +105,12 @@ def test_lines_know_their_part_of_the_schedule() -> None:
         "i__store_shared": ["compute with store_shared"],
         "for (int64_t k1": ["tile k: 32"],
     }
+
+
+def test_copies_of_a_pipeline_know_their_line() -> None:
+    module = sketches()
+    p = compile_program(module, module.ops["hgemm"], module.schedules["ampere"], module.device("sm_80")).program
+    lines = emit(p, "emulate").splitlines()
+    schedule = SKETCHES.read_text(encoding="utf-8").splitlines()
+    said = {schedule[s.line - 1].strip() for n, s in describe(p).spans.items() if "i__cp_async" in lines[n - 1]}
+    assert said == {"move A -> shared swizzle with cp_async", "move B -> shared swizzle with cp_async"}
