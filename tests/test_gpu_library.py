@@ -1,0 +1,40 @@
+"""Every op of the library, with nothing written in its schedule, is text that compilers for four GPUs take without a word."""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+
+import pytest
+from andiron.codegen.emit import emit
+from andiron.codegen.pipeline import compile_program
+from andiron.dsl.module import Module, loads
+from andiron.dsl.ops.bind_op import bind_params
+
+from .gpu_compilers import accepted, toolchain
+from .test_stdlib_ops import OPS, ROOT
+
+# All ops on one device of each vendor, on the others every third, with another start each; ALL_OPS=1: all on all.
+DEVICES = {("cuda", "sm_80"): 1, ("hip", "gfx90a"): 1, ("cuda", "sm_90a"): 3, ("hip", "gfx1100"): 3}
+EVERY = 1 if os.environ.get("ALL_OPS") else None
+CASES = [
+    (name, *device)
+    for number, (device, every) in enumerate(DEVICES.items())
+    for name in list(OPS)[number % (EVERY or every) :: EVERY or every]
+]
+
+
+@lru_cache(maxsize=1)
+def library() -> Module:
+    return loads("".join(f"import std.ops.{f.stem}\n" for f in sorted(ROOT.glob("*.sched"))))
+
+
+@pytest.mark.parametrize(("name", "dialect", "device"), CASES)
+def test_accepted(name: str, dialect: str, device: str, tmp_path) -> None:
+    found = toolchain(dialect, device)
+    if isinstance(found, str):
+        pytest.skip(found)  # before the work of compiling is done
+    op = bind_params(library().ops[name])
+    program = compile_program(library(), op, None, library().device(device)).program
+    made = accepted(dialect, emit(program, dialect), tmp_path, device)
+    assert made.data
