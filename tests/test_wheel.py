@@ -69,7 +69,9 @@ PARTS = ("grammar", "dsl", "codegen", "runtime", "stdlib", "tools")
 
 def wanted_in_wheel(path):
     return (
-        path.is_file() and "__pycache__" not in path.parts and path.suffix in (".py", ".lark", ".sched", ".j2", ".h", ".jinja")
+        path.is_file()
+        and "__pycache__" not in path.parts
+        and path.suffix in (".py", ".lark", ".sched", ".j2", ".h", ".cpp", ".jinja")
     )
 
 
