@@ -90,7 +90,7 @@ class Let:
 
 @dataclass(frozen=True)
 class If:
-    """`turns`: the conditions are about turns of loops, not about the edges of tensors; no version of the code is without them."""
+    """`turns`: the conditions are about turns of loops, not about edges of tensors; no version of the code is without them."""
 
     conds: tuple[Expr, ...]
     body: tuple[Stmt, ...]

@@ -73,8 +73,8 @@ class Plan:
 @dataclass(frozen=True)
 class Kernel:
     """One launch as a driver needs it: the function's name, blocks (an expression over the sizes), threads of a block, bytes of
-    shared memory, and its parameters: a pointer for each of `buffers`, then an integer for each of `sizes`: of 64 bits, or of 32
-    where the size is known to fit (its low half is at the same address on all machines with such devices)."""
+    shared memory, and its parameters: a pointer for each of `buffers`, then an integer for each of `sizes`: of 64 bits, or of
+    32 where the size is known to fit (its low half is at the same address on all machines with such devices)."""
 
     name: str
     blocks: Expr
