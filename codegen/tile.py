@@ -141,7 +141,8 @@ class Store:
 
 @dataclass(frozen=True)
 class Piece:
-    """An instruction's operand: `extent` elements of `buffer` from `coords` on, one after another along its last coordinate.
+    """An instruction's operand: `extent` elements of `buffer` from `coords` on, one after another along its last coordinate;
+    one that is longer than that goes on in the rows that follow, which lie right behind.
 
     For a register operand these are the executing unit's registers r = 0, 1, ...; for a memory operand the address that
     this unit passes.

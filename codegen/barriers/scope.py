@@ -163,6 +163,7 @@ class Scope:
             coords = piece.coords
             if coords and piece.extent > 1:
                 coords = (*coords[:-1], coords[-1] + Var(f"$r{number}", 0, piece.extent - 1))
+                coords = _in_rows(coords, self.buffers.get(piece.buffer), piece.extent)
             if operand.role != "output":
                 reads.append((piece.buffer, "read", coords, (), flight))
             if operand.role != "input":
@@ -194,6 +195,17 @@ class Scope:
         variables = frozenset().union(*(e.variables() for e in (*plain, *facts, *numbers)))
         varying = frozenset(v for v in variables if self.depth.get(v, _UNIFORM) > inner or v.name.startswith("$"))
         yield Access(name, level, inner, kind, plain, facts, varying, owners, self.loops, s, flight)
+
+
+def _in_rows(coords: tuple[Expr, ...], buffer: Buffer | None, extent: int) -> tuple[Expr, ...]:
+    """The coordinates of an element of a piece that may be longer than a row."""
+    out, span = list(coords), 1
+    for d in range(len(coords) - 1, 0, -1):
+        row = buffer.shape[d].constant if buffer is not None else None
+        if row is None or extent <= (span := span * row):
+            break
+        out[d - 1], out[d] = out[d - 1] + out[d] // row, out[d] % row
+    return tuple(out)
 
 
 def _relevant(about: tuple[Expr, ...], conds: tuple[Expr, ...]) -> tuple[Expr, ...]:

@@ -95,6 +95,11 @@ class _View:
         coords = [np.repeat(c, registers) for c in coords]
         if coords:
             coords[-1] = coords[-1] + np.tile(r, len(speakers))
+        for d in range(len(coords) - 1, 0, -1):
+            row = memory.shape[d]
+            if registers <= prod(memory.shape[d:]) or memory.strides[d - 1] != row * memory.strides[d]:
+                break
+            coords[d - 1], coords[d] = coords[d - 1] + coords[d] // row, coords[d] % row
         self.coords = coords
         env = _split(lane_vars, np.arange(count)[:, None])
         if reg is not None:

@@ -1,12 +1,17 @@
 """The schedule of a copy that the author left out: which units copy what (`complete` writes it down).
 
 SHARE_OUT   units that synchronise by a barrier share whole rows or panels; lockstep units take neighbouring elements.
+HONOURED    an instruction that the line names is the leaf, or the line is refused.
 """
 
 from __future__ import annotations
 
+from math import prod
+
 from ...dsl import syntax
 from ...dsl.device import Instr
+from ...dsl.errors import did_you_mean
+from ...dsl.errors.schedule import InstrMismatch, UnknownInstr
 from ...dsl.index import Var
 from ...dsl.layout import Layout
 from ...dsl.values import Load, Value
@@ -23,10 +28,9 @@ def copy_lines(ctx: Context, level: str, work: Work, axes: list[tuple[str, int]]
         return (syntax.Compute(),)
     fastest = contiguous(source, [a for a, _ in axes])
     extents = dict(axes)
-    named = next((m.words[0] for m in line.modifiers if m.name == "with" and m.words), None)
-    wide = _member(ctx, named, work, extents[fastest]) if named else None
-    if wide is not None and wide[0].level == ctx.innermost and shaped:
-        return _flat(ctx, axes, fastest, below[-1].name, wide)
+    wide = _member(ctx, line, work, axes, fastest, layout)
+    if wide is not None and shaped:
+        return _flat(ctx, axes, fastest, below[-1].name if wide[0].level == ctx.innermost else wide[0].level, wide)
     if not finite and shaped and not shaped[-1].bytes:
         return _flat(ctx, axes, fastest, below[-1].name)
     lines: list[syntax.Line] = []
@@ -40,17 +44,70 @@ def copy_lines(ctx: Context, level: str, work: Work, axes: list[tuple[str, int]]
     return tuple(lines)
 
 
-def _member(ctx: Context, name: str, work: Work, extent: int) -> tuple[Instr, int] | None:
-    """The widest copy instruction of that name or family that takes the type and divides the row, and the elements it moves."""
+Axes = list[tuple[str, int]]
+
+
+def _member(ctx: Context, line, work: Work, axes: Axes, fastest: str, layout: Layout) -> tuple[Instr, int] | None:
+    """The copy instruction that the line names, the widest of a family, and the elements that one call moves.
+
+    Raises UnknownInstr, and InstrMismatch for a copy that no member can make (HONOURED).
+    """
+    name = named(line)
+    known = [i for i in ctx.device.instrs if name in (i.name, i.family)]
+    if name is None:
+        return None
+    if not known:
+        names = {n for i in ctx.device.instrs for n in (i.name, i.family) if n}
+        message = f"`{ctx.device.name}` has no instruction `{name}`"
+        raise UnknownInstr(message, line.span, help=did_you_mean(name, names))
     dtype = work.value.dtype
-    found = []
-    for i in ctx.device.instrs:
-        s = i.statement
-        n = s.ranges[0][1].constant if len(s.ranges) == 1 else None
-        fits = n and extent % n == 0 and all(o.dtype == dtype for o in i.operands)
-        if name in (i.name, i.family) and not i.accumulate and n and fits:
-            found.append((i, n))
-    return max(found, key=lambda x: x[1], default=None)
+    plain = [i for i in known if len(i.statement.ranges) == 1 and not i.accumulate]
+    typed = [(i, i.statement.ranges[0][1].constant or 1) for i in plain if all(o.dtype == dtype for o in i.operands)]
+    reasons = [_why_not(ctx, i, n, axes, fastest, layout) for i, n in typed]
+    found = [x for x, why in zip(typed, reasons, strict=True) if not why]
+    if not found:
+        raise InstrMismatch(
+            f"`{name}` cannot copy `{line.tensor}`: {reasons[0] if reasons else f'it is not for {dtype}'}",
+            line.span,
+            help="leave `with` out, or change the tile or its layout",
+        )
+    return max(found, key=lambda x: x[1])
+
+
+def _why_not(ctx: Context, instr: Instr, n: int, axes: Axes, fastest: str, layout: Layout) -> str:
+    """Why the instruction cannot make the copy, n elements a call; empty if it can."""
+    import numpy as np
+
+    extents = dict(axes)
+    total = prod(extents.values())
+    source = next(o for o in instr.operands if o.name != instr.statement.target)
+    run = next(((v.hi or 0) + 1 for v in source.coords if v.name == "r"), 1)
+    if extents[fastest] % run:
+        return f"it takes {run} neighbours at once, and there are {extents[fastest]} of `{fastest}`"
+    if total % n:
+        return f"it takes {n} elements, and the tile has {total}"
+    order = [(a, e) for a, e in axes if a != fastest] + [(fastest, extents[fastest])]
+    at = np.unravel_index(np.arange(total), [e for _, e in order])
+    values = {a: Var(a, 0, e - 1) for a, e in order}
+    address = np.broadcast_to(layout.address(values).evaluate({a: x for (a, _), x in zip(order, at, strict=True)}), total)
+    if (np.diff(address.reshape(-1, n), axis=1) != 1).any():
+        return f"it writes {n} elements one after another, and the tile's do not lie so"
+    if instr.level != ctx.innermost and instr.level not in ctx.units:
+        return f"a {instr.level} executes it, and there are none here"
+    return ""
+
+
+def named(line) -> str | None:
+    """The instruction that `with` names."""
+    return next((m.words[0] for m in getattr(line, "modifiers", ()) if m.name == "with" and m.words), None)
+
+
+def with_leaf(line, block: tuple) -> tuple:
+    """The block of a copy; what `with` names is its leaf, unless it says otherwise."""
+    name = named(line)
+    if name is None or any(isinstance(x, syntax.Compute) and x.instr is not None for x in block):
+        return block
+    return (*(x for x in block if not isinstance(x, syntax.Compute)), syntax.Compute(name, span=line.span))
 
 
 def _flat(ctx: Context, axes, fastest: str, level: str, wide: tuple[Instr, int] | None = None) -> tuple:

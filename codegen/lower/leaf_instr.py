@@ -4,6 +4,7 @@ DEMAND        an operand that the instruction wants in registers but that lives 
               repetition where nothing it depends on changes.
 DIRECT        an operand that a `move` already laid out as the instruction's fragment is passed as it is.
 WHOLE_OR_NOT  an instruction that touches memory runs where its whole operand is inside; elsewhere elements go one by one.
+TOGETHER      units that execute one instruction go the same way.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from ...dsl.device import Operand
 from ...dsl.errors.schedule import InstrCannotMask
-from ...dsl.index import Var, as_expr
+from ...dsl.index import Expr, Var, as_expr
 from ...dsl.values import Load, Masked, Value
 from ..schedule.placed import author_of
 from ..tile import Alloc, Buffer, Call, If, Piece, Stmt, Store
@@ -192,7 +193,30 @@ def _call(ctx: Context, focus: Focus, work: Work, m: Match, demands, span) -> li
     if not guards:
         return [call]
     elementwise = _one_by_one(ctx, focus, work, m)
-    return [If(guards, (call,), tuple(elementwise))]
+    together = _for_all(ctx, focus, guards)
+    return elementwise if together is None else [If(together, (call,), tuple(elementwise))]
+
+
+def _for_all(ctx: Context, focus: Focus, guards: tuple[Expr, ...]) -> tuple[Expr, ...] | None:
+    """TOGETHER: conditions, the same for all units that execute the instruction, under which the guards hold for each of them;
+    None where there are no simple ones."""
+    units = {ctx.unit_var(x): ctx.units[x].constant for x in ctx.below(focus.level, ctx.innermost) if x in ctx.units}
+    if not any(not v.isdisjoint(units) for v in (c.variables() for c in guards)):
+        return guards
+    import numpy as np
+
+    if None in units.values():
+        return None
+    at = np.indices(tuple(n or 1 for n in units.values()), sparse=True)
+    env = {v.name: x for v, x in zip(units, at, strict=True)}
+    out = []
+    for c in guards:
+        own = [(a, k) for a, k in c.terms if not Expr(((a, 1),)).variables().isdisjoint(units)]
+        mine = Expr(tuple(own))
+        if not mine.variables() <= set(units):
+            return None
+        out.append(c - mine + int(np.min(mine.evaluate(env))))
+    return tuple(dict.fromkeys(c for c in out if c.interval[0] is None or c.interval[0] < 0))
 
 
 def _address(ctx: Context, focus: Focus, f: Fragment, op: Operand, tensor: str, indices, inside):
@@ -220,8 +244,11 @@ def _address(ctx: Context, focus: Focus, f: Fragment, op: Operand, tensor: str, 
 
 
 def _one_by_one(ctx: Context, focus: Focus, work: Work, m: Match) -> list[Stmt]:
-    """The same elements, each by itself, spread over the lanes as the target's fragment says."""
+    """The same elements, each by itself, spread over the lanes as a fragment says: the target's, if it is spread."""
     spread = fragment(m, m.instr.statement.target)
+    if spread.lane is None:
+        others = (fragment(m, o.name) for o in m.instr.operands)
+        spread = next((f for f in others if f.lane is not None and len(f.maps) == len(spread.maps)), spread)
     mine = [i for i in work.indices if spread.of(i)]
     return _registers(ctx, focus, spread, mine, lambda f: element(ctx, f, work))
 

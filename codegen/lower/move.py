@@ -23,7 +23,7 @@ from ..tile import Alloc, Buffer, Stmt
 from ..walk_tile import spanned
 from .access import aliases
 from .context import Context
-from .copy_lines import copy_lines
+from .copy_lines import copy_lines, with_leaf
 from .keep import owner_lines
 from .leaf_instr import register_buffer
 from .spec import ZERO, Focus, Range, View
@@ -159,7 +159,9 @@ def _to_memory(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple, foun
     )
     work = Work(copy_name, tuple(a.name for a in axes), _masked(value, axes, form), None, (), span=line.span, fused=fused)
     lines = line.block
-    if lines is None:
+    if lines is not None:
+        lines = with_leaf(line, lines)
+    else:
         lines = copy_lines(ctx, focus.level, work, [(a.name, a.extent) for a in axes], value, layout, line)
         lines = placed(lines, ctx.places)
         ctx.filled[id(line)] = lines

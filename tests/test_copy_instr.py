@@ -1,0 +1,126 @@
+"""`move ... with I`: the instruction named makes the copy, or the line is refused with the reason."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+import pytest
+from andiron.codegen.emit import emit
+from andiron.codegen.interpret import interpret
+from andiron.codegen.pipeline import compile_program
+from andiron.codegen.tile import Program, Stmt, Wait
+from andiron.codegen.walk_tile import statements
+from andiron.dsl.errors.schedule import InstrMismatch, UnknownInstr
+from andiron.dsl.module import Module, loads
+from andiron.dsl.ops.bind_op import specialise
+
+from .gpu_compilers import hip
+
+OPS = """import std.devices.amd
+import std.devices.nvidia
+op hgemm[M, N, K](A: f16[M, K], B: f16[N, K]) -> (C: f32[M, N]):
+    C[m, n] = sum(k) f32(A[m, k]) * f32(B[n, k])
+"""
+DIRECT = """    tile m: 64, n: 64 -> block
+    keep C in register
+    tile k: 32 pipeline {depth}
+    move A -> shared {a}
+    move B -> shared with load_lds
+    tile m: 32, n: 32 -> wave
+    tile k: 16
+    compute with mfma_16x16x16_f16
+"""
+ODD = [dict(M=64, N=64, K=96), dict(M=70, N=66, K=40), dict(M=37, N=45, K=21), dict(M=2, N=3, K=0)]
+
+
+@lru_cache(maxsize=20)
+def direct(depth: int, a: str = "with load_lds") -> Module:
+    return loads(OPS + "schedule s for hgemm on gfx942:\n" + DIRECT.format(depth=depth, a=a))
+
+
+def compiled(mod: Module, device: str = "gfx942", **fixed: int) -> Program:
+    op = specialise(mod.ops[mod.schedules["s"].op], fixed)
+    return compile_program(mod, op, mod.schedules["s"], mod.device(device)).program
+
+
+def right(p: Program, sizes: dict[str, int], fixed: dict[str, int]) -> bool:
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-3, 4, (sizes[n], sizes["K"])).astype("f2") for n in "MN")
+    (c,) = interpret(p, {"A": a, "B": b}, {n: x for n, x in sizes.items() if n not in fixed}).values()
+    return np.array_equal(c, a.astype("f8") @ b.astype("f8").T)
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_a_wave_copies_past_its_registers(depth):
+    """128 elements a call, four rows of the tile: the piece goes on from row to row."""
+    p = compiled(direct(depth))
+    assert "load_lds_f16x2" in {i.name for i in p.instrs}
+    for sizes in ODD:
+        assert right(p, sizes, {})
+
+
+@pytest.mark.parametrize(("depth", "waits"), [(2, [0]), (3, [8, 0]), (4, [16, 0])])
+def test_a_counter_lets_so_many_be_under_way_as_were_surely_made(depth, waits):
+    """Eight copies a turn; at the end of the loop, where fewer turns are ahead, none."""
+    fixed = {"M": 64, "N": 64, "K": 192}
+    p = compiled(direct(depth), **fixed)
+    assert [s.pending for x in p.launches for s in statements(x.body) if isinstance(s, Wait)] == waits
+    assert right(p, fixed, fixed)
+    if waits[0]:
+        assert weaker_is_found(p, fixed)
+
+
+def weaker_is_found(p: Program, sizes: dict[str, int]) -> bool:
+    from dataclasses import replace
+
+    from .test_pipeline import edited
+
+    def edit(s: Stmt) -> list[Stmt]:
+        return [replace(s, pending=s.pending + 1)] if isinstance(s, Wait) and s.pending else [s]
+
+    rng = np.random.default_rng(0)
+    arrays = {t: rng.standard_normal((64, sizes["K"])).astype("f2") for t in "AB"}
+    found: list = []
+    interpret(edited(p, edit), arrays, {}, on_fault=found)
+    return "in-flight" in {f.kind for f in found}
+
+
+def test_the_compiler_takes_it(tmp_path):
+    hip(emit(compiled(direct(3)), "hip"), tmp_path, "gfx942")
+
+
+@pytest.mark.parametrize(
+    ("a", "why"),
+    [
+        ("pad 4 with load_lds", "it writes 128 elements one after another"),
+        ("swizzle with load_lds", "it writes 128 elements one after another"),
+        ("with mfma", "it is not for f16"),
+    ],
+)
+def test_a_copy_that_it_cannot_make_is_refused(a, why):
+    with pytest.raises(InstrMismatch, match=why) as error:
+        compiled(direct(2, a))
+    assert error.value.span is not None
+    assert a.split()[0] in error.value.span.source.text[error.value.span.start : error.value.span.end]
+
+
+def test_a_row_that_it_does_not_divide():
+    lines = "    tile m: 16, n: 16 -> block\n    keep C in register\n    tile k: 31\n    move A -> shared with load_lds\n"
+    lines += "    tile m: 4 -> wave\n    tile m: 1, n: 1 -> thread\n    compute\n"
+    with pytest.raises(InstrMismatch, match="it takes 2 neighbours at once, and there are 31 of `k`"):
+        compiled(loads(OPS + "schedule s for hgemm on gfx942:\n" + lines))
+
+
+def test_an_instruction_that_is_not_there():
+    with pytest.raises(UnknownInstr, match="no instruction `load_ldz`") as error:
+        compiled(direct(2, "with load_ldz"))
+    assert "load_lds" in (error.value.help or "")
+
+
+def test_with_is_the_leaf_of_a_block_that_names_none():
+    lines = "    tile m: 32, n: 32 -> block\n    keep C in register\n    tile k: 32\n    move A -> shared with cp_async:\n"
+    lines += "        tile m: 8 -> warp\n        tile m: 1, k: 8 -> thread\n"
+    lines += "    tile m: 16, n: 16 -> warp\n    compute with mma\n"
+    p = compiled(loads(OPS + "schedule s for hgemm on sm_80:\n" + lines), "sm_80")
+    assert "cp_async_f16x8" in {i.name for i in p.instrs}
