@@ -26,6 +26,7 @@ from .lower.work import Output, Work, plan
 from .lower.workspace import workspace
 from .passes.hoist import hoist_invariants
 from .passes.version import prove_guards, version_guards
+from .rtile.machine import Machine
 from .schedule.complete import complete
 from .schedule.elaborate import Roles, elaborate
 from .schedule.names import check_names
@@ -80,7 +81,9 @@ def compile_program(
     program, notes = variants(program, version_guards)
     text = schedule_text(op, schedule, device, written, context)
     notes = tuple(dict.fromkeys((*context.notes, *notes)))
-    return Compiled(replace(program, head=text), text, {"notes": notes}, context.trace.result())
+    return Compiled(
+        replace(program, head=text), text, {"notes": notes, "choices": tuple(context.choices)}, context.trace.result()
+    )
 
 
 def lowered(op: Op, device: Device, lines: tuple) -> tuple[Context, Program, list[tuple[tuple[Work, ...], tuple]]]:
@@ -175,7 +178,7 @@ def launches_of(op: Op, device: Device, lines: tuple) -> list[tuple[tuple[Work, 
     rest = tuple(x for x in lines if not (isinstance(x, syntax.Keep) and x.memory == outer and x.block is not None))
     rest = tuple(x for x in rest if not isinstance(x, syntax.Inline))
     kept = frozenset(t for x in _all_lines(rest) if isinstance(x, syntax.Keep) for t in x.tensors)
-    if all(isinstance(x, syntax.AutoLine) for x in lines):
+    if all(isinstance(x, syntax.AutoLine) for x in lines) or (not kept and _filled_in(device, rest)):
         kept = row_statistics(op, device)
     inner = {t.name for t in op.tensors if t.role == "intermediate"}
     groups = plan(op, kept & inner, frozenset())
@@ -190,6 +193,11 @@ def launches_of(op: Op, device: Device, lines: tuple) -> list[tuple[tuple[Work, 
             help="write it inside the block of the tensor that it is for",
         )
     return [(g, block if block is not None else rest if g is main else ()) for g, block in zip(groups, blocks, strict=True)]
+
+
+def _filled_in(device: Device, lines: tuple) -> bool:
+    """May completion keep what the author's lines do not mention?"""
+    return Machine.of(device) is not None and any(isinstance(x, syntax.AutoLine) for x in lines)
 
 
 def _all_lines(lines: tuple):

@@ -4,9 +4,10 @@ time; for a GPU also what a compiler says, where there is one: registers, spills
 from __future__ import annotations
 
 import argparse
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from .options import add_choice, add_file, add_json, kernel_of
+from .options import add_choice, add_file, add_json, kernel_of, positive
 from .terminal import say_json
 
 if TYPE_CHECKING:
@@ -22,20 +23,53 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_file(parser)
     add_choice(parser)
     add_json(parser)
+    parser.add_argument(
+        "--candidates",
+        nargs="?",
+        type=positive,
+        const=8,
+        metavar="N",
+        help="list the best N candidates of each launch, and why",
+    )
+    parser.add_argument("--mappings", action="store_true", help="list what the indices of instructions can stand for")
 
 
 def run(args: argparse.Namespace) -> int:
     kernel = kernel_of(args)
+    if args.mappings:
+        return _mappings(kernel, args.json)
     compiled = _compiled(kernel)
+    choices = kernel.variants[0].facts.get("choices", ())
     if args.json:
         said = {"compiled": _as_json(compiled)} if compiled else {}
-        say_json({**kernel.report.as_dict(), **said, "schedule": kernel.schedule})
-    else:
-        from ..codegen.lower.trace import show_trace
-        from ..runtime.report import table
+        why = {"choices": [asdict(c) for c in choices]} if choices else {}
+        say_json({**kernel.report.as_dict(), **said, **why, "schedule": kernel.schedule})
+        return 0
+    from ..codegen.lower.trace import show_trace
+    from ..runtime.report import table
 
-        print(show_trace(kernel.trace))
-        print(table([*kernel.report.rows(), *_rows(compiled)]))
+    print(show_trace(kernel.trace))
+    print(table([*kernel.report.rows(), *_rows(compiled)]))
+    if args.candidates:
+        from ..codegen.rtile.explain import show_choice
+
+        for c in choices:
+            print("\n" + show_choice(c, args.candidates))
+        if not choices:
+            print("\nno candidates: all lines were written, or are those of the default nests")
+    return 0
+
+
+def _mappings(kernel: Kernel, json: bool) -> int:
+    """`--mappings`: what instructions could stand for, with the model's verdicts."""
+    from ..codegen.rtile.explain import mapping_verdicts, show_verdicts
+    from ..dsl.ops.bind_op import specialise
+
+    found = mapping_verdicts(specialise(kernel.op, kernel.sizes), kernel.variants[0].program.device)
+    if json:
+        say_json({name: [asdict(v) for v in verdicts] for name, verdicts in found})
+    else:
+        print(show_verdicts(found))
     return 0
 
 

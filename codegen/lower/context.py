@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
+from typing import Any
 
 from ...dsl.device import Device, Instr
 from ...dsl.index import Expr, Var, as_expr
@@ -36,6 +37,7 @@ class Context:
     filled: dict[int, tuple] = field(default_factory=dict)  # id of a line -> the nested block that completion gives it
     places: Iterator[int] = field(default_factory=count)  # numbers of lines that are filled in
     notes: list[str] = field(default_factory=list)
+    choices: list[Any] = field(default_factory=list)  # why completion chose what it did, a launch each
     paired: set[int] = field(default_factory=set)  # ids of tile lines whose loops change what some `move` copies
     rotating: dict[str, int] = field(default_factory=dict)  # buffer -> how many of it there are
     trace: Trace = field(default_factory=Trace)  # what each line did, for people

@@ -7,26 +7,34 @@ slower than the best it is at each.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Protocol
 
 import numpy as np
 
 from ...dsl import syntax
 from ..lower.context import Context
-from ..lower.work import Work
+from ..lower.recursion import fused
+from ..lower.spec import ZERO, Focus, Range
+from ..lower.work import Work, work_extents
+from . import match
 from .contraction import Contraction
 from .cost import Cost, Demand, cost
+from .explain import choice
 from .machine import Machine
 from .maps import maps
-from .match import Mapping, mappings
 from .problem import Problem
+from .respect import Named, Read, Slot, completed, read
 from .rows import rows
 from .sizes import spread
 from .tiles import Tiles, taken
 
+Lines = tuple[syntax.Line, ...]
+AUTO: Lines = (syntax.AutoLine(),)
 FEW = 64  # candidates of a nest that are looked at one by one
+FAR_OFF = 3.0  # times the best at the largest sizes: no gain at smaller ones makes up for more
 SAME = 0.01  # what the model does not tell apart
 
 
@@ -37,13 +45,19 @@ class Nest(Protocol):
     def name(self) -> str: ...
 
     @property
+    def machine(self) -> Machine: ...
+
+    @property
     def problem(self) -> Problem: ...
 
-    def candidates(self, sizes: list[dict[str, int]]) -> Tiles: ...
+    @property
+    def slots(self) -> tuple[Slot, ...]: ...
+
+    def candidates(self, sizes: list[dict[str, int]], fixed: Mapping[str, int]) -> Tiles: ...
 
     def demand(self, t: Tiles, sizes: dict[str, int]) -> Demand: ...
 
-    def lines(self, t: Tiles, i: int, sizes: dict[str, int]) -> tuple[syntax.Line, ...]: ...
+    def lines(self, t: Tiles, i: int, sizes: dict[str, int]) -> Named: ...
 
 
 @dataclass(frozen=True)
@@ -51,45 +65,82 @@ class Ranked:
     """Candidates of one nest with their costs at each set of sizes; `slower`: seconds over the best of all, geometric mean."""
 
     nest: Nest
+    written: Read
     tiles: Tiles
     sizes: list[dict[str, int]]
     demands: list[Demand]
     costs: list[Cost]
     seconds: np.ndarray  # [sizes, candidates]
+    count: int  # of candidates that were looked at
 
 
-def ranked(ctx: Context, machine: Machine, works: tuple[Work, ...]) -> list[Ranked]:
-    """All candidates of all nests, costed."""
-    out = []
-    problems = [Problem.of(w, ctx.dtypes) for w in works]
-    for nest in nests(ctx, machine, works):
-        envs = spread(problems, ctx.derived)
-        sizes = [{a: n for p in (*problems, nest.problem) for a, n in p.sizes(e).items()} for e in envs]
-        tiles = nest.candidates(sizes)
-        if not len(next(iter(tiles.values()))):
-            continue
-        demands = [nest.demand(tiles, s) for s in sizes]
-        costs = [cost(machine, d) for d in demands]
-        out.append(Ranked(nest, tiles, sizes, demands, costs, np.stack([c.seconds for c in costs])))
+def ranked(ctx: Context, machine: Machine, works: tuple[Work, ...], lines: Lines = AUTO) -> list[Ranked]:
+    """All candidates of all nests that the author's lines can be meant for, costed."""
+    out: list[Ranked] = []
+    limit = np.inf
+    for nest in nests(ctx, machine, works, lines):
+        found = costed(ctx, works, nest, lines, limit)
+        if found is not None:
+            out.append(found)
+            limit = min(limit, FAR_OFF * found.seconds[-1].min())
     return out
 
 
-def nests(ctx: Context, machine: Machine, works: tuple[Work, ...]) -> Iterator[Nest]:
-    """The ways to lay a launch out."""
+def costed(ctx: Context, works: tuple[Work, ...], nest: Nest, lines: Lines = AUTO, limit: float = np.inf) -> Ranked | None:
+    """The candidates of a nest: at the largest sizes first, then those within the limit at the others. None: there are none."""
+    written = read(ctx.device, nest.slots, _heads(lines)[1])
+    if written is None:
+        return None
+    problems = [Problem.of(w, ctx.dtypes) for w in works]
+    sizes = [{a: n for p in (*problems, nest.problem) for a, n in p.sizes(e).items()} for e in spread(problems, ctx.derived)]
+    tiles = nest.candidates(sizes, written.fixed)
+    count = len(next(iter(tiles.values())))
+    meant = np.ones(count, bool)
+    for name, n in written.fixed.items():
+        meant &= tiles.get(name, n) == n
+    tiles = taken(tiles, meant)
+    if not meant.any():
+        return None
+    first = cost(nest.machine, nest.demand(tiles, sizes[-1])).seconds
+    tiles = taken(tiles, (first <= min(limit, FAR_OFF * first.min())) & np.isfinite(first))
+    if not len(next(iter(tiles.values()))):
+        return None
+    demands = [nest.demand(tiles, s) for s in sizes]
+    costs = [cost(nest.machine, d) for d in demands]
+    return Ranked(nest, written, tiles, sizes, demands, costs, np.stack([c.seconds for c in costs]), count)
+
+
+def _heads(lines: Lines) -> tuple[tuple[syntax.Fuse, ...], Lines]:
+    """The lines that fuse indices, which come first, and the others."""
+    heads = tuple(takewhile(lambda x: isinstance(x, syntax.Fuse), lines))
+    return heads, lines[len(heads) :]  # type: ignore[return-value]
+
+
+def nests(ctx: Context, machine: Machine, works: tuple[Work, ...], lines: Lines = AUTO) -> Iterator[Nest]:
+    """The ways to lay a launch out; with an instruction that the author named, only those that use it."""
+    whole = works
+    for line in _heads(lines)[0]:
+        ranges = {i: Range(ZERO, e) for w in works for i, e in work_extents(w).items() if i in w.all_indices}
+        works = fused(Focus(works, ranges, ctx.outermost, ctx.outermost, {}), line).works
     problems = tuple(Problem.of(w, ctx.dtypes) for w in works)
     yield from rows(ctx, machine, works, problems)
     if len(works) == 1:
         yield from maps(ctx, machine, problems[0])
-        for m in _undominated(machine, list(mappings(ctx, works[0]))):
-            yield Contraction(ctx, machine, m, Problem.of(works[0], ctx.dtypes))
+        named = {x.instr for x in lines if isinstance(x, syntax.Compute) and not isinstance(x.instr, syntax.Auto)}
+        found = match.mappings(ctx, works[0])
+        meant = (m for m in found if not named or named & ({m.instr.name, m.instr.family} if m.instr else {None}))
+        for m in _undominated(machine, list(meant)):
+            yield Contraction(ctx, machine, m, Problem.of(whole[0], ctx.dtypes))
 
 
-def _undominated(machine: Machine, found: list[Mapping]) -> list[Mapping]:
-    """Legal mappings; of instructions that do the same tile the fastest, of those the deepest."""
-    kept: dict[tuple, Mapping] = {}
-    for m in found:
-        if m.refused:
-            continue
+def _undominated(machine: Machine, found: list[match.Mapping]) -> list[match.Mapping]:
+    """Legal mappings; of instructions that do the same tile the fastest, of those the deepest; instructions of groups first."""
+    kept: dict[tuple, match.Mapping] = {}
+    fused = {i for m in found for f in m.fuses for i in f.indices if not m.refused}
+    near = {a.fast for m in found[:1] for a in Problem.of(m.work, {}).reads}
+    for m in sorted(found, key=lambda m: m.instr is None):
+        if m.refused or (fused & {m.m, m.n} - near and m.batch):
+            continue  # or some of what could be fused is left apart, without neighbours
         level = m.instr.level if m.instr else ""
         key = (level, m.fuses, m.m, m.n, m.k, m.leaf[:2])
         if key not in kept or _rate(machine, m) > _rate(machine, kept[key]):
@@ -97,7 +148,7 @@ def _undominated(machine: Machine, found: list[Mapping]) -> list[Mapping]:
     return list(kept.values())
 
 
-def _rate(machine: Machine, m: Mapping) -> tuple[float, int]:
+def _rate(machine: Machine, m: match.Mapping) -> tuple[float, int]:
     if m.instr is None:
         return (0.0, 1)
     work = m.leaf[0] * m.leaf[1] * m.leaf[2]
@@ -123,13 +174,15 @@ def best(found: list[Ranked]) -> list[tuple[Ranked, int, float]]:
     return [(r, i, slower) for r, i, slower, _ in out]
 
 
-def construct(ctx: Context, machine: Machine, works: tuple[Work, ...]) -> tuple[syntax.Line, ...] | None:
-    """Lines for a launch; None where no nest is made for it."""
-    order = best(ranked(ctx, machine, works))
+def construct(ctx: Context, machine: Machine, works: tuple[Work, ...], lines: Lines = AUTO) -> Lines | None:
+    """Lines for a launch, the author's among them; None where no nest is made for it. `ctx.choices` remembers why."""
+    found = ranked(ctx, machine, works, lines)
+    order = best(found)
     if not order:
         return None
     r, i, _ = order[0]
-    return r.nest.lines(r.tiles, i, r.sizes[-1])
-
-
-__all__ = ["Nest", "Ranked", "best", "construct", "nests", "ranked", "taken"]
+    ctx.choices.append(choice(works[-1].targets[0], found, order))
+    chosen = r.nest.lines(r.tiles, i, r.sizes[-1])
+    at = {name: int(v[i]) for name, v in r.tiles.items()}
+    heads, rest = _heads(lines)
+    return (*heads, *completed(r.nest.slots, rest, r.written, chosen, at))

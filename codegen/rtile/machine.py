@@ -82,13 +82,16 @@ class Machine:
         return self.register.registers[1] if self.register.registers else 4
 
     @cached_property
-    def asynchronous(self) -> Instr | None:
-        """A copy by a lane from where arguments live to the staging memory that it does not wait for."""
+    def asynchronous(self) -> tuple[tuple[Instr, DType, int], ...]:
+        """Copies by a lane from where arguments live to the staging memory that it does not wait for: of which type, how many
+        elements; the widest first."""
+        found = []
         for i in self.device.instrs:
             places = {o.role: o.memory for o in i.operands}
-            if i.awaits and i.level == self.lane.name and places == {"input": self.home.name, "output": self.staging.name}:
-                return i
-        return None
+            mine = i.level == self.lane.name and places == {"input": self.home.name, "output": self.staging.name}
+            if i.awaits and mine and len(i.operands) == 2 and len(i.statement.ranges) == 1:
+                found.append((i, i.operands[0].dtype, i.statement.ranges[0][1].constant or 1))
+        return tuple(sorted(found, key=lambda x: -x[2]))
 
     # ------------------------------------------------------------ rates
 

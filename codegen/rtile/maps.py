@@ -22,11 +22,14 @@ from .cost import Demand
 from .lines import modifier, tile
 from .machine import RESERVED, Machine
 from .problem import Access, Problem
+from .respect import Named, Slot
 from .staging import CHUNK
 from .tiles import Tiles, crossed, ladder, padded, taken
 
 SETUP = 40  # instructions of a lane before its first element
-ROWS = (1, 2, 4, 8, 16, 32)
+VECTORS = (1, 2, 4, 8)
+MOST_GROUPS = 8  # of one unit, unless more were asked for
+DEEP = 8  # turns of a reduction that a group takes at once
 PARTS = (64, 256, 1024, 4096)  # of a split reduction
 TURN = (32, 64)
 AHEAD = 4  # loads of a lane that are under way together
@@ -56,37 +59,52 @@ class Map:
 
     # ------------------------------------------------------------ candidates
 
-    def candidates(self, sizes: list[dict[str, int]]) -> Tiles:
-        f = max(s.get(self.fast, 1) for s in sizes)
-        r = max((s.get(self.slow, 1) for s in sizes), default=1)
-        if self.turned:
-            square = np.array([n for n in TURN if n < 2 * max(f, r)] or TURN[:1])
-            t = crossed({"bf": square}, {"groups": np.array([4, 8])})
-            t = t | {"bs": t["bf"], "gf": np.ones_like(t["bf"]), "v": np.ones_like(t["bf"]), "part": np.zeros_like(t["bf"])}
-            return t | {"gs": t["groups"], "gk": np.ones_like(t["bf"]), "deep": np.zeros_like(t["bf"])}
-        lanes = self.machine.lanes
-        size = max(a.dtype.bytes for a in (*self.problem.reads, *self.problem.writes))
-        v = [n for n in (1, 2, 4, 8) if n == 1 or (n * size <= CHUNK and n * lanes // 2 < f)]
-        t = crossed(
-            {"v": np.array(v)},
-            {"gf": np.array(ladder(1, -(-f // lanes), 8, (1, 2, 4, 8)))},
-            {"gs": np.array([g for g in (1, 2, 4, 8) if g == 1 or g < 2 * r])},
-            {"rows": np.array([n for n in ROWS[:4] if n == 1 or n < 2 * r])},
-            {"gk": np.array([1, 2, 4, 8] if self._parts() else [1])},
-        )
-        t["bf"], t["bs"] = t["v"] * lanes * t["gf"], t["gs"] * t["rows"]
-        t["groups"] = t["gf"] * t["gs"] * t["gk"]
-        t["deep"] = np.where(t["gk"] > 1, 8, 0)
-        t = taken(t, (t["groups"] <= 8) & ((t["gk"] == 1) | (t["gs"] == 1)) & ((t["bs"] < 2 * r) | (t["bs"] == 1)))
-        t["part"] = np.zeros_like(t["bf"])
+    def candidates(self, sizes: list[dict[str, int]], fixed: Dict[str, int]) -> Tiles:
+        f = fixed.get("bf", max(s.get(self.fast, 1) for s in sizes))
+        r = fixed.get("bs", max((s.get(self.slow, 1) for s in sizes), default=1))
+        t = self._turned(f, r, fixed) if self.turned else self._straight(f, r, fixed)
+        t["part"] = np.full_like(t["bf"], fixed.get("part", 0))
+        alone = t["gk"] == 1
+        t["wf"] = np.where(alone, -(-t["bf"] // t["gf"]), 0)
+        t["ws"] = np.where(alone, -(-t["bs"] // t["gs"]), 0)
+        t["kk"], t["kg"] = t["gk"] * DEEP * ~alone, DEEP * ~alone
         k = max((s.get(self.split_axis, 1) for s in sizes), default=1)
-        blocks = self._blocks(t, sizes[0])
-        few = blocks < self.machine.units
+        few = self._blocks(t, sizes[0]) < self.machine.units
         parts = [p for p in PARTS if 2 * p <= k]
-        if not self._parts() or not few.any() or not parts or not self.problem.work.outputs:
+        if "part" in fixed or not self._parts() or not few.any() or not parts or not self.problem.work.outputs:
             return t
         some = crossed({n: x[few] for n, x in t.items() if n != "part"}, {"part": np.array(parts)})
         return {n: np.concatenate([x, some[n]]) for n, x in t.items()}
+
+    def _turned(self, f: int, r: int, fixed: Dict[str, int]) -> Tiles:
+        square = np.array([n for n in TURN if n < 2 * max(f, r)] or TURN[:1])
+        t = crossed({"bf": square}, {"gs": np.array([4, 8])})
+        one = np.ones_like(t["bf"])
+        t["bs"] = one * fixed["bs"] if "bs" in fixed else t["bf"]
+        t["bf"] = one * fixed["bf"] if "bf" in fixed else t["bf"]
+        return t | {"groups": t["gs"], "gf": one, "gk": one, "v": one}
+
+    def _straight(self, f: int, r: int, fixed: Dict[str, int]) -> Tiles:
+        lanes = self.machine.lanes
+        size = max(a.dtype.bytes for a in (*self.problem.reads, *self.problem.writes))
+        v = [n for n in VECTORS if n == 1 or (n * size <= CHUNK and n * lanes // 2 < f)]
+        t = crossed(
+            {"v": np.array(v)},
+            {"gf": np.array(ladder(1, -(-f // lanes), MOST_GROUPS, VECTORS))},
+            {"gs": np.array([g for g in VECTORS if g == 1 or g < 2 * r])},
+            {"rows": np.array([n for n in VECTORS if n == 1 or n < 2 * r])},
+            {"gk": np.array(VECTORS if self._parts() else (1,))},
+        )
+        if "bf" in fixed:
+            t["gf"] = -(-fixed["bf"] // (t["v"] * lanes))
+        if "bs" in fixed:
+            t["rows"] = -(-fixed["bs"] // t["gs"])
+        t["bf"] = np.full_like(t["v"], fixed["bf"]) if "bf" in fixed else t["v"] * lanes * t["gf"]
+        t["bs"] = np.full_like(t["v"], fixed["bs"]) if "bs" in fixed else t["gs"] * t["rows"]
+        t["groups"] = t["gf"] * t["gs"] * t["gk"]
+        most = self.machine.most_groups if "bf" in fixed else MOST_GROUPS
+        fits = (t["groups"] <= most) & ((t["gk"] == 1) | (t["gs"] == 1))
+        return taken(t, fits & ((t["bs"] < 2 * r) | (t["bs"] == 1)))
 
     def _parts(self) -> bool:
         """May the reduction be dealt out?"""
@@ -107,8 +125,8 @@ class Map:
         splits = -(-whole // part)
         blocks = self._blocks(t, sizes) * splits
         deep = k // max(1, whole) * part  # turns of the reduction in a block
-        rows = np.maximum(1, t["bs"] // t["gs"])
-        each = rows * t["v"] * (t["bf"] // (t["v"] * machine.lanes * t["gf"]))  # results of a lane
+        rows = -(-t["bs"] // t["gs"])
+        each = rows * t["v"] * -(-t["bf"] // (t["v"] * machine.lanes * t["gf"]))  # results of a lane
         points = each * -(-deep // t["gk"])
         near, far, loads, flight, stage, path = (np.zeros(len(t["bf"])) for _ in range(6))
         tile_of = {self.fast: t["bf"], self.slow: t["bs"], self.split_axis: part}
@@ -130,7 +148,7 @@ class Map:
                 flight = flight + t["groups"] * machine.lanes * np.minimum(count, np.maximum(wide, AHEAD)) * size
             if a in self.turned:
                 stage = stage + (t["bf"] + 1) * t["bs"] * size
-        ops = points * p.operations * t["v"] / t["v"]
+        ops = points * p.operations
         per_cycle = machine.operations(p.work.value.dtype.compute) / machine.schedulers
         combine = np.where(t["gk"] > 1, 3 * each, 0)
         result = prod(sizes[x] for x in p.free) * p.work.value.dtype.bytes
@@ -168,46 +186,51 @@ class Map:
 
     # ------------------------------------------------------------ lines
 
-    def lines(self, t: Tiles, i: int, sizes: Dict[str, int]) -> tuple[syntax.Line, ...]:
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        p, machine = self.problem, self.machine
+        size = {self.slow: "bs", self.fast: "bf"}
+        outer, group, lane = (x.name for x in (machine.outer, machine.group, machine.lane))
+        out = [Slot("outer", syntax.Tile, outer, tuple((x, size.get(x, "")) for x in p.free))]
+        if self._parts() and p.work.outputs:
+            out.append(Slot("split", syntax.Tile, outer, ((self.split_axis, "part"),)))
+        out += [Slot("stage " + a.tensor, syntax.Move, machine.staging.name, about=(a.tensor,)) for a in self.turned]
+        keep = [Slot("keep", syntax.Keep, machine.register.name, about=(p.work.name.rstrip("@"), *p.work.targets))]
+        keep = keep if p.work.reduction is not None else []
+        axes = tuple((x, n) for x, n in ((self.slow, "ws"), (self.fast, "wf")) if x)
+        out += [*keep, Slot("group", syntax.Tile, group, axes), Slot("row", syntax.Tile, None, ((self.slow, ""),)), *keep]
+        if self._parts():
+            out.append(Slot("turn", syntax.Tile, None, ((self.split_axis, "kk"),)))
+            out.append(Slot("share", syntax.Tile, group, ((self.split_axis, "kg"),)))
+        out.append(Slot("lane", syntax.Tile, lane, ((self.fast, "v"),)))
+        out += [Slot("loop " + x, syntax.Tile, None, ((x, ""),)) for x in p.reduced]
+        return (*out, Slot("leaf", syntax.Compute))
+
+    def lines(self, t: Tiles, i: int, sizes: Dict[str, int]) -> Named:
         machine, p = self.machine, self.problem
         at = {name: int(v[i]) for name, v in t.items()}
-        others = [(x, 1) for x in p.free if x not in (self.fast, self.slow)]
-        axes = [*others, (self.slow, at["bs"]), (self.fast, at["bf"])]
-        order = {x: n for n, x in enumerate(p.free)}
-        lines: list[syntax.Line] = [
-            tile(*sorted((a for a in axes if a[0]), key=lambda a: order[a[0]]), level=machine.outer.name)
-        ]
+        size = {self.slow: at["bs"], self.fast: at["bf"]}
+        outer, group = machine.outer.name, machine.group.name
+        lines: list[tuple[str, syntax.Line]] = []
+        if p.free:
+            lines.append(("outer", tile(*((x, size.get(x, 1)) for x in p.free), level=outer)))
         if at["part"]:
             by = modifier("by", words=("workspace",))
-            lines.append(tile((self.split_axis, at["part"]), level=machine.outer.name, modifiers=by))
-        lines += [syntax.Move(a.tensor, machine.staging.name, modifiers=modifier("pad", 1)) for a in self.turned]
-        if p.work.reduction is not None and at["gk"] > 1:
-            lines += self._reducing(at)
-            return (*lines, syntax.Compute())
-        if at["groups"] > 1:
-            narrow = [(self.slow, at["bs"] // at["gs"]), (self.fast, at["bf"] // at["gf"])]
-            lines.append(
-                tile(*(a for a, n in zip(narrow, (at["gs"], at["gf"]), strict=True) if n > 1), level=machine.group.name)
-            )
-        if self.slow and at["bs"] > at["gs"]:
-            lines.append(tile((self.slow, 1)))
-        lines += self._kept()
-        lines.append(tile((self.fast, at["v"]), level=machine.lane.name))
-        lines += [tile((x, 1)) for x in p.reduced]
-        return (*lines, syntax.Compute())
-
-    def _reducing(self, at: dict[str, int]) -> list[syntax.Line]:
-        """SHARED_OUT: each group has a run of the reduction in turn."""
-        machine, p = self.machine, self.problem
-        lines: list[syntax.Line] = self._kept()
-        lines.append(tile((self.split_axis, at["gk"] * at["deep"])))
-        lines.append(tile((self.split_axis, at["deep"]), level=machine.group.name))
-        lines.append(tile((self.fast, at["v"]), level=machine.lane.name))
-        return [*lines, *(tile((x, 1)) for x in p.reduced)]
-
-    def _kept(self) -> list[syntax.Line]:
-        w = self.problem.work
-        return [] if w.reduction is None else [syntax.Keep((w.name.rstrip("@"),), self.machine.register.name)]
+            lines.append(("split", tile((self.split_axis, at["part"]), level=outer, modifiers=by)))
+        for a in self.turned:
+            lines.append(("stage " + a.tensor, syntax.Move(a.tensor, machine.staging.name, modifiers=modifier("pad", 1))))
+        keep = ("keep", syntax.Keep((p.work.name.rstrip("@"),), machine.register.name))
+        if at["gk"] == 1:
+            narrow = [a for a, n in (((self.slow, at["ws"]), at["gs"]), ((self.fast, at["wf"]), at["gf"])) if n > 1]
+            lines += [("group", tile(*narrow, level=group))] if narrow else []
+            lines += [("row", tile((self.slow, 1)))] if self.slow and at["ws"] > 1 else []
+        lines += [keep] if p.work.reduction is not None else []
+        if at["gk"] > 1:  # SHARED_OUT: each group has a run of the reduction in turn
+            lines.append(("turn", tile((self.split_axis, at["kk"]))))
+            lines.append(("share", tile((self.split_axis, at["kg"]), level=group)))
+        lines.append(("lane", tile((self.fast, at["v"]), level=machine.lane.name)))
+        lines += [("loop " + x, tile((x, 1))) for x in p.reduced]
+        return (*lines, ("leaf", syntax.Compute()))
 
 
 def maps(ctx: Context, machine: Machine, problem: Problem) -> list[Map]:

@@ -125,6 +125,9 @@ def _mapped(ctx: Context, bare: Mapping, of: tuple[tuple[str, tuple[str, ...]], 
     if s.reduction and any(not _loaded(v) for _, v in m.operands):
         return replace(mapped, refused="a factor is computed, so what pads it is not zero")
     frees, reduced = [wanted[x] for x in s.indices], [wanted[x] for x in (s.reduction.indices if s.reduction else ())]
+    subscripts = [e for ld in loads(work.value) for e in ld.indices]
+    if mixed := [i for i in reduced if any(plain_index(e) != i and i in {v.name for v in e.variables()} for e in subscripts)]:
+        return replace(mapped, refused=f"where `{mixed[0]}` runs over there are neighbours, not zeros")
     if len(reduced) > 1 or len(frees) > 2:
         return replace(mapped, refused=f"it has {len(frees)} free and {len(reduced)} reduced indices")
     if instr.level == ctx.innermost:

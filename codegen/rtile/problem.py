@@ -55,6 +55,11 @@ class Access:
         """The axis along which it has its neighbours in memory."""
         return next((a for a, c in self.dims[-1] if c == 1), None) if self.dims else None
 
+    @cached_property
+    def view(self) -> bool:
+        """Does an axis stand in several dimensions?"""
+        return sum(len(d) for d in self.dims) > len(self.axes)
+
     def plain(self, axis: str) -> bool:
         """Is some dimension just this axis?"""
         return ((axis, 1),) in self.dims
@@ -82,8 +87,15 @@ class Access:
         return transaction if stride is None else min(stride * size, transaction) if stride else size / 8
 
     def footprint(self, tile: Mapping[str, Any]) -> Any:
-        """Elements that it spans under a tile (axes without extent there: 1)."""
+        """Elements that it spans under a tile (axes without extent there: 1).
+
+        An axis in several dimensions is a fused one: what is read then is a view over the axes.
+        """
         total: Any = 1
+        if self.view:
+            for a in self.axes:
+                total = total * tile.get(a, 1)
+            return total
         for d in self.dims:
             span: Any = 1
             for a, c in d:

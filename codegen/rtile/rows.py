@@ -24,6 +24,7 @@ from .lines import modifier, tile
 from .machine import RESERVED, Machine
 from .maps import PARTS, SETUP, WHOLE
 from .problem import Access, Problem
+from .respect import Named, Slot
 from .staging import CHUNK
 from .tiles import Tiles, crossed, padded, taken
 
@@ -50,22 +51,27 @@ class Rows:
     def problem(self) -> Problem:
         return max(self.problems, key=lambda p: len(p.axes))
 
-    def candidates(self, sizes: list[dict[str, int]]) -> Tiles:
+    def candidates(self, sizes: list[dict[str, int]], fixed: Dict[str, int]) -> Tiles:
         machine = self.machine
         n = max(s[self.fast] for s in sizes)
-        m = max(prod(s[x] for x in self.rows) for s in sizes)
+        m = fixed.get("rows", max(prod(s[x] for x in self.rows) for s in sizes))
         size = max(a.dtype.bytes for p in self.problems for a in p.reads)
         v = [x for x in (1, 2, 4, 8) if x == 1 or (x * size <= CHUNK and x * machine.lanes // 2 < n)]
         groups = [g for g in (1, 2, 4, 8, 16, 32) if g == 1 or g * machine.lanes < 2 * n]
         t = crossed(
-            {"v": np.array(v)}, {"gr": np.array(groups)}, {"rows": np.array([1, 2, 4, 8])}, {"turns": np.array([1, 2, TURNS])}
+            {"v": np.array(v)},
+            {"gr": np.array(groups)},
+            {"rows": np.array([fixed["rows"]] if "rows" in fixed else [1, 2, 4, 8])},
+            {"turns": np.array([1, 2, TURNS])},
         )
         t = taken(t, (t["rows"] * t["gr"] <= machine.most_groups) & ((t["gr"] == 1) | (t["rows"] == 1)) & (t["rows"] < 2 * m))
         span = t["v"] * t["gr"] * machine.lanes * t["turns"]
         t = taken(t, (t["turns"] == 1) | (span < 2 * n))
-        t["part"] = np.zeros_like(t["v"])
+        t["turn"] = t["v"] * t["gr"] * machine.lanes
+        t["span"] = t["turn"] * t["turns"]
+        t["part"] = np.full_like(t["v"], fixed.get("part", 0))
         parts = [p for p in PARTS if 2 * p <= max(s[self.split_axis] for s in sizes)]
-        if not self._splits() or not parts:
+        if "part" in fixed or not self._splits() or not parts:
             return t
         few = self._blocks(t, sizes[0]) < machine.units
         if not few.any():
@@ -157,26 +163,45 @@ class Rows:
 
     # ------------------------------------------------------------ lines
 
-    def lines(self, t: Tiles, i: int, sizes: Dict[str, int]) -> tuple[syntax.Line, ...]:
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        machine = self.machine
+        outer, group, lane = (x.name for x in (machine.outer, machine.group, machine.lane))
+        out: list[Slot] = []
+        if self.rows:
+            out.append(Slot("outer", syntax.Tile, outer, (*((x, "") for x in self.rows[:-1]), (self.rows[-1], "rows"))))
+        if self._splits():
+            out.append(Slot("split", syntax.Tile, outer, ((self.split_axis, "part"),)))
+        keep = [Slot("keep " + x, syntax.Keep, machine.register.name, about=(x,)) for x in self.kept]
+        row = [Slot("row", syntax.Tile, group, ((self.rows[-1], ""),))] if self.rows else []
+        out += [*keep, *row, *keep, *(Slot("loop " + x, syntax.Tile, None, ((x, ""),)) for x in self._loops)]
+        out += [Slot(x, syntax.Tile, None, ((self.fast, x),)) for x in ("span", "turn")]
+        return (*out, Slot("lane", syntax.Tile, lane, ((self.fast, "v"),)), Slot("leaf", syntax.Compute))
+
+    @property
+    def _loops(self) -> tuple[str, ...]:
+        return tuple(x for x in self.problem.axes if x not in self.rows and x != self.fast)
+
+    def lines(self, t: Tiles, i: int, sizes: Dict[str, int]) -> Named:
         machine = self.machine
         at = {name: int(x[i]) for name, x in t.items()}
-        lines: list[syntax.Line] = []
+        outer = machine.outer.name
+        lines: list[tuple[str, syntax.Line]] = []
         if self.rows:
-            lines.append(tile(*((x, 1) for x in self.rows[:-1]), (self.rows[-1], at["rows"]), level=machine.outer.name))
+            rows = (*((x, 1) for x in self.rows[:-1]), (self.rows[-1], at["rows"]))
+            lines.append(("outer", tile(*rows, level=outer)))
         if at["part"]:
             by = modifier("by", words=("workspace",))
-            lines.append(tile((self.split_axis, at["part"]), level=machine.outer.name, modifiers=by))
+            lines.append(("split", tile((self.split_axis, at["part"]), level=outer, modifiers=by)))
         if at["rows"] > 1:
-            lines.append(tile((self.rows[-1], 1), level=machine.group.name))
-        lines += [syntax.Keep((name,), machine.register.name) for name in self.kept]
-        others = [x for x in self.problem.axes if x not in self.rows and x != self.fast]
-        lines += [tile((x, 1)) for x in others]
-        span = at["v"] * at["gr"] * machine.lanes
-        lines.append(tile((self.fast, span * at["turns"])))
+            lines.append(("row", tile((self.rows[-1], 1), level=machine.group.name)))
+        lines += [("keep " + x, syntax.Keep((x,), machine.register.name)) for x in self.kept]
+        lines += [("loop " + x, tile((x, 1))) for x in self._loops]
+        lines.append(("span", tile((self.fast, at["span"]))))
         if at["turns"] > 1:
-            lines.append(tile((self.fast, span), modifiers=modifier("unroll")))
-        lines.append(tile((self.fast, at["v"]), level=machine.lane.name))
-        return (*lines, syntax.Compute())
+            lines.append(("turn", tile((self.fast, at["turn"]), modifiers=modifier("unroll"))))
+        lines.append(("lane", tile((self.fast, at["v"]), level=machine.lane.name)))
+        return (*lines, ("leaf", syntax.Compute()))
 
 
 def rows(ctx: Context, machine: Machine, works: tuple[Work, ...], problems: tuple[Problem, ...]) -> list[Rows]:

@@ -1,8 +1,8 @@
 """The sizes that candidates are judged by: those that are fixed, and a spread for those that are open.
 
 A schedule for open sizes must be good at all of them, so it is judged at several: every open size small, medium and large,
-held down by the bounds that are known and by what tensors would weigh. Sizes of windows (reduced indices that only stand in a
-sum with others, as in a convolution) are small. A size that the work does not depend on does not matter.
+within the bounds that are known, and so that tensors of more dimensions have as many elements. Sizes of windows (reduced
+indices that only stand in a sum with others, as in a convolution) are small. A size on which nothing depends does not matter.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from collections.abc import Iterable, Mapping
 from ...dsl.index import Expr, Var
 from .problem import Problem
 
-SPREAD = (256, 1024, 4096)
+SPREAD = (256, 1024, 4096)  # of a side of a matrix
 WINDOW = 3
-ELEMENTS = 1 << 26  # of one tensor, at most
 
 
 def spread(problems: Iterable[Problem], derived: tuple[tuple[Var, Expr], ...] = ()) -> list[dict[str, int]]:
@@ -23,13 +22,13 @@ def spread(problems: Iterable[Problem], derived: tuple[tuple[Var, Expr], ...] = 
     open_ = _open(problems, derived)
     if not open_:
         return [dict(_derived({}, derived))]
-    ranks = _ranks(problems)
+    ranks = _ranks(problems, dict(derived))
     windows = _windows(problems)
     out: list[dict[str, int]] = []
     for size in SPREAD:
         env: dict[str, int] = {}
         for v in open_:
-            n = WINDOW if v.name in windows else min(size, int(ELEMENTS ** (1 / max(1, ranks.get(v.name, 1)))))
+            n = WINDOW if v.name in windows else round(size ** (2 / ranks.get(v.name, 1)))
             low, high = v.interval
             env[v.name] = min(max(n, low or 0, 1), high if high is not None else n)
         env = _derived(env, derived)
@@ -59,14 +58,20 @@ def _derived(env: Mapping[str, int], derived: tuple[tuple[Var, Expr], ...]) -> d
     return out
 
 
-def _ranks(problems: tuple[Problem, ...]) -> dict[str, int]:
+def _ranks(problems: tuple[Problem, ...], derived: Mapping[Var, Expr]) -> dict[str, int]:
     """For each size the dimensions of the largest tensor that has it."""
     out: dict[str, int] = {}
+
+    def note(v: Var, rank: int) -> None:
+        out[v.name] = max(out.get(v.name, 1), rank)
+        for x in derived[v].variables() if v in derived else ():
+            note(x, rank)
+
     for p in problems:
         for a in (*p.reads, *p.writes):
             for axis in a.axes:
                 for v in p.extents[axis].variables():
-                    out[v.name] = max(out.get(v.name, 1), len(a.dims))
+                    note(v, len(a.dims))
     return out
 
 

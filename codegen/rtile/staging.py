@@ -35,7 +35,8 @@ class Staged:
     load        the instruction that loads its fragments to registers, or None
     cycles      of the staging memory that a group takes to read a fragment (of a scalar body: a row of `free`, per element)
     reads       instructions that it takes              vector     elements that the copy moves at once
-    calc        instructions for the address of each of these            asynchronous  copied without registers
+    calc        instructions for the address of each of these
+    copiers     instructions that copy it without registers, with the elements of each, the widest first
     """
 
     access: Access
@@ -48,10 +49,22 @@ class Staged:
     reads: float
     vector: int
     calc: int
-    asynchronous: bool
+    copiers: tuple[tuple[Instr, int], ...]
 
-    def line(self, memory: str) -> syntax.Move:
-        return syntax.Move(self.access.tensor, memory, modifiers=self.modifiers)
+    @property
+    def asynchronous(self) -> bool:
+        return bool(self.copiers)
+
+    def line(self, memory: str, row: int) -> syntax.Move:
+        """The line that stages it, where rows of the copy are that long."""
+        fits = [(i, n) for i, n in self.copiers if row % n == 0]
+        aligned = next((i for i, n in fits if self.pad % n == 0), None)
+        words: tuple[syntax.Modifier, ...] = ()
+        if aligned is not None:  # by the family's name, where that means this one
+            words = (
+                syntax.Modifier("with", words=(aligned.family or aligned.name if aligned is fits[0][0] else aligned.name,)),
+            )
+        return syntax.Move(self.access.tensor, memory, modifiers=(*self.modifiers, *words))
 
 
 def served(addresses: np.ndarray, width: int, banks: tuple[int, int]) -> int:
@@ -127,7 +140,7 @@ def _staged(
     natural = near == inner
     vector = max(1, CHUNK // size) if natural else 1
     calc = 4 if near is not None else 6 if not fused & access.axes else 24
-    copier = machine.asynchronous if natural else None
+    copiers = tuple((i, n) for i, dtype, n in machine.asynchronous if dtype == access.dtype) if natural else ()
     words = [*order]
     row = depth * size if inner == mapping.k else 0
     pad, cycles, reads, loader = 0, 0.0, 0.0, None
@@ -146,10 +159,8 @@ def _staged(
     if pad:
         words.append(syntax.Modifier("pad", (syntax.Num(pad),)))
         vector = gcd(vector, pad)
-    if copier is not None:
-        words.append(syntax.Modifier("with", words=(copier.family or copier.name,)))
     name = None if loader is None else loader
-    return Staged(access, free, inner, tuple(words), pad, name, cycles, reads, vector, calc, copier is not None)
+    return Staged(access, free, inner, tuple(words), pad, name, cycles, reads, vector, calc, copiers)
 
 
 def _operand(mapping: Mapping, access: Access) -> Operand | None:

@@ -28,10 +28,28 @@ def complete(ctx: Context, works: tuple[Work, ...], lines: tuple[syntax.Line, ..
     written = tuple(x for x in lines if not isinstance(x, syntax.AutoLine))
     if not written:
         return default_lines(ctx, works)
+    machine = Machine.of(ctx.device)
+    if machine is not None and any(_is_open(x) for x in lines):
+        lines = construct(ctx, machine, works, lines) or lines
+        written = tuple(x for x in lines if not isinstance(x, syntax.AutoLine))
     out = tuple(_sizes(ctx, x) for x in written)
     if not isinstance(out[-1], syntax.Compute):
         out = (*out, syntax.Compute())
     return tuple(_instr(ctx, works, x) for x in vectors(ctx, works, out))
+
+
+def _is_open(line: syntax.Line) -> bool:
+    """Is it `auto`, or has it a size, a memory or an instruction that is?"""
+    match line:
+        case syntax.AutoLine():
+            return True
+        case syntax.Tile():
+            return any(isinstance(a.size, syntax.Auto) for a in line.axes)
+        case syntax.Move() | syntax.Keep():
+            return line.memory is None
+        case syntax.Compute():
+            return isinstance(line.instr, syntax.Auto)
+    return False
 
 
 def vectors(ctx: Context, works: tuple[Work, ...], lines: tuple[syntax.Line, ...]) -> tuple[syntax.Line, ...]:

@@ -48,7 +48,7 @@ class _Names:
                         self.known(a.index, indices, UnknownIndexInSchedule, "index", a.span or line.span)
                     level = self.level(line, level)
                 case syntax.Fuse():
-                    self.fuse(line, indices)
+                    self.fuse(line, indices, staged)
                 case syntax.Move():
                     self.known(line.tensor, self.tensors, UnknownTensorInSchedule, "tensor", spot(line.span, line.tensor))
                     self.memory(line)
@@ -73,14 +73,14 @@ class _Names:
                 if m.name in NOT_YET:
                     self.diagnostics.add(NotYet(f"`{m.name}` is not lowered yet", m.span or line.span, help="leave it out"))
 
-    def fuse(self, line: syntax.Fuse, indices: set[str]) -> None:
+    def fuse(self, line: syntax.Fuse, indices: set[str], staged: str | None) -> None:
         for i in line.indices:
             self.known(i, indices, BadFuse, "index", spot(line.span, i))
         if len(set(line.indices)) < len(line.indices):
             self.diagnostics.add(BadFuse("`fuse` names an index twice", line.span, help="name each once, outermost first"))
         mine = set(line.indices)
         where = [s for s in self.op.statements if mine <= {i for i, _ in s.ranges}]
-        if where and not any(mine <= set(s.indices) or not mine & set(s.indices) for s in where):
+        if staged is None and where and not any(mine <= set(s.indices) or not mine & set(s.indices) for s in where):
             help = "fuse free indices with each other, and reduced ones with each other"
             self.diagnostics.add(BadFuse("fused indices are all free or all reduced", line.span, help=help))
         taken = "an index" if line.name in indices - set(line.indices) else self.taken(line.name)

@@ -1,0 +1,209 @@
+"""Why a schedule was chosen: candidates with their times and what bounds them, and what each instruction could stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...dsl.device import Device
+from ...dsl.op import Op
+
+if TYPE_CHECKING:
+    from .construct import Ranked
+
+KEPT = 8  # candidates that a compiled program remembers
+UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One candidate at the largest of the sizes it was judged at. `slower`: times the best at each of the sizes.
+
+    parts     seconds by what needs them; the largest is the `bound`       seconds   all together
+    asked     bytes asked of the memory that all units share               moved     bytes to and from the outermost memory
+    blocks    of the launch                                                waves     of them over the whole device
+    resident  blocks of a unit at a time                                   busy      share of the units' time that is used
+    waste     share of what is computed that is padding                    held      bytes of staging memory of a block
+    """
+
+    nest: str
+    tile: Mapping[str, int]
+    slower: float
+    seconds: float
+    bound: str
+    parts: Mapping[str, float]
+    asked: float
+    moved: float
+    blocks: float
+    waves: float
+    resident: int
+    busy: float
+    waste: float
+    registers: float
+    held: float
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What was chosen for a launch (the first of `candidates`) among `count`; `least`: bytes that must be moved."""
+
+    launch: str
+    sizes: tuple[Mapping[str, int], ...]
+    count: int
+    least: float
+    candidates: tuple[Candidate, ...]
+
+
+def choice(launch: str, found: Sequence[Ranked], order: Sequence[tuple[Ranked, int, float]]) -> Choice:
+    """The choice among ranked candidates."""
+    r, i, _ = order[0]
+    kept = tuple(_candidate(*x) for x in order[:KEPT])
+    count = sum(x.count for x in found)
+    return Choice(launch, tuple(r.sizes), count, float(r.demands[-1].at(i).least), kept)
+
+
+def _candidate(r: Ranked, i: int, slower: float) -> Candidate:
+    d, c = r.demands[-1].at(i), r.costs[-1]
+    tile = {name: int(x[i]) for name, x in r.tiles.items()}
+    parts = {name: float(x[i]) for name, x in c.parts.items()}
+    return Candidate(
+        nest=f"{r.nest.name}: {r.nest}",
+        tile=tile,
+        slower=slower,
+        seconds=float(c.seconds[i]),
+        bound=c.bound(i),
+        parts=parts,
+        asked=float(d.near),
+        moved=float(d.far),
+        blocks=float(d.blocks),
+        waves=float(c.waves[i]),
+        resident=int(np.ravel(c.resident)[i]),
+        busy=float(c.busy[i]),
+        waste=float(d.waste),
+        registers=float(d.registers),
+        held=float(d.staged),
+    )
+
+
+# ---------------------------------------------------------------- tables
+
+
+def show_choice(c: Choice, most: int = KEPT) -> str:
+    """A table of the best candidates, then the sizes of each by name, and what needs how long."""
+    at = "; ".join(", ".join(f"{n}={x}" for n, x in s.items()) for s in c.sizes)
+    head = [
+        "",
+        "time",
+        "slower",
+        "bound by",
+        "blocks",
+        "waves",
+        "a unit",
+        "busy",
+        "waste",
+        "registers",
+        "held",
+        "asked",
+        "moved",
+    ]
+    rows = [head]
+    for n, x in enumerate(c.candidates[:most], 1):
+        rows.append(
+            [
+                f"{n}", _time(x.seconds), f"{x.slower:.2f}", x.bound, f"{x.blocks:.0f}", f"{x.waves:.2f}", f"{x.resident}",
+                f"{x.busy:.0%}", f"{x.waste:.0%}", f"{x.registers:.0f}", _bytes(x.held), _bytes(x.asked), _bytes(x.moved),
+            ]
+        )  # fmt: skip
+    out = [f"launch {c.launch}: {c.count} candidates, judged at {at}; at least {_bytes(c.least)} must be moved"]
+    out += ["  " + x for x in _aligned(rows)]
+    for n, x in enumerate(c.candidates[:most], 1):
+        shares = ", ".join(f"{name} {_time(s)}" for name, s in x.parts.items())
+        sizes = " ".join(f"{name}={v}" for name, v in x.tile.items())
+        out.append(f"  {n}: {x.nest}; {sizes}; {shares}")
+    return "\n".join(out)
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(len(r[n]) for r in rows) for n in range(len(rows[0]))]
+    return ["  ".join(x.rjust(w) for x, w in zip(r, widths, strict=True)).rstrip() for r in rows]
+
+
+def _time(seconds: float) -> str:
+    for size, name in UNITS:
+        if seconds >= size:
+            return f"{seconds / size:.3g} {name}"
+    return "0"
+
+
+def _bytes(n: float) -> str:
+    for size, name in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
+        if n >= size:
+            return f"{n / size:.3g} {name}"
+    return f"{n:.0f} B"
+
+
+# ---------------------------------------------------------------- mappings
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A mapping of an instruction's indices, and its best predicted time, or why it is not legal."""
+
+    mapping: str
+    seconds: float | None
+    refused: str
+
+
+def mapping_verdicts(op: Op, device: Device) -> list[tuple[str, list[Verdict]]]:
+    """For each reduction of the op: every mapping of every instruction that accumulates, and the scalar body.
+
+    Empty for devices for which no schedule is constructed this way.
+    """
+    from ..pipeline import context_of, launches_of
+    from .construct import costed
+    from .contraction import Contraction
+    from .machine import Machine
+    from .match import mappings
+    from .problem import Problem
+
+    machine = Machine.of(device)
+    if machine is None:
+        return []
+    out = []
+    ctx = context_of(op, device)
+    for works, _ in launches_of(op, device, ()):
+        for w in works:
+            ctx.dtypes.setdefault(w.name, w.value.dtype)
+        if len(works) != 1 or works[0].reduction is None:
+            continue
+        whole = Problem.of(works[0], ctx.dtypes)
+        verdicts = []
+        for m in mappings(ctx, works[0]):
+            seconds = None
+            if not m.refused:
+                found = costed(ctx, works, Contraction(ctx, machine, m, whole))
+                seconds = float(found.seconds[-1].min()) if found is not None else None
+            verdicts.append(Verdict(str(m), seconds, m.refused))
+        out.append((works[0].name.rstrip("@"), verdicts))
+    return out
+
+
+def show_verdicts(found: Sequence[tuple[str, Sequence[Verdict]]], everything: bool = True) -> str:
+    """Legal ones first, the fastest first; then the others, those of one instruction with one reason together."""
+    out = []
+    for name, verdicts in found:
+        out.append(f"reduction {name}")
+        legal = sorted((v for v in verdicts if not v.refused), key=lambda v: v.seconds or 0.0)
+        for v in legal:
+            out.append(f"  {v.mapping}: " + (_time(v.seconds) if v.seconds is not None else "no tile fits"))
+        reasons: dict[str, list[str]] = {}
+        for v in verdicts:
+            if v.refused and everything:
+                reasons.setdefault(v.refused, []).append(v.mapping.removesuffix("()"))
+        for why, names in reasons.items():
+            shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+            out.append(f"  not {shown}: {why}")
+    return "\n".join(out) or "no reduction for which instructions are matched"

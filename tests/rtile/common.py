@@ -1,0 +1,43 @@
+"""The library's ops on its devices, compiled with no schedule."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import andiron
+from andiron.codegen.pipeline import Compiled, compile_program
+from andiron.dsl.module import Module, loads
+from andiron.dsl.op import Op
+from andiron.dsl.ops.bind_op import bind_params, specialise
+
+MODULES = ("attention", "conv", "elementwise", "gemm", "norm", "pool", "reduce", "stencil", "tensor")
+IMPORTS = "".join(f"import std.ops.{m}\n" for m in MODULES)
+NVIDIA = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a")
+AMD = ("gfx908", "gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201")
+GPUS = (*NVIDIA, *AMD)
+
+
+@lru_cache(maxsize=1)
+def library() -> Module:
+    return andiron.loads(IMPORTS)
+
+
+def op_of(name: str, sizes: dict[str, int] | None = None) -> Op:
+    bound = bind_params(library().ops[name])
+    return specialise(bound, sizes) if sizes else bound
+
+
+def compiled(name: str, device: str, sizes: dict[str, int] | None = None) -> Compiled:
+    return compile_program(library(), op_of(name, sizes), None, library().device(device))
+
+
+def scheduled(name: str, device: str, lines: str) -> Compiled:
+    """With the lines of a schedule, or a whole one."""
+    text = (
+        lines
+        if lines.startswith("schedule")
+        else f"schedule s for {name}:\n" + "".join(f"    {x}\n" for x in lines.split("\n"))
+    )
+    module = loads(IMPORTS + text)
+    (schedule,) = module.schedules.values()
+    return compile_program(module, bind_params(module.ops[name]), schedule, module.device(device))

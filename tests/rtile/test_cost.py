@@ -1,0 +1,111 @@
+"""The cost model: closed forms against what is known otherwise."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from andiron.codegen.facts import facts
+from andiron.codegen.occupancy import occupancy
+from andiron.codegen.pipeline import context_of, launches_of
+from andiron.codegen.rtile.construct import Ranked, best, ranked
+from andiron.codegen.rtile.cost import residency
+from andiron.codegen.rtile.machine import Machine
+
+from .common import GPUS, compiled, library, op_of
+
+GEMM = dict(M=2048, N=1024, K=512)
+
+
+def machine_of(name: str) -> Machine:
+    machine = Machine.of(library().device(name))
+    assert machine is not None
+    return machine
+
+
+def chosen(name: str, device: str, sizes: dict[str, int]) -> tuple[Ranked, int]:
+    d = library().device(device)
+    op = op_of(name, sizes)
+    works = launches_of(op, d, ())[0][0]
+    r, i, _ = best(ranked(context_of(op, d), machine_of(device), works))[0]
+    return r, i
+
+
+@pytest.mark.parametrize("name", GPUS)
+def test_residency_is_occupancy(name: str) -> None:
+    machine = machine_of(name)
+    for groups, registers, staged in product((1, 3, 8, 16), (32, 90, 128, 255), (0, 1000, 20000, 60000)):
+        said = occupancy(machine.device, groups * machine.lanes, registers, staged)
+        fits = (
+            groups <= machine.most_groups and registers <= machine.most_registers and staged <= (machine.staging.capacity or 0)
+        )
+        assert said is not None
+        assert residency(machine, np.array(groups), np.array(registers), np.array(staged)) == (said.blocks if fits else 0)
+
+
+@pytest.mark.parametrize("name", ["cpu:avx2", "cpu:generic"])
+def test_processors_are_another_build(name: str) -> None:
+    assert Machine.of(library().device(name)) is None
+
+
+@pytest.mark.parametrize(("op", "device"), [("gemm_f16", "sm_80"), ("gemm", "sm_86"), ("gemm", "gfx90a"), ("gemm_i8", "sm_80")])
+def test_bytes_asked_of_memory_are_those_of_the_program(op: str, device: str) -> None:
+    """What the model says is asked of the outermost memory is what the program asks, but for the last tiles' shares."""
+    r, i = chosen(op, device, GEMM)
+    known = facts(compiled(op, device, GEMM).program, GEMM)
+    assert r.demands[-1].at(i).near == pytest.approx(known.moved("global"), rel=0.02)
+
+
+@pytest.mark.parametrize("device", GPUS)
+def test_no_candidate_is_faster_than_the_device(device: str) -> None:
+    """Neither than its arithmetic, nor than the bytes that must be moved."""
+    for op, sizes in (
+        ("gemm_f16", GEMM),
+        ("gemm", GEMM),
+        ("softmax", dict(M=4096, N=4096)),
+        ("transpose", dict(M=4096, N=4096)),
+    ):
+        machine = machine_of(device)
+        r, i = chosen(op, device, sizes)
+        d = r.demands[-1].at(i)
+        assert d.far >= d.least
+        assert r.seconds[-1, i] >= d.least / (machine.home.bandwidth or 1)
+        if op.startswith("gemm"):
+            rates = [machine.device.limit(x) or 0 for x in ("matrix f16", "matrix f32", "f32", "f16")]
+            assert r.seconds[-1, i] >= 2 * GEMM["M"] * GEMM["N"] * GEMM["K"] / (max(rates) * machine.units)
+
+
+def test_few_tiles_split_the_reduction() -> None:
+    r, i = chosen("gemm_f16", "sm_80", dict(M=64, N=64, K=65536))
+    assert r.tiles["split"][i] > 0
+    r, i = chosen("gemm_f16", "sm_80", dict(M=4096, N=4096, K=4096))
+    assert r.tiles["split"][i] == 0
+
+
+def test_large_products_are_bound_by_arithmetic_and_copies_by_memory() -> None:
+    r, i = chosen("gemm_f16", "sm_80", dict(M=4096, N=4096, K=4096))
+    assert r.costs[-1].bound(i) == "pipe"
+    assert r.seconds[-1, i] < 1.5 * 2 * 4096**3 / 312e12
+    r, i = chosen("copy", "sm_80", dict(N=1 << 24))
+    assert r.costs[-1].bound(i) == "far"
+    assert r.seconds[-1, i] < 1.4 * 2 * 4 * (1 << 24) / 1555e9
+
+
+def test_instructions_are_taken_where_types_match() -> None:
+    for op, device, instr in (
+        ("gemm_f16", "sm_80", "mma_m16n8k16_f16"),
+        ("gemm_f16", "sm_75", "mma_m16n8k8_f16"),
+        ("gemm_i8", "sm_90a", "mma_m16n8k32_i8"),
+        ("gemm", "gfx90a", "mfma_"),
+        ("gemm_f16", "gfx1100", "wmma_16x16x16_f16"),
+        ("conv2d_nhwc_f16", "sm_80", "mma_m16n8k16_f16"),
+    ):
+        assert f"compute with {instr}" in compiled(op, device).schedule
+    assert "compute with mma" not in compiled("gemm", "sm_80").schedule  # f32 is no type of that tensor unit
+
+
+def test_what_lies_along_another_axis_is_turned_in_the_memory_of_a_unit() -> None:
+    for device in ("sm_80", "gfx942", "gfx1100"):
+        assert "move X -> shared pad 1" in compiled("transpose", device).schedule
+        assert "move X" not in compiled("add_row", device).schedule

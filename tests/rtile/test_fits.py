@@ -1,0 +1,91 @@
+"""Every op of the library on every GPU of the library, with no schedule: it compiles, and asks for no more than the device has.
+
+(`compile_program` refuses what does not fit: shared memory, registers, units.)
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from .common import GPUS, compiled, library, op_of
+
+OPS = sorted(library().ops)
+# One op of each kind of nest, and of each kind of operand.
+KINDS = [
+    *(
+        "gemm",
+        "gemm_f16",
+        "gemm_f16_nt",
+        "gemm_bf16_f32",
+        "gemm_tf32",
+        "gemm_f8",
+        "gemm_i8",
+        "gemm_u8i8",
+        "gemm_f64",
+        "gemm_tt",
+    ),
+    *("gemm_axpby", "gemv", "gemv_t", "dot", "outer", "batched_gemm_f16", "linear_gelu_f16", "conv2d", "conv2d_i8", "mttkrp"),
+    *("conv2d_nhwc_f16", "depthwise_conv2d", "grouped_conv2d", "contract_4d", "distances", "attention", "causal_attention"),
+    *("softmax", "layernorm_f16", "row_argmax", "full_max", "col_sum", "row_any", "transpose", "permute_210", "stencil5"),
+    "max_pool2d",
+]
+FEW = [
+    "gemm",
+    "gemm_f16",
+    "gemm_i8",
+    "gemm_f64",
+    "gemv",
+    "conv2d_nhwc_f16",
+    "attention",
+    "softmax",
+    "col_sum",
+    "transpose",
+    "dot",
+]
+ODD = (1, 2, 3, 7, 35, 17, 5, 9)
+WINDOWS = {"R": 3, "S": 2, "H": 9, "W": 7}
+EXTREME = {
+    "gemm": [dict(M=1, N=35, K=500000), dict(M=35, N=1, K=7), dict(M=100000, N=1, K=1), dict(M=1, N=1, K=1)],
+    "gemm_f16": [dict(M=1, N=35, K=500000), dict(M=8192, N=8192, K=8192), dict(M=16, N=4096, K=1)],
+    "gemv": [dict(M=1, K=500000), dict(M=500000, K=1), dict(M=35, K=35)],
+    "softmax": [dict(M=1, N=500000), dict(M=500000, N=1), dict(M=35, N=4)],
+    "col_sum": [dict(M=500000, N=1), dict(M=1, N=500000)],
+    "full_sum": [dict(M=500000, N=35), dict(M=1, N=1)],
+    "transpose": [dict(M=1, N=500000), dict(M=35, N=2)],
+    "add_row": [dict(M=1, N=500000), dict(M=500000, N=1)],
+    "conv2d_nhwc_f16": [dict(N=1, C=3, H=224, W=224, O=64, R=7, S=7), dict(N=64, C=1024, H=7, W=7, O=2048, R=1, S=1)],
+    "conv2d": [dict(N=1, C=1, H=5000, W=4, O=1, R=3, S=3), dict(N=1, C=2048, H=1, W=1, O=1000, R=1, S=1)],
+    "attention": [dict(H=1, Q=1, T=100000, D=64), dict(H=96, Q=2048, T=2048, D=128)],
+    "batched_gemm_f16": [dict(B=100000, M=4, N=4, K=4), dict(B=1, M=35, N=35, K=100000)],
+}
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_open_sizes(name: str) -> None:
+    assert compiled(name, "sm_80").program.launches
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_open_sizes_elsewhere(name: str) -> None:
+    assert compiled(name, "gfx90a").program.launches
+
+
+@pytest.mark.parametrize("name", FEW)
+@pytest.mark.parametrize("device", [d for d in GPUS if d not in ("sm_80", "gfx90a")])
+def test_all_devices(device: str, name: str) -> None:
+    assert compiled(name, device).program.launches
+
+
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("device", ["sm_90a", "gfx1100"])
+def test_small_sizes(device: str, name: str) -> None:
+    names = [v.name for v in op_of(name).dims]
+    for sizes in ({n: 1 for n in names}, {n: WINDOWS.get(n, x) for n, x in zip(names, ODD, strict=False)}):
+        assert compiled(name, device, sizes).program.launches
+
+
+@pytest.mark.parametrize("name", EXTREME)
+@pytest.mark.parametrize("device", ["sm_80", "gfx942"])
+def test_extreme_sizes(device: str, name: str) -> None:
+    for sizes in EXTREME[name]:
+        assert compiled(name, device, sizes).program.launches
