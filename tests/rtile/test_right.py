@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from andiron.codegen.interpret import interpret
 from andiron.dsl.meaning.reference import reference
+from andiron.runtime.compile import compile
+from andiron.tools.verdict import check
 
-from .common import compiled, op_of
+from .common import compiled, library, op_of
 
 MATRIX = dict(M=37, N=45, K=21)
 IMAGE = dict(N=2, C=5, H=7, W=6, O=4, R=3, S=2)
@@ -56,3 +58,55 @@ def test_right(name: str, sizes: dict[str, int], device: str) -> None:
     assert not faults
     for got, w in zip(out.values(), want if isinstance(want, tuple) else (want,), strict=True):
         np.testing.assert_allclose(np.asarray(got, "f8"), np.asarray(w, "f8"), rtol=1e-2, atol=1e-2)
+
+
+# Long, thin and tiny ones, fixed when compiled, as far as a processor can play them: split reductions, single rows, odd tails.
+EXTREME = [
+    ("gemm", dict(M=1, N=35, K=20000)),
+    ("gemm_f16", dict(M=1, N=35, K=20000)),
+    ("gemm_f16", dict(M=4, N=300, K=4099)),
+    ("gemm_f16_nt", dict(M=3001, N=1, K=5)),
+    ("gemm_i8", dict(M=1, N=35, K=9001)),
+    ("gemm_f64", dict(M=2, N=3, K=5000)),
+    ("gemm_bf16_f32", dict(M=35, N=35, K=35)),
+    ("gemv", dict(M=1, K=100003)),
+    ("gemv_t", dict(M=35, K=20001)),
+    ("gemv_f16", dict(M=20001, K=1)),
+    ("dot", dict(N=200003)),
+    ("batched_gemm_f16", dict(B=35, M=1, N=35, K=500)),
+    ("softmax", dict(M=1, N=100003)),
+    ("softmax", dict(M=5001, N=1)),
+    ("layernorm", dict(M=2, N=35001)),
+    ("row_argmax", dict(M=1, N=100003)),
+    ("col_sum", dict(M=50001, N=1)),
+    ("full_sum", dict(M=5001, N=35)),
+    ("transpose", dict(M=1, N=50001)),
+    ("add_row", dict(M=50001, N=1)),
+    ("conv2d_nhwc_f16", dict(N=1, C=3, H=33, W=31, O=35, R=7, S=7)),
+    ("conv2d", dict(N=1, C=600, H=1, W=1, O=100, R=1, S=1)),
+    ("attention", dict(H=1, Q=1, T=3001, D=35)),
+]
+
+
+OTHERS = ("gfx90a", "sm_75", "gfx1100")  # each takes a third
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes", "device"),
+    [
+        pytest.param(name, sizes, device, id=f"{name}-{'x'.join(map(str, sizes.values()))}-{device}")
+        for n, (name, sizes) in enumerate(EXTREME)
+        for device in ("sm_80", OTHERS[n % 3])
+    ],
+)
+def test_extreme_shapes_emulated(name: str, sizes: dict[str, int], device: str) -> None:
+    kernel = compile(library(), op=name, target=f"emulate:{device}", **sizes)
+    op = op_of(name)
+    env = dict(sizes)
+    for v, e in op.derived:
+        env[v.name] = int(e.evaluate(env))
+    rng = np.random.default_rng(1)
+    arrays = [rng.integers(-3, 4, [int(e.evaluate(env)) for e in t.shape]).astype(t.dtype.numpy) for t in op.inputs]
+    out = kernel(*arrays)
+    verdict = check(op, arrays, out if isinstance(out, tuple) else (out,))
+    assert verdict.ok, verdict
