@@ -11,8 +11,9 @@ from ...dsl.types import DType
 from ...dsl.values import Load
 from ..tile import Buffer, For, Stmt, Store
 from .access import identity
+from .accumulate import combined
+from .accumulator import Combine, Exchange
 from .context import Context
-from .leaf import Combine, Exchange, combined
 from .places import nowhere
 from .spec import ONE, ZERO, Focus
 
@@ -74,7 +75,7 @@ def gather(ctx: Context, focus: Focus, work: Combine, names: list[str], cells) -
     now = Load(register, cell, dtype)
     theirs = Load(how.buffers[0], _coords(ctx, how, other, cell), dtype)
     if kind in ("argmax", "argmin"):
-        from .leaf import take_better
+        from .accumulate import take_better
 
         place, where = cells[1]
         whole = ctx.dtypes[names[1]]

@@ -18,9 +18,10 @@ from ...dsl.index import Expr, Var, as_expr
 from ...dsl.values import Load, Value, transform
 from ..tile import Alloc, Buffer, If, Stmt
 from .access import identity
+from .accumulator import Combine, Exchange, Fill, Reload
 from .combine import exchange_buffer
 from .context import Context
-from .leaf import Combine, Exchange, Fill, Reload, Spread
+from .leaf import Spread
 from .leaf_instr import register_buffer
 from .match import fragment
 from .places import nowhere, place_found, place_type

@@ -18,8 +18,9 @@ from ...dsl.values import Load, Masked, Value
 from ..schedule.placed import author_of
 from ..tile import Alloc, Buffer, Call, If, Piece, Stmt, Store
 from .access import binding, coordinates, edge_conds, indices_of, translate, zero_is_neutral
+from .accumulate import note_reduced
 from .context import Context
-from .leaf import _registers, element, lanes_below, note_reduced, open_index
+from .leaf import _registers, element, lanes_below, open_index
 from .match import Fragment, Match, fragment
 from .spec import ZERO, Focus, Step, View
 from .work import Work

@@ -22,13 +22,13 @@ from ..schedule.placed import placed
 from ..tile import Alloc, Buffer, Stmt
 from ..walk_tile import spanned
 from .access import aliases
+from .axes import modifier
 from .context import Context
 from .copy_lines import copy_lines, with_leaf
 from .keep import owner_lines
 from .leaf_instr import register_buffer
 from .spec import ZERO, Focus, Range, View
 from .staging import pipeline_of, staging_of
-from .tiles import modifier
 from .work import Work, plain_index
 
 if TYPE_CHECKING:

@@ -15,9 +15,11 @@ from ...dsl.errors import UserError, did_you_mean
 from ...dsl.errors.schedule import BadFuse, InstrMismatch, SplitReduction, UnboundedTile, UnknownInstr
 from ...dsl.index import Expr, Var, as_expr
 from ..tile import Stmt
+from .accumulator import Combine, Fill
+from .axes import axes_of, clamped
 from .context import Context
 from .footprint import grain, reach
-from .leaf import Combine, Fill, Spread, leaf
+from .leaf import Spread, leaf
 from .leaf_instr import instr_leaf, masked_inside, same_fragment
 from .match import Match, fragment, match, matches
 from .spec import Focus, Range
@@ -198,7 +200,7 @@ class Lowering:
                 continue
             if line.level is not None and line.level != level:
                 break
-            from .tiles import _clamped, _count, axes_of
+            from .onto_units import tile_count
 
             for a in axes_of(line):
                 if a.index not in ranges:
@@ -206,8 +208,8 @@ class Lowering:
                 if line.level == level:
                     # a tile of a tile counts by capacity, or the digits of a unit's number would mean less at the edges
                     kind = "shaped" if ranges[a.index].size.constant is not None else self.ctx.device.level(level).units
-                    total = total * _count(self, ranges[a.index], a, kind, line)
-                ranges[a.index] = advance(ranges[a.index], _clamped(ranges[a.index], a.size), a.every)
+                    total = total * tile_count(self, ranges[a.index], a, kind, line)
+                ranges[a.index] = advance(ranges[a.index], clamped(ranges[a.index], a.size), a.every)
         return total
 
     def open_accumulators(self, focus: Focus, indices: set[str], lines: tuple) -> list[Stmt] | None:

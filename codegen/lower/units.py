@@ -11,6 +11,7 @@ from dataclasses import replace
 from ...dsl import syntax
 from ...dsl.device import Level
 from ...dsl.index import as_expr
+from .axes import axes_of, clamped
 from .context import Context
 from .spec import ONE, ZERO, Range, Step
 
@@ -65,8 +66,6 @@ def whole_groups(level: Level, count: int) -> int:
 
 
 def _walk(ctx: Context, ranges: dict[str, Range], lines: tuple, level: str, lanes, nested: bool) -> dict[str, int]:
-    from .tiles import _clamped, axes_of
-
     need: dict[str, int] = {}
     start, group = level, 1
     for line in lines:
@@ -82,7 +81,7 @@ def _walk(ctx: Context, ranges: dict[str, Range], lines: tuple, level: str, lane
                     if a.index not in ranges:
                         continue
                     r = ranges[a.index]
-                    size = _clamped(r, a.size)
+                    size = clamped(r, a.size)
                     cap = r.capacity if a.every is None else min(a.every, r.capacity or a.every)
                     count = None if count is None or cap is None else count * in_groups(ctx, line.level, -(-cap // size))
                     ranges[a.index] = advance(r, size, a.every)

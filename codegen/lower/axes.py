@@ -1,0 +1,47 @@
+"""The axes of a tile line, and the modifiers of any line, resolved to numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...dsl import syntax
+from .spec import Range
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis of a tile line, resolved."""
+
+    index: str
+    size: int
+    every: int | None
+
+
+def axes_of(line: syntax.Tile) -> list[Axis]:
+    out = []
+    for a in line.axes:
+        assert isinstance(a.size, syntax.Num)
+        every = a.every.value if isinstance(a.every, syntax.Num) else None
+        out.append(Axis(a.index, int(a.size.value), None if every is None else int(every)))
+    order = modifier(line, "order")
+    if order is not None:
+        place = {w: n for n, w in enumerate(order.words)}
+        out.sort(key=lambda a: place.get(a.index, len(place)))
+    return out
+
+
+def modifier(line, name: str) -> syntax.Modifier | None:
+    return next((m for m in line.modifiers if m.name == name), None)
+
+
+def number_of(m: syntax.Modifier | None, default: int) -> int:
+    if m is None or not m.values:
+        return default
+    v = m.values[0]
+    assert isinstance(v, syntax.Num)
+    return int(v.value)
+
+
+def clamped(r: Range, size: int) -> int:
+    c = r.size.constant
+    return max(1, min(size, c)) if c is not None and not r.reps else size

@@ -1,0 +1,74 @@
+"""`tile` without a level: loops.
+
+AT_LEAST_ONCE   a reduction loop above its accumulator runs at least once, or an empty reduction would never be stored.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...dsl.errors.schedule import UnboundedTile
+from ...dsl.index import Expr, as_expr, maximum
+from ..tile import For, Stmt
+from .axes import Axis, clamped, modifier, number_of
+from .context import Context
+from .spec import ONE, ZERO, Focus, Step
+
+
+def loop_tiles(ctx: Context, focus: Focus, a: Axis, cell: bool, unroll, inner, line) -> list[Stmt]:
+    r = focus.ranges[a.index]
+    if r.reps:
+        rep = r.reps[0]
+        var = ctx.var(f"{a.index}_run", as_expr(rep.count))
+        opened = focus.with_range(a.index, r.open_rep(Step(as_expr(var), as_expr(rep.count), None)))
+        body = loop_tiles(ctx, opened, a, cell, unroll, inner, line)
+        return [For(var, ZERO, as_expr(rep.count), ONE, tuple(body), unroll=0, span=line.span)]
+    size = clamped(r, a.size)
+    if a.every is not None:
+        raise UnboundedTile(
+            "`every` deals chunks to units; this tile has no `-> level`", line.span, help="add `-> thread`, say"
+        )
+    reducing = any(a.index in w.reduced and w.name not in focus.open for w in focus.works)
+    wholly = unroll is not None and not unroll.values
+    if cell:
+        if r.capacity is None:
+            raise UnboundedTile(
+                f"a tile held in registers spans `{a.index}`, whose extent has no bound here",
+                line.span,
+                help=f"tile `{a.index}` above the `keep` or `move`, or state a bound: `where N <= 4096`",
+            )
+        trips: Expr = as_expr(max(1, -(-r.capacity // size)))
+        hint = 0
+    else:
+        trips = r.trips(size)
+        if reducing:
+            trips = maximum(trips, 1)
+        hint = number_of(unroll, 0 if trips.constant is not None else 8) if unroll is not None else 1
+        if wholly and trips.constant is None and trips.interval[1] is not None and trips.interval[1] <= 64:
+            hint = trips.interval[1]
+    if trips.constant == 1:
+        f = focus.with_range(a.index, r.split(size, Step(ZERO, ONE, None), live=not cell and not reducing))
+        return inner(f.turning(a.index, None, line))
+    if modifier(line, "peel") is not None and not cell and not reducing and r.live.constant is None:
+        return _peeled(ctx, focus, a, size, hint, trips, inner, line)
+    var = ctx.var(a.index, trips)
+    # AT_LEAST_ONCE: the extra turn of an empty reduction is not inside the live extent
+    f = focus.with_range(a.index, r.split(size, Step(as_expr(var), trips, None), live=not cell and not reducing))
+    f = f.turning(a.index, var, line)
+    if reducing:
+        f = replace(f, loops=(*f.loops, (a.index, var, trips)))
+    return [For(var, ZERO, trips, ONE, tuple(inner(f)), unroll=hint, span=line.span)]
+
+
+def _peeled(ctx: Context, focus: Focus, a: Axis, size: int, hint: int, trips: Expr, inner, line) -> list[Stmt]:
+    """`peel`: the whole tiles in a loop without guards, then what is left over."""
+    r = focus.ranges[a.index]
+    full = r.live // size
+    out: list[Stmt] = []
+    for start, stop, whole in ((ZERO, full, True), (full, trips, False)):
+        var = ctx.var(a.index, trips)
+        part = r.split(size, Step(as_expr(var), trips, None), live=True)
+        part = replace(part, bounds=()) if whole else part
+        body = inner(focus.with_range(a.index, part).turning(a.index, var, line))
+        out.append(For(var, start, stop, ONE, tuple(body), unroll=hint if whole else 1, span=line.span))
+    return out
