@@ -29,9 +29,14 @@ def options(text: str, sizes: list[int]) -> argparse.Namespace:
     parser.add_argument("--repeat", type=int, default=15, help="samples of each side")
     parser.add_argument("--only", default="", help="names of ops, separated by commas")
     args = parser.parse_args()
-    for name in THREAD_COUNTS:
-        os.environ[name] = str(args.threads)
+    set_threads(args.threads)
     return args
+
+
+def set_threads(count: int) -> None:
+    """How many threads libraries may take: they read it when they are imported."""
+    for name in THREAD_COUNTS:
+        os.environ[name] = str(count)
 
 
 def machine() -> str:

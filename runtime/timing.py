@@ -48,11 +48,13 @@ def calls_per_sample(call: Callable[[], Any], least: float = 2e-3, finish: Calla
     return count
 
 
-def interleaved(calls: Sequence[Callable[[], Any]], repeat: int, finish: Callable[[], Any] | None = None) -> list[list[float]]:
+def interleaved(
+    calls: Sequence[Callable[[], Any]], repeat: int, finish: Callable[[], Any] | None = None, rest: float = _REST
+) -> list[list[float]]:
     """Samples of seconds per call for each of `calls`, taken in turns, so that what slows the machine down slows all.
 
-    Before each sample there is a rest, and a call that is not counted: the threads of a library wait busily for a while after a
-    call, and would take the cores from whoever comes next.
+    Before each sample there is a `rest`, of seconds, and a call that is not counted: the threads of a library wait busily for a
+    while after a call, and would take the cores from whoever comes next.
     """
     counts = [calls_per_sample(call, finish=finish) for call in calls]
     samples: list[list[float]] = [[] for _ in calls]
@@ -60,7 +62,7 @@ def interleaved(calls: Sequence[Callable[[], Any]], repeat: int, finish: Callabl
         order = range(len(calls)) if turn % 2 == 0 else reversed(range(len(calls)))
         for i in order:
             if len(calls) > 1:
-                time.sleep(_REST)
+                time.sleep(rest)
                 calls[i]()
                 if finish is not None:
                     finish()
