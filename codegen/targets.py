@@ -110,7 +110,7 @@ def target_of(name: str, known: Mapping[str, Sequence[str]] | None = None) -> Ta
     head, colon, rest = name.partition(":")
     family = FAMILIES.get(head)
     if family is None:
-        raise UnknownTarget(f"no target `{name}`", help=did_you_mean(head, FAMILIES))
+        raise UnknownTarget(f"no target `{name}`", help=_families(name, known or {}))
     if not colon and family.launcher == "emulator":
         raise UnknownTarget(f"`{name}` does not say what it is to play", help=f"name a GPU's device, as in `{name}:sm_80`")
     if not colon:
@@ -132,6 +132,15 @@ def target_of(name: str, known: Mapping[str, Sequence[str]] | None = None) -> Ta
         raise UnknownTarget(f"no target `{name}`", help=did_you_mean(name, ["cpu", *MACHINES, *others]))
     parents = [MACHINES[n] for n in line if n in MACHINES]
     return Target(name, family, device, parents[0] if parents else MACHINES["cpu:generic"])
+
+
+def _families(name: str, known: Mapping[str, Sequence[str]]) -> str:
+    """What may be meant by a target of no family: a device without one, or a family misspelt."""
+    if name in known:
+        fitting = (f for f in FAMILIES.values() if (f.root in known[name] if f.root else f.launcher == "emulator"))
+        return "a device is named behind what it is for: " + ", ".join(f"`{f.name}:{name}`" for f in fitting)
+    shown = ", ".join(f"`{n}`" for n in sorted(FAMILIES))
+    return f"targets are {shown}, most with a device, as in `emulate:sm_80`; `andiron targets` lists them"
 
 
 def has_blocks(device: Device) -> bool:

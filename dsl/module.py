@@ -6,6 +6,7 @@ standard library need no import.
 
 from __future__ import annotations
 
+import difflib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -88,6 +89,12 @@ def std_device(name: str) -> Device | None:
     return None if module is None else std_module(module).devices.get(name)
 
 
+def std_roots() -> list[Device]:
+    """The devices of the standard library that extend no other."""
+    found = [std_device(name) for name in std_devices()]
+    return [d for d in found if d is not None and d.decl is not None and not d.decl.extends]
+
+
 @cache
 def std_module(name: str) -> Module:
     """`ops.gemm` to the module of `stdlib/ops/gemm.sched`."""
@@ -130,7 +137,7 @@ class _Loading:
             return real, None if real in self.done else real.read_bytes()
         except (OSError, ValueError, RuntimeError) as fault:
             reason = fault.strerror if isinstance(fault, OSError) and fault.strerror else "it cannot be read"
-            raise errors.NoSuchFile(f"{path}: {reason[0].lower()}{reason[1:]}", at, help=_near(path) if at else None) from None
+            raise errors.NoSuchFile(f"{path}: {reason[0].lower()}{reason[1:]}", at, help=near_file(path, bool(at))) from None
 
     def text(self, source: Source, base: Path | None, path: Path | None) -> Module:
         module, diagnostics = self.partly(source, base, path)
@@ -215,12 +222,15 @@ def _inside(declaration: syntax.Import, base: Path | None) -> Path:
     return path
 
 
-def _near(path: Path) -> str:
-    start = "imports start from the folder of the importing file"
+def near_file(path: Path, imported: bool = False) -> str | None:
+    """What may be meant by the path of a file that is not there: one of that folder."""
+    start = "imports start from the folder of the importing file" if imported else None
     try:
-        return did_you_mean(path.name, [p.name for p in path.parent.iterdir() if p.suffix == ".sched"]) or start
-    except OSError:
+        there = [p.name.removesuffix(".sched") for p in path.parent.iterdir() if p.suffix == ".sched"]
+    except (OSError, ValueError):
         return start
+    near = difflib.get_close_matches(path.name.removesuffix(".sched"), there, n=1)
+    return f"did you mean `{near[0]}.sched`?" if near else did_you_mean("", [f"{n}.sched" for n in there]) or start
 
 
 class _Names:

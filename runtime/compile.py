@@ -78,11 +78,15 @@ def compile(
     special = specialise(bound, sizes)
     variants = [variant(module, special, s, device, goal, values) for s in candidates]
     fixed = {name: int(value) for name, value in sizes.items()}
+    notes = _passed_over(module, chosen, device) if named is None else set()
     if goal.family.launcher == "driver":
         from .gpu.kernel import DeviceKernel
 
-        return DeviceKernel(bound, variants, fixed)
+        kernel = DeviceKernel(bound, variants, fixed)
+        kernel.notes |= notes
+        return kernel
     kernel = Kernel(bound, variants, fixed, None if threads is None else checked_threads(threads))
+    kernel.notes |= notes
     kernel.made_from = (module, given)
     if target is None:
         from .gpu.elsewhere import Elsewhere
@@ -232,6 +236,15 @@ def _candidates(module: Module, op: Op, device: Device, known: Mapping[str, Any]
             yield s
         if written is None or (s is not None and not s.where):
             return
+
+
+def _passed_over(module: Module, op: Op, device: Device) -> set[str]:
+    """A note where the module has schedules for the op, and all are for other devices."""
+    written = schedules_for(module, op.name)
+    if not written or any(fits(s, device, module) for s in written):
+        return set()
+    others = ", ".join(sorted({f"`{s.name}` on {s.device}" for s in written}))
+    return {f"no schedule for {op.name} is for {device.name}, so this one is the compiler's own; there are {others}"}
 
 
 def _settled(schedule: ScheduleDecl, known: Mapping[str, Any]) -> ScheduleDecl | None:

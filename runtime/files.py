@@ -14,12 +14,14 @@ from ..dsl.errors.target import CannotWrite
 
 def read_text(path: str) -> str:
     """The text of a file, `-` for the input stream. Raises NoSuchFile, NotUtf8."""
+    from ..dsl.module import near_file
     from ..dsl.text.parser import decode
 
     try:
         data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
     except (OSError, ValueError) as error:
-        raise NoSuchFile(f"{path}: {_reason(error)}") from None
+        reason = _reason(error)
+        raise NoSuchFile(f"{path}: {reason[0].lower()}{reason[1:]}", help=near_file(Path(path))) from None
     return decode(data, path).text
 
 

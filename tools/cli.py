@@ -27,7 +27,7 @@ def parser() -> argparse.ArgumentParser:
     """The parser of the whole command line."""
     top = argparse.ArgumentParser(prog="andiron", description="Schedules for tensor kernels in which data movement is visible.")
     top.add_argument("--version", action="version", version=f"andiron {__version__}")
-    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    commands = top.add_subparsers(dest="command", metavar="COMMAND")
     for command in COMMANDS:
         sub = commands.add_parser(command.NAME, help=command.HELP, description=command.__doc__)
         command.add_arguments(sub)
@@ -38,7 +38,11 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; the exit status. Usage errors leave through SystemExit, as argparse does."""
     tolerant_streams()
-    args = parser().parse_args(argv)
+    top = parser()
+    args = top.parse_args(argv)
+    if args.command is None:
+        top.print_help(sys.stderr)
+        return 2
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *_, **__: complain(f"warning: {message}")
         return _run(args)

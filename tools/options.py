@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from .terminal import complain
+
 if TYPE_CHECKING:
     from ..runtime.kernel import Kernel
 
@@ -53,4 +55,7 @@ def kernel_of(args: argparse.Namespace, threads: int | None = None) -> Kernel:
     """The kernel that the arguments ask for, not built yet."""
     from ..runtime.compile import compile
 
-    return compile(load_module(args.file), args.op, args.schedule, args.target, threads=threads, **fixed_values(args))
+    kernel = compile(load_module(args.file), args.op, args.schedule, args.target, threads=threads, **fixed_values(args))
+    for note in kernel.notes:
+        complain(f"note: {note}")
+    return kernel

@@ -67,6 +67,7 @@ def measure(kernel: Kernel, repeat: int = 7, check: bool = True, seed: int = 0) 
         "sizes": sizes,
         "target": kernel.target,
         "device": report.device,
+        "emulated": kernel.variants[0].target.family.launcher == "emulator",
         "threads": report.threads,
         "compiler": report.compiler,
         "cached": report.cached,
@@ -88,6 +89,8 @@ def table(answer: dict[str, Any]) -> str:
 
     sizes = ", ".join(f"{n}={v}" for n, v in answer["sizes"].items())
     rates = f"{answer['gflops']:.2f} GFLOP/s, {answer['gbytes']:.2f} GB/s"
+    if answer["emulated"]:
+        rates = "in the emulator: no figure of a GPU"
     threads = f", threads {answer['threads']}" if answer["threads"] else ""
     lines = [
         f"{answer['op']}: {sizes}",

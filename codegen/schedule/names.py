@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 from ...dsl import syntax
 from ...dsl.device import Device
 from ...dsl.errors import Diagnostics, did_you_mean
@@ -17,6 +19,7 @@ from ...dsl.errors.schedule import (
     UnknownMemoryInSchedule,
     UnknownTensorInSchedule,
 )
+from ...dsl.module import std_roots
 from ...dsl.op import Op
 from ...dsl.ops.index_terms import spot
 from .lines_make_sense import check_lines
@@ -110,7 +113,7 @@ class _Names:
             return now
         at = spot(line.span, line.level, last=True)
         if line.level not in self.levels:
-            help = did_you_mean(line.level, self.levels)
+            help = _or_elsewhere(line.level, self.levels, lambda d: [x.name for x in d.levels])
             self.diagnostics.add(UnknownLevel(f"`{self.device.name}` has no level `{line.level}`", at, help=help))
             return now
         if self.levels.index(line.level) < self.levels.index(now):
@@ -133,7 +136,7 @@ class _Names:
 
     def memory(self, line) -> None:
         if line.memory is not None and line.memory not in self.memories:
-            help = did_you_mean(line.memory, self.memories)
+            help = _or_elsewhere(line.memory, self.memories, lambda d: [m.name for m in d.memories])
             self.diagnostics.add(
                 UnknownMemoryInSchedule(
                     f"`{self.device.name}` has no memory `{line.memory}`", spot(line.span, line.memory), help=help
@@ -146,3 +149,13 @@ class _Names:
         if name not in names:
             message = f"`{self.device.name}` has no instruction `{name}`"
             self.diagnostics.add(UnknownInstr(message, span, help=did_you_mean(name, names)))
+
+
+def _or_elsewhere(word: str, known: Iterable[str], names: Callable[[Device], Iterable[str]]) -> str | None:
+    """What may be meant: a name of this device, or devices of the library that have it."""
+    said = did_you_mean(word, known)
+    others = [d for d in std_roots() if word in names(d)]
+    if not others or (said and said.startswith("did you mean")):
+        return said
+    have = " and ".join(f"`{d.name}`" for d in others) + (" has it" if len(others) == 1 else " have it")
+    return f"{said}; {have}: a schedule for one says so, `for OP on {others[0].name}`"

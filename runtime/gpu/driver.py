@@ -207,4 +207,4 @@ def _find(kind: str, *_: str | None) -> Driver:
 
 
 def _none(text: str) -> NoDevice:
-    return NoDevice(text, help='target="emulate:..." runs the same text on a CPU; `andiron build` makes code without a GPU')
+    return NoDevice(text, help="the target `emulate:DEVICE` runs the same on a CPU; `andiron build` makes code without a GPU")

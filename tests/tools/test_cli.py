@@ -210,7 +210,9 @@ def test_a_cache_that_cannot_be_written_is_one_line_of_warning(gemm, tmp_path, c
     [
         (["--op", "gem"], "did you mean `gemm`"),
         (["--schedule", "row"], "did you mean `rows`"),
-        (["--target", "cpux"], "did you mean `cpu`"),
+        (["--target", "cpux"], "targets are `cpu`, "),
+        (["--target", "cpu:avx3"], "did you mean `cpu:avx2`"),
+        (["--target", "sm_80"], "`cuda:sm_80`, `emulate:sm_80`"),
         (["--target", "cuda:sm_80"], "no-device"),
         (["--size", "M"], "bad-assignment"),
         (["--size", "Q=4"], "Q"),
@@ -225,13 +227,33 @@ def test_faults_of_the_command(gemm, capsys, args, said):
 
 
 def test_wrong_usage_is_2(gemm, capsys):
-    for args in ([], ["dance"], ["run"], ["run", gemm, "--repeat", "0"], ["run", gemm, "--threads", "x"], ["cache", "eat"]):
+    assert main([]) == 2
+    assert "compile, run, check and time" in capsys.readouterr().err
+    for args in (["dance"], ["run"], ["run", gemm, "--repeat", "0"], ["run", gemm, "--threads", "x"], ["cache", "eat"]):
         with pytest.raises(SystemExit) as caught:
             main(args)
         assert caught.value.code == 2
     with pytest.raises(SystemExit) as caught:
         main(["--version"])
     assert caught.value.code == 0
+
+
+def test_a_file_that_is_not_there_has_a_neighbour(gemm, capsys):
+    assert main(["run", gemm.removesuffix(".sched")]) == 1
+    assert "did you mean `gemm.sched`?" in capsys.readouterr().err
+    assert main(["run", gemm.replace("gemm", "other")]) == 1
+    assert "known here: `gemm.sched`" in capsys.readouterr().err
+
+
+def test_schedules_for_other_devices_are_not_passed_over_in_silence(tmp_path, capsys):
+    path = tmp_path / "neg.sched"
+    path.write_text(
+        "op neg[N](X: f32[N]) -> (Y: f32[N]):\n    Y[i] = -X[i]\n\nschedule b for neg on sm_80:\n    tile i: 64 -> block\n"
+    )
+    assert main(["emit", str(path)]) == 0
+    assert "no schedule for neg is for cpu:native" in capsys.readouterr().err
+    assert main(["emit", str(path), "--target", "cuda:sm_80"]) == 0
+    assert "note" not in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["run", "check", "fmt", "emit", "complete", "explain", "bench"])

@@ -285,6 +285,8 @@ def test_on_a_terminal(tmp_path):
     until("    Y[i] = 2.0 * X[i]\n.")
     child.send("\r")
     until("op twice: i < N")
+    child.send("schedule pairs for twice on cpu:avx2:\r")  # its lines come one by one
+    until("@socket")
     child.send("tile i: 8 -> cor\r")
     until("did you mean `core`?")
     child.send("e\r")  # what was wrong is still there
@@ -293,7 +295,7 @@ def test_on_a_terminal(tmp_path):
     until("\n      move")
     child.sendcontrol("c")
     child.send("undo\r")
-    until("no schedule yet")
+    until("schedule pairs for twice on cpu:avx2\n    Y[N]")
     child.sendcontrol("d")
     child.expect(pexpect.EOF, timeout=20)
     child.close()

@@ -50,6 +50,8 @@ def _prefix(before: str, word: str) -> int:
 def waits(text: str) -> bool:
     """Whether a cell goes on after this line: a block is open until an empty line, a bracket until it is closed."""
     lines = text.split("\n")
+    if lines[0].startswith("schedule") and len(lines) == 1 and lines[0].split("#")[0].rstrip().endswith(":"):
+        return False  # its lines come one by one
     if text.count("(") + text.count("[") > text.count(")") + text.count("]"):
         return True
     first = lines[0].split()[:1]
