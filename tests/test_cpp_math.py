@@ -142,14 +142,16 @@ def test_functions_of_two(compiler, dtype):
 
 @pytest.mark.parametrize("compiler", COMPILERS)
 @pytest.mark.parametrize("machine", ["avx2", "avx512"])
-def test_scalar_and_vector_have_the_same_bits(compiler, machine):
+@pytest.mark.parametrize("dtype", [F32, F64], ids=str)
+def test_scalar_and_vector_have_the_same_bits(compiler, machine, dtype):
     names = [*OWN, "sin", "floor"]
-    x = samples(F32)
-    shown = [run(functions(names, F32, w), {"X": x}, {"N": x.size}, compiler, machine) for w in (1, 8, 16)]
+    x, whole = samples(dtype), np.dtype(f"i{dtype.bytes}")
+    widths = (1, 32 // dtype.bytes, 64 // dtype.bytes)
+    shown = [run(functions(names, dtype, w), {"X": x}, {"N": x.size}, compiler, machine) for w in widths]
     for fn in names:
         first = shown[0][f"Y_{fn}"]
         for other in shown[1:]:
-            same = (first.view(np.int32) == other[f"Y_{fn}"].view(np.int32)) | (np.isnan(first) & np.isnan(other[f"Y_{fn}"]))
+            same = (first.view(whole) == other[f"Y_{fn}"].view(whole)) | (np.isnan(first) & np.isnan(other[f"Y_{fn}"]))
             assert same.all(), (fn, x[~same][:4], first[~same][:4], other[f"Y_{fn}"][~same][:4])
 
 
