@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..dsl.errors import UserError
-from .options import add_choice, add_file, add_json, fixed_values, load_module, positive
-from .terminal import say_json
+from .options import add_choice, add_file, add_json, fixed_values, load_module, positive, target_name
+from .terminal import complain, say_json
 
 if TYPE_CHECKING:
     from ..dsl.op import Op
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 NAME = "bench"
 HELP = "time an op's schedules side by side"
+EXAMPLES = ("andiron bench examples/gemm.sched --all --vs numpy --size M=256,N=256,K=256",)
 THREAD_COUNTS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
 
@@ -36,14 +37,18 @@ def run(args: argparse.Namespace) -> int:
     if args.threads:  # NumPy's libraries ask once, when they are loaded
         for name in THREAD_COUNTS:
             os.environ.setdefault(name, str(args.threads))
-    from ..runtime.compile import compile, schedules_for
+    from ..runtime.compile import compile, fits, schedules_for
 
     module, fixed = load_module(args.file), fixed_values(args)
-    first = compile(module, args.op, args.schedule, args.target, threads=args.threads, **fixed)
+    target = target_name(args, module)
+    first = compile(module, args.op, args.schedule, target, threads=args.threads, **fixed)
     kernels = {args.schedule or "default": first}
     if args.all:
         for decl in schedules_for(module, first.op.name):
-            kernels[decl.name] = compile(module, first.op.name, decl.name, args.target, threads=args.threads, **fixed)
+            if not fits(decl, first.program.device, module):
+                complain(f"note: `{decl.name}` is for {decl.device}, and left out")
+                continue
+            kernels[decl.name] = compile(module, first.op.name, decl.name, target, threads=args.threads, **fixed)
     answers = [_compare(args, kernels, dims) for dims in _sizes(args, first.op, first.sizes)]
     for answer in answers if not args.json else ():
         _show(answer)

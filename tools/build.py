@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 NAME = "build"
 HELP = "build code, or a library with a C header"
+EXAMPLES = ("andiron build examples/gemm.sched -o gemm.so",)
 
 # The formats by the endings of files; the first of a format is what it gets by default.
 _ENDINGS = {".cubin": "cubin", ".ptx": "ptx", ".hsaco": "hsaco", ".co": "hsaco", ".so": "lib", ".dylib": "lib", ".dll": "lib"}

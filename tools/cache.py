@@ -10,6 +10,7 @@ from .terminal import say_json
 
 NAME = "cache"
 HELP = "list, clear or locate the cache of built kernels"
+EXAMPLES = ("andiron cache list",)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

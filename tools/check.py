@@ -10,6 +10,7 @@ from .terminal import as_json, complain, say_json
 
 NAME = "check"
 HELP = "report the mistakes in files"
+EXAMPLES = ("andiron check examples/gemm.sched examples/conv2d.sched",)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

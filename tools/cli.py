@@ -1,4 +1,4 @@
-"""The command line. One file a command; each has NAME, HELP, `add_arguments(parser)` and `run(args) -> exit status`.
+"""The command line. One file a command; each has NAME, HELP, EXAMPLES, `add_arguments(parser)` and `run(args) -> exit status`.
 
 Exit status: 0 when all is well, 1 for a fault of the user's (with a diagnostic), 2 for wrong usage. Never a traceback, unless
 ANDIRON_DEBUG asks for one.
@@ -23,16 +23,37 @@ from .view import main as view
 COMMANDS = (run, check, fmt, complete, emit, build, explain, view, bench, repl, lsp, targets, cache)
 
 
+EXAMPLES = ("andiron run examples/gemm.sched", "andiron run --help")
+
+
+class _Help(argparse.HelpFormatter):
+    """Examples stay as they are written, a line each."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return text if text.startswith("examples:") else super()._fill_text(text, width, indent)
+
+
 def parser() -> argparse.ArgumentParser:
     """The parser of the whole command line."""
-    top = argparse.ArgumentParser(prog="andiron", description="Schedules for tensor kernels in which data movement is visible.")
+    about = "Schedules for tensor kernels in which data movement is visible."
+    top = argparse.ArgumentParser("andiron", description=about, epilog=_shown(EXAMPLES), formatter_class=_Help)
     top.add_argument("--version", action="version", version=f"andiron {__version__}")
     commands = top.add_subparsers(dest="command", metavar="COMMAND")
     for command in COMMANDS:
-        sub = commands.add_parser(command.NAME, help=command.HELP, description=command.__doc__)
+        sub = commands.add_parser(
+            command.NAME,
+            help=command.HELP,
+            description=command.__doc__,
+            epilog=_shown(command.EXAMPLES),
+            formatter_class=_Help,
+        )
         command.add_arguments(sub)
         sub.set_defaults(run=command.run)
     return top
+
+
+def _shown(examples: Sequence[str]) -> str:
+    return "\n".join(["examples:", *(f"  {line}" for line in examples)])
 
 
 def main(argv: Sequence[str] | None = None) -> int:

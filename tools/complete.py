@@ -9,6 +9,7 @@ from .terminal import say_json
 
 NAME = "complete"
 HELP = "print the explicit schedule"
+EXAMPLES = ("andiron complete examples/gemm.sched --schedule simple --target cpu:avx2",)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

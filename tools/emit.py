@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 
 NAME = "emit"
 HELP = "print the emitted text"
+EXAMPLES = (
+    "andiron emit examples/gemm.sched --target cuda:sm_80 -o gemm.cu",
+    "andiron emit examples/gemm.sched --stage program",
+)
 
 
 def _op(kernel: Kernel) -> str:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 NAME = "explain"
 HELP = "say what a schedule does, without running it"
+EXAMPLES = ("andiron explain examples/gemm.sched --size M=512,N=512,K=512",)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -12,6 +12,7 @@ from .terminal import complain
 
 NAME = "fmt"
 HELP = "format files"
+EXAMPLES = ("andiron fmt --diff examples/gemm.sched",)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from .terminal import complain
 
 if TYPE_CHECKING:
+    from ..dsl.module import Module
     from ..runtime.kernel import Kernel
 
 
@@ -19,7 +20,9 @@ def add_choice(parser: argparse.ArgumentParser) -> None:
     """What of the file to compile, and for what."""
     parser.add_argument("--op", help="the op; needed only when the file has several")
     parser.add_argument("--schedule", help="the schedule; default: the first of the file that fits, else the compiler's own")
-    parser.add_argument("--target", default="cpu", help="what to compile for (see `andiron targets`); default: this machine")
+    parser.add_argument(
+        "--target", help="what to compile for (see `andiron targets`); default: what `--schedule` is for, else this machine"
+    )
     parser.add_argument("--size", "--sizes", action="append", default=[], metavar="M=N,...", help="fix sizes at compile time")
     parser.add_argument("--param", action="append", default=[], metavar="P=N,...", help="values of integer parameters")
 
@@ -51,11 +54,22 @@ def fixed_values(args: argparse.Namespace) -> dict[str, int]:
     return {**assignments(args.size, "size"), **assignments(args.param, "parameter")}
 
 
+def target_name(args: argparse.Namespace, module: Module) -> str:
+    """What is compiled for: what is asked for, what the schedule names, or this machine."""
+    from .target_for import target_for
+
+    named = module.schedules.get(args.schedule)
+    if args.target is None and named is not None and named.device is not None:
+        return target_for(named.device, module)
+    return args.target or "cpu"
+
+
 def kernel_of(args: argparse.Namespace, threads: int | None = None) -> Kernel:
     """The kernel that the arguments ask for, not built yet."""
     from ..runtime.compile import compile
 
-    kernel = compile(load_module(args.file), args.op, args.schedule, args.target, threads=threads, **fixed_values(args))
+    module = load_module(args.file)
+    kernel = compile(module, args.op, args.schedule, target_name(args, module), threads=threads, **fixed_values(args))
     for note in kernel.notes:
         complain(f"note: {note}")
     return kernel

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
 
 NAME = "run"
 HELP = "compile, run, check and time an op"
+EXAMPLES = (
+    "andiron run examples/gemm.sched --size M=500,N=300,K=700",
+    "andiron run examples/gemm.sched --target emulate:sm_80 --size M=100,N=90,K=80 --report",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

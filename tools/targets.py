@@ -10,6 +10,7 @@ from .terminal import say_json
 
 NAME = "targets"
 HELP = "list what can be compiled for, and the compiler used"
+EXAMPLES = ("andiron targets",)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,17 +1,20 @@
 """The command line: every command on a real file, and every way to be told that something is wrong."""
 
 import io
+import itertools
 import json
 import os
+import shutil
 import stat
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from andiron.tools import bench
+from andiron.tools import bench, cli
 from andiron.tools.cli import main
 
+ROOT = Path(__file__).parent.parent.parent
 GEMM = """\
 op gemm[M, N, K](A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]):
     C[m, n] = sum(k) A[m, k] * B[k, n]
@@ -256,6 +259,21 @@ def test_schedules_for_other_devices_are_not_passed_over_in_silence(tmp_path, ca
     assert "note" not in capsys.readouterr().err
 
 
+def test_the_target_is_what_the_schedule_names(tmp_path, capsys):
+    path = tmp_path / "neg.sched"
+    path.write_text(
+        "op neg[N](X: f32[N]) -> (Y: f32[N]):\n    Y[i] = -X[i]\n\n"
+        "schedule b for neg on sm_80:\n    tile i: 64 -> block\nschedule c for neg on cpu:avx2:\n    tile i: 64 -> core\n"
+    )
+    for schedule, target in (("b", "cuda:sm_80"), ("c", "cpu:avx2")):
+        assert main(["explain", str(path), "--schedule", schedule]) == 0
+        assert f" {target} (" in capsys.readouterr().out
+    assert main(["bench", str(path), "--all", "--repeat", "1", "--target", "cpu:avx2", "--size", "N=99"]) == 0
+    said = capsys.readouterr()
+    assert "`b` is for sm_80, and left out" in said.err
+    assert "  c  " in said.out
+
+
 @pytest.mark.parametrize("command", ["run", "check", "fmt", "emit", "complete", "explain", "bench"])
 def test_files_that_cannot_be_read(command, tmp_path, capsys):
     (tmp_path / "latin.sched").write_bytes(b"op \xe9")
@@ -337,3 +355,35 @@ def test_characters_that_the_terminal_lacks(tmp_path):
     done = andiron("check", str(path), env=env)
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "line", [*cli.EXAMPLES, *(line for c in cli.COMMANDS for line in c.EXAMPLES)], ids=lambda line: line.replace("/", ".")
+)
+def test_examples_of_the_help_run(line, tmp_path, monkeypatch, capsys):
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    monkeypatch.chdir(tmp_path)
+    program, *words = line.split()
+    assert program == "andiron"
+    if words[0] in ("repl", "lsp"):  # they read what is typed, and end with it
+        command = [sys.executable, "-m", "andiron", *words]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+    elif words[-1] == "--help":
+        with pytest.raises(SystemExit) as caught:
+            main(words)
+        assert caught.value.code == 0
+    else:
+        assert main(words) == 0, capsys.readouterr().err
+    for option, path in itertools.pairwise(words):
+        assert option != "-o" or (tmp_path / path).stat().st_size > 0
+
+
+@pytest.mark.parametrize("command", cli.COMMANDS, ids=lambda c: c.NAME)
+def test_help_ends_with_an_example(command, capsys):
+    with pytest.raises(SystemExit):
+        main([command.NAME, "--help"])
+    said = capsys.readouterr().out.rstrip().splitlines()
+    assert said[-1 - len(command.EXAMPLES)] == "examples:"
+    assert [line.strip() for line in said[-len(command.EXAMPLES) :]] == list(command.EXAMPLES)
+    assert all(line.startswith(f"andiron {command.NAME}") for line in command.EXAMPLES)

@@ -15,7 +15,7 @@ from ...dsl.source import Source
 from ...dsl.text.parser import parse, read
 from ...runtime.compile import check_schedules, compile
 from ...runtime.kernel import Kernel
-from ..repl.session import target_for
+from ..target_for import target_for
 from ..traced import flat, traced_lines
 from .names import Occurrence, occurrences
 

@@ -8,6 +8,7 @@ from ..terminal import complain
 
 NAME = "lsp"
 HELP = "serve editors (the language server protocol)"
+EXAMPLES = ("andiron lsp --stdio",)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 NAME = "repl"
 HELP = "build schedules line by line"
+EXAMPLES = ("andiron repl examples/gemm.sched",)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

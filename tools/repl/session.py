@@ -13,11 +13,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...codegen.targets import FAMILIES
 from ...dsl.errors import did_you_mean
 from ...dsl.errors.shell import NothingToSchedule, NotUnderstood
-from ...dsl.module import Module, loads, std_device
+from ...dsl.module import Module, loads
 from ...grammar.words import words
+from ..target_for import target_for
 from .state import NAME, Draft, State, declarations, draft_of
 
 if TYPE_CHECKING:
@@ -139,24 +139,6 @@ def _progress(text: str) -> None:
     """One line that is overwritten, on terminals."""
     if sys.stderr.isatty():
         print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
-
-
-def target_for(device: str, module: Module) -> str:
-    """A target whose device this is: by its own name, or by the family whose devices it extends."""
-    for family in FAMILIES.values():
-        prefix, _, suffix = family.devices.partition("{}")
-        if prefix and device.startswith(prefix) and device.endswith(suffix):
-            return f"{family.name}:{device.removeprefix(prefix)}"
-    lineage = [device]
-    while (found := module.devices.get(lineage[-1]) or std_device(lineage[-1])) and found.decl and found.decl.extends:
-        lineage.append(found.decl.extends)
-    for family in FAMILIES.values():
-        if family.root and family.root in lineage:
-            return f"{family.name}:{device}"
-        prefix = family.devices.partition("{}")[0]
-        if prefix and any(name.startswith(prefix) for name in lineage):
-            return f"{family.name}:{device}"
-    return device
 
 
 def cells(lines: Iterable[str]) -> Iterator[str]:

@@ -8,6 +8,7 @@ from ..options import add_choice, add_file, kernel_of
 
 NAME = "view"
 HELP = "write a page about a kernel"
+EXAMPLES = ("andiron view examples/gemm.sched --schedule blocked -o gemm.html",)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
