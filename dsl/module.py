@@ -52,7 +52,9 @@ class Module:
         found = self.devices.get(name) or std_device(name)
         if found is None:
             known = {*self.devices, *std_devices()}
-            raise errors.UnknownDevice(f"no device is called `{name}`", span, help=did_you_mean(name, known))
+            family = [f"`{d}`" for d in sorted(known) if d.startswith(f"{name}:")]
+            help = f"there are {', '.join(family)}" if family else did_you_mean(name, known)
+            raise errors.UnknownDevice(f"no device is called `{name}`", span, help=help)
         return found
 
 

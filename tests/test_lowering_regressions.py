@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from andiron.codegen.interpret import interpret
 from andiron.codegen.pipeline import compile_program
+from andiron.codegen.tile import Call
+from andiron.codegen.walk_tile import statements
 from andiron.dsl.errors import UserError
 from andiron.dsl.meaning.reference import reference
 from andiron.dsl.module import loads
@@ -37,6 +39,8 @@ HALVES = "op f[M, N](A: f32[M, N]) -> (Y: f32[M, P]) where P = (N + 1) / 2:\n   
 RIGHT = {
     # parts of a sum on lanes, its free indices without a bound: the accumulator opens above the parts, element by element
     "parts of a reduction without keep": (TRIANGLE, "tile j: 2\ntile j: 1 -> lane"),
+    "an instruction without keep": (GEMM, "tile i: 6, j: 16\ncompute with fma"),
+    "an instruction without keep or tile": (GEMM, "compute with fma"),
     "parts on cores without keep": (GEMM, "tile k: 8\ntile k: 4 -> core"),
     # the parts go on from the last result in one unit only
     "parts below a loop": (GEMM, "tile i: 4, j: 4\ntile k: 4\nkeep Y in register\ntile k: 1 -> lane"),
@@ -148,3 +152,13 @@ def test_refused(name):
     assert caught.value.id == kind
     assert caught.value.span is not None
     assert caught.value.help
+
+
+@pytest.mark.parametrize(
+    "lines", ["compute with fma", "tile i: 6, j: 16\ncompute with fma", "tile i: 2, j: 16\ncompute with fma"]
+)
+def test_an_instruction_that_is_named_is_used(lines):
+    """Whether or not a `keep` says where it accumulates."""
+    _, program = program_of(GEMM, lines, "cpu:avx2")
+    calls = [s for launch in program.launches for s in statements(launch.body) if isinstance(s, Call)]
+    assert {s.instr for s in calls} == {"fma_f32x8"}

@@ -186,17 +186,19 @@ def _keep_pointwise(low: Lowering, focus: Focus, line: syntax.Keep, w: Work, res
 
 
 def accumulate_at_leaf(low: Lowering, focus: Focus, w: Work, line: syntax.Compute) -> list[Stmt]:
-    """No `keep` was written: the accumulator opens here, an element at a time where the tile left is large or unknown."""
+    """No `keep` was written: the accumulator opens here, as much at a time as the instruction of the line computes (one element
+    without one) where the tile left is large or unknown."""
     cells = 1
     for i in w.indices:
         cap = focus.ranges[i].whole_capacity
         cells = 0 if cap is None or cells == 0 else cells * cap
     if 0 < cells <= REGISTER_CELLS:
         return accumulate(low, focus, w, (line,))
-    one = syntax.Num(1)
-    single = syntax.Tile(tuple(syntax.TileAxis(i, one) for i in w.indices))
+    m = low.find(line.instr, w, line) if isinstance(line.instr, str) else None
+    once = {i: syntax.Num(m.extent(i) if m is not None else 1) for i in w.indices}
+    single = syntax.Tile(tuple(syntax.TileAxis(i, n) for i, n in once.items()))
     keep = syntax.Keep((w.name.rstrip("@"),), low.ctx.device.memories[-1].name)
-    return low.lower(focus, (single, keep, syntax.Compute()))
+    return low.lower(focus, (single, keep, line if m is not None else syntax.Compute()))
 
 
 def accumulate(low: Lowering, focus: Focus, w: Work, lines: tuple, keep: syntax.Keep | None = None) -> list[Stmt]:
