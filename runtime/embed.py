@@ -12,7 +12,7 @@ import linecache
 import sys
 import textwrap
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol, cast
 
 from ..dsl.errors.run import SignatureDiffers
 from ..dsl.module import Module, loads
@@ -26,7 +26,17 @@ def op(text: str, schedule: Any = None, target: str | None = None, threads: int 
     return compile(_module(text, 2), None, schedule, target, threads, **sizes)
 
 
-def kernel(text: str, schedule: Any = None, target: str | None = None, threads: int | None = None, **sizes: int) -> Any:
+class Embedded(Protocol):
+    """A function whose body is an op; `kernel` is what it calls."""
+
+    kernel: Kernel
+
+    def __call__(self, *args: Any, out: Any = None, threads: int | None = None, **named: Any) -> Any: ...
+
+
+def kernel(
+    text: str, schedule: Any = None, target: str | None = None, threads: int | None = None, **sizes: int
+) -> Callable[[Callable[..., Any]], Embedded]:
     """A decorator: the function's body is replaced by the op of the text, its name and docstring stay.
 
         @andiron.kernel(\"\"\"
@@ -43,7 +53,7 @@ def kernel(text: str, schedule: Any = None, target: str | None = None, threads: 
 
     made = compile(_module(text, 2), None, schedule, target, threads, **sizes)
 
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+    def decorate(function: Callable[..., Any]) -> Embedded:
         import inspect
 
         signature = inspect.signature(function)
@@ -55,8 +65,9 @@ def kernel(text: str, schedule: Any = None, target: str | None = None, threads: 
             bound.apply_defaults()
             return made(out=out, threads=threads, **bound.arguments)
 
-        call.kernel = made  # type: ignore[attr-defined]
-        return call
+        embedded = cast("Embedded", call)
+        embedded.kernel = made
+        return embedded
 
     return decorate
 
