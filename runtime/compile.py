@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -51,6 +51,23 @@ def compile(
     Raises NotInModule, AmbiguousChoice, WrongSchedule, UnknownTarget, NoDevice, and the diagnostics of the
     compiler.
     """
+    return _compile(mod, op, schedule, target, threads, sizes)
+
+
+def outline(mod: Module, op: str | None, schedule: str, target: str) -> Kernel:
+    """As `compile`, without its text: for who asks what a schedule does, as often as someone types."""
+    return _compile(mod, op, schedule, target, None, {}, lambda *_: "")
+
+
+def _compile(
+    mod: Module | str | os.PathLike[str],
+    op: str | None,
+    schedule: str | ScheduleDecl | Schedule | None,
+    target: str | None,
+    threads: int | None,
+    sizes: dict[str, int],
+    emit: Callable[..., str] = emit,
+) -> Kernel:
     module, given = as_module(mod), dict(sizes)
     known = Lineages(module)
     goal = target_of(target or "cpu", known)
@@ -76,7 +93,7 @@ def compile(
     values = {name: sizes.pop(name) for name in list(sizes) if name in tunables}
     bound = bind_params(chosen, {name: sizes.pop(name) for name, _ in chosen.params if name in sizes})
     special = specialise(bound, sizes)
-    variants = [variant(module, special, s, device, goal, values) for s in candidates]
+    variants = [variant(module, special, s, device, goal, values, emit) for s in candidates]
     fixed = {name: int(value) for name, value in sizes.items()}
     notes = _passed_over(module, chosen, device) if named is None else set()
     if goal.family.launcher == "driver":
@@ -171,6 +188,7 @@ def variant(
     device: Device,
     target: Target,
     values: Mapping[str, int],
+    emit: Callable[..., str] = emit,
 ) -> Variant:
     """One op, one schedule, one device: compiled to text. Of `values` those count that are the schedule's parameters."""
     compiled = compile_program(module, op, schedule, device, {n: v for n, v in values.items() if n in _tunables(schedule)})
@@ -185,13 +203,13 @@ def _tunables(schedule: ScheduleDecl | None) -> set[str]:
     return {line.name for line in schedule.lines if isinstance(line, Param)} if schedule else set()
 
 
-def check_schedules(module: Module) -> Iterator[UserError]:
+def check_schedules(module: Module, known: Container[str] = ()) -> Iterator[UserError]:
     """The mistakes of all schedules of a module: each is compiled, not emitted, for its device, or for this machine.
 
-    A schedule for any contraction is well if it compiles for one of the module's ops.
+    A schedule for any contraction is well if it compiles for one of the module's ops. Those in `known` are passed over.
     """
     for decl in module.schedules.values():
-        if _waits(module, decl):
+        if decl.name in known or _waits(module, decl):
             continue
         try:
             device = module.device(decl.device, decl.span) if decl.device else _native()

@@ -12,6 +12,7 @@ import pytest
 
 pytest.importorskip("pygls", reason="the language server needs pygls")
 from andiron.codegen.printer import show
+from andiron.tools.lsp.analysis import Analysis
 from andiron.tools.lsp.position import Positions
 from lsprotocol import types as lsp
 from pygls.lsp.client import BaseLanguageClient
@@ -256,3 +257,52 @@ def test_positions_count_utf16():
     for offset in range(len(text) + 1):
         if text[offset - 1 : offset + 1] != "\r\n":
             assert positions.offset(positions.position(offset)) == offset
+
+
+GPU = """\
+op hgemm[M, N, K](A: f16[M, K], B: f16[K, N]) -> (C: f32[M, N]):
+    C[m, n] = sum(k) f32(A[m, k]) * f32(B[k, n])
+
+schedule ampere for hgemm on sm_80:
+    tile m: 128, n: 128 -> block
+    keep C in register
+    tile k: 32 pipeline 3
+    move A -> shared swizzle
+    move B -> shared swizzle
+    auto
+
+schedule cdna for hgemm on gfx90a:
+    auto
+"""
+
+
+def test_what_was_filled_in_for_gpus():
+    async def talk(editor: Editor) -> None:
+        whole = lsp.Range(lsp.Position(0, 0), lsp.Position(99, 0))
+        hints = await editor.client.text_document_inlay_hint_async(lsp.InlayHintParams(editor.document, whole))
+        shown = {hint.position.line: str(hint.label) for hint in hints or ()}
+        assert "compute with mma_m16n8k16_f16" in shown[9]
+        assert "-> wave" in shown[12]
+        assert "mfma" in shown[12]
+        await editor.type(GPU.replace("    move B -> shared swizzle", "    move B -> shared swizzle with "))
+        for marked, wanted, others in (("B -> shared swizzle with |", "cp_async", "mma"), ("A -> |shared", "shared", "l1")):
+            asked = lsp.CompletionParams(editor.document, editor.at(marked))
+            found = await editor.client.text_document_completion_async(asked)
+            labels = [item.label for item in found.items]  # pyright: ignore
+            assert wanted in labels
+            assert others not in labels
+
+    session(talk, GPU)
+
+
+def test_schedules_that_did_not_change_are_not_compiled_again():
+    def kernels(text: str):
+        analysis = Analysis(text, "gemm.sched")
+        assert analysis.mistakes == []
+        return [analysis.kernel(s) for s in analysis.schedules]
+
+    ampere, cdna = kernels(GPU)
+    moved = kernels("# above\n" + GPU.replace("pipeline 3", "pipeline 2"))
+    assert moved[0] is not ampere
+    assert moved[1] is cdna
+    assert kernels(GPU.replace("* f32(B[k, n])", "* f32(B[k, n]) * 2.0"))[1] is not cdna

@@ -6,6 +6,7 @@ import difflib
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from ...codegen.lower.trace import Traced
 from ...dsl import syntax
@@ -13,11 +14,14 @@ from ...dsl.errors import AndironError, UserError, UserErrors
 from ...dsl.module import Module, survey
 from ...dsl.source import Source
 from ...dsl.text.parser import parse, read
-from ...runtime.compile import check_schedules, compile
+from ...runtime.compile import check_schedules, outline
 from ...runtime.kernel import Kernel
 from ..target_for import target_for
 from ..traced import flat, traced_lines
 from .names import Occurrence, occurrences
+
+_MOST = 64  # schedules kept
+_outlines: dict[Any, Kernel] = {}
 
 
 @dataclass(frozen=True)
@@ -74,7 +78,8 @@ class Analysis:
         """All of them: of syntax, else of meaning and of schedules."""
         found = [*self._read[2], *self._survey[1]]
         if self.module is not None:
-            found += [e for error in check_schedules(self.module) for e in _each(error)]
+            well = {s.name for s in self.schedules if self.kernel(s)}
+            found += [e for error in check_schedules(self.module, well) for e in _each(error)]
         return list({(e.id, e.message, e.span): e for e in found}.values())
 
     # ------------------------------------------------------------ names
@@ -103,9 +108,7 @@ class Analysis:
         """The schedule compiled for its device; None where that cannot be."""
         if schedule.name not in self._kernels and self.module is not None:
             try:
-                target = target_for(schedule.device, self.module) if schedule.device else "cpu"
-                op = schedule.op if schedule.op in self.module.ops else None
-                self._kernels[schedule.name] = compile(self.module, op, schedule.name, target)
+                self._kernels[schedule.name] = _outlined(schedule, self.module)
             except UserError as error:
                 self._kernels[schedule.name] = error
         found = self._kernels.get(schedule.name)
@@ -153,6 +156,18 @@ class Analysis:
                 end = self.text.find("\n", anchor.span.start)
                 found.append(Filled(len(self.text) if end < 0 else end, tuple(h.strip() for _, h in made[j1:j2])))
         return found
+
+
+def _outlined(schedule: syntax.ScheduleDecl, module: Module) -> Kernel:
+    """The schedule compiled; from before, where neither it nor what it may depend on has changed since."""
+    key = (schedule, frozenset(x for x in module.declared.items() if x[0][0] != "schedule"))
+    if key not in _outlines:
+        target = target_for(schedule.device, module) if schedule.device else "cpu"
+        made = outline(module, schedule.op if schedule.op in module.ops else None, schedule.name, target)
+        while len(_outlines) >= _MOST:
+            del _outlines[next(iter(_outlines))]
+        _outlines[key] = made
+    return _outlines[key]
 
 
 def _heads(schedule: syntax.ScheduleDecl) -> list[tuple[syntax.Line, str]]:

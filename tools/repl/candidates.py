@@ -103,7 +103,7 @@ def _in_line(session: Session, head: list[str], before: str) -> list[str]:
     if head[-1] == "in":
         return [m.name for m in device.memories[1:]] if device else []
     if head[-1] == "with":
-        return list(dict.fromkeys(x for i in device.instrs for x in (i.family, i.name) if x)) if device else []
+        return _instructions(kernel, head) if kernel else []
     if head[-1] == "apply":
         return list(_module(session, "strategies"))
     if head[-1] == "by":
@@ -139,6 +139,18 @@ def _levels_below(device: Device, level: str) -> list[str]:
 def _memories_below(device: Device, memory: str) -> list[str]:
     names = [m.name for m in device.memories]
     return names[names.index(memory) + 1 :]
+
+
+def _instructions(kernel: Kernel, head: list[str]) -> list[str]:
+    """Families and instructions of the types at hand: of all tensors, or, only copies, of the one that a line moves."""
+    tensors = [t for t in kernel.op.tensors if head[0] == "compute" or t.name in head]
+    types = {t.dtype for t in tensors}
+    found = (
+        i
+        for i in kernel.program.device.instrs
+        if {o.dtype for o in i.operands} <= types and (head[0] == "compute" or _copies(i))
+    )
+    return list(dict.fromkeys(x for i in found for x in (i.family, i.name) if x))
 
 
 def _copies(instr) -> bool:
