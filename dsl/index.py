@@ -16,9 +16,9 @@ may be cached under a key that holds expressions only -- what depends on interva
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import reduce
 from typing import Any, Union
 
 from . import intervals
@@ -88,16 +88,30 @@ class Var(_Arithmetic):
         return 0, self.name
 
 
+class _Once:
+    """A value that is computed when it is first asked for and then is the instance's: `cached_property` without its lock."""
+
+    def __init__(self, compute: Callable[[Any], Any]) -> None:
+        self.compute = compute
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        value = instance.__dict__[self.name] = self.compute(instance)
+        return value
+
+
 class _Cached:
     """Immutable, with the hash, the sort key and whatever depends on them computed once an instance."""
 
-    @cached_property
+    @_Once
     def _key(self) -> tuple:
         raise NotImplementedError
 
-    @cached_property
+    @_Once
     def _hash(self) -> int:
-        return hash(self._key)
+        raise NotImplementedError
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"{type(self).__name__} is immutable")
@@ -121,9 +135,13 @@ class Fn(_Cached):
         d = self.__dict__
         d["kind"], d["args"] = kind, args
 
-    @cached_property
+    @_Once
     def _key(self) -> tuple:
         return 1, self.kind, tuple(a._key for a in self.args)
+
+    @_Once
+    def _hash(self) -> int:
+        return hash((self.kind, self.args))  # of the arguments' hashes, which are known; a key is nested as deep as it goes
 
     def __reduce__(self):
         return Fn, (self.kind, self.args)  # the cached hash is not valid in another process
@@ -160,9 +178,13 @@ class Expr(_Arithmetic, _Cached):
         d = self.__dict__
         d["terms"], d["const"] = terms, const
 
-    @cached_property
+    @_Once
     def _key(self) -> tuple:
         return tuple((a._key, c) for a, c in self.terms), self.const
+
+    @_Once
+    def _hash(self) -> int:
+        return hash((self.terms, self.const))
 
     def __reduce__(self):
         return Expr, (self.terms, self.const)
@@ -205,7 +227,13 @@ class Expr(_Arithmetic, _Cached):
 
     def subs(self, mapping: Mapping[Var, Index]) -> Expr:
         """With variables replaced, all at once, and simplified anew."""
-        return _subs(self, {v: as_expr(x) for v, x in mapping.items()}, {})
+        mine = self.variables()
+        given = {v: as_expr(mapping[v]) for v in mine if v in mapping}
+        if not given:
+            return self
+        if len(given) == len(mine) and not any(x.terms for x in given.values()):
+            return Expr((), self.evaluate({v.name: x.const for v, x in given.items()}))
+        return _subs(self, given, {})
 
     def evaluate(self, env: Mapping[str, Any]) -> Any:
         """The value for integers, or integer arrays that broadcast, by variable name."""
@@ -255,8 +283,8 @@ def _fn_variables(f: Fn) -> frozenset[Var]:
 def _subs(e: Expr, mapping: dict[Var, Expr], memo: dict[Fn, Expr]) -> Expr:
     if mapping.keys().isdisjoint(e.variables()):
         return e
-    same: dict[Atom, int] = {}
-    out = ZERO
+    terms: dict[Atom, int] = {}
+    const = e.const
     for atom, c in e.terms:
         if isinstance(atom, Var):
             new = mapping.get(atom)
@@ -265,10 +293,12 @@ def _subs(e: Expr, mapping: dict[Var, Expr], memo: dict[Fn, Expr]) -> Expr:
         else:
             new = memo[atom] = rules.rebuild(atom.kind, [_subs(a, mapping, memo) for a in atom.args])
         if new is None:
-            same[atom] = c
-        else:
-            out = out + rules.scale(new, c)
-    return out + rules.build(same, e.const)
+            terms[atom] = terms.get(atom, 0) + c
+            continue
+        const += c * new.const
+        for a, k in new.terms:
+            terms[a] = terms.get(a, 0) + c * k
+    return rules.build(terms, const)
 
 
 def _evaluate_fn(f: Fn, env: Mapping[str, Any]) -> Any:

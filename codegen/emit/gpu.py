@@ -135,7 +135,8 @@ class GpuPrinter:
             text.names.fresh(name)
         text.constants = set(self.size)
         short = {v: v.hi for v in (*program.dims, *(v for v, _ in program.lets)) if v.hi is not None and v.hi < 1 << 31}
-        text.index.bounds.update(short)  # type: ignore[attr-defined]
+        assert isinstance(text.index, GpuIndex)
+        text.index.learn(short)
         lanes = analyse(program, launch, None, 1)
         ctx = GpuContext(program, lanes, text, {b.name: b for b in program.buffers}, self.needs)
         ctx.packed = {n: k for n, k in packed_buffers(program, launch).items() if lanes.registers[n].named}
@@ -213,7 +214,7 @@ class GpuPrinter:
                 if i > 0:
                     shown += f" % {text.index.text(u.count, 6)}"
                 assert isinstance(text.index, GpuIndex)
-                text.index.bounds[v] = _MOST_BLOCKS if units is plan.blocks else (u.count.constant or 1) - 1
+                text.index.learn({v: _MOST_BLOCKS if units is plan.blocks else (u.count.constant or 1) - 1})
                 name = text.fresh(v.name, 0)
                 text.scopes[0].decls.append(f"const int {name} = {shown};")
                 return name

@@ -53,9 +53,9 @@ class GpuContext(Context):
         found = [index.bound(e), None if var.lo is None or var.hi is None else max(abs(var.lo), abs(var.hi))]
         bound = min((b for b in found if b is not None), default=None)
         if bound is None or bound >= _INT:
-            index.bounds.pop(var, None)
+            index.learn({var: None})
             return "int64_t"
-        index.bounds[var] = bound
+        index.learn({var: bound})
         return "int"
 
     def register_type(self, buffer: Buffer, vector: bool) -> str:

@@ -2,11 +2,13 @@
 
 FITS    a sum whose terms together stay below 2**31 is formed in `int`; else its largest terms are made 64 bits wide first, so
         that what is left does.
+KNOWN   what an atom's values do not exceed is asked again at each level of a nested expression, so it is remembered until what
+        is known of a variable changes. By identity: equal atoms may differ in their variables' intervals.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from math import prod
 
 from ...dsl.index import Atom, Expr, Fn, Var
@@ -22,6 +24,20 @@ class GpuIndex(IndexPrinter):
         super().__init__(name, needs)
         self.bounds: dict[Var, int] = {}
         self._cast: tuple[Atom, ...] = ()
+        self._known: dict[int, tuple[Fn, int | None]] = {}  # KNOWN
+        self._wides: dict[int, tuple[Fn, bool]] = {}
+
+    def learn(self, bounds: Mapping[Var, int | None]) -> None:
+        """Absolute values that variables do not exceed; None: nothing is known any more."""
+        for var, bound in bounds.items():
+            if self.bounds.get(var) == bound:
+                continue
+            self._known.clear()
+            self._wides.clear()
+            if bound is None:
+                del self.bounds[var]
+            else:
+                self.bounds[var] = bound
 
     def bound(self, e: Expr) -> int | None:
         """An absolute value that `e` does not exceed, as far as variables that are `int` tell."""
@@ -35,6 +51,12 @@ class GpuIndex(IndexPrinter):
     def _bound(self, atom: Atom) -> int | None:
         if isinstance(atom, Var):
             return self.bounds.get(atom)
+        found = self._known.get(id(atom))
+        if found is None:
+            found = self._known[id(atom)] = (atom, self._bound_fn(atom))  # what the key names stays alive
+        return found[1]
+
+    def _bound_fn(self, atom: Fn) -> int | None:
         args = [self.bound(e) for e in atom.args]
         lo, hi = atom.interval
         found = [] if lo is None or hi is None else [max(abs(lo), abs(hi))]
@@ -57,6 +79,12 @@ class GpuIndex(IndexPrinter):
         """Whether the text of an atom is a 64-bit number."""
         if isinstance(atom, Var):
             return atom not in self.bounds
+        found = self._wides.get(id(atom))
+        if found is None:
+            found = self._wides[id(atom)] = (atom, self._wide_fn(atom))
+        return found[1]
+
+    def _wide_fn(self, atom: Fn) -> bool:
         if atom.kind in ("min", "max"):
             return True
         return not all(self.fits(e) for e in atom.args) or (b := self._bound(atom)) is None or b >= _END

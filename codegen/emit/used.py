@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 _DECLARATION = re.compile(r"( *)(?:const )?\w+\*?(?: __restrict__)? (\w+) = .*;$")
+_WORD = re.compile(r"\w+")
 
 
 def mentions(text: str, name: str) -> bool:
@@ -18,12 +19,21 @@ def used_only(lines: Sequence[str], after: str = "") -> list[str]:
     Their values have no effects. From the last line up, so that what only an unused declaration needs goes as well.
     """
     out = list(lines)
+    words = [set(_WORD.findall(x)) for x in out]
+    below = set(_WORD.findall(after))
     for i in reversed(range(len(out))):
         m = _DECLARATION.match(out[i])
         if m is None:
             continue
-        end = next((j for j in range(i + 1, len(out)) if out[j] and not out[j].startswith(m[1])), len(out))
-        rest = "\n".join(out[i + 1 : end]) + ("\n" + after if end == len(out) else "")
-        if not mentions(rest, m[2]):
-            del out[i]
+        if not _used(m[2], out, words, i, m[1], below):
+            del out[i], words[i]
     return out
+
+
+def _used(name: str, lines: Sequence[str], words: Sequence[set[str]], at: int, indent: str, below: set[str]) -> bool:
+    for j in range(at + 1, len(lines)):
+        if lines[j] and not lines[j].startswith(indent):
+            return False  # the block ends here
+        if name in words[j]:
+            return True
+    return name in below

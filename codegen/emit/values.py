@@ -8,6 +8,7 @@ being printed.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from ...dsl.errors import InternalError
 from ...dsl.index import Expr
@@ -255,6 +256,11 @@ class Values:
 
     def _masked(self, v: Masked, show: Callable[[Value], Code]) -> Code:
         ctx = self.ctx
+        inner = v.value
+        if isinstance(inner, Masked) and isinstance(v.otherwise, Const) and inner.otherwise == v.otherwise:
+            both = (*v.conds, *inner.conds)  # in order: what the first ones keep from being computed stays so
+            if not any(ctx.varies(ctx.ix(e)) for e in both):
+                return self._masked(replace(inner, conds=both), show)
         conds = ctx.live(v.conds)
         if not conds:
             return show(v.value)

@@ -14,7 +14,7 @@ from ...dsl.index import Expr, Var
 from ...dsl.prove import always
 from ...dsl.values import Masked, Value, loads, transform, walk
 from ..tile import Alloc, Barrier, For, If, Launch, Let, Program, Stmt, Store
-from ..walk_tile import known, statements
+from ..walk_tile import known, map_bodies, statements
 from .split import split_loops
 
 # ---------------------------------------------------------------- proofs
@@ -72,12 +72,33 @@ def _prove_value(value: Value, facts: tuple[Expr, ...]) -> Value:
 
 def version_guards(program: Program) -> Program:
     """Loops then go from one version to the other, where they can, and do not ask in each turn (`split`)."""
-    return split_loops(replace(program, launches=tuple(_version_launch(x, program) for x in program.launches)))
+    program = split_loops(replace(program, launches=tuple(_version_launch(x, program) for x in program.launches)))
+    return replace(program, launches=tuple(_rejoined_launch(x, program) for x in program.launches))
 
 
 def _version_launch(launch: Launch, program: Program) -> Launch:
-    inner = frozenset(u.var for u in launch.units if program.device.level(u.level).siblings == "lockstep")
-    return replace(launch, body=_version(launch.body, inner))
+    return replace(launch, body=_version(launch.body, _lanes(launch, program)))
+
+
+def _lanes(launch: Launch, program: Program) -> frozenset[Var]:
+    return frozenset(u.var for u in launch.units if program.device.level(u.level).siblings == "lockstep")
+
+
+def _rejoined_launch(launch: Launch, program: Program) -> Launch:
+    lanes = _lanes(launch, program)
+    alone = any(program.device.level(u.level).width for u in launch.units if u.var in lanes)
+    return replace(launch, body=_rejoined(launch.body, lanes)) if alone else launch
+
+
+def _rejoined(body: tuple[Stmt, ...], lanes: frozenset[Var]) -> tuple[Stmt, ...]:
+    """Where lanes have the text each to itself, two versions of stores by themselves, which parted no loop, save nothing."""
+    out: list[Stmt] = []
+    for s in body:
+        s = map_bodies(s, lambda x: _rejoined(x, lanes))
+        stores = isinstance(s, If) and s.orelse and all(isinstance(x, Store) for x in (*s.body, *s.orelse))
+        again = stores and all(_guards(x, lanes).conds == s.conds for x in s.orelse) and _bare_all(s.orelse) == s.body
+        out += s.orelse if isinstance(s, If) and again else (s,)
+    return tuple(out)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@
 REGISTERS_FIRST   a group's tile grows until registers are full: every element read serves a row or a column of it.
 THEN_STAGED       tiles of a unit grow by whole groups until its memory is full.
 SPLIT             with too few tiles for the units the reduction is split, and a second launch adds the parts.
+AHEAD             a compiler moves the loads of unrolled turns up, so few are unrolled where each loads much.
 STRIDED           lanes take chunks of neighbours apart from each other, so that what they read together lies together.
 
 Sizes of a candidate by name: `bm bn bk` of a unit's tile, `wm wn` of a group's, `gm gn` groups, `tm tn` of a lane's with `lm`
@@ -44,6 +45,7 @@ SPLITS = (2, 4, 8, 16, 32, 64, 128)
 OPEN_PART = 1024  # of a reduction whose extent is open, at least
 GROUPS = (1, 2, 3, 4, 8)  # of one unit, along an axis
 MOST_GROUPS = 8
+LOADED = 64  # registers that unrolled turns load, at most
 POWERS = (1, 2, 4, 8, 16)
 
 
@@ -295,10 +297,16 @@ class Contraction:
         mine = [s.access.tensor for s in kept if direct is None or s.access.tensor in direct]
         return (
             ("lane", tiled(axes, level=machine.lane.name)),
-            ("inner", tile((mp.k, mp.leaf[2]), modifiers=modifier("unroll"))),
+            ("inner", tile((mp.k, mp.leaf[2]), modifiers=self._unrolled(at))),
             *(("load " + x, syntax.Move(x, machine.register.name)) for x in mine),
             ("leaf", syntax.Compute(mp.instr.name if mp.instr else None)),
         )
+
+    def _unrolled(self, at: dict[str, int]) -> tuple[syntax.Modifier, ...]:
+        """AHEAD"""
+        turns = at["bk"] // self.mapping.leaf[2]
+        most = 1 << (max(1, LOADED // (at["tm"] + at["tn"])).bit_length() - 1)
+        return modifier("unroll", most) if 4 <= most < turns else modifier("unroll")
 
 
 def raster(t: Tiles, tiles_m: Any, tiles_n: Any, wave: int) -> np.ndarray:

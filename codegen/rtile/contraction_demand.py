@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .contraction import Contraction
 
 SYNC = 20  # cycles that groups lose where they meet
+PLAIN = 4  # instructions for an address that the next one differs from by a constant
 STEP = 16  # instructions of a group to go round the reduction loop
 
 
@@ -103,8 +104,9 @@ def _operands(nest: Contraction, t: Tiles, share: Mapping[str, Any]) -> Operands
             o.read[here] += read[here]
             o.fetch[here] += fetch[here]
             o.copies[here] += (spans / lanes / s.vector * (3 + s.calc))[here]
-            if not s.asynchronous:
-                o.prefetch[here] += (spans * size / lanes / machine.register_bytes)[here]
+            if not s.asynchronous:  # and where it is computed at length, an address each
+                each = size / machine.register_bytes + (s.calc > PLAIN) / s.vector
+                o.prefetch[here] += (spans / lanes * each)[here]
     return o
 
 

@@ -49,11 +49,7 @@ andiron_transpose__transpose_Y(const float* __restrict__ X, float* __restrict__ 
     float* Y3 = Y2 + 32 * (int64_t)rest;
     const int64_t j1 = block % ((N + 31) / 32);
     float* Y4 = Y3 + 32 * M * j1;
-    if (32 * (int64_t)rest + warp < M && 32 * j1 + thread < N) {
-        x_shared2[0] = X3[32 * j1];
-    } else {
-        x_shared2[0] = (32 * (int64_t)rest + warp < M && 32 * j1 + thread < N) ? X3[32 * j1] : 0.0f;
-    }
+    x_shared2[0] = (32 * (int64_t)rest + warp < M && 32 * j1 + thread < N) ? X3[32 * j1] : 0.0f;
     __syncthreads();  // x_shared is written before, read after
     if (32 * j1 + warp < N && 32 * (int64_t)rest + 32 <= M) {
         Y4[0] = x_shared3[0];

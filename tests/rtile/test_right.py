@@ -100,7 +100,7 @@ OTHERS = ("gfx90a", "sm_75", "gfx1100")  # each takes a third
     ],
 )
 def test_extreme_shapes_emulated(name: str, sizes: dict[str, int], device: str) -> None:
-    kernel = compile(library(), op=name, target=f"emulate:{device}", **sizes)
+    kernel = compile(library(), name, None, f"emulate:{device}", None, **sizes)
     op = op_of(name)
     env = dict(sizes)
     for v, e in op.derived:
