@@ -31,7 +31,12 @@ from andiron.tools import cli
 from andiron.tools.repl.session import Session
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs").glob("howto/*.md")),
+]
 BLOCK = re.compile(r"^```(\w*)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LIBRARY = "".join(f"import std.ops.{f.stem}\n" for f in sorted((ROOT / "stdlib" / "ops").glob("*.sched")))
 SIMT = (ROOT / "tests" / "devices" / "simt.sched").read_text(encoding="utf-8")
@@ -121,7 +126,7 @@ def options(words: str) -> dict[str, str]:
     return dict(re.findall(r'(\w+)="([^"]*)"', words))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.relative_to(ROOT).as_posix().removeprefix("docs/"))
 def test_samples(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
@@ -188,6 +193,14 @@ def test_every_page_is_in_the_menu():
     menu = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     pages = [p.relative_to(ROOT / "docs").as_posix() for p in (ROOT / "docs").rglob("*.md") if not p.name.endswith(".in.md")]
     assert [p for p in pages if f": {p}\n" not in menu] == [], "add it under `nav` in mkdocs.yml"
+
+
+@pytest.mark.parametrize("page", PAGES[:2], ids=lambda p: p.name)
+def test_links_and_paths_of_pages_outside_the_site(page):
+    text = BLOCK.sub("", page.read_text(encoding="utf-8"))
+    links = re.findall(r"\]\((?!https?:)([^)#]+)", text)
+    paths = re.findall(r"`((?:docs|examples|stdlib|tests)/[\w./-]+)`", text)
+    assert [p for p in [*links, *paths] if not (ROOT / p).exists()] == []
 
 
 def test_the_site_builds(tmp_path):
