@@ -115,7 +115,18 @@ class Cache:
                 reason = error if isinstance(error, OSError) else "no space left, or no permission"
                 return self._make(self._give_up(reason), key, make), True
 
-    def _make(self, root: Path, key: str, make: Callable[[Path], dict[str, Any]]) -> Entry:
+    def put(self, key: str, make: Callable[[Path], dict[str, Any]]) -> Entry:
+        """The entry made anew by `make(folder)`, in the place of the one that may be there: the last to write counts."""
+        root = self._root()
+        with _lock(root / "locks" / key[:2]):
+            try:
+                return self._make(root, key, make, anew=True)
+            except OSError as error:
+                if root == self._spare:
+                    raise
+                return self._make(self._give_up(error), key, make, anew=True)
+
+    def _make(self, root: Path, key: str, make: Callable[[Path], dict[str, Any]], anew: bool = False) -> Entry:
         (root / "entries").mkdir(parents=True, exist_ok=True)
         (root / "building").mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(dir=root / "building"))
@@ -130,7 +141,7 @@ class Cache:
             except OSError:
                 # Somebody else's entry is in place. Theirs is as good when it is sound.
                 theirs = _read(target)
-                if theirs is None or not _sound(theirs):
+                if anew or theirs is None or not _sound(theirs):
                     _discard(root, target)
                     os.rename(folder, target)
         finally:
@@ -151,12 +162,12 @@ class Cache:
         """All entries, the one used last first."""
         return sorted(_entries(self.root), key=lambda e: -e.used)
 
-    def clear(self) -> tuple[int, int]:
-        """Removes everything; how many entries that was, and how many bytes."""
-        found = self.entries()
+    def clear(self, kind: str | None = None) -> tuple[int, int]:
+        """Removes everything, or the entries of one kind; how many entries that was, and how many bytes."""
+        found = [e for e in self.entries() if kind is None or e.info.get("kind") == kind]
         for entry in found:
             _discard(self.root, entry.path)
-        for name in _OURS:
+        for name in _OURS if kind is None else ():
             shutil.rmtree(self.root / name, ignore_errors=True)
         return len(found), sum(e.bytes for e in found)
 

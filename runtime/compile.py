@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -30,44 +31,118 @@ from .measure import too_small_for_threads
 from .variant import Variant
 
 
+@dataclass(frozen=True)
+class Request:
+    """What was asked of `compile`, looked up. Nothing is compiled yet.
+
+    op         with numbers for its parameters            special    with numbers for its sizes too, as far as they were given
+    named      the schedule that was asked for            schedules  to be tried in order; None stands for the compiler's own
+    given      sizes and parameters as they were given    sizes      of the op        values  of the schedules' parameters
+    """
+
+    module: Module
+    op: Op
+    special: Op
+    device: Device
+    target: Target
+    named: ScheduleDecl | None
+    schedules: tuple[ScheduleDecl | None, ...]
+    given: Mapping[str, int]
+    sizes: Mapping[str, int]
+    values: Mapping[str, int]
+    threads: int | None = None
+    notes: frozenset[str] = frozenset()
+
+    def variant(
+        self, schedule: ScheduleDecl | None, values: Mapping[str, int] | None = None, emit: Callable[..., str] = emit
+    ) -> Variant:
+        """The op by one schedule, compiled to text; `values` of its parameters instead of those that were asked for."""
+        values = self.values if values is None else values
+        return variant(self.module, self.special, schedule, self.device, self.target, values, emit)
+
+    def kernel(self, variants: Sequence[Variant]) -> Kernel:
+        """A kernel of these variants."""
+        if self.target.family.launcher == "driver":
+            from .gpu.kernel import DeviceKernel
+
+            made: Kernel = DeviceKernel(self.op, variants, self.sizes)
+        else:
+            made = Kernel(self.op, variants, self.sizes, self.threads)
+        made.request = self
+        made.notes |= self.notes
+        return made
+
+
 def compile(
     mod: Module | str | os.PathLike[str],
     op: str | None = None,
     schedule: str | ScheduleDecl | Schedule | None = None,
     target: str | None = None,
     threads: int | None = None,
+    tune: int | None = None,
     **sizes: int,
 ) -> Kernel:
-    """An op as a kernel for a target. Nothing is built before the first call.
+    """An op as a kernel for a target. Nothing is built before the first call, but for `tune`.
 
     mod       a module, the path of a file, or text
     op        its name; may be left out when there is one, or when `schedule` says it
-    schedule  the name of one in the module, text, or a `Schedule` made by a program; None: the module's schedules for this op
-              that fit the device, in order, and below them the compiler's own
+    schedule  the name of one in the module, text, or a `Schedule` made by a program; "auto": the compiler's own; None: the
+              module's schedules for this op that fit the device, in order, and below them the compiler's own
     target    see `codegen.targets`; None: where the arrays of a call live, the machine at hand or its GPUs
     threads   how many may take part in a call; None: all cores
+    tune      None: what was found by tuning before is used, if there is something (`ANDIRON_TUNED=0`: no); 0: it is not;
+              N: where nothing was found yet among as many, N candidates are measured, see `Kernel.tune`
     sizes     fixes sizes of the op, gives values of its integer parameters, and of the schedule's (`param BM in ...`)
 
     Raises NotInModule, AmbiguousChoice, WrongSchedule, UnknownTarget, NoDevice, and the diagnostics of the
-    compiler.
+    compiler; with `tune` what `Kernel.tune` raises.
     """
-    return _compile(mod, op, schedule, target, threads, sizes)
+    request = asked(mod, op, schedule, target, threads, **sizes)
+    kernel = (tuned(request, tune or 0) if tune != 0 else None) or untuned(request)
+    if tune and kernel.tuned is None:
+        kernel.tune(top=tune)
+    if target is None:
+        from .gpu.elsewhere import Elsewhere
+
+        given = dict(request.given)
+        kernel.elsewhere = Elsewhere(lambda name: compile(request.module, op, schedule, name, tune=tune, **given))
+    return kernel
 
 
 def outline(mod: Module, op: str | None, schedule: str, target: str) -> Kernel:
     """As `compile`, without its text: for who asks what a schedule does, as often as someone types."""
-    return _compile(mod, op, schedule, target, None, {}, lambda *_: "")
+    request = asked(mod, op, schedule, target)
+    return request.kernel([request.variant(s, emit=lambda *_: "") for s in request.schedules])
 
 
-def _compile(
+def untuned(request: Request) -> Kernel:
+    """The kernel by the schedules as they are."""
+    return request.kernel([request.variant(s) for s in request.schedules])
+
+
+def tuned(request: Request, count: int = 0) -> Kernel | None:
+    """The kernel as tuning found it, if it was tuned among at least `count` candidates. None too where it may not be used."""
+    from .tuning.kept import allowed, kept
+
+    found = kept(request) if allowed() else None
+    if found is None or found.asked < count:
+        return None
+    kernel = untuned(request) if found.schedule is None else found.kernel(request)
+    if kernel is not None:
+        kernel.tuned = found
+        kernel.notes.add(str(found))
+    return kernel
+
+
+def asked(
     mod: Module | str | os.PathLike[str],
-    op: str | None,
-    schedule: str | ScheduleDecl | Schedule | None,
-    target: str | None,
-    threads: int | None,
-    sizes: dict[str, int],
-    emit: Callable[..., str] = emit,
-) -> Kernel:
+    op: str | None = None,
+    schedule: str | ScheduleDecl | Schedule | None = None,
+    target: str | None = None,
+    threads: int | None = None,
+    **sizes: int,
+) -> Request:
+    """The names and texts given to `compile`, looked up. Raises what `compile` raises but for the compiler's diagnostics."""
     module, given = as_module(mod), dict(sizes)
     known = Lineages(module)
     goal = target_of(target or "cpu", known)
@@ -76,7 +151,8 @@ def _compile(
 
         goal = target_of(at_hand(goal.name, known), known)
     device = device_of(goal, module)
-    named = _schedule(module, schedule)
+    own = schedule == "auto"
+    named = None if own else _schedule(module, schedule)
     chosen = _op(module, op, named)
     if named is not None and not fits(named, device, module):
         raise WrongSchedule(
@@ -84,32 +160,22 @@ def _compile(
             named.span,
             help=f"compile for the target it names, or leave `on {named.device}` out",
         )
-    asked = {**dict(chosen.params), **sizes}
-    if named is not None and _settled(named, asked) is None:
+    known_sizes = {**dict(chosen.params), **sizes}
+    if named is not None and _settled(named, known_sizes) is None:
         raise WrongSchedule(f"schedule `{named.name}` is not for these sizes: its `where` excludes them", named.span)
-    candidates = [_settled(named, asked)] if named is not None else list(_candidates(module, chosen, device, asked))
-    own = {name for name, _ in chosen.params} | {v.name for v in chosen.dims}
-    tunables = {name for s in candidates for name in _tunables(s)} - own
+    if named is not None:
+        candidates = [_settled(named, known_sizes)]
+    else:
+        candidates = list(_candidates([] if own else schedules_for(module, chosen.name), module, chosen, device, known_sizes))
+    names = {name for name, _ in chosen.params} | {v.name for v in chosen.dims}
+    tunables = {name for s in candidates for name in parameters(s)} - names
     values = {name: sizes.pop(name) for name in list(sizes) if name in tunables}
     bound = bind_params(chosen, {name: sizes.pop(name) for name, _ in chosen.params if name in sizes})
     special = specialise(bound, sizes)
-    variants = [variant(module, special, s, device, goal, values, emit) for s in candidates]
     fixed = {name: int(value) for name, value in sizes.items()}
-    notes = _passed_over(module, chosen, device) if named is None else set()
-    if goal.family.launcher == "driver":
-        from .gpu.kernel import DeviceKernel
-
-        kernel = DeviceKernel(bound, variants, fixed)
-        kernel.notes |= notes
-        return kernel
-    kernel = Kernel(bound, variants, fixed, None if threads is None else checked_threads(threads))
-    kernel.notes |= notes
-    kernel.made_from = (module, given)
-    if target is None:
-        from .gpu.elsewhere import Elsewhere
-
-        kernel.elsewhere = Elsewhere(lambda name: compile(module, op, schedule, name, **given))
-    return kernel
+    count = None if threads is None else checked_threads(threads)
+    notes = frozenset(_passed_over(module, chosen, device) if named is None and not own else ())
+    return Request(module, bound, special, device, goal, named, tuple(candidates), given, fixed, values, count, notes)
 
 
 def as_module(mod: Module | str | os.PathLike[str]) -> Module:
@@ -191,7 +257,7 @@ def variant(
     emit: Callable[..., str] = emit,
 ) -> Variant:
     """One op, one schedule, one device: compiled to text. Of `values` those count that are the schedule's parameters."""
-    compiled = compile_program(module, op, schedule, device, {n: v for n, v in values.items() if n in _tunables(schedule)})
+    compiled = compile_program(module, op, schedule, device, {n: v for n, v in values.items() if n in parameters(schedule)})
     text = emit(compiled.program, target.family.dialect, (too_small_for_threads(op),))
     made = Variant
     if target.family.launcher == "emulator":
@@ -199,8 +265,9 @@ def variant(
     return made(compiled.program, text, compiled.schedule, target, compiled.report, compiled.trace)
 
 
-def _tunables(schedule: ScheduleDecl | None) -> set[str]:
-    return {line.name for line in schedule.lines if isinstance(line, Param)} if schedule else set()
+def parameters(schedule: ScheduleDecl | None) -> dict[str, Param]:
+    """The lines `param ...` of a schedule, by name."""
+    return {line.name: line for line in schedule.lines if isinstance(line, Param)} if schedule else {}
 
 
 def check_schedules(module: Module, known: Container[str] = ()) -> Iterator[UserError]:
@@ -246,13 +313,15 @@ def _fault(module: Module, op: Op, schedule: ScheduleDecl, device: Device) -> Us
     return None
 
 
-def _candidates(module: Module, op: Op, device: Device, known: Mapping[str, Any]) -> Iterator[ScheduleDecl | None]:
-    """The module's schedules down to the first that fits all sizes, below them the compiler's own."""
-    for written in (*schedules_for(module, op.name), *own_schedules(op, device)):
-        s = _settled(written, known) if written is not None and fits(written, device, module) else None
-        if s is not None or written is None:
+def _candidates(
+    written: Sequence[ScheduleDecl], module: Module, op: Op, device: Device, known: Mapping[str, Any]
+) -> Iterator[ScheduleDecl | None]:
+    """What was written down to the first that fits all sizes, below it the compiler's own."""
+    for one in (*written, *own_schedules(op, device)):
+        s = _settled(one, known) if one is not None and fits(one, device, module) else None
+        if s is not None or one is None:
             yield s
-        if written is None or (s is not None and not s.where):
+        if one is None or (s is not None and not s.where):
             return
 
 

@@ -27,8 +27,10 @@ from .sizes import bind_sizes, describe, output_shapes
 from .variant import Variant
 
 if TYPE_CHECKING:
-    from ..dsl.module import Module
+    from .compile import Request
     from .timing import Timing
+    from .tuning.kept import Kept
+    from .tuning.search import Tuning
 
 _PLANS = 512  # shapes remembered per kernel
 
@@ -71,7 +73,8 @@ class Kernel:
         self.threads = threads or default_threads()
         self.notes: set[str] = set()
         self.elsewhere: Callable[[Sequence[Any]], Kernel | None] | None = None  # the kernel for where these arrays live
-        self.made_from: tuple[Module, Mapping[str, int]] | None = None  # and the sizes and parameters that were given
+        self.request: Request | None = None  # what it was made from
+        self.tuned: Kept | None = None  # what tuning found, where the schedule is from there
         self._inputs = op.inputs
         self._outputs = op.outputs
         self._dtypes: tuple[np.dtype, ...] = ()  # filled at the first call: the text alone needs no ml_dtypes
@@ -124,9 +127,36 @@ class Kernel:
         sizes = bind_sizes(self.op, [np.shape(x) for x in args], self.sizes)
         return Timing(tuple(samples), flops(self.op, sizes), argument_bytes(self.op, sizes))
 
-    def place(self, arrays: Sequence[np.ndarray]) -> list[Any]:
-        """Arrays of NumPy's as inputs of this kernel: where it runs, copied there if need be."""
+    def tune(
+        self, *args: Any, top: int = 10, seconds: float = 60.0, say: Callable[[str], None] | None = None, keep: bool = True
+    ) -> Tuning:
+        """Measures the `top` best candidates for its schedule, uses the fastest from now on, and keeps it in the cache, where
+        later compilations of the same op for the same sizes and target find it. What is found is checked and timed on the
+        given arrays, or on random ones.
+
+        seconds  after about so long the best so far counts       say   called with what is being done, a line at a time
+        keep     whether the result goes to the cache             Ctrl-C ends it early: the best so far counts
+
+        Raises CannotTune; what building raises; ResultsDiffer where even the schedule as it was gives wrong results.
+        """
+        from .tuning.search import tune
+
+        return tune(self, args, top, seconds, say, keep)
+
+    def adopt(self, variants: Sequence[Variant], tuned: Kept) -> None:
+        """Goes on with these variants of the same op, for the same target, which tuning found."""
+        self.notes -= {str(self.tuned)}
+        self.notes.add(str(tuned))
+        self.variants, self.tuned = tuple(variants), tuned
+        self._plans.clear()
+
+    def place(self, arrays: Sequence[np.ndarray], outputs: bool = False) -> list[Any]:
+        """Arrays of NumPy's as inputs, or outputs, of this kernel: where it runs, copied there if need be."""
         return list(arrays)
+
+    def host(self, arrays: Sequence[Any]) -> list[np.ndarray]:
+        """Arrays that could be a call's inputs as contiguous ones of NumPy's."""
+        return self._read(self._by_position(tuple(arrays), {}))[0]
 
     def fetch(self, results: Sequence[Any]) -> list[np.ndarray]:
         """Outputs as arrays of NumPy's."""

@@ -35,11 +35,11 @@ _FORM = 1
 def save(kernel: Kernel, path: str | os.PathLike[str]) -> None:
     """Builds every variant and writes the file in one step. Raises CannotSave, CannotWrite, and what building raises."""
     target = kernel.variants[0].target
-    if target.family.dialect != "cpp" or kernel.made_from is None:
+    if target.family.dialect != "cpp" or kernel.request is None:
         raise CannotSave(
             f"a kernel for {kernel.target} cannot be saved; kernels for CPUs can", help="`andiron build` writes code for GPUs"
         )
-    module, given = kernel.made_from
+    module, given = kernel.request.module, dict(kernel.request.given)
     own = {v.name for v in kernel.op.dims} | {name for name, _ in module.ops[kernel.op.name].params}
     given = {name: n for name, n in given.items() if name in own}  # values of tunables are in the explicit schedules
     whole = _text(kernel, module)
@@ -105,10 +105,10 @@ def _compiled(
     from .kernel import Kernel
 
     module = loads(whole, "<saved>")
-    kernels = [compile(module, op, s, target, threads, **given) for s in schedules]
+    kernels = [compile(module, op, s, target, threads, tune=0, **given) for s in schedules]
     first = kernels[0]
     made = Kernel(first.op, [k.variants[0] for k in kernels], first.sizes, first.threads)
-    made.made_from = first.made_from
+    made.request = first.request
     return made
 
 

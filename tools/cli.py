@@ -14,13 +14,13 @@ from collections.abc import Sequence
 
 from .. import __version__
 from ..dsl.errors import UserError
-from . import bench, build, cache, check, complete, emit, explain, fmt, run, targets
+from . import bench, build, cache, check, complete, emit, explain, fmt, run, targets, tune
 from .lsp import main as lsp
 from .repl import main as repl
 from .terminal import apology, as_json, complain, say_json, tolerant_streams
 from .view import main as view
 
-COMMANDS = (run, check, fmt, complete, emit, build, explain, view, bench, repl, lsp, targets, cache)
+COMMANDS = (run, check, fmt, complete, emit, build, explain, view, bench, tune, repl, lsp, targets, cache)
 
 
 EXAMPLES = ("andiron run examples/gemm.sched", "andiron run --help")

@@ -22,7 +22,11 @@ def run(args: argparse.Namespace) -> int:
     kernel = kernel_of(args)
     texts = [v.schedule.rstrip("\n") for v in kernel.variants]
     if args.json:
-        say_json({"op": kernel.op.name, "target": kernel.target, "schedules": texts})
-    else:
-        print("\n\n".join(texts))
+        say_json(
+            {"op": kernel.op.name, "target": kernel.target, "schedules": texts, "tuned": kernel.tuned and str(kernel.tuned)}
+        )
+        return 0
+    if kernel.tuned is not None:
+        print(f"# {kernel.tuned}")
+    print("\n\n".join(texts))
     return 0

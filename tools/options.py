@@ -70,6 +70,6 @@ def kernel_of(args: argparse.Namespace, threads: int | None = None) -> Kernel:
 
     module = load_module(args.file)
     kernel = compile(module, args.op, args.schedule, target_name(args, module), threads=threads, **fixed_values(args))
-    for note in kernel.notes:
+    for note in kernel.notes - {str(kernel.tuned)}:  # of that, each command has its own way to tell
         complain(f"note: {note}")
     return kernel

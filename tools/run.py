@@ -84,6 +84,7 @@ def measure(kernel: Kernel, repeat: int = 7, check: bool = True, seed: int = 0) 
     if found:
         answer |= {"ok": found.ok, "error": found.error, "allowed": found.allowed}
         answer["notes"] += [found.note] if found.note else []
+    answer["notes"] += [str(kernel.tuned)] if kernel.tuned else []
     return answer
 
 

@@ -182,6 +182,11 @@ def construct(ctx: Context, machine: Machine, works: tuple[Work, ...], lines: Li
         return None
     r, i, _ = order[0]
     ctx.choices.append(choice(works[-1].targets[0], found, order))
+    return lines_of(r, i, lines)
+
+
+def lines_of(r: Ranked, i: int, lines: Lines = AUTO) -> Lines:
+    """A candidate as lines, the author's among them."""
     chosen = r.nest.lines(r.tiles, i, r.sizes[-1])
     at = {name: int(v[i]) for name, v in r.tiles.items()}
     heads, rest = _heads(lines)

@@ -29,7 +29,7 @@ def complete(ctx: Context, works: tuple[Work, ...], lines: tuple[syntax.Line, ..
     if not written:
         return default_lines(ctx, works)
     machine = Machine.of(ctx.device)
-    if machine is not None and any(_is_open(x) for x in lines):
+    if machine is not None and any(is_open(x) for x in lines):
         lines = construct(ctx, machine, works, lines) or lines
         written = tuple(x for x in lines if not isinstance(x, syntax.AutoLine))
     out = tuple(_sizes(ctx, x) for x in written)
@@ -38,7 +38,7 @@ def complete(ctx: Context, works: tuple[Work, ...], lines: tuple[syntax.Line, ..
     return tuple(_instr(ctx, works, x) for x in vectors(ctx, works, out))
 
 
-def _is_open(line: syntax.Line) -> bool:
+def is_open(line: syntax.Line) -> bool:
     """Is it `auto`, or has it a size, a memory or an instruction that is?"""
     match line:
         case syntax.AutoLine():

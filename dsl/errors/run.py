@@ -104,3 +104,22 @@ class SavedElsewhere(UserError):
     """
 
     id = "saved-elsewhere"
+
+
+class CannotTune(UserError):
+    """There is nothing to choose, or nothing to measure.
+
+    A schedule leaves something open by `auto`, by lines that are missing, or by `param`; `schedule="auto"`, on the command line
+    `--schedule auto`, is the compiler's own. Times under the emulator say nothing of the GPU that it plays.
+    """
+
+    id = "cannot-tune"
+
+
+class NothingRight(UserError):
+    """Of all candidates, the schedule as it was among them, none could be run with right results.
+
+    The message tells of the first. `andiron run` with the same options shows more.
+    """
+
+    id = "nothing-right"

@@ -168,10 +168,19 @@ class DeviceKernel(Kernel):
             results = [back(r) for r in results]
         return results[0] if len(results) == 1 else tuple(results)
 
-    def place(self, arrays: Sequence[np.ndarray]) -> list[Any]:
+    def adopt(self, variants: Sequence[Variant], tuned: Any) -> None:
+        super().adopt(variants, tuned)
+        self._device_plans.clear()
+
+    def place(self, arrays: Sequence[np.ndarray], outputs: bool = False) -> list[Any]:
         find_driver(self.kind)
         library = self._own_library()
-        return [library.place(a, library.dtype(t.dtype), 0) for a, t in zip(arrays, self._inputs, strict=True)]
+        tensors = self._outputs if outputs else self._inputs
+        return [library.place(a, library.dtype(t.dtype), 0) for a, t in zip(arrays, tensors, strict=True)]
+
+    def host(self, arrays: Sequence[Any]) -> list[np.ndarray]:
+        given = zip(self._by_position(tuple(arrays), {}), self._inputs, strict=True)
+        return [x if kind_of(x) is None else library_of(x).fetch(x, numpy_dtype(t.dtype)) for x, t in given]  # type: ignore
 
     def fetch(self, results: Sequence[Any]) -> list[np.ndarray]:
         library = self._own_library()

@@ -32,6 +32,8 @@ ELSEWHERE = {
     "ambiguous-choice": ("AmbiguousChoice", "runtime/test_compile.py"),
     "wrong-schedule": ("WrongSchedule", "runtime/test_compile.py"),
     "wrong-format": ("WrongFormat", "tools/test_build.py"),
+    "cannot-tune": ("CannotTune", "runtime/test_tuning.py"),
+    "nothing-right": ("NothingRight", "runtime/test_tuning.py"),
     "no-device": ("NoDevice", "runtime/test_compile.py"),
     "schedule-not-one-line": ("NotOneLine", "test_schedule_builder.py"),
     "cannot-save": ("CannotSave", "runtime/test_saved.py"),

@@ -18,6 +18,8 @@ from andiron.dsl.errors.target import NoDevice
 from andiron.runtime.gpu import arrays, driver
 from andiron.runtime.gpu.arch import amd_name, form_for, nearest
 from andiron.runtime.gpu.kernel import DeviceKernel
+from andiron.runtime.tuning import rounds, search
+from andiron.runtime.tuning.worker import Worker
 from andiron.runtime.variant import Variant
 from andiron.tools.cli import main
 
@@ -374,3 +376,35 @@ def test_no_gpu():
     assert "emulate" in str(caught.value)
     with pytest.raises(NoDevice):
         andiron.compile(AXPY, target="hip")
+
+
+def test_candidates_are_measured(gpu, monkeypatch, tmp_path):
+    """`tune` as on a CPU; the worker is in this process, for the fake driver is."""
+    monkeypatch.setenv("ANDIRON_CACHE", str(tmp_path / "cache"))
+
+    class Here:
+        alive = True
+
+        def __init__(self, prepare):
+            self.worker = Worker()
+            prepare(self.ask)
+
+        def ask(self, what, *arguments, limit=0.0):
+            return getattr(self.worker, what)(*arguments)
+
+        def close(self):
+            pass
+
+    monkeypatch.setattr(search, "Bench", Here)
+    monkeypatch.setattr(search, "winner", lambda trials: [t for t in trials if not t.rejected][-1])
+    monkeypatch.setattr(rounds, "ROUNDS", 2)
+    text = TALL.partition("schedule")[0]
+    kernel = andiron.compile(text, target="cuda:sm_80", M=13, N=17, K=150)
+    a, b = numbers(13, 150), numbers(150, 17)
+    found = kernel.tune(*on(a, b), top=3)
+    assert len(found.trials) == 3
+    assert not any(t.rejected for t in found.trials)
+    assert all(t.predicted for t in found.trials)
+    again = andiron.compile(text, target="cuda:sm_80", M=13, N=17, K=150)
+    assert again.schedule == found.schedule == kernel.schedule
+    np.testing.assert_array_equal(again(*on(a, b)).host, a @ b)

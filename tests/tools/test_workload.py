@@ -5,8 +5,8 @@ import pytest
 from andiron.dsl.ops.resolve_op import resolve_op
 from andiron.dsl.source import Source
 from andiron.dsl.text.parser import parse
+from andiron.runtime import verdict
 from andiron.runtime.measure import argument_bytes, flops, too_small_for_threads
-from andiron.tools import verdict
 from andiron.tools.einsum import einsum_of
 from andiron.tools.workload import BadAssignment, all_sizes, assignments, default_sizes, random_inputs
 

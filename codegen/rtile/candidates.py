@@ -1,0 +1,168 @@
+"""The best schedules for an op, in order: what `construct` takes the first of, as schedule text.
+
+A launch has its candidates in order; schedules of several launches are put together best first, by the time of all launches.
+Where no candidates are constructed (processors), schedules near the completed one are made (`variations`).
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any
+
+from ...dsl import syntax
+from ...dsl.device import Device
+from ...dsl.errors import Diagnostics
+from ...dsl.op import Op
+from ...dsl.ops.bind_op import specialise
+from ...dsl.source import Source
+from ...dsl.text.parser import parse
+from ..lower.context import Context
+from ..lower.work import Work
+
+Works = tuple[Work, ...]
+Lines = tuple[syntax.Line, ...]
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A schedule worth a try.
+
+    schedule  to compile                       seconds  predicted, of all launches; None: the model has no opinion
+    bound     what the longest launch waits for         about    what tells it from others, for people
+    """
+
+    schedule: syntax.ScheduleDecl
+    seconds: float | None
+    bound: str
+    about: str
+
+
+@dataclass(frozen=True)
+class _Option:
+    """One way to do a launch."""
+
+    lines: Lines
+    seconds: float
+    bound: str
+    about: str
+
+
+def candidates(
+    op: Op,
+    device: Device,
+    sizes: Mapping[str, int],
+    count: int,
+    schedule: syntax.ScheduleDecl | None = None,
+    module: Any = None,
+    params: Mapping[str, int] | None = None,
+) -> list[Proposal]:
+    """The `count` best schedules for the op at these sizes, by predicted time; those that are alike are there once.
+
+    schedule  lines that stay, with `params` for its parameters; what it leaves open is chosen. None: all is
+    module    where the schedule's strategies and roles are declared
+    """
+    return list(islice(proposals(specialise(op, sizes) if sizes else op, device, schedule, module, params), count))
+
+
+def proposals(
+    op: Op,
+    device: Device,
+    schedule: syntax.ScheduleDecl | None = None,
+    module: Any = None,
+    params: Mapping[str, int] | None = None,
+) -> Iterator[Proposal]:
+    """All of them, in order. Raises the diagnostics of the schedule given."""
+    from ..pipeline import bounded, compile_program, context_of, explicit_lines, launches_of
+    from ..schedule.elaborate import Roles
+    from ..schedule.roles import roles_of
+    from ..schedule.text import schedule_text
+    from .machine import Machine
+    from .variations import variations
+
+    machine = Machine.of(device)
+    if machine is None:
+        if schedule is None or is_open(schedule):
+            text = compile_program(module, op, schedule, device, params).schedule
+            extents = {i: e.constant for s in op.statements for i, e in s.ranges if e.constant is not None}
+            for near, about in variations(_parsed(text), device, extents):
+                yield Proposal(near, None, "", about)
+        return
+    op = bounded(op, schedule)
+    roles = roles_of(module, op, schedule) if schedule is not None else Roles()
+    diagnostics = Diagnostics()
+    lines = explicit_lines(module, op, schedule, device, roles, params, diagnostics)
+    diagnostics.raise_if_any()
+    ctx = context_of(op, device)
+    parts = launches_of(op, device, lines)
+    options = [_options(ctx, machine, works, todo) for works, todo in parts]
+    seen: set[str] = set()
+    for chosen in _best_first(options):
+        written = [(works, option.lines) for (works, _), option in zip(parts, chosen, strict=True)]
+        text = schedule_text(op, schedule, device, written, ctx)
+        if text in seen:
+            continue
+        seen.add(text)
+        longest = max(chosen, key=lambda x: x.seconds)
+        about = "; ".join(x.about for x in chosen if x.about)
+        yield Proposal(_parsed(text), sum(x.seconds for x in chosen), longest.bound, about)
+
+
+def _options(ctx: Context, machine: Any, works: Works, lines: Lines) -> list[_Option]:
+    """The ways to do one launch, the best first; only the one that is written, where nothing is open or no nest is for it."""
+    from ..schedule.complete import is_open
+    from .construct import AUTO, best, lines_of, ranked
+
+    for w in works:
+        ctx.dtypes.setdefault(w.name, w.value.dtype)
+    todo = lines or AUTO
+    order = best(ranked(ctx, machine, works, todo)) if any(is_open(x) for x in todo) else []
+    if not order:
+        return [_Option(todo, 0.0, "", "")]
+    out = []
+    for r, i, _ in order:
+        sizes = {name: int(x[i]) for name, x in r.tiles.items()}
+        about = f"{r.nest.name} " + " ".join(f"{name}={n}" for name, n in sizes.items())
+        cost = r.costs[-1]
+        out.append(_Option(lines_of(r, i, todo), float(cost.seconds[i]), cost.bound(i), about))
+    return out
+
+
+def _best_first(options: Sequence[Sequence[_Option]]) -> Iterator[tuple[_Option, ...]]:
+    """One option of each launch, by how much time is lost against the first of each; the order of each list counts, too."""
+    # The order may differ from that of the seconds, by what is alike within the model's precision: it must not go backwards.
+    loss = []
+    for ways in options:
+        worst, row = 0.0, []
+        for w in ways:
+            worst = max(worst, w.seconds - ways[0].seconds)
+            row.append(worst)
+        loss.append(row)
+    start: tuple[int, ...] = (0,) * len(options)
+    queue: list[tuple[float, tuple[int, ...]]] = [(0.0, start)]
+    seen: set[tuple[int, ...]] = {start}
+    while queue:
+        _, at = heapq.heappop(queue)
+        yield tuple(ways[i] for ways, i in zip(options, at, strict=True))
+        for n, i in enumerate(at):
+            near = (*at[:n], i + 1, *at[n + 1 :])
+            if i + 1 < len(options[n]) and near not in seen:
+                seen.add(near)
+                heapq.heappush(queue, (sum(row[k] for row, k in zip(loss, near, strict=True)), near))
+
+
+def is_open(schedule: syntax.ScheduleDecl) -> bool:
+    """Whether it leaves anything to choose, by `auto` in its lines or in the blocks below them."""
+    from ..schedule.complete import is_open
+
+    def open_(lines: Lines) -> bool:
+        return any(is_open(x) or open_(getattr(x, "block", None) or ()) for x in lines)
+
+    return not schedule.lines or open_(schedule.lines)
+
+
+def _parsed(text: str) -> syntax.ScheduleDecl:
+    (found,) = (d for d in parse(Source("<candidate>", text)).declarations if isinstance(d, syntax.ScheduleDecl))
+    return replace(found, where=())

@@ -1,0 +1,119 @@
+"""`Bench`: the other end of `worker`, with deadlines. A worker that dies or is late is replaced."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from ...dsl.errors import InternalError
+
+_START = 60.0  # seconds until a worker must have its inputs
+
+
+class Failed(Exception):
+    """A request that was refused, or that took the worker down. `late`: it was cut short."""
+
+    def __init__(self, reason: str, late: bool = False) -> None:
+        super().__init__(reason)
+        self.late = late
+
+
+class Bench:
+    """A process that runs kernels. `prepare(ask)` gives a new worker its inputs."""
+
+    def __init__(self, prepare: Callable[[Callable[..., Any]], None]) -> None:
+        self._prepare = prepare
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def alive(self) -> bool:
+        """Whether the worker of the last request is still there."""
+        return self._process is not None
+
+    def ask(self, what: str, *arguments: Any, limit: float = _START) -> Any:
+        """The worker's answer, within `limit` seconds. Raises Failed; then the next request goes to a new worker."""
+        if self._process is None:
+            self._process = _start()
+            try:
+                self._prepare(self.ask)
+            except Failed as error:
+                raise InternalError(f"the process that measures does not work: {error}") from None
+        process = self._process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        late = threading.Event()
+
+        def end() -> None:
+            late.set()
+            with suppress(OSError):
+                process.kill()
+
+        timer = threading.Timer(limit, end)
+        timer.daemon = True
+        timer.start()
+        try:
+            pickle.dump((what, *arguments), process.stdin, protocol=5)
+            process.stdin.flush()
+            status, value = pickle.load(process.stdout)
+        except (EOFError, OSError, pickle.UnpicklingError):
+            code = process.wait()
+            self.close()
+            if late.is_set():
+                raise Failed("took too long", late=True) from None
+            raise Failed(f"ended the process: {_why(code)}") from None
+        except BaseException:
+            self.close()  # its answer would be taken for that of the next request
+            raise
+        finally:
+            timer.cancel()
+        if status == "error":
+            raise Failed(value)
+        return value
+
+    def close(self) -> None:
+        """Ends the worker."""
+        process, self._process = self._process, None
+        if process is not None:
+            with suppress(OSError):
+                process.kill()
+            for stream in (process.stdin, process.stdout):
+                with suppress(OSError):
+                    if stream is not None:
+                        stream.close()
+            process.wait()
+
+    def __enter__(self) -> Bench:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _start() -> subprocess.Popen[bytes]:
+    if not sys.executable:
+        raise InternalError("measuring takes a process of its own, and Python does not say where its interpreter is")
+    package = __name__.partition(".runtime.")[0]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    code = f"from {package}.runtime.tuning.worker import main; main()"
+    return subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=env,
+        start_new_session=True,  # Ctrl-C at the terminal is for the search, which decides what becomes of the worker
+    )
+
+
+def _why(code: int) -> str:
+    if code < 0:
+        with suppress(ValueError):
+            return signal.Signals(-code).name
+    return f"exit status {code}"

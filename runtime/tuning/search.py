@@ -1,0 +1,283 @@
+"""`tune`: candidates for a kernel's schedule are built, checked and timed; the fastest is used from then on, and kept."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeout
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...dsl.errors import AndironError, InternalError, UserError
+from ...dsl.errors.run import CannotTune, NothingRight
+from .. import features
+from ..sizes import bind_sizes
+from ..timing import duration
+from ..verdict import Expected
+from ..workload import all_sizes, default_sizes, random_inputs
+from .bench import Bench, Failed
+from .kept import Kept, keep, kept
+from .proposals import proposed
+from .result import Trial, Tuning
+from .rounds import ROUNDS, compete, limit_for, winner
+
+if TYPE_CHECKING:
+    from ..compile import Request
+    from ..kernel import Kernel
+    from ..variant import Variant
+
+_LOOKED_AT = 4  # times as many candidates as are wanted: some cannot be made, or are alike
+_FIRST = 300.0  # seconds for the first call of the schedule as it was
+
+Say = Callable[[str], None]
+
+
+def tune(
+    kernel: Kernel, arrays: Sequence[Any] = (), top: int = 10, seconds: float = 60.0, say: Say | None = None, store: bool = True
+) -> Tuning:
+    """See `Kernel.tune`."""
+    search = Search(kernel, arrays, top, say or (lambda _: None), store)
+    stopped = ""
+    started = time.monotonic()
+    try:
+        search.run(started + seconds)
+        if time.monotonic() > started + seconds:
+            stopped = f"the time is up ({duration(seconds)})"
+    except KeyboardInterrupt:
+        if not any(t.samples for t in search.trials):
+            raise
+        stopped = "interrupted"
+    finally:
+        search.close()
+    return search.conclude(time.monotonic() - started, stopped)
+
+
+def why_not(kernel: Kernel) -> UserError | None:
+    """Why candidates for this kernel cannot be measured here; None: they can."""
+    if kernel.request is None:
+        return CannotTune(f"{kernel!r} was loaded from a file", help="tune the kernel that `andiron.compile` makes")
+    target = kernel.request.target
+    if target.family.launcher == "emulator":
+        help = "tune on a machine that has such a GPU"
+        return CannotTune(f"{target.name} is emulated: how long that takes says nothing of the GPU", help=help)
+    if target.family.launcher == "driver":
+        from ..gpu.driver import find_driver
+
+        try:
+            find_driver(target.family.name)
+        except UserError as error:
+            return error
+    return None
+
+
+def trials_for(
+    request: Request, place: int, top: int, dims: dict[str, int], say: Say
+) -> tuple[list[Trial], list[tuple[str, str]]]:
+    """The `top` most promising candidates, compiled to text, and what could not be compiled. The first is the one as it was."""
+    trials: list[Trial] = []
+    refused: list[tuple[str, str]] = []
+    seen: set[str] = set()
+    many = len(_parameters(request, place)) > 0
+    base = request.schedules[place]
+    for proposal, values in proposed(request, place):
+        if len(trials) >= (_LOOKED_AT if many else 1) * top or len(trials) + len(refused) >= _LOOKED_AT * top + 8:
+            break
+        say(f"candidate {len(trials) + 1}: {proposal.about}")
+        where = base.where if base is not None else ()
+        schedule = base if not trials else replace(proposal.schedule, where=where)
+        try:
+            variant = request.variant(schedule, values)
+        except UserError as error:
+            if not trials:
+                raise
+            refused.append((proposal.about, getattr(error, "errors", (error,))[0].message))
+            continue
+        if variant.schedule in seen:
+            continue
+        seen.add(variant.schedule)
+        predicted, bound = (
+            _prediction(request, variant, dims) if proposal.seconds is None else (proposal.seconds, proposal.bound)
+        )
+        trials.append(Trial(len(trials), proposal.about, predicted, bound, variant))
+    if many:
+        trials[1:] = sorted(trials[1:], key=lambda t: t.predicted or 0.0)[: top - 1]
+        for number, t in enumerate(trials):
+            t.number = number
+    return trials, refused
+
+
+class Search:
+    """One search. `trials` fills as it goes; whatever is in it when it is cut off counts."""
+
+    def __init__(self, kernel: Kernel, arrays: Sequence[Any], top: int, say: Say, store: bool) -> None:
+        refusal = why_not(kernel)
+        if refusal is not None:
+            raise refusal
+        assert kernel.request is not None
+        self.kernel, self.request, self.top, self.say, self.store = kernel, kernel.request, top, say, store
+        op = kernel.op
+        self.inputs: list[np.ndarray] | None = kernel.host(arrays) if arrays else None
+        if self.inputs is not None:
+            given = bind_sizes(op, [x.shape for x in self.inputs], kernel.sizes)
+            self.dims = {v.name: given[v.name] for v in op.dims}
+        else:
+            self.dims = default_sizes(op, kernel.sizes)
+        self.sizes = all_sizes(op, self.dims)
+        self.place = self._place()
+        self.trials: list[Trial] = []
+        self.refused: list[tuple[str, str]] = []
+        self.note = ""
+        self._lead: Trial | None = None
+        self._loaded: set[int] = set()
+        self._bench = Bench(self._prepare)
+        self._pool = ThreadPoolExecutor(features.usable_cores())
+
+    def _place(self) -> int:
+        """Which of the request's schedules is the one at these sizes."""
+        variants = self.kernel.variants
+        return next((i for i, v in enumerate(variants) if v.refusal(self.sizes) is None), len(variants) - 1)
+
+    # ------------------------------------------------------------ steps
+
+    def run(self, deadline: float) -> None:
+        """Candidates are compiled to text and built meanwhile; then checked; then timed in turns."""
+        trials, self.refused = trials_for(self.request, self.place, self.top, self.dims, self.say)
+        self._remember(trials)
+        builds = {t.number: self._pool.submit(t.variant.load) for t in trials}
+        expected = self._expected()
+        self.trials = trials
+        for t in trials:
+            self._built(t, builds[t.number], deadline)
+        best = _FIRST / 20
+        for t in trials:
+            if t.rejected or (t.number and time.monotonic() > deadline):
+                t.rejected = t.rejected or "the time was up"
+                continue
+            self.say(f"checking {t.number + 1} of {len(trials)}: {t.about}")
+            self._check(t, expected, best)
+            if not t.rejected:
+                best = t.first if t.number == 0 else min(best, t.first)
+        if all(t.rejected for t in trials):
+            raise NothingRight(f"no candidate for {self.kernel!r} works; the schedule as it was: {trials[0].rejected}")
+        compete(self._bench, trials, self._load, deadline, self._leading)
+
+    def _remember(self, trials: list[Trial]) -> None:
+        """What was found before takes part, so that tuning again loses nothing."""
+        found = kept(self.request)
+        before = found.kernel(self.request) if found is not None and found.schedule is not None else None
+        if found is not None and before is not None and found.place == self.place:
+            variant = before.variants[self.place]
+            if variant.schedule not in {t.schedule for t in trials}:
+                predicted, bound = _prediction(self.request, variant, self.dims)
+                trials.append(Trial(len(trials), f"found before, {found.date}", predicted, bound, variant))
+
+    def _expected(self) -> Expected:
+        self.say("the reference")
+        inputs = self.inputs if self.inputs is not None else random_inputs(self.kernel.op, self.dims)
+        expected = Expected(self.kernel.op, inputs)
+        self.note = expected.note
+        return expected
+
+    def _built(self, t: Trial, build: Future[Any], deadline: float) -> None:
+        self.say(f"building {t.number + 1} of {len(self.trials)}: {t.about}")
+        try:
+            build.result(None if t.number == 0 else max(0.0, deadline - time.monotonic()))
+        except (TimeoutError, FutureTimeout):
+            t.rejected = "not built in time"
+        except AndironError as error:
+            if t.number == 0:
+                raise
+            t.rejected = f"not built: {str(error).splitlines()[0]}"
+
+    def _check(self, t: Trial, expected: Expected, best: float) -> None:
+        try:
+            self._load(t)
+            t.first, results = self._bench.ask("check", t.number, limit=limit_for(best, 1) if t.number else _FIRST)
+        except Failed as error:
+            t.rejected = "cut short: much slower than the best" if error.late else str(error)
+            return
+        for outputs in results:
+            verdict = expected.check(outputs)
+            if not verdict.ok:
+                t.rejected = f"wrong: an error of {verdict.error:.3g}, {verdict.allowed:.3g} is allowed there"
+
+    def _leading(self, alive: list[Trial], turn: int) -> None:
+        """After a round: what leads is kept at once, so that it is there if this process is killed."""
+        lead = winner(self.trials)
+        self.say(f"round {turn} of {ROUNDS}, {len(alive)} left; the best {duration(lead.seconds or 0.0)}: {lead.about}")
+        if lead is not self._lead and lead.number and turn > 2:
+            self._lead = lead
+            self._keep(lead, asked=0)
+
+    # ------------------------------------------------------------ the worker
+
+    def _prepare(self, ask: Callable[..., Any]) -> None:
+        self._loaded.clear()
+        if self.inputs is not None:
+            ask("take", self.inputs, limit=_FIRST)
+        else:
+            ask("random", self.kernel.op, self.dims, 0, limit=_FIRST)
+
+    def _load(self, t: Trial) -> None:
+        """Into the worker at hand, if it is not there."""
+        if not self._bench.alive:
+            self._loaded.clear()
+        if t.number not in self._loaded:
+            v, k = t.variant, self.kernel
+            self._bench.ask("load", t.number, k.op, [(v.program, v.source, v.schedule, v.target)], k.sizes, k.threads)
+            self._loaded.add(t.number)
+
+    def close(self) -> None:
+        self._bench.close()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    # ------------------------------------------------------------ the end
+
+    def conclude(self, took: float, stopped: str) -> Tuning:
+        """The winner is used from now on, and kept."""
+        best = winner(self.trials)
+        stored = self.store and best.seconds is not None
+        found = self._keep(best, 0 if stopped else self.top) if stored else self._kept(best, 0)
+        variants = list(self.kernel.variants)
+        variants[self.place] = best.variant
+        self.kernel.adopt(variants, found)
+        threads = self.kernel.threads if self.request.target.family.launcher == "ctypes" else None
+        return Tuning(
+            self.kernel.op.name, self.kernel.target, threads, self.sizes, tuple(self.trials), best, took,
+            tuple(self.refused), stopped, stored, self.note,
+        )  # fmt: skip
+
+    def _kept(self, t: Trial, asked: int) -> Kept:
+        base = self.trials[0].seconds or 0.0
+        measured = sum(1 for x in self.trials if x.samples)
+        schedule = t.schedule if t.number else None
+        return Kept(
+            schedule, self.place, t.seconds or 0.0, base, asked, measured, self.sizes, time.strftime("%Y-%m-%d")
+        )  # fmt: skip
+
+    def _keep(self, t: Trial, asked: int) -> Kept:
+        found = self._kept(t, asked)
+        if self.store:
+            keep(self.request, found)
+        return found
+
+
+def _prediction(request: Request, variant: Variant, dims: dict[str, int]) -> tuple[float | None, str]:
+    """The least time at the device's rates, where it states some."""
+    from ..report import Report
+
+    with suppress(InternalError, UserError):
+        report = Report.of(request.op, [variant], dims, request.threads or features.usable_cores(), ())
+        if report.bound:
+            return report.seconds[report.bound], report.bound
+    return None, ""
+
+
+def _parameters(request: Request, place: int) -> set[str]:
+    from ..compile import parameters
+
+    return set(parameters(request.schedules[place])) - set(request.values)

@@ -1,0 +1,374 @@
+"""Measured search: the winner is used and kept, what is wrong, breaks or does not end cannot win, and nothing is lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import andiron
+import numpy as np
+import pytest
+from andiron.dsl.errors.run import ArgumentShape, CannotTune, NothingRight
+from andiron.runtime.cache import Cache, cache
+from andiron.runtime.compile import Request, asked
+from andiron.runtime.tuning import search
+from andiron.runtime.tuning.bench import Bench, Failed
+from andiron.runtime.tuning.kept import Kept, keep, kept, key
+
+GEMM = """\
+op gemm[M, N, K](A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]):
+    C[m, n] = sum(k) A[m, k] * B[k, n]
+"""
+PARAM = """
+schedule rows for gemm:
+    param R in 1, 2, 4
+    tile m: R -> core
+    tile n: 16
+    keep C in register
+    tile k: 1
+    compute
+"""
+SIZES = {"M": 61, "N": 47, "K": 33}
+ENTRY = re.compile(r'(extern "C" [^\n]* int andiron_\w+\([^\n]*\) \{\n)')
+
+
+@pytest.fixture(autouse=True)
+def own_cache(monkeypatch, tmp_path):
+    monkeypatch.setenv("ANDIRON_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def last_wins(monkeypatch):
+    """What is fastest is a matter of the day; what becomes of it is not."""
+    monkeypatch.setattr(search, "winner", lambda trials: [t for t in trials if t.samples and not t.rejected][-1])
+
+
+def spoil(monkeypatch, statement: str, also_first: bool = False) -> None:
+    """The second candidate, or all of them, gets a statement at the beginning of its code."""
+    count = iter(range(1000))
+    plain = Request.variant
+
+    def variant(self, schedule, values=None):
+        made = plain(self, schedule, values)
+        n = next(count) - 1  # the first is that of `compile`
+        if n == 1 or (also_first and n >= 0):
+            made.source = ENTRY.sub(lambda m: m[1] + statement + "\n", made.source)
+            assert statement in made.source
+        return made
+
+    monkeypatch.setattr(Request, "variant", variant)
+
+
+def matrices(m: int, n: int, k: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    return rng.integers(-4, 5, (m, k)).astype("f4"), rng.integers(-4, 5, (k, n)).astype("f4")
+
+
+# ---------------------------------------------------------------- the winner
+
+
+def test_the_winner_is_used_and_found_again(last_wins, monkeypatch):
+    k = andiron.compile(GEMM, **SIZES)
+    default = k.schedule
+    found = k.tune(top=3)
+    assert found.kept
+    assert found.best.number
+    assert k.schedule == found.schedule != default
+    assert all(len(t.samples) >= 1 for t in found.trials)
+    a, b = matrices(61, 47, 33)
+    np.testing.assert_array_equal(k(a, b), a @ b)
+    again = andiron.compile(GEMM, **SIZES)
+    assert again.schedule == found.schedule
+    assert again.source == k.source
+    assert "found by tuning" in str(again.report)
+    np.testing.assert_array_equal(again(a, b), a @ b)
+    # other sizes, another target, another count of threads, other lines: nothing was found for these
+    for other in (
+        andiron.compile(GEMM, **{**SIZES, "M": 62}),
+        andiron.compile(GEMM, target="cpu:generic", **SIZES),
+        andiron.compile(GEMM, threads=7, **SIZES),
+        andiron.compile(GEMM, schedule="schedule s for gemm:\n    tile m: 4 -> core\n    auto\n", **SIZES),
+    ):
+        assert other.tuned is None
+    # nor where it is not wanted
+    assert andiron.compile(GEMM, tune=0, **SIZES).schedule == default
+    monkeypatch.setenv("ANDIRON_TUNED", "0")
+    assert andiron.compile(GEMM, **SIZES).schedule == default
+
+
+def test_compile_tunes_once(last_wins, monkeypatch):
+    k = andiron.compile(GEMM, tune=2, **SIZES)
+    assert k.tuned is not None
+    assert k.tuned.asked == 2
+    monkeypatch.setattr(search, "Search", None)  # whoever measures now fails
+    again = andiron.compile(GEMM, tune=2, **SIZES)
+    assert again.schedule == k.schedule
+    with pytest.raises(TypeError):
+        andiron.compile(GEMM, tune=3, **SIZES)
+
+
+def test_what_is_no_gain_is_kept_as_such(monkeypatch):
+    monkeypatch.setattr(search, "winner", lambda trials: trials[0])
+    k = andiron.compile(GEMM, tune=2, **SIZES)
+    found = kept(asked(GEMM, **SIZES))
+    assert found is not None
+    assert found.schedule is None
+    assert andiron.compile(GEMM, **SIZES).schedule == k.schedule
+    assert "nothing faster" in str(andiron.compile(GEMM, **SIZES).report)
+
+
+def test_given_arrays_and_open_sizes(last_wins):
+    a, b = matrices(21, 35, 17)
+    k = andiron.compile(GEMM, K=17)
+    found = k.tune(a, b, top=2)
+    assert found.sizes == {"M": 21, "N": 35, "K": 17}
+    again = andiron.compile(GEMM, K=17)
+    assert again.schedule == found.schedule
+    for m, n in ((21, 35), (1, 1), (100, 3)):
+        x, y = matrices(m, n, 17)
+        np.testing.assert_array_equal(again(x, y), x @ y)
+    with pytest.raises(ArgumentShape):
+        k.tune(a, b[:3])
+
+
+def test_what_was_found_takes_part_again(last_wins):
+    k = andiron.compile(GEMM, **SIZES)
+    first = k.tune(top=3).schedule
+    second = andiron.compile(GEMM, tune=0, **SIZES).tune(top=2)
+    assert first in [t.schedule for t in second.trials]
+
+
+def test_not_kept_if_not_wanted(last_wins):
+    k = andiron.compile(GEMM, **SIZES)
+    found = k.tune(top=2, keep=False)
+    assert k.schedule == found.schedule
+    assert andiron.compile(GEMM, **SIZES).tuned is None
+
+
+def test_parameters_of_a_schedule(last_wins):
+    k = andiron.compile(GEMM + PARAM, **SIZES)
+    found = k.tune(top=3)
+    assert sorted(re.findall(r"tile m: (\d) -> core", "".join(t.schedule for t in found.trials))) == ["1", "2", "4"]
+    again = andiron.compile(GEMM + PARAM, **SIZES)
+    assert again.schedule == found.schedule
+    assert "tile m: 1 -> core" not in again.schedule
+    assert "tile m: 1 -> core" in andiron.compile(GEMM + PARAM, R=1, **SIZES).schedule  # said explicitly
+
+
+def test_several_variants(last_wins):
+    """The one for the sizes at hand is tuned, the others stay; conditions hold for the winner, too."""
+    text = GEMM + PARAM.replace("for gemm:", "for gemm where M <= 64:") + "\nschedule wide for gemm:\n    tile n: 64 -> core\n"
+    k = andiron.compile(text, N=47, K=33)
+    assert len(k.variants) == 2
+    k.tune(*matrices(61, 47, 33), top=2)
+    again = andiron.compile(text, N=47, K=33)
+    assert again.schedule == k.schedule
+    assert "M <= 64" in again.schedule
+    for m in (61, 65):
+        a, b = matrices(m, 47, 33)
+        np.testing.assert_array_equal(again(a, b), a @ b)
+
+
+# ---------------------------------------------------------------- who cannot win
+
+
+@pytest.mark.parametrize(
+    ("statement", "reason"),
+    [
+        ("return 0;", "wrong"),
+        ("__builtin_trap();", "ended the process: SIG"),
+        ("for (volatile int i = 0;; i++) {}", "cut short"),
+    ],
+)
+def test_a_broken_candidate_is_rejected(monkeypatch, statement, reason):
+    spoil(monkeypatch, statement)
+    k = andiron.compile(GEMM, **SIZES)
+    found = k.tune(top=3)
+    bad = found.trials[1]
+    assert bad.rejected.startswith(reason)
+    assert bad is not found.best
+    assert not bad.samples
+    assert sum(not t.rejected for t in found.trials) == 2
+    assert reason in str(found)
+    a, b = matrices(61, 47, 33)
+    np.testing.assert_array_equal(k(a, b), a @ b)
+
+
+def test_results_that_are_no_floats_are_poisoned_twice(monkeypatch):
+    """An element that is not written holds by chance what is right."""
+    text = "op count[M, N](X: i8[M, N]) -> (S: i32[M]):\n    S[i] = sum(j) i32(X[i, j])\n"
+    spoil(monkeypatch, "return 0;")
+    k = andiron.compile(text, M=40, N=1)
+    x = np.full((40, 1), -1, "i1")
+    assert k.tune(x, top=2).trials[1].rejected.startswith("wrong")
+
+
+def test_no_candidate_is_right(monkeypatch):
+    spoil(monkeypatch, "return 0;", also_first=True)
+    with pytest.raises(NothingRight, match="as it was: wrong"):
+        andiron.compile(GEMM, **SIZES).tune(top=2)
+    assert kept(asked(GEMM, **SIZES)) is None
+
+
+def test_no_time_at_all():
+    """The schedule as it was is measured, and that is all."""
+    found = andiron.compile(GEMM, **SIZES).tune(top=3, seconds=0.0)
+    assert found.best.number == 0
+    assert "time is up" in found.interrupted
+    assert andiron.compile(GEMM, **SIZES).tuned.asked == 0
+
+
+def test_what_cannot_be_tuned(tmp_path):
+    with pytest.raises(CannotTune, match="emulated"):
+        andiron.compile(GEMM, target="emulate:sm_80", **SIZES).tune()
+    explicit = andiron.compile(GEMM, **SIZES).schedule
+    with pytest.raises(CannotTune, match="nothing open"):
+        andiron.compile(GEMM, schedule=explicit, **SIZES).tune()
+    k = andiron.compile(GEMM, target="cpu:generic", **SIZES)
+    k.save(tmp_path / "k")
+    loaded = andiron.load_kernel(tmp_path / "k")
+    loaded.request = None
+    with pytest.raises(CannotTune, match="loaded"):
+        loaded.tune()
+
+
+def test_auto_is_the_compilers_own():
+    text = GEMM + "\nschedule tiny for gemm:\n    tile m: 1\n    compute\n"
+    assert andiron.compile(text, **SIZES).schedule.startswith("schedule tiny")
+    assert andiron.compile(text, schedule="auto", **SIZES).schedule == andiron.compile(GEMM, **SIZES).schedule
+
+
+# ---------------------------------------------------------------- the process that runs them
+
+
+def test_a_worker_that_dies_is_replaced():
+    started = []
+    with Bench(lambda ask: started.append(ask("take", []))) as bench:
+        with pytest.raises(Failed, match="KeyError"):
+            bench.ask("time", 5, 1)  # an error is an answer
+        assert len(started) == 1
+        with pytest.raises(Failed, match="took too long") as late:
+            bench.ask("check", 0, limit=0.0)
+        assert late.value.late
+        bench.ask("drop", 0)
+        assert len(started) == 2
+
+
+# ---------------------------------------------------------------- the cache
+
+TUNE = """
+import sys, andiron
+from andiron.runtime.tuning import rounds
+rounds.ROUNDS = int(sys.argv[2])
+k = andiron.compile(sys.argv[1], M=61, N=47, K=33)
+found = k.tune(top=3, say=lambda text: print(text, flush=True))
+print("done", found.interrupted)
+"""
+
+
+def tuning(rounds: int, **options) -> subprocess.Popen[str]:
+    return subprocess.Popen([sys.executable, "-c", TUNE, GEMM, str(rounds)], stdout=subprocess.PIPE, text=True, **options)
+
+
+def wait_for(process: subprocess.Popen[str], text: str) -> None:
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith(text):
+            return
+    raise AssertionError(f"it ended without saying {text}")
+
+
+def children(pid: int) -> list[int]:
+    try:
+        return [int(x) for x in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def test_killed_it_leaves_a_sound_cache():
+    with tuning(1 << 20) as process:
+        wait_for(process, "round 5")
+        workers = children(process.pid)
+        process.kill()
+    found = [e for e in cache().entries() if e.info.get("kind") == "tuned"]
+    assert all(cache().get(e.key) for e in cache().entries())
+    assert len(found) <= 1
+    assert andiron.compile(GEMM, tune=2, **SIZES).tuned.asked == 2  # what was left counts as not finished
+    deadline = time.monotonic() + 20
+    while any(Path(f"/proc/{w}").exists() for w in workers) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not any(Path(f"/proc/{w}").exists() for w in workers)
+
+
+def test_ctrl_c_keeps_the_best_so_far():
+    with tuning(1 << 20) as process:
+        wait_for(process, "round 3")
+        process.send_signal(signal.SIGINT)
+        wait_for(process, "done interrupted")
+        assert process.wait(60) == 0
+    assert andiron.compile(GEMM, **SIZES).tuned is not None
+
+
+def test_two_at_once():
+    first, second = tuning(3), tuning(3)
+    with first, second:
+        assert "done" in first.communicate(timeout=300)[0]
+        assert "done" in second.communicate(timeout=300)[0]
+    assert andiron.compile(GEMM, **SIZES).tuned is not None
+    assert sum(e.info.get("kind") == "tuned" for e in cache().entries()) == 1
+
+
+def test_an_entry_is_replaced_at_once(tmp_path):
+    kept_in = Cache(tmp_path / "here")
+    for text in ("one", "two"):
+        made = kept_in.put("k", lambda folder, text=text: {"wrote": (folder / "f").write_text(text)})
+        assert (made.path / "f").read_text() == text
+    assert len(kept_in.entries()) == 1
+
+
+FOUND = Kept("schedule s for gemm:\n    tile m: 3 -> core\n    compute\n", 0, 1e-3, 2e-3, 5, 5, SIZES, "2026-01-01")
+
+
+@pytest.mark.parametrize(
+    "bad", ["no schedule", "schedule s for gemm:\n    tile q: 3\n", "schedule s for gemm:\n    move A -> shared\n", ""]
+)
+def test_an_entry_that_does_not_fit_any_more_is_passed_over(bad):
+    request = asked(GEMM, **SIZES)
+    keep(request, FOUND)
+    assert "tile m: 3 -> core" in andiron.compile(GEMM, **SIZES).schedule
+    keep(request, Kept(bad, *list(vars(FOUND).values())[1:]))
+    assert andiron.compile(GEMM, **SIZES).schedule == andiron.compile(GEMM, tune=0, **SIZES).schedule
+
+
+def test_a_damaged_entry_is_passed_over():
+    request = asked(GEMM, **SIZES)
+    keep(request, FOUND)
+    entry = cache().get(key(request))
+    (entry.path / "tuned.json").write_text(json.dumps({"schedule": "schedule"}))
+    assert kept(request) is None
+
+
+def test_the_key_holds_what_it_must():
+    """Comments do not matter; every number, line, target and device does."""
+    keys = {
+        key(asked(text, target=target, **sizes))
+        for text in (GEMM, GEMM.replace("* B", "* 2.0 * B"))
+        for target in ("cpu", "cpu:avx2", "cuda:sm_80", "cuda:sm_90a")
+        for sizes in (SIZES, {}, {"M": 61})
+    }
+    assert len(keys) == 24
+    assert key(asked("# a comment\n" + GEMM, **SIZES)) == key(asked(GEMM, **SIZES))
+    devices = [f"device cpu:mine extends cpu:avx2:\n    level core: finite {n}\n\n" for n in (2, 3)]
+    assert len({key(asked(d + GEMM, target="cpu:mine", **SIZES)) for d in devices}) == 2
+
+
+def test_nothing_is_looked_up_in_a_cache_that_is_not_there(monkeypatch, tmp_path):
+    monkeypatch.setenv("ANDIRON_CACHE", str(tmp_path / "nowhere" / "at" / "all"))
+    assert andiron.compile(GEMM, **SIZES).tuned is None
+    assert not os.path.exists(tmp_path / "nowhere")
