@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from ...dsl.device import Instr
 from ...dsl.index import Atom, Expr, Fn, Var, as_expr
 from ..tile import Buffer
+from .ahead import fetch_ahead
 from .code import ATOM, BOOL, Code, storage
 from .context import Context
 from .lanes import Register
@@ -101,7 +102,9 @@ def load(ctx: Context, name: str, coords: Sequence[Expr]) -> tuple[str, bool]:
             ctx.need("load_part", element, True)
             return f"load_part_{element}x{ctx.width}({pointer_to(ctx, buffer, e)}, {ctx.part})", True
         ctx.need("load", element, True)
-        return f"load_{element}x{ctx.width}({pointer_to(ctx, buffer, e)})", True
+        pointer = pointer_to(ctx, buffer, e)
+        fetch_ahead(ctx, buffer, e, pointer)
+        return f"load_{element}x{ctx.width}({pointer})", True
     ctx.need("gather", element, True)
     return f"gather_{element}x{ctx.width}({pointer_to(ctx, buffer, e)}, {ctx.text.index.text(step)})", True
 

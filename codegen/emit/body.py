@@ -9,10 +9,11 @@ from ...dsl.device import Instr
 from ...dsl.errors import InternalError
 from ...dsl.index import Expr, Var, as_expr, maximum, minimum
 from ...dsl.source import Span
+from ...dsl.values import Load
 from ..tile import Alloc, AllReduce, Barrier, Call, Commit, For, If, Let, Piece, Stmt, Store, Wait
 from .access import address, in_parts, load, pointer_to, splat, store
 from .code import BOOL, Code, storage
-from .context import Context
+from .context import Context, Turning
 from .lanes import has_lane, register_memories, value_varies
 from .parts import store_first
 from .reduce import all_reduce
@@ -121,8 +122,10 @@ class Body:
             return f"for ({ctx.whole(s.var, last)} {i} = {text.index.text(start)}; {i} < {text.index.text(stop)}; {grow})"
 
         old = ctx.env.pop(s.var, None)
+        ctx.loops.append(Turning(s.var, step.constant or 0, {s.var}))
         with ctx.anew(s.var), text.block(head, s.var.name, s.var):
             self.block(s.body)
+        ctx.loops.pop()
         if len(lines) == begun + 2:  # nothing in it
             del lines[mark:]
         if old is not None:
@@ -160,6 +163,9 @@ class Body:
             ctx.env[s.var] = s.value.subs(ctx.env)  # the lane as the program counts it
             return
         ctx.env.pop(s.var, None)
+        for loop in ctx.loops:
+            if not loop.names.isdisjoint(e.variables()):
+                loop.names.add(s.var)
         shown = text.index.text(e)
         text.begin(text.scopes[-1].tag, s.var)
         # a declaration like the pointers of this scope, before those that use it
@@ -323,6 +329,7 @@ class Body:
         ctx = self.ctx
         register = ctx.lanes.registers.get(s.buffer)
         dtype = register.buffer.dtype if register else ctx.buffers[s.buffer].dtype
+        ctx.copies_only = isinstance(s.value, Load)
         value = self.values.stored(s.value, dtype, register is not None)
         if s.atomic is None:
             return store(ctx, s.buffer, s.coords, value, s.using)

@@ -20,6 +20,15 @@ _WORD = re.compile(r"\b[A-Za-z_]\w*")
 
 
 @dataclass
+class Turning:
+    """A loop that is being printed; `names`: its variable and what is computed from it. `step` is 0 where it is no number."""
+
+    var: Var
+    step: int
+    names: set[Var]
+
+
+@dataclass
 class Context:
     """`env`: what unrolled loops and plain Lets stand for. `in_lane`: inside a loop over lanes, where all is scalar."""
 
@@ -44,6 +53,10 @@ class Context:
     unset: set[str] = field(default_factory=set)  # temporaries, which every lane writes
     written: set[str] = field(default_factory=set)  # vectors whose copies are written
     pays: dict[str, str] = field(default_factory=dict)  # what tells where instructions that store are taken
+    caches: int = 0  # bytes that the largest cache of a core holds, where memory is asked ahead for what it does not hold
+    loops: list[Turning] = field(default_factory=list)  # that are being printed
+    copies_only: bool = False  # inside a statement that stores what it loads
+    ahead: dict[str, str] = field(default_factory=dict)  # what tells how far ahead
     stored_with: set[str] = field(default_factory=set)  # such instructions
     packed: dict[str, int] = field(default_factory=dict)  # register buffer -> elements that share a 32-bit variable
 

@@ -18,6 +18,7 @@ from ...dsl.index import Expr, Var
 from ..abi import FLAGS, MAX_THREADS, arguments, symbol
 from ..targets import MACHINES, NATIVE
 from ..tile import Alloc, Barrier, Buffer, Call, Launch, Program, Units
+from .ahead import largest_of_core
 from .body import Body, instr_name
 from .code import ELEMENTS, SUM, Need, storage
 from .context import Context
@@ -108,6 +109,7 @@ class _Printer:
         text.constants = set(self.size)
         shares = shares_of(launch, program.device.levels[-1], width)
         ctx = Context(program, lanes, text, {b.name: b for b in program.buffers}, self.needs, shares=shares)
+        ctx.caches = largest_of_core(program.device)
         for b in program.buffers:
             ctx.spoken[b.name] = self.field[b.name]
         ctx.env.update({u.var: Expr() for u in plan.loops if u.count.constant == 1})

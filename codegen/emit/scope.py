@@ -46,6 +46,7 @@ class Scope:
         self.lines: list[str] = []
         self.pointers: dict[tuple, str] = {}
         self.names: list[str] = []
+        self.fetched: set[tuple] = set()  # lines that were asked for here
 
 
 class Text:

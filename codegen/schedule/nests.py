@@ -4,7 +4,8 @@ LANES_READ    lanes go to the index along which most traffic has its neighbours,
 CHUNKS        a core takes long pieces, and several rows: with less, cores share lines, and memory sees them take turns.
 TRANSPOSED    where reads and writes have different neighbours, squares are turned in registers by an instruction of the
               device, or pass through the innermost cache. Blocks are long where rows are read: a page of each.
-STREAMED      what is written that way goes past the caches, where the device can: lines lie too far apart to be fetched ahead.
+STREAMED      what a launch leaves behind goes past the caches where the device can, if it is larger than they are: else each
+              line that is written is read first.
 IN_STRIPS     a sum over the slow index keeps a strip of results in registers, for a few rows at a time: long runs of memory.
 SPLIT         a reduction of everything is split over the cores, by a workspace.
 FUSED         statistics of a row and what reads them are one nest, so that the row is still in the cache (`row_statistics`).
@@ -48,9 +49,11 @@ def vector_nest(ctx: Context, works: tuple[Work, ...], cores: Level, lane: Level
     block = UNROLL * max(1, (lane.bytes or 1) // dtype.bytes)
     fast = fastest(work)
     if len(works) > 1:
-        lines = _rows(ctx, work, _shared(works), fast, block, vectors, cores, _kept(works))
+        kept = _kept(works)
+        lines = _rows(ctx, work, _shared(works), fast, block, vectors, cores, kept)
+        lines = _streamed(ctx, [w for w in works if not set(w.targets) & set(kept)], fast, lines, cores, lane)
     elif work.reduction is None:
-        lines = _pointwise(ctx, work, fast, block, vectors, cores)
+        lines = _streamed(ctx, [work], fast, _pointwise(ctx, work, fast, block, vectors, cores), cores, lane)
     elif fast in work.reduced and work.indices:
         lines = _rows(ctx, work, work.indices, fast, block, vectors, cores, (work.name.rstrip("@"),))
     elif fast in work.reduced:
@@ -112,6 +115,21 @@ def _squares(ctx: Context, w: Work, fast: str, across: dict[str, str], vectors: 
     lines: list[syntax.Line] = [tile(*((i, size if i in (fast, slow) else 1) for i in w.indices), level=cores.name)]
     lines += [syntax.Move(t, near.name, modifiers=(pad,)) for t in across]
     return [*lines, tile((slow, 1)), *(tile((fast, 1), level=x) for x in vectors)]
+
+
+def _streamed(
+    ctx: Context, works: list[Work], fast: str, lines: list[syntax.Line], cores: Level, lane: Level
+) -> list[syntax.Line]:
+    """STREAMED: whole vectors of what is written along `fast`, out of registers."""
+    if not lines or lines[-1] != tile((fast, 1), level=lane.name):
+        return lines
+    keeps: list[syntax.Line] = []
+    for w in works:
+        lanes = (lane.bytes or 1) // w.value.dtype.compute.bytes
+        along = w.reduction is None and (w.subscripts or w.indices)[-1:] == (fast,)
+        past = _past_caches(ctx, w, lanes, cores) if along and not w.outputs else ()
+        keeps += [syntax.Keep((w.name,), ctx.device.memories[-1].name, modifiers=past)] if past else []
+    return [*lines[:-1], *keeps, lines[-1]]
 
 
 def _past_caches(ctx: Context, w: Work, lanes: int, cores: Level) -> tuple[syntax.Modifier, ...]:
