@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from ..codegen.emit import emit
@@ -28,7 +28,7 @@ from ..dsl.std import std_devices
 from ..dsl.syntax import Param, ScheduleDecl
 from .kernel import Kernel, checked_threads
 from .measure import too_small_for_threads
-from .variant import Variant
+from .variant import Variant, Variants
 
 
 @dataclass(frozen=True)
@@ -116,8 +116,15 @@ def outline(mod: Module, op: str | None, schedule: str, target: str) -> Kernel:
 
 
 def untuned(request: Request) -> Kernel:
-    """The kernel by the schedules as they are."""
-    return request.kernel([request.variant(s) for s in request.schedules])
+    """The kernel by the schedules as they are.
+
+    The author's mistakes are said now; what the compiler adds for some sizes is compiled when they come.
+    """
+    variants = Variants([partial(request.variant, s) for s in request.schedules])
+    for i, s in enumerate(request.schedules):
+        if i == 0 or (s is not None and s.name in request.module.schedules):
+            variants[i]
+    return request.kernel(variants)
 
 
 def tuned(request: Request, count: int = 0) -> Kernel | None:

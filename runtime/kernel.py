@@ -24,7 +24,7 @@ from .arrays import Back, empty, numpy_dtype, to_numpy, way_back, writable
 from .measure import argument_bytes, flops
 from .report import Report
 from .sizes import bind_sizes, describe, output_shapes
-from .variant import Variant
+from .variant import Variant, Variants
 
 if TYPE_CHECKING:
     from .compile import Request
@@ -69,7 +69,7 @@ class Kernel:
     ) -> None:
         self.op = op
         self.sizes = dict(sizes or {})
-        self.variants = tuple(variants)
+        self.variants: Sequence[Variant] = variants if isinstance(variants, Variants) else tuple(variants)
         self.threads = threads or default_threads()
         self.notes: set[str] = set()
         self.elsewhere: Callable[[Sequence[Any]], Kernel | None] | None = None  # the kernel for where these arrays live
@@ -282,11 +282,13 @@ class Kernel:
 
     def _choose(self, sizes: Mapping[str, int]) -> Variant:
         """The first variant whose conditions hold. Raises why the first one's do not, where none does."""
-        refusals = [v.refusal(sizes) for v in self.variants]
-        chosen = next((v for v, r in zip(self.variants, refusals, strict=True) if r is None), None)
-        if chosen is None:
-            raise next(r for r in refusals if r is not None)
-        return chosen
+        refusals = []
+        for v in self.variants:  # those below the one that is taken may not be compiled yet
+            refusal = v.refusal(sizes)
+            if refusal is None:
+                return v
+            refusals.append(refusal)
+        raise refusals[0]
 
     def _new_plan(self, shapes: tuple[tuple[int, ...], ...]) -> _Plan:
         sizes = bind_sizes(self.op, shapes, self.sizes)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, overload
 
 from ..codegen import abi
 from ..codegen.lower.trace import Traced
@@ -81,3 +81,30 @@ class Variant:
         except UserError as error:
             return error
         return None
+
+
+class Variants(Sequence[Variant]):
+    """Variants of which each is compiled when it is first asked for, once, whichever thread comes first."""
+
+    def __init__(self, makers: Sequence[Callable[[], Variant]]) -> None:
+        self._makers = tuple(makers)
+        self._made: dict[int, Variant] = {}
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._makers)
+
+    @overload
+    def __getitem__(self, at: int) -> Variant: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> tuple[Variant, ...]: ...
+
+    def __getitem__(self, at: int | slice) -> Variant | tuple[Variant, ...]:
+        if isinstance(at, slice):
+            return tuple(self[i] for i in range(*at.indices(len(self))))
+        at = range(len(self))[at]
+        with self._lock:
+            if at not in self._made:
+                self._made[at] = self._makers[at]()
+            return self._made[at]

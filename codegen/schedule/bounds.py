@@ -30,7 +30,7 @@ def with_bounds(op: Op, where: tuple[syntax.Where, ...]) -> Op:
             raise BadBound(f"`{_shown(w)}` is no bound of a size", w.span, help="write `where N <= 4096`")
     for w in where:
         _satisfiable(w, dims, ends)
-    mapping: dict[Var, Expr] = {v: as_expr(Var(n, *_meet(v, ends[n]))) for n, v in dims.items() if n in ends}
+    mapping = {v: _within(n, *_meet(v, ends[n])) for n, v in dims.items() if n in ends}
     tensors = tuple(replace(t, shape=tuple(e.subs(mapping) for e in t.shape)) for t in op.tensors)
     statements = tuple(
         replace(s, value=substitute(s.value, mapping), ranges=tuple((i, e.subs(mapping)) for i, e in s.ranges))
@@ -53,6 +53,11 @@ def settled(decl: syntax.ScheduleDecl, known: Mapping[str, int]) -> syntax.Sched
         elif any((c.constant or 0) < 0 for c in _slack(w, index_term(w.left, table), index_term(w.right, table))):
             return None
     return replace(decl, where=tuple(left))
+
+
+def _within(name: str, low: int | None, high: int | None) -> Expr:
+    """What stands for a size of which the ends are known: the number itself where they are the same."""
+    return as_expr(low if low is not None and low == high else Var(name, low, high))
 
 
 def _names(e: syntax.Expr) -> set[str]:

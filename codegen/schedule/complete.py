@@ -1,7 +1,7 @@
 """Completion: what a schedule leaves open is filled in. Here by a simple sound rule a kind of work.
 
-CONTRACTION   sums of products that a multiply-add instruction matches: the BLIS blocking, sizes from the device's caches and
-              registers (Van Zee & van de Geijn, "BLIS: A Framework for Rapidly Instantiating BLAS Functionality", 2015).
+CONTRACTION   sums of products that a multiply-add instruction matches: products of matrices as `rtile.cpu` ranks them, others
+              without packing.
 NEIGHBOURS    else the index with neighbours in memory goes to lockstep units, the others to units of the outer levels.
 """
 
@@ -11,12 +11,11 @@ from dataclasses import replace
 
 from ...dsl import syntax
 from ...dsl.device import Level
-from ...dsl.index import Var
-from ...dsl.values import Load, loads
 from ..lower.context import Context
-from ..lower.match import Match, match
 from ..lower.work import Work
 from ..rtile.construct import construct
+from ..rtile.cpu import best_product
+from ..rtile.cpu_product import Processor, fma_of, operands_of
 from ..rtile.machine import Machine
 from .nests import cores_and_lanes, fastest, tile, vector_nest
 
@@ -78,7 +77,7 @@ def vectors(ctx: Context, works: tuple[Work, ...], lines: tuple[syntax.Line, ...
 def _instr(ctx: Context, works: tuple[Work, ...], line: syntax.Line) -> syntax.Line:
     """`compute with auto`: an instruction that matches, or the scalar body."""
     if isinstance(line, syntax.Compute) and isinstance(line.instr, syntax.Auto):
-        m = next((m for w in works if (m := fma_of(ctx, w)) is not None), None)
+        m = next((m for w in works if (m := fma_of(ctx.device, w)) is not None), None)
         return replace(line, instr=m.instr.name if m else None)
     return line
 
@@ -111,21 +110,11 @@ def default_lines(ctx: Context, works: tuple[Work, ...]) -> tuple[syntax.Line, .
         return found
     work = max(works, key=lambda w: len(w.all_indices))
     if len(works) == 1:
-        m = fma_of(ctx, work)
-        if m is not None and lanes(ctx) is not None:
-            found = _contraction(ctx, work, m)
-            if found is not None:
-                return found
+        found = best_product(ctx, work) or _direct(ctx, work)
+        if found is not None:
+            return found
     levels = cores_and_lanes(ctx.device)
     return _neighbours(ctx, work) if levels is None else vector_nest(ctx, works, *levels)
-
-
-def fma_of(ctx: Context, work: Work) -> Match | None:
-    """The best multiply-add instruction for a sum of products."""
-    if work.reduction is None or work.reduction.kind != "sum":
-        return None
-    found = [m for i in ctx.device.instrs if i.accumulate and (m := match(i, work)) is not None]
-    return max(found, key=lambda m: m.score, default=None)
 
 
 def lanes(ctx: Context) -> Level | None:
@@ -134,58 +123,12 @@ def lanes(ctx: Context) -> Level | None:
     return level if level.siblings == "lockstep" and level.bytes else None
 
 
-def _contraction(ctx: Context, work: Work, m: Match) -> tuple[syntax.Line, ...] | None:
-    """The BLIS way: B in panels in the outer cache, A in panels in the inner one, C in registers."""
-    values = dict(m.operands)
-    register = ctx.device.memories[-1].registers
-    finite = next((x for x in ctx.device.levels if x.units == "finite"), None)
-    caches = [x for x in ctx.device.memories if x.backing is not None]
-    shared = [x for x in caches if finite and ctx.device.depth(x.level) < ctx.device.depth(finite.name)]
-    private = [x for x in caches if finite and x.level == finite.name]
-    spread = [theirs for mine, theirs in m.index]
-    if register is None or finite is None or not shared or not private or len(spread) != 1:
-        return None
-    n = spread[0]
-    wide = next((v for v in values.values() if _has(v, n)), None)
-    narrow = next((v for v in values.values() if not _has(v, n)), None)
-    if not isinstance(wide, Load) or not isinstance(narrow, Load) or not work.reduced:
-        return None
-    mine = [i for i in work.indices if i != n and _has(narrow, i) and not _has(wide, i)]
-    batch = [i for i in work.indices if i != n and i not in mine]
-    if not mine:
-        return None  # a matrix by a vector: all of it is read once
-    if len(mine) != 1 or len(work.reduced) != 1 or not _plain(wide) or not _plain(narrow):
-        return _direct(ctx, work, m, n)
-    k, row = work.reduced[0], mine[0]
-    if wide.indices[-1].coefficient(Var(n)) != 1 and wide.indices[-1].coefficient(Var(k)) != 1:
-        return _direct(ctx, work, m, n)
-    width = m.extent(n)
-    columns = 2 * width
-    rows = max(1, (register[0] - 4) // 2)
-    size = wide.dtype.bytes
-    depth = 256
-    inner = (private[0].capacity or 1 << 18) // 2
-    high = max(rows, min(12 * rows, inner // (depth * size) // rows * rows))
-    across = max(columns, min(4096, (shared[0].capacity or 1 << 22) // 2 // (depth * size)) // columns * columns)
-    lines: list[syntax.Line] = [tile((i, 1)) for i in batch]
-    lines += [
-        tile((n, across)),
-        tile((k, depth)),
-        _move(wide.tensor, shared[0].name, n, columns),
-        tile((row, high), level=finite.name),
-        _move(narrow.tensor, private[0].name, row, rows),
-        tile((n, columns)),
-        tile((row, rows)),
-        syntax.Keep((work.name.rstrip("@"),), ctx.device.memories[-1].name),
-        replace(tile((k, 1)), modifiers=(syntax.Modifier("unroll", (syntax.Num(4),)),)),
-        syntax.Compute(m.instr.name),
-    ]
-    return tuple(lines)
-
-
-def _direct(ctx: Context, work: Work, m: Match, n: str) -> tuple[syntax.Line, ...]:
+def _direct(ctx: Context, work: Work) -> tuple[syntax.Line, ...] | None:
     """A contraction without packing: outputs to units, a few vectors in registers, the reduction inside."""
-    finite = next(x for x in ctx.device.levels if x.units == "finite")
+    cpu, found = Processor.of(ctx.device), operands_of(ctx.device, work)
+    if cpu is None or found is None:
+        return None
+    m, n, finite = found[0], found[1], cpu.cores
     others = [i for i in work.indices if i != n]
     lines: list[syntax.Line] = []
     if others:
@@ -231,16 +174,3 @@ def _neighbours(ctx: Context, work: Work) -> tuple[syntax.Line, ...]:
             lines.append(tile((fast, 1), level=inner.name))
     lines.append(syntax.Compute())
     return tuple(lines)
-
-
-def _has(v, index: str) -> bool:
-    return any(x.name == index for ld in loads(v) for e in ld.indices for x in e.variables())
-
-
-def _plain(load: Load) -> bool:
-    return load.otherwise is None and all(len(e.terms) == 1 and e.const == 0 and e.terms[0][1] == 1 for e in load.indices)
-
-
-def _move(tensor: str, memory: str, axis: str, panel: int) -> syntax.Move:
-    layout = syntax.Modifier("layout", words=("panels",), maps=((axis, syntax.Num(panel)),))
-    return syntax.Move(tensor, memory, modifiers=(layout,))

@@ -1,6 +1,7 @@
 """The compiler's own schedules for an op: nothing is written, all is completed, for sizes that differ in what can be proven.
 
 NARROW_PLACES   argmax of a row counts its elements in 32 bits where the row has at most 2^31 - 1 of them, else in 64.
+FEW_COLUMNS     a product of matrices has one for many columns, one for a single one, one for what is between.
 """
 
 from __future__ import annotations
@@ -9,20 +10,50 @@ from ...dsl import syntax
 from ...dsl.device import Device
 from ...dsl.op import Op
 from ..lower.places import MOST_NARROW, counts_narrow
+from ..lower.work import plan
+from ..rtile.cpu import few_columns
 from .nests import ARGUMENTS, cores_and_lanes
+
+FEW = 4  # columns: with more, vectors of them are as good
 
 
 def own_schedules(op: Op, device: Device) -> tuple[syntax.ScheduleDecl | None, ...]:
-    """In the order in which they are to be tried; the last one, None, takes all sizes."""
-    bounds: dict[str, int] = {}
+    """In the order in which they are to be tried; together they take all sizes. None: one without conditions."""
+    if cores_and_lanes(device) is None:
+        return (None,)
     dims = {v.name for v in op.dims}
-    for s in op.statements if cores_and_lanes(device) is not None else ():
+    return _narrow_places(op, dims) or _few_columns(op, device, dims) or (None,)
+
+
+def _narrow_places(op: Op, dims: set[str]) -> tuple[syntax.ScheduleDecl | None, ...]:
+    """NARROW_PLACES"""
+    bounds: dict[str, int] = {}
+    for s in op.statements:
         if s.reduction is None or s.reduction.kind not in ARGUMENTS or not counts_narrow(s.value.dtype):
             continue
         extents = [e for i, e in s.ranges if i in s.reduction.indices]
         if len(extents) == 1 and extents[0].interval[1] is None and str(extents[0]) in dims:
             bounds[str(extents[0])] = MOST_NARROW
     if not bounds:
-        return (None,)
+        return ()
     where = tuple(syntax.Where(syntax.Name(n), "<=", syntax.Num(most)) for n, most in bounds.items())
-    return syntax.ScheduleDecl(f"{op.name}_auto", op.name, None, (), None, where, (syntax.AutoLine(),)), None
+    return _auto(op, "", *where), None
+
+
+def _few_columns(op: Op, device: Device, dims: set[str]) -> tuple[syntax.ScheduleDecl | None, ...]:
+    """FEW_COLUMNS, the usual one first: others are compiled when they are needed."""
+    works = [w for group in plan(op, frozenset()) for w in group]
+    index = few_columns(device, works[0]) if len(works) == 1 else None
+    size = dict(works[0].extents)[index] if index is not None else None
+    if size is None or str(size) not in dims or size.interval[1] is not None:
+        return ()
+    n = syntax.Name(str(size))
+    return (
+        _auto(op, "", syntax.Where(n, ">", syntax.Num(FEW))),
+        _auto(op, "_one", syntax.Where(n, "==", syntax.Num(1))),
+        _auto(op, "_few", syntax.Where(n, "<=", syntax.Num(FEW))),
+    )
+
+
+def _auto(op: Op, suffix: str, *where: syntax.Where) -> syntax.ScheduleDecl:
+    return syntax.ScheduleDecl(f"{op.name}_auto{suffix}", op.name, None, (), None, where, (syntax.AutoLine(),))

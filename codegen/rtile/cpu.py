@@ -1,0 +1,193 @@
+"""Products of matrices on CPUs: ways to block them, as schedule lines, ranked by a closed form (`cpu_cost`).
+
+PANELS   a tile of the result is a core's; a block of the wide operand is packed into panels as wide as the register tile, in a
+         cache of the core, so that cores never wait for each other; results stay in registers through a block of k
+         (after Van Zee & van de Geijn, "BLIS: A Framework for Rapidly Instantiating BLAS Functionality", 2015).
+DOTS     few columns: lanes lie along k, the narrow operand is read once, as it lies; the few columns are turned, once for all.
+
+REGISTERS   three quarters of them hold results; the rest what is multiplied, and what a compiler has in flight.
+FLAT        as many rows at a time as there are pages that a core finds at once: beyond, each row waits for its address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+
+from ...dsl import syntax
+from ...dsl.device import Device
+from ..lower.context import Context
+from ..lower.work import Work
+from .cpu_cost import Blocking, seconds
+from .cpu_product import Processor, Product, product_of
+from .lines import modifier, tile
+
+FEW = 8  # columns, at most, for which lanes lie along k
+FLAT = 48
+DEPTHS = (256, 384)
+TYPICAL = 1024  # of a size that is open
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Lines of a launch, the seconds predicted for them, and what they wait for most."""
+
+    lines: tuple[syntax.Line, ...]
+    seconds: float
+    bound: str
+    about: str
+
+
+def cpu_choices(ctx: Context, work: Work) -> list[Choice]:
+    """All ways that are constructed, best first; empty where the work is no product of matrices or the device no CPU."""
+    found = _problem(ctx.device, work)
+    if found is None:
+        return []
+    cpu, p = found
+    sizes = {i: _judged(p, i) for i in p.extents}
+    ranked = sorted(((seconds(p, cpu, b, sizes), b) for b in dict.fromkeys(blockings(p, cpu))), key=lambda x: x[0].seconds)
+    return [Choice(lines_of(p, cpu, b), cost.seconds, cost.bound, str(b)) for cost, b in ranked]
+
+
+def best_product(ctx: Context, work: Work) -> tuple[syntax.Line, ...] | None:
+    """The lines of the way predicted to be fastest, or None."""
+    found = _problem(ctx.device, work)
+    if found is None:
+        return None
+    cpu, p = found
+    sizes = {i: _judged(p, i) for i in p.extents}
+    ways = list(blockings(p, cpu))
+    return lines_of(p, cpu, min(ways, key=lambda b: seconds(p, cpu, b, sizes).seconds)) if ways else None
+
+
+def few_columns(device: Device, work: Work) -> str | None:
+    """The index of the columns, where few of them deserve a schedule of their own (DOTS)."""
+    found = _problem(device, work)
+    if found is None or found[1].batch or not found[1].along(found[1].narrow, found[1].k):
+        return None
+    return found[1].n
+
+
+def _problem(device: Device, work: Work) -> tuple[Processor, Product] | None:
+    cpu, p = Processor.of(device), product_of(device, work)
+    return (cpu, p) if cpu is not None and p is not None else None
+
+
+def _judged(p: Product, index: str) -> int:
+    low, high = p.extents[index].interval
+    return max(1, low or 0, min(TYPICAL, high if high is not None else TYPICAL))
+
+
+# ---------------------------------------------------------------- candidates
+
+
+def blockings(p: Product, cpu: Processor) -> Iterator[Blocking]:
+    held = max(1, cpu.registers * 3 // 4)  # REGISTERS
+    most = p.most(p.n)
+    if most is not None and most <= FEW and not p.batch and p.along(p.narrow, p.k):
+        yield from _dots(p, cpu, held, max(1, most))
+        if p.fixed(p.n) is None:
+            return
+    yield from _panels(p, cpu, held)
+
+
+def _dots(p: Product, cpu: Processor, held: int, columns: int) -> Iterator[Blocking]:
+    rows = 1 << min(3, (max(1, held // columns)).bit_length() - 1)
+    turned = columns > 1 and not p.along(p.wide, p.k)
+    room = int(cpu.private[-1].capacity or 1 << 18) // 16 // (columns * p.dtype.bytes)
+    depth = max(256, min(4096, 1 << (room.bit_length() - 1)))
+    for high in (64, 256) if p.fixed(p.m) is None else _parts(p.fixed(p.m) or 1, (32, 64, 256), rows):
+        yield Blocking("dots", rows, columns, depth if turned else None, high, high, columns, turned, False)
+
+
+def _panels(p: Product, cpu: Processor, held: int) -> Iterator[Blocking]:
+    m, n, k = p.fixed(p.m), p.fixed(p.n), p.fixed(p.k)
+    most = p.most(p.m)
+    room = (cpu.private[-1].capacity or 1 << 18) * 3 // 4
+    for vectors in (1, 2, 3, 4):
+        columns = vectors * p.lanes
+        rows = max(1, min(held // vectors, 12, most if most is not None else 12))
+        if rows * vectors + vectors + 1 > cpu.registers or (vectors > 1 and n is not None and columns >= n + p.lanes):
+            continue
+        if m is not None:
+            rows = _even(m, rows)
+        depths = DEPTHS if k is None else tuple(dict.fromkeys(_depth(k, d) for d in DEPTHS))
+        across = _near((128, 256, 512), columns) if n is None else _parts(n, (128, 256, 512, 1024), columns)
+        for depth, wide, flat, packed in product(depths, across, (FLAT, 2 * FLAT), (True, False)):
+            high = max(rows, flat // rows * rows)
+            # What is packed stays in a cache of the core, with room for what passes by.
+            packing, more = p.dtype.bytes * depth * wide * packed, p.dtype.bytes * depth * high
+            if packing > room:
+                continue
+            tall = (-(-TYPICAL // high) * high,) if m is None else _parts(m, (m, -(-m // cpu.count), 1024), high)
+            for t in tall:
+                if packed or not p.wide_transposed:
+                    yield Blocking("panels", rows, columns, depth, min(high, t), t, wide, packed, False)
+                if packed and t > high and packing + more <= room:
+                    yield Blocking("panels", rows, columns, depth, high, t, wide, packed, True)
+
+
+def _even(size: int, most: int) -> int:
+    """Tiles of at most `most` that are as good as alike."""
+    return -(-size // -(-size // most)) if size else 1
+
+
+def _depth(k: int, most: int) -> int:
+    """Blocks of k that are as good as alike, whole unrolled turns."""
+    return max(4, -(-_even(k, most) // 4) * 4)
+
+
+def _near(sizes: tuple[int, ...], unit: int) -> tuple[int, ...]:
+    return tuple(max(unit, s // unit * unit) for s in sizes)
+
+
+def _parts(size: int, targets: tuple[int, ...], unit: int) -> tuple[int, ...]:
+    """Whole units that cut a size into as good as equal parts of about these sizes."""
+    return tuple(dict.fromkeys(max(unit, -(-_even(size, max(t, 1)) // unit) * unit) for t in targets))
+
+
+# ---------------------------------------------------------------- lines
+
+
+def lines_of(p: Product, cpu: Processor, b: Blocking) -> tuple[syntax.Line, ...]:
+    keep = syntax.Keep((p.name,), cpu.register.name)
+    return _dot_lines(p, cpu, b, keep) if b.kind == "dots" else _panel_lines(p, cpu, b, keep)
+
+
+def _panel_lines(p: Product, cpu: Processor, b: Blocking, keep: syntax.Line) -> tuple[syntax.Line, ...]:
+    inner = cpu.private[-1].name
+    lines: list[syntax.Line] = [tile(*((i, 1) for i in p.batch), (p.m, b.tall), (p.n, b.across), level=cpu.cores.name)]
+    k = p.fixed(p.k)
+    if k is None or b.depth is None or b.depth < k:
+        lines.append(tile((p.k, b.depth or DEPTHS[0])))
+    if b.pack_wide:
+        lines.append(_move(p.wide.tensor, inner, p.n, b.columns))
+    if b.high < b.tall:
+        lines.append(tile((p.m, b.high)))
+    if b.pack_narrow:
+        lines.append(_move(p.narrow.tensor, inner, p.m, b.rows))
+    lines += [tile((p.n, b.columns)), tile((p.m, b.rows)), keep]
+    lines.append(tile((p.k, 1), modifiers=modifier("unroll", 4)))
+    return (*lines, syntax.Compute(p.instr.name))
+
+
+def _dot_lines(p: Product, cpu: Processor, b: Blocking, keep: syntax.Line) -> tuple[syntax.Line, ...]:
+    lane = cpu.device.levels[-1].name
+    lines: list[syntax.Line] = []
+    vector = (tile((p.k, 2 * p.lanes)), tile((p.k, 1), level=lane))  # two vectors a turn
+    if b.pack_wide and b.depth is not None:
+        lines.append(tile((p.k, b.depth)))
+        turn = (tile((p.k, 16 * p.lanes), level=cpu.cores.name), tile((p.n, 1)), *vector, syntax.Compute())
+        order = (syntax.Modifier("layout", (syntax.Name(p.n), syntax.Name(p.k))),)
+        lines.append(syntax.Move(p.wide.tensor, cpu.shared[0].name, block=turn, modifiers=order))
+    lines.append(tile((p.m, b.high), level=cpu.cores.name))
+    if p.fixed(p.n) != b.columns:
+        lines.append(tile((p.n, b.columns)))
+    lines += [tile((p.m, b.rows)), keep, *vector]
+    return (*lines, syntax.Compute())
+
+
+def _move(tensor: str, memory: str, axis: str, panel: int) -> syntax.Move:
+    layout = syntax.Modifier("layout", words=("panels",), maps=((axis, syntax.Num(panel)),))
+    return syntax.Move(tensor, memory, modifiers=(layout,))

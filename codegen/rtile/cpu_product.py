@@ -1,0 +1,155 @@
+"""A product of matrices as CPUs see it: which index lies along a vector, which operand has it, what is batched; the machine.
+
+    C[.., m, n] = sum(k) narrow[.., m, k] * wide[.., k, n]        n: along the lanes of the multiply-add
+
+Read from the work and the device's text by what they say (law: hardware is data); no name is tested.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from ...dsl.device import Device, Instr, Level, Memory
+from ...dsl.index import Expr, Var
+from ...dsl.types import DType
+from ...dsl.values import Load, loads
+from ..lower.match import Match, match
+from ..lower.work import Work
+
+# Where a device's text is silent: bytes in a cycle of one core from the caches, innermost first, and seconds to wake the cores.
+CACHE_RATES = (128.0, 40.0, 12.0)
+WAKE = 4e-6
+DRAM_RATE = 20e9  # bytes a second that one core alone gets at most
+
+
+@dataclass(frozen=True)
+class Processor:
+    """Cores that share a memory, each with vectors of lanes and caches of its own."""
+
+    device: Device
+    cores: Level
+    register: Memory
+    private: tuple[Memory, ...]  # caches of a core, innermost first
+    shared: tuple[Memory, ...]  # those that all cores have together, innermost first
+
+    @staticmethod
+    def of(device: Device) -> Processor | None:
+        cores = next((x for x in device.levels if x.units == "finite"), None)
+        lane, register = device.levels[-1], device.memories[-1]
+        if cores is None or lane.siblings != "lockstep" or not lane.bytes or register.registers is None:
+            return None
+        caches = [m for m in reversed(device.memories) if m.backing is not None]
+        private = tuple(m for m in caches if m.level == cores.name)
+        shared = tuple(m for m in caches if device.depth(m.level) < device.depth(cores.name))
+        return Processor(device, cores, register, private, shared) if private and shared else None
+
+    @cached_property
+    def count(self) -> int:
+        return self.cores.most or 1
+
+    @cached_property
+    def clock(self) -> float:
+        return self.device.limit("clock") or 2e9
+
+    @cached_property
+    def registers(self) -> int:
+        assert self.register.registers is not None
+        return self.register.registers[0]
+
+    @cached_property
+    def caches(self) -> tuple[tuple[float, float], ...]:
+        """(bytes that one core may count on, bytes a cycle that one core gets), innermost first, the outermost memory last."""
+        mine = [(float(m.capacity or 1 << 18), m) for m in self.private]
+        ours = [(float(m.capacity or 1 << 22) / self.count, m) for m in self.shared]
+        rates = [*CACHE_RATES[: len(mine + ours)], *[CACHE_RATES[-1]] * len(mine + ours)]
+        out = [(size, (m.bandwidth or 0) / self.clock or rate) for (size, m), rate in zip([*mine, *ours], rates, strict=False)]
+        return (*out, (float("inf"), min(self.device.memories[0].bandwidth or DRAM_RATE, DRAM_RATE) / self.clock))
+
+
+@dataclass(frozen=True)
+class Product:
+    """One contraction that a multiply-add of the device does, with plain subscripts, one row index and one reduced index."""
+
+    name: str
+    match: Match
+    wide: Load
+    narrow: Load
+    m: str
+    n: str
+    k: str
+    batch: tuple[str, ...]
+    extents: dict[str, Expr]
+    dtype: DType
+
+    @property
+    def instr(self) -> Instr:
+        return self.match.instr
+
+    @property
+    def lanes(self) -> int:
+        return self.match.extent(self.n)
+
+    def along(self, load: Load, index: str) -> bool:
+        """Has the operand its neighbours in memory along the index?"""
+        return load.indices[-1].coefficient(Var(index)) == 1
+
+    @property
+    def wide_transposed(self) -> bool:
+        return not self.along(self.wide, self.n)
+
+    def most(self, index: str) -> int | None:
+        """The largest extent of an index that is known."""
+        return self.extents[index].interval[1]
+
+    def fixed(self, index: str) -> int | None:
+        return self.extents[index].constant
+
+
+def product_of(device: Device, work: Work) -> Product | None:
+    """None for what is no such product."""
+    found = operands_of(device, work)
+    if found is None or len(work.reduced) != 1:
+        return None
+    m, n, wide, narrow, rows = found
+    k = work.reduced[0]
+    if len(rows) != 1 or not _plain(wide) or not _plain(narrow):
+        return None
+    if not any(wide.indices[-1].coefficient(Var(i)) == 1 for i in (n, k)):
+        return None
+    batch = tuple(i for i in work.indices if i not in (n, *rows))
+    return Product(work.name.rstrip("@"), m, wide, narrow, rows[0], n, k, batch, dict(work.extents), wide.dtype)
+
+
+def operands_of(device: Device, work: Work) -> tuple[Match, str, Load, Load, tuple[str, ...]] | None:
+    """The multiply-add, the index along its lanes, the operand that has it, the one that has not, the indices of only that one.
+
+    None where there is no such instruction, an operand is computed, or all of it is read once (a matrix by a vector).
+    """
+    m = fma_of(device, work)
+    if m is None or len(m.index) != 1 or not work.reduced:
+        return None
+    n = m.index[0][1]
+    values = [v for _, v in m.operands]
+    wide = next((v for v in values if _has(v, n)), None)
+    narrow = next((v for v in values if not _has(v, n)), None)
+    if not isinstance(wide, Load) or not isinstance(narrow, Load):
+        return None
+    rows = tuple(i for i in work.indices if i != n and _has(narrow, i) and not _has(wide, i))
+    return (m, n, wide, narrow, rows) if rows else None
+
+
+def fma_of(device: Device, work: Work) -> Match | None:
+    """The best multiply-add instruction for a sum of products."""
+    if work.reduction is None or work.reduction.kind != "sum":
+        return None
+    found = [m for i in device.instrs if i.accumulate and (m := match(i, work)) is not None]
+    return max(found, key=lambda m: m.score, default=None)
+
+
+def _has(v, index: str) -> bool:
+    return any(x.name == index for ld in loads(v) for e in ld.indices for x in e.variables())
+
+
+def _plain(load: Load) -> bool:
+    return load.otherwise is None and all(len(e.terms) == 1 and e.const == 0 and e.terms[0][1] == 1 for e in load.indices)

@@ -1,0 +1,85 @@
+"""Products of matrices on CPUs: what is chosen is right at all sizes, open and fixed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from andiron.codegen.pipeline import context_of, launches_of
+from andiron.codegen.rtile.cpu import cpu_choices
+from andiron.runtime.compile import compile
+from andiron.runtime.variant import Variants
+
+from .common import library, op_of
+
+CPUS = ("cpu:generic", "cpu:avx2", "cpu:avx512", "cpu:neon")
+SIZES = [(1, 1, 1), (5, 1, 300), (9, 3, 40), (3, 4, 4099), (70, 5, 33), (1, 65, 7), (35, 100, 257), (100, 33, 385)]
+
+
+def numbers(*shape: int) -> np.ndarray:
+    """Small whole ones: all sums are exact."""
+    return np.random.default_rng(0).integers(-4, 5, shape).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def product():
+    return compile(library(), op="gemm", target="cpu")
+
+
+@pytest.mark.parametrize(("m", "n", "k"), SIZES)
+def test_open_sizes(product, m, n, k):
+    a, b = numbers(m, k), numbers(k, n)
+    assert (product(a, b) == a @ b).all()
+
+
+@pytest.mark.parametrize(("m", "n", "k"), SIZES[1:5])
+def test_fixed_sizes(m, n, k):
+    a, b = numbers(m, k), numbers(k, n)
+    assert (compile(library(), op="gemm", target="cpu", M=m, N=n, K=k)(a, b) == a @ b).all()
+
+
+def test_nothing_times_nothing(product):
+    for m, n, k in ((0, 3, 4), (3, 0, 4), (3, 2, 0), (3, 1, 0)):
+        assert (product(numbers(m, k), numbers(k, n)) == np.zeros((m, n))).all()
+
+
+@pytest.mark.parametrize("op", ["gemm", "gemm_f64", "gemm_tn"])
+def test_each_number_of_columns_has_one(op):
+    """The variants together take all sizes; where operands lie otherwise there is one."""
+    variants = compile(library(), op=op, target="cpu:avx2").variants
+    taken = [next(i for i, v in enumerate(variants) if v.refusal({"M": 8, "N": n, "K": 8}) is None) for n in range(7)]
+    assert taken == ([0] * 7 if op == "gemm_tn" else [2, 1, 2, 2, 2, 0, 0])
+
+
+@pytest.mark.parametrize("device", CPUS)
+@pytest.mark.parametrize("op", ["gemm", "gemm_nt", "gemm_f64", "batched_gemm", "linear_gelu"])
+def test_what_is_best_fits(op, device):
+    """Nothing that is chosen needs more registers or a larger cache than there is."""
+    for sizes in ({}, {"M": 35, "N": 700, "K": 2048}, {"M": 3072, "N": 3, "K": 128}):
+        kernel = compile(library(), op=op, target=device, **sizes)
+        assert "note:" not in str(kernel.report)
+        assert not kernel.notes
+        again = compile(library(), op=op, target=device, schedule=kernel.schedule, **sizes)
+        assert again.schedule == kernel.schedule
+
+
+def test_choices_are_ranked_and_compile():
+    device, op = library().device("cpu:avx512"), op_of("gemm", {"M": 512, "N": 4, "K": 512})
+    (work,), _ = launches_of(op, device, ())[0]
+    choices = cpu_choices(context_of(op, device), work)
+    assert {c.about.split(":")[0] for c in choices} == {"dots", "panels"}
+    assert [c.seconds for c in choices] == sorted(c.seconds for c in choices)
+    assert len({c.lines for c in choices}) == len(choices) > 10
+
+
+def test_variants_are_compiled_when_asked_for():
+    """A variant that no call needs costs nothing, and a slice of them is a tuple."""
+    made = []
+
+    def make(i):
+        return lambda: made.append(i) or i
+
+    variants = Variants([make(i) for i in range(3)])
+    assert (variants[-1], variants[2], made) == (2, 2, [2])
+    assert (*variants[:2], len(variants)) == (0, 1, 3)
+    with pytest.raises(IndexError):
+        variants[3]
