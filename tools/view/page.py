@@ -14,8 +14,10 @@ from ... import __version__
 from ...codegen.lower.trace import Traced
 from ...dsl.device import Instr
 from ...runtime.kernel import Kernel
+from ..pictures.banks import banks
 from ..pictures.fragments import fragments
 from ..pictures.roofline import roofline
+from ..pictures.staged import staged
 from ..pictures.tiles import tiles
 from ..pictures.traffic import traffic
 from ..repl.view import costs, report_of
@@ -59,6 +61,7 @@ def page(kernel: Kernel) -> str:
         steps=steps,
         pictures=[p for p in pictures if p[2]],
         fragments=[(i.name, picture) for i in _instructions(kernel) if (picture := fragments(i))],
+        banked=[(s.buffer.name, picture) for s in staged(kernel.program, report.sizes) if (picture := banks(s))],
         code=_code(kernel.source, steps),
         steps_json=_json(steps),
     )  # fmt: skip
