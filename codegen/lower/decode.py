@@ -1,11 +1,15 @@
-"""The number of a unit as digits, one for each axis of a tile line."""
+"""The number of a unit as digits, one for each axis of a tile line.
+
+RASTER   units start in the order of their numbers, and those under way at one time share what a cache holds: a band of tiles as
+         wide as it is high reads least. Which tiles there are does not change, only which number has which.
+"""
 
 from __future__ import annotations
 
-from ...dsl.index import Expr, Var, as_expr
+from ...dsl.index import Expr, Var, as_expr, minimum
 from ..tile import Let
 from .arrange import check_arrange
-from .axes import Axis, clamped, modifier
+from .axes import Axis, clamped, modifier, number_of
 from .context import Context
 from .spec import ONE, ZERO, Digit, Focus, Range, Step
 
@@ -24,7 +28,13 @@ def decode(ctx: Context, focus: Focus, line, axes: list[Axis], counts, later: Ex
         strides.insert(0, stride)
         stride = stride * c
     first = focus.level != line.level or all(d.extent.constant == 1 for d in focus.digits if d.levels == levels)
-    digit_of = _mixed_radix(ctx, number, later, counts, lets, n_first=first)
+    raster = modifier(line, "raster")
+    if raster is not None and len(axes) > 1:
+        *before, rows, columns = counts
+        *outer, both = _mixed_radix(ctx, number, later, [*before, rows * columns], lets, n_first=first)
+        digit_of = [*outer, *_in_bands(ctx, both, rows, columns, number_of(raster, 1), lets)]
+    else:
+        digit_of = _mixed_radix(ctx, number, later, counts, lets, n_first=first)
     for n, (a, count) in enumerate(zip(axes, counts, strict=True)):
         r = focus.ranges[a.index]
         size = clamped(r, a.size)
@@ -34,12 +44,7 @@ def decode(ctx: Context, focus: Focus, line, axes: list[Axis], counts, later: Ex
             e = arranged(arrange, a.index, number)
         else:
             e = digit_of[n]
-        if count.constant == 1:
-            e = ZERO
-        elif not _is_simple(e):
-            var = ctx.var(a.index, count)
-            lets.append(Let(var, e, extent=count))
-            e = as_expr(var)
+        e = ZERO if count.constant == 1 else _named(ctx, a.index, e, count, lets)
         digits.append(Digit(a.index, levels, e, strides[n], count))
         step = Step(e, count, line.level)
         if a.every is not None:
@@ -70,6 +75,28 @@ def _mixed_radix(ctx: Context, number: Expr, later: Expr, counts: list[Expr], le
             lets.append(Let(Var(var.name), rest, extent=counts[0] if last else None))
             rest = as_expr(Var(var.name))
     return out
+
+
+def _in_bands(ctx: Context, number: Expr, rows: Expr, columns: Expr, width: int, lets: list[Let]) -> tuple[Expr, Expr]:
+    """RASTER: a tile's row and column: `width` rows are walked together, column by column; the last band may be lower."""
+    if rows.constant == 1 or columns.constant == 1:
+        return (ZERO, number) if rows.constant == 1 else (number, ZERO)
+    number = _named(ctx, "tile", number, rows * columns, lets)
+    band = _named(ctx, "band", number // (columns * width), (rows + width - 1) // width, lets)
+    place = _named(ctx, "place", number % (columns * width), columns * width, lets)
+    even = rows.constant is not None and rows.constant % width == 0
+    high = as_expr(width) if even else _named(ctx, "high", minimum(width, rows - band * width), as_expr(width + 1), lets)
+    return band * width + place % high, place // high
+
+
+def _named(ctx: Context, name: str, e: Expr, extent: Expr, lets: list[Let]) -> Expr:
+    """A variable for 0 <= e < extent, unless it is one already."""
+    if _is_simple(e):
+        return e
+    highest = [n for n in (extent.interval[1], None if e.interval[1] is None else e.interval[1] + 1) if n is not None]
+    var = Var(ctx.fresh(name), 0, max(0, min(highest) - 1) if highest else None)
+    lets.append(Let(var, e, extent=extent))
+    return as_expr(var)
 
 
 def _is_simple(e: Expr) -> bool:

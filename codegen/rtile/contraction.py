@@ -240,7 +240,7 @@ class Contraction:
         at = {name: int(v[i]) for name, v in t.items()}
         tiles = {x: np.array([-(-sizes.get(a, 1) // at[b])]) for x, a, b in (("m", mp.m, "bm"), ("n", mp.n, "bn"))}
         rows = int(raster({k: v[i : i + 1] for k, v in t.items()}, tiles["m"], tiles["n"], machine.units * 2)[0])
-        walk = modifier("raster", rows) if rows > 1 and not mp.batch else ()
+        walk = modifier("raster", rows) if rows > 1 else ()
         outer = [(x, 1) for x in mp.batch] + [(mp.m, at["bm"]), (mp.n, at["bn"])]
         lines: list[tuple[str, syntax.Line]] = [("fuse", x) for x in mp.fuses]
         lines.append(("outer", tile(*outer, level=machine.outer.name, modifiers=walk)))

@@ -251,6 +251,19 @@ memory system likes. Every unit must get a tile of its own.
         "simt",
     ),
     Statement(
+        "raster",
+        "tile INDEX: SIZE, ... -> LEVEL raster ROWS",
+        """
+Which tile comes when, at a level whose units start one after another. Of the line's last two indices the last one runs
+fastest; `raster` walks bands of ROWS tiles of the index before it, column by column. Units under way at one time then read
+fewer different rows and columns, so that the cache they share serves more. The last band may be lower. Results do not change.
+""",
+        "gemm",
+        "tile m: 32, n: 32 -> block raster 4\nkeep C in register\ntile m: 4, n: 8 -> thread\ntile k: 1\ncompute",
+        "tile m: 32",
+        "simt",
+    ),
+    Statement(
         "param",
         "param NAME in VALUE, VALUE, ... [= DEFAULT]",
         """
@@ -289,7 +302,6 @@ chosen, as a schedule to edit and feed back. A schedule without an `auto` is com
 
 STRATEGIES = "strategy blocks(i, rows):\n    tile i: rows -> core\n    tile n: 16\n"  # for the examples above
 NOT_YET = {
-    "raster": "an order of blocks that keeps neighbours close in time: read and checked, without effect yet",
     "online": "rescaling of running maxima and sums, as in attention in one pass",
     "persistent, multicast, by producer, by consumer": "units that stay and take tile after tile; groups of warps with roles",
     "nonzeros(...)": "tiles of the stored elements of a sparse tensor",
