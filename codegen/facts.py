@@ -18,6 +18,7 @@ import numpy as np
 from ..dsl.device import Operand
 from ..dsl.index import Expr, Var
 from ..dsl.values import Load, Masked, Value, children
+from .abi import chosen
 from .tile import Alloc, AllReduce, Barrier, Buffer, Call, For, If, Launch, Let, Program, Stmt, Store
 from .walk_tile import statements
 
@@ -43,12 +44,14 @@ class Facts:
 
 
 def facts(program: Program, sizes: Mapping[str, int], finite: Mapping[str, int] | None = None) -> Facts:
-    """`sizes` of the program's dims; `finite` is how many units of each finite level take part (default: all)."""
+    """Of the variant that is taken for these sizes. `sizes` of the program's dims;
+    `finite` is how many units of each finite level take part (default: all)."""
     env: dict[str, Any] = {name: int(n) for name, n in sizes.items()}
     for level, var in program.finite:
         env[var.name] = (finite or {}).get(level) or program.device.level(level).most or 1
     for var, expr in program.lets:
         env[var.name] = int(expr.evaluate(env))
+    program = chosen(program, env, {})
     found = _Count(program)
     units = []
     for launch in program.launches:

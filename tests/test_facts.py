@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from andiron.codegen import facts as rules
+from andiron.codegen.abi import chosen
 from andiron.codegen.facts import facts
 from andiron.codegen.interpret import interpret
 from andiron.codegen.pipeline import compile_program
@@ -60,7 +61,7 @@ def test_as_the_interpreter_counts(module, name, op, shapes):
         rng = np.random.default_rng(1)
         arrays = {t.name: rng.random([e.evaluate(sizes) for e in t.shape]).astype(t.dtype.numpy) for t in op.inputs}
         seen: dict[tuple[str, str], int] = {}
-        interpret(program, arrays, sizes, {"core": 3}, traffic=seen)
+        interpret(chosen(program, sizes, {}), arrays, sizes, {"core": 3}, traffic=seen)
         known = facts(program, sizes, {"core": 3})
         assert known.exact
         registers = device.memories[-1].name

@@ -95,10 +95,14 @@ def _rejoined(body: tuple[Stmt, ...], lanes: frozenset[Var]) -> tuple[Stmt, ...]
     out: list[Stmt] = []
     for s in body:
         s = map_bodies(s, lambda x: _rejoined(x, lanes))
-        stores = isinstance(s, If) and s.orelse and all(isinstance(x, Store) for x in (*s.body, *s.orelse))
-        again = stores and all(_guards(x, lanes).conds == s.conds for x in s.orelse) and _bare_all(s.orelse) == s.body
-        out += s.orelse if isinstance(s, If) and again else (s,)
+        out += s.orelse if isinstance(s, If) and _same_stores(s, lanes) else (s,)
     return tuple(out)
+
+
+def _same_stores(s: If, lanes: frozenset[Var]) -> bool:
+    if not s.orelse or not all(isinstance(x, Store) for x in (*s.body, *s.orelse)):
+        return False
+    return all(_guards(x, lanes).conds == s.conds for x in s.orelse) and _bare_all(s.orelse) == s.body
 
 
 @dataclass(frozen=True)

@@ -130,8 +130,8 @@ class Contraction:
             if b in fixed:
                 t[g] = t.pop("need" + g)
             t[b] = np.full_like(t[g], fixed[b]) if b in fixed else t[w] * t[g]
-        # a tile much larger than the whole wastes what covers nothing
-        inside = ((t["gm"] == 1) | (t["bm"] < 2 * m)) & ((t["gn"] == 1) | (t["bn"] < 2 * n))
+        # a group that lies outside of all that there is has nothing to do
+        inside = ((t["gm"] == 1) | (t["bm"] - t["wm"] < m)) & ((t["gn"] == 1) | (t["bn"] - t["wn"] < n))
         return taken(t, inside & (t["gm"] * t["gn"] <= self.machine.most_groups))
 
     def _split(self, t: Tiles, sizes: list[dict[str, int]], k: int, depth: int) -> Tiles:

@@ -27,10 +27,16 @@ STEP = 16  # instructions of a group to go round the reduction loop
 class Operands:
     """One step's worth of all operands. `stage`, `written`: bytes of a unit, held and stored; `near`: bytes asked of all units.
 
+    `asked`: bytes that lanes of all units ask of the outermost memory. `put`: bytes that those of a unit store in the staging
+    memory; `get`: that those of a group read there for one turn of the leaf's k.
+
     Of a group, for one turn of the leaf's k: `read` bytes' worth of staging memory, `fetch` instructions. Of a lane, a step:
     `copies` instructions, `prefetch` registers of what is on its way through them.
     """
 
+    asked: Any
+    put: Any
+    get: Any
     stage: Any
     written: Any
     near: Any
@@ -59,6 +65,7 @@ def demand(nest: Contraction, t: Tiles, sizes: Mapping[str, int]) -> Demand:
     result = nest.problem.work.value.dtype.bytes * batch * m * n
     out = sum(a.dtype.bytes for a in nest.problem.writes) * batch * m * n
     parts = np.where(t["split"] > 0, 2 * splits * result, 0)
+    after = sum(a.dtype.bytes for a in nest.problem.reads if a not in nest.inputs) * batch * m * n  # for each result
     wave = machine.units * 2
     rows = raster(t, tiles_m, tiles_n, wave)
     far = _far(nest, t, sizes, np.minimum(blocks, wave), tiles_m, tiles_n, rows)
@@ -77,6 +84,8 @@ def demand(nest: Contraction, t: Tiles, sizes: Mapping[str, int]) -> Demand:
         rounds=2 + np.where(t["stages"] == 1, steps / 2, 0),
         launches=1 + (t["split"] > 0),
         waste=1 - share[mp.m] * share[mp.n] * part / up(part, inner),
+        asked=o.asked * steps * blocks * part / up(part, t["bk"]) + out + parts + after,
+        served=(o.put * steps + o.get * turns * groups) * blocks,
     )
 
 
@@ -85,18 +94,23 @@ def _operands(nest: Contraction, t: Tiles, share: Mapping[str, Any]) -> Operands
     extents = {mp.m: t["bm"], mp.n: t["bn"], mp.k: t["bk"]}
     lanes = t["gm"] * t["gn"] * machine.lanes
     kept = {int(d): nest.staged(int(d)) for d in np.unique(t["bk"])}
-    o = Operands(*(np.zeros(len(t["bk"])) for _ in range(7)))
+    o = Operands(*(np.zeros(len(t["bk"])) for _ in range(10)))
     for a in nest.inputs:
         size = a.dtype.bytes
         spans = a.footprint(extents) * np.ones(1)
         live = prod((share[x] for x in a.axes if x in share), start=np.ones(1))
         o.near += spans * live * size * _transactions(nest, a, extents)
+        asked = spans * live * size
         for depth, found in kept.items():
             here = t["bk"] == depth
             s = next((s for s in found if s.access is a), None)
             if s is None:
                 o.fetch[here] += _unstaged(nest, a, t)[here]
+                o.asked[here] += (_lanes_get(nest, a, t) * t["gm"] * t["gn"] * t["bk"] / mp.leaf[2])[here]
                 continue
+            o.asked[here] += asked[here]
+            o.put[here] += (spans * size)[here]
+            o.get[here] += _lanes_get(nest, a, t)[here]
             rows = spans / np.where(s.inner == mp.k, t["bk"], extents[s.free])
             read, fetch = _reading(nest, s, t)
             o.stage[here] += ((spans + rows * s.pad) * size)[here]
@@ -130,6 +144,16 @@ def _reading(nest: Contraction, s: Staged, t: Tiles) -> tuple[Any, Any]:
     # what lanes read together is served by turns of all banks, as if each read its own
     asked = np.maximum(machine.lanes * mine * s.access.dtype.bytes, reads * machine.bank_bytes)
     return asked * mp.leaf[2], reads * (mp.leaf[2] if s.inner != mp.k else 1)
+
+
+def _lanes_get(nest: Contraction, a: Access, t: Tiles) -> Any:
+    """Bytes of an operand that the lanes of a group read for one turn of the leaf's k, each of them counted."""
+    mp = nest.mapping
+    along = "m" if mp.m in a.axes else "n"
+    if nest.by_group:
+        words = nest.fragments[0 if along == "m" else 1]
+        return t["w" + along] / mp.leaf[0 if along == "m" else 1] * words * nest.machine.register_bytes * nest.machine.lanes
+    return nest.machine.lanes * t["t" + along] * a.dtype.bytes * mp.leaf[2]
 
 
 def _unstaged(nest: Contraction, a: Access, t: Tiles) -> Any:

@@ -38,6 +38,8 @@ class Demand:
     far        bytes to and from the outermost, by all      least      bytes that must be moved, by all
     flight     bytes under way at a time                    rounds     round trips that a block waits for, one after another
     launches   how many launches it takes                   waste      share of the points computed that are padding
+    asked      bytes that lanes ask of the outermost        served     and of the memory of a unit: each lane's
+               memory, by all blocks                                   accesses counted, as the emulator does
     """
 
     blocks: Any
@@ -54,6 +56,8 @@ class Demand:
     rounds: Any
     launches: Any
     waste: Any
+    asked: Any
+    served: Any
 
     def at(self, n: int) -> Demand:
         return Demand(**{f.name: _item(getattr(self, f.name), n) for f in fields(self)})

@@ -22,8 +22,9 @@ UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 class Candidate:
     """One candidate at the largest of the sizes it was judged at. `slower`: times the best at each of the sizes.
 
+    served    bytes that they ask of the memory of a unit
     parts     seconds by what needs them; the largest is the `bound`       seconds   all together
-    asked     bytes asked of the memory that all units share               moved     bytes to and from the outermost memory
+    asked     bytes that lanes ask of the outermost memory                 moved     bytes to and from the outermost memory
     blocks    of the launch                                                waves     of them over the whole device
     resident  blocks of a unit at a time                                   busy      share of the units' time that is used
     waste     share of what is computed that is padding                    held      bytes of staging memory of a block
@@ -36,6 +37,7 @@ class Candidate:
     bound: str
     parts: Mapping[str, float]
     asked: float
+    served: float
     moved: float
     blocks: float
     waves: float
@@ -76,7 +78,8 @@ def _candidate(r: Ranked, i: int, slower: float) -> Candidate:
         seconds=float(c.seconds[i]),
         bound=c.bound(i),
         parts=parts,
-        asked=float(d.near),
+        asked=float(d.asked),
+        served=float(d.served),
         moved=float(d.far),
         blocks=float(d.blocks),
         waves=float(c.waves[i]),

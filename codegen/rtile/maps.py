@@ -62,13 +62,14 @@ class Map:
     def candidates(self, sizes: list[dict[str, int]], fixed: Dict[str, int]) -> Tiles:
         f = fixed.get("bf", max(s.get(self.fast, 1) for s in sizes))
         r = fixed.get("bs", max((s.get(self.slow, 1) for s in sizes), default=1))
+        k = max((s.get(self.split_axis, 1) for s in sizes), default=1)
         t = self._turned(f, r, fixed) if self.turned else self._straight(f, r, fixed)
+        t = taken(t, (t["gk"] - 1) * DEEP < k)  # each group has turns of the reduction
         t["part"] = np.full_like(t["bf"], fixed.get("part", 0))
         alone = t["gk"] == 1
         t["wf"] = np.where(alone, -(-t["bf"] // t["gf"]), 0)
         t["ws"] = np.where(alone, -(-t["bs"] // t["gs"]), 0)
         t["kk"], t["kg"] = t["gk"] * DEEP * ~alone, DEEP * ~alone
-        k = max((s.get(self.split_axis, 1) for s in sizes), default=1)
         few = self._blocks(t, sizes[0]) < self.machine.units
         parts = [p for p in PARTS if 2 * p <= k]
         if "part" in fixed or not self._parts() or not few.any() or not parts or not self.problem.work.outputs:
@@ -128,7 +129,8 @@ class Map:
         rows = -(-t["bs"] // t["gs"])
         each = rows * t["v"] * -(-t["bf"] // (t["v"] * machine.lanes * t["gf"]))  # results of a lane
         points = each * -(-deep // t["gk"])
-        near, far, loads, flight, stage, path = (np.zeros(len(t["bf"])) for _ in range(6))
+        near, far, loads, flight, stage, path, asked = (np.zeros(len(t["bf"])) for _ in range(7))
+        every = prod(sizes[x] for x in p.free)  # results
         tile_of = {self.fast: t["bf"], self.slow: t["bs"], self.split_axis: part}
         tile_of |= {x: sizes[x] for x in p.reduced if x != self.split_axis}
         for a in (*p.reads, *p.writes):
@@ -144,6 +146,8 @@ class Map:
             count = each if written else points
             loads = loads + count / wide * (1 if a not in self.turned else 2)
             path = path + count * t["groups"] * machine.lanes * (size if a in self.turned else a.path(self.fast, transaction))
+            again = k if not written and a in p.inner else 1  # each turn of the reduction reads it
+            asked = asked + every * again * size / (rows if self.slow and self.slow not in a.axes else 1)
             if not written:
                 flight = flight + t["groups"] * machine.lanes * np.minimum(count, np.maximum(wide, AHEAD)) * size
             if a in self.turned:
@@ -154,7 +158,8 @@ class Map:
         result = prod(sizes[x] for x in p.free) * p.work.value.dtype.bytes
         parts = np.where(t["part"] > 0, 2 * splits * result, 0)
         share = padded(sizes.get(self.fast, 1), t["bf"]) * padded(sizes.get(self.slow, 1), t["bs"])
-        staged = stage + np.where(t["gk"] > 1, t["groups"] * machine.lanes * each * p.work.value.dtype.bytes, 0)
+        staged_parts = np.where(t["gk"] > 1, t["groups"] * machine.lanes * each * p.work.value.dtype.bytes, 0)
+        staged = stage + staged_parts
         return Demand(
             blocks=blocks,
             groups=t["groups"],
@@ -170,6 +175,8 @@ class Map:
             rounds=2 + np.where(t["gk"] > 1, 0.2, 0),
             launches=1 + (t["part"] > 0),
             waste=1 - share,
+            asked=asked + parts,
+            served=(2 * stage * t["bf"] / (t["bf"] + 1) + staged_parts * (1 + t["gk"])) * blocks,
         )
 
     def _transactions(self, a: Access, t: Tiles, sizes: Dict[str, int]) -> Any:

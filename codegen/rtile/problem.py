@@ -110,7 +110,7 @@ class Access:
 
 @dataclass(frozen=True)
 class Problem:
-    """One work of a launch. `points`: operations for each point of the whole iteration space."""
+    """One work of a launch. `operations` and `inner` (what is read) are for each point of the whole iteration space."""
 
     work: Work
     free: tuple[str, ...]
@@ -119,12 +119,14 @@ class Problem:
     reads: tuple[Access, ...]
     writes: tuple[Access, ...]
     operations: float
+    inner: tuple[Access, ...] = ()
 
     @staticmethod
     def of(work: Work, dtypes: Mapping[str, DType]) -> Problem:
         value = [work.value]
         after = [o.value for o in work.outputs]
-        reads = tuple(_reads(value, work)) + tuple(a for a in _reads(after, work) if a.tensor != work.name)
+        inner = tuple(_reads(value, work))
+        reads = inner + tuple(a for a in _reads(after, work) if a.tensor != work.name)
         named = [(o.tensor, o.indices) for o in work.outputs] or [(work.name, work.subscripts or work.indices)]
         alias = work.alias
         writes = tuple(
@@ -132,7 +134,7 @@ class Problem:
         )
         count = sum(_SLOW.get(v.fn, 1) for v in walk(work.value) if isinstance(v, Apply) and v.fn not in _FREE)
         counted = max(1, count + (1 if work.reduction else 0))
-        return Problem(work, work.indices, work.reduced, work_extents(work), reads, writes, counted)
+        return Problem(work, work.indices, work.reduced, work_extents(work), reads, writes, counted, inner)
 
     @property
     def axes(self) -> tuple[str, ...]:

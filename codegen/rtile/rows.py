@@ -66,7 +66,7 @@ class Rows:
         )
         t = taken(t, (t["rows"] * t["gr"] <= machine.most_groups) & ((t["gr"] == 1) | (t["rows"] == 1)) & (t["rows"] < 2 * m))
         span = t["v"] * t["gr"] * machine.lanes * t["turns"]
-        t = taken(t, (t["turns"] == 1) | (span < 2 * n))
+        t = taken(t, ((t["turns"] == 1) | (span < 2 * n)) & ((t["gr"] == 1) | (span // 2 < n)))  # none has nothing to do
         t["turn"] = t["v"] * t["gr"] * machine.lanes
         t["span"] = t["turn"] * t["turns"]
         t["part"] = np.full_like(t["v"], fixed.get("part", 0))
@@ -108,7 +108,7 @@ class Rows:
         turns = turns * prod(sizes[x] for x in self.problem.reduced if x not in (self.fast, self.split_axis))
         chunks = -(-n // (t["v"] * t["gr"] * lanes)) * turns  # vectors of a lane
         per_cycle = machine.operations(self.problem.work.value.dtype.compute) / machine.schedulers
-        ops, loads, near, far, path, flight, combining = (np.zeros(len(t["v"])) for _ in range(7))
+        ops, loads, near, far, path, flight, combining, asked = (np.zeros(len(t["v"])) for _ in range(8))
         rows = prod(sizes[x] for x in self.rows)
         least = 0.0
         seen: set[str] = set()
@@ -116,6 +116,12 @@ class Rows:
             along = self.fast in p.axes
             ops = ops + (chunks * t["v"] * p.operations if along else p.operations)
             for a in (*p.reads, *p.writes):
+                if a.tensor.rstrip("@") in self.kept and len(self.problems) > 1:
+                    continue  # it stays in registers
+                each = prod(sizes[x] for x in p.axes if x not in self.rows) if self.fast in a.axes else 1
+                if along and self.fast not in a.axes and a in p.reads:
+                    each = t["gr"] * lanes  # all lanes of a row
+                asked = asked + a.dtype.bytes * rows * each
                 span = a.footprint(sizes) * a.dtype.bytes
                 if not set(self.rows) & a.axes:
                     span = span * np.minimum(rows, 1 + blocks / machine.units)  # again for each row, from caches close by
@@ -152,6 +158,8 @@ class Rows:
             rounds=1 + len(self.problems) + 0.1 * meetings,
             launches=1 + (t["part"] > 0),
             waste=1 - padded(n, span),
+            asked=asked + parts,
+            served=np.where(t["gr"] > 1, groups * lanes * held * (1 + t["gr"]), 0) * blocks,
         )
 
     def _transactions(self, a: Access, t: Tiles, sizes: Dict[str, int]) -> Any:

@@ -88,6 +88,7 @@ def main() -> None:
     given = args.parse_args()
     took, failed = [], 0
     for device in given.devices.split(","):
+        before = len(took)
         for name in given.ops.split(","):
             for mode in given.modes.split(","):
                 for sizes in sizes_of(name, mode):
@@ -100,6 +101,7 @@ def main() -> None:
                     failed += bool(bad)
                     for x in bad:
                         print(f"{name} on {device} at {sizes}: {x}", flush=True)
+        print(f"{device}: {len(took) - before} compilations", flush=True)
     print(f"{len(took)} compilations, {failed} failed")
     print(f"processor time: median {statistics.median(x[0] for x in took):.3f} s, most {max(took)}")
 
