@@ -171,7 +171,6 @@ def commands_page() -> str:
     for command in cli.COMMANDS:
         said = commands.choices[command.NAME].format_help()
         out += [f"## andiron {command.NAME}", "", "```text", said.rstrip("\n"), "```", ""]
-    out += ["## Not yet", "", "`tune` (a search over parameters) comes later.", ""]
     return "\n".join(out).rstrip("\n") + "\n"
 
 
