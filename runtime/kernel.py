@@ -147,7 +147,7 @@ class Kernel:
         """Goes on with these variants of the same op, for the same target, which tuning found."""
         self.notes -= {str(self.tuned)}
         self.notes.add(str(tuned))
-        self.variants, self.tuned = tuple(variants), tuned
+        self.variants, self.tuned = variants, tuned
         self._plans.clear()
 
     def place(self, arrays: Sequence[np.ndarray], outputs: bool = False) -> list[Any]:

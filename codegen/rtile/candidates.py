@@ -1,7 +1,8 @@
 """The best schedules for an op, in order: what `construct` takes the first of, as schedule text.
 
-A launch has its candidates in order; schedules of several launches are put together best first, by the time of all launches.
-Where no candidates are constructed (processors), schedules near the completed one are made (`variations`).
+A launch has its candidates in order (`construct`, `cpu`); schedules of several launches are put together best first, by the
+time of all launches. On processors, where candidates are constructed only for products of matrices, schedules near the
+completed one follow (`variations`).
 """
 
 from __future__ import annotations
@@ -83,13 +84,6 @@ def proposals(
     from .variations import variations
 
     machine = Machine.of(device)
-    if machine is None:
-        if schedule is None or is_open(schedule):
-            text = compile_program(module, op, schedule, device, params).schedule
-            extents = {i: e.constant for s in op.statements for i, e in s.ranges if e.constant is not None}
-            for near, about in variations(_parsed(text), device, extents):
-                yield Proposal(near, None, "", about)
-        return
     op = bounded(op, schedule)
     roles = roles_of(module, op, schedule) if schedule is not None else Roles()
     diagnostics = Diagnostics()
@@ -107,17 +101,28 @@ def proposals(
         seen.add(text)
         longest = max(chosen, key=lambda x: x.seconds)
         about = "; ".join(x.about for x in chosen if x.about)
-        yield Proposal(_parsed(text), sum(x.seconds for x in chosen), longest.bound, about)
+        total = sum(x.seconds for x in chosen) if all(x.about for x in chosen) else None
+        yield Proposal(_parsed(text), total, longest.bound, about)
+    if machine is None and (schedule is None or is_open(schedule)):
+        text = compile_program(module, op, schedule, device, params).schedule
+        extents = {i: e.constant for s in op.statements for i, e in s.ranges if e.constant is not None}
+        for near, about in variations(_parsed(text), device, extents):
+            yield Proposal(near, None, "", about)
 
 
 def _options(ctx: Context, machine: Any, works: Works, lines: Lines) -> list[_Option]:
     """The ways to do one launch, the best first; only the one that is written, where nothing is open or no nest is for it."""
     from ..schedule.complete import is_open
     from .construct import AUTO, best, lines_of, ranked
+    from .cpu import cpu_choices
 
     for w in works:
         ctx.dtypes.setdefault(w.name, w.value.dtype)
     todo = lines or AUTO
+    if machine is None:
+        own = len(works) == 1 and all(isinstance(x, syntax.AutoLine) for x in todo)
+        found = [_Option(c.lines, c.seconds, c.bound, c.about) for c in (cpu_choices(ctx, works[0]) if own else ())]
+        return found or [_Option(todo, 0.0, "", "")]
     order = best(ranked(ctx, machine, works, todo)) if any(is_open(x) for x in todo) else []
     if not order:
         return [_Option(todo, 0.0, "", "")]

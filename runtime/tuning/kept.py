@@ -11,7 +11,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from .. import features
 from ..build import version
 from ..cache import cache, key_of
 from ..timing import duration
+from ..variant import Variants
 
 if TYPE_CHECKING:
     from ..compile import Request
@@ -67,7 +68,10 @@ class Kept:
             # Conditions that sizes decided are gone from the base; the others hold for the winner as well.
             mine = replace(found, where=base.where if base is not None else ())
             schedules = [mine if i == self.place else s for i, s in enumerate(request.schedules)]
-            return request.kernel([request.variant(s, {} if s is mine else None) for s in schedules])
+            makers = [partial(request.variant, s, {} if s is mine else None) for s in schedules]
+            variants = Variants(makers)
+            variants[self.place]
+            return request.kernel(variants)
         except (UserError, IndexError, ValueError):
             return None
 

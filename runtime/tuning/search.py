@@ -8,6 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from ...dsl.errors.run import CannotTune, NothingRight
 from .. import features
 from ..sizes import bind_sizes
 from ..timing import duration
+from ..variant import Variants
 from ..verdict import Expected
 from ..workload import all_sizes, default_sizes, random_inputs
 from .bench import Bench, Failed
@@ -97,6 +99,9 @@ def trials_for(
             refused.append((proposal.about, getattr(error, "errors", (error,))[0].message))
             continue
         if variant.schedule in seen:
+            if variant.schedule == trials[0].schedule and proposal.seconds is not None:  # the model's first choice
+                trials[0].predicted, trials[0].bound = proposal.seconds, proposal.bound
+                trials[0].about += f"; {proposal.about}"
             continue
         seen.add(variant.schedule)
         predicted, bound = (
@@ -139,7 +144,7 @@ class Search:
     def _place(self) -> int:
         """Which of the request's schedules is the one at these sizes."""
         variants = self.kernel.variants
-        return next((i for i, v in enumerate(variants) if v.refusal(self.sizes) is None), len(variants) - 1)
+        return next((i for i, v in enumerate(variants) if v.refusal(self.sizes) is None), 0)
 
     # ------------------------------------------------------------ steps
 
@@ -242,9 +247,10 @@ class Search:
         best = winner(self.trials)
         stored = self.store and best.seconds is not None
         found = self._keep(best, 0 if stopped else self.top) if stored else self._kept(best, 0)
-        variants = list(self.kernel.variants)
-        variants[self.place] = best.variant
-        self.kernel.adopt(variants, found)
+        before = self.kernel.variants  # those for other sizes may not be compiled yet
+        makers: list[Callable[[], Variant]] = [partial(before.__getitem__, i) for i in range(len(before))]
+        makers[self.place] = lambda: best.variant
+        self.kernel.adopt(Variants(makers), found)
         threads = self.kernel.threads if self.request.target.family.launcher == "ctypes" else None
         return Tuning(
             self.kernel.op.name, self.kernel.target, threads, self.sizes, tuple(self.trials), best, took,

@@ -51,13 +51,12 @@ def last_wins(monkeypatch):
 
 def spoil(monkeypatch, statement: str, also_first: bool = False) -> None:
     """The second candidate, or all of them, gets a statement at the beginning of its code."""
-    count = iter(range(1000))
-    plain = Request.variant
+    plain, seen = Request.variant, []
 
     def variant(self, schedule, values=None):
         made = plain(self, schedule, values)
-        n = next(count) - 1  # the first is that of `compile`
-        if n == 1 or (also_first and n >= 0):
+        seen.extend([made.schedule] if made.schedule not in seen else [])
+        if seen.index(made.schedule) == 1 or also_first:
             made.source = ENTRY.sub(lambda m: m[1] + statement + "\n", made.source)
             assert statement in made.source
         return made
