@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,7 +26,7 @@ op turn[M, N](X: f32[M, N]) -> (Y: f32[N, M]):
 MODULE = loads(TEXT)
 
 
-def asked(op: str, target: str = "cpu:avx2", **sizes: int) -> set[str]:
+def asked(op: str, target: str = "cpu:avx2", **sizes: Any) -> set[str]:
     """Tensors that are asked for ahead."""
     source = compile(MODULE, op=op, target=target, **sizes).source
     lines = [x.strip() for x in source.splitlines() if "__builtin_prefetch" in x]
