@@ -9,6 +9,7 @@ STREAMED      what a launch leaves behind goes past the caches where the device 
 IN_STRIPS     a sum over the slow index keeps a strip of results in registers, for a few rows at a time: long runs of memory.
 SPLIT         a reduction of everything is split over the cores, by a workspace.
 FUSED         statistics of a row and what reads them are one nest, so that the row is still in the cache (`row_statistics`).
+              What is dear and read twice is held there (`held`).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from ..lower.match import Match, match
 from ..lower.storing import stores
 from ..lower.work import Work, plain_index, plan
 from ..rtile.machine import Machine
+from .held import cache_for, held_rows
 
 UNROLL = 4  # vectors a lane index is cut into
 ROWS = 32  # rows that a core takes at once
@@ -47,15 +49,16 @@ def vector_nest(ctx: Context, works: tuple[Work, ...], cores: Level, lane: Level
     dtype = work.value.dtype.compute
     vectors = [] if dtype.name == "bool" else [lane.name]
     block = UNROLL * max(1, (lane.bytes or 1) // dtype.bytes)
-    fast = fastest(work)
+    fast, register = fastest(work), ctx.device.memories[-1].name
     if len(works) > 1:
-        kept = _kept(works)
+        kept = _kept(ctx, works, cores)
         lines = _rows(ctx, work, _shared(works), fast, block, vectors, cores, kept)
-        lines = _streamed(ctx, [w for w in works if not set(w.targets) & set(kept)], fast, lines, cores, lane)
+        left = [w for w in works if set(w.targets).isdisjoint(t for t, _ in kept)]
+        lines = _streamed(ctx, left, fast, lines, cores, lane)
     elif work.reduction is None:
         lines = _streamed(ctx, [work], fast, _pointwise(ctx, work, fast, block, vectors, cores), cores, lane)
     elif fast in work.reduced and work.indices:
-        lines = _rows(ctx, work, work.indices, fast, block, vectors, cores, (work.name.rstrip("@"),))
+        lines = _rows(ctx, work, work.indices, fast, block, vectors, cores, ((work.name.rstrip("@"), register),))
     elif fast in work.reduced:
         lines = _everything(ctx, work, fast, block, vectors, cores)
     else:
@@ -156,9 +159,8 @@ def _swap(ctx: Context, w: Work, both: set[str], cores: Level) -> Match | None:
 def _rows(
     ctx: Context, w: Work, rows: tuple[str, ...], fast: str, block: int, vectors, cores: Level, kept
 ) -> list[syntax.Line]:
-    register = ctx.device.memories[-1].name
     lines = _dealt_rows(rows, cores)
-    lines += [syntax.Keep((t,), register) for t in kept]
+    lines += [syntax.Keep((t,), memory) for t, memory in kept]
     lines += [tile((i, 1)) for i in w.all_indices if i != fast and i not in rows]
     return [*lines, *_lanes(fast, block, vectors)]
 
@@ -224,17 +226,25 @@ def row_statistics(op: Op, device: Device) -> frozenset[str]:
     rides = {s.target for s in of_rows.values() if s.reduction is None}
     readers = {t: [s.target for s in op.statements if t in {ld.tensor for ld in loads(s.value)}] for t in of_rows}
     kept = frozenset(t for t, names in readers.items() if not set(names) <= rides)
-    return kept if len(plan(op, kept)) == 1 else frozenset()
+    levels = cores_and_lanes(device)
+    held = held_rows(op, device, levels[0], rows, along) if levels is not None else frozenset()
+    return next((x for x in (kept | held, kept) if len(plan(op, x)) == 1), frozenset())
 
 
 def _shared(works: tuple[Work, ...]) -> tuple[str, ...]:
     return min((w.indices for w in works), key=len)
 
 
-def _kept(works: tuple[Work, ...]) -> tuple[str, ...]:
-    """What later works of the launch read of earlier ones."""
+def _kept(ctx: Context, works: tuple[Work, ...], cores: Level) -> tuple[tuple[str, str], ...]:
+    """What later works of the launch read of earlier ones, and where it is kept: in registers what a row has one of."""
     read = {t for w in works for t in w.reads}
-    return tuple(t.rstrip("@") for w in works for t in w.targets if t in read)
+    rows, register = _shared(works), ctx.device.memories[-1].name
+    out = []
+    for w in works:
+        extents = [e for i, e in w.extents if i in w.indices and i not in rows]
+        memory = cache_for(ctx.device, cores, extents, w.value.dtype.bytes) if extents else register
+        out += [(t.rstrip("@"), memory or register) for t in w.targets if t in read]
+    return tuple(out)
 
 
 # ---------------------------------------------------------------- neighbours

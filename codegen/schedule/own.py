@@ -2,31 +2,38 @@
 
 NARROW_PLACES   argmax of a row counts its elements in 32 bits where the row has at most 2^31 - 1 of them, else in 64.
 FEW_COLUMNS     a product of matrices has one for many columns, one for a single one, one for what is between.
+HELD            a row of an intermediate is held where it has at most so many elements that a cache takes it (`held`).
 """
 
 from __future__ import annotations
 
 from ...dsl import syntax
-from ...dsl.device import Device
+from ...dsl.device import Device, Level
 from ...dsl.op import Op
 from ..lower.places import MOST_NARROW, counts_narrow
 from ..lower.work import plan
 from ..rtile.cpu import few_columns
-from .nests import ARGUMENTS, cores_and_lanes
+from .bounds import with_bounds
+from .held import costs
+from .nests import ARGUMENTS, cores_and_lanes, row_statistics
 
 FEW = 4  # columns: with more, vectors of them are as good
 
 
 def own_schedules(op: Op, device: Device) -> tuple[syntax.ScheduleDecl | None, ...]:
     """In the order in which they are to be tried; together they take all sizes. None: one without conditions."""
-    if cores_and_lanes(device) is None:
+    levels = cores_and_lanes(device)
+    if levels is None:
         return (None,)
     dims = {v.name for v in op.dims}
-    return _narrow_places(op, dims) or _few_columns(op, device, dims) or (None,)
+    bounds = _narrow_places(op, dims) or _held(op, device, levels[0], dims)
+    if bounds:
+        return _auto(op, "", *_where(bounds)), None
+    return _few_columns(op, device, dims) or (None,)
 
 
-def _narrow_places(op: Op, dims: set[str]) -> tuple[syntax.ScheduleDecl | None, ...]:
-    """NARROW_PLACES"""
+def _narrow_places(op: Op, dims: set[str]) -> dict[str, int]:
+    """NARROW_PLACES: the most that sizes may be."""
     bounds: dict[str, int] = {}
     for s in op.statements:
         if s.reduction is None or s.reduction.kind not in ARGUMENTS or not counts_narrow(s.value.dtype):
@@ -34,10 +41,20 @@ def _narrow_places(op: Op, dims: set[str]) -> tuple[syntax.ScheduleDecl | None, 
         extents = [e for i, e in s.ranges if i in s.reduction.indices]
         if len(extents) == 1 and extents[0].interval[1] is None and str(extents[0]) in dims:
             bounds[str(extents[0])] = MOST_NARROW
-    if not bounds:
-        return ()
-    where = tuple(syntax.Where(syntax.Name(n), "<=", syntax.Num(most)) for n, most in bounds.items())
-    return _auto(op, "", *where), None
+    return bounds
+
+
+def _held(op: Op, device: Device, cores: Level, dims: set[str]) -> dict[str, int]:
+    """HELD: the most that the size of a row may be, if that changes what is kept."""
+    inner = {t.name for t in op.tensors if t.role == "intermediate"}
+    dear = [s for s in op.statements if s.target in inner and s.reduction is None and costs(s.value)]
+    along = {i for s in op.statements if s.reduction is not None for i in s.reduction.indices}
+    open_ = {str(e) for s in dear for i, e in s.ranges if i in along and e.interval[1] is None}
+    largest = max((m.capacity or 0 for m in device.memories if m.level == cores.name), default=0)
+    if len(open_) != 1 or not open_ <= dims:
+        return {}
+    bounds = {n: largest // 2 // max(s.value.dtype.bytes for s in dear) for n in open_}
+    return bounds if row_statistics(with_bounds(op, _where(bounds)), device) != row_statistics(op, device) else {}
 
 
 def _few_columns(op: Op, device: Device, dims: set[str]) -> tuple[syntax.ScheduleDecl | None, ...]:
@@ -53,6 +70,10 @@ def _few_columns(op: Op, device: Device, dims: set[str]) -> tuple[syntax.Schedul
         _auto(op, "_one", syntax.Where(n, "==", syntax.Num(1))),
         _auto(op, "_few", syntax.Where(n, "<=", syntax.Num(FEW))),
     )
+
+
+def _where(bounds: dict[str, int]) -> tuple[syntax.Where, ...]:
+    return tuple(syntax.Where(syntax.Name(n), "<=", syntax.Num(most)) for n, most in bounds.items())
 
 
 def _auto(op: Op, suffix: str, *where: syntax.Where) -> syntax.ScheduleDecl:
