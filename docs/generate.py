@@ -4,6 +4,7 @@
     errors.md        from the error classes, and the cases of `tests/errors`
     commands.md      from the parser of the command line
     architecture.md  the grammar of the tile program, from `codegen/tile.py`, between its marks
+    pictures/*.svg   from the recipes of cookbook.md
 
 `tests/test_docs.py` holds that they are up to date.
 """
@@ -16,6 +17,7 @@ import os
 import pkgutil
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from andiron.codegen import tile
@@ -24,7 +26,14 @@ from andiron.codegen.schedule.statements import NOT_YET, STATEMENTS, STRATEGIES,
 from andiron.dsl.errors import UserError, UserErrors
 from andiron.dsl.module import loads
 from andiron.dsl.ops.bind_op import bind_params
+from andiron.runtime.compile import compile as compile_kernel
 from andiron.tools import cli
+from andiron.tools.pictures.banks import banks
+from andiron.tools.pictures.roofline import roofline
+from andiron.tools.pictures.staged import staged
+from andiron.tools.pictures.tiles import tiles
+from andiron.tools.pictures.traffic import traffic
+from andiron.tools.repl.view import report_of
 
 DOCS = Path(__file__).parent
 TESTS = DOCS.parent / "tests"
@@ -44,8 +53,9 @@ ROOMS = {
 
 
 def pages() -> dict[str, Callable[[], str]]:
-    """What makes every generated page, by its name in this folder."""
+    """What makes every generated page and picture, by its name in this folder."""
     return {
+        **{f"pictures/{name}.svg": partial(drawn, *recipe) for name, recipe in PICTURES.items()},
         "schedule.md": schedule_page,
         "errors.md": errors_page,
         "commands.md": commands_page,
@@ -184,6 +194,38 @@ def architecture_page() -> str:
     grammar = inspect.cleandoc("    " + doc.split("\n\n")[1].strip("\n"))
     block = f"<!-- grammar -->\n```text\n{grammar}\n```\n<!-- /grammar -->"
     return re.sub(r"<!-- grammar -->.*?<!-- /grammar -->", lambda _: block, text, flags=re.DOTALL)
+
+
+# ---------------------------------------------------------------- pictures
+
+# name -> what is drawn, the recipe's file, its schedule, the target, sizes
+PICTURES: dict[str, tuple[str, str, str, str, dict[str, int]]] = {
+    "gemm-tiles": ("tiles", "gemm", "packed", "cpu:avx2", {"M": 512, "N": 512, "K": 512}),
+    "hgemm-banks": ("banks", "hgemm", "ampere", "cuda:sm_80", {"M": 512, "N": 512, "K": 512}),
+    "layer-traffic": ("traffic", "layer", "ampere", "cuda:sm_80", {"M": 512, "N": 512, "K": 512}),
+    "softmax-traffic": ("traffic", "softmax", "rows", "cuda:sm_80", {"M": 1024, "N": 1024}),
+    "layernorm-roofline": ("roofline", "layernorm", "rows", "cuda:sm_80", {"M": 1024, "N": 1024}),
+    "turn-padded": ("banks", "turn", "padded", "cuda:sm_80", {"M": 512, "N": 512}),
+    "turn-plain": ("banks", "turn", "plain", "cuda:sm_80", {"M": 512, "N": 512}),
+    "split-traffic": ("traffic", "split", "split", "cuda:sm_80", {"M": 32, "N": 32, "K": 4096}),
+    "stencil-tiles": ("tiles", "stencil", "staged", "cuda:sm_80", {"M": 256, "N": 256}),
+    "attention-roofline": ("roofline", "attention", "rows", "cpu:avx2", {"H": 8, "Q": 512, "T": 512, "D": 64}),
+}
+
+
+def drawn(kind: str, file: str, schedule: str, target: str, sizes: dict[str, int]) -> str:
+    """The picture, on white, for pages of any colour."""
+    (text,) = re.findall(rf'^```sched title="{file}.sched"\n(.*?)^```$', (DOCS / "cookbook.md").read_text("utf-8"), re.M | re.S)
+    kernel = compile_kernel(text, schedule=schedule, target=target, **sizes)
+    report, device = report_of(kernel), kernel.program.device
+    made = {
+        "tiles": lambda: tiles(kernel.op, kernel.trace, report.sizes),
+        "traffic": lambda: traffic(report, device),
+        "roofline": lambda: roofline(report, device),
+        "banks": lambda: banks(staged(kernel.program, report.sizes)[0], rows=8, columns=16),
+    }[kind]()
+    assert made is not None, (kind, file)
+    return made.replace('style="', 'style="background:#fff;color:#1f2328;', 1) + "\n"
 
 
 def main() -> None:

@@ -161,7 +161,10 @@ def test_outputs_are_compared():
 # ---------------------------------------------------------------- generated pages
 
 
-@pytest.mark.parametrize("name", ["schedule.md", "errors.md", "commands.md", "architecture.md"])
+PICTURES = re.findall(r"\]\((pictures/[\w-]+\.svg)\)", (ROOT / "docs" / "cookbook.md").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("name", ["schedule.md", "errors.md", "commands.md", "architecture.md", *PICTURES])
 def test_generated_pages_are_up_to_date(name, generate, update_goldens):
     if name == "commands.md" and sys.version_info >= (3, 13):
         pytest.skip("argparse prints help differently from Python 3.13 on")

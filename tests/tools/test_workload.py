@@ -1,5 +1,6 @@
 """Sizes, inputs and verdicts that commands try an op with."""
 
+import andiron
 import numpy as np
 import pytest
 from andiron.dsl.ops.resolve_op import resolve_op
@@ -126,3 +127,11 @@ def test_products_in_einsum():
     np.testing.assert_allclose(np.einsum(subscripts, *[[a, b][i] for i in order]), a @ b, rtol=1e-5)
     assert einsum_of(CONV) is None
     assert einsum_of(op_of("op f[N](X: f32[N]) -> (Y: f32[N]):\n    Y[i] = X[i] * X[i]\n")) is None
+
+
+def test_elements_without_a_bound_are_told():
+    op = andiron.loads("op f[N](X: f32[N]) -> (Y: f32[N]):\n    Y[i] = 1.0 / sqrt(X[i])\n").ops["f"]
+    x = np.array([4.0, 9.0, -1.0], np.float32)
+    said = verdict.check(op, [x], [np.array([1 / 2, 1 / 3, np.nan], np.float32)])
+    assert said.ok
+    assert "1 of 3 elements, which were not compared" in said.note

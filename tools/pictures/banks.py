@@ -14,17 +14,17 @@ MOST_ROWS, MOST_COLUMNS = 16, 32
 Cell = tuple[int, int, int]  # row, first column, columns: elements of one row in one word of a bank
 
 
-def banks(s: Staged) -> str | None:
-    """None where the elements cannot be laid out in rows."""
-    cells, rows, columns = _cells(s)
+def banks(s: Staged, rows: int = MOST_ROWS, columns: int = MOST_COLUMNS) -> str | None:
+    """At most so many rows, and columns of words. None where the elements cannot be laid out in rows."""
+    cells, all_rows, all_columns = _cells(s)
     if not cells:
         return None
-    shown = {c: held for c, held in cells.items() if c[0] < MOST_ROWS}
-    starts = sorted({c[1] for c in shown})[:MOST_COLUMNS]
+    shown = {c: held for c, held in cells.items() if c[0] < rows}
+    starts = sorted({c[1] for c in shown})[:columns]
     place = {start: n for n, start in enumerate(starts)}
     shown = {c: held for c, held in shown.items() if c[1] in place}
     read = {a + n for r in s.reads[:1] for a in r.addresses for n in range(r.width)}
-    inside = list(_words(s, rows, columns, len({c[0] for c in shown}), len(starts)))
+    inside = list(_words(s, all_rows, all_columns, len({c[0] for c in shown}), sum({c[1]: c[2] for c in shown}.values())))
     for start, n in place.items():
         inside.append(text(LEFT + n * WIDE + WIDE / 2, TOP - 4, str(start), text_anchor="middle", font_size=8, opacity=0.6))
     for row in sorted({c[0] for c in shown}):
@@ -76,12 +76,13 @@ def _cells(s: Staged) -> tuple[dict[Cell, tuple[int, int]], int, int]:
     return found, rows, columns
 
 
-def _words(s: Staged, rows: int, columns: int, shown: int, across: int) -> Iterator[str]:
-    """What the picture is of."""
+def _words(s: Staged, rows: int, columns: int, down: int, across: int) -> Iterator[str]:
+    """What the picture is of: `down` of so many rows, `across` of so many columns."""
     b, (count, word) = s.buffer, s.banks
     turns = "" if s.slot is None else f", the first of {b.shape[0]}"
     of = f" of {s.source}" if s.source else ""
-    part = f"; {shown} of {rows} rows shown" if shown < rows else ""
+    parts = [f"{n} of {most} {what}" for n, most, what in ((down, rows, "rows"), (across, columns, "columns")) if n < most]
+    part = f"; {' and '.join(parts)} shown" if parts else ""
     yield text(0, 14, f"{b.name}: {rows} x {columns} {b.dtype.name}{of} in {b.memory}{turns}{part}", font_weight="bold")
     lanes = f"{s.lanes} lanes" if s.lanes > 1 else "one unit"
     said = f"{count} banks of {word} bytes: the number is the bank, below it the unit that writes there."

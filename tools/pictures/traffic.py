@@ -35,7 +35,7 @@ def _row(report: Report, device: Device, name: str, top: float, hue: str, most: 
     held = report.footprints.get(name)
     said = name if held is None else f"{name}: holds {bytes_text(held[0])}" + (f" of {bytes_text(held[1])}" if held[1] else "")
     if memory.bandwidth:
-        said += f", {memory.bandwidth / 1e9:,.4g} GB/s"
+        said += f", {memory.bandwidth / 1e9:,.0f} GB/s"
     out = [
         tag("rect", x=LEFT, y=top, width=WIDTH - 2 * LEFT, height=BOX - 10, rx=4, fill=hue, fill_opacity=0.2, stroke=hue),
         text(LEFT + 10, top + 21, said),
