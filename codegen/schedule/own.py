@@ -1,7 +1,7 @@
 """The compiler's own schedules for an op: nothing is written, all is completed, for sizes that differ in what can be proven.
 
 NARROW_PLACES   argmax of a row counts its elements in 32 bits where the row has at most 2^31 - 1 of them, else in 64.
-FEW_COLUMNS     a product of matrices has one for many columns, one for a single one, one for what is between.
+FEW_COLUMNS     a product of matrices has one for many columns, one for one, one for two, one for what is between.
 HELD            a row of an intermediate is held where it has at most so many elements that a cache takes it (`held`).
 """
 
@@ -68,6 +68,7 @@ def _few_columns(op: Op, device: Device, dims: set[str]) -> tuple[syntax.Schedul
     return (
         _auto(op, "", syntax.Where(n, ">", syntax.Num(FEW))),
         _auto(op, "_one", syntax.Where(n, "==", syntax.Num(1))),
+        _auto(op, "_two", syntax.Where(n, "==", syntax.Num(2))),
         _auto(op, "_few", syntax.Where(n, "<=", syntax.Num(FEW))),
     )
 

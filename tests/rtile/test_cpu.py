@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from andiron.codegen.pipeline import context_of, launches_of
+from andiron.codegen.rtile.candidates import candidates
 from andiron.codegen.rtile.cpu import cpu_choices
 from andiron.runtime.compile import compile
 from andiron.runtime.variant import Variants
@@ -47,14 +48,15 @@ def test_each_number_of_columns_has_one(op):
     """The variants together take all sizes; where operands lie otherwise there is one."""
     variants = compile(library(), op=op, target="cpu:avx2").variants
     taken = [next(i for i, v in enumerate(variants) if v.refusal({"M": 8, "N": n, "K": 8}) is None) for n in range(7)]
-    assert taken == ([0] * 7 if op == "gemm_tn" else [2, 1, 2, 2, 2, 0, 0])
+    assert taken == ([0] * 7 if op == "gemm_tn" else [3, 1, 2, 3, 3, 0, 0])
 
 
 @pytest.mark.parametrize("device", CPUS)
 @pytest.mark.parametrize("op", ["gemm", "gemm_nt", "gemm_f64", "batched_gemm", "linear_gelu"])
 def test_what_is_best_fits(op, device):
     """Nothing that is chosen needs more registers or a larger cache than there is."""
-    for sizes in ({}, {"M": 35, "N": 700, "K": 2048}, {"M": 3072, "N": 3, "K": 128}):
+    cases: list[dict] = [{}, {"M": 35, "N": 700, "K": 2048}, {"M": 3072, "N": 3, "K": 128}]
+    for sizes in cases:
         kernel = compile(library(), op=op, target=device, **sizes)
         assert "note:" not in str(kernel.report)
         assert not kernel.notes
@@ -69,6 +71,15 @@ def test_choices_are_ranked_and_compile():
     assert {c.about.split(":")[0] for c in choices} == {"dots", "panels"}
     assert [c.seconds for c in choices] == sorted(c.seconds for c in choices)
     assert len({c.lines for c in choices}) == len(choices) > 10
+
+
+def test_tuning_is_given_them():
+    device, op = library().device("cpu:avx512"), op_of("gemm")
+    given = candidates(op, device, {"M": 35, "N": 700, "K": 2048}, 20)
+    assert len(given) == 20
+    assert [x.seconds for x in given] == sorted(x.seconds or 0 for x in given)
+    for x in given[:3]:
+        assert compile(library(), op="gemm", schedule=x.schedule, target="cpu:avx512", M=35, N=700, K=2048)
 
 
 def test_variants_are_compiled_when_asked_for():
