@@ -225,15 +225,18 @@ class Expr(_Arithmetic, _Cached):
             d["_variables"] = frozenset(v for a, _ in self.terms for v in ([a] if isinstance(a, Var) else _fn_variables(a)))
         return d["_variables"]
 
-    def subs(self, mapping: Mapping[Var, Index]) -> Expr:
-        """With variables replaced, all at once, and simplified anew."""
+    def subs(self, mapping: Mapping[Var, Index], functions: Mapping[Fn, Index] | None = None) -> Expr:
+        """With variables replaced, all at once, and simplified anew.
+
+        functions   atoms that are replaced whole; each has one of the variables
+        """
         mine = self.variables()
         given = {v: as_expr(mapping[v]) for v in mine if v in mapping}
         if not given:
             return self
-        if len(given) == len(mine) and not any(x.terms for x in given.values()):
+        if not functions and len(given) == len(mine) and not any(x.terms for x in given.values()):
             return Expr((), self.evaluate({v.name: x.const for v, x in given.items()}))
-        return _subs(self, given, {})
+        return _subs(self, given, {f: as_expr(x) for f, x in functions.items()} if functions else {})
 
     def evaluate(self, env: Mapping[str, Any]) -> Any:
         """The value for integers, or integer arrays that broadcast, by variable name."""

@@ -176,7 +176,10 @@ class Layout:
 
     def _swizzle(self, coords: list[Expr]) -> tuple[Expr, ...]:
         if self.swizzle is not None:
-            coords[-1] = self.swizzle.apply(coords[-1], coords[-2])
+            # An axis of one element tells no rows apart.
+            outer = zip(reversed(self.digits[:-1]), coords[-2::-1], strict=True)
+            row = next((c for d, c in outer if d.extent.constant != 1), coords[-2])
+            coords[-1] = self.swizzle.apply(coords[-1], row)
         return tuple(coords)
 
     def _check(self) -> None:

@@ -32,8 +32,31 @@ def always(cond: Expr, context: Sequence[Expr] = ()) -> bool:
     if _positive(cond):
         return True
     facts = [f for c in context for f in conjuncts(c)]
+    facts += _quotients(cond, facts)
     parts = [c for c in conjuncts(cond) if not _positive(c) and not any(_positive(c - f) for f in facts if _near(c, f))]
     return all(not feasible([-c - 1, *facts]) for c in parts)
+
+
+def _quotients(cond: Expr, facts: Sequence[Expr]) -> list[Expr]:
+    """What facts say of the quotients by sizes in `cond`:  x < b*d  =>  x/d < b."""
+    out: list[Expr] = []
+
+    def look(e: Expr) -> None:
+        for atom, _ in e.terms:
+            if isinstance(atom, Var):
+                continue
+            for x in atom.args:
+                look(x)
+            if atom.kind != "div" or atom.args[1].constant is not None or (by := _divisor(atom)) is None:
+                continue
+            for f in (*facts, *out):
+                bound = f + atom.args[0] + 1
+                whole = bound // by - ZERO // by  # 0/0 is nothing in particular, so `0/d` is not simplified
+                if whole * by == bound:
+                    out.append(whole - _as(atom) - 1)
+
+    look(cond)
+    return out
 
 
 def feasible(constraints: Sequence[Expr]) -> bool:
@@ -53,7 +76,7 @@ def conjuncts(cond: Expr) -> tuple[Expr, ...]:
 
     min(x, y) + r >= 0            <=>   x + r >= 0 and y + r >= 0
     c*(x/d) + r >= 0,  c | r      <=>   x + d*(r/c) >= 0
-    -c*(x/d) + r >= 0,  c | r     <=>   d*(r/c) + d - 1 - x >= 0
+    -c*(x/d) + r >= 0,  c | r     <=>   d*(r/c) + d - 1 - x >= 0      (the last two for any d that is at least 1)
     c*x + k >= 0                  <=>   x + k/c >= 0
 
     (c | r: apart from its constant.) isl branches on each such function that is left.
@@ -74,13 +97,22 @@ def _conjuncts(cond: Expr) -> Iterator[Expr]:
             for x in atom.args:
                 yield from conjuncts(rest + c * x)
             return
-        by = atom.args[1].constant if atom.kind == "div" else None
-        if by and all(k % c == 0 for a, k in cond.terms if a is not atom):
+        by = _divisor(atom) if atom.kind == "div" else None
+        others = [(a, k) for a, k in cond.terms if a is not atom]
+        if by is not None and by.constant is None and any(isinstance(a, Fn) and a.kind != "mul" for a, _ in others):
+            continue  # a product of functions is more than isl can do with
+        if by is not None and all(k % c == 0 for _, k in others):
             rest = (cond - c * _as(atom)) // abs(c)
             yield from conjuncts(atom.args[0] + by * rest if c > 0 else by * rest + (by - 1) - atom.args[0])
             return
     common = gcd(*(c for _, c in cond.terms))
     yield cond // common if common > 1 else cond
+
+
+def _divisor(quotient: Fn) -> Expr | None:
+    """What is divided by, if it is positive wherever there is a quotient at all: sizes are never negative."""
+    low = quotient.args[1].interval[0]
+    return quotient.args[1] if low is not None and low >= 0 else None
 
 
 def _positive(e: Expr) -> bool:

@@ -192,7 +192,7 @@ def test_buffers_that_are_never_alive_at_once_share_memory():
     """The write-back's tile lies where the operands were; all threads meet before it begins."""
     p = program("ampere")[1]
     (kernel,) = kernels(p)
-    assert kernel.shared == max(2 * 128 * 32 * 2, 128 * 136 * 4)
+    assert kernel.shared == max(4 * 2 * 128 * 32 * 2, 128 * 136 * 2)
     assert kernel.threads == 256
     text = emit(p, "cuda")
     assert text.count("lies where others were") == len(list(programs(p)))

@@ -95,6 +95,12 @@ def test_swizzle_serves_columns_of_chunks_without_conflict():
             assert len(groups) == 8, columns
 
 
+def test_an_axis_of_one_element_tells_no_rows_apart():
+    plain = numbers(Layout.row_major((("m", 16), ("k", 32))).swizzled(2))
+    with_one = numbers(Layout.row_major((("m", 16), ("r", 1), ("k", 32))).swizzled(2))
+    np.testing.assert_array_equal(with_one[:, 0], plain)
+
+
 def test_swizzle_keeps_vectors_whole():
     layout = Layout.row_major((("m", 16), ("k", 64))).swizzled(2)
     assert layout.swizzle == Swizzle(8, 8, 1)

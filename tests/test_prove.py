@@ -134,7 +134,20 @@ def test_conjuncts_are_the_condition(x, by, scale):
         (i - 4 * (M // 4), [i - 4 * (M // 4)]),  # less than it seems: i may lie behind the last whole four
         (8 * j - 4 * (M // 4), [8 * j + 3 - M]),
         (maximum(M, N) - j, [maximum(M, N) - j]),
+        (N - 1 - i // M // K, [M * N * K - 1 - i]),  # a component of a fused index is inside where the index is
+        (i // K - j, [i - K * j]),
     ],
 )
 def test_conjuncts(cond, parts):
     assert set(conjuncts(cond)) == {as_expr(p) for p in parts}
+
+
+def test_quotients_of_what_is_bounded():
+    """x < M*N*K  =>  x/K < M*N and x/K/N < M, inside sums too."""
+    x = as_expr(Var("x", 0))
+    inside = [M * N * K - 1 - x]
+    assert always(M - 1 - x // K // N, inside)
+    assert always(M + j - x // K // N - 1, inside)
+    assert always(M - 1 + x % 3 - x // K // N, inside)
+    assert not always(M - 2 - x // K // N, inside)
+    assert not always(N - 1 - x // K // N, inside)

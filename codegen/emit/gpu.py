@@ -214,7 +214,8 @@ class GpuPrinter:
                 if i > 0:
                     shown += f" % {text.index.text(u.count, 6)}"
                 assert isinstance(text.index, GpuIndex)
-                text.index.learn({v: _MOST_BLOCKS if units is plan.blocks else (u.count.constant or 1) - 1})
+                many = _MOST_BLOCKS if v.hi is None else min(v.hi, _MOST_BLOCKS)
+                text.index.learn({v: many if units is plan.blocks else (u.count.constant or 1) - 1})
                 name = text.fresh(v.name, 0)
                 text.scopes[0].decls.append(f"const int {name} = {shown};")
                 return name

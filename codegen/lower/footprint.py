@@ -12,7 +12,7 @@ from ...dsl import syntax
 from ...dsl.index import as_expr
 from .match import Match
 from .spec import ZERO, Focus, Range
-from .staging import held_ahead
+from .staging import written_out
 from .work import Work
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def grain(
                         continue
                     shaped = line.level is not None and low.ctx.device.level(line.level).units == "shaped"
                     size = max(1, min(int(a.size.value), capacity))
-                    ahead = line.level is None and held_ahead(low, line, rest, Range(ZERO, as_expr(capacity)), size)
+                    ahead = line.level is None and written_out(low, line, rest, Range(ZERO, as_expr(capacity)), size)
                     whole = reach(low, focus, index, capacity, lines[n:])
                     if held or ahead or shaped or line.level in entered or a.every is not None:
                         return whole

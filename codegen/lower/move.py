@@ -267,7 +267,8 @@ def _from_registers(
     view = View(buffer.name, "indices", source.axes, tuple(focus.ranges[i].base for i in source.axes), layout)
     at = tuple(as_expr(Var(i)) for i in source.axes)
     fused = next((w.fused for w in focus.works if w.fused), ())
-    work = Work(copy_name, source.axes, Load(line.tensor, at, ctx.dtypes[line.tensor]), None, (), span=line.span, fused=fused)
+    value = source.leaving or Load(line.tensor, at, ctx.dtypes[line.tensor])
+    work = Work(copy_name, source.axes, value, None, (), span=line.span, fused=fused)
     stored = low.lower(replace(focus, works=(work,), views={**focus.views, copy_name: view}, loops=()), source.owner)
     body = low.lower(focus.with_view(line.tensor, view), rest)
     return [Alloc(buffer, (*stored, *body), span=line.span)]

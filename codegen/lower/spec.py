@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from ...dsl.index import Expr, Var, as_expr, ceildiv, minimum
 from ...dsl.layout import Layout
+from ...dsl.values import Value
 from .work import Work
 
 ZERO = as_expr(0)
@@ -137,6 +138,7 @@ class View:
     depth: tuple[int, ...] = ()
     owner: tuple[object, ...] = ()
     filled: bool = True  # zero, or masked to zero, outside the live ranges; not so for what is computed
+    leaving: Value | None = None  # path: what owners store of it where it leaves registers for a memory; None: itself
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from .loops import loop_tiles
 from .onto_units import onto_units
 from .spec import Focus
 from .split import splits
-from .staging import held_ahead
+from .staging import written_out
 from .units import advance
 from .work import Work, plain_index
 
@@ -50,7 +50,7 @@ def lower_tile(low: Lowering, focus: Focus, line: syntax.Tile, rest: tuple) -> l
         if not axes:
             return low.lower(f, rest)
         a = axes[0]
-        cell = a.index in cells or held_ahead(low, line, rest, f.ranges[a.index], a.size)
+        cell = a.index in cells or written_out(low, line, rest, f.ranges[a.index], a.size)
         return loop_tiles(ctx, f, a, cell, unroll, lambda g: go(g, axes[1:]), line)
 
     return go(focus, todo)

@@ -2,16 +2,19 @@
 
     narrow(program) -> program, conditions (>= 0) on sizes for which it was made
 
-What follows from sizes (numbers of units, turns of loops, names of values) gets the ends that follow.
+What follows from sizes (numbers of units, turns of loops, names of values) gets the ends that follow. A product of sizes that
+bounds loops or units, as that of indices fused into one, is a size as well: it gets a name (`lets`), and an end.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
-from ...dsl.index import Expr, Var, as_expr
-from ..tile import For, Launch, Let, Program, Stmt, Units
-from ..walk_tile import map_exprs
+from ...dsl.index import Expr, Fn, Var, as_expr
+from ..tile import For, If, Launch, Let, Program, Stmt, Units
+from ..vector.align import factors
+from ..walk_tile import map_exprs, statements
 
 MOST = 1 << 30  # sums of one size and of tiles stay below 2**31
 
@@ -25,10 +28,53 @@ def narrow(program: Program) -> tuple[Program, tuple[Expr, ...]]:
             conds.append(MOST - as_expr(v))
     if not sizes:
         return program, ()
-    launches = tuple(_launch(x, sizes) for x in program.launches)
     dims = tuple(_same(v, sizes) for v in program.dims)
     lets = tuple((_same(v, sizes), e.subs(sizes)) for v, e in program.lets)
+    names = {v.name for v in (*dims, *(v for v, _ in lets))} | {b.name for b in program.buffers}
+    whole: dict[Fn, Expr] = {}
+    for f in dict.fromkeys(f for x in program.launches for f in _products(x, frozenset((*dims, *(v for v, _ in lets))))):
+        product = Expr(((f, 1),))
+        parts = sorted(v.name for v in product.variables())
+        name = ("" if all(len(x) == 1 for x in parts) else "_").join(parts)
+        while name in names:
+            name += "_"
+        names.add(name)
+        made = Var(name, 0, MOST)
+        whole[f] = as_expr(made)
+        lets = (*lets, (made, product.subs(sizes)))
+        conds.append(MOST - as_expr(made))
+    launches = tuple(_launch(x, sizes, whole) for x in program.launches)
     return replace(program, dims=dims, lets=lets, launches=launches), tuple(conds)
+
+
+def _products(launch: Launch, sizes: frozenset[Var]) -> Iterator[Fn]:
+    """The products of sizes that bound loops and units, where there are divisions by sizes."""
+    bounds = [u.count for u in launch.units]
+    used: list[Expr] = []
+    map_exprs(launch.body, lambda e: used.append(e) or e)
+    if not any(f.kind in ("div", "mod") and f.args[1].constant is None for e in used for f in _functions(e)):
+        return
+    for s in statements(launch.body):
+        match s:
+            case For():
+                bounds.append(s.stop)
+            case Let(extent=Expr() as extent):
+                bounds.append(extent)
+            case If():
+                bounds += s.conds
+    for f in (f for e in bounds for f in _functions(e)):
+        if f.kind == "mul" and all(x in sizes for x in factors(f)):
+            yield f
+
+
+def _functions(e: Expr) -> Iterator[Fn]:
+    """The functions in an expression, outermost first; not those in products."""
+    for atom, _ in e.terms:
+        if isinstance(atom, Fn):
+            yield atom
+            if atom.kind != "mul":
+                for x in atom.args:
+                    yield from _functions(x)
 
 
 def _same(v: Var, known: dict[Var, Expr]) -> Var:
@@ -38,28 +84,28 @@ def _same(v: Var, known: dict[Var, Expr]) -> Var:
     return found
 
 
-def _launch(launch: Launch, sizes: dict[Var, Expr]) -> Launch:
+def _launch(launch: Launch, sizes: dict[Var, Expr], whole: dict[Fn, Expr]) -> Launch:
     known = dict(sizes)
     units = []
     for u in launch.units:
-        count = u.count.subs(known)
+        count = u.count.subs(known, whole)
         var = _ended(u.var, count - 1)
         known[u.var] = as_expr(var)
         units.append(Units(u.level, var, count))
-    _collect(launch.body, known)
-    return replace(launch, units=tuple(units), body=_with(launch.body, known))
+    _collect(launch.body, known, whole)
+    return replace(launch, units=tuple(units), body=_with(launch.body, known, whole))
 
 
-def _collect(body: tuple[Stmt, ...], known: dict[Var, Expr]) -> None:
+def _collect(body: tuple[Stmt, ...], known: dict[Var, Expr], whole: dict[Fn, Expr]) -> None:
     for s in body:
         match s:
             case For():
-                known[s.var] = as_expr(_ended(s.var, s.stop.subs(known) - 1))
+                known[s.var] = as_expr(_ended(s.var, s.stop.subs(known, whole) - 1))
             case Let():
                 last = s.value if s.extent is None else s.extent - 1
-                known[s.var] = as_expr(_ended(s.var, last.subs(known), s.value.subs(known)))
+                known[s.var] = as_expr(_ended(s.var, last.subs(known, whole), s.value.subs(known, whole)))
         for inner in (getattr(s, "body", ()), getattr(s, "orelse", ())):
-            _collect(inner, known)
+            _collect(inner, known, whole)
 
 
 def _ended(v: Var, *mosts: Expr) -> Var:
@@ -69,12 +115,12 @@ def _ended(v: Var, *mosts: Expr) -> Var:
     return Var(v.name, v.lo, max(min(his), v.lo or 0) if his else None)
 
 
-def _with(body: tuple[Stmt, ...], known: dict[Var, Expr]) -> tuple[Stmt, ...]:
+def _with(body: tuple[Stmt, ...], known: dict[Var, Expr], whole: dict[Fn, Expr]) -> tuple[Stmt, ...]:
     """The statements with the variables as they are known. (Equal ones may differ in their ends: equality is not asked for.)"""
     out: list[Stmt] = []
     for s in body:
-        inner = {name: _with(getattr(s, name), known) for name in ("body", "orelse") if hasattr(s, name)}
-        (alone,) = map_exprs((replace(s, **dict.fromkeys(inner, ())),), lambda e: e.subs(known))
+        inner = {name: _with(getattr(s, name), known, whole) for name in ("body", "orelse") if hasattr(s, name)}
+        (alone,) = map_exprs((replace(s, **dict.fromkeys(inner, ())),), lambda e: e.subs(known, whole))
         if isinstance(alone, (For, Let)):
             alone = replace(alone, var=_same(alone.var, known))
         out.append(replace(alone, **inner))

@@ -94,6 +94,8 @@ closes. Pointwise statements that follow the reduction are applied at the write-
 go). How a tensor in registers is spread over units follows from the tiles below. The block, if there is one, schedules the
 write-back; `with` names an instruction that stores what registers hold. It is taken for whole vectors, where addresses are
 aligned for it and the tensor is large enough for it to pay (`least`, see [devices](device.md)); the rest is stored as usual.
+Where the block moves the tensor to another memory first, results go there, not sums: they may be narrower. (What follows the
+reduction is then computed before the move, but for tensors as large as the result, which are read after it.)
 
 A reduction that the text gives no name is called after its statement: `Y.sum1` is the first sum in the statement of `Y`.
 """,
@@ -230,7 +232,8 @@ are padded. A final `compute` may be left out.
         "unroll, peel, vector",
         "tile INDEX: SIZE unroll [COUNT]\ntile INDEX: SIZE peel\ntile INDEX: SIZE vector COUNT",
         """
-`unroll` writes a loop's body out, wholly or COUNT times. `peel` makes a loop of the whole tiles, without guards, and treats
+`unroll` writes a loop's body out, wholly or COUNT times; wholly, within a tile, it has the same turns at an edge as elsewhere,
+and copies fill what is not there. `peel` makes a loop of the whole tiles, without guards, and treats
 the partial one by itself. `vector` lays so many neighbours side by side: on a CPU they go to the lanes.
 """,
         "add_row",
