@@ -2,6 +2,9 @@
 
 SAME_SIZE    One index and one size are one choice wherever they stand together: a panel's width and the tile that reads it.
 MULTIPLES    A size that held a whole number of the next smaller one of its index still does: it is rounded up to one.
+IN_VAIN      A size beyond the index's extent is as good as the extent.
+SINGLE       An index that is dealt to units one by one, and not cut again, may be dealt in small groups: what a unit then has
+             at once shares what it reads.
 TRADES       Pairs make one size larger and another one smaller: what fits a cache keeps about its footprint.
 """
 
@@ -15,6 +18,7 @@ from ...dsl import syntax
 from ...dsl.device import Device
 
 Choice = tuple[str, int]  # an index and a size
+_GROUPS = (4, 2, 8)  # SINGLE
 _SMALL = 64  # sizes up to it also change by a step
 
 
@@ -25,7 +29,7 @@ def variations(
 
     extents  those that are known, by index
     """
-    sizes = _sizes(decl.lines)
+    sizes = _sizes(decl.lines, _single(decl.lines))
     lane = device.levels[-1]
     width = max(1, (lane.bytes or 4) // 4)
     seen = {_applied(decl, sizes, {})}
@@ -48,6 +52,8 @@ def variations(
 
 def _others(size: int, width: int, extent: int | None) -> list[int]:
     """IN_VAIN"""
+    if size == 1:
+        return [n for n in _GROUPS if extent is None or n <= extent]
     step = width if size % width == 0 else 2
     near = [2 * size, size // 2 if size % 2 == 0 else (size + 1) // 2]
     if size <= _SMALL:
@@ -58,13 +64,21 @@ def _others(size: int, width: int, extent: int | None) -> list[int]:
     return list(dict.fromkeys(n for n in aligned if n != size))
 
 
-def _sizes(lines: tuple[syntax.Line, ...]) -> list[Choice]:
-    """What can be chosen: an index and a size above 1, in the order in which they stand first."""
+def _single(lines: tuple[syntax.Line, ...]) -> frozenset[str]:
+    """SINGLE"""
+    tiles = [x for x in lines if isinstance(x, syntax.Tile)]
+    named = [a.index for t in tiles for a in t.axes]
+    dealt = {a.index for t in tiles if t.level for a in t.axes if isinstance(a.size, syntax.Num) and a.size.value == 1}
+    return frozenset(i for i in dealt if named.count(i) == 1)
+
+
+def _sizes(lines: tuple[syntax.Line, ...], single: frozenset[str] = frozenset()) -> list[Choice]:
+    """What can be chosen: an index and a size above 1, or one that is dealt singly, in the order in which they stand first."""
     found: dict[Choice, None] = {}
     for line in lines:
         if isinstance(line, syntax.Tile):
             for a in line.axes:
-                if a.every is None and isinstance(a.size, syntax.Num) and a.size.value > 1:
+                if a.every is None and isinstance(a.size, syntax.Num) and (a.size.value > 1 or a.index in single):
                     found[a.index, int(a.size.value)] = None
         for x in _sizes(getattr(line, "block", None) or ()):
             found[x] = None

@@ -16,7 +16,7 @@ from .result import Trial
 from .worker import BURSTS
 
 ROUNDS = 20
-_SAMPLE = 5e-3  # seconds of calls that make a sample
+_SAMPLE = 2e-3  # seconds of calls that make a burst: short ones find the moments in which little else is going on
 _FALLING = ((1, 4.0), (3, 2.0), (6, 1.4), (10, 1.15))  # after so many rounds, so many times the best
 _PATIENCE, _LEAST = 10.0, 2.0  # CUT_SHORT: times the best; seconds that are always given
 _GAIN = 1.02  # SURELY: as much faster at least
@@ -39,7 +39,7 @@ def compete(
     load  loads a trial into a worker that was made anew      lead  told of those still in the race, after each round
     """
     alive = [t for t in trials if not t.rejected]
-    counts = {t.number: max(1, int(_SAMPLE / 2 / max(t.first, 1e-9))) for t in alive}
+    counts = {t.number: max(1, int(_SAMPLE / max(t.first, 1e-9))) for t in alive}
     for turn in range(ROUNDS):
         for t in alive if turn % 2 == 0 else alive[::-1]:
             if time.monotonic() > deadline and (turn or t.number):

@@ -19,7 +19,7 @@ import numpy as np
 if TYPE_CHECKING:
     from ..kernel import Kernel
 
-BURSTS = 3  # samples of which the best counts
+BURSTS = 8  # samples of which the best counts
 _POISONS = (0xFF, 0x5B)  # bytes of outputs before a call; the first is NaN in every float type
 
 

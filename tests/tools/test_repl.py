@@ -302,3 +302,34 @@ def test_on_a_terminal(tmp_path):
     child.close()
     assert child.exitstatus == 0
     assert "tile i: 8 -> core" in (tmp_path / ".local" / "state" / "andiron" / "history").read_text()
+
+
+def test_try_lists_whole_schedules_too(talk):
+    talk = Talk(GEMM, "schedule s for gemm on sm_80:", "size M=256 N=256 K=256")
+    said = talk("try").split("all that is left at once:")
+    assert len(said) == 2
+    assert said[1].count("predicted") == 5
+    assert "contraction" in said[1]
+    talk("tile m: 32, n: auto -> block")
+    after = talk("try").split("all that is left at once:")[1]
+    assert "bm=32" in after
+    assert "bm=64" not in after
+    assert "at once" not in talk("try compute")
+
+
+def test_tune_in_the_shell(monkeypatch, tmp_path):
+    from andiron.dsl.errors.run import CannotTune
+    from andiron.runtime.tuning import rounds, search
+
+    monkeypatch.setenv("ANDIRON_CACHE", str(tmp_path))
+    monkeypatch.setattr(rounds, "ROUNDS", 2)
+    monkeypatch.setattr(search, "winner", lambda trials: [t for t in trials if t.samples and not t.rejected][-1])
+    talk = Talk(GEMM, "schedule s for gemm:", "size M=40 N=33 K=20")
+    before = talk("complete")
+    assert "kept in the cache" in talk("tune 3")
+    assert talk("complete") != before
+    talk("complete keep")
+    with pytest.raises(CannotTune):
+        talk("tune")
+    with pytest.raises(NotUnderstood):
+        talk("tune fast")

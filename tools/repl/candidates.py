@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from ...codegen.lower.trace import Scope
+from ...codegen.rtile.candidates import Proposal, is_open, proposals
 from ...dsl.device import Device
 from ...dsl.errors import UserError
+from ...dsl.syntax import AutoLine
 from ...dsl.types import TYPES
 from ...grammar.words import words
 from .view import focus
@@ -15,6 +19,7 @@ from .view import focus
 if TYPE_CHECKING:
     from ...runtime.kernel import Kernel
     from .session import Session
+    from .state import State
 
 _SIZES = (8, 32, 128)
 _REDUCTIONS = ["sum", "max", "min", "prod", "argmax", "argmin", "any", "all"]
@@ -45,6 +50,21 @@ def next_lines(session: Session) -> list[str]:
             lines += [f"move {tensor} -> {m}" for m in _memories_below(device, memory)]
     families = dict.fromkeys(i.family or i.name for i in device.instrs if not _copies(i))
     return [*lines, *(f"compute with {name}" for name in families), "compute"]
+
+
+def wholes(session: Session, state: State, most: int = 5) -> list[Proposal]:
+    """The best schedules that the model knows, of those in which the draft's lines stay; empty where it has no opinion."""
+    try:
+        request = session.kernel(state).request
+        base = request.schedules[0] if request is not None else None
+        if request is None or base is None:
+            return []
+        if not is_open(base):
+            base = replace(base, lines=(*base.lines, AutoLine()))
+        found = proposals(request.special, request.device, base, request.module, request.values)
+        return [p for p in islice(found, most) if p.seconds is not None]
+    except UserError:
+        return []
 
 
 def completions(session: Session, text: str) -> list[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from textwrap import indent
 
 from ...codegen.schedule.statements import STATEMENTS
-from ...dsl.errors import UserError, did_you_mean
+from ...dsl.errors import AndironError, UserError, did_you_mean
 from ...dsl.errors.shell import NothingToDo, NotUnderstood
 from ...dsl.text.format import format_source
 from ...runtime.files import read_text, write_text
@@ -64,8 +64,9 @@ def show(session: Session, arguments: list[str]) -> None:
 
 
 def try_(session: Session, arguments: list[str]) -> None:
-    """try [LINE | LINE ...]: what each of these lines would give, best first; without lines, what might come next."""
-    from .candidates import next_lines
+    """try [LINE | LINE ...]: what each of these lines would give, best first; without lines, what might come next, and what the
+    compiler could choose for all that is left."""
+    from .candidates import next_lines, wholes
 
     lines = [x.strip() for x in arguments[0].split("|")] if arguments else next_lines(session)
     state = session.now
@@ -78,8 +79,9 @@ def try_(session: Session, arguments: list[str]) -> None:
         session.progress(f"trying {n} of {len(lines)}: {line}")
         try:
             report = report_of(session.kernel(replace(state, draft=state.draft + line)))
-        except UserError as error:
-            refused.append(f"{line}: {getattr(error, 'errors', (error,))[0].message}")
+        except AndironError as error:  # a fault of ours in one of them is no reason not to show the others
+            first = getattr(error, "errors", (error,))[0]
+            refused.append(f"{line}: {getattr(first, 'message', first)}")
             continue
         time = report.seconds[report.bound] if report.bound else 0.0
         moved = float(sum(report.read.values()) + sum(report.written.values()))
@@ -94,6 +96,23 @@ def try_(session: Session, arguments: list[str]) -> None:
     if arguments:
         for text in refused:
             session.say(f"    {text}")
+        return
+    found = wholes(session, state)
+    for n, p in enumerate(found, 1):
+        if n == 1:
+            session.say("    all that is left at once:")
+        session.say(f"    {n}: predicted {duration(p.seconds or 0.0):>8}  by {p.bound:<10}  {p.about}")
+
+
+def tune(session: Session, arguments: list[str]) -> None:
+    """tune [N]: measures N candidates (10) for what is open, and goes on with the fastest; `complete keep` takes its lines."""
+    if len(arguments) > 1 or not all(a.isdigit() and int(a) for a in arguments):
+        raise NotUnderstood("`tune` wants a number of candidates", help="as in `tune 5`")
+    try:
+        found = session.kernel().tune(top=int(arguments[0]) if arguments else 10, say=session.progress)
+    finally:
+        session.progress("")
+    session.say(str(found))
 
 
 def complete(session: Session, arguments: list[str]) -> None:
@@ -239,7 +258,7 @@ def quit_(session: Session, _: list[str]) -> None:
 
 COMMANDS: dict[str, Command] = {
     "show": show, "try": try_, "undo": undo, "redo": redo, "complete": complete, "code": code, "diff": diff, "run": run,
-    "explain": explain, "size": size, "target": target, "use": use, "save": save, "load": load, "reset": reset,
+    "tune": tune, "explain": explain, "size": size, "target": target, "use": use, "save": save, "load": load, "reset": reset,
     "help": help_, "quit": quit_, "exit": quit_,
 }  # fmt: skip
 
