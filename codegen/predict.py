@@ -30,18 +30,21 @@ class Prediction:
 
 
 def predict(
-    device: Device, known: Facts, flops: int, least: int, dtype: str, finite: Mapping[str, int] | None = None
+    device: Device, known: Facts, flops: int, least: int, rate: str, finite: Mapping[str, int] | None = None
 ) -> Prediction | None:
-    """`least`: bytes of all arguments; `dtype`: that of most of the arithmetic. None: the device states no rates."""
+    """`least`: bytes of all arguments; `rate`: the device's name for that of most of the arithmetic, as `f32`.
+
+    None: the device states no rates.
+    """
     seconds: dict[str, float] = {}
     backed = {m.backing for m in device.memories}
     for m in device.memories:
         if m.bandwidth:
             moved = least if m.name in backed else known.moved(m.name)
             seconds[m.name] = moved / m.bandwidth
-    rate = device.limit(dtype)
-    if rate:
-        seconds["arithmetic"] = flops / (rate * units_of(device, finite))
+    one = device.limit(rate)
+    if one:
+        seconds["arithmetic"] = flops / (one * units_of(device, finite))
     return Prediction(seconds) if seconds else None
 
 

@@ -10,6 +10,7 @@ from ..codegen.facts import facts
 from ..codegen.lower.capacity import peaks
 from ..codegen.lower.trace import bytes_text
 from ..codegen.predict import predict
+from ..codegen.tile import Program
 from ..dsl.op import Op, Statement
 from .measure import argument_bytes, flops
 from .variant import Variant
@@ -76,7 +77,7 @@ class Report:
             found = facts(program, known, finite)
             counted = {"barriers": found.barriers, "units": found.units, "read": found.read, "written": found.written}
             counted["exact"] = found.exact
-            said = predict(device, found, flops(op, known), argument_bytes(op, known), main_dtype(op, known), finite)
+            said = predict(device, found, flops(op, known), argument_bytes(op, known), main_rate(program, op, known), finite)
             if said is not None:
                 counted |= {"seconds": said.seconds, "bound": said.bound}
         return Report(
@@ -135,6 +136,18 @@ def table(rows: Sequence[tuple[str, object]]) -> str:
     """Rows of a name and a value, aligned."""
     width = max(len(name) for name, _ in rows)
     return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
+
+
+def main_rate(program: Program, op: Op, sizes: Mapping[str, int]) -> str:
+    """The rate of the device that most of the arithmetic runs at: that of matrices, where an instruction multiplies them."""
+    device = program.device
+    for i in program.instrs:
+        kind = i.operands[0].dtype.name
+        if i.accumulate and i.level != device.levels[-1].name:
+            for name in (f"matrix {kind}", f"matrix {kind[:2]}"):
+                if device.limit(name):
+                    return name
+    return main_dtype(op, sizes)
 
 
 def main_dtype(op: Op, sizes: Mapping[str, int]) -> str:

@@ -96,3 +96,14 @@ def test_the_report(module):
     assert report.seconds["dram"] == pytest.approx(report.bytes / 25.6e9)
     assert "bound by" in str(report)
     assert "held in l3" in str(report)
+
+
+def test_products_of_matrices_run_at_their_own_rate():
+    import andiron
+
+    text = (
+        "op hgemm[M, N, K](A: f16[M, K], B: f16[K, N]) -> (C: f32[M, N]):\n    C[m, n] = sum(k) f32(A[m, k]) * f32(B[k, n])\n"
+    )
+    for target, least in (("cuda:sm_80", 2 * 1024**3 / 312e12), ("hip:gfx90a", 2 * 1024**3 / 181e12)):
+        report = andiron.compile(text, target=target, M=1024, N=1024, K=1024).report
+        assert report.seconds["arithmetic"] == pytest.approx(least, rel=0.02)
