@@ -33,6 +33,22 @@ m_inline f32x8 splat_f32x8(float x) { return (f32x8){x, x, x, x, x, x, x, x}; }
 typedef int32_t i32x8 __attribute__((vector_size(32)));
 typedef int32_t i32x8_u __attribute__((vector_size(32), aligned(4), may_alias));
 
+m_inline f32x8 m_at_most(f32x8 x, f32x8 most) {
+#if defined(__AVX__) && !defined(__clang__)
+    return __builtin_ia32_minps256(most, x);
+#else
+    return x > most ? most : x;
+#endif
+}
+
+m_inline f32x8 m_at_least(f32x8 x, f32x8 least) {
+#if defined(__AVX__) && !defined(__clang__)
+    return __builtin_ia32_maxps256(least, x);
+#else
+    return x < least ? least : x;
+#endif
+}
+
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(__riscv_d) || defined(__powerpc64__)
 m_inline float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 #else
@@ -58,8 +74,8 @@ m_inline i32x8 bits(f32x8 x) { return (i32x8)x; }
 m_inline f32x8 flt(i32x8 x) { return (f32x8)x; }
 
 m_inline f32x8 m_exp(f32x8 x) {
-    x = x > splat_f32x8(89.0f) ? splat_f32x8(89.0f) : x;
-    x = x < splat_f32x8(-104.0f) ? splat_f32x8(-104.0f) : x;
+    x = m_at_most(x, splat_f32x8(89.0f));
+    x = m_at_least(x, splat_f32x8(-104.0f));
     // x = n ln 2 + r; the number added makes n the low bits
     const f32x8 t = fma(x, splat_f32x8(1.44269504f), splat_f32x8(12582912.0f));
     const f32x8 n = t - 12582912.0f;
