@@ -67,6 +67,18 @@ def rmsnorm(x, gain, eps):
     return x / np.sqrt((x * x).mean(1, keepdims=True) + eps) * gain
 
 
+def gru(x, h, w, u, b, d):
+    a, r = x @ w.transpose(0, 2, 1) + b[:, None], h @ u.transpose(0, 2, 1) + d[:, None]
+    z = sigmoid(a[1] + r[1])
+    return (1 - z) * np.tanh(a[2] + sigmoid(a[0] + r[0]) * r[2]) + z * h
+
+
+def lstm(x, h, c, w, u, b):
+    i, f, g, o = x @ w.transpose(0, 2, 1) + h @ u.transpose(0, 2, 1) + b[:, None]
+    cell = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+    return sigmoid(o) * np.tanh(cell), cell
+
+
 def windows(x, size, stride, pad, fill=0, dilation=1):
     """[..., windows along each of the last len(size) axes, ..., offsets in each]."""
     n = len(size)
@@ -142,6 +154,14 @@ FORMULAS = {
     "conv2d_bias_relu": lambda x, f, b, **p: np.maximum(conv("ncpqrs,ocrs->nopq", 2)(x, f, **p) + b[:, None, None], 0),
     "depthwise_conv2d": conv("ncpqrs,crs->ncpq", 2),
     "grouped_conv2d": conv("ngcpqrs,gocrs->ngopq", 2),
+    "separable_conv2d": lambda x, f, g, **p: np.einsum("ncpq,oc->nopq", conv("ncpqrs,crs->ncpq", 2)(x, f, **p), g),
+    "separable_conv2d_nhwc_f16": lambda x, f, g, **p: (
+        conv("ncpqrs,crs->npqc", 2)(x.transpose(0, 3, 1, 2), f.transpose(2, 0, 1), **p) @ g.T
+    ),
+    "gru_cell": gru,
+    "gru_cell_f16": gru,
+    "lstm_cell": lstm,
+    "lstm_cell_f16": lstm,
     "conv3d": conv("nczpqtrs,octrs->nozpq", 3),
     "max_pool1d": pool(1, np.max, -np.inf),
     "max_pool2d": pool(2, np.max, -np.inf),

@@ -123,8 +123,12 @@ class Rows:
                     each = t["gr"] * lanes  # all lanes of a row
                 asked = asked + a.dtype.bytes * rows * each
                 span = a.footprint(sizes) * a.dtype.bytes
-                if not set(self.rows) & a.axes:
-                    span = span * np.minimum(rows, 1 + blocks / machine.units)  # again for each row, from caches close by
+                # each row reads it: those of a unit find it close by, if it is small those of later units on the same place too
+                again = prod(sizes[x] for x in self.rows if x not in a.axes)
+                if again > 1:
+                    close = span <= (machine.staging.capacity or 0) / 2
+                    shared = t["rows"] if self.rows[-1] not in a.axes else 1
+                    span = span * np.minimum(-(-again // shared), 1 + blocks / machine.units if close else again)
                 ineff = self._transactions(a, t, sizes)
                 near = near + span * ineff
                 if a.tensor not in seen:

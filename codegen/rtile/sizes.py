@@ -2,7 +2,7 @@
 
 A schedule for open sizes must be good at all of them, so it is judged at several: every open size small, medium and large,
 within the bounds that are known, and so that tensors of more dimensions have as many elements. Sizes of windows (reduced
-indices that only stand in a sum with others, as in a convolution) are small. A size on which nothing depends does not matter.
+indices that only stand in a sum with others, as in a convolution; sizes of which others get smaller) are small. A size on which nothing depends does not matter.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def spread(problems: Iterable[Problem], derived: tuple[tuple[Var, Expr], ...] = 
     if not open_:
         return [dict(_derived({}, derived))]
     ranks = _ranks(problems, dict(derived))
-    windows = _windows(problems)
+    windows = _windows(problems) | _shrinking(derived)
     out: list[dict[str, int]] = []
     for size in SPREAD:
         env: dict[str, int] = {}
@@ -82,4 +82,15 @@ def _windows(problems: tuple[Problem, ...]) -> set[str]:
             mixed = any(len(d) > 1 and axis in dict(d) for a in p.reads for d in a.dims)
             if mixed:
                 out |= {v.name for v in p.extents[axis].variables()}
+    return out
+
+
+def _shrinking(derived: tuple[tuple[Var, Expr], ...]) -> set[str]:
+    """Sizes the larger of which makes a derived size smaller: `P = H - R + 1`."""
+    out: set[str] = set()
+    for _, e in derived:
+        names = [v.name for v in e.variables()]
+        for n in names:
+            even = dict.fromkeys(names, 64)
+            out |= {n} if e.evaluate(even | {n: 32}) > e.evaluate(even) else set()
     return out

@@ -10,7 +10,7 @@ from andiron.dsl.module import Module, loads
 from andiron.dsl.op import Op
 from andiron.dsl.ops.bind_op import bind_params, specialise
 
-MODULES = ("attention", "conv", "elementwise", "gemm", "norm", "pool", "reduce", "stencil", "tensor")
+MODULES = ("attention", "conv", "elementwise", "gemm", "norm", "pool", "recurrent", "reduce", "stencil", "tensor")
 IMPORTS = "".join(f"import std.ops.{m}\n" for m in MODULES)
 NVIDIA = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a")
 AMD = ("gfx908", "gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201")

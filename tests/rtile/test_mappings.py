@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from andiron.codegen.pipeline import context_of, launches_of
+from andiron.codegen.pipeline import compile_program, context_of, launches_of
 from andiron.codegen.rtile.match import Mapping, mappings
+from andiron.dsl.module import loads
+from andiron.dsl.ops.bind_op import bind_params
 
 from .common import library, op_of
 
@@ -38,6 +40,46 @@ LEGAL = {
 def test_products_are_found(name: str, device: str, instr: str) -> None:
     legal = {str(m).split("(")[1].rstrip(")") for m in of(name, device, instr) if not m.refused}
     assert LEGAL[name, device, instr] <= legal
+
+
+# op, device, instruction, launch -> mappings that are legal
+INSIDE = {
+    ("conv2d_f16", "sm_80", "mma_m16n8k16_f16", 0): {"m = n*p*q, n = o, k = c*r*s", "m = o, n = q, k = c*r*s"},
+    ("separable_conv2d", "gfx90a", "mfma_32x32x2_f32", 1): {"m = n*p*q, n = o, k = c", "m = o, n = q, k = c"},
+    ("separable_conv2d_nhwc_f16", "sm_80", "mma_m16n8k16_f16", 1): {"m = n*p*q, n = o, k = c"},
+    ("gru_cell", "gfx90a", "mfma_32x32x2_f32", 0): {"m = s, n = g*j, k = i"},
+    ("gru_cell_f16", "sm_80", "mma_m16n8k16_f16", 1): {"m = s, n = g*j, k = k"},
+    ("lstm_cell", "gfx942", "mfma_32x32x2_f32", 1): {"m = s, n = g*j, k = k"},
+    ("lstm_cell_f16", "sm_80", "mma_m16n8k16_f16", 0): {"m = s, n = g*j, k = i"},
+    ("gemm_u8i8", "sm_80", "dp4a_u8i8", 0): {"k = k"},
+    ("conv2d_i8", "sm_75", "dp4a_i8", 0): {"k = c*r*s"},
+}
+
+
+@pytest.mark.parametrize(("name", "device", "instr", "launch"), INSIDE)
+def test_products_are_found_inside(name: str, device: str, instr: str, launch: int) -> None:
+    legal = {str(m).split("(")[1].rstrip(")") for m in of(name, device, instr, launch) if not m.refused}
+    assert INSIDE[name, device, instr, launch] <= legal
+
+
+@pytest.mark.parametrize("right", ["k, n", "n, k"])
+@pytest.mark.parametrize("left", ["m, k", "k, m"])
+@pytest.mark.parametrize("batch", ["outer", "inner"])
+def test_products_in_batches_are_found_in_all_transpositions(batch: str, left: str, right: str) -> None:
+    def at(names: str) -> str:
+        return f"b, {names}" if batch == "outer" else f"{names.split(', ')[0]}, b, {names.split(', ')[1]}"
+
+    module = loads(
+        f"op batched[B, M, N, K](X: f16[{at(left).upper()}], Y: f16[{at(right).upper()}]) -> (Z: f32[{at('m, n').upper()}]):\n"
+        f"    Z[{at('m, n')}] = sum(k) f32(X[{at(left)}]) * f32(Y[{at(right)}])\n"
+    )
+    op, device = bind_params(module.ops["batched"]), library().device("sm_80")
+    (work,) = launches_of(op, device, ())[0][0]
+    found = list(mappings(context_of(op, device), work))
+    (m,) = [m for m in found if m.instr is not None and m.instr.name == "mma_m16n8k16_f16" and not m.refused]
+    assert (m.m, m.n, m.k, m.batch) == ("m", "n", "k", ("b",))
+    schedule = compile_program(module, op, None, device).schedule
+    assert "compute with mma_m16n8k16_f16" in schedule
 
 
 def test_of_fused_groups_the_others_are_batches() -> None:
