@@ -141,7 +141,9 @@ class Map:
             ineff = self._transactions(a, t, sizes)
             apart = not (written or a in self.turned) or a.stride(self.fast) is not None
             near = near + spans * blocks * (ineff if apart or not written else transaction / size)
-            far = far + np.minimum(a.footprint(sizes) * size * ineff, spans * blocks * ineff)
+            # of whole rows the next one finds what is left of a transaction
+            once = np.where(t["bf"] >= sizes.get(self.fast, 1), 1, ineff) if a.fast == self.fast else ineff
+            far = far + np.minimum(a.footprint(sizes) * size * once, spans * blocks * ineff)
             wide = t["v"] if a.stride(self.fast) in (0, 1) and a.fast in (None, self.fast) else np.ones(len(t["bf"]))
             count = each if written else points
             loads = loads + count / wide * (1 if a not in self.turned else 2)

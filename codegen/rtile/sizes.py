@@ -2,7 +2,8 @@
 
 A schedule for open sizes must be good at all of them, so it is judged at several: every open size small, medium and large,
 within the bounds that are known, and so that tensors of more dimensions have as many elements. Sizes of windows (reduced
-indices that only stand in a sum with others, as in a convolution; sizes of which others get smaller) are small. A size on which nothing depends does not matter.
+indices that only stand in a sum with others, as in a convolution; sizes the larger of which makes another smaller) are small. A
+size on which nothing depends does not matter.
 """
 
 from __future__ import annotations
