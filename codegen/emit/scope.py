@@ -177,6 +177,12 @@ class Text:
             name = found
         return name, rest
 
+    def forget(self, gone: list[str]) -> None:
+        """Pointers that these lines declare are unknown from here on: the lines were thrown away, or stand in a block."""
+        scope = self.scopes[-1]
+        declared = {x.partition(" = ")[0].rpartition(" ")[2] for x in gone if " = " in x}
+        scope.pointers = {key: name for key, name in scope.pointers.items() if name not in declared}
+
     def _plus(self, name: str, part: tuple[tuple[Atom, int], ...]) -> str:
         text = self.index.terms(part, 0)
         return f"{name} - {text[1:]}" if text.startswith("-") and " " not in text else f"{name} + {text}"

@@ -273,6 +273,7 @@ class Values:
         condition = ctx.condition(conds)
         then = show(v.value)
         inner, lines[mark:] = lines[mark:], []
+        ctx.text.forget(inner)
         other = show(v.otherwise)
         then, other = self._alike(then, other)
         if not inner:
@@ -381,6 +382,7 @@ class Values:
         lines = self.ctx.text.scopes[-1].lines
         mark = len(lines)
         c = show(v)
+        self.ctx.text.forget(lines[mark:])
         del lines[mark:]
         return self._wide(c, c)
 

@@ -64,7 +64,7 @@ def best_product(ctx: Context, work: Work) -> tuple[syntax.Line, ...] | None:
 def few_columns(device: Device, work: Work) -> str | None:
     """The index of the columns, where few of them deserve a schedule of their own (DOTS)."""
     found = _problem(device, work)
-    if found is None or found[1].batch or not found[1].along(found[1].narrow, found[1].k):
+    if found is None or found[1].batch or found[1].fused or not found[1].along(found[1].narrow, found[1].k):
         return None
     return found[1].n
 
@@ -85,7 +85,7 @@ def _judged(p: Product, index: str) -> int:
 def blockings(p: Product, cpu: Processor) -> Iterator[Blocking]:
     held = max(1, cpu.registers * 3 // 4)  # REGISTERS
     most = p.most(p.n)
-    if most is not None and most <= FEW and not p.batch and p.along(p.narrow, p.k):
+    if most is not None and most <= FEW and not p.batch and not p.fused and p.along(p.narrow, p.k):
         yield from _dots(p, cpu, held, max(1, most))
         if p.fixed(p.n) is None:
             return
@@ -122,7 +122,7 @@ def _panels(p: Product, cpu: Processor, held: int) -> Iterator[Blocking]:
                 continue
             tall = (-(-TYPICAL // high) * high,) if m is None else _parts(m, (m, -(-m // cpu.count), 1024), high)
             for t in tall:
-                if packed or not p.wide_transposed:
+                if packed or (p.plain(p.wide) and not p.wide_transposed):
                     yield Blocking("panels", rows, columns, depth, min(high, t), t, wide, packed, False)
                 if packed and t > high and packing + more <= room:
                     yield Blocking("panels", rows, columns, depth, high, t, wide, packed, True)
@@ -157,7 +157,8 @@ def lines_of(p: Product, cpu: Processor, b: Blocking) -> tuple[syntax.Line, ...]
 
 def _panel_lines(p: Product, cpu: Processor, b: Blocking, keep: syntax.Line) -> tuple[syntax.Line, ...]:
     inner = cpu.private[-1].name
-    lines: list[syntax.Line] = [tile(*((i, 1) for i in p.batch), (p.m, b.tall), (p.n, b.across), level=cpu.cores.name)]
+    lines: list[syntax.Line] = [syntax.Fuse(parts, name) for name, parts in p.fused]
+    lines.append(tile(*((i, 1) for i in p.batch), (p.m, b.tall), (p.n, b.across), level=cpu.cores.name))
     k = p.fixed(p.k)
     if k is None or b.depth is None or b.depth < k:
         lines.append(tile((p.k, b.depth or DEPTHS[0])))

@@ -15,7 +15,7 @@ from .cpu_product import WAKE, Processor, Product
 # Cycles, of cores that load two vectors and store one in each.
 LOAD, STORE = 0.5, 1.0
 ENTER = 40.0  # to begin and end a register tile
-COPY, TURN = 0.15, 1.2  # to pack an element whose neighbours stay neighbours, and one whose do not
+COPY, TURN, GATHER = 0.15, 1.2, 4.0  # to pack an element whose neighbours stay neighbours, one whose do not, one of a window
 COMBINE = 8.0  # to add the lanes of a vector
 HIDDEN = 0.3  # of what is not the bound, so much still counts
 PAGES = 64  # pages a core finds at once
@@ -93,7 +93,7 @@ def _panels(p: Product, cpu: Processor, b: Blocking, m: int, n: int, k: int) -> 
         narrow *= 3.0
     traffic = wide + narrow + results + first
 
-    packing = k * n * cores_m * (TURN if p.wide_transposed else COPY) if b.pack_wide else 0.0
+    packing = k * n * cores_m * _packing(p) if b.pack_wide else 0.0
     packing += m * k * cores_n * TURN if b.pack_narrow else 0.0
     return arithmetic, traffic, packing, 0.0
 
@@ -108,6 +108,10 @@ def _dots(p: Product, cpu: Processor, b: Blocking, m: int, n: int, k: int) -> tu
         cpu, min(b.depth or k, k) * b.columns * size
     )
     return arithmetic, traffic, k * n * TURN if b.pack_wide else 0.0, float(blocks if b.pack_wide else 0)
+
+
+def _packing(p: Product) -> float:
+    return GATHER if not p.plain(p.wide) else TURN if p.wide_transposed else COPY
 
 
 def _cycles(cpu: Processor, footprint: float) -> float:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 
 from ...dsl.device import Device, Instr, Level, Memory
-from ...dsl.index import Expr, Var
+from ...dsl.index import ONE, Expr, Var
 from ...dsl.types import DType
 from ...dsl.values import Load, loads
 from ..lower.match import Match, match
@@ -81,6 +82,7 @@ class Product:
     batch: tuple[str, ...]
     extents: dict[str, Expr]
     dtype: DType
+    fused: tuple[tuple[str, tuple[str, ...]], ...] = ()  # of m, n, k, those that stand for several indices
 
     @property
     def instr(self) -> Instr:
@@ -88,11 +90,16 @@ class Product:
 
     @property
     def lanes(self) -> int:
-        return self.match.extent(self.n)
+        return self.match.extent(self.match.index[0][1])
+
+    def plain(self, load: Load) -> bool:
+        """Is the operand read by single indices, everywhere inside? Else its elements are gathered."""
+        return not self.fused and _plain(load)
 
     def along(self, load: Load, index: str) -> bool:
         """Has the operand its neighbours in memory along the index?"""
-        return load.indices[-1].coefficient(Var(index)) == 1
+        last = dict(self.fused).get(index, (index,))[-1]
+        return load.indices[-1].coefficient(Var(last)) == 1
 
     @property
     def wide_transposed(self) -> bool:
@@ -107,24 +114,51 @@ class Product:
 
 
 def product_of(device: Device, work: Work) -> Product | None:
-    """None for what is no such product."""
+    """None for what is no such product.
+
+    Indices of one kind that are several become one: those that only one operand has, and the reduced ones. So a convolution is
+    the product of its filters and its windows.
+    """
     found = operands_of(device, work)
-    if found is None or len(work.reduced) != 1:
+    if found is None:
         return None
     m, n, wide, narrow, rows = found
-    k = work.reduced[0]
-    if len(rows) != 1 or not _plain(wide) or not _plain(narrow):
+    extents = dict(work.extents)
+    columns = tuple(i for i in work.indices if i != n and _has(wide, i) and not _has(narrow, i))
+    kinds = (rows, (*columns, n), work.reduced)
+    if all(len(kind) == 1 for kind in kinds) and _plain(wide) and _plain(narrow):
+        k = work.reduced[0]
+        if not any(wide.indices[-1].coefficient(Var(i)) == 1 for i in (n, k)):
+            return None
+        batch = tuple(i for i in work.indices if i not in (n, *rows))
+        return Product(work.name.rstrip("@"), m, wide, narrow, rows[0], n, k, batch, extents, wide.dtype)
+    # Results that are neighbours stay so: only the last indices of the result become columns, others are done one by one.
+    if work.indices[-1] != n or len(rows) != 1 or not _plain(narrow):
         return None
-    if not any(wide.indices[-1].coefficient(Var(i)) == 1 for i in (n, k)):
-        return None
-    batch = tuple(i for i in work.indices if i not in (n, *rows))
-    return Product(work.name.rstrip("@"), m, wide, narrow, rows[0], n, k, batch, dict(work.extents), wide.dtype)
+    last = len(work.indices)
+    while last and work.indices[last - 1] in kinds[1]:
+        last -= 1
+    taken = {wide.tensor, narrow.tensor, work.name, *extents, *(v.name for e in extents.values() for v in e.variables())}
+    taken |= {x.name for x in device.levels} | {x.name for x in device.memories}
+    fused: list[tuple[str, tuple[str, ...]]] = []
+    names: list[str] = []
+    for kind in (rows, work.indices[last:], work.reduced):
+        name = "".join(kind)
+        if len(kind) > 1:
+            if name in taken:
+                return None
+            fused.append((name, kind))
+            extents[name] = prod((extents[i] for i in kind), start=ONE)
+        names.append(name)
+    batch = tuple(i for i in work.indices[:last] if i not in rows)
+    return Product(work.name.rstrip("@"), m, wide, narrow, *names, batch, extents, wide.dtype, tuple(fused))
 
 
 def operands_of(device: Device, work: Work) -> tuple[Match, str, Load, Load, tuple[str, ...]] | None:
     """The multiply-add, the index along its lanes, the operand that has it, the one that has not, the indices of only that one.
 
-    None where there is no such instruction, an operand is computed, or all of it is read once (a matrix by a vector).
+    None where there is no such instruction, an operand is computed, or all of it is read once: a matrix by a vector, but not
+    windows of it.
     """
     m = fma_of(device, work)
     if m is None or len(m.index) != 1 or not work.reduced:
@@ -136,7 +170,7 @@ def operands_of(device: Device, work: Work) -> tuple[Match, str, Load, Load, tup
     if not isinstance(wide, Load) or not isinstance(narrow, Load):
         return None
     rows = tuple(i for i in work.indices if i != n and _has(narrow, i) and not _has(wide, i))
-    return (m, n, wide, narrow, rows) if rows else None
+    return (m, n, wide, narrow, rows) if rows or not _plain(wide) else None
 
 
 def fma_of(device: Device, work: Work) -> Match | None:
