@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .runtime.embed import kernel, op
     from .runtime.kernel import Kernel
     from .runtime.saved import load_kernel
+    from .runtime.torch_op import torch_op
 
 _HOMES = {
     "AndironError": ".dsl.errors",
@@ -37,6 +38,7 @@ _HOMES = {
     "loads": ".dsl.module",
     "op": ".runtime.embed",
     "reference": ".dsl.meaning.reference",
+    "torch_op": ".runtime.torch_op",
 }
 
 __all__ = [
@@ -51,6 +53,7 @@ __all__ = [
     "loads",
     "op",
     "reference",
+    "torch_op",
 ]
 
 

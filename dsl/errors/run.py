@@ -123,3 +123,12 @@ class NothingRight(UserError):
     """
 
     id = "nothing-right"
+
+
+class NoPackage(UserError):
+    """A package that only this needs is not installed.
+
+    It comes with an extra of Andiron's: the help names it.
+    """
+
+    id = "no-package"

@@ -159,9 +159,10 @@ class Cupy(Arrays):
         self._stream().synchronize()
 
 
-_TORCH = {"f64": "float64", "f32": "float32", "tf32": "float32", "f16": "float16", "bf16": "bfloat16", "i64": "int64"}
-_TORCH |= {"i32": "int32", "i16": "int16", "i8": "int8", "i4": "int8", "u8": "uint8", "bool": "bool"}
-_TORCH |= {"f8e4m3": "float8_e4m3fn", "f8e5m2": "float8_e5m2"}
+# The names of element types in PyTorch.
+TORCH = {"f64": "float64", "f32": "float32", "tf32": "float32", "f16": "float16", "bf16": "bfloat16", "i64": "int64"}
+TORCH |= {"i32": "int32", "i16": "int16", "i8": "int8", "i4": "int8", "u8": "uint8", "bool": "bool"}
+TORCH |= {"f8e4m3": "float8_e4m3fn", "f8e5m2": "float8_e5m2"}
 _SAME_WIDTH = {1: "int8", 2: "int16", 4: "int32", 8: "int64"}  # for types that the host's NumPy arrays go through
 
 
@@ -179,7 +180,7 @@ class Torch(Arrays):
         return isinstance(x, self.torch.Tensor)
 
     def dtype(self, dtype: DType) -> Any:
-        found = getattr(self.torch, _TORCH[dtype.name], None)
+        found = getattr(self.torch, TORCH[dtype.name], None)
         if found is None:
             raise ArgumentKind(f"PyTorch {self.torch.__version__} has no tensors of {dtype}")
         return found

@@ -34,6 +34,7 @@ ELSEWHERE = {
     "wrong-format": ("WrongFormat", "tools/test_build.py"),
     "cannot-tune": ("CannotTune", "runtime/test_tuning.py"),
     "nothing-right": ("NothingRight", "runtime/test_tuning.py"),
+    "no-package": ("NoPackage", "runtime/test_torch_op.py"),
     "no-device": ("NoDevice", "runtime/test_compile.py"),
     "schedule-not-one-line": ("NotOneLine", "test_schedule_builder.py"),
     "cannot-save": ("CannotSave", "runtime/test_saved.py"),

@@ -1,0 +1,66 @@
+"""Kernels as operators of PyTorch, which `torch.compile` and `torch.export` keep whole in their graphs.
+
+PyTorch is imported when an operator is made, and only then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..dsl.errors.run import NoPackage
+from .gpu.arrays import TORCH
+from .sizes import describe
+
+if TYPE_CHECKING:
+    from .kernel import Kernel
+
+
+def torch_op(kernel: Kernel, name: str | None = None) -> Any:
+    """The kernel as an operator: a `torch.library.CustomOpDef`, called with tensors in the order of the op's inputs.
+
+    name  with its namespace; default `andiron::OP`. It is PyTorch's for the whole process: a second operator of a name takes
+          the place of the first
+
+    Shapes are known without running it, also while sizes are symbols. It has no gradient of its own: give it one by
+    `register_autograd` of what is returned. Raises NoPackage where PyTorch is missing.
+    """
+    try:
+        import torch  # type: ignore[import-not-found]
+    except ImportError:
+        raise NoPackage("PyTorch is not installed", help="pip install 'andiron[torch]'") from None
+    op = kernel.op
+    qualified = name or f"andiron::{op.name}"
+
+    def run(*tensors: Any) -> Any:
+        return kernel(*[t.detach() for t in tensors])
+
+    def shapes(*tensors: Any) -> Any:
+        sizes = _sizes(torch, kernel, tensors)
+        made = [
+            tensors[0].new_empty([e.evaluate(sizes) for e in t.shape], dtype=getattr(torch, TORCH[t.dtype.name]))
+            for t in op.outputs
+        ]
+        return made[0] if len(made) == 1 else tuple(made)
+
+    inputs = ", ".join(f"Tensor {t.name}" for t in op.inputs)
+    outputs = "Tensor" if len(op.outputs) == 1 else f"({', '.join(['Tensor'] * len(op.outputs))})"
+    made = torch.library.custom_op(qualified, run, mutates_args=(), schema=f"({inputs}) -> {outputs}")
+    made.register_fake(shapes)
+    return made
+
+
+def _sizes(torch: Any, kernel: Kernel, tensors: Sequence[Any]) -> Mapping[str, Any]:
+    """Sizes by name, numbers or symbols; what shapes must fulfil becomes a condition of the graph."""
+    sizes: dict[str, Any] = dict(kernel.sizes)
+    for tensor, x in zip(kernel.op.inputs, tensors, strict=True):
+        torch._check(x.dim() == len(tensor.shape), lambda t=tensor: f"{describe(t)} has another number of axes here")
+        for expr, extent in zip(tensor.shape, x.shape, strict=True):
+            if str(expr).isidentifier():
+                sizes.setdefault(str(expr), extent)
+    for var, expr in kernel.op.derived:
+        sizes[var.name] = expr.evaluate(sizes)
+    for tensor, x in zip(kernel.op.inputs, tensors, strict=True):
+        for expr, extent in zip(tensor.shape, x.shape, strict=True):
+            torch._check(expr.evaluate(sizes) == extent, lambda t=tensor: f"{describe(t)} has another shape here")
+    return sizes
