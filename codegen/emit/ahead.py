@@ -16,6 +16,7 @@ from .context import Context, Turning
 
 FAR = 8 << 10  # bytes ahead in an innermost loop: about what memory delivers while a line is on its way
 NEAR = 256  # in a loop around it
+LINE = 64  # bytes that are asked for at once; where lines are longer, twice
 VECTORS = 4  # that a turn reads of a row at most
 
 
@@ -37,11 +38,11 @@ def fetch_ahead(ctx: Context, buffer: Buffer, e: Expr, pointer: str) -> None:
     if walked is None or (walked > 0 and not ctx.copies_only):
         return
     ahead = (NEAR if walked else FAR) // buffer.dtype.bytes
-    lines = (buffer.name, e - e.const, e.const // ctx.width)
+    line = (buffer.name, e - e.const, e.const * buffer.dtype.bytes // LINE)
     scope = ctx.text.scopes[-1]
-    if lines in scope.fetched:
+    if line in scope.fetched:
         return
-    scope.fetched.add(lines)
+    scope.fetched.add(line)
     key = f"{buffer.name} {ahead}"
     if key not in ctx.ahead:
         ctx.ahead[key] = ctx.text.fresh(f"{ctx.spoken[buffer.name]}_ahead", 0)

@@ -117,6 +117,13 @@ class Context:
                 return i
         return None
 
+    def fence(self) -> str:
+        """The line after which others see what such instructions stored."""
+        told = all(i.operand(i.statement.target).least for i in self.program.instrs if i.name in self.stored_with)
+        low = " & ".join(self.pays.values())
+        taken = f"if ({f'({low})' if len(self.pays) > 1 else low} != UINTPTR_MAX) " if told else ""
+        return f"{taken}__atomic_thread_fence(__ATOMIC_SEQ_CST);  // others see what went past the caches"
+
     # ------------------------------------------------------------ types
 
     def whole(self, var: Var, e: Expr) -> str:

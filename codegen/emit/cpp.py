@@ -118,7 +118,7 @@ class _Printer:
         self._loops(list(u for u in plan.loops if u.count.constant != 1), text, lambda: body.block(launch.body))
         lines = text.finish()
         if ctx.stored_with:
-            lines.append("__atomic_thread_fence(__ATOMIC_SEQ_CST);  // others see what went past the caches")
+            lines.append(ctx.fence())
         used = "\n".join(lines)
         lines = [*(self._base(b) for b in program.buffers if _mentions(used, self.field[b.name])), *lines]
         # a parameter that nothing reads has no name
