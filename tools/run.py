@@ -33,9 +33,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from ..dsl.errors.target import NoDevice
+
     kernel = kernel_of(args, args.threads)
     kernel.counting = args.report
-    answer = measure(kernel, args.repeat, args.check, args.seed)
+    try:
+        answer = measure(kernel, args.repeat, args.check, args.seed)
+    except NoDevice as error:
+        help = (error.help or "").replace("the target `emulate:DEVICE`", f"`--target emulate:{kernel.program.device.name}`")
+        raise NoDevice(error.message, help=help) from None
     counts = kernel.report.counts
     if args.json:
         say_json(answer | ({"counts": counts.as_dict()} if counts else {}))

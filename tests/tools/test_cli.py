@@ -216,7 +216,7 @@ def test_a_cache_that_cannot_be_written_is_one_line_of_warning(gemm, tmp_path, c
         (["--target", "cpux"], "targets are `cpu`, "),
         (["--target", "cpu:avx3"], "did you mean `cpu:avx2`"),
         (["--target", "sm_80"], "`cuda:sm_80`, `emulate:sm_80`"),
-        (["--target", "cuda:sm_80"], "no-device"),
+        (["--target", "cuda:sm_80"], "`--target emulate:sm_80` runs the same on a CPU"),
         (["--size", "M"], "bad-assignment"),
         (["--size", "Q=4"], "Q"),
         (["--size", "M=-1"], "negative"),
