@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from andiron.codegen.abi import programs
 from andiron.codegen.emit import emit
+from andiron.codegen.emit.cleared import cleared
 from andiron.codegen.emit.cuda import kernels
 from andiron.codegen.emit.used import used_only
 from andiron.codegen.pipeline import compile_program
@@ -18,7 +19,7 @@ from andiron.codegen.tile import Alloc, AllReduce, Barrier, Buffer, If, Launch, 
 from andiron.dsl.errors import UserError
 from andiron.dsl.index import Var, as_expr
 from andiron.dsl.meaning.reference import reference
-from andiron.dsl.module import loads
+from andiron.dsl.module import load, loads
 from andiron.dsl.ops.bind_op import bind_params
 from andiron.dsl.types import TYPES
 from andiron.dsl.values import Load
@@ -244,7 +245,21 @@ def test_unused_declarations_go():
     assert used_only(lines, "c b")[:2] == ["const int a = 1;", "const int b = a;"]
 
 
-GOLDENS = {"transpose.cu": lambda: emit(program("tiled")[1], "cuda"), "row_top.hip": lambda: emit(rows("top"), "hip")}
+def kernel_of(schedule: str, dialect: str) -> str:
+    """The kernel for aligned calls alone, of a schedule of goldens.sched."""
+    mod = load(HERE / "devices" / "goldens.sched")
+    s = mod.schedules[schedule]
+    text = emit(compile_program(mod, mod.ops[s.op], s, mod.device(s.device or "")).program, dialect)
+    return text[text.index(f"\n// {s.op}_") + 1 : text.index(f"\n// {s.op}_", text.index('extern "C" __global__'))]
+
+
+GOLDENS = {
+    "transpose.cu": lambda: emit(program("tiled")[1], "cuda"),
+    "row_top.hip": lambda: emit(rows("top"), "hip"),
+    "scale.cu": lambda: kernel_of("rows", "cuda"),
+    "gemm_mma.cu": lambda: kernel_of("tensor_core", "cuda"),
+    "gemm_mfma.hip": lambda: kernel_of("mfma", "hip"),
+}
 
 
 @pytest.mark.parametrize("name", GOLDENS)
@@ -254,3 +269,19 @@ def test_golden(name, update_goldens):
     if update_goldens:
         golden.write_text(text, encoding="utf-8")
     assert text == golden.read_text(encoding="utf-8")
+
+
+def test_a_unit_s_number_times_a_size_has_64_bits_at_its_first_mention():
+    """A size and the number of a block are 32 bits each."""
+    text = kernel_of("rows", "cuda")
+    found = re.findall(r"[^ ]* \* block", text)
+    assert found
+    assert set(found) == {"(int64_t)N * block"}
+
+
+def test_words_are_cleared_at_once():
+    set_part = ["    m_set_part_u16(a_0, 0, 0);", "    m_set_part_u16(a_0, 1, 0);"]
+    bytes_ = [f"m_set_part_u8(b, {i}, 0);" for i in range(4)]
+    assert cleared([*set_part, "x;", *bytes_]) == ["    a_0 = 0;", "x;", "b = 0;"]
+    assert cleared(bytes_[:3]) == bytes_[:3]
+    assert cleared([set_part[0], "    m_set_part_u16(a_1, 1, 0);"])[0] == set_part[0]

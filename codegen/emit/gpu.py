@@ -15,12 +15,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from math import prod
+from textwrap import wrap
 
 from ...dsl.device import Instr
 from ...dsl.errors import InternalError
 from ...dsl.index import Expr, Var, as_expr
 from ..abi import programs, symbol
 from ..tile import Alloc, Barrier, Buffer, Launch, Needs, Program, Units
+from .cleared import cleared
 from .code import ELEMENTS, Need, storage
 from .cpp_prelude import prelude
 from .gpu_body import GpuBody, GpuContext, GpuIndex, Spelling, packed_buffers, stored_buffers
@@ -136,7 +138,8 @@ class GpuPrinter:
         text.constants = set(self.size)
         short = {v: v.hi for v in (*program.dims, *(v for v, _ in program.lets)) if v.hi is not None and v.hi < 1 << 31}
         assert isinstance(text.index, GpuIndex)
-        text.index.learn(short)
+        # before anything is printed: what a unit's number is multiplied by may need 64 bits at the first mention
+        text.index.learn(short | {u.var: self._last(u, plan) for u in (*plan.blocks, *plan.threads)})
         lanes = analyse(program, launch, None, 1)
         ctx = GpuContext(program, lanes, text, {b.name: b for b in program.buffers}, self.needs)
         ctx.packed = {n: k for n, k in packed_buffers(program, launch).items() if lanes.registers[n].named}
@@ -153,7 +156,7 @@ class GpuPrinter:
         body = GpuBody(ctx, self.spelling, lambda s: self._barrier(s, plan), lambda s: self._local(s, ctx, plan, space), parts)
         body.units = lockstep
         body.block(launch.body)
-        lines = used_only(text.finish())
+        lines = cleared(used_only(text.finish()))
         used = "\n".join(lines)
         if space.total:
             lines.insert(0, "extern __shared__ __attribute__((aligned(16))) unsigned char m_shared[];")
@@ -188,14 +191,15 @@ class GpuPrinter:
         found = [s for s in statements(launch.body) if isinstance(s, Alloc) and id(s) in space.at]
         return [(s.buffer, space.at[id(s)], self._bytes(s.buffer, plan) or 0) for s in found]
 
-    def _footprint(self, launch: Launch, plan: Plan) -> str:
-        """Of one block and one thread, for people."""
+    def _footprint(self, launch: Launch, plan: Plan) -> list[str]:
+        """Lines for people: the launch, what of a memory a block holds, what a thread holds."""
         locals_ = {s.buffer.name: s.buffer for s in statements(launch.body) if isinstance(s, Alloc)}
-        pieces = []
-        for b in locals_.values():
-            n = self._bytes(b, plan)
-            pieces.append(f"{b.name} {n} bytes {b.memory}" if n is not None else f"{b.name} {b.size} x {b.dtype} {b.memory}")
-        return f"{launch.name}: {', '.join(pieces) or 'nothing is kept'}"
+        found = [(b, self._bytes(b, plan)) for b in locals_.values()]
+        shared = [f"{b.name}~{n}~bytes" for b, n in found if n is not None]
+        registers = [f"{b.name}~{b.size}~x~{b.dtype}" for b, n in found if n is None]
+        memory = next((b.memory for b, n in found if n is not None), "")
+        parts = [f"{memory}: {', '.join(shared)}"] * bool(shared) + [f"registers: {', '.join(registers)}"] * bool(registers)
+        return [launch.name, *(line.replace("~", " ") for x in parts for line in wrap(x, 110, subsequent_indent="  "))]
 
     def _outside(self, v: Var, text: Text, plan: Plan) -> str:
         """Sizes are parameters; unit numbers are digits of the block's and the thread's."""
@@ -213,13 +217,16 @@ class GpuPrinter:
                     shown += f" / {text.index.text(below, 6)}"
                 if i > 0:
                     shown += f" % {text.index.text(u.count, 6)}"
-                assert isinstance(text.index, GpuIndex)
-                many = _MOST_BLOCKS if v.hi is None else min(v.hi, _MOST_BLOCKS)
-                text.index.learn({v: many if units is plan.blocks else (u.count.constant or 1) - 1})
                 name = text.fresh(v.name, 0)
                 text.scopes[0].decls.append(f"const int {name} = {shown};")
                 return name
         raise InternalError(f"the variable {v} is not bound")
+
+    def _last(self, u: Units, plan: Plan) -> int:
+        """The greatest number of a unit, at most."""
+        if u not in plan.blocks:
+            return (u.count.constant or 1) - 1
+        return _MOST_BLOCKS if u.var.hi is None else min(u.var.hi, _MOST_BLOCKS)
 
     # ------------------------------------------------------------ memory
 

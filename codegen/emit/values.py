@@ -105,6 +105,8 @@ class Values:
         if not is_converted(dtype):
             return c
         if dtype.kind == "float":
+            if c.text == "0.0f" and ctx.width == 1:  # all bits are 0 in every type
+                return Code("0.0f" if dtype.name == "tf32" else "0", dtype)
             name = "f32_to_tf32" if dtype.name == "tf32" else f"{dtype.name}_from_f32"
             ctx.need(name, dtype.name, c.vector)
             return Code(f"{name}({c.text})", dtype, c.vector)

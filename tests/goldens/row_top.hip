@@ -52,7 +52,8 @@ m_inline float m_shuffle_xor(float x, int distance) {
 
 m_inline uint16_t f16_from_f32(float x) { return __builtin_bit_cast(uint16_t, (_Float16)x); }
 
-// row_top_top: top1 1 x f32 register
+// row_top_top
+//   registers: top1 1 x f32
 constexpr int andiron_row_top__row_top_top__THREADS = 64;  // of a block: 2 warps x 32 threads
 
 extern "C" __global__ void __attribute__((amdgpu_flat_work_group_size(1, andiron_row_top__row_top_top__THREADS)))
@@ -65,7 +66,7 @@ andiron_row_top__row_top_top(const uint16_t* __restrict__ X, uint16_t* __restric
     float top1 = -flt(0x7f800000);
     // tile j: 32
     for (int64_t j1 = 0; j1 < N / 32; j1++) {
-        if (2 * block + warp < M) {
+        if (2 * (int64_t)block + warp < M) {
             top1 = m_max(top1, f32_from_f16(X2[32 * j1]));
         } else {
             top1 = m_max(top1, (32 * j1 + thread < N) ? 0.0f : -flt(0x7f800000));

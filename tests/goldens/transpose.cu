@@ -30,7 +30,8 @@ typedef unsigned long long uint64_t;
 #define m_inline static __device__ __forceinline__
 #define m_both static __host__ __device__ __forceinline__ __attribute__((unused))
 
-// transpose_Y: x_shared 4224 bytes shared
+// transpose_Y
+//   shared: x_shared 4224 bytes
 constexpr int andiron_transpose__transpose_Y__THREADS = 1024;  // of a block: 32 warps x 32 threads
 
 extern "C" __global__ void __launch_bounds__(andiron_transpose__transpose_Y__THREADS)
