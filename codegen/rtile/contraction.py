@@ -35,7 +35,7 @@ from .machine import RESERVED, Machine
 from .match import Mapping
 from .problem import Access, Problem
 from .respect import Named, Slot
-from .staging import CHUNK, Staged, stagings
+from .staging import CHUNK, Loaders, Staged, stagings
 from .tiles import Tiles, crossed, ladder, scale_up, taken, up
 
 DEPTHS = (32, 64, 128)  # bytes of a row of a staged tile, along k: whole transactions
@@ -84,9 +84,13 @@ class Contraction:
     def staged(self, depth: int) -> tuple[Staged, ...]:
         """How operands are staged in tiles that deep."""
         if depth not in self._staged:
-            found = (stagings(self.ctx, self.machine, self.mapping, a, depth) for a in self.inputs)
+            found = (stagings(self.ctx, self.machine, self.mapping, a, depth, self._loaders) for a in self.inputs)
             self._staged[depth] = tuple(s for s in found if s is not None)
         return self._staged[depth]
+
+    @cached_property
+    def _loaders(self) -> Loaders:
+        return {}
 
     @cached_property
     def _staged(self) -> dict[int, tuple[Staged, ...]]:

@@ -106,7 +106,10 @@ def _modifiers(natural: tuple[str, ...] | None, outer: str, inner: str) -> tuple
 # ---------------------------------------------------------------- choosing
 
 
-def stagings(ctx: Context, machine: Machine, mapping: Mapping, access: Access, depth: int) -> Staged | None:
+Loaders = dict[tuple[str, str], str | None]  # (tensor, inner axis) -> what loads its fragments, the same for all depths
+
+
+def stagings(ctx: Context, machine: Machine, mapping: Mapping, access: Access, depth: int, loaders: Loaders) -> Staged | None:
     """The best way to stage an operand with tiles `depth` deep along k; None where it cannot be staged."""
     work = mapping.work
     frees = [a for a in (mapping.m, mapping.n) if a in access.axes]
@@ -122,7 +125,7 @@ def stagings(ctx: Context, machine: Machine, mapping: Mapping, access: Access, d
             if inner != access.fast:
                 continue
             order = ()
-        found.append(_staged(ctx, machine, mapping, access, load, frees[0], inner, order, depth))
+        found.append(_staged(ctx, machine, mapping, access, load, frees[0], inner, order, depth, loaders))
     return min(found, key=_effort, default=None)
 
 
@@ -132,7 +135,16 @@ def _effort(s: Staged) -> float:
 
 
 def _staged(
-    ctx: Context, machine: Machine, mapping: Mapping, access: Access, load: Load, free: str, inner: str, order, depth: int
+    ctx: Context,
+    machine: Machine,
+    mapping: Mapping,
+    access: Access,
+    load: Load,
+    free: str,
+    inner: str,
+    order,
+    depth: int,
+    loaders: Loaders,
 ) -> Staged:
     size = access.dtype.bytes
     fused = {name for name, _ in mapping.work.fused}
@@ -148,7 +160,10 @@ def _staged(
     if operand is None:
         pad, cycles, reads = _scalar(machine, mapping, size, inner == mapping.k, natural)
     else:
-        loader = loading(ctx, machine, mapping, access, load, operand, inner)
+        key = access.tensor, inner
+        if key not in loaders:
+            loaders[key] = loading(ctx, machine, mapping, access, load, operand, inner)
+        loader = loaders[key]
         if loader is not None:
             if row >= 2 * CHUNK or not row:
                 words.append(syntax.Modifier("swizzle"))
