@@ -148,7 +148,7 @@ def main() -> None:
     rows: list[dict[str, Any]] = []
     small = [c for c in cases(args.only) if c.flops <= args.max_gflop * 1e9]
     for case in (c for c in small if set(args.match.split()) <= set(c.name.split())):
-        given = case.params | (case.sizes if args.fixed else {})
+        given: dict[str, Any] = case.params | (case.sizes if args.fixed else {})
         key = case.op, *given.items()
         if key not in kernels:
             text = f"import std.ops.{case.module}\n"

@@ -151,7 +151,8 @@ def product_of(device: Device, work: Work) -> Product | None:
             extents[name] = prod((extents[i] for i in kind), start=ONE)
         names.append(name)
     batch = tuple(i for i in work.indices[:last] if i not in rows)
-    return Product(work.name.rstrip("@"), m, wide, narrow, *names, batch, extents, wide.dtype, tuple(fused))
+    row, column, k = names
+    return Product(work.name.rstrip("@"), m, wide, narrow, row, column, k, batch, extents, wide.dtype, tuple(fused))
 
 
 def operands_of(device: Device, work: Work) -> tuple[Match, str, Load, Load, tuple[str, ...]] | None:
