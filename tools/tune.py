@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
 def rank(kernel: Kernel, top: int, reason: UserError, progress: Progress, json: bool) -> int:
     """Candidates by predicted times, for a device that is not at hand."""
     from ..runtime.tuning.result import table
-    from ..runtime.tuning.search import trials_for
+    from ..runtime.tuning.trials import trials_for
     from ..runtime.workload import all_sizes, default_sizes
 
     if kernel.request is None:

@@ -6,14 +6,12 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
-from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...dsl.errors import AndironError, InternalError, UserError
+from ...dsl.errors import AndironError, UserError
 from ...dsl.errors.run import CannotTune, NothingRight
 from .. import features
 from ..sizes import bind_sizes
@@ -23,16 +21,15 @@ from ..verdict import Expected
 from ..workload import all_sizes, default_sizes, random_inputs
 from .bench import Bench, Failed
 from .kept import Kept, keep, kept
-from .proposals import proposed
 from .result import Trial, Tuning
 from .rounds import ROUNDS, compete, limit_for, winner
+from .trials import prediction, trials_for
 
 if TYPE_CHECKING:
-    from ..compile import Request
     from ..kernel import Kernel
     from ..variant import Variant
 
-_LOOKED_AT = 4  # times as many candidates as are wanted: some cannot be made, or are alike
+_BUILDING = 0.6  # of the time may pass until all are built
 _FIRST = 300.0  # seconds for the first call of the schedule as it was
 
 Say = Callable[[str], None]
@@ -76,45 +73,6 @@ def why_not(kernel: Kernel) -> UserError | None:
     return None
 
 
-def trials_for(
-    request: Request, place: int, top: int, dims: dict[str, int], say: Say
-) -> tuple[list[Trial], list[tuple[str, str]]]:
-    """The `top` most promising candidates, compiled to text, and what could not be compiled. The first is the one as it was."""
-    trials: list[Trial] = []
-    refused: list[tuple[str, str]] = []
-    seen: set[str] = set()
-    many = len(_parameters(request, place)) > 0
-    base = request.schedules[place]
-    for proposal, values in proposed(request, place):
-        if len(trials) >= (_LOOKED_AT if many else 1) * top or len(trials) + len(refused) >= _LOOKED_AT * top + 8:
-            break
-        say(f"candidate {len(trials) + 1}: {proposal.about}")
-        where = base.where if base is not None else ()
-        schedule = base if not trials else replace(proposal.schedule, where=where)
-        try:
-            variant = request.variant(schedule, values)
-        except UserError as error:
-            if not trials:
-                raise
-            refused.append((proposal.about, getattr(error, "errors", (error,))[0].message))
-            continue
-        if variant.schedule in seen:
-            if variant.schedule == trials[0].schedule and proposal.seconds is not None:  # the model's first choice
-                trials[0].predicted, trials[0].bound = proposal.seconds, proposal.bound
-                trials[0].about += f"; {proposal.about}"
-            continue
-        seen.add(variant.schedule)
-        predicted, bound = (
-            _prediction(request, variant, dims) if proposal.seconds is None else (proposal.seconds, proposal.bound)
-        )
-        trials.append(Trial(len(trials), proposal.about, predicted, bound, variant))
-    if many:
-        trials[1:] = sorted(trials[1:], key=lambda t: t.predicted or 0.0)[: top - 1]
-        for number, t in enumerate(trials):
-            t.number = number
-    return trials, refused
-
-
 class Search:
     """One search. `trials` fills as it goes; whatever is in it when it is cut off counts."""
 
@@ -150,13 +108,19 @@ class Search:
 
     def run(self, deadline: float) -> None:
         """Candidates are compiled to text and built meanwhile; then checked; then timed in turns."""
-        trials, self.refused = trials_for(self.request, self.place, self.top, self.dims, self.say)
-        self._remember(trials)
-        builds = {t.number: self._pool.submit(t.variant.load) for t in trials}
+        builds: dict[int, Future[Any]] = {}
+
+        def build(t: Trial) -> None:
+            builds[t.number] = self._pool.submit(t.variant.load)
+
+        # What is not built by then would leave no time to measure the others.
+        ready = time.monotonic() + _BUILDING * (deadline - time.monotonic())
+        trials, self.refused = trials_for(self.request, self.place, self.top, self.dims, self.say, build, ready)
+        self._remember(trials, build)
         expected = self._expected()
         self.trials = trials
         for t in trials:
-            self._built(t, builds[t.number], deadline)
+            self._built(t, builds[t.number], ready)
         best = _FIRST / 20
         for t in trials:
             if t.rejected or (t.number and time.monotonic() > deadline):
@@ -170,15 +134,16 @@ class Search:
             raise NothingRight(f"no candidate for {self.kernel!r} works; the schedule as it was: {trials[0].rejected}")
         compete(self._bench, trials, self._load, deadline, self._leading)
 
-    def _remember(self, trials: list[Trial]) -> None:
+    def _remember(self, trials: list[Trial], build: Callable[[Trial], None]) -> None:
         """What was found before takes part, so that tuning again loses nothing."""
         found = kept(self.request)
         before = found.kernel(self.request) if found is not None and found.schedule is not None else None
         if found is not None and before is not None and found.place == self.place:
             variant = before.variants[self.place]
             if variant.schedule not in {t.schedule for t in trials}:
-                predicted, bound = _prediction(self.request, variant, self.dims)
+                predicted, bound = prediction(self.request, variant, self.dims)
                 trials.append(Trial(len(trials), f"found before, {found.date}", predicted, bound, variant))
+                build(trials[-1])
 
     def _expected(self) -> Expected:
         self.say("the reference")
@@ -192,6 +157,7 @@ class Search:
         try:
             build.result(None if t.number == 0 else max(0.0, deadline - time.monotonic()))
         except (TimeoutError, FutureTimeout):
+            build.cancel()  # it would disturb the others
             t.rejected = "not built in time"
         except AndironError as error:
             if t.number == 0:
@@ -270,20 +236,3 @@ class Search:
         if self.store:
             keep(self.request, found)
         return found
-
-
-def _prediction(request: Request, variant: Variant, dims: dict[str, int]) -> tuple[float | None, str]:
-    """The least time at the device's rates, where it states some."""
-    from ..report import Report
-
-    with suppress(InternalError, UserError):
-        report = Report.of(request.op, [variant], dims, request.threads or features.usable_cores(), ())
-        if report.bound:
-            return report.seconds[report.bound], report.bound
-    return None, ""
-
-
-def _parameters(request: Request, place: int) -> set[str]:
-    from ..compile import parameters
-
-    return set(parameters(request.schedules[place])) - set(request.values)

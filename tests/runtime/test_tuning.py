@@ -208,6 +208,23 @@ def test_results_that_are_no_floats_are_poisoned_twice(monkeypatch):
     assert k.tune(x, top=2).trials[1].rejected.startswith("wrong")
 
 
+def test_a_candidate_that_cannot_be_compiled_is_set_aside(monkeypatch):
+    """Whatever is wrong with it, a fault of ours too; the first one's is raised."""
+    plain, seen = Request.variant, []
+
+    def variant(self, schedule, values=None):
+        seen.append(schedule)
+        if len(seen) == 4:
+            raise KeyError("a fault")
+        return plain(self, schedule, values)
+
+    monkeypatch.setattr(Request, "variant", variant)
+    found = andiron.compile(GEMM, **SIZES).tune(top=3, keep=False)
+    assert len(found.trials) == 3
+    assert [reason for _, reason in found.refused] == ["internal: KeyError: 'a fault'"]
+    assert "1 more could not be made" in str(found)
+
+
 def test_no_candidate_is_right(monkeypatch):
     spoil(monkeypatch, "return 0;", also_first=True)
     with pytest.raises(NothingRight, match="as it was: wrong"):

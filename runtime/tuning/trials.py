@@ -1,0 +1,91 @@
+"""Proposals as trials: compiled to text, those that are alike once, those that cannot be compiled set aside."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ...dsl.errors import InternalError, UserError
+from .. import features
+from .proposals import proposed
+from .result import Trial
+
+if TYPE_CHECKING:
+    from ..compile import Request
+    from ..variant import Variant
+
+_LOOKED_AT = 4  # times as many candidates as are wanted: some cannot be made, or are alike
+
+
+def trials_for(
+    request: Request,
+    place: int,
+    top: int,
+    dims: dict[str, int],
+    say: Callable[[str], None],
+    ready: Callable[[Trial], None] = lambda _: None,
+    until: float = float("inf"),
+) -> tuple[list[Trial], list[tuple[str, str]]]:
+    """The `top` most promising candidates, and what could not be compiled. The first is the one as it was.
+
+    ready  is told of each as soon as it is sure to be among them     until  on the monotonic clock: then no more are made
+    """
+    from ..compile import parameters
+
+    trials: list[Trial] = []
+    refused: list[tuple[str, str]] = []
+    seen: set[str] = set()
+    base = request.schedules[place]
+    # Of values of parameters nothing is known before they are compiled: more are, and the best of them taken.
+    many = bool(set(parameters(base)) - set(request.values))
+    for proposal, values in proposed(request, place):
+        enough = len(trials) >= (_LOOKED_AT if many else 1) * top or len(trials) + len(refused) >= _LOOKED_AT * top + 8
+        if enough or (trials and time.monotonic() > until):
+            break
+        say(f"candidate {len(trials) + 1}: {proposal.about}")
+        schedule = base if not trials else replace(proposal.schedule, where=base.where if base is not None else ())
+        try:
+            variant = request.variant(schedule, values)
+        except Exception as error:
+            if not trials:
+                raise
+            refused.append((proposal.about, _said(error)))
+            continue
+        if variant.schedule in seen:
+            if variant.schedule == trials[0].schedule and proposal.seconds is not None:  # the model's first choice
+                trials[0].predicted, trials[0].bound = proposal.seconds, proposal.bound
+                trials[0].about += f"; {proposal.about}"
+            continue
+        seen.add(variant.schedule)
+        known = proposal.seconds is not None
+        predicted, bound = (proposal.seconds, proposal.bound) if known else prediction(request, variant, dims)
+        trials.append(Trial(len(trials), proposal.about, predicted, bound, variant))
+        if not many:
+            ready(trials[-1])
+    if many:
+        trials[1:] = sorted(trials[1:], key=lambda t: t.predicted or 0.0)[: top - 1]
+        for number, t in enumerate(trials):
+            t.number = number
+            ready(t)
+    return trials, refused
+
+
+def prediction(request: Request, variant: Variant, dims: dict[str, int]) -> tuple[float | None, str]:
+    """The least time at the device's rates, and what bounds it, where the device states some."""
+    from ..report import Report
+
+    with suppress(InternalError, UserError):
+        report = Report.of(request.op, [variant], dims, request.threads or features.usable_cores(), ())
+        if report.bound:
+            return report.seconds[report.bound], report.bound
+    return None, ""
+
+
+def _said(error: Exception) -> str:
+    """In one line. A fault of ours in one candidate is no reason not to try the others."""
+    if isinstance(error, UserError):
+        return getattr(error, "errors", (error,))[0].message
+    return f"internal: {type(error).__name__}: {error}"
