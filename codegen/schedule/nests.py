@@ -104,9 +104,10 @@ def _squares(ctx: Context, w: Work, fast: str, across: dict[str, str], vectors: 
     swap = _swap(ctx, w, {fast, slow}, cores)
     if swap is not None:
         others = [(i, 1) for i in w.indices if i not in (fast, slow)]
+        lanes = (ctx.device.levels[-1].bytes or 1) // w.value.dtype.bytes
         lines = [tile(*others, (fast, FLAT), (slow, LONG), level=cores.name)]
         lines.append(tile((slow, swap.extent(slow)), (fast, swap.extent(fast))))
-        keep = syntax.Keep((w.name,), ctx.device.memories[-1].name, modifiers=_past_caches(ctx, w, swap.extent(fast), cores))
+        keep = syntax.Keep((w.name,), ctx.device.memories[-1].name, modifiers=_past_caches(ctx, w, lanes, cores))
         return [*lines, keep, syntax.Compute(swap.instr.name)]
     near = min((m for m in ctx.device.memories if m.level == cores.name), key=lambda m: m.capacity or 0, default=None)
     if near is None:
