@@ -31,7 +31,7 @@ UNROLL = 4  # vectors a lane index is cut into
 ROWS = 32  # rows that a core takes at once
 CHUNK = 16384  # elements of a row that a core takes at once
 FLAT, LONG = 64, 1024  # of a block of squares: along what is written, along what is read
-STRIP = 16  # register strips a core takes at once, of so many rows:
+STRIP = 8192  # bytes of a row that a core takes at once in register strips, of so many rows:
 DEEP = 8
 ARGUMENTS = ("argmax", "argmin")
 
@@ -188,7 +188,10 @@ def _columns(ctx: Context, w: Work, fast: str, block: int, vectors: list[str], c
     strips = plain and w.reduction is not None and w.reduction.kind not in ARGUMENTS
     lines: list[syntax.Line] = []
     if strips:
-        lines = [tile(*((i, 1) for i in rows), (fast, STRIP * block), level=cores.name), tile((w.reduced[0], DEEP))]
+        lines = [
+            tile(*((i, 1) for i in rows), (fast, max(block, STRIP // w.value.dtype.compute.bytes)), level=cores.name),
+            tile((w.reduced[0], DEEP)),
+        ]
     elif rows:
         lines = [tile(*((i, 1) for i in rows), level=cores.name)]
     else:
