@@ -81,7 +81,8 @@ def onto_units(low: Lowering, focus: Focus, line: syntax.Tile, axes: list[Axis],
                 )
             number, head, total = _rounds(ctx, number, whole, available, line)
     whole = (total * later).constant
-    together = all(isinstance(w, (Fill, Combine)) for w in focus.works)  # idle units hold the identity, and take part
+    # idle units hold the identity in their registers, and take part
+    together = all(isinstance(w, (Fill, Combine)) and focus.views[w.name].form == "path" for w in focus.works)
     first = focus.level != level  # of adjacent tiles onto one level the first has told the idle units apart
     surplus = first and kind == "shaped" and available is not None and whole is not None and whole < available
     last = as_expr((whole or 1) - 1)
@@ -108,7 +109,10 @@ def onto_units(low: Lowering, focus: Focus, line: syntax.Tile, axes: list[Axis],
 
 
 def tile_count(low: Lowering, r: Range, a: Axis, kind: str, line) -> Expr:
-    """How many tiles: by the live extent where units are open or dealt to, else by capacity (CAPACITY_NOT_LIVE)."""
+    """How many tiles: by the live extent where units are open or dealt to, else by capacity (CAPACITY_NOT_LIVE).
+
+    By capacity too for units that are open in a loop: how many there are is known before the loop begins.
+    """
     size = clamped(r, a.size)
     if a.every is not None and r.capacity is None:
         raise UnboundedTile(
@@ -118,6 +122,9 @@ def tile_count(low: Lowering, r: Range, a: Axis, kind: str, line) -> Expr:
         )
     if a.every is not None:
         return as_expr(in_groups(low.ctx, line.level, max(1, -(-min(a.every, r.capacity or a.every) // size))))
+    turning = {v for step in r.steps for v in step.expr.variables()} & r.trips(size).variables()
+    if kind == "open" and turning and r.capacity is not None:
+        return as_expr(max(1, -(-r.capacity // size)))
     if kind != "shaped":
         return maximum(r.trips(size), 1) if _may_be_zero(low, a.index) else r.trips(size)
     if r.capacity is None:

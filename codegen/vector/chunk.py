@@ -76,12 +76,12 @@ def _plan(state: State, nest: Nest, x: Loop) -> Plan | None:
         return None
     reads: dict[tuple, Access] = {}
     for load, masks, whole in _reads(store.value):
-        if state.in_register(load.tensor):
+        if not state.addressed(load.tensor):
             continue
         found = _access(state, x, state.buffers[load.tensor], load.indices, load, masks, whole)
         if found is not None:
             reads.setdefault((whole or load, masks), found)
-    written = None if state.in_register(store.buffer) else _access(state, x, target, store.coords, None)
+    written = _access(state, x, target, store.coords, None) if state.addressed(store.buffer) else None
     if not reads and written is None:
         return None
     count = max(a.member.count for a in (*reads.values(), *([written] if written else [])))

@@ -48,6 +48,11 @@ class State:
     def in_register(self, buffer: str) -> bool:
         return self.buffers[buffer].memory == self.members.register
 
+    def addressed(self, buffer: str) -> bool:
+        """Whether instructions of memory may reach it. (What one innermost unit alone has is in registers.)"""
+        b = self.buffers[buffer]
+        return not self.in_register(buffer) and not (b.kind == "local" and b.level == self.device.levels[-1].name)
+
     def claim(self, buffer: Buffer, address: Expr, bytes_: int) -> Claim | None:
         """What makes `bytes_` divide the address of an element (elements from the buffer's beginning); None: nothing can."""
         n = bytes_ // buffer.dtype.bytes
