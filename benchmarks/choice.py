@@ -13,13 +13,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from random import Random
 from statistics import median, quantiles
 from typing import Any
 
-from common import machine, set_threads
+from common import machine, processor_time, set_threads
 from deepbench import cases
 
 SIDES = (5, 17, 35, 64, 100, 128, 200, 256, 384, 512, 700, 1024, 1500)
@@ -82,7 +81,7 @@ def tried(module: Any, op: str, sizes: dict[str, int], top: int, rounds: int) ->
     arrays = [rng.standard_normal([e.evaluate(sizes) for e in t.shape]).astype(t.dtype.numpy) for t in request.op.inputs]
     out = kernels[0](*arrays)
     calls = [lambda k=k, arrays=arrays, out=out: k(*arrays, out=out) for k in kernels]
-    taken = measured(calls, rounds)
+    taken = processor_time(calls, rounds)
     times = [median(x) for x in zip(*taken, strict=True)]
     best = min(range(len(times)), key=times.__getitem__)
     ratios = [r[0] / r[best] for r in taken]
@@ -95,25 +94,6 @@ def tried(module: Any, op: str, sizes: dict[str, int], top: int, rounds: int) ->
     if best and middle > 1.1:
         print(f"    chosen {given[0].about}\n    best   {given[best].about}")
     return row
-
-
-def measured(calls: Sequence[Callable[[], Any]], rounds: int, least: float = 2e-3) -> list[list[float]]:
-    """Seconds of processor time a call, for each round; the order is turned each time."""
-    for call in calls:
-        call()
-    out = []
-    for turn in range(rounds):
-        row = [0.0] * len(calls)
-        order = range(len(calls)) if turn % 2 == 0 else reversed(range(len(calls)))
-        for i in order:
-            calls[i]()
-            start, count = time.thread_time(), 0
-            while (spent := time.thread_time() - start) < least:
-                calls[i]()
-                count += 1
-            row[i] = spent / count
-        out.append(row)
-    return out
 
 
 def spearman(a: Sequence[float], b: Sequence[float]) -> float:
