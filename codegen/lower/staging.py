@@ -48,13 +48,14 @@ def staging_of(low: Lowering, focus: Focus, line: syntax.Move, found: list[Load]
     return Staging(copy, depth, turn.var, "through" in words)
 
 
-def written_out(low: Lowering, line: syntax.Tile, rest: tuple, r: Range, size: int) -> bool:
-    """Whether the line's loop within a tile has the same turns everywhere: it says `unroll`, or moves into registers directly
-    below it run ahead over it. Its turns come from capacity then, and copies fill what is not live."""
+def written_out(low: Lowering, line: syntax.Tile, rest: tuple, r: Range, size: int, filled: bool = True) -> bool:
+    """Whether the line's loop within a tile has the same turns everywhere: it says `unroll`, and what it reads of turns that
+    are not live is zero (`filled`); or moves into registers directly below it run ahead over it, and fill that. Its turns come
+    from capacity then."""
     whole = r.size.constant
     if whole is None or r.reps or -(-whole // size) > WHOLE:
         return False
-    if any(m.name == "unroll" and not m.values for m in line.modifiers):
+    if filled and any(m.name == "unroll" and not m.values for m in line.modifiers):
         return True
     for x in rest:
         if isinstance(x, syntax.Tile) and x.level is None:

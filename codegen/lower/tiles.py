@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from ...dsl import syntax
 from ...dsl.values import loads
 from ..tile import Stmt
+from .access import zero_is_neutral
 from .axes import Axis, axes_of, clamped, modifier
 from .leaf import cell_indices
 from .loops import loop_tiles
@@ -50,7 +51,10 @@ def lower_tile(low: Lowering, focus: Focus, line: syntax.Tile, rest: tuple) -> l
         if not axes:
             return low.lower(f, rest)
         a = axes[0]
-        cell = a.index in cells or written_out(low, line, rest, f.ranges[a.index], a.size)
+        filled = all(
+            zero_is_neutral(w.value, (a.index,), f) for w in f.works if w.reduction is not None and a.index in w.reduced
+        )
+        cell = a.index in cells or written_out(low, line, rest, f.ranges[a.index], a.size, filled)
         return loop_tiles(ctx, f, a, cell, unroll, lambda g: go(g, axes[1:]), line)
 
     return go(focus, todo)

@@ -34,6 +34,10 @@ CASES = {
         "gemm_f16", "gfx90a", "tile m: 64, n: 64 -> block\nauto\ncompute with auto",
         ["-> block", "-> wave", "compute with mfma"],
     ),
+    "broken off": (
+        "gemm_f16", "sm_80", "tile m: 128, n: 128 -> block\ntile k: 32\nmove A -> shared\nmove B -> shared",
+        ["tile m: 128, n: 128 -> block", "tile k: 32", "move B -> shared", "-> warp", "compute with mma"],
+    ),
     "three lines": (
         "gemm_f16", "gfx90a", "tile m: 128, n: 64 -> block\nkeep C in register\ntile k: 32 pipeline 2\nauto",
         ["tile k: 32 pipeline 2", "move A -> shared", "move B -> shared", "-> wave", "compute with mfma"],
