@@ -11,7 +11,7 @@ from andiron.codegen.interpret import interpret
 from andiron.codegen.pipeline import compile_program
 from andiron.codegen.tile import Program, Stmt, Wait
 from andiron.codegen.walk_tile import statements
-from andiron.dsl.errors.schedule import InstrMismatch, UnknownInstr
+from andiron.dsl.errors.schedule import CannotMeet, InstrMismatch, UnknownInstr
 from andiron.dsl.module import Module, loads
 from andiron.dsl.ops.bind_op import specialise
 
@@ -124,3 +124,13 @@ def test_with_is_the_leaf_of_a_block_that_names_none():
     lines += "    tile m: 16, n: 16 -> warp\n    compute with mma\n"
     p = compiled(loads(OPS + "schedule s for hgemm on sm_80:\n" + lines), "sm_80")
     assert "cp_async_f16x8" in {i.name for i in p.instrs}
+
+
+def test_nothing_is_staged_where_nobody_waits():
+    """The cache of all blocks: no block could know that what another one stores is there."""
+    text = "    tile m: 64, n: 64 -> block\n    keep C in register\n    tile k: 32\n    move A -> l2\n    compute\n"
+    with pytest.raises(CannotMeet, match="none waits for another") as caught:
+        compiled(loads(OPS + "schedule s for hgemm on sm_80:\n" + text), "sm_80")
+    assert caught.value.span
+    assert caught.value.help
+    assert "shared" in caught.value.help

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ...dsl import syntax
 from ...dsl.errors import did_you_mean
-from ...dsl.errors.schedule import BadLayout, MoveDistributed, NotRead, RegisterMismatch, UnboundedTile
+from ...dsl.errors.schedule import BadLayout, CannotMeet, MoveDistributed, NotRead, RegisterMismatch, UnboundedTile
 from ...dsl.index import Expr, Var, as_expr, ceildiv
 from ...dsl.layout import Layout
 from ...dsl.types import DType
@@ -285,6 +285,14 @@ def memory_buffer(ctx: Context, focus: Focus, tensor: str, dtype: DType, memory:
             f"each {m.level} has its own `{memory}`, and the focus is a {focus.level}",
             line.span,
             help=f"`tile ... -> {m.level}` first",
+        )
+    sharers = ctx.device.levels[ctx.device.depth(m.level) + 1 :][:1]
+    if m.backing is not None and sharers and sharers[0].siblings == "nothing":
+        below = [x.name for x in ctx.device.memories if ctx.device.depth(x.level) > ctx.device.depth(m.level)]
+        raise CannotMeet(
+            f"every {sharers[0].name} sees one `{memory}`, and none waits for another: nothing can be staged there",
+            getattr(line, "span", None),
+            help=f"stage it in {' or '.join(f'`{x}`' for x in below)}; a cache holds what is read again without being told",
         )
     layout = tile_layout([(a, as_expr(n)) for a, n in axes], line, dtype)
     shape, strides, size = layout.shape, layout.strides, layout.size

@@ -178,7 +178,8 @@ class CannotMeet(UserError):
     """Units would have to wait for each other where not all of them come by.
 
     What one unit stores another one reads, inside a tile that is dealt out unevenly or under a condition: a barrier there would
-    wait for units that never reach it. Store it above the tile, or deal out nothing around it.
+    wait for units that never reach it. Store it above the tile, or deal out nothing around it. The blocks of a GPU never wait
+    for each other: nothing is staged in a cache that they share.
     """
 
     id = "schedule-cannot-meet"
