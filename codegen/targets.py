@@ -140,7 +140,9 @@ def _families(name: str, known: Mapping[str, Sequence[str]]) -> str:
         fitting = (f for f in FAMILIES.values() if (f.root in known[name] if f.root else f.launcher == "emulator"))
         return "a device is named behind what it is for: " + ", ".join(f"`{f.name}:{name}`" for f in fitting)
     shown = ", ".join(f"`{n}`" for n in sorted(FAMILIES))
-    return f"targets are {shown}, most with a device, as in `emulate:sm_80`; `andiron targets` lists them"
+    near = did_you_mean(name, FAMILIES) or ""
+    near = f"{near} " if near.startswith("did you mean") else ""
+    return f"{near}targets are {shown}, most with a device, as in `emulate:sm_80`; `andiron targets` lists them"
 
 
 def has_blocks(device: Device) -> bool:

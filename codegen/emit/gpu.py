@@ -322,9 +322,10 @@ class GpuPrinter:
         )  # fmt: skip
 
     def _prelude(self, helpers: list[Need], kernels: list[dict]) -> str:
-        """With what `_respelled` will call, first."""
-        text = prelude(helpers, self.program, "", self.dialect)
-        whole = text + "\n".join("\n".join(k["lines"]) for k in kernels)
+        """With what `_respelled` will call, first; without what `cleared` made of no use."""
+        body = "\n".join("\n".join(k["lines"]) for k in kernels)
+        helpers = [n for n in helpers if n.name != "set_part" or f"m_set_part_{n.type}(" in body]
+        whole = prelude(helpers, self.program, "", self.dialect) + body
         bits = [Need("flt", e) for e, names in (("f32", _F32), ("f64", _F64)) if any(n in whole for n in names)]
         return prelude([*bits, *helpers], self.program, "", self.dialect)
 
