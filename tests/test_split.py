@@ -8,6 +8,7 @@ from andiron.codegen.interpret import interpret
 from andiron.codegen.pipeline import compile_program
 from andiron.codegen.tile import AllReduce, Store
 from andiron.codegen.walk_tile import statements
+from andiron.dsl.errors.schedule import CannotMeet
 from andiron.dsl.module import loads
 from andiron.runtime.compile import compile
 
@@ -80,3 +81,23 @@ def test_what_combines_them() -> None:
     assert kinds("lanes") == (1, 0)
     assert kinds("workspace")[1] == 0
     assert kinds("atomic") == (0, 1)
+
+
+@pytest.mark.parametrize(
+    "lines", [["tile i: 8 -> block"], ["tile i: 8", "tile i: 2 -> block"], ["tile i: 8 -> block", "tile i: 1 -> thread"]]
+)
+def test_no_block_reads_what_all_make(lines: list[str]) -> None:
+    """Blocks do not wait for each other, so a sum over them and what reads it are no matter of one launch."""
+    text = """
+import std.devices.nvidia
+op f[M](A: f32[M]) -> (Y: f32[M]):
+    e[i] = exp(A[i])
+    total = sum(i) e[i]
+    Y[i] = e[i] / total
+schedule s for f on sm_80:
+"""
+    mod = loads(text + "".join(f"    {x}\n" for x in [*lines, "keep e in register", "compute"]))
+    with pytest.raises(CannotMeet, match="`Y` needs what every block makes of `total`") as caught:
+        compile_program(mod, mod.ops["f"], mod.schedules["s"], mod.device("sm_80"))
+    assert caught.value.span
+    assert caught.value.help

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ...dsl import syntax
+from ...dsl.errors.schedule import CannotMeet
 from ...dsl.values import loads
 from ..tile import Stmt
 from .access import zero_is_neutral
@@ -31,6 +32,7 @@ def lower_tile(low: Lowering, focus: Focus, line: syntax.Tile, rest: tuple) -> l
     mine = [a for a in axes_of(line) if a.index in focus.ranges]
     parts = groups(focus.works, tuple(a.index for a in mine))
     if len(parts) > 1:
+        _must_meet(low, focus, parts, (line, *rest))
         return [s for g in parts for s in low.lower(replace(focus, works=g), (line, *rest))]
     if not splits(ctx, line):
         opened = low.open_accumulators(focus, {a.index for a in mine}, (line, *rest))
@@ -60,6 +62,26 @@ def lower_tile(low: Lowering, focus: Focus, line: syntax.Tile, rest: tuple) -> l
     return go(focus, todo)
 
 
+def _must_meet(low: Lowering, focus: Focus, parts: list[tuple[Work, ...]], lines: tuple) -> None:
+    """Refuses nests one after another (FISSION) on units of which none waits for another, where the later one needs it."""
+    pairs = [(v, w) for n, later in enumerate(parts) for earlier in parts[:n] for v in earlier for w in later]
+    for x in lines:
+        if not isinstance(x, syntax.Tile) or x.level is None or low.ctx.device.level(x.level).siblings != "nothing":
+            continue
+        for a in axes_of(x):
+            capacity = focus.ranges[a.index].capacity if a.index in focus.ranges else 1
+            if capacity is not None and capacity <= a.size:
+                continue  # one tile: one unit
+            for v, w in pairs:
+                if _needs_more(v, w, a.index):
+                    first, then = v.name.rstrip("@"), w.name.rstrip("@")
+                    raise CannotMeet(
+                        f"`{then}` needs what every {x.level} makes of `{first}`, and none waits for another",
+                        x.span,
+                        help=f"leave the `keep` that holds them in one launch out, or do all of it in one {x.level}",
+                    )
+
+
 def groups(works: tuple[Work, ...], indices: tuple[str, ...]) -> list[tuple[Work, ...]]:
     """Consecutive works that may share the loops of these indices (FISSION)."""
     out: list[list[Work]] = []
@@ -72,16 +94,18 @@ def groups(works: tuple[Work, ...], indices: tuple[str, ...]) -> list[tuple[Work
 
 
 def _together(first: Work, second: Work, indices: tuple[str, ...]) -> bool:
-    for i in indices:
-        if (i in first.all_indices) != (i in second.all_indices):
-            return False
-        for t in first.targets:
-            for v in [second.value, *(o.value for o in second.outputs)]:
-                for ld in loads(v):
-                    if ld.tensor != t:
-                        continue
-                    if i in first.reduced:
-                        return False
-                    if i in first.indices and plain_index(ld.indices[first.indices.index(i)]) != i:
-                        return False
-    return True
+    alike = all((i in first.all_indices) == (i in second.all_indices) for i in indices)
+    return alike and not any(_needs_more(first, second, i) for i in indices)
+
+
+def _needs_more(first: Work, second: Work, i: str) -> bool:
+    """Whether one tile of `i` in the second work reads what more than that tile makes in the first."""
+    for v in [second.value, *(o.value for o in second.outputs)]:
+        for ld in loads(v):
+            if ld.tensor not in first.targets:
+                continue
+            if i in first.reduced:
+                return True
+            if i in first.indices and plain_index(ld.indices[first.indices.index(i)]) != i:
+                return True
+    return False
