@@ -269,7 +269,7 @@ def test_a_synchronous_copy_waits_in_registers():
     p = compiled("sync2")[1].program
     (turn,) = main_loops(p)
     text = str(replace(p, launches=(replace(p.launches[0], body=turn.body),)))
-    load, meet, work, store = (text.index(x) for x in ("a_shared_ahead[] = ", "barrier", "fma(", "] = a_shared_ahead[]"))
+    load, meet, work, store = (text.index(x) for x in ("a_shared_ahead[] = (A[", "barrier", "fma(", "] = a_shared_ahead[]"))
     assert load < meet < work < store
 
 

@@ -291,7 +291,7 @@ def memory_buffer(ctx: Context, focus: Focus, tensor: str, dtype: DType, memory:
         below = [x.name for x in ctx.device.memories if ctx.device.depth(x.level) > ctx.device.depth(m.level)]
         raise CannotMeet(
             f"every {sharers[0].name} sees one `{memory}`, and none waits for another: nothing can be staged there",
-            getattr(line, "span", None),
+            line.span,
             help=f"stage it in {' or '.join(f'`{x}`' for x in below)}; a cache holds what is read again without being told",
         )
     layout = tile_layout([(a, as_expr(n)) for a, n in axes], line, dtype)
