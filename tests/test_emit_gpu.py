@@ -24,7 +24,7 @@ from andiron.dsl.ops.bind_op import bind_params
 from andiron.dsl.types import TYPES
 from andiron.dsl.values import Load
 from andiron.runtime.emulator.program import emulate
-from andiron.tools.verdict import check
+from andiron.runtime.verdict import check
 
 from .gpu_compilers import cuda, hip
 from .test_sketches import CASES, _edited, inputs

@@ -15,8 +15,8 @@ from andiron.dsl.module import load
 from andiron.dsl.ops.bind_op import bind_params
 from andiron.dsl.text.format import format_source
 from andiron.runtime.compile import ancestry, compile, device_of, fits
+from andiron.runtime.verdict import check
 from andiron.tools import cli
-from andiron.tools.verdict import check
 
 from .test_stdlib_ops import shapes, values
 

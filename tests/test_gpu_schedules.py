@@ -15,7 +15,7 @@ from andiron.dsl.module import Module
 from andiron.dsl.ops.bind_op import bind_params
 from andiron.runtime.compile import compile
 from andiron.runtime.emulator.report import EmulationReport
-from andiron.tools.verdict import check
+from andiron.runtime.verdict import check
 
 from .gpu_compilers import accepted, toolchain
 from .test_stdlib_ops import values

@@ -10,7 +10,7 @@ from andiron.dsl.errors import UserError
 from andiron.dsl.module import loads
 from andiron.dsl.ops.bind_op import bind_params
 from andiron.runtime.compile import compile
-from andiron.tools.verdict import check
+from andiron.runtime.verdict import check
 
 from .test_stdlib_ops import OPS, POSITIVE, ROOT, shapes, values
 

@@ -14,7 +14,7 @@ from andiron.dsl.module import loads
 from andiron.dsl.ops.bind_op import bind_params
 from andiron.runtime.compile import compile
 from andiron.runtime.features import missing
-from andiron.tools.verdict import check
+from andiron.runtime.verdict import check
 
 from .test_stdlib_ops import POSITIVE, shapes, values
 

@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _sizes(args: argparse.Namespace, op: Op, given: Mapping[str, int]) -> list[dict[str, int]]:
     """The dims of each comparison."""
-    from .workload import default_sizes
+    from ..runtime.workload import default_sizes
 
     if args.sweep is None:
         return [default_sizes(op, given)]
@@ -76,7 +76,7 @@ def _compare(args: argparse.Namespace, kernels: Mapping[str, Kernel], dims: dict
 
     from ..runtime.measure import argument_bytes, flops
     from ..runtime.timing import interleaved, ratio
-    from .workload import all_sizes, random_inputs
+    from ..runtime.workload import all_sizes, random_inputs
 
     first = next(iter(kernels.values()))
     op = first.op

@@ -54,10 +54,10 @@ def measure(kernel: Kernel, repeat: int = 7, check: bool = True, seed: int = 0) 
     """Runs a kernel on random inputs: what it took, and, with `check`, whether its results are right."""
     from statistics import median
 
+    from ..runtime import verdict
     from ..runtime.measure import argument_bytes, flops
     from ..runtime.timing import interleaved
-    from . import verdict
-    from .workload import all_sizes, default_sizes, random_inputs
+    from ..runtime.workload import all_sizes, default_sizes, random_inputs
 
     op = kernel.op
     dims = default_sizes(op, kernel.sizes)

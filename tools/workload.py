@@ -1,13 +1,10 @@
-"""Sizes as they are given on a command line; with them, what `runtime.workload` has."""
+"""Sizes as they are given on a command line."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from ..dsl.errors import UserError
-from ..runtime.workload import all_sizes, default_sizes, random_inputs, shape_of
-
-__all__ = ["BadAssignment", "all_sizes", "assignments", "default_sizes", "random_inputs", "shape_of"]
 
 
 def assignments(words: Sequence[str], what: str) -> dict[str, int]:

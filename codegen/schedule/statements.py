@@ -270,8 +270,8 @@ fewer different rows and columns, so that the cache they share serves more. The 
         "param",
         "param NAME in VALUE, VALUE, ... [= DEFAULT]",
         """
-A size to be chosen: by `compile(..., NAME=...)` or `--param NAME=...`. Without a default the first value is it. (A search
-over them comes later.)
+A size to be chosen: by `compile(..., NAME=...)` or `--param NAME=...`. Without a default the first value is it.
+`andiron tune` tries them.
 """,
         "gemm",
         "param R in 2, 4, 6 = 4\ntile m: R -> core\ntile n: 16\nkeep C in register\ntile k: 1\ncompute",

@@ -9,7 +9,7 @@ import pytest
 from andiron.dsl.errors import UserError
 from andiron.dsl.ops.bind_op import bind_params
 from andiron.runtime.compile import compile
-from andiron.tools.verdict import check
+from andiron.runtime.verdict import check
 
 from ..test_stdlib_kernels import library, poisoned
 from ..test_stdlib_ops import OPS, POSITIVE, shapes, values

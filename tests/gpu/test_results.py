@@ -9,7 +9,7 @@ from andiron.dsl.meaning.reference import reference
 from andiron.dsl.ops.bind_op import bind_params
 from andiron.runtime.compile import compile
 from andiron.runtime.gpu.arch import form_for
-from andiron.tools.verdict import check
+from andiron.runtime.verdict import check
 
 from ..test_gpu_sketches import CONV, GEMM, USES
 from ..test_gpu_sketches import module as sketches

@@ -7,7 +7,7 @@ import pytest
 from andiron.codegen.interpret import interpret
 from andiron.dsl.meaning.reference import reference
 from andiron.runtime.compile import compile
-from andiron.tools.verdict import check
+from andiron.runtime.verdict import check
 
 from .common import compiled, library, op_of
 

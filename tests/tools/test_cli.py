@@ -63,7 +63,7 @@ def test_run_says_which_sizes_it_chose(gemm, capsys):
 
 
 def test_a_wrong_result_fails(gemm, capsys, monkeypatch):
-    from andiron.tools import verdict
+    from andiron.runtime import verdict
 
     monkeypatch.setattr(verdict, "check", lambda *_: verdict.Verdict(False, 1.0, 1e-6))
     assert main(["run", gemm, *SMALL, "--repeat", "1"]) == 1

@@ -8,8 +8,9 @@ from andiron.dsl.source import Source
 from andiron.dsl.text.parser import parse
 from andiron.runtime import verdict
 from andiron.runtime.measure import argument_bytes, flops, too_small_for_threads
+from andiron.runtime.workload import all_sizes, default_sizes, random_inputs
 from andiron.tools.einsum import einsum_of
-from andiron.tools.workload import BadAssignment, all_sizes, assignments, default_sizes, random_inputs
+from andiron.tools.workload import BadAssignment, assignments
 
 
 def op_of(text):

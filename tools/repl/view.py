@@ -11,8 +11,8 @@ from ...dsl.syntax import ScheduleDecl
 from ...dsl.text.parser import parse
 from ...runtime.report import Report
 from ...runtime.timing import duration
+from ...runtime.workload import default_sizes
 from ..traced import traced_lines
-from ..workload import default_sizes
 from .state import NAME, Draft, State
 
 if TYPE_CHECKING:
