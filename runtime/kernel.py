@@ -21,6 +21,7 @@ from . import features
 from .address import address_of
 from .alias import may_alias
 from .arrays import Back, empty, numpy_dtype, to_numpy, way_back, writable
+from .caller import Caller, caller
 from .measure import argument_bytes, flops
 from .report import Report
 from .sizes import bind_sizes, describe, output_shapes
@@ -79,6 +80,8 @@ class Kernel:
         self._outputs = op.outputs
         self._dtypes: tuple[np.dtype, ...] = ()  # filled at the first call: the text alone needs no ml_dtypes
         self._plans: dict[Any, _Plan] = {}
+        self._caller: Caller | None = None  # made with the first plan
+        self._repeat: Callable[[tuple[Any, ...], Any, int], Any] | None = None  # for calls like earlier ones
 
     @property
     def target(self) -> str:
@@ -148,7 +151,7 @@ class Kernel:
         self.notes -= {str(self.tuned)}
         self.notes.add(str(tuned))
         self.variants, self.tuned = variants, tuned
-        self._plans.clear()
+        self._forget()
 
     def place(self, arrays: Sequence[np.ndarray], outputs: bool = False) -> list[Any]:
         """Arrays of NumPy's as inputs, or outputs, of this kernel: where it runs, copied there if need be."""
@@ -199,6 +202,14 @@ class Kernel:
         threads  how many threads may take part; default `self.threads`
         named    inputs by name
         """
+        if self._repeat is not None and not named:
+            results = self._repeat(args, out, self.threads if threads is None else threads)
+            if results is not None:
+                return results
+        return self._at_length(args, out, threads, named)
+
+    def _at_length(self, args: tuple[Any, ...], out: Any, threads: int | None, named: dict[str, Any]) -> Any:
+        """A call, each step of it."""
         if named or len(args) != len(self._inputs):
             args = self._by_position(args, named)
         if not self._dtypes:
@@ -310,9 +321,20 @@ class Kernel:
             tuple(prod(s) * t.itemsize for s, t in (*zip(shapes, self._dtypes, strict=True), *results)),
         )
         if len(self._plans) >= _PLANS:
-            self._plans.clear()
+            self._forget()
         self._plans[shapes] = plan
+        if chosen.target.family.launcher == "ctypes":
+            self._caller = self._caller or caller()
+            if self._caller is not None:
+                self._repeat = self._caller.run
+                arrays = [*zip(shapes, self._dtypes, strict=True), *results]
+                self._caller.keep(self.op, library.call, open_sizes, arrays, order)
         return plan
+
+    def _forget(self) -> None:
+        self._plans.clear()
+        if self._caller is not None:
+            self._caller.clear()
 
     def _read_out(self, out: Any, plan: _Plan) -> list[np.ndarray]:
         """`out` as arrays of the right types and shapes, which can be written."""
