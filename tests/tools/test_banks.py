@@ -118,6 +118,27 @@ def test_pictures_say_the_bank_of_each_word():
     assert any("columns" not in t and "column 2 to 3: byte 4" in t for t in halves.itertext())  # two to a word
 
 
+@pytest.mark.parametrize(
+    ("file", "schedule", "buffer", "source"),
+    [
+        ("gemm_nvidia", "hgemm_ampere", "a_shared", "A"),
+        ("gemm_nvidia", "hgemm_ampere", "c_shared", ""),  # results on their way out: a unit's registers name no element
+        ("conv_gpu", "conv_igemm_ampere", "i_shared", "I"),
+        ("gemm_amd", "hgemm_mfma", "a_shared", ""),  # copied through registers
+    ],
+)
+def test_elements_that_have_no_place_of_their_own_go_by_the_buffers_coordinates(file, schedule, buffer, source):
+    text = f"import std.ops.gemm\nimport std.ops.conv\nimport std.schedules.{file}\n"
+    target = "hip:gfx90a" if "amd" in file else "cuda:sm_80"
+    op = {"hgemm_ampere": "gemm_f16", "conv_igemm_ampere": "conv2d_nhwc_f16", "hgemm_mfma": "gemm_f16_nt"}[schedule]
+    kernel = andiron.compile(text, op=op, schedule=schedule, target=target)
+    found = {s.buffer.name: s for s in staged(kernel.program, report_of(kernel).sizes)}
+    assert found[buffer].source == source
+    for s in found.values():
+        assert len({at for at, _ in s.held.values()}) == len(s.held)
+        assert banks(s)
+
+
 def test_memories_without_banks_have_no_picture():
     text = "op neg[N](X: f32[N]) -> (Y: f32[N]):\n    Y[i] = -X[i]\n"
     kernel = andiron.compile(text, target="cpu:avx2")

@@ -94,6 +94,8 @@ class _Look:
         self.program, self.memory, self.launch = program, memory, launch
         self.instrs = {i.name: i for i in program.instrs}
         self.staged: dict[str, Staged] = {}
+        self.own: dict[str, dict[int, tuple[int, ...]]] = {}  # of each, address -> the buffer's own coordinates
+        self.private: set[str] = set()  # buffers that each unit has one of: their coordinates name no element
         depth = program.device.depth(memory.level)
         self.env = dict(env)
         inner = [u for u in launch.units if program.device.depth(u.level) > depth]
@@ -108,6 +110,10 @@ class _Look:
 
     def found(self) -> list[Staged]:
         self.body(self.launch.body, dict(self.env), [])
+        for name, s in self.staged.items():
+            if len({at for at, _ in s.held.values()}) < len(s.held):  # elements that stand there more than once: windows
+                s.held = {address: (self.own[name][address], unit) for address, (_, unit) in s.held.items()}
+                s.source = ""
         return list(self.staged.values())
 
     def body(self, body: Iterable[Stmt], env: dict[str, Any], frames: list[_Frame]) -> None:
@@ -127,6 +133,9 @@ class _Look:
                     ours = s.buffer.memory == self.memory.name
                     if ours:
                         self.staged[s.buffer.name] = Staged(s.buffer, self.memory, self.lanes)
+                        self.own[s.buffer.name] = {}
+                    elif self.program.device.depth(s.buffer.level) > self.program.device.depth(self.memory.level):
+                        self.private.add(s.buffer.name)
                     self.body(s.body, env, [] if ours and not frames else frames)
                 case Store():
                     source = next(iter(_loads(s.value)), None)
@@ -152,7 +161,7 @@ class _Look:
         if into is None:
             return
         rotates = len(to.coords) > 1 and any(v.name.startswith("slot") for v in to.coords[0].variables())  # named by `staging`
-        copied = source is not None and source.buffer not in self.staged
+        copied = source is not None and source.buffer not in self.staged and source.buffer not in self.private
         if not into.held:
             into.source = source.buffer if copied and source else ""
         for point, taken in _turns(frames, env):
@@ -163,13 +172,13 @@ class _Look:
                     continue
                 coords[0] = coords[0] * 0
             first = sum(c * int(e.evaluate(env)) for c, e in zip(coords, into.buffer.strides, strict=True)) + 0 * coords[-1]
-            index = coords[1:] if rotates else coords
-            if copied and source is not None:
-                index = [self.each(e.evaluate(point)) for e in source.coords]
+            own = coords[1:] if rotates else coords
+            index = [self.each(e.evaluate(point)) for e in source.coords] if copied and source is not None else own
             for unit in np.flatnonzero(np.broadcast_to(taken, (self.units,))).tolist():
-                at = tuple(int(i[unit]) for i in index)
+                at, here = (tuple(int(i[unit]) for i in where) for where in (index, own))
                 for n in range(to.extent):
-                    into.held.setdefault(int(first[unit]) + n, ((*at[:-1], at[-1] + n) if at else (n,), unit))
+                    into.held.setdefault(int(first[unit]) + n, (_along(at, n), unit))
+                    self.own[to.buffer].setdefault(int(first[unit]) + n, _along(here, n))
 
     def read(self, piece: Piece, by: str, env: dict[str, Any]) -> None:
         of = self.staged.get(piece.buffer)
@@ -191,6 +200,11 @@ class _Look:
     def each(self, value: Any) -> np.ndarray:
         """A value for every unit."""
         return np.broadcast_to(np.asarray(value), (self.units,)).astype(int)
+
+
+def _along(at: tuple[int, ...], n: int) -> tuple[int, ...]:
+    """The element n further along the last axis."""
+    return (*at[:-1], at[-1] + n) if at else (n,)
 
 
 def _turns(frames: list[_Frame], env: dict[str, Any]) -> Iterator[tuple[dict[str, Any], Any]]:
