@@ -67,6 +67,11 @@ def rmsnorm(x, gain, eps):
     return x / np.sqrt((x * x).mean(1, keepdims=True) + eps) * gain
 
 
+def grouped(a, b, scale, group=32):
+    rows = np.concatenate([np.repeat(scale, group, 0), np.zeros((len(b), b.shape[1]))])[: len(b)]
+    return a @ (b * rows).astype(np.float16).astype(f64)
+
+
 def gru(x, h, w, u, b, d):
     a, r = x @ w.transpose(0, 2, 1) + b[:, None], h @ u.transpose(0, 2, 1) + d[:, None]
     z = sigmoid(a[1] + r[1])
@@ -131,6 +136,8 @@ FORMULAS = {
     "gemm_tt": lambda a, b: a.T @ b.T,
     "gemm_f16_nt": lambda a, b: a @ b.T,
     "gemm_tf32": lambda a, b: tf32(a) @ tf32(b),
+    "gemm_f16_i8": lambda a, b, s: a @ b * s,
+    "gemm_f16_i4": grouped,
     "gemm_axpby": lambda a, b, c, alpha, beta: alpha * (a @ b) + beta * c,
     "gemv": lambda a, x: a @ x,
     "gemv_t": lambda a, x: x @ a,
@@ -285,8 +292,9 @@ def values(rng, dtype, shape, positive):
     if dtype.kind == "bool":
         return rng.random(shape) < 0.6
     if dtype.kind in ("int", "uint"):
-        low = 0 if dtype.kind == "uint" else -128
-        return rng.integers(low, 128 if low else 256, shape).astype(dtype.numpy)
+        count = 1 << min(dtype.bits, 8)
+        low = 0 if dtype.kind == "uint" else -count // 2
+        return rng.integers(low, low + count, shape).astype(dtype.numpy)
     x = rng.normal(size=shape)
     return np.asarray(np.abs(x) + 0.1 if positive else x).astype(dtype.numpy)
 

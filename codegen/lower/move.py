@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from ...dsl import syntax
 from ...dsl.errors import did_you_mean
 from ...dsl.errors.schedule import BadLayout, CannotMeet, MoveDistributed, NotRead, RegisterMismatch, UnboundedTile
+from ...dsl.hull import hull
 from ...dsl.index import Expr, Var, as_expr, ceildiv
 from ...dsl.layout import Layout
 from ...dsl.types import DType
@@ -210,12 +211,15 @@ def _box_axis(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple, d: in
         extent = low.footprint(focus, index, rest)
         valid = tuple(b - Var(index) - 1 for b in (*r.bounds, _spanned(r)))
         return Staged(index, r.base, extent, valid, _filled(low, focus, index, rest, extent))
-    lows: list[Expr] = []
-    highs: list[Expr] = []
-    for ld in found:
-        lo, hi = _hull(low, focus, ld.indices[d], rest, line)
-        lows.append(lo)
-        highs.append(hi)
+    hulls = [
+        hull(ld.indices[d], {i: (r.base, low.footprint(focus, i, rest) - 1) for i, r in focus.ranges.items()}) for ld in found
+    ]
+    for ld, h in zip(found, hulls, strict=True):
+        if h is None:
+            where = f"`{line.tensor}` is subscripted by `{ld.indices[d]}`"
+            raise BadLayout(f"{where}, whose box has no constant extent", line.span)
+    lows = [h[0] for h in hulls if h]
+    highs = [h[0] + h[1] for h in hulls if h]
     base = lows[0]
     offsets = [(x - base).constant for x in lows]
     ends = [(x - base).constant for x in highs]
@@ -228,21 +232,6 @@ def _box_axis(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple, d: in
     size = ctx.shapes[line.tensor.rstrip("@")][d]
     valid = () if found[0].otherwise is not None else (at, size - at - 1)
     return Staged(name, origin, extent, valid, ())
-
-
-def _hull(low: Lowering, focus: Focus, e: Expr, rest: tuple, line: syntax.Move) -> tuple[Expr, Expr]:
-    """The least and the greatest value of a linear subscript over the focus."""
-    least: dict[Var, Expr] = {}
-    most: dict[Var, Expr] = {}
-    for v in e.variables():
-        if v.name not in focus.ranges:
-            continue
-        c = e.coefficient(v)
-        if c == 0:
-            raise BadLayout(f"`{line.tensor}` is subscripted by `{e}`, whose box has no constant extent", line.span)
-        base, span = focus.ranges[v.name].base, low.footprint(focus, v.name, rest) - 1
-        least[v], most[v] = (base, base + span) if c > 0 else (base + span, base)
-    return e.subs(least), e.subs(most)
 
 
 def _filled(low: Lowering, focus: Focus, index: str, rest: tuple, extent: int) -> tuple[Expr, ...]:

@@ -139,6 +139,23 @@ class LooseElse(Malformed):
     )  # fmt: skip
 
 
+class EarlyElse(Malformed):
+    """A subscript after `else`. An access has one `else`, after its last subscript: `X[i + 1, j else 0]`."""
+
+    id = "early-else"
+    message = "{found} after the value of `else`, which ends an access"
+    way = "write `else` once, after the last subscript: `X[i + 1, j else 0]`"
+    examples = in_op("Y[m] = A[m else 0, m]", "Y[m] = A[m + 1 else b, m]", "Y[m] = A[m else -1.0, m]")
+
+
+class RangeByIn(Malformed):
+    """A range written with `in`. An index of a reduction that no shape gives a range runs over `INDEX: SIZE`, from 0."""
+
+    id = "range-by-in"
+    message = "an index and its range are not joined by `in`"
+    way = "write `sum(r: size)`: r runs from 0 to size - 1; leave the size out where an axis gives it"
+
+
 class InstructionLine(Malformed):
     """A line of an instruction, or a statement of its op, that the grammar does not know.
 

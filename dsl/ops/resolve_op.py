@@ -139,7 +139,8 @@ def _typed(p: Piece, typing: Typing, types: dict[str, DType], output: Tensor | N
         if kind != BOOL:
             from ..errors.op import WrongOperand
 
-            raise WrongOperand(f"`{p.kind}` reduces truth values, not {kind}", p.body.span, help="compare: `x != 0`")
+            way = f"compare, in parentheses: `{p.kind}(j) (X[j] != 0)`"
+            raise WrongOperand(f"`{p.kind}` reduces truth values, not {kind}", p.body.span, help=way)
         body = result = BOOL
     elif p.kind is not None:
         if kind == BOOL:

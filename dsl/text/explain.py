@@ -53,6 +53,7 @@ _HELP = {
 _SMALL_WORDS = {"_OF": "of", "_ON": "on", "_AT": "at"}
 _RESERVED = {"AUTO", "_ELSE", "AND", "OR", "NOT", "WORD_VALUE"}
 _VALUE = {"NAME", "INT", "FLOAT", "LPAR", "WORD_VALUE", "NOT", "TEXT"}
+_IN_REDUCTION = re.compile(r"\b(?:sum|prod|max|min|argmax|argmin|any|all)\s*\([^()]*$")
 _DECLARATIONS = ("import", "op", "device", "schedule", "strategy")
 _LINES = ("tile", "move", "keep", "inline", "fuse", "compute", "apply", "param", "auto")
 _MODIFIERS = (
@@ -234,6 +235,8 @@ class _Token:
         if self.type not in ("NAME", "DEVICE_NAME") and not str(self.token).isalpha():
             return None
         word = str(self.token)
+        if word == "in" and self.layout.open and _IN_REDUCTION.search(self.source.text[: self.start]):
+            return self.make(errors.RangeByIn)
         if "SCHEDULE" in self.accepts and "TILE" not in self.accepts:
             if word in _LINES:
                 return self.make(errors.UnknownDeclaration, help=f"`{word}` is a line of a schedule: indent it below one")
