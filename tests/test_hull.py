@@ -49,11 +49,12 @@ def test_the_hull_holds_every_value():
 
 
 @pytest.mark.parametrize(
-    "begin, tile, d, span", [(16, 16, 32, 0), (32, 32, 32, 0), (16, 32, 32, 1), (1, 16, 32, 1), (64, 128, 32, 3)]
+    ("begin", "tile", "d", "span"), [(16, 16, 32, 0), (32, 32, 32, 0), (16, 32, 32, 1), (1, 16, 32, 1), (64, 128, 32, 3)]
 )
 def test_where_a_tile_begins_within_a_step_is_known(begin, tile, d, span):
     found = hull(I // d, {"i": (begin * K, tile - 1)})
-    assert found is not None and found[1] == span
+    assert found is not None
+    assert found[1] == span
     values = {(begin * k + t) // d - (begin * k) // d for k in range(d) for t in range(tile)}
     assert max(values) == span
 
