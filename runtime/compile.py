@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any
 
@@ -15,6 +15,7 @@ from ..codegen.schedule.own import own_schedules
 from ..codegen.targets import Target, has_blocks, target_of
 from ..dsl.device import Device
 from ..dsl.errors import UserError, did_you_mean
+from ..dsl.errors.emulate import NotEmulated
 from ..dsl.errors.module import UnknownDevice
 from ..dsl.errors.op import MissingParameter
 from ..dsl.errors.schedule import UnknownOpInSchedule
@@ -52,13 +53,16 @@ class Request:
     values: Mapping[str, int]
     threads: int | None = None
     notes: frozenset[str] = frozenset()
+    checks: bool = True
 
     def variant(
         self, schedule: ScheduleDecl | None, values: Mapping[str, int] | None = None, emit: Callable[..., str] = emit
     ) -> Variant:
         """The op by one schedule, compiled to text; `values` of its parameters instead of those that were asked for."""
         values = self.values if values is None else values
-        return variant(self.module, self.special, schedule, self.device, self.target, values, emit)
+        made = variant(self.module, self.special, schedule, self.device, self.target, values, emit)
+        made.checks = self.checks
+        return made
 
     def kernel(self, variants: Sequence[Variant]) -> Kernel:
         """A kernel of these variants."""
@@ -80,6 +84,7 @@ def compile(
     target: str | None = None,
     threads: int | None = None,
     tune: int | None = None,
+    checks: bool = True,
     **sizes: int,
 ) -> Kernel:
     """An op as a kernel for a target. Nothing is built before the first call, but for `tune`.
@@ -92,12 +97,17 @@ def compile(
     threads   how many may take part in a call; None: all cores
     tune      None: what was found by tuning before is used, if there is something (`ANDIRON_TUNED=0`: no); 0: it is not;
               N: where nothing was found yet among as many, N candidates are measured, see `Kernel.tune`
+    checks    False: under the emulator no access is looked at, which takes less than half the time (docs/emulator.md)
     sizes     fixes sizes of the op, gives values of its integer parameters, and of the schedule's (`param BM in ...`)
 
-    Raises NotInModule, AmbiguousChoice, WrongSchedule, UnknownTarget, NoDevice, and the diagnostics of the
+    Raises NotInModule, AmbiguousChoice, WrongSchedule, UnknownTarget, NoDevice, NotEmulated, and the diagnostics of the
     compiler; with `tune` what `Kernel.tune` raises.
     """
     request = asked(mod, op, schedule, target, threads, **sizes)
+    if not checks:
+        if request.target.family.launcher != "emulator":
+            raise NotEmulated(f"{request.target.name} has no checks to leave out", help="they are the emulator's")
+        request = replace(request, checks=False)
     kernel = (tuned(request, tune or 0) if tune != 0 else None) or untuned(request)
     if tune and kernel.tuned is None:
         kernel.tune(top=tune)
@@ -105,7 +115,9 @@ def compile(
         from .gpu.elsewhere import Elsewhere
 
         given = dict(request.given)
-        kernel.elsewhere = Elsewhere(lambda name: compile(request.module, op, schedule, name, tune=tune, **given))
+        kernel.elsewhere = Elsewhere(
+            lambda name: compile(request.module, op, schedule, name, tune=tune, checks=checks, **given)
+        )
     return kernel
 
 

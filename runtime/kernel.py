@@ -180,6 +180,8 @@ class Kernel:
     def counting(self, on: bool) -> None:
         if on and self.variants[0].target.family.launcher != "emulator":
             raise NotEmulated(f"{self!r} cannot count what it does", help="compile for `emulate:DEVICE`")
+        if on and not self.variants[0].checks:
+            raise NotEmulated(f"{self!r} has no checks, which do the counting", help="compile it with them")
         for variant in self.variants:
             variant.counting = on
 
@@ -189,9 +191,9 @@ class Kernel:
         fixed = "".join(f" {n}={v}" for n, v in self.sizes.items())
         return f"<kernel {self.op.name}({inputs}) -> ({outputs}) for {self.target}{fixed}>"
 
-    def prepare(self) -> Kernel:
-        """Builds all variants now instead of at the first call."""
-        for variant in self.variants:
+    def prepare(self, sizes: Mapping[str, int] | None = None) -> Kernel:
+        """Builds all variants now instead of at the first call, or the one for these sizes, of which none may be missing."""
+        for variant in self.variants if sizes is None else [self._choose(sizes)]:
             variant.load()
         return self
 

@@ -24,10 +24,12 @@ if TYPE_CHECKING:
 class Variant:
     """A tile program with its text. It is built at the first call, once, whichever thread comes first.
 
-    counting  whether calls count what they do; only under the emulator
+    checks    whether accesses are looked at; only under the emulator
+    counting  whether calls count what they do; only under the emulator, with checks
     counts    of the last such call
     """
 
+    checks = True
     counting = False
     counts: EmulationReport | None = None
 

@@ -64,12 +64,13 @@ def target_name(args: argparse.Namespace, module: Module) -> str:
     return args.target or "cpu"
 
 
-def kernel_of(args: argparse.Namespace, threads: int | None = None) -> Kernel:
+def kernel_of(args: argparse.Namespace, threads: int | None = None, checks: bool = True) -> Kernel:
     """The kernel that the arguments ask for, not built yet."""
     from ..runtime.compile import compile
 
     module = load_module(args.file)
-    kernel = compile(module, args.op, args.schedule, target_name(args, module), threads=threads, **fixed_values(args))
+    target = target_name(args, module)
+    kernel = compile(module, args.op, args.schedule, target, threads=threads, checks=checks, **fixed_values(args))
     for note in kernel.notes - {str(kernel.tuned)}:  # of that, each command has its own way to tell
         complain(f"note: {note}")
     return kernel

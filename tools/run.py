@@ -23,11 +23,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_file(parser)
     add_choice(parser)
     parser.add_argument("--check", action=argparse.BooleanOptionalAction, default=True, help="compare with the reference")
-    parser.add_argument("--repeat", type=positive, default=7, metavar="N", help="timed samples; their median is shown (7)")
+    parser.add_argument(
+        "--repeat", type=positive, metavar="N", help="timed samples; their median is shown (7, under the emulator 1)"
+    )
     parser.add_argument("--threads", type=positive, metavar="N", help="default: all cores")
     parser.add_argument("--seed", type=int, default=0, help="of the random inputs")
     parser.add_argument(
         "--report", action="store_true", help="count bytes, transactions, conflicts of banks (under the emulator)"
+    )
+    parser.add_argument(
+        "--checks", action=argparse.BooleanOptionalAction, default=True, help="look at each access (under the emulator)"
     )
     add_json(parser)
 
@@ -35,7 +40,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from ..dsl.errors.target import NoDevice
 
-    kernel = kernel_of(args, args.threads)
+    if (args.target or "").startswith("emulate"):
+        from ..runtime.emulator.build import begin
+
+        begin()
+    kernel = kernel_of(args, args.threads, args.checks)
     kernel.counting = args.report
     try:
         answer = measure(kernel, args.repeat, args.check, args.seed)
@@ -50,13 +59,16 @@ def run(args: argparse.Namespace) -> int:
     return 0 if answer.get("ok", True) else 1
 
 
-def measure(kernel: Kernel, repeat: int = 7, check: bool = True, seed: int = 0) -> dict[str, Any]:
-    """Runs a kernel on random inputs: what it took, and, with `check`, whether its results are right."""
+def measure(kernel: Kernel, repeat: int | None = None, check: bool = True, seed: int = 0) -> dict[str, Any]:
+    """Runs a kernel on random inputs: what it took, and, with `check`, whether its results are right.
+
+    repeat  timed samples; None: 7, and under the emulator, whose times say nothing of a GPU, the one call that is checked
+    """
     from statistics import median
 
     from ..runtime import verdict
     from ..runtime.measure import argument_bytes, flops
-    from ..runtime.timing import interleaved
+    from ..runtime.timing import interleaved, seconds
     from ..runtime.workload import all_sizes, default_sizes, random_inputs
 
     op = kernel.op
@@ -65,11 +77,21 @@ def measure(kernel: Kernel, repeat: int = 7, check: bool = True, seed: int = 0) 
     guessed = [n for n in dims if n not in kernel.sizes]
     inputs = random_inputs(op, dims, seed)
     placed = kernel.place(inputs)
-    results = kernel(*placed)
+    emulated = kernel.variants[0].target.family.launcher == "emulator"
+    results: Any = ()
+
+    def first() -> None:
+        nonlocal results
+        results = kernel(*placed)
+
+    if emulated:
+        kernel.prepare(sizes)
+    samples = [seconds(first)]
     results = results if isinstance(results, tuple) else (results,)
     kernel.counting = False  # the first call has counted; others are timed
     found = verdict.check(op, inputs, kernel.fetch(results)) if check else None
-    samples = interleaved([lambda: kernel(*placed, out=results)], repeat, kernel.wait)[0]
+    if repeat or not emulated:
+        samples = interleaved([lambda: kernel(*placed, out=results)], repeat or 7, kernel.wait)[0]
     time_s = median(samples)
     report = kernel.report
     answer: dict[str, Any] = {
@@ -77,7 +99,8 @@ def measure(kernel: Kernel, repeat: int = 7, check: bool = True, seed: int = 0) 
         "sizes": sizes,
         "target": kernel.target,
         "device": report.device,
-        "emulated": kernel.variants[0].target.family.launcher == "emulator",
+        "emulated": emulated,
+        "checks": emulated and kernel.variants[0].checks,
         "threads": report.threads,
         "compiler": report.compiler,
         "cached": report.cached,
@@ -102,12 +125,14 @@ def table(answer: dict[str, Any]) -> str:
     rates = f"{answer['gflops']:.2f} GFLOP/s, {answer['gbytes']:.2f} GB/s"
     if answer["emulated"]:
         rates = "in the emulator: no figure of a GPU"
+    checks = ", without checks" if answer["emulated"] and not answer["checks"] else ""
     threads = f", threads {answer['threads']}" if answer["threads"] else ""
+    median = f" (median of {n})" if (n := len(answer["samples"])) > 1 else ""
     lines = [
         f"{answer['op']}: {sizes}",
-        f"  target    {answer['target']} ({answer['device']}){threads}",
+        f"  target    {answer['target']} ({answer['device']}){threads}{checks}",
         f"  compiler  {answer['compiler']}{' (from the cache)' if answer['cached'] else ''}",
-        f"  time      {duration(answer['seconds'])}, {rates} (median of {len(answer['samples'])})",
+        f"  time      {duration(answer['seconds'])}, {rates}{median}",
         *(f"  note      {note}" for note in answer["notes"]),
     ]
     if "ok" in answer:

@@ -1,7 +1,7 @@
 """From an emulated text to a function to call: the emulator's runtime is compiled once a compiler, then linked to each kernel.
 
 The kernel's own code tells the observer of each plain access to memory: compilers put the calls in (`-fsanitize=thread`), the
-observer defines what they call. The runtime itself is compiled without.
+observer defines what they call. The runtime itself is compiled without. Without checks there is no observer.
 """
 
 from __future__ import annotations
@@ -10,7 +10,10 @@ import ctypes
 import os
 import re
 import sys
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -19,7 +22,7 @@ from typing import Any
 from ...codegen.abi import FLAGS as ARITHMETIC
 from ...codegen.emit.templates import folder
 from ...codegen.targets import NATIVE, compiler_flags
-from ...dsl.errors import InternalError
+from ...dsl.errors import AndironError, InternalError
 from ...dsl.errors.target import CompilerFailed
 from .. import features
 from ..build import version
@@ -30,6 +33,7 @@ from .lines import FLAGS as LINES
 _HERE = Path(__file__).parent
 _PLAIN = ("-fno-strict-aliasing", "-fvisibility=hidden", f"-I{_HERE}", f"-I{folder('emulate')}")
 _OPTIMISED = re.compile("-O[0-9]")
+_OBSERVER = "observe"  # of the runtime's files the one that takes as long to compile as all others
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,7 @@ class Built:
 
 
 def build(source: str, symbol: str, target: str, checks: bool = True) -> Built:
-    """The function `symbol` of an emulated text. `checks`: whether plain accesses are observed.
+    """The function `symbol` of an emulated text. `checks`: whether accesses are observed.
 
     Raises NoCompiler, CompilerFailed; InternalError when the text is at fault.
     """
@@ -58,7 +62,7 @@ def build(source: str, symbol: str, target: str, checks: bool = True) -> Built:
         *LINES,
         *(_observed(compiler) if checks else ()),
     )
-    key = key_of("emulated", version(), source, flags, runtime.key, *_where(compiler))
+    key = key_of("emulated", version(), source, flags, checks, runtime.key, *_where(compiler))
 
     def make(into: Path) -> dict[str, Any]:
         text, object_ = into / "kernel.cpp", into / "kernel.o"
@@ -69,7 +73,7 @@ def build(source: str, symbol: str, target: str, checks: bool = True) -> Built:
             if f"{text.name}:" in error.message and "error:" in error.message:
                 raise InternalError(f"the emulated text of {symbol} is not good C++. {error.message}") from None
             raise
-        objects = sorted(str(p) for p in runtime.path.glob("*.o"))
+        objects = sorted(str(p) for p in runtime.path.glob("*.o") if checks or p.stem != _OBSERVER)
         library = into / f"kernel{SUFFIX}"
         compiler.run(["-shared", "-pthread", "-o", str(library), str(object_), *objects, "-lm", "-ldl"], into)
         object_.unlink()
@@ -88,6 +92,16 @@ def build(source: str, symbol: str, target: str, checks: bool = True) -> Built:
     return Built(function, library, str(compiler), entry.path / f"kernel{SUFFIX}", not made)
 
 
+def begin() -> None:
+    """Compiles the runtime beside what this process does until it needs it, if that was not done on this machine before."""
+
+    def work() -> None:
+        with suppress(AndironError, OSError):  # said when a kernel is built
+            _runtime(find_compiler())
+
+    threading.Thread(target=work).start()
+
+
 def _load(entry: Entry) -> ctypes.CDLL:
     return ctypes.CDLL(os.fspath(entry.path / f"kernel{SUFFIX}"))
 
@@ -95,12 +109,14 @@ def _load(entry: Entry) -> ctypes.CDLL:
 def _runtime(compiler: Compiler) -> Entry:
     """The runtime's objects, in an entry of the cache."""
     sources = _sources()
-    flags = (*_arithmetic(compiler, 3), *_PLAIN)
+    flags = (*_arithmetic(compiler, 2), *_PLAIN)
     key = key_of("emulator", version(), *(f"{name}\n{text}" for name, text in sources), flags[:-2], *_where(compiler))
 
     def make(into: Path) -> dict[str, Any]:
-        files = sorted(str(p) for p in _HERE.glob("*.cpp"))
-        compiler.run(["-c", *flags, *files], into)
+        files = sorted(_HERE.glob("*.cpp"))
+        parts = [[str(p) for p in files if (p.stem == _OBSERVER) == mine] for mine in (True, False)]
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(lambda part: compiler.run(["-c", *flags, *part], into), parts))
         return {"what": "the emulator's runtime", "compiler": str(compiler)}
 
     return cache().get_or_make(key, make)[0]

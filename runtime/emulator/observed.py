@@ -189,7 +189,7 @@ class Observer:
             values = {n: getattr(x, n) for n, *_ in record._fields_}
             for n, value in values.items():
                 if n in ("site", "other_site"):
-                    values[n] = value - text if value and value > text else 0
+                    values[n] = value - text if value and text and value > text else 0
                 elif value is None:
                     values[n] = ""
                 elif isinstance(value, bytes):

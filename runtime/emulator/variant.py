@@ -29,7 +29,7 @@ class EmulatedVariant(Variant):
         """The function to call. Raises NoCompiler, CompilerFailed."""
         with self._lock:
             if self.built is None:
-                self.built = build(self.source, abi.symbol(self.program), self.target.name)
+                self.built = build(self.source, abi.symbol(self.program), self.target.name, self.checks)
                 self.library = Library(self._call, self.built.compiler, self.built.path, self.built.cached)
             assert isinstance(self.library, Library)
             return self.library

@@ -189,12 +189,12 @@ class DeviceKernel(Kernel):
     def wait(self) -> None:
         self._own_library().wait()
 
-    def prepare(self) -> Kernel:
+    def prepare(self, sizes: Mapping[str, int] | None = None) -> Kernel:
         """Builds all variants now instead of at the first call; no GPU is needed for it.
 
         Before a graph is captured, call once.
         """
-        return super().prepare()
+        return super().prepare(sizes)
 
     # ------------------------------------------------------------ arrays
 
