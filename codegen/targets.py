@@ -26,6 +26,7 @@ class Family:
     toolchain  what turns the text into something to load: `c++`, or what `runtime.gpu` has for a dialect
     launcher   how it is called: `ctypes`, `driver` (modules loaded by a GPU's driver), `emulator` (this machine plays it)
     root       the device of the library that all of this family extend; "" where any will do
+    usual      the device whose text is shown where none is named and none is at hand; "" where one always is
     """
 
     name: str
@@ -34,14 +35,15 @@ class Family:
     toolchain: str
     launcher: str
     root: str = ""
+    usual: str = ""
 
 
 FAMILIES = {
     f.name: f
     for f in [
         Family("cpu", dialect="cpp", devices="cpu:{}", toolchain="c++", launcher="ctypes"),
-        Family("cuda", dialect="cuda", devices="{}", toolchain="cuda", launcher="driver", root="nvidia"),
-        Family("hip", dialect="hip", devices="{}", toolchain="hip", launcher="driver", root="amd"),
+        Family("cuda", dialect="cuda", devices="{}", toolchain="cuda", launcher="driver", root="nvidia", usual="sm_80"),
+        Family("hip", dialect="hip", devices="{}", toolchain="hip", launcher="driver", root="amd", usual="gfx90a"),
         Family("emulate", dialect="emulate", devices="{}", toolchain="c++", launcher="emulator"),
     ]
 }

@@ -180,6 +180,96 @@ def test_help(talk):
         talk("help frobnication")
 
 
+@pytest.mark.parametrize(
+    ("topic", "said"),
+    [
+        ("op", "Reductions"),
+        ("swizzle", "move TENSOR -> MEMORY swizzle"),
+        ("vector", "vector COUNT"),
+        ("l2", "memory l2"),
+        ("core", "level core"),
+        ("fma_f32x8", "instr fma_f32x8"),
+        ("fma", "instructions of cpu:avx2"),
+    ],
+)
+def test_help_on_words_of_the_language_and_of_the_device(talk, topic, said):
+    assert said in talk(f"help {topic}")
+
+
+def test_help_lists_every_command_once(talk):
+    lines = [line.split(":")[0].split()[0] for line in talk("help").splitlines() if line.startswith("    ")]
+    assert len(lines) == len(set(lines))
+
+
+def test_what_a_command_does_not_take_is_told(talk):
+    for wrong in ("undo 5", "show foo", "complete all", "diff text", "run fast", "code cuda hip", "use", "use a b"):
+        before = talk.session.now
+        with pytest.raises(NotUnderstood):
+            talk(wrong)
+        assert talk.session.now == before
+
+
+def test_sizes_that_nothing_has(talk):
+    with pytest.raises(UserError, match="has a size `Q`"):
+        talk("size Q=3")
+    with pytest.raises(UserError, match="0 or more"):
+        talk("size M=-1")
+    talk("op half[L](X: f32[L]) -> (Y: f32[L]):\n    Y[i] = 0.5 * X[i]")  # has none of the sizes that are fixed
+    talk("schedule h for half:\n    tile i: 8")
+    assert "size=" not in talk("size L=24")
+
+
+@pytest.mark.parametrize(("target", "said"), [("cpp", 'extern "C"'), ("cuda", "__global__"), ("hip", "__global__")])
+def test_code_for_another_kind_of_machine(talk, monkeypatch, target, said):
+    from andiron.dsl.errors.target import NoDevice
+    from andiron.runtime.gpu import elsewhere
+
+    def nothing(family):
+        raise NoDevice(f"no driver of {family} on this machine")
+
+    monkeypatch.setattr(elsewhere, "find_driver", nothing)
+    text = talk(f"code {target}")
+    assert said in text
+    if target != "cpp":
+        assert "`s` is for cpu:avx2; for" in text
+    assert talk.session.now.draft.device == "cpu:avx2"
+
+
+def test_when_nothing_is_left_open_it_is_said(talk):
+    talk("tile m: 4")
+    assert "nothing is left open" in talk("compute")
+    with pytest.raises(NothingToDo, match="nothing can follow"):
+        talk("try")
+
+
+def test_declarations_are_all_right_or_not_taken(talk):
+    before = talk.session.now
+    wrong = ("a for gemm on sm_81:\n    auto", "b for gem:\n    auto", "c for gemm:\n    tile q: 4")
+    with pytest.raises(UserError) as found:
+        talk("\n\n".join(f"schedule {text}" for text in wrong))
+    assert [e.id for e in found.value.errors] == ["unknown-device", "schedule-unknown-op", "schedule-unknown-index"]
+    assert talk.session.now == before
+
+
+def test_mistakes_of_a_file_are_told_by_its_name_and_lines(tmp_path):
+    path = tmp_path / "wrong.sched"
+    path.write_text(GEMM + "\nschedule s for gemm:\n    tile q: 4\n\nschedule t for gemm on nowhere:\n    auto\n")
+    with pytest.raises(UserError) as found:
+        Talk(f"load {path}")
+    assert f"{path}:5:10" in str(found.value)
+    assert f"{path}:7:1" in str(found.value)
+
+
+def test_a_file_of_several_schedules_shows_the_last_one_only(tmp_path):
+    path = tmp_path / "two.sched"
+    path.write_text(GEMM + "\nschedule s for gemm:\n    tile m: 4\n\nschedule t for gemm:\n    tile n: 8\n")
+    said = Talk(f"load {path}").said
+    assert said[0].startswith("op gemm")
+    assert said[1] == "schedule s"
+    assert said[2].startswith("schedule t for gemm\n")
+    assert len(said) == 3
+
+
 # ---------------------------------------------------------------- text
 
 
@@ -223,6 +313,14 @@ def test_a_declaration_keeps_its_comments():
 )
 def test_completion(talk, typed, expected):
     assert completions(talk.session, typed) == expected
+
+
+def test_completion_of_files_and_targets(talk, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.sched").write_text(GEMM)
+    assert completions(talk.session, "load ") == ["a.sched"]
+    assert completions(talk.session, "code cuda:sm_8") == ["cuda:sm_80", "cuda:sm_86", "cuda:sm_89"]
+    assert completions(talk.session, "size ") == ["K=", "M=", "N="]
 
 
 def test_completion_follows_the_focus(talk):

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from ...codegen.schedule.statements import STATEMENTS
-from ...dsl import syntax
 from ...dsl.device import Device
 from ...dsl.errors import UserError
 from ...dsl.text.format_node import format_node
+from ..about import device_in_short, of_device, statements_about
 from ..repl.view import costs, report_of
 from .analysis import Analysis
 from .names import Occurrence
@@ -28,7 +27,7 @@ def hover(analysis: Analysis, offset: int) -> str | None:
         if kernel is not None:
             parts.append(costs(report_of(kernel), None))
         word = _word(analysis.text, offset)
-        about = next((s for s in STATEMENTS if s.name == word), None)
+        about = next(iter(statements_about(word)), None)
         if name is None and about is not None:
             parts.insert(0, f"```text\n{about.form}\n```\n{about.text.strip()}")
     return "\n\n".join(p for p in parts if p) or None
@@ -42,7 +41,7 @@ def _about_name(analysis: Analysis, name: Occurrence) -> str:
         return f"```sched\n{module.ops[symbol.name]}\n```"
     if symbol.kind == "device":
         try:
-            return _device(module.device(symbol.name))
+            return device_in_short(module.device(symbol.name))
         except UserError:
             return ""
     if symbol.kind == "strategy" and symbol.name in module.strategies:
@@ -58,7 +57,7 @@ def _about_name(analysis: Analysis, name: Occurrence) -> str:
         return f"index `{symbol.name}` < {', '.join(sorted(extents))}" if extents else ""
     device = _device_of(analysis, name)
     if device is not None:
-        return _of_device(device, symbol.kind, symbol.name)
+        return of_device(device, symbol.name, module.devices)
     return ""
 
 
@@ -70,26 +69,6 @@ def _device_of(analysis: Analysis, name: Occurrence) -> Device | None:
         if kernel is not None:
             return kernel.program.device
     return None
-
-
-def _of_device(device: Device, kind: str, name: str) -> str:
-    if kind == "instr":
-        found = [i for i in device.instrs if name in (i.name, i.family)]
-        decls = [x for x in (device.decl.items if device.decl else ()) if isinstance(x, syntax.InstrDecl)]
-        decl = next((d for d in decls if name == d.name), None)
-        if decl is not None:
-            return f"```sched\n{format_node(decl)}\n```"
-        return f"instructions of {device.name}: " + ", ".join(f"`{i.name}`" for i in found[:12]) if found else ""
-    cls = {"level": syntax.LevelDecl, "memory": syntax.MemoryDecl}.get(kind)
-    items = [x for x in (device.decl.items if device.decl else ()) if isinstance(x, syntax.LevelDecl | syntax.MemoryDecl)]
-    decl = next((x for x in items if cls is not None and isinstance(x, cls) and x.name == name), None)
-    return f"```sched\n{format_node(decl).strip()}\n```" if decl is not None else ""
-
-
-def _device(device: Device) -> str:
-    levels = " > ".join(x.name for x in device.levels)
-    memories = ", ".join(m.name for m in device.memories)
-    return f"device `{device.name}`: {levels}; memories {memories}; {len(device.instrs)} instructions"
 
 
 def _word(text: str, offset: int) -> str:

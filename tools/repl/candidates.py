@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...codegen.lower.trace import Scope
 from ...codegen.rtile.candidates import Proposal, is_open, proposals
 from ...dsl.device import Device
 from ...dsl.errors import UserError
+from ...dsl.std import std_devices
 from ...dsl.syntax import AutoLine
 from ...dsl.types import TYPES
 from ...grammar.words import words
+from ..about import DECLARATIONS, STATEMENTS, names_of
 from .view import focus
 
 if TYPE_CHECKING:
@@ -89,11 +93,15 @@ def _expected(session: Session, text: str, before: str) -> list[str]:
     if first == "op":
         return list(TYPES) if before.rstrip().endswith(":") else [*_REDUCTIONS, "else", "where"]
     if head[0] == "help":
-        return [*COMMANDS, *w.lines]
+        return [*COMMANDS, *DECLARATIONS, *(n for s in STATEMENTS for n in names_of(s))]
     if head[0] in ("target", "code"):
         return _targets()
-    if head[0] in ("use", "load", "save", "size"):
-        return [n for kind, n in session.now.declared if kind == "schedule"] if head[0] == "use" else _sizes(session)
+    if head[0] in ("load", "save"):
+        return _files(session)
+    if head[0] == "use":
+        return [n for kind, n in session.now.declared if kind == "schedule"]
+    if head[0] == "size":
+        return [f"{name}=" for name in _sizes(session)]
     if head[0] == "import":
         from ...dsl.std import std_names
 
@@ -186,16 +194,32 @@ def _module(session: Session, what: str):
 
 
 def _sizes(session: Session) -> list[str]:
-    return [f"{v.name}=" for op in _module(session, "ops") for v in session.module().ops[op].dims]
+    try:
+        return list(session.names_of_sizes())
+    except UserError:
+        return []
+
+
+def _files(session: Session) -> list[str]:
+    return sorted(p.relative_to(".").as_posix() for pattern in ("*.sched", "*/*.sched") for p in Path().glob(pattern))
 
 
 def _devices() -> list[str]:
-    from ...dsl.std import std_devices
-
     return list(std_devices())
 
 
 def _targets() -> list[str]:
-    from ...codegen.targets import FAMILIES
+    from ...codegen.targets import FAMILIES, MACHINES
 
-    return list(FAMILIES)
+    return [*FAMILIES, *MACHINES, *_gpus()]
+
+
+def _gpus() -> Iterator[str]:
+    from ...dsl.module import std_module
+    from ..target_for import target_for, whole
+
+    for name in _devices():
+        module = std_module(std_devices()[name])
+        target = target_for(name, module) if whole(name, module) else name
+        if target != name:
+            yield from (target, f"emulate:{name}")

@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import difflib
+import re
 import shlex
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from textwrap import indent
+from textwrap import fill, indent
+from typing import TYPE_CHECKING
 
-from ...codegen.schedule.statements import STATEMENTS
+from ...codegen.targets import FAMILIES
 from ...dsl.errors import AndironError, UserError, did_you_mean
+from ...dsl.errors.op import BadSize, UnknownSize
 from ...dsl.errors.shell import NothingToDo, NotUnderstood
+from ...dsl.errors.target import NoDevice, WrongSchedule
+from ...dsl.source import Source
 from ...dsl.text.format import format_source
+from ...dsl.text.parser import parse
 from ...runtime.files import read_text, write_text
+from ..about import DECLARATIONS, STATEMENTS, names_of, of_device, statements_about
 from ..workload import assignments
 from .session import Session
 from .state import draft_of
 from .view import report_of, show_draft, show_step
+
+if TYPE_CHECKING:
+    from ...runtime.kernel import Kernel
 
 Command = Callable[[Session, list[str]], None]
 
@@ -31,6 +41,10 @@ def command(session: Session, text: str) -> None:
         arguments = shlex.split(rest)
     except ValueError as error:
         raise NotUnderstood(f"`{text}`: {error}".lower().replace("no ", "there is no "), help="close the quotation") from None
+    allowed = _ARGUMENTS.get(word)
+    if allowed is not None and (extra := [a for a in arguments if a not in allowed] or arguments[1:]):
+        may = f"`{word}` or " + ", ".join(f"`{word} {a}`" for a in allowed) if allowed else f"`{word}` alone"
+        raise NotUnderstood(f"`{word}` does not take `{extra[0]}`", help=f"say {may}")
     COMMANDS[word](session, arguments)
 
 
@@ -59,20 +73,21 @@ def show(session: Session, arguments: list[str]) -> None:
     elif session.now.draft is None:
         session.say("no schedule yet: " + (", ".join(n for _, n in session.now.declared) or "nothing is declared"))
     else:
-        session.say(session.now.draft.text.rstrip("\n"))
+        session.say(session.now.draft.text)
         session.say("\n".join(show_draft(session).splitlines()[1:]))
 
 
 def try_(session: Session, arguments: list[str]) -> None:
-    """try [LINE | LINE ...]: what each of these lines would give, best first; without lines, what might come next, and what the
-    compiler could choose for all that is left."""
+    """try [LINE | LINE ...]: what each of these lines would give, best first; alone: what might come next."""
     from .candidates import next_lines, wholes
 
-    lines = [x.strip() for x in arguments[0].split("|")] if arguments else next_lines(session)
     state = session.now
     if state.draft is None:
         state = state.with_schedule(session._first_draft())
     assert state.draft is not None
+    lines = [x.strip() for x in arguments[0].split("|")] if arguments else next_lines(session)
+    if state.draft.complete:
+        raise NothingToDo("nothing can follow `compute`", help="`undo` takes a line back; then `try` again")
     rows: list[tuple[float, float, str, str]] = []
     refused: list[str] = []
     for n, line in enumerate(lines, 1):
@@ -98,6 +113,8 @@ def try_(session: Session, arguments: list[str]) -> None:
             session.say(f"    {text}")
         return
     found = wholes(session, state)
+    if not rows and not found:
+        session.say("    nothing to propose: `help` lists the statements")
     for n, p in enumerate(found, 1):
         if n == 1:
             session.say("    all that is left at once:")
@@ -129,9 +146,35 @@ def complete(session: Session, arguments: list[str]) -> None:
 
 
 def code(session: Session, arguments: list[str]) -> None:
-    """code [TARGET]: the emitted text, for the target in use or another, as in `code cuda:sm_80`."""
-    state = replace(session.now, target=arguments[0]) if arguments else session.now
-    session.say_code(session.kernel(state).source.rstrip("\n"))
+    """code [TARGET]: the emitted text, for the target in use or another: `code cuda`, `code hip:gfx942`, `code cpp`."""
+    if len(arguments) > 1:
+        raise NotUnderstood("`code` wants one target, or none", help="as in `code cuda:sm_80`")
+    if not arguments:
+        session.say_code(session.kernel().source.rstrip("\n"))
+        return
+    family = next((f for f in FAMILIES.values() if arguments[0] in (f.name, f.dialect)), None)
+    name = family.name if family is not None else arguments[0]
+    try:
+        kernel = _for_target(session, name)
+    except NoDevice:  # its text can be had all the same
+        assert family is not None
+        name = f"{name}:{family.usual}"
+        session.say(f"no GPU is at hand; this is for {name}")
+        kernel = _for_target(session, name)
+    session.say_code(kernel.source.rstrip("\n"))
+
+
+def _for_target(session: Session, name: str) -> Kernel:
+    """The schedule in the making for a target; where it is for another device, what the compiler would choose there."""
+    try:
+        return session.kernel(replace(session.now, target=name))
+    except WrongSchedule:
+        draft = session.now.draft
+        if draft is None or draft.device is None:
+            raise
+        kernel = session.own(name, draft.op)
+        session.say(f"`{draft.name}` is for {draft.device}; for {name} this is the compiler's own schedule")
+        return kernel
 
 
 def diff(session: Session, arguments: list[str]) -> None:
@@ -162,7 +205,16 @@ def explain(session: Session, _: list[str]) -> None:
 
 def size(session: Session, arguments: list[str]) -> None:
     """size NAME=N ...: fixes sizes, and values of parameters; `size` alone opens all again."""
-    values = {**session.now.values, **assignments(arguments, "size")} if arguments else {}
+    given = assignments(arguments, "size")
+    known = session.names_of_sizes()
+    for name, value in given.items():
+        if name not in known:
+            raise UnknownSize(
+                f"nothing here has a size `{name}`", help=did_you_mean(name, sorted(known)) or "declare an op first"
+            )
+        if value < 0 and known[name]:
+            raise BadSize(f"a size is 0 or more, and not {value}")
+    values = {**session.now.values, **given} if given else {}
     after = replace(session.now, values=values)
     shown = "sizes: " + (", ".join(f"{n}={v}" for n, v in values.items()) or "open")
     if after.draft is not None:
@@ -190,8 +242,11 @@ def target(session: Session, arguments: list[str]) -> None:
 
 def use(session: Session, arguments: list[str]) -> None:
     """use NAME: goes on with another schedule of the session."""
-    name = arguments[0] if arguments else ""
     known = [n for kind, n in session.now.declared if kind == "schedule"]
+    if len(arguments) != 1:
+        others = ", ".join(f"`{n}`" for n in known)
+        raise NotUnderstood("`use` wants the name of a schedule", help=f"there are {others}" if known else "there is no other")
+    name = arguments[0]
     if name not in known:
         raise NothingToDo(f"no other schedule is called `{name}`", help=did_you_mean(name, known))
     session.step(session.now.with_schedule(draft_of(session.now.declared["schedule", name] + "\n")))
@@ -210,27 +265,36 @@ def load(session: Session, arguments: list[str]) -> None:
     """load FILE: reads declarations from a file; its last schedule is the one in the making."""
     if len(arguments) != 1:
         raise NotUnderstood("`load` wants the name of a file", help="as in `load gemm.sched`")
+    text, alone = read_text(arguments[0]), not session.now.text
+    parse(Source(arguments[0], text))  # its mistakes by its own name and lines
     base, session.base = session.base, Path(arguments[0]).resolve().parent
     try:
-        session.declare(read_text(arguments[0]))
+        session.declare(text, name=arguments[0] if alone else None)
     except BaseException:
         session.base = base
         raise
 
 
 def help_(session: Session, arguments: list[str]) -> None:
-    """help [TOPIC]: what can be said; about a command, a statement of schedules, or the id of an error."""
+    """help [TOPIC]: what can be said; about a command, a statement, a word of the device in use, or the id of an error."""
     if not arguments:
-        session.say(_OVERVIEW + "\n".join(f"    {c.__doc__.splitlines()[0]}" for c in COMMANDS.values() if c.__doc__))
+        said = dict.fromkeys(c.__doc__.splitlines()[0] for c in COMMANDS.values() if c.__doc__)
+        words = ", ".join(dict.fromkeys([*DECLARATIONS, *(n for s in STATEMENTS for n in names_of(s))]))
+        topics = fill(f"Topics: every command; {words}; levels, memories and instructions of the device; errors.", 118)
+        session.say(_OVERVIEW + "\n".join(f"    {line}" for line in said) + f"\n\n{topics}")
         return
     topic = " ".join(arguments)
     texts = [c.__doc__ for name, c in COMMANDS.items() if name == topic and c.__doc__]
-    about = [s for s in STATEMENTS if s.name.split()[0] == topic]
-    texts += [f"{s.form}\n\n{s.text.strip()}\n\n{indent(s.lines, '    ')}" for s in about]
+    texts += [DECLARATIONS[topic]] if topic in DECLARATIONS else []
+    texts += [f"{s.form}\n\n{s.text.strip()}\n\n{indent(s.lines, '    ')}" for s in statements_about(topic)]
     texts += [f"error[{topic}]: {e.__doc__}" for e in _errors() if e.id == topic]
+    device = session.device()
+    if device is not None and (found := of_device(device, topic, session.module().devices)):
+        texts.append(re.sub(r"^```\w*\n|\n```$", "", found))
     if not texts:
-        known = {*COMMANDS, *(s.name.split()[0] for s in STATEMENTS), *(e.id for e in _errors())}
-        raise NothingToDo(f"no help on `{topic}`", help=did_you_mean(topic, known))
+        known = {*COMMANDS, *DECLARATIONS, *(n for s in STATEMENTS for n in names_of(s)), *(e.id for e in _errors())}
+        near = did_you_mean(topic, known) or ""
+        raise NothingToDo(f"no help on `{topic}`", help=near if near.startswith("did you mean") else "`help` lists the topics")
     session.say("\n\n".join(texts))
 
 
@@ -260,6 +324,12 @@ COMMANDS: dict[str, Command] = {
     "show": show, "try": try_, "undo": undo, "redo": redo, "complete": complete, "code": code, "diff": diff, "run": run,
     "tune": tune, "explain": explain, "size": size, "target": target, "use": use, "save": save, "load": load, "reset": reset,
     "help": help_, "quit": quit_, "exit": quit_,
+}  # fmt: skip
+
+# What follows a command that takes only some words, or none.
+_ARGUMENTS = {
+    "show": ("all",), "complete": ("keep",), "diff": ("code",),
+    "undo": (), "redo": (), "run": (), "explain": (), "reset": (), "quit": (), "exit": (),
 }  # fmt: skip
 
 _OVERVIEW = """Type declarations (op, device, schedule, strategy, import), and lines of a schedule, one at a time:

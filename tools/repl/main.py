@@ -27,11 +27,12 @@ def run(args: argparse.Namespace) -> int:
     from .session import Session
 
     here = Session(target=args.target)
+    talks = sys.stdin.isatty() and sys.stdout.isatty()
+    if talks:
+        here.say("Andiron. `help` lists what can be said; Tab completes, Ctrl-C clears the line, Ctrl-D leaves.")
     if args.file is not None:
         here.feed(f"load {_quoted(args.file)}")
-    if sys.stdin.isatty() and sys.stdout.isatty():
-        return _converse(here)
-    return _read(here)
+    return _converse(here) if talks else _read(here)
 
 
 def _read(session: Session) -> int:
@@ -56,7 +57,6 @@ def _converse(session: Session) -> int:
     if in_colour(sys.stdout):
         session.say_code = say_code
     asked = prompt(session)
-    session.say("Andiron. `help` lists what can be said; Ctrl-D leaves.")
     kept = ""
     while not session.over:
         try:

@@ -33,6 +33,8 @@ class Words(Completer):
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
         before = document.text_before_cursor
+        if not complete_event.completion_requested and not document.current_line_before_cursor.strip():
+            return  # nothing is begun: a list of everything would only hide what is there, as while a text is pasted
         try:
             found = completions(self.session, before)
         except AndironError:

@@ -13,9 +13,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...dsl.errors import did_you_mean
+from ...dsl.device import Device
+from ...dsl.errors import UserError, did_you_mean
 from ...dsl.errors.shell import NothingToSchedule, NotUnderstood
-from ...dsl.module import Module, loads
+from ...dsl.module import Module, loads, survey
 from ...grammar.words import words
 from ..target_for import target_for
 from .state import NAME, Draft, State, declarations, draft_of
@@ -60,24 +61,37 @@ class Session:
             known = [*COMMANDS, *words().lines, *words().declarations]
             raise NotUnderstood(f"`{word}` begins no line, no declaration and no command", help=_help(word, known))
 
-    def declare(self, text: str) -> None:
-        """One or more declarations. A schedule becomes the one in the making."""
+    def declare(self, text: str, name: str | None = None) -> None:
+        """One or more declarations. A schedule becomes the one in the making. All mistakes are raised at once.
+
+        name  the file that the text is the whole of, where nothing else is declared: mistakes are told by its lines
+        """
         first = text.split("\n", 1)[0].rstrip()
         if first.startswith(("schedule", "strategy")) and first.endswith(":") and "\n" not in text.strip():
             text += "\n    auto\n"  # its lines come one by one
         found = declarations(text + "\n")
         after = self.now
-        for kind, name, own, _ in found:
-            after = after.with_schedule(draft_of(own + "\n")) if kind == "schedule" else after.with_declared(kind, name, own)
-        module = self.module(after)
-        self.step(after)
+        for kind, named, own, _ in found:
+            after = after.with_schedule(draft_of(own + "\n")) if kind == "schedule" else after.with_declared(kind, named, own)
+        before = {n for kind, n in self.now.declared if kind == "schedule"} - {
+            n for kind, n, _, _ in found if kind == "schedule"
+        }
+        from ...runtime.compile import check_schedules
+
+        module, mistakes = survey(text=text if name else after.text, name=name or NAME, base=str(self.base))
+        for error in check_schedules(module, before):
+            mistakes.add(error)
+        mistakes.raise_if_any()
         from .view import show_declared, show_draft
 
-        for kind, name, _, _ in found:
-            if kind == "schedule":
-                self.say(show_draft(self))
-            else:
-                self.say(show_declared(module, kind, name))
+        drawn = after.draft.name if after.draft is not None else None
+        shown = [
+            show_draft(self, after) if kind == "schedule" and named == drawn else show_declared(module, kind, named)
+            for kind, named, _, _ in found
+        ]
+        self.step(after)
+        for said in shown:
+            self.say(said)
 
     def line(self, text: str) -> None:
         """A line, or several, for the schedule in the making."""
@@ -123,16 +137,49 @@ class Session:
         device = state.draft.device if state.draft else None
         return "cpu" if device is None else target_for(device, self.module(state))
 
+    def device(self) -> Device | None:
+        """That of the schedule in the making; None where there is nothing to compile yet."""
+        try:
+            return self.kernel().program.device
+        except UserError:
+            return None
+
+    def names_of_sizes(self) -> dict[str, bool]:
+        """What `size` may fix: sizes of all ops (True), parameters of ops and of schedules (False)."""
+        from ...runtime.compile import parameters
+
+        module = self.module()
+        found = {name: False for s in module.schedules.values() for name in parameters(s)}
+        for op in module.ops.values():
+            found |= {name: False for name, _ in op.params} | {v.name: True for v in op.dims}
+        return found
+
     def kernel(self, state: State | None = None) -> Kernel:
         """The schedule in the making, completed and compiled; without one, what the compiler would choose for the only op."""
         from ...runtime.compile import compile
 
         state = state or self.now
         module = self.module(state)
-        if state.draft is None:
-            op = self._first_draft().op
-            return compile(module, op, None, self.target(state), **state.values)
-        return compile(module, state.draft.op, state.draft.name, self.target(state), **state.values)
+        op, name = (self._first_draft().op, None) if state.draft is None else (state.draft.op, state.draft.name)
+        return compile(module, op, name, self.target(state), **_values(state, module, op, name))
+
+    def own(self, target: str, op: str) -> Kernel:
+        """What the compiler would choose for an op of the session."""
+        from ...runtime.compile import compile
+
+        module = self.module()
+        return compile(module, op, "auto", target, **_values(self.now, module, op, None))
+
+
+def _values(state: State, module: Module, op: str, schedule: str | None) -> dict[str, int]:
+    """Those values that the op and the schedule have a name for: other ops have sizes too."""
+    from ...runtime.compile import parameters
+
+    if op not in module.ops:
+        return dict(state.values)
+    known = {name for name, _ in module.ops[op].params} | {v.name for v in module.ops[op].dims}
+    known |= set(parameters(module.schedules.get(schedule or "")))
+    return {name: value for name, value in state.values.items() if name in known}
 
 
 def _progress(text: str) -> None:

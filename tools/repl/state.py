@@ -30,6 +30,11 @@ class Draft:
     def text(self) -> str:
         return self.header + ":\n" + textwrap.indent("\n".join(self.lines or ("auto",)), "    ") + "\n"
 
+    @property
+    def complete(self) -> bool:
+        """Whether its last line leaves nothing in focus."""
+        return bool(self.lines) and self.lines[-1].split()[0].rstrip(":") == "compute"
+
     def __add__(self, line: str) -> Draft:
         return replace(self, lines=(*self.lines, line))
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ...codegen.lower.trace import Traced, bytes_text
-from ...dsl.module import Module
+from ...dsl.module import Module, std_module
 from ...dsl.source import Source
 from ...dsl.syntax import ScheduleDecl
 from ...dsl.text.parser import parse
@@ -47,19 +48,35 @@ def show_step(session: Session, before: State, after: State) -> str:
     if before.draft is not None and before.draft.name == after.draft.name and before.values == after.values:
         old = report_of(session.kernel(before))
     report = report_of(kernel)
-    out.append(f"    {costs(report, old)}")
+    out += _folded(costs(report, old))
+    if after.draft.complete and not (before.draft is not None and before.draft.complete):
+        out.append("    nothing is left open: `run`, `code`, `explain` tell more; `undo` takes a line back")
     out += [f"    note: {note}" for note in report.notes if old is None or note not in old.notes]
     return "\n".join(out)
 
 
-def show_draft(session: Session) -> str:
+def show_draft(session: Session, state: State | None = None) -> str:
     """The schedule in the making, and the spec it leaves."""
-    state = session.now
+    state = state or session.now
     assert state.draft is not None
-    kernel = session.kernel()
+    kernel = session.kernel(state)
     found = focus(kernel, state.draft)
     specs = [f"    {spec}" for spec in found.specs] if found is not None else []
-    return "\n".join([state.draft.header.splitlines()[-1], *specs, f"    {costs(report_of(kernel), None)}"])
+    report = report_of(kernel)
+    assumed = {name: n for name, n in report.sizes.items() if name not in kernel.sizes}
+    return "\n".join([state.draft.header.splitlines()[-1], *specs, *_folded(costs(report, None, assumed))])
+
+
+def _folded(text: str, width: int = 116) -> list[str]:
+    """Lines with a margin, folded between parts."""
+    lines = [""]
+    for part in text.split("; "):
+        if lines[-1] and len(lines[-1]) + len(part) + 2 > width:
+            lines[-1] += ";"
+            lines.append(part)
+        else:
+            lines[-1] += f"; {part}" if lines[-1] else part
+    return [f"    {line}" for line in lines]
 
 
 def show_declared(module: Module, kind: str, name: str) -> str:
@@ -72,17 +89,20 @@ def show_declared(module: Module, kind: str, name: str) -> str:
         device = module.devices[name]
         return f"device {name}: " + " > ".join(level.name for level in device.levels)
     if kind == "import":
+        if name.startswith("std."):
+            module = std_module(name.removeprefix("std."))
         return f"{name}: {len(module.ops)} ops, {len(module.devices)} devices, {len(module.schedules)} schedules"
     return f"{kind} {name}"
 
 
-def costs(report: Report, old: Report | None) -> str:
-    """Time, what bounds it, units and memory in a line; beside each what it was, where it changed."""
+def costs(report: Report, old: Report | None, assumed: Mapping[str, int] | None = None) -> str:
+    """Time, what bounds it, units and memory in a line; beside each what it was, where it changed; sizes that are `assumed`."""
     parts = []
     if report.bound is not None:
         time = duration(report.seconds[report.bound])
         was = duration(old.seconds[old.bound]) if old is not None and old.bound is not None else time
-        parts.append(f"at least {_beside(time, was)}, bound by {report.bound}")
+        sizes = " for " + ", ".join(f"{name}={n}" for name, n in assumed.items()) if assumed else ""
+        parts.append(f"at least {_beside(time, was)}{sizes}, bound by {report.bound}")
     units = _units(report)
     if units:
         parts.append(_beside(units, _units(old) if old is not None else units))
@@ -101,7 +121,7 @@ def _units(report: Report) -> str:
     for counts in report.units:
         for level, n in counts.items():
             most[level] = max(n, most.get(level, 0))
-    return ", ".join(f"{n} {level}" for level, n in most.items() if n > 1)
+    return " x ".join(f"{n} {level}" for level, n in most.items() if n > 1)
 
 
 def _beside(now: str, was: str) -> str:
