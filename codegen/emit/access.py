@@ -98,6 +98,9 @@ def load(ctx: Context, name: str, coords: Sequence[Expr]) -> tuple[str, bool]:
         pointer, index = place(ctx, buffer, e)
         return f"{pointer}[{index}]", False
     if not step.terms and step.const == 1:
+        if ctx.within is not None:
+            ctx.need("load_between", element, True)
+            return f"load_between_{element}x{ctx.width}({pointer_to(ctx, buffer, e)}, {ctx.within})", True
         if ctx.part is not None:
             ctx.need("load_part", element, True)
             return f"load_part_{element}x{ctx.width}({pointer_to(ctx, buffer, e)}, {ctx.part})", True

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from ...dsl.device import Instr
 from ...dsl.errors import InternalError
-from ...dsl.index import Expr, Var, as_expr, minimum
+from ...dsl.index import Expr, Var, as_expr, maximum, minimum
 from ...dsl.types import DType
 from ..tile import Buffer, Program
 from .code import ELEMENTS, SCALARS, Need, storage
@@ -42,6 +42,7 @@ class Context:
     share: int | None = None  # which one, while that is so
     in_lane: bool = False
     fixed_lane: int | None = None  # with in_lane: not a loop, this one lane
+    within: str | None = None  # from which lane to which a load is made
     part: str | None = None  # the number of lanes that take part, the first ones, where not all do
     cells: dict[str, dict[tuple[int, ...], str]] = field(default_factory=dict)
     seen: dict[tuple, tuple] = field(default_factory=dict)
@@ -222,6 +223,17 @@ class Context:
                 return None
             counts.append(e + var + 1)
         return minimum(*counts) if counts else None
+
+    def between(self, conds: Sequence[Expr]) -> tuple[Expr, Expr] | None:
+        """The first lane that conditions hold in, and the one after the last (either may lie outside); None if not so."""
+        var = self.lanes.var
+        first, stop = [as_expr(0)], [as_expr(self.width)]
+        for e in conds:
+            step = e.coefficient(var) if var is not None else 0
+            if var is None or abs(step) != 1 or var in (e - step * var).variables():
+                return None
+            (first if step > 0 else stop).append(var - e if step > 0 else e + var + 1)
+        return maximum(*first), minimum(*stop)
 
     # ------------------------------------------------------------ registers
 

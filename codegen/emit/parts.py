@@ -4,7 +4,8 @@ At the edges of tiles a condition that is plainly a count of lanes, and others t
 
     load_part_f32x8(p, row < M ? N - col : 0)
 
-These helpers take any count: below 0 is none, above the width all.
+These helpers take any count: below 0 is none, above the width all. Where the first lanes are kept out as well, as at the left edge
+of an image, `load_between` takes a range of lanes.
 """
 
 from __future__ import annotations
@@ -33,6 +34,23 @@ def count_of_first(ctx: Context, v: Masked, conds: Sequence[Expr]) -> str | None
         return None
     step = lane_step(ctx, address(ctx, ctx.buffers[load.tensor], load.indices))
     return None if step is None or step.constant != 1 else _count(ctx, conds)
+
+
+def between(ctx: Context, v: Masked, conds: Sequence[Expr]) -> str | None:
+    """From which lane to which it loads, as two arguments; None if it is not a load of what lies side by side, and zero
+    elsewhere."""
+    load = v.value
+    if not isinstance(load, Load) or not zero(v.otherwise) or load.dtype.kind == "bool" or ctx.in_lane:
+        return None
+    if load.tensor in ctx.lanes.registers or (ctx.shares > 1 and ctx.share is None):
+        return None
+    step = lane_step(ctx, address(ctx, ctx.buffers[load.tensor], load.indices))
+    lanes = ctx.between([e for e in conds if ctx.varies(e)])
+    if step is None or step.constant != 1 or lanes is None:
+        return None
+    first, stop = map(ctx.text.index.text, lanes)
+    same = [e for e in conds if not ctx.varies(e)]
+    return f"{first}, {f'{ctx.condition(same)} ? {stop} : 0' if same else stop}"
 
 
 def store_first(ctx: Context, s: If, conds: Sequence[Expr], show: Callable[[Store], None]) -> bool:

@@ -17,7 +17,7 @@ from ...dsl.values import Apply, Cast, Const, IndexValue, Load, Masked, Value, w
 from .access import in_parts, lane_step, load, splat
 from .code import AND, ATOM, BOOL, COMPARE, I64, OR, PRODUCT, SUM, TERNARY, UNARY, Code, is_converted, literal, storage
 from .context import Context
-from .parts import count_of_first, zero
+from .parts import between, count_of_first, zero
 from .scope import INDENT, tidy_else
 
 _INFIX = {"add": ("+", SUM), "sub": ("-", SUM), "mul": ("*", PRODUCT), "div": ("/", PRODUCT)}
@@ -261,15 +261,16 @@ class Values:
         inner = v.value
         if isinstance(inner, Masked) and isinstance(v.otherwise, Const) and inner.otherwise == v.otherwise:
             both = (*v.conds, *inner.conds)  # in order: what the first ones keep from being computed stays so
-            if not any(ctx.varies(ctx.ix(e)) for e in both):
-                return self._masked(replace(inner, conds=both), show)
+            merged = replace(inner, conds=both)
+            if not any(ctx.varies(ctx.ix(e)) for e in both) or between(ctx, merged, ctx.live(both)):
+                return self._masked(merged, show)
         conds = ctx.live(v.conds)
         if not conds:
             return show(v.value)
         if not conds[0].terms and conds[0].const < 0:
             return show(v.otherwise)
         if any(ctx.varies(e) for e in conds):
-            return self._load_first(v, conds, show) or self._masked_lanes(v, show)
+            return self._load_first(v, conds, show) or self._load_between(v, conds, show) or self._masked_lanes(v, show)
         lines = ctx.text.scopes[-1].lines
         mark = len(lines)
         condition = ctx.condition(conds)
@@ -343,13 +344,25 @@ class Values:
     def _load_first(self, v: Masked, conds: list[Expr], show: Callable[[Value], Code]) -> Code | None:
         """A load of the first lanes, and what the others have instead."""
         ctx = self.ctx
-        ctx.part = count_of_first(ctx, v, conds)
-        if ctx.part is None:
+        count = count_of_first(ctx, v, conds)
+        if count is None:
             return None
+        ctx.part = count
         loaded = show(v.value)
         if not zero(v.otherwise):
             loaded = self._first_lanes(*self._alike(loaded, show(v.otherwise)))
         ctx.part = None
+        return loaded
+
+    def _load_between(self, v: Masked, conds: list[Expr], show: Callable[[Value], Code]) -> Code | None:
+        """A load of lanes that follow each other, zeros around them."""
+        ctx = self.ctx
+        lanes = between(ctx, v, conds)
+        if lanes is None:
+            return None
+        ctx.part, ctx.within, before = None, lanes, ctx.part
+        loaded = show(v.value)
+        ctx.part, ctx.within = before, None
         return loaded
 
     def _first_lanes(self, c: Code, other: Code) -> Code:
@@ -364,7 +377,9 @@ class Values:
         return all(
             in_parts(self.ctx, n.tensor, n.indices)
             if isinstance(n, Load)
-            else not isinstance(n, Masked) or not any(self.ctx.varies(self.ctx.ix(e)) for e in n.conds)
+            else not isinstance(n, Masked)
+            or not any(self.ctx.varies(self.ctx.ix(e)) for e in n.conds)
+            or between(self.ctx, n, self.ctx.live(n.conds)) is not None
             for n in walk(v)
         )
 

@@ -124,8 +124,11 @@ def test_references_are_given_back():
     k = andiron.compile(TWO, threads=1)
     x = np.ones((3, 4), np.float32)
     out = (np.empty(3, np.float32), np.empty(4, np.float32))
-    k(x), k(x, out=out)
-    counted = (x, out, *out, None, x.dtype, np.empty, k._caller._kept[next(iter(k._caller._kept))])
+    k(x)
+    k(x, out=out)
+    assert k._caller is not None
+    (entry,) = k._caller._kept.values()
+    counted = (x, out, *out, None, x.dtype, np.empty, entry)
     gc.collect()
     before = [sys.getrefcount(o) for o in counted]
     for _ in range(1000):

@@ -1,0 +1,56 @@
+"""Vectors over the edges of images: loads of a range of lanes (`load_between`), zeros around them."""
+
+import andiron
+import numpy as np
+import pytest
+from andiron.codegen.targets import target_of
+from andiron.runtime import features
+
+OP = """
+op blur[C, W, S](I: f32[C, W], F: f32[C, S], pad: int = 1) -> (Y: f32[C, Q])
+        where Q = W + 2*pad - S + 1:
+    Y[c, q] = sum(s) I[c, q + s - pad else 0] * F[c, s]
+
+schedule rows for blur:
+    tile c: 1 -> core
+    tile q: 32
+    keep Y in register
+    tile s: 1
+    tile q: 1 -> lane
+    compute
+
+schedule staged for blur:
+    tile c: 2, q: 40 -> core
+    move I -> l2
+    tile c: 1
+    tile q: 32
+    keep Y in register
+    tile s: 1
+    tile q: 1 -> lane
+    compute
+"""
+
+
+def expected(image, filters, pad):
+    padded = np.pad(image, ((0, 0), (pad, pad)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, filters.shape[1], axis=1)
+    return np.einsum("cqs,cs->cq", windows, filters)
+
+
+@pytest.mark.parametrize("schedule", ["rows", "staged"])
+@pytest.mark.parametrize("target", ["cpu:avx512", "cpu:avx2", "cpu:generic"])
+def test_every_width_of_image_and_of_pad(target, schedule):
+    lacking = features.missing(target_of(target).machine)
+    if lacking:
+        pytest.skip(f"this machine lacks {', '.join(lacking)}")
+    rng = np.random.default_rng(1)
+    for pad, window in ((1, 3), (20, 5), (0, 4)):
+        k = andiron.compile(OP, schedule=schedule, target=target, threads=1, pad=pad, S=window)
+        assert pad == 0 or "load_between" in k.source
+        for width in (4, 7, 15, 16, 17, 33, 50):
+            image = rng.standard_normal((3, width), dtype=np.float32)
+            filters = rng.standard_normal((3, window), dtype=np.float32)
+            # What lies around the image is not read: it would show.
+            room = np.full((5, width), np.nan, np.float32)
+            room[1:4] = image
+            np.testing.assert_allclose(k(room[1:4], filters), expected(image, filters, pad), rtol=1e-5, atol=1e-5)
