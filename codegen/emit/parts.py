@@ -4,8 +4,8 @@ At the edges of tiles a condition that is plainly a count of lanes, and others t
 
     load_part_f32x8(p, row < M ? N - col : 0)
 
-These helpers take any count: below 0 is none, above the width all. Where the first lanes are kept out as well, as at the left edge
-of an image, `load_between` takes a range of lanes.
+These helpers take any count: below 0 is none, above the width all. Where the first lanes are kept out as well, as at the left
+edge of an image, `load_between` takes a range of lanes.
 """
 
 from __future__ import annotations
