@@ -31,12 +31,12 @@ class _Arithmetic:
     __slots__ = ()
 
     def __add__(self, other: Index) -> Expr:
-        return rules.add(as_expr(self), as_expr(other))  # type: ignore[arg-type]
+        return rules.add(as_expr(self), other if type(other) is Expr else as_expr(other))  # type: ignore[arg-type]
 
     __radd__ = __add__
 
     def __sub__(self, other: Index) -> Expr:
-        return rules.add(as_expr(self), as_expr(other), -1)  # type: ignore[arg-type]
+        return rules.add(as_expr(self), other if type(other) is Expr else as_expr(other), -1)  # type: ignore[arg-type]
 
     def __rsub__(self, other: Index) -> Expr:
         return rules.add(as_expr(other), as_expr(self), -1)  # type: ignore[arg-type]
@@ -155,13 +155,15 @@ class Fn(_Cached):
             return f"{_factor(left, self.kind == 'mul')}{_INFIX[self.kind]}{_factor(right, False)}"
         return f"{self.kind}({', '.join(map(str, self.args))})"
 
-    @property
+    @_Once
+    def _variables(self) -> frozenset[Var]:
+        x, *others = [a._variables for a in self.args]
+        return x.union(*others)
+
+    @_Once
     def interval(self) -> Interval:
-        d = self.__dict__
-        if "_interval" not in d:
-            square = self.kind == "mul" and self.args[0] == self.args[1]
-            d["_interval"] = intervals.function(self.kind, tuple(a.interval for a in self.args), square)
-        return d["_interval"]
+        square = self.kind == "mul" and self.args[0] == self.args[1]
+        return intervals.function(self.kind, tuple([a.interval for a in self.args]), square)
 
 
 Atom = Union[Var, Fn]  # noqa: UP007 - evaluated at run time
@@ -206,13 +208,10 @@ class Expr(_Arithmetic, _Cached):
         """The value when there are no variables, else None."""
         return None if self.terms else self.const
 
-    @property
+    @_Once
     def interval(self) -> Interval:
         """(lowest, highest) value, inclusive, None where unbounded. Conservative: it may be wider than what is reached."""
-        d = self.__dict__
-        if "_interval" not in d:
-            d["_interval"] = intervals.linear(((a.interval, c) for a, c in self.terms), self.const)
-        return d["_interval"]
+        return intervals.linear([(a.interval, c) for a, c in self.terms], self.const)
 
     def coefficient(self, var: Var) -> int:
         """The coefficient of `var` as a term of the linear form; what stands inside atoms does not count."""
@@ -220,23 +219,27 @@ class Expr(_Arithmetic, _Cached):
 
     def variables(self) -> frozenset[Var]:
         """All variables, those inside atoms too."""
-        d = self.__dict__
-        if "_variables" not in d:
-            d["_variables"] = frozenset(v for a, _ in self.terms for v in ([a] if isinstance(a, Var) else _fn_variables(a)))
-        return d["_variables"]
+        return self._variables
+
+    @_Once
+    def _variables(self) -> frozenset[Var]:
+        terms = self.terms
+        if len(terms) == 1 and type(terms[0][0]) is Fn:
+            return terms[0][0]._variables
+        return frozenset([v for a, _ in terms for v in ((a,) if type(a) is Var else a._variables)])  # type: ignore[union-attr]
 
     def subs(self, mapping: Mapping[Var, Index], functions: Mapping[Fn, Index] | None = None) -> Expr:
         """With variables replaced, all at once, and simplified anew.
 
         functions   atoms that are replaced whole; each has one of the variables
         """
-        mine = self.variables()
+        mine = self._variables
         given = {v: as_expr(mapping[v]) for v in mine if v in mapping}
         if not given:
             return self
         if not functions and len(given) == len(mine) and not any(x.terms for x in given.values()):
             return Expr((), self.evaluate({v.name: x.const for v, x in given.items()}))
-        return _subs(self, given, {f: as_expr(x) for f, x in functions.items()} if functions else {})
+        return _subs(self, given, frozenset(given), {f: as_expr(x) for f, x in functions.items()} if functions else {})
 
     def evaluate(self, env: Mapping[str, Any]) -> Any:
         """The value for integers, or integer arrays that broadcast, by variable name."""
@@ -254,11 +257,11 @@ ONE = Expr((), 1)
 
 def as_expr(x: Index) -> Expr:
     """An integer, a variable or an expression as an expression."""
-    if isinstance(x, Expr):
+    if type(x) is Expr:
         return x
-    if isinstance(x, Var):
-        return Expr(((x, 1),))
-    return Expr((), operator.index(x))
+    if type(x) is Var:  # of one variable always the same object, which then is asked for its hash and interval only once
+        return x.__dict__.get("_expr") or x.__dict__.setdefault("_expr", Expr(((x, 1),)))
+    return Expr((), operator.index(x))  # type: ignore[arg-type]
 
 
 def xor(a: Index, b: Index) -> Expr:
@@ -279,29 +282,31 @@ def ceildiv(a: Index, b: Index) -> Expr:
     return (as_expr(a) + b - 1) // b
 
 
-def _fn_variables(f: Fn) -> frozenset[Var]:
-    return frozenset().union(*(a.variables() for a in f.args))
-
-
-def _subs(e: Expr, mapping: dict[Var, Expr], memo: dict[Fn, Expr]) -> Expr:
-    if mapping.keys().isdisjoint(e.variables()):
+def _subs(e: Expr, mapping: dict[Var, Expr], keys: frozenset[Var], memo: dict[Fn, Expr]) -> Expr:
+    """`keys`: those of `mapping`; sets know the hashes of what is in them."""
+    if keys.isdisjoint(e._variables):
         return e
     terms: dict[Atom, int] = {}
     const = e.const
+    plain = True  # terms went away, and no others came: what is left is in order, and nothing more joins
     for atom, c in e.terms:
-        if isinstance(atom, Var):
+        if type(atom) is Var:
             new = mapping.get(atom)
+        elif keys.isdisjoint(atom._variables):  # type: ignore[union-attr]
+            new = None
         elif atom in memo:
-            new = memo[atom]
+            new = memo[atom]  # type: ignore[index]
         else:
-            new = memo[atom] = rules.rebuild(atom.kind, [_subs(a, mapping, memo) for a in atom.args])
+            new = memo[atom] = rules.rebuild(atom.kind, [_subs(a, mapping, keys, memo) for a in atom.args])  # type: ignore
         if new is None:
             terms[atom] = terms.get(atom, 0) + c
             continue
         const += c * new.const
-        for a, k in new.terms:
-            terms[a] = terms.get(a, 0) + c * k
-    return rules.build(terms, const)
+        if new.terms:
+            plain = False
+            for a, k in new.terms:
+                terms[a] = terms.get(a, 0) + c * k
+    return Expr(tuple(terms.items()), const) if plain else rules.build(terms, const)
 
 
 def _evaluate_fn(f: Fn, env: Mapping[str, Any]) -> Any:

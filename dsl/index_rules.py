@@ -24,12 +24,18 @@ def build(terms: dict[Atom, int], const: int) -> Expr:
     """The canonical expression of a sum; merges a quotient and its remainder (see `_merge`)."""
     live = [(a, c) for a, c in terms.items() if c]
     if len(live) > 1:
-        if any(type(a) is Fn and a.kind in ("div", "mod") for a, _ in live):
-            merged = _merge(dict(live))
-            if merged is not None:
-                return merged + const
-        live.sort(key=lambda t: t[0]._key)
+        for a, _ in live:
+            if type(a) is Fn and a.kind in ("div", "mod"):
+                merged = _merge(dict(live))
+                if merged is not None:
+                    return merged + const
+                break
+        live.sort(key=_key_of)
     return Expr(tuple(live), const)
+
+
+def _key_of(term: tuple[Atom, int]) -> tuple:
+    return term[0]._key
 
 
 def add(a: Expr, b: Expr, scale: int = 1) -> Expr:
@@ -41,6 +47,16 @@ def add(a: Expr, b: Expr, scale: int = 1) -> Expr:
     for atom, c in b.terms:
         terms[atom] = terms.get(atom, 0) + scale * c
     return build(terms, a.const + scale * b.const)
+
+
+def combined(parts: Iterable[tuple[Expr, int]], const: int) -> Expr:
+    """The sum of c * e over the parts (e, c), and a constant."""
+    terms: dict[Atom, int] = {}
+    for e, c in parts:
+        const += c * e.const
+        for atom, k in e.terms:
+            terms[atom] = terms.get(atom, 0) + c * k
+    return build(terms, const)
 
 
 def scale(a: Expr, c: int) -> Expr:
@@ -58,26 +74,27 @@ def _merge(terms: dict[Atom, int]) -> Expr | None:
     """
     fns = [a for a in terms if type(a) is Fn]
     for low in fns:
-        c = low.args[1].constant if low.kind == "mod" else None
-        if c is None:
+        if low.kind != "mod" or low.args[1].terms:
             continue
-        x, q = low.args[0], terms[low]
-        quotient = x // c
+        c, x, q = low.args[1].const, low.args[0], terms[low]
+        quotient = low.__dict__.get("_quotient")
+        if quotient is None:  # computed once for each remainder
+            quotient = low.__dict__["_quotient"] = x // c
         if quotient.terms and all(terms.get(a) == q * c * k for a, k in quotient.terms):
             rest = {a: k for a, k in terms.items() if a is not low and all(a != b for b, _ in quotient.terms)}
             return build(rest, -q * c * quotient.const) + scale(x, q)
         for high in fns:
-            d = high.args[1].constant if high.kind == "mod" and terms[high] == q * c else None
-            if d is None or high is low:
+            if high.kind != "mod" or terms[high] != q * c or high.args[1].terms or high is low:
                 continue
+            d = high.args[1].const
             delta = high.args[0] - quotient
             if delta.const % d == 0 and all(k % d == 0 for _, k in delta.terms):
                 rest = {a: k for a, k in terms.items() if a is not low and a is not high}
                 return build(rest, 0) + scale(x % (c * d), q)
     for high in fns:
-        c = high.args[1].constant if high.kind == "div" else None
-        if c is None or terms[high] % c:
+        if high.kind != "div" or high.args[1].terms or terms[high] % high.args[1].const:
             continue
+        c = high.args[1].const
         x, q = high.args[0], -terms[high] // c
         if all(terms.get(a) == q * k for a, k in x.terms):
             rest = {a: k for a, k in terms.items() if a is not high and all(a != b for b, _ in x.terms)}
@@ -187,9 +204,9 @@ def _one_quotient(e: Expr, c: int) -> int | None:
 
 def _coarser(e: Expr, c: int) -> tuple[int, Expr, Expr] | None:
     """(g, x, y) with e = g*x + y, 0 <= y < g, g > 1 a divisor of c: what is finer than g does not reach c."""
-    for g in sorted({gcd(k, c) for _, k in e.terms}, reverse=True):
-        if g == 1:
-            return None
+    common = {gcd(k, c) for _, k in e.terms}
+    common.discard(1)
+    for g in sorted(common, reverse=True) if len(common) > 1 else common:
         fine = Expr(tuple((a, k) for a, k in e.terms if k % g), e.const)
         q = _one_quotient(fine, g)
         if q is not None:

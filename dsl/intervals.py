@@ -16,6 +16,8 @@ def linear(terms: Iterable[tuple[Interval, int]], const: int) -> Interval:
             a, b = b, a
         lo = None if lo is None or a is None else lo + c * a
         hi = None if hi is None or b is None else hi + c * b
+        if lo is hi is None:
+            break
     return lo, hi
 
 

@@ -27,6 +27,7 @@ from ..dsl.ops.index_terms import spot
 from ..dsl.schedule_builder import Schedule
 from ..dsl.std import std_devices
 from ..dsl.syntax import Param, ScheduleDecl
+from .collector import collector_waits
 from .kernel import Kernel, checked_threads
 from .measure import too_small_for_threads
 from .variant import Variant, Variants
@@ -276,8 +277,10 @@ def variant(
     emit: Callable[..., str] = emit,
 ) -> Variant:
     """One op, one schedule, one device: compiled to text. Of `values` those count that are the schedule's parameters."""
-    compiled = compile_program(module, op, schedule, device, {n: v for n, v in values.items() if n in parameters(schedule)})
-    text = emit(compiled.program, target.family.dialect, (too_small_for_threads(op),))
+    given = {n: v for n, v in values.items() if n in parameters(schedule)}
+    with collector_waits():
+        compiled = compile_program(module, op, schedule, device, given)
+        text = emit(compiled.program, target.family.dialect, (too_small_for_threads(op),))
     made = Variant
     if target.family.launcher == "emulator":
         from .emulator.variant import EmulatedVariant as made

@@ -84,6 +84,15 @@ def test_quotient_and_remainder():
     assert same([(t // 4, t2 // 4), (xor(t % 4, t // 8 % 4), xor(t2 % 4, t2 // 8 % 4))], t, t2)
 
 
+def test_digits_of_a_remainder():
+    """What is left of a division by 6, with its halves swizzled: the digits 3 and 2, of which one has lost the other variables."""
+    g, g2, lane, lane2 = Var("g", 0, 2), Var("g'", 0, 2), Var("l", 0, 31), Var("l'", 0, 31)
+    x, y = 128 * g + lane, 128 * g2 + lane2
+    digits = [(x // 6, y // 6), (x // 2 % 3, y // 2 % 3)]
+    assert same([*digits, (xor(x % 2, x // 24 % 2), xor(y % 2, y // 24 % 2))], x, y)
+    assert not same(digits, x, y)
+
+
 def test_swizzle():
     row, row2, column, column2 = t // 8, t2 // 8, t % 8, t2 % 8
     assert same([(row, row2), (xor(column, row % 8), xor(column2, row2 % 8))], t, t2)

@@ -2,6 +2,7 @@
 
     8*m + i = 8*m' + i',  0 <= i, i' < 8        =>   m = m', i = i'
     x/c = y/c, x % c = y % c                    =>   x = y            (c any expression)
+    x/d % c = y/d % c, x % d = y % d            =>   x % (c*d) = y % (c*d)
     x/c = y/c                                   =>   x/(c*d) = y/(c*d)
     x/c = k                                     =>   x % c = x - c*k
     x % c = (x + k) % c                         =>   c | k            (rotating stages)
@@ -16,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ...dsl.index import Atom, Expr, Fn, Var, as_expr
-from ...dsl.index_rules import rebuild
+from ...dsl.index_rules import combined, rebuild
 from ...dsl.intervals import Interval
 
 Pair = tuple[Expr, Expr]
@@ -37,6 +38,7 @@ class Digits:
         self._open: list[Pair] = []  # equalities that do not fall apart
         self._twins: list[tuple[Fn, Fn]] = []  # equal functions
         self._quotients: set[Fn] = set()  # those that the equalities speak of
+        self._remainders: set[int] = set()  # by what numbers
         for f in facts:
             for atom, _ in f.terms:
                 self._facts.setdefault(atom, []).append(f)
@@ -46,7 +48,9 @@ class Digits:
     def derive(self, equalities: Iterable[Pair]) -> None:
         """Raises Contradiction."""
         todo = list(equalities)
-        self._quotients |= {f for pair in todo for e in pair for f in functions(e) if f.kind == "div"}
+        spoken = {f for pair in todo for e in pair for f in functions(e)}
+        self._quotients |= {f for f in spoken if f.kind == "div"}
+        self._remainders |= {f.args[1].const for f in spoken if f.kind == "mod" and f.args[1].constant}
         for _ in range(_ROUNDS):
             known = len(self.equal)
             for x, y in todo:
@@ -172,11 +176,18 @@ class Digits:
                 step, size = (x - y).constant, by.constant
                 if f.kind == "mod" and size and step is not None and step % size:
                     raise Contradiction
-                if self.same(x // by, y // by) if f.kind == "mod" else self.same(x % by, y % by):
+                if self.same(x // by, y // by) if f.kind == "mod" else self._same_rest(x, y, by):
                     out.append((x, y))
                 elif f.kind == "div" and by.constant:
                     out += self._coarser(x, y, by.const)
         return out
+
+    def _same_rest(self, x: Expr, y: Expr, by: Expr) -> bool:
+        """Whether x % by = y % by, as they are or digit by digit, where the equalities speak of digits of that size."""
+        if self.same(x % by, y % by):
+            return True
+        sizes = (d for d in sorted(self._remainders) if by.constant and d < by.const and not by.const % d)
+        return any(self.same(x % d, y % d) and self._same_rest(x // d, y // d, by // d) for d in sizes)
 
     def _coarser(self, x: Expr, y: Expr, by: int) -> list[Pair]:
         """The quotients by multiples of `by` that are spoken of."""
@@ -223,7 +234,7 @@ def _replaced(e: Expr, equal: dict[Atom, Expr], memo: dict[Atom, Expr]) -> Expr:
             memo[atom] = Expr(((atom, 1),))  # while it is being replaced: what comes back to it stays as it is
             memo[atom] = _of_atom(atom, equal, memo)
         changed = changed or _single(memo[atom]) is not atom
-    return sum((c * memo[atom] for atom, c in e.terms), as_expr(e.const)) if changed else e
+    return combined([(memo[atom], c) for atom, c in e.terms], e.const) if changed else e
 
 
 def _of_atom(atom: Atom, equal: dict[Atom, Expr], memo: dict[Atom, Expr]) -> Expr:
