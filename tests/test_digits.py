@@ -85,7 +85,7 @@ def test_quotient_and_remainder():
 
 
 def test_digits_of_a_remainder():
-    """What is left of a division by 6, with its halves swizzled: the digits 3 and 2, of which one has lost the other variables."""
+    """What is left of a division by 6, with its halves swizzled: the digits 3 and 2; of one the other variables are gone."""
     g, g2, lane, lane2 = Var("g", 0, 2), Var("g'", 0, 2), Var("l", 0, 31), Var("l'", 0, 31)
     x, y = 128 * g + lane, 128 * g2 + lane2
     digits = [(x // 6, y // 6), (x // 2 % 3, y // 2 % 3)]
