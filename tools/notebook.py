@@ -12,13 +12,15 @@ import argparse
 import shlex
 import sys
 from html import escape
-from typing import Any
+from typing import Any, NoReturn
 
 from ..dsl.errors import UserError
 from ..dsl.errors.shell import BadMagic
-from ..dsl.module import Module, loads
+from ..dsl.module import Module, survey
 from ..dsl.op import Op
-from ..runtime.compile import compile
+from ..dsl.syntax import ScheduleDecl
+from ..dsl.text.format_node import format_node
+from ..runtime.compile import check_schedules, compile
 from ..runtime.kernel import Kernel
 from ..runtime.report import Report
 from .workload import assignments
@@ -34,6 +36,10 @@ def load_ipython_extension(shell: Any) -> None:
     html.for_type(Module, lambda module: code(_declared(module)))
     html.for_type(Kernel, kernel_html)
     html.for_type(Report, report_html)
+    html.for_type(ScheduleDecl, lambda schedule: code(format_node(schedule)))
+    plain = shell.display_formatter.formatters["text/plain"]
+    for cls, said in ((Op, str), (Report, str), (Module, _declared), (ScheduleDecl, format_node)):
+        plain.for_type(cls, lambda x, printer, cycle, said=said: printer.text(said(x).rstrip("\n")))
 
 
 def sched(shell: Any, line: str, cell: str) -> Module | None:
@@ -41,7 +47,10 @@ def sched(shell: Any, line: str, cell: str) -> Module | None:
     try:
         options = _options(line)
         text = "\n".join(cell.splitlines()) + "\n"
-        module = loads(text, "<cell>", base=".")
+        module, mistakes = survey(text=text, name="<cell>", base=".")
+        for error in check_schedules(module):
+            mistakes.add(error)
+        mistakes.raise_if_any()
         kernels = {
             name: compile(module, name, None, options.target, **_for(op, assignments(options.size, "size")))
             for name, op in module.ops.items()
@@ -54,27 +63,35 @@ def sched(shell: Any, line: str, cell: str) -> Module | None:
     return module
 
 
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong instead of leaving."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ValueError(message)
+
+
 def _options(line: str) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="%%sched", exit_on_error=False, add_help=False)
+    parser = _Parser(prog="%%sched", add_help=False, allow_abbrev=False)
     parser.add_argument("name", nargs="?", default="sched")
     parser.add_argument("--target")
     parser.add_argument("--size", action="append", default=[])
     try:
-        return parser.parse_args(shlex.split(line))
-    except (argparse.ArgumentError, ValueError, SystemExit) as error:
+        found = parser.parse_args(shlex.split(line))
+        if not found.name.isidentifier():
+            raise ValueError(f"{found.name} is no name")
+    except ValueError as error:
         raise BadMagic(f"`%%sched {line}`: {error}", help="%%sched [NAME] [--target T] [--size M=64,...]") from None
+    return found
 
 
-def _for(op: Op, sizes: dict[str, int]) -> dict[str, int]:
+def _for(op: Op, sizes: dict[str, int]) -> dict[str, Any]:
     """Of the sizes, those that the op has."""
     own = {v.name for v in op.dims} | {name for name, _ in op.params}
     return {name: n for name, n in sizes.items() if name in own}
 
 
 def _declared(module: Module) -> str:
-    from ..dsl.text.format_node import format_node
-
-    return "\n".join(format_node(d) for d in module.file.declarations)
+    return "\n\n".join(format_node(d).rstrip() for d in module.file.declarations)
 
 
 def code(text: str, language: str = "sched") -> str:

@@ -34,6 +34,8 @@ def cells(tmp_path_factory):
         "products.ops['gemm']",
         "%%sched\nop bad[N](X: f32[N]) -> (Y: f32[N]):\n    Y[i] = Z[i]\n",
         "%%sched a b c\nop ok[N](X: f32[N]) -> (Y: f32[N]):\n    Y[i] = X[i]\n",
+        "products.schedules['s']",
+        "%%sched --tagret cpu\nop ok[N](X: f32[N]) -> (Y: f32[N]):\n    Y[i] = X[i]\n",
         "import andiron\nassert andiron.compile(products, 'gemm', target='cpu:avx2').schedule",
     ]
     book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(s) for s in sources])
@@ -85,3 +87,14 @@ def test_mistakes_are_diagnostics(cells):
         assert expected in said(cell, "stderr")
         assert not [o for o in cell.outputs if o.output_type == "error"]
     assert "<cell>:2" in said(cells[7], "stderr")
+
+
+def test_a_schedule_is_shown_as_it_is_written(cells):
+    assert "tile" in shown(cells[9], "text/html")
+    assert shown(cells[9], "text/plain").startswith("schedule s for gemm on cpu:avx2:\n    tile m: 16 -> core")
+    assert shown(cells[6], "text/plain").startswith("op gemm[M, N, K]")
+
+
+def test_a_misspelt_option_is_named(cells):
+    assert "unrecognized arguments: --tagret" in said(cells[10], "stderr")
+    assert "usage" not in said(cells[10], "stderr")

@@ -12,6 +12,7 @@ import andiron
 import pytest
 from andiron.dsl.module import std_device
 from andiron.tools import cli
+from andiron.tools.pictures.footprints import footprints
 from andiron.tools.pictures.fragments import fragments
 from andiron.tools.pictures.roofline import roofline
 from andiron.tools.pictures.tiles import steps, tiles
@@ -103,6 +104,29 @@ def test_tiles_are_those_of_the_schedule(kernel):
     ]
 
 
+def test_parts_of_tensors(kernel):
+    parts = footprints(kernel.op, kernel.trace, report_of(kernel).sizes)
+    assert parts["whole"] == {"m": 500, "n": 300, "k": 200}
+    assert [cut["axes"] for cut in parts["cuts"]] == [[["m", 500, 72]], [["n", 300, 16], ["m", 72, 6]], [["k", 200, 1]]]
+    assert [t["name"] for t in parts["tensors"]] == ["A", "B", "C"]
+    assert parts["tensors"][0]["rows"] == [500, 0, 0, {"m": 1}]
+    after = next(n for n, t in enumerate(kernel.trace) if t.line.startswith("move A"))
+    assert [parts["places"][n]["A"] for n in (0, after)] == ["dram", "l2"]
+
+
+def test_parts_of_windows_and_of_fused_indices():
+    stencil = andiron.compile(
+        "op s[N](X: f32[N]) -> (Y: f32[N]):\n    Y[i] = X[i - 1 else 0] + X[i + 2 else 0]", target="cpu:avx2"
+    )
+    parts = footprints(stencil.op, stencil.trace, {"N": 64})
+    assert parts["tensors"][0]["columns"] == [64, -1, 2, {"i": 1}]
+    fused = "op t[M, N](X: f32[M, N]) -> (Y: f32[M, N]):\n    Y[i, j] = 2 * X[i, j]\n"
+    fused += "schedule f for t on cpu:avx2:\n    fuse i, j as f\n    tile f: 8\n    compute\n"
+    kernel = andiron.compile(fused, target="cpu:avx2")
+    assert footprints(kernel.op, kernel.trace, {"M": 8, "N": 8}) is None
+    assert 'id="parts"' not in page(kernel)
+
+
 def test_fragments_are_those_of_the_device():
     device = std_device("sm_80")
     instr = next(i for i in device.instrs if i.name == "mma_m16n8k16_f16")
@@ -121,6 +145,8 @@ def test_in_a_browser(kernel, tmp_path):
         [*command, f"{(tmp_path / 'k.html').as_uri()}#step={number}"], capture_output=True, text=True, timeout=120, check=True
     )
     assert "C[72, 300] += A[72, 200] * B[200, 300]  @core" in done.stdout.split('<pre id="spec">')[1].split("</pre>")[0]
+    assert re.search(r"A\[500, 200\]\s\[0\.\.71, 0\.\.199\] in dram", done.stdout)  # what the tile works on
+    assert "tile 0 of 7" in done.stdout
     on = re.findall(r'<div class="row on"[^>]*>', done.stdout)
     assert len(on) > 3  # the schedule's line, and code
     assert {re.search(r'data-step="(\d+)"', row)[1] for row in on} == {str(number)}

@@ -35,7 +35,10 @@ def steps(op: Op, trace: Sequence[Traced], sizes: dict[str, int]) -> list[Step]:
         if None in extents:
             continue
         rows, columns = (1, *extents)[-2:] if len(axes) == 1 else extents
-        step = Step("whole" if traced.depth == 0 else traced.line, traced.scope.level, int(rows or 1), int(columns or 1))
+        rows, columns = int(rows or 1), int(columns or 1)
+        if found:  # a tile larger than what there is holds all of it
+            rows, columns = min(rows, found[-1].rows), min(columns, found[-1].columns)
+        step = Step("whole" if traced.depth == 0 else traced.line, traced.scope.level, rows, columns)
         if not found or (step.rows, step.columns) != (found[-1].rows, found[-1].columns):
             found.append(step)
     return found
@@ -75,14 +78,7 @@ def _panel(x: float, step: Step, following: Step | None, hue: str, next_hue: str
     w, h = _shape(step)
     top = TOP + (SIDE - h) / 2
     out = [
-        text(
-            x,
-            14,
-            step.line,
-            font_weight="bold",
-            textLength=SIDE if len(step.line) > 24 else None,
-            lengthAdjust="spacingAndGlyphs",
-        ),
+        text(x, 14, _short(step.line), font_weight="bold"),
         text(x, 28, f"one {step.level}" if step.line != "whole" else f"{step.level}", opacity=0.7),
         tag("rect", x=x, y=top, width=w, height=h, fill=hue, fill_opacity=0.18, stroke=hue, stroke_width=1.5),
         text(x, TOP + SIDE + 18, f"{step.rows} x {step.columns}"),
@@ -101,6 +97,13 @@ def _panel(x: float, step: Step, following: Step | None, hue: str, next_hue: str
     for y1, y2 in ((top, ntop), (top + min(th, h), ntop + nh)):
         out.append(tag("line", x1=x + min(tw, w), y1=y1, x2=target, y2=y2, stroke=next_hue, stroke_dasharray="2 3"))
     return out
+
+
+def _short(line: str, most: int = 26) -> str:
+    """Without its modifiers where it is long: the tile and the level tell it apart."""
+    if len(line) > most and "->" in line:
+        line = " ".join(line.split()[: line.split().index("->") + 2])
+    return line if len(line) <= most else line[: most - 1] + "…"
 
 
 def _line(x: float, y: float, w: float, h: float) -> str:

@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...dsl.device import Device
 from ...dsl.errors import UserError, did_you_mean
@@ -171,7 +171,7 @@ class Session:
         return compile(module, op, "auto", target, **_values(self.now, module, op, None))
 
 
-def _values(state: State, module: Module, op: str, schedule: str | None) -> dict[str, int]:
+def _values(state: State, module: Module, op: str, schedule: str | None) -> dict[str, Any]:
     """Those values that the op and the schedule have a name for: other ops have sizes too."""
     from ...runtime.compile import parameters
 

@@ -15,6 +15,7 @@ from ...codegen.lower.trace import Traced
 from ...dsl.device import Instr
 from ...runtime.kernel import Kernel
 from ..pictures.banks import banks
+from ..pictures.footprints import footprints
 from ..pictures.fragments import fragments
 from ..pictures.roofline import roofline
 from ..pictures.staged import staged
@@ -63,13 +64,13 @@ def page(kernel: Kernel) -> str:
         fragments=[(i.name, picture) for i in _instructions(kernel) if (picture := fragments(i))],
         banked=[(s.buffer.name, picture) for s in staged(kernel.program, report.sizes) if (picture := banks(s))],
         code=_code(kernel.source, steps),
-        steps_json=_json(steps),
+        steps_json=_json([{"line": "    " * s.margin + s.line, "specs": s.specs, "effect": s.effect} for s in steps]),
+        parts_json=_json(parts) if (parts := footprints(kernel.op, kernel.trace, report.sizes)) else None,
     )  # fmt: skip
 
 
-def _json(steps: list[Step]) -> str:
+def _json(plain: object) -> str:
     """For the script; `<` is escaped, so that no text can end it."""
-    plain = [{"line": "    " * s.margin + s.line, "specs": s.specs, "effect": s.effect} for s in steps]
     return json.dumps(plain).replace("<", "\\u003c")
 
 
