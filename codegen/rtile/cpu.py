@@ -3,6 +3,8 @@
 PANELS   a tile of the result is a core's; a block of the wide operand is packed into panels as wide as the register tile, in a
          cache of the core, so that cores never wait for each other; results stay in registers through a block of k
          (after Van Zee & van de Geijn, "BLIS: A Framework for Rapidly Instantiating BLAS Functionality", 2015).
+WINDOWS  as panels, but a block of the image goes into a cache of the core as it is, with zeros at its edges; windows are
+         vectors that begin anywhere in its lines. Nothing is copied once for each place of the filter.
 DOTS     few columns: lanes lie along k, the narrow operand is read once, as it lies; the few columns are turned, once for all.
 
 REGISTERS   three quarters of them hold results; the rest what is multiplied, and what a compiler has in flight.
@@ -17,6 +19,7 @@ from itertools import product
 
 from ...dsl import syntax
 from ...dsl.device import Device
+from ...dsl.index import Var
 from ..lower.context import Context
 from ..lower.work import Work
 from .cpu_cost import Blocking, seconds
@@ -25,6 +28,7 @@ from .lines import modifier, tile
 
 FEW = 8  # columns, at most, for which lanes lie along k
 FLAT = 48
+WINDOW_ROWS = 8  # filters at a time: more of them were slower, wherever measured
 DEPTHS = (256, 384)
 TYPICAL = 1024  # of a size that is open
 
@@ -89,6 +93,7 @@ def blockings(p: Product, cpu: Processor) -> Iterator[Blocking]:
         yield from _dots(p, cpu, held, max(1, most))
         if p.fixed(p.n) is None:
             return
+    yield from _windows(p, cpu, held)
     yield from _panels(p, cpu, held)
 
 
@@ -128,6 +133,29 @@ def _panels(p: Product, cpu: Processor, held: int) -> Iterator[Blocking]:
                     yield Blocking("panels", rows, columns, depth, high, t, wide, packed, True)
 
 
+def _windows(p: Product, cpu: Processor, held: int) -> Iterator[Blocking]:
+    """For an image whose columns are neighbours for the results, too, and filters of known size."""
+    m, columns, known = p.fixed(p.m), p.parts(p.n), [p.fixed(i) for i in (*p.parts(p.n), *p.parts(p.k))]
+    if m is None or p.plain(p.wide) or None in known or 0 in known or not m or not p.along(p.wide, columns[-1]):
+        return
+    if not all(isinstance(a, Var) for e in p.wide.indices for a, _ in e.terms):
+        return
+    height, width = p.image
+    room = (cpu.private[-1].capacity or 1 << 18) // p.dtype.bytes // 6
+    depths = tuple(dict.fromkeys(_even(p.deep_extent, d) for d in (16, 32, 64, 128, 256)))
+    for vectors, lines in product((1, 2, 3, 4), (1, 2, 3, 4)):
+        wide = vectors * p.lanes
+        whole = width <= wide < width + p.lanes  # no line is cut where a register tile can have all of it
+        if lines > height or vectors * lines > 4 or not (whole or width > 4 * p.lanes > wide >= 2 * p.lanes):
+            continue
+        rows = _even(m, max(1, min(held // (vectors * lines), WINDOW_ROWS, m)))
+        talls = _parts(m, (m, -(-m // cpu.count)), rows)
+        acrosses = _parts(height, (height, -(-height // cpu.count), -(-height // (2 * cpu.count))), lines)
+        for tall, across, depth in product(talls, acrosses, depths):
+            if p.window(across, -(-width // wide) * wide, depth) <= room:
+                yield Blocking("windows", rows, wide, depth, rows, tall, across, True, False, lines)
+
+
 def _even(size: int, most: int) -> int:
     """Tiles of at most `most` that are as good as alike."""
     return -(-size // -(-size // most)) if size else 1
@@ -152,7 +180,8 @@ def _parts(size: int, targets: tuple[int, ...], unit: int) -> tuple[int, ...]:
 
 def lines_of(p: Product, cpu: Processor, b: Blocking) -> tuple[syntax.Line, ...]:
     keep = syntax.Keep((p.name,), cpu.register.name)
-    return _dot_lines(p, cpu, b, keep) if b.kind == "dots" else _panel_lines(p, cpu, b, keep)
+    made = {"dots": _dot_lines, "windows": _window_lines, "panels": _panel_lines}
+    return made[b.kind](p, cpu, b, keep)
 
 
 def _panel_lines(p: Product, cpu: Processor, b: Blocking, keep: syntax.Line) -> tuple[syntax.Line, ...]:
@@ -187,6 +216,20 @@ def _dot_lines(p: Product, cpu: Processor, b: Blocking, keep: syntax.Line) -> tu
         lines.append(tile((p.n, b.columns)))
     lines += [tile((p.m, b.rows)), keep, *vector]
     return (*lines, syntax.Compute())
+
+
+def _window_lines(p: Product, cpu: Processor, b: Blocking, keep: syntax.Line) -> tuple[syntax.Line, ...]:
+    *others, last = p.parts(p.n)
+    ones = [(i, 1) for i in (*p.batch, *others[:-1])]
+    lines: list[syntax.Line] = [tile(*ones, (p.m, b.tall), *((i, b.across) for i in others[-1:]), level=cpu.cores.name)]
+    if p.deep is not None and b.depth is not None and b.depth < p.deep_extent:
+        lines.append(tile((p.deep, b.depth)))
+    lines.append(syntax.Move(p.wide.tensor, cpu.private[-1].name))
+    lines += [tile((i, b.lines)) for i in others[-1:]]
+    lines += [tile((last, b.columns))] if b.columns < p.image[1] else []
+    lines += [tile((p.m, b.rows)), keep]
+    lines.append(tile(*((i, 1) for i in p.parts(p.k))))
+    return (*lines, syntax.Compute(p.instr.name))
 
 
 def _move(tensor: str, memory: str, axis: str, panel: int) -> syntax.Move:

@@ -16,6 +16,8 @@ from .cpu_product import WAKE, Processor, Product
 LOAD, STORE = 0.5, 1.0
 ENTER = 40.0  # to begin and end a register tile
 COPY, TURN, GATHER = 0.15, 1.2, 4.0  # to pack an element whose neighbours stay neighbours, one whose do not, one of a window
+WHOLE, BROKEN = 2.0, 16.0  # of a window, where vectors lie in one line of the image; where they go on in the next one
+CROSSED = 1.5  # loads at any place: so many more, as vectors cross from line to line of a cache
 COMBINE = 8.0  # to add the lanes of a vector
 HIDDEN = 0.3  # of what is not the bound, so much still counts
 PAGES = 64  # pages a core finds at once
@@ -29,6 +31,7 @@ class Blocking:
     rows, columns   of the register tile            depth   of a block of k, None: all of it
     high            rows of a block that stays in the inner caches
     tall, across    rows and columns of a core's tile
+    lines           of an image in the register tile; `columns` are of each, and `across` counts lines (WINDOWS)
     """
 
     kind: str
@@ -40,9 +43,13 @@ class Blocking:
     across: int
     pack_wide: bool
     pack_narrow: bool
+    lines: int = 1
 
     def __str__(self) -> str:
         packed = " and ".join(x for x, on in (("wide", self.pack_wide), ("narrow", self.pack_narrow)) if on) or "nothing"
+        if self.kind == "windows":
+            shape = f"{self.rows} x {self.lines} x {self.columns} in registers"
+            return f"windows: {shape}, {self.tall} x {self.across} lines a core by {self.depth or 'all'}, image packed"
         block = f"{self.tall} x {self.across} a core by {self.depth or 'all'}, {self.high} rows a block"
         return f"{self.kind}: {self.rows} x {self.columns} in registers, {block}, {packed} packed"
 
@@ -57,9 +64,12 @@ def seconds(p: Product, cpu: Processor, b: Blocking, sizes: Mapping[str, int]) -
     """For the extents of all indices; all cores take part, where that is worth waking them."""
     m, n, k = sizes[p.m], sizes[p.n], sizes[p.k]
     count = prod(sizes[i] for i in p.batch)
-    cost = _dots(p, cpu, b, m, n, k) if b.kind == "dots" else _panels(p, cpu, b, m, n, k)
+    if b.kind == "windows":
+        cost = _windows(p, cpu, b, sizes)
+    else:
+        cost = _dots(p, cpu, b, m, n, k) if b.kind == "dots" else _panels(p, cpu, b, m, n, k)
     arithmetic, traffic, packing, waits = (x * count for x in cost)
-    tasks = count * _ceil(m, b.tall) * _ceil(n, b.across)
+    tasks = count * _ceil(m, b.tall) * _ceil(n // (p.image[1] if b.kind == "windows" else 1), b.across)
     busiest = _ceil(tasks, cpu.count) / tasks
     longest, other = max(arithmetic, traffic), min(arithmetic, traffic)
     alone = (longest + HIDDEN * other + packing) / cpu.clock
@@ -110,8 +120,34 @@ def _dots(p: Product, cpu: Processor, b: Blocking, m: int, n: int, k: int) -> tu
     return arithmetic, traffic, k * n * TURN if b.pack_wide else 0.0, float(blocks if b.pack_wide else 0)
 
 
+def _windows(p: Product, cpu: Processor, b: Blocking, sizes: Mapping[str, int]) -> tuple[float, float, float, float]:
+    """Lines of the image lie in a cache with their edges; windows are read from there at each place of the filter."""
+    size, m, k = p.dtype.bytes, sizes[p.m], sizes[p.k]
+    height, width = p.image
+    vectors = b.lines * b.columns / p.lanes
+    deep = p.deep_extent
+    blocks = _ceil(deep, b.depth or deep)
+    step = max(b.rows * vectors * (p.instr.cycles or 0.5), (b.rows + CROSSED * vectors) * LOAD, p.instr.latency or 4)
+    enter = ENTER + b.rows * vectors * (LOAD + STORE)
+    cores_m = _ceil(m, b.tall)
+    across = _tiles(height, b.across, b.lines) * _ceil(width, b.columns)
+    tiles = _tiles(m, b.tall, b.rows) * across
+    arithmetic = tiles * (k * step + blocks * enter)
+
+    held = size * p.window(b.across, width, b.depth)
+    near = size * p.window(b.lines, b.columns, b.depth)
+    wide = tiles * k * vectors * p.lanes * size * _cycles(cpu, near)
+    narrow = m * k * size * across * _cycles(cpu, size * m * k / blocks + near)
+    results = 2 * m * height * width * size * (blocks * _cycles(cpu, size * b.tall * b.across * width))
+    packed = p.window(b.across, width, b.depth) * blocks * _ceil(height, b.across) * cores_m
+    return arithmetic, wide + narrow + results, packed * (COPY + size * _cycles(cpu, 2 * held)), 0.0
+
+
 def _packing(p: Product) -> float:
-    return GATHER if not p.plain(p.wide) else TURN if p.wide_transposed else COPY
+    if p.plain(p.wide):
+        return TURN if p.wide_transposed else COPY
+    width = p.fixed(p.parts(p.n)[-1])
+    return GATHER if width is None else BROKEN if width % p.lanes else WHOLE
 
 
 def _cycles(cpu: Processor, footprint: float) -> float:

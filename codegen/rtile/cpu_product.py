@@ -12,7 +12,7 @@ from functools import cached_property
 from math import prod
 
 from ...dsl.device import Device, Instr, Level, Memory
-from ...dsl.index import ONE, Expr, Var
+from ...dsl.index import ONE, Expr, Var, as_expr
 from ...dsl.types import DType
 from ...dsl.values import Load, loads
 from ..lower.match import Match, match
@@ -100,6 +100,36 @@ class Product:
         """Has the operand its neighbours in memory along the index?"""
         last = dict(self.fused).get(index, (index,))[-1]
         return load.indices[-1].coefficient(Var(last)) == 1
+
+    def parts(self, index: str) -> tuple[str, ...]:
+        """The indices that one stands for."""
+        return dict(self.fused).get(index, (index,))
+
+    @property
+    def deep(self) -> str | None:
+        """The reduced index that the wide operand has as an axis of its own: it may be cut without cutting windows."""
+        return next((i for i in self.parts(self.k) if any(e == as_expr(Var(i)) for e in self.wide.indices)), None)
+
+    @property
+    def deep_extent(self) -> int:
+        return (self.fixed(self.deep) or 1) if self.deep is not None else 1
+
+    @cached_property
+    def image(self) -> tuple[int, int]:
+        """Lines, and columns of one line."""
+        *others, last = self.parts(self.n)
+        return self.fixed(others[-1]) or 1 if others else 1, self.fixed(last) or 1
+
+    def window(self, lines: int, columns: int, depth: int | None) -> int:
+        """Elements of the wide operand that so many lines and columns of results read, and so many of the deep index."""
+        *others, last = self.parts(self.n)
+        extents = {last: columns} | {i: self.fixed(i) or 1 for i in self.parts(self.k)}
+        extents |= {others[-1]: lines} if others else {}
+        extents |= {self.deep: depth} if self.deep is not None and depth is not None else {}
+        total = 1
+        for e in self.wide.indices:
+            total *= 1 + sum(abs(c) * (extents.get(str(a), 1) - 1) for a, c in e.terms)
+        return total
 
     @property
     def wide_transposed(self) -> bool:
