@@ -27,6 +27,7 @@ from .lower.workspace import workspace
 from .passes.hoist import hoist_invariants
 from .passes.version import prove_guards, version_guards
 from .rtile.machine import Machine
+from .schedule.breaks_off import continued
 from .schedule.complete import complete
 from .schedule.elaborate import Roles, elaborate
 from .schedule.names import check_names
@@ -134,7 +135,7 @@ def check_device(module: Any, schedule: syntax.ScheduleDecl, device: Device) -> 
 def explicit_lines(
     module: Any, op: Op, schedule: syntax.ScheduleDecl | None, device: Device, roles: Roles, params, diagnostics: Diagnostics
 ) -> tuple:
-    """The lines as written, strategies, parameters and roles resolved."""
+    """The lines as written, strategies, parameters and roles resolved; `auto` stands where they break off."""
     if schedule is None:
         return ()
     sizes = {name: value for name, value in op.params if value is not None}
@@ -142,7 +143,8 @@ def explicit_lines(
     taken |= {i: "an index" for s in op.statements for i, _ in s.ranges} | {t.name: "a tensor" for t in op.tensors}
     taken |= {n: "a size of the op" for n in (*(v.name for v in op.dims), *(v.name for v, _ in op.derived), *dict(op.params))}
     strategies = getattr(module, "strategies", {}) or {}
-    return elaborate(schedule, strategies, roles, params, sizes, taken, diagnostics)
+    lines = elaborate(schedule, strategies, roles, params, sizes, taken, diagnostics)
+    return continued(lines, device.memories[0].name)
 
 
 def bounded(op: Op, schedule: syntax.ScheduleDecl | None) -> Op:
@@ -179,7 +181,7 @@ def launches_of(op: Op, device: Device, lines: tuple) -> list[tuple[tuple[Work, 
     rest = tuple(x for x in rest if not isinstance(x, syntax.Inline))
     kept = frozenset(t for x in _all_lines(rest) if isinstance(x, syntax.Keep) for t in x.tensors)
     if all(isinstance(x, syntax.AutoLine) for x in lines) or (not kept and _filled_in(device, rest)):
-        kept = row_statistics(op, device)
+        kept = row_statistics(op, device) - own.keys()
     inner = {t.name for t in op.tensors if t.role == "intermediate"}
     groups = plan(op, kept & inner, frozenset())
     groups = tuple(tuple(_accumulating(w) for w in g) for g in groups)

@@ -4,6 +4,7 @@ time; for a GPU also what a compiler says, where there is one: registers, spills
 from __future__ import annotations
 
 import argparse
+import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
 
 NAME = "explain"
 HELP = "say what a schedule does, without running it"
-EXAMPLES = ("andiron explain examples/gemm.sched --size M=512,N=512,K=512",)
+EXAMPLES = (
+    "andiron explain examples/gemm.sched --size M=512,N=512,K=512",
+    "andiron explain examples/gemm.sched --schedule auto --target cuda:sm_80 --size M=512,N=512,K=512 --candidates -o why.svg",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,10 +37,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="list the best N candidates of each launch, and why",
     )
     parser.add_argument("--mappings", action="store_true", help="list what the indices of instructions can stand for")
+    parser.add_argument("-o", "--output", metavar="SVG", help="write it as a picture, too: roofline, tiles, candidates")
 
 
 def run(args: argparse.Namespace) -> int:
     kernel = kernel_of(args)
+    if args.output:
+        from ..runtime.files import write_text
+        from .pictures.explained import explained
+
+        write_text(args.output, explained(kernel))
+        print(f"wrote {args.output}", file=sys.stderr if args.json else sys.stdout)
     if args.mappings:
         return _mappings(kernel, args.json)
     compiled = _compiled(kernel)

@@ -103,7 +103,7 @@ def proposals(
         about = "; ".join(x.about for x in chosen if x.about)
         total = sum(x.seconds for x in chosen) if all(x.about for x in chosen) else None
         yield Proposal(_parsed(text), total, longest.bound, about)
-    if machine is None and (schedule is None or is_open(schedule)):
+    if machine is None and (schedule is None or is_open(schedule, device, module)):
         text = compile_program(module, op, schedule, device, params).schedule
         extents = {i: e.constant for s in op.statements for i, e in s.ranges if e.constant is not None}
         for near, about in variations(_parsed(text), device, extents):
@@ -158,14 +158,17 @@ def _best_first(options: Sequence[Sequence[_Option]]) -> Iterator[tuple[_Option,
                 heapq.heappush(queue, (sum(row[k] for row, k in zip(loss, near, strict=True)), near))
 
 
-def is_open(schedule: syntax.ScheduleDecl) -> bool:
-    """Whether it leaves anything to choose, by `auto` in its lines or in the blocks below them."""
+def is_open(schedule: syntax.ScheduleDecl, device: Device, module: Any = None) -> bool:
+    """Whether it leaves anything to choose: by `auto` in its lines or in the blocks below them, or because they break off."""
+    from ..schedule.breaks_off import breaks_off
     from ..schedule.complete import is_open
 
     def open_(lines: Lines) -> bool:
         return any(is_open(x) or open_(getattr(x, "block", None) or ()) for x in lines)
 
-    return not schedule.lines or open_(schedule.lines)
+    if not schedule.lines or open_(schedule.lines):
+        return True
+    return breaks_off(schedule.lines, device.memories[0].name, getattr(module, "strategies", None))
 
 
 def _parsed(text: str) -> syntax.ScheduleDecl:

@@ -27,6 +27,7 @@ class Candidate:
     asked     bytes that lanes ask of the outermost memory                 moved     bytes to and from the outermost memory
     blocks    of the launch                                                waves     of them over the whole device
     resident  blocks of a unit at a time                                   busy      share of the units' time that is used
+    occupancy share of the lanes that a unit can hold which it holds
     waste     share of what is computed that is padding                    held      bytes of staging memory of a block
     """
 
@@ -42,6 +43,7 @@ class Candidate:
     blocks: float
     waves: float
     resident: int
+    occupancy: float
     busy: float
     waste: float
     registers: float
@@ -50,12 +52,15 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Choice:
-    """What was chosen for a launch (the first of `candidates`) among `count`; `least`: bytes that must be moved."""
+    """What was chosen for a launch (the first of `candidates`) among `count`; `least`: bytes that must be moved to and from
+    `home`, the outermost memory; `staging`: the memory of a unit."""
 
     launch: str
     sizes: tuple[Mapping[str, int], ...]
     count: int
     least: float
+    home: str
+    staging: str
     candidates: tuple[Candidate, ...]
 
 
@@ -64,13 +69,17 @@ def choice(launch: str, found: Sequence[Ranked], order: Sequence[tuple[Ranked, i
     r, i, _ = order[0]
     kept = tuple(_candidate(*x) for x in order[:KEPT])
     count = sum(x.count for x in found)
-    return Choice(launch, tuple(r.sizes), count, float(r.demands[-1].at(i).least), kept)
+    machine = r.nest.machine
+    least = float(r.demands[-1].at(i).least)
+    return Choice(launch, tuple(r.sizes), count, least, machine.home.name, machine.staging.name, kept)
 
 
 def _candidate(r: Ranked, i: int, slower: float) -> Candidate:
     d, c = r.demands[-1].at(i), r.costs[-1]
     tile = {name: int(x[i]) for name, x in r.tiles.items()}
     parts = {name: float(x[i]) for name, x in c.parts.items()}
+    machine, resident = r.nest.machine, int(np.ravel(c.resident)[i])
+    most = machine.device.limit(f"resident {machine.lane.name}s") or machine.most_groups * machine.lanes
     return Candidate(
         nest=f"{r.nest.name}: {r.nest}",
         tile=tile,
@@ -83,7 +92,8 @@ def _candidate(r: Ranked, i: int, slower: float) -> Candidate:
         moved=float(d.far),
         blocks=float(d.blocks),
         waves=float(c.waves[i]),
-        resident=int(np.ravel(c.resident)[i]),
+        resident=resident,
+        occupancy=resident * float(d.groups) * machine.lanes / most,
         busy=float(c.busy[i]),
         waste=float(d.waste),
         registers=float(d.registers),
@@ -95,38 +105,40 @@ def _candidate(r: Ranked, i: int, slower: float) -> Candidate:
 
 
 def show_choice(c: Choice, most: int = KEPT) -> str:
-    """A table of the best candidates, then the sizes of each by name, and what needs how long."""
+    """A table of the best candidates, then the sizes of each by name, and what needs how long; then the first one's bytes."""
     at = "; ".join(", ".join(f"{n}={x}" for n, x in s.items()) for s in c.sizes)
-    head = [
-        "",
-        "time",
-        "slower",
-        "bound by",
-        "blocks",
-        "waves",
-        "a unit",
-        "busy",
-        "waste",
-        "registers",
-        "held",
-        "asked",
-        "moved",
-    ]
-    rows = [head]
-    for n, x in enumerate(c.candidates[:most], 1):
-        rows.append(
-            [
-                f"{n}", _time(x.seconds), f"{x.slower:.2f}", x.bound, f"{x.blocks:.0f}", f"{x.waves:.2f}", f"{x.resident}",
-                f"{x.busy:.0%}", f"{x.waste:.0%}", f"{x.registers:.0f}", _bytes(x.held), _bytes(x.asked), _bytes(x.moved),
-            ]
-        )  # fmt: skip
+    rows = candidate_rows(c, most)
     out = [f"launch {c.launch}: {c.count} candidates, judged at {at}; at least {_bytes(c.least)} must be moved"]
     out += ["  " + x for x in _aligned(rows)]
     for n, x in enumerate(c.candidates[:most], 1):
         shares = ", ".join(f"{name} {_time(s)}" for name, s in x.parts.items())
         sizes = " ".join(f"{name}={v}" for name, v in x.tile.items())
         out.append(f"  {n}: {x.nest}; {sizes}; {shares}")
-    return "\n".join(out)
+    return "\n".join(out + ["  " + x for x in _aligned(traffic_rows(c))])
+
+
+def traffic_rows(c: Choice) -> list[list[str]]:
+    """Bytes of the first candidate by memory: what lanes ask for, what caches let through, the least there can be."""
+    x = c.candidates[0]
+    least = max(c.least, 1.0)
+    outermost = [c.home, _bytes(x.asked), _bytes(x.moved), _bytes(c.least), f"{x.moved / least:.2f}"]
+    return [["memory", "asked", "moved", "at least", "times"], outermost, [c.staging, _bytes(x.served), "", "", ""]]
+
+
+def candidate_rows(c: Choice, most: int = KEPT) -> list[list[str]]:
+    """The table of the best candidates, names of the columns first."""
+    names = ("", "time", "slower", "bound by", "blocks", "waves", "a unit", "occupied", "busy", "waste", "registers", "held")
+    head = [*names, "asked", "moved"]
+    rows = [head]
+    for n, x in enumerate(c.candidates[:most], 1):
+        rows.append(
+            [
+                f"{n}", _time(x.seconds), f"{x.slower:.2f}", x.bound, f"{x.blocks:.0f}", f"{x.waves:.2f}", f"{x.resident}",
+                f"{x.occupancy:.0%}", f"{x.busy:.0%}", f"{x.waste:.0%}", f"{x.registers:.0f}", _bytes(x.held), _bytes(x.asked),
+                _bytes(x.moved),
+            ]
+        )  # fmt: skip
+    return rows
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -28,8 +28,6 @@ def complete(ctx: Context, works: tuple[Work, ...], lines: tuple[syntax.Line, ..
     if not written:
         return default_lines(ctx, works)
     machine = Machine.of(ctx.device)
-    if machine is not None and not isinstance(written[-1], syntax.Compute) and not isinstance(lines[-1], syntax.AutoLine):
-        lines = (*lines, syntax.AutoLine())  # it breaks off: what comes below is as open as where `auto` says so
     if machine is not None and any(is_open(x) for x in lines):
         lines = construct(ctx, machine, works, lines) or lines
         written = tuple(x for x in lines if not isinstance(x, syntax.AutoLine))

@@ -28,7 +28,7 @@ def proposed(request: Request, place: int) -> Iterator[tuple[Proposal, Values]]:
     """
     base = request.schedules[place]
     choices = list(_assignments(request, base))
-    if base is not None and len(choices) == 1 and not is_open(base):
+    if base is not None and len(choices) == 1 and not _open(request, base):
         raise CannotTune(
             f"schedule `{base.name}` leaves nothing open",
             base.span,
@@ -55,10 +55,14 @@ def _all(request: Request, base: syntax.ScheduleDecl | None, choices: list[Value
         ways = left
 
 
+def _open(request: Request, base: syntax.ScheduleDecl) -> bool:
+    return is_open(base, request.device, request.module)
+
+
 def _of(request: Request, base: syntax.ScheduleDecl | None, values: Values) -> Iterator[Proposal]:
     if base is not None and values:
         yield Proposal(base, None, "", "")
-    if base is None or is_open(base):
+    if base is None or _open(request, base):
         try:
             yield from proposals(request.special, request.device, base, request.module, values)
         except UserError:

@@ -54,7 +54,7 @@ def test_an_authors_lines_stay():
     text = "schedule s for gemm on sm_80:\n    tile m: 64, n: auto -> block\n    auto\n"
     module = loads(IMPORTS + text)
     (mine,) = module.schedules.values()
-    assert is_open(mine)
+    assert is_open(mine, library().device("sm_80"))
     found = candidates(bind_params(module.ops["gemm"]), module.device("sm_80"), {}, 5, mine, module)
     assert len(found) == 5
     for p in found:
@@ -66,7 +66,7 @@ def test_an_authors_lines_stay():
 def test_a_schedule_with_nothing_open_has_no_others():
     text = compiled("gemm", "sm_80", SIZES["gemm"]).schedule
     (mine,) = parse(Source("s", text)).declarations
-    assert not is_open(mine)
+    assert not is_open(mine, library().device("sm_80"))
     assert len(candidates(op_of("gemm"), library().device("sm_80"), SIZES["gemm"], 9, mine, library())) == 1
     text = compiled("gemm", "cpu:avx2", SIZES["gemm"]).schedule
     (mine,) = parse(Source("s", text)).declarations

@@ -5,7 +5,7 @@ Williams, Waterman, Patterson: "Roofline: An Insightful Visual Performance Model
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import floor, log10
 
 from ...dsl.device import Device
@@ -15,8 +15,11 @@ from .svg import HUES, INK, picture, tag, text
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 560.0, 340.0, 64.0, 16.0, 16.0, 44.0
 
 
-def roofline(report: Report, device: Device) -> str | None:
-    """None where the device states no rates, or sizes are open."""
+def roofline(report: Report, device: Device, expected: Sequence[tuple[str, float, float]] = ()) -> str | None:
+    """None where the device states no rates, or sizes are open.
+
+    expected   what a model says: a name, bytes moved to and from the outermost memory, seconds
+    """
     flops, seconds = report.flops, report.seconds
     peak = flops / seconds["arithmetic"] if flops and seconds.get("arithmetic") else None
     roofs = {m.name: m.bandwidth for m in device.memories if m.bandwidth and _moved(report, m.name, m.bandwidth)}
@@ -25,7 +28,7 @@ def roofline(report: Report, device: Device) -> str | None:
     points = {name: flops / _moved(report, name, bandwidth) for name, bandwidth in roofs.items()}
     low = min([*points.values(), *(peak / b for b in roofs.values())]) / 4
     high = max([*points.values(), *(peak / b for b in roofs.values())]) * 4
-    floor_ = min(low * min(roofs.values()), peak / 100)
+    floor_ = min(low * min(roofs.values()), peak / 100, *(flops / seconds / 2 for _, _, seconds in expected))
     x = _scale(low, high, LEFT, WIDTH - RIGHT)
     y = _scale(floor_, peak * 2, HEIGHT - BOTTOM, TOP)
     inside = [*_axes(x, y, low, high, floor_, peak * 2)]
@@ -56,9 +59,22 @@ def roofline(report: Report, device: Device) -> str | None:
                 cx=x(points[name]), cy=y(reached), r=5.5 if name == bound else 4, fill=hue,
             )
         )  # fmt: skip
+    inside += _expected(x, y, [(name, flops / max(moved, 1.0), flops / took) for name, moved, took in expected])
     said = f"{report.op}: at most {_rate(flops / max(seconds.values()))}FLOP/s, bound by {bound}"
     inside.append(text(LEFT + 8, TOP + 12, said, font_weight="bold"))
     return picture(WIDTH, HEIGHT, *inside, title=f"Roofline of {said}")
+
+
+def _expected(x, y, points: Sequence[tuple[str, float, float]]) -> Iterator[str]:
+    """Candidates: how fast the model says they are, at the intensity that their tiles have; those at one place together."""
+    places: dict[tuple[int, int], list[tuple[str, float, float]]] = {}
+    for name, intensity, rate in points:
+        places.setdefault((round(x(intensity) / 10), round(y(rate) / 10)), []).append((name, intensity, rate))
+    for found in places.values():
+        said = "; ".join(f"{name}: {intensity:.3g} FLOP a byte, {_rate(rate)}FLOP/s" for name, intensity, rate in found)
+        left, top = x(found[0][1]), y(found[0][2])
+        square = tag("rect", x=left - 3, y=top - 3, width=6, height=6, fill=INK, fill_opacity=0.7)
+        yield tag("g", tag("title", said), square, text(left + 6, top + 14, ", ".join(name for name, _, _ in found)))
 
 
 def _moved(report: Report, memory: str, bandwidth: float) -> float:

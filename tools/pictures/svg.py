@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from html import escape
 from typing import Any
 
 # One hue a memory or level, outermost first; readable on white and on near-black.
 HUES = ("#4e79a7", "#f28e2b", "#59a14f", "#b07aa1", "#e15759", "#76b7b2", "#9c755f", "#edc948")
 INK = "currentColor"
+CHARACTER = 7.4  # of a fixed width, at most
+_SIZE = re.compile(r' width="([\d.]+)" height="([\d.]+)"')
 STYLE = "font-family:ui-sans-serif,system-ui,sans-serif;font-size:12px"
 
 
@@ -37,6 +41,30 @@ def picture(width: float, height: float, *inside: str, title: str) -> str:
         role="img",
         style=STYLE,
     )
+
+
+def stacked(pictures: Sequence[str], gap: float, title: str) -> str:
+    """Whole pictures one below the other, as one."""
+    sizes = [tuple(float(x) for x in _SIZE.search(p).groups()) for p in pictures]  # type: ignore[union-attr]
+    inside, top = [], 0.0
+    for p, (_, height) in zip(pictures, sizes, strict=True):
+        inside.append(tag("g", p, transform=f"translate(0 {_value(top)})"))
+        top += height + gap
+    return picture(max(w for w, _ in sizes), top - gap, *inside, title=title)
+
+
+def table(rows: Sequence[Sequence[str]], title: str) -> str:
+    """Rows as a picture, the first in bold; columns end at the right."""
+    widths = [max(len(r[n]) for r in rows) * CHARACTER + 14 for n in range(len(rows[0]))]
+    inside = [text(8, 16, title, font_weight="bold")]
+    for n, row in enumerate(rows):
+        right = 0.0
+        for said, width in zip(row, widths, strict=True):
+            right += width
+            if said:
+                at = {"text_anchor": "end", "style": "font-family:ui-monospace,monospace"}
+                inside.append(text(right, 36.0 + 17 * n, said, font_weight="bold" if n == 0 else None, **at))
+    return picture(max(sum(widths), len(title) * CHARACTER) + 8, 36.0 + 17 * len(rows), *inside, title=title)
 
 
 def _value(value: Any) -> str:

@@ -63,7 +63,7 @@ def wholes(session: Session, state: State, most: int = 5) -> list[Proposal]:
         base = request.schedules[0] if request is not None else None
         if request is None or base is None:
             return []
-        if not is_open(base):
+        if not is_open(base, request.device, request.module):
             base = replace(base, lines=(*base.lines, AutoLine()))
         found = proposals(request.special, request.device, base, request.module, request.values)
         return [p for p in islice(found, most) if p.seconds is not None]

@@ -1,0 +1,42 @@
+"""Lines that break off before a `compute` are as open as with an `auto` at their end: here it is put there, once for all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from ...dsl import syntax
+
+Lines = Sequence[syntax.Line]
+Strategies = Mapping[str, syntax.StrategyDecl]
+
+
+def continued(lines: Lines, outermost: str) -> tuple[syntax.Line, ...]:
+    """Lines with strategies resolved; each launch's, where they break off, with an `auto` at their end.
+
+    tile m: 64 -> block   -->   tile m: 64 -> block;  auto
+
+    outermost   the memory that ends a launch: `keep T in <outermost>:` holds the lines of T's own
+    """
+    whole = tuple(
+        replace(x, block=(*x.block, syntax.AutoLine())) if _own(x, outermost) and breaks_off(x.block, outermost) else x
+        for x in lines
+    )
+    return (*whole, syntax.AutoLine()) if breaks_off(lines, outermost) else whole
+
+
+def breaks_off(lines: Lines | None, outermost: str, strategies: Strategies | None = None) -> bool:
+    """Whether a launch's lines end before a `compute`, and no `auto` says that they do. No lines at all are none that end."""
+    for x in reversed(lines or ()):
+        if isinstance(x, syntax.Param | syntax.Inline) or _own(x, outermost):
+            continue  # no line of this launch
+        if isinstance(x, syntax.Apply):
+            known = dict(strategies or {})
+            strategy = known.pop(x.strategy, None)  # one that applies itself is another's mistake to report
+            return strategy is not None and breaks_off(strategy.lines, outermost, known)
+        return not isinstance(x, syntax.Compute | syntax.AutoLine)
+    return False
+
+
+def _own(line: syntax.Line, outermost: str) -> bool:
+    return isinstance(line, syntax.Keep) and line.memory == outermost and bool(line.block)
