@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 from andiron.codegen.interpret import interpret
 from andiron.codegen.pipeline import compile_program
-from andiron.codegen.tile import Barrier, If, Program, Stmt, Store
-from andiron.codegen.walk_tile import map_bodies, statements
+from andiron.codegen.tile import If, Program, Stmt, Store
 from andiron.dsl.meaning.reference import reference
 from andiron.dsl.module import loads
 from andiron.dsl.ops.bind_op import bind_params
 from andiron.dsl.values import Masked, transform
+
+from .edits import barriers, edited, without_barrier
 
 HERE = Path(__file__).parent / "devices"
 
@@ -75,19 +76,6 @@ def test_ampere_uses_its_instructions() -> None:
     assert {i.name for i in p.instrs} == {"mma_m16n8k16_f16", "ldmatrix_x4", "cp_async_f16x8"}
 
 
-def _edited(p: Program, edit) -> Program:
-    """With the edit in the program it is given up for at these sizes, too."""
-
-    def body(stmts: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-        out: list[Stmt] = []
-        for s in stmts:
-            out += edit(map_bodies(s, body))
-        return tuple(out)
-
-    launches = tuple(replace(x, body=body(x.body)) for x in p.launches)
-    return replace(p, launches=launches, instead=_edited(p.instead, edit) if p.instead is not None else None)
-
-
 def _faults(p: Program, op, sizes: dict[str, int]) -> set[str]:
     found: list = []
     interpret(p, inputs(op, sizes), sizes=sizes, on_fault=found)
@@ -98,16 +86,10 @@ def _faults(p: Program, op, sizes: dict[str, int]) -> set[str]:
 def test_each_barrier_is_needed(name: str) -> None:
     """Taken out one by one, every barrier leaves a race that the interpreter reports."""
     op, p = program(name)
-    barriers = [s for x in p.launches for s in statements(x.body) if isinstance(s, Barrier)]
-    assert barriers
+    assert barriers(p)
     sizes = CASES[name][2][0]
-    for n in range(len(barriers)):
-        seen = iter(range(len(barriers)))
-
-        def drop(s: Stmt, n: int = n, seen=seen) -> list[Stmt]:
-            return [] if isinstance(s, Barrier) and next(seen, None) == n else [s]
-
-        assert "race" in _faults(_edited(p, drop), op, sizes), f"barrier {n} of {name}"
+    for n in range(barriers(p)):
+        assert "race" in _faults(without_barrier(p, n), op, sizes), f"barrier {n} of {name}"
 
 
 @pytest.mark.parametrize("name", ["maxwell", "ampere", "igemm", "row", "tiled", "tall"])
@@ -123,4 +105,4 @@ def test_guards_are_needed(name: str) -> None:
         return [replace(s, value=transform(s.value, bare))] if isinstance(s, Store) else [s]
 
     op, p = program(name)
-    assert "out-of-bounds" in _faults(_edited(p, strip), op, CASES[name][2][0])
+    assert "out-of-bounds" in _faults(edited(p, strip), op, CASES[name][2][0])

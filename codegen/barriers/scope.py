@@ -202,7 +202,7 @@ def _in_rows(coords: tuple[Expr, ...], buffer: Buffer | None, extent: int) -> tu
     out, span = list(coords), 1
     for d in range(len(coords) - 1, 0, -1):
         row = buffer.shape[d].constant if buffer is not None else None
-        if row is None or extent <= (span := span * row):
+        if not row or extent <= (span := span * row):  # a row of no elements has no pieces
             break
         out[d - 1], out[d] = out[d - 1] + out[d] // row, out[d] % row
     return tuple(out)

@@ -85,6 +85,8 @@ def lower_keep(low: Lowering, focus: Focus, line: syntax.Keep, rest: tuple) -> l
     name, others = line.tensors[0], line.tensors[1:]
     if others:
         rest = (replace(line, tensors=others), *rest)
+    from .produce import lower_produced
+
     read_here = {t for w in focus.works for t in w.reads}
     for w in focus.works:
         if name not in (w.name.rstrip("@"), *w.targets):
@@ -93,6 +95,8 @@ def lower_keep(low: Lowering, focus: Focus, line: syntax.Keep, rest: tuple) -> l
         leaves = any(b.name == name and b.kind == "output" for b in low.ctx.buffers)
         if name in read_here and (leaves or any(name in x.reads for x in low.works if x.name not in here)):
             return _keep_output(low, focus, line, name, w, rest)
+        if name in read_here and line.block:
+            return lower_produced(low, focus, line, name, w, rest)
         if name in read_here:
             return _materialise(low, focus, line, name, w, rest)
         if w.name in focus.open:

@@ -66,7 +66,16 @@ def _hop(focus: Focus, load: Load) -> tuple[Focus, Value]:
     (work, *others) = focus.works
     if not others and isinstance(work.value, Masked) and work.value.value == load:
         return replace(focus, works=(replace(work, value=load),)), work.value
-    return focus, load
+    return focus, _where(_inherited(focus, load), load)
+
+
+def _inherited(focus: Focus, load: Load) -> tuple[Expr, ...]:
+    """What a mask around all that is computed here says of the indices of one load: it is not there to be read elsewhere."""
+    (work, *others) = focus.works
+    if others or not isinstance(work.value, Masked):
+        return ()
+    mine = {v.name for e in load.indices for v in e.variables()}
+    return tuple(c for c in work.value.conds if all(v.name in mine for v in c.variables() if v.name in focus.ranges))
 
 
 def _to_registers(
@@ -141,12 +150,17 @@ def _to_memory(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple, foun
     if line.view is not None or any(n in alias for n in names):
         wanted = line.view or tuple(dict.fromkeys(alias.get(n, n) for ld in found for e in ld.indices for n in _ordered(e)))
         form = "indices"
-        axes = [_index_axis(low, focus, i, rest, line) for i in wanted]
+        axes = [index_axis(low, focus, i, rest) for i in wanted]
         value: Value = first
+        also = _inherited(focus, first)
     else:
         form = "box"
         axes = [_box_axis(low, focus, line, rest, d, found) for d in range(len(first.indices))]
         value = replace(first, indices=tuple(a.origin + Var(a.name) for a in axes))
+        own = {Var(a.name): a.origin + Var(a.name) for a in axes if a.name in focus.ranges}
+        also = tuple(
+            c.subs(own) for c in _inherited(focus, first) if all(v in own for v in c.variables() if v.name in focus.ranges)
+        )
     ranges = {a.name: Range(ZERO if form == "box" else a.origin, as_expr(a.extent), a.fill) for a in axes}
     buffer, layout = memory_buffer(
         ctx, focus, copy_name, ctx.dtypes[line.tensor], memory, [(a.name, a.extent) for a in axes], line
@@ -158,7 +172,7 @@ def _to_memory(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple, foun
     local = View(
         buffer.name, "indices", tuple(a.name for a in axes), tuple(ZERO if form == "box" else o for o in origin), layout
     )
-    work = Work(copy_name, tuple(a.name for a in axes), _masked(value, axes, form), None, (), span=line.span, fused=fused)
+    work = Work(copy_name, tuple(a.name for a in axes), masked(value, axes, also), None, (), span=line.span, fused=fused)
     lines = line.block
     if lines is not None:
         lines = with_leaf(line, lines)
@@ -181,8 +195,13 @@ def _ordered(e: Expr) -> list[str]:
     return [x.name for x in sorted(e.variables(), key=lambda v: v.name)]
 
 
-def _masked(value: Value, axes: list[Staged], form: str) -> Value:
-    conds = tuple(dict.fromkeys(c for a in axes for c in a.valid if c.interval[0] is None or c.interval[0] < 0))
+def masked(value: Value, axes: list[Staged], also: tuple[Expr, ...] = ()) -> Value:
+    """The value where it is valid, zero elsewhere."""
+    conds = (*also, *(c for a in axes for c in a.valid))
+    return _where(tuple(dict.fromkeys(c for c in conds if c.interval[0] is None or c.interval[0] < 0)), value)
+
+
+def _where(conds: tuple[Expr, ...], value: Value) -> Value:
     if not conds:
         return value
     return Masked(conds, value, Const(False if value.dtype.kind == "bool" else 0, value.dtype), value.dtype)
@@ -194,7 +213,8 @@ def _spanned(r: Range) -> Expr:
     return as_expr(whole) if r.reps and whole is not None else r.size
 
 
-def _index_axis(low: Lowering, focus: Focus, index: str, rest: tuple, line: syntax.Move) -> Staged:
+def index_axis(low: Lowering, focus: Focus, index: str, rest: tuple) -> Staged:
+    """What a copy holds of an index of the focus, for the lines `rest`."""
     r = focus.ranges[index]
     extent = low.footprint(focus, index, rest)
     here = as_expr(Var(index)) - r.base

@@ -1,6 +1,7 @@
 """`tile`: loops (`loops`), or the digits of unit numbers (`onto_units`).
 
-FISSION   works that need a whole result of an earlier work under a tile get nests of their own, one after another.
+FISSION      works that need a whole result of an earlier work under a tile get nests of their own, one after another.
+MADE_BELOW   so do works that do not share the tile's indices; but what is kept below the tile is made there, for each tile anew.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
 def lower_tile(low: Lowering, focus: Focus, line: syntax.Tile, rest: tuple) -> list[Stmt]:
     ctx = low.ctx
     mine = [a for a in axes_of(line) if a.index in focus.ranges]
-    parts = groups(focus.works, tuple(a.index for a in mine))
+    below = frozenset(t for x in rest if isinstance(x, syntax.Keep) for t in x.tensors)
+    parts = groups(focus.works, tuple(a.index for a in mine), below)
     if len(parts) > 1:
         _must_meet(low, focus, parts, (line, *rest))
         return [s for g in parts for s in low.lower(replace(focus, works=g), (line, *rest))]
@@ -82,19 +84,20 @@ def _must_meet(low: Lowering, focus: Focus, parts: list[tuple[Work, ...]], lines
                     )
 
 
-def groups(works: tuple[Work, ...], indices: tuple[str, ...]) -> list[tuple[Work, ...]]:
-    """Consecutive works that may share the loops of these indices (FISSION)."""
+def groups(works: tuple[Work, ...], indices: tuple[str, ...], below: frozenset[str] = frozenset()) -> list[tuple[Work, ...]]:
+    """Consecutive works that may share the loops of these indices (FISSION). `below`: what lines below keep (MADE_BELOW)."""
     out: list[list[Work]] = []
     for w in works:
-        if out and all(_together(v, w, indices) for v in out[-1]):
+        if out and all(_together(v, w, indices, below) for v in out[-1]):
             out[-1].append(w)
         else:
             out.append([w])
     return [tuple(g) for g in out]
 
 
-def _together(first: Work, second: Work, indices: tuple[str, ...]) -> bool:
-    alike = all((i in first.all_indices) == (i in second.all_indices) for i in indices)
+def _together(first: Work, second: Work, indices: tuple[str, ...], below: frozenset[str]) -> bool:
+    again = first.reduction is None and not below.isdisjoint(first.targets)
+    alike = all(i in second.all_indices if i in first.all_indices else again or i not in second.all_indices for i in indices)
     return alike and not any(_needs_more(first, second, i) for i in indices)
 
 

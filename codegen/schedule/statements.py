@@ -105,10 +105,14 @@ A reduction that the text gives no name is called after its statement: `Y.sum1` 
     ),
     Statement(
         "keep (intermediate)",
-        "keep TENSOR in MEMORY",
+        "keep TENSOR in MEMORY [: block]",
         """
 An intermediate that other statements read is computed here, once, and read from the memory named. All statements then share
 one launch. Without the line, a reduction that others read gets a launch of its own.
+
+The lines below are for it too, or a block schedules its statement, here and now: as much of it as the lines below read, with
+zeros past the edges, as a copy has them. So an operand that is made of several tensors (weights of four bits, their scales) is
+made in shared memory for an instruction that reads it there. It is made again for each focus that the line is in.
 """,
         "softmax",
         "tile i: 1 -> core\nkeep top in register\nkeep total in register\ncompute",

@@ -1,0 +1,59 @@
+"""`keep T in MEMORY:` with a block, for an intermediate: the block schedules T's own statement, here, before the lines below.
+
+OWN_NEST   what the block says is said of T alone: its ranges are the footprint that the lines below read, and tiles below do not
+           divide its work. So T may lack indices that its readers have: it is made once for each focus that the line is in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ...dsl import syntax
+from ...dsl.errors.schedule import BadLayout, NotComputed
+from ...dsl.index import as_expr
+from ..tile import Alloc, Stmt
+from ..walk_tile import spanned
+from .copy_lines import with_leaf
+from .move import index_axis, masked, memory_buffer
+from .spec import Focus, Range, View
+from .work import Work
+
+if TYPE_CHECKING:
+    from .recursion import Lowering
+
+
+def lower_produced(low: Lowering, focus: Focus, line: syntax.Keep, name: str, w: Work, rest: tuple) -> list[Stmt]:
+    """w makes `name`, which other works of the focus read; `line.block` is its schedule."""
+    ctx = low.ctx
+    memory = line.memory or ctx.device.memories[-1].name
+    if ctx.register(memory):
+        raise BadLayout(
+            f"`{name}` is held in registers by the units that make it, as the lines below spread it",
+            line.span,
+            help="leave the block out, or keep it in a memory that units share",
+        )
+    made_below = {t for x in focus.works if x is not w for t in x.targets} & w.reads
+    if made_below:
+        first = sorted(made_below)[0]
+        raise NotComputed(
+            f"`{name}` is made here, and `{first.rstrip('@')}`, which it reads, by the lines below",
+            line.span,
+            help=f"write `keep {first.rstrip('@')} in {memory}`, with a block, above this line",
+        )
+    output = next((o for o in w.outputs if o.tensor == name), None)
+    indices = tuple(dict.fromkeys(w.alias.get(i, i) for i in (output.indices if output else w.indices)))
+    others = replace(focus, works=tuple(x for x in focus.works if x is not w))
+    axes = [index_axis(low, others, i, rest) for i in indices]
+    buffer, layout = memory_buffer(ctx, focus, name, ctx.dtypes[name], memory, [(a.name, a.extent) for a in axes], line)
+    ctx.buffers.append(buffer)
+    view = View(buffer.name, "indices", indices, tuple(a.origin for a in axes), layout, filled=w.reduction is None)
+    if w.reduction is None:  # zero outside the live ranges, as copies are
+        own = replace(w, value=masked(w.value, axes))
+        ranges = {a.name: Range(a.origin, as_expr(a.extent), a.fill) for a in axes}
+    else:
+        own, ranges = w, {i: focus.ranges[i] for i in (*indices, *w.reduced)}
+    making = replace(focus.with_view(name, view), works=(own,), ranges=ranges, loops=(), turns=(), open={})
+    made = spanned(tuple(low.lower(making, with_leaf(line, line.block or ()))), line.span)
+    body = low.lower(others.with_view(name, view), rest)
+    return [Alloc(buffer, (*made, *body), line.span)]

@@ -1,0 +1,32 @@
+"""Tile programs with something taken out, for tests of what must be there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from andiron.codegen.tile import Barrier, Program, Stmt
+from andiron.codegen.walk_tile import map_bodies, statements
+
+
+def edited(p: Program, edit: Callable[[Stmt], list[Stmt]]) -> Program:
+    """With the edit of each statement, also in the program it is given up for at other sizes."""
+
+    def body(stmts: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        out: list[Stmt] = []
+        for s in stmts:
+            out += edit(map_bodies(s, body))
+        return tuple(out)
+
+    launches = tuple(replace(x, body=body(x.body)) for x in p.launches)
+    return replace(p, launches=launches, instead=edited(p.instead, edit) if p.instead is not None else None)
+
+
+def barriers(p: Program) -> int:
+    return sum(isinstance(s, Barrier) for x in p.launches for s in statements(x.body))
+
+
+def without_barrier(p: Program, n: int) -> Program:
+    """Without barrier n, in the order of the text."""
+    seen = iter(range(barriers(p)))
+    return edited(p, lambda s: [] if isinstance(s, Barrier) and next(seen, None) == n else [s])
