@@ -31,6 +31,7 @@ CASES = {
     "sgemm_maxwell": (["sm_75"], ["gemm", "linear_gelu"], GEMM),
     "hgemm_ampere": (["sm_80"], ["gemm_f16", "gemm_f16_nt", "linear_gelu_f16"], GEMM),
     "hgemm_ampere_f32": (["sm_86"], ["gemm_f16_f32"], GEMM),
+    "hgemm_w4_ampere": (["sm_80"], ["gemm_f16_i4"], [f"{x},G=3" for x in GEMM]),
     "sgemm_mfma": (["gfx90a"], ["gemm"], GEMM),
     "hgemm_mfma": (["gfx942"], ["gemm_f16_nt"], GEMM),
     "hgemm_wmma": (["gfx1100"], ["gemm_f16_nt", "linear_f16"], GEMM),
