@@ -89,8 +89,9 @@ def test_every_barrier_is_needed() -> None:
 
 
 def test_a_reduction_has_a_nest_of_its_own() -> None:
-    own = "tile i: 4 -> block\nkeep s in shared:\n    tile i: 1 -> warp\n    keep s in register\n    tile j: 64\n    tile j: 1 -> thread\n"
-    op, program = compiled(ROWS, own + "tile j: 64\ntile j: 32 -> warp\ntile j: 1 -> thread\ncompute")
+    own = "keep s in shared:\n    tile i: 1 -> warp\n    keep s in register\n    tile j: 64\n    tile j: 1 -> thread\n"
+    main = "tile j: 64\ntile j: 32 -> warp\ntile j: 1 -> thread\ncompute"
+    op, program = compiled(ROWS, "tile i: 4 -> block\n" + own + main)
     for sizes in (dict(M=9, N=77), dict(M=1, N=1), dict(M=3, N=0)):
         check(op, program, **sizes)
 

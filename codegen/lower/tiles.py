@@ -1,7 +1,7 @@
 """`tile`: loops (`loops`), or the digits of unit numbers (`onto_units`).
 
 FISSION      works that need a whole result of an earlier work under a tile get nests of their own, one after another.
-MADE_BELOW   so do works that do not share the tile's indices; but what is kept below the tile is made there, for each tile anew.
+MADE_BELOW   so do works that do not share the tile's indices; but what is kept below the tile is made there, for each tile.
 """
 
 from __future__ import annotations
