@@ -1,4 +1,10 @@
-"""Options of the whole test suite."""
+"""Options and the cache of the whole test suite."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -10,3 +16,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture
 def update_goldens(request: pytest.FixtureRequest) -> bool:
     return bool(request.config.getoption("--update-goldens"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A cache of this run's own: the user's is not touched, and what several files need is built once, by all workers together.
+
+    Tests about what is in a cache set `ANDIRON_CACHE` to an empty folder of theirs.
+    """
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "cache"  # workers have folders side by side
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ANDIRON_CACHE", str(folder))
+        yield folder

@@ -27,6 +27,7 @@ from andiron.codegen.schedule.statements import STATEMENTS, STRATEGIES
 from andiron.dsl.errors import AndironError
 from andiron.dsl.ops.bind_op import bind_params
 from andiron.runtime.compile import check_schedules
+from andiron.runtime.tuning import rounds
 from andiron.tools import cli
 from andiron.tools.repl.session import Session
 
@@ -48,14 +49,6 @@ def generate():
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
-
-
-@pytest.fixture(scope="module", autouse=True)
-def own_cache(tmp_path_factory):
-    patch = pytest.MonkeyPatch()
-    patch.setenv("ANDIRON_CACHE", str(tmp_path_factory.mktemp("cache")))
-    yield
-    patch.undo()
 
 
 # ---------------------------------------------------------------- samples
@@ -129,6 +122,7 @@ def options(words: str) -> dict[str, str]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.relative_to(ROOT).as_posix().removeprefix("docs/"))
 def test_samples(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(rounds, "ROUNDS", 2)  # how well candidates are told apart is not what samples show
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     namespace: dict[str, object] = {"__name__": page.stem}
     session = Session()

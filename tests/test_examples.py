@@ -43,14 +43,6 @@ def target_for(module, schedule):
     return module.schedules[schedule].device
 
 
-@pytest.fixture(scope="module", autouse=True)
-def own_cache(tmp_path_factory):
-    patch = pytest.MonkeyPatch()
-    patch.setenv("ANDIRON_CACHE", str(tmp_path_factory.mktemp("cache")))
-    yield
-    patch.undo()
-
-
 def test_there_are_examples():
     assert len(TEXTS) >= 8
     assert len(PROGRAMS) >= 3

@@ -47,14 +47,6 @@ CASES = {
 ALL = [(name, op, device) for name, (devices, ops, _) in CASES.items() for device in devices for op in ops]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def own_cache(tmp_path_factory):
-    patch = pytest.MonkeyPatch()
-    patch.setenv("ANDIRON_CACHE", str(tmp_path_factory.mktemp("cache")))
-    yield
-    patch.undo()
-
-
 @lru_cache(maxsize=20)
 def library(schedule: str) -> Module:
     return next(m for m in MODULES.values() if schedule in m.schedules)

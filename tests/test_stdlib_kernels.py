@@ -28,14 +28,6 @@ def library():
     return loads("".join(f"import std.ops.{f.stem}\n" for f in sorted(ROOT.glob("*.sched"))))
 
 
-@pytest.fixture(scope="module", autouse=True)
-def own_cache(tmp_path_factory):
-    patch = pytest.MonkeyPatch()
-    patch.setenv("ANDIRON_CACHE", str(tmp_path_factory.mktemp("cache")))
-    yield
-    patch.undo()
-
-
 @pytest.mark.parametrize("name", OPS)
 def test_right(name: str) -> None:
     op = bind_params(OPS[name])

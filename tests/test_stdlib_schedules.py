@@ -31,14 +31,6 @@ CASES = [
 ]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def own_cache(tmp_path_factory):
-    patch = pytest.MonkeyPatch()
-    patch.setenv("ANDIRON_CACHE", str(tmp_path_factory.mktemp("cache")))
-    yield
-    patch.undo()
-
-
 def test_there_is_something_to_test():
     assert len(CASES) >= 20
     written = {n for f in ROOT.glob("*.sched") for n in re.findall(r"^schedule (\w+)", f.read_text(), flags=re.MULTILINE)}

@@ -38,11 +38,3 @@ def gpu() -> Gpu:
     if isinstance(found, str):
         pytest.skip(found)
     return found
-
-
-@pytest.fixture(scope="session", autouse=True)
-def own_cache(tmp_path_factory):
-    patch = pytest.MonkeyPatch()
-    patch.setenv("ANDIRON_CACHE", str(tmp_path_factory.mktemp("cache")))
-    yield
-    patch.undo()

@@ -14,14 +14,6 @@ from andiron.runtime.variant import Variant
 DEVICE = Device("cpu:test", (Level("socket", "finite", "barrier", 1),), (Memory("dram", "socket"),), ())
 
 
-@pytest.fixture(scope="session", autouse=True)
-def own_cache(tmp_path_factory):
-    patch = pytest.MonkeyPatch()
-    patch.setenv("ANDIRON_CACHE", str(tmp_path_factory.mktemp("cache")))
-    yield
-    patch.undo()
-
-
 def make_op(text):
     return resolve_op(parse(Source("<test>", text)).declarations[0])
 

@@ -28,7 +28,8 @@ def made(target: str) -> tuple[str, Target]:
 
 
 @pytest.mark.parametrize("name", ["cuda:sm_75", "cuda:sm_120a", "hip:gfx90a", "hip:gfx1100"])
-def test_code_of_every_format(name):
+def test_code_of_every_format(name, monkeypatch, tmp_path):
+    monkeypatch.setenv("ANDIRON_CACHE", str(tmp_path / "cache"))  # where nothing is yet
     text, target = made(name)
     needs(target)
     for form in FORMATS[target.family.dialect]:

@@ -46,14 +46,6 @@ int main(void) {
 """
 
 
-@pytest.fixture(scope="module", autouse=True)
-def own_cache(tmp_path_factory):
-    patch = pytest.MonkeyPatch()
-    patch.setenv("ANDIRON_CACHE", str(tmp_path_factory.mktemp("cache")))
-    yield
-    patch.undo()
-
-
 @pytest.fixture
 def files(tmp_path, monkeypatch):
     (tmp_path / "scale.sched").write_text(SCALE)

@@ -26,14 +26,6 @@ schedule rows for gemm:
 SMALL = ["--size", "M=9,N=7", "--size", "K=5"]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def own_cache(tmp_path_factory):
-    patch = pytest.MonkeyPatch()
-    patch.setenv("ANDIRON_CACHE", str(tmp_path_factory.mktemp("cache")))
-    yield
-    patch.undo()
-
-
 @pytest.fixture
 def gemm(tmp_path):
     path = tmp_path / "gemm.sched"
