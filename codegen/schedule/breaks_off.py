@@ -18,10 +18,7 @@ def continued(lines: Lines, outermost: str) -> tuple[syntax.Line, ...]:
 
     outermost   the memory that ends a launch: `keep T in <outermost>:` holds the lines of T's own
     """
-    whole = tuple(
-        replace(x, block=(*x.block, syntax.AutoLine())) if _own(x, outermost) and breaks_off(x.block, outermost) else x
-        for x in lines
-    )
+    whole = tuple(_continued(x, outermost) for x in lines)
     return (*whole, syntax.AutoLine()) if breaks_off(lines, outermost) else whole
 
 
@@ -38,5 +35,11 @@ def breaks_off(lines: Lines | None, outermost: str, strategies: Strategies | Non
     return False
 
 
-def _own(line: syntax.Line, outermost: str) -> bool:
-    return isinstance(line, syntax.Keep) and line.memory == outermost and bool(line.block)
+def _continued(line: syntax.Line, outermost: str) -> syntax.Line:
+    block = _own(line, outermost)
+    return replace(line, block=(*block, syntax.AutoLine())) if breaks_off(block, outermost) else line
+
+
+def _own(line: syntax.Line, outermost: str) -> tuple[syntax.Line, ...]:
+    """The lines of a launch of its own."""
+    return line.block or () if isinstance(line, syntax.Keep) and line.memory == outermost else ()
