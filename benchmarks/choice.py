@@ -19,7 +19,7 @@ from statistics import median, quantiles
 from typing import Any
 
 from common import machine, processor_time, set_threads
-from deepbench import cases
+from workloads import cases
 
 SIDES = (5, 17, 35, 64, 100, 128, 200, 256, 384, 512, 700, 1024, 1500)
 
