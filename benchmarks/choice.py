@@ -1,11 +1,15 @@
-"""How good the compiler's first choice is: products of matrices on this CPU, the best of its own candidates beside the first.
+"""How good the compiler's first choice is on this CPU: the best of its own candidates beside the first.
 
-    python benchmarks/choice.py --pairs 60 --top 20 --repeat 3
-    python benchmarks/choice.py --pairs 5 --json choice.json
+    python benchmarks/choice.py                                   # all pairs: about 20 minutes
+    python benchmarks/choice.py --subset --json choice.json       # every fifth of them
+    python benchmarks/choice.py --only softmax,conv2d --random 0
 
-For each pair of an op and sizes the `--top` candidates that are predicted to be fastest are built and measured by turns, on one
-thread, by the time that the processor spent on them: of all rounds, the median of each. Then: how much slower than the best the
-first one is (with the quartiles over the rounds), and the rank correlation (Spearman's) of predicted and measured seconds.
+For each pair of an op and sizes the `--top` candidates that are predicted to be fastest are built, two at a time, and measured
+by turns, on one thread, by the time that the processor spent on them; the compiler is told that there is one core. What is far
+behind after a few rounds leaves. Then: how much slower than the best the first one is (the median over the rounds, with
+quartiles), and the rank correlation (Spearman's) of predicted and measured seconds, among the best and among `--random`
+candidates drawn from all. The best of twenty is a lucky one: so the ratio is also told with the best found in one half of the
+rounds and compared in the other. `--json` is read before, and written after each pair: what is there is not measured again.
 Ctrl-C ends it with what there is.
 """
 
@@ -13,7 +17,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from math import exp, log
+from pathlib import Path
 from random import Random
 from statistics import median, quantiles
 from typing import Any
@@ -21,79 +31,147 @@ from typing import Any
 from common import machine, processor_time, set_threads
 from workloads import cases
 
-SIDES = (5, 17, 35, 64, 100, 128, 200, 256, 384, 512, 700, 1024, 1500)
+LOOKED_AT = 400  # candidates that random ones are drawn from
+BEHIND = 1.6  # times the best after RACE rounds: it leaves
+RACE = 3
+
+ROWS = ((1024, 1024), (16384, 128), (16, 65536))
+OTHERS: dict[str, tuple[dict[str, int], ...]] = {
+    "gemm_nt": ({"M": 200, "N": 384, "K": 512},),
+    "gemm_tn": ({"M": 700, "N": 128, "K": 256},),
+    "gemm_tt": ({"M": 100, "N": 700, "K": 200},),
+    "gemm_f64": ({"M": 256, "N": 512, "K": 200},),
+    **{op: tuple({"M": m, "N": n} for m, n in ROWS) for op in ("softmax", "layernorm", "rmsnorm", "row_sum", "col_sum")},
+    **{op: ({"M": 1024, "N": 1024},) for op in ("full_sum", "row_max", "col_max", "row_argmax", "row_logsumexp")},
+    "transpose": tuple({"M": m, "N": n} for m, n in ((1024, 1024), (2048, 512), (4096, 128))),
+    "permute_021": ({"A": 16, "B": 256, "C": 256},),
+    "permute_102": ({"A": 64, "B": 128, "C": 256},),
+    "nchw_to_nhwc": ({"N": 1, "C": 64, "H": 56, "W": 56},),
+    **{op: ({"N": 1 << 22},) for op in ("add", "axpy", "gelu_map", "relu_map", "exp_map")},
+    "add_row": ({"M": 1024, "N": 1024},),
+    "swiglu": ({"M": 512, "N": 1000},),
+    "batchnorm": ({"N": 1, "C": 64, "H": 56, "W": 56},),
+    "stencil5": ({"M": 1024, "N": 1024},),
+    "stencil7": ({"L": 64, "M": 64, "N": 64},),
+    "blur3x3": ({"M": 1024, "N": 1024},),
+    "max_pool2d": ({"N": 1, "C": 64, "H": 112, "W": 112, "size": 3, "stride": 2, "pad": 1},),
+    "avg_pool2d": ({"N": 1, "C": 64, "H": 56, "W": 56, "size": 3, "stride": 1, "pad": 1},),
+    "distances": ({"M": 256, "N": 256, "D": 64},),
+    "mttkrp": ({"I": 64, "J": 64, "K": 64, "R": 32},),
+}
 
 
-def pairs(count: int, most: float) -> Iterator[tuple[str, dict[str, int]]]:
-    """Those of DeepBench below `most` operations in turn with random ones, in all transpositions; the same each time."""
-    random = Random(0)
-    known = [(c.op, c.sizes) for c in cases(["device", "server", "batched"]) if c.flops <= most]
-    random.shuffle(known)
-    seen: set[str] = set()
-    while len(seen) < count:
-        if known and len(seen) % 2 == 0:
-            op, sizes = known.pop()
-        else:
-            op, sizes = (
-                random.choice(("gemm", "gemm_nt", "gemm_tn", "gemm_tt", "gemm_f64")),
-                {i: random.choice(SIDES) for i in "MNK"},
-            )
-            if 2 * sizes["M"] * sizes["N"] * sizes["K"] > most:
-                continue
-        if f"{op} {sizes}" not in seen:
-            seen.add(f"{op} {sizes}")
-            yield op, sizes
+def pairs(most: float) -> Iterator[tuple[str, dict[str, int]]]:
+    """Products of DeepBench, batched ones, convolutions and depthwise ones below `most` operations, and OTHERS."""
+    yield from ((c.op, c.sizes | c.params) for c in cases(["device", "batched", "conv", "depthwise"]) if c.flops <= most)
+    few = [c for c in cases(["server"]) if c.flops <= most]
+    yield from ((c.op, c.sizes) for c in few[:: max(1, len(few) // 6)])
+    yield from ((op, sizes) for op, several in OTHERS.items() for sizes in several)
 
 
 def main() -> None:
     args = _options()
     import andiron
 
-    print(machine(), f"the best of {args.top}, {args.repeat} rounds", sep="\n")
-    module = andiron.loads("import std.ops.gemm\n")
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(cores)})  # the machine's text is made now
+    module = andiron.loads("".join(f"import std.ops.{x}\n" for x in _modules()))
+    andiron.compile(module, op="add", target="cpu", threads=1)
+    os.sched_setaffinity(0, cores)
+    print(machine(), f"the best of {args.top} and {args.random} at random, {args.repeat} rounds", sep="\n", flush=True)
+    file = Path(args.json) if args.json else None
+    done = {r["name"]: r for r in json.loads(file.read_text())} if file is not None and file.exists() else {}
+    todo = [p for p in pairs(args.max_gflop * 1e9) if not args.only or p[0] in args.only.split(",")]
     rows: list[dict[str, Any]] = []
+    start = time.monotonic()
     try:
-        for op, sizes in pairs(args.pairs, args.max_gflop * 1e9):
-            rows.append(tried(module, op, sizes, args.top, args.repeat))
+        for op, sizes in todo[:: 5 if args.subset else 1]:
+            name = op + " " + " ".join(f"{k.lower()}={v}" for k, v in sizes.items())
+            row = done.get(name) or tried(module, op, sizes, args)
+            rows.append(done.setdefault(name, row | {"name": name}))
+            show(rows[-1])
+            if file is not None:
+                file.write_text(json.dumps(list(done.values()), indent=1))
     except KeyboardInterrupt:
         print("cut short")
-    if args.json:
-        with open(args.json, "w") as f:
-            json.dump(rows, f, indent=1)
-    lost, ranks = [r["lost"] for r in rows], [r["rank"] for r in rows]
-    within = sum(x <= 1.1 for x in lost) / len(rows)
-    print(f"\n{len(rows)} pairs: the first is within 10 % of the best in {within:.0%}, at the median {median(lost):.3f}")
-    across = spearman([r["predicted"] for r in rows], [r["measured"] for r in rows])
-    print(f"rank correlation of predicted and measured: within a pair {median(ranks):.2f} (median), across pairs {across:.2f}")
+    if rows:
+        summary(rows)
+        print(f"{time.monotonic() - start:.0f} s")
 
 
-def tried(module: Any, op: str, sizes: dict[str, int], top: int, rounds: int) -> dict[str, Any]:
-    """The figures of one pair, which are printed as well."""
+def tried(module: Any, op: str, sizes: dict[str, int], args: argparse.Namespace) -> dict[str, Any]:
+    """The figures of one pair."""
     import andiron
-    import numpy as np
-    from andiron.codegen.rtile.candidates import candidates
+    from andiron.codegen.rtile.candidates import proposals
     from andiron.runtime.compile import asked
+    from andiron.runtime.workload import random_inputs
 
-    rng = np.random.default_rng(0)
     request = asked(module, op, None, "cpu", 1, **sizes)
-    given = [x for x in candidates(request.op, request.device, sizes, top) if x.seconds is not None]
-    kernels = [andiron.compile(module, op=op, schedule=x.schedule, target="cpu", threads=1, **sizes) for x in given]
-    arrays = [rng.standard_normal([e.evaluate(sizes) for e in t.shape]).astype(t.dtype.numpy) for t in request.op.inputs]
-    out = kernels[0](*arrays)
-    calls = [lambda k=k, arrays=arrays, out=out: k(*arrays, out=out) for k in kernels]
-    taken = processor_time(calls, rounds)
-    times = [median(x) for x in zip(*taken, strict=True)]
-    best = min(range(len(times)), key=times.__getitem__)
-    ratios = [r[0] / r[best] for r in taken]
-    low, middle, high = quantiles(ratios, n=4) if len(ratios) > 1 else ratios * 3
-    row: dict[str, Any] = {"op": op, "sizes": sizes, "lost": middle, "low": low, "high": high, "candidates": len(times)}
-    row["rank"] = spearman([x.seconds or 0 for x in given], times)
-    row |= {"predicted": given[0].seconds, "measured": times[0], "chosen": given[0].about, "best": given[best].about}
-    name = op + " " + " ".join(f"{k.lower()}={v}" for k, v in sizes.items())
-    print(f"{name:40} {middle:5.2f} of the best ({low:.2f}-{high:.2f}), rank correlation {row['rank']:5.2f}", flush=True)
-    if best and middle > 1.1:
-        print(f"    chosen {given[0].about}\n    best   {given[best].about}")
-    return row
+    found = [x for x in islice(proposals(request.special, request.device), LOOKED_AT) if x.seconds is not None]
+    given, rest = found[: args.top], found[args.top :]
+    drawn = Random(0).sample(rest, min(args.random, len(rest)))
+
+    def built(x: Any) -> Any:
+        return andiron.compile(module, op=op, schedule=x.schedule, target="cpu", threads=1, tune=0, **sizes).prepare()
+
+    with ThreadPoolExecutor(2) as pool:
+        kernels = list(pool.map(built, [*given, *drawn]))
+    inputs = random_inputs(request.special, {})
+    out = kernels[0](*inputs)
+    calls = [lambda k=k: k(*inputs, out=out) for k in kernels]
+    times = raced(calls, args.repeat)
+    best = min(range(len(given)), key=lambda i: median(times[i]))
+    # What left early has fewer rounds; the best and the first have all of them.
+    ratios = [a / b for a, b in zip(times[0], times[best], strict=True)]
+    half = min((i for i in range(len(given)) if len(times[i]) == len(times[0])), key=lambda i: median(times[i][::2]))
+    fair = median(a / b for a, b in zip(times[0][1::2], times[half][1::2], strict=True))
+    low, middle, high = quantiles(ratios, n=4)
+    seconds = [x.seconds or 0.0 for x in (*given, *drawn)]
+    measured = [median(x) for x in times]
+    return {
+        "op": op, "sizes": sizes, "lost": middle, "low": low, "high": high, "fair": fair, "candidates": len(found),
+        "rank": spearman(seconds[: len(given)], measured[: len(given)]), "all": spearman(seconds, measured),
+        "predicted": seconds, "measured": measured, "chosen": given[0].about, "best": given[best].about,
+    }  # fmt: skip
+
+
+def raced(calls: Sequence[Any], rounds: int) -> list[list[float]]:
+    """Seconds of each call, round by round, by turns; but for the first, those that are far behind after RACE rounds leave."""
+    times: list[list[float]] = [list(x) for x in zip(*processor_time(calls, RACE, 1e-3), strict=True)]
+    best = min(map(min, times))
+    near = [i for i, x in enumerate(times) if i == 0 or min(x) <= BEHIND * best]
+    for row in processor_time([calls[i] for i in near], max(0, rounds - RACE), 1e-3):
+        for i, seconds in zip(near, row, strict=True):
+            times[i].append(seconds)
+    return times
+
+
+def show(r: dict[str, Any]) -> None:
+    print(
+        f"{r['name']:60} {r['lost']:5.2f} ({r['low']:.2f}-{r['high']:.2f}), fair {r['fair']:.2f}; "
+        f"rank {r['rank']:5.2f}, of all {r['all']:5.2f}; {r['candidates']} ways, {r['measured'][0] * 1e6:.0f} us",
+        flush=True,
+    )
+    if r["lost"] > 1.1:
+        print(f"    chosen {r['chosen']}\n    best   {r['best']}")
+
+
+def summary(rows: Sequence[dict[str, Any]]) -> None:
+    lost, fair = [r["lost"] for r in rows], [r["fair"] for r in rows]
+
+    def told(what: str, x: Sequence[float]) -> str:
+        mean = exp(sum(map(log, x)) / len(x))
+        within = sum(v <= 1.1 for v in x)
+        share = f"within 10 % in {within} of {len(x)} ({within / len(x):.0%})"
+        return f"{what}: {share}, median {median(x):.3f}, geometric mean {mean:.3f}, worst {max(x):.2f}"
+
+    print("", told("the first beside the best", lost), told("the best found in other rounds", fair), sep="\n")
+    for name, what in (("rank", "the best candidates"), ("all", "with random ones")):
+        of = [r[name] for r in rows]
+        told_of = f"rank correlation of predicted and measured, {what}"
+        print(f"{told_of}: median {median(of):.2f}, mean {sum(of) / len(of):.2f} of a pair")
+    pooled = [(p, m) for r in rows for p, m in zip(r["predicted"], r["measured"], strict=True)]
+    print(f"all {len(pooled)} schedules of all pairs together: {spearman(*zip(*pooled, strict=True)):.2f}")
 
 
 def spearman(a: Sequence[float], b: Sequence[float]) -> float:
@@ -105,17 +183,25 @@ def spearman(a: Sequence[float], b: Sequence[float]) -> float:
         return (np.cumsum(counts) - (counts - 1) / 2)[at]
 
     if len(a) < 3 or len(set(a)) == 1 or len(set(b)) == 1:
-        return 1.0
+        return 0.0
     return float(np.corrcoef(ranks(a), ranks(b))[0, 1])
+
+
+def _modules() -> list[str]:
+    import andiron
+
+    return sorted(x.stem for x in (Path(str(andiron.__file__)).parent / "stdlib" / "ops").glob("*.sched"))
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pairs", type=int, default=60)
     parser.add_argument("--top", type=int, default=20)
-    parser.add_argument("--repeat", type=int, default=5, help="rounds")
+    parser.add_argument("--random", type=int, default=10, help="candidates drawn from the others")
+    parser.add_argument("--repeat", type=int, default=9, help="rounds")
     parser.add_argument("--max-gflop", type=float, default=0.5)
-    parser.add_argument("--json", default="", help="a file for the figures")
+    parser.add_argument("--only", default="", help="ops, separated by commas")
+    parser.add_argument("--subset", action="store_true", help="every fifth pair")
+    parser.add_argument("--json", default="", help="a file for the figures; what is there already is not measured again")
     args = parser.parse_args()
     set_threads(1)
     return args

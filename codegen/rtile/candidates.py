@@ -1,8 +1,7 @@
 """The best schedules for an op, in order: what `construct` takes the first of, as schedule text.
 
-A launch has its candidates in order (`construct`, `cpu`); schedules of several launches are put together best first, by the
-time of all launches. On processors, where candidates are constructed only for products of matrices, schedules near the
-completed one follow (`variations`).
+A launch has its candidates in order (`construct`, `cpu`, `cpu_nests`); schedules of several launches are put together best
+first, by the time of all launches. On processors schedules near the completed one follow (`variations`).
 """
 
 from __future__ import annotations
@@ -112,17 +111,20 @@ def proposals(
 
 def _options(ctx: Context, machine: Any, works: Works, lines: Lines) -> list[_Option]:
     """The ways to do one launch, the best first; only the one that is written, where nothing is open or no nest is for it."""
-    from ..schedule.complete import is_open
+    from ..schedule.complete import is_open, rule_lines
     from .construct import AUTO, best, lines_of, ranked
     from .cpu import cpu_choices
+    from .cpu_nests import nest_choices
 
     for w in works:
         ctx.dtypes.setdefault(w.name, w.value.dtype)
     todo = lines or AUTO
     if machine is None:
-        own = len(works) == 1 and all(isinstance(x, syntax.AutoLine) for x in todo)
-        found = [_Option(c.lines, c.seconds, c.bound, c.about) for c in (cpu_choices(ctx, works[0]) if own else ())]
-        return found or [_Option(todo, 0.0, "", "")]
+        if not all(isinstance(x, syntax.AutoLine) for x in todo):
+            return [_Option(todo, 0.0, "", "")]
+        found = cpu_choices(ctx, works[0]) if len(works) == 1 else []
+        found = found or nest_choices(ctx, works, rule_lines(ctx, works))
+        return [_Option(c.lines, c.seconds, c.bound, c.about) for c in found] or [_Option(todo, 0.0, "", "")]
     order = best(ranked(ctx, machine, works, todo)) if any(is_open(x) for x in todo) else []
     if not order:
         return [_Option(todo, 0.0, "", "")]

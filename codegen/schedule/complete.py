@@ -15,6 +15,7 @@ from ..lower.context import Context
 from ..lower.work import Work
 from ..rtile.construct import construct
 from ..rtile.cpu import best_product
+from ..rtile.cpu_nests import nest_choices
 from ..rtile.cpu_product import Processor, fma_of, operands_of
 from ..rtile.machine import Machine
 from .nests import cores_and_lanes, fastest, tile, vector_nest
@@ -106,15 +107,16 @@ def default_lines(ctx: Context, works: tuple[Work, ...]) -> tuple[syntax.Line, .
     """A schedule for a launch of which the author said nothing."""
     machine = Machine.of(ctx.device)
     found = construct(ctx, machine, works) if machine is not None else None
-    if found is not None:
-        return found
+    found = found or (best_product(ctx, works[0]) if len(works) == 1 else None)
+    return found or next((x.lines for x in nest_choices(ctx, works, rule_lines(ctx, works))), None) or rule_lines(ctx, works)
+
+
+def rule_lines(ctx: Context, works: tuple[Work, ...]) -> tuple[syntax.Line, ...]:
+    """The nest for what is no product, by a few rules: what `rtile` compares with others of its kind."""
     work = max(works, key=lambda w: len(w.all_indices))
-    if len(works) == 1:
-        found = best_product(ctx, work) or _direct(ctx, work)
-        if found is not None:
-            return found
     levels = cores_and_lanes(ctx.device)
-    return _neighbours(ctx, work) if levels is None else vector_nest(ctx, works, *levels)
+    found = _direct(ctx, work) if len(works) == 1 else None
+    return found or (_neighbours(ctx, work) if levels is None else vector_nest(ctx, works, *levels))
 
 
 def lanes(ctx: Context) -> Level | None:

@@ -1,0 +1,254 @@
+"""Ways to lay out on CPUs what is no product of matrices, as schedule lines, ranked by a closed form (`cpu_nest_cost`).
+
+The rule's own nest (`schedule.nests`) is one of them, and stays the choice where nothing is predicted to be clearly faster.
+
+MAPS      pieces of rows and rows that a core takes; how many vectors are under way; rows inside columns, for windows; squares
+          that an instruction turns.
+ROWS      lanes along a reduced axis: rows of a core, rows in registers together, vectors; or lanes across rows that are short.
+COLUMNS   lanes along a free axis, the reduction in a loop: strips of columns by a few rows, or all rows for a few columns.
+WINDOWS   reduced axes that are short are unrolled: then each place of a window knows at compile time where it lies, and edges
+          are masks. Several rows in registers share what they read.
+WHOLE     a reduction of everything: parts for cores, vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import product
+from math import log, prod
+
+from ...dsl import syntax
+from ...dsl.index import Expr, Var
+from ...dsl.values import loads
+from ..lower.context import Context
+from ..lower.work import Work, plain_index, work_extents
+from .cpu import TYPICAL, Choice
+from .cpu_nest_cost import seconds
+from .cpu_product import Processor, fma_of
+from .lines import modifier, tile
+from .problem import Problem
+
+Lines = tuple[syntax.Line, ...]
+VECTORS = (4, 1, 2, 8)
+ROWS = (32, 1, 4, 128)
+CHUNKS = (16384, 1024, 4096)
+STRIPS = (2048, 512, 4096, 8192)
+WINDOW = 32  # places of a window, at most, that are unrolled
+CLEARLY = 0.1  # what the model must see in another nest before the rule's is left: its own precision
+SAME = 0.02
+
+
+def nest_choices(ctx: Context, works: tuple[Work, ...], rule: Lines) -> list[Choice]:
+    """All ways that are constructed, best first. `rule`: the lines that stand where the model sees no better ones."""
+    cpu = Processor.of(ctx.device)
+    if cpu is None or not works:
+        return []
+    problems = tuple(Problem.of(w, ctx.dtypes) for w in works)
+    sizes = {a: _judged(e) for p in problems for a, e in p.extents.items()}
+    ways = list(dict.fromkeys((rule, *ways_of(ctx, cpu, works, rule))))
+    costs = [seconds(ctx, cpu, problems, x, sizes) for x in ways]
+    best = min(c.seconds for c in costs)
+    own = [log(costs[0].seconds / best) <= CLEARLY, *[False] * (len(ways) - 1)]
+    order = sorted(range(len(ways)), key=lambda n: (not own[n], int(log(costs[n].seconds / best) / SAME), n))
+    return [Choice(ways[n], costs[n].seconds, costs[n].bound, _about(ways[n])) for n in order]
+
+
+def _judged(e: Expr) -> int:
+    """The extent, or what is typical of one that is open."""
+    low, high = e.interval
+    typical = TYPICAL if high is None else min(TYPICAL, high)
+    return max(1, e.constant if e.constant is not None else max(low or 0, typical))
+
+
+def _about(lines: Lines) -> str:
+    """The sizes of the tiles and what is kept, for people."""
+    out = []
+    for x in lines:
+        if isinstance(x, syntax.Tile):
+            sizes = ", ".join(f"{a.index}: {a.size.value}" for a in x.axes if isinstance(a.size, syntax.Num))
+            unroll = [f" unroll {n.value}" for m in x.modifiers for n in m.values if isinstance(n, syntax.Num)]
+            out.append("".join((sizes, f" -> {x.level}" if x.level else "", *unroll)))
+        elif isinstance(x, syntax.Keep):
+            out.append(f"{', '.join(x.tensors)} in {x.memory}" + (" past the caches" if x.modifiers else ""))
+        elif isinstance(x, syntax.Move):
+            out.append(f"{x.tensor} -> {x.memory}")
+    return "; ".join(out)
+
+
+# ---------------------------------------------------------------- candidates
+
+
+def ways_of(ctx: Context, cpu: Processor, works: tuple[Work, ...], rule: Lines) -> Iterator[Lines]:
+    """Nests besides the rule's. Each is legal for any sizes; none where there are no vectors."""
+    work = max(works, key=lambda w: len(w.all_indices))
+    lane = ctx.device.levels[-1]
+    fast = next((x.axes[0].index for x in rule if isinstance(x, syntax.Tile) and x.level == lane.name), None)
+    leaf = rule[-1]
+    if fast is None and isinstance(leaf, syntax.Compute) and leaf.instr is not None and work.reduction is not None:
+        m = fma_of(ctx.device, work)
+        fast = m.index[0][1] if m is not None and len(m.index) == 1 else None
+    if fast is None:
+        yield from _squares(rule)
+        return
+    n = Nests(ctx, cpu, work, rule, fast, max(1, (lane.bytes or 1) // work.value.dtype.compute.bytes))
+    if len(works) > 1:
+        yield from n.chain()
+    elif work.reduction is None:
+        yield from n.maps()
+    elif not work.indices:
+        yield from n.whole()
+    elif fast in work.reduced and not n.window:
+        yield from n.rows()
+    else:
+        yield from n.columns()
+
+
+def _squares(rule: Lines) -> Iterator[Lines]:
+    """MAPS, squares that an instruction turns: other blocks of them, and the other order inside a block."""
+    outer = rule[0] if rule else None
+    if not isinstance(outer, syntax.Tile) or outer.level is None or len(rule) < 2 or not isinstance(rule[1], syntax.Tile):
+        return
+    square = rule[1]
+    both = [a.index for a in square.axes]
+    if len(both) != 2:
+        return
+    for flat, long in ((64, 1024), (16, 1024), (64, 256), (128, 512), (32, 4096), (64, 4096), (256, 256)):
+        new = {both[1]: flat, both[0]: long}
+        axes = tuple(replace(a, size=syntax.Num(new[a.index])) if a.index in new else a for a in outer.axes)
+        yield (replace(outer, axes=axes), *rule[1:])
+
+
+class Nests:
+    """Candidates for one work, or several that share rows, with lanes along `fast`."""
+
+    def __init__(self, ctx: Context, cpu: Processor, work: Work, rule: Lines, fast: str, lanes: int):
+        self.work, self.rule, self.fast, self.lanes = work, rule, fast, lanes
+        self.extents = work_extents(work)
+        self.cores, self.lane = cpu.cores.name, ctx.device.levels[-1].name
+        self.keeps = tuple(x for x in rule if isinstance(x, syntax.Keep))
+        self.plain = tuple(x for x in self.keeps if not x.modifiers)
+        self.result = syntax.Keep((work.name.rstrip("@"),), cpu.register.name)
+        self.held = tuple(m.name for m in cpu.private)
+        extents = [self.extents[i].constant for i in work.reduced]
+        self.window = None not in extents and 0 < prod(n or 0 for n in extents) <= WINDOW
+        if self.window and work.indices and fast in work.reduced:
+            self.fast = work.indices[-1]
+        m = fma_of(ctx.device, work) if work.reduction is not None else None
+        self.leaf = m.instr.name if m is not None and [theirs for _, theirs in m.index] == [self.fast] else None
+
+    def most(self, index: str) -> int | None:
+        return self.extents[index].interval[1]
+
+    def blocks(self, along: str) -> list[int]:
+        """Vectors of an axis together, without those beyond its extent."""
+        most = self.most(along)
+        found = [v * self.lanes for v in VECTORS]
+        return [b for b in found if most is None or b < most + self.lanes or b == self.lanes]
+
+    def sizes(self, index: str, wanted: tuple[int, ...]) -> list[int]:
+        """Sizes of an axis's tile: of an extent that is known, as good as equal parts."""
+        known = self.extents[index].constant
+        if known is None:
+            return list(wanted)
+        n = max(1, known)
+        return list(dict.fromkeys(-(-n // -(-n // min(x, n))) for x in wanted))
+
+    def dealt(self, rows: tuple[str, ...], size: int, *more: tuple[str, int]) -> syntax.Tile:
+        return tile(*((i, size if i == rows[-1] else 1) for i in rows), *more, level=self.cores)
+
+    def vector(self, along: str) -> syntax.Tile:
+        return tile((along, 1), level=self.lane)
+
+    # ------------------------------------------------------------ without reduction
+
+    def maps(self) -> Iterator[Lines]:
+        fast = self.fast
+        rows = tuple(i for i in self.work.indices if i != fast)
+        keeps = tuple(dict.fromkeys((self.keeps, ())))
+        if not rows:
+            for chunk, b, keep in product(self.sizes(fast, (16384, 4096, 65536)), self.blocks(fast), keeps):
+                yield (tile((fast, chunk), level=self.cores), tile((fast, b)), *keep, self.vector(fast), syntax.Compute())
+            return
+        one = tile((rows[-1], 1))
+        for r, chunk, b, keep in product(self.sizes(rows[-1], ROWS), self.sizes(fast, CHUNKS), self.blocks(fast), keeps):
+            yield (self.dealt(rows, r, (fast, chunk)), one, tile((fast, b)), *keep, self.vector(fast), syntax.Compute())
+        reads = [ld.tensor for ld in loads(self.work.value)]
+        if len(set(reads)) < len(reads):
+            for r, b in product(self.sizes(rows[-1], (32, 8)), self.blocks(fast)):
+                dealt = self.dealt(rows, r, (fast, CHUNKS[0]))
+                yield (dealt, tile((fast, b)), one, *self.keeps, self.vector(fast), syntax.Compute())
+
+    # ------------------------------------------------------------ reductions
+
+    def chain(self) -> Iterator[Lines]:
+        rows = tuple(i for i in self.work.indices if i != self.fast)
+        if not rows:
+            return
+        held = [x for x in self.plain if x.memory in self.held]
+        streams = tuple(x for x in self.keeps if x.modifiers)
+        places = dict.fromkeys((held[0].memory, *self.held[-1:])) if held else (None,)
+        past = dict.fromkeys((streams, ()))
+        for r, place, b, stream in product(self.sizes(rows[-1], ROWS), places, self.blocks(self.fast), past):
+            keeps = tuple(replace(x, memory=place) if x in held else x for x in self.plain)
+            lines = (self.dealt(rows, r), tile((rows[-1], 1)), *keeps, tile((self.fast, b)), *stream)
+            yield (*lines, self.vector(self.fast), syntax.Compute())
+
+    def rows(self) -> Iterator[Lines]:
+        w, fast = self.work, self.fast
+        rows, others = w.indices, [tile((i, 1)) for i in w.reduced if i != self.fast]
+        end = (self.vector(fast), syntax.Compute())
+        for r, b in product(self.sizes(rows[-1], ROWS), self.blocks(fast)):
+            yield (self.dealt(rows, r), tile((rows[-1], 1)), *self.plain, *others, tile((fast, b)), *end)
+            for j in (2, 4):
+                if j <= r and b <= 4 * self.lanes // j:
+                    few, each = tile((rows[-1], j)), tile((rows[-1], 1), modifiers=modifier("unroll", j))
+                    yield (self.dealt(rows, r), few, *self.plain, *others, tile((fast, b)), each, *end)
+        across = (self.vector(rows[-1]), syntax.Compute())
+        for b in self.blocks(rows[-1]):
+            inner = [tile((i, 1)) for i in w.reduced]
+            yield (self.dealt(rows, max(b, 128)), tile((rows[-1], b)), *self.plain, *inner, *across)
+
+    def whole(self) -> Iterator[Lines]:
+        w, fast = self.work, self.fast
+        others = [i for i in w.reduced if i != fast]
+        by = (syntax.Modifier("by", words=("workspace",)),)
+        first = others[0] if others else fast
+        split = any(isinstance(x, syntax.Tile) and x.level == self.cores for x in self.rule)
+        parts = self.sizes(first, (64, 16, 256) if others else (65536, 16384, 262144)) if split else [0]
+        for part, b in product(parts, self.blocks(fast)):
+            dealt = (tile((first, part), level=self.cores, modifiers=by),) if split else ()
+            yield (*dealt, *self.plain, *(tile((i, 1)) for i in others), tile((fast, b)), self.vector(fast), syntax.Compute())
+
+    def columns(self) -> Iterator[Lines]:
+        w, fast = self.work, self.fast
+        rows = tuple(i for i in w.indices if i != fast)
+        kept = self.plain or (self.result,)
+        end = (self.vector(fast), syntax.Compute())
+        inner = [tile((i, 1), modifiers=modifier("unroll", self.extents[i].constant) if self.window else ()) for i in w.reduced]
+        whole = all(None not in map(plain_index, ld.indices) and ld.otherwise is None for ld in loads(w.value))
+        arguments = w.reduction is not None and w.reduction.kind in ("argmax", "argmin")
+        if whole and not arguments and not self.window:
+            first, rest = w.reduced[0], [tile((i, 1)) for i in w.reduced[1:]]
+            for strip, deep, b in product(self.sizes(fast, STRIPS), self.sizes(first, (8, 4, 32)), self.blocks(fast)):
+                dealt = tile(*((i, 1) for i in rows), (fast, max(strip, b)), level=self.cores)
+                each = tile((first, 1), modifiers=modifier("unroll", min(8, deep)))
+                yield (dealt, tile((first, deep)), tile((fast, b)), *kept, each, *rest, *end)
+        for b in self.blocks(fast):
+            if not rows:
+                for strip in self.sizes(fast, (b, 1024, 16384)):
+                    yield (tile((fast, max(b, strip)), level=self.cores), tile((fast, b)), *kept, *inner, *end)
+                continue
+            last = rows[-1]
+            ends = (end, (syntax.Compute(self.leaf),)) if self.leaf is not None else (end,)
+            for r, j, e in product(self.sizes(last, (1, 4, 16, 128)), (1, 2, 4, 8), ends):
+                if j > r or (j > 1 and not self.reused(last)) or j * b > 8 * self.lanes:
+                    continue
+                few = (tile((last, j)),) if j < r else ()
+                each = (tile((last, 1), modifiers=modifier("unroll", j)),) if j > 1 else ()
+                yield (self.dealt(rows, r), *few, tile((fast, b)), *kept, *inner, *each, *e)
+
+    def reused(self, index: str) -> bool:
+        """Is there anything that is read for several of an index's points?"""
+        reads = [ld.indices for ld in loads(self.work.value)]
+        return any(all(e.coefficient(Var(index)) == 0 for e in x) or None in map(plain_index, x) for x in reads)

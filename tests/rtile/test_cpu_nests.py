@@ -1,0 +1,123 @@
+"""Nests on CPUs for what is no product: each way is legal and right, the first is what completion gives, the model tells traffic."""
+
+from __future__ import annotations
+
+from itertools import islice
+from random import Random
+
+import pytest
+from andiron.codegen.interpret import interpret
+from andiron.codegen.pipeline import compile_program, context_of, launches_of
+from andiron.codegen.rtile.candidates import proposals
+from andiron.codegen.rtile.cpu_nest_cost import seconds
+from andiron.codegen.rtile.cpu_nests import nest_choices, ways_of
+from andiron.codegen.rtile.cpu_product import Processor
+from andiron.codegen.rtile.problem import Problem
+from andiron.codegen.schedule.complete import default_lines, rule_lines
+from andiron.dsl import syntax
+from andiron.dsl.text.format_node import format_node
+from andiron.runtime.verdict import check
+from andiron.runtime.workload import random_inputs
+
+from .common import compiled, library, op_of
+
+SIZES = {
+    "softmax": {"M": 5, "N": 21},
+    "layernorm": {"M": 3, "N": 40},
+    "row_sum": {"M": 9, "N": 37},
+    "row_argmax": {"M": 6, "N": 19},
+    "col_sum": {"M": 17, "N": 35},
+    "full_sum": {"M": 20, "N": 18},
+    "vector_sum": {"N": 300},
+    "transpose": {"M": 33, "N": 18},
+    "permute_021": {"A": 2, "B": 9, "C": 17},
+    "stencil5": {"M": 11, "N": 20},
+    "depthwise_conv2d": {"N": 1, "C": 3, "H": 6, "W": 14, "R": 3, "S": 3, "pad": 1},
+    "max_pool2d": {"N": 1, "C": 2, "H": 9, "W": 20, "size": 3},
+    "add": {"N": 100},
+    "batchnorm": {"N": 1, "C": 3, "H": 4, "W": 10},
+    "distances": {"M": 7, "N": 9, "D": 18},
+    "mttkrp": {"I": 5, "J": 3, "K": 4, "R": 18},
+}
+
+
+def launch(name, sizes, device="cpu:avx2"):
+    """The context, the processor and the works of an op of one launch."""
+    op, target = op_of(name, sizes), library().device(device)
+    ctx = context_of(op, target)
+    ((works, _),) = launches_of(op, target, ())
+    for w in works:
+        ctx.dtypes.setdefault(w.name, w.value.dtype)
+    return ctx, Processor.of(target), works
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_the_ways_are_right(name):
+    op, device = op_of(name, SIZES[name]), library().device("cpu:avx2")
+    inputs = random_inputs(op, {})
+    found = [p for p in islice(proposals(op, device), 200) if p.seconds is not None]
+    assert len({format_node(p.schedule) for p in found}) == len(found) > 4
+    assert all(p.seconds > 0 and p.bound and p.about for p in found)
+    for p in [found[0], *Random(0).sample(found[1:], 4)]:
+        program = compile_program(library(), op, p.schedule, device).program
+        out = interpret(program, {t.name: a for t, a in zip(op.inputs, inputs, strict=True)})
+        assert check(op, inputs, [out[t.name] for t in op.outputs]).ok, p.about
+
+
+@pytest.mark.parametrize("name", ["softmax", "row_sum", "transpose", "depthwise_conv2d", "add"])
+@pytest.mark.parametrize("open_", [True, False])
+def test_the_first_is_what_completion_gives(name, open_):
+    sizes = {k: n for k, n in SIZES[name].items() if not open_ or k.islower()}
+    op, device = op_of(name, sizes), library().device("cpu:avx512")
+    first = next(proposals(op, device))
+    assert compile_program(library(), op, first.schedule, device).schedule == compiled(name, "cpu:avx512", sizes).schedule
+
+
+def test_the_rule_stays_where_nothing_is_clearly_better():
+    ctx, _, works = launch("row_sum", {"M": 1024, "N": 1024})
+    rule = rule_lines(ctx, works)
+    ways = nest_choices(ctx, works, rule)
+    assert ways[0].lines == rule == default_lines(ctx, works)
+    assert min(w.seconds for w in ways) < ways[0].seconds  # there are better ones, but not by more than the model can tell
+
+
+def test_short_windows_are_unrolled():
+    """Each place of a window is then known where it is compiled: edges are masks instead of loads one by one."""
+    sizes = {"N": 1, "C": 32, "H": 14, "W": 14, "R": 3, "S": 3, "pad": 1}
+    ctx, _, works = launch("depthwise_conv2d", sizes, "cpu:avx512")
+    lines = default_lines(ctx, works)
+    unrolled = {a.index for x in lines if isinstance(x, syntax.Tile) and x.modifiers for a in x.axes}
+    assert {"r", "s"} <= unrolled
+
+
+def test_lanes_leave_a_window():
+    ctx, _, works = launch("max_pool2d", {"N": 1, "C": 8, "H": 56, "W": 56, "size": 3, "pad": 1})
+    assert [a.index for x in rule_lines(ctx, works) if isinstance(x, syntax.Tile) and x.level == "lane" for a in x.axes] == [
+        "s"
+    ]
+    assert [a.index for x in default_lines(ctx, works) if isinstance(x, syntax.Tile) and x.level == "lane" for a in x.axes] == [
+        "q"
+    ]
+
+
+def test_what_is_fetched_again_costs():
+    """Columns by all rows at once walk memory in short runs; strips of them in long ones. Lanes across rows gather."""
+    ctx, cpu, works = launch("col_sum", {"M": 4096, "N": 4096})
+    problems = [Problem.of(w, ctx.dtypes) for w in works]
+    sizes = problems[0].sizes({})
+    cost = {}
+    for lines in ways_of(ctx, cpu, works, rule_lines(ctx, works)):
+        tiles = [x for x in lines if isinstance(x, syntax.Tile)]
+        cost[tuple((x.axes[0].index, x.axes[0].size.value) for x in tiles[:3])] = seconds(
+            ctx, cpu, problems, lines, sizes
+        ).seconds
+    assert cost[("j", 2048), ("i", 8), ("j", 32)] < cost[("j", 32), ("j", 32), ("i", 1)]
+    ctx, cpu, works = launch("row_sum", {"M": 4096, "N": 4096})
+    ways = nest_choices(ctx, works, rule_lines(ctx, works))
+    across = [
+        w.seconds
+        for w in ways
+        if any(isinstance(x, syntax.Tile) and x.level == "lane" and x.axes[0].index == "i" for x in w.lines)
+    ]
+    assert across
+    assert min(across) > ways[0].seconds
