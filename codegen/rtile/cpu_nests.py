@@ -131,7 +131,8 @@ class Nests:
         self.result = syntax.Keep((work.name.rstrip("@"),), cpu.register.name)
         self.held = tuple(m.name for m in cpu.private)
         extents = [self.extents[i].constant for i in work.reduced]
-        self.window = None not in extents and 0 < prod(n or 0 for n in extents) <= WINDOW
+        moving = any(plain_index(e) is None for ld in loads(work.value) for e in ld.indices)
+        self.window = moving and None not in extents and 0 < prod(n or 0 for n in extents) <= WINDOW
         if self.window and work.indices and fast in work.reduced:
             self.fast = work.indices[-1]
         m = fma_of(ctx.device, work) if work.reduction is not None else None
