@@ -64,7 +64,7 @@ def test_the_ways_are_right(name):
     inputs = random_inputs(op, {})
     found = [p for p in islice(proposals(op, device), 200) if p.seconds is not None]
     assert len({format_node(p.schedule) for p in found}) == len(found) > 4
-    assert all(p.seconds > 0 and p.bound and p.about for p in found)
+    assert all((p.seconds or 0) > 0 and p.bound and p.about for p in found)
     for p in [found[0], *Random(0).sample(found[1:], 4)]:
         program = compile_program(library(), op, p.schedule, device).program
         out = interpret(program, {t.name: a for t, a in zip(op.inputs, inputs, strict=True)})

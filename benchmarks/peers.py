@@ -1,0 +1,140 @@
+"""Beside compilers that schedule by themselves: Halide's autoschedulers and TVM, all in one run, samples by turns.
+
+    python benchmarks/peers.py                                # one thread, by the time that the processor spent
+    python benchmarks/peers.py --clock wall --threads 2       # on a machine that has nothing else to do
+    python benchmarks/peers.py --only gemm --trials 16        # TVM searches by measuring as well
+
+`pip install halide apache-tvm==0.27.0.post1 apache-tvm-ffi==0.1.14.post0 cloudpickle psutil`, in an environment of their own;
+what is missing is left out, and said. All kernels are made for the sizes, with no schedule given: ours, Halide's by Adams2019,
+Mullapudi2016 and Li2018, TVM's by its rules for CPUs (what they have none for stays plain loops), and by MetaSchedule with
+`--trials`. Results are compared with ours. What a kernel is `made in` are seconds from the op to a kernel that runs, the C++
+compiler included.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from math import exp, log
+from pathlib import Path
+from statistics import quantiles
+from typing import Any
+
+from common import machine, processor_time, set_threads
+
+CASES: tuple[tuple[str, str, dict[str, int]], ...] = (
+    ("gemm", "gemm", {"M": 512, "N": 512, "K": 512}),
+    ("gemm", "gemm", {"M": 128, "N": 1500, "K": 1280}),
+    ("gemm", "gemm", {"M": 3072, "N": 1, "K": 1024}),
+    ("conv", "conv2d", {"N": 1, "C": 64, "H": 56, "W": 56, "O": 64, "R": 3, "S": 3, "stride": 1, "pad": 1}),
+    ("conv", "conv2d", {"N": 1, "C": 256, "H": 14, "W": 14, "O": 256, "R": 3, "S": 3, "stride": 1, "pad": 1}),
+    ("conv", "depthwise_conv2d", {"N": 1, "C": 32, "H": 112, "W": 112, "R": 3, "S": 3, "stride": 1, "pad": 1}),
+    ("conv", "depthwise_conv2d", {"N": 1, "C": 512, "H": 14, "W": 14, "R": 3, "S": 3, "stride": 1, "pad": 1}),
+    ("norm", "softmax", {"M": 1024, "N": 1024}),
+    ("norm", "layernorm", {"M": 1024, "N": 1024}),
+    ("reduce", "row_sum", {"M": 1024, "N": 1024}),
+    ("reduce", "col_sum", {"M": 1024, "N": 1024}),
+    ("reduce", "full_sum", {"M": 1024, "N": 1024}),
+)
+Made = Callable[[], Any]  # runs it once, into memory of its own
+
+
+def main() -> None:
+    args = _options()
+    os.environ["ANDIRON_CACHE"] = tempfile.mkdtemp()  # so that all is made anew
+    import andiron
+    import numpy as np
+    from peers_halide import halide_peers
+    from peers_tvm import tvm_peers
+
+    peers = {**halide_peers(args.threads), **tvm_peers(args.threads, args.trials)}
+    print(machine(), f"threads {args.threads}, clock: {args.clock}, {args.repeat} rounds", sep="\n")
+    rows = []
+    for module, op, sizes in (c for c in CASES if not args.only or {c[0], c[1]} & set(args.only.split(","))):
+        start = time.perf_counter()
+        kernel = andiron.compile(
+            f"import std.ops.{module}\n", op=op, target="cpu", threads=args.threads, tune=0, **sizes
+        ).prepare()
+        made = {"andiron": time.perf_counter() - start}
+        inputs = _inputs(kernel, sizes)
+        out = kernel(*inputs)
+        calls: dict[str, Made] = {"andiron": lambda kernel=kernel, inputs=inputs, out=out: kernel(*inputs, out=out)}
+        for name, make in peers.items():
+            start = time.perf_counter()
+            try:
+                call = make(op, sizes, inputs)
+                made[name] = time.perf_counter() - start
+                theirs = call()
+                theirs = np.asarray(theirs.numpy() if hasattr(theirs, "numpy") else theirs)
+                assert np.abs(theirs.reshape(out.shape) - out).max() <= 1e-3 * max(1.0, float(np.abs(out).max())), (
+                    "another result"
+                )
+                calls[name] = call
+            except Exception as error:
+                print(f"  {name}: {type(error).__name__}: {str(error).splitlines()[0][:100] if str(error) else ''}", flush=True)
+        label = op + " " + " ".join(f"{k.lower()}={n}" for k, n in sizes.items())
+        rows.append({"case": label, **_measured(label, calls, made, args)})
+        if args.json:
+            Path(args.json).write_text(json.dumps(rows, indent=1))
+    _summary(rows)
+
+
+def _measured(label: str, calls: dict[str, Made], made: dict[str, float], args: argparse.Namespace) -> dict[str, Any]:
+    """By turns. Ratios: their seconds over ours, median and quartiles of neighbouring samples."""
+    from andiron.runtime.timing import interleaved
+
+    if args.clock == "processor":
+        samples = list(zip(*processor_time(list(calls.values()), args.repeat), strict=True))
+    else:
+        samples = interleaved(list(calls.values()), args.repeat, rest=0.2 if args.threads > 1 else 0)
+    row: dict[str, Any] = {"seconds": {}, "ratio": {}, "made": made}
+    print(f"{label}: {min(samples[0]) * 1e6:.0f} us, made in {made['andiron']:.2f} s")
+    for name, times in zip(calls, samples, strict=True):
+        row["seconds"][name] = min(times)
+        if name != "andiron":
+            low, middle, high = quantiles([b / a for a, b in zip(samples[0], times, strict=True)], n=4)
+            row["ratio"][name] = [middle, low, high]
+            ratio = f"ratio {middle:6.2f} ({low:.2f}-{high:.2f})"
+            print(f"  {name:22} {min(times) * 1e6:9.0f} us, {ratio}, made in {made[name]:.2f} s", flush=True)
+    return row
+
+
+def _summary(rows: list[dict[str, Any]]) -> None:
+    print("\npeer                     cases  geomean  worst  made in, mean")
+    for name in dict.fromkeys(n for r in rows for n in r["ratio"]):
+        ratios = [r["ratio"][name][0] for r in rows if name in r["ratio"]]
+        mean = exp(sum(map(log, ratios)) / len(ratios))
+        seconds = [r["made"][name] for r in rows if name in r["ratio"]]
+        print(f"{name:24} {len(ratios):5} {mean:8.2f} {min(ratios):6.2f}  {sum(seconds) / len(seconds):.2f} s")
+    made = [r["made"]["andiron"] for r in rows]
+    print(f"ours made in {sum(made) / max(1, len(made)):.2f} s at the mean")
+
+
+def _inputs(kernel: Any, sizes: dict[str, int]) -> list[Any]:
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    shapes = [[e.evaluate(sizes) for e in t.shape] for t in kernel.op.inputs]
+    return [rng.standard_normal(s).astype(np.float32) if s else np.array(1e-5, np.float32) for s in shapes]
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--repeat", type=int, default=9, help="samples of each side")
+    parser.add_argument("--only", default="", help="ops or their modules, separated by commas")
+    parser.add_argument("--trials", type=int, default=0, help="candidates that TVM's MetaSchedule measures for each case")
+    parser.add_argument("--clock", choices=("wall", "processor"), default="processor")
+    parser.add_argument("--json", default="", help="a file for the figures")
+    args = parser.parse_args()
+    set_threads(args.threads)
+    os.environ["HL_NUM_THREADS"] = os.environ["TVM_NUM_THREADS"] = str(args.threads)
+    return args
+
+
+if __name__ == "__main__":
+    main()
