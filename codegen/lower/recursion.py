@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ...dsl import syntax
@@ -14,6 +14,7 @@ from ...dsl.device import Instr
 from ...dsl.errors import UserError, did_you_mean
 from ...dsl.errors.schedule import BadFuse, InstrMismatch, SplitReduction, UnboundedTile, UnknownInstr
 from ...dsl.index import Expr, Var, as_expr
+from ...dsl.values import loads
 from ..tile import Stmt
 from .accumulator import Combine, Fill
 from .axes import axes_of, clamped
@@ -130,7 +131,7 @@ class Lowering:
             return max(found, key=lambda m: (m.score, _volume(m)))
         if must:
             raise InstrMismatch(
-                f"`{name}` does not compute `{work.name.rstrip('@')}`", line.span, help="`compute` alone is the scalar body"
+                f"`{name}` does not compute `{work.name.rstrip('@')}`", line.span, help=_other_types(known, work)
             )
         return None
 
@@ -320,3 +321,14 @@ def _fuse_work(w: Work, line: syntax.Fuse, parts) -> Work:
         outputs=tuple(replace(o, indices=own(o.indices), value=renamed(o.value)) for o in w.outputs),
         fused=(*w.fused, (line.name, tuple((new.get(c, c), e, b) for c, e, b in parts))),
     )
+
+
+def _other_types(instrs: Sequence[Instr], work: Work) -> str:
+    """Which types the instructions take, where none takes those at hand."""
+    here = {load.dtype.name for load in loads(work.value)}
+    takes = [{o.dtype.name for o in i.operands if o.role == "input"} for i in instrs]
+    way = "`compute` alone is the scalar body"
+    if any(t & here for t in takes):
+        return way
+    wanted = " or ".join(dict.fromkeys(" and ".join(sorted(t)) for t in takes[:4]))
+    return f"it takes {wanted}; what is read here is {' and '.join(sorted(here))}; {way}"

@@ -258,6 +258,9 @@ class _Binding:
             help = did_you_mean(name.id, [b.name for b in scope])
             if any(name.id in r for r in _reduced(self.assign.value)):
                 help = "a reduction reaches over the product to its right; put a sum in parentheses: `sum(k) (a + b)`"
+            elif not (help or "").startswith("did you mean"):
+                reduced = f"an index that the left side lacks is reduced, as in `sum({name.id}) ...`"
+                help = f"{reduced}; {help}" if help else reduced
             return UnboundIndex(f"no index `{name.id}` is bound here", name.span or n.span, help=help)
 
         try:

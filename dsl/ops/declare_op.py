@@ -208,7 +208,8 @@ def require_natural(extent: Expr, text: str, names: Names) -> None:
 
 
 def _unknown_size(n: syntax.Name, names: Names) -> UserError:
-    return UnknownName(f"there is no size or parameter `{n.id}`", n.span, help=did_you_mean(n.id, names.sizes))
+    near = did_you_mean(n.id, names.sizes) or f"sizes are named behind the op's name: `op f[{n.id}](...)`"
+    return UnknownName(f"there is no size or parameter `{n.id}`", n.span, help=near)
 
 
 def _tensor(t: syntax.TensorDecl, role: str, names: Names, diagnostics: Diagnostics) -> Tensor | None:

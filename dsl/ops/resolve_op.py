@@ -107,7 +107,11 @@ def _check_target(
 ) -> None:
     where = spot(a.span, a.target)
     if a.accumulate and not instruction:
-        raise AccumulateInOp(f"`{a.target} += ...` accumulates; statements are single-assignment", a.span)
+        raise AccumulateInOp(
+            f"`{a.target} += ...` accumulates; statements are single-assignment",
+            a.span,
+            help="a reduction says what is added up: `C[m, n] = sum(k) A[m, k] * B[k, n]`",
+        )
     if a.target in defined:
         first = spot(defined[a.target].span, a.target)
         labels = [Label(first, "first here")] if first is not None else []

@@ -268,6 +268,10 @@ class _Token:
         cls = table.get((self.position, self.accepts, self.type)) or table.get((self.position, self.accepts, ""))
         if cls is None or (cls in (errors.MissingComma, errors.MissingOperator) and self.type not in _VALUE):
             return None
+        if cls is errors.MissingOperator and self.token == "if":
+            return self.make(cls, help="a choice between values is written `where(condition, a, b)`")
+        if cls is errors.MissingValue and self.token == "*" and self.before == "*":
+            return self.make(cls, help="a power is written `pow(x, 2.0)`, or as a product")
         return self.make(cls)
 
     def _expected(self) -> UserError:

@@ -1,0 +1,33 @@
+"""What newcomers write from habit is told what it is called here."""
+
+from __future__ import annotations
+
+import andiron
+import pytest
+from andiron.dsl.errors import UserError
+
+VECTOR = "op f[N](X: f32[N]) -> (Y: f32[N]):\n    Y[i] = {}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "way"),
+    [
+        (VECTOR.format("X[i] if X[i] > 0 else 0"), "`where(condition, a, b)`"),
+        (VECTOR.format("X[i]**2"), "`pow(x, 2.0)`"),
+        (VECTOR.format("X[i] * X[k]"), "as in `sum(k) ...`"),
+        ("op f(X: f32[N]) -> (Y: f32[N]):\n    Y[i] = X[i]\n", "`op f[N](...)`"),
+        ("op f[N](X: float32[N]) -> (Y: f32[N]):\n    Y[i] = X[i]\n", "did you mean `f32`?"),
+        ("op f[N](X: f32[N]) -> (Y: f32[]):\n    Y[] += X[i]\n", "`C[m, n] = sum(k) A[m, k] * B[k, n]`"),
+    ],
+)
+def test_the_help_names_it(text, way):
+    with pytest.raises(UserError) as found:
+        andiron.loads(text)
+    assert way in str(found.value)
+
+
+def test_an_instruction_of_other_types_says_which():
+    text = "op g[M, N, K](A: f16[M, K], B: f16[K, N]) -> (C: f32[M, N]):\n    C[m, n] = sum(k) f32(A[m, k]) * f32(B[k, n])\n"
+    text += "schedule s for g on sm_80:\n    tile m: 16, n: 8 -> warp\n    compute with mma_m16n8k8_tf32\n"
+    with pytest.raises(UserError, match="it takes tf32; what is read here is f16"):
+        andiron.compile(text, schedule="s", target="cuda:sm_80")
