@@ -72,7 +72,10 @@ class _Lines:
     def block(self, lines: tuple, state: _State) -> None:
         leaf: syntax.Line | None = None
         state = replace(state)
+        written = any(line.span is not None for line in lines)
         for line in lines:
+            if leaf is not None and written and line.span is None:
+                continue  # put in by completion, below lines that are told already
             if leaf is not None:
                 labels = [Label(leaf.span, "the leaf is here")] if leaf.span else []
                 self.add(AfterCompute("a line below `compute`", line.span, labels=labels, help="move it above"))
