@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 SCHEDULERS = ("Adams2019", "Mullapudi2016", "Li2018")
 
 
@@ -29,8 +31,6 @@ def halide_peers(threads: int) -> dict[str, Any]:
 
 
 def _made(hl: Any, scheduler: str, threads: int, op: str, sizes: dict[str, int], inputs: list[Any]) -> Any:
-    import numpy as np
-
     given = [hl.ImageParam(hl.Float(32), max(1, x.ndim), f"in{n}") for n, x in enumerate(inputs)]
     func, shape = _func(hl, op, sizes, given)
     for p, x in zip(given, inputs, strict=True):
@@ -86,7 +86,7 @@ def _func(hl: Any, op: str, s: dict[str, int], given: list[Any]) -> tuple[Any, t
     total = hl.Func("total")
     if op == "softmax":
         top, e = hl.Func("top"), hl.Func("e")
-        top[i] = -3.4e38
+        top[i] = hl.f32(float(np.finfo(np.float32).min))
         top[i] = hl.max(top[i], x[k.x, i])
         e[j, i] = hl.exp(x[j, i] - top[i])
         total[i] = 0.0
