@@ -220,6 +220,8 @@ _LEVEL_FORMS = {
     "width": "width 32",
 }
 _MEMORY_FORMS = {
+    "capacity": "128 KiB",
+    "bandwidth": "1.5 TB/s",
     "banks": "banks 32 x 4 B",
     "transaction": "transaction 64 B",
     "reserve": "reserve 1 KiB",
@@ -230,5 +232,8 @@ _MEMORY_FORMS = {
 def _unknown(f: Fact, what: str, forms: dict[str, str]) -> BadFact:
     text = " ".join(p if isinstance(p, str) else shown(p) for p in f.parts)
     first = f.parts[0] if isinstance(f.parts[0], str) else ""
-    help = f"it reads `{forms[first]}`" if first in forms else did_you_mean(first, forms)
+    near = did_you_mean(first, forms) if first else None
+    help = f"it reads `{forms[first]}`" if first in forms else near
+    if help is None or not help.startswith(("it reads", "did you mean")):
+        help = "write " + ", ".join(f"`{form}`" for form in forms.values())
     return BadFact(f"`{text}` says nothing about a {what}", f.span, help=help)

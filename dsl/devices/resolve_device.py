@@ -16,6 +16,7 @@ from ..device import Device, Instr, Level, Memory
 from ..errors import Diagnostics, Label, UserError, did_you_mean
 from ..errors.device import ArgumentMemory, DuplicateItem, ExtendsCycle, UnknownLevel, UnknownMemory, UnknownParent
 from ..ops.index_terms import spot
+from ..std import std_devices
 from . import device_facts as facts
 from .instr_kinds import one_of_each
 from .resolve_instr import resolve_instr
@@ -66,7 +67,7 @@ def resolve_device(decl: syntax.DeviceDecl, parents: Mapping[str, Device]) -> De
         raise UnknownParent(
             f"there is no device `{decl.extends}` to extend",
             spot(decl.span, decl.extends, last=True),
-            help=did_you_mean(decl.extends, parents),
+            help=did_you_mean(decl.extends, [*parents, *std_devices()]),
         )
     diagnostics = Diagnostics()
     parent = parents[decl.extends] if decl.extends is not None else Device(decl.name, (), (), ())

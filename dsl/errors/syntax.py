@@ -97,9 +97,10 @@ class UnknownDeclaration(Malformed):
 
 
 class UnknownLine(Malformed):
-    """A line of a schedule that begins with no word it knows.
+    """A line of a schedule, or of a device, that begins with no word it knows.
 
-    The lines are `tile`, `move`, `keep`, `inline`, `fuse`, `compute`, `apply`, `param` and `auto`.
+    The lines of a schedule are `tile`, `move`, `keep`, `inline`, `fuse`, `compute`, `apply`, `param` and `auto`; those of a
+    device `level`, `memory`, `instr` and figures.
     """
 
     id = "unknown-line"

@@ -13,6 +13,7 @@ import unicodedata
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from ...grammar.words import words
 from ..errors import syntax as errors
 from ..errors import text as text_errors
 from ..errors.base import Label, UserError, did_you_mean
@@ -153,7 +154,7 @@ class _Token:
     # ------------------------------------------------------------ what it is
 
     def explain(self) -> UserError:
-        return self._brackets() or self._text() or self._words() or self._example() or self._expected()
+        return self._brackets() or self._text() or self._words() or self._device_line() or self._example() or self._expected()
 
     def _brackets(self) -> UserError | None:
         open_ = self.layout.open
@@ -273,6 +274,20 @@ class _Token:
         if cls is errors.MissingValue and self.token == "*" and self.before == "*":
             return self.make(cls, help="a power is written `pow(x, 2.0)`, or as a product")
         return self.make(cls)
+
+    def _device_line(self) -> UserError | None:
+        """A line of a device whose first word is misspelt reads like a figure, and then breaks off."""
+        if str(self.token) != ":" or "SCHEDULE" in self.accepts:
+            return None
+        start = self.source.text.rfind("\n", 0, self.start) + 1
+        first = re.match(r"[ \t]+(\w+)[ \t]+\w+", self.source.text[start : self.start])
+        if first is None or first[1] in words().device_lines:
+            return None
+        near = did_you_mean(first[1], words().device_lines) or ""
+        if not near.startswith("did you mean"):
+            return None
+        span = Span(self.source, start + first.start(1), start + first.end(1))
+        return errors.UnknownLine(f"`{first[1]}` begins no line of a device", span, help=near)
 
     def _expected(self) -> UserError:
         """From what the parser could have taken."""
