@@ -5,6 +5,7 @@ PANELS   a tile of the result is a core's; a block of the wide operand is packed
          (after Van Zee & van de Geijn, "BLIS: A Framework for Rapidly Instantiating BLAS Functionality", 2015).
 WINDOWS  as panels, but a block of the image goes into a cache of the core as it is, with zeros at its edges; windows are
          vectors that begin anywhere in its lines. Nothing is copied once for each place of the filter.
+FEW ROWS   as DOTS, with the operands' parts exchanged: nothing is turned.
 DOTS     few columns: lanes lie along k, the narrow operand is read once, as it lies; the few columns are turned, once for all.
 
 REGISTERS   three quarters of them hold results; the rest what is multiplied, and what a compiler has in flight.
@@ -65,12 +66,17 @@ def best_product(ctx: Context, work: Work) -> tuple[syntax.Line, ...] | None:
     return lines_of(p, cpu, min(ways, key=lambda b: seconds(p, cpu, b, sizes).seconds)) if ways else None
 
 
-def few_columns(device: Device, work: Work) -> str | None:
-    """The index of the columns, where few of them deserve a schedule of their own (DOTS)."""
+def few(device: Device, work: Work) -> str | None:
+    """The index of the columns, or of the rows, where few of them deserve a schedule of their own (DOTS, FEW ROWS)."""
     found = _problem(device, work)
-    if found is None or found[1].batch or found[1].fused or not found[1].along(found[1].narrow, found[1].k):
+    if found is None:
         return None
-    return found[1].n
+    p = found[1]
+    if p.batch:
+        return None
+    if not p.fused and p.along(p.narrow, p.k):
+        return p.n
+    return p.m if _lies_along(p) else None
 
 
 def _problem(device: Device, work: Work) -> tuple[Processor, Product] | None:
@@ -87,14 +93,38 @@ def _judged(p: Product, index: str) -> int:
 
 
 def blockings(p: Product, cpu: Processor) -> Iterator[Blocking]:
-    held = max(1, cpu.registers * 3 // 4)  # REGISTERS
+    held = _held(cpu)
     most = p.most(p.n)
     if most is not None and most <= FEW and not p.batch and not p.fused and p.along(p.narrow, p.k):
         yield from _dots(p, cpu, held, max(1, most))
         if p.fixed(p.n) is None:
             return
+    if (few_rows := list(_few_rows(p))) and p.fixed(p.m) is None:
+        yield from few_rows
+        return
+    yield from few_rows
     yield from _windows(p, cpu, held)
     yield from _panels(p, cpu, held)
+
+
+def _held(cpu: Processor) -> int:
+    return max(1, cpu.registers * 3 // 4)  # REGISTERS
+
+
+def _few_rows(p: Product) -> Iterator[Blocking]:
+    """Few rows by a matrix that lies along k, as weights do: it is read once, as it lies, 4 or 8 of its lines at a time."""
+    m, last = p.most(p.m), p.parts(p.n)[-1]
+    if m is None or not 0 < m <= FEW or not _lies_along(p):
+        return
+    size = p.fixed(last)
+    lines = max(1, 8 >> (m - 1).bit_length())
+    for across in (64, 256) if size is None else _parts(size, (32, 64, 256), lines):
+        yield Blocking("few rows", m, lines, None, across, m, across, False, False)
+
+
+def _lies_along(p: Product) -> bool:
+    """Have both operands their neighbours along k, and no windows?"""
+    return p.simple and len(p.parts(p.k)) == 1 and all(p.along(load, p.k) for load in (p.wide, p.narrow))
 
 
 def _dots(p: Product, cpu: Processor, held: int, columns: int) -> Iterator[Blocking]:
@@ -180,7 +210,7 @@ def _parts(size: int, targets: tuple[int, ...], unit: int) -> tuple[int, ...]:
 
 def lines_of(p: Product, cpu: Processor, b: Blocking) -> tuple[syntax.Line, ...]:
     keep = syntax.Keep((p.name,), cpu.register.name)
-    made = {"dots": _dot_lines, "windows": _window_lines, "panels": _panel_lines}
+    made = {"dots": _dot_lines, "few rows": _few_lines, "windows": _window_lines, "panels": _panel_lines}
     return made[b.kind](p, cpu, b, keep)
 
 
@@ -203,12 +233,11 @@ def _panel_lines(p: Product, cpu: Processor, b: Blocking, keep: syntax.Line) -> 
 
 
 def _dot_lines(p: Product, cpu: Processor, b: Blocking, keep: syntax.Line) -> tuple[syntax.Line, ...]:
-    lane = cpu.device.levels[-1].name
     lines: list[syntax.Line] = []
-    vector = (tile((p.k, 2 * p.lanes)), tile((p.k, 1), level=lane))  # two vectors a turn
+    vector = _along(p, cpu, b)
     if b.pack_wide and b.depth is not None:
         lines.append(tile((p.k, b.depth)))
-        turn = (tile((p.k, 16 * p.lanes), level=cpu.cores.name), tile((p.n, 1)), *vector, syntax.Compute())
+        turn = (tile((p.k, 16 * p.lanes), level=cpu.cores.name), tile((p.n, 1)), *_along(p, cpu), syntax.Compute())
         order = (syntax.Modifier("layout", (syntax.Name(p.n), syntax.Name(p.k))),)
         lines.append(syntax.Move(p.wide.tensor, cpu.shared[0].name, block=turn, modifiers=order))
     lines.append(tile((p.m, b.high), level=cpu.cores.name))
@@ -216,6 +245,20 @@ def _dot_lines(p: Product, cpu: Processor, b: Blocking, keep: syntax.Line) -> tu
         lines.append(tile((p.n, b.columns)))
     lines += [tile((p.m, b.rows)), keep, *vector]
     return (*lines, syntax.Compute())
+
+
+def _few_lines(p: Product, cpu: Processor, b: Blocking, keep: syntax.Line) -> tuple[syntax.Line, ...]:
+    *others, last = p.parts(p.n)
+    lines: list[syntax.Line] = [tile(*((i, 1) for i in (*p.batch, *others)), (last, b.across), level=cpu.cores.name)]
+    if p.fixed(p.m) != b.rows:
+        lines.append(tile((p.m, b.rows)))
+    return (*lines, tile((last, b.columns)), keep, *_along(p, cpu, b), syntax.Compute())
+
+
+def _along(p: Product, cpu: Processor, b: Blocking | None = None) -> tuple[syntax.Line, syntax.Line]:
+    """Lanes along k: two vectors a turn, or one where registers would not hold a sum for each."""
+    vectors = 2 if b is None or 2 * b.rows * b.columns <= _held(cpu) else 1
+    return tile((p.k, vectors * p.lanes)), tile((p.k, 1), level=cpu.device.levels[-1].name)
 
 
 def _window_lines(p: Product, cpu: Processor, b: Blocking, keep: syntax.Line) -> tuple[syntax.Line, ...]:

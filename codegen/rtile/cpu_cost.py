@@ -46,6 +46,8 @@ class Blocking:
     lines: int = 1
 
     def __str__(self) -> str:
+        if self.kind == "few rows":
+            return f"few rows: {self.rows} by {self.columns} lines at a time, {self.across} a core"
         packed = " and ".join(x for x, on in (("wide", self.pack_wide), ("narrow", self.pack_narrow)) if on) or "nothing"
         if self.kind == "windows":
             shape = f"{self.rows} x {self.lines} x {self.columns} in registers"
@@ -67,7 +69,7 @@ def seconds(p: Product, cpu: Processor, b: Blocking, sizes: Mapping[str, int]) -
     if b.kind == "windows":
         cost = _windows(p, cpu, b, sizes)
     else:
-        cost = _dots(p, cpu, b, m, n, k) if b.kind == "dots" else _panels(p, cpu, b, m, n, k)
+        cost = {"dots": _dots, "few rows": _few_rows, "panels": _panels}[b.kind](p, cpu, b, m, n, k)
     arithmetic, traffic, packing, waits = (x * count for x in cost)
     tasks = count * _ceil(m, b.tall) * _ceil(n // (p.image[1] if b.kind == "windows" else 1), b.across)
     busiest = _ceil(tasks, cpu.count) / tasks
@@ -118,6 +120,15 @@ def _dots(p: Product, cpu: Processor, b: Blocking, m: int, n: int, k: int) -> tu
         cpu, min(b.depth or k, k) * b.columns * size
     )
     return arithmetic, traffic, k * n * TURN if b.pack_wide else 0.0, float(blocks if b.pack_wide else 0)
+
+
+def _few_rows(p: Product, cpu: Processor, b: Blocking, m: int, n: int, k: int) -> tuple[float, float, float, float]:
+    size = p.dtype.bytes
+    step = max(b.rows * b.columns * (p.instr.cycles or 0.5), (b.rows + b.columns) * LOAD, p.instr.latency or 4)
+    tiles = _ceil(m, b.rows) * _ceil(n, b.columns)
+    arithmetic = tiles * (_ceil(k, p.lanes) * step + ENTER + b.rows * b.columns * COMBINE)
+    wide = n * k * size * _ceil(m, b.rows) * _cycles(cpu, size * (m * k + k * n))
+    return arithmetic, wide + tiles * k * b.rows * size * _cycles(cpu, k * b.rows * size), 0.0, 0.0
 
 
 def _windows(p: Product, cpu: Processor, b: Blocking, sizes: Mapping[str, int]) -> tuple[float, float, float, float]:

@@ -96,6 +96,11 @@ class Product:
         """Is the operand read by single indices, everywhere inside? Else its elements are gathered."""
         return not self.fused and _plain(load)
 
+    @property
+    def simple(self) -> bool:
+        """Are both operands read by single indices, none of them a window?"""
+        return _plain(self.wide) and _plain(self.narrow)
+
     def along(self, load: Load, index: str) -> bool:
         """Has the operand its neighbours in memory along the index?"""
         last = dict(self.fused).get(index, (index,))[-1]

@@ -1,7 +1,8 @@
 """The compiler's own schedules for an op: nothing is written, all is completed, for sizes that differ in what can be proven.
 
 NARROW_PLACES   argmax of a row counts its elements in 32 bits where the row has at most 2^31 - 1 of them, else in 64.
-FEW_COLUMNS     a product of matrices has one for many columns, one for one, one for two, one for what is between.
+FEW             a product of matrices has one for many columns, one for one, one for two, one for what is between; or the same
+                for rows, where the other operand lies along what is added up, as weights do. So have several with that size.
 HELD            a row of an intermediate is held where it has at most so many elements that a cache takes it (`held`).
 """
 
@@ -12,7 +13,7 @@ from ...dsl.device import Device, Level
 from ...dsl.op import Op
 from ..lower.places import MOST_NARROW, counts_narrow
 from ..lower.work import plan
-from ..rtile.cpu import few_columns
+from ..rtile.cpu import few
 from .bounds import with_bounds
 from .held import costs
 from .nests import ARGUMENTS, cores_and_lanes, row_statistics
@@ -29,7 +30,7 @@ def own_schedules(op: Op, device: Device) -> tuple[syntax.ScheduleDecl | None, .
     bounds = _narrow_places(op, dims) or _held(op, device, levels[0], dims)
     if bounds:
         return _auto(op, "", *_where(bounds)), None
-    return _few_columns(op, device, dims) or (None,)
+    return _few(op, device, dims) or (None,)
 
 
 def _narrow_places(op: Op, dims: set[str]) -> dict[str, int]:
@@ -57,12 +58,12 @@ def _held(op: Op, device: Device, cores: Level, dims: set[str]) -> dict[str, int
     return bounds if row_statistics(with_bounds(op, _where(bounds)), device) != row_statistics(op, device) else {}
 
 
-def _few_columns(op: Op, device: Device, dims: set[str]) -> tuple[syntax.ScheduleDecl | None, ...]:
-    """FEW_COLUMNS, the usual one first: others are compiled when they are needed."""
+def _few(op: Op, device: Device, dims: set[str]) -> tuple[syntax.ScheduleDecl | None, ...]:
+    """FEW, the usual one first: others are compiled when they are needed."""
     works = [w for group in plan(op, frozenset()) for w in group]
-    index = few_columns(device, works[0]) if len(works) == 1 else None
-    size = dict(works[0].extents)[index] if index is not None else None
-    if size is None or str(size) not in dims or size.interval[1] is not None:
+    sizes = {dict(w.extents)[index] for w in works if (index := few(device, w)) is not None}
+    size = next(iter(sizes), None)
+    if size is None or len(sizes) > 1 or str(size) not in dims or size.interval[1] is not None:
         return ()
     n = syntax.Name(str(size))
     return (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from andiron.codegen.pipeline import context_of, launches_of
@@ -9,6 +11,8 @@ from andiron.codegen.rtile.candidates import candidates
 from andiron.codegen.rtile.cpu import cpu_choices
 from andiron.runtime.compile import compile
 from andiron.runtime.variant import Variants
+from andiron.runtime.verdict import check
+from andiron.runtime.workload import shape_of
 
 from .common import library, op_of
 
@@ -94,3 +98,31 @@ def test_variants_are_compiled_when_asked_for():
     assert (*variants[:2], len(variants)) == (0, 1, 3)
     with pytest.raises(IndexError):
         variants[3]
+
+
+@pytest.mark.parametrize("op", ["gru_cell", "lstm_cell"])
+def test_cells_have_one_for_each_small_batch(op):
+    kernel = compile(library(), op=op, target="cpu", threads=2)
+    taken = [next(i for i, v in enumerate(kernel.variants) if v.refusal({"B": b, "I": 8, "H": 8}) is None) for b in range(7)]
+    assert taken == [3, 1, 2, 3, 3, 0, 0]
+    rng = np.random.default_rng(2)
+    for b, i, h in ((0, 3, 4), (1, 33, 7), (2, 5, 64), (3, 70, 17), (4, 40, 40), (5, 16, 31)):
+        shapes = [shape_of(t, {"B": b, "I": i, "H": h}) for t in kernel.op.inputs]
+        arrays = [rng.standard_normal(s, np.float32) for s in shapes]
+        results = kernel(*arrays)
+        assert check(kernel.op, arrays, results if isinstance(results, tuple) else [results]).ok
+
+
+@pytest.mark.parametrize("m", [1, 2, 3, 4, 7])
+def test_few_rows_by_what_lies_along_what_is_added_up(m):
+    kernel = compile(library(), op="gemm_nt", target="cpu", M=m, N=37, K=101)
+    assert "move" not in kernel.schedule
+    a, b = numbers(m, 101), numbers(37, 101)
+    assert (kernel(a, b) == a @ b.T).all()
+
+
+def test_sums_of_few_rows_stay_in_registers():
+    """Rows by columns by vectors of k, at most three quarters of the registers."""
+    for n in (1, 2, 3, 4):
+        text = compile(library(), op="gemm", target="cpu:avx512", N=n).source
+        assert 0 < len(set(re.findall(r"\bc_\d+_\d+(?:_\d+)?\b", text))) <= 24
