@@ -49,6 +49,7 @@ class Buffer:
     shape     extents per coordinate; constant for registers and for memories with a capacity (bounds), symbolic for arguments
     strides   in elements; constant or symbolic
     size      elements to allocate (>= addresses reached), constant or symbolic
+    passing   registers that a value passes through on its way; nobody asked for them
     """
 
     name: str
@@ -60,6 +61,7 @@ class Buffer:
     strides: tuple[Expr, ...]
     size: Expr
     span: Span | None = field(default=None, compare=False, repr=False)
+    passing: bool = False
 
 
 @dataclass(frozen=True)

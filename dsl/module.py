@@ -2,6 +2,9 @@
 
 The names of an imported file, and of the files that it imports, become names of the importing module. Devices of the
 standard library need no import.
+
+OWN_OP   a module's own op takes the place of an imported one of its name: schedules that come along are then for it, and a
+         schedule changes no result. Names that change what others mean (strategies, devices, schedules) are declared once.
 """
 
 from __future__ import annotations
@@ -149,7 +152,8 @@ class _Loading:
     def partly(self, source: Source, base: Path | None, path: Path | None) -> tuple[Module, Diagnostics]:
         diagnostics = Diagnostics()
         file = parse(source)
-        names = _Names(diagnostics)
+        own = [d for d in file.declarations if not isinstance(d, syntax.Import)]
+        names = _Names(diagnostics, frozenset(d.name for d in own if isinstance(d, syntax.OpDecl)))
         whole = True  # whether every import could be had
         for declaration in file.declarations:
             if isinstance(declaration, syntax.Import):
@@ -158,7 +162,6 @@ class _Loading:
                 except UserError as error:
                     diagnostics.add(error)
                     whole = False
-        own = [d for d in file.declarations if not isinstance(d, syntax.Import)]
         for declaration in own:
             names.declare(declaration)
         names.resolve_ops(own)
@@ -238,14 +241,17 @@ def near_file(path: Path, imported: bool = False) -> str | None:
 class _Names:
     """The names of a module as they come in: from imports, then its own."""
 
-    def __init__(self, diagnostics: Diagnostics) -> None:
-        self.diagnostics = diagnostics
+    def __init__(self, diagnostics: Diagnostics, ops: frozenset[str]) -> None:
+        """`ops`: those that the module itself declares."""
+        self.diagnostics, self.ops = diagnostics, ops
         self.declared: dict[tuple[str, str], syntax.Decl] = {}
         self.values: dict[str, dict[str, Any]] = {kind: {} for kind, _ in _KINDS}
 
     def take(self, module: Module, by: syntax.Import) -> None:
         """All names of an imported module. The same declaration may come in by two ways."""
         for (kind, name), declaration in module.declared.items():
+            if kind == "op" and name in self.ops:  # OWN_OP
+                continue
             known = self.declared.get((kind, name))
             if known is not None and known is not declaration and known.span != declaration.span:
                 self.diagnostics.add(

@@ -256,7 +256,7 @@ class Modifier(Node):
     raster        values: (width,)
     arrange       words: (unit name,); maps: (index, expression of the unit) pairs
     pad           values: (elements,)
-    swizzle       values: () or (bits, ...)
+    swizzle       values: () or (bits,) or (bits, elements of a chunk)
     layout        `layout (k, m)` has values (k, m), outermost first, each an expression of indices;
                   `layout panels(n: 16)` has words ("panels",) and maps (("n", 16),)
     peel          nothing; so `persistent` and `online`

@@ -26,7 +26,7 @@ from ..dsl.ops.bind_op import bind_params, specialise
 from ..dsl.ops.index_terms import spot
 from ..dsl.schedule_builder import Schedule
 from ..dsl.std import std_devices
-from ..dsl.syntax import Param, ScheduleDecl
+from ..dsl.syntax import OpDecl, Param, ScheduleDecl
 from .collector import collector_waits
 from .kernel import Kernel, checked_threads
 from .measure import too_small_for_threads
@@ -383,8 +383,10 @@ def _op(module: Module, name: str | None, schedule: ScheduleDecl | None) -> Op:
     if name is None:
         if schedule is not None and schedule.op in module.ops:
             return module.ops[schedule.op]
-        if len(module.ops) == 1:
-            return next(iter(module.ops.values()))
+        own = [d.name for d in module.file.declarations if isinstance(d, OpDecl)]  # rather than those of imports
+        for names in (own, [*module.ops]):
+            if len(names) == 1:
+                return module.ops[names[0]]
         if not module.ops:
             raise NotInModule("the file has no op")
         raise AmbiguousChoice("the file has several ops; say which", help=f"op: one of {', '.join(module.ops)}")

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from andiron.codegen.abi import programs
 from andiron.codegen.emit import emit
-from andiron.codegen.emit.cleared import cleared
 from andiron.codegen.emit.cuda import kernels
 from andiron.codegen.emit.used import used_only
 from andiron.codegen.pipeline import compile_program
@@ -279,9 +278,16 @@ def test_a_unit_s_number_times_a_size_has_64_bits_at_its_first_mention():
     assert set(found) == {"(int64_t)N * block"}
 
 
-def test_words_are_cleared_at_once():
-    set_part = ["    m_set_part_u16(a_0, 0, 0);", "    m_set_part_u16(a_0, 1, 0);"]
-    bytes_ = [f"m_set_part_u8(b, {i}, 0);" for i in range(4)]
-    assert cleared([*set_part, "x;", *bytes_]) == ["    a_0 = 0;", "x;", "b = 0;"]
-    assert cleared(bytes_[:3]) == bytes_[:3]
-    assert cleared([set_part[0], "    m_set_part_u16(a_1, 1, 0);"])[0] == set_part[0]
+def test_no_declaration_shadows_another():
+    """Of one launch, block in block."""
+    for schedule, dialect in (("tensor_core", "cuda"), ("mfma", "hip")):
+        open_: list[set[str]] = [set()]
+        for line in kernel_of(schedule, dialect).split("\n"):
+            if line.lstrip().startswith("}"):
+                open_.pop()
+            m = re.match(r" *(?:for \()?(?:const )?(?:int|int64_t|\w+\*) (\w+) = ", line)
+            if m and "(" not in line.partition(" = ")[0].replace("for (", ""):
+                assert not any(m[1] in names for names in open_), line
+                open_[-1].add(m[1])
+            if line.endswith("{"):
+                open_.append(set())

@@ -31,7 +31,7 @@ def expression(rng: random.Random, variables: list[Var], depth: int) -> Expr:
     if not depth:
         return as_expr(rng.choice([*variables, *variables, rng.randrange(200)]))
     a, b = expression(rng, variables, depth - 1), expression(rng, variables, depth - 1)
-    match rng.randrange(7):
+    match rng.randrange(9):
         case 0:
             return a * b
         case 1:
@@ -42,6 +42,9 @@ def expression(rng: random.Random, variables: list[Var], depth: int) -> Expr:
             return xor(a % 64, b % 8)
         case 4:
             return maximum(a, b)
+        case 5 | 6 if a.interval[0] is not None and a.interval[0] >= 0:  # by a multiple of a size
+            by = rng.choice(variables) * rng.choice([1, 16, 4096])
+            return a // by if rng.random() < 0.5 else a % by
         case _:
             return a * rng.choice([1, 1, 2, 64, 4096]) + b * rng.choice([1, -1, 8]) + rng.choice([0, 7])
 
@@ -56,7 +59,7 @@ def test_int_never_overflows(tmp_path):
         e = expression(rng, variables, rng.choice([1, 2, 2, 3]))
         values = {v.name: v.hi if v.hi is not None else (1 << 33) + 5 for v in variables}
         if rng.random() < 0.3:
-            values = {name: rng.randint(0, top) for name, top in values.items()}
+            values = {name: rng.randint(1, top) for name, top in values.items()}
         if abs(e.evaluate(values)) >= 1 << 62 or any(b >= 1 << 62 for b in [biggest(e, values)]):
             continue
         index = printer(variables)
@@ -99,3 +102,15 @@ def test_what_fits_is_not_widened():
     assert index.text((big * 4 + row) // 8) == "(4 * (int64_t)big + row) / 8"
     assert index.fits(as_expr(big) // 8 + row)
     assert not index.fits(as_expr(Var("open")) + row)
+
+
+def test_multiples_of_what_fits_are_divided_by_in_steps():
+    """STEPS: no division is of 64 bits where a quotient of 32 will do."""
+    x, n, lane = Var("x", 0, (1 << 31) - 1), Var("n", 0, (1 << 31) - 1), Var("lane", 0, 31)
+    index = printer([x, n, lane])
+    assert index.text(x // (n * 16)) == "x / n / 16"
+    assert index.text(x % (n * 16)) == "(x / n % 16 * n + x % n)"
+    assert index.fits(x % (n * 16))
+    assert index.text(x // (lane * 16)) == "x / (16 * lane)"
+    assert index.text((x + 5) // (n * 16)) == "((int64_t)x + 5) / (16 * (int64_t)n)"
+    assert not index.fits((x - lane) % (n * 16))

@@ -136,6 +136,7 @@ FREE = [  # no bank conflict, and every transaction of global memory full
     ("hgemm_ampere", "gemm_f16_nt", "sm_80", "M=256,N=384,K=96"),
     ("hgemm_ampere_f32", "gemm_f16_f32", "sm_80", "M=128,N=128,K=64"),
     ("sgemm_mfma", "gemm", "gfx90a", "M=128,N=128,K=32"),
+    ("hgemm_mfma", "gemm_f16_nt", "gfx90a", "M=128,N=128,K=64"),
     ("hgemm_wmma", "gemm_f16_nt", "gfx1100", "M=128,N=128,K=64"),
     ("conv_igemm_ampere", "conv2d_nhwc_f16", "sm_80", "N=2,C=32,H=10,W=10,O=128,R=3,S=3"),
     ("softmax_nvidia", "softmax", "sm_80", "M=3,N=4096"),
@@ -153,14 +154,6 @@ def test_free_of_conflicts(name: str, op_name: str, device: str, sizes: str) -> 
     assert r.conflicts == {"shared": 0}
     for s in r.sites:
         assert s.memory != "global" or s.transactions == s.least or s.buffer in ("eps", "mean"), s
-
-
-def test_mfma_conflicts_are_those_that_it_says() -> None:
-    """Stores of operands, two to a bank; nothing else."""
-    r = counted("hgemm_mfma", "gemm_f16_nt", "gfx90a", "M=128,N=128,K=64")
-    for s in r.sites:
-        if s.memory == "shared":
-            assert s.ways == (2.0 if s.access == "written" and s.buffer != "c_shared" else 1.0), s
 
 
 @pytest.mark.parametrize(("name", "op_name"), [("softmax_nvidia", "softmax"), ("layernorm_nvidia", "layernorm")])

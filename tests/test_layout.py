@@ -118,6 +118,10 @@ def test_swizzle_given_and_refused():
     with pytest.raises(ValueError, match="a row has 16"):
         layout.swizzled(4, bits=5)
     assert Layout.row_major((("m", 16), ("k", 6))).swizzled(4).swizzle is None
+    assert layout.swizzled(2, 3, 4).swizzle == Swizzle(4, 8, 2)
+    for chunk in (0, 3, 128):
+        with pytest.raises(ValueError, match=f"chunks of {chunk}"):
+            layout.swizzled(2, 1, chunk)
 
 
 def test_digits_that_do_not_tile_the_axis():

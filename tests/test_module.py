@@ -122,10 +122,37 @@ def test_mistakes_of_all_files_come_together(tmp_path):
 def test_names_meet(tmp_path):
     write(tmp_path, one=COPY.format("f"), two=COPY.format("f"))
     assert ids(lambda: loads('import "one.sched"\nimport "two.sched"\n', base=tmp_path)) == ["duplicate-declaration"]
-    assert ids(lambda: loads('import "one.sched"\n' + COPY.format("f"), base=tmp_path)) == ["duplicate-declaration"]
+    assert ids(lambda: loads(2 * COPY.format("f"))) == ["duplicate-declaration"]
     assert ids(lambda: loads("schedule s for f: auto\nschedule s for g: auto\n")) == ["duplicate-declaration"]
     assert loads(COPY.format("f") + "schedule f for f: auto\nstrategy f(T):\n    move T -> x\n").ops.keys() == {"f"}
     assert list(loads('import "one.sched"\nimport "one.sched"\n', base=tmp_path).ops) == ["f"]
+
+
+def test_an_own_op_takes_the_place_of_imported_ones(tmp_path):
+    """OWN_OP: schedules that come along are for it; of other names there is one."""
+    own = "op gemm[M, N, K](A: f16[M, K], B: f16[K, N]) -> (C: f16[M, N]):\n    C[m, n] = sum(k) f32(A[m, k]) * f32(B[k, n])\n"
+    module = loads("import std.schedules.gemm_nvidia\n" + own)
+    assert [str(t.dtype) for t in module.ops["gemm"].tensors] == ["f16"] * 3
+    assert module.schedules["sgemm_maxwell"].op == "gemm"
+    write(tmp_path, one=COPY.format("f"), two=COPY.format("f"), three='import "one.sched"\n' + COPY.format("f"))
+    both = 'import "one.sched"\nimport "two.sched"\n' + COPY.format("f")
+    assert list(loads(both, base=tmp_path).ops) == ["f"]
+    assert list(loads('import "three.sched"\n', base=tmp_path).ops) == ["f"]
+    write(tmp_path, four=COPY.format("f") + "schedule s for f: auto\n")
+    again = 'import "four.sched"\n' + COPY.format("f") + "schedule s for f: auto\n"
+    assert ids(lambda: loads(again, base=tmp_path)) == ["duplicate-declaration"]
+
+
+def test_schedules_of_the_library_serve_an_own_op_of_the_same_name():
+    from andiron.codegen.pipeline import compile_program
+    from andiron.dsl.ops.bind_op import bind_params
+
+    text = "import std.schedules.gemm_nvidia\nop gemm_f16[M, N, K](A: f16[M, K], B: f16[N, K]) -> (C: f16[M, N]):\n"
+    text += "    H[m, n] = sum(k) f32(A[m, k]) * f32(B[n, k])\n    C[m, n] = relu(H[m, n])\n"
+    module = loads(text)
+    op = bind_params(module.ops["gemm_f16"])
+    compiled = compile_program(module, op, module.schedules["hgemm_ampere"], module.device("sm_80"))
+    assert "compute with mma_m16n8k16_f16" in compiled.schedule
 
 
 def test_devices_of_the_library_need_no_import():

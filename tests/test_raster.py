@@ -44,7 +44,7 @@ def tiles(program: Program, dims: dict[str, int]) -> list[tuple[int, int, int]]:
         for s in lets:
             if {v.name for v in s.value.variables()} <= set(at):
                 at[s.var.name] = s.value.evaluate(at)
-        out.append(tuple(at[x] for x in ("rest", "m1", "n1")))
+        out.append(tuple(at[x] for x in ("b1", "m1", "n1")))
     return out
 
 

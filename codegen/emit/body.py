@@ -19,6 +19,7 @@ from .parts import store_first
 from .reduce import all_reduce
 from .scope import tidy_else, tidy_if
 from .values import Values
+from .written_out import trips_of, written_out
 
 
 class Body:
@@ -98,7 +99,7 @@ class Body:
     def _for(self, s: For) -> None:
         ctx, text = self.ctx, self.ctx.text
         start, stop, step = ctx.ix(s.start), ctx.ix(s.stop), ctx.ix(s.step)
-        trips = _trips(start, stop, step)
+        trips = trips_of(ctx, s)
         if trips == 0:
             return
         self._comment(s.span)
@@ -108,7 +109,7 @@ class Body:
             return
         if any(ctx.varies(e) for e in (start, stop, step)):
             return self._by_shares(lambda: self._varying_for(s))
-        count = s.unroll if s.unroll > 1 else trips if s.unroll == 0 and trips else 1
+        count = written_out(ctx, s)
         lines = text.scopes[-1].lines
         mark = begun = len(lines)
         if count > 1:
@@ -159,7 +160,7 @@ class Body:
         """Sums are put in where they are used, so that addresses see through them; other names become variables."""
         ctx, text = self.ctx, self.ctx.text
         e = ctx.ix(s.value)
-        if ctx.varies(e) or all(isinstance(a, Var) for a, _ in e.terms):
+        if ctx.varies(e) or self._seen_through(s, e):
             ctx.env[s.var] = s.value.subs(ctx.env)  # the lane as the program counts it
             return
         ctx.env.pop(s.var, None)
@@ -170,6 +171,9 @@ class Body:
         text.begin(text.scopes[-1].tag, s.var)
         # a declaration like the pointers of this scope, before those that use it
         text.declare(f"const {ctx.whole(s.var, e)} {text.index.atom(s.var, 0)} = {shown};")
+
+    def _seen_through(self, s: Let, e: Expr) -> bool:
+        return all(isinstance(a, Var) for a, _ in e.terms)
 
     # ------------------------------------------------------------ choices
 
@@ -304,7 +308,7 @@ class Body:
             self._local(s)
             return self._scoped(s.body)
         with text.block(None):
-            scope = text.scopes[-1]
+            scope, at = text.scopes[-1], len(text.scopes) - 1
             ctx.declare_register(s.buffer, scope)
             if not register.named:
                 with ctx.one_share(0):
@@ -315,7 +319,7 @@ class Body:
             if register.named and ctx.in_lane and ctx.fixed_lane is None and not register.uniform:
                 ctx.only_in_lanes(s.buffer.name)
             elif register.named:
-                ctx.declare_where_set(s.buffer.name, scope.lines)
+                ctx.declare_where_set(s.buffer.name, text.scopes[at:])
                 scope.decls[:0] = ctx.declarations(s.buffer.name)
 
     def _varies(self, s: Store) -> bool:
@@ -389,11 +393,6 @@ class Body:
 def instr_name(instr: Instr) -> str:
     """The inline function of an instruction; the double underscore keeps users' names off it."""
     return f"i__{instr.name}"
-
-
-def _trips(start: Expr, stop: Expr, step: Expr) -> int | None:
-    n, by = (stop - start).constant, step.constant
-    return None if n is None or by is None else max(0, -(-n // by))
 
 
 def _printable(text: str) -> str:

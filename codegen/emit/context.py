@@ -265,17 +265,18 @@ class Context:
             raise InternalError(f"register {name} is indexed by {coords[-1]}, which is not constant")
         return self.cell(name, (*coords[:-1], self.number(last // n))), last % n
 
-    def declare_where_set(self, name: str, lines: list[str]) -> None:
-        """Cells that `lines`, of the scope they live in, set before all else are declared in that line."""
+    def declare_where_set(self, name: str, scopes: Sequence[Scope]) -> None:
+        """Cells that lines of these scopes, which are one block, set before all else are declared in that line."""
         kind, pending = self._cell_type(name), {text: where for where, text in self.cells[name].items()}
-        for i, line in enumerate(lines):
-            if not pending:
-                return
-            for cell in _WORD.findall(line):
-                where = pending.pop(cell, None)
-                if where is not None and line.startswith(f"{cell} = "):
-                    lines[i] = f"{kind} " + line
-                    del self.cells[name][where]
+        for lines in (scope.lines for scope in scopes):
+            for i, line in enumerate(lines):
+                if not pending:
+                    return
+                for cell in _WORD.findall(line):
+                    where = pending.pop(cell, None)
+                    if where is not None and line.startswith(f"{cell} = "):
+                        lines[i] = f"{kind} " + line
+                        del self.cells[name][where]
 
     def _cell_type(self, name: str) -> str:
         register = self.lanes.registers[name]

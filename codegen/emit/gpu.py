@@ -22,8 +22,8 @@ from ...dsl.errors import InternalError
 from ...dsl.index import Expr, Var, as_expr
 from ..abi import programs, symbol
 from ..tile import Alloc, Barrier, Buffer, Launch, Needs, Program, Units
-from .cleared import cleared
 from .code import ELEMENTS, Need, storage
+from .counts import named_counts
 from .cpp_prelude import prelude
 from .gpu_body import GpuBody, GpuContext, GpuIndex, Spelling, packed_buffers, stored_buffers
 from .gpu_instr import calls, instr_text
@@ -33,6 +33,7 @@ from .lanes import analyse, is_register, statements
 from .names import Names, clean
 from .scope import Text
 from .templates import environment
+from .tidy import tidied
 from .used import mentions, used_only
 
 __all__ = ["Api", "GpuPrinter", "Kernel", "Spelling", "kernels_of", "render_gpu"]
@@ -132,6 +133,7 @@ class GpuPrinter:
     def launch(self, launch: Launch, program: Program) -> dict:
         """`program`: the one of `abi.programs` whose launch it is."""
         plan = realise(program, launch)
+        launch = named_counts(launch, plan.blocks, frozenset(self.size), _MOST_BLOCKS)
         text = Text(lambda v: self._outside(v, text, plan), self._need, GpuIndex)
         for name in (*self.field.values(), *self.size.values()):
             text.names.fresh(name)
@@ -156,7 +158,7 @@ class GpuPrinter:
         body = GpuBody(ctx, self.spelling, lambda s: self._barrier(s, plan), lambda s: self._local(s, ctx, plan, space), parts)
         body.units = lockstep
         body.block(launch.body)
-        lines = cleared(used_only(text.finish()))
+        lines = tidied(used_only(text.finish()))
         used = "\n".join(lines)
         if space.total:
             lines.insert(0, "extern __shared__ __attribute__((aligned(16))) unsigned char m_shared[];")
@@ -196,7 +198,7 @@ class GpuPrinter:
         locals_ = {s.buffer.name: s.buffer for s in statements(launch.body) if isinstance(s, Alloc)}
         found = [(b, self._bytes(b, plan)) for b in locals_.values()]
         shared = [f"{b.name}~{n}~bytes" for b, n in found if n is not None]
-        registers = [f"{b.name}~{b.size}~x~{b.dtype}" for b, n in found if n is None]
+        registers = [f"{b.name}~{b.size}~x~{b.dtype}" for b, n in found if n is None and not b.passing]
         memory = next((b.memory for b, n in found if n is not None), "")
         parts = [f"{memory}: {', '.join(shared)}"] * bool(shared) + [f"registers: {', '.join(registers)}"] * bool(registers)
         return [launch.name, *(line.replace("~", " ") for x in parts for line in wrap(x, 110, subsequent_indent="  "))]
@@ -322,9 +324,11 @@ class GpuPrinter:
         )  # fmt: skip
 
     def _prelude(self, helpers: list[Need], kernels: list[dict]) -> str:
-        """With what `_respelled` will call, first; without what `cleared` made of no use."""
+        """With what `_respelled` will call, first; what `tidied` made of use, and not what it made of no use."""
         body = "\n".join("\n".join(k["lines"]) for k in kernels)
+        packs = [n._replace(name="pack") for n in helpers if n.name == "set_part" and f"m_pack_{n.type}(" in body]
         helpers = [n for n in helpers if n.name != "set_part" or f"m_set_part_{n.type}(" in body]
+        helpers += [n for n in packs if n not in helpers]
         whole = prelude(helpers, self.program, "", self.dialect) + body
         bits = [Need("flt", e) for e, names in (("f32", _F32), ("f64", _F64)) if any(n in whole for n in names)]
         return prelude([*bits, *helpers], self.program, "", self.dialect)

@@ -9,17 +9,18 @@ PACKED: an instruction's register operand of 8- or 16-bit elements is passed as 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ...dsl.device import Operand
 from ...dsl.errors import InternalError
 from ...dsl.index import Expr, Var, as_expr
 from ...dsl.types import DType
-from ..tile import Alloc, AllReduce, Barrier, Buffer, Call, Commit, Launch, Piece, Program, Store, Wait
+from ..tile import Alloc, AllReduce, Barrier, Buffer, Call, Commit, Launch, Let, Piece, Program, Store, Wait
 from .access import address, load, pointer_to
 from .body import Body, instr_name
-from .code import storage
+from .code import COMPARE, storage
+from .condition import simplest
 from .context import Context
 from .cpp_prelude import has_helper
 from .gpu_index import GpuIndex
@@ -57,6 +58,21 @@ class GpuContext(Context):
             return "int64_t"
         index.learn({var: bound})
         return "int"
+
+    def live(self, conds: Sequence[Expr]) -> list[Expr]:
+        found = simplest(super().live(conds))
+        return [as_expr(-1)] if any(e in self.false for e in found) else found
+
+    def _compare(self, e: Expr) -> str:
+        """The last element that is touched is below the size; where a whole tile is inside, its end is at most the size."""
+        plus, minus = [t for t in e.terms if t[1] > 0], [(a, -c) for a, c in e.terms if c < 0]
+        show, k = self.text.index.terms, e.const
+        if minus and not plus:
+            nothing = k == 0 and all(a.interval[0] == 0 for a, _ in minus)
+            return f"{show(minus, 0, COMPARE + 1)} == 0" if nothing else f"{show(minus, 0)} < {k + 1}"
+        if minus and k < -1 and -k % max(c for _, c in minus):
+            return f"{show(minus, -k - 1)} < {show(plus, 0)}"
+        return super()._compare(e)
 
     def register_type(self, buffer: Buffer, vector: bool) -> str:
         return "uint32_t" if buffer.name in self.packed else super().register_type(buffer, vector)
@@ -103,6 +119,13 @@ class GpuBody(Body):
 
     def _unroll(self, count: int) -> str:
         return self.spelling.unroll.format(n=min(count, 64))
+
+    def _seen_through(self, s: Let, e: Expr) -> bool:
+        """Not what has 32 bits by its name alone (`counts`)."""
+        index = self.ctx.text.index
+        assert isinstance(index, GpuIndex)
+        narrower = s.extent is None and s.var.hi is not None and s.var.hi < _INT and not index.fits(e)
+        return super()._seen_through(s, e) and not narrower
 
     # ------------------------------------------------------------ instructions
 

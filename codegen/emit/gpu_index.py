@@ -2,6 +2,7 @@
 
 FITS    a sum whose terms together stay below 2**31 is formed in `int`; else its largest terms are made 64 bits wide first, so
         that what is left does.
+STEPS   x / (c*n) is x / n / c, and x % (c*n) is x / n % c * n + x % n, of which no part is more than x.
 KNOWN   what an atom's values do not exceed is asked again at each level of a nested expression, so it is remembered until what
         is known of a variable changes. By identity: equal atoms may differ in their variables' intervals.
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from math import prod
 
-from ...dsl.index import Atom, Expr, Fn, Var
+from ...dsl.index import Atom, Expr, Fn, Var, as_expr
 from .index import IndexPrinter
 
 _END = 1 << 31
@@ -65,8 +66,8 @@ class GpuIndex(IndexPrinter):
                 found.append(prod(b or 0 for b in args))
             case "div" if args[0] is not None:
                 found.append(args[0])
-            case "mod" if args[0] is not None and (atom.args[0].interval[0] or -1) >= 0:
-                found.append(args[0])
+            case "mod" if _natural(atom.args[0]):
+                found += [b for b in (args[0], args[1] and args[1] - 1) if b is not None]
             case "xor" | "min" | "max" if None not in args:
                 found.append(2 * max(b or 0 for b in args))
         return min(found, default=None)
@@ -87,6 +88,8 @@ class GpuIndex(IndexPrinter):
     def _wide_fn(self, atom: Fn) -> bool:
         if atom.kind in ("min", "max"):
             return True
+        if self._in_steps(atom) is not None:
+            return False
         return not all(self.fits(e) for e in atom.args) or (b := self._bound(atom)) is None or b >= _END
 
     def _total(self, terms: Iterable[tuple[Atom, int]], const: int) -> int:
@@ -116,7 +119,24 @@ class GpuIndex(IndexPrinter):
         shown = f"(int64_t){self.atom(atom, 10)}"
         return shown if c == 1 else f"{c} * {shown}"
 
+    def _in_steps(self, f: Fn) -> tuple[Expr, int] | None:
+        """STEPS: (n, c) of a quotient or remainder by c*n that is formed in `int`, though c*n may not fit."""
+        by = f.args[1] if f.kind in ("div", "mod") else as_expr(0)
+        if len(by.terms) != 1 or by.const or by.terms[0][1] < 2 or self.fits(by) or not _natural(f.args[0]):
+            return None
+        n = Expr(((by.terms[0][0], 1),))
+        return (n, by.terms[0][1]) if self.fits(n) and self.fits(f.args[0]) and _natural(n) else None
+
     def _fn(self, f: Fn) -> tuple[str, int]:
+        steps = self._in_steps(f)
+        if steps is not None:
+            x, n, c = self.text(f.args[0], 5), self.text(steps[0], 6), steps[1]
+            return (f"{x} / {n} / {c}", 5) if f.kind == "div" else (f"{x} / {n} % {c} * {n} + {x} % {n}", 4)
         if f.kind == "mul" and all(self.fits(e) for e in f.args) and self._of(f) >= _END:
             return f"(int64_t){self.text(f.args[0], 10)} * {self.text(f.args[1], 6)}", 5
         return super()._fn(f)
+
+
+def _natural(e: Expr) -> bool:
+    low = e.interval[0]
+    return low is not None and low >= 0

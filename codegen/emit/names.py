@@ -7,6 +7,7 @@ trailing underscore. Prelude names are therefore all listed here, or contain a d
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 _RESERVED = frozenset(
     """
@@ -24,7 +25,7 @@ _RESERVED = frozenset(
     """.split()  # noqa: SIM905
 )
 _OURS = re.compile(
-    r"""(?:[fiub]+\d+ (?:x\d+)? (?:_u)?   # types
+    r"""(?:(?:[fiub]|bf|tf)(?:8|16|32|64) (?:x\d+)? (?:_u)?   # types
         | m_\w+ | t\d+ | \w*_from_\w+ | pthread\w*
         | (?:load|splat|gather|scatter|store|first|atomic|launch|team|space)_\w+
         | [A-Z]+[A-Z0-9]*_[A-Z0-9_]+ | SIG(?!MA)\w+ | si_\w+ | sigev_\w+   # macros of C headers
@@ -50,10 +51,11 @@ class Names:
     def __init__(self) -> None:
         self._taken: set[str] = set()
 
-    def fresh(self, wish: str) -> str:
+    def fresh(self, wish: str, besides: Collection[str] = ()) -> str:
+        """`besides`: others that it must differ from."""
         base = clean(wish)
         name, n = base, 2
-        while name in self._taken:
+        while name in self._taken or name in besides:
             name = f"{base}_{n}" if base[-1:].isdigit() else f"{base}{n}"
             n += 1
         self._taken.add(name)

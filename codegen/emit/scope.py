@@ -46,6 +46,7 @@ class Scope:
         self.lines: list[str] = []
         self.pointers: dict[tuple, str] = {}
         self.names: list[str] = []
+        self.inner: set[str] = set()  # names of blocks in it that have ended
         self.fetched: set[tuple] = set()  # lines that were asked for here
 
 
@@ -75,7 +76,10 @@ class Text:
         self.scopes[depth].decls.append(Line.of(text, self.span))
 
     def fresh(self, wish: str, depth: int = -1) -> str:
-        name = self.names.fresh(wish)
+        """NO_SHADOW: what is declared at the top of a scope has a name that no block in it has, nor one that has ended."""
+        depth %= len(self.scopes)
+        ended = set().union(*(scope.inner for scope in self.scopes[depth:]))
+        name = self.names.fresh(wish, ended)
         self.scopes[depth].names.append(name)
         return name
 
@@ -96,8 +100,10 @@ class Text:
         self.scopes[-1].lines += scope.decls + scope.lines
         if braces:
             self.names.release(scope.names)
+            self.scopes[-1].inner.update(scope.names)
         else:
             self.scopes[-1].names += scope.names
+        self.scopes[-1].inner |= scope.inner
 
     @contextmanager
     def block(self, header: Callable[[], str] | None, tag: str = "", *variables: Var, footer: str = "}") -> Iterator[None]:

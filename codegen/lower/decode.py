@@ -31,10 +31,11 @@ def decode(ctx: Context, focus: Focus, line, axes: list[Axis], counts, later: Ex
     raster = modifier(line, "raster")
     if raster is not None and len(axes) > 1:
         *before, rows, columns = counts
-        *outer, both = _mixed_radix(ctx, number, later, [*before, rows * columns], lets, n_first=first)
+        names = [*(a.index for a in axes[:-2]), "tile"]
+        *outer, both = _mixed_radix(ctx, number, later, [*before, rows * columns], names, lets, n_first=first)
         digit_of = [*outer, *_in_bands(ctx, both, rows, columns, number_of(raster, 1), lets)]
     else:
-        digit_of = _mixed_radix(ctx, number, later, counts, lets, n_first=first)
+        digit_of = _mixed_radix(ctx, number, later, counts, [a.index for a in axes], lets, n_first=first)
     for n, (a, count) in enumerate(zip(axes, counts, strict=True)):
         r = focus.ranges[a.index]
         size = clamped(r, a.size)
@@ -55,7 +56,9 @@ def decode(ctx: Context, focus: Focus, line, axes: list[Axis], counts, later: Ex
     return digits, lets, new
 
 
-def _mixed_radix(ctx: Context, number: Expr, later: Expr, counts: list[Expr], lets: list[Let], n_first: bool) -> list[Expr]:
+def _mixed_radix(
+    ctx: Context, number: Expr, later: Expr, counts: list[Expr], names: list[str], lets: list[Let], n_first: bool
+) -> list[Expr]:
     """The digits of a number, last fastest: each is a remainder, what is left a quotient with a name of its own."""
     rest = number // later if later.constant != 1 else number
     out: list[Expr] = []
@@ -70,9 +73,10 @@ def _mixed_radix(ctx: Context, number: Expr, later: Expr, counts: list[Expr], le
         out.insert(0, rest % count)
         rest = rest // count
         if n and not _is_simple(rest):
-            var = ctx.var("rest", ONE * (1 << 62))
-            last = n == 1 and n_first  # what is left then is the first digit
-            lets.append(Let(Var(var.name), rest, extent=counts[0] if last else None))
+            left = [i for i in range(n) if counts[i].constant != 1]
+            var = ctx.var("".join(names[i] for i in left) or "rest", ONE * (1 << 62))
+            # what is left then is the first digit
+            lets.append(Let(Var(var.name), rest, extent=counts[left[0]] if n_first and len(left) == 1 else None))
             rest = as_expr(Var(var.name))
     return out
 

@@ -333,8 +333,10 @@ def tile_layout(axes, line, dtype: DType) -> Layout:
             layout = layout.padded(int(pad.values[0].value))  # type: ignore[union-attr]
         swizzle = modifier(line, "swizzle")
         if swizzle is not None:
-            bits = int(swizzle.values[0].value) if swizzle.values else None  # type: ignore[union-attr]
-            layout = layout.swizzled(dtype.bytes, bits)
+            sizes = [int(v.value) for v in swizzle.values]  # type: ignore[union-attr]
+            if len(sizes) > 2:
+                raise ValueError("a swizzle has a number of bits and the elements of a chunk, no more")
+            layout = layout.swizzled(dtype.bytes, *sizes)
     except ValueError as e:
         raise BadLayout(str(e), line.span, help=f"the axes here are {', '.join(names)}") from None
     return layout

@@ -35,6 +35,7 @@ def hoist_invariants(program: Program) -> Program:
 class _Hoister:
     def __init__(self, program: Program, names: set[str]) -> None:
         self.program, self.names = program, names
+        self.made: set[str] = set()  # registers of our own
         self.memory = program.device.memories[-1].name
         self.level = program.device.levels[-1].name
         self.still = {b.name for b in program.buffers if b.kind == "input" and not b.shape}  # as it was when the call began
@@ -101,10 +102,23 @@ class _Hoister:
         inner = body(s.body)
         if not moved:
             return s
+        inner = self.without_copies(inner)
         out: tuple[Stmt, ...] = (*(Store(b.name, (), v, span=s.span) for v, b in moved.items()), replace(s, body=inner))
         for b in reversed(list(moved.values())):
             out = (Alloc(b, out, span=s.span),)
         return out[0]
+
+    def without_copies(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        """A register of ours that left an inner loop and whose value now leaves this one is the register out there."""
+        out: list[Stmt] = []
+        for s in body:
+            if isinstance(s, Alloc) and s.buffer.name in self.made:
+                first, *rest = s.body
+                if isinstance(first, Store) and first.buffer == s.buffer.name and isinstance(first.value, Load):
+                    out += self.without_copies(_renamed(tuple(rest), s.buffer.name, first.value.tensor))
+                    continue
+            out.append(map_bodies(s, self.without_copies))
+        return tuple(out)
 
     def moves(self, v: Apply, changed: frozenset[str]) -> bool:
         """NOTHING_NEW, WRITTEN"""
@@ -124,9 +138,24 @@ class _Hoister:
         return True
 
     def register(self, v: Value) -> Buffer:
-        name, n = "same", 0
+        name, n = "invariant", 0
         while name in self.names:
             n += 1
-            name = f"same{n}"
+            name = f"invariant{n}"
         self.names.add(name)
-        return Buffer(name, v.dtype, "local", self.memory, self.level, (), (), ONE)
+        self.made.add(name)
+        return Buffer(name, v.dtype, "local", self.memory, self.level, (), (), ONE, passing=True)
+
+
+def _renamed(body: tuple[Stmt, ...], old: str, new: str) -> tuple[Stmt, ...]:
+    """The statements, which only read the old register, reading the new one."""
+
+    def step(v: Value) -> Value | None:
+        return replace(v, tensor=new) if isinstance(v, Load) and v.tensor == old else None
+
+    return tuple(
+        replace(s, value=transform(s.value, step))
+        if isinstance(s, Store)
+        else map_bodies(s, lambda inner: _renamed(inner, old, new))
+        for s in body
+    )

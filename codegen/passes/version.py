@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ...dsl.index import Expr, Var
-from ...dsl.prove import always
+from ...dsl.prove import always, feasible
 from ...dsl.values import Masked, Value, loads, transform, walk
 from ..tile import Alloc, Barrier, For, If, Launch, Let, Program, Stmt, Store
 from ..walk_tile import known, map_bodies, statements
@@ -46,6 +46,9 @@ def _prove(body: tuple[Stmt, ...], facts: tuple[Expr, ...]) -> tuple[Stmt, ...]:
                 if not conds:
                     out += _prove(s.body, facts)
                     continue
+                if not feasible([*conds, *facts]):
+                    out += _prove(s.orelse, facts)
+                    continue
                 kept = _prove(s.body, (*facts, *conds))
                 other = _prove(s.orelse, (*facts, -conds[0] - 1) if len(conds) == 1 else facts)
                 out.append(replace(s, conds=conds, body=kept, orelse=other))
@@ -73,6 +76,8 @@ def _prove_value(value: Value, facts: tuple[Expr, ...]) -> Value:
 def version_guards(program: Program) -> Program:
     """Loops then go from one version to the other, where they can, and do not ask in each turn (`split`)."""
     program = split_loops(replace(program, launches=tuple(_version_launch(x, program) for x in program.launches)))
+    # What a version was made for is known in it, and what it was not made for in the other one.
+    program = prove_guards(program)
     return replace(program, launches=tuple(_rejoined_launch(x, program) for x in program.launches))
 
 
@@ -91,12 +96,17 @@ def _rejoined_launch(launch: Launch, program: Program) -> Launch:
 
 
 def _rejoined(body: tuple[Stmt, ...], lanes: frozenset[Var]) -> tuple[Stmt, ...]:
-    """Where lanes have the text each to itself, two versions of stores by themselves, which parted no loop, save nothing."""
+    """Where lanes have the text each to itself, two versions of stores by themselves, which parted no loop, save nothing; nor
+    do two versions of what is done in the one case and, under another condition, in the other."""
     out: list[Stmt] = []
     for s in body:
         s = map_bodies(s, lambda x: _rejoined(x, lanes))
-        out += s.orelse if isinstance(s, If) and _same_stores(s, lanes) else (s,)
+        out += s.orelse if isinstance(s, If) and (_same_stores(s, lanes) or _same_work(s)) else (s,)
     return tuple(out)
+
+
+def _same_work(s: If) -> bool:
+    return len(s.orelse) == 1 and isinstance(other := s.orelse[0], If) and not other.orelse and other.body == s.body
 
 
 def _same_stores(s: If, lanes: frozenset[Var]) -> bool:

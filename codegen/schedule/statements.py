@@ -150,10 +150,13 @@ short for `layout (n/16, k, n % 16)`.
     ),
     Statement(
         "pad, swizzle",
-        "move TENSOR -> MEMORY pad ELEMENTS\nmove TENSOR -> MEMORY swizzle",
+        "move TENSOR -> MEMORY pad ELEMENTS\nmove TENSOR -> MEMORY swizzle [(BITS[, ELEMENTS])]",
         """
 `pad` makes rows of the copy longer than they need to be, `swizzle` permutes them by an exclusive or: both keep columns out
 of one bank, or of one cache set.
+
+`swizzle` alone moves chunks of 16 bytes, as many as fill all banks once, or as a row has. `swizzle (3, 4)` says it: `2^3`
+chunks of 4 elements change places, by the number of the row; a chunk is best what a lane reads at once.
 """,
         "transpose",
         "tile i: 32, j: 32 -> block\nmove X -> shared pad 1\ntile j: 1, i: 1 -> thread\ncompute",

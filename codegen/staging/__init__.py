@@ -91,7 +91,9 @@ class Stager:
         return tuple(out)
 
     def fresh(self, base: str) -> str:
+        """A name that is not taken: of `k2` the next one, `k3`."""
         n, name = 0, base
+        base = base.rstrip("0123456789") or base
         while name in self.names:
             n += 1
             name = f"{base}{n}"

@@ -102,7 +102,9 @@ class State:
         level = self.device.levels[-1].name
         name = self.fresh(wish)
         strides = tuple(as_expr(1) for _ in shape)
-        made = Buffer(name, dtype, "local", self.members.register, level, shape, strides, as_expr(count or 1), span)
+        made = Buffer(
+            name, dtype, "local", self.members.register, level, shape, strides, as_expr(count or 1), span, passing=True
+        )
         self.buffers[name] = made
         return made
 

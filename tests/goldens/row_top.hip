@@ -66,11 +66,7 @@ andiron_row_top__row_top_top(const uint16_t* __restrict__ X, uint16_t* __restric
     float top1 = -flt(0x7f800000);
     // tile j: 32
     for (int64_t j1 = 0; j1 < N / 32; j1++) {
-        if (2 * (int64_t)block + warp < M) {
-            top1 = m_max(top1, f32_from_f16(X2[32 * j1]));
-        } else {
-            top1 = m_max(top1, (32 * j1 + thread < N) ? 0.0f : -flt(0x7f800000));
-        }
+        top1 = m_max(top1, (2 * (int64_t)block + warp < M) ? f32_from_f16(X2[32 * j1]) : 0.0f);
     }
     for (int64_t j1 = N / 32; j1 < (N + 31) / 32; j1++) {
         top1 = m_max(top1, (32 * j1 + thread < N) ? ((2 * (int64_t)block + warp < M) ? f32_from_f16(X2[32 * j1]) : 0.0f) : -flt(0x7f800000));
@@ -80,7 +76,7 @@ andiron_row_top__row_top_top(const uint16_t* __restrict__ X, uint16_t* __restric
     top1 = m_max(top1, m_shuffle_xor(top1, 4));
     top1 = m_max(top1, m_shuffle_xor(top1, 8));
     top1 = m_max(top1, m_shuffle_xor(top1, 16));
-    if (2 * (int64_t)block + warp < M && thread <= 0) top2[0] = f16_from_f32(top1);
+    if (2 * (int64_t)block + warp < M && thread == 0) top2[0] = f16_from_f32(top1);
 }
 
 #if !defined(ANDIRON_DEVICE_ONLY)

@@ -1,5 +1,4 @@
 // scale_Y
-//   registers: x_v 4 x f32, y_v 4 x f32
 constexpr int andiron_scale__scale_Y__THREADS = 256;  // of a block: 8 warps x 32 threads
 
 extern "C" __global__ void __launch_bounds__(andiron_scale__scale_Y__THREADS)

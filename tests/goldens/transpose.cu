@@ -45,18 +45,15 @@ andiron_transpose__transpose_Y(const float* __restrict__ X, float* __restrict__ 
     float* x_shared2 = x_shared + thread + 33 * warp;
     float* x_shared3 = x_shared + 33 * thread + warp;
     float* Y2 = Y + thread + M * warp;
-    const int rest = block / ((N + 31) / 32);
-    const float* X3 = X2 + 32 * N * rest;
-    float* Y3 = Y2 + 32 * (int64_t)rest;
-    const int64_t j1 = block % ((N + 31) / 32);
+    const int N_tiles = (N + 31) / 32;
+    const int i1 = block / N_tiles;
+    const float* X3 = X2 + 32 * N * i1;
+    float* Y3 = Y2 + 32 * (int64_t)i1;
+    const int j1 = block % N_tiles;
     float* Y4 = Y3 + 32 * M * j1;
-    x_shared2[0] = (32 * (int64_t)rest + warp < M && 32 * j1 + thread < N) ? X3[32 * j1] : 0.0f;
+    x_shared2[0] = (32 * (int64_t)i1 + warp < M && 32 * (int64_t)j1 + thread < N) ? X3[32 * (int64_t)j1] : 0.0f;
     __syncthreads();  // x_shared is written before, read after
-    if (32 * j1 + warp < N && 32 * (int64_t)rest + 32 <= M) {
-        Y4[0] = x_shared3[0];
-    } else {
-        if (32 * j1 + warp < N && 32 * (int64_t)rest + thread < M) Y4[0] = x_shared3[0];
-    }
+    if (32 * (int64_t)j1 + warp < N && 32 * (int64_t)i1 + thread < M) Y4[0] = x_shared3[0];
 }
 
 #if !defined(ANDIRON_DEVICE_ONLY)

@@ -1,0 +1,55 @@
+"""Conditions as a person would write them: few, and without what says nothing.
+
+    (K + 31)/32 > 0            -->   K > 0
+    k + 1 < (K + 31)/32        -->   32*k + 32 < K
+    32*warp + lane < 64        -->   warp < 2              lanes are below 32
+    n + 125 <= N, n + 4 <= N   -->   n + 125 <= N
+
+Every step is an equivalence for all values inside the variables' intervals, so nothing is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...dsl.index import Expr, Fn
+from ...dsl.prove import conjuncts
+
+
+def simplest(conds: Sequence[Expr]) -> list[Expr]:
+    """Conditions (>= 0) that hold exactly where all of `conds` do; [-1] where that is never."""
+    parts = [_coarse(x) for c in conds for x in _parts(c)]
+    out: list[Expr] = []
+    for e in dict.fromkeys(parts):
+        lo, hi = e.interval
+        if hi is not None and hi < 0:
+            return [Expr((), -1)]
+        if lo is None or lo < 0:
+            out.append(e)
+    return [e for i, e in enumerate(out) if not any(_follows(e, i, x, j) for j, x in enumerate(out))]
+
+
+def _parts(cond: Expr) -> Sequence[Expr]:
+    """What is below quotients by numbers is below what they are of. Quotients of what is compared stay: they are small."""
+    quotients = [(a, c) for a, c in cond.terms if isinstance(a, Fn) and a.kind == "div"]
+    above = quotients and all(c > 0 and a.args[1].constant is not None for a, c in quotients)
+    return conjuncts(cond) if above else (cond,)
+
+
+def _coarse(cond: Expr) -> Expr:
+    """x >= 0 exactly where x/g >= 0: the quotient, where that is simpler."""
+    known = {a for a, _ in cond.terms}
+    for g in sorted({abs(c) for _, c in cond.terms if abs(c) > 1}, reverse=True):
+        whole = cond // g
+        if all(a in known for a, _ in whole.terms):
+            return whole
+    return cond
+
+
+def _follows(e: Expr, i: int, other: Expr, j: int) -> bool:
+    """Whether the condition holds wherever the other one does; of two that say the same the first stays."""
+    low = (e - other).interval[0] if i != j else None
+    if low is None or low < 0:
+        return False
+    back = (other - e).interval[0]
+    return back is None or back < 0 or j < i

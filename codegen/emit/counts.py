@@ -1,0 +1,93 @@
+"""How many tiles there are along each index has a name, and 32 bits, where blocks are told apart by it.
+
+    m = block / ((N + 63) / 64)      -->      N_tiles = (N + 63) / 64; m = block / N_tiles
+
+Where there is a block there are at least one and at most `most` of them, so no factor of their number is more; a division of
+64 bits at the head of every kernel is some hundred instructions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from ...dsl.index import Atom, Expr, Fn, Var, as_expr
+from ...dsl.index_rules import rebuild
+from ..tile import For, Launch, Let, Stmt, Units
+from ..vector.align import factors
+from ..walk_tile import map_bodies, map_exprs, statements, variables
+
+
+def named_counts(launch: Launch, blocks: Iterable[Units], sizes: frozenset[Var], most: int) -> Launch:
+    """`sizes`: what the host knows. Counts of blocks that have more than one factor, as others divide nothing."""
+    names = {v.name for v in (*variables(launch.body), *sizes, *(u.var for u in launch.units))}
+    names |= {s.var.name for s in statements(launch.body) if isinstance(s, For | Let)}
+    lets: list[Let] = []
+    plain: dict[Var, Expr] = {}
+    whole: dict[Fn, Expr] = {}
+    for f in dict.fromkeys(f for u in blocks for f in _factors(u.count)):
+        own = Expr(((f, 1),)).variables()
+        if not own <= sizes or (isinstance(f, Var) and f.hi is not None and f.hi <= most):
+            continue
+        wish = name = f"{''.join(sorted(v.name for v in own))}_{'count' if isinstance(f, Var) else 'tiles'}"
+        n = 1
+        while name in names:
+            n += 1
+            name = f"{wish}{n}"
+        names.add(name)
+        var = Var(name, 0, most)
+        lets.append(Let(var, Expr(((f, 1),))))
+        if isinstance(f, Var):
+            plain[f] = as_expr(var)
+        else:
+            whole[f] = as_expr(var)
+    if not lets:
+        return launch
+    counted = frozenset(v for x in lets for v in x.value.variables())
+    same = {v: as_expr(v) for v in counted}
+
+    def named(e: Expr) -> Expr:
+        return rebuilt(e) if not counted.isdisjoint(e.variables()) else e
+
+    def rebuilt(e: Expr) -> Expr:
+        return sum((c * (as_expr(a) if isinstance(a, Var) else function(a)) for a, c in e.terms), as_expr(e.const))
+
+    def function(f: Fn) -> Expr:
+        found = whole.get(f) or _rounded(f, whole)
+        if found is not None:
+            return found
+        left, *others = map(named, f.args)
+        if f.kind in ("div", "mod"):
+            by = f.args[1].subs(same | plain, whole)
+            return left // by if f.kind == "div" else left % by
+        return rebuild(f.kind, [left, *others])
+
+    return replace(launch, body=(*lets, *_ended(map_exprs(launch.body, named))))
+
+
+def _rounded(f: Fn, whole: dict[Fn, Expr]) -> Expr | None:
+    """A number of bands of tiles by the number of tiles: (M + 511)/512 is (M_tiles + 15)/16."""
+    by = f.args[1].constant if f.kind == "div" else None
+    for g, name in whole.items() if by else ():
+        c = g.args[1].constant if g.kind == "div" else None
+        if by and c and by % c == 0 and (Expr(((g, 1),)) + (by // c - 1)) // (by // c) == Expr(((f, 1),)):
+            return (name + (by // c - 1)) // (by // c)
+    return None
+
+
+def _ended(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """Names of tiles have the ends that the numbers of tiles give them."""
+    return tuple(_end(s) if isinstance(s, Let) else map_bodies(s, _ended) for s in body)
+
+
+def _end(s: Let) -> Let:
+    last = None if s.extent is None else s.extent.interval[1]
+    if last is None or (s.var.hi is not None and s.var.hi < last):
+        return s
+    return replace(s, var=Var(s.var.name, s.var.lo, max(last - 1, s.var.lo or 0)))
+
+
+def _factors(count: Expr) -> tuple[Atom, ...]:
+    """Of a product of several."""
+    found = tuple(factors(count.terms[0][0])) if len(count.terms) == 1 and not count.const else ()
+    return found if len(found) > 1 else ()
