@@ -25,8 +25,9 @@ from andiron.dsl.values import Load
 from andiron.runtime.emulator.program import emulate
 from andiron.runtime.verdict import check
 
+from .edits import edited
 from .gpu_compilers import cuda, hip
-from .test_sketches import CASES, _edited, inputs
+from .test_sketches import CASES, inputs
 from .test_stdlib_ops import shapes, values
 
 HERE = Path(__file__).parent
@@ -180,7 +181,7 @@ def test_names_of_the_launcher_are_free(tmp_path):
 def test_a_missing_barrier_is_seen():
     op, p = program("tiled")
     arrays = inputs(op, {"M": 37, "N": 45})
-    without = _edited(p, lambda s: [] if isinstance(s, Barrier) else [s])
+    without = edited(p, lambda s: [] if isinstance(s, Barrier) else [s])
     with pytest.raises(UserError, match="emulator-race"):
         emulate(without, arrays, {"M": 37, "N": 45})
 
