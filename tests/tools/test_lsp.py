@@ -168,6 +168,7 @@ def test_hover():
         assert "l3" in await said("ti|le m: 72")
         assert "output `C: f32[M, N]`" in await said("keep |C in")
         assert "instr fma_f32x8" in await said("with fma|_f32x8")
+        assert "level core: finite" in await said("-> co|re")  # of a device that this one extends
         assert "socket > core > lane" in await said("on cpu|:avx2")
         assert "C[m, n] = sum(k)" in await said("for ge|mm on")
         assert await said("    |C[m, n]") != ""

@@ -10,7 +10,7 @@ from ...codegen.lower.trace import Traced
 from ...dsl.op import Op
 from .svg import HUES, INK, picture, tag, text
 
-SIDE, GAP, TOP, MOST_LINES = 150.0, 46.0, 34.0, 24
+SIDE, GAP, TOP, MOST_LINES = 150.0, 46.0, 34.0, 32
 
 
 @dataclass(frozen=True)
@@ -87,8 +87,9 @@ def _panel(x: float, step: Step, following: Step | None, hue: str, next_hue: str
         return out
     down, across = -(-step.rows // following.rows), -(-step.columns // following.columns)
     out.append(text(x, TOP + SIDE + 34, f"{down} x {across} tiles", opacity=0.7))
-    out += [_line(x + w * i / across, top, 0, h) for i in range(1, across) if across <= MOST_LINES]
-    out += [_line(x, top + h * i / down, w, 0) for i in range(1, down) if down <= MOST_LINES]
+    if max(down, across) <= MOST_LINES:
+        out += [_line(x + w * i / across, top, 0, h) for i in range(1, across)]
+        out += [_line(x, top + h * i / down, w, 0) for i in range(1, down)]
     tw, th = max(w * following.columns / step.columns, 2.0), max(h * following.rows / step.rows, 2.0)
     out.append(tag("rect", x=x, y=top, width=min(tw, w), height=min(th, h), fill=next_hue, fill_opacity=0.75))
     nh = _shape(following)[1]
