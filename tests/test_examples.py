@@ -8,17 +8,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 from andiron.codegen.targets import target_of
 from andiron.dsl.module import load
 from andiron.dsl.ops.bind_op import bind_params
 from andiron.dsl.text.format import format_source
 from andiron.runtime.compile import ancestry, compile, device_of, fits
-from andiron.runtime.verdict import check
 from andiron.tools import cli
 
-from .test_stdlib_ops import shapes, values
+from .library_cases import check_right
 
 ROOT = Path(__file__).parent.parent
 TEXTS = sorted((ROOT / "examples").glob("*.sched"))
@@ -61,13 +59,7 @@ def test_right(file, op_name, schedule):
     goal = target_of(target, {n: ancestry(d, module)[1:] for n, d in module.devices.items()})
     assert schedule is None or fits(module.schedules[schedule], device_of(goal, module), module)
     kernel = compile(module, op=op_name, schedule=schedule, target=target)
-    op = bind_params(module.ops[op_name])
-    sizes = shapes(module.ops[op_name], "odd")
-    rng = np.random.default_rng(3)
-    arrays = [values(rng, t.dtype, tuple(e.evaluate(sizes) for e in t.shape), False) for t in op.inputs]
-    results = kernel(*arrays, threads=2)
-    verdict = check(op, arrays, results if isinstance(results, tuple) else (results,))
-    assert verdict.ok, (sizes, verdict)
+    check_right(bind_params(module.ops[op_name]), lambda case: kernel(*case.arrays, threads=2), ["odd"])
 
 
 @pytest.mark.parametrize("command", COMMANDS)

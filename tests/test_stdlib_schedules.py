@@ -6,17 +6,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import numpy as np
 import pytest
 from andiron.codegen.targets import target_of
-from andiron.dsl.errors import UserError
 from andiron.dsl.module import loads
 from andiron.dsl.ops.bind_op import bind_params
 from andiron.runtime.compile import compile
 from andiron.runtime.features import missing
-from andiron.runtime.verdict import check
 
-from .test_stdlib_ops import POSITIVE, shapes, values
+from .library_cases import check_right
 
 ROOT = Path(__file__).parent.parent / "stdlib" / "schedules"
 MODULES = {f.stem: loads(f"import std.schedules.{f.stem}\n") for f in sorted(ROOT.glob("*.sched"))}
@@ -50,15 +47,4 @@ def test_right(module: str, name: str, op_name: str) -> None:
     if missing(target_of(target).machine):
         return  # its text is all that this machine can tell
     for mode, threads in (("odd", 1), ("odd", 3), ("1", 2), ("0", 2)):
-        rng = np.random.default_rng(3)
-        sizes = shapes(op, mode)
-        if any(c.evaluate(sizes) < 0 for c, _ in op.conditions if c.variables() <= {*op.dims}):
-            continue
-        arrays = [values(rng, t.dtype, tuple(e.evaluate(sizes) for e in t.shape), op_name in POSITIVE) for t in op.inputs]
-        try:
-            results = kernel(*arrays, threads=threads)
-        except UserError as e:
-            assert mode == "0", e  # noqa: PT017
-            continue
-        verdict = check(op, arrays, results if isinstance(results, tuple) else (results,))
-        assert verdict.ok, (mode, threads, sizes, verdict)
+        check_right(op, lambda case, threads=threads: kernel(*case.arrays, threads=threads), [mode])

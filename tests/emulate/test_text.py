@@ -16,7 +16,7 @@ from andiron.dsl.ops.bind_op import bind_params
 from andiron.runtime.compile import compile
 from andiron.runtime.toolchain import find_compiler
 
-from ..test_stdlib_kernels import library
+from ..library_cases import library
 
 HERE = Path(__file__).parent
 KERNEL = re.compile(r"^// [^\n]*\n^constexpr int \w+__THREADS.*?^}\n", re.MULTILINE | re.DOTALL)

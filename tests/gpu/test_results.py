@@ -4,40 +4,26 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from andiron.dsl.errors import UserError
 from andiron.dsl.meaning.reference import reference
 from andiron.dsl.ops.bind_op import bind_params
 from andiron.runtime.compile import compile
 from andiron.runtime.gpu.arch import form_for
-from andiron.runtime.verdict import check
 
+from ..library_cases import Case, cases, check_right, library, poisoned
 from ..test_gpu_sketches import CONV, GEMM, USES
 from ..test_gpu_sketches import module as sketches
-from ..test_stdlib_kernels import library, poisoned
-from ..test_stdlib_ops import OPS, POSITIVE, shapes, values
+from ..test_stdlib_ops import OPS
 
 
 @pytest.mark.parametrize("name", OPS)
 def test_library(gpu, name: str) -> None:
-    op = bind_params(OPS[name])
     kernel = compile(library(), op=name, target=gpu.family)
-    for mode in ("odd", "1", "0"):
-        rng = np.random.default_rng(3)
-        sizes = shapes(op, mode)
-        arrays = [values(rng, t.dtype, tuple(e.evaluate(sizes) for e in t.shape), name in POSITIVE) for t in op.inputs]
-        if any(c.evaluate(sizes) < 0 for c, _ in op.conditions if c.variables() <= {*op.dims}):
-            continue  # a window larger than what it slides over
-        if mode == "0" and "arg" in name:
-            continue  # the place of the greatest of nothing: refused by the reference
-        try:
-            results = kernel(*kernel.place(arrays))
-        except UserError:
-            if mode != "0":  # of nothing some ops may say that they have no result
-                raise
-            continue
-        results = results if isinstance(results, tuple) else (results,)
-        verdict = check(op, arrays, kernel.fetch(results))
-        assert verdict.ok, (mode, sizes, verdict)
+
+    def call(case: Case) -> tuple:
+        results = kernel(*kernel.place(case.arrays))
+        return tuple(kernel.fetch(results if isinstance(results, tuple) else (results,)))
+
+    check_right(bind_params(OPS[name]), call)
 
 
 @pytest.mark.parametrize("name", USES)
@@ -63,11 +49,9 @@ def test_the_same_bits_as_emulated(gpu, name: str) -> None:
     kernel = compile(library(), op=name, target=gpu.family)
     device = kernel.program.device.name
     emulated = compile(library(), op=name, target=f"emulate:{device}")
-    op, rng = bind_params(OPS[name]), np.random.default_rng(5)
-    sizes = shapes(op, "odd")
-    arrays = [values(rng, t.dtype, tuple(e.evaluate(sizes) for e in t.shape), False) for t in op.inputs]
-    (mine,) = kernel.fetch([kernel(*kernel.place(arrays))])
-    np.testing.assert_array_equal(mine, emulated(*arrays))
+    (case,) = cases(bind_params(OPS[name]), ["odd"])
+    (mine,) = kernel.fetch([kernel(*kernel.place(case.arrays))])
+    np.testing.assert_array_equal(mine, emulated(*case.arrays))
 
 
 def test_memory_that_was_used_before(gpu) -> None:
