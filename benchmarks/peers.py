@@ -8,7 +8,8 @@
 what is missing is left out, and said. All kernels are made for the sizes, with no schedule given: ours, Halide's by Adams2019,
 Mullapudi2016 and Li2018, TVM's by its rules for CPUs (what they have none for stays plain loops), and by MetaSchedule with
 `--trials`. Results are compared with ours. What a kernel is `made in` are seconds, by the same clock, from the op to a kernel
-that runs, the C++ compiler included.
+that runs, the C++ compiler included. Each is made in a process of its own first: what crashes, or takes too long, is left out
+and said.
 """
 
 from __future__ import annotations
@@ -16,9 +17,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from math import exp, log
 from pathlib import Path
 from statistics import quantiles
@@ -65,6 +69,9 @@ def main() -> None:
         out = kernel(*inputs)
         calls: dict[str, Made] = {"andiron": lambda kernel=kernel, inputs=inputs, out=out: kernel(*inputs, out=out)}
         for name, make in peers.items():
+            if (why := _dies(partial(make, op, sizes, inputs), args.limit)) is not None:
+                print(f"  {name}: {why}", flush=True)
+                continue
             start = _now(args)
             try:
                 call = make(op, sizes, inputs)
@@ -82,6 +89,21 @@ def main() -> None:
         if args.json:
             Path(args.json).write_text(json.dumps(rows, indent=1))
     _summary(rows)
+
+
+def _dies(make: Callable[[], Made], limit: int) -> str | None:
+    """Why a process that makes and runs it does not come to its end within so many seconds; exceptions are no reason."""
+    child = os.fork()
+    if child == 0:
+        signal.alarm(limit)
+        with suppress(Exception):
+            make()()
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    if not os.WIFSIGNALED(status):
+        return None
+    number = os.WTERMSIG(status)
+    return f"not done in {limit} s" if number == signal.SIGALRM else f"ended by {signal.Signals(number).name}"
 
 
 def _now(args: argparse.Namespace) -> float:
@@ -134,6 +156,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--repeat", type=int, default=9, help="samples of each side")
     parser.add_argument("--only", default="", help="ops or their modules, separated by commas")
     parser.add_argument("--trials", type=int, default=0, help="candidates that TVM's MetaSchedule measures for each case")
+    parser.add_argument("--limit", type=int, default=120, help="seconds for another compiler to make a kernel and run it")
     parser.add_argument("--clock", choices=("wall", "processor"), default="processor")
     parser.add_argument("--json", default="", help="a file for the figures")
     args = parser.parse_args()
