@@ -34,7 +34,7 @@ TURN, ENTER, TASK = 1.5, 12.0, 10.0  # cycles of a loop's turn, to begin and end
 GATHER = 1.1  # cycles of an element that has no neighbours along the lanes
 MASKED, SEARCHED = 4.0, 27.0  # of a vector at an edge: known at compile time, or not
 TEST = 3.0  # to ask whether it is one
-BRANCHES, CROWDED = 4, 1.4  # registers that such pieces fill at once, and what more of them costs
+BRANCHES, CROWDED = 4, 1.4  # registers of more than two rows that such pieces fill at once, and what more of them costs
 WINDOWS = 100.0  # to take what is dealt, where it must be told from the edges
 SHARE = 0.75  # of a cache that a tile may count on
 PAST = 1.0  # cycles more for a store that goes past the caches where it is worth it
@@ -147,9 +147,11 @@ def _cycles(p: Problem, nest: Nest, lanes: int) -> float:
     summed = prod(x.trips for x in body if x.axis in p.reduced and x.axis != nest.vector)
     known = not any(x.trips > 1 and x.axis in p.reduced and x.axis != nest.vector for x in loops[:inside])
     deep = sum(1 for x in body if x.trips > 1)
+    rows = prod(x.trips for x in body if x.axis in p.free and x.axis != nest.vector)
+    crowded = free > BRANCHES and rows > 2
     need = 0.0
     for a in p.inner:
-        turns = prod(x.trips for x in body if x.axis in a.axes) * (CROWDED if free > BRANCHES and _outside(p, a) else 1.0)
+        turns = prod(x.trips for x in body if x.axis in a.axes) * (CROWDED if crowded and _outside(p, a) else 1.0)
         need += turns * _load(p, a, nest, lanes, known, deep)
     post = sum(LOAD for a in p.reads if a.tensor not in value)
     kind = p.work.reduction.kind if p.work.reduction is not None else ""
