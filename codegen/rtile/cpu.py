@@ -140,12 +140,15 @@ def _panels(p: Product, cpu: Processor, held: int) -> Iterator[Blocking]:
     m, n, k = p.fixed(p.m), p.fixed(p.n), p.fixed(p.k)
     most = p.most(p.m)
     room = (cpu.private[-1].capacity or 1 << 18) * 3 // 4
-    for vectors in (1, 2, 3, 4):
-        columns = vectors * p.lanes
-        rows = max(1, min(held // vectors, 12, most if most is not None else 12))
+    across_lanes = (p.lanes,) if p.plain(p.narrow) and not p.along(p.narrow, p.k) else ()  # whole vectors of it are packed
+    for vectors, rows in product((1, 2, 3, 4), (0, *across_lanes)):
+        columns, given = vectors * p.lanes, rows
+        rows = rows or max(1, min(held // vectors, 12, most if most is not None else 12))
+        if (given and rows * vectors > held) or (most is not None and rows > most):
+            continue
         if rows * vectors + vectors + 1 > cpu.registers or (vectors > 1 and n is not None and columns >= n + p.lanes):
             continue
-        if m is not None:
+        if m is not None and not given:
             rows = _even(m, rows)
         depths = DEPTHS if k is None else tuple(dict.fromkeys(_depth(k, d) for d in DEPTHS))
         across = _near((128, 256, 512), columns) if n is None else _parts(n, (128, 256, 512, 1024), columns)

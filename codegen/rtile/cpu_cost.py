@@ -16,11 +16,12 @@ from .cpu_product import WAKE, Processor, Product
 LOAD, STORE = 0.5, 1.0
 ENTER = 40.0  # to begin and end a register tile
 COPY, TURN, GATHER = 0.15, 1.2, 4.0  # to pack an element whose neighbours stay neighbours, one whose do not, one of a window
+SPLIT = 4.0  # one whose neighbours come to lie in several panels
 WHOLE, BROKEN = 2.0, 16.0  # of a window, where vectors lie in one line of the image; where they go on in the next one
 CROSSED = 1.5  # loads at any place: so many more, as vectors cross from line to line of a cache
 COMBINE = 8.0  # to add the lanes of a vector
 HIDDEN = 0.3  # of what is not the bound, so much still counts
-PAGES = 64  # pages a core finds at once
+PAGES, FIND = 64, 7.0  # pages a core finds at once, and to find another
 MEET = 1e-6  # seconds for the cores to meet
 
 
@@ -85,6 +86,9 @@ def _panels(p: Product, cpu: Processor, b: Blocking, m: int, n: int, k: int) -> 
     depth = min(b.depth or k, k)
     blocks = _ceil(k, depth)
     step = max(b.rows * vectors * (p.instr.cycles or 0.5), (b.rows + vectors) * LOAD, p.instr.latency or 4)
+    # Elements of the narrow operand that lie a row apart at each step of k: more rows than pages are found at once.
+    scattered = not b.pack_narrow and not p.along(p.narrow, p.k) and p.plain(p.narrow) and depth > PAGES
+    step += FIND if scattered else 0.0
     enter = ENTER + b.rows * vectors * (LOAD + STORE)
     tiles = _tiles(m, b.tall, b.rows) * _tiles(n, b.across, b.columns)
     arithmetic = tiles * (k * step + blocks * enter)
@@ -101,12 +105,11 @@ def _panels(p: Product, cpu: Processor, b: Blocking, m: int, n: int, k: int) -> 
     # Rows that lie far apart: more of them than pages are found at once are waited for.
     results *= 1.5 if high > PAGES else 1.0
     wide *= 1.0 if b.pack_wide else 2.0
-    if not b.pack_narrow and not p.along(p.narrow, p.k) and depth > PAGES:
-        narrow *= 3.0
     traffic = wide + narrow + results + first
 
     packing = k * n * cores_m * _packing(p) if b.pack_wide else 0.0
-    packing += m * k * cores_n * TURN if b.pack_narrow else 0.0
+    whole = COPY if b.rows % p.lanes == 0 else SPLIT
+    packing += m * k * cores_n * (TURN if p.along(p.narrow, p.k) else whole) if b.pack_narrow else 0.0
     return arithmetic, traffic, packing, 0.0
 
 

@@ -126,3 +126,14 @@ def test_sums_of_few_rows_stay_in_registers():
     for n in (1, 2, 3, 4):
         text = compile(library(), op="gemm", target="cpu:avx512", N=n).source
         assert 0 < len(set(re.findall(r"\bc_\d+_\d+(?:_\d+)?\b", text))) <= 24
+
+
+@pytest.mark.parametrize("op", ["gemm_tn", "gemm_tt"])
+@pytest.mark.parametrize("sizes", [{}, {"M": 70, "N": 33, "K": 385}, {"M": 100, "N": 257, "K": 65}])
+def test_an_operand_along_the_rows_is_packed_by_whole_vectors(op, sizes):
+    kernel = compile(library(), op=op, target="cpu:generic", **sizes)
+    for m, n, k in [tuple(sizes.values())] if sizes else SIZES:
+        a, b = numbers(k, m), numbers(k, n) if op == "gemm_tn" else numbers(n, k)
+        assert (kernel(a, b) == a.T @ (b if op == "gemm_tn" else b.T)).all()
+    if not sizes:
+        assert "move A" in kernel.schedule
