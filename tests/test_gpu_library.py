@@ -38,3 +38,16 @@ def test_accepted(name: str, dialect: str, device: str, tmp_path) -> None:
     program = compile_program(library(), op, None, library().device(device)).program
     made = accepted(dialect, emit(program, dialect), tmp_path, device)
     assert made.data
+
+
+@pytest.mark.parametrize("name", ["gemm", "batched_gemm"])
+@pytest.mark.parametrize("device", ["sm_80", "sm_90a"])
+def test_products_spill_nothing(name: str, device: str, tmp_path) -> None:
+    """What the model takes for registers is what the assembler can give, in both variants."""
+    found = toolchain("cuda", device)
+    if isinstance(found, str):
+        pytest.skip(found)
+    program = compile_program(library(), bind_params(library().ops[name]), None, library().device(device)).program
+    made = found.make(emit(program, "cuda"), device, "cubin", tmp_path)
+    assert len(made.usage) == 2
+    assert [(u.spills, u.stack) for u in made.usage] == [(0, 0), (0, 0)], made.usage

@@ -49,7 +49,7 @@ def library():
 
 def text_of(library, name: str) -> str:
     s = library.schedules[name]
-    device = DEVICES.get(s.device, s.device)
+    device = DEVICES.get(s.device) or s.device
     dialect = "cpp" if device.startswith("cpu") else "hip" if device.startswith("gfx") else "cuda"
     return emit(compile_program(library, bind_params(library.ops[s.op]), s, library.device(device)).program, dialect)
 
