@@ -17,7 +17,7 @@ from ...dsl.index import Expr
 from ..tile import Program
 
 if TYPE_CHECKING:
-    from .gpu import Kernel
+    from .gpu_plan import Kernel
 
 DIALECTS = {"cpp": "cpp", "cuda": "cuda", "hip": "hip", "emulate": "emulate"}
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ...dsl.index import Expr
 from ..tile import Program
-from .gpu import Api, Kernel, Spelling, kernels_of, render_gpu
+from .gpu import Api, Spelling, kernels_of, render_gpu
+from .gpu_plan import Kernel
 
 FLAGS = ("-std=c++17", "-fmad=false")
 """What the text needs of nvcc and NVRTC: contraction only where the program says fma."""

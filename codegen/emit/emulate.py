@@ -19,7 +19,8 @@ from ..emulate import function_of
 from ..tile import Buffer, Call, Launch, Program
 from . import cuda, hip
 from .code import ELEMENTS, Need, storage
-from .gpu import GpuPrinter, realise
+from .gpu import GpuPrinter
+from .gpu_plan import realise
 from .lanes import statements
 from .scope import Line
 

@@ -1,13 +1,7 @@
 """The dialects of GPUs: one `__global__` function a launch, and a function of the host that launches them all.
 
-How a level is realised follows from its facts, never from its name (`realise`):
-
-    open                     blocks: one linear number for all open levels, the innermost fastest
-    shaped, below the blocks threads of a block: one linear number, the innermost level fastest
-    finite                   there must be one unit
-
-A local buffer at the level of the blocks, or below in a memory that blocks share, lies in the block's shared memory (`layout`);
-others are registers.
+How a level is realised follows from its facts (`gpu_plan`). A local buffer at the level of the blocks, or below in a memory
+that blocks share, lies in the block's shared memory (`layout`); others are registers.
 """
 
 from __future__ import annotations
@@ -28,6 +22,7 @@ from .cpp_prelude import prelude
 from .gpu_body import GpuBody, GpuContext, GpuIndex, Spelling, packed_buffers, stored_buffers
 from .gpu_instr import calls, instr_text
 from .gpu_memory import Space, divergent, layout
+from .gpu_plan import Kernel, Plan, realise
 from .index import IndexPrinter
 from .lanes import analyse, is_register, statements
 from .names import Names, clean
@@ -36,7 +31,7 @@ from .templates import environment
 from .tidy import tidied
 from .used import mentions, used_only
 
-__all__ = ["Api", "GpuPrinter", "Kernel", "Spelling", "kernels_of", "render_gpu"]
+__all__ = ["Api", "GpuPrinter", "Spelling", "kernels_of", "render_gpu"]
 
 
 _MOST_BLOCKS = (1 << 31) - 1  # of a launch: its number of blocks is one number
@@ -50,58 +45,6 @@ class Api:
     stream: str
     opt_in: int
     build: str
-
-
-@dataclass(frozen=True)
-class Plan:
-    """How the levels of a launch run. `blocks`, `threads`: outermost first."""
-
-    blocks: tuple[Units, ...]
-    threads: tuple[Units, ...]
-    ones: tuple[Units, ...]
-    owner: int  # the depth of the level whose units are blocks
-
-    @property
-    def count(self) -> int:
-        return prod(u.count.constant or 1 for u in self.threads)
-
-    @property
-    def grid(self) -> Expr:
-        total = as_expr(1)
-        for u in self.blocks:
-            total = total * u.count
-        return total
-
-
-@dataclass(frozen=True)
-class Kernel:
-    """One launch as a driver needs it: the function's name, blocks (an expression over the sizes), threads of a block, bytes of
-    shared memory, and its parameters: a pointer for each of `buffers`, then an integer for each of `sizes`: of 64 bits, or of
-    32 where the size is known to fit (its low half is at the same address on all machines with such devices)."""
-
-    name: str
-    blocks: Expr
-    threads: int
-    shared: int
-    buffers: tuple[Buffer, ...]
-    sizes: tuple[Var, ...]
-
-
-def realise(program: Program, launch: Launch) -> Plan:
-    device = program.device
-    blocks, threads, ones = [], [], []
-    owner = max((i for i, x in enumerate(device.levels) if x.units == "open"), default=0)
-    for u in launch.units:
-        level = device.level(u.level)
-        if level.units == "finite" or u.count.constant == 1:
-            ones.append(u)
-        elif level.units == "open":
-            blocks.append(u)
-        elif device.depth(u.level) < owner or u.count.constant is None:
-            raise InternalError(f"{u.level} of {device.name}: {u.count} units above the blocks, or not a constant number")
-        else:
-            threads.append(u)
-    return Plan(tuple(blocks), tuple(threads), tuple(ones), owner)
 
 
 class GpuPrinter:
