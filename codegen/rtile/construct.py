@@ -167,11 +167,18 @@ def best(found: list[Ranked]) -> list[tuple[Ranked, int, float]]:
             slower = np.exp(np.average(np.log(r.seconds / fastest[:, None]), axis=0, weights=weights))
         threads = np.broadcast_to(r.demands[-1].groups, slower.shape) * r.costs[-1].resident
         order = np.argsort(slower, kind="stable")[:FEW]
-        out += [(r, int(i), float(slower[i]), int(threads[i])) for i in order if np.isfinite(slower[i])]
-    # what is as good within the model's precision: whatever it does not know of, more threads hide better
-    least = min((slower for _, _, slower, _ in out), default=1.0)
-    out.sort(key=lambda x: (int(np.log(x[2] / least) / SAME), -x[3], x[2]))
-    return [(r, i, slower) for r, i, slower, _ in out]
+        runs = np.broadcast_to(r.demands[-1].run, slower.shape)
+        blocks = np.broadcast_to(r.demands[-1].blocks, slower.shape)
+        out += [
+            (r, int(i), float(slower[i]), int(threads[i]), int(runs[i]), float(blocks[i]))
+            for i in order
+            if np.isfinite(slower[i])
+        ]
+    # What is as good within the model's precision: whatever it does not know of, more threads hide better. Of what is just the
+    # same, mirror images for one, that which stores longer rows, then the one of fewer blocks.
+    least = min((x[2] for x in out), default=1.0)
+    out.sort(key=lambda x: (int(np.log(x[2] / least) / SAME), -x[3], round(x[2], 6), -x[4], x[5]))
+    return [(r, i, slower) for r, i, slower, *_ in out]
 
 
 def construct(ctx: Context, machine: Machine, works: tuple[Work, ...], lines: Lines = AUTO) -> Lines | None:

@@ -307,10 +307,19 @@ class Contraction:
         )
 
     def _unrolled(self, at: dict[str, int]) -> tuple[syntax.Modifier, ...]:
-        """AHEAD"""
-        turns = at["bk"] // self.mapping.leaf[2]
-        most = 1 << (max(1, LOADED // (at["tm"] + at["tn"])).bit_length() - 1)
+        turns, most = at["bk"] // self.mapping.leaf[2], int(self._most_unrolled(at))
         return modifier("unroll", most) if 4 <= most < turns else modifier("unroll")
+
+    def _most_unrolled(self, t: Any) -> Any:
+        """AHEAD"""
+        return 1 << np.log2(np.maximum(1, LOADED // (t["tm"] + t["tn"]))).astype(np.int64)
+
+    def ahead(self, t: Tiles) -> Any:
+        """Turns of the inner loop that a compiler has in view at a time, so that loads of the next hide behind this one's."""
+        if self.by_group:
+            return 1
+        turns, most = t["bk"] // self.mapping.leaf[2], self._most_unrolled(t)
+        return np.maximum(1, np.where((most >= 4) & (most < turns), most, turns))
 
 
 def raster(t: Tiles, tiles_m: Any, tiles_n: Any, wave: int) -> np.ndarray:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 SYNC = 20  # cycles that groups lose where they meet
 PLAIN = 4  # instructions for an address that the next one differs from by a constant
+STALL = 20  # cycles from a turn's loads of staged operands to its arithmetic, that what is unrolled does not fill
 STEP = 16  # instructions of a group to go round the reduction loop
 
 
@@ -64,7 +65,7 @@ def demand(nest: Contraction, t: Tiles, sizes: Mapping[str, int]) -> Demand:
     turns = up(part, inner) / inner * loops
     result = nest.problem.work.value.dtype.bytes * batch * m * n
     out = sum(a.dtype.bytes for a in nest.problem.writes) * batch * m * n
-    parts = np.where(t["split"] > 0, 2 * splits * result, 0)
+    parts = np.where(t["split"] > 0, splits * result, 0)  # written, then read by the launch that adds them up
     after = sum(a.dtype.bytes for a in nest.problem.reads if a not in nest.inputs) * batch * m * n  # for each result
     wave = machine.units * 2
     rows = raster(t, tiles_m, tiles_n, wave)
@@ -77,15 +78,18 @@ def demand(nest: Contraction, t: Tiles, sizes: Mapping[str, int]) -> Demand:
         pipe=leaf * _cycles(nest) * turns + SYNC * steps * np.where(t["stages"] > 2, 1, 2),
         issue=(leaf * _issued(nest) + o.fetch) * turns + (o.copies + STEP) * steps + 4 * t["wm"] * t["wn"] / machine.lanes,
         staging=o.read * turns * groups + o.written * steps,
-        near=o.near * steps * blocks + out + parts,
-        far=far + out + parts,
+        near=o.near * steps * blocks + np.where(t["split"] > 0, parts, out),
+        far=far + np.where(t["split"] > 0, parts, out),
         least=out + sum(a.dtype.bytes * a.footprint(sizes) for a in nest.whole.reads),
         flight=(o.stage + 1) * np.maximum(1, t["stages"] - 1),
         rounds=2 + np.where(t["stages"] == 1, steps / 2, 0),
         launches=1 + (t["split"] > 0),
         waste=1 - share[mp.m] * share[mp.n] * part / up(part, inner),
-        asked=o.asked * steps * blocks * part / up(part, t["bk"]) + out + parts + after,
+        asked=o.asked * steps * blocks + out + 2 * parts + after,
         served=(o.put * steps + o.get * turns * groups) * blocks,
+        stall=STALL * turns / nest.ahead(t),
+        after=np.where(t["split"] > 0, parts + out + after, 0),
+        run=t["wn"],
     )
 
 
@@ -106,7 +110,7 @@ def _operands(nest: Contraction, t: Tiles, share: Mapping[str, Any]) -> Operands
             s = next((s for s in found if s.access is a), None)
             if s is None:
                 o.fetch[here] += _unstaged(nest, a, t)[here]
-                o.asked[here] += (_lanes_get(nest, a, t) * t["gm"] * t["gn"] * t["bk"] / mp.leaf[2])[here]
+                o.asked[here] += (_lanes_get(nest, a, t) * t["gm"] * t["gn"] * t["bk"] / mp.leaf[2] * share[mp.k])[here]
                 continue
             o.asked[here] += asked[here]
             o.put[here] += (spans * size)[here]

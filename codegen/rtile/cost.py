@@ -1,13 +1,15 @@
 """How long a launch takes, from what one unit's tile asks of the device: closed form, for arrays of candidates at once.
 
-    seconds = max(pipe, issue, staging, near, far) + OVERLAP * the others + waiting + launches
+    seconds = max(pipe, issue, staging, near, far, group) + OVERLAP * the others + waiting + after + launches
 
 pipe      the schedulers' arithmetic pipes (a matrix instruction's cycles, or scalar operations), padding included
 issue     instructions issued: loads, stores and addresses besides the arithmetic
 staging   bytes through the memory of a unit, bank conflicts counted
 near      bytes asked of the memory that all share (its cache, where it has one), partly used transactions counted
 far       bytes that reach the outermost memory: what all must move at least, and what the cache does not keep
-waiting   the first loads and last stores of each round of tiles, which nothing hides
+group     what a group takes by itself, each turn's wait for its operands included: with a group to a scheduler nothing hides it
+waiting   the first loads and last stores of each round of tiles, which nothing hides but other groups of the same scheduler
+after     bytes of a launch that comes after: it adds up the parts of a split reduction when all are there
 
 Tiles are dealt to units in rounds, so the busiest unit counts: ceil(blocks / units) tiles. A memory gives its bandwidth only to
 as many bytes as are under way: Little's law (Little, "A Proof for the Queuing Formula L = lambda W", 1961), bytes in flight
@@ -40,6 +42,8 @@ class Demand:
     launches   how many launches it takes                   waste      share of the points computed that are padding
     asked      bytes that lanes ask of the outermost        served     and of the memory of a unit: each lane's
                memory, by all blocks                                   accesses counted, as the emulator does
+    stall      cycles that a group waits on the way          after      bytes of the launch that comes after
+    run        elements that a group stores in a row: of what costs the same, longer ones are fewer transactions
     """
 
     blocks: Any
@@ -58,6 +62,9 @@ class Demand:
     waste: Any
     asked: Any
     served: Any
+    stall: Any = 0
+    after: Any = 0
+    run: Any = 0
 
     def at(self, n: int) -> Demand:
         return Demand(**{f.name: _item(getattr(self, f.name), n) for f in fields(self)})
@@ -117,8 +124,9 @@ def cost(machine: Machine, d: Demand) -> Cost:
     per_scheduler = most * d.groups / machine.schedulers / even / clock
     flight = np.minimum(blocks, units * resident) * np.maximum(d.flight, 1.0)
     reach = flight / machine.latency
+    outermost = machine.home.bandwidth or 1e11
     near = reach if machine.cache is None or not machine.cache.bandwidth else np.minimum(machine.cache.bandwidth, reach)
-    far = np.minimum(machine.home.bandwidth or 1e11, reach)
+    far = np.minimum(outermost, reach)
     parts = {
         "pipe": d.pipe * per_scheduler,
         "issue": d.issue * per_scheduler,
@@ -129,8 +137,15 @@ def cost(machine: Machine, d: Demand) -> Cost:
     parts = {k: np.broadcast_to(np.asarray(v, float), blocks.shape) for k, v in parts.items()}
     bound = np.max(list(parts.values()), axis=0)
     rest = np.sum(list(parts.values()), axis=0) - bound
-    waiting = np.ceil(most / resident) * d.rounds * machine.latency / np.minimum(resident, 2)
-    seconds = bound + OVERLAP * rest + waiting + d.launches * machine.launch
+    rounds = np.ceil(most / resident)
+    parts["group"] = np.broadcast_to(rounds * (d.pipe + d.stall) / clock, blocks.shape)
+    bound = np.maximum(bound, parts["group"])
+    other = np.minimum(resident, np.maximum(1, groups / machine.schedulers))  # blocks that a scheduler can turn to
+    waiting = rounds * d.rounds * machine.latency / np.minimum(other, 2)
+    cache = machine.cache.bandwidth or outermost if machine.cache else outermost
+    kept = np.asarray(d.after) < (machine.cache.capacity or 0 if machine.cache else 0)
+    after = d.after / np.where(kept, cache, outermost)
+    seconds = bound + OVERLAP * rest + waiting + after + d.launches * machine.launch
     seconds = np.where(held > 0, seconds, np.inf)
     waves = blocks / (units * np.maximum(1, held))
     return Cost(seconds, parts, held, waves, blocks / (units * most))

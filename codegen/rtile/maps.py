@@ -158,7 +158,7 @@ class Map:
         per_cycle = machine.operations(p.work.value.dtype.compute) / machine.schedulers
         combine = np.where(t["gk"] > 1, 3 * each, 0)
         result = prod(sizes[x] for x in p.free) * p.work.value.dtype.bytes
-        parts = np.where(t["part"] > 0, 2 * splits * result, 0)
+        parts = np.where(t["part"] > 0, splits * result, 0)  # written, then read by the launch that adds them up
         share = padded(sizes.get(self.fast, 1), t["bf"]) * padded(sizes.get(self.slow, 1), t["bs"])
         staged_parts = np.where(t["gk"] > 1, t["groups"] * machine.lanes * each * p.work.value.dtype.bytes, 0)
         staged = stage + staged_parts
@@ -177,8 +177,10 @@ class Map:
             rounds=2 + np.where(t["gk"] > 1, 0.2, 0),
             launches=1 + (t["part"] > 0),
             waste=1 - share,
-            asked=asked + parts,
+            asked=asked + 2 * parts,
             served=(2 * stage * t["bf"] / (t["bf"] + 1) + staged_parts * (1 + t["gk"])) * blocks,
+            after=parts + np.where(t["part"] > 0, result, 0),
+            run=t["bf"],
         )
 
     def _transactions(self, a: Access, t: Tiles, sizes: Dict[str, int]) -> Any:

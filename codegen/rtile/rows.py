@@ -144,7 +144,7 @@ class Rows:
                 combining = combining + 2 * log2(lanes) + np.where(t["gr"] > 1, 8 + t["gr"], 0)
         held = sum(p.work.value.dtype.bytes for p in self.problems if p.reduced)
         result = rows * self.problem.work.value.dtype.bytes
-        parts = np.where(t["part"] > 0, 2 * splits * result, 0)
+        parts = np.where(t["part"] > 0, splits * result, 0)  # written, then read by the launch that adds them up
         meetings = np.where(t["gr"] > 1, 2 * sum(bool(p.reduced) for p in self.problems), 0)
         span = t["v"] * t["gr"] * lanes
         return Demand(
@@ -162,8 +162,9 @@ class Rows:
             rounds=1 + len(self.problems) + 0.1 * meetings,
             launches=1 + (t["part"] > 0),
             waste=1 - padded(n, span),
-            asked=asked + parts,
+            asked=asked + 2 * parts,
             served=np.where(t["gr"] > 1, groups * lanes * held * (1 + t["gr"]), 0) * blocks,
+            after=parts + np.where(t["part"] > 0, result, 0),
         )
 
     def _transactions(self, a: Access, t: Tiles, sizes: Dict[str, int]) -> Any:

@@ -49,7 +49,8 @@ def test_large_products_keep_the_arithmetic_busy(op: str, sizes: dict[str, int],
     """Whole waves, next to no padding; the cache serves most of what is asked, as tiles that run together share operands."""
     c = choice(op, device, sizes).candidates[0]
     assert parts(c) == 0
-    assert c.bound in ("pipe", "issue", "staging")
+    assert c.bound in ("pipe", "issue", "staging", "group")
+    assert c.parts["group"] < 1.1 * c.parts["pipe"]  # groups wait little, or others of their scheduler work meanwhile
     assert c.busy > 0.9
     assert c.waste < 0.05
     assert c.moved < 0.4 * c.asked

@@ -10,7 +10,7 @@ from andiron.codegen.facts import facts
 from andiron.codegen.occupancy import occupancy
 from andiron.codegen.pipeline import context_of, launches_of
 from andiron.codegen.rtile.construct import Ranked, best, ranked
-from andiron.codegen.rtile.cost import residency
+from andiron.codegen.rtile.cost import Cost, Demand, cost, residency
 from andiron.codegen.rtile.machine import Machine
 from andiron.runtime.compile import compile
 
@@ -153,3 +153,61 @@ def test_what_lies_along_another_axis_is_turned_in_the_memory_of_a_unit() -> Non
     for device in ("sm_80", "gfx942", "gfx1100"):
         assert "move X -> shared pad 1" in compiled("transpose", device).schedule
         assert "move X" not in compiled("add_row", device).schedule
+
+
+def seconds(**asked) -> Cost:
+    """Of blocks of two groups that do arithmetic only, and of what is asked besides."""
+    plain = dict(
+        blocks=108.0, groups=2, registers=64, staged=0, pipe=1e6, issue=0, staging=0, near=0, far=0, least=0, flight=1e9,
+        rounds=0, launches=0, waste=0, asked=0, served=0,
+    )  # fmt: skip
+    return cost(machine_of("sm_80"), Demand(**{name: np.array([x]) for name, x in (plain | asked).items()}))
+
+
+def test_waits_are_hidden_by_other_groups_of_a_scheduler() -> None:
+    """What a group waits between turns counts in full where it has a scheduler to itself, and not where two share it."""
+    alone, shared = (seconds(groups=4 * n, pipe=1e6 / n, stall=2e5 / n) for n in (1, 2))
+    assert alone.seconds[0] == pytest.approx(1.2e6 / 1.41e9)
+    assert shared.seconds[0] == pytest.approx(1e6 / 1.41e9)
+    assert (alone.bound(0), shared.bound(0)) == ("group", "pipe")
+
+
+def test_round_trips_are_hidden_by_blocks_on_the_same_scheduler() -> None:
+    """Two blocks of two groups have a scheduler for each group: while a block waits, its schedulers have nothing to do."""
+    few, many = (seconds(groups=n, pipe=1e6 / n, blocks=216.0, rounds=100) for n in (2, 4))
+    idle = [c.seconds[0] - seconds(groups=n, pipe=1e6 / n, blocks=216.0).seconds[0] for n, c in ((2, few), (4, many))]
+    assert idle[0] == pytest.approx(2 * idle[1])
+
+
+def test_adding_up_the_parts_comes_after() -> None:
+    """As long as its bytes take: of the cache where they fit, else of the outermost memory; the arithmetic hides nothing."""
+    device = library().device("sm_80")
+    home, cache = device.memory("global"), device.memory("l2")
+    fits, large = cache.capacity / 2, 4.0 * cache.capacity
+    plain = seconds().seconds[0]
+    assert seconds(after=fits).seconds[0] - plain == pytest.approx(fits / cache.bandwidth)
+    assert seconds(after=large).seconds[0] - plain == pytest.approx(large / home.bandwidth)
+
+
+@pytest.mark.parametrize(("op", "device"), [("gemm_f16", "gfx942"), ("gemm_f64", "gfx90a")])
+def test_of_mirror_images_that_with_longer_rows_is_first(op: str, device: str) -> None:
+    """Candidates that cost the same to the digit are in an order that does not depend on how they were made."""
+    d, sizes = library().device(device), dict(M=2048, N=2048, K=2048)
+    works = launches_of(op_of(op, sizes), d, ())[0][0]
+    order = best(ranked(context_of(op_of(op, sizes), d), machine_of(device), works))
+    place = {(id(r), *sorted((name, int(x[i])) for name, x in r.tiles.items())): n for n, (r, i, _) in enumerate(order)}
+    mirrored = {"tm": "tn", "wm": "wn", "gm": "gn", "bm": "bn"}
+    other = mirrored | {b: a for a, b in mirrored.items()}
+    pairs = 0
+    for n, (r, i, slower) in enumerate(order):
+        if r.nest.name != "contraction":
+            continue
+        tile = {name: int(x[i]) for name, x in r.tiles.items()}
+        turned = {other.get(name, name): x for name, x in tile.items()}
+        if "lm" in tile:
+            turned["lm"] = r.nest.machine.lanes // tile["lm"]
+        at = place.get((id(r), *sorted(turned.items())))
+        if at is not None and order[at][2] == slower and tile["wn"] > tile["wm"]:
+            pairs += 1
+            assert n < at
+    assert pairs

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 from andiron.codegen.interpret import interpret
 from andiron.dsl.meaning.reference import reference
 from andiron.runtime.compile import compile
 from andiron.runtime.verdict import check
+from andiron.runtime.workload import random_inputs
 
-from .common import compiled, library, op_of
+from .common import AMD, NVIDIA, compiled, library, op_of
+from .walk import sizes_of
 
 MATRIX = dict(M=37, N=45, K=21)
 IMAGE = dict(N=2, C=5, H=7, W=6, O=4, R=3, S=2)
@@ -110,3 +114,25 @@ def test_extreme_shapes_emulated(name: str, sizes: dict[str, int], device: str) 
     out = kernel(*arrays)
     verdict = check(op, arrays, out if isinstance(out, tuple) else (out,))
     assert verdict.ok, verdict
+
+
+# Every op with its sizes fixed when it is compiled, odd ones and nothing but ones, on one device of each vendor, all devices in
+# turn; a part of them here, with ALL_OPS=1 all.
+FIXED = [
+    (name, devices[n % len(devices)], n + k)
+    for k, devices in enumerate((NVIDIA, AMD))
+    for n, name in enumerate(sorted(library().ops))
+]
+EVERY = 1 if os.environ.get("ALL_OPS") else 12
+
+
+@pytest.mark.parametrize(("name", "device"), [x[:2] for x in FIXED if x[2] % EVERY == 0])
+def test_fixed_sizes_emulated(name: str, device: str) -> None:
+    op = op_of(name)
+    for mode in ("odd", "one"):
+        for sizes in sizes_of(name, mode):
+            kernel = compile(library(), name, None, f"emulate:{device}", None, **sizes)
+            arrays = random_inputs(op, sizes)
+            out = kernel(*arrays)
+            verdict = check(op, arrays, out if isinstance(out, tuple) else (out,))
+            assert verdict.ok, (sizes, verdict)
