@@ -244,8 +244,8 @@ def _traffic(ctx: Context, cpu: Processor, problems: Sequence[Problem], nest: Ne
     total, beyond = 0.0, [*fetched[1:], 0.0]
     for have, come, (_, rate) in zip(fetched, beyond, cpu.caches[1:], strict=True):
         total += max(0.0, have - come) / rate
-    # What comes from beyond the caches of a core comes in runs.
-    group = [w for w in together if w.access.dims and not w.access.view]
+    # What comes from beyond the caches of a core comes in runs. Squares are asked for ahead (`default-nests`).
+    group = [w for w in together if w.access.dims and not w.access.view and nest.cycles is None]
     if sum(w.spans[0] for w in group) > cpu.caches[len(cpu.private) - 1][0]:
         total += sum(w.spans[0] * _starts(w.access, tiles) for w in group)
     return total
