@@ -112,7 +112,8 @@ def _summary(rows: list[dict[str, Any]]) -> list[str]:
 def _page(head: str, what: str, summary: list[str], rows: list[dict[str, Any]]) -> list[str]:
     """A section in Markdown."""
     load = f"load {os.getloadavg()[0]:.1f} at the end" if hasattr(os, "getloadavg") else ""
-    command = "python benchmarks/deepbench.py " + " ".join(sys.argv[1:])
+    files = [x for i, x in enumerate(sys.argv) if x in ("--markdown", "--json") or sys.argv[i - 1] in ("--markdown", "--json")]
+    command = "python benchmarks/deepbench.py " + " ".join(x for x in sys.argv[1:] if x not in files)
     out = [f"## {', '.join(dict.fromkeys(r['group'] for r in rows))}", "", f"    {command}", "", f"{head}; {what}; {load}", ""]
     out += [*summary, "", "| | unit | Andiron | the other | | ratio |", "|---|---|---|---|---|---|"]
     for r in rows:
