@@ -32,7 +32,7 @@ from .problem import Problem
 Lines = tuple[syntax.Line, ...]
 VECTORS = (4, 1, 2, 8)
 ROWS = (32, 1, 4, 128)
-CHUNKS = (16384, 1024, 4096)
+CHUNKS = (16384, 1024)
 STRIPS = (2048, 512, 4096, 8192)
 WINDOW = 32  # places of a window, at most, that are unrolled
 CLEARLY = 0.1  # what the model must see in another nest before the rule's is left: its own precision
@@ -172,7 +172,9 @@ class Nests:
                 yield (tile((fast, chunk), level=self.cores), tile((fast, b)), *keep, self.vector(fast), syntax.Compute())
             return
         one = tile((rows[-1], 1))
-        for r, chunk, b, keep in product(self.sizes(rows[-1], ROWS), self.sizes(fast, CHUNKS), self.blocks(fast), keeps):
+        for r, chunk, b, keep in product(
+            self.sizes(rows[-1], (32, 4, 128)), self.sizes(fast, CHUNKS), self.blocks(fast), keeps
+        ):
             yield (self.dealt(rows, r, (fast, chunk)), one, tile((fast, b)), *keep, self.vector(fast), syntax.Compute())
         reads = [ld.tensor for ld in loads(self.work.value)]
         if len(set(reads)) < len(reads):
