@@ -302,7 +302,7 @@ def _write_back(low: Lowering, focus: Focus, w: Work, owner: tuple, keep: syntax
             value,
             None,
             w.extents,
-            span=w.span,
+            span=o.span or w.span,
             subscripts=o.indices,
             atomic=o.atomic,
             fused=w.fused,

@@ -96,7 +96,7 @@ def _atomically(low: Lowering, w: Work, line: syntax.Tile, views: dict[str, View
         ranges = tuple((i, extents[i]) for i in w.indices)
         for o in w.outputs:
             value = transform(o.value, whole)
-            last = Work(o.tensor, w.indices, value, None, ranges, span=w.span, fused=w.fused, subscripts=o.indices)
+            last = Work(o.tensor, w.indices, value, None, ranges, span=o.span or w.span, fused=w.fused, subscripts=o.indices)
             ctx.extra.append(((last,), ()))
     start = tuple((i, extents[i]) for i in subscripts)
     ctx.before.append(((Work(target, subscripts, identity(kind, dtype), None, start, span=w.span),), ()))

@@ -18,12 +18,16 @@ from ...dsl.values import Load, Value, loads, transform
 
 @dataclass(frozen=True)
 class Output:
-    """One store of a work's result: `tensor[indices] = value`, where the result is read as a load of the work's name."""
+    """One store of a work's result: `tensor[indices] = value`, where the result is read as a load of the work's name.
+
+    `span`: of the statement that says so, where it is not the work's own.
+    """
 
     tensor: str
     indices: tuple[str, ...]
     value: Value
     atomic: str | None = None  # combined with what is there: sum, max, min
+    span: Span | None = None
 
 
 @dataclass(frozen=True)
@@ -154,7 +158,7 @@ def _ride_along(works: list[Work], op: Op, kept: frozenset[str]) -> list[Work]:
         position = {x.name: n for n, x in enumerate(out)}
         if any(position.get(t, -1) > position[w.name] for x in readers for t in x.reads):
             continue
-        outputs = tuple(Output(x.name, x.indices, x.value) for x in readers)
+        outputs = tuple(Output(x.name, x.indices, x.value, span=x.span) for x in readers)
         merged = replace(w, outputs=outputs)
         out = [merged if x is w else x for x in out if x not in readers]
     return out

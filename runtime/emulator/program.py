@@ -32,6 +32,14 @@ def emulate(
 
     Raises an EmulatorFault or several, ValueError for arrays or sizes that do not fit, NoCompiler, CompilerFailed.
     """
+    return play(variant_of(program), arrays, sizes, threads)
+
+
+def play(
+    variant: EmulatedVariant, arrays: Mapping[str, np.ndarray], sizes: Mapping[str, int] | None = None, threads: int = 2
+) -> dict[str, np.ndarray]:
+    """As `emulate`, of a program that is printed already."""
+    program = variant.program
     known = _sizes(program, arrays, sizes or {})
     buffers = [b for b in program.buffers if b.kind != "workspace"]
     held: dict[str, np.ndarray] = {}
@@ -45,7 +53,7 @@ def emulate(
             held[b.name] = np.empty(shape, b.dtype.numpy)
     args = (ctypes.c_void_p * len(buffers))(*(held[b.name].ctypes.data for b in buffers))
     dims = (ctypes.c_int64 * len(program.dims))(*(known[v.name] for v in program.dims))
-    status = variant_of(program).load().call(args, dims, threads)
+    status = variant.load().call(args, dims, threads)
     if status >= 100:
         raise ValueError(program.conditions[status - 100][1])
     if status:

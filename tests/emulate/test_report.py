@@ -54,6 +54,31 @@ def of(report: EmulationReport, memory: str, buffer: str, access: str) -> list[A
     return found
 
 
+EPILOGUE = """
+op linear[M, N, K](A: f32[M, K], B: f32[N, K], v: f32[N]) -> (C: f32[M, N]):
+    H[m, n] = sum(k) A[m, k] * B[n, k]
+    C[m, n] = max(H[m, n] + v[n], 0)
+
+schedule s for linear:
+    tile m: 8, n: 8 -> block
+    SPLIT
+    tile m: 1 -> thread
+"""
+
+
+@pytest.mark.parametrize(
+    "split", ["tile k: 4", "keep H in register", "tile k: 4 -> block by atomic", "tile k: 4 -> block by workspace"]
+)
+def test_an_epilogue_has_its_own_line(split: str) -> None:
+    kernel = andiron.compile(EPILOGUE.replace("SPLIT", split), target="emulate:sm_80")
+    kernel.counting = True
+    kernel(np.ones((9, 9), "f4"), np.ones((9, 9), "f4"), np.zeros(9, "f4"))
+    assert kernel.report.counts is not None
+    lines = {s.buffer: {x.line for x in kernel.report.counts.sites if x.buffer == s.buffer} for s in kernel.report.counts.sites}
+    assert lines["C"] == {4}
+    assert lines["v"] == {4}
+
+
 def test_bytes_are_those_of_the_tiles(swizzled: EmulationReport) -> None:
     """Each block reads its rows of A and its rows of B once, and writes its tile of C."""
     m, n, k = SIZES.values()
