@@ -73,6 +73,7 @@ class Draft:
     exact: bool = True
     nonempty: set[str] = field(default_factory=set)
     sizes: dict[str, int] = field(default_factory=dict)
+    whole: set[str] = field(default_factory=set)  # sizes that are compiled in, and multiples of their tiles
 
     @property
     def warp(self) -> str:
@@ -114,7 +115,8 @@ def product(d: Draft) -> None:
     a, b = d.pick("m, k", "m, k", "k, m"), d.pick("k, n", "n, k", "n, k")
     left, right = f"A[{batch}{a}]", f"B[{batch}{b}]"
     ins = [f"A: {_stored(dtype)}[{(batch + a).upper()}]", f"B: {_stored(dtype)}[{(batch + b).upper()}]"]
-    if d.maybe(0.15):  # a prologue, in the operand's own type
+    if d.maybe(0.15):  # a prologue, in the operand's own type; what is no product of zeros has no partial tiles of k
+        d.whole.add("K")
         left = f"{dtype}(max({_wide(dtype, left)}, 0))"
     out = d.pick(total, total, "f16" if total == "f32" else total)
     value = f"sum(k) {form.format(left, right)}"
@@ -137,7 +139,10 @@ def product(d: Draft) -> None:
         d.lines.append("auto")
         _sized(d, batch, 24, 24, 24)
         return
-    (_tensor if unit else _scalar)(d, unit, batch, out)
+    if unit is not None:
+        _tensor(d, unit, batch, out)
+    else:
+        _scalar(d, batch, out)
 
 
 def _stored(dtype: str) -> str:
@@ -153,7 +158,10 @@ def _sized(d: Draft, batch: str, m: int, n: int, k: int) -> None:
         d.size("Z", 2)
     d.size("M", m, m + m // 2, 2 * m)
     d.size("N", n, n + n // 2, 2 * n)
-    d.size("K", k, 2 * k, 3 * k)
+    if d.whole:
+        d.sizes["K"] = k * d.pick(1, 2, 3)
+    else:
+        d.size("K", k, 2 * k, 3 * k)
 
 
 def _outer(d: Draft, batch: str, m: int, n: int) -> None:
@@ -222,14 +230,14 @@ def _tensor(d: Draft, unit: Tensor, batch: str, out: str) -> None:
     inner = d.maybe(0.7)
     if inner:
         d.line(f"tile k: {unit.k}" + d.pick("", "", " unroll", " pipeline 2", " pipeline 2 through"))
-    if d.maybe(0.5):
+    if d.maybe(0.5) and not d.whole:
         load = " with ldmatrix" if d.copies and d.maybe(0.7) and unit.dtype not in ("f64", "tf32") else ""
         for name in "AB":
             d.line(f"move {name} -> register{load}")
     d.line(f"compute with {d.pick(unit.name, unit.name, unit.name.partition('_')[0])}")
 
 
-def _scalar(d: Draft, _unit: None, batch: str, out: str) -> None:
+def _scalar(d: Draft, batch: str, out: str) -> None:
     tm, tn = d.pick(1, 2, 4), d.pick(1, 2, 4)
     m, n = tm * d.pick(4, 8), tn * d.pick(8, 16)
     k = d.pick(2, 4, 8)
@@ -397,6 +405,7 @@ def gpu_case(seed: int) -> Case:
     text = f"{d.head}:\n" + "".join(f"    {x}\n" for x in d.body)
     lines = "".join(f"    {x}\n" for line in d.lines for x in line.split("\n"))
     fixed = tuple(n for n in d.sizes if rng.random() < 0.6) if rng.random() < 0.6 else ()
+    fixed = tuple(n for n in d.sizes if n in fixed or n in d.whole)
     op = RandomOp(text, d.exact, frozenset(d.nonempty))
     return Case(seed, op, f"schedule s for op{seed}:\n{lines}", device, d.sizes, fixed, 1)
 

@@ -8,6 +8,7 @@ import subprocess
 
 import pytest
 from andiron.codegen.emit.gpu_index import GpuIndex
+from andiron.codegen.emit.index import IndexPrinter
 from andiron.dsl.index import Expr, Var, as_expr, maximum, xor
 
 ENDS = [3, 31, 255, 1 << 16, 1 << 30, (1 << 31) - 1, None]
@@ -114,3 +115,18 @@ def test_multiples_of_what_fits_are_divided_by_in_steps():
     assert index.text(x // (lane * 16)) == "x / (16 * lane)"
     assert index.text((x + 5) // (n * 16)) == "((int64_t)x + 5) / (16 * (int64_t)n)"
     assert not index.fits((x - lane) % (n * 16))
+
+
+def test_plain_text_means_the_expression() -> None:
+    """The text of the host, by Python's own reading of it: operators bind as in C, and nothing is negative."""
+    variables = [Var(n, 0, 50) for n in ("L", "N", "M")]
+    rng = random.Random(4)
+    low, length, most = (as_expr(v) for v in variables)
+    cases = [10 * ((low + 31) // 32) * ((length + 31) // 32), 6 * (low % 7) * most, 3 * (low * (most // 4)) + 1]
+    cases += [expression(rng, variables, 3) for _ in range(300)]
+    helpers = {"floordiv": lambda a, b: a // b, "floormod": lambda a, b: a % b, "imin": min, "imax": max}
+    for e in cases:
+        text = IndexPrinter(lambda v: v.name, lambda _: None).text(e)
+        for _ in range(5):
+            values = {v.name: rng.randrange(51) for v in variables}
+            assert eval(text.replace("/", "//"), helpers | values) == e.evaluate(values), text

@@ -43,7 +43,7 @@ def layout(body: tuple[Stmt, ...], size: Callable[[Buffer], int | None], parts: 
     top = 0
     for p in nested:
         n = p.last - p.first
-        _, room = slots.get(p.alloc.buffer.name, (top, 0))
+        _, room = slots.get(p.alloc.buffer.name, (top, -1))  # a buffer of no bytes has a place, too
         if room < n:
             slots[p.alloc.buffer.name] = (top, n)
             top = _up(top + n)

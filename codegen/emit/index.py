@@ -46,7 +46,7 @@ class IndexPrinter:
     def _scaled(self, atom: Atom, c: int) -> str:
         if c == 1:
             return self.atom(atom, PRODUCT)
-        product = isinstance(atom, Fn) and atom.kind == "mul"
+        product = isinstance(atom, Fn) and atom.kind == "mul" and not _divides_first(atom)
         return f"{c} * {self.atom(atom, PRODUCT if product else PRODUCT + 1)}"
 
     def atom(self, atom: Atom, at_least: int) -> str:
@@ -75,6 +75,16 @@ class IndexPrinter:
                 text = f"i{f.kind}({text}, {self.text(other)})"
             return text, ATOM
         raise InternalError(f"no C text for the index function {f.kind}")
+
+
+def _divides_first(atom: Atom) -> bool:
+    """Whether the text of a product may begin with a quotient or a remainder, which a factor before it would become part of."""
+    while isinstance(atom, Fn) and atom.kind == "mul":
+        first = atom.args[0]
+        if len(first.terms) != 1 or first.const or first.terms[0][1] != 1:
+            return False
+        atom = first.terms[0][0]
+    return isinstance(atom, Fn) and atom.kind in ("div", "mod")
 
 
 def _closes_at_end(text: str) -> bool:

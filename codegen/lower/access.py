@@ -1,7 +1,8 @@
 """Reads and writes: from a tensor and its subscripts to a buffer and its coordinates, with the masks that edges need.
 
 MASK_LOGICAL   a guard compares logical indices with live extents, never addresses.
-FILLED         a staged copy is padded by the copy that made it, so reads of it need no mask.
+FILLED         a staged copy is padded by the copy that made it, so reads of it need no mask, but where a tile below ends inside
+               of what it holds: an instruction that is larger than the tile would read its neighbour.
 """
 
 from __future__ import annotations
@@ -36,6 +37,20 @@ def edge_conds(focus: Focus, indices) -> tuple[Expr, ...]:
     """What must hold (>= 0) for the focus's element to be inside the live ranges of these indices."""
     conds = [b - 1 for i in indices for b in focus.ranges[i].bounds]
     return tuple(dict.fromkeys(c for c in conds if c.interval[0] is None or c.interval[0] < 0))
+
+
+def edges_below(focus: Focus, view: View, indices) -> tuple[Expr, ...]:
+    """Those of `edge_conds` that a staged copy was not filled for: of tiles below the line that made it."""
+    if view.held is None:
+        return ()
+    ranges = {i: focus.ranges[i] for i in indices}
+    conds = [b - 1 for i, r in ranges.items() for b in r.bounds if (i, r.base + b) not in view.held]
+    return tuple(dict.fromkeys(c for c in conds if c.interval[0] is None or c.interval[0] < 0))
+
+
+def live_ends(focus: Focus) -> frozenset[tuple[str, Expr]]:
+    """How far each index is live in the focus: `View.held` of what is staged here."""
+    return frozenset((i, r.base + b) for i, r in focus.ranges.items() for b in (*r.bounds, r.size))
 
 
 def binding(focus: Focus) -> dict[Var, Expr]:
@@ -130,8 +145,14 @@ def translate(ctx: Context, focus: Focus, v: Value) -> Value:
 def _read(ctx: Context, focus: Focus, load: Load) -> Value:
     view = focus.views[load.tensor]
     value: Value = Load(view.buffer, coordinates(ctx, focus, load.tensor, load.indices), load.dtype)
-    if view.form == "path" or (view.form != "global" and view.filled):
+    if view.form == "path":
         return value
+    alias = aliases(focus)
+    names = {alias.get(x.name, x.name) for e in load.indices for x in e.variables()}
+    mine = sorted(n for n in names if n in focus.ranges)
+    if view.form != "global" and view.filled:
+        below = edges_below(focus, view, mine)
+        return Masked(below, value, _zero(load.dtype), load.dtype) if below else value
     if load.otherwise is not None and view.form == "global":
         subs = binding(focus)
         at = [e.subs(subs) for e in load.indices]
@@ -139,9 +160,7 @@ def _read(ctx: Context, focus: Focus, load: Load) -> Value:
         conds = tuple(c for c in inside if c.interval[0] is None or c.interval[0] < 0)
         if conds:
             value = Masked(conds, value, translate(ctx, focus, load.otherwise), load.dtype)
-    alias = aliases(focus)
-    names = {alias.get(x.name, x.name) for e in load.indices for x in e.variables()}
-    conds = edge_conds(focus, sorted(n for n in names if n in focus.ranges))
+    conds = edge_conds(focus, mine)
     return Masked(conds, value, _zero(load.dtype), load.dtype) if conds else value
 
 

@@ -4,6 +4,8 @@ DEMAND        an operand that the instruction wants in registers but that lives 
               repetition where nothing it depends on changes.
 DIRECT        an operand that a `move` already laid out as the instruction's fragment is passed as it is.
 WHOLE_OR_NOT  an instruction that touches memory runs where its whole operand is inside; elsewhere elements go one by one.
+ALIGNED       as does one whose operand in a staged copy is not sure to be aligned as it must be: a pad may see to that.
+WHERE_IT_READS  or is in another memory than the one that the instruction reads or writes.
 TOGETHER      units that execute one instruction go the same way.
 """
 
@@ -17,13 +19,16 @@ from ...dsl.index import Expr, Var, as_expr
 from ...dsl.values import Load, Masked, Value
 from ..schedule.placed import author_of
 from ..tile import Alloc, Buffer, Call, If, Piece, Stmt, Store
-from .access import binding, coordinates, edge_conds, indices_of, translate, zero_is_neutral
+from ..vector.align import Known, divisor
+from .access import binding, coordinates, edge_conds, edges_below, indices_of, translate, zero_is_neutral
 from .accumulate import note_reduced
 from .context import Context
 from .leaf import _registers, element, lanes_below, open_index
 from .match import Fragment, Match, fragment
 from .spec import ZERO, Focus, Step, View
 from .work import Work
+
+_UNKNOWN = Known(frozenset(), {}, {})
 
 
 @dataclass(frozen=True)
@@ -184,7 +189,8 @@ def _call(ctx: Context, focus: Focus, work: Work, m: Match, demands, span) -> li
             at = replace(focus, element=(ZERO, f.registers))
             coords = coordinates(ctx, at.with_view("$piece", view), "$piece", ())
         else:
-            coords, more, straight = _address(ctx, focus, f, op, tensor, indices, masked_inside(work)[1])
+            halo = op.name in by_name and getattr(by_name[op.name].value, "otherwise", None) is not None
+            coords, more, straight = _address(ctx, focus, f, op, tensor, indices, masked_inside(work)[1], halo)
             if not straight:
                 return _one_by_one(ctx, focus, work, m)
             guards = (*guards, *more)
@@ -220,8 +226,11 @@ def _for_all(ctx: Context, focus: Focus, guards: tuple[Expr, ...]) -> tuple[Expr
     return tuple(dict.fromkeys(c for c in out if c.interval[0] is None or c.interval[0] < 0))
 
 
-def _address(ctx: Context, focus: Focus, f: Fragment, op: Operand, tensor: str, indices, inside):
-    """The address this unit passes, what must hold for the whole operand to be inside, and whether it is one run of memory."""
+def _address(ctx: Context, focus: Focus, f: Fragment, op: Operand, tensor: str, indices, inside, halo: bool):
+    """The address this unit passes, what must hold for the whole operand to be inside, and whether it is one run of memory.
+
+    `halo`: the tensor may be read outside of its shape, where something `else` counts.
+    """
     lane, _ = lanes_below(ctx, focus.level)
     view = focus.views[tensor]
     buffer = next(b for b in ctx.buffers if b.name == view.buffer)
@@ -236,12 +245,25 @@ def _address(ctx: Context, focus: Focus, f: Fragment, op: Operand, tensor: str, 
         addresses.append((coords, sum((c * s for c, s in zip(coords, buffer.strides, strict=True)), ZERO)))
         if register in (0, f.registers - 1):
             # a staged tile is as large as what is read of it, so only arguments need their edges guarded
-            guards += edge_conds(at, [i for i, _, _ in f.maps]) if view.form == "global" else ()
+            mine = [i for i, _, _ in f.maps]
+            guards += edge_conds(at, mine) if view.form == "global" else edges_below(at, view, mine)
             values = binding(at)
-            guards += [c for c in (x.subs(values) for x in inside) if c.interval[0] is None or c.interval[0] < 0]
+            within = list(inside)
+            if halo and view.form == "global":
+                within += [c for e, n in zip(indices, ctx.shapes[tensor], strict=True) for c in (e, n - e - 1)]
+            guards += [c for c in (x.subs(values) for x in within) if c.interval[0] is None or c.interval[0] < 0]
     first = addresses[0][1]
     straight = all((a - first).constant == n for n, (_, a) in enumerate(addresses))
+    if view.form != "global" and divisor(first * buffer.dtype.bytes, _UNKNOWN) % max(op.alignment, 1):
+        straight = False  # ALIGNED
+    if _lies_in(ctx, buffer.memory) != _lies_in(ctx, op.memory):
+        straight = False  # WHERE_IT_READS
     return addresses[0][0], tuple(dict.fromkeys(guards)), straight
+
+
+def _lies_in(ctx: Context, memory: str) -> str:
+    """The memory that addresses are of: that behind a cache."""
+    return ctx.device.memory(memory).backing or memory
 
 
 def _one_by_one(ctx: Context, focus: Focus, work: Work, m: Match) -> list[Stmt]:

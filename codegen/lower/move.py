@@ -22,7 +22,7 @@ from ...dsl.values import Const, Load, Masked, Value, loads
 from ..schedule.placed import placed
 from ..tile import Alloc, Buffer, Stmt
 from ..walk_tile import spanned
-from .access import aliases
+from .access import aliases, live_ends
 from .axes import modifier
 from .context import Context
 from .copy_lines import copy_lines, with_leaf
@@ -167,7 +167,8 @@ def _to_memory(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple, foun
     )
     ctx.buffers.append(buffer)
     origin = tuple(a.origin for a in axes)
-    view = View(buffer.name, form, tuple(a.name for a in axes), origin, layout)
+    held = live_ends(focus) if all(a.extent for a in axes) else frozenset()  # of no elements, none is filled
+    view = View(buffer.name, form, tuple(a.name for a in axes), origin, layout, held=held)
     fused = next((w.fused for w in focus.works if w.fused), ())
     local = View(
         buffer.name, "indices", tuple(a.name for a in axes), tuple(ZERO if form == "box" else o for o in origin), layout

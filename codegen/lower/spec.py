@@ -138,6 +138,8 @@ class View:
     depth: tuple[int, ...] = ()
     owner: tuple[object, ...] = ()
     filled: bool = True  # zero, or masked to zero, outside the live ranges; not so for what is computed
+    # a staged copy: how far each index was live where it was made, which the copy has filled; None: not told
+    held: frozenset[tuple[str, Expr]] | None = None
     leaving: Value | None = None  # path: what owners store of it where it leaves registers for a memory; None: itself
 
 

@@ -202,8 +202,8 @@ class _Chunk:
             return calls
         span = self.nest.store.span
         if a.whole is not None:
-            none = found.sharp and a.masks == a.whole.conds
-            fill = a.whole.otherwise if none else self._here(a.whole)
+            # under all of the masks, those further out too: where one of these fails, nobody looks, and there may be no memory
+            fill = a.whole.otherwise if found.sharp else self._here(replace(a.whole, conds=a.masks))
             rest = self._each((Store(name, held.indices, fill, span=span),))
         elif found.sharp:
             rest = []  # nothing reads what is not there

@@ -150,6 +150,7 @@ def _observed(compiler: Compiler) -> tuple[str, ...]:
     """Every access by itself, and calls that return to the line that they stand in."""
     apart = ("-fsanitize=thread", "-fno-optimize-sibling-calls")
     if compiler.kind == "gcc":
-        # Aggregates taken apart would show a wide access as several.
-        return (*apart, "-fno-tree-sra", "--param=tsan-instrument-func-entry-exit=0")
+        # Aggregates taken apart would show a wide access as several. What a loop writes at last, kept in a register meanwhile,
+        # would be read before the loop, where nothing may have written it yet.
+        return (*apart, "-fno-tree-sra", "-fno-tree-loop-im", "--param=tsan-instrument-func-entry-exit=0")
     return (*apart, "-fno-slp-vectorize", "-fno-vectorize", "-mllvm", "-tsan-instrument-func-entry-exit=0")

@@ -2,40 +2,121 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 from andiron.codegen.pipeline import compile_program
 from andiron.dsl.meaning.reference import reference
 from andiron.dsl.module import loads
+from andiron.dsl.op import Op
+from andiron.dsl.ops.bind_op import specialise
 from andiron.runtime.emulator.program import emulate
 
 ROW = "op f[M, N](A: f32[M, N]) -> (Y: f32[M]):\n    Y[i] = sum(j) A[i, j]\n"
 ARGMAX = "op f[M, N](A: f32[M, N]) -> (Y: i64[N]):\n    Y[j] = argmax(i) A[i, j]\n"
 SCALE = "op f[M, N](A: f32[M, N]) -> (Y: f32[M, N]):\n    Y[i, j] = 3 * A[i, j]\n"
+TWICE = "op f[M, N](A: i32[M, N]) -> (Y: i32[], Z: i32[]):\n    Y = prod(i, j) min(max(A[i, j] + A[i, j], -1), 1)\n    Z = Y\n"
+HALVES = "op f[M, N, K](A: f16[M, K], B: f16[N, K]) -> (C: f32[M, N]):\n    C[m, n] = sum(k) f32(A[m, k]) * f32(B[n, k])\n"
+BYTES = "op f[M, N, K](A: i8[K, M], B: i8[N, K]) -> (C: i32[M, N]):\n    C[m, n] = sum(k) i32(A[k, m]) * i32(B[n, k])\n"
+WINDOW = (
+    "op f[B, C, W, O, S](I: f16[B, W, C], F: f16[O, S, C]) -> (Y: f32[B, P, O]) where P = W + 2 - S + 1:\n"
+    "    Y[b, p, o] = sum(s, c) f32(I[b, p + s - 1, c else 0]) * f32(F[o, s, c])\n"
+)
+BOTH = ("sm_80", "gfx90a")
+
+
+@dataclass(frozen=True)
+class Found:
+    """`sizes`: each of them is run; those in `fixed` are compiled in."""
+
+    op: str
+    lines: str
+    devices: tuple[str, ...] = BOTH
+    sizes: tuple[Mapping[str, int], ...] = ({"M": 13, "N": 9}, {"M": 1, "N": 1}, {"M": 16, "N": 32})
+    fixed: tuple[str, ...] = ()
+
+
+PRODUCTS = ({"M": 33, "N": 9, "K": 45}, {"M": 64, "N": 16, "K": 64}, {"M": 1, "N": 1, "K": 1})
 
 CASES = {
     # how many blocks there are is known before a loop around them begins
-    "blocks in a loop": (ROW, "tile i: 5, j: 5\ntile i: 2 -> block\ntile i: 1 -> thread"),
-    "one block in a loop": (ROW, "tile i: 5\ntile i: 8 -> block\ntile i: 2 -> thread"),
+    "blocks in a loop": Found(ROW, "tile i: 5, j: 5\ntile i: 2 -> block\ntile i: 1 -> thread"),
+    "one block in a loop": Found(ROW, "tile i: 5\ntile i: 8 -> block\ntile i: 2 -> thread"),
     # idle units begin with the identity in registers; what units share begins with its owner's
-    "idle units and a shared accumulator": (
-        ARGMAX,
-        "tile i: 3, j: 7\ntile j: 5 -> block\nkeep Y in shared pad 3\ntile j: 8\ntile j: 1 -> thread",
+    "idle units and a shared accumulator": Found(
+        ARGMAX, "tile i: 3, j: 7\ntile j: 5 -> block\nkeep Y in shared pad 3\ntile j: 8\ntile j: 1 -> thread"
     ),
     # what a unit alone has is in registers, wherever it was put
-    "a memory of one thread's own": (SCALE, "tile i: 1 -> block\ntile j: 64\ntile j: 8 -> thread\ntile j: 4\nmove A -> shared"),
-}
+    "a memory of one thread's own": Found(
+        SCALE, "tile i: 1 -> block\ntile j: 64\ntile j: 8 -> thread\ntile j: 4\nmove A -> shared"
+    ),
+    # compilers keep in a register what a loop writes, and then read it before the loop: no read of the kernel's
+    "what a loop writes at last": Found(TWICE, "tile i: 8\nkeep Y in register\ncompute", ("gfx1100",)),
+    # an instruction reads the memory that it says, at addresses that are multiples of what it needs
+    "ldmatrix of what is in global memory": Found(
+        HALVES,
+        "tile m: 32, n: 8 -> block\nkeep C in register\ntile k: 16\ntile m: 32, n: 8 -> warp\n"
+        "move A -> register with ldmatrix\nmove B -> register with ldmatrix\ncompute with mma_m16n8k16_f16",
+        ("sm_80",), PRODUCTS,
+    ),
+    "ldmatrix of rows that are not aligned": Found(
+        HALVES,
+        "tile m: 32, n: 16 -> block\nkeep C in register\ntile k: 32\nmove A -> shared pad 1\n"
+        "move B -> shared pad 4 with cp_async\n"
+        "tile m: 16, n: 16 -> warp\ntile k: 16\nmove A -> register with ldmatrix\nmove B -> register with ldmatrix\n"
+        "compute with mma",
+        ("sm_80",), PRODUCTS,
+    ),
+    # a staged copy holds the next tile's elements, which an instruction larger than the tile would add, too
+    "an instruction larger than a tile of a copy": Found(
+        BYTES,
+        "tile m: 32, n: 8 -> block\nkeep C in register\ntile k: 32\nmove A -> shared swizzle\nmove B -> shared swizzle\n"
+        "tile m: 16, n: 8 -> warp\ntile k: 16\ncompute with mma_m16n8k32_i8",
+        ("sm_80",), PRODUCTS,
+    ),
+    "ldmatrix larger than a tile of a copy": Found(
+        HALVES,
+        "tile m: 32, n: 8 -> block\nkeep C in register\ntile k: 16 pipeline 2\nmove A -> shared swizzle with cp_async\n"
+        "move B -> shared swizzle with cp_async\ntile m: 16, n: 8 -> warp\ntile k: 8\nmove A -> register with ldmatrix\n"
+        "move B -> register with ldmatrix\ncompute with mma_m16n8k16_f16",
+        ("sm_80",), PRODUCTS,
+    ),
+    # what lies outside of a tensor and has an `else` is not copied by an instruction; guards hold for each other's elements
+    "an asynchronous copy with zeros around": Found(
+        WINDOW,
+        "fuse b, p as m\ntile m: 32, o: 8 -> block\nkeep Y in register\ntile s: 1\ntile c: 32\nmove I -> shared with cp_async\n"
+        "move F -> shared pad 8 with cp_async\ntile m: 16, o: 8 -> warp\ncompute with mma_m16n8k16_f16",
+        ("sm_80",), ({"B": 2, "C": 19, "O": 8, "W": 11, "S": 2}, {"B": 2, "C": 64, "O": 8, "W": 11, "S": 3}), ("B", "O", "W"),
+    ),
+    # a buffer of no elements has a place, and nothing is read of it
+    "copies of nothing": Found(
+        BYTES,
+        "tile m: 32, n: 8 -> block\nkeep C in register\nmove B -> shared:\n    tile n: 1, k: 2 -> thread\n"
+        "    move B -> register vector 2\ntile m: 16, n: 8 -> warp\ncompute with mma_m16n8k16_i8",
+        ("sm_80",), ({"M": 33, "N": 9, "K": 0},), ("N", "K"),
+    ),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("device", ["sm_80", "gfx90a"])
-@pytest.mark.parametrize("name", CASES)
+def values(op: Op, sizes: Mapping[str, int]) -> list[np.ndarray]:
+    rng = np.random.default_rng(0)
+    return [rng.integers(-3, 4, [e.evaluate(sizes) for e in t.shape]).astype(t.dtype.numpy) for t in op.inputs]
+
+
+@pytest.mark.parametrize(("name", "device"), [(n, d) for n, case in CASES.items() for d in case.devices])
 def test_right(name: str, device: str) -> None:
-    text, lines = CASES[name]
-    block = "".join(f"    {x}\n" for x in lines.split("\n"))
-    module = loads(f"{text}\nschedule s for f:\n{block}")
+    case = CASES[name]
+    block = "".join(f"    {x}\n" for x in case.lines.split("\n"))
+    module = loads(f"{case.op}\nschedule s for f:\n{block}")
     op = module.ops["f"]
-    program = compile_program(module, op, module.schedules["s"], module.device(device)).program
-    for sizes in ({"M": 13, "N": 9}, {"M": 1, "N": 1}, {"M": 16, "N": 32}):
-        x = np.random.default_rng(0).integers(-3, 4, (sizes["M"], sizes["N"])).astype("f4")
-        (got,) = emulate(program, {"A": x}, sizes).values()
-        np.testing.assert_array_equal(got, reference(op)(x))
+    for sizes in case.sizes:
+        special = specialise(op, {n: sizes[n] for n in case.fixed})
+        program = compile_program(module, special, module.schedules["s"], module.device(device)).program
+        arrays = values(op, sizes)
+        named = {t.name: x for t, x in zip(op.inputs, arrays, strict=True)}
+        got = emulate(program, named, {v.name: sizes[v.name] for v in program.dims})
+        want = reference(op)(*arrays)
+        for t, w in zip(op.outputs, want if isinstance(want, tuple) else (want,), strict=True):
+            np.testing.assert_array_equal(got[t.name], w)
