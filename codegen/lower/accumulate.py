@@ -152,6 +152,11 @@ def note_reduced(ctx: Context, focus: Focus, work: Work) -> None:
                     f"the units of `{d.levels[-1]}` would add to one `{work.name.rstrip('@')}` all at once",
                     help="keep it in registers, of which each unit has its own",
                 )
+            if any(ctx.device.level(x).siblings == "nothing" for x in d.levels):
+                raise SplitReduction(
+                    f"the parts of `{work.name.rstrip('@')}` would be those of units of `{d.levels[-1]}`, which cannot meet",
+                    help=f"tile `{d.index}` onto units that meet, or in a loop",
+                )
             found = _per_level(ctx, d)
             ctx.reduced.setdefault(work.name, set()).update(found)
 

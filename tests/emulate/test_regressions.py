@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from andiron.codegen.pipeline import compile_program
+from andiron.dsl.errors import UserError
 from andiron.dsl.meaning.reference import reference
 from andiron.dsl.module import loads
 from andiron.dsl.op import Op
@@ -24,6 +25,7 @@ WINDOW = (
     "op f[B, C, W, O, S](I: f16[B, W, C], F: f16[O, S, C]) -> (Y: f32[B, P, O]) where P = W + 2 - S + 1:\n"
     "    Y[b, p, o] = sum(s, c) f32(I[b, p + s - 1, c else 0]) * f32(F[o, s, c])\n"
 )
+SPLIT = "\nschedule s for f:\n    tile i: 8\n    tile j: 16 -> block\n    tile j: 5\n    compute\n"
 BOTH = ("sm_80", "gfx90a")
 
 
@@ -98,6 +100,16 @@ CASES = {
         ("sm_80",), ({"M": 33, "N": 9, "K": 0},), ("N", "K"),
     ),
 }  # fmt: skip
+
+
+def test_parts_of_units_that_cannot_meet() -> None:
+    """Refused with the line, whatever the reduction is and however many units there are."""
+    module = loads(f"{ARGMAX}\nschedule s for f:\n    tile j: 8\n    tile i: 16 -> block\n    compute\n")
+    whole = loads("op f[M, N](A: f32[M, N]) -> (Y: i64[]):\n    Y = argmax(i, j) A[i, j]\n" + SPLIT)
+    for m in (module, whole):
+        with pytest.raises(UserError) as found:
+            compile_program(m, m.ops["f"], m.schedules["s"], m.device("sm_80"))
+        assert found.value.span is not None
 
 
 def values(op: Op, sizes: Mapping[str, int]) -> list[np.ndarray]:
