@@ -27,9 +27,11 @@ from .lower.workspace import workspace
 from .passes.hoist import hoist_invariants
 from .passes.version import prove_guards, version_guards
 from .rtile.machine import Machine
+from .rtile.operands import operands
 from .schedule.breaks_off import continued
 from .schedule.complete import complete
 from .schedule.elaborate import Roles, elaborate
+from .schedule.factors import factored
 from .schedule.names import check_names
 from .schedule.nests import row_statistics
 from .schedule.placed import placed
@@ -65,6 +67,8 @@ def compile_program(
     roles = roles_of(module, op, schedule) if schedule is not None else Roles()
     diagnostics = Diagnostics()
     lines = explicit_lines(module, op, schedule, device, roles, params, diagnostics)
+    # Factors that are computed have names where lines, or rTile, make them somewhere; elsewhere they stay what they are.
+    op = with_factors(op, device, lines)
     # Names are checked all at once, before lowering stops at the first that it cannot use.
     check_names(op, device, lines, diagnostics)
     context, program, written = lowered(op, device, lines)
@@ -181,7 +185,9 @@ def launches_of(op: Op, device: Device, lines: tuple) -> list[tuple[tuple[Work, 
     rest = tuple(x for x in rest if not isinstance(x, syntax.Inline))
     kept = frozenset(t for x in _all_lines(rest) if isinstance(x, syntax.Keep) for t in x.tensors)
     if all(isinstance(x, syntax.AutoLine) for x in lines) or (not kept and _filled_in(device, rest)):
-        kept = row_statistics(op, device) - own.keys()
+        kept = (row_statistics(op, device) | made_operands(op, device)) - own.keys()
+    moved = {x.tensor for x in _all_lines(rest) if isinstance(x, syntax.Move)}
+    kept |= {s.target for s in op.statements if s.reduction is None and s.target in moved}
     inner = {t.name for t in op.tensors if t.role == "intermediate"}
     groups = plan(op, kept & inner, frozenset())
     groups = tuple(tuple(_accumulating(w) for w in g) for g in groups)
@@ -195,6 +201,26 @@ def launches_of(op: Op, device: Device, lines: tuple) -> list[tuple[tuple[Work, 
             help="write it inside the block of the tensor that it is for",
         )
     return [(g, block if block is not None else rest if g is main else ()) for g, block in zip(groups, blocks, strict=True)]
+
+
+def with_factors(op: Op, device: Device, lines: tuple) -> Op:
+    """The op with names for the computed factors that lines speak of, or that rTile makes for an instruction."""
+    every = list(_all_lines(lines))
+    named = {t for x in every if isinstance(x, syntax.Keep) for t in x.tensors}
+    named |= {x.tensor for x in every if isinstance(x, syntax.Move)}
+    if all(isinstance(x, syntax.AutoLine) for x in lines) or _filled_in(device, lines):
+        named |= made_operands(factored(op), device)
+    return factored(op, frozenset(named))
+
+
+def made_operands(op: Op, device: Device) -> frozenset[str]:
+    """Pointwise intermediates that an instruction of a group can read from memory, where it cannot compute them."""
+    machine = Machine.of(device)
+    inner = {t.name for t in op.tensors if t.role == "intermediate"}
+    pointwise = {s.target for s in op.statements if s.reduction is None} & inner
+    if machine is None or not pointwise:
+        return frozenset()
+    return operands(context_of(op, device), machine, op, frozenset(pointwise))
 
 
 def _filled_in(device: Device, lines: tuple) -> bool:

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 
 def lower_move(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple) -> list[Stmt]:
+    from .produce import lower_produced
+
     ctx = low.ctx
     found = [
         ld for w in focus.works for v in (w.value, *(o.value for o in w.outputs)) for ld in loads(v) if ld.tensor == line.tensor
@@ -47,6 +49,9 @@ def lower_move(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple) -> l
         reads = {t for w in focus.works for t in w.reads}
         raise NotRead(f"nothing in focus reads `{line.tensor}`", line.span, help=did_you_mean(line.tensor, reads))
     memory = line.memory or ctx.device.memories[-1].name
+    maker = next((w for w in focus.works if line.tensor in w.targets), None)
+    if maker is not None and focus.views[line.tensor].form == "global":
+        return lower_produced(low, focus, line, line.tensor, maker, rest)
     if ctx.register(memory):
         if any((ld.indices, ld.otherwise) != (found[0].indices, found[0].otherwise) for ld in found):
             raise RegisterMismatch(

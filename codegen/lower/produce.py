@@ -1,4 +1,4 @@
-"""`keep T in MEMORY:` with a block, for an intermediate: the block schedules T's own statement, here, before the lines below.
+"""`keep T in MEMORY:` with a block, or `move T -> MEMORY`, for an intermediate: the block schedules T's own statement, here.
 
 OWN_NEST   what the block says is said of T alone: its ranges are the footprint that the lines below read, and tiles below do
            not divide its work. T may lack indices that its readers have: it is made once for each focus that the line is in.
@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 from ...dsl import syntax
 from ...dsl.errors.schedule import BadLayout, NotComputed
 from ...dsl.index import as_expr
+from ...dsl.values import loads
+from ..schedule.placed import placed
 from ..tile import Alloc, Stmt
 from ..walk_tile import spanned
-from .copy_lines import with_leaf
+from .copy_lines import copy_lines
 from .move import index_axis, masked, memory_buffer
 from .spec import Focus, Range, View
 from .work import Work
@@ -23,15 +25,15 @@ if TYPE_CHECKING:
     from .recursion import Lowering
 
 
-def lower_produced(low: Lowering, focus: Focus, line: syntax.Keep, name: str, w: Work, rest: tuple) -> list[Stmt]:
-    """w makes `name`, which other works of the focus read; `line.block` is its schedule."""
+def lower_produced(low: Lowering, focus: Focus, line: syntax.Keep | syntax.Move, name: str, w: Work, rest: tuple) -> list[Stmt]:
+    """w makes `name`, which other works of the focus read; `line.block` is its schedule, completed like a copy's."""
     ctx = low.ctx
     memory = line.memory or ctx.device.memories[-1].name
     if ctx.register(memory):
         raise BadLayout(
             f"`{name}` is held in registers by the units that make it, as the lines below spread it",
             line.span,
-            help="leave the block out, or keep it in a memory that units share",
+            help="leave the block out, or make it in a memory that units share",
         )
     made_below = {t for x in focus.works if x is not w for t in x.targets} & w.reads
     if made_below:
@@ -54,6 +56,13 @@ def lower_produced(low: Lowering, focus: Focus, line: syntax.Keep, name: str, w:
     else:
         own, ranges = w, {i: focus.ranges[i] for i in (*indices, *w.reduced)}
     making = replace(focus.with_view(name, view), works=(own,), ranges=ranges, loops=(), turns=(), open={})
-    made = spanned(tuple(low.lower(making, with_leaf(line, line.block or ()))), line.span)
+    if any(m.name in ("with", "pipeline") for m in line.modifiers):
+        ctx.note(f"`{name}` is computed where it is moved: what its line says of copies is left out")
+    lines = line.block
+    if lines is None:
+        plain = replace(line, modifiers=())
+        lines = copy_lines(ctx, focus.level, own, [(a.name, a.extent) for a in axes], loads(w.value)[0], layout, plain)
+        lines = ctx.filled[id(line)] = placed(lines, ctx.places)
+    made = spanned(tuple(low.lower(making, lines)), line.span)
     body = low.lower(others.with_view(name, view), rest)
     return [Alloc(buffer, (*made, *body), line.span)]

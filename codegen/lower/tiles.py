@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 def lower_tile(low: Lowering, focus: Focus, line: syntax.Tile, rest: tuple) -> list[Stmt]:
     ctx = low.ctx
     mine = [a for a in axes_of(line) if a.index in focus.ranges]
-    below = frozenset(t for x in rest if isinstance(x, syntax.Keep) for t in x.tensors)
+    below = held_in(rest)
     parts = groups(focus.works, tuple(a.index for a in mine), below)
     if len(parts) > 1:
         _must_meet(low, focus, parts, (line, *rest))
@@ -62,6 +62,12 @@ def lower_tile(low: Lowering, focus: Focus, line: syntax.Tile, rest: tuple) -> l
         return loop_tiles(ctx, f, a, cell, unroll, lambda g: go(g, axes[1:]), line)
 
     return go(focus, todo)
+
+
+def held_in(lines: tuple) -> frozenset[str]:
+    """The tensors that lines keep or move."""
+    kept = {t for x in lines if isinstance(x, syntax.Keep) for t in x.tensors}
+    return frozenset(kept | {x.tensor for x in lines if isinstance(x, syntax.Move)})
 
 
 def _must_meet(low: Lowering, focus: Focus, parts: list[tuple[Work, ...]], lines: tuple) -> None:
@@ -96,8 +102,14 @@ def groups(works: tuple[Work, ...], indices: tuple[str, ...], below: frozenset[s
 
 
 def _together(first: Work, second: Work, indices: tuple[str, ...], below: frozenset[str]) -> bool:
-    again = first.reduction is None and not below.isdisjoint(first.targets)
-    alike = all(i in second.all_indices if i in first.all_indices else again or i not in second.all_indices for i in indices)
+    def again(w: Work) -> bool:
+        return w.reduction is None and not below.isdisjoint(w.targets)
+
+    def fits(i: str) -> bool:
+        having = (i in first.all_indices, i in second.all_indices)
+        return having[0] == having[1] or (again(first) and (again(second) or not having[0]))
+
+    alike = all(map(fits, indices))
     return alike and not any(_needs_more(first, second, i) for i in indices)
 
 

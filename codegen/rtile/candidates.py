@@ -75,7 +75,7 @@ def proposals(
     params: Mapping[str, int] | None = None,
 ) -> Iterator[Proposal]:
     """All of them, in order. Raises the diagnostics of the schedule given."""
-    from ..pipeline import bounded, compile_program, context_of, explicit_lines, launches_of
+    from ..pipeline import bounded, compile_program, context_of, explicit_lines, launches_of, with_factors
     from ..schedule.elaborate import Roles
     from ..schedule.roles import roles_of
     from ..schedule.text import schedule_text
@@ -88,6 +88,7 @@ def proposals(
     diagnostics = Diagnostics()
     lines = explicit_lines(module, op, schedule, device, roles, params, diagnostics)
     diagnostics.raise_if_any()
+    op = with_factors(op, device, lines)
     ctx = context_of(op, device)
     parts = launches_of(op, device, lines)
     options = [_options(ctx, machine, works, todo) for works, todo in parts]

@@ -25,6 +25,7 @@ from .cost import Cost, Demand, cost
 from .explain import choice
 from .machine import Machine
 from .maps import maps
+from .operands import made_for
 from .problem import Problem
 from .respect import Named, Read, Slot, completed, read
 from .rows import rows
@@ -123,14 +124,21 @@ def nests(ctx: Context, machine: Machine, works: tuple[Work, ...], lines: Lines 
         ranges = {i: Range(ZERO, e) for w in works for i, e in work_extents(w).items() if i in w.all_indices}
         works = fused(Focus(works, ranges, ctx.outermost, ctx.outermost, {}), line).works
     problems = tuple(Problem.of(w, ctx.dtypes) for w in works)
-    yield from rows(ctx, machine, works, problems)
+    made = made_for(works)
+    if not made:
+        yield from rows(ctx, machine, works, problems)
+    if made:
+        works, whole = works[-1:], whole[-1:]
     if len(works) == 1:
-        yield from maps(ctx, machine, problems[0])
+        if not made:
+            yield from maps(ctx, machine, problems[0])
         named = {x.instr for x in lines if isinstance(x, syntax.Compute) and not isinstance(x.instr, syntax.Auto)}
         found = match.mappings(ctx, works[0])
         meant = (m for m in found if not named or named & ({m.instr.name, m.instr.family} if m.instr else {None}))
         for m in _undominated(machine, list(meant)):
-            yield Contraction(ctx, machine, m, Problem.of(whole[0], ctx.dtypes))
+            nest = Contraction(ctx, machine, m, Problem.of(whole[0], ctx.dtypes), made)
+            if nest.makes_all:
+                yield nest
 
 
 def _undominated(machine: Machine, found: list[match.Mapping]) -> list[match.Mapping]:

@@ -15,7 +15,7 @@ lanes along m, `stages` of the pipeline, `split` of the reduction (0: whole).
 from __future__ import annotations
 
 from collections.abc import Mapping as Dict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -33,6 +33,7 @@ from .cost import Demand
 from .lines import modifier, tile, tiled
 from .machine import RESERVED, Machine
 from .match import Mapping
+from .operands import Made
 from .problem import Access, Problem
 from .respect import Named, Slot
 from .staging import CHUNK, Loaders, Staged, stagings
@@ -51,12 +52,16 @@ POWERS = (1, 2, 4, 8, 16)
 
 @dataclass(frozen=True)
 class Contraction:
-    """Candidates of one mapping. `whole`: the problem as it is written, for what must be moved at least."""
+    """Candidates of one mapping. `whole`: the problem as it is written, for what must be moved at least.
+
+    `made`: tensors that are computed where they are staged: one element after another, by all units, before they are read.
+    """
 
     ctx: Context
     machine: Machine
     mapping: Mapping
     whole: Problem
+    made: Made = ()
 
     name = "contraction"
 
@@ -85,8 +90,18 @@ class Contraction:
         """How operands are staged in tiles that deep."""
         if depth not in self._staged:
             found = (stagings(self.ctx, self.machine, self.mapping, a, depth, self._loaders) for a in self.inputs)
-            self._staged[depth] = tuple(s for s in found if s is not None)
+            made = (replace(s, copiers=(), vector=1) if s and s.access.tensor in dict(self.made) else s for s in found)
+            self._staged[depth] = tuple(s for s in made if s is not None)
         return self._staged[depth]
+
+    @property
+    def makes_all(self) -> bool:
+        """Is all that is made staged?"""
+        return not self.made or dict(self.made).keys() <= {s.access.tensor for s in self.staged(self.mapping.leaf[2])}
+
+    def read_for(self, a: Access) -> int:
+        """Bytes of the outermost memory that are read for an element of an operand."""
+        return dict(self.made).get(a.tensor, a.dtype.bytes)
 
     @cached_property
     def _loaders(self) -> Loaders:

@@ -103,8 +103,8 @@ def _operands(nest: Contraction, t: Tiles, share: Mapping[str, Any]) -> Operands
         size = a.dtype.bytes
         spans = a.footprint(extents) * np.ones(1)
         live = prod((share[x] for x in a.axes if x in share), start=np.ones(1))
-        o.near += spans * live * size * _transactions(nest, a, extents)
-        asked = spans * live * size
+        o.near += spans * live * nest.read_for(a) * _transactions(nest, a, extents)
+        asked = spans * live * nest.read_for(a)
         for depth, found in kept.items():
             here = t["bk"] == depth
             s = next((s for s in found if s.access is a), None)
@@ -198,7 +198,7 @@ def _far(nest: Contraction, t: Tiles, sizes: Mapping[str, int], wave: Any, tiles
     cache = nest.machine.cache.capacity or 0 if nest.machine.cache else 0
     high = np.where(rows > 1, np.minimum(tiles_m, rows), np.maximum(1, wave // np.maximum(1, tiles_n)))
     wide = np.minimum(tiles_n, np.maximum(1, wave // high))
-    total = {a.tensor: float(a.dtype.bytes * a.footprint(sizes)) for a in nest.whole.reads}
+    total = {a.tensor: float(nest.read_for(a) * a.footprint(sizes)) for a in nest.whole.reads}
     far = np.zeros(len(t["bk"]))
     for a in nest.inputs:
         again: Any = 1.0

@@ -177,7 +177,7 @@ def mapping_verdicts(op: Op, device: Device) -> list[tuple[str, list[Verdict]]]:
 
     Empty for devices for which no schedule is constructed this way.
     """
-    from ..pipeline import context_of, launches_of
+    from ..pipeline import context_of, launches_of, with_factors
     from .construct import costed
     from .contraction import Contraction
     from .machine import Machine
@@ -188,6 +188,7 @@ def mapping_verdicts(op: Op, device: Device) -> list[tuple[str, list[Verdict]]]:
     if machine is None:
         return []
     out = []
+    op = with_factors(op, device, ())
     ctx = context_of(op, device)
     for works, _ in launches_of(op, device, ()):
         for w in works:

@@ -14,6 +14,7 @@ from ...dsl.errors.schedule import AmbiguousRole, ScheduleDoesNotFit, UnknownOpI
 from ...dsl.op import Op, Statement
 from ...dsl.values import Load, loads
 from .elaborate import Roles
+from .factors import factored
 
 
 def roles_of(module: Any, op: Op, decl: syntax.ScheduleDecl) -> Roles:
@@ -33,8 +34,10 @@ def roles_of(module: Any, op: Op, decl: syntax.ScheduleDecl) -> Roles:
 
 
 def contractions_of(op: Op) -> list[Statement]:
-    """The op's sums of products; those with most indices if there are several."""
-    found = [s for s in op.statements if s.reduction is not None and s.reduction.kind == "sum" and len(loads(s.value)) == 2]
+    """The op's sums of products; those with most indices if there are several. Computed factors have names (`factors`)."""
+    found = [
+        s for s in factored(op).statements if s.reduction is not None and s.reduction.kind == "sum" and len(loads(s.value)) == 2
+    ]
     most = max((len(s.ranges) for s in found), default=0)
     return [s for s in found if len(s.ranges) == most]
 

@@ -1,0 +1,82 @@
+"""Names for the factors of contractions that are computed, so that a schedule's lines can speak of them.
+
+    C[m, n] = sum(k) f32(A[m, k]) * f32(f16(B[k, n]) * s[k])    -->    C.right[k, n] = f16(B[k, n]) * s[k]
+                                                                       C[m, n] = sum(k) f32(A[m, k]) * f32(C.right[k, n])
+
+Pointwise, they are computed where they are read unless a line says `move` or `keep`; then they are made there. So a schedule
+for a product serves products of anything, and instructions take operands that memory does not hold.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...dsl.index import Var, as_expr
+from ...dsl.op import Op, Statement, Tensor
+from ...dsl.values import Apply, Cast, IndexValue, Load, Value, children, loads
+
+SIDES = ("left", "right")
+
+
+def factored(op: Op, names: frozenset[str] | None = None) -> Op:
+    """The op with an intermediate for each computed factor of a sum of two; only for those of `names`, where given."""
+    statements: list[Statement] = []
+    tensors = list(op.tensors)
+    for s in op.statements:
+        value = s.value
+        for side, x in zip(SIDES, computed(s), strict=True):
+            name = _name(s, side)
+            if x is None or (names is not None and name not in names):
+                continue
+            indices = _order(s, x)
+            extents = tuple((i, s.extent(i)) for i in indices)
+            statements.append(Statement(name, indices, x, None, extents, s.span))
+            tensors.append(Tensor(name, x.dtype, tuple(e for _, e in extents), "intermediate", s.span))
+            load = Load(name, tuple(as_expr(Var(i)) for i in indices), x.dtype)
+            value = _with_factor(value, SIDES.index(side), load)
+        statements.append(replace(s, value=value))
+    return replace(op, statements=tuple(statements), tensors=tuple(tensors))
+
+
+def computed(s: Statement) -> tuple[Value | None, Value | None]:
+    """Left and right factor, without the conversion around them, where they are more than an access of a tensor."""
+    if s.reduction is None or s.reduction.kind != "sum" or not isinstance(s.value, Apply) or s.value.fn != "mul":
+        return None, None
+    own = {*s.indices, *s.reduction.indices}
+    found = [_bare(x) for x in s.value.args]
+    used = [_used(x) & own for x in found]
+    if any(not loads(x) or mine >= own for x, mine in zip(found, used, strict=True)) or used[0] | used[1] != own:
+        return None, None
+    left, right = (None if isinstance(x, Load) else x for x in found)
+    return left, right
+
+
+def _bare(x: Value) -> Value:
+    return x.arg if isinstance(x, Cast) else x
+
+
+def _used(x: Value) -> set[str]:
+    mine = {v.name for v in x.expr.variables()} if isinstance(x, IndexValue) else set()
+    mine |= {v.name for e in x.indices for v in e.variables()} if isinstance(x, Load) else set()
+    return mine.union(*(_used(y) for y in children(x)))
+
+
+def _name(s: Statement, side: str) -> str:
+    """`C.left` of the statement of C, `C.left1` of its first sum without a name."""
+    target, _, inner = s.target.partition(".")
+    return f"{target}.{side}{''.join(c for c in inner if c.isdigit())}"
+
+
+def _order(s: Statement, x: Value) -> tuple[str, ...]:
+    """Its indices as the largest tensor in it has them, then others as the statement does."""
+    largest = max(loads(x), key=lambda ld: len(_used(ld)))
+    named = [v.name for e in largest.indices for v in sorted(e.variables(), key=lambda v: v.name)]
+    mine = _used(x)
+    return tuple(dict.fromkeys(i for i in (*named, *(i for i, _ in s.ranges)) if i in mine and i in dict(s.ranges)))
+
+
+def _with_factor(value: Value, n: int, load: Load) -> Value:
+    assert isinstance(value, Apply)
+    old = value.args[n]
+    new = replace(old, arg=load) if isinstance(old, Cast) else load
+    return replace(value, args=(*value.args[:n], new, *value.args[n + 1 :]))
