@@ -21,7 +21,7 @@ from .split import split_loops
 
 
 def prove_guards(program: Program) -> Program:
-    """Conditions that always hold are dropped; statements under conditions that never hold are too."""
+    """Conditions that always hold are dropped; statements under conditions that never hold are too, and loops left empty."""
     facts = known(program)
     return replace(program, launches=tuple(replace(x, body=_prove(x.body, facts)) for x in program.launches))
 
@@ -38,9 +38,9 @@ def _prove(body: tuple[Stmt, ...], facts: tuple[Expr, ...]) -> tuple[Stmt, ...]:
                 inside = (*facts, s.stop - s.var - 1)
                 if s.start.constant != 0:
                     inside = (*inside, s.var - s.start)
-                out.append(replace(s, body=_prove(s.body, inside)))
+                out += _unless_empty(replace(s, body=_prove(s.body, inside)))
             case Alloc():
-                out.append(replace(s, body=_prove(s.body, facts)))
+                out += _unless_empty(replace(s, body=_prove(s.body, facts)))
             case If():
                 conds = tuple(c for c in s.conds if not always(c, facts))
                 if not conds:
@@ -51,12 +51,22 @@ def _prove(body: tuple[Stmt, ...], facts: tuple[Expr, ...]) -> tuple[Stmt, ...]:
                     continue
                 kept = _prove(s.body, (*facts, *conds))
                 other = _prove(s.orelse, (*facts, -conds[0] - 1) if len(conds) == 1 else facts)
-                out.append(replace(s, conds=conds, body=kept, orelse=other))
+                out += _unless_empty(replace(s, conds=conds, body=kept, orelse=other))
             case Store():
                 out.append(replace(s, value=_prove_value(s.value, facts)))
             case _:
                 out.append(s)
     return tuple(out)
+
+
+def _unless_empty(s: For | Alloc | If) -> list[Stmt]:
+    """Names alone do nothing."""
+    does = any(not isinstance(x, Let) for x in s.body)
+    if not isinstance(s, If):
+        return [s] if does else []
+    if not any(not isinstance(x, Let) for x in s.orelse):
+        s = replace(s, orelse=())
+    return [s] if does or s.orelse else []
 
 
 def _prove_value(value: Value, facts: tuple[Expr, ...]) -> Value:
