@@ -128,8 +128,8 @@ outside of the tensor is filled so that it changes nothing.
 
 The block schedules the copy: it is a spec of its own, `A~ = A`, with the same statements; a `move` in it stages the source
 one hop further. A pointwise intermediate, or a computed factor (`C.right`), is not copied but made there, element by element;
-`with` and `pipeline` say nothing of it. Without a block the copy is completed. The barriers around a copy that several units make or read are
-derived.
+`with` and `pipeline` say nothing of it. Without a block the copy is completed. The barriers around a copy that several units
+make or read are derived.
 
 Caches of a CPU are not addressable: `move B -> l3` makes a buffer in `dram` whose size is checked against `l3`.
 """,
