@@ -14,13 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from math import inf, log2, prod
 
 from ...dsl import syntax
-from ...dsl.values import loads
 from ..lower.context import Context
-from ..lower.work import Work
 from .cpu_cost import HIDDEN, LOAD, STORE, Cost
 from .cpu_product import WAKE, Processor
 from .problem import Access, Problem
@@ -186,12 +183,7 @@ def _load(p: Problem, a: Access, nest: Nest, lanes: int, known: bool, deep: int)
 
 def _outside(p: Problem, a: Access) -> bool:
     """May it be read outside of what there is?"""
-    return a.tensor in _guarded(p.work)
-
-
-@lru_cache(maxsize=64)
-def _guarded(work: Work) -> frozenset[str]:
-    return frozenset(ld.tensor for ld in loads(work.value) if ld.otherwise is not None)
+    return a.tensor in p.guarded
 
 
 def _cut(nest: Nest, lanes: int) -> float:
@@ -229,7 +221,9 @@ def _traffic(ctx: Context, cpu: Processor, problems: Sequence[Problem], nest: Ne
     tiles = _tiles(nest.loops, sizes)
 
     def walk(a: Access, times: float) -> Walk:
-        spans = [_bytes(a, t, line) for t in tiles]
+        spans = [_bytes(a, tiles[0], line)]
+        for x, t in zip(nest.loops, tiles[1:], strict=True):
+            spans.append(_bytes(a, t, line) if x.axis in a.axes else spans[-1])
         past = times > 1 and spans[0] >= nest.streamed.get(a.tensor, inf)
         return Walk(a, 1.0 if past else times, spans)
 

@@ -140,6 +140,11 @@ class Problem:
     def axes(self) -> tuple[str, ...]:
         return self.free + self.reduced
 
+    @cached_property
+    def guarded(self) -> frozenset[str]:
+        """Tensors that may be read outside of what there is."""
+        return frozenset(ld.tensor for ld in loads(self.work.value) if ld.otherwise is not None)
+
     def sizes(self, env: Mapping[str, int]) -> dict[str, int]:
         """Extents for given sizes, at least 1."""
         return {a: max(1, int(self.extents[a].evaluate(env))) for a in self.axes}
