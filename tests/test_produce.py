@@ -45,12 +45,12 @@ CHAIN = """op chain[M](X: f32[M]) -> (Y: f32[M]):
 """
 
 
-def compiled(text: str, lines: str, device: str = "sm_80", **sizes: int):
+def compiled(text: str, lines: str, sizes: dict[str, int] | None = None):
     block = "".join(f"    {x}\n" for x in lines.split("\n"))
     module = loads(f"{text}\nschedule s for {text.split('[')[0][3:]}:\n{block}")
     (op,) = module.ops.values()
-    op = specialise(op, sizes)
-    return op, compile_program(module, op, module.schedules["s"], module.device(device)).program
+    op = specialise(op, sizes or {})
+    return op, compile_program(module, op, module.schedules["s"], module.device("sm_80")).program
 
 
 def check(op, program, **sizes: int) -> None:
@@ -75,7 +75,7 @@ def test_operands_made_of_several_tensors_reach_a_tensor_unit(keep: str) -> None
 @pytest.mark.parametrize("k", [0, 1, 40])
 def test_with_fixed_sizes(k: int) -> None:
     sizes = dict(M=64, N=72, K=k, G=2)
-    check(*compiled(W4, MAIN.format(keep=KEEPS["through registers"]), **sizes), **sizes)
+    check(*compiled(W4, MAIN.format(keep=KEEPS["through registers"]), sizes), **sizes)
 
 
 def test_every_barrier_is_needed() -> None:
