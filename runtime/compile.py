@@ -85,7 +85,7 @@ def compile(
     target: str | None = None,
     threads: int | None = None,
     tune: int | None = None,
-    checks: bool = True,
+    checks: bool | int = True,
     **sizes: int,
 ) -> Kernel:
     """An op as a kernel for a target. Nothing is built before the first call, but for `tune`.
@@ -98,7 +98,7 @@ def compile(
     threads   how many may take part in a call; None: all cores
     tune      None: what was found by tuning before is used, if there is something (`ANDIRON_TUNED=0`: no); 0: it is not;
               N: where nothing was found yet among as many, N candidates are measured, see `Kernel.tune`
-    checks    False: under the emulator no access is looked at, which takes less than half the time (docs/emulator.md)
+    checks    false: under the emulator no access is looked at, which takes less than half the time (docs/emulator.md)
     sizes     fixes sizes of the op, gives values of its integer parameters, and of the schedule's (`param BM in ...`)
 
     Raises NotInModule, AmbiguousChoice, WrongSchedule, UnknownTarget, NoDevice, NotEmulated, and the diagnostics of the
