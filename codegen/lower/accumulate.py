@@ -152,9 +152,10 @@ def note_reduced(ctx: Context, focus: Focus, work: Work) -> None:
                     f"the units of `{d.levels[-1]}` would add to one `{work.name.rstrip('@')}` all at once",
                     help="keep it in registers, of which each unit has its own",
                 )
-            if any(ctx.device.level(x).siblings == "nothing" for x in d.levels):
+            apart = [x for x in d.levels if ctx.device.level(x).siblings == "nothing" and ctx.units.get(x, ONE).constant != 1]
+            if apart:
                 raise SplitReduction(
-                    f"the parts of `{work.name.rstrip('@')}` would be those of units of `{d.levels[-1]}`, which cannot meet",
+                    f"the parts of `{work.name.rstrip('@')}` would be those of units of `{apart[-1]}`, which cannot meet",
                     help=f"tile `{d.index}` onto units that meet, or in a loop",
                 )
             found = _per_level(ctx, d)

@@ -2,7 +2,7 @@
 
 In what it computes, in its places and in its texts `T` stands for the type and `N` for the count. Their names are those of the
 type and the count after that of the instruction: `cp_async_f32x4`, or `mma_f16` where no count is given. `for 16 B` is one for
-every type, with as many elements as fill 16 bytes (of i4, which memory holds one to a byte, 16).
+every type of whole bytes, with as many elements as fill 16 bytes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def one_of_each(decl: syntax.InstrDecl) -> tuple[syntax.InstrDecl, ...]:
 def _meant(dtype: str | None, count: int | None) -> list[tuple[str, int | None]]:
     if dtype is not None:
         return [(dtype, count)]
-    whole = [t for t in TYPES.values() if (count or 0) % t.bytes == 0]
+    whole = [t for t in TYPES.values() if t.bits >= 8 and (count or 0) % t.bytes == 0]
     return [(t.name, (count or 0) // t.bytes) for t in whole]
 
 
