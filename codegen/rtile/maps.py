@@ -149,7 +149,7 @@ class Map:
             loads = loads + count / wide * (1 if a not in self.turned else 2)
             path = path + count * t["groups"] * machine.lanes * (size if a in self.turned else a.path(self.fast, transaction))
             again = k if not written and a in p.inner else 1  # each turn of the reduction reads it
-            asked = asked + every * again * size / (rows if self.slow and self.slow not in a.axes else 1)
+            asked = asked + every * again * size
             if not written:
                 flight = flight + t["groups"] * machine.lanes * np.minimum(count, np.maximum(wide, AHEAD)) * size
             if a in self.turned:
