@@ -12,7 +12,7 @@
 #define __host__
 #define __shared__
 #define __forceinline__ inline __attribute__((always_inline))
-#define __launch_bounds__(n)
+#define __launch_bounds__(...)
 #define THREADS_AT_MOST 1024
 struct uint2 { unsigned x, y; };
 struct uint4 { unsigned x, y, z, w; };

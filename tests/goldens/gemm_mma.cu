@@ -3,7 +3,7 @@
 //   registers: h 4 x f32, a 8 x f16, b1 4 x f16
 constexpr int andiron_gemm__gemm_C__THREADS = 128;  // of a block: 4 warps x 32 threads
 
-extern "C" __global__ void __launch_bounds__(andiron_gemm__gemm_C__THREADS)
+extern "C" __global__ void __launch_bounds__(andiron_gemm__gemm_C__THREADS, 1)
 andiron_gemm__gemm_C(const uint16_t* __restrict__ A, const uint16_t* __restrict__ B, const float* __restrict__ b, uint16_t* __restrict__ C, int M, int N, int K) {
     extern __shared__ __attribute__((aligned(16))) unsigned char m_shared[];
     const int block = blockIdx.x;

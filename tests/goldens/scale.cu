@@ -1,7 +1,7 @@
 // scale_Y
 constexpr int andiron_scale__scale_Y__THREADS = 256;  // of a block: 8 warps x 32 threads
 
-extern "C" __global__ void __launch_bounds__(andiron_scale__scale_Y__THREADS)
+extern "C" __global__ void __launch_bounds__(andiron_scale__scale_Y__THREADS, 1)
 andiron_scale__scale_Y(const float* X, const float* __restrict__ s, float* Y, int N) {
     const int thread = threadIdx.x % 32;
     const int warp = threadIdx.x / 32;

@@ -34,7 +34,7 @@ typedef unsigned long long uint64_t;
 //   shared: x_shared 4224 bytes
 constexpr int andiron_transpose__transpose_Y__THREADS = 1024;  // of a block: 32 warps x 32 threads
 
-extern "C" __global__ void __launch_bounds__(andiron_transpose__transpose_Y__THREADS)
+extern "C" __global__ void __launch_bounds__(andiron_transpose__transpose_Y__THREADS, 1)
 andiron_transpose__transpose_Y(const float* __restrict__ X, float* __restrict__ Y, int64_t M, int64_t N) {
     extern __shared__ __attribute__((aligned(16))) unsigned char m_shared[];
     const int block = blockIdx.x;
