@@ -72,6 +72,19 @@ def test_operands_made_of_several_tensors_reach_a_tensor_unit(keep: str) -> None
         check(op, program, **sizes)
 
 
+def test_an_instruction_larger_than_a_tile_below() -> None:
+    """What was made holds the next tile's elements: they are not added twice."""
+    text = """op both[M, N, K](A: i8[M, K], B: i8[K, N]) -> (C: f32[M, N]):
+    V[m, k] = f16(f32(A[m, k]) + 1)
+    W[k, n] = f16(f32(B[k, n]) + 1)
+    C[m, n] = sum(k) f32(V[m, k]) * f32(W[k, n])
+"""
+    lines = "tile m: 32, n: 8 -> block\nkeep C in register\ntile k: 32\nmove V -> shared\nmove W -> shared\n"
+    op, program = compiled(text, lines + "tile m: 32, n: 8 -> warp\ntile k: 8\ncompute with mma_m16n8k16_f16")
+    for sizes in (dict(M=32, N=8, K=64), dict(M=5, N=7, K=13)):
+        check(op, program, **sizes)
+
+
 @pytest.mark.parametrize("k", [0, 1, 40])
 def test_with_fixed_sizes(k: int) -> None:
     sizes = dict(M=64, N=72, K=k, G=2)

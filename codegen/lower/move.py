@@ -172,8 +172,7 @@ def _to_memory(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple, foun
     )
     ctx.buffers.append(buffer)
     origin = tuple(a.origin for a in axes)
-    held = live_ends(focus) if all(a.extent for a in axes) else frozenset()  # of no elements, none is filled
-    view = View(buffer.name, form, tuple(a.name for a in axes), origin, layout, held=held)
+    view = staged_view(focus, buffer, form, axes, layout)
     fused = next((w.fused for w in focus.works if w.fused), ())
     local = View(
         buffer.name, "indices", tuple(a.name for a in axes), tuple(ZERO if form == "box" else o for o in origin), layout
@@ -195,6 +194,12 @@ def _to_memory(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple, foun
     ctx.rotating[buffer.name] = staging.depth
     body = low.lower(focus.with_view(line.tensor, view), rest)
     return [Alloc(buffer, (*filled, *body), line.span, staging)]
+
+
+def staged_view(focus: Focus, buffer: Buffer, form: str, axes: list[Staged], layout: Layout) -> View:
+    """What is staged here, zero outside of what is live here: lines below that end inside of it must ask."""
+    held = live_ends(focus) if all(a.extent for a in axes) else frozenset()  # of no elements, none is filled
+    return View(buffer.name, form, tuple(a.name for a in axes), tuple(a.origin for a in axes), layout, held=held)
 
 
 def _ordered(e: Expr) -> list[str]:

@@ -17,8 +17,8 @@ from ..schedule.placed import placed
 from ..tile import Alloc, Stmt
 from ..walk_tile import spanned
 from .copy_lines import copy_lines
-from .move import index_axis, masked, memory_buffer
-from .spec import Focus, Range, View
+from .move import index_axis, masked, memory_buffer, staged_view
+from .spec import Focus, Range
 from .work import Work
 
 if TYPE_CHECKING:
@@ -49,11 +49,12 @@ def lower_produced(low: Lowering, focus: Focus, line: syntax.Keep | syntax.Move,
     axes = [index_axis(low, others, i, rest) for i in indices]
     buffer, layout = memory_buffer(ctx, focus, name, ctx.dtypes[name], memory, [(a.name, a.extent) for a in axes], line)
     ctx.buffers.append(buffer)
-    view = View(buffer.name, "indices", indices, tuple(a.origin for a in axes), layout, filled=w.reduction is None)
+    view = staged_view(focus, buffer, "indices", axes, layout)
     if w.reduction is None:  # zero outside the live ranges, as copies are
         own = replace(w, value=masked(w.value, axes))
         ranges = {a.name: Range(a.origin, as_expr(a.extent), a.fill) for a in axes}
     else:
+        view = replace(view, filled=False)
         own, ranges = w, {i: focus.ranges[i] for i in (*indices, *w.reduced)}
     making = replace(focus.with_view(name, view), works=(own,), ranges=ranges, loops=(), turns=(), open={})
     if any(m.name in ("with", "pipeline") for m in line.modifiers):

@@ -13,7 +13,8 @@ from dataclasses import replace
 
 from ...dsl.index import Var, as_expr
 from ...dsl.op import Op, Statement, Tensor
-from ...dsl.values import Apply, Cast, IndexValue, Load, Value, children, loads
+from ...dsl.values import Apply, Cast, Load, Value, loads
+from ..lower.access import indices_of
 
 SIDES = ("left", "right")
 
@@ -44,7 +45,7 @@ def computed(s: Statement) -> tuple[Value | None, Value | None]:
         return None, None
     own = {*s.indices, *s.reduction.indices}
     found = [_bare(x) for x in s.value.args]
-    used = [_used(x) & own for x in found]
+    used = [indices_of(x, {}) & own for x in found]
     if any(not loads(x) or mine >= own for x, mine in zip(found, used, strict=True)) or used[0] | used[1] != own:
         return None, None
     left, right = (None if isinstance(x, Load) else x for x in found)
@@ -55,12 +56,6 @@ def _bare(x: Value) -> Value:
     return x.arg if isinstance(x, Cast) else x
 
 
-def _used(x: Value) -> set[str]:
-    mine = {v.name for v in x.expr.variables()} if isinstance(x, IndexValue) else set()
-    mine |= {v.name for e in x.indices for v in e.variables()} if isinstance(x, Load) else set()
-    return mine.union(*(_used(y) for y in children(x)))
-
-
 def _name(s: Statement, side: str) -> str:
     """`C.left` of the statement of C, `C.left1` of its first sum without a name."""
     target, _, inner = s.target.partition(".")
@@ -69,9 +64,9 @@ def _name(s: Statement, side: str) -> str:
 
 def _order(s: Statement, x: Value) -> tuple[str, ...]:
     """Its indices as the largest tensor in it has them, then others as the statement does."""
-    largest = max(loads(x), key=lambda ld: len(_used(ld)))
+    largest = max(loads(x), key=lambda ld: len(indices_of(ld, {})))
     named = [v.name for e in largest.indices for v in sorted(e.variables(), key=lambda v: v.name)]
-    mine = _used(x)
+    mine = indices_of(x, {})
     return tuple(dict.fromkeys(i for i in (*named, *(i for i, _ in s.ranges)) if i in mine and i in dict(s.ranges)))
 
 
