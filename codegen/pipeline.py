@@ -20,6 +20,7 @@ from .lower.context import Context
 from .lower.recursion import Lowering
 from .lower.spec import ZERO, Focus, Range, View
 from .lower.staging import idle_pipelines
+from .lower.tiles import held_in
 from .lower.trace import Traced
 from .lower.units import combining_levels, count_units, whole_groups
 from .lower.work import Output, Work, plan
@@ -205,12 +206,10 @@ def launches_of(op: Op, device: Device, lines: tuple) -> list[tuple[tuple[Work, 
 
 def with_factors(op: Op, device: Device, lines: tuple) -> Op:
     """The op with names for the computed factors that lines speak of, or that rTile makes for an instruction."""
-    every = list(_all_lines(lines))
-    named = {t for x in every if isinstance(x, syntax.Keep) for t in x.tensors}
-    named |= {x.tensor for x in every if isinstance(x, syntax.Move)}
+    named = held_in(_all_lines(lines))
     if all(isinstance(x, syntax.AutoLine) for x in lines) or _filled_in(device, lines):
         named |= made_operands(factored(op), device)
-    return factored(op, frozenset(named))
+    return factored(op, named)
 
 
 def made_operands(op: Op, device: Device) -> frozenset[str]:

@@ -6,6 +6,7 @@ MADE_BELOW   so do works that do not share the tile's indices; but what is kept 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -64,10 +65,12 @@ def lower_tile(low: Lowering, focus: Focus, line: syntax.Tile, rest: tuple) -> l
     return go(focus, todo)
 
 
-def held_in(lines: tuple) -> frozenset[str]:
+def held_in(lines: Iterable[syntax.Line]) -> frozenset[str]:
     """The tensors that lines keep or move."""
-    kept = {t for x in lines if isinstance(x, syntax.Keep) for t in x.tensors}
-    return frozenset(kept | {x.tensor for x in lines if isinstance(x, syntax.Move)})
+    held: set[str] = set()
+    for x in lines:
+        held |= {*x.tensors} if isinstance(x, syntax.Keep) else {x.tensor} if isinstance(x, syntax.Move) else set()
+    return frozenset(held)
 
 
 def _must_meet(low: Lowering, focus: Focus, parts: list[tuple[Work, ...]], lines: tuple) -> None:

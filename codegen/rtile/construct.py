@@ -125,13 +125,13 @@ def nests(ctx: Context, machine: Machine, works: tuple[Work, ...], lines: Lines 
         works = fused(Focus(works, ranges, ctx.outermost, ctx.outermost, {}), line).works
     problems = tuple(Problem.of(w, ctx.dtypes) for w in works)
     made = made_for(works)
-    if not made:
-        yield from rows(ctx, machine, works, problems)
     if made:
         works, whole = works[-1:], whole[-1:]
-    if len(works) == 1:
-        if not made:
+    else:
+        yield from rows(ctx, machine, works, problems)
+        if len(works) == 1:
             yield from maps(ctx, machine, problems[0])
+    if len(works) == 1:
         named = {x.instr for x in lines if isinstance(x, syntax.Compute) and not isinstance(x.instr, syntax.Auto)}
         found = match.mappings(ctx, works[0])
         meant = (m for m in found if not named or named & ({m.instr.name, m.instr.family} if m.instr else {None}))
