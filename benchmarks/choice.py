@@ -7,10 +7,11 @@
 For each pair of an op and sizes the `--top` candidates that are predicted to be fastest are built, two at a time, and measured
 by turns, on one thread, by the time that the processor spent on them; the compiler is told that there is one core. What is far
 behind after a few rounds leaves. Then: how much slower than the best the first one is (the median over the rounds, with
-quartiles), and the rank correlation (Spearman's) of predicted and measured seconds, among the best and among `--random`
-candidates drawn from all. The best of twenty is a lucky one: so the ratio is also told with the best found in one half of the
-rounds and compared in the other. `--json` is read before, and written after each pair: what is there is not measured again.
-Ctrl-C ends it with what there is.
+quartiles). The best of twenty is a lucky one: so the ratio is also told with the best found in one half of the rounds and
+compared in the other. And the rank correlation of predicted and measured seconds, as Spearman's rho and Kendall's tau-b:
+among the best, which lie close together; among these and `--random` candidates drawn from the others; and among `--drawn`
+schedules whose sizes are random (`random_ways`). `--json` is read before, and written after each pair: what is there is not
+measured again. Ctrl-C ends it with what there is.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from statistics import median, quantiles
 from typing import Any
 
 from common import machine, processor_time, set_threads
+from random_ways import random_ways
 from workloads import cases
 
 LOOKED_AT = 400  # candidates that random ones are drawn from
@@ -78,7 +80,8 @@ def main() -> None:
     module = andiron.loads("".join(f"import std.ops.{x}\n" for x in _modules()))
     andiron.compile(module, op="add", target="cpu", threads=1)
     os.sched_setaffinity(0, cores)
-    print(machine(), f"the best of {args.top} and {args.random} at random, {args.repeat} rounds", sep="\n", flush=True)
+    told = f"the best of {args.top}, {args.random} of the others, {args.drawn} with random sizes; {args.repeat} rounds"
+    print(machine(), told, sep="\n", flush=True)
     file = Path(args.json) if args.json else None
     done = {r["name"]: r for r in json.loads(file.read_text())} if file is not None and file.exists() else {}
     todo = [p for p in pairs(args.max_gflop * 1e9) if not args.only or p[0] in args.only.split(",")]
@@ -87,8 +90,9 @@ def main() -> None:
     try:
         for op, sizes in todo[:: 5 if args.subset else 1]:
             name = op + " " + " ".join(f"{k.lower()}={v}" for k, v in sizes.items())
-            row = done.get(name) or tried(module, op, sizes, args)
-            rows.append(done.setdefault(name, row | {"name": name}))
+            if "ranks" not in done.get(name, {}):
+                done[name] = tried(module, op, sizes, args) | {"name": name}
+            rows.append(done[name])
             show(rows[-1])
             if file is not None:
                 file.write_text(json.dumps(list(done.values()), indent=1))
@@ -109,13 +113,24 @@ def tried(module: Any, op: str, sizes: dict[str, int], args: argparse.Namespace)
     request = asked(module, op, None, "cpu", 1, **sizes)
     found = [x for x in islice(proposals(request.special, request.device), LOOKED_AT) if x.seconds is not None]
     given, rest = found[: args.top], found[args.top :]
-    drawn = Random(0).sample(rest, min(args.random, len(rest)))
+    others = Random(0).sample(rest, min(args.random, len(rest)))
 
-    def built(x: Any) -> Any:
-        return andiron.compile(module, op=op, schedule=x.schedule, target="cpu", threads=1, tune=0, **sizes).prepare()
+    def built(schedule: Any) -> Any:
+        return andiron.compile(module, op=op, schedule=schedule, target="cpu", threads=1, tune=0, **sizes).prepare()
 
+    def fits(x: tuple[Any, float]) -> tuple[Any, float] | None:
+        """One of random sizes, if it is legal."""
+        try:
+            return built(x[0]), x[1]
+        except andiron.AndironError:
+            return None
+
+    ways, wild = random_ways(request.special, request.device, Random(0)), []
     with ThreadPoolExecutor(2) as pool:
-        kernels = list(pool.map(built, [*given, *drawn]))
+        kernels = list(pool.map(built, [x.schedule for x in (*given, *others)]))
+        for _ in range(3):
+            wild += [x for x in pool.map(fits, islice(ways, args.drawn - len(wild))) if x is not None]
+    kernels += [kernel for kernel, _ in wild]
     inputs = random_inputs(request.special, {})
     out = kernels[0](*inputs)
     calls = [lambda k=k: k(*inputs, out=out) for k in kernels]
@@ -126,12 +141,13 @@ def tried(module: Any, op: str, sizes: dict[str, int], args: argparse.Namespace)
     half = min((i for i in range(len(given)) if len(times[i]) == len(times[0])), key=lambda i: median(times[i][::2]))
     fair = median(a / b for a, b in zip(times[0][1::2], times[half][1::2], strict=True))
     low, middle, high = quantiles(ratios, n=4)
-    seconds = [x.seconds or 0.0 for x in (*given, *drawn)]
+    seconds = [x.seconds or 0.0 for x in (*given, *others)] + [x for _, x in wild]
     measured = [median(x) for x in times]
+    groups = {"best": slice(len(given)), "all": slice(len(given) + len(others)), "drawn": slice(len(given) + len(others), None)}
     return {
         "op": op, "sizes": sizes, "lost": middle, "low": low, "high": high, "fair": fair, "candidates": len(found),
-        "rank": spearman(seconds[: len(given)], measured[: len(given)]), "all": spearman(seconds, measured),
-        "predicted": seconds, "measured": measured, "chosen": given[0].about, "best": given[best].about,
+        "ranks": {name: correlations(seconds[at], measured[at]) for name, at in groups.items()},
+        "predicted": seconds, "measured": measured, "drawn": len(wild), "chosen": given[0].about, "best": given[best].about,
     }  # fmt: skip
 
 
@@ -147,9 +163,10 @@ def raced(calls: Sequence[Any], rounds: int) -> list[list[float]]:
 
 
 def show(r: dict[str, Any]) -> None:
+    ranks = ", ".join(f"{name} {rho:.2f} {tau:.2f}" for name, (rho, tau) in r["ranks"].items())
     print(
         f"{r['name']:60} {r['lost']:5.2f} ({r['low']:.2f}-{r['high']:.2f}), fair {r['fair']:.2f}; "
-        f"rank {r['rank']:5.2f}, of all {r['all']:5.2f}; {r['candidates']} ways, {r['measured'][0] * 1e6:.0f} us",
+        f"{ranks}; {r['candidates']} ways, {r['measured'][0] * 1e6:.0f} us",
         flush=True,
     )
     if r["lost"] > 1.1:
@@ -166,12 +183,37 @@ def summary(rows: Sequence[dict[str, Any]]) -> None:
         return f"{what}: {share}, median {median(x):.3f}, geometric mean {mean:.3f}, worst {max(x):.2f}"
 
     print("", told("the first beside the best", lost), told("the best found in other rounds", fair), sep="\n")
-    for name, what in (("rank", "the best candidates"), ("all", "with random ones")):
-        of = [r[name] for r in rows]
-        told_of = f"rank correlation of predicted and measured, {what}"
-        print(f"{told_of}: median {median(of):.2f}, mean {sum(of) / len(of):.2f} of a pair")
-    pooled = [(p, m) for r in rows for p, m in zip(r["predicted"], r["measured"], strict=True)]
-    print(f"all {len(pooled)} schedules of all pairs together: {spearman(*zip(*pooled, strict=True)):.2f}")
+    for name, what in (("best", "the best"), ("all", "and others"), ("drawn", "with random sizes")):
+        found = [r["ranks"][name] for r in rows if name != "drawn" or r["drawn"] > 2] or [[0.0, 0.0]]
+        each = [f"median {median(x):.2f}, mean {sum(x) / len(x):.2f}" for x in zip(*found, strict=True)]
+        print(f"rank correlation of predicted and measured in a pair, {what}: rho {each[0]}; tau {each[1]}")
+    for what, wild in (("candidates", False), ("schedules with random sizes", True)):
+        pooled = [x for r in rows for x in _pooled(r, wild)]
+        if pooled:
+            rho, tau = correlations(*zip(*pooled, strict=True))
+            print(f"all {len(pooled)} {what} of all pairs together: rho {rho:.2f}, tau {tau:.2f}")
+
+
+def _pooled(r: dict[str, Any], wild: bool) -> list[tuple[float, float]]:
+    both = list(zip(r["predicted"], r["measured"], strict=True))
+    cut = len(both) - r["drawn"]
+    return both[cut:] if wild else both[:cut]
+
+
+def correlations(a: Sequence[float], b: Sequence[float]) -> tuple[float, float]:
+    """Spearman's rho and Kendall's tau-b; 0 where there is nothing to compare."""
+    if len(a) < 3 or len(set(a)) == 1 or len(set(b)) == 1:
+        return 0.0, 0.0
+    return spearman(a, b), kendall(a, b)
+
+
+def kendall(a: Sequence[float], b: Sequence[float]) -> float:
+    """Tau-b: pairs in the same order less those in the other one, beside the pairs that are not equal (Kendall, "The treatment
+    of ties in ranking problems", Biometrika 1945)."""
+    import numpy as np
+
+    x, y = (np.sign(np.subtract.outer(v, v)) for v in (np.asarray(a), np.asarray(b)))
+    return float((x * y).sum() / np.sqrt((x * x).sum() * (y * y).sum()))
 
 
 def spearman(a: Sequence[float], b: Sequence[float]) -> float:
@@ -182,8 +224,6 @@ def spearman(a: Sequence[float], b: Sequence[float]) -> float:
         _, at, counts = np.unique(x, return_inverse=True, return_counts=True)
         return (np.cumsum(counts) - (counts - 1) / 2)[at]
 
-    if len(a) < 3 or len(set(a)) == 1 or len(set(b)) == 1:
-        return 0.0
     return float(np.corrcoef(ranks(a), ranks(b))[0, 1])
 
 
@@ -197,6 +237,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--top", type=int, default=20)
     parser.add_argument("--random", type=int, default=10, help="candidates drawn from the others")
+    parser.add_argument("--drawn", type=int, default=10, help="schedules of random sizes")
     parser.add_argument("--repeat", type=int, default=9, help="rounds")
     parser.add_argument("--max-gflop", type=float, default=0.5)
     parser.add_argument("--only", default="", help="ops, separated by commas")

@@ -54,3 +54,38 @@ def test_every_width_of_image_and_of_pad(target, schedule):
             room = np.full((5, width), np.nan, np.float32)
             room[1:4] = image
             np.testing.assert_allclose(k(room[1:4], filters), expected(image, filters, pad), rtol=1e-5, atol=1e-5)
+
+
+ROWS = """
+op sums[N, W](X: f32[3, N, W], B: f32[W]) -> (Y: f32[N, W]):
+    Y[n, w] = sum(k) X[k, n, w] * B[w]
+op scaled[N, W](X: f32[N, W], B: f32[W]) -> (Y: f32[N, W]):
+    Y[n, w] = X[n, w] * B[w] + 1
+
+schedule whole for sums:
+    tile n: 1 -> core
+    tile w: 64
+    keep Y in register
+    tile k: 1
+    tile w: 1 -> lane
+    compute
+schedule held for scaled:
+    tile n: 1 -> core
+    tile w: 64
+    keep Y in register
+    tile w: 1 -> lane
+    compute
+"""
+
+
+@pytest.mark.parametrize("op", ["sums", "scaled"])
+@pytest.mark.parametrize("width", [1, 7, 16, 40, 56, 63])
+def test_a_row_in_one_tile_has_no_vector_element_by_element(op, width):
+    """Registers of the last vector are set in its first lanes; the others stay as they are."""
+    k = andiron.compile(ROWS, op=op, target="cpu", threads=1, W=width)
+    assert "_l[lane]" not in k.source
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal((3, 5, width) if op == "sums" else (5, width), dtype=np.float32)
+    b = rng.standard_normal(width, dtype=np.float32)
+    want = (x * b).sum(0) if op == "sums" else x * b + 1
+    np.testing.assert_allclose(k(x, b), want, rtol=1e-5, atol=1e-5)

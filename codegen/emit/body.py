@@ -11,11 +11,11 @@ from ...dsl.index import Expr, Var, as_expr, maximum, minimum
 from ...dsl.source import Span
 from ...dsl.values import Load
 from ..tile import Alloc, AllReduce, Barrier, Call, Commit, For, If, Let, Piece, Stmt, Store, Wait
-from .access import address, in_parts, load, pointer_to, splat, store
+from .access import address, load, pointer_to, splat, store
 from .code import BOOL, Code, storage
 from .context import Context, Turning
 from .lanes import has_lane, register_memories, value_varies
-from .parts import store_first
+from .parts import partly, store_first
 from .reduce import all_reduce
 from .scope import tidy_else, tidy_if
 from .values import Values
@@ -31,6 +31,7 @@ class Body:
         self._barrier, self._local = barrier, local
         self._instrs = {i.name: i for i in ctx.program.instrs}
         self._shown: set[tuple[str, int]] = set()
+        self._inside: set[str] = set()  # registers made where only a part of the lanes goes
 
     def block(self, stmts: Sequence[Stmt]) -> None:
         text = self.ctx.text
@@ -221,7 +222,7 @@ class Body:
         if count is not None and count.constant == 1:  # what lane 0 does for all
             with ctx.one_lane(0):
                 return self._scoped(s.body)
-        count = count if self._in_parts(s.body) else None
+        count = count if partly(ctx, self.values.in_parts, s.body) else None
         lines = text.scopes[-1].lines
         if whole is not None and not whole:
             return self._scoped(s.body)
@@ -276,21 +277,6 @@ class Body:
             with self.ctx.one_share(share):
                 f()
 
-    def _in_parts(self, stmts: Sequence[Stmt]) -> bool:
-        """Whether statements can be done for a part of the lanes: stores to memory of what lies side by side."""
-        ctx = self.ctx
-        for s in stmts:
-            match s:
-                case Store():
-                    if s.atomic or not in_parts(ctx, s.buffer, s.coords, written=True) or not self.values.in_parts(s.value):
-                        return False
-                case If():
-                    if any(ctx.varies(ctx.ix(e)) for e in s.conds) or not (self._in_parts(s.body) and self._in_parts(s.orelse)):
-                        return False
-                case _:
-                    return False
-        return True
-
     def _lane_by_lane(self, s: If) -> None:
         with self.ctx.each_lane():
             self._if(s)
@@ -307,6 +293,11 @@ class Body:
         if register is None:
             self._local(s)
             return self._scoped(s.body)
+        match s.body:
+            case (If(orelse=()) as choice,) if register.named and not ctx.in_lane:  # what only lanes inside have
+                return self._if(replace(choice, body=(replace(s, body=choice.body),)))
+        if ctx.part is not None:
+            self._inside.add(s.buffer.name)
         with text.block(None):
             scope, at = text.scopes[-1], len(text.scopes) - 1
             ctx.declare_register(s.buffer, scope)
@@ -335,6 +326,8 @@ class Body:
         dtype = register.buffer.dtype if register else ctx.buffers[s.buffer].dtype
         ctx.copies_only = isinstance(s.value, Load)
         value = self.values.stored(s.value, dtype, register is not None)
+        if register is not None and ctx.part is not None and s.buffer not in self._inside:
+            value = self.values.first_lanes(value, Load(s.buffer, s.coords, dtype))
         if s.atomic is None:
             return store(ctx, s.buffer, s.coords, value, s.using)
         if register or dtype.compute != dtype:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 
 from ...dsl.index import Expr
 from ...dsl.values import Const, Load, Masked, Value, walk
-from ..tile import If, Store
+from ..tile import Alloc, If, Stmt, Store
 from .access import address, in_parts, lane_step
 from .context import Context
 
@@ -71,6 +71,29 @@ def store_first(ctx: Context, s: If, conds: Sequence[Expr], show: Callable[[Stor
     ctx.part = count
     show(store)
     ctx.part = None
+    return True
+
+
+def partly(ctx: Context, value: Callable[[Value], bool], stmts: Sequence[Stmt], own: frozenset[str] = frozenset()) -> bool:
+    """Whether statements can be done for a part of the lanes: stores to memory of what lies side by side, and to registers,
+    which the other lanes leave as they are, or which nothing outside reads (`own`); `value` tells it of values."""
+    for s in stmts:
+        match s:
+            case Alloc() if (register := ctx.lanes.registers.get(s.buffer.name)) is not None and register.named:
+                if not partly(ctx, value, s.body, own | {s.buffer.name}):
+                    return False
+            case Store():
+                register = ctx.lanes.registers.get(s.buffer)
+                apart = register is not None and register.named and not register.uniform and s.buffer not in ctx.packed
+                dtype = register.buffer.dtype if register is not None and apart else None
+                fits = s.buffer in own or (dtype is not None and dtype.kind != "bool" and dtype.compute == dtype)
+                if s.atomic or not (fits or in_parts(ctx, s.buffer, s.coords, written=True)) or not value(s.value):
+                    return False
+            case If():
+                if any(ctx.varies(ctx.ix(e)) for e in s.conds) or not partly(ctx, value, (*s.body, *s.orelse), own):
+                    return False
+            case _:
+                return False
     return True
 
 

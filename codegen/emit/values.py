@@ -365,6 +365,10 @@ class Values:
         ctx.part, ctx.within = before, None
         return loaded
 
+    def first_lanes(self, c: Code, other: Value) -> Code:
+        """A value in the lanes that take part, another elsewhere."""
+        return self._first_lanes(*self._alike(c, self.value(other)))
+
     def _first_lanes(self, c: Code, other: Code) -> Code:
         """One value in the lanes that take part, another elsewhere."""
         name = self.ctx.element(f"i{8 * c.dtype.bytes}", True)

@@ -106,7 +106,8 @@ def _candidates(x: str, ours: dict[str, set[str]], theirs: dict[str, set[str]], 
 
 
 def _score(work: Work, binding: dict[str, Value], index: dict[str, str], s) -> int:
-    """Contiguity of the result counts most, then of the operands (on indices that the instruction spreads over lanes)."""
+    """Contiguity of the result counts most, then of the operands (on indices that the instruction spreads over lanes), then of
+    operands along another index of the result: what an instruction turns."""
     score = 0
     spread = [index[x] for x in s.indices]
     if work.indices and spread and work.indices[-1] == spread[-1]:
@@ -115,6 +116,8 @@ def _score(work: Work, binding: dict[str, Value], index: dict[str, str], s) -> i
         for ld in loads(v):
             if ld.indices and spread and ld.indices[-1].coefficient(Var(spread[-1])) == 1:
                 score += 2
+            elif ld.indices and any(ld.indices[-1].coefficient(Var(x)) == 1 for x in spread):
+                score += 1
     if work.reduced and s.reduction:
         score += sum(1 for x in s.reduction.indices if index[x] == work.reduced[-1])
     return score

@@ -22,7 +22,7 @@ from .context import Context
 from .footprint import grain, reach
 from .leaf import Spread, leaf
 from .leaf_instr import instr_leaf, masked_inside, same_fragment
-from .match import Match, fragment, match, matches
+from .match import Fragment, Match, fragment, match, matches
 from .spec import Focus, Range
 from .units import advance
 from .work import Work, substitute
@@ -94,6 +94,7 @@ class Lowering:
         unroll = next((m for m in line.modifiers if m.name == "unroll"), None)
         times = int(unroll.values[0].value) if unroll and unroll.values else 1  # type: ignore[union-attr]
         out: list[Stmt] = []
+        laid: dict[str, Fragment] = {}  # what an instruction computed here, and how it lies in registers
         for w in focus.works:
             f = replace(focus, works=(w,))
             if w.reduction is not None and w.name not in focus.open:
@@ -107,11 +108,13 @@ class Lowering:
                 target = m.instr.operand(m.instr.statement.target)
                 if self.ctx.register(target.memory):
                     # what is stored to memory is visited as the instruction laid it out in registers
-                    out += leaf(self.ctx, f, w, fragment(m, target.name), order, times)
+                    spread = next((laid[t] for t in w.reads if t in laid), fragment(m, target.name))
+                    out += leaf(self.ctx, f, w, spread, order, times)
                     continue
             if m is not None:
                 self._within_reach(m.instr, f, w, line.span)
                 out += instr_leaf(self.ctx, f, w, m, order, times, line.span)
+                laid[w.name] = fragment(m, m.instr.statement.target)
             else:
                 out += leaf(self.ctx, f, w, None, order, times)
         return out
