@@ -14,6 +14,7 @@ from ..dsl.index import Expr, Var, as_expr
 from ..dsl.op import Op
 from ..dsl.types import TYPES
 from ..dsl.values import Load
+from .attempts import Attempts
 from .barriers import place_barriers
 from .lower.capacity import check_capacity
 from .lower.context import Context
@@ -72,9 +73,21 @@ def compile_program(
     op = with_factors(op, device, lines)
     # Names are checked all at once, before lowering stops at the first that it cannot use.
     check_names(op, device, lines, diagnostics)
-    context, program, written = lowered(op, device, lines)
+    # What is chosen where lines are open can be compiled; where it cannot after all, another choice is better than an error.
+    attempts = Attempts()
+    while True:
+        try:
+            return compiled(op, schedule, device, lines, attempts)
+        except UserError as error:
+            attempts.pass_over(error)
+
+
+def compiled(op: Op, schedule: syntax.ScheduleDecl | None, device: Device, lines: tuple, attempts: Attempts) -> Compiled:
+    """The program by these lines, and by what is chosen where they are open."""
+    context, program, written = lowered(op, device, lines, attempts)
     # Capacities are those of what is alive together, which only the whole program tells.
-    check_capacity(program, lines, schedule and schedule.span, context.notes, lambda x: tried(op, device, x))
+    again = (lambda x: None) if attempts.notes else (lambda x: tried(op, device, x))
+    check_capacity(program, lines, schedule and schedule.span, context.notes, again)
     # Guards go first: a barrier may stand only where control flow is uniform, and fewer guards are more uniform.
     program = prove_guards(program)
     # Barriers are derived from the accesses that are left, while each is still written once.
@@ -86,23 +99,28 @@ def compile_program(
     # Two versions last: they copy code, and keep away from statements in which a barrier stands.
     program, notes = variants(program, version_guards)
     text = schedule_text(op, schedule, device, written, context)
-    notes = tuple(dict.fromkeys((*context.notes, *notes)))
+    notes = tuple(dict.fromkeys((*attempts.notes, *context.notes, *notes)))
     return Compiled(
         replace(program, head=text), text, {"notes": notes, "choices": tuple(context.choices)}, context.trace.result()
     )
 
 
-def lowered(op: Op, device: Device, lines: tuple) -> tuple[Context, Program, list[tuple[tuple[Work, ...], tuple]]]:
+def lowered(
+    op: Op, device: Device, lines: tuple, attempts: Attempts | None = None
+) -> tuple[Context, Program, list[tuple[tuple[Work, ...], tuple]]]:
     """What was carried along, the program as the lines say it, and the works and explicit lines of each launch."""
     context = context_of(op, device)
+    context.attempts = attempts = attempts or Attempts()
     parts = launches_of(op, device, lines)
     written: list[tuple[tuple[Work, ...], tuple]] = []
     queue = [(works, todo, True) for works, todo in parts]
     while queue:
         works, todo, own = queue.pop(0)
+        attempts.lowered = works[-1].name
         todo = placed(complete(context, works, todo), context.places)
         body = lower_launch(context, works, todo)
         for first, _ in context.before:
+            attempts.lowered = first[-1].name
             context.launches.append(lower_launch(context, first, placed(complete(context, first, ()), context.places)))
         context.before.clear()
         context.launches.append(body)
@@ -111,6 +129,7 @@ def lowered(op: Op, device: Device, lines: tuple) -> tuple[Context, Program, lis
         # A reduction split over units that cannot meet is finished by a launch of its own, which follows from the split.
         queue = [*((works, todo, False) for works, todo in context.extra), *queue]
         context.extra.clear()
+    attempts.lowered = ""
     # Rotating buffers are in memory at once: capacities count them all, and barriers are placed around what they order.
     return context, stage_copies(assemble(op, device, context), context.note), written
 
@@ -184,16 +203,18 @@ def launches_of(op: Op, device: Device, lines: tuple) -> list[tuple[tuple[Work, 
     }
     rest = tuple(x for x in lines if not (isinstance(x, syntax.Keep) and x.memory == outer and x.block is not None))
     rest = tuple(x for x in rest if not isinstance(x, syntax.Inline))
-    kept = frozenset(t for x in _all_lines(rest) if isinstance(x, syntax.Keep) for t in x.tensors)
-    if all(isinstance(x, syntax.AutoLine) for x in lines) or (not kept and _filled_in(device, rest)):
-        kept = (row_statistics(op, device) | made_operands(op, device)) - own.keys()
-    moved = {x.tensor for x in _all_lines(rest) if isinstance(x, syntax.Move)}
+    said = frozenset(t for x in _all_lines(rest) if isinstance(x, syntax.Keep) for t in x.tensors)
+    # A launch of its own keeps what its block says as well, but for the tensor that the block is for.
+    kept = frozenset(t for x in _all_lines(lines) if isinstance(x, syntax.Keep) for t in x.tensors) - own.keys()
+    if all(isinstance(x, syntax.AutoLine) for x in lines) or (not said and _filled_in(device, rest)):
+        kept |= (row_statistics(op, device) | made_operands(op, device)) - own.keys()
+    moved = {x.tensor for x in _all_lines(lines) if isinstance(x, syntax.Move)}
     kept |= {s.target for s in op.statements if s.reduction is None and s.target in moved}
     inner = {t.name for t in op.tensors if t.role == "intermediate"}
     groups = plan(op, kept & inner, frozenset())
     groups = tuple(tuple(_accumulating(w) for w in g) for g in groups)
     blocks = [next((own[t] for w in g for t in w.targets if t in own), None) for g in groups]
-    main = _main([g for g, block in zip(groups, blocks, strict=True) if block is None], kept)
+    main = _main([g for g, block in zip(groups, blocks, strict=True) if block is None], said)
     rest_of = [x for x in rest if not isinstance(x, syntax.AutoLine)]
     if main is None and rest_of:
         raise NotComputed(

@@ -29,3 +29,9 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ANDIRON_CACHE", str(folder))
         yield folder
+
+
+@pytest.fixture(autouse=True)
+def first_choices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the compiler chooses must compile: for a user another choice takes its place, a test shall see the error."""
+    monkeypatch.setattr("andiron.codegen.attempts.MOST", 1)

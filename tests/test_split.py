@@ -8,7 +8,7 @@ from andiron.codegen.interpret import interpret
 from andiron.codegen.pipeline import compile_program
 from andiron.codegen.tile import AllReduce, Store
 from andiron.codegen.walk_tile import statements
-from andiron.dsl.errors.schedule import CannotMeet
+from andiron.dsl.errors.schedule import CannotMeet, NotYet
 from andiron.dsl.module import loads
 from andiron.runtime.compile import compile
 
@@ -101,3 +101,11 @@ schedule s for f on sm_80:
         compile_program(mod, mod.ops["f"], mod.schedules["s"], mod.device("sm_80"))
     assert caught.value.span
     assert caught.value.help
+
+
+def test_a_reduction_is_split_over_units_that_cannot_meet_once() -> None:
+    text = TEXT + "schedule s for mean:\n    tile j: 16 -> core by workspace\n    tile j: 4 -> core by workspace\n"
+    mod = loads(text)
+    with pytest.raises(NotYet, match="split a second time") as error:
+        compile_program(mod, mod.ops["mean"], mod.schedules["s"], mod.device("cpu:avx2"))
+    assert error.value.labels

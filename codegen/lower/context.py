@@ -10,6 +10,7 @@ from typing import Any
 from ...dsl.device import Device, Instr
 from ...dsl.index import Expr, Var, as_expr
 from ...dsl.types import DType
+from ..attempts import Attempts
 from ..tile import Buffer, Launch
 from .trace import Trace
 from .work import Work
@@ -38,6 +39,7 @@ class Context:
     places: Iterator[int] = field(default_factory=count)  # numbers of lines that are filled in
     notes: list[str] = field(default_factory=list)
     choices: list[Any] = field(default_factory=list)  # why completion chose what it did, a launch each
+    attempts: Attempts = field(default_factory=Attempts)  # what it may choose from, where a choice cannot be compiled
     paired: set[int] = field(default_factory=set)  # ids of tile lines whose loops change what some `move` copies
     rotating: dict[str, int] = field(default_factory=dict)  # buffer -> how many of it there are
     trace: Trace = field(default_factory=Trace)  # what each line did, for people

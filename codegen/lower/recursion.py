@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from ...dsl import syntax
 from ...dsl.device import Instr
@@ -15,6 +16,7 @@ from ...dsl.errors import UserError, did_you_mean
 from ...dsl.errors.schedule import BadFuse, InstrMismatch, SplitReduction, UnboundedTile, UnknownInstr
 from ...dsl.index import Expr, Var, as_expr
 from ...dsl.values import loads
+from ..schedule.placed import author_of, is_filled_in
 from ..tile import Stmt
 from .accumulator import Combine, Fill
 from .axes import axes_of, clamped
@@ -27,6 +29,8 @@ from .spec import Focus, Range
 from .units import advance
 from .work import Work, substitute
 
+HELD = (UnboundedTile, SplitReduction)
+
 
 class Lowering:
     """Lowers one launch. `works` are all works of the launch, for what a line must know of the whole."""
@@ -34,6 +38,8 @@ class Lowering:
     def __init__(self, ctx: Context, works: tuple[Work, ...]) -> None:
         self.ctx = ctx
         self.works = works
+        self.split: dict[str, syntax.Tile] = {}  # works whose parts units that cannot meet have, and the line that split them
+        self.holding = 0  # lines that hold something, above the one being lowered
 
     def lower(self, focus: Focus, lines: tuple) -> list[Stmt]:
         """What the lines do to the focus, as statements."""
@@ -41,11 +47,24 @@ class Lowering:
         try:
             return self._lower(focus, lines)
         except UserError as error:
-            # A mistake noticed far down belongs to the nearest line that was written.
-            error.span = error.span or (getattr(lines[0], "span", None) if lines else None)
+            self._belongs(error, lines[0] if lines else None)
             raise
         finally:
             self.ctx.trace.leave()
+
+    def _belongs(self, error: UserError, line: Any) -> None:
+        """A mistake noticed far down belongs to the nearest line that was written: by the author, where he wrote one above.
+
+        What has no bound belongs to the line that holds it.
+        """
+        found, span = error.span, getattr(line, "span", None)
+        if span is None or (found is not None and not is_filled_in(found)):
+            return
+        if self.holding and isinstance(error, HELD) and not isinstance(line, syntax.Move | syntax.Keep):
+            return
+        error.span = author_of(found, span)
+        if found is not None and error.span != found and not error.note:
+            error.note = f"below it comes `{found.source.line(found.line).strip()}`, which was filled in"
 
     def _lower(self, focus: Focus, lines: tuple) -> list[Stmt]:
         from .keep import lower_keep
@@ -80,11 +99,14 @@ class Lowering:
 
     def _holding(self, line: syntax.Move | syntax.Keep, lowered: Callable, focus: Focus, rest: tuple) -> list[Stmt]:
         """A tile without a bound is the fault of the line that holds it, wherever below that is noticed."""
+        self.holding += 1
         try:
             return lowered(self, focus, line, rest)
-        except (UnboundedTile, SplitReduction) as error:
-            error.span = error.span or line.span
+        except HELD as error:
+            self._belongs(error, line)
             raise
+        finally:
+            self.holding -= 1
 
     def leaves(self, focus: Focus, line: syntax.Compute) -> list[Stmt]:
         """Each remaining work in turn: by the instruction where it matches, else element by element."""

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ...dsl import syntax
+from ...dsl.errors.base import Label
 from ...dsl.errors.schedule import NotYet
 from ...dsl.index import Expr, Var, as_expr
 from ...dsl.op import Reduction
@@ -45,6 +46,7 @@ def split_reduction(low: Lowering, focus: Focus, line: syntax.Tile, axes, counts
         if not mine or w.name in focus.open or not splits(ctx, line) or not w.outputs:
             works.append(w)
             continue
+        _once(low, w, line)
         if how == "atomic":
             works.append(_atomically(low, w, line, views))
             for n, _ in mine:
@@ -67,6 +69,15 @@ def split_reduction(low: Lowering, focus: Focus, line: syntax.Tile, axes, counts
         works.append(replace(w, outputs=(Output(parts, (*(n for n, _ in names), *w.indices), own),)))
         ctx.extra.append(((_finish(low, w, parts, names),), ()))
     return replace(focus, works=tuple(works), ranges=ranges, views=views, digits=tuple(digits))
+
+
+def _once(low: Lowering, w: Work, line: syntax.Tile) -> None:
+    """A reduction is split over units that cannot meet once."""
+    before = low.split.setdefault(w.name, line)
+    if before is not line:
+        labels = [Label(before.span, "split here already")] if before.span else []
+        help = "write one tile line for all its indices"
+        raise NotYet(f"`{w.name.rstrip('@')}` would be split a second time", line.span, labels=labels, help=help)
 
 
 def _atomically(low: Lowering, w: Work, line: syntax.Tile, views: dict[str, View]) -> Work:

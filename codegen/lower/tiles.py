@@ -124,6 +124,8 @@ def _needs_more(first: Work, second: Work, i: str) -> bool:
                 continue
             if i in first.reduced:
                 return True
-            if i in first.indices and plain_index(ld.indices[first.indices.index(i)]) != i:
+            at = next((o.indices for o in first.outputs if o.tensor == ld.tensor), first.subscripts or first.indices)
+            here = zip(at, ld.indices, strict=True)  # components of fused indices by their own names
+            if any(first.alias.get(c, c) == i and plain_index(e) != c for c, e in here):
                 return True
     return False

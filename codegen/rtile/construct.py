@@ -15,6 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from ...dsl import syntax
+from ..attempts import Way
 from ..lower.context import Context
 from ..lower.recursion import fused
 from ..lower.spec import ZERO, Focus, Range
@@ -99,6 +100,8 @@ def costed(ctx: Context, works: tuple[Work, ...], nest: Nest, lines: Lines = AUT
     meant = np.ones(count, bool)
     for name, n in written.fixed.items():
         meant &= tiles.get(name, n) == n
+    for name in written.asked:
+        meant &= tiles[name] > 0
     tiles = taken(tiles, meant)
     if not meant.any():
         return None
@@ -189,15 +192,20 @@ def best(found: list[Ranked]) -> list[tuple[Ranked, int, float]]:
     return [(r, i, slower) for r, i, slower, *_ in out]
 
 
-def construct(ctx: Context, machine: Machine, works: tuple[Work, ...], lines: Lines = AUTO) -> Lines | None:
-    """Lines for a launch, the author's among them; None where no nest is made for it. `ctx.choices` remembers why."""
+def construct(ctx: Context, machine: Machine, works: tuple[Work, ...], lines: Lines = AUTO) -> Iterator[Way]:
+    """Ways to do a launch, the author's lines among them, the best first; none where no nest is made for it."""
     found = ranked(ctx, machine, works, lines)
     order = best(found)
-    if not order:
-        return None
-    r, i, _ = order[0]
-    ctx.choices.append(choice(works[-1].targets[0], found, order))
-    return lines_of(r, i, lines)
+    for n in _varied(order):
+        r, i, _ = order[n]
+        about = f"{r.nest.name}: {r.nest}"
+        yield Way(lines_of(r, i, lines), about, choice(works[-1].targets[0], found, [order[n], *order[:n], *order[n + 1 :]]))
+
+
+def _varied(order: list[tuple[Ranked, int, float]]) -> list[int]:
+    """Places in the order: the best of each nest first, as what one of a nest lacks the others may lack, too."""
+    firsts = {id(r): n for n, (r, _, _) in reversed(list(enumerate(order)))}
+    return [*sorted(firsts.values()), *(n for n in range(len(order)) if n not in firsts.values())]
 
 
 def lines_of(r: Ranked, i: int, lines: Lines = AUTO) -> Lines:

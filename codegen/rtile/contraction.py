@@ -128,6 +128,7 @@ class Contraction:
         t = crossed(groups, {"bk": np.array(depths)}, {"stages": np.array(stages)})
         t = self._units(t, m, n, fixed)
         t["split"] = np.full(len(t["bk"]), fixed.get("split", 0), np.int64)
+        t["inner"] = np.full(len(t["bk"]), fixed.get("inner", leaf), np.int64)
         return t if "split" in fixed else self._split(t, sizes, k, depths[-1])
 
     def _units(self, t: Tiles, m: int, n: int, fixed: Dict[str, int]) -> Tiles:
@@ -237,7 +238,7 @@ class Contraction:
         outer, group, lane = (x.name for x in (machine.outer, machine.group, machine.lane))
         staged = self.staged(up(DEPTHS[0] // max(a.dtype.bytes for a in self.inputs), mp.leaf[2]))
         axes = (*((x, "") for x in mp.batch), (mp.m, "bm"), (mp.n, "bn"))
-        out = [Slot("fuse", syntax.Fuse), Slot("outer", syntax.Tile, outer, axes)]
+        out = [Slot("fuse", syntax.Fuse, needed=bool(mp.fuses)), Slot("outer", syntax.Tile, outer, axes, needed=True)]
         if self.problem.work.outputs:
             out.append(Slot("split", syntax.Tile, outer, ((mp.k, "split"),)))
         names = (mp.work.name.rstrip("@"), *mp.work.targets)

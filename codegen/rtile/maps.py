@@ -202,7 +202,7 @@ class Map:
         p, machine = self.problem, self.machine
         size = {self.slow: "bs", self.fast: "bf"}
         outer, group, lane = (x.name for x in (machine.outer, machine.group, machine.lane))
-        out = [Slot("outer", syntax.Tile, outer, tuple((x, size.get(x, "")) for x in p.free))]
+        out = [Slot("outer", syntax.Tile, outer, tuple((x, size.get(x, "")) for x in p.free), needed=bool(p.free))]
         if self._parts() and p.work.outputs:
             out.append(Slot("split", syntax.Tile, outer, ((self.split_axis, "part"),)))
         out += [Slot("stage " + a.tensor, syntax.Move, machine.staging.name, about=(a.tensor,)) for a in self.turned]

@@ -91,7 +91,7 @@ class Access:
 
         An axis in several dimensions is a fused one: what is read then is a view over the axes.
         """
-        total: Any = 1
+        total: Any = 1.0  # of the largest tensors there are more bytes than integers count
         if self.view:
             for a in self.axes:
                 total = total * tile.get(a, 1)

@@ -19,7 +19,8 @@ from ...dsl.device import Device
 class Slot:
     """A place for a line: `level` of a tile, or the memory of a move or keep; `about`: tensors, or the instruction of a leaf.
 
-    axes  of a tile: (index, name of its size in the candidates); "" where it is always 1
+    axes    of a tile: (index, name of its size in the candidates); "" where it is always 1
+    needed  the other lines make no sense without it
     """
 
     name: str
@@ -27,6 +28,7 @@ class Slot:
     level: str | None = None
     axes: tuple[tuple[str, str], ...] = ()
     about: tuple[str, ...] = ()
+    needed: bool = False
 
 
 Named = tuple[tuple[str, syntax.Line], ...]  # lines with the slots they are for
@@ -34,9 +36,11 @@ Named = tuple[tuple[str, syntax.Line], ...]  # lines with the slots they are for
 
 @dataclass
 class Read:
-    """What was written: `fixed` sizes by name, the slot of each line, axes of the last line's slot that it does not tile."""
+    """What was written: `fixed` sizes by name, those that are `asked` for by `auto`, the slot of each line, axes of the last
+    line's slot that it does not tile."""
 
     fixed: dict[str, int] = field(default_factory=dict)
+    asked: set[str] = field(default_factory=set)
     places: list[int] = field(default_factory=list)
     left: tuple[tuple[str, str], ...] = ()
     autos: list[int] = field(default_factory=list)  # lines above each `auto`
@@ -59,9 +63,20 @@ def read(device: Device, slots: Sequence[Slot], lines: Sequence[syntax.Line]) ->
         if any(out.fixed.get(name, n) != n for name, n in fixed.items()):
             return None
         out.fixed |= fixed
+        out.asked |= _asked(slots[found], line)
         at = found
         out.places.append(found)
-    return out
+    return out if all(_there(out, n) for n, s in enumerate(slots) if s.needed) else None
+
+
+def _there(r: Read, slot: int) -> bool:
+    """Was a line for the slot written, or does an `auto` stand where it would?"""
+    return slot in r.places or sum(place < slot for place in r.places) in r.autos
+
+
+def _asked(slot: Slot, line: syntax.Line) -> set[str]:
+    names = dict(slot.axes)
+    return {names[a.index] for a in getattr(line, "axes", ()) if isinstance(a.size, syntax.Auto)} - {""}
 
 
 def _suits(device: Device, slot: Slot, line: syntax.Line) -> bool:
@@ -70,7 +85,7 @@ def _suits(device: Device, slot: Slot, line: syntax.Line) -> bool:
     match line:
         case syntax.Tile():
             names = dict(slot.axes)
-            ones = all(names[a.index] or _number(a.size) == 1 for a in line.axes if a.index in names)
+            ones = all(names[a.index] or _number(a.size) in (1, None) for a in line.axes if a.index in names)
             return line.level == slot.level and all(a.index in names and a.every is None for a in line.axes) and ones
         case syntax.Move():
             return line.tensor in slot.about and line.memory in (None, slot.level)
@@ -137,7 +152,8 @@ def _filled(slot: Slot, line: syntax.Line, at: Mapping[str, int], by_slot: Mappi
         case syntax.Tile():
             names = dict(slot.axes)
             axes = tuple(
-                replace(a, size=syntax.Num(at[names[a.index]])) if isinstance(a.size, syntax.Auto) else a for a in line.axes
+                replace(a, size=syntax.Num(at[n] if (n := names[a.index]) else 1)) if isinstance(a.size, syntax.Auto) else a
+                for a in line.axes
             )
             return replace(line, axes=axes)
         case syntax.Move() | syntax.Keep() if line.memory is None:

@@ -182,7 +182,8 @@ class Rows:
         outer, group, lane = (x.name for x in (machine.outer, machine.group, machine.lane))
         out: list[Slot] = []
         if self.rows:
-            out.append(Slot("outer", syntax.Tile, outer, (*((x, "") for x in self.rows[:-1]), (self.rows[-1], "rows"))))
+            axes = (*((x, "") for x in self.rows[:-1]), (self.rows[-1], "rows"))
+            out.append(Slot("outer", syntax.Tile, outer, axes, needed=True))
         if self._splits():
             out.append(Slot("split", syntax.Tile, outer, ((self.split_axis, "part"),)))
         keep = [Slot("keep " + x, syntax.Keep, machine.register.name, about=(x,)) for x in self.kept]

@@ -7,18 +7,23 @@ NEIGHBOURS    else the index with neighbours in memory goes to lockstep units, t
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import chain
 
 from ...dsl import syntax
 from ...dsl.device import Level
+from ..attempts import Way
 from ..lower.context import Context
 from ..lower.work import Work
 from ..rtile.construct import construct
-from ..rtile.cpu import best_product
+from ..rtile.cpu import best_product, cpu_choices
 from ..rtile.cpu_nests import nest_choices
 from ..rtile.cpu_product import Processor, fma_of, operands_of
 from ..rtile.machine import Machine
 from .nests import cores_and_lanes, fastest, tile, vector_nest
+
+Lines = tuple[syntax.Line, ...]
 
 UNROLL = 4  # vectors a lane index is cut into, so that loads overlap
 
@@ -27,10 +32,10 @@ def complete(ctx: Context, works: tuple[Work, ...], lines: tuple[syntax.Line, ..
     """Explicit lines for one launch: absent ones and `auto` filled in, what the author wrote kept."""
     written = tuple(x for x in lines if not isinstance(x, syntax.AutoLine))
     if not written:
-        return default_lines(ctx, works)
+        return _chosen(ctx, works, _ways(ctx, works))
     machine = Machine.of(ctx.device)
     if machine is not None and any(is_open(x) for x in lines):
-        lines = construct(ctx, machine, works, lines) or lines
+        lines = _chosen(ctx, works, chain(construct(ctx, machine, works, lines), (Way(lines),)))
         written = tuple(x for x in lines if not isinstance(x, syntax.AutoLine))
     out = tuple(_sizes(ctx, x) for x in written)
     if not isinstance(out[-1], syntax.Compute):
@@ -103,12 +108,29 @@ def _default_size(ctx: Context, line: syntax.Tile) -> int:
 # ---------------------------------------------------------------- nothing written
 
 
-def default_lines(ctx: Context, works: tuple[Work, ...]) -> tuple[syntax.Line, ...]:
+def default_lines(ctx: Context, works: tuple[Work, ...]) -> Lines:
     """A schedule for a launch of which the author said nothing."""
+    return next(iter(_ways(ctx, works))).lines
+
+
+def _ways(ctx: Context, works: tuple[Work, ...]) -> Iterator[Way]:
+    """Ways to do it, the best first; the rule's, which asks for least, last."""
     machine = Machine.of(ctx.device)
-    found = construct(ctx, machine, works) if machine is not None else None
-    found = found or (best_product(ctx, works[0]) if len(works) == 1 else None)
-    return found or next((x.lines for x in nest_choices(ctx, works, rule_lines(ctx, works))), None) or rule_lines(ctx, works)
+    if machine is not None:
+        yield from construct(ctx, machine, works)
+    if len(works) == 1 and (found := best_product(ctx, works[0])):
+        yield Way(found)
+        yield from (Way(x.lines, x.about) for x in cpu_choices(ctx, works[0])[1:])
+    rule = rule_lines(ctx, works)
+    yield from (Way(x.lines, x.about) for x in nest_choices(ctx, works, rule))
+    yield Way(rule)
+
+
+def _chosen(ctx: Context, works: tuple[Work, ...], ways: Iterable[Way]) -> Lines:
+    way = ctx.attempts.choose(works[-1].name, ways)
+    if way.why is not None:
+        ctx.choices.append(way.why)
+    return way.lines
 
 
 def rule_lines(ctx: Context, works: tuple[Work, ...]) -> tuple[syntax.Line, ...]:

@@ -54,7 +54,6 @@ class _State:
 
     loops: int
     held: dict[tuple[str, str], syntax.Line]
-    split: syntax.Line | None = None
 
 
 def check_lines(op: Op, device: Device, lines: tuple, diagnostics: Diagnostics) -> None:
@@ -84,7 +83,6 @@ class _Lines:
             match line:
                 case syntax.Tile():
                     self.tile(line)
-                    self.split(line, state)
                     state.loops += line.level is None
                 case syntax.Fuse():
                     if set(line.indices) & self.reduced:
@@ -207,20 +205,6 @@ class _Lines:
         arrange = _modifier(line, "arrange")
         if arrange is not None:
             self.arranged(line, arrange, seen)
-
-    def split(self, line: syntax.Tile, state: _State) -> None:
-        """A reduction is split over units that cannot meet once."""
-        mine = [a.index for a in line.axes if a.index in self.reduced]
-        if line.level is None or not mine or not self.known(line.level):
-            return
-        by = _modifier(line, "by")
-        if (by is None or by.words[0] == "shuffle") and self.device.level(line.level).siblings != "nothing":
-            return
-        if state.split is not None:
-            labels = [Label(state.split.span, "split here already")] if state.split.span else []
-            help = "write one tile line for all its indices"
-            self.add(NotYet(f"`{mine[0]}` would split a reduction a second time", line.span, labels=labels, help=help))
-        state.split = line
 
     def known(self, level: str) -> bool:
         return any(x.name == level for x in self.device.levels)

@@ -24,7 +24,7 @@ def schedule_text(op: Op, decl: syntax.ScheduleDecl | None, device: Device, writ
     inner = {t.name for t in op.tensors if t.role == "intermediate"}
     for works, todo in written:
         filled = tuple(_filled(x, ctx) for x in todo)
-        alone = len(works) == 1 and len(written) > 1
+        alone = len(written) > 1 and (len(works) == 1 or all(t.rstrip("@") in inner for w in works for t in w.targets))
         keeping = any(isinstance(x, syntax.Keep) and inner & set(x.tensors) for x in todo)
         if main is not None and works is main[0] and not (alone and keeping):
             plain = filled

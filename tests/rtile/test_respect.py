@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from andiron.dsl.errors.schedule import UnboundedTile
 
 from .common import scheduled
 
@@ -59,6 +60,19 @@ CASES = {
         "softmax", "sm_80", "tile i: 4 -> block\nauto", ["tile i: 4 -> block", "keep top", "keep total", "-> thread"],
     ),
     "a pointwise tile": ("add_row", "sm_80", "tile i: 4, j: 300 -> block\nauto", ["tile i: 4, j: 300 -> block", "-> thread"]),
+    "a depth that all candidates have": (
+        "gemm_f16", "sm_80",
+        "tile m: 64, n: 32 -> block\nkeep C in register\ntile k: 32\nauto\ntile k: auto\nauto",
+        ["tile k: 32", "-> warp", "tile k: 16", "compute with mma"],
+    ),
+    "an axis that is one at a time": (
+        "batched_gemm", "sm_80", "tile b: auto, m: 64, n: 64 -> block\nauto", ["tile b: 1, m: 64, n: 64 -> block", "keep Z"],
+    ),
+    "a split that is asked for": (
+        "gemm", "sm_80", "tile m: 64, n: 64 -> block\ntile k: auto -> block by workspace\nauto",
+        ["tile m: 64, n: 64 -> block", "-> block by workspace", "keep C in register"],
+    ),
+    "no tile of blocks": ("gemm", "sm_80", "tile k: 32\nauto", ["tile k: 32", "compute"]),
     "columns": ("col_sum", "gfx942", "tile j: 64 -> block\nauto", ["tile j: 64 -> block", "keep Y in register", "-> thread"]),
 }  # fmt: skip
 
@@ -76,6 +90,14 @@ def test_lines_stay(case: str) -> None:
             assert line in text
     assert "auto" not in text
     assert scheduled(op, device, text).schedule == text
+
+
+def test_a_line_above_auto_that_has_no_bound_is_named() -> None:
+    """What was filled in cannot be what is wrong: the author's line above it is."""
+    with pytest.raises(UnboundedTile) as error:
+        scheduled("gemm", "sm_80", "keep C in register\ntile k: 32\nauto")
+    assert error.value.span is not None
+    assert error.value.span.source.text[error.value.span.start : error.value.span.end] == "keep C in register"
 
 
 def test_without_auto_nothing_is_inserted() -> None:

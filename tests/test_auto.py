@@ -1,0 +1,105 @@
+"""Random ops on all devices with no schedule: compiled, within what the device has, right, and the same when fed back; and some
+of the lines of what was chosen, which are completed, or refused with a line of theirs.
+
+`FUZZ=5000 pytest -n 2 tests/test_auto.py` looks further (for every night); `FUZZ_FROM=1000000` begins elsewhere.
+"""
+
+from __future__ import annotations
+
+import os
+from random import Random
+
+import numpy as np
+import pytest
+from andiron.codegen.emit import emit
+from andiron.codegen.interpret import interpret
+from andiron.codegen.pipeline import Compiled, compile_program
+from andiron.codegen.schedule.placed import is_filled_in
+from andiron.dsl.errors import UserError, UserErrors
+from andiron.dsl.module import Module, loads
+from andiron.dsl.op import Op
+from andiron.runtime.emulator.program import play, variant_of
+
+from .random_auto import AMD, CPUS, DEVICES, NVIDIA, auto_case, special
+from .random_cases import Case, agree, inputs_of
+from .random_lines import some_lines
+from .rtile.walk import dialect, wrong
+
+CASES = int(os.environ.get("FUZZ", "34"))
+FIRST = int(os.environ.get("FUZZ_FROM", "0"))
+GPUS = (*NVIDIA, *AMD)
+RUN = max(6, CASES // 6)  # of the cases, in each vendor's emulator, or in the interpreter for processors
+LONG = 150_000  # characters: hundreds of elements in registers, each with its own line, take compilers many seconds
+POINTS = 3000
+
+
+def chosen(case: Case, schedule: str = "") -> tuple[Module, Op, Compiled]:
+    """The case by the compiler's own schedule, or by one that is given."""
+    module, op = special(case)
+    decl = None
+    if schedule:
+        module = loads(case.op.text + schedule)
+        (decl,) = module.schedules.values()
+    return module, op, compile_program(module, op, decl, module.device(case.device))
+
+
+def text_of(c: Compiled) -> str:
+    device = c.program.device
+    return emit(c.program, "cpp" if device.name.startswith("cpu") else dialect(device))
+
+
+def right(case: Case, c: Compiled) -> None:
+    """What the program computes, where a machine of this size plays it in time."""
+    op = loads(case.op.text).ops[f"op{case.seed}"]
+    sizes = {v.name: case.sizes[v.name] for v in c.program.dims}
+    if case.device in CPUS:
+        got: dict[str, np.ndarray] = interpret(c.program, inputs_of(case, op), sizes, {"core": case.cores})
+    else:
+        variant = variant_of(c.program)
+        if len(variant.source) > LONG:
+            return
+        got = play(variant, inputs_of(case, op), sizes)
+    agree(case, op, got)
+
+
+@pytest.mark.parametrize("long", [False, True])
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + CASES))
+def test_it_fits_and_fed_back_it_is_the_same(seed: int, long: bool) -> None:
+    case = auto_case(seed, DEVICES, long)
+    if case is None:
+        pytest.skip("no sizes suit the op")
+    _, _, first = chosen(case)
+    if case.device not in CPUS:
+        assert wrong(first) == [], case
+    _, _, again = chosen(case, first.schedule)
+    assert again.schedule == first.schedule, case
+    assert text_of(again) == text_of(first), f"{first.schedule}\n{case}"
+
+
+@pytest.mark.parametrize("devices", [NVIDIA, AMD, CPUS], ids=["nvidia", "amd", "cpu"])
+@pytest.mark.parametrize("seed", range(FIRST + CASES, FIRST + CASES + RUN))
+def test_it_is_right(seed: int, devices: tuple[str, ...]) -> None:
+    case = auto_case(seed, devices, points=POINTS)
+    if case is not None:
+        right(case, chosen(case)[2])
+
+
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + CASES))
+def test_some_of_its_lines_are_completed_or_refused(seed: int) -> None:
+    case = auto_case(seed, DEVICES, points=POINTS)
+    if case is None:
+        pytest.skip("no sizes suit the op")
+    module, _, first = chosen(case)
+    (decl,) = loads(case.op.text + first.schedule).schedules.values()
+    text = some_lines(Random(seed), decl, module.device(case.device).memories[0].name)
+    if not text:
+        return
+    try:
+        _, _, found = chosen(case, text)
+    except UserError as error:
+        for e in error.errors if isinstance(error, UserErrors) else (error,):
+            assert e.span is not None, f"an error without a place: {e}\n{text}\n{case}"
+            assert not is_filled_in(e.span), f"no line of the author's: {e}\n{text}\n{case}"
+        return
+    if seed % 5 == 0:
+        right(case, found)
