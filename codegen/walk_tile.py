@@ -54,7 +54,7 @@ def map_exprs(body: tuple[Stmt, ...], f: Callable[[Expr], Expr]) -> tuple[Stmt, 
     """The statements with `f` applied to every index expression in them."""
 
     def all_of(exprs: tuple[Expr, ...]) -> tuple[Expr, ...]:
-        return tuple(map(f, exprs))
+        return _mapped(exprs, f)
 
     def one(s: Stmt) -> Stmt:
         match s:
@@ -73,6 +73,12 @@ def map_exprs(body: tuple[Stmt, ...], f: Callable[[Expr], Expr]) -> tuple[Stmt, 
         return map_bodies(s, lambda inner: map_exprs(inner, f))
 
     return tuple(map(one, body))
+
+
+def _mapped(exprs: tuple[Expr, ...], f: Callable[[Expr], Expr]) -> tuple[Expr, ...]:
+    """The same object when `f` changes nothing."""
+    new = tuple(map(f, exprs))
+    return exprs if all(x is y for x, y in zip(new, exprs, strict=True)) else new
 
 
 def variables(body: tuple[Stmt, ...]) -> frozenset[Var]:
@@ -96,7 +102,7 @@ def map_value(value: Value, f: Callable[[Expr], Expr]) -> Value:
                 return replace(v, expr=f(v.expr))
             case Load():
                 otherwise = None if v.otherwise is None else map_value(v.otherwise, f)
-                return replace(v, indices=tuple(map(f, v.indices)), otherwise=otherwise)
+                return replace(v, indices=_mapped(v.indices, f), otherwise=otherwise)
             case Masked():
                 kids = map_value(v.value, f), map_value(v.otherwise, f)
                 return replace(v, conds=tuple(map(f, v.conds)), value=kids[0], otherwise=kids[1])

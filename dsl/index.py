@@ -17,9 +17,8 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import reduce
-from typing import Any, Union
+from typing import TYPE_CHECKING, Any, Union
 
 from . import intervals
 from .intervals import Interval
@@ -62,30 +61,36 @@ class _Arithmetic:
         return rules.mod(as_expr(other), as_expr(self))  # type: ignore[arg-type]
 
 
-@dataclass(frozen=True)
-class Var(_Arithmetic):
-    """An integer variable whose values lie in [lo, hi], both inclusive; None is unbounded. Equal when the names are."""
+_Name = object if TYPE_CHECKING else str  # what else texts can do is not for use
+
+
+class Var(_Arithmetic, _Name):
+    """An integer variable whose values lie in [lo, hi], both inclusive; None is unbounded.
+
+    It is its name, with what is known of it (BY_NAME): compared and hashed as names are, and as fast.
+    """
 
     name: str
-    lo: int | None = 0
-    hi: int | None = None
+    lo: int | None
+    hi: int | None
+    interval: Interval
+    _key: tuple
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Var) and self.name == other.name
+    __match_args__ = ("name", "lo", "hi")
 
-    def __hash__(self) -> int:
-        return hash(self.name)
+    def __new__(cls, name: str, lo: int | None = 0, hi: int | None = None) -> Var:
+        self = super().__new__(cls, name)  # type: ignore[call-arg]
+        self.__dict__.update(name=name, lo=lo, hi=hi, interval=(lo, hi), _key=(0, name))
+        return self
 
-    def __str__(self) -> str:
-        return self.name
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError("a Var is immutable")
 
-    @property
-    def interval(self) -> Interval:
-        return self.lo, self.hi
+    def __reduce__(self):
+        return Var, (self.name, self.lo, self.hi)
 
-    @property
-    def _key(self) -> tuple:
-        return 0, self.name
+    def __repr__(self) -> str:
+        return f"Var(name={self.name!r}, lo={self.lo!r}, hi={self.hi!r})"
 
 
 class _Once:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from ...dsl.index import Expr, Var, as_expr
 from ...dsl.prove import conjuncts
@@ -88,6 +89,27 @@ class Access:
                 other.add(old)
             self.times[same, before] = self._subs(mapping, other, facts)
         return self.times[same, before]
+
+    @cached_property
+    def loose(self) -> frozenset[int]:
+        """Coordinates that tell nothing of the unit, and share no variable with one that does: as that of a rotating stage."""
+        used = [e.variables() for e in self.coords]
+        bound = frozenset().union(*(vs for vs in used if not vs.isdisjoint(self.varying)))
+        return frozenset(n for n, vs in enumerate(used) if vs.isdisjoint(bound))
+
+    def bare(self, dims: tuple[int, ...], mark: str, apart: str) -> Access:
+        """The access at any time, under no conditions, with these coordinates alone. Variables of loops and of the statement
+        itself are numbered, behind `mark`; others of its unit get the suffix `apart`. So names make no difference (ALIKE).
+        """
+        coords = tuple(self.coords[n] for n in dims)
+        there = {
+            v.name: v for e in (*coords, *(e for pair in self.owners for e in pair if e is not None)) for v in e.variables()
+        }
+        own = [*(t.var.name for t in self.loops), *sorted(name for name in there if name.startswith("$"))]
+        mapping = {v: as_expr(Var(v.name + apart, v.lo, v.hi)) for v in there.values() if v in self.varying}
+        for n, v in enumerate(there[name] for name in own if name in there):
+            mapping[v] = as_expr(Var(f"{mark}{n} {v.lo} {v.hi}", v.lo, v.hi))
+        return replace(self, coords=coords, conds=())._subs(mapping, set(), [])
 
     def where(self, var: Var, value: Expr) -> Access:
         """The access where a variable has that value."""

@@ -8,7 +8,8 @@ The two accesses are made by two units u and v: variables that may differ betwee
 What is asked is whether all coordinates can be equal while u != v. Unsure is a conflict.
 
 The two may be of different times (`Access.at`). What holds at any times at all holds at each, so a question is often settled
-by another one of the same two accesses; most never meet. Otherwise the first that can tell answers:
+by another one of the same two accesses. Most never meet, whatever the conditions are: that is asked once for all accesses that
+differ in names alone (ALIKE), of the coordinates that tell of the unit. Otherwise the first that can tell answers:
 
     DIGITS     the coordinates taken apart (`digits`)
     WITNESS    two units that meet, found by looking (`witness`)
@@ -21,7 +22,7 @@ from dataclasses import replace
 
 from ...dsl.index import Expr, Fn, Var, as_expr
 from ...dsl.prove import feasible
-from .access import Access
+from .access import OLD, Access
 from .digits import Contradiction, Digits, functions
 from .witness import seen
 
@@ -37,6 +38,8 @@ class Conflicts:
     def __init__(self) -> None:
         self._known: dict[tuple[Access, Access], dict[Time, bool]] = {}
         self._renamed: dict[Access, Access] = {}
+        self._bare: dict[tuple, tuple[Access, tuple]] = {}
+        self._alike: dict[tuple, bool] = {}
 
     def between(self, a: Access, b: Access, time: Time) -> bool:
         """Whether `a`, made at that time, may need a barrier before `b`, made now."""
@@ -53,13 +56,34 @@ class Conflicts:
         for other, answer in known.items():
             if _within(other, time) if answer else _within(time, other):
                 return answer
-        wide, one, two = a.at(*_ANY), a.at(*time), self._apart(b)
-        proofs = {t: _Meeting(x, two) for t, x in ((_ANY, wide), (time, one)) if t not in known}
-        if any(self._never(a, b, t) for t, proof in proofs.items() if proof.by_digits()):
-            return False
+        if self._alike_never_meet(a, b):
+            return not self._never(a, b, _ANY)
+        one, two = a.at(*time), self._apart(b)
+        proofs = {time: _Meeting(one, two)}
+        if proofs[time].by_digits():
+            return not self._never(a, b, time)
         if seen(one, two):
             return True
+        if _ANY not in known and time != _ANY:
+            proofs = {_ANY: _Meeting(a.at(*_ANY), two), **proofs}
+            if proofs[_ANY].by_digits():
+                return not self._never(a, b, _ANY)
         return not any(self._never(a, b, t) for t, proof in proofs.items() if proof.by_prover())
+
+    def _alike_never_meet(self, a: Access, b: Access) -> bool:
+        """ALIKE"""
+        dims = tuple(n for n in range(len(a.coords)) if n not in a.loose or n not in b.loose)
+        (one, key), (two, key2) = self._without_names(a, dims, OLD, ""), self._without_names(b, dims, _APART, _APART)
+        if (key, key2) not in self._alike:
+            self._alike[key, key2] = _Meeting(one, two).by_digits()
+        return self._alike[key, key2]
+
+    def _without_names(self, a: Access, dims: tuple[int, ...], mark: str, apart: str) -> tuple[Access, tuple]:
+        """The access without names and conditions, and what it then is."""
+        if (a, dims, mark) not in self._bare:
+            bare = a.bare(dims, mark, apart)
+            self._bare[a, dims, mark] = bare, (bare.coords, bare.owners)
+        return self._bare[a, dims, mark]
 
     def _never(self, a: Access, b: Access, time: Time) -> bool:
         self._known[a, b][time] = False

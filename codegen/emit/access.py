@@ -19,13 +19,13 @@ from .lanes import Register
 
 def address(ctx: Context, buffer: Buffer, coords: Sequence[Expr]) -> Expr:
     """The linear address in elements, with Lets and unrolled loops put in."""
-    key = (buffer.name, id(coords))
+    key = (id(buffer), id(coords))
     found = ctx.addresses.get(key)
     if found is None:
         total = as_expr(0)
         for c, s in zip(coords, buffer.strides, strict=True):
             total = total + c * s
-        found = ctx.addresses[key] = (total, coords)  # what the key names stays alive
+        found = ctx.addresses[key] = (total, buffer, coords)  # what the key names stays alive
     return ctx.ix(found[0])
 
 

@@ -53,7 +53,8 @@ class Body:
             case Alloc():
                 self._alloc(s)
             case Store():
-                self._by_shares(lambda s=s: self._store(s)) if self._varies(s) else self._store(s)
+                shared = self.ctx.shares > 1 and self._varies(s)
+                self._by_shares(lambda s=s: self._store(s)) if shared else self._store(s)
             case Call():
                 self._call(s)
             case AllReduce():
@@ -136,8 +137,7 @@ class Body:
     def _bound(self, var: Var, value: Expr, body: Sequence[Stmt]) -> None:
         old = self.ctx.env.get(var)
         self.ctx.env[var] = value
-        with self.ctx.text.block(None):
-            self.block(body)
+        self._scoped(body)
         if old is None:
             del self.ctx.env[var]
         else:
@@ -282,8 +282,9 @@ class Body:
             self._if(s)
 
     def _scoped(self, stmts: Sequence[Stmt]) -> None:
-        with self.ctx.text.block(None):
-            self.block(stmts)
+        outer = self.ctx.text.begin()
+        self.block(stmts)
+        self.ctx.text.end(outer)
 
     # ------------------------------------------------------------ buffers
 
@@ -298,20 +299,21 @@ class Body:
                 return self._if(replace(choice, body=(replace(s, body=choice.body),)))
         if ctx.part is not None:
             self._inside.add(s.buffer.name)
-        with text.block(None):
-            scope, at = text.scopes[-1], len(text.scopes) - 1
-            ctx.declare_register(s.buffer, scope)
-            if not register.named:
-                with ctx.one_share(0):
-                    kind = ctx.register_type(s.buffer, not register.uniform)
-                size = ctx.ix(s.buffer.size) * (1 if register.uniform else ctx.shares)
-                scope.decls.append(f"{kind} {ctx.spoken[s.buffer.name]}[{text.index.text(size)}];")
-            self.block(s.body)
-            if register.named and ctx.in_lane and ctx.fixed_lane is None and not register.uniform:
-                ctx.only_in_lanes(s.buffer.name)
-            elif register.named:
-                ctx.declare_where_set(s.buffer.name, text.scopes[at:])
-                scope.decls[:0] = ctx.declarations(s.buffer.name)
+        at = text.begin()
+        scope = text.scopes[at]
+        ctx.declare_register(s.buffer, scope)
+        if not register.named:
+            with ctx.one_share(0):
+                kind = ctx.register_type(s.buffer, not register.uniform)
+            size = ctx.ix(s.buffer.size) * (1 if register.uniform else ctx.shares)
+            scope.decls.append(f"{kind} {ctx.spoken[s.buffer.name]}[{text.index.text(size)}];")
+        self.block(s.body)
+        if register.named and ctx.in_lane and ctx.fixed_lane is None and not register.uniform:
+            ctx.only_in_lanes(s.buffer.name)
+        elif register.named:
+            ctx.declare_where_set(s.buffer.name, text.scopes[at:])
+            scope.decls[:0] = ctx.declarations(s.buffer.name)
+        text.end(at)
 
     def _varies(self, s: Store) -> bool:
         """Whether lanes store different values, or at different places."""

@@ -18,7 +18,7 @@ from ...dsl.prove import conjuncts
 
 def simplest(conds: Sequence[Expr]) -> list[Expr]:
     """Conditions (>= 0) that hold exactly where all of `conds` do; [-1] where that is never."""
-    parts = [_coarse(x) for c in conds for x in _parts(c)]
+    parts = [x for c in conds for x in _plain(c)]
     out: list[Expr] = []
     for e in dict.fromkeys(parts):
         lo, hi = e.interval
@@ -27,6 +27,14 @@ def simplest(conds: Sequence[Expr]) -> list[Expr]:
         if lo is None or lo < 0:
             out.append(e)
     return [e for i, e in enumerate(out) if not any(_follows(e, i, x, j) for j, x in enumerate(out))]
+
+
+def _plain(cond: Expr) -> tuple[Expr, ...]:
+    """The condition by itself, said simply; computed once for each."""
+    d = cond.__dict__
+    if "_plain" not in d:
+        d["_plain"] = tuple(_coarse(x) for x in _parts(cond))
+    return d["_plain"]
 
 
 def _parts(cond: Expr) -> Sequence[Expr]:

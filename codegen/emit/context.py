@@ -47,7 +47,7 @@ class Context:
     cells: dict[str, dict[tuple[int, ...], str]] = field(default_factory=dict)
     seen: dict[tuple, tuple] = field(default_factory=dict)
     numbers: dict[int, Expr] = field(default_factory=dict)
-    addresses: dict[tuple[str, int], tuple] = field(default_factory=dict)
+    addresses: dict[tuple[int, int], tuple] = field(default_factory=dict)
     spoken: dict[str, str] = field(default_factory=dict)  # buffer -> its name in the text
     copies: dict[str, tuple[str, str]] = field(default_factory=dict)  # vector -> (its copy in the lane loop, type)
     false: tuple[Expr, ...] = ()  # conditions that are known not to hold here
@@ -183,7 +183,7 @@ class Context:
         self.false = before
 
     def condition(self, conds: Sequence[Expr]) -> str:
-        return " && ".join(self._compare(e) for e in conds) if conds else "true"
+        return " && ".join(self.text.index.once(e, self._compare) for e in conds) if conds else "true"
 
     def _compare(self, e: Expr) -> str:
         if not e.terms:

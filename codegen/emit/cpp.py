@@ -30,6 +30,7 @@ from .names import Names, clean
 from .scope import Text
 from .space import Slot, arrange
 from .templates import environment
+from .used import words
 
 MOST_LANES = 64  # masks of lanes, and numbers of lanes in vectors of i8, go that far
 
@@ -119,11 +120,11 @@ class _Printer:
         lines = text.finish()
         if ctx.stored_with:
             lines.append(ctx.fence())
-        used = "\n".join(lines)
-        lines = [*(self._base(b) for b in program.buffers if _mentions(used, self.field[b.name])), *lines]
+        used = words(lines)
+        bases = [self._base(b) for b in program.buffers if self.field[b.name] in used]
+        lines = [*bases, *lines]
         # a parameter that nothing reads has no name
-        all_lines = "\n".join(lines)
-        args, core = (name if _mentions(all_lines, name) else "" for name in ("args", "core"))
+        args, core = (name if name in used | words(bases) else "" for name in ("args", "core"))
         head = f"const Args*{' ' + args if args else ''}, int{' ' + core if core else ''}"
         return {
             "name": f"launch__{self.names.fresh(launch.name)}",
@@ -303,12 +304,6 @@ def render(program: Program, serial_when: tuple[Expr, ...] = ()) -> str:
 
 def _element(b: Buffer) -> str:
     return ELEMENTS[storage(b.dtype)]
-
-
-def _mentions(text: str, name: str) -> bool:
-    import re
-
-    return re.search(rf"\b{re.escape(name)}\b", text) is not None
 
 
 def _comment(line: str) -> str:

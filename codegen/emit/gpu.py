@@ -29,7 +29,7 @@ from .names import Names, clean
 from .scope import Text
 from .templates import environment
 from .tidy import tidied
-from .used import mentions, used_only
+from .used import used_only, words
 
 __all__ = ["Api", "GpuPrinter", "Spelling", "kernels_of", "render_gpu"]
 
@@ -102,13 +102,13 @@ class GpuPrinter:
         body.units = lockstep
         body.block(launch.body)
         lines = tidied(used_only(text.finish()))
-        used = "\n".join(lines)
+        used = words(lines)
         if space.total:
             lines.insert(0, "extern __shared__ __attribute__((aligned(16))) unsigned char m_shared[];")
         name = f"{self.symbol}__{self.names.fresh(launch.name)}"
-        buffers = [b for b in program.buffers if mentions(used, self.field[b.name])]
+        buffers = [b for b in program.buffers if self.field[b.name] in used]
         ones = {v: as_expr(1) for _, v in program.finite}
-        given = [v for v, n in self.size.items() if mentions(used, n) and v not in ones]
+        given = [v for v, n in self.size.items() if n in used and v not in ones]
         sizes = [(self.size[v], v in short) for v in given]
         passed = (*(self.field[b.name] for b in buffers), *(f"(int){n}" if cut else n for n, cut in sizes))
         grid = plan.grid.subs(ones)

@@ -35,6 +35,7 @@ class GpuIndex(IndexPrinter):
                 continue
             self._known.clear()
             self._wides.clear()
+            self.renamed()
             if bound is None:
                 del self.bounds[var]
             else:

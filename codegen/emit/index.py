@@ -3,18 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 from ...dsl.errors import InternalError
 from ...dsl.index import Atom, Expr, Fn, Var
+
+_E = TypeVar("_E")
+_Said = TypeVar("_Said")
 
 SUM, PRODUCT, ATOM = 4, 5, 10  # precedences of a printed expression
 
 
 class IndexPrinter:
-    """`name` gives a variable's text. `needs` is told of each helper function the text calls."""
+    """`name` gives a variable's text. `needs` is told of each helper function the text calls.
+
+    ONCE: what was printed of an expression is remembered until a variable gets another name, or more is known of one. By
+    identity: equal ones may differ in their variables' intervals.
+    """
 
     def __init__(self, name: Callable[[Var], str], needs: Callable[[str], None]) -> None:
         self._name, self._needs = name, needs
+        self._shown: dict[int, tuple[Any, Any]] = {}
+
+    def once(self, e: _E, show: Callable[[_E], _Said]) -> _Said:
+        """ONCE: what `show` gives for an expression or an atom."""
+        found = self._shown.get(id(e))
+        if found is None:
+            found = self._shown[id(e)] = e, show(e)  # what the key names stays alive
+        return found[1]
+
+    def renamed(self) -> None:
+        """A variable has got another name."""
+        self._shown.clear()
 
     def text(self, e: Expr, at_least: int = 0) -> str:
         """The expression, in parentheses when it binds weaker than `at_least`."""
@@ -52,7 +72,7 @@ class IndexPrinter:
     def atom(self, atom: Atom, at_least: int) -> str:
         if isinstance(atom, Var):
             return self._name(atom)
-        text, precedence = self._fn(atom)
+        text, precedence = self.once(atom, self._fn)
         return text if precedence >= at_least else f"({text})"
 
     def _fn(self, f: Fn) -> tuple[str, int]:

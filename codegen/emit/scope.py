@@ -87,12 +87,15 @@ class Text:
         self._temps += 1
         return f"t{self._temps}"
 
-    def begin(self, tag: str = "", *variables: Var) -> None:
-        """A new scope that knows `variables`, until the innermost enclosing `block` closes."""
+    def begin(self, tag: str = "", *variables: Var) -> int:
+        """A new scope that knows `variables`, until the innermost enclosing `block` closes; how many scopes there were."""
         self.scopes.append(Scope(tag))
         for v in variables:
             self._depth[v] = len(self.scopes) - 1
             self._named[v] = self.fresh(v.name)
+        if variables:
+            self.index.renamed()
+        return len(self.scopes) - 1
 
     def _end(self, braces: bool = False) -> None:
         """Closes a scope; without braces of its own its names stay taken as long as the one around it."""
@@ -105,30 +108,33 @@ class Text:
             self.scopes[-1].names += scope.names
         self.scopes[-1].inner |= scope.inner
 
-    @contextmanager
-    def block(self, header: Callable[[], str] | None, tag: str = "", *variables: Var, footer: str = "}") -> Iterator[None]:
-        """`header {` lines `}`, indented; the header is made when the variables have names. None: no braces."""
-        outer = len(self.scopes)
-        saved = {v: (self._depth.get(v), self._named.get(v)) for v in variables}
-        self.begin(tag, *variables)
-        head, span = header() if header else None, self.span
-        yield
-        while len(self.scopes) > outer + 1:
+    def end(self, outer: int) -> None:
+        """Closes the scopes that were begun since there were `outer` ones."""
+        while len(self.scopes) > outer:
             self._end()
+
+    @contextmanager
+    def block(self, header: Callable[[], str], tag: str = "", *variables: Var, footer: str = "}") -> Iterator[None]:
+        """`header {` lines `}`, indented; the header is made when the variables have names."""
+        saved = {v: (self._depth.get(v), self._named.get(v)) for v in variables}
+        outer = self.begin(tag, *variables)
+        head, span = header(), self.span
+        yield
+        self.end(outer + 1)
         scope = self.scopes[-1]
         body = scope.decls + scope.lines
         scope.decls = []
         opened = [Line.of(f"{head} {{", span)] if head else []  # an `else` continues the line before
-        scope.lines = [*opened, *(INDENT + x if x else x for x in body), footer] if header else body
-        self._end(header is not None)
+        scope.lines = [*opened, *(INDENT + x if x else x for x in body), footer]
+        self._end(braces=True)
         for v, (depth, name) in saved.items():
             if depth is not None and name is not None:
                 self._depth[v], self._named[v] = depth, name
+                self.index.renamed()
 
     def finish(self) -> list[str]:
         """All lines, at the end."""
-        while len(self.scopes) > 1:
-            self._end()
+        self.end(1)
         return self.scopes[0].decls + self.scopes[0].lines
 
     # ------------------------------------------------------------ variables

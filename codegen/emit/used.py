@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-_DECLARATION = re.compile(r"( *)(?:const )?\w+\*?(?: __restrict__)? (\w+) = .*;$")
+_DECLARATION = re.compile(r" *(?:const )?\w+\*?(?: __restrict__)? (\w+) = .*;$")
 _WORD = re.compile(r"\w+")
 
 
-def mentions(text: str, name: str) -> bool:
-    return re.search(rf"\b{re.escape(name)}\b", text) is not None
+def words(lines: Iterable[str]) -> set[str]:
+    """Those that the lines mention."""
+    return {w for x in lines for w in _WORD.findall(x)}
 
 
 def used_only(lines: Sequence[str], after: str = "") -> list[str]:
@@ -18,22 +19,25 @@ def used_only(lines: Sequence[str], after: str = "") -> list[str]:
 
     Their values have no effects. From the last line up, so that what only an unused declaration needs goes as well.
     """
-    out = list(lines)
-    words = [set(_WORD.findall(x)) for x in out]
-    below = set(_WORD.findall(after))
-    for i in reversed(range(len(out))):
-        m = _DECLARATION.match(out[i])
-        if m is None:
+    end = _ends(lines)
+    mentioned = dict.fromkeys(_WORD.findall(after), len(lines))  # where words are next, below the line that is looked at
+    kept: list[str] = []
+    for i in reversed(range(len(lines))):
+        m = _DECLARATION.match(lines[i])
+        if m is not None and mentioned.get(m[1], end[i]) >= end[i]:
             continue
-        if not _used(m[2], out, words, i, m[1], below):
-            del out[i], words[i]
+        kept.append(lines[i])
+        mentioned.update(dict.fromkeys(_WORD.findall(lines[i]), i))
+    return kept[::-1]
+
+
+def _ends(lines: Sequence[str]) -> list[int]:
+    """For each line the first one that is less indented: where its block has ended. Nothing ends the outermost one."""
+    out = [len(lines) + 1] * len(lines)
+    around: list[tuple[int, int]] = []  # lines whose blocks are open, and how far they are indented
+    for i, line in enumerate(lines):
+        depth = len(line) - len(line.lstrip(" ")) if line else around[-1][1] if around else 0
+        while around and around[-1][1] > depth:
+            out[around.pop()[0]] = i
+        around.append((i, depth))
     return out
-
-
-def _used(name: str, lines: Sequence[str], words: Sequence[set[str]], at: int, indent: str, below: set[str]) -> bool:
-    for j in range(at + 1, len(lines)):
-        if lines[j] and not lines[j].startswith(indent):
-            return False  # the block ends here
-        if name in words[j]:
-            return True
-    return name in below

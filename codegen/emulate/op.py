@@ -197,19 +197,20 @@ class OpText:
         """A condition of `guard_of`, for the element that a place of the operand's fragment holds. `indices` subscript it."""
         known = {Var(i): e for i, e in zip(indices, operand.map, strict=True)}
         shown = _put(transform(value, _computed), known)
-        for v in operand.coords:
-            self.text.index.bounds[v] = v.hi  # type: ignore[attr-defined]
+        self._learn(operand.coords)
         return self.body.values.value(shown).text
 
     def statements(self) -> list[str]:
-        with self.text.block(None):
-            self.body.block(self.op.body)
+        self.text.begin()
+        self.body.block(self.op.body)
         return self.text.finish()
+
+    def _learn(self, coords: tuple[Var, ...]) -> None:
+        self.text.index.learn({v: v.hi for v in coords})  # type: ignore[attr-defined]
 
     def place(self, b: Buffer, index: tuple[Expr, ...], coords: tuple[Var, ...]) -> str:
         """The linear place of an element whose index is a map of a fragment's coordinates."""
-        for v in coords:
-            self.text.index.bounds[v] = v.hi  # type: ignore[attr-defined]
+        self._learn(coords)
         total = as_expr(0)
         for e, stride in zip(index, b.strides, strict=True):
             total = total + e * stride

@@ -100,12 +100,19 @@ def _collect(body: tuple[Stmt, ...], known: dict[Var, Expr], whole: dict[Fn, Exp
     for s in body:
         match s:
             case For():
-                known[s.var] = as_expr(_ended(s.var, s.stop.subs(known, whole) - 1))
+                _learn(known, s.var, s.stop.subs(known, whole) - 1)
             case Let():
                 last = s.value if s.extent is None else s.extent - 1
-                known[s.var] = as_expr(_ended(s.var, last.subs(known, whole), s.value.subs(known, whole)))
+                _learn(known, s.var, last.subs(known, whole), s.value.subs(known, whole))
         for inner in (getattr(s, "body", ()), getattr(s, "orelse", ())):
             _collect(inner, known, whole)
+
+
+def _learn(known: dict[Var, Expr], v: Var, *mosts: Expr) -> None:
+    """Where nothing new is known of a variable, what it is in stays the object that it is."""
+    ended = _ended(v, *mosts)
+    if ended.hi != v.hi or v in known:
+        known[v] = as_expr(ended)
 
 
 def _ended(v: Var, *mosts: Expr) -> Var:
