@@ -17,6 +17,7 @@ from .accumulator import Combine, Fill
 from .context import Context
 from .match import Fragment
 from .spec import ONE, ZERO, Focus, Step
+from .whole import SHORT, to_the_end
 from .work import Work
 from .write import store_element
 
@@ -46,21 +47,22 @@ def open_index(ctx: Context, focus: Focus, index: str, size: int, cell: bool, in
         opened = focus.with_range(index, r.open_rep(step))
         body = open_index(ctx, opened, index, size, cell, inner, unroll)
         return [For(var, ZERO, as_expr(rep.count), ONE, tuple(body), unroll=0)]
+    whole = not cell and to_the_end(focus, index)
     if cell:
-        cap = r.capacity
-        if cap is None:
+        if r.capacity is None:
             message = f"a tile held in registers spans `{index}`, whose extent has no bound here"
             raise UnboundedTile(message, help=f"tile `{index}` above this line, or state a bound: `where N <= 4096`")
-        trips: Expr = as_expr(max(1, -(-cap // size)))
         unroll = 0
-    else:
-        trips = r.trips(size)
+    trips = r.whole_trips(size) if cell or whole else r.trips(size)
+    if whole and unroll == 1 and (trips.constant or 0) <= SHORT:
+        unroll = 0
+    live = not cell and not whole
     if trips.constant == 1 or (r.capacity is not None and r.capacity <= size):
         # one tile at most: what may be missing of it is guarded, not looped over
-        return inner(focus.with_range(index, r.split(size, Step(ZERO, ONE, None), live=not cell and trips.constant == 1)))
+        return inner(focus.with_range(index, r.split(size, Step(ZERO, ONE, None), live=live and trips.constant == 1)))
     var = ctx.var(index, trips)
     step = Step(as_expr(var), trips, None)
-    body = inner(focus.with_range(index, r.split(size, step, live=not cell)))
+    body = inner(focus.with_range(index, r.split(size, step, live=live)))
     return [For(var, ZERO, trips, ONE, tuple(body), unroll=unroll)]
 
 

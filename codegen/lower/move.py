@@ -30,6 +30,7 @@ from .keep import owner_lines
 from .leaf_instr import register_buffer
 from .spec import ZERO, Focus, Range, View
 from .staging import pipeline_of, staging_of
+from .whole import filled_to_the_end, scratch
 from .work import Work, plain_index
 
 if TYPE_CHECKING:
@@ -155,12 +156,12 @@ def _to_memory(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple, foun
     if line.view is not None or any(n in alias for n in names):
         wanted = line.view or tuple(dict.fromkeys(alias.get(n, n) for ld in found for e in ld.indices for n in _ordered(e)))
         form = "indices"
-        axes = [index_axis(low, focus, i, rest) for i in wanted]
+        axes = [index_axis(low, focus, i, line.tensor, memory, rest) for i in wanted]
         value: Value = first
         also = _inherited(focus, first)
     else:
         form = "box"
-        axes = [_box_axis(low, focus, line, rest, d, found) for d in range(len(first.indices))]
+        axes = [_box_axis(low, focus, line, memory, rest, d, found) for d in range(len(first.indices))]
         value = replace(first, indices=tuple(a.origin + Var(a.name) for a in axes))
         own = {Var(a.name): a.origin + Var(a.name) for a in axes if a.name in focus.ranges}
         also = tuple(
@@ -172,7 +173,7 @@ def _to_memory(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple, foun
     )
     ctx.buffers.append(buffer)
     origin = tuple(a.origin for a in axes)
-    view = staged_view(focus, buffer, form, axes, layout)
+    view = staged_view(ctx, focus, buffer, form, axes, layout)
     fused = next((w.fused for w in focus.works if w.fused), ())
     local = View(
         buffer.name, "indices", tuple(a.name for a in axes), tuple(ZERO if form == "box" else o for o in origin), layout
@@ -196,10 +197,13 @@ def _to_memory(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple, foun
     return [Alloc(buffer, (*filled, *body), line.span, staging)]
 
 
-def staged_view(focus: Focus, buffer: Buffer, form: str, axes: list[Staged], layout: Layout) -> View:
+def staged_view(ctx: Context, focus: Focus, buffer: Buffer, form: str, axes: list[Staged], layout: Layout) -> View:
     """What is staged here, zero outside of what is live here: lines below that end inside of it must ask."""
-    held = live_ends(focus) if all(a.extent for a in axes) else frozenset()  # of no elements, none is filled
-    return View(buffer.name, form, tuple(a.name for a in axes), tuple(a.origin for a in axes), layout, held=held)
+    there = all(a.extent for a in axes)  # of no elements, none is filled
+    held = live_ends(focus) if there else frozenset()
+    whole = frozenset(a.name for a in axes if there and not a.fill and scratch(ctx, buffer.memory))
+    names, origins = tuple(a.name for a in axes), tuple(a.origin for a in axes)
+    return View(buffer.name, form, names, origins, layout, held=held, whole=whole)
 
 
 def _ordered(e: Expr) -> list[str]:
@@ -224,16 +228,16 @@ def _spanned(r: Range) -> Expr:
     return as_expr(whole) if r.reps and whole is not None else r.size
 
 
-def index_axis(low: Lowering, focus: Focus, index: str, rest: tuple) -> Staged:
-    """What a copy holds of an index of the focus, for the lines `rest`."""
+def index_axis(low: Lowering, focus: Focus, index: str, tensor: str, memory: str, rest: tuple) -> Staged:
+    """What a copy of `tensor` holds of an index of the focus, for the lines `rest`."""
     r = focus.ranges[index]
     extent = low.footprint(focus, index, rest)
     here = as_expr(Var(index)) - r.base
     valid = tuple(b - here - 1 for b in (*r.bounds, _spanned(r)))
-    return Staged(index, r.base, extent, valid, _filled(low, focus, index, rest, extent))
+    return Staged(index, r.base, extent, valid, _filled(low, focus, index, tensor, memory, rest, extent))
 
 
-def _box_axis(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple, d: int, found: list[Load]) -> Staged:
+def _box_axis(low: Lowering, focus: Focus, line: syntax.Move, memory: str, rest: tuple, d: int, found: list[Load]) -> Staged:
     ctx = low.ctx
     plain = {plain_index(ld.indices[d]) for ld in found}
     index = next(iter(plain))
@@ -241,7 +245,7 @@ def _box_axis(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple, d: in
         r = focus.ranges[index]
         extent = low.footprint(focus, index, rest)
         valid = tuple(b - Var(index) - 1 for b in (*r.bounds, _spanned(r)))
-        return Staged(index, r.base, extent, valid, _filled(low, focus, index, rest, extent))
+        return Staged(index, r.base, extent, valid, _filled(low, focus, index, line.tensor, memory, rest, extent))
     hulls = [
         hull(ld.indices[d], {i: (r.base, low.footprint(focus, i, rest) - 1) for i, r in focus.ranges.items()}) for ld in found
     ]
@@ -265,11 +269,13 @@ def _box_axis(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple, d: in
     return Staged(name, origin, extent, valid, ())
 
 
-def _filled(low: Lowering, focus: Focus, index: str, rest: tuple, extent: int) -> tuple[Expr, ...]:
-    """What of the axis the copy must fill: the live extent, rounded up to what a leaf reads at once."""
+def _filled(low: Lowering, focus: Focus, index: str, tensor: str, memory: str, rest: tuple, extent: int) -> tuple[Expr, ...]:
+    """What of the axis the copy must fill, where not all: the live extent, rounded up to what a leaf reads at once."""
     r = focus.ranges[index]
+    if not r.bounds or r.reps or filled_to_the_end(low, focus, index, tensor, memory, rest):
+        return ()  # strided chunks are visited whether they are live or not
     grain = low.grain(focus, index, rest)
-    if grain >= extent or not r.bounds or r.reps:  # strided chunks are visited whether they are live or not
+    if grain >= extent:
         return ()
     return tuple(ceildiv(b, grain) * grain for b in r.bounds)
 

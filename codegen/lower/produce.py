@@ -46,10 +46,10 @@ def lower_produced(low: Lowering, focus: Focus, line: syntax.Keep | syntax.Move,
     output = next((o for o in w.outputs if o.tensor == name), None)
     indices = tuple(dict.fromkeys(w.alias.get(i, i) for i in (output.indices if output else w.indices)))
     others = replace(focus, works=tuple(x for x in focus.works if x is not w))
-    axes = [index_axis(low, others, i, rest) for i in indices]
+    axes = [index_axis(low, others, i, name, memory, rest) for i in indices]
     buffer, layout = memory_buffer(ctx, focus, name, ctx.dtypes[name], memory, [(a.name, a.extent) for a in axes], line)
     ctx.buffers.append(buffer)
-    view = staged_view(focus, buffer, "indices", axes, layout)
+    view = staged_view(ctx, focus, buffer, "indices", axes, layout)
     if w.reduction is None:  # zero outside the live ranges, as copies are
         own = replace(w, value=masked(w.value, axes))
         ranges = {a.name: Range(a.origin, as_expr(a.extent), a.fill) for a in axes}

@@ -73,6 +73,12 @@ class Range:
         """How many tiles of `size` the live extent needs."""
         return ceildiv(self.live, size)
 
+    def whole_trips(self, size: int) -> Expr:
+        """How many the capacity needs, at least one."""
+        capacity = self.capacity
+        assert capacity is not None
+        return as_expr(max(1, -(-capacity // size)))
+
     def split(self, size: int, step: Step, live: bool = False) -> Range:
         """The tile number `step.expr`: the rewriting rule above.
 
@@ -140,6 +146,7 @@ class View:
     filled: bool = True  # zero, or masked to zero, outside the live ranges; not so for what is computed
     # a staged copy: how far each index was live where it was made, which the copy has filled; None: not told
     held: frozenset[tuple[str, Expr]] | None = None
+    whole: frozenset[str] = frozenset()  # a staged copy: indices along which all that it spans was written
     leaving: Value | None = None  # path: what owners store of it where it leaves registers for a memory; None: itself
 
 

@@ -8,6 +8,7 @@ IN_CACHE    a cache follows what is read of the memory behind it: a buffer in it
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ...dsl import syntax
@@ -57,12 +58,17 @@ def written_out(low: Lowering, line: syntax.Tile, rest: tuple, r: Range, size: i
         return False
     if filled and any(m.name == "unroll" and not m.values for m in line.modifiers):
         return True
+    first = next((x for x in moves_below(rest) if x.memory is None or low.ctx.register(x.memory)), None)
+    return first is not None and depth_of(first, depth_of(line, 1)) > 1
+
+
+def moves_below(rest: tuple) -> Iterator[syntax.Move]:
+    """The moves between a line's loops and the next ones."""
     for x in rest:
         if isinstance(x, syntax.Tile) and x.level is None:
-            return False
-        if isinstance(x, syntax.Move) and (x.memory is None or low.ctx.register(x.memory)):
-            return depth_of(x, depth_of(line, 1)) > 1
-    return False
+            return
+        if isinstance(x, syntax.Move):
+            yield x
 
 
 def pipeline_of(line: object) -> syntax.Modifier | None:

@@ -21,7 +21,7 @@ from .loops import loop_tiles
 from .onto_units import onto_units
 from .spec import Focus
 from .split import splits
-from .staging import written_out
+from .staging import depth_of, moves_below, written_out
 from .units import advance
 from .work import Work, plain_index
 
@@ -51,6 +51,7 @@ def lower_tile(low: Lowering, focus: Focus, line: syntax.Tile, rest: tuple) -> l
             focus = focus.with_range(a.index, advance(r, clamped(r, a.size), a.every))
     cells = {i for w in focus.works for i in cell_indices(focus, w)}
     unroll = modifier(line, "unroll")
+    ahead = any(depth_of(x, depth_of(line, 1)) > 1 for x in moves_below(rest))
 
     def go(f: Focus, axes: list[Axis]) -> list[Stmt]:
         if not axes:
@@ -60,7 +61,7 @@ def lower_tile(low: Lowering, focus: Focus, line: syntax.Tile, rest: tuple) -> l
             zero_is_neutral(w.value, (a.index,), f) for w in f.works if w.reduction is not None and a.index in w.reduced
         )
         cell = a.index in cells or written_out(low, line, rest, f.ranges[a.index], a.size, filled)
-        return loop_tiles(ctx, f, a, cell, unroll, lambda g: go(g, axes[1:]), line)
+        return loop_tiles(ctx, f, a, cell, unroll, lambda g: go(g, axes[1:]), line, ahead)
 
     return go(focus, todo)
 

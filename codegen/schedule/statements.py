@@ -126,6 +126,9 @@ What the focus reads of a tensor is copied to the memory, once; from here on the
 follows from the tiles below: a stencil's rim, or what an instruction reads past a partial tile, comes along. What lies
 outside of the tensor is filled so that it changes nothing.
 
+A sum's loop over a tile in a memory that units share has the same turns in the last tile as in the others, where all that it
+multiplies is staged: what is not there is zero. So compilers know how often it turns. Tiles of up to 128 are filled for that.
+
 The block schedules the copy: it is a spec of its own, `A~ = A`, with the same statements; a `move` in it stages the source
 one hop further. A pointwise intermediate, or a computed factor (`C.right`), is not copied but made there, element by element;
 `with` and `pipeline` say nothing of it. Without a block the copy is completed. The barriers around a copy that several units
@@ -241,8 +244,9 @@ are padded. A final `compute` may be left out.
         "tile INDEX: SIZE unroll [COUNT]\ntile INDEX: SIZE peel\ntile INDEX: SIZE vector COUNT",
         """
 `unroll` writes a loop's body out, wholly or COUNT times; wholly, within a tile, it has the same turns at an edge as elsewhere,
-and copies fill what is not there. `peel` makes a loop of the whole tiles, without guards, and treats
-the partial one by itself. `vector` lays so many neighbours side by side: on a CPU they go to the lanes.
+and copies fill what is not there; COUNT turns at a time, the last of them may go past the end of a staged tile. `peel` makes a
+loop of the whole tiles, without guards, and treats the partial one by itself. `vector` lays so many neighbours side
+by side: on a CPU they go to the lanes.
 """,
         "add_row",
         "tile i: 1 -> core\ntile j: 32 vector 8\ncompute",

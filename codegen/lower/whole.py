@@ -1,0 +1,80 @@
+"""TO_THE_END: a loop over a reduced index inside a staged tile has the same turns at an edge as elsewhere.
+
+    for (k2 = 0; k2 < min(32, K - 32*k1); ...)     -->     for (k2 = 0; k2 < 32; ...)
+
+What is staged is zero beyond the end, and where every factor of a sum's term is such a zero, a turn more adds nothing. Then
+compilers know the number of turns: they write the loop out, and loads of one turn are under way during another. The last tile
+wastes what it lacks. All that is read must have been written, by every copy: what never was may be NaN, and 0 * NaN is not 0.
+
+Not in caches: a tile there is large, and what it lacks would be filled, and computed with, for no gain. Not with other
+reductions: zero adds nothing to a sum alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...dsl import syntax
+from ...dsl.values import Load, loads
+from .access import zero_is_neutral
+from .axes import axes_of, modifier
+from .context import Context
+from .spec import Focus
+
+if TYPE_CHECKING:
+    from .recursion import Lowering
+
+MOST = 128  # elements of a tile that is run to its end: so much is wasted at most, less one
+SHORT = 4  # turns that are written out wholly, where the line says nothing
+
+
+def to_the_end(focus: Focus, index: str) -> bool:
+    """May loops over what the focus has left of `index` run to its capacity, whatever of it is live?"""
+    r = focus.ranges[index]
+    if not _is_short(focus, index):
+        return False
+    ends = frozenset((index, r.base + b) for b in r.bounds)
+
+    def zero_beyond(load: Load) -> bool:
+        view = focus.views[load.tensor]
+        return index in view.whole and view.held is not None and ends <= view.held
+
+    return _adds_zero(focus, index) and all(zero_beyond(ld) for w in focus.works if index in w.reduced for ld in loads(w.value))
+
+
+def filled_to_the_end(low: Lowering, focus: Focus, index: str, tensor: str, memory: str, rest: tuple) -> bool:
+    """Must a copy of `tensor` into `memory` be filled along `index`, for loops of the lines `rest` that run to its end?"""
+    ctx = low.ctx
+    if not scratch(ctx, memory) or not _is_short(focus, index) or not _adds_zero(focus, index):
+        return False
+    if any(a.index == index and modifier(x, "peel") for x in rest if isinstance(x, syntax.Tile) for a in axes_of(x)):
+        return False
+    below = {x.tensor for x in rest if isinstance(x, syntax.Move) and scratch(ctx, x.memory or ctx.device.memories[-1].name)}
+
+    def staged(load: Load) -> bool:
+        return load.tensor in below or load.tensor == tensor or index in focus.views[load.tensor].whole
+
+    return all(staged(ld) for w in focus.works if index in w.reduced for ld in loads(w.value))
+
+
+def scratch(ctx: Context, memory: str) -> bool:
+    """Is this a memory for tiles: no cache, not where the tensors are, no unit's own registers?"""
+    m = ctx.device.memory(memory)
+    return not ctx.register(memory) and m.backing is None and m != ctx.device.memories[0]
+
+
+def _is_short(focus: Focus, index: str) -> bool:
+    r = focus.ranges[index]
+    return r.size.constant is not None and r.size.constant <= MOST and not r.reps
+
+
+def _adds_zero(focus: Focus, index: str) -> bool:
+    """Is `index` summed over by all that has it, and is a term zero where what it loads is?"""
+    having = [w for w in focus.works if index in w.all_indices]
+    return bool(having) and all(
+        w.reduction is not None
+        and w.reduction.kind == "sum"
+        and index in w.reduced
+        and zero_is_neutral(w.value, (index,), focus)
+        for w in having
+    )
