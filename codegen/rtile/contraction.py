@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Mapping as Dict
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -37,7 +36,7 @@ from .operands import Made
 from .problem import Access, Problem
 from .respect import Named, Slot
 from .staging import CHUNK, Loaders, Staged, stagings
-from .tiles import Tiles, crossed, ladder, scale_up, taken, up
+from .tiles import Tiles, crossed, ladder, scale_up, taken, up, volume
 
 DEPTHS = (32, 64, 128)  # bytes of a row of a staged tile, along k: whole transactions
 STAGES = (1, 2)  # buffers of a copy through registers
@@ -161,7 +160,7 @@ class Contraction:
             return t
         few = np.zeros(len(t["bk"]), bool)
         for s in sizes:
-            blocks = prod(s[x] for x in mp.batch) * -(-s[mp.m] // t["bm"]) * -(-s[mp.n] // t["bn"])
+            blocks = volume(s[x] for x in mp.batch) * -(-s[mp.m] // t["bm"]) * -(-s[mp.n] // t["bn"])
             few |= blocks < self.machine.units
         parts = sorted({up(-(-k // s), depth) for s in SPLITS if k // s >= 2 * depth}, reverse=True)
         if self.problem.extents[mp.k].constant is None:

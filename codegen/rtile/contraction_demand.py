@@ -13,7 +13,7 @@ from .cost import Demand
 from .machine import RESERVED
 from .problem import Access
 from .staging import Staged
-from .tiles import Tiles, padded, up
+from .tiles import Tiles, padded, up, volume
 
 if TYPE_CHECKING:
     from .contraction import Contraction
@@ -52,7 +52,7 @@ def demand(nest: Contraction, t: Tiles, sizes: Mapping[str, int]) -> Demand:
 
     machine, mp = nest.machine, nest.mapping
     m, n, k = (sizes.get(x, 1) for x in (mp.m, mp.n, mp.k))
-    batch, loops = prod(sizes[x] for x in mp.batch), prod(sizes[x] for x in mp.loops)
+    batch, loops = volume(sizes[x] for x in mp.batch), volume(sizes[x] for x in mp.loops)
     tiles_m, tiles_n = -(-m // t["bm"]), -(-n // t["bn"])
     part = np.where(t["split"] > 0, np.minimum(t["split"], k), k)
     splits = -(-k // part)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping as Dict
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,7 @@ from .machine import RESERVED, Machine
 from .problem import Access, Problem
 from .respect import Named, Slot
 from .staging import CHUNK
-from .tiles import Tiles, crossed, ladder, padded, taken
+from .tiles import Tiles, crossed, ladder, padded, taken, volume
 
 SETUP = 40  # instructions of a lane before its first element
 VECTORS = (1, 2, 4, 8)
@@ -113,14 +112,14 @@ class Map:
         return w.reduction is not None and w.reduction.kind not in WHOLE and not w.name.endswith("@@")
 
     def _blocks(self, t: Tiles, sizes: Dict[str, int]) -> Any:
-        others = prod(sizes[x] for x in self.problem.free if x not in (self.fast, self.slow))
+        others = volume(sizes[x] for x in self.problem.free if x not in (self.fast, self.slow))
         return others * -(-sizes.get(self.slow, 1) // t["bs"]) * -(-sizes.get(self.fast, 1) // t["bf"])
 
     # ------------------------------------------------------------ what they ask
 
     def demand(self, t: Tiles, sizes: Dict[str, int]) -> Demand:
         machine, p = self.machine, self.problem
-        k = prod(sizes[x] for x in p.reduced)
+        k = volume(sizes[x] for x in p.reduced)
         whole = sizes.get(self.split_axis, 1)
         part = np.where(t["part"] > 0, np.minimum(t["part"], whole), whole)
         splits = -(-whole // part)
@@ -130,7 +129,7 @@ class Map:
         each = rows * t["v"] * -(-t["bf"] // (t["v"] * machine.lanes * t["gf"]))  # results of a lane
         points = each * -(-deep // t["gk"])
         near, far, loads, flight, stage, path, asked = (np.zeros(len(t["bf"])) for _ in range(7))
-        every = prod(sizes[x] for x in p.free)  # results
+        every = volume(sizes[x] for x in p.free)  # results
         tile_of = {self.fast: t["bf"], self.slow: t["bs"], self.split_axis: part}
         tile_of |= {x: sizes[x] for x in p.reduced if x != self.split_axis}
         for a in (*p.reads, *p.writes):
@@ -157,7 +156,7 @@ class Map:
         ops = points * p.operations
         per_cycle = machine.operations(p.work.value.dtype.compute) / machine.schedulers
         combine = np.where(t["gk"] > 1, 3 * each, 0)
-        result = prod(sizes[x] for x in p.free) * p.work.value.dtype.bytes
+        result = volume(sizes[x] for x in p.free) * p.work.value.dtype.bytes
         parts = np.where(t["part"] > 0, splits * result, 0)  # written, then read by the launch that adds them up
         share = padded(sizes.get(self.fast, 1), t["bf"]) * padded(sizes.get(self.slow, 1), t["bs"])
         staged_parts = np.where(t["gk"] > 1, t["groups"] * machine.lanes * each * p.work.value.dtype.bytes, 0)

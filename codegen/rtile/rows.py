@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping as Dict
 from dataclasses import dataclass
-from math import log2, prod
+from math import log2
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from .maps import PARTS, SETUP, WHOLE
 from .problem import Access, Problem
 from .respect import Named, Slot
 from .staging import CHUNK
-from .tiles import Tiles, crossed, padded, taken
+from .tiles import Tiles, crossed, padded, taken, volume
 
 TURNS = 4  # vectors of a lane in one turn of the loop over a row, at most
 
@@ -54,7 +54,7 @@ class Rows:
     def candidates(self, sizes: list[dict[str, int]], fixed: Dict[str, int]) -> Tiles:
         machine = self.machine
         n = max(s[self.fast] for s in sizes)
-        m = fixed.get("rows", max(prod(s[x] for x in self.rows) for s in sizes))
+        m = fixed.get("rows", max(volume(s[x] for x in self.rows) for s in sizes))
         size = max(a.dtype.bytes for p in self.problems for a in p.reads)
         v = [x for x in (1, 2, 4, 8) if x == 1 or (x * size <= CHUNK and x * machine.lanes // 2 < n)]
         groups = [g for g in (1, 2, 4, 8, 16, 32) if g == 1 or g * machine.lanes < 2 * n]
@@ -92,7 +92,7 @@ class Rows:
 
     def _blocks(self, t: Tiles, sizes: Dict[str, int]) -> Any:
         last = sizes[self.rows[-1]] if self.rows else 1
-        return prod(sizes[x] for x in self.rows[:-1]) * -(-last // t["rows"])
+        return volume(sizes[x] for x in self.rows[:-1]) * -(-last // t["rows"])
 
     # ------------------------------------------------------------ what they ask
 
@@ -105,11 +105,11 @@ class Rows:
         groups = t["rows"] * t["gr"]
         n = part if self.split_axis == self.fast else np.full(len(t["v"]), sizes[self.fast])
         turns = part if self.split_axis != self.fast else np.ones(len(t["v"]))
-        turns = turns * prod(sizes[x] for x in self.problem.reduced if x not in (self.fast, self.split_axis))
+        turns = turns * volume(sizes[x] for x in self.problem.reduced if x not in (self.fast, self.split_axis))
         chunks = -(-n // (t["v"] * t["gr"] * lanes)) * turns  # vectors of a lane
         per_cycle = machine.operations(self.problem.work.value.dtype.compute) / machine.schedulers
         ops, loads, near, far, path, flight, combining, asked = (np.zeros(len(t["v"])) for _ in range(8))
-        rows = prod(sizes[x] for x in self.rows)
+        rows = volume(sizes[x] for x in self.rows)
         least = 0.0
         seen: set[str] = set()
         for p in self.problems:
@@ -118,13 +118,13 @@ class Rows:
             for a in (*p.reads, *p.writes):
                 if a.tensor.rstrip("@") in self.kept and len(self.problems) > 1:
                     continue  # it stays in registers
-                each = prod(sizes[x] for x in p.axes if x not in self.rows) if self.fast in a.axes else 1
+                each = volume(sizes[x] for x in p.axes if x not in self.rows) if self.fast in a.axes else 1
                 if along and self.fast not in a.axes and a in p.reads:
                     each = t["gr"] * lanes  # all lanes of a row
                 asked = asked + a.dtype.bytes * rows * each
                 span = a.footprint(sizes) * a.dtype.bytes
                 # each row reads it: those of a unit find it close by, if it is small those of later units on the same place too
-                again = prod(sizes[x] for x in self.rows if x not in a.axes)
+                again = volume(sizes[x] for x in self.rows if x not in a.axes)
                 if again > 1:
                     close = span <= (machine.staging.capacity or 0) / 2
                     shared = t["rows"] if self.rows[-1] not in a.axes else 1

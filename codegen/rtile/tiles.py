@@ -9,7 +9,8 @@ best steps of each tile instead of one gives all tiles of two axes, and a band a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -84,6 +85,11 @@ def crossed(*parts: Tiles) -> Tiles:
 
 def taken(tiles: Tiles, mask: np.ndarray) -> Tiles:
     return {k: v[mask] for k, v in tiles.items()}
+
+
+def volume(extents: Iterable[int]) -> float:
+    """How many points axes of these extents have: as a float, since of the largest there are more than integers count."""
+    return prod(extents, start=1.0)
 
 
 def up(n: Any, by: Any) -> Any:

@@ -47,6 +47,9 @@ EXTREME = {
     "conv2d_nhwc_f16": [dict(N=1, C=3, H=224, W=224, O=64, R=7, S=7), dict(N=64, C=1024, H=7, W=7, O=2048, R=1, S=1)],
     "conv2d": [dict(N=1, C=1, H=5000, W=4, O=1, R=3, S=3), dict(N=1, C=2048, H=1, W=1, O=1000, R=1, S=1)],
     "attention": [dict(H=1, Q=1, T=100000, D=64), dict(H=96, Q=2048, T=2048, D=128)],
+    # more points than 64 bits count
+    "conv2d_i8": [dict(N=4096, C=35, H=500000, W=4096, O=500000, R=3, S=2)],
+    "contract_4d": [dict(A=500000, B=4096, C=500000, D=4096, E=500000, F=1)],
     "batched_gemm_f16": [dict(B=100000, M=4, N=4, K=4), dict(B=1, M=35, N=35, K=100000)],
 }
 
@@ -65,6 +68,7 @@ def test_nothing_but_ones(device: str, name: str) -> None:
         assert wrong(compiled(name, device, sizes)) == [], sizes
 
 
+@pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("name", EXTREME)
 @pytest.mark.parametrize("device", ["sm_80", "gfx942"])
 def test_extreme_sizes(device: str, name: str) -> None:
