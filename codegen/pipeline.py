@@ -206,7 +206,7 @@ def launches_of(op: Op, device: Device, lines: tuple) -> list[tuple[tuple[Work, 
     said = frozenset(t for x in _all_lines(rest) if isinstance(x, syntax.Keep) for t in x.tensors)
     # A launch of its own keeps what its block says as well, but for the tensor that the block is for.
     kept = frozenset(t for x in _all_lines(lines) if isinstance(x, syntax.Keep) for t in x.tensors) - own.keys()
-    if all(isinstance(x, syntax.AutoLine) for x in lines) or (not said and _filled_in(device, rest)):
+    if all(isinstance(x, syntax.AutoLine) for x in lines) or (not said and _filled_in(rest)):
         kept |= (row_statistics(op, device) | made_operands(op, device)) - own.keys()
     moved = {x.tensor for x in _all_lines(lines) if isinstance(x, syntax.Move)}
     kept |= {s.target for s in op.statements if s.reduction is None and s.target in moved}
@@ -228,7 +228,7 @@ def launches_of(op: Op, device: Device, lines: tuple) -> list[tuple[tuple[Work, 
 def with_factors(op: Op, device: Device, lines: tuple) -> Op:
     """The op with names for the computed factors that lines speak of, or that rTile makes for an instruction."""
     named = held_in(_all_lines(lines))
-    if all(isinstance(x, syntax.AutoLine) for x in lines) or _filled_in(device, lines):
+    if all(isinstance(x, syntax.AutoLine) for x in lines) or _filled_in(lines):
         named |= made_operands(factored(op), device)
     return factored(op, named)
 
@@ -243,9 +243,9 @@ def made_operands(op: Op, device: Device) -> frozenset[str]:
     return operands(context_of(op, device), machine, op, frozenset(pointwise))
 
 
-def _filled_in(device: Device, lines: tuple) -> bool:
+def _filled_in(lines: tuple) -> bool:
     """May completion keep what the author's lines do not mention?"""
-    return Machine.of(device) is not None and any(isinstance(x, syntax.AutoLine) for x in lines)
+    return any(isinstance(x, syntax.AutoLine) for x in lines)
 
 
 def _all_lines(lines: tuple):

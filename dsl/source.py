@@ -6,7 +6,7 @@ Every node of the syntax tree carries a `Span`; every diagnostic points with one
 from __future__ import annotations
 
 import bisect
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 
@@ -43,11 +43,15 @@ class Source:
 
 @dataclass(frozen=True)
 class Span:
-    """Characters [start, end) of a source."""
+    """Characters [start, end) of a source.
+
+    said   what a line of a schedule says once the compiler has filled in what it left open, where that is something else
+    """
 
     source: Source
     start: int
     end: int
+    said: str | None = field(default=None, compare=False)
 
     @property
     def line(self) -> int:

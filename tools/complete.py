@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from .options import add_choice, add_file, add_json, kernel_of
-from .terminal import say_json
+from .terminal import complain, say_json
 
 NAME = "complete"
 HELP = "print the explicit schedule"
@@ -21,11 +21,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     kernel = kernel_of(args)
     texts = [v.schedule.rstrip("\n") for v in kernel.variants]
+    notes = kernel.report.notes
     if args.json:
-        say_json(
-            {"op": kernel.op.name, "target": kernel.target, "schedules": texts, "tuned": kernel.tuned and str(kernel.tuned)}
-        )
+        tuned = kernel.tuned and str(kernel.tuned)
+        say_json({"op": kernel.op.name, "target": kernel.target, "schedules": texts, "tuned": tuned, "notes": notes})
         return 0
+    for note in notes:
+        complain(f"note: {note}")
     if kernel.tuned is not None:
         print(f"# {kernel.tuned}")
     print("\n\n".join(texts))

@@ -93,8 +93,8 @@ class Body:
         if at not in self._shown:
             self._shown.add(at)
             # Neither its file nor its number: an explicit schedule, fed back, gives this very text.
-            said = " ".join(span.text.split("\n")[0].split("#")[0].split()).removesuffix(":")
-            self.ctx.text.line(f"// {_printable(said)}")
+            said = span.said or " ".join(span.text.split("\n")[0].split("#")[0].split())
+            self.ctx.text.line(f"// {_printable(said.removesuffix(':'))}")
 
     # ------------------------------------------------------------ loops and names
 

@@ -14,8 +14,11 @@ from .context import Context
 from .spec import ONE, ZERO, Digit, Focus, Range, Step
 
 
-def decode(ctx: Context, focus: Focus, line, axes: list[Axis], counts, later: Expr, number: Expr, levels):
-    """Each axis' digit of the unit's number, last axis fastest, or as `arrange` says."""
+def decode(ctx: Context, focus: Focus, line, axes: list[Axis], counts, later: Expr, number: Expr, levels, whole: bool = False):
+    """Each axis' digit of the unit's number, last axis fastest, or as `arrange` says.
+
+    whole   nothing of the number is for lines above
+    """
     arrange = modifier(line, "arrange")
     if arrange is not None:
         check_arrange(arrange, [a.index for a in axes], counts, later)
@@ -27,7 +30,7 @@ def decode(ctx: Context, focus: Focus, line, axes: list[Axis], counts, later: Ex
     for c in reversed(counts):
         strides.insert(0, stride)
         stride = stride * c
-    first = focus.level != line.level or all(d.extent.constant == 1 for d in focus.digits if d.levels == levels)
+    first = whole or focus.level != line.level or all(d.extent.constant == 1 for d in focus.digits if d.levels == levels)
     raster = modifier(line, "raster")
     if raster is not None and len(axes) > 1:
         *before, rows, columns = counts

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ...dsl import syntax
 from ...dsl.errors.schedule import RegisterMismatch, TooManyUnits, UnboundedTile
 from ...dsl.index import Expr, Var, as_expr, maximum, minimum
-from ..tile import For, If, Stmt
+from ..tile import For, If, Let, Stmt
 from .accumulator import Combine, Fill
 from .axes import Axis, clamped
 from .context import Context
@@ -63,7 +63,6 @@ def onto_units(low: Lowering, focus: Focus, line: syntax.Tile, axes: list[Axis],
         _not_in_registers(focus, [a for a, c in zip(axes, counts, strict=True) if c.constant != 1], cells, line)
         if in_hand is None:
             number, head = _dealt(ctx, level, total * later, line)
-            focus = replace(focus, dealt=(number, frozenset(map(id, rest))))
         else:
             number = in_hand  # adjacent tiles onto one level multiply: the line above dealt these out too
         available = None
@@ -88,7 +87,14 @@ def onto_units(low: Lowering, focus: Focus, line: syntax.Tile, axes: list[Axis],
     last = as_expr((whole or 1) - 1)
     if surplus and together:
         number = minimum(number, last)  # with the coordinates of the last unit that is not idle
-    digits, lets, new = decode(ctx, focus, line, axes, counts, later, number, levels)
+    digits, lets, new = decode(ctx, focus, line, axes, counts, later, number, levels, whole=kind == "finite")
+    if kind == "finite":
+        left = number
+        if later.constant != 1:  # digits of lines below are those of what these leave: a chain that proofs can follow
+            left = as_expr(ctx.var("rest", later))
+            (var,) = left.variables()
+            lets.append(Let(var, number % later, extent=later))
+        focus = replace(focus, dealt=(left, frozenset(map(id, rest))))
     f = replace(focus, ranges={**focus.ranges, **new}, level=level, parent=start, digits=(*focus.digits, *digits))
     f = split_reduction(low, f, line, axes, counts, len(focus.digits))
     body: list[Stmt] = low.lower(f, rest)

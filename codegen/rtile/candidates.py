@@ -116,15 +116,18 @@ def _options(ctx: Context, machine: Any, works: Works, lines: Lines) -> list[_Op
     from .construct import AUTO, best, lines_of, ranked
     from .cpu import cpu_choices
     from .cpu_nests import nest_choices
+    from .cpu_respect import respecting
 
     for w in works:
         ctx.dtypes.setdefault(w.name, w.value.dtype)
     todo = lines or AUTO
     if machine is None:
+        rule = rule_lines(ctx, works)
         if not all(isinstance(x, syntax.AutoLine) for x in todo):
-            return [_Option(todo, 0.0, "", "")]
-        found = cpu_choices(ctx, works[0]) if len(works) == 1 else []
-        found = found or nest_choices(ctx, works, rule_lines(ctx, works))
+            found = respecting(ctx, works, todo, rule) if any(is_open(x) for x in todo) else []
+        else:
+            found = cpu_choices(ctx, works[0]) if len(works) == 1 else []
+            found = found or nest_choices(ctx, works, rule)
         return [_Option(c.lines, c.seconds, c.bound, c.about) for c in found] or [_Option(todo, 0.0, "", "")]
     order = best(ranked(ctx, machine, works, todo)) if any(is_open(x) for x in todo) else []
     if not order:

@@ -114,6 +114,11 @@ def costed(ctx: Context, works: tuple[Work, ...], nest: Nest, lines: Lines = AUT
     return Ranked(nest, written, tiles, sizes, demands, costs, np.stack([c.seconds for c in costs]), count)
 
 
+def meant(ctx: Context, machine: Machine, works: tuple[Work, ...], lines: Lines) -> bool:
+    """Is there a nest that the author's lines can be meant for, whether or not it fits?"""
+    return any(read(ctx.device, nest.slots, _heads(lines)[1]) is not None for nest in nests(ctx, machine, works, lines))
+
+
 def _heads(lines: Lines) -> tuple[tuple[syntax.Fuse, ...], Lines]:
     """The lines that fuse indices, which come first, and the others."""
     heads = tuple(takewhile(lambda x: isinstance(x, syntax.Fuse), lines))

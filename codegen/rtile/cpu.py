@@ -46,29 +46,29 @@ class Choice:
 
 def cpu_choices(ctx: Context, work: Work) -> list[Choice]:
     """All ways that are constructed, best first; empty where the work is no product of matrices or the device no CPU."""
-    found = _problem(ctx.device, work)
+    found = problem(ctx.device, work)
     if found is None:
         return []
     cpu, p = found
-    sizes = {i: _judged(p, i) for i in p.extents}
+    sizes = {i: judged(p, i) for i in p.extents}
     ranked = sorted(((seconds(p, cpu, b, sizes), b) for b in dict.fromkeys(blockings(p, cpu))), key=lambda x: x[0].seconds)
     return [Choice(lines_of(p, cpu, b), cost.seconds, cost.bound, str(b)) for cost, b in ranked]
 
 
 def best_product(ctx: Context, work: Work) -> tuple[syntax.Line, ...] | None:
     """The lines of the way predicted to be fastest, or None."""
-    found = _problem(ctx.device, work)
+    found = problem(ctx.device, work)
     if found is None:
         return None
     cpu, p = found
-    sizes = {i: _judged(p, i) for i in p.extents}
+    sizes = {i: judged(p, i) for i in p.extents}
     ways = list(blockings(p, cpu))
     return lines_of(p, cpu, min(ways, key=lambda b: seconds(p, cpu, b, sizes).seconds)) if ways else None
 
 
 def few(device: Device, work: Work) -> str | None:
     """The index of the columns, or of the rows, where few of them deserve a schedule of their own (DOTS, FEW ROWS)."""
-    found = _problem(device, work)
+    found = problem(device, work)
     if found is None:
         return None
     p = found[1]
@@ -79,12 +79,12 @@ def few(device: Device, work: Work) -> str | None:
     return p.m if _lies_along(p) else None
 
 
-def _problem(device: Device, work: Work) -> tuple[Processor, Product] | None:
+def problem(device: Device, work: Work) -> tuple[Processor, Product] | None:
     cpu, p = Processor.of(device), product_of(device, work)
     return (cpu, p) if cpu is not None and p is not None else None
 
 
-def _judged(p: Product, index: str) -> int:
+def judged(p: Product, index: str) -> int:
     low, high = p.extents[index].interval
     return max(1, low or 0, min(TYPICAL, high if high is not None else TYPICAL))
 

@@ -45,23 +45,23 @@ def nest_choices(ctx: Context, works: tuple[Work, ...], rule: Lines) -> list[Cho
     if cpu is None or not works:
         return []
     problems = tuple(Problem.of(w, ctx.dtypes) for w in works)
-    sizes = {a: _judged(e) for p in problems for a, e in p.extents.items()}
+    sizes = {a: judged(e) for p in problems for a, e in p.extents.items()}
     ways = list(dict.fromkeys((rule, *ways_of(ctx, cpu, works, rule))))
     costs = [seconds(ctx, cpu, problems, x, sizes) for x in ways]
     best = min(c.seconds for c in costs)
     own = [log(costs[0].seconds / best) <= CLEARLY, *[False] * (len(ways) - 1)]
     order = sorted(range(len(ways)), key=lambda n: (not own[n], int(log(costs[n].seconds / best) / SAME), n))
-    return [Choice(ways[n], costs[n].seconds, costs[n].bound, _about(ways[n])) for n in order]
+    return [Choice(ways[n], costs[n].seconds, costs[n].bound, about(ways[n])) for n in order]
 
 
-def _judged(e: Expr) -> int:
+def judged(e: Expr) -> int:
     """The extent, or what is typical of one that is open."""
     low, high = e.interval
     typical = TYPICAL if high is None else min(TYPICAL, high)
     return max(1, e.constant if e.constant is not None else max(low or 0, typical))
 
 
-def _about(lines: Lines) -> str:
+def about(lines: Lines) -> str:
     """The sizes of the tiles and what is kept, for people."""
     out = []
     for x in lines:

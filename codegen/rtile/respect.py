@@ -147,6 +147,12 @@ def completed(slots: Sequence[Slot], lines: Sequence[syntax.Line], r: Read, chos
     return tuple(out)
 
 
+def staged_as(line: syntax.Move, theirs: syntax.Move) -> syntax.Move:
+    """An author's move that says no more than where to is made as the candidate's is: layout, instruction, block."""
+    plain = not line.modifiers and line.block is None and line.view is None
+    return replace(theirs, span=line.span) if plain else replace(line, memory=theirs.memory)
+
+
 def _filled(slot: Slot, line: syntax.Line, at: Mapping[str, int], by_slot: Mapping[str, list[syntax.Line]]) -> syntax.Line:
     match line:
         case syntax.Tile():
@@ -156,7 +162,11 @@ def _filled(slot: Slot, line: syntax.Line, at: Mapping[str, int], by_slot: Mappi
                 for a in line.axes
             )
             return replace(line, axes=axes)
-        case syntax.Move() | syntax.Keep() if line.memory is None:
+        case syntax.Move():
+            theirs = by_slot.get(slot.name, ())
+            named = replace(line, memory=slot.level)
+            return staged_as(named, theirs[0]) if len(theirs) == 1 and isinstance(theirs[0], syntax.Move) else named
+        case syntax.Keep():
             return replace(line, memory=slot.level)
         case syntax.Compute(instr=syntax.Auto()):
             (leaf,) = by_slot[slot.name]

@@ -13,13 +13,15 @@ from itertools import chain
 
 from ...dsl import syntax
 from ...dsl.device import Level
+from ...dsl.text.format import format_node
 from ..attempts import Way
 from ..lower.context import Context
 from ..lower.work import Work
-from ..rtile.construct import construct
+from ..rtile.construct import construct, meant
 from ..rtile.cpu import best_product, cpu_choices
 from ..rtile.cpu_nests import nest_choices
 from ..rtile.cpu_product import Processor, fma_of, operands_of
+from ..rtile.cpu_respect import respecting
 from ..rtile.machine import Machine
 from .nests import cores_and_lanes, fastest, tile, vector_nest
 
@@ -34,13 +36,35 @@ def complete(ctx: Context, works: tuple[Work, ...], lines: tuple[syntax.Line, ..
     if not written:
         return _chosen(ctx, works, _ways(ctx, works))
     machine = Machine.of(ctx.device)
-    if machine is not None and any(is_open(x) for x in lines):
-        lines = _chosen(ctx, works, chain(construct(ctx, machine, works, lines), (Way(lines),)))
+    if any(is_open(x) for x in lines):
+        lines = _chosen(ctx, works, chain(_completed(ctx, machine, works, lines), _plainly(ctx, machine, works, lines)))
         written = tuple(x for x in lines if not isinstance(x, syntax.AutoLine))
     out = tuple(_sizes(ctx, x) for x in written)
     if not isinstance(out[-1], syntax.Compute):
         out = (*out, syntax.Compute())
     return tuple(_instr(ctx, works, x) for x in vectors(ctx, works, out))
+
+
+def _completed(ctx: Context, machine: Machine | None, works: tuple[Work, ...], lines: Lines) -> Iterator[Way]:
+    """Ways to do a launch, the author's lines among them, the best first; none where rTile has no place for one of them."""
+    if machine is not None:
+        yield from construct(ctx, machine, works, lines)
+    else:
+        yield from (Way(x.lines, x.about) for x in respecting(ctx, works, lines, rule_lines(ctx, works)))
+
+
+def _plainly(ctx: Context, machine: Machine | None, works: tuple[Work, ...], lines: Lines) -> Iterator[Way]:
+    """Nothing more than the author's lines, with a note on the first that no candidate has a place for below those above it."""
+    for n, line in enumerate(lines):
+        upto = (*lines[: n + 1], syntax.AutoLine())
+        if isinstance(line, syntax.AutoLine) or next(_completed(ctx, machine, works, upto), None) is not None:
+            continue
+        fits = machine is None or not meant(ctx, machine, works, upto)
+        why = "none has it there" if fits else "none with it fits the device"
+        where = f"line {line.span.line}, " if line.span is not None else ""
+        ctx.note(f"{where}`{format_node(line).strip()}`: of rTile's nests {why}; what is open is filled in plainly")
+        break
+    yield Way(lines)
 
 
 def is_open(line: syntax.Line) -> bool:

@@ -13,7 +13,7 @@ _FILLED_IN = "<filled in"
 
 
 def placed(lines: Iterable[syntax.Line], count: Iterator[int]) -> tuple[syntax.Line, ...]:
-    """The same lines; those without a span have one. `count` tells equal lines apart."""
+    """The same lines; those without a span have one, all know what they say. `count` tells equal lines apart."""
     return tuple(_placed(line, count) for line in lines)
 
 
@@ -21,9 +21,9 @@ def _placed(line: syntax.Line, count: Iterator[int]) -> syntax.Line:
     block = getattr(line, "block", None)
     if block:
         line = replace(line, block=placed(block, count))  # pyright: ignore[reportCallIssue]
-    if line.span is not None:
-        return line
     text = format_node(replace(line, block=None) if block else line).strip()  # pyright: ignore[reportCallIssue]
+    if line.span is not None:
+        return replace(line, span=replace(line.span, said=text))
     return replace(line, span=Span(Source(f"{_FILLED_IN} {next(count)}>", text), 0, len(text)))
 
 
