@@ -29,7 +29,7 @@ from random import Random
 from statistics import median, quantiles
 from typing import Any
 
-from common import machine, processor_time, set_threads
+from common import machine, set_threads, spent
 from random_ways import random_ways
 from workloads import cases
 
@@ -152,13 +152,19 @@ def tried(module: Any, op: str, sizes: dict[str, int], args: argparse.Namespace)
 
 
 def raced(calls: Sequence[Any], rounds: int) -> list[list[float]]:
-    """Seconds of each call, round by round, by turns; but for the first, those that are far behind after RACE rounds leave."""
-    times: list[list[float]] = [list(x) for x in zip(*processor_time(calls, RACE, 1e-3), strict=True)]
-    best = min(map(min, times))
-    near = [i for i, x in enumerate(times) if i == 0 or min(x) <= BEHIND * best]
-    for row in processor_time([calls[i] for i in near], max(0, rounds - RACE), 1e-3):
-        for i, seconds in zip(near, row, strict=True):
-            times[i].append(seconds)
+    """Seconds of each call, round by round; but for the first, those that are far behind after RACE rounds leave.
+
+    Each round has an order of its own: what a call leaves in the caches is not always found by the same one.
+    """
+    rng = Random(0)
+    times: list[list[float]] = [[] for _ in calls]
+    near = list(range(len(calls)))
+    for turn in range(rounds):
+        if turn == RACE:
+            best = min(map(min, times))
+            near = [i for i in near if i == 0 or min(times[i]) <= BEHIND * best]
+        for i in rng.sample(near, len(near)):
+            times[i].append(spent(calls[i], 1e-3))
     return times
 
 

@@ -94,14 +94,19 @@ def processor_time(calls: Sequence[Callable[[], Any]], rounds: int, least: float
         row = [0.0] * len(calls)
         order = range(len(calls)) if turn % 2 == 0 else reversed(range(len(calls)))
         for i in order:
-            calls[i]()
-            start, count = time.thread_time(), 0
-            while (spent := time.thread_time() - start) < least:
-                calls[i]()
-                count += 1
-            row[i] = spent / count
+            row[i] = spent(calls[i], least)
         out.append(row)
     return out
+
+
+def spent(call: Callable[[], Any], least: float = 2e-3) -> float:
+    """Seconds that the processor spent on a call of this thread, after one that does not count."""
+    call()
+    start, count = time.thread_time(), 0
+    while (seconds := time.thread_time() - start) < least:
+        call()
+        count += 1
+    return seconds / count
 
 
 def wanted(args: argparse.Namespace, names: list[str]) -> list[str]:

@@ -23,22 +23,26 @@ from .cpu_product import WAKE, Processor
 from .problem import Access, Problem
 
 Lines = tuple[syntax.Line, ...]
-PLACES = 6  # operations more of a reduction that finds a place: it compares, and chooses both values and places of 64 bits
+PLACES = 8  # operations more of a reduction that finds a place: it compares twice, and chooses both values and places
+MERGE = 1.5  # cycles to combine two vectors of a row at its end, or two halves of one: an operation and a shuffle
 ISSUE = 4.0  # instructions a cycle
 OPERATION = 0.5  # cycles of a vector operation: two ports
 CHAIN = 4.0  # cycles from one operation to the next that needs it
 TURN, ENTER, TASK = 1.5, 12.0, 10.0  # cycles of a loop's turn, to begin and end a register tile, to take what is dealt
-GATHER = 1.1  # cycles of an element that has no neighbours along the lanes
-MASKED, SEARCHED = 4.0, 27.0  # of a vector at an edge: known at compile time, or not
-TEST = 3.0  # to ask whether it is one
+STRIDED, GATHER = 0.45, 0.8  # cycles of an element whose neighbours lie a few further along the lanes, or far apart
+MASKED, SEARCHED = 2.0, 27.0  # of a vector at an edge: known at compile time, or not
+TEST = 1.5  # to ask whether it is one
 BRANCHES, CROWDED = 4, 1.4  # registers of more than two rows that such pieces fill at once, and what more of them costs
 WINDOWS = 200.0  # to take what is dealt, where it must be told from the edges
 SHARE = 0.75  # of a cache that a tile may count on
+SHARED = 0.05  # of one that others have as well, from call to call
+VICTIMS = 0.15  # of a byte that is fetched: what one does that leaves for an outer cache
 PAST = 1.0  # cycles more for a store that goes past the caches where it is worth it
-STREAMS, PAGE, RUN, FOLLOWED = 32, 4096, 40.0, 0.1
+STREAMS, PAGE, RUN, FOLLOWED = 32, 4096, 30.0, 0.25
 """Runs of memory that are followed at once, the bytes of one at most, and cycles until the first lines of one are there (Intel
 64 Optimization Reference Manual, "Data prefetching": 32 streams, none across a page).
 Cycles a byte at most: short runs overlap."""
+STORED, AHEAD = 3.0, 3  # cycles until a run of stores begins, which nobody waits for; lines of a row that are under way
 
 
 @dataclass(frozen=True)
@@ -83,6 +87,11 @@ def nest_of(ctx: Context, lines: Lines, sizes: Mapping[str, int], lanes: int, re
                     size = min(had, int(a.size.value)) if isinstance(a.size, syntax.Num) else had
                     if x.level == lane:
                         vector, size = a.index, min(had, lanes)
+                        # Lanes go through more than a level has in turns, but for results that are kept.
+                        most = max(1, (ctx.device.levels[-1].most or had) // lanes) * lanes
+                        if had > most and (a.index in reduced or not reduced):
+                            loops.append(Loop(a.index, -(-had // most), most, False))
+                            had = most
                     trips = -(-had // max(1, size))
                     straight = x.level == lane or (isinstance(unroll, syntax.Num) and trips <= unroll.value)
                     loops.append(Loop(a.index, trips, size, straight, x.level is not None and x.level != lane))
@@ -115,7 +124,9 @@ def seconds(ctx: Context, cpu: Processor, problems: Sequence[Problem], lines: Li
     reduced = frozenset(a for p in problems for a in p.reduced)
     nest = nest_of(ctx, lines, sizes, max(1, (lane.bytes or 1) // dtype.bytes), reduced)
     lanes = max(1, (lane.bytes or 1) // dtype.bytes) if nest.vector else 1
-    arithmetic = sum(_cycles(p, nest, lanes) for p in problems)
+    written = {a.tensor: a.footprint(sizes) * a.dtype.bytes for p in problems for a in p.writes}
+    past = frozenset(t for t, least in nest.streamed.items() if written.get(t, 0) >= least)
+    arithmetic = sum(_cycles(p, nest, lanes, past) for p in problems)
     tasks = prod(x.trips for x in nest.loops if x.core) or 1
     arithmetic += tasks * (WINDOWS if any(_outside(p, a) for p in problems for a in p.inner) else TASK)
     traffic = _traffic(ctx, cpu, problems, nest, sizes)
@@ -129,8 +140,8 @@ def seconds(ctx: Context, cpu: Processor, problems: Sequence[Problem], lines: Li
 # ---------------------------------------------------------------- BODY
 
 
-def _cycles(p: Problem, nest: Nest, lanes: int) -> float:
-    """Cycles of all that one work does, by one core."""
+def _cycles(p: Problem, nest: Nest, lanes: int, past: frozenset[str]) -> float:
+    """Cycles of all that one work does, by one core; `past`: what goes past the caches."""
     loops = [x for x in nest.loops if x.axis in p.axes]
     inside = len(loops)
     while inside and loops[inside - 1].unrolled:
@@ -153,17 +164,18 @@ def _cycles(p: Problem, nest: Nest, lanes: int) -> float:
     post = sum(LOAD for a in p.reads if a.tensor not in value)
     kind = p.work.reduction.kind if p.work.reduction is not None else ""
     work = points * (p.operations + (PLACES if kind.startswith("arg") else 0)) * OPERATION
-    stores = points * (STORE + PAST * (not nest.streamed.keys().isdisjoint(p.work.targets))) if not p.reduced else 0.0
+    stores = points * (STORE + PAST * (not past.isdisjoint(p.work.targets))) if not p.reduced else 0.0
     chain = CHAIN * summed if p.reduced else 0.0
     every = max(need, work, stores, (need / LOAD + work / OPERATION + stores) / ISSUE, chain)
     total = around * (every + TURN)
     if p.reduced:
         names = (p.work.name.rstrip("@"), *p.work.targets)
-        outside = min((nest.kept[t] for t in names if t in nest.kept), default=len(nest.loops))
+        first = next((n for n, x in enumerate(nest.loops) if x.axis in p.reduced), len(nest.loops))
+        outside = min((nest.kept[t] for t in names if t in nest.kept), default=first)
         enter = prod(x.trips for x in nest.loops[:outside] if x.axis in p.axes)
         held = free * (2 * LOAD + STORE + post)
         if nest.vector in p.reduced:
-            held += free * 4 * log2(max(2, lanes)) + points
+            held += free * (points / free - 1 + log2(max(2, lanes))) * MERGE * (PLACES if kind.startswith("arg") else 1)
         total += enter * (ENTER + held)
     return total
 
@@ -173,12 +185,12 @@ def _load(p: Problem, a: Access, nest: Nest, lanes: int, known: bool, deep: int)
     if nest.vector is None or nest.vector not in a.axes:
         return LOAD
     stride = a.stride(nest.vector)
-    cost = LOAD if stride == 1 else GATHER * lanes
+    cost = LOAD if stride == 1 else (GATHER if stride is None else STRIDED) * lanes
     if a.tensor in nest.staged:
         cost = min(cost, GATHER * lanes / 2)
     if _outside(p, a):
         cost += _edges(nest, lanes, known, stride == 1, deep)
-    return cost + _cut(nest, lanes)
+    return cost + _cut(nest, lanes, stride == 1)
 
 
 def _outside(p: Problem, a: Access) -> bool:
@@ -186,10 +198,13 @@ def _outside(p: Problem, a: Access) -> bool:
     return a.tensor in p.guarded
 
 
-def _cut(nest: Nest, lanes: int) -> float:
-    """Cycles more for a vector, at the mean, where the last one of a row is cut and a row is one tile: it goes by elements."""
+def _cut(nest: Nest, lanes: int, near: bool) -> float:
+    """Cycles more for a vector, at the mean, where the last one of a row is cut: its count is found, and it goes by a mask;
+    what is no run of memory goes by elements, where the row is one tile."""
     mine = [x.trips for x in nest.loops if x.axis == nest.vector]
-    return 2 * SEARCHED / prod(mine) if nest.extent % lanes and prod(mine) == mine[-1] and not nest.leaf and nest.free else 0.0
+    if nest.extent % lanes == 0 or nest.leaf or not (near or (nest.free and prod(mine) == mine[-1])):
+        return 0.0
+    return (MASKED if near else 2 * SEARCHED) / prod(mine)
 
 
 def _edges(nest: Nest, lanes: int, known: bool, near: bool, deep: int) -> float:
@@ -199,7 +214,7 @@ def _edges(nest: Nest, lanes: int, known: bool, near: bool, deep: int) -> float:
     share = min(1.0, 2 / vectors)
     if not known:
         return share * SEARCHED / min(2, together)
-    return TEST / together + share * (MASKED / (2 if deep > 3 else 1) if near else GATHER * lanes)
+    return TEST / together + share * (MASKED / (2 if deep > 3 else 1) if near else STRIDED * lanes)
 
 
 # ---------------------------------------------------------------- REUSE
@@ -207,10 +222,11 @@ def _edges(nest: Nest, lanes: int, known: bool, near: bool, deep: int) -> float:
 
 @dataclass(frozen=True)
 class Walk:
-    """An access, the bytes it spans inside the first 0, 1, 2 .. loops; `times`: 2 for what is fetched and written back."""
+    """An access, and the bytes it spans inside the first 0, 1, 2 .. loops; `past`: written, not by way of the caches."""
 
     access: Access
-    times: float
+    written: bool
+    past: bool
     spans: list[float]
 
 
@@ -220,29 +236,42 @@ def _traffic(ctx: Context, cpu: Processor, problems: Sequence[Problem], nest: Ne
     inner = {t for p in problems[:-1] for t in (p.work.name.rstrip("@"), *p.work.targets)} if len(problems) > 1 else set()
     tiles = _tiles(nest.loops, sizes)
 
-    def walk(a: Access, times: float) -> Walk:
+    def walk(a: Access, written: bool) -> Walk:
         spans = [_bytes(a, tiles[0], line)]
         for x, t in zip(nest.loops, tiles[1:], strict=True):
             spans.append(_bytes(a, t, line) if x.axis in a.axes else spans[-1])
-        past = times > 1 and spans[0] >= nest.streamed.get(a.tensor, inf)
-        return Walk(a, 1.0 if past else times, spans)
+        return Walk(a, written, written and spans[0] >= nest.streamed.get(a.tensor, inf), spans)
 
-    outer = [[(a, n) for accesses, n in ((p.reads, 1.0), (p.writes, 2.0)) for a in accesses] for p in problems]
-    every = [[walk(a, n) for a, n in x if a.tensor.rstrip("@") not in inner] for x in outer]
+    outer = [[(a, out) for accesses, out in ((p.reads, False), (p.writes, True)) for a in accesses] for p in problems]
+    every = [[walk(a, out) for a, out in x if a.tensor.rstrip("@") not in inner] for x in outer]
     together = list({w.access.tensor: w for x in every for w in x}.values())
     row = next((n for n, x in enumerate(nest.loops) if x.axis not in problems[0].free), len(nest.loops))
-    fetched = []
-    for room, _ in cpu.caches[:-1]:
+    reads, writes = [], []  # of each cache: bytes that it fetches, and that it writes back
+    past = sum(w.spans[0] for w in together if w.past)
+    everything = sum(w.spans[0] for w in together) - past
+    for n, (room, _) in enumerate(cpu.caches[:-1]):
+        if everything <= (room if n < len(cpu.private) else SHARED * room):
+            reads.append(0.0)  # it is there from the last call, or from who made it
+            writes.append(0.0)
+            continue
         groups = [together] if sum(w.spans[row] for w in together) <= SHARE * room else every
-        fetched.append(sum(_fetched(group, nest, SHARE * room) for group in groups))
-    total, beyond = 0.0, [*fetched[1:], 0.0]
-    for have, come, (_, rate) in zip(fetched, beyond, cpu.caches[1:], strict=True):
-        total += max(0.0, have - come) / rate
-    # What comes from beyond the caches of a core comes in runs. Squares are asked for ahead (`default-nests`).
-    group = [w for w in together if w.access.dims and not w.access.view and nest.cycles is None]
-    if sum(w.spans[0] for w in group) > cpu.caches[len(cpu.private) - 1][0]:
-        total += sum(w.spans[0] * _starts(w.access, tiles) for w in group)
-    return total
+        found = [_fetched([w for w in group if not w.past], nest, SHARE * room) for group in groups]
+        reads.append(sum(x for x, _ in found))
+        writes.append(sum(x for _, x in found))
+    total, last = 0.0, len(cpu.caches) - 2
+    for n, (_, rate) in enumerate(cpu.caches[1:]):
+        more = [x[n] - (x[n + 1] if n < last else 0.0) for x in (reads, writes)]
+        total += (max(0.0, more[0]) + (1.0 if n == last else VICTIMS) * max(0.0, more[1])) / rate
+    total += past / cpu.caches[-1][1]
+    # What comes from beyond the caches of a core comes in runs.
+    group = [w for w in together if w.access.dims and not w.access.view]
+    inside, _ = cpu.caches[len(cpu.private) - 1]
+    if sum(w.spans[0] for w in group) <= inside:
+        return total
+    if nest.cycles is None:
+        return total + sum(w.spans[0] * _starts(w.access, tiles) for w in group)
+    block = tiles[sum(1 for x in nest.loops if x.core)]
+    return total + sum(w.spans[0] * _turned(w, tiles[0], block, inside, line) for w in group)
 
 
 def _tiles(loops: Sequence[Loop], sizes: Mapping[str, int]) -> list[dict[str, int]]:
@@ -253,11 +282,11 @@ def _tiles(loops: Sequence[Loop], sizes: Mapping[str, int]) -> list[dict[str, in
     return out
 
 
-def _fetched(group: Sequence[Walk], nest: Nest, room: float) -> float:
-    """Bytes that a cache with so much room fetches and writes back. REUSE"""
+def _fetched(group: Sequence[Walk], nest: Nest, room: float) -> tuple[float, float]:
+    """Bytes that a cache with so much room fetches, and that it writes back. REUSE"""
     count = len(nest.loops)
     depth = next((d for d in range(count + 1) if sum(w.spans[d] for w in group) <= room), count)
-    total = 0.0
+    fetched = back = 0.0
     for w in group:
         times, at = 1.0, depth
         for d in range(depth - 1, -1, -1):
@@ -266,18 +295,37 @@ def _fetched(group: Sequence[Walk], nest: Nest, room: float) -> float:
                 times *= x.trips
             elif x.axis in w.access.axes and x.trips > 1:
                 at = d
-        total += times * w.spans[at] * w.times
-    return total
+        fetched += times * w.spans[at]
+        back += times * w.spans[at] if w.written else 0.0
+    return fetched, back
 
 
 def _starts(a: Access, tiles: list[dict[str, int]]) -> float:
     """Cycles a byte because runs begin: of what is walked while no more rows are followed than STREAMS."""
     run = 1
     for t in tiles[::-1]:
-        if prod(_span(d, t) for d in a.dims[:-1]) > STREAMS:
+        spans = [_span(d, t) for d in a.dims]
+        side_by_side = spans.pop()
+        # Rows that are whole follow each other.
+        while spans and side_by_side >= prod(_span(d, tiles[0]) for d in a.dims[len(spans) :]):
+            side_by_side *= spans.pop()
+        if prod(spans) > STREAMS:
             break
-        run = _span(a.dims[-1], t)
+        run = side_by_side
     return min(RUN / min(PAGE, run * a.dtype.bytes), FOLLOWED) - RUN / PAGE
+
+
+def _turned(w: Walk, sizes: Mapping[str, int], block: Mapping[str, int], room: float, line: int) -> float:
+    """Cycles a byte because squares are turned: as many rows are read as a block has, a line of each, and another one is asked
+    for ahead (`default-nests`). Rows whose distance is a power of two share the sets of a cache: it has room for fewer."""
+    rows = [_span(d, block) for d in w.access.dims[:-1]]
+    if w.written:
+        return STORED / (_span(w.access.dims[-1], block) * w.access.dtype.bytes)
+    far = max((n for n, x in enumerate(rows) if x > 1), default=len(rows))
+    pitch = prod(_span(d, sizes) for d in w.access.dims[far + 1 :]) * w.access.dtype.bytes
+    lines = pitch // line if pitch % line == 0 else 1
+    found = room / line / max(1, lines & -lines)
+    return FOLLOWED * max(0.0, 1 - found / (AHEAD * prod(rows)))
 
 
 def _bytes(a: Access, tile: Mapping[str, int], line: int) -> float:

@@ -13,7 +13,7 @@ WHOLE     a reduction of everything: parts for cores, vectors.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import product
 from math import log, prod
@@ -35,7 +35,7 @@ ROWS = (32, 1, 4, 128)
 CHUNKS = (16384, 1024)
 STRIPS = (2048, 512, 4096, 8192)
 WINDOW = 32  # places of a window, at most, that are unrolled
-CLEARLY = 0.1  # what the model must see in another nest before the rule's is left: its own precision
+CLEARLY = 0.05  # what the model must see in another nest before the rule's is left: its own precision
 SAME = 0.02
 
 
@@ -45,7 +45,9 @@ def nest_choices(ctx: Context, works: tuple[Work, ...], rule: Lines) -> list[Cho
     if cpu is None or not works:
         return []
     problems = tuple(Problem.of(w, ctx.dtypes) for w in works)
-    sizes = {a: judged(e) for p in problems for a, e in p.extents.items()}
+    extents = {a: e for p in problems for a, e in p.extents.items()}
+    # An axis alone is long: a tensor has as many elements then as one of two axes.
+    sizes = {a: judged(e, TYPICAL if len(extents) > 1 else TYPICAL**2) for a, e in extents.items()}
     ways = list(dict.fromkeys((rule, *ways_of(ctx, cpu, works, rule))))
     costs = [seconds(ctx, cpu, problems, x, sizes) for x in ways]
     best = min(c.seconds for c in costs)
@@ -54,10 +56,10 @@ def nest_choices(ctx: Context, works: tuple[Work, ...], rule: Lines) -> list[Cho
     return [Choice(ways[n], costs[n].seconds, costs[n].bound, about(ways[n])) for n in order]
 
 
-def judged(e: Expr) -> int:
+def judged(e: Expr, typical: int = TYPICAL) -> int:
     """The extent, or what is typical of one that is open."""
     low, high = e.interval
-    typical = TYPICAL if high is None else min(TYPICAL, high)
+    typical = typical if high is None else min(typical, high)
     return max(1, e.constant if e.constant is not None else max(low or 0, typical))
 
 
@@ -89,7 +91,7 @@ def ways_of(ctx: Context, cpu: Processor, works: tuple[Work, ...], rule: Lines) 
         m = fma_of(ctx.device, work)
         fast = m.index[0][1] if m is not None and len(m.index) == 1 else None
     if fast is None:
-        yield from _squares(rule)
+        yield from _squares(rule, work_extents(work))
         return
     n = Nests(ctx, cpu, work, rule, fast, max(1, (lane.bytes or 1) // work.value.dtype.compute.bytes))
     if len(works) > 1:
@@ -104,7 +106,7 @@ def ways_of(ctx: Context, cpu: Processor, works: tuple[Work, ...], rule: Lines) 
         yield from n.columns()
 
 
-def _squares(rule: Lines) -> Iterator[Lines]:
+def _squares(rule: Lines, extents: Mapping[str, Expr]) -> Iterator[Lines]:
     """MAPS, squares that an instruction turns: other blocks of them, and the other order inside a block."""
     outer = rule[0] if rule else None
     if not isinstance(outer, syntax.Tile) or outer.level is None or len(rule) < 2 or not isinstance(rule[1], syntax.Tile):
@@ -114,9 +116,15 @@ def _squares(rule: Lines) -> Iterator[Lines]:
     if len(both) != 2:
         return
     for flat, long in ((64, 1024), (16, 1024), (64, 256), (128, 512), (32, 4096), (64, 4096), (256, 256)):
-        new = {both[1]: flat, both[0]: long}
+        new = {i: _within(extents[i].constant, x, square) for i, x in ((both[1], flat), (both[0], long))}
         axes = tuple(replace(a, size=syntax.Num(new[a.index])) if a.index in new else a for a in outer.axes)
         yield (replace(outer, axes=axes), *rule[1:])
+
+
+def _within(extent: int | None, size: int, square: syntax.Tile) -> int:
+    """Not more whole squares than there are."""
+    step = max(int(a.size.value) for a in square.axes if isinstance(a.size, syntax.Num))
+    return size if extent is None else max(step, min(size, -(-extent // step) * step))
 
 
 class Nests:
@@ -129,7 +137,6 @@ class Nests:
         self.keeps = tuple(x for x in rule if isinstance(x, syntax.Keep))
         self.plain = tuple(x for x in self.keeps if not x.modifiers)
         self.result = syntax.Keep((work.name.rstrip("@"),), cpu.register.name)
-        self.held = tuple(m.name for m in cpu.private)
         extents = [self.extents[i].constant for i in work.reduced]
         moving = any(plain_index(e) is None for ld in loads(work.value) for e in ld.indices)
         self.window = moving and None not in extents and 0 < prod(n or 0 for n in extents) <= WINDOW
@@ -188,13 +195,10 @@ class Nests:
         rows = tuple(i for i in self.work.indices if i != self.fast)
         if not rows:
             return
-        held = [x for x in self.plain if x.memory in self.held]
         streams = tuple(x for x in self.keeps if x.modifiers)
-        places = dict.fromkeys((held[0].memory, *self.held[-1:])) if held else (None,)
         past = dict.fromkeys((streams, ()))
-        for r, place, b, stream in product(self.sizes(rows[-1], ROWS), places, self.blocks(self.fast), past):
-            keeps = tuple(replace(x, memory=place) if x in held else x for x in self.plain)
-            lines = (self.dealt(rows, r), tile((rows[-1], 1)), *keeps, tile((self.fast, b)), *stream)
+        for r, b, stream in product(self.sizes(rows[-1], ROWS), self.blocks(self.fast), past):
+            lines = (self.dealt(rows, r), tile((rows[-1], 1)), *self.plain, tile((self.fast, b)), *stream)
             yield (*lines, self.vector(self.fast), syntax.Compute())
 
     def rows(self) -> Iterator[Lines]:
@@ -244,7 +248,7 @@ class Nests:
                 continue
             last = rows[-1]
             ends = (end, (syntax.Compute(self.leaf),)) if self.leaf is not None else (end,)
-            for r, j, e in product(self.sizes(last, (1, 4, 16, 128)), (1, 2, 4, 8), ends):
+            for r, j, e in product(self.sizes(last, (16, 4, 128, 1)), (1, 2, 4, 8), ends):
                 if j > r or (j > 1 and not self.reused(last)) or j * b > 8 * self.lanes:
                     continue
                 few = (tile((last, j)),) if j < r else ()
