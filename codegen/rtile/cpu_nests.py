@@ -45,9 +45,7 @@ def nest_choices(ctx: Context, works: tuple[Work, ...], rule: Lines) -> list[Cho
     if cpu is None or not works:
         return []
     problems = tuple(Problem.of(w, ctx.dtypes) for w in works)
-    extents = {a: e for p in problems for a, e in p.extents.items()}
-    # An axis alone is long: a tensor has as many elements then as one of two axes.
-    sizes = {a: judged(e, TYPICAL if len(extents) > 1 else TYPICAL**2) for a, e in extents.items()}
+    sizes = judged(problems)
     ways = list(dict.fromkeys((rule, *ways_of(ctx, cpu, works, rule))))
     costs = [seconds(ctx, cpu, problems, x, sizes) for x in ways]
     best = min(c.seconds for c in costs)
@@ -56,8 +54,14 @@ def nest_choices(ctx: Context, works: tuple[Work, ...], rule: Lines) -> list[Cho
     return [Choice(ways[n], costs[n].seconds, costs[n].bound, about(ways[n])) for n in order]
 
 
-def judged(e: Expr, typical: int = TYPICAL) -> int:
-    """The extent, or what is typical of one that is open."""
+def judged(problems: tuple[Problem, ...]) -> dict[str, int]:
+    """The extents, or what is typical of those that are open. An axis alone is as long as two axes are together."""
+    extents = {a: e for p in problems for a, e in p.extents.items()}
+    typical = TYPICAL if len(extents) > 1 else TYPICAL**2
+    return {a: _judged(e, typical) for a, e in extents.items()}
+
+
+def _judged(e: Expr, typical: int) -> int:
     low, high = e.interval
     typical = typical if high is None else min(typical, high)
     return max(1, e.constant if e.constant is not None else max(low or 0, typical))

@@ -27,7 +27,7 @@ from .cpu_cost import Blocking, Cost
 from .cpu_cost import seconds as product_seconds
 from .cpu_nest_cost import seconds as nest_seconds
 from .cpu_nests import about, ways_of
-from .cpu_nests import judged as judged_extent
+from .cpu_nests import judged as judged_extents
 from .cpu_product import Processor, Product
 from .problem import Problem
 from .respect import staged_as
@@ -82,7 +82,7 @@ def _nests(ctx: Context, works: tuple[Work, ...], rule: Lines) -> Iterator[tuple
     if cpu is None:
         return
     problems = tuple(Problem.of(w, ctx.dtypes) for w in works)
-    sizes = {a: judged_extent(e) for p in problems for a, e in p.extents.items()}
+    sizes = judged_extents(problems)
     for way in dict.fromkeys((rule, *ways_of(ctx, cpu, works, rule))):
         yield way, lambda x: nest_seconds(ctx, cpu, problems, x, sizes)
 
