@@ -8,6 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 import pytest
+from andiron.codegen.emit import emit
 from andiron.codegen.interpret import interpret
 from andiron.codegen.pipeline import compile_program
 from andiron.codegen.tile import Call, For, Program, Store
@@ -187,15 +188,27 @@ def test_no_tile_of_a_cpu(memory: str) -> None:
 def test_instructions(device: str, line: str) -> None:
     p = program(device, "half", MATRIX[device].format(STAGE, line))
     assert {s.stop.constant for s in sums(p)} <= {2, 4}
-    assert {s.unroll for s in sums(p)} == {0}
+
+
+def asked(device: str, lines: str, **fixed: int) -> tuple[str, str]:
+    """Turns that compilers are asked to write out of the inner loop over what is summed, and how many it has."""
+    text = emit(program(device, "half", lines, **fixed), "cuda" if device.startswith("sm") else "hip")
+    found = re.findall(r"#pragma unroll (\d+)\n *for \(int k2 = 0; k2 < (\d+);", text)
+    assert len(found) == text.count("int k2 = 0;")
+    (one,) = set(found)
+    return one
 
 
 def test_short_loops_are_written_out() -> None:
     """Open or not, and where the tiles divide the size."""
-    lines = MATRIX["sm_80"].format(STAGE, "")
     for fixed in ({}, {"K": 50}, {"K": 64}):
-        p = program("sm_80", "half", lines, **fixed)
-        assert {s.unroll for s in sums(p)} == {0}
+        assert asked("sm_80", MATRIX["sm_80"].format(STAGE, ""), **fixed) == ("2", "2")
+
+
+def test_turns_that_load_much_are_not() -> None:
+    """A turn loads 64 registers: those of two of them, and what they add to, would not be held."""
+    lines = f"tile m: 128, n: 64 -> block\nkeep C in register\ntile k: 32\n{STAGE}tile m: 64, n: 64 -> wave\n"
+    assert asked("gfx1100", f"{lines}tile k: 16\ncompute with wmma_16x16x16_f16") == ("1", "2")
 
 
 @pytest.mark.parametrize("k", SIZES)

@@ -78,6 +78,11 @@ class Body:
     def _wait(self, s: Wait) -> None:
         raise InternalError(f"asynchronous copies of kind {s.kind} have no meaning here")
 
+    def _at_once(self, s: For) -> int | None:
+        """How many turns of a loop compilers are asked to write out; None where they are not told."""
+        count = written_out(self.ctx, s)
+        return count if count > 1 else None
+
     def _unroll(self, count: int) -> str:
         """The line before a loop that is to be unrolled `count` times."""
         self.ctx.need("unroll")
@@ -111,10 +116,10 @@ class Body:
             return
         if any(ctx.varies(e) for e in (start, stop, step)):
             return self._by_shares(lambda: self._varying_for(s))
-        count = written_out(ctx, s)
+        count = self._at_once(s)
         lines = text.scopes[-1].lines
         mark = begun = len(lines)
-        if count > 1:
+        if count is not None:
             text.line(self._unroll(count))
             begun += 1
 

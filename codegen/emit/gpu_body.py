@@ -16,8 +16,9 @@ from ...dsl.device import Operand
 from ...dsl.errors import InternalError
 from ...dsl.index import Expr, Var, as_expr
 from ...dsl.types import DType
-from ..tile import Alloc, AllReduce, Barrier, Buffer, Call, Commit, Launch, Let, Piece, Program, Store, Wait
+from ..tile import Alloc, AllReduce, Barrier, Buffer, Call, Commit, For, Launch, Let, Piece, Program, Store, Wait
 from .access import address, load, pointer_to
+from .at_once import turns_at_once
 from .body import Body, instr_name
 from .code import COMPARE, storage
 from .condition import simplest
@@ -116,6 +117,9 @@ class GpuBody(Body):
         super().__init__(ctx, barrier, local)
         self.spelling, self.parts = spelling, parts
         self.units: dict[str, Var] = {}  # of the lockstep levels that have several
+
+    def _at_once(self, s: For) -> int | None:
+        return super()._at_once(s) or turns_at_once(self.ctx, s)
 
     def _unroll(self, count: int) -> str:
         return self.spelling.unroll.format(n=min(count, 64))

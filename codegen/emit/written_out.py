@@ -18,7 +18,7 @@ MOST_INDEXED = 64  # the same where registers are an array, as they are too many
 
 def written_out(ctx: Context, s: For) -> int:
     """1: not at all."""
-    return _count(ctx, s, _copies(ctx, s.body))
+    return _count(ctx, s, copies(ctx, s.body))
 
 
 def _count(ctx: Context, s: For, inner: int) -> int:
@@ -35,19 +35,19 @@ def trips_of(ctx: Context, s: For) -> int | None:
     return None if n is None or by is None else max(0, -(-n // by))
 
 
-def _copies(ctx: Context, body: Sequence[Stmt]) -> int:
+def copies(ctx: Context, body: Sequence[Stmt]) -> int:
     """Statements that compilers see."""
     total = 0
     for s in body:
         match s:
             case For():
-                inner = _copies(ctx, s.body)
+                inner = copies(ctx, s.body)
                 named = trips_of(ctx, s) if s.var in ctx.lanes.unrolled else None
                 total += inner * (_count(ctx, s, inner) if named is None else named)
             case Alloc():
-                total += _copies(ctx, s.body)
+                total += copies(ctx, s.body)
             case If():
-                total += _copies(ctx, s.body) + _copies(ctx, s.orelse)
+                total += copies(ctx, s.body) + copies(ctx, s.orelse)
             case Let():
                 pass
             case _:

@@ -17,7 +17,7 @@ from .accumulator import Combine, Fill
 from .context import Context
 from .match import Fragment
 from .spec import ONE, ZERO, Focus, Step
-from .whole import SHORT, to_the_end
+from .whole import to_the_end
 from .work import Work
 from .write import store_element
 
@@ -54,8 +54,6 @@ def open_index(ctx: Context, focus: Focus, index: str, size: int, cell: bool, in
             raise UnboundedTile(message, help=f"tile `{index}` above this line, or state a bound: `where N <= 4096`")
         unroll = 0
     trips = r.whole_trips(size) if cell or whole else r.trips(size)
-    if whole and unroll == 1 and (trips.constant or 0) <= SHORT:
-        unroll = 0
     live = not cell and not whole
     if trips.constant == 1 or (r.capacity is not None and r.capacity <= size):
         # one tile at most: what may be missing of it is guarded, not looped over

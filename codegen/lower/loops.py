@@ -14,7 +14,7 @@ from ..tile import For, Stmt
 from .axes import Axis, clamped, modifier, number_of
 from .context import Context
 from .spec import ONE, ZERO, Focus, Step, multiple
-from .whole import SHORT, to_the_end
+from .whole import to_the_end
 
 
 def loop_tiles(ctx: Context, focus: Focus, a: Axis, cell: bool, unroll, inner, line, ahead: bool = False) -> list[Stmt]:
@@ -46,8 +46,7 @@ def loop_tiles(ctx: Context, focus: Focus, a: Axis, cell: bool, unroll, inner, l
         trips = r.whole_trips(size) if whole else r.trips(size)
         if reducing:
             trips = maximum(trips, 1)
-        few = whole and (trips.constant or 0) <= SHORT
-        hint = number_of(unroll, 0 if trips.constant is not None else 8) if unroll is not None else 0 if few else 1
+        hint = number_of(unroll, 0 if trips.constant is not None else 8) if unroll is not None else 1
         if wholly and trips.constant is None and trips.interval[1] is not None and trips.interval[1] <= 64:
             hint = trips.interval[1]
     live = not cell and not whole and not reducing

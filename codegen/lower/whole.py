@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from .recursion import Lowering
 
 MOST = 128  # elements of a tile that is run to its end: so much is wasted at most, less one
-SHORT = 4  # turns that are written out wholly, where the line says nothing
 
 
 def to_the_end(focus: Focus, index: str) -> bool:
