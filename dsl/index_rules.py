@@ -69,6 +69,7 @@ def _merge(terms: dict[Atom, int]) -> Expr | None:
     """Joins a quotient with its remainder; None where nothing joins. Each rule holds for all integers, x any expression:
 
     q*c*(x/c) + q*(x % c)           ->  q*x
+    q*c*((x + c*y)/c) + q*(x % c)   ->  q*(x + c*y)         a remainder's x has lost what its divisor divides
     q*c*(x/c % d) + q*(x % c)       ->  q*(x % (c*d))
     q*x - q*c*(x/c)                 ->  q*(x % c)
     """
@@ -84,11 +85,15 @@ def _merge(terms: dict[Atom, int]) -> Expr | None:
             rest = {a: k for a, k in terms.items() if a is not low and all(a != b for b, _ in quotient.terms)}
             return build(rest, -q * c * quotient.const) + scale(x, q)
         for high in fns:
-            if high.kind != "mod" or terms[high] != q * c or high.args[1].terms or high is low:
+            if high.kind not in ("div", "mod") or terms[high] != q * c or high.args[1].terms or high is low:
                 continue
             d = high.args[1].const
-            delta = high.args[0] - quotient
-            if delta.const % d == 0 and all(k % d == 0 for _, k in delta.terms):
+            if high.kind == "div":
+                if d == c and _divisible(high.args[0] - x, c):
+                    rest = {a: k for a, k in terms.items() if a is not low and a is not high}
+                    return build(rest, 0) + scale(high.args[0], q)
+                continue
+            if _divisible(high.args[0] - quotient, d):
                 rest = {a: k for a, k in terms.items() if a is not low and a is not high}
                 return build(rest, 0) + scale(x % (c * d), q)
     for high in fns:
@@ -100,6 +105,10 @@ def _merge(terms: dict[Atom, int]) -> Expr | None:
             rest = {a: k for a, k in terms.items() if a is not high and all(a != b for b, _ in x.terms)}
             return build(rest, -q * x.const) + scale(x % c, q)
     return None
+
+
+def _divisible(e: Expr, c: int) -> bool:
+    return e.const % c == 0 and all(k % c == 0 for _, k in e.terms)
 
 
 def mul(a: Expr, b: Expr) -> Expr:

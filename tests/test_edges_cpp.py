@@ -89,3 +89,38 @@ def test_a_row_in_one_tile_has_no_vector_element_by_element(op, width):
     b = rng.standard_normal(width, dtype=np.float32)
     want = (x * b).sum(0) if op == "sums" else x * b + 1
     np.testing.assert_allclose(k(x, b), want, rtol=1e-5, atol=1e-5)
+
+
+STEPS = """
+op steps[C, W, S](I: f32[C, W], F: f32[C, S], stride: int = 2, pad: int = 1) -> (Y: f32[C, Q])
+        where Q = (W + 2*pad - S) / stride + 1:
+    Y[c, q] = sum(s) I[c, q*stride + s - pad else 0] * F[c, s]
+
+schedule rows for steps:
+    tile c: 1 -> core
+    tile q: 32
+    keep Y in register
+    tile s: 1
+    tile q: 1 -> lane
+    compute
+"""
+
+
+@pytest.mark.parametrize("target", ["cpu:avx512", "cpu:avx2", "cpu:generic"])
+def test_every_second_element_is_loaded_by_vectors(target):
+    """Two loads of neighbours and a shuffle; no element beyond those wanted is read, at edges neither."""
+    lacking = features.missing(target_of(target).machine)
+    if lacking:
+        pytest.skip(f"this machine lacks {', '.join(lacking)}")
+    rng = np.random.default_rng(1)
+    for pad, window in ((1, 3), (3, 7), (0, 1)):
+        k = andiron.compile(STEPS, target=target, schedule="rows", threads=1, pad=pad, S=window)
+        assert "load_even" in k.source
+        assert "gather" not in k.source
+        for width in (7, 8, 31, 32, 33, 63, 64, 65, 70):
+            image = rng.standard_normal((3, width), dtype=np.float32)
+            filters = rng.standard_normal((3, window), dtype=np.float32)
+            room = np.full((5, width), np.nan, np.float32)
+            room[1:4] = image
+            got = k(room[1:4], filters)
+            np.testing.assert_allclose(got, expected(image, filters, pad)[:, ::2], rtol=1e-5, atol=1e-5)

@@ -1,7 +1,8 @@
 """Loads and stores of stored elements: registers by name, memory through hoisted pointers.
 
-An access to memory is told apart by how its linear address changes from lane to lane: by one (a vector load or store), not
-at all (a scalar, or one store), by another constant (gather, scatter), or in no simple way (lane by lane).
+An access to memory is told apart by how its linear address changes from lane to lane: by one (a vector load or store), by two
+(two loads and a shuffle), not at all (a scalar, or one store), by another constant (gather, scatter), or in no simple way (lane
+by lane).
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from .ahead import fetch_ahead
 from .code import ATOM, BOOL, Code, storage
 from .context import Context
 from .lanes import Register
+
+BESIDE = (1, 2)  # steps from lane to lane that are loads of neighbours: of all of them, or of every second one
 
 
 def address(ctx: Context, buffer: Buffer, coords: Sequence[Expr]) -> Expr:
@@ -80,7 +83,7 @@ def in_parts(ctx: Context, name: str, coords: Sequence[Expr], written: bool = Fa
     if name in ctx.lanes.registers:
         return ctx.lanes.registers[name].named and not written
     step = lane_step(ctx, address(ctx, ctx.buffers[name], coords))
-    return step is not None and (step.constant == 1 or (step.constant == 0 and not written))
+    return step is not None and (step.constant == 1 or (step.constant in (0, *BESIDE) and not written))
 
 
 def load(ctx: Context, name: str, coords: Sequence[Expr]) -> tuple[str, bool]:
@@ -97,17 +100,17 @@ def load(ctx: Context, name: str, coords: Sequence[Expr]) -> tuple[str, bool]:
     if not step.terms and step.const == 0:
         pointer, index = place(ctx, buffer, e)
         return f"{pointer}[{index}]", False
-    if not step.terms and step.const == 1:
-        if ctx.within is not None:
-            ctx.need("load_between", element, True)
-            return f"load_between_{element}x{ctx.width}({pointer_to(ctx, buffer, e)}, {ctx.within})", True
-        if ctx.part is not None:
-            ctx.need("load_part", element, True)
-            return f"load_part_{element}x{ctx.width}({pointer_to(ctx, buffer, e)}, {ctx.part})", True
-        ctx.need("load", element, True)
+    if step.constant in BESIDE:
+        how = "load" if step.const == 1 else "load_even"
         pointer = pointer_to(ctx, buffer, e)
-        fetch_ahead(ctx, buffer, e, pointer)
-        return f"load_{element}x{ctx.width}({pointer})", True
+        if ctx.within is not None or ctx.part is not None:
+            how, lanes = (f"{how}_between", ctx.within) if ctx.within is not None else (f"{how}_part", ctx.part)
+            ctx.need(how, element, True)
+            return f"{how}_{element}x{ctx.width}({pointer}, {lanes})", True
+        ctx.need(how, element, True)
+        if step.const == 1:
+            fetch_ahead(ctx, buffer, e, pointer)
+        return f"{how}_{element}x{ctx.width}({pointer})", True
     ctx.need("gather", element, True)
     return f"gather_{element}x{ctx.width}({pointer_to(ctx, buffer, e)}, {ctx.text.index.text(step)})", True
 

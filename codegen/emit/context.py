@@ -219,9 +219,11 @@ class Context:
         var = self.lanes.var
         counts = []
         for e in conds:
-            if var is None or e.coefficient(var) != -1 or var in (e + var).variables():
+            step = e.coefficient(var) if var is not None else 0
+            rest = e if var is None else e - step * var
+            if step >= 0 or var in rest.variables():
                 return None
-            counts.append(e + var + 1)
+            counts.append(rest // -step + 1)
         return minimum(*counts) if counts else None
 
     def between(self, conds: Sequence[Expr]) -> tuple[Expr, Expr] | None:
@@ -230,9 +232,10 @@ class Context:
         first, stop = [as_expr(0)], [as_expr(self.width)]
         for e in conds:
             step = e.coefficient(var) if var is not None else 0
-            if var is None or abs(step) != 1 or var in (e - step * var).variables():
+            rest = e if var is None else e - step * var
+            if not step or var in rest.variables():
                 return None
-            (first if step > 0 else stop).append(var - e if step > 0 else e + var + 1)
+            (first if step > 0 else stop).append(-(rest // step) if step > 0 else rest // -step + 1)
         return maximum(*first), minimum(*stop)
 
     # ------------------------------------------------------------ registers

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from ...dsl.index import Expr
 from ...dsl.values import Const, Load, Masked, Value, walk
 from ..tile import Alloc, If, Stmt, Store
-from .access import address, in_parts, lane_step
+from .access import BESIDE, address, in_parts, lane_step
 from .context import Context
 
 
@@ -33,7 +33,7 @@ def count_of_first(ctx: Context, v: Masked, conds: Sequence[Expr]) -> str | None
     if load.tensor in ctx.lanes.registers:
         return None
     step = lane_step(ctx, address(ctx, ctx.buffers[load.tensor], load.indices))
-    return None if step is None or step.constant != 1 else _count(ctx, conds)
+    return None if step is None or step.constant not in BESIDE else _count(ctx, conds)
 
 
 def between(ctx: Context, v: Masked, conds: Sequence[Expr]) -> str | None:
@@ -46,7 +46,7 @@ def between(ctx: Context, v: Masked, conds: Sequence[Expr]) -> str | None:
         return None
     step = lane_step(ctx, address(ctx, ctx.buffers[load.tensor], load.indices))
     lanes = ctx.between([e for e in conds if ctx.varies(e)])
-    if step is None or step.constant != 1 or lanes is None:
+    if step is None or step.constant not in BESIDE or lanes is None:
         return None
     first, stop = map(ctx.text.index.text, lanes)
     same = [e for e in conds if not ctx.varies(e)]
