@@ -106,6 +106,9 @@ def lower_keep(low: Lowering, focus: Focus, line: syntax.Keep, rest: tuple) -> l
         return _keep_pointwise(low, focus, line, w, rest)
     if low.elsewhere(focus, lambda w: name in (w.name.rstrip("@"), *w.targets)):
         return low.lower(focus, rest)
+    copy = next((w.name for w in focus.works if w.name == f"{name}~"), None)
+    if copy is not None:  # in the block of a `move`, what it copies goes by the tensor's name
+        return lower_keep(low, focus, replace(line, tensors=(copy,)), rest)
     known = {t for w in focus.works for t in (w.name.rstrip("@"), *w.targets)}
     raise NotComputed(f"nothing in focus computes `{name}`", line.span, help=did_you_mean(name, known))
 

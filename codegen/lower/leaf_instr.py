@@ -55,6 +55,8 @@ def instr_leaf(
         if op.name == m.instr.statement.target:
             continue
         value = values[op.name]
+        if isinstance(work.value, Masked) and ctx.register(op.memory):  # of a copy: it is loaded where the mask says
+            value = replace(work.value, value=value)
         direct = _direct(ctx, focus, m, op, value)
         demands.append(_Demand(op, value, frozenset(indices_of(value, work.alias)), fragment(m, op.name), direct))
     return _repeat(ctx, focus, work, m, tuple(names), tuple(demands), unroll, span)

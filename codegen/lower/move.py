@@ -178,9 +178,13 @@ def _to_memory(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple, foun
     local = View(
         buffer.name, "indices", tuple(a.name for a in axes), tuple(ZERO if form == "box" else o for o in origin), layout
     )
-    work = Work(copy_name, tuple(a.name for a in axes), masked(value, axes, also), None, (), span=line.span, fused=fused)
+    names = tuple(a.name for a in axes)
+    work = Work(copy_name, names, masked(value, axes, also), None, (), span=line.span, fused=fused)
     lines = line.block
     if lines is not None:
+        last = layout.digits[-1].axis if layout.digits else ""
+        if last in names[:-1]:  # instructions are matched by what has its neighbours in the copy
+            work = replace(work, indices=(*(n for n in names if n != last), last), subscripts=names)
         lines = with_leaf(line, lines)
     else:
         lines = copy_lines(ctx, focus.level, work, [(a.name, a.extent) for a in axes], value, layout, line)
