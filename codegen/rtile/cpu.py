@@ -14,13 +14,13 @@ FLAT        as many rows at a time as there are pages that a core finds at once:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 
 from ...dsl import syntax
 from ...dsl.device import Device
-from ...dsl.index import Var
+from ...dsl.index import Expr, Var
 from ..lower.context import Context
 from ..lower.work import Work
 from .cpu_cost import Blocking, seconds
@@ -46,7 +46,7 @@ class Choice:
 
 def cpu_choices(ctx: Context, work: Work) -> list[Choice]:
     """All ways that are constructed, best first; empty where the work is no product of matrices or the device no CPU."""
-    found = problem(ctx.device, work)
+    found = problem(ctx.device, work, ctx.shapes)
     if found is None:
         return []
     cpu, p = found
@@ -57,7 +57,7 @@ def cpu_choices(ctx: Context, work: Work) -> list[Choice]:
 
 def best_product(ctx: Context, work: Work) -> tuple[syntax.Line, ...] | None:
     """The lines of the way predicted to be fastest, or None."""
-    found = problem(ctx.device, work)
+    found = problem(ctx.device, work, ctx.shapes)
     if found is None:
         return None
     cpu, p = found
@@ -79,8 +79,10 @@ def few(device: Device, work: Work) -> str | None:
     return p.m if _lies_along(p) else None
 
 
-def problem(device: Device, work: Work) -> tuple[Processor, Product] | None:
-    cpu, p = Processor.of(device), product_of(device, work)
+def problem(
+    device: Device, work: Work, shapes: Mapping[str, tuple[Expr, ...]] | None = None
+) -> tuple[Processor, Product] | None:
+    cpu, p = Processor.of(device), product_of(device, work, shapes)
     return (cpu, p) if cpu is not None and p is not None else None
 
 
@@ -225,7 +227,7 @@ def _panel_lines(p: Product, cpu: Processor, b: Blocking, keep: syntax.Line) -> 
     if k is None or b.depth is None or b.depth < k:
         lines.append(tile((p.k, b.depth or DEPTHS[0])))
     if b.pack_wide:
-        lines.append(_move(p.wide.tensor, inner, p.n, b.columns))
+        lines.append(_move(p.wide.tensor, inner, p.n, b.columns, _squares(p, cpu)))
     if b.high < b.tall:
         lines.append(tile((p.m, b.high)))
     if b.pack_narrow:
@@ -278,6 +280,14 @@ def _window_lines(p: Product, cpu: Processor, b: Blocking, keep: syntax.Line) ->
     return (*lines, syntax.Compute(p.instr.name))
 
 
-def _move(tensor: str, memory: str, axis: str, panel: int) -> syntax.Move:
+def _squares(p: Product, cpu: Processor) -> tuple[syntax.Line, ...] | None:
+    """How the wide operand is packed where it lies along k and an instruction turns squares of it."""
+    if p.turn is None:
+        return None
+    square = tile((p.n, p.turn.extent(p.n)), (p.k, p.turn.extent(p.k)))
+    return (square, syntax.Keep((p.wide.tensor,), cpu.register.name), syntax.Compute(p.turn.instr.name))
+
+
+def _move(tensor: str, memory: str, axis: str, panel: int, block: tuple[syntax.Line, ...] | None = None) -> syntax.Move:
     layout = syntax.Modifier("layout", words=("panels",), maps=((axis, syntax.Num(panel)),))
-    return syntax.Move(tensor, memory, modifiers=(layout,))
+    return syntax.Move(tensor, memory, block=block, modifiers=(layout,))

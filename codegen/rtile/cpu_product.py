@@ -7,9 +7,11 @@ Read from the work and the device's text by what they say (law: hardware is data
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
-from math import prod
+from itertools import pairwise
+from math import gcd, prod
 
 from ...dsl.device import Device, Instr, Level, Memory
 from ...dsl.index import ONE, Expr, Var, as_expr
@@ -22,6 +24,8 @@ from ..lower.work import Work
 CACHE_RATES = (128.0, 40.0, 12.0)
 WAKE = 4e-6
 DRAM_RATE = 20e9  # bytes a second that one core alone gets at most
+LINE, PAGE = 64, 4096
+WAYS = 16  # of a cache that is not the innermost; of that, a way is a page: it is looked up before addresses are translated
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,17 @@ class Processor:
         out = [(size, (m.bandwidth or 0) / self.clock or rate) for (size, m), rate in zip([*mine, *ours], rates, strict=False)]
         return (*out, (float("inf"), min(self.device.memories[0].bandwidth or DRAM_RATE, DRAM_RATE) / self.clock))
 
+    def share(self, level: int, stride: int | None, run: float) -> float:
+        """The part of a cache that runs of so many bytes can lie in, which begin a stride of bytes apart.
+
+        A line can lie in one set, by the bits of its address above those of the line; strides that have a large power of two in
+        common with the size of a way begin in few sets (Hennessy & Patterson, "Computer Architecture", appendix B).
+        """
+        if not stride:
+            return 1.0
+        way = PAGE if level == 0 else int(self.caches[level][0] if self.caches[level][0] < float("inf") else PAGE) // WAYS
+        return min(1.0, -(-run // LINE) * LINE / gcd(stride, way or PAGE))
+
 
 @dataclass(frozen=True)
 class Product:
@@ -83,6 +98,8 @@ class Product:
     extents: dict[str, Expr]
     dtype: DType
     fused: tuple[tuple[str, tuple[str, ...]], ...] = ()  # of m, n, k, those that stand for several indices
+    shapes: Mapping[str, tuple[Expr, ...]] = field(default_factory=dict)  # of the tensors, where they are told
+    turn: Match | None = None  # what turns squares of the wide operand in registers, where it lies along k
 
     @property
     def instr(self) -> Instr:
@@ -93,8 +110,43 @@ class Product:
         return self.match.extent(self.match.index[0][1])
 
     def plain(self, load: Load) -> bool:
-        """Is the operand read by single indices, everywhere inside? Else its elements are gathered."""
-        return not self.fused and _plain(load)
+        """Is the operand read by single indices, everywhere inside, or as if it were? Else its elements are gathered."""
+        return (not self.fused and _plain(load)) or (load is self.wide and self.flat)
+
+    @cached_property
+    def flat(self) -> bool:
+        """Are the windows the image itself, its lines one after another? So they are for filters of one element."""
+        return self.stride(self.wide, self.n) == 1 and self.inside
+
+    @cached_property
+    def inside(self) -> bool:
+        """Do all windows lie inside of the image, as far as sizes tell?"""
+        shape = self.shapes.get(self.wide.tensor, ())
+        for e, size in zip(self.wide.indices, shape, strict=False):
+            ends = {Var(i): (n.constant or 1) - 1 for i, n in self.extents.items() if Var(i) in e.variables()}
+            if any(self.fixed(str(v)) is None for v in ends) or e.subs(dict.fromkeys(ends, 0)).const < 0:
+                return False
+            if size.constant is None or (last := e.subs(ends).constant) is None or last >= size.constant:
+                return False
+        return bool(shape)
+
+    def stride(self, load: Load, index: str) -> int | None:
+        """Elements from one place to the next along an index, where that is one number and known."""
+        steps: list[tuple[int, int | None]] = []
+        for part in self.parts(index):
+            if self.fixed(part) == 1:
+                continue
+            total, step = 0, 1
+            for e, size in reversed(list(zip(load.indices, self.shapes.get(load.tensor, ()), strict=False))):
+                if c := e.coefficient(Var(part)):
+                    if step is None:
+                        return None
+                    total += c * step
+                step = None if step is None or size.constant is None else step * size.constant
+            steps.append((total, self.fixed(part)))
+        if any(n is None or step != within * n for (step, _), (within, n) in pairwise(steps)):
+            return None
+        return steps[-1][0] or None if steps else 1
 
     @property
     def simple(self) -> bool:
@@ -148,8 +200,10 @@ class Product:
         return self.extents[index].constant
 
 
-def product_of(device: Device, work: Work) -> Product | None:
+def product_of(device: Device, work: Work, shapes: Mapping[str, tuple[Expr, ...]] | None = None) -> Product | None:
     """None for what is no such product.
+
+    shapes      of the tensors, for what strides cost
 
     Indices of one kind that are several become one: those that only one operand has, and the reduced ones. So a convolution is
     the product of its filters and its windows.
@@ -166,7 +220,10 @@ def product_of(device: Device, work: Work) -> Product | None:
         if not any(wide.indices[-1].coefficient(Var(i)) == 1 for i in (n, k)):
             return None
         batch = tuple(i for i in work.indices if i not in (n, *rows))
-        return Product(work.name.rstrip("@"), m, wide, narrow, rows[0], n, k, batch, extents, wide.dtype)
+        turn = _turning(device, wide, n, k, extents) if wide.indices[-1].coefficient(Var(k)) == 1 else None
+        return Product(
+            work.name.rstrip("@"), m, wide, narrow, rows[0], n, k, batch, extents, wide.dtype, (), shapes or {}, turn
+        )
     # Results that are neighbours stay so: only the last indices of the result become columns, others are done one by one.
     if work.indices[-1] != n or len(rows) != 1 or not _plain(narrow):
         return None
@@ -187,7 +244,23 @@ def product_of(device: Device, work: Work) -> Product | None:
         names.append(name)
     batch = tuple(i for i in work.indices[:last] if i not in rows)
     row, column, k = names
-    return Product(work.name.rstrip("@"), m, wide, narrow, row, column, k, batch, extents, wide.dtype, tuple(fused))
+    return Product(
+        work.name.rstrip("@"), m, wide, narrow, row, column, k, batch, extents, wide.dtype, tuple(fused), shapes or {}
+    )
+
+
+def _turning(device: Device, wide: Load, n: str, k: str, extents: dict[str, Expr]) -> Match | None:
+    cores = next((x for x in device.levels if x.units == "finite"), None)
+    copy = Work(f"{wide.tensor}~", (k, n), wide, None, tuple(extents.items()))
+    return turning(device, copy, {n, k}, cores) if cores is not None else None
+
+
+def turning(device: Device, copy: Work, both: set[str], cores: Level) -> Match | None:
+    """The instruction of a core that takes a square across its registers, for a copy of which two indices change places."""
+    held = {m.name for m in device.memories if m.level == device.levels[-1].name}
+    found = [m for i in device.instrs if i.level == cores.name and not i.accumulate and (m := match(i, copy)) is not None]
+    whole = [m for m in found if {x for _, x in m.index} == both and all(o.memory in held for o in m.instr.operands)]
+    return max(whole, key=lambda m: m.score, default=None)
 
 
 def operands_of(device: Device, work: Work) -> tuple[Match, str, Load, Load, tuple[str, ...]] | None:

@@ -67,7 +67,7 @@ def _weight(line: syntax.Line) -> int:
 
 def _products(ctx: Context, works: tuple[Work, ...], rule: Lines) -> Iterator[tuple[Lines, Price]]:
     """The candidates for a product of which nothing is written, and how lines near each are judged."""
-    found = problem(ctx.device, works[0]) if len(works) == 1 else None
+    found = problem(ctx.device, works[0], ctx.shapes) if len(works) == 1 else None
     if found is None:
         return
     cpu, p = found

@@ -21,9 +21,10 @@ from ...dsl.device import Device, Level
 from ...dsl.op import Op
 from ...dsl.values import Load, loads
 from ..lower.context import Context
-from ..lower.match import Match, match
+from ..lower.match import Match
 from ..lower.storing import stores
 from ..lower.work import Work, plain_index, plan
+from ..rtile.cpu_product import turning
 from ..rtile.machine import Machine
 from .held import cache_for, held_rows
 
@@ -150,11 +151,7 @@ def _swap(ctx: Context, w: Work, both: set[str], cores: Level) -> Match | None:
     """An instruction of a core that takes a square across its registers: what the work is, if it is nothing but a copy."""
     if not isinstance(w.value, Load) or w.value.dtype != ctx.dtypes[w.name]:
         return None
-    found = [m for i in ctx.device.instrs if i.level == cores.name and not i.accumulate and (m := match(i, w)) is not None]
-    whole = [
-        m for m in found if {theirs for _, theirs in m.index} == both and all(ctx.register(o.memory) for o in m.instr.operands)
-    ]
-    return max(whole, key=lambda m: m.score, default=None)
+    return turning(ctx.device, w, both, cores)
 
 
 def _rows(

@@ -130,9 +130,10 @@ A sum's loop over a tile in a memory that units share has the same turns in the 
 multiplies is staged: what is not there is zero. So compilers know how often it turns. Tiles of up to 128 are filled for that.
 
 The block schedules the copy: it is a spec of its own, `A~ = A`, with the same statements; a `move` in it stages the source
-one hop further, a `keep A in register` makes the copy in registers first, as an instruction that turns squares wants. A pointwise intermediate, or a computed factor (`C.right`), is not copied but made there, element by element;
-`with` and `pipeline` say nothing of it. Without a block the copy is completed. The barriers around a copy that several units
-make or read are derived.
+one hop further, a `keep A in register` makes the copy in registers first, as an instruction that turns squares wants. A
+pointwise intermediate, or a computed factor (`C.right`), is not copied but made there, element by element; `with` and
+`pipeline` say nothing of it. Without a block the copy is completed. The barriers around a copy that several units make or
+read are derived.
 
 Caches of a CPU are not addressable: `move B -> l3` makes a buffer in `dram` whose size is checked against `l3`.
 """,

@@ -113,11 +113,11 @@ def test_cells_have_one_for_each_small_batch(op):
         assert check(kernel.op, arrays, results if isinstance(results, tuple) else [results]).ok
 
 
-@pytest.mark.parametrize("m", [1, 2, 3, 4, 7])
-def test_few_rows_by_what_lies_along_what_is_added_up(m):
-    kernel = compile(library(), op="gemm_nt", target="cpu", M=m, N=37, K=101)
+@pytest.mark.parametrize(("m", "n", "k"), [(1, 37, 101), (2, 37, 101), (3, 37, 101), (4, 37, 101), (7, 2048, 1024)])
+def test_few_rows_by_what_lies_along_what_is_added_up(m, n, k):
+    kernel = compile(library(), op="gemm_nt", target="cpu", M=m, N=n, K=k)
     assert "move" not in kernel.schedule
-    a, b = numbers(m, 101), numbers(37, 101)
+    a, b = numbers(m, k), numbers(n, k)
     assert (kernel(a, b) == a @ b.T).all()
 
 
