@@ -94,7 +94,7 @@ class GpuPrinter:
         ctx.env.update({v: as_expr(1) for _, v in program.finite})
         vars_of = frozenset(u.var for u in plan.threads)
         memories = {s.buffer.memory for s in statements(launch.body) if isinstance(s, Alloc) and self._shared(s.buffer)}
-        capacity = min((m.capacity - m.reserve for n in memories if (m := program.device.memory(n)).capacity), default=None)
+        capacity = min((c for n in memories if (c := program.device.memory(n).capacity)), default=None)
         space = layout(launch.body, lambda b: self._bytes(b, plan), divergent(launch.body, vars_of), capacity)
         lockstep = {u.level: u.var for u in plan.threads if program.device.level(u.level).siblings == "lockstep"}
         parts = divergent(launch.body, frozenset(lockstep.values()))

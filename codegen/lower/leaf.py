@@ -101,7 +101,7 @@ def leaf(
 
 def _registers(ctx: Context, focus: Focus, spread: Fragment, mine: list[str], inner: Inner) -> list[Stmt]:
     """Every register of the fragment, with the lane's number as it is."""
-    lane, _ = lanes_below(ctx, focus.level)
+    lane, _ = ctx.number(lanes_below(ctx, focus.level, spread.lanes))
     count = spread.registers
     var = ctx.var("r", as_expr(count)) if spread.r is not None else None
     subs: dict[Var, Expr] = {}
@@ -122,16 +122,28 @@ def _registers(ctx: Context, focus: Focus, spread: Fragment, mine: list[str], in
     return [For(var, ZERO, as_expr(count), ONE, tuple(body), unroll=0)]
 
 
-def lanes_below(ctx: Context, level: str) -> tuple[Expr, int | None]:
-    return ctx.number(ctx.below(level, ctx.innermost))
+def lanes_below(ctx: Context, level: str, lanes: int) -> tuple[str, ...]:
+    """The levels below `level` whose units are the lanes of a fragment: the inner ones. Units further out do the same again."""
+    levels = ctx.below(level, ctx.innermost)
+    count = 1
+    for n in reversed(range(len(levels))):
+        if count >= lanes:
+            return levels[n + 1 :]
+        count *= ctx.units[levels[n]].constant or 1 if levels[n] in ctx.units else 1
+    return levels
 
 
 def _with_lanes(ctx: Context, focus: Focus, spread: Fragment, mine: list[str]):
-    """The lanes count as bound by the fragment: digit by digit they hold different elements (or replicas, see ONE_WRITER)."""
+    """The lanes count as bound by the fragment: digit by digit they hold different elements (or replicas, see ONE_WRITER).
+
+    What one unit holds of itself tells none apart.
+    """
     from .spec import Digit
 
-    levels = ctx.below(focus.level, ctx.innermost)
-    index = mine[0] if mine and spread.lane is not None else ""
+    if spread.lane is None:
+        return focus.digits
+    levels = lanes_below(ctx, focus.level, spread.lanes)
+    index = mine[0] if mine else ""
     return (*focus.digits, Digit(index, levels, ZERO, ONE, ONE))
 
 

@@ -233,7 +233,7 @@ def _address(ctx: Context, focus: Focus, f: Fragment, op: Operand, tensor: str, 
 
     `halo`: the tensor may be read outside of its shape, where something `else` counts.
     """
-    lane, _ = lanes_below(ctx, focus.level)
+    lane, _ = ctx.number(lanes_below(ctx, focus.level, f.lanes))
     view = focus.views[tensor]
     buffer = next(b for b in ctx.buffers if b.name == view.buffer)
     guards: list = []

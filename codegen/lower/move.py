@@ -324,6 +324,13 @@ def memory_buffer(ctx: Context, focus: Focus, tensor: str, dtype: DType, memory:
             line.span,
             help=f"stage it in {' or '.join(f'`{x}`' for x in below)}; a cache holds what is read again without being told",
         )
+    if m.backing is None and sharers and sharers[0].units == "open":
+        below = [x.name for x in ctx.device.memories if ctx.device.depth(x.level) > ctx.device.depth(m.level)]
+        raise CannotMeet(
+            f"`{memory}` is where arguments live: there is no room of its own for each {sharers[0].name}",
+            line.span,
+            help=f"{' or '.join(f'`{x}`' for x in below)}; `keep T in {memory}:` with a block is a launch for T alone",
+        )
     layout = tile_layout([(a, as_expr(n)) for a, n in axes], line, dtype)
     shape, strides, size = layout.shape, layout.strides, layout.size
     if size.constant is None:

@@ -131,7 +131,7 @@ def _mapped(ctx: Context, bare: Mapping, of: tuple[tuple[str, tuple[str, ...]], 
     if len(reduced) > 1 or len(frees) > 2:
         return replace(mapped, refused=f"it has {len(frees)} free and {len(reduced)} reduced indices")
     if instr.level == ctx.innermost:
-        groups = _reused(work)
+        groups = reused(work)
         if len(groups) < 2 or any(all(i not in g for g in groups) for i in frees):
             return replace(mapped, refused="no two groups of indices are apart in what is read")
         mine = [next((g for g in groups if i in g), None) for i in frees]
@@ -190,7 +190,7 @@ def by_reuse(ctx: Context, work: Work) -> Iterator[Mapping]:
     if work.reduction.kind in ("argmax", "argmin"):
         yield replace(bare, refused=f"{work.reduction.kind} has no parts")
         return
-    groups = _reused(work)
+    groups = reused(work)
     if len(groups) < 2:
         yield replace(bare, refused="no two groups of indices are apart in what is read: nothing is read twice")
         return
@@ -209,7 +209,7 @@ def _near(theirs: tuple[str, ...]) -> list[tuple[str, ...]]:
     return list(dict.fromkeys([*_groups(theirs)[:1], theirs[-1:]]))
 
 
-def _reused(work: Work) -> list[tuple[str, ...]]:
+def reused(work: Work) -> list[tuple[str, ...]]:
     """Free indices by the reads that have them, without those that are in all; the one with neighbours in the result last."""
     reads = [{work.alias.get(v.name, v.name) for e in ld.indices for v in e.variables()} for ld in loads(work.value)]
     groups: dict[frozenset[int], list[str]] = {}

@@ -26,6 +26,7 @@ from ..lower.storing import stores
 from ..lower.work import Work, plain_index, plan
 from ..rtile.cpu_product import turning
 from ..rtile.machine import Machine
+from ..rtile.match import reused
 from .held import cache_for, held_rows
 
 UNROLL = 4  # vectors a lane index is cut into
@@ -215,6 +216,8 @@ def row_statistics(op: Op, device: Device) -> frozenset[str]:
     rows = firsts[0].indices
     along = {i for i in firsts[0].reduced}
     for w in works:
+        if w.reduction is not None and len(reused(w)) > 1:
+            return frozenset()  # a product: tiles of it reuse what they read, rows do not
         if {i for i in w.all_indices if i not in rows} != along or not set(rows) <= set(w.indices):
             return frozenset()
         if w in firsts and (w.reduction is None or w.reduction.kind in ARGUMENTS or w.indices != rows):

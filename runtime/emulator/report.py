@@ -125,7 +125,7 @@ def most_threads(device: Device) -> int:
 def most_shared(device: Device) -> int:
     """Bytes of shared memory that one block may have; 0 when the device does not say."""
     shared = _banked(device)
-    return shared.capacity - shared.reserve if shared and shared.capacity else 0
+    return shared.capacity or 0 if shared else 0
 
 
 def report_of(observer: Observer, device: Device, origin: Origin) -> EmulationReport:

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from andiron.codegen.lower.capacity import peaks
 from andiron.codegen.pipeline import compile_program
 from andiron.dsl.errors import UserError
+from andiron.dsl.errors.schedule import CannotMeet
 from andiron.dsl.meaning.reference import reference
 from andiron.dsl.module import loads
 from andiron.dsl.op import Op
@@ -92,6 +94,19 @@ CASES = {
         "move F -> shared pad 8 with cp_async\ntile m: 16, o: 8 -> warp\ncompute with mma_m16n8k16_f16",
         ("sm_80",), ({"B": 2, "C": 19, "O": 8, "W": 11, "S": 2}, {"B": 2, "C": 64, "O": 8, "W": 11, "S": 3}), ("B", "O", "W"),
     ),
+    # units that only the copies tell apart do the same in the leaf, whose results one of them stores
+    "an instruction of one unit, done by many": Found(
+        BYTES,
+        "tile m: 1, n: 8 -> block\nkeep C in register\ntile k: 8\nmove A -> shared\n"
+        "move B -> shared:\n    tile k: 1 -> warp\n    tile n: 1 -> thread\ncompute with dp4a_i8",
+        ("sm_80",), PRODUCTS,
+    ),
+    "an instruction of one group, done by many": Found(
+        BYTES,
+        "tile m: 16, n: 8 -> block\nkeep C in register\ntile k: 32\nmove A -> shared\n"
+        "move B -> shared:\n    tile k: 8 -> warp\n    tile n: 1 -> thread\ncompute with mma_m16n8k32_i8",
+        ("sm_80",), PRODUCTS,
+    ),
     # a buffer of no elements has a place, and nothing is read of it
     "copies of nothing": Found(
         BYTES,
@@ -110,6 +125,28 @@ def test_parts_of_units_that_cannot_meet() -> None:
         with pytest.raises(UserError) as found:
             compile_program(m, m.ops["f"], m.schedules["s"], m.device("sm_80"))
         assert found.value.span is not None
+
+
+@pytest.mark.parametrize("lines", ["keep Y in global", "tile i: 4, j: 8 -> block\n    move A -> global\n    compute"])
+def test_where_arguments_live_there_is_no_room_for_a_tile(lines: str) -> None:
+    module = loads(f"{SCALE}\nschedule s for f:\n    {lines}\n")
+    op = specialise(module.ops["f"], {"M": 8, "N": 8})
+    with pytest.raises(CannotMeet, match="where arguments live") as found:
+        compile_program(module, op, module.schedules["s"], module.device("sm_80"))
+    assert found.value.span is not None
+
+
+def test_a_block_has_all_of_its_memory() -> None:
+    """What a unit sets aside for each block is beside the block's own."""
+    op = "op f[M, N](A: f32[M, N]) -> (Y: f32[N, M]):\n    Y[j, i] = A[i, j]\n"
+    lines = "tile i: 192, j: 132 -> block\n    move A -> shared\n    tile i: 1 -> warp\n    tile j: 1 -> thread\n    compute"
+    module = loads(f"{op}\nschedule s for f:\n    {lines}\n")
+    device = module.device("sm_120a")
+    program = compile_program(module, module.ops["f"], module.schedules["s"], device).program
+    assert peaks(program)["shared"].bytes == device.memory("shared").capacity
+    assert device.memory("shared").reserve
+    array = np.arange(200 * 140, dtype="f4").reshape(200, 140)
+    np.testing.assert_array_equal(emulate(program, {"A": array}, {"M": 200, "N": 140})["Y"], array.T)
 
 
 def values(op: Op, sizes: Mapping[str, int]) -> list[np.ndarray]:

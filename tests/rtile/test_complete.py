@@ -44,6 +44,12 @@ OWN = {
         "gfx942",
         dict(M=1, N=1, K=130),
     ),
+    "products in one statement are no statistics of rows": (
+        "op t[M, N, K](A: f32[M, K], B: f32[N, K]) -> (Y: f32[M, N]):\n"
+        "    Y[i, j] = (sum(k) (A[i, k] + 1) * B[j, k]) - (sum(k) A[i, k] * (B[j, k] + 1))\n",
+        "gfx950",
+        dict(M=4096, K=4096, N=1),
+    ),
     "an operand that is made, over fused indices": (
         "op t[Z, I, J, L](s: f32[Z, I, J], C: bf16[J, L]) -> (Y: f32[Z, I, L]):\n"
         "    top[z, i] = max(j) s[z, i, j]\n    p[z, i, j] = s[z, i, j] - top[z, i]\n"
