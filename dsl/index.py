@@ -160,6 +160,10 @@ class Fn(_Cached):
             return f"{_factor(left, self.kind == 'mul')}{_INFIX[self.kind]}{_factor(right, False)}"
         return f"{self.kind}({', '.join(map(str, self.args))})"
 
+    def variables(self) -> frozenset[Var]:
+        """All variables of the arguments."""
+        return self._variables
+
     @_Once
     def _variables(self) -> frozenset[Var]:
         x, *others = [a._variables for a in self.args]
@@ -291,9 +295,9 @@ def _subs(e: Expr, mapping: dict[Var, Expr], keys: frozenset[Var], memo: dict[Fn
     """`keys`: those of `mapping`; sets know the hashes of what is in them."""
     if keys.isdisjoint(e._variables):
         return e
-    terms: dict[Atom, int] = {}
+    kept: list[tuple[Atom, int]] = []
+    came: list[tuple[Atom, int]] = []
     const = e.const
-    plain = True  # terms went away, and no others came: what is left is in order, and nothing more joins
     for atom, c in e.terms:
         if type(atom) is Var:
             new = mapping.get(atom)
@@ -304,14 +308,16 @@ def _subs(e: Expr, mapping: dict[Var, Expr], keys: frozenset[Var], memo: dict[Fn
         else:
             new = memo[atom] = rules.rebuild(atom.kind, [_subs(a, mapping, keys, memo) for a in atom.args])  # type: ignore
         if new is None:
-            terms[atom] = terms.get(atom, 0) + c
+            kept.append((atom, c))
             continue
         const += c * new.const
-        if new.terms:
-            plain = False
-            for a, k in new.terms:
-                terms[a] = terms.get(a, 0) + c * k
-    return Expr(tuple(terms.items()), const) if plain else rules.build(terms, const)
+        came += [(a, c * k) for a, k in new.terms]
+    if not came:  # what is left is in order, and nothing more joins
+        return Expr(tuple(kept), const)
+    terms = dict(kept)
+    for a, c in came:
+        terms[a] = terms.get(a, 0) + c
+    return rules.build(terms, const)
 
 
 def _evaluate_fn(f: Fn, env: Mapping[str, Any]) -> Any:

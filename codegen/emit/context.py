@@ -67,6 +67,8 @@ class Context:
         """With what is known put in, the lane counted within the share. Never applied twice.
 
         Remembered by identity: equal expressions may differ in their variables' intervals."""
+        if not e.terms:
+            return e
         env = self.env
         here = [env[v] for v in e.variables() if v in env] if env else ()
         if not here and self.share is None:

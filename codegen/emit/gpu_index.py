@@ -103,7 +103,7 @@ class GpuIndex(IndexPrinter):
     def terms(self, terms: Iterable[tuple[Atom, int]], const: int, at_least: int = 0) -> str:
         terms = list(terms)
         before, total, cast = self._cast, self._total(terms, const), []
-        for a, c in sorted(terms, key=lambda t: -abs(t[1]) * self._of(t[0])):
+        for a, c in sorted(terms, key=lambda t: -abs(t[1]) * self._of(t[0])) if total >= _END else ():
             if total < _END:
                 break
             if not self._wide(a):

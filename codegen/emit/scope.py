@@ -152,15 +152,11 @@ class Text:
         """The innermost scope one of whose variables the atom depends on."""
         if isinstance(atom, Var):
             return self._depth.get(atom, 0)
-        if isinstance(atom, Expr):
-            return max((self._depth.get(v, 0) for v in atom.variables()), default=0)
-        return max(self.depth(a) for a in atom.args)
+        return max((self._depth.get(v, 0) for v in atom.variables()), default=0)
 
     def constant(self, atom: Atom) -> bool:
         """Made of sizes only."""
-        if isinstance(atom, Var):
-            return atom in self.constants
-        return all(self.constant(a) for e in atom.args for a, _ in e.terms)
+        return atom in self.constants if isinstance(atom, Var) else atom.variables() <= self.constants
 
     # ------------------------------------------------------------ pointers
 

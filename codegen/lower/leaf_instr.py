@@ -237,30 +237,36 @@ def _address(ctx: Context, focus: Focus, f: Fragment, op: Operand, tensor: str, 
     view = focus.views[tensor]
     buffer = next(b for b in ctx.buffers if b.name == view.buffer)
     guards: list = []
-    addresses = []
-    for register in range(f.registers):
+
+    def of(register: Expr) -> Focus:
         at = focus
         for i, extent, e in f.maps:
-            subs = {v: lane if v.name == "lane" else as_expr(register) for v in e.variables()}
+            subs = {v: lane if v.name == "lane" else register for v in e.variables()}
             at = at.with_range(i, focus.ranges[i].split(1, Step(e.subs(subs), as_expr(extent), "fragment")))
-        coords = coordinates(ctx, at, tensor, indices)
-        addresses.append((coords, sum((c * s for c, s in zip(coords, buffer.strides, strict=True)), ZERO)))
-        if register in (0, f.registers - 1):
-            # a staged tile is as large as what is read of it, so only arguments need their edges guarded
-            mine = [i for i, _, _ in f.maps]
-            guards += edge_conds(at, mine) if view.form == "global" else edges_below(at, view, mine)
-            values = binding(at)
-            within = list(inside)
-            if halo and view.form == "global":
-                within += [c for e, n in zip(indices, ctx.shapes[tensor], strict=True) for c in (e, n - e - 1)]
-            guards += [c for c in (x.subs(values) for x in within) if c.interval[0] is None or c.interval[0] < 0]
-    first = addresses[0][1]
-    straight = all((a - first).constant == n for n, (_, a) in enumerate(addresses))
+        return at
+
+    def address(register: Expr) -> Expr:
+        coords = coordinates(ctx, of(register), tensor, indices)
+        return sum((c * s for c, s in zip(coords, buffer.strides, strict=True)), ZERO)
+
+    for register in sorted({0, f.registers - 1}):
+        # a staged tile is as large as what is read of it, so only arguments need their edges guarded
+        at = of(as_expr(register))
+        mine = [i for i, _, _ in f.maps]
+        guards += edge_conds(at, mine) if view.form == "global" else edges_below(at, view, mine)
+        values = binding(at)
+        within = list(inside)
+        if halo and view.form == "global":
+            within += [c for e, n in zip(indices, ctx.shapes[tensor], strict=True) for c in (e, n - e - 1)]
+        guards += [c for c in (x.subs(values) for x in within) if c.interval[0] is None or c.interval[0] < 0]
+    first, r = address(ZERO), Var("$r", 0, f.registers - 1)
+    straight = f.registers == 1 or first + r == address(as_expr(r))
+    straight = straight or all((address(as_expr(n)) - first).constant == n for n in range(1, f.registers))
     if view.form != "global" and divisor(first * buffer.dtype.bytes, _UNKNOWN) % max(op.alignment, 1):
         straight = False  # ALIGNED
     if _lies_in(ctx, buffer.memory) != _lies_in(ctx, op.memory):
         straight = False  # WHERE_IT_READS
-    return addresses[0][0], tuple(dict.fromkeys(guards)), straight
+    return coordinates(ctx, of(ZERO), tensor, indices), tuple(dict.fromkeys(guards)), straight
 
 
 def _lies_in(ctx: Context, memory: str) -> str:

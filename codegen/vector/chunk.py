@@ -19,7 +19,7 @@ from ...dsl.values import Const, Load, Masked, Value, children, loads, transform
 from ..tile import Alloc, Buffer, Call, For, If, Piece, Stmt, Store
 from .guard import Together, together
 from .members import Member
-from .nest import Loop, Nest, at, linear, may_be_inner, nest_of, wrapped
+from .nest import Loop, Nest, at, linear, may_be_inner, nest_of, stepping, wrapped
 from .state import Claim, State
 
 
@@ -116,11 +116,8 @@ def _access(
         if n < 2 or x.turns % n:
             continue
         first = Var(f"{x.var.name}'", 0, x.turns // n - 1)
-        places = [address.subs({x.var: first * n + i}) for i in range(n)]
-        if any((p - places[0]).constant != i for i, p in enumerate(places)):
-            continue
-        claim = state.claim(buffer, places[0], member.align)
-        if claim is not None:
+        claim = state.claim(buffer, address.subs({x.var: first * n}), member.align)
+        if claim is not None and (found := stepping(address, x.var, first * n, n)) and found[1] == 1:
             return Access(member, claim, buffer, load, tuple(masks), whole)
     return None
 
@@ -256,10 +253,8 @@ class _Chunk:
     def _side_by_side(self, buffer: str, coords: tuple[Expr, ...]) -> tuple | None:
         if not coords or any(self.x in c.variables() for c in coords[:-1]):
             return None
-        last = [coords[-1].subs({self.x: self.first + i}) for i in range(self.count)]
-        if any((p - last[0]).constant != i for i, p in enumerate(last)):
-            return None
-        return buffer, tuple(c for c in coords[:-1]), last[0]
+        found = stepping(coords[-1], self.x, self.first, self.count)
+        return (buffer, coords[:-1], found[0]) if found and found[1] == 1 else None
 
     def _vector_of(self, value: Value) -> tuple | None:
         """The temporary that is what is stored, element by element."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ...dsl.index import Expr, Var
 from .align import Known, divisor
+from .nest import stepping
 
 
 @dataclass(frozen=True)
@@ -28,19 +29,19 @@ def together(conds: Iterable[Expr], var: Var, first: Expr, count: int, known: Kn
         if var not in c.variables():
             whole.append(c)
             continue
-        at = [c.subs({var: first + i}) for i in range(count)]
-        if all(x == at[0] for x in at):
+        here, step = stepping(c, var, first, count) or (c, None)
+        if step == 0:
             same = True
-            whole.append(at[0])
-        elif all((x - at[0]).constant == -i for i, x in enumerate(at)):
-            same = divisor(at[0] + 1, known) >= count
-            whole.append(at[0] if same else at[-1])
-        elif all((x - at[0]).constant == i for i, x in enumerate(at)):
-            same = divisor(at[0], known) >= count
-            whole.append(at[0])
+            whole.append(here)
+        elif step == -1:
+            same = divisor(here + 1, known) >= count
+            whole.append(here if same else here - (count - 1))
+        elif step == 1:
+            same = divisor(here, known) >= count
+            whole.append(here)
         else:
             same = False
-            whole += at
+            whole += [c.subs({var: first + i}) for i in range(count)]
         sharp = sharp and same
     kept = [c for c in dict.fromkeys(whole) if c.interval[0] is None or c.interval[0] < 0]
     return Together(strongest(kept), sharp)

@@ -117,6 +117,17 @@ def linear(buffer: Buffer, coords: tuple[Expr, ...]) -> Expr:
     return total
 
 
+def stepping(e: Expr, var: Var, first: Expr, count: int) -> tuple[Expr, int] | None:
+    """`e` at var = first, and by how much it is more at each of the `count - 1` values that follow; None where that differs."""
+    here, c = e.subs({var: first}), e.coefficient(var)
+    if var not in (e - c * var).variables():
+        return here, c
+    step = (e.subs({var: first + 1}) - here).constant
+    if step is None or any((e.subs({var: first + i}) - here).constant != step * i for i in range(2, count)):
+        return None
+    return here, step
+
+
 def wrapped(loops: tuple[Loop, ...], body: list[Stmt]) -> list[Stmt]:
     """The loops around statements."""
     for x in reversed(loops):
