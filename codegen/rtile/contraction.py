@@ -244,11 +244,12 @@ class Contraction:
         out.append(Slot("keep", syntax.Keep, machine.register.name, about=names))
         if mp.loops:
             out.append(Slot("loops", syntax.Tile, None, tuple((x, "") for x in mp.loops)))
-        out.append(Slot("k", syntax.Tile, None, ((mp.k, "bk"),)))
+        out.append(Slot("k", syntax.Tile, None, ((mp.k, "bk"),), needed=True))
         out += [Slot("stage " + s.access.tensor, syntax.Move, machine.staging.name, about=(s.access.tensor,)) for s in staged]
-        out.append(Slot("group", syntax.Tile, group, ((mp.m, "wm"), (mp.n, "wn"))))
+        alone = (("gm", 1), ("gn", 1))
+        out.append(Slot("group", syntax.Tile, group, ((mp.m, "wm"), (mp.n, "wn")), absent=alone))
         if not self.by_group:
-            out.append(Slot("lane", syntax.Tile, lane, ((mp.m, "tm"), (mp.n, "tn"))))
+            out.append(Slot("lane", syntax.Tile, lane, ((mp.m, "tm"), (mp.n, "tn")), needed=True))
         out.append(Slot("inner", syntax.Tile, None, ((mp.k, "inner"),)))
         out += [Slot("load " + s.access.tensor, syntax.Move, machine.register.name, about=(s.access.tensor,)) for s in staged]
         return (*out, Slot("leaf", syntax.Compute, about=(mp.instr.name,) if mp.instr else ()))

@@ -212,7 +212,7 @@ class Map:
         if self._parts():
             out.append(Slot("turn", syntax.Tile, None, ((self.split_axis, "kk"),)))
             out.append(Slot("share", syntax.Tile, group, ((self.split_axis, "kg"),)))
-        out.append(Slot("lane", syntax.Tile, lane, ((self.fast, "v"),)))
+        out.append(Slot("lane", syntax.Tile, lane, ((self.fast, "v"),), needed=True))
         out += [Slot("loop " + x, syntax.Tile, None, ((x, ""),)) for x in p.reduced]
         return (*out, Slot("leaf", syntax.Compute))
 

@@ -21,6 +21,7 @@ class Slot:
 
     axes    of a tile: (index, name of its size in the candidates); "" where it is always 1
     needed  the other lines make no sense without it
+    absent  sizes that candidates have where there is no line for it
     """
 
     name: str
@@ -29,6 +30,7 @@ class Slot:
     axes: tuple[tuple[str, str], ...] = ()
     about: tuple[str, ...] = ()
     needed: bool = False
+    absent: tuple[tuple[str, int], ...] = ()
 
 
 Named = tuple[tuple[str, syntax.Line], ...]  # lines with the slots they are for
@@ -66,7 +68,10 @@ def read(device: Device, slots: Sequence[Slot], lines: Sequence[syntax.Line]) ->
         out.asked |= _asked(slots[found], line)
         at = found
         out.places.append(found)
-    return out if all(_there(out, n) for n, s in enumerate(slots) if s.needed) else None
+    missing = [s for n, s in enumerate(slots) if (s.needed or s.absent) and not _there(out, n)]
+    for s in missing:
+        out.fixed |= {name: n for name, n in s.absent if name not in out.fixed}
+    return None if any(s.needed for s in missing) else out
 
 
 def _there(r: Read, slot: int) -> bool:

@@ -190,7 +190,7 @@ class Rows:
         row = [Slot("row", syntax.Tile, group, ((self.rows[-1], ""),))] if self.rows else []
         out += [*keep, *row, *keep, *(Slot("loop " + x, syntax.Tile, None, ((x, ""),)) for x in self._loops)]
         out += [Slot(x, syntax.Tile, None, ((self.fast, x),)) for x in ("span", "turn")]
-        return (*out, Slot("lane", syntax.Tile, lane, ((self.fast, "v"),)), Slot("leaf", syntax.Compute))
+        return (*out, Slot("lane", syntax.Tile, lane, ((self.fast, "v"),), needed=True), Slot("leaf", syntax.Compute))
 
     @property
     def _loops(self) -> tuple[str, ...]:

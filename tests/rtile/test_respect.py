@@ -72,6 +72,9 @@ CASES = {
         "gemm", "sm_80", "tile m: 64, n: 64 -> block\ntile k: auto -> block by workspace\nauto",
         ["tile m: 64, n: 64 -> block", "-> block by workspace", "keep C in register"],
     ),
+    "no room for a tile of groups": (  # which the candidates' registers are counted with
+        "gemm_i8", "gfx908", "auto\nmove A -> shared\ncompute with auto", ["move A -> shared", "compute"],
+    ),
     "no tile of blocks": ("gemm", "sm_80", "tile k: 32\nauto", ["tile k: 32", "compute"]),
     "columns": ("col_sum", "gfx942", "tile j: 64 -> block\nauto", ["tile j: 64 -> block", "keep Y in register", "-> thread"]),
 }  # fmt: skip
