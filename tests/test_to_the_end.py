@@ -25,6 +25,9 @@ op half[M, N, K](A: f16[M, K], B: f16[K, N]) -> (C: f32[M, N]):
     C[m, n] = sum(k) f32(A[m, k]) * f32(B[k, n])
 op conv[N, M, Q, W, S](I: f32[N, Q, W], F: f32[M, Q, S]) -> (C: f32[N, M, U]) where U = W - S + 1:
     C[n, m, u] = sum(q, s) I[n, q, u + s] * F[m, q, s]
+op scaled[M, N, K](A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]):
+    W[k, n] = B[k, n] * 2 + 1
+    C[m, n] = sum(k) A[m, k] * W[k, n]
 op ring[M, N, K](A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]):
     C[m, n] = max(k) A[m, k] * B[k, n]
 op times[M, N, K](A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]):
@@ -58,6 +61,12 @@ SAME = {
         f"{BLOCK}keep C in register\ntile k: 24\n{STAGE}{UNITS}tile k: 8\ntile k: 2\ntile k: 1\ncompute",
     ),
     "parts": ("gemm", f"{BLOCK}keep C in register\ntile k: 16\n{STAGE}tile k: 4 -> warp\ntile m: 4, n: 1 -> thread\ncompute"),
+    "a factor that is made": (
+        "scaled",
+        f"{BLOCK}keep C in register\ntile k: 16\n"
+        "move A -> shared:\n    tile m: 4 -> warp\n    tile k: 1 -> thread\n    compute\n"
+        f"move W -> shared:\n    tile k: 8 -> warp\n    tile n: 1 -> thread\n    compute\n{UNITS}tile k: 1\ncompute",
+    ),
     "a fused window": (
         "conv",
         "fuse q, s as r\ntile n: 1, m: 8, u: 8 -> block\nkeep C in register\ntile r: 16\nmove I -> shared\nmove F -> shared\n"
@@ -142,6 +151,8 @@ def inputs(op: str, k: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
             want = (x * y).max(1, initial=-np.inf)
         case "times":
             want = (x - y).prod(1)
+        case "scaled":
+            want = (x * (y * 2 + 1)).sum(1)
         case "power":
             want = (np.exp(x) * y).sum(1)
         case _:
@@ -223,7 +234,9 @@ def test_right(name: str, k: int) -> None:
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("name", ["ahead", "groups", "copies say how", "below a loop", "a fused window"])
+@pytest.mark.parametrize(
+    "name", ["ahead", "groups", "copies say how", "below a loop", "a factor that is made", "a fused window"]
+)
 def test_right_in_the_emulator(name: str, device: str) -> None:
     op, lines = (SAME | GROUPS)[name]
     kernel = compile(module(device, op, lines), op=op, schedule="s", target=f"emulate:{device}")

@@ -12,7 +12,7 @@ reductions: zero adds nothing to a sum alone.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from ...dsl import syntax
 from ...dsl.values import Load, loads
@@ -20,6 +20,7 @@ from .access import zero_is_neutral
 from .axes import axes_of, modifier
 from .context import Context
 from .spec import Focus
+from .work import Work
 
 if TYPE_CHECKING:
     from .recursion import Lowering
@@ -38,22 +39,24 @@ def to_the_end(focus: Focus, index: str) -> bool:
         view = focus.views[load.tensor]
         return index in view.whole and view.held is not None and ends <= view.held
 
-    return _adds_zero(focus, index) and all(zero_beyond(ld) for w in focus.works if index in w.reduced for ld in loads(w.value))
+    return _adds_zero(focus, index, focus.works) and all(map(zero_beyond, _factors(focus.works, index)))
 
 
 def filled_to_the_end(low: Lowering, focus: Focus, index: str, tensor: str, memory: str, rest: tuple) -> bool:
     """Must a copy of `tensor` into `memory` be filled along `index`, for loops of the lines `rest` that run to its end?"""
     ctx = low.ctx
-    if not scratch(ctx, memory) or not _is_short(focus, index) or not _adds_zero(focus, index):
+    if not scratch(ctx, memory) or not _is_short(focus, index):
         return False
     if any(a.index == index and modifier(x, "peel") for x in rest if isinstance(x, syntax.Tile) for a in axes_of(x)):
         return False
-    below = {x.tensor for x in rest if isinstance(x, syntax.Move) and scratch(ctx, x.memory or ctx.device.memories[-1].name)}
+    held = [(x.tensors if isinstance(x, syntax.Keep) else (x.tensor,), x.memory) for x in rest if _stages(x)]
+    below = {t for tensors, m in held if m is not None and scratch(ctx, m) for t in tensors}
+    works = tuple(w for w in focus.works if below.isdisjoint(w.targets))  # the others are made by lines below, each by itself
 
     def staged(load: Load) -> bool:
         return load.tensor in below or load.tensor == tensor or index in focus.views[load.tensor].whole
 
-    return all(staged(ld) for w in focus.works if index in w.reduced for ld in loads(w.value))
+    return _adds_zero(focus, index, works) and all(map(staged, _factors(works, index)))
 
 
 def scratch(ctx: Context, memory: str) -> bool:
@@ -67,9 +70,18 @@ def _is_short(focus: Focus, index: str) -> bool:
     return r.size.constant is not None and r.size.constant <= MOST and not r.reps
 
 
-def _adds_zero(focus: Focus, index: str) -> bool:
+def _stages(line: syntax.Line) -> TypeGuard[syntax.Move | syntax.Keep]:
+    return isinstance(line, syntax.Move) or (isinstance(line, syntax.Keep) and bool(line.block))
+
+
+def _factors(works: tuple[Work, ...], index: str) -> list[Load]:
+    """What is read of sums over the index."""
+    return [ld for w in works if index in w.reduced for ld in loads(w.value)]
+
+
+def _adds_zero(focus: Focus, index: str, works: tuple[Work, ...]) -> bool:
     """Is `index` summed over by all that has it, and is a term zero where what it loads is?"""
-    having = [w for w in focus.works if index in w.all_indices]
+    having = [w for w in works if index in w.all_indices]
     return bool(having) and all(
         w.reduction is not None
         and w.reduction.kind == "sum"
