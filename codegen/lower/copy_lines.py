@@ -1,6 +1,7 @@
 """The schedule of a copy that the author left out: which units copy what (`complete` writes it down).
 
-SHARE_OUT   units that synchronise by a barrier share whole rows or panels; lockstep units take neighbouring elements.
+SHARE_OUT   units that synchronise by a barrier share whole rows or panels; lockstep units take neighbouring elements, or runs
+            of them where the device moves several at once (`copy_run`).
 HONOURED    an instruction that the line names is the leaf, or the line is refused.
 """
 
@@ -15,13 +16,19 @@ from ...dsl.errors.schedule import InstrMismatch, UnknownInstr
 from ...dsl.index import Var
 from ...dsl.layout import Layout
 from ...dsl.values import Load, Value
+from ..tile import Buffer
 from .context import Context
+from .copy_run import run_of
+from .spec import Focus
 from .work import Work
 
 
-def copy_lines(ctx: Context, level: str, work: Work, axes: list[tuple[str, int]], source: Value, layout: Layout, line) -> tuple:
-    """Lines for `dst = src` at `level`, with the units that the launch has."""
-    below = [x for x in ctx.device.levels[ctx.device.depth(level) + 1 :] if x.name in ctx.units]
+def copy_lines(
+    ctx: Context, focus: Focus, axes: list[tuple[str, int]], source: Value, target: Buffer, layout: Layout, line
+) -> tuple:
+    """Lines for `dst = src`, the work in focus, with the units that the launch has."""
+    (work,) = focus.works
+    below = [x for x in ctx.device.levels[ctx.device.depth(focus.level) + 1 :] if x.name in ctx.units]
     shaped = [x for x in below if x.units == "shaped"]
     finite = [x for x in below if x.units == "finite"]
     if not axes:
@@ -30,9 +37,11 @@ def copy_lines(ctx: Context, level: str, work: Work, axes: list[tuple[str, int]]
     extents = dict(axes)
     wide = _member(ctx, line, work, axes, fastest, layout)
     if wide is not None and shaped:
-        return _flat(ctx, axes, fastest, below[-1].name if wide[0].level == ctx.innermost else wide[0].level, wide)
+        level = below[-1].name if wide[0].level == ctx.innermost else wide[0].level
+        return _flat(axes, fastest, level, wide[1], wide[0].name)
     if not finite and shaped and not shaped[-1].bytes:
-        return _flat(ctx, axes, fastest, below[-1].name)
+        run = run_of(ctx, focus, axes, fastest, layout, target.memory)
+        return _flat(axes, fastest, below[-1].name, run)
     lines: list[syntax.Line] = []
     outer = layout.digits[0]
     if finite and extents[outer.axis] // max(1, outer.div) > 1:
@@ -110,8 +119,8 @@ def with_leaf(line, block: tuple) -> tuple:
     return (*(x for x in block if not isinstance(x, syntax.Compute)), syntax.Compute(name, span=line.span))
 
 
-def _flat(ctx: Context, axes, fastest: str, level: str, wide: tuple[Instr, int] | None = None) -> tuple:
-    """All axes as one index, the one with neighbours in memory last, dealt by elements, or by what the instruction takes."""
+def _flat(axes: Axes, fastest: str, level: str, run: int, instr: str | None = None) -> tuple:
+    """All axes as one index, the one with neighbours in memory last, dealt in runs."""
     order = [a for a, _ in axes if a != fastest] + [fastest]
     lines: list[syntax.Line] = []
     name = order[0]
@@ -120,8 +129,8 @@ def _flat(ctx: Context, axes, fastest: str, level: str, wide: tuple[Instr, int] 
         while name in {a for a, _ in axes}:
             name += "_"
         lines.append(syntax.Fuse(tuple(order), name))
-    lines.append(_tile(name, wide[1] if wide else 1, level))
-    lines.append(syntax.Compute(wide[0].name if wide else None))
+    lines.append(_tile(name, run, level))
+    lines.append(syntax.Compute(instr))
     return tuple(lines)
 
 

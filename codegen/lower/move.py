@@ -180,20 +180,20 @@ def _to_memory(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple, foun
     )
     names = tuple(a.name for a in axes)
     work = Work(copy_name, names, masked(value, axes, also), None, (), span=line.span, fused=fused)
-    lines = line.block
-    if lines is not None:
-        last = layout.digits[-1].axis if layout.digits else ""
-        if last in names[:-1]:  # instructions are matched by what has its neighbours in the copy
-            work = replace(work, indices=(*(n for n in names if n != last), last), subscripts=names)
-        lines = with_leaf(line, lines)
-    else:
-        lines = copy_lines(ctx, focus.level, work, [(a.name, a.extent) for a in axes], value, layout, line)
-        lines = placed(lines, ctx.places)
-        ctx.filled[id(line)] = lines
+    last = layout.digits[-1].axis if layout.digits else ""
+    if line.block is not None and last in names[:-1]:  # instructions are matched by what has its neighbours in the copy
+        work = replace(work, indices=(*(n for n in names if n != last), last), subscripts=names)
     copying = replace(
         focus, works=(work,), ranges=ranges, loops=(), turns=(), open={},
         views={**focus.views, copy_name: local, line.tensor: source},
     )  # fmt: skip
+    lines = line.block
+    if lines is not None:
+        lines = with_leaf(line, lines)
+    else:
+        lines = copy_lines(ctx, copying, [(a.name, a.extent) for a in axes], value, buffer, layout, line)
+        lines = placed(lines, ctx.places)
+        ctx.filled[id(line)] = lines
     filled = spanned(tuple(low.lower(copying, lines)), line.span)
     staging = staging_of(low, focus, line, found, memory, len(filled))
     ctx.rotating[buffer.name] = staging.depth

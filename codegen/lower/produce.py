@@ -62,7 +62,7 @@ def lower_produced(low: Lowering, focus: Focus, line: syntax.Keep | syntax.Move,
     lines = line.block
     if lines is None:
         plain = replace(line, modifiers=())
-        lines = copy_lines(ctx, focus.level, own, [(a.name, a.extent) for a in axes], loads(w.value)[0], layout, plain)
+        lines = copy_lines(ctx, making, [(a.name, a.extent) for a in axes], loads(w.value)[0], buffer, layout, plain)
         lines = ctx.filled[id(line)] = placed(lines, ctx.places)
     made = spanned(tuple(low.lower(making, lines)), line.span)
     body = low.lower(others.with_view(name, view), rest)

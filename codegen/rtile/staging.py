@@ -15,6 +15,7 @@ from ...dsl import syntax
 from ...dsl.device import Instr, Operand
 from ...dsl.fragment import Fragment as Spread
 from ...dsl.values import Load, loads
+from ..lower.banks import served
 from ..lower.context import Context
 from ..lower.leaf import Spread as Line
 from ..lower.leaf_instr import same_fragment
@@ -65,18 +66,6 @@ class Staged:
                 syntax.Modifier("with", words=(aligned.family or aligned.name if aligned is fits[0][0] else aligned.name,)),
             )
         return syntax.Move(self.access.tensor, memory, modifiers=(*self.modifiers, *words))
-
-
-def served(addresses: np.ndarray, width: int, banks: tuple[int, int]) -> int:
-    """Cycles to serve one access of `width` bytes at each lane's address: lanes in turns that fill the banks once."""
-    count, word = banks
-    turn = max(1, count * word // max(width, word))
-    total = 0
-    for start in range(0, len(addresses), turn):
-        part = addresses[start : start + turn]
-        words = np.unique((part[:, None] + np.arange(0, max(width, 1), word)) // word)
-        total += int(np.bincount(words % count).max())
-    return total
 
 
 # ---------------------------------------------------------------- orders

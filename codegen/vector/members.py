@@ -86,6 +86,11 @@ class Members:
         return Member(instr, "filled" if live is not None else kind, count, source.dtype, source, target, live)
 
 
+def members_of(device: Device) -> Members:
+    """A device's, found once: it is asked for by each copy, and each variant of a program."""
+    return device.__dict__.get("_members") or device.__dict__.setdefault("_members", Members(device))
+
+
 def _copied(value: Value, i: str) -> tuple[str, str | None] | None:
     """(source, operand that says how many are live) of `S[i]` and of `where(i < n, S[i], 0)`."""
     match value:

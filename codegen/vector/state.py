@@ -13,7 +13,7 @@ from ...dsl.types import DType
 from ..tile import Alloc, Buffer, Let, Program
 from ..walk_tile import statements
 from .align import MOST, Known, Needs, merged, required
-from .members import Members
+from .members import Members, members_of
 
 LOCAL = 16  # bytes: where buffers of a block begin in their memory
 
@@ -125,4 +125,4 @@ def state_of(program: Program, assume: bool, multiples: Mapping[tuple[Var, ...],
             if hasattr(s, "var"):
                 names.add(s.var.name)  # type: ignore[union-attr]
     known = Known(frozenset((*program.dims, *(v for v, _ in program.lets))), lets, multiples)
-    return State(program, assume, known, Members(program.device), names, buffers, instrs={i.name: i for i in program.instrs})
+    return State(program, assume, known, members_of(program.device), names, buffers, instrs={i.name: i for i in program.instrs})

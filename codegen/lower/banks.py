@@ -1,0 +1,17 @@
+"""Turns that the banks of a memory take: one serves one word in a cycle, and lanes that want others of its words wait."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def served(addresses: np.ndarray, width: int, banks: tuple[int, int]) -> int:
+    """Cycles to serve one access of `width` bytes at each lane's address: lanes in turns that fill the banks once."""
+    count, word = banks
+    turn = max(1, count * word // max(width, word))
+    total = 0
+    for start in range(0, len(addresses), turn):
+        part = addresses[start : start + turn]
+        words = np.unique((part[:, None] + np.arange(0, max(width, 1), word)) // word)
+        total += int(np.bincount(words % count).max())
+    return total
