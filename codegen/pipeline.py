@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -84,20 +84,15 @@ def compile_program(
 
 def compiled(op: Op, schedule: syntax.ScheduleDecl | None, device: Device, lines: tuple, attempts: Attempts) -> Compiled:
     """The program by these lines, and by what is chosen where they are open."""
-    context, program, written = lowered(op, device, lines, attempts)
+    context, program, written = lowered(replace(context_of(op, device), attempts=attempts), op, launches_of(op, device, lines))
     # Capacities are those of what is alive together, which only the whole program tells.
     again = (lambda x: None) if attempts.notes else (lambda x: tried(op, device, x))
     check_capacity(program, lines, schedule and schedule.span, context.notes, again)
-    # Guards go first: a barrier may stand only where control flow is uniform, and fewer guards are more uniform.
-    program = prove_guards(program)
-    # Barriers are derived from the accesses that are left, while each is still written once.
-    # Units that an instruction drives together may be apart for the compiler of the text: they meet explicitly.
-    program = place_barriers(program, lockstep=any(level.width for level in device.levels))
-    # What a loop does not change leaves it while there is one version of the loop.
-    program = hoist_invariants(program)
+    done = synchronised(program)
     # Vectors come after barriers, which ask what is accessed and not how much at a time; what only a call tells makes variants.
     # Two versions last: they copy code, and keep away from statements in which a barrier stands.
-    program, notes = variants(program, version_guards)
+    # Sizes that vectors cannot be had for may want copies dealt in another way: these are lowered by themselves.
+    program, notes = variants(done, version_guards, lambda: unaligned(op, context, written, program, done))
     text = schedule_text(op, schedule, device, written, context)
     notes = tuple(dict.fromkeys((*attempts.notes, *context.notes, *notes)))
     return Compiled(
@@ -105,14 +100,38 @@ def compiled(op: Op, schedule: syntax.ScheduleDecl | None, device: Device, lines
     )
 
 
-def lowered(
-    op: Op, device: Device, lines: tuple, attempts: Attempts | None = None
-) -> tuple[Context, Program, list[tuple[tuple[Work, ...], tuple]]]:
+def synchronised(program: Program) -> Program:
+    """The program with its barriers."""
+    # Guards go first: a barrier may stand only where control flow is uniform, and fewer guards are more uniform.
+    program = prove_guards(program)
+    # Barriers are derived from the accesses that are left, while each is still written once.
+    # Units that an instruction drives together may be apart for the compiler of the text: they meet explicitly.
+    program = place_barriers(program, lockstep=any(level.width for level in program.device.levels))
+    # What a loop does not change leaves it while there is one version of the loop.
+    return hoist_invariants(program)
+
+
+Part = tuple[tuple[Work, ...], tuple]  # the works of a launch, and its lines
+
+
+def unaligned(op: Op, context: Context, written: Sequence[Part], plain: Program, done: Program) -> Program:
+    """The program for sizes that runs of copies are not aligned for. `plain`, `done`: that for the others, before and after
+    it got its barriers."""
+    if not context.asks_sizes:
+        return done
+    fresh = replace(context_of(op, context.device), unaligned=True, attempts=context.attempts)
+    again = lowered(fresh, op, written)[1]
+    known = list(zip(plain.launches, done.launches, strict=True))
+    kept = [next((y for x, y in known if x == mine), None) for mine in again.launches]
+    others = tuple(x for x, y in zip(again.launches, kept, strict=True) if y is None)
+    new = iter(synchronised(replace(again, launches=others)).launches)
+    return replace(again, launches=tuple(y or next(new) for y in kept))
+
+
+def lowered(context: Context, op: Op, parts: Sequence[Part]) -> tuple[Context, Program, list[Part]]:
     """What was carried along, the program as the lines say it, and the works and explicit lines of each launch."""
-    context = context_of(op, device)
-    context.attempts = attempts = attempts or Attempts()
-    parts = launches_of(op, device, lines)
-    written: list[tuple[tuple[Work, ...], tuple]] = []
+    device, attempts = context.device, context.attempts
+    written: list[Part] = []
     queue = [(works, todo, True) for works, todo in parts]
     while queue:
         works, todo, own = queue.pop(0)
@@ -137,7 +156,7 @@ def lowered(
 def tried(op: Op, device: Device, lines: tuple) -> Program | None:
     """The program of other lines, when they can be lowered."""
     try:
-        return lowered(op, device, lines)[1]
+        return lowered(context_of(op, device), op, launches_of(op, device, lines))[1]
     except UserError:
         return None
 

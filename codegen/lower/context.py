@@ -42,6 +42,8 @@ class Context:
     attempts: Attempts = field(default_factory=Attempts)  # what it may choose from, where a choice cannot be compiled
     paired: set[int] = field(default_factory=set)  # ids of tile lines whose loops change what some `move` copies
     rotating: dict[str, int] = field(default_factory=dict)  # buffer -> how many of it there are
+    unaligned: bool = False  # lowered for calls whose sizes are not as vector loads of copies ask
+    asks_sizes: bool = False  # some copy has runs that are loaded at once for some sizes only
     trace: Trace = field(default_factory=Trace)  # what each line did, for people
 
     def fresh(self, base: str) -> str:

@@ -1,26 +1,27 @@
 """How many neighbours a unit copies at once, where a copy between memories goes through registers.
 
-ALIGNED   a run is no longer than what the device loads at once from addresses that are aligned for it, or are so in calls that
-          the vector pass may ask for: single elements of unaligned rows would lie apart from those of the next unit.
-WORTH     of those, the run that takes the fewest memory instructions of a unit and turns of the banks: what a layout turns is
-          stored one by one whatever the run is, a pad may leave stores narrower than loads, and a small tile many units idle.
+ALIGNED     a run is what the device loads at once from addresses that are aligned for it, or are so for sizes that the vector
+            pass may ask of a call: elements that are read one by one lie apart from those of the next unit.
+WORTH       of those, the run that takes the fewest memory instructions of a unit and turns of the banks: what a layout turns is
+            stored one by one whatever the run is, a pad may leave stores narrower than loads, and of a small tile there is no
+            run for each unit.
+UNALIGNED   a call whose sizes are not as asked for has a program of its own, in which units take neighbours.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 
 import numpy as np
 
+from ...dsl import syntax
 from ...dsl.index import Expr, Var
 from ...dsl.layout import Layout
-from ...dsl.types import DType
-from ...dsl.values import Load, loads
+from ...dsl.values import loads
 from ..tile import Buffer
-from ..vector.align import Known, divisor, required
+from ..vector.align import Known, Needs, divisor, required
 from ..vector.members import Member, members_of
 from ..vector.nest import linear
 from .access import coordinates
@@ -38,24 +39,44 @@ def run_of(ctx: Context, focus: Focus, axes: Axes, fastest: str, layout: Layout,
     """
     if not prod(e for _, e in axes):
         return 1
-    copy = _Copy(ctx, focus, tuple(axes), fastest, layout, memory)
-    return min((1, *copy.runs()), key=lambda n: (copy.cost(n), n))
+    source = _Source(ctx, focus, tuple(axes), fastest)
+    target = _Target(ctx, focus, tuple(axes), fastest, layout, memory)
+    return min((1, *source.runs), key=lambda n: (target.cost(n, len(source.reads)), n))
+
+
+def for_sizes(ctx: Context, focus: Focus, axes: Axes, lines: tuple) -> tuple:
+    """The lines of a copy for the calls that are lowered for: all those that are aligned, or those that are not (UNALIGNED)."""
+    match lines:
+        case (*fuses, syntax.Tile(axes=(tiled,), level=level) as tile, syntax.Compute(instr=None)) if level == ctx.innermost:
+            pass
+        case _:
+            return lines
+    index = tiled.index
+    match fuses:
+        case []:
+            pass
+        case [syntax.Fuse(indices=indices, name=name)] if name == index:
+            index = indices[-1]
+        case _:
+            return lines
+    n = tiled.size.value if isinstance(tiled.size, syntax.Num) else 1
+    plain = not tile.modifiers and tiled.every is None and index in dict(axes) and prod(e for _, e in axes)
+    if n < 2 or not plain or not _Source(ctx, focus, tuple(axes), index).asks(int(n)):
+        return lines
+    ctx.asks_sizes = True
+    single = replace(tile, axes=(replace(tiled, size=syntax.Num(1)),))
+    return (*fuses, single, lines[-1]) if ctx.unaligned else lines
+
+
+# ---------------------------------------------------------------- where it is read
 
 
 @dataclass(frozen=True)
-class _Copy:
+class _Source:
     ctx: Context
     focus: Focus
     axes: tuple[tuple[str, int], ...]
     fastest: str
-    layout: Layout
-    memory: str
-
-    @cached_property
-    def known(self) -> Known:
-        lets = dict(self.ctx.derived)
-        sizes = {v for shape in self.ctx.shapes.values() for e in shape for v in e.variables()}
-        return Known(frozenset(sizes | lets.keys()), lets, {})
 
     @cached_property
     def reads(self) -> tuple[tuple[Buffer, Expr], ...]:
@@ -65,84 +86,106 @@ class _Copy:
         at = replace(self.focus, ranges={**self.focus.ranges, **ranges})
         buffers = {b.name: b for b in self.ctx.buffers}
         found = []
-        for load in dict.fromkeys(x for x in loads(work.value) if isinstance(x, Load)):
+        for load in dict.fromkeys(loads(work.value)):
             view = at.views[load.tensor]
-            if view.form == "path":
-                continue
-            buffer = buffers[view.buffer]
-            found.append((buffer, linear(buffer, coordinates(self.ctx, at, load.tensor, load.indices))))
+            if view.form != "path":
+                buffer = buffers[view.buffer]
+                found.append((buffer, linear(buffer, coordinates(self.ctx, at, load.tensor, load.indices))))
         return tuple(found)
 
-    def runs(self) -> Iterator[int]:
+    @cached_property
+    def runs(self) -> tuple[int, ...]:
         """ALIGNED"""
-        extents = dict(self.axes)
-        counts = {m.count for b, _ in self.reads for m in self._loads(b)}
-        for n in sorted(counts - {1}):
-            if extents[self.fastest] % n == 0 and all(self._one_load(b, e, n) for b, e in self.reads):
-                yield n
+        counts = {m.count for b, _ in self.reads for m in self._loads(b)} - {1}
+        whole = [n for n in sorted(counts) if dict(self.axes)[self.fastest] % n == 0]
+        return tuple(n for n in whole if all(self._at_once(b, e, n) for b, e in self.reads))
+
+    def asks(self, n: int) -> bool:
+        """Whether runs of `n` are read by wider loads for some sizes only."""
+        if dict(self.axes)[self.fastest] % n:
+            return False
+        return any(self._needs(b, e, n, m) for b, e in self.reads for m in self._loads(b) if m.count > 1 and n % m.count == 0)
 
     def _loads(self, buffer: Buffer) -> tuple[Member, ...]:
         members = members_of(self.ctx.device)
         return members.fitting("load", buffer.memory, members.register, buffer.dtype)
 
-    def _one_load(self, buffer: Buffer, address: Expr, n: int) -> bool:
-        """Whether a run of `n` is read at once: it lies together, and is aligned, or is for some sizes."""
-        first, *others = self._places(address, n)
-        if all(p == first for p in others):
-            return True  # one element again and again
+    def _at_once(self, buffer: Buffer, address: Expr, n: int) -> bool:
+        first, *others = _places(self.axes, self.fastest, address, n)
+        again = all(p == first for p in others)
+        return again or any(self._needs(buffer, address, n, m) is not None for m in self._loads(buffer) if m.count == n)
+
+    def _needs(self, buffer: Buffer, address: Expr, n: int, by: Member) -> Needs | None:
+        """What sizes must be divisible by, for a run of `n` to be read `by` that; None: it does not lie so."""
+        first, *others = _places(self.axes, self.fastest, address, n)
         if any((p - first).constant != i for i, p in enumerate(others, 1)):
-            return False
-        wide = [m for m in self._loads(buffer) if m.count == n]
-        return any(required(first, m.align // buffer.dtype.bytes, self.known) is not None for m in wide)
+            return None
+        return required(first, by.align // buffer.dtype.bytes, _known(self.ctx))
 
-    def _places(self, address: Expr, n: int) -> list[Expr]:
-        """The addresses of a run."""
-        extents = dict(self.axes)
-        first = Var(f"{self.fastest}'", 0, extents[self.fastest] // n - 1)
-        axis = next((v for v in address.variables() if v.name == self.fastest), Var(self.fastest))
-        return [address.subs({axis: first * n + i}) for i in range(n)]
 
-    # ------------------------------------------------------------ what it costs
+def _places(axes: tuple[tuple[str, int], ...], fastest: str, address: Expr, n: int) -> list[Expr]:
+    """The addresses of a run of `n` along an axis."""
+    first = Var(f"{fastest}'", 0, dict(axes)[fastest] // n - 1)
+    return [address.subs({Var(fastest): first * n + i}) for i in range(n)]
 
-    def cost(self, n: int) -> float:
-        """WORTH: of a unit that has most to do."""
-        width = self._stored(n)
+
+def _known(ctx: Context) -> Known:
+    lets = dict(ctx.derived)
+    sizes = {v for shape in ctx.shapes.values() for e in shape for v in e.variables()}
+    return Known(frozenset(sizes | lets.keys()), lets, {})
+
+
+# ---------------------------------------------------------------- where it is written
+
+
+@dataclass(frozen=True)
+class _Target:
+    ctx: Context
+    focus: Focus
+    axes: tuple[tuple[str, int], ...]
+    fastest: str
+    layout: Layout
+    memory: str
+
+    def cost(self, n: int, reads: int) -> int:
+        """WORTH: of a unit that has most to do, `reads` loads for a run."""
+        ctx = self.ctx
+        units = ctx.number(ctx.below(self.focus.level, ctx.innermost))[1] or 1
         total = prod(e for _, e in self.axes)
-        turns = -(-total // (n * self._units))
-        return turns * (len(self.reads) + n // width + self._turns(n, width, total))
+        width = self._stored(n)
+        return -(-total // (n * units)) * (reads + n // width + self._turns(n, width))
 
-    @property
-    def _dtype(self) -> DType:
-        return self.ctx.dtypes[self.focus.works[0].name]
+    @cached_property
+    def _size(self) -> int:
+        """Bytes of an element."""
+        return self.ctx.dtypes[self.focus.works[0].name].bytes
 
-    @property
-    def _units(self) -> int:
-        return self.ctx.number(self.ctx.below(self.focus.level, self.ctx.innermost))[1] or 1
+    @cached_property
+    def _address(self) -> Expr:
+        return self.layout.address({a: Var(a, 0, e - 1) for a, e in self.axes})
 
     def _stored(self, n: int) -> int:
         """Elements of the widest store that a run takes."""
-        values = {a: Var(a, 0, e - 1) for a, e in self.axes}
-        address = self.layout.address(values)
-        members = members_of(self.ctx.device)
-        for m in members.fitting("store", members.register, self.memory, self._dtype):
+        members, dtype = members_of(self.ctx.device), self.ctx.dtypes[self.focus.works[0].name]
+        for m in members.fitting("store", members.register, self.memory, dtype):
             if n % m.count or m.count < 2:
                 continue
-            places = self._places(address, m.count)
-            together = all((p - places[0]).constant == i for i, p in enumerate(places))
-            if together and divisor(places[0], self.known) * self._dtype.bytes % m.align == 0:
+            first, *others = _places(self.axes, self.fastest, self._address, m.count)
+            together = all((p - first).constant == i for i, p in enumerate(others, 1))
+            if together and divisor(first, _known(self.ctx)) * self._size % m.align == 0:
                 return m.count
         return 1
 
-    def _turns(self, n: int, width: int, total: int) -> float:
-        """Turns of the banks for a run of each lane, of the units that an instruction drives."""
+    def _turns(self, n: int, width: int) -> int:
+        """Turns of the banks for a run of each unit that an instruction drives, `width` elements a store."""
         memory = self.ctx.device.memory(self.memory)
-        lanes = self.ctx.device.levels[-1].width or 1
         if memory.banks is None:
             return 0
-        order = [(a, e) for a, e in self.axes if a != self.fastest] + [(self.fastest, dict(self.axes)[self.fastest])]
-        at = np.unravel_index(np.arange(min(total, lanes * n) // n * n), [e for _, e in order])
-        values = {a: Var(a, 0, e - 1) for a, e in order}
-        found = self.layout.address(values).evaluate({a: x for (a, _), x in zip(order, at, strict=True)})
-        address = np.broadcast_to(found, len(at[0])).reshape(-1, n)
-        size = self._dtype.bytes
-        return sum(served(address[:, i] * size, width * size, memory.banks) for i in range(0, n, width))
+        lanes = self.ctx.device.levels[-1].width or 1
+        extents = dict(self.axes)
+        order = [*(a for a in extents if a != self.fastest), self.fastest]
+        count = min(prod(extents.values()), lanes * n)
+        at = np.unravel_index(np.arange(count), [extents[a] for a in order])
+        found = self._address.evaluate(dict(zip(order, at, strict=True)))
+        address = np.broadcast_to(found, count).reshape(-1, n)
+        return sum(served(address[:, i] * self._size, width * self._size, memory.banks) for i in range(0, n, width))

@@ -26,6 +26,7 @@ from .access import aliases, live_ends
 from .axes import modifier
 from .context import Context
 from .copy_lines import copy_lines, with_leaf
+from .copy_run import for_sizes
 from .keep import owner_lines
 from .leaf_instr import register_buffer
 from .spec import ZERO, Focus, Range, View
@@ -194,6 +195,7 @@ def _to_memory(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple, foun
         lines = copy_lines(ctx, copying, [(a.name, a.extent) for a in axes], value, buffer, layout, line)
         lines = placed(lines, ctx.places)
         ctx.filled[id(line)] = lines
+    lines = for_sizes(ctx, copying, [(a.name, a.extent) for a in axes], lines)
     filled = spanned(tuple(low.lower(copying, lines)), line.span)
     staging = staging_of(low, focus, line, found, memory, len(filled))
     ctx.rotating[buffer.name] = staging.depth

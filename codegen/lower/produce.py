@@ -17,6 +17,7 @@ from ..schedule.placed import placed
 from ..tile import Alloc, Stmt
 from ..walk_tile import spanned
 from .copy_lines import copy_lines
+from .copy_run import for_sizes
 from .move import index_axis, masked, memory_buffer, staged_view
 from .spec import Focus, Range
 from .work import Work
@@ -64,6 +65,7 @@ def lower_produced(low: Lowering, focus: Focus, line: syntax.Keep | syntax.Move,
         plain = replace(line, modifiers=())
         lines = copy_lines(ctx, making, [(a.name, a.extent) for a in axes], loads(w.value)[0], buffer, layout, plain)
         lines = ctx.filled[id(line)] = placed(lines, ctx.places)
+    lines = for_sizes(ctx, making, [(a.name, a.extent) for a in axes], lines)
     made = spanned(tuple(low.lower(making, lines)), line.span)
     body = low.lower(others.with_view(name, view), rest)
     return [Alloc(buffer, (*made, *body), line.span)]

@@ -14,14 +14,18 @@ from . import Vectors, vectorised
 from .align import product
 
 
-def variants(program: Program, finish: Callable[[Program], Program]) -> tuple[Program, tuple[str, ...]]:
-    """The program with vector accesses, and notes; `finish` is what is done to each variant afterwards."""
+def variants(
+    program: Program, finish: Callable[[Program], Program], otherwise: Callable[[], Program]
+) -> tuple[Program, tuple[str, ...]]:
+    """The program with vector accesses, and notes; `finish` is what is done to each variant afterwards.
+
+    `otherwise`: makes the program for calls whose sizes are not as needed."""
     aligned = vectorised(program, assume=True)
     needs = _needs(aligned)
     if needs is None:
         return finish(aligned.program), aligned.notes
     narrowed, ends = narrow(aligned.program)
-    any_ = vectorised(program, assume=False)
+    any_ = vectorised(otherwise() if needs.conds else program, assume=False)
     launches = tuple(replace(x, name=f"{x.name}_any") for x in any_.program.launches)
     instead = finish(replace(any_.program, launches=launches))
     needs = replace(needs, conds=(*needs.conds, *ends))
