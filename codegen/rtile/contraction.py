@@ -89,7 +89,9 @@ class Contraction:
         """How operands are staged in tiles that deep."""
         if depth not in self._staged:
             found = (stagings(self.ctx, self.machine, self.mapping, a, depth, self._loaders) for a in self.inputs)
-            made = (replace(s, copiers=(), vector=1) if s and s.access.tensor in dict(self.made) else s for s in found)
+            made = (
+                replace(s, copiers=(), vector=1, stored=1) if s and s.access.tensor in dict(self.made) else s for s in found
+            )
             self._staged[depth] = tuple(s for s in made if s is not None)
         return self._staged[depth]
 

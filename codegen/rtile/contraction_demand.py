@@ -118,10 +118,12 @@ def _operands(nest: Contraction, t: Tiles, share: Mapping[str, Any]) -> Operands
             rows = spans / np.where(s.inner == mp.k, t["bk"], extents[s.free])
             read, fetch = _reading(nest, s, t)
             o.stage[here] += ((spans + rows * s.pad) * size)[here]
-            o.written[here] += (spans * size * (1 if s.vector > 1 else 2))[here]
+            o.written[here] += (spans * size * (1 if s.stored > 1 else 2))[here]
             o.read[here] += read[here]
             o.fetch[here] += fetch[here]
-            o.copies[here] += (spans / lanes / s.vector * (3 + s.calc))[here]
+            mine = np.maximum(1, spans / lanes)  # of a lane: of a small tile each has something before one has more
+            loaded, stored = np.minimum(s.vector, mine), np.minimum(s.stored, mine)
+            o.copies[here] += (spans / lanes * ((2 + s.calc) / loaded + 1 / stored))[here]
             if not s.asynchronous:  # and where it is computed at length, an address each
                 each = size / machine.register_bytes + (s.calc > PLAIN) / s.vector
                 o.prefetch[here] += (spans / lanes * each)[here]

@@ -35,8 +35,8 @@ class Staged:
     modifiers   of the line that stages it              pad        elements added to each row of the copy
     load        the instruction that loads its fragments to registers, or None
     cycles      of the staging memory that a group takes to read a fragment (of a scalar body: a row of `free`, per element)
-    reads       instructions that it takes              vector     elements that the copy moves at once
-    calc        instructions for the address of each of these
+    reads       instructions that it takes              calc       instructions for the address of what is copied at once
+    vector      elements that the copy loads at once    stored     and that it stores
     copiers     instructions that copy it without registers, with the elements of each, the widest first
     """
 
@@ -49,6 +49,7 @@ class Staged:
     cycles: float
     reads: float
     vector: int
+    stored: int
     calc: int
     copiers: tuple[tuple[Instr, int], ...]
 
@@ -120,7 +121,8 @@ def stagings(ctx: Context, machine: Machine, mapping: Mapping, access: Access, d
 
 def _effort(s: Staged) -> float:
     """To choose between orders: cycles and instructions to read, and what a copy costs that is spread over several reads."""
-    return 8 * (s.cycles + s.reads) + 0.5 * (s.calc + 2) / s.vector + (0 if s.asynchronous else 0.5)
+    copy = (s.calc + 1) / s.vector + 1 / s.stored
+    return 8 * (s.cycles + s.reads) + 0.5 * copy + (0 if s.asynchronous else 0.5)
 
 
 def _staged(
@@ -139,7 +141,8 @@ def _staged(
     fused = {name for name, _ in mapping.work.fused}
     near = access.fast if access.fast not in fused and access.plain(access.fast or "") else None
     natural = near == inner
-    vector = max(1, CHUNK // size) if natural else 1
+    vector = _at_once(ctx, access, size) if near is not None else 1
+    stored = vector if natural else 1
     calc = 4 if near is not None else 6 if not fused & access.axes else 24
     copiers = tuple((i, n) for i, dtype, n in machine.asynchronous if dtype == access.dtype) if natural else ()
     words = [*order]
@@ -162,9 +165,15 @@ def _staged(
             pad, cycles, reads = _fragment(machine, mapping, operand, size, inner == mapping.k, depth)
     if pad:
         words.append(syntax.Modifier("pad", (syntax.Num(pad),)))
-        vector = gcd(vector, pad)
+        stored = gcd(stored, pad)
     name = None if loader is None else loader
-    return Staged(access, free, inner, tuple(words), pad, name, cycles, reads, vector, calc, copiers)
+    return Staged(access, free, inner, tuple(words), pad, name, cycles, reads, vector, stored, calc, copiers)
+
+
+def _at_once(ctx: Context, access: Access, size: int) -> int:
+    """Elements of the widest load: fewer where the rows of a tensor are known to begin at no multiple of it."""
+    row = ctx.shapes[access.tensor][-1].constant if len(access.dims) > 1 and access.tensor in ctx.shapes else None
+    return gcd(max(1, CHUNK // size), row or 0)
 
 
 def _operand(mapping: Mapping, access: Access) -> Operand | None:
