@@ -65,7 +65,9 @@ def compiled(mod: Module, **sizes: int) -> Compiled:
 def runs(c: Compiled) -> list[int]:
     """Elements that units take at once, by copy."""
     lines = c.schedule.splitlines()
-    return [int(x.split(":")[1].split()[0]) for x, up in zip(lines[1:], lines, strict=False) if "fuse" in up and "-> thread" in x]
+    return [
+        int(x.split(":")[1].split()[0]) for x, up in zip(lines[1:], lines, strict=False) if "fuse" in up and "-> thread" in x
+    ]
 
 
 def calls(p: Program) -> set[str]:
@@ -80,7 +82,9 @@ def test_as_wide_as_the_device_moves(device, op, most, kind):
     assert {f"load_global_{kind}", f"store_shared_{kind}"} <= calls(c.program)
 
 
-@pytest.mark.parametrize(("k", "n", "expected"), [(256, 256, [4, 4]), (254, 256, [2, 4]), (255, 254, [1, 2]), (256, 255, [4, 1])])
+@pytest.mark.parametrize(
+    ("k", "n", "expected"), [(256, 256, [4, 4]), (254, 256, [2, 4]), (255, 254, [1, 2]), (256, 255, [4, 1])]
+)
 def test_fixed_rows_that_are_not_aligned_are_taken_by_neighbours(k, n, expected):
     assert runs(compiled(product(), M=256, N=n, K=k)) == expected
 
