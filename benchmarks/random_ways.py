@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from math import prod
 from random import Random
 from typing import Any
 
-VECTORS = 8  # together, at most, and rows; so many of both in straight code:
-STRAIGHT = 32
+VECTORS = 8  # together, at most, and rows; so many of both in straight code, and of places of a window times both:
+STRAIGHT, WRITTEN = 32, 128
 TRIES = 20
 
 
@@ -109,7 +110,10 @@ def redrawn(rng: Random, lines: Any, extents: Mapping[str, int], lane: str, lane
         i.accumulate for i in instrs if any(getattr(x, "instr", None) in (i.name, i.family) for x in lines)
     )
     inner: dict[str, int] = {}
-    straight, out = STRAIGHT, []
+    named = [a.index for x in lines if isinstance(x, syntax.Tile) for a in x.axes]
+    unrolled = {i: m.values[0].value for x in lines for i, m in _unrolled(x)}
+    places = prod(n for i, n in unrolled.items() if named.count(i) == 1)
+    straight, out = max(1, min(STRAIGHT, WRITTEN // places)), []
     for x in reversed(lines):
         if isinstance(x, syntax.Tile) and x.level == lane:
             inner[x.axes[0].index] = -lanes  # the next tile outside is whole vectors
@@ -122,6 +126,9 @@ def redrawn(rng: Random, lines: Any, extents: Mapping[str, int], lane: str, lane
                 elif below < 0 or (leaf and a.index not in inner):
                     count = rng.randint(1, max(1, min(VECTORS, straight, extents[a.index] // lanes)))
                     new, straight = lanes * count, straight // count
+                elif below == 1 and a.index in unrolled:  # rows together
+                    new = rng.randint(1, max(1, min(VECTORS, straight, extents[a.index])))
+                    straight //= new
                 else:
                     new = below * _drawn(rng, -(-extents[a.index] // below))
                 inner[a.index] = new
@@ -129,6 +136,13 @@ def redrawn(rng: Random, lines: Any, extents: Mapping[str, int], lane: str, lane
             x = replace(x, axes=tuple(axes))
         out.append(x)
     return tuple(reversed(out))
+
+
+def _unrolled(x: Any) -> Iterator[tuple[str, Any]]:
+    """The axes whose steps a line has in straight code."""
+    for m in getattr(x, "modifiers", ()):
+        if m.name == "unroll" and m.values:
+            yield from ((a.index, m) for a in x.axes)
 
 
 def _drawn(rng: Random, most: int) -> int:
