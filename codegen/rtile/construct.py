@@ -97,6 +97,8 @@ def costed(ctx: Context, works: tuple[Work, ...], nest: Nest, lines: Lines = AUT
     sizes = [{a: n for p in (*problems, nest.problem) for a, n in p.sizes(e).items()} for e in spread(problems, ctx.derived)]
     tiles = nest.candidates(sizes, written.fixed)
     count = len(next(iter(tiles.values())))
+    if not count:
+        return None
     meant = np.ones(count, bool)
     for name, n in written.fixed.items():
         meant &= tiles.get(name, n) == n

@@ -120,6 +120,8 @@ class Contraction:
         m, n, k = (max((s.get(x, 1) for s in sizes), default=1) for x in (mp.m, mp.n, mp.k))
         m, n = fixed.get("bm", m), fixed.get("bn", n)
         groups = self._groups(m, n, fixed)
+        if not len(groups["wm"]):
+            return groups  # no tile of a group has the sizes that were written
         size, leaf = max(a.dtype.bytes for a in self.inputs), mp.leaf[2]
         depths = sorted({up(max(1, d // size), leaf) for d in DEPTHS})
         depths = [d for d in depths if d < 2 * k or d == depths[0]]

@@ -75,6 +75,10 @@ CASES = {
     "no room for a tile of groups": (  # which the candidates' registers are counted with
         "gemm_i8", "gfx908", "auto\nmove A -> shared\ncompute with auto", ["move A -> shared", "compute"],
     ),
+    "a tile of a group that no lanes make": (
+        "gemm", "sm_80", "tile m: 10, n: 8 -> block\nkeep C in register\ntile k: 32\nauto\ntile m: 5, n: 8 -> warp\nauto",
+        ["tile m: 5, n: 8 -> warp", "compute"],
+    ),
     "no tile of blocks": ("gemm", "sm_80", "tile k: 32\nauto", ["tile k: 32", "compute"]),
     "columns": ("col_sum", "gfx942", "tile j: 64 -> block\nauto", ["tile j: 64 -> block", "keep Y in register", "-> thread"]),
 }  # fmt: skip
