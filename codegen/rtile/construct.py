@@ -107,11 +107,13 @@ def costed(ctx: Context, works: tuple[Work, ...], nest: Nest, lines: Lines = AUT
     tiles = taken(tiles, meant)
     if not meant.any():
         return None
-    first = cost(nest.machine, nest.demand(tiles, sizes[-1])).seconds
-    tiles = taken(tiles, (first <= min(limit, FAR_OFF * first.min())) & np.isfinite(first))
-    if not len(next(iter(tiles.values()))):
+    largest = nest.demand(tiles, sizes[-1])
+    first = cost(nest.machine, largest).seconds
+    near = (first <= min(limit, FAR_OFF * first.min())) & np.isfinite(first)
+    if not near.any():
         return None
-    demands = [nest.demand(tiles, s) for s in sizes]
+    tiles = taken(tiles, near)
+    demands = [*(nest.demand(tiles, s) for s in sizes[:-1]), largest.taken(near)]
     costs = [cost(nest.machine, d) for d in demands]
     return Ranked(nest, written, tiles, sizes, demands, costs, np.stack([c.seconds for c in costs]), count)
 

@@ -66,6 +66,11 @@ class Demand:
     after: Any = 0
     run: Any = 0
 
+    def taken(self, mask: np.ndarray) -> Demand:
+        """Of those candidates alone."""
+        found = {f.name: getattr(self, f.name) for f in fields(self)}
+        return Demand(**{name: x[mask] if np.ndim(x) else x for name, x in found.items()})
+
     def at(self, n: int) -> Demand:
         return Demand(**{f.name: _item(getattr(self, f.name), n) for f in fields(self)})
 
