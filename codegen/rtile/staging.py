@@ -141,8 +141,8 @@ def _staged(
     fused = {name for name, _ in mapping.work.fused}
     near = access.fast if access.fast not in fused and access.plain(access.fast or "") else None
     natural = near == inner
-    vector = _at_once(ctx, access, size) if near is not None else 1
-    stored = vector if natural else 1
+    # what is turned on the way may be loaded at once; where its stores would meet in banks, it is not
+    vector = stored = _at_once(ctx, access, size) if natural else 1
     calc = 4 if near is not None else 6 if not fused & access.axes else 24
     copiers = tuple((i, n) for i, dtype, n in machine.asynchronous if dtype == access.dtype) if natural else ()
     words = [*order]
