@@ -74,6 +74,8 @@ def _lanes(fast: str, block: int, vectors: list[str]) -> list[syntax.Line]:
 
 def _dealt_rows(rows: tuple[str, ...], cores: Level, *more: tuple[str, int]) -> list[syntax.Line]:
     """CHUNKS. All rows but the last index one by one."""
+    if not rows:
+        return [tile(*more, level=cores.name)] if more else []
     sizes = [(i, ROWS if i == rows[-1] else 1) for i in rows]
     return [tile(*sizes, *more, level=cores.name), tile((rows[-1], 1))]
 
