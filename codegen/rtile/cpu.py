@@ -66,8 +66,9 @@ def best_product(ctx: Context, work: Work) -> tuple[syntax.Line, ...] | None:
     return lines_of(p, cpu, min(ways, key=lambda b: seconds(p, cpu, b, sizes).seconds)) if ways else None
 
 
-def few(device: Device, work: Work) -> str | None:
-    """The index of the columns, or of the rows, where few of them deserve a schedule of their own (DOTS, FEW ROWS)."""
+def few(device: Device, work: Work) -> tuple[str, int] | None:
+    """The index of the columns, or of the rows, where few of them deserve a schedule of their own (DOTS, FEW ROWS), and how
+    many a vector has: so many, and twice as many, deserve one as well."""
     found = problem(device, work)
     if found is None:
         return None
@@ -75,8 +76,8 @@ def few(device: Device, work: Work) -> str | None:
     if p.batch:
         return None
     if not p.fused and p.along(p.narrow, p.k):
-        return p.n
-    return p.m if _lies_along(p) else None
+        return p.n, p.lanes
+    return (p.m, p.lanes) if _lies_along(p) else None
 
 
 def problem(
@@ -141,6 +142,8 @@ def _dots(p: Product, cpu: Processor, held: int, columns: int) -> Iterator[Block
 def _panels(p: Product, cpu: Processor, held: int) -> Iterator[Blocking]:
     m, n, k = p.fixed(p.m), p.fixed(p.n), p.fixed(p.k)
     most = p.most(p.m)
+    if n is None and (columns := p.most(p.n)) is not None and columns <= 2 * p.lanes:
+        n = columns  # a vector or two, in part or whole
     room = (cpu.private[-1].capacity or 1 << 18) * 3 // 4
     across_lanes = (p.lanes,) if p.plain(p.narrow) and not p.along(p.narrow, p.k) else ()  # whole vectors of it are packed
     for vectors, rows in product((1, 2, 3, 4), (0, *across_lanes)):

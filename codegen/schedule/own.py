@@ -1,8 +1,9 @@
 """The compiler's own schedules for an op: nothing is written, all is completed, for sizes that differ in what can be proven.
 
 NARROW_PLACES   argmax of a row counts its elements in 32 bits where the row has at most 2^31 - 1 of them, else in 64.
-FEW             a product of matrices has one for many columns, one for one, one for two, one for what is between; or the same
-                for rows, where the other operand lies along what is added up, as weights do. So have several with that size.
+FEW             a product of matrices has one for many columns, one for one, one for two, one for up to four, for those of a
+                vector, and of two; or the same for rows, where the other operand lies along what is added up, as weights do.
+                So have several with that size.
 HELD            a row of an intermediate is held where it has at most so many elements that a cache takes it (`held`).
 """
 
@@ -61,16 +62,18 @@ def _held(op: Op, device: Device, cores: Level, dims: set[str]) -> dict[str, int
 def _few(op: Op, device: Device, dims: set[str]) -> tuple[syntax.ScheduleDecl | None, ...]:
     """FEW, the usual one first: others are compiled when they are needed."""
     works = [w for group in plan(op, frozenset()) for w in group]
-    sizes = {dict(w.extents)[index] for w in works if (index := few(device, w)) is not None}
-    size = next(iter(sizes), None)
-    if size is None or len(sizes) > 1 or str(size) not in dims or size.interval[1] is not None:
+    found = [(dict(w.extents)[x[0]], x[1]) for w in works if (x := few(device, w)) is not None]
+    size = next((e for e, _ in found), None)
+    if size is None or len({e for e, _ in found}) > 1 or str(size) not in dims or size.interval[1] is not None:
         return ()
-    n = syntax.Name(str(size))
+    n, lanes = syntax.Name(str(size)), max(FEW, *(x for _, x in found))
     return (
-        _auto(op, "", syntax.Where(n, ">", syntax.Num(FEW))),
+        _auto(op, "", syntax.Where(n, ">", syntax.Num(2 * lanes))),
         _auto(op, "_one", syntax.Where(n, "==", syntax.Num(1))),
         _auto(op, "_two", syntax.Where(n, "==", syntax.Num(2))),
         _auto(op, "_few", syntax.Where(n, "<=", syntax.Num(FEW))),
+        *((_auto(op, "_narrow", syntax.Where(n, "<=", syntax.Num(lanes))),) if lanes > FEW else ()),
+        _auto(op, "_twice", syntax.Where(n, "<=", syntax.Num(2 * lanes))),
     )
 
 
