@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..lower.whole import MOST
 from .cost import Demand
 from .machine import RESERVED
 from .problem import Access
@@ -62,7 +63,7 @@ def demand(nest: Contraction, t: Tiles, sizes: Mapping[str, int]) -> Demand:
     share = {mp.m: padded(m, t["bm"]), mp.n: padded(n, t["bn"]), mp.k: padded(part, t["bk"])}
     o = _operands(nest, t, share)
     leaf, inner = _leaf(nest, t), mp.leaf[2]
-    turns = up(part, inner) / inner * loops
+    turns = _turns(nest, t, part) * loops
     result = nest.problem.work.value.dtype.bytes * batch * m * n
     out = sum(a.dtype.bytes for a in nest.problem.writes) * batch * m * n
     parts = np.where(t["split"] > 0, splits * result, 0)  # written, then read by the launch that adds them up
@@ -84,7 +85,7 @@ def demand(nest: Contraction, t: Tiles, sizes: Mapping[str, int]) -> Demand:
         flight=(o.stage + 1) * np.maximum(1, t["stages"] - 1),
         rounds=2 + np.where(t["stages"] == 1, steps / 2, 0),
         launches=1 + (t["split"] > 0),
-        waste=1 - share[mp.m] * share[mp.n] * part / up(part, inner),
+        waste=1 - share[mp.m] * share[mp.n] * part / (_turns(nest, t, part) * inner),
         asked=o.asked * steps * blocks + out + 2 * parts + after,
         served=(o.put * steps + o.get * turns * groups) * blocks,
         stall=STALL * turns / nest.ahead(t),
@@ -128,6 +129,16 @@ def _operands(nest: Contraction, t: Tiles, share: Mapping[str, Any]) -> Operands
                 each = size / machine.register_bytes + (s.calc > PLAIN) / s.vector
                 o.prefetch[here] += (spans / lanes * each)[here]
     return o
+
+
+def _turns(nest: Contraction, t: Tiles, part: Any) -> Any:
+    """Turns of the leaf's k in all steps: those of the last one run to the end of the tile, or of what is unrolled, where all
+    operands are staged (`lower.whole`)."""
+    inner = nest.mapping.leaf[2]
+    deep = np.minimum(t["bk"], up(part, inner))  # a tile is no larger than what it cuts
+    whole = np.isin(t["bk"], [d for d in np.unique(t["bk"]) if d <= MOST and len(nest.staged(int(d))) == len(nest.inputs)])
+    unit = np.where(whole, deep if nest.by_group else nest.ahead(t) * inner, inner)
+    return (part // deep * deep + np.minimum(up(deep, inner), up(part % deep, unit))) / inner
 
 
 def _transactions(nest: Contraction, a: Access, extents: Mapping[str, Any]) -> Any:

@@ -62,6 +62,8 @@ IMAGE = dict(N=1, C=16, H=18, W=18, O=32, R=3, S=3)
 COUNTED = [
     ("gemm", "sm_80", dict(M=128, N=256, K=128)),
     ("gemm", "gfx90a", dict(M=128, N=128, K=128)),
+    ("gemm", "gfx90a", dict(M=128, N=128, K=99)),
+    ("gemm_i8", "sm_80", dict(M=128, N=128, K=208)),
     ("gemm_tt", "sm_86", dict(M=128, N=128, K=64)),
     ("gemm_i8", "sm_80", dict(M=128, N=128, K=128)),
     ("gemm_f16", "sm_80", dict(M=256, N=256, K=128)),
