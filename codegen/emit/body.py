@@ -30,7 +30,7 @@ class Body:
         self.values = Values(ctx)
         self._barrier, self._local = barrier, local
         self._instrs = {i.name: i for i in ctx.program.instrs}
-        self._shown: set[tuple[str, int]] = set()
+        self._shown: set[tuple[int, int]] = set()
         self._inside: set[str] = set()  # registers made where only a part of the lanes goes
 
     def block(self, stmts: Sequence[Stmt]) -> None:
@@ -94,7 +94,7 @@ class Body:
         """The line of the schedule, once."""
         if span is None:
             return
-        at = (span.source.name, span.start)
+        at = (id(span.source), span.start)  # lines that were filled in twice, for two kernels, have one name
         if at not in self._shown:
             self._shown.add(at)
             # Neither its file nor its number: an explicit schedule, fed back, gives this very text.
