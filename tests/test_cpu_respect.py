@@ -113,3 +113,16 @@ def test_tiles_onto_one_level_multiply(lines: str) -> None:
     """With sizes open, what a second line deals out was refused: its digits could not be told apart from the first one's."""
     kernel = compiled("batched_gemm", lines, target="cpu")
     check_right(kernel.op, lambda c: kernel(*c.arrays, out=c.out[0], threads=3))
+
+
+@pytest.mark.parametrize(
+    ("op", "lines"),
+    [
+        ("batched_gemm", "tile m: auto\nauto"),
+        ("batched_gemm", "tile b: 8\ntile k: auto"),
+        ("conv2d", "tile o: 8\ntile p: auto"),
+    ],
+)
+def test_candidates_that_lost_what_they_need_are_none(op: str, lines: str) -> None:
+    """No `auto` stands where a tile would that bounds what is held, or that is of the core whose cache it is held in."""
+    assert compiled(op, lines).schedule

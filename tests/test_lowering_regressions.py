@@ -118,7 +118,8 @@ REFUSED = {
 
 
 def program_of(text: str, lines: str, device: str, sizes: dict[str, int] | None = None):
-    block = "".join(f"    {x}\n" for x in lines.split("\n"))
+    ends = lines.split("\n")[-1].startswith("compute")
+    block = "".join(f"    {x}\n" for x in (*lines.split("\n"), *(() if ends else ("compute",))))  # nothing is chosen
     module = loads(f"{text}\nschedule s for f:\n{block}")
     op = module.ops["f"]
     return op, compile_program(module, specialise(op, sizes or {}), module.schedules["s"], module.device(device)).program

@@ -20,8 +20,9 @@ from dataclasses import dataclass, replace
 
 from ...dsl import syntax
 from ...dsl.device import Device
+from ...dsl.values import loads
 from ..lower.context import Context
-from ..lower.work import Work
+from ..lower.work import Work, work_extents
 from .cpu import Choice, blockings, judged, lines_of, problem
 from .cpu_cost import Blocking, Cost
 from .cpu_cost import seconds as product_seconds
@@ -46,6 +47,8 @@ def respecting(ctx: Context, works: tuple[Work, ...], lines: Lines, rule: Lines)
         for way, price in ways(ctx, works, rule):
             for laid in (x for w in dict.fromkeys((way, _joined(way))) for x in _laid_over(ctx.device, w, lines)):
                 fitted = _fitted(laid)
+                if not _sound(ctx, works, fitted):
+                    continue
                 rank = _foreign(way, laid), price(fitted)
                 if fitted not in found or rank[0] < found[fitted][0]:
                     found[fitted] = rank
@@ -53,6 +56,31 @@ def respecting(ctx: Context, works: tuple[Work, ...], lines: Lines, rule: Lines)
             order = sorted(found.items(), key=lambda x: (x[1][0], x[1][1].seconds))
             return [Choice(way, cost.seconds, cost.bound, about(way)) for way, (_, cost) in order]
     return []
+
+
+def _sound(ctx: Context, works: tuple[Work, ...], lines: Lines) -> bool:
+    """Is what lines hold, and deal to lanes, bounded, and by the units that have the memory? Of a nest some of whose tiles were
+    left out it may not be."""
+    levels = {ctx.device.levels[0].name}
+    open_ = {i for w in works for i, e in work_extents(w).items() if e.interval[1] is None}
+    for line in lines:
+        held: set[str] = set()
+        match line:
+            case syntax.Tile():
+                held = {a.index for a in line.axes} if line.level == ctx.innermost else set()
+            case syntax.Keep():
+                held = {i for w in works if {w.name.rstrip("@"), *w.targets} & {*line.tensors} for i in w.indices}
+            case syntax.Move():
+                read = [ld for w in works for ld in loads(w.value) if ld.tensor == line.tensor]
+                held = {v.name for ld in read for e in ld.indices for v in e.variables()}
+                if line.memory is None or ctx.device.memory(line.memory).level not in levels:
+                    return False
+        if held & open_:
+            return False
+        if isinstance(line, syntax.Tile):
+            levels |= {line.level} if line.level is not None else set()
+            open_ -= {a.index for a in line.axes}
+    return True
 
 
 def _foreign(way: Lines, laid: Sequence[_Laid]) -> int:

@@ -50,7 +50,8 @@ def _completed(ctx: Context, machine: Machine | None, works: tuple[Work, ...], l
     if machine is not None:
         yield from construct(ctx, machine, works, lines)
     else:
-        yield from (Way(x.lines, x.about) for x in respecting(ctx, works, lines, rule_lines(ctx, works)))
+        found = respecting(ctx, works, lines, rule_lines(ctx, works))
+        yield from (Way(x.lines, x.about) for x in found[:2])  # what is written can always be done plainly
 
 
 def _plainly(ctx: Context, machine: Machine | None, works: tuple[Work, ...], lines: Lines) -> Iterator[Way]:
