@@ -115,6 +115,10 @@ def test_tiles_onto_one_level_multiply(lines: str) -> None:
     check_right(kernel.op, lambda c: kernel(*c.arrays, out=c.out[0], threads=3))
 
 
+def test_one_tile_onto_a_level_leaves_the_number_as_it_is() -> None:
+    assert compiled("gemm", "tile n: 64 -> core\ntile m: 48 -> core\ncompute", sizes={"N": 47}).schedule
+
+
 @pytest.mark.parametrize(
     ("op", "lines"),
     [

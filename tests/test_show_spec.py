@@ -52,7 +52,7 @@ def test_nested_blocks_written_and_completed():
     shown = show_trace(trace("blis"))
     assert shown.count("tile m: 1 ") == 1
     assert shown.count("tile n: 16 -> core") == 1
-    assert "# A~[1, 256] = A[1, 256]  @core  A: dram  A~: l2" in shown
+    assert "# A~[256, 1] = A[1, 256]  @core  A: dram  A~: l2" in shown
     assert "tile n: 16 -> core             # 255 tiles, one a core" in shown
     assert "move A -> l2 layout panels(m: 6)   # 72 KiB in l2 (72 KiB of 512 KiB)" in shown
 

@@ -90,7 +90,7 @@ def onto_units(low: Lowering, focus: Focus, line: syntax.Tile, axes: list[Axis],
     digits, lets, new = decode(ctx, focus, line, axes, counts, later, number, levels, whole=kind == "finite")
     if kind == "finite":
         left = number
-        if later.constant != 1:  # digits of lines below are those of what these leave: a chain that proofs can follow
+        if later.constant != 1 and total.constant != 1:  # digits below are of what these leave: proofs can follow the chain
             left = as_expr(ctx.var("rest", later))
             (var,) = left.variables()
             lets.append(Let(var, number % later, extent=later))

@@ -32,17 +32,16 @@ UNROLL = 4  # vectors a lane index is cut into, so that loads overlap
 
 def complete(ctx: Context, works: tuple[Work, ...], lines: tuple[syntax.Line, ...]) -> tuple[syntax.Line, ...]:
     """Explicit lines for one launch: absent ones and `auto` filled in, what the author wrote kept."""
-    written = tuple(x for x in lines if not isinstance(x, syntax.AutoLine))
-    if not written:
+    if all(isinstance(x, syntax.AutoLine) for x in lines):
         return _chosen(ctx, works, _ways(ctx, works))
     machine = Machine.of(ctx.device)
+    lines = vectors(ctx, works, lines)
     if any(is_open(x) for x in lines):
         lines = _chosen(ctx, works, chain(_completed(ctx, machine, works, lines), _plainly(ctx, machine, works, lines)))
-        written = tuple(x for x in lines if not isinstance(x, syntax.AutoLine))
-    out = tuple(_sizes(ctx, x) for x in written)
+    out = tuple(_sizes(ctx, x) for x in lines if not isinstance(x, syntax.AutoLine))
     if not isinstance(out[-1], syntax.Compute):
         out = (*out, syntax.Compute())
-    return tuple(_instr(ctx, works, x) for x in vectors(ctx, works, out))
+    return tuple(_instr(ctx, works, x) for x in out)
 
 
 def _completed(ctx: Context, machine: Machine | None, works: tuple[Work, ...], lines: Lines) -> Iterator[Way]:

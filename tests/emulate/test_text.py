@@ -101,8 +101,8 @@ def test_lines_know_their_part_of_the_schedule() -> None:
                 said[part].add(schedule[span.line - 1].strip())
     assert {part: sorted(texts) for part, texts in said.items()} == {
         "i__mma": ["compute with mma_m16n8k16_f16"],
-        "i__load_global": ["move A -> register with load_global"],
-        "i__store_shared": ["compute with store_shared"],
+        "i__load_global": ["move A -> register with load_global", "move B -> shared"],
+        "i__store_shared": ["compute with store_shared", "move B -> shared"],
         "for (int64_t k1": ["tile k: 32"],
     }
 

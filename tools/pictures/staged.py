@@ -96,6 +96,7 @@ class _Look:
         self.staged: dict[str, Staged] = {}
         self.own: dict[str, dict[int, tuple[int, ...]]] = {}  # of each, address -> the buffer's own coordinates
         self.private: set[str] = set()  # buffers that each unit has one of: their coordinates name no element
+        self.passing: dict[tuple[str, tuple[Expr, ...]], Piece] = {}  # pieces of those -> what was copied there
         depth = program.device.depth(memory.level)
         self.env = dict(env)
         inner = [u for u in launch.units if program.device.depth(u.level) > depth]
@@ -150,11 +151,15 @@ class _Look:
     def call(self, s: Call, env: dict[str, Any], frames: list[_Frame]) -> None:
         operands = list(zip(s.pieces, self.instrs[s.instr].operands, strict=True))
         source = next((p for p, o in operands if o.role == "input"), None)
+        if source is not None:  # what passes through registers of a unit came from where these were loaded
+            source = self.passing.get((source.buffer, source.coords), source)
         for piece, operand in operands:
             if operand.role == "input":
                 self.read(piece, s.instr, env)
             else:
                 self.write(piece, source, env, frames)
+                if source is not None and piece.buffer in self.private:
+                    self.passing[piece.buffer, piece.coords] = source
 
     def write(self, to: Piece, source: Piece | None, env: dict[str, Any], frames: list[_Frame]) -> None:
         into = self.staged.get(to.buffer)
