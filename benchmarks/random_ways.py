@@ -48,16 +48,17 @@ def _maker(ctx: Any, works: tuple[Any, ...]) -> Any:
     """Draws lines and seconds for one launch; None where the compiler has no candidates."""
     from andiron.codegen.rtile import cpu, cpu_cost, cpu_nest_cost
     from andiron.codegen.rtile.cpu_nests import nest_choices
-    from andiron.codegen.rtile.cpu_product import Processor, product_of
+    from andiron.codegen.rtile.cpu_product import Processor
     from andiron.codegen.rtile.problem import Problem
     from andiron.codegen.schedule.complete import rule_lines
 
     for w in works:
         ctx.dtypes.setdefault(w.name, w.value.dtype)
     machine = Processor.of(ctx.device)
-    product = product_of(ctx.device, works[0]) if len(works) == 1 else None
+    found = cpu.problem(ctx.device, works[0], ctx.shapes) if len(works) == 1 else None
     if machine is None:
         return None
+    product = found[1] if found is not None else None
     if product is not None and (ways := list(dict.fromkeys(cpu.blockings(product, machine)))):
         extents = {i: e.constant or cpu.TYPICAL for i, e in product.extents.items()}
 

@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     kernel = kernel_of(args)
     texts = [v.schedule.rstrip("\n") for v in kernel.variants]
-    notes = kernel.report.notes
+    notes = list(dict.fromkeys(n for v in kernel.variants for n in v.facts.get("notes", ())))
     if args.json:
         tuned = kernel.tuned and str(kernel.tuned)
         say_json({"op": kernel.op.name, "target": kernel.target, "schedules": texts, "tuned": tuned, "notes": notes})

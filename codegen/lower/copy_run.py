@@ -23,7 +23,7 @@ from ...dsl.values import loads
 from ..tile import Buffer
 from ..vector.align import Known, Needs, divisor, required
 from ..vector.members import Member, members_of
-from ..vector.nest import linear
+from ..vector.nest import linear, stepping
 from .access import coordinates
 from .banks import served
 from .context import Context
@@ -111,22 +111,19 @@ class _Source:
         return members.fitting("load", buffer.memory, members.register, buffer.dtype)
 
     def _at_once(self, buffer: Buffer, address: Expr, n: int) -> bool:
-        first, *others = _places(self.axes, self.fastest, address, n)
-        again = all(p == first for p in others)
+        found = _run(self.axes, self.fastest, address, n)
+        again = found is not None and found[1] == 0
         return again or any(self._needs(buffer, address, n, m) is not None for m in self._loads(buffer) if m.count == n)
 
     def _needs(self, buffer: Buffer, address: Expr, n: int, by: Member) -> Needs | None:
         """What sizes must be divisible by, for a run of `n` to be read `by` that; None: it does not lie so."""
-        first, *others = _places(self.axes, self.fastest, address, n)
-        if any((p - first).constant != i for i, p in enumerate(others, 1)):
-            return None
-        return required(first, by.align // buffer.dtype.bytes, _known(self.ctx))
+        found = _run(self.axes, self.fastest, address, n)
+        return required(found[0], by.align // buffer.dtype.bytes, _known(self.ctx)) if found and found[1] == 1 else None
 
 
-def _places(axes: tuple[tuple[str, int], ...], fastest: str, address: Expr, n: int) -> list[Expr]:
-    """The addresses of a run of `n` along an axis."""
-    first = Var(f"{fastest}'", 0, dict(axes)[fastest] // n - 1)
-    return [address.subs({Var(fastest): first * n + i}) for i in range(n)]
+def _run(axes: tuple[tuple[str, int], ...], fastest: str, address: Expr, n: int) -> tuple[Expr, int] | None:
+    """The address where a run of `n` along an axis begins, and the step from one to the next; None where that differs."""
+    return stepping(address, Var(fastest), Var(f"{fastest}'", 0, dict(axes)[fastest] // n - 1) * n, n)
 
 
 def _known(ctx: Context) -> Known:
@@ -170,9 +167,8 @@ class _Target:
         for m in members.fitting("store", members.register, self.memory, dtype):
             if n % m.count or m.count < 2:
                 continue
-            first, *others = _places(self.axes, self.fastest, self._address, m.count)
-            together = all((p - first).constant == i for i, p in enumerate(others, 1))
-            if together and divisor(first, _known(self.ctx)) * self._size % m.align == 0:
+            found = _run(self.axes, self.fastest, self._address, m.count)
+            if found and found[1] == 1 and divisor(found[0], _known(self.ctx)) * self._size % m.align == 0:
                 return m.count
         return 1
 

@@ -91,9 +91,9 @@ def onto_units(low: Lowering, focus: Focus, line: syntax.Tile, axes: list[Axis],
     if kind == "finite":
         left = number
         if later.constant != 1 and total.constant != 1:  # digits below are of what these leave: proofs can follow the chain
-            left = as_expr(ctx.var("rest", later))
-            (var,) = left.variables()
-            lets.append(Let(var, number % later, extent=later))
+            rest_of = ctx.var("rest", later)
+            lets.append(Let(rest_of, number % later, extent=later))
+            left = as_expr(rest_of)
         focus = replace(focus, dealt=(left, frozenset(map(id, rest))))
     f = replace(focus, ranges={**focus.ranges, **new}, level=level, parent=start, digits=(*focus.digits, *digits))
     f = split_reduction(low, f, line, axes, counts, len(focus.digits))

@@ -63,7 +63,8 @@ def demand(nest: Contraction, t: Tiles, sizes: Mapping[str, int]) -> Demand:
     share = {mp.m: padded(m, t["bm"]), mp.n: padded(n, t["bn"]), mp.k: padded(part, t["bk"])}
     o = _operands(nest, t, share)
     leaf, inner = _leaf(nest, t), mp.leaf[2]
-    turns = _turns(nest, t, part) * loops
+    each = _turns(nest, t, part)  # of one turn of the loops
+    turns = each * loops
     result = nest.problem.work.value.dtype.bytes * batch * m * n
     out = sum(a.dtype.bytes for a in nest.problem.writes) * batch * m * n
     parts = np.where(t["split"] > 0, splits * result, 0)  # written, then read by the launch that adds them up
@@ -85,7 +86,7 @@ def demand(nest: Contraction, t: Tiles, sizes: Mapping[str, int]) -> Demand:
         flight=(o.stage + 1) * np.maximum(1, t["stages"] - 1),
         rounds=2 + np.where(t["stages"] == 1, steps / 2, 0),
         launches=1 + (t["split"] > 0),
-        waste=1 - share[mp.m] * share[mp.n] * part / (_turns(nest, t, part) * inner),
+        waste=1 - share[mp.m] * share[mp.n] * part / (each * inner),
         asked=o.asked * steps * blocks + out + 2 * parts + after,
         served=(o.put * steps + o.get * turns * groups) * blocks,
         stall=STALL * turns / nest.ahead(t),

@@ -46,24 +46,18 @@ class Choice:
 
 def cpu_choices(ctx: Context, work: Work) -> list[Choice]:
     """All ways that are constructed, best first; empty where the work is no product of matrices or the device no CPU."""
+    return list(product_ways(ctx, work))
+
+
+def product_ways(ctx: Context, work: Work) -> Iterator[Choice]:
+    """The same, with lines made for those that are asked for."""
     found = problem(ctx.device, work, ctx.shapes)
     if found is None:
-        return []
+        return
     cpu, p = found
     sizes = {i: judged(p, i) for i in p.extents}
     ranked = sorted(((seconds(p, cpu, b, sizes), b) for b in dict.fromkeys(blockings(p, cpu))), key=lambda x: x[0].seconds)
-    return [Choice(lines_of(p, cpu, b), cost.seconds, cost.bound, str(b)) for cost, b in ranked]
-
-
-def best_product(ctx: Context, work: Work) -> tuple[syntax.Line, ...] | None:
-    """The lines of the way predicted to be fastest, or None."""
-    found = problem(ctx.device, work, ctx.shapes)
-    if found is None:
-        return None
-    cpu, p = found
-    sizes = {i: judged(p, i) for i in p.extents}
-    ways = list(blockings(p, cpu))
-    return lines_of(p, cpu, min(ways, key=lambda b: seconds(p, cpu, b, sizes).seconds)) if ways else None
+    yield from (Choice(lines_of(p, cpu, b), cost.seconds, cost.bound, str(b)) for cost, b in ranked)
 
 
 def few(device: Device, work: Work) -> tuple[str, int] | None:

@@ -13,10 +13,10 @@ WHOLE     a reduction of everything: parts for cores, vectors.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import product
-from math import log, prod
+from math import inf, log, prod
 
 from ...dsl import syntax
 from ...dsl.index import Expr, Var
@@ -24,6 +24,7 @@ from ...dsl.values import loads
 from ..lower.context import Context
 from ..lower.work import Work, plain_index, work_extents
 from .cpu import TYPICAL, Choice
+from .cpu_cost import Cost
 from .cpu_nest_cost import seconds
 from .cpu_product import Processor, fma_of
 from .lines import modifier, tile
@@ -41,17 +42,24 @@ SAME = 0.02
 
 def nest_choices(ctx: Context, works: tuple[Work, ...], rule: Lines) -> list[Choice]:
     """All ways that are constructed, best first. `rule`: the lines that stand where the model sees no better ones."""
-    cpu = Processor.of(ctx.device)
-    if cpu is None or not works:
+    ways, price = nest_ways(ctx, works, rule)
+    if not ways:
         return []
-    problems = tuple(Problem.of(w, ctx.dtypes) for w in works)
-    sizes = judged(problems)
-    ways = list(dict.fromkeys((rule, *ways_of(ctx, cpu, works, rule))))
-    costs = [seconds(ctx, cpu, problems, x, sizes) for x in ways]
+    costs = [price(x) for x in ways]
     best = min(c.seconds for c in costs)
     own = [log(costs[0].seconds / best) <= CLEARLY, *[False] * (len(ways) - 1)]
     order = sorted(range(len(ways)), key=lambda n: (not own[n], int(log(costs[n].seconds / best) / SAME), n))
     return [Choice(ways[n], costs[n].seconds, costs[n].bound, about(ways[n])) for n in order]
+
+
+def nest_ways(ctx: Context, works: tuple[Work, ...], rule: Lines) -> tuple[list[Lines], Callable[[Lines], Cost]]:
+    """The rule's lines and the others that are constructed, and what any lines for these works are predicted to cost."""
+    cpu = Processor.of(ctx.device)
+    if cpu is None or not works:
+        return [], lambda _: Cost(inf, "")
+    problems = tuple(Problem.of(w, ctx.dtypes) for w in works)
+    sizes = judged(problems)
+    return list(dict.fromkeys((rule, *ways_of(ctx, cpu, works, rule)))), lambda x: seconds(ctx, cpu, problems, x, sizes)
 
 
 def judged(problems: tuple[Problem, ...]) -> dict[str, int]:

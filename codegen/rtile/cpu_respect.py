@@ -26,12 +26,10 @@ from ..lower.work import Work, work_extents
 from .cpu import Choice, blockings, judged, lines_of, problem
 from .cpu_cost import Blocking, Cost
 from .cpu_cost import seconds as product_seconds
-from .cpu_nest_cost import seconds as nest_seconds
-from .cpu_nests import about, ways_of
-from .cpu_nests import judged as judged_extents
-from .cpu_product import Processor, Product
-from .problem import Problem
-from .respect import staged_as
+from .cpu_nests import about, nest_ways
+from .cpu_product import Product
+from .lines import panels_resized
+from .respect import number, staged_as
 
 Lines = tuple[syntax.Line, ...]
 Price = Callable[[Lines], Cost]
@@ -106,20 +104,15 @@ def _products(ctx: Context, works: tuple[Work, ...], rule: Lines) -> Iterator[tu
 
 def _nests(ctx: Context, works: tuple[Work, ...], rule: Lines) -> Iterator[tuple[Lines, Price]]:
     """The same for other nests."""
-    cpu = Processor.of(ctx.device)
-    if cpu is None:
-        return
-    problems = tuple(Problem.of(w, ctx.dtypes) for w in works)
-    sizes = judged_extents(problems)
-    for way in dict.fromkeys((rule, *ways_of(ctx, cpu, works, rule))):
-        yield way, lambda x: nest_seconds(ctx, cpu, problems, x, sizes)
+    ways, price = nest_ways(ctx, works, rule)
+    yield from ((way, price) for way in ways)
 
 
 def _blocking(p: Product, b: Blocking, lines: Lines, sizes: Mapping[str, int]) -> Blocking:
     """The blocking that lines near those of `b` stand for."""
     tiles = [x for x in lines if isinstance(x, syntax.Tile)]
-    core = {a.index: _number(a) for x in tiles if x.level is not None for a in x.axes}
-    inner = {i: [_number(a) for x in tiles if x.level is None for a in x.axes if a.index == i] for i in sizes}
+    core = {a.index: (number(a.size) or 1) for x in tiles if x.level is not None for a in x.axes}
+    inner = {i: [(number(a.size) or 1) for x in tiles if x.level is None for a in x.axes if a.index == i] for i in sizes}
     *outer, last = p.parts(p.n)
     line = outer[-1] if outer else last
     moved = {x.tensor for x in lines if isinstance(x, syntax.Move)}
@@ -142,10 +135,6 @@ def _blocking(p: Product, b: Blocking, lines: Lines, sizes: Mapping[str, int]) -
             across = core.get(last, sizes[p.n])
             return replace(b, rows=rows[-1], high=rows[-1], tall=rows[-1], columns=columns, across=across)
     return replace(b, rows=rows[-1], high=tall, tall=tall, columns=columns, across=columns)
-
-
-def _number(axis: syntax.TileAxis) -> int:
-    return int(axis.size.value) if isinstance(axis.size, syntax.Num) else 1
 
 
 # ---------------------------------------------------------------- MEETING, OPEN
@@ -270,7 +259,7 @@ def _fitted(laid: Sequence[_Laid]) -> Lines:
         if isinstance(x.line, syntax.Tile):
             axes = []
             for a in x.line.axes:
-                size = was = _number(a)
+                size = was = number(a.size) or 1
                 if a.index not in x.own:
                     unit = within.get(a.index, 1)
                     size = max(unit, -(-size // unit) * unit)
@@ -284,7 +273,7 @@ def _fitted(laid: Sequence[_Laid]) -> Lines:
         if isinstance(line, syntax.Tile):
             axes = []
             for a in line.axes:
-                size = _number(a)
+                size = number(a.size) or 1
                 if a.index in around and a.index not in x.own and isinstance(a.size, syntax.Num):
                     if size >= around[a.index] and line.level is None and size > 1:
                         changed[a.index, size] = around[a.index]
@@ -297,16 +286,4 @@ def _fitted(laid: Sequence[_Laid]) -> Lines:
                 continue
             line = replace(line, axes=tuple(axes))
         out.append(line)
-    return tuple(_panels(x, changed) for x in out)
-
-
-def _panels(line: syntax.Line, changed: Mapping[tuple[str, int], int]) -> syntax.Line:
-    """Panels as wide as the tile that reads them."""
-    if not isinstance(line, syntax.Move) or not any(m.maps for m in line.modifiers):
-        return line
-
-    def number(index: str, size: object) -> object:
-        return syntax.Num(changed.get((index, int(size.value)), size.value)) if isinstance(size, syntax.Num) else size
-
-    modifiers = tuple(replace(m, maps=tuple((i, number(i, e)) for i, e in m.maps)) for m in line.modifiers)
-    return replace(line, modifiers=modifiers)
+    return tuple(replace(x, modifiers=panels_resized(x.modifiers, changed)) if isinstance(x, syntax.Move) else x for x in out)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import TypeVar
 
 from ...dsl import syntax
+
+_Size = TypeVar("_Size", bound=syntax.Size)
 
 
 def tile(*axes: tuple[str, int], level: str | None = None, modifiers: tuple[syntax.Modifier, ...] = ()) -> syntax.Tile:
@@ -22,3 +26,15 @@ def tiled(
 
 def modifier(name: str, value: int | None = None, words: tuple[str, ...] = ()) -> tuple[syntax.Modifier, ...]:
     return (syntax.Modifier(name, () if value is None else (syntax.Num(value),), words),)
+
+
+def resized(index: str, size: _Size, new: Mapping[tuple[str, int], int]) -> _Size | syntax.Num:
+    """A size of an index, where some have changed: (index, size as it was) -> size."""
+    return syntax.Num(new.get((index, int(size.value)), size.value)) if isinstance(size, syntax.Num) else size
+
+
+def panels_resized(modifiers: tuple[syntax.Modifier, ...], new: Mapping[tuple[str, int], int]) -> tuple[syntax.Modifier, ...]:
+    """The same of layouts: panels stay as wide as the tiles that read them."""
+    return tuple(
+        replace(m, maps=tuple((i, resized(i, e, new)) for i, e in m.maps)) if m.name == "layout" else m for m in modifiers
+    )

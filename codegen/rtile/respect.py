@@ -90,7 +90,7 @@ def _suits(device: Device, slot: Slot, line: syntax.Line) -> bool:
     match line:
         case syntax.Tile():
             names = dict(slot.axes)
-            ones = all(names[a.index] or _number(a.size) in (1, None) for a in line.axes if a.index in names)
+            ones = all(names[a.index] or number(a.size) in (1, None) for a in line.axes if a.index in names)
             return line.level == slot.level and all(a.index in names and a.every is None for a in line.axes) and ones
         case syntax.Move():
             return line.tensor in slot.about and line.memory in (None, slot.level)
@@ -111,17 +111,18 @@ def _sizes(slot: Slot, line: syntax.Line) -> tuple[dict[str, int], tuple[tuple[s
         return fixed, ()
     names = dict(slot.axes)
     for a in line.axes:
-        n = _number(a.size)
+        n = number(a.size)
         if names[a.index] and n is not None:
             fixed[names[a.index]] = n
     for m in line.modifiers:
-        if m.name == "pipeline" and m.values and (n := _number(m.values[0])) is not None:
+        if m.name == "pipeline" and m.values and (n := number(m.values[0])) is not None:
             fixed["stages"] = n
     mine = {a.index for a in line.axes}
     return fixed, tuple((i, name) for i, name in slot.axes if i not in mine) if line.level is not None else ()
 
 
-def _number(size: object) -> int | None:
+def number(size: object) -> int | None:
+    """A size that is known."""
     return int(size.value) if isinstance(size, syntax.Num) else None
 
 

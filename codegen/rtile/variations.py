@@ -16,6 +16,7 @@ from itertools import combinations
 
 from ...dsl import syntax
 from ...dsl.device import Device
+from .lines import panels_resized, resized
 
 Choice = tuple[str, int]  # an index and a size
 _GROUPS = (4, 2, 8)  # SINGLE
@@ -105,16 +106,11 @@ def _lines(lines: tuple[syntax.Line, ...], new: Mapping[Choice, int]) -> tuple[s
 
 def _line(line: syntax.Line, new: Mapping[Choice, int]) -> syntax.Line:
     """SAME_SIZE"""
-
-    def number(index: str, size):
-        return syntax.Num(new.get((index, int(size.value)), size.value)) if isinstance(size, syntax.Num) else size
-
     out = line
     if isinstance(out, syntax.Tile):
-        out = replace(out, axes=tuple(a if a.every is not None else replace(a, size=number(a.index, a.size)) for a in out.axes))
+        axes = (a if a.every is not None else replace(a, size=resized(a.index, a.size, new)) for a in out.axes)
+        out = replace(out, axes=tuple(axes))
     if isinstance(out, (syntax.Move, syntax.Keep)):
-        modifiers = tuple(
-            replace(m, maps=tuple((i, number(i, e)) for i, e in m.maps)) if m.name == "layout" else m for m in out.modifiers
-        )
+        modifiers = panels_resized(out.modifiers, new)
         out = replace(out, modifiers=modifiers, block=_lines(out.block, new) if out.block is not None else None)
     return replace(out, span=None)

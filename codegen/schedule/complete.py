@@ -18,7 +18,7 @@ from ..attempts import Way
 from ..lower.context import Context
 from ..lower.work import Work
 from ..rtile.construct import construct, meant
-from ..rtile.cpu import best_product, cpu_choices
+from ..rtile.cpu import product_ways
 from ..rtile.cpu_nests import nest_choices
 from ..rtile.cpu_product import Processor, fma_of, operands_of
 from ..rtile.cpu_respect import respecting
@@ -132,19 +132,13 @@ def _default_size(ctx: Context, line: syntax.Tile) -> int:
 # ---------------------------------------------------------------- nothing written
 
 
-def default_lines(ctx: Context, works: tuple[Work, ...]) -> Lines:
-    """A schedule for a launch of which the author said nothing."""
-    return next(iter(_ways(ctx, works))).lines
-
-
 def _ways(ctx: Context, works: tuple[Work, ...]) -> Iterator[Way]:
-    """Ways to do it, the best first; the rule's, which asks for least, last."""
+    """Ways to do a launch of which the author said nothing, the best first; the rule's, which asks for least, last."""
     machine = Machine.of(ctx.device)
     if machine is not None:
         yield from construct(ctx, machine, works)
-    if len(works) == 1 and (found := best_product(ctx, works[0])):
-        yield Way(found)
-        yield from (Way(x.lines, x.about) for x in cpu_choices(ctx, works[0])[1:])
+    if len(works) == 1:
+        yield from (Way(x.lines, x.about) for x in product_ways(ctx, works[0]))
     rule = rule_lines(ctx, works)
     yield from (Way(x.lines, x.about) for x in nest_choices(ctx, works, rule))
     yield Way(rule)

@@ -11,7 +11,7 @@ from andiron.codegen.pipeline import compile_program, context_of, launches_of
 from andiron.codegen.rtile.candidates import proposals
 from andiron.codegen.rtile.cpu_nests import nest_choices
 from andiron.codegen.rtile.cpu_product import Processor
-from andiron.codegen.schedule.complete import default_lines, rule_lines
+from andiron.codegen.schedule.complete import complete, rule_lines
 from andiron.dsl import syntax
 from andiron.dsl.ops.bind_op import bind_params, specialise
 from andiron.dsl.text.format_node import format_node
@@ -85,7 +85,7 @@ def test_the_rule_stays_where_nothing_is_clearly_better():
     ctx, _, works = launch("row_sum", {"M": 1024, "N": 1024})
     rule = rule_lines(ctx, works)
     ways = nest_choices(ctx, works, rule)
-    assert ways[0].lines == rule == default_lines(ctx, works)
+    assert ways[0].lines == rule == complete(ctx, works, ())
     assert min(w.seconds for w in ways) < ways[0].seconds  # there are better ones, but not by more than the model can tell
 
 
@@ -93,7 +93,7 @@ def test_short_windows_are_unrolled():
     """Each place of a window is then known where it is compiled: edges are masks instead of loads one by one."""
     sizes = {"N": 1, "C": 32, "H": 14, "W": 14, "R": 3, "S": 3, "pad": 1}
     ctx, _, works = launch("depthwise_conv2d", sizes, "cpu:avx512")
-    lines = default_lines(ctx, works)
+    lines = complete(ctx, works, ())
     unrolled = {a.index for x in lines if isinstance(x, syntax.Tile) and x.modifiers for a in x.axes}
     assert {"r", "s"} <= unrolled
 
@@ -103,7 +103,7 @@ def test_lanes_leave_a_window():
     assert [a.index for x in rule_lines(ctx, works) if isinstance(x, syntax.Tile) and x.level == "lane" for a in x.axes] == [
         "s"
     ]
-    assert [a.index for x in default_lines(ctx, works) if isinstance(x, syntax.Tile) and x.level == "lane" for a in x.axes] == [
+    assert [a.index for x in complete(ctx, works, ()) if isinstance(x, syntax.Tile) and x.level == "lane" for a in x.axes] == [
         "q"
     ]
 
