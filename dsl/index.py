@@ -189,6 +189,27 @@ class Expr(_Arithmetic, _Cached):
         d = self.__dict__
         d["terms"], d["const"] = terms, const
 
+    # The same as `_Arithmetic`'s, for what most sums are of.
+
+    def __add__(self, other: Index) -> Expr:
+        if type(other) is int:
+            return Expr(self.terms, self.const + other) if other else self
+        return rules.add(self, other if type(other) is Expr else as_expr(other))  # type: ignore[arg-type]
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Index) -> Expr:
+        if type(other) is int:
+            return Expr(self.terms, self.const - other) if other else self
+        return rules.add(self, other if type(other) is Expr else as_expr(other), -1)  # type: ignore[arg-type]
+
+    def __mul__(self, other: Index) -> Expr:
+        if type(other) is int:
+            return rules.scale(self, other)
+        return rules.mul(self, as_expr(other))
+
+    __rmul__ = __mul__
+
     @_Once
     def _key(self) -> tuple:
         return tuple((a._key, c) for a, c in self.terms), self.const
@@ -270,7 +291,15 @@ def as_expr(x: Index) -> Expr:
         return x
     if type(x) is Var:  # of one variable always the same object, which then is asked for its hash and interval only once
         return x.__dict__.get("_expr") or x.__dict__.setdefault("_expr", Expr(((x, 1),)))
-    return Expr((), operator.index(x))  # type: ignore[arg-type]
+    return number(x)
+
+
+def number(n: int) -> Expr:
+    """An integer as an expression: small ones are always the same objects."""
+    return _NUMBERS.get(n) or Expr((), operator.index(n))
+
+
+_NUMBERS = {n: Expr((), n) for n in range(-256, 1025)}
 
 
 def xor(a: Index, b: Index) -> Expr:

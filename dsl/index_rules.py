@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from functools import reduce
 from math import gcd
 
-from .index import ONE, ZERO, Atom, Expr, Fn, Var
+from .index import ONE, ZERO, Atom, Expr, Fn, Var, number
 
 # ---------------------------------------------------------------- linear forms
 
@@ -151,7 +151,7 @@ def div(e: Expr, by: Expr) -> Expr:
             raise ZeroDivisionError(f"({e}) / 0")
         e, c = -e, -c
     if c == 1 or not e.terms:
-        return e if c == 1 else Expr((), e.const // c)
+        return e if c == 1 else number(e.const // c)
     whole = Expr(tuple((a, k // c) for a, k in e.terms if not k % c), e.const // c)
     rest = Expr(tuple((a, k) for a, k in e.terms if k % c), e.const % c)
     return whole + _small_div(rest, c) if whole.terms or whole.const else _small_div(rest, c)
@@ -160,7 +160,7 @@ def div(e: Expr, by: Expr) -> Expr:
 def _small_div(e: Expr, c: int) -> Expr:
     """e / c where no coefficient is divisible by c."""
     if (q := _one_quotient(e, c)) is not None:
-        return Expr((), q)
+        return number(q)
     if (split := _coarser(e, c)) is not None:
         g, coarse, _ = split
         return coarse // (c // g)
@@ -169,7 +169,7 @@ def _small_div(e: Expr, c: int) -> Expr:
             return (atom.args[0] + a * e.const) // (a * c)
         if atom.kind == "mod" and not e.const and (a := atom.args[1].constant) and not a % c:  # (x % a)/c
             return (atom.args[0] // c) % (a // c)
-    return single(Fn("div", (e, Expr((), c))))
+    return single(Fn("div", (e, number(c))))
 
 
 def mod(e: Expr, by: Expr) -> Expr:
@@ -180,9 +180,9 @@ def mod(e: Expr, by: Expr) -> Expr:
     if c <= 0:
         if not c:
             raise ZeroDivisionError(f"({e}) % 0")
-        return -mod(-e, Expr((), -c))
+        return -mod(-e, number(-c))
     if c == 1 or not e.terms:
-        return Expr((), e.const % c)
+        return number(e.const % c)
     plain = Expr(tuple((a, k) for a, k in e.terms if k % c), e.const % c)
     if (q := _one_quotient(plain, c)) is not None:
         return plain - q * c
@@ -202,7 +202,7 @@ def mod(e: Expr, by: Expr) -> Expr:
     if (split := _coarser(e, c)) is not None:
         g, coarse, fine = split
         return g * (coarse % (c // g)) + fine
-    return single(Fn("mod", (e, Expr((), c))))
+    return single(Fn("mod", (e, number(c))))
 
 
 def _one_quotient(e: Expr, c: int) -> int | None:
@@ -238,7 +238,7 @@ def _split_symbolic(e: Expr, by: Expr) -> tuple[Expr, Expr | None]:
         atom, k = by.terms[0]
         c = e.coefficient(atom) if isinstance(atom, Var) else next((c for a, c in e.terms if a == atom), 0)
         if c % k == 0 and all((a, c // k * d) in e.terms for a, d in by.terms):
-            whole = Expr((), c // k)
+            whole = number(c // k)
     rest = e - whole * by
     inside = (rest.interval[0] or 0) >= 0 and rest.interval[0] is not None and ((by - rest).interval[0] or 0) >= 1
     return whole, None if inside else rest
@@ -269,7 +269,7 @@ def xor(a: Expr, b: Expr) -> Expr:
     """Bitwise exclusive or."""
     x, y = sorted((a, b), key=lambda e: e._key)
     if not x.terms and not y.terms:
-        return Expr((), x.const ^ y.const)
+        return number(x.const ^ y.const)
     if x == y:
         return ZERO
     for one, other in ((x, y), (y, x)):

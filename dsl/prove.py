@@ -40,23 +40,25 @@ def always(cond: Expr, context: Sequence[Expr] = ()) -> bool:
 def _quotients(cond: Expr, facts: Sequence[Expr]) -> list[Expr]:
     """What facts say of the quotients by sizes in `cond`:  x < b*d  =>  x/d < b."""
     out: list[Expr] = []
-
-    def look(e: Expr) -> None:
-        for atom, _ in e.terms:
-            if isinstance(atom, Var):
-                continue
-            for x in atom.args:
-                look(x)
-            if atom.kind != "div" or atom.args[1].constant is not None or (by := _divisor(atom)) is None:
-                continue
-            for f in (*facts, *out):
-                bound = f + atom.args[0] + 1
-                whole = bound // by - ZERO // by  # 0/0 is nothing in particular, so `0/d` is not simplified
-                if whole * by == bound:
-                    out.append(whole - _as(atom) - 1)
-
-    look(cond)
+    for atom in _by_sizes(cond):
+        if (by := _divisor(atom)) is None:
+            continue
+        for f in (*facts, *out):
+            bound = f + atom.args[0] + 1
+            whole = bound // by - ZERO // by  # 0/0 is nothing in particular, so `0/d` is not simplified
+            if whole * by == bound:
+                out.append(whole - _as(atom) - 1)
     return out
+
+
+def _by_sizes(e: Expr) -> Iterator[Fn]:
+    """The quotients by what is no number in an expression, inner ones first."""
+    for atom, _ in e.terms:
+        if type(atom) is Fn:
+            for x in atom.args:
+                yield from _by_sizes(x)
+            if atom.kind == "div" and atom.args[1].terms:
+                yield atom
 
 
 def feasible(constraints: Sequence[Expr]) -> bool:
