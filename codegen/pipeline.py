@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from ..dsl import syntax
@@ -22,7 +23,7 @@ from .lower.recursion import Lowering
 from .lower.spec import ZERO, Focus, Range, View
 from .lower.staging import idle_pipelines
 from .lower.tiles import held_in
-from .lower.trace import Traced
+from .lower.trace import Trace, Traced
 from .lower.units import combining_levels, count_units, whole_groups
 from .lower.work import Output, Work, plan
 from .lower.workspace import workspace
@@ -51,7 +52,12 @@ class Compiled:
     program: Program
     schedule: str
     report: Mapping[str, Any] = field(default_factory=dict)
-    trace: tuple[Traced, ...] = ()  # each line of the schedule, with the spec that it left
+    steps: Trace = field(default_factory=Trace)
+
+    @cached_property
+    def trace(self) -> tuple[Traced, ...]:
+        """Each line of the schedule, with the spec that it left."""
+        return self.steps.result()
 
 
 def compile_program(
@@ -95,9 +101,7 @@ def compiled(op: Op, schedule: syntax.ScheduleDecl | None, device: Device, lines
     program, notes = variants(done, version_guards, lambda: unaligned(op, context, written, program, done))
     text = schedule_text(op, schedule, device, written, context)
     notes = tuple(dict.fromkeys((*attempts.notes, *context.notes, *notes)))
-    return Compiled(
-        replace(program, head=text), text, {"notes": notes, "choices": tuple(context.choices)}, context.trace.result()
-    )
+    return Compiled(replace(program, head=text), text, {"notes": notes, "choices": tuple(context.choices)}, context.trace)
 
 
 def synchronised(program: Program) -> Program:

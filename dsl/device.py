@@ -5,7 +5,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
 
 from . import syntax
 from .index import Expr, Var
@@ -83,6 +86,9 @@ AWAITED = {
 GROUPED = ("group",)  # those that a commit closes
 
 
+_DOES: dict[Hashable, object] = {}
+
+
 @dataclass(frozen=True)
 class Instr:
     """An instruction: what it computes, where its operands live, the text it is, what it costs.
@@ -103,7 +109,18 @@ class Instr:
     span: Span | None = field(default=None, compare=False, repr=False)
 
     def operand(self, name: str) -> Operand:
-        return next(o for o in self.operands if o.name == name)
+        return self._operands[name]
+
+    @cached_property
+    def _operands(self) -> dict[str, Operand]:
+        return {o.name: o for o in self.operands}
+
+    @cached_property
+    def does(self) -> object:
+        """The same object for all instructions that do the same, with tiles of whatever sizes, and no other."""
+        s = self.statement
+        same = (s.target, s.indices, s.reduction, s.value, tuple((o.name, o.dtype.name) for o in self.operands))
+        return _DOES.setdefault(same, object())
 
 
 @dataclass(frozen=True)
@@ -118,14 +135,31 @@ class Device:
     decl: syntax.DeviceDecl | None = field(default=None, compare=False, repr=False)
 
     def level(self, name: str) -> Level:
-        return next(x for x in self.levels if x.name == name)
+        return self._levels[name][1]
 
     def depth(self, name: str) -> int:
         """0 for the outermost level."""
-        return next(i for i, x in enumerate(self.levels) if x.name == name)
+        return self._levels[name][0]
 
     def memory(self, name: str) -> Memory:
-        return next(x for x in self.memories if x.name == name)
+        return self._memories[name]
 
     def limit(self, name: str, default: float | None = None) -> float | None:
-        return dict(self.limits).get(name, default)
+        return self._limits.get(name, default)
+
+    @cached_property
+    def _levels(self) -> dict[str, tuple[int, Level]]:
+        return {x.name: (depth, x) for depth, x in enumerate(self.levels)}
+
+    @cached_property
+    def _memories(self) -> dict[str, Memory]:
+        return {x.name: x for x in self.memories}
+
+    @cached_property
+    def _limits(self) -> dict[str, float]:
+        return dict(self.limits)
+
+    @cached_property
+    def found(self) -> dict[str, Any]:
+        """What others worked out from it alone, by name: it stays true."""
+        return {}

@@ -284,7 +284,7 @@ def variant(
     made = Variant
     if target.family.launcher == "emulator":
         from .emulator.variant import EmulatedVariant as made
-    return made(compiled.program, text, compiled.schedule, target, compiled.report, compiled.trace)
+    return made(compiled.program, text, compiled.schedule, target, compiled.report, compiled.steps)
 
 
 def parameters(schedule: ScheduleDecl | None) -> dict[str, Param]:

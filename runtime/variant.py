@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, overload
 
 from ..codegen import abi
-from ..codegen.lower.trace import Traced
+from ..codegen.lower.trace import Trace, Traced
 from ..codegen.targets import Target
 from ..codegen.tile import Program
 from ..dsl.errors import UserError
@@ -40,17 +41,22 @@ class Variant:
         schedule: str,
         target: Target,
         facts: Mapping[str, Any] | None = None,
-        trace: tuple[Traced, ...] = (),
+        steps: Trace | None = None,
     ) -> None:
         self.program = program
         self.source = source
         self.schedule = schedule
         self.target = target
         self.facts = dict(facts or {})
-        self.trace = trace
+        self._steps = steps
         self.arguments = tuple(b.name for b in abi.arguments(program))
         self.library: Library | Code | None = None
         self._lock = threading.Lock()
+
+    @cached_property
+    def trace(self) -> tuple[Traced, ...]:
+        """The lines of the schedule, each with the spec that it left."""
+        return self._steps.result() if self._steps is not None else ()
 
     def load(self) -> Library | Code:
         """The built function, or for a GPU the code, which needs none. Raises NoCompiler, CompilerFailed, DeviceMismatch."""

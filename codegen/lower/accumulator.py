@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from ...dsl.values import Value
 from .work import Work
@@ -12,7 +13,7 @@ from .work import Work
 class Fill(Work):
     """Initialisation of an accumulator: `name` gets its identity."""
 
-    @property
+    @cached_property
     def reduced(self) -> tuple[str, ...]:
         return ()
 
@@ -50,6 +51,6 @@ class Combine(Work):
 
     how: Exchange | None = None
 
-    @property
+    @cached_property
     def reduced(self) -> tuple[str, ...]:
         return ()

@@ -13,6 +13,7 @@ from itertools import product
 
 from ...dsl.device import Instr
 from ...dsl.index import Expr, Var
+from ...dsl.op import Statement
 from ...dsl.values import Apply, Cast, Const, Load, Value, loads
 from .work import Work
 
@@ -53,15 +54,27 @@ def match(instr: Instr, work: Work) -> Match | None:
 
 
 def matches(instr: Instr, work: Work) -> Iterator[Match]:
-    s = instr.statement
     if why_not(instr, work):
         return
+    found = work.matched.get(instr.does)
+    if found is None:
+        found = work.matched[instr.does] = tuple(_ways(instr, work))
+    for way in found:
+        yield Match(instr, *way)
+
+
+Way = tuple[tuple[tuple[str, str], ...], tuple[tuple[str, Value], ...], int]  # what a match says besides the instruction
+
+
+def _ways(instr: Instr, work: Work) -> Iterator[Way]:
     for binding in bindings(instr, work):
         choices = stand_ins(instr, work, binding)
+        near = [_neighbours(ld) for v in binding.values() for ld in loads(v)]
+        operands = tuple(binding.items())
         for pick in product(*choices.values()):
             if len(set(pick)) == len(pick):
                 index = tuple(zip(choices, pick, strict=True))
-                yield Match(instr, index, tuple(binding.items()), _score(work, binding, dict(index), s))
+                yield index, operands, _score(work, near, dict(index), instr.statement)
 
 
 def why_not(instr: Instr, work: Work) -> str:
@@ -105,19 +118,23 @@ def _candidates(x: str, ours: dict[str, set[str]], theirs: dict[str, set[str]], 
     return [i for i in pool if {name for name, has in theirs.items() if i in has} == inside]
 
 
-def _score(work: Work, binding: dict[str, Value], index: dict[str, str], s) -> int:
+def _neighbours(ld: Load) -> frozenset[str]:
+    """Indices along which it has its neighbours in memory."""
+    return frozenset(a.name for a, c in ld.indices[-1].terms if c == 1 and isinstance(a, Var)) if ld.indices else frozenset()
+
+
+def _score(work: Work, near: list[frozenset[str]], index: dict[str, str], s: Statement) -> int:
     """Contiguity of the result counts most, then of the operands (on indices that the instruction spreads over lanes), then of
-    operands along another index of the result: what an instruction turns."""
+    operands along another index of the result: what an instruction turns. `near`: `_neighbours` of what is read."""
     score = 0
     spread = [index[x] for x in s.indices]
     if work.indices and spread and work.indices[-1] == spread[-1]:
         score += 4
-    for v in binding.values():
-        for ld in loads(v):
-            if ld.indices and spread and ld.indices[-1].coefficient(Var(spread[-1])) == 1:
-                score += 2
-            elif ld.indices and any(ld.indices[-1].coefficient(Var(x)) == 1 for x in spread):
-                score += 1
+    for names in near:
+        if spread and spread[-1] in names:
+            score += 2
+        elif not names.isdisjoint(spread):
+            score += 1
     if work.reduced and s.reduction:
         score += sum(1 for x in s.reduction.indices if index[x] == work.reduced[-1])
     return score

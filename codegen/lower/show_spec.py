@@ -8,22 +8,32 @@ extent of the box hull; an operand reached through a fused index is shown over t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from ...dsl.device import Device
 from ...dsl.index import Expr, Var, as_expr
 from ...dsl.values import Load, Masked, Value, loads, transform
 from ..printer import show_value
+from ..tile import Buffer
 from .spec import ONE, Focus
 from .work import Work
-
-if TYPE_CHECKING:
-    from .context import Context
 
 _SIGN = {"sum": "+=", "prod": "*=", None: "="}
 
 
-def show_spec(ctx: Context, focus: Focus) -> str:
+class There(Protocol):
+    """What there is when a spec is shown: a lowering's context, or what was kept of it."""
+
+    @property
+    def device(self) -> Device: ...
+
+    @property
+    def buffers(self) -> Sequence[Buffer]: ...
+
+
+def show_spec(ctx: There, focus: Focus) -> str:
     """All works of the focus, separated by `;`, the level, and the memory of each tensor. One line of text."""
     if not focus.works:
         return "nothing left"
@@ -32,7 +42,7 @@ def show_spec(ctx: Context, focus: Focus) -> str:
     return f"{works}  @{focus.level}  {places}".rstrip()
 
 
-def places_of(ctx: Context, focus: Focus) -> dict[str, str]:
+def places_of(ctx: There, focus: Focus) -> dict[str, str]:
     """The memory in which the newest copy of each tensor of the focus is: what is read first, then what is computed."""
     names: dict[str, None] = {}
     for w in focus.works:
@@ -48,7 +58,7 @@ def places_of(ctx: Context, focus: Focus) -> dict[str, str]:
     return out
 
 
-def memory_of(ctx: Context, focus: Focus, tensor: str) -> str:
+def memory_of(ctx: There, focus: Focus, tensor: str) -> str:
     view = focus.views.get(tensor)
     if view is None or view.form == "global":
         return ctx.device.memories[0].name

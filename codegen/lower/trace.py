@@ -11,14 +11,18 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ...dsl import syntax
+from ...dsl.device import Device
 from ...dsl.index import Expr, ceildiv
 from ...dsl.text.format import format_node
+from ..tile import Buffer
 from .show_spec import live_extent, memory_of, places_of, show_spec
 from .spec import Focus
 from .work import Work
 
 if TYPE_CHECKING:
     from .context import Context
+
+MOST = 4  # specs of a line that are shown
 
 
 @dataclass(frozen=True)
@@ -41,18 +45,31 @@ class Traced:
     scope: Scope | None = None
 
 
+@dataclass(frozen=True)
+class _Moment:
+    """A step of lowering, kept until someone asks: of most programs nobody does. `alive`: names of buffers."""
+
+    device: Device
+    buffers: tuple[Buffer, ...]
+    rotating: dict[str, int]
+    alive: frozenset[str]
+    focus: Focus
+
+
 @dataclass
 class _Entry:
+    """`before`: what was in focus at the line; `done`: that, and the first moment after the line; `after`: all of those."""
+
     line: object
     depth: int
     before: Focus | None = None
-    specs: list[str] = field(default_factory=list)
-    effect: str = ""
-    scope: Scope | None = None
+    done: tuple[Focus, _Moment] | None = None
+    after: list[_Moment] = field(default_factory=list)
 
 
 class Trace:
-    """Filled while one program is lowered: `launch` for each launch, then `enter` and `leave` for each step."""
+    """Filled while one program is lowered: `launch` for each launch, then `enter` and `leave` for each step; `result` is the
+    text of it, written when it is asked for."""
 
     def __init__(self) -> None:
         self.entries: list[_Entry] = []
@@ -102,16 +119,12 @@ class Trace:
         mine = any(type(w) is Work and (w.name, w.reduction is None) in self._names for w in focus.works)
         if mine == nested:
             return
-        spec = show_spec(ctx, focus)
+        now = _Moment(ctx.device, tuple(ctx.buffers), dict(ctx.rotating), self._alive[-1], focus)
         if own.before is None:
             own.before = focus
-            self._effect(ctx, before, focus)
-        if before.scope is None:
-            extents = {i: live_extent(focus, i) for i in focus.ranges}
-            places = {t.replace("@", ""): memory for t, memory in places_of(ctx, focus).items()}  # names as authors know them
-            before.scope = Scope(focus.level, extents, places)
-        if spec not in before.specs and len(before.specs) < 4:
-            before.specs.append(spec)
+            if before.before is not None:
+                before.done = before.before, now
+        before.after.append(now)
 
     def leave(self) -> None:
         self._alive.pop()
@@ -125,43 +138,50 @@ class Trace:
         self._block(lines, _Entry(None, parent.depth + 1), parent.depth + 1, True, at)
         return self._at.get(id(lines[0]))
 
-    def _effect(self, ctx: Context, entry: _Entry, after: Focus) -> None:
-        line, before = entry.line, entry.before
-        if before is None:
-            return
-        if isinstance(line, syntax.Tile):
-            entry.effect = _tiles(before, line)
-        elif isinstance(line, (syntax.Move, syntax.Keep)):
-            entry.effect = self._held(ctx, before, after)
-
-    def _held(self, ctx: Context, before: Focus, after: Focus) -> str:
-        old = {v.buffer for v in before.views.values()}
-        new = {v.buffer: t for t, v in after.views.items() if v.buffer not in old}
-        parts = []
-        for name, tensor in new.items():
-            memory = ctx.device.memory(memory_of(ctx, after, tensor))
-            buffer = next((b for b in ctx.buffers if b.name == name), None)
-            if buffer is None:
-                continue  # registers: what each unit holds is known once the whole program is
-            turns = ctx.rotating.get(name, 1)
-            mine = (buffer.size.constant or 0) * buffer.dtype.bytes
-            alive = [b for b in ctx.buffers if b.name in self._alive[-1] and b.memory == memory.name and b.kind == "local"]
-            total = sum((b.size.constant or 0) * b.dtype.bytes * ctx.rotating.get(b.name, 1) for b in alive)
-            text = f"{turns} x {bytes_text(mine)}" if turns > 1 else bytes_text(mine)
-            text += f" in {memory.name}"
-            if memory.capacity is not None:
-                text += f" ({bytes_text(total)} of {bytes_text(memory.capacity)})"
-            parts.append(text)
-        return ", ".join(parts)
-
     def result(self) -> tuple[Traced, ...]:
-        out = []
-        for e in self.entries:
-            if isinstance(e.line, str):
-                out.append(Traced(e.line, 0, tuple(e.specs), scope=e.scope))
-            else:
-                out.append(Traced(head_of(e.line), e.depth, tuple(e.specs), e.effect, e.scope))
-        return tuple(out)
+        return tuple(_traced(e) for e in self.entries)
+
+
+def _traced(e: _Entry) -> Traced:
+    specs = dict.fromkeys(show_spec(now, now.focus) for now in e.after)
+    line = e.line if isinstance(e.line, str) else head_of(e.line)
+    return Traced(line, e.depth, tuple(specs)[:MOST], _effect(e), _scope(e.after[0]) if e.after else None)
+
+
+def _scope(now: _Moment) -> Scope:
+    extents = {i: live_extent(now.focus, i) for i in now.focus.ranges}
+    places = {t.replace("@", ""): memory for t, memory in places_of(now, now.focus).items()}  # names as authors know them
+    return Scope(now.focus.level, extents, places)
+
+
+def _effect(e: _Entry) -> str:
+    if e.done is None:
+        return ""
+    before, now = e.done
+    if isinstance(e.line, syntax.Tile):
+        return _tiles(before, e.line)
+    return _held(before, now) if isinstance(e.line, (syntax.Move, syntax.Keep)) else ""
+
+
+def _held(before: Focus, now: _Moment) -> str:
+    old = {v.buffer for v in before.views.values()}
+    new = {v.buffer: t for t, v in now.focus.views.items() if v.buffer not in old}
+    parts = []
+    for name, tensor in new.items():
+        memory = now.device.memory(memory_of(now, now.focus, tensor))
+        buffer = next((b for b in now.buffers if b.name == name), None)
+        if buffer is None:
+            continue  # registers: what each unit holds is known once the whole program is
+        turns = now.rotating.get(name, 1)
+        mine = (buffer.size.constant or 0) * buffer.dtype.bytes
+        alive = [b for b in now.buffers if b.name in now.alive and b.memory == memory.name and b.kind == "local"]
+        total = sum((b.size.constant or 0) * b.dtype.bytes * now.rotating.get(b.name, 1) for b in alive)
+        text = f"{turns} x {bytes_text(mine)}" if turns > 1 else bytes_text(mine)
+        text += f" in {memory.name}"
+        if memory.capacity is not None:
+            text += f" ({bytes_text(total)} of {bytes_text(memory.capacity)})"
+        parts.append(text)
+    return ", ".join(parts)
 
 
 def head_of(line) -> str:

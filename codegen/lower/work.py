@@ -8,6 +8,8 @@ LAUNCH     what is neither inlined, kept nor riding along gets a launch of its o
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 from ...dsl.errors import InternalError
 from ...dsl.index import Expr, Var, as_expr
@@ -51,7 +53,7 @@ class Work:
     atomic: str | None = None
     using: str | None = None  # the instruction, or its family, that stores to the target where it can
 
-    @property
+    @cached_property
     def alias(self) -> dict[str, str]:
         """Component -> the fused index that stands for it."""
         out: dict[str, str] = {}
@@ -59,23 +61,28 @@ class Work:
             out |= {c: out.get(name, name) for c, _, _ in parts}
         return out
 
-    @property
+    @cached_property
     def reduced(self) -> tuple[str, ...]:
         return self.reduction.indices if self.reduction else ()
 
-    @property
+    @cached_property
     def all_indices(self) -> tuple[str, ...]:
         return self.indices + self.reduced
 
-    @property
+    @cached_property
     def targets(self) -> tuple[str, ...]:
         """Tensors this work stores."""
         return tuple(o.tensor for o in self.outputs) or (self.name,)
 
-    @property
-    def reads(self) -> set[str]:
+    @cached_property
+    def reads(self) -> frozenset[str]:
         values = [self.value, *(o.value for o in self.outputs)]
-        return {ld.tensor for v in values for ld in loads(v)} - {self.name}
+        return frozenset(ld.tensor for v in values for ld in loads(v)) - {self.name}
+
+    @cached_property
+    def matched(self) -> dict[int, Any]:
+        """What `lower.match` found, by what instructions do."""
+        return {}
 
 
 def rename_indices(value: Value, names: dict[str, Expr]) -> Value:

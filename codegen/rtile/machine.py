@@ -39,17 +39,9 @@ class Machine:
     @staticmethod
     def of(device: Device) -> Machine | None:
         """None for devices of another build, such as processors whose cores are finite."""
-        outer = next((x for x in device.levels if x.units == "open"), None)
-        lane = device.levels[-1]
-        group = next((x for x in device.levels if x.siblings == "barrier"), None)
-        if outer is None or group is None or lane.siblings != "lockstep" or not lane.width:
-            return None
-        home, register = device.memories[0], device.memories[-1]
-        staging = next((m for m in device.memories if m.level == outer.name and m.backing is None), None)
-        if staging is None or register.level != lane.name or register.registers is None:
-            return None
-        cache = next((m for m in device.memories if m.backing == home.name), None)
-        return Machine(device, outer, group, lane, home, staging, register, cache)
+        if "machine" not in device.found:
+            device.found["machine"] = _machine(device)
+        return device.found["machine"]
 
     # ------------------------------------------------------------ counts
 
@@ -141,3 +133,17 @@ class Machine:
         rate = self.device.limit(f"matrix {kind}") or self.device.limit(f"matrix {kind[:2]}")
         per_cycle = rate / 2 / self.clock if rate else self.operations(i.operands[-1].dtype)
         return work * self.schedulers / per_cycle
+
+
+def _machine(device: Device) -> Machine | None:
+    outer = next((x for x in device.levels if x.units == "open"), None)
+    lane = device.levels[-1]
+    group = next((x for x in device.levels if x.siblings == "barrier"), None)
+    if outer is None or group is None or lane.siblings != "lockstep" or not lane.width:
+        return None
+    home, register = device.memories[0], device.memories[-1]
+    staging = next((m for m in device.memories if m.level == outer.name and m.backing is None), None)
+    if staging is None or register.level != lane.name or register.registers is None:
+        return None
+    cache = next((m for m in device.memories if m.backing == home.name), None)
+    return Machine(device, outer, group, lane, home, staging, register, cache)
