@@ -1,9 +1,9 @@
 """Decides what the simplifier cannot: whether an index expression is >= 0 for all values of its variables.
 
-Conditions are taken apart first (`conjuncts`), then come intervals, then `islpy`, exact for affine expressions with quotients
-and remainders by constants. What is not affine (a product of variables, a symbolic divisor, xor) becomes a fresh variable with
-the facts known about it, so an answer may be "not proven" where a cleverer one exists. The three answers of a question are
-never blurred: True is a proof.
+Conditions are taken apart first (`conjuncts`), then come intervals, then a look for a `point` where it is not so, then `islpy`,
+exact for affine expressions with quotients and remainders by constants. What is not affine (a product of variables, a symbolic
+divisor, xor) becomes a fresh variable with the facts known about it, so an answer may be "not proven" where a cleverer one
+exists. The three answers of a question are never blurred: True is a proof.
 
 BY_TEXT: questions are cached by the text given to isl, which holds the variables' intervals (expressions alone do not).
 """
@@ -16,6 +16,7 @@ from math import gcd
 from typing import Any
 
 from .index import ZERO, Expr, Fn, Var, as_expr
+from .point import point
 
 # Operations of isl before it gives up on a question: about a quarter of a second.
 _BUDGET = 400_000
@@ -70,7 +71,10 @@ def feasible(constraints: Sequence[Expr]) -> bool:
             return False
         if low is None or low < 0:
             rest.append(c)
-    return not any(_empty(_text(group)) for group in _groups(rest))
+    if point(rest) is not None:
+        return True
+    groups = _groups(rest)
+    return not any(_empty(_text(group)) for group in groups if len(groups) == 1 or point(group) is None)
 
 
 def conjuncts(cond: Expr) -> tuple[Expr, ...]:

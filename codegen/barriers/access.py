@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -124,14 +123,6 @@ class Access:
             varying=self.varying | other,
             times={},
         )
-
-    def exprs(self) -> Iterator[Expr]:
-        yield from self.coords
-        yield from self.conds
-        for unit, dealt in self.owners:
-            yield unit
-            if dealt is not None:
-                yield dealt
 
 
 def parts(cond: Expr) -> tuple[Expr, ...]:

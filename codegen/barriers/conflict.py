@@ -12,22 +12,25 @@ by another one of the same two accesses. Most never meet, whatever the condition
 differ in names alone (ALIKE), of the coordinates that tell of the unit. Otherwise the first that can tell answers:
 
     DIGITS     the coordinates taken apart (`digits`)
-    WITNESS    two units that meet, found by looking (`witness`)
+    WITNESS    two units that meet, found by looking (`dsl.point`): where there are some, a proof fails slowly
     PROVER     `dsl.prove`
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import product
 
 from ...dsl.index import Expr, Fn, Var, as_expr
+from ...dsl.point import point
 from ...dsl.prove import feasible
 from .access import OLD, Access
 from .digits import Contradiction, Digits, functions
-from .witness import seen
 
 _APART = "'"  # suffix of the later unit's variables
 
+Owner = tuple[Expr, Expr | None]  # see `Access.owners`
 Time = tuple[int, bool]  # of the earlier access, see `Access.at`
 _ANY: Time = (0, False)
 
@@ -62,7 +65,7 @@ class Conflicts:
         proofs = {time: _Meeting(one, two)}
         if proofs[time].by_digits():
             return not self._never(a, b, time)
-        if seen(one, two):
+        if proofs[time].seen():
             return True
         if _ANY not in known and time != _ANY:
             proofs = {_ANY: _Meeting(a.at(*_ANY), two), **proofs}
@@ -131,6 +134,11 @@ class _Meeting:
             for (unit, dealt), (unit2, dealt2) in self._owners
         )
 
+    def seen(self) -> bool:
+        """Whether two units that access one element were found."""
+        facts = [*dict.fromkeys(self._facts), *(d for x, y in self._coords for d in (x - y, y - x))]
+        return any(point([*facts, *apart]) is not None for pair in self._owners for apart in _differ(*pair))
+
     def by_prover(self) -> bool:
         """Whether no barrier is needed, as far as the prover tells; after `by_digits`."""
         if not feasible(self._all()):
@@ -160,6 +168,16 @@ class _Meeting:
                 one, two = Expr(((f, 1),)), Expr(((g, 1),))
                 if f.kind == g.kind and not digits.same(one, two) and _equal(one, two, self._all()):
                     digits.derive([(one, two)])
+
+
+def _differ(one: Owner, two: Owner) -> Iterator[tuple[Expr, ...]]:
+    """The ways in which units differ, and the variables of their dealt loops with them: expressions that are all >= 0 then."""
+    (unit, dealt), (unit2, dealt2) = one, two
+    units = (unit - unit2 - 1, unit2 - unit - 1)
+    if dealt is None or dealt2 is None:
+        yield from product(units)
+    else:
+        yield from product(units, (dealt - dealt2 - 1, dealt2 - dealt - 1))
 
 
 def _opaque(e: Expr) -> list[Fn]:

@@ -1,0 +1,64 @@
+"""Points at which all constraints hold: what is found is real, and what guards and barriers ask about is found."""
+
+from __future__ import annotations
+
+import pytest
+from andiron.dsl.index import Var, as_expr, ceildiv, minimum, xor
+from andiron.dsl.point import point
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from .test_prove import BOX, VARS, expression, linear
+
+M, N, k, block = (Var(n, 0) for n in ("M", "N", "k", "block"))
+i, thread, other = Var("i", 0, 127), Var("thread", 0, 31), Var("thread'", 0, 31)
+
+
+@settings(derandomize=True, max_examples=300, deadline=None)
+@given(st.lists(st.one_of(linear(), expression()), min_size=1, max_size=4))
+def test_what_is_found_is_real(constraints):
+    found = point(constraints)
+    if found is not None:
+        assert all(c.evaluate(found) >= 0 for c in constraints)
+        assert all(BOX[name][0] <= x <= BOX[name][1] for name, x in found.items())
+        assert found == point(constraints)
+
+
+@settings(derandomize=True, max_examples=200, deadline=None)
+@given(st.integers(1, 200), st.integers(0, 300), st.sampled_from([1, 4, 32]))
+def test_a_guard_of_a_tile_may_fail(tile, more, lanes):
+    guard = M - tile * k - lanes * (i // lanes) - more
+    assert point([guard, M - tile * k - 1]) is not None
+    assert (point([-guard - 1, M - tile * k - 1]) is not None) == (more + 127 // lanes * lanes > 1)
+
+
+@pytest.mark.parametrize(
+    "constraints",
+    [
+        [k - 3 * (k // 3) - 2, k - 1000],  # a stage that rotates
+        [M * N - 1000 * (block + 1), ceildiv(M, 64) * ceildiv(N, 32) - 1 - block],
+        [thread - other - 1, xor(thread // 8, thread % 8) - xor(other // 8, other % 8)],
+        [M - 384 * k - 8 * ((minimum(384, M - 384 * k) + 7) // 8) - 8],
+        [block % ceildiv(N, 16) - 4, 80 - as_expr(N)],
+        [thread - other - 1, thread % 4 - other % 4, other % 4 - thread % 4],
+    ],
+)
+def test_found(constraints):
+    found = point(constraints)
+    assert found is not None
+    assert all(c.evaluate(found) >= 0 for c in constraints)
+
+
+def test_equal_variables_may_differ_in_what_is_known_of_them():
+    low, high = Var("x", 0, 20), Var("x", 10, None)
+    assert point([15 - as_expr(high), low + M])["x"] in range(10, 16)
+    assert point([9 - as_expr(Var("x", 0, 9)), high + M]) is None
+    assert point([Var("x", 0, 5) + M, Var("x", 6, 9) + M]) is None
+
+
+def test_divisors_are_positive():
+    x = M // N - 1 + VARS["a"] // (N - 3)
+    found = point([x])
+    assert found is not None
+    assert found["N"] > 3
+    assert point([M // (3 - N) - 1, N - 3]) is None
