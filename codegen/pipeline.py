@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -11,6 +11,7 @@ from ..dsl import syntax
 from ..dsl.device import Device
 from ..dsl.errors import Diagnostics, UserError
 from ..dsl.errors.schedule import DeviceMismatch, NotComputed
+from ..dsl.frozen import replace
 from ..dsl.index import Expr, Var, as_expr
 from ..dsl.op import Op
 from ..dsl.types import TYPES

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 from ..dsl.device import Instr
+from ..dsl.frozen import replace
 from ..dsl.index import Expr, Var
 from ..dsl.source import Span
 from ..dsl.values import IndexValue, Load, Masked, Value, loads, transform

@@ -271,6 +271,10 @@ class Expr(_Arithmetic, _Cached):
             return Expr((), self.evaluate({v.name: x.const for v, x in given.items()}))
         return _subs(self, given, frozenset(given), {f: as_expr(x) for f, x in functions.items()} if functions else {})
 
+    def renamed(self, names: Mapping[Var, Var]) -> Expr:
+        """With other variables, none of which it has, each in the interval of the one before: nothing is to be simplified."""
+        return self if names.keys().isdisjoint(self._variables) else _renamed(self, names, {})
+
     def evaluate(self, env: Mapping[str, Any]) -> Any:
         """The value for integers, or integer arrays that broadcast, by variable name."""
         total: Any = self.const
@@ -347,6 +351,34 @@ def _subs(e: Expr, mapping: dict[Var, Expr], keys: frozenset[Var], memo: dict[Fn
     for a, c in came:
         terms[a] = terms.get(a, 0) + c
     return rules.build(terms, const)
+
+
+def _renamed(e: Expr, names: Mapping[Var, Var], memo: dict[Fn, Fn]) -> Expr:
+    terms: list[tuple[Atom, int]] = []
+    for atom, c in e.terms:
+        if type(atom) is Var:
+            new: Atom = names.get(atom, atom)
+        elif names.keys().isdisjoint(atom._variables):  # type: ignore[union-attr]
+            new = atom
+        elif atom in memo:
+            new = memo[atom]  # type: ignore[index]
+        else:
+            new = _of_renamed(atom.kind, [_renamed(a, names, memo) for a in atom.args])  # type: ignore[union-attr]
+            memo[atom] = new  # type: ignore[index, assignment]
+        terms.append((new, c))
+    if len(terms) > 1:
+        terms.sort(key=_key_of)
+    return Expr(tuple(terms), e.const)
+
+
+def _of_renamed(kind: str, args: list[Expr]) -> Fn:
+    if kind == "mul":
+        return rules.product(args[0].terms[0][0], args[1].terms[0][0])
+    return Fn(kind, tuple(args if kind in ("div", "mod") else sorted(args, key=lambda e: e._key)))
+
+
+def _key_of(term: tuple[Atom, int]) -> tuple:
+    return term[0]._key
 
 
 def _evaluate_fn(f: Fn, env: Mapping[str, Any]) -> Any:

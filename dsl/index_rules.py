@@ -120,13 +120,13 @@ def mul(a: Expr, b: Expr) -> Expr:
     for x, c in (*a.terms, (None, a.const)):
         for y, d in (*b.terms, (None, b.const)):
             if c * d and (x or y):
-                atom = (y if x is None else x) if x is None or y is None else _product(x, y)
+                atom = (y if x is None else x) if x is None or y is None else product(x, y)
                 assert atom is not None
                 terms[atom] = terms.get(atom, 0) + c * d
     return build(terms, a.const * b.const)
 
 
-def _product(x: Atom, y: Atom) -> Fn:
+def product(x: Atom, y: Atom) -> Fn:
     """The atom x*y: factors in order, nested to the left, two to a node."""
     factors = sorted((*_factors(x), *_factors(y)), key=lambda f: f._key)
     return reduce(lambda f, g: Fn("mul", (single(f), single(g))), factors)  # type: ignore[return-value]

@@ -8,8 +8,9 @@ has a narrow type, only loads, casts and constants do. Rounding to a narrower ty
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+from .frozen import replace
 from .index import Expr
 from .types import DType
 

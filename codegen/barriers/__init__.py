@@ -24,19 +24,20 @@ share a name, or be kept apart by who lays them out (only where a barrier lies b
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from ...dsl.errors.base import AndironError, InternalError
 from ...dsl.errors.schedule import CannotMeet
+from ...dsl.frozen import replace
 from ...dsl.prove import always
 from ...dsl.source import Span
 from ..tile import Alloc, Barrier, For, If, Launch, Program, Wait
 from ..walk_tile import known, written
-from .access import Access
+from .access import Access, Turns
 from .conflict import Conflicts
 from .scope import Scope
-from .tree import Node, barriers, grow, harvest, without
+from .tree import Node, barriers, grow, harvest, reached, without
 
 _ROUNDS = 8  # the state of a loop is stable after two or three
 
@@ -56,14 +57,13 @@ def place_barriers(program: Program, lockstep: bool = False) -> Program:
 
 
 def _launch(program: Program, launch: Launch, lockstep: bool) -> Launch:
-    names = written(launch.body, program.instrs)
-    body = launch.body
+    scope = Scope.of(launch, program.device, program.instrs, program.buffers, known(program))
+    nodes = grow(launch.body, scope, written(launch.body, program.instrs))
     for together in (False, True) if lockstep else (False,):
-        scope = Scope.of(launch, program.device, program.instrs, program.buffers, together, known(program))
-        nodes = grow(body, scope, names)
+        nodes = reached(nodes, together)
         if not all(n.still for n in nodes):
-            body = harvest(_fewest(nodes, _Placer(scope).placed))
-    return replace(launch, body=body)
+            nodes = _fewest(nodes, _Placer().placed)
+    return replace(launch, body=harvest(nodes))
 
 
 def _fewest(nodes: tuple[Node, ...], place: Callable[[tuple[Node, ...]], tuple[Node, ...]]) -> tuple[Node, ...]:
@@ -143,12 +143,11 @@ Placed = tuple[list[Node], Node, _State]
 class _Placer:
     """Answers are kept: nested loops are met again and again while the outer ones settle."""
 
-    def __init__(self, scope: Scope) -> None:
-        self._device = scope.device
+    def __init__(self) -> None:
         self._conflicts = Conflicts()
         self._settled: dict[tuple[Node, tuple[_Past, ...]], tuple[Node, _State]] = {}
         self._done: dict[tuple[Node, _State], Placed] = {}
-        self._runs: dict[tuple, bool] = {}
+        self._runs: dict[Turns, bool] = {}
         self._first: dict[tuple[Node, Access], Access] = {}
 
     def placed(self, nodes: tuple[Node, ...]) -> tuple[Node, ...]:
@@ -295,10 +294,10 @@ class _Placer:
         """Whether the loop is proven to run at least once."""
         s, scope = n.statement, n.scope
         assert isinstance(s, For)
-        key = s.start, s.stop, scope.conds
-        if key not in self._runs:
-            self._runs[key] = always(scope.plain(s.stop) - scope.plain(s.start) - 1, scope.conds)
-        return self._runs[key]
+        assert n.turns is not None
+        if n.turns not in self._runs:
+            self._runs[n.turns] = always(scope.plain(s.stop) - scope.plain(s.start) - 1, tuple(scope.conds))
+        return self._runs[n.turns]
 
 
 def _holding(n: Node, body: tuple[Node, ...], orelse: tuple[Node, ...] | None = None) -> Node:

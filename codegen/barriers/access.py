@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
+from ...dsl.frozen import replace
 from ...dsl.index import Expr, Var, as_expr
 from ...dsl.prove import conjuncts
 from ..printer import show_statement
@@ -96,8 +97,8 @@ class Access:
         bound = frozenset().union(*(vs for vs in used if not vs.isdisjoint(self.varying)))
         return frozenset(n for n, vs in enumerate(used) if vs.isdisjoint(bound))
 
-    def bare(self, dims: tuple[int, ...], mark: str, apart: str) -> Access:
-        """The access at any time, under no conditions, with these coordinates alone. Variables of loops and of the statement
+    def bare(self, dims: tuple[int, ...], mark: str, apart: str) -> tuple[tuple[Expr, ...], tuple]:
+        """These coordinates of the access at any time, and its owners. Variables of loops and of the statement
         itself are numbered, behind `mark`; others of its unit get the suffix `apart`. So names make no difference (ALIKE).
         """
         coords = tuple(self.coords[n] for n in dims)
@@ -105,10 +106,22 @@ class Access:
             v.name: v for e in (*coords, *(e for pair in self.owners for e in pair if e is not None)) for v in e.variables()
         }
         own = [*(t.var.name for t in self.loops), *sorted(name for name in there if name.startswith("$"))]
-        mapping = {v: as_expr(Var(v.name + apart, v.lo, v.hi)) for v in there.values() if v in self.varying}
+        names = {v: Var(v.name + apart, v.lo, v.hi) for v in there.values() if v in self.varying} if apart else {}
         for n, v in enumerate(there[name] for name in own if name in there):
-            mapping[v] = as_expr(Var(f"{mark}{n} {v.lo} {v.hi}", v.lo, v.hi))
-        return replace(self, coords=coords, conds=())._subs(mapping, set(), [])
+            names[v] = Var(f"{mark}{n} {v.lo} {v.hi}", v.lo, v.hi)
+        return tuple(e.renamed(names) for e in coords), _renamed(self.owners, names)
+
+    def apart(self, suffix: str) -> Access:
+        """The access with the variables of its unit renamed."""
+        names = {v: Var(v.name + suffix, v.lo, v.hi) for v in self.varying}
+        return replace(
+            self,
+            coords=tuple(e.renamed(names) for e in self.coords),
+            conds=tuple(c.renamed(names) for c in self.conds),
+            owners=_renamed(self.owners, names),
+            varying=frozenset(names.values()),
+            times={},
+        )
 
     def where(self, var: Var, value: Expr) -> Access:
         """The access where a variable has that value."""
@@ -125,8 +138,16 @@ class Access:
         )
 
 
+def _renamed(owners: tuple[tuple[Expr, Expr | None], ...], names: dict[Var, Var]) -> tuple:
+    return tuple((u.renamed(names), None if d is None else d.renamed(names)) for u, d in owners)
+
+
 def parts(cond: Expr) -> tuple[Expr, ...]:
     """A condition taken apart for proofs, without what always holds; one that has a quotient also as it is, because
     coordinates may have the same."""
-    whole = () if any(f.kind in ("min", "max") for f in functions(cond)) else (cond,)
-    return tuple(p for p in dict.fromkeys((*whole, *conjuncts(cond))) if p.interval[0] is None or p.interval[0] < 0)
+    kept = cond.__dict__
+    if "_parts" not in kept:
+        whole = () if any(f.kind in ("min", "max") for f in functions(cond)) else (cond,)
+        found = dict.fromkeys((*whole, *conjuncts(cond)))
+        kept["_parts"] = tuple(p for p in found if p.interval[0] is None or p.interval[0] < 0)
+    return kept["_parts"]

@@ -18,19 +18,22 @@ differ in names alone (ALIKE), of the coordinates that tell of the unit. Otherwi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from itertools import product
 
-from ...dsl.index import Expr, Fn, Var, as_expr
+from ...dsl.index import Expr, Fn
 from ...dsl.point import point
 from ...dsl.prove import feasible
 from .access import OLD, Access
-from .digits import Contradiction, Digits, functions
+from .digits import Contradiction, Digits, Pair, functions
 
 _APART = "'"  # suffix of the later unit's variables
 
 Owner = tuple[Expr, Expr | None]  # see `Access.owners`
+Bare = tuple[
+    tuple[Expr, ...], tuple[Owner, ...], frozenset
+]  # and the intervals of the variables: no part of an expression (BY_NAME)
 Time = tuple[int, bool]  # of the earlier access, see `Access.at`
 _ANY: Time = (0, False)
 
@@ -41,8 +44,7 @@ class Conflicts:
     def __init__(self) -> None:
         self._known: dict[tuple[Access, Access], dict[Time, bool]] = {}
         self._renamed: dict[Access, Access] = {}
-        self._bare: dict[tuple, tuple[Access, tuple]] = {}
-        self._alike: dict[tuple, bool] = {}
+        self._bare: dict[tuple, Bare] = {}
 
     def between(self, a: Access, b: Access, time: Time) -> bool:
         """Whether `a`, made at that time, may need a barrier before `b`, made now."""
@@ -62,13 +64,13 @@ class Conflicts:
         if self._alike_never_meet(a, b):
             return not self._never(a, b, _ANY)
         one, two = a.at(*time), self._apart(b)
-        proofs = {time: _Meeting(one, two)}
+        proofs = {time: _Meeting.of(one, two)}
         if proofs[time].by_digits():
             return not self._never(a, b, time)
         if proofs[time].seen():
             return True
         if _ANY not in known and time != _ANY:
-            proofs = {_ANY: _Meeting(a.at(*_ANY), two), **proofs}
+            proofs = {_ANY: _Meeting.of(a.at(*_ANY), two), **proofs}
             if proofs[_ANY].by_digits():
                 return not self._never(a, b, _ANY)
         return not any(self._never(a, b, t) for t, proof in proofs.items() if proof.by_prover())
@@ -76,16 +78,15 @@ class Conflicts:
     def _alike_never_meet(self, a: Access, b: Access) -> bool:
         """ALIKE"""
         dims = tuple(n for n in range(len(a.coords)) if n not in a.loose or n not in b.loose)
-        (one, key), (two, key2) = self._without_names(a, dims, OLD, ""), self._without_names(b, dims, _APART, _APART)
-        if (key, key2) not in self._alike:
-            self._alike[key, key2] = _Meeting(one, two).by_digits()
-        return self._alike[key, key2]
+        return _never_meet(self._without_names(a, dims, OLD, ""), self._without_names(b, dims, _APART, _APART))
 
-    def _without_names(self, a: Access, dims: tuple[int, ...], mark: str, apart: str) -> tuple[Access, tuple]:
-        """The access without names and conditions, and what it then is."""
+    def _without_names(self, a: Access, dims: tuple[int, ...], mark: str, apart: str) -> Bare:
+        """The access without names and conditions."""
         if (a, dims, mark) not in self._bare:
-            bare = a.bare(dims, mark, apart)
-            self._bare[a, dims, mark] = bare, (bare.coords, bare.owners)
+            coords, owners = a.bare(dims, mark, apart)
+            numbers = [e for pair in owners for e in pair if e is not None]
+            inside = frozenset((v.name, v.lo, v.hi) for e in (*coords, *numbers) for v in e.variables())
+            self._bare[a, dims, mark] = coords, owners, inside
         return self._bare[a, dims, mark]
 
     def _never(self, a: Access, b: Access, time: Time) -> bool:
@@ -97,14 +98,7 @@ class Conflicts:
     def _apart(self, b: Access) -> Access:
         """With the variables of its unit renamed."""
         if b not in self._renamed:
-            apart = {v: as_expr(Var(v.name + _APART, v.lo, v.hi)) for v in b.varying}
-            self._renamed[b] = replace(
-                b,
-                coords=tuple(e.subs(apart) for e in b.coords),
-                conds=tuple(c.subs(apart) for c in b.conds),
-                owners=tuple((u.subs(apart), None if d is None else d.subs(apart)) for u, d in b.owners),
-                varying=frozenset(v for e in apart.values() for v in e.variables()),
-            )
+            self._renamed[b] = b.apart(_APART)
         return self._renamed[b]
 
 
@@ -113,14 +107,23 @@ def _within(narrow: Time, wide: Time) -> bool:
     return narrow == wide or (wide[0] <= narrow[0] and not wide[1])
 
 
+@lru_cache(maxsize=1 << 12)
+def _never_meet(a: Bare, b: Bare) -> bool:
+    """Whether the two, of units named apart, meet in no element, as far as digits tell."""
+    return _Meeting(zip(a[0], b[0], strict=True), zip(a[1], b[1], strict=True)).by_digits()
+
+
 class _Meeting:
     """Two accesses of units named apart, and what follows where they meet in an element."""
 
-    def __init__(self, a: Access, b: Access) -> None:
-        self._owners = list(zip(a.owners, b.owners, strict=True))
-        self._coords = list(zip(a.coords, b.coords, strict=True))
-        self._facts = [*a.conds, *b.conds]
-        self._digits = Digits(self._facts)
+    def __init__(self, coords: Iterable[Pair], owners: Iterable[tuple[Owner, Owner]], facts: tuple[Expr, ...] = ()) -> None:
+        self._coords, self._owners, self._facts = list(coords), list(owners), facts
+        self._digits = Digits(facts)
+
+    @staticmethod
+    def of(a: Access, b: Access) -> _Meeting:
+        coords, owners = zip(a.coords, b.coords, strict=True), zip(a.owners, b.owners, strict=True)
+        return _Meeting(coords, owners, (*a.conds, *b.conds))
 
     def by_digits(self) -> bool:
         """Whether no barrier is needed, as far as digits tell."""

@@ -33,8 +33,9 @@ class Digits:
 
     def __init__(self, facts: Iterable[Expr]) -> None:
         self.equal: dict[Atom, Expr] = {}  # atoms, and what they are equal to
-        self._replaced: dict[Atom, Expr] = {}  # what became of atoms, while `equal` stays as it is
+        self._replaced: dict[Atom, Expr] = {}  # what became of atoms
         self._facts: dict[Atom, list[Expr]] = {}  # by the atoms that they limit
+        self._ranges: dict[Expr, Interval] = {}
         self._open: list[Pair] = []  # equalities that do not fall apart
         self._twins: list[tuple[Fn, Fn]] = []  # equal functions
         self._quotients: set[Fn] = set()  # those that the equalities speak of
@@ -51,14 +52,15 @@ class Digits:
         spoken = {f for pair in todo for e in pair for f in functions(e)}
         self._quotients |= {f for f in spoken if f.kind == "div"}
         self._remainders |= {f.args[1].const for f in spoken if f.kind == "mod" and f.args[1].constant}
+        looked = -1  # how much was equal when it was last looked what follows
         for _ in range(_ROUNDS):
-            known = len(self.equal)
             for x, y in todo:
                 self._part(x, y)
-            todo = [*self._renewed(), *self._joined()]
-            if not todo and len(self.equal) == known:
+            if len(self.equal) == looked:
                 return
-            todo, self._open = [*self._open, *todo], []
+            looked = len(self.equal)
+            todo = [*self._open, *self._renewed(), *self._joined()]
+            self._open = []
 
     def same(self, x: Expr, y: Expr) -> bool:
         """Whether the two are known to be equal."""
@@ -70,7 +72,8 @@ class Digits:
 
     def _set(self, atom: Atom, value: Expr) -> None:
         self.equal[atom] = value
-        self._replaced = {}
+        mine = frozenset((atom,)) if isinstance(atom, Var) else atom.variables()
+        self._replaced = {a: e for a, e in self._replaced.items() if a != atom and not mine <= e.variables()}
 
     # ------------------------------------------------------------ digits
 
@@ -127,6 +130,8 @@ class Digits:
 
     def _range(self, e: Expr) -> Interval:
         """The interval of `e`, as narrow as any one fact makes it."""
+        if e in self._ranges:
+            return self._ranges[e]
         low, high = e.interval
         about = dict(e.terms)
         for f in dict.fromkeys(f for atom in about for f in self._facts.get(atom, ())):
@@ -137,6 +142,7 @@ class Digits:
             if True in signs:  # e >= e - f
                 bottom = (e - f).interval[0]
                 low = bottom if low is None or _less(low, bottom) else low
+        self._ranges[e] = low, high
         return low, high
 
     # ------------------------------------------------------------ joints

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 from ...dsl.device import Device, Instr
+from ...dsl.frozen import replace
 from ...dsl.index import Expr, Var, as_expr
 from ...dsl.source import Span
 from ...dsl.values import Load, Masked, Value, children
@@ -15,8 +16,8 @@ from .access import Access, Turns, parts
 
 _UNIFORM = -1  # the depth that something depends on which no unit's number enters
 
-# What a statement accesses as it stands there: buffer, kind, coords, conds, flight (see `Access`).
-_Part = tuple[str, str, tuple[Expr, ...], tuple[Expr, ...], str | None]
+# What a statement accesses: buffer, kind, coords, conds, flight (see `Access`).
+Part = tuple[str, str, tuple[Expr, ...], tuple[Expr, ...], str | None]
 
 
 @dataclass(frozen=True)
@@ -26,11 +27,10 @@ class Scope:
     lets     values of Lets over the variables that remain
     depth    for variables that depend on units: the depth of the innermost level that they depend on
     dealt    loop variables that deal out the units of a level, by the unit's variable (DEALT)
-    conds    >= 0 here
+    conds    >= 0 here, in order
     loops    those around here, outermost first
     control  the depth that the conditions and bounds around here depend on
     parting  the line of the condition or loop that made it that deep
-    lockstep whether units in lockstep are what is to be ordered, instead of what lockstep orders
     """
 
     device: Device
@@ -40,25 +40,19 @@ class Scope:
     lets: Mapping[Var, Expr]
     depth: Mapping[Var, int]
     dealt: Mapping[Var, Expr]
-    conds: tuple[Expr, ...] = ()
+    conds: Mapping[Expr, None] = field(default_factory=dict)
     loops: tuple[Turns, ...] = ()
     control: int = _UNIFORM
     parting: Span | None = None
-    lockstep: bool = False
 
     @staticmethod
     def of(
-        launch: Launch,
-        device: Device,
-        instrs: tuple[Instr, ...],
-        buffers: tuple[Buffer, ...],
-        lockstep: bool = False,
-        facts: tuple[Expr, ...] = (),
+        launch: Launch, device: Device, instrs: tuple[Instr, ...], buffers: tuple[Buffer, ...], facts: tuple[Expr, ...] = ()
     ) -> Scope:
         depth = {u.var: device.depth(u.level) for u in launch.units}
         named = {b.name: b for b in buffers}
         conds = facts + tuple(c for u in launch.units for c in (as_expr(u.var), u.count - u.var - 1))
-        scope = Scope(device, launch.units, {i.name: i for i in instrs}, named, {}, depth, {}, lockstep=lockstep)
+        scope = Scope(device, launch.units, {i.name: i for i in instrs}, named, {}, depth, {})
         return scope._knowing(conds)
 
     def let(self, s: Let) -> Scope:
@@ -66,23 +60,20 @@ class Scope:
         known = self if s.extent is None else self._knowing((value, self.plain(s.extent) - value - 1))
         return replace(known, lets={**self.lets, s.var: value})
 
-    def holding(self, conds: tuple[Expr, ...], span: Span | None = None) -> Scope:
+    def choosing(self, conds: tuple[Expr, ...], span: Span | None) -> tuple[Scope, Scope]:
+        """Where all of the conds hold, and where they do not."""
         plain = tuple(map(self.plain, conds))
-        return self._knowing(plain)._under(max(map(self.depends, plain), default=_UNIFORM), span)
+        under = self._under(max(map(self.depends, plain), default=_UNIFORM), span)
+        failing = under._knowing((-plain[0] - 1,)) if len(plain) == 1 else under
+        return under._knowing(plain), failing
 
     def _under(self, depends: int, span: Span | None) -> Scope:
         """Where units come that do what `depends` on the units of a level tells them."""
         return replace(self, control=depends, parting=span or self.parting) if depends > self.control else self
 
     def _knowing(self, facts: Iterable[Expr]) -> Scope:
-        new = dict.fromkeys(part for f in facts for part in parts(f))
-        return replace(self, conds=tuple(dict.fromkeys((*self.conds, *new))))
-
-    def failing(self, conds: tuple[Expr, ...], span: Span | None = None) -> Scope:
-        """Where not all of the conds hold."""
-        known = self.holding((-conds[0] - 1,)) if len(conds) == 1 else self
-        held = self.holding(conds, span)
-        return replace(known, control=held.control, parting=held.parting)
+        new = [part for f in facts for part in parts(f)]
+        return replace(self, conds={**self.conds, **dict.fromkeys(new)}) if new else self
 
     def inside(self, s: For) -> Scope:
         start, stop, step = map(self.plain, (s.start, s.stop, s.step))
@@ -111,25 +102,26 @@ class Scope:
         """The depth of the innermost level whose units' numbers enter `e`."""
         return max((self.depth.get(v, _UNIFORM) for v in e.variables()), default=_UNIFORM)
 
-    def barrier_level(self, buffer: Buffer) -> str | None:
+    def barrier_level(self, buffer: Buffer, lockstep: bool) -> str | None:
         """The level whose barrier orders accesses of `buffer`; None where lockstep does, or where units do not share it.
 
         Below units that cannot synchronise (blocks), only those below one of them can be ordered.
+        `lockstep`: units in lockstep are what is to be ordered, instead of what lockstep orders.
         """
         level = buffer.level
-        if self.lockstep:
+        if lockstep:
             group = self._group()
             shared = group is not None and self.device.depth(level) <= self.device.depth(group)
-            return group if group is not None and shared and self.sharers(group) else None
+            return group if group is not None and shared and self.sharers(group, lockstep) else None
         for u in self._below(buffer.level):
             if self.device.level(u.level).siblings == "nothing":
                 level = u.level
-        return level if self.sharers(level) else None
+        return level if self.sharers(level, lockstep) else None
 
-    def sharers(self, level: str) -> tuple[Units, ...]:
+    def sharers(self, level: str, lockstep: bool) -> tuple[Units, ...]:
         """The units below one unit of `level`, without levels of one unit and without the inner ones that need no barrier."""
         below = [u for u in self._below(level) if u.count.constant != 1]
-        while not self.lockstep and below and self.device.level(below[-1].level).siblings == "lockstep":
+        while not lockstep and below and self.device.level(below[-1].level).siblings == "lockstep":
             below.pop()
         return tuple(below)
 
@@ -146,19 +138,25 @@ class Scope:
 
     # ------------------------------------------------------------ accesses
 
-    def accesses(self, s: Store | Call, of: frozenset[str]) -> list[Access]:
-        """Accesses of those buffers, as far as a barrier could order them: reads first, each once."""
-        once = dict.fromkeys(x for x in self._accesses(s) if x[0] in of)
-        return [a for x in once for a in self._access(s, *x)]
+    def parts(self, s: Store | Call, of: frozenset[str]) -> tuple[Part, ...]:
+        """What the statement accesses of those buffers, as far as units share them: reads first, each once."""
+        once = dict.fromkeys(x for x in self._parts(s) if x[0] in of and self._shared(x[0]))
+        return tuple(
+            (name, kind, tuple(map(self.plain, coords)), tuple(map(self.plain, conds)), flight)
+            for name, kind, coords, conds, flight in once
+        )
 
-    def _accesses(self, s: Store | Call) -> list[_Part]:
+    def _shared(self, name: str) -> bool:
+        return name in self.buffers and any(u.count.constant != 1 for u in self._below(self.buffers[name].level))
+
+    def _parts(self, s: Store | Call) -> list[Part]:
         if isinstance(s, Store):
             kind = "write" if s.atomic is None else "combine"
             return [*self._reads(s.value, ()), (s.buffer, kind, s.coords, (), None)]
         instr = self.instrs[s.instr]
         flight = instr.awaits[0] if instr.awaits else None
-        reads: list[_Part] = []
-        writes: list[_Part] = []
+        reads: list[Part] = []
+        writes: list[Part] = []
         for number, (operand, piece) in enumerate(zip(instr.operands, s.pieces, strict=True)):
             coords = piece.coords
             if coords and piece.extent > 1:
@@ -170,7 +168,7 @@ class Scope:
                 writes.append((piece.buffer, "write", coords, (), flight))
         return reads + writes
 
-    def _reads(self, v: Value, conds: tuple[Expr, ...]) -> Iterator[_Part]:
+    def _reads(self, v: Value, conds: tuple[Expr, ...]) -> Iterator[Part]:
         match v:
             case Load():
                 yield v.tensor, "read", v.indices, conds, None
@@ -181,20 +179,30 @@ class Scope:
         for kid in children(v):
             yield from self._reads(kid, conds)
 
+    def accesses(self, s: Store | Call, parts: tuple[Part, ...], lockstep: bool) -> tuple[Access, ...]:
+        """As far as a barrier could order them, see `barrier_level`."""
+        return tuple(a for x in parts if (a := self._access(s, *x, lockstep)) is not None)
+
     def _access(
-        self, s: Store | Call, name: str, kind: str, coords: tuple[Expr, ...], conds: tuple[Expr, ...], flight: str | None
-    ) -> Iterator[Access]:
-        level = self.barrier_level(self.buffers[name]) if name in self.buffers else None
+        self,
+        s: Store | Call,
+        name: str,
+        kind: str,
+        coords: tuple[Expr, ...],
+        conds: tuple[Expr, ...],
+        flight: str | None,
+        lockstep: bool,
+    ) -> Access | None:
+        level = self.barrier_level(self.buffers[name], lockstep)
         if level is None:
-            return
+            return None
         inner = self.device.depth(level)
-        plain = tuple(map(self.plain, coords))
-        owners = tuple((as_expr(u.var), self.dealt.get(u.var)) for u in self.sharers(level))
+        owners = tuple((as_expr(u.var), self.dealt.get(u.var)) for u in self.sharers(level, lockstep))
         numbers = tuple(e for pair in owners for e in pair if e is not None)
-        facts = _relevant((*plain, *numbers), self._knowing(map(self.plain, conds)).conds if conds else self.conds)
-        variables = frozenset().union(*(e.variables() for e in (*plain, *facts, *numbers)))
+        facts = _relevant((*coords, *numbers), self._knowing(conds).conds)
+        variables = frozenset().union(*(e.variables() for e in (*coords, *facts, *numbers)))
         varying = frozenset(v for v in variables if self.depth.get(v, _UNIFORM) > inner or v.name.startswith("$"))
-        yield Access(name, level, inner, kind, plain, facts, varying, owners, self.loops, s, flight)
+        return Access(name, level, inner, kind, coords, facts, varying, owners, self.loops, s, flight)
 
 
 def _in_rows(coords: tuple[Expr, ...], buffer: Buffer | None, extent: int) -> tuple[Expr, ...]:
@@ -208,16 +216,12 @@ def _in_rows(coords: tuple[Expr, ...], buffer: Buffer | None, extent: int) -> tu
     return tuple(out)
 
 
-def _relevant(about: tuple[Expr, ...], conds: tuple[Expr, ...]) -> tuple[Expr, ...]:
+def _relevant(about: tuple[Expr, ...], conds: Iterable[Expr]) -> tuple[Expr, ...]:
     """Conditions that touch the variables of `about`, directly or through each other; others only slow the proof."""
     reach = set().union(*(e.variables() for e in about))
-    chosen: set[int] = set()
-    grew = True
-    while grew:
-        grew = False
-        for i, c in enumerate(conds):
-            if i not in chosen and not reach.isdisjoint(c.variables()):
-                chosen.add(i)
-                reach |= c.variables()
-                grew = True
-    return tuple(conds[i] for i in sorted(chosen))
+    left = [(c, c.variables()) for c in conds]
+    some = left
+    while some:
+        some = [(c, names) for c, names in left if not reach.issuperset(names) and not reach.isdisjoint(names)]
+        reach.update(*(names for _, names in some))
+    return tuple(c for c, names in left if not reach.isdisjoint(names))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+from ...dsl.frozen import replace
 from ..tile import Alloc, Barrier, Call, For, If, Let, Stmt, Store, Wait
 from ..walk_tile import accessed
 from .access import Access, Turns
-from .scope import Scope
+from .scope import Part, Scope
 
 
 @dataclass(frozen=True, eq=False)
@@ -16,7 +17,7 @@ class Node:
     """A statement. Nodes are compared by identity.
 
     scope     what is known where it stands
-    accesses  those of a Store or Call that a barrier could order
+    parts     what a Store or Call accesses; `accesses`: as far as a barrier could order that
     turns     of a For, as the accesses in it know it
     body      the nodes in a For, Alloc or If; `orelse` of an If
     still     nothing in the statement can matter: no access, no barrier, no wait
@@ -25,6 +26,7 @@ class Node:
 
     statement: Stmt
     scope: Scope
+    parts: tuple[Part, ...] = ()
     accesses: tuple[Access, ...] = ()
     turns: Turns | None = None
     body: tuple[Node, ...] = ()
@@ -34,7 +36,7 @@ class Node:
 
 
 def grow(body: tuple[Stmt, ...], scope: Scope, written: frozenset[str]) -> tuple[Node, ...]:
-    """The nodes of a body; buffers that are not `written` in the launch need nothing."""
+    """The nodes of a body, without their accesses; buffers that are not `written` in the launch need nothing."""
     out: list[Node] = []
     for s in body:
         match s:
@@ -43,15 +45,15 @@ def grow(body: tuple[Stmt, ...], scope: Scope, written: frozenset[str]) -> tuple
                 out.append(Node(s, scope, still=True))
             case For():
                 inside = scope.inside(s)
-                out.append(_around(Node(s, scope, turns=inside.loops[-1], body=grow(s.body, inside, written))))
+                out.append(Node(s, scope, turns=inside.loops[-1], body=grow(s.body, inside, written)))
             case If():
-                held, failed = scope.holding(s.conds, s.span), scope.failing(s.conds, s.span)
-                out.append(_around(Node(s, scope, body=grow(s.body, held, written), orelse=grow(s.orelse, failed, written))))
+                held, failed = scope.choosing(s.conds, s.span)
+                out.append(Node(s, scope, body=grow(s.body, held, written), orelse=grow(s.orelse, failed, written)))
             case Alloc():
-                out.append(_around(Node(s, scope, body=grow(s.body, scope.holding_buffer(s.buffer), written))))
+                out.append(Node(s, scope, body=grow(s.body, scope.holding_buffer(s.buffer), written)))
             case Store() | Call():
-                accesses = () if accessed(s).isdisjoint(written) else tuple(scope.accesses(s, written))
-                out.append(Node(s, scope, accesses, still=not accesses))
+                parts = () if accessed(s).isdisjoint(written) else scope.parts(s, written)
+                out.append(Node(s, scope, parts, still=not parts))
             case Barrier():
                 out.append(Node(s, scope))
             case Wait():
@@ -61,9 +63,20 @@ def grow(body: tuple[Stmt, ...], scope: Scope, written: frozenset[str]) -> tuple
     return tuple(out)
 
 
-def _around(node: Node) -> Node:
-    inner = (*node.body, *node.orelse)
-    return replace(node, still=all(n.still for n in inner), waits=any(n.waits for n in inner))
+def reached(nodes: tuple[Node, ...], lockstep: bool) -> tuple[Node, ...]:
+    """The nodes with the accesses that a barrier could order (see `Scope.barrier_level`)."""
+    out: list[Node] = []
+    for n in nodes:
+        if n.parts:
+            accesses = n.scope.accesses(n.statement, n.parts, lockstep)  # type: ignore[arg-type]
+            n = replace(n, accesses=accesses, still=not accesses)
+        elif isinstance(n.statement, For | If | Alloc):
+            body, orelse = reached(n.body, lockstep), reached(n.orelse, lockstep)
+            inner = (*body, *orelse)
+            still, waits = all(x.still for x in inner), any(x.waits for x in inner)
+            n = replace(n, body=body, orelse=orelse, still=still, waits=waits)
+        out.append(n)
+    return tuple(out)
 
 
 def harvest(nodes: Iterable[Node]) -> tuple[Stmt, ...]:

@@ -11,8 +11,7 @@ WRITTEN       a register is read before a loop only where it was stored under co
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from ...dsl.frozen import replace
 from ...dsl.index import ONE, Expr
 from ...dsl.values import Apply, IndexValue, Load, Masked, Value, loads, transform, walk
 from ..tile import Alloc, Buffer, For, If, Launch, Program, Stmt, Store

@@ -9,8 +9,8 @@ bounds loops or units, as that of indices fused into one, is a size as well: it 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
+from ...dsl.frozen import replace
 from ...dsl.index import Expr, Fn, Var, as_expr
 from ..tile import For, If, Launch, Let, Program, Stmt, Units
 from ..vector.align import factors

@@ -8,8 +8,7 @@ processor looks ahead a fixed number of instructions, and the test of an edge th
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from ...dsl.frozen import replace
 from ...dsl.index import Expr, maximum, minimum
 from ...dsl.prove import always
 from ..tile import For, If, Let, Program, Stmt

@@ -8,8 +8,9 @@ conditions that remain depend on nothing computed inside it, worst cases of unro
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+from ...dsl.frozen import replace
 from ...dsl.index import Expr, Var
 from ...dsl.prove import always, feasible
 from ...dsl.values import Masked, Value, loads, transform, walk

@@ -23,9 +23,9 @@ Must run before barriers are placed: rotation is what lets one barrier a turn do
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from math import lcm, prod
 
+from ...dsl.frozen import replace
 from ...dsl.index import ONE, ZERO, Expr, Var, as_expr, ceildiv
 from ...dsl.types import DType
 from ..tile import Alloc, Buffer, Commit, For, If, Launch, Let, Program, Staging, Stmt, Wait

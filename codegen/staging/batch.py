@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ...dsl.device import GROUPED, Instr
+from ...dsl.frozen import replace
 from ...dsl.index import Expr, Var, as_expr
 from ...dsl.source import Span
 from ..tile import Alloc, Buffer, Call, For, If, Let, Staging, Stmt

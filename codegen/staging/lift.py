@@ -5,8 +5,7 @@ for n: [alloc S: [copy k to S; use S, n]]   -->   alloc S: [copy k to S; for n: 
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from ...dsl.frozen import replace
 from ...dsl.index import Var
 from ..tile import Alloc, For, If, Let, Stmt
 from ..walk_tile import variables

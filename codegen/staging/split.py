@@ -10,9 +10,10 @@ CAPACITY    loops around them are written out whole, so they run to their capaci
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ...dsl.device import Instr
+from ...dsl.frozen import replace
 from ...dsl.index import Var, as_expr
 from ...dsl.types import DType
 from ...dsl.values import Load, Masked, Value, loads, transform

@@ -19,9 +19,9 @@ EVEN      turns of i number the buffers, so n divides I.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ...dsl.frozen import replace
 from ...dsl.index import Expr, Var, as_expr
 from ..tile import Alloc, Commit, For, If, Let, Stmt, Wait
 from ..walk_tile import buffers_used, map_exprs, map_places, statements, written

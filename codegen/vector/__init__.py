@@ -14,8 +14,9 @@ result's needs; otherwise such accesses stay narrow.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+from ...dsl.frozen import replace
 from ...dsl.index import Var
 from ..tile import Alloc, Program, Stmt
 from ..walk_tile import map_bodies

@@ -9,8 +9,7 @@ FILLED      `if (inside) copy else zeros` is one instruction that every unit exe
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from ...dsl.frozen import replace
 from ...dsl.index import Expr, Var, as_expr
 from ...dsl.values import Const, Load, Masked
 from ..tile import Alloc, Call, For, If, Piece, Stmt, Store

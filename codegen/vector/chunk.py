@@ -12,8 +12,9 @@ ONE_CHUNK   the widest access of the nest says how many elements are done togeth
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+from ...dsl.frozen import replace
 from ...dsl.index import Expr, Var, as_expr
 from ...dsl.values import Const, Load, Masked, Value, children, loads, transform
 from ..tile import Alloc, Buffer, Call, For, If, Piece, Stmt, Store

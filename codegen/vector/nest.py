@@ -7,9 +7,10 @@ Another loop than the innermost may become the vector's where no two turns store
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 
+from ...dsl.frozen import replace
 from ...dsl.index import Expr, Fn, Var, as_expr
 from ...dsl.values import IndexValue, Load, Masked, Value, loads, transform
 from ..tile import Buffer, For, If, Stmt, Store

@@ -6,8 +6,8 @@ The needs are few and cheap to check: remainders of sizes, and of the addresses 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
+from ...dsl.frozen import replace
 from ..passes.narrow import narrow
 from ..tile import Needs, Program
 from . import Vectors, vectorised
