@@ -123,6 +123,21 @@ def test_simplified_form(expr: Expr, text: str):
     assert str(expr) == text
 
 
+@settings(derandomize=True, max_examples=300, deadline=None)
+@given(tree(3))
+def test_renaming(pair):
+    """Other names change the order of terms, and nothing else."""
+    e, _ = pair
+    names = {VARS[old]: Var(new, *BOX[old]) for old, new in zip("abc", "zyx", strict=True)}  # in another order than before
+    back = {new: old for old, new in names.items()}
+    r = e.renamed(names)
+    assert r.variables() == {names.get(v, v) for v in e.variables()}
+    assert r.interval == e.interval
+    assert r.renamed(back) == e
+    env = {names[VARS[n]].name if VARS[n] in names else n: values for n, values in GRID.items()}
+    assert np.array_equal(np.broadcast_to(r.evaluate(env), GRID["a"].shape), np.broadcast_to(e.evaluate(GRID), GRID["a"].shape))
+
+
 def test_equality_is_by_name_but_intervals_are_used():
     narrow, wide = Var("x", 0, 7), Var("x", 0, 100)
     assert narrow == wide

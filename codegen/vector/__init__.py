@@ -1,6 +1,6 @@
 """Vector accesses, by proof.
 
-    vectorised(program, assume) -> Vectors
+    vectorised(program, assume, addresses) -> Vectors
 
 A run of neighbours that the program reads or writes one by one becomes an access of 4, 8 or 16 bytes by one of the device's
 instructions (`members`), where three things are proven: the addresses follow each other, the first is a multiple of the
@@ -20,8 +20,10 @@ from ...dsl.frozen import replace
 from ...dsl.index import Var
 from ..tile import Alloc, Program, Stmt
 from ..walk_tile import map_bodies
+from .addresses import Addresses
 from .calls import legal_call
 from .chunk import vectorised as vectorised_nest
+from .members import members_of
 from .state import State, state_of
 
 __all__ = ["Vectors", "vectorised"]
@@ -37,18 +39,18 @@ class Vectors:
     notes: tuple[str, ...]
 
 
-def vectorised(program: Program, assume: bool) -> Vectors:
-    state = state_of(program, assume, {})
-    if not any(True for _ in state.members):
+def vectorised(program: Program, assume: bool, addresses: Addresses) -> Vectors:
+    if not any(True for _ in members_of(program.device)):
         return Vectors(program, {}, {}, ())
-    done = _pass(state)
-    if state.sizes:
-        # Once more with what will hold: guards of neighbours become one.
+    known, wanted = {}, {}
+    if assume and (program.dims or program.lets):
+        # Nothing is written before it is known what will hold: guards of neighbours become one.
+        state = state_of(program, assume, {}, addresses, asks=True)
+        _pass(state)
         known, wanted = state.sizes, state.pointers
-        state = state_of(program, assume, known)
-        done = _pass(state)
-        state.sizes, state.pointers = {**known, **state.sizes}, {**wanted, **state.pointers}
-    return Vectors(done, state.sizes, state.pointers, tuple(state.notes))
+    state = state_of(program, assume, known, addresses)
+    done = _pass(state)
+    return Vectors(done, {**known, **state.sizes}, {**wanted, **state.pointers}, tuple(state.notes))
 
 
 def _pass(state: State) -> Program:

@@ -10,7 +10,7 @@ what is left of it, a remainder and an exclusive or keep what both sides have.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import gcd
 
 from ...dsl.index import Atom, Expr, Fn, Var, as_expr
@@ -28,6 +28,7 @@ class Known:
     sizes: frozenset[Var]
     lets: Mapping[Var, Expr]
     multiples: Mapping[tuple[Var, ...], int]
+    found: dict[Atom, int] = field(default_factory=dict, compare=False, repr=False)  # what divides an atom, found once
 
 
 def divisor(e: Expr, known: Known) -> int:
@@ -82,6 +83,12 @@ def _two(n: int) -> int:
 
 
 def _of_atom(atom: Atom, known: Known) -> int:
+    if atom not in known.found:
+        known.found[atom] = _divisor_of(atom, known)
+    return known.found[atom]
+
+
+def _divisor_of(atom: Atom, known: Known) -> int:
     if isinstance(atom, Var):
         own = known.multiples.get((atom,), 1)
         return max(own, divisor(known.lets[atom], known)) if atom in known.lets else own

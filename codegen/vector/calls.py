@@ -15,7 +15,6 @@ from ...dsl.values import Const, Load, Masked
 from ..tile import Alloc, Call, For, If, Piece, Stmt, Store
 from .guard import strongest, together
 from .members import Member
-from .nest import linear
 from .state import Claim, State
 
 
@@ -69,7 +68,7 @@ def _claim(state: State, p: Piece, m: Member) -> Claim | None:
     if state.in_register(p.buffer):
         return Claim()
     buffer = state.buffers[p.buffer]
-    return state.claim(buffer, linear(buffer, p.coords), m.align)
+    return state.claim(buffer, state.addresses.of(buffer, p.coords), m.align)
 
 
 def _moved(p: Piece, by, extent: int) -> Piece:
@@ -163,5 +162,6 @@ def _runs(state: State, p: Piece, name: str, coords: tuple[Expr, ...], r: Var, c
     """Whether element r of the piece is at these coordinates."""
     if p.buffer != name:
         return False
-    address = linear(state.buffers[name], coords) - linear(state.buffers[name], p.coords)
+    of, buffer = state.addresses.of, state.buffers[name]
+    address = of(buffer, coords) - of(buffer, p.coords)
     return all(address.subs({r: as_expr(i)}).constant == i for i in range(count))

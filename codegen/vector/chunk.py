@@ -20,7 +20,7 @@ from ...dsl.values import Const, Load, Masked, Value, children, loads, transform
 from ..tile import Alloc, Buffer, Call, For, If, Piece, Stmt, Store
 from .guard import Together, together
 from .members import Member
-from .nest import Loop, Nest, at, linear, may_be_inner, nest_of, stepping, wrapped
+from .nest import Loop, Nest, at, may_be_inner, nest_of, stepping, wrapped
 from .state import Claim, State
 
 
@@ -62,7 +62,7 @@ def vectorised(state: State, s: Stmt) -> list[Stmt] | None:
         return None
     best = max(plans, key=lambda p: p.gain)
     state.take([a.claim for a in (*best.loads, *([best.store] if best.store else []))])
-    return _Chunk(state, nest, best).statements()
+    return [s] if state.asks else _Chunk(state, nest, best).statements()
 
 
 # ---------------------------------------------------------------- what can be had
@@ -109,16 +109,14 @@ def _access(
     """The widest vector access of neighbours along `x` that is aligned, or can be asked to be."""
     register = state.members.register
     ends = (buffer.memory, register) if load is not None else (register, buffer.memory)
-    address = linear(buffer, coords)
-    if x.var not in address.variables():
+    if x.var not in state.addresses.of(buffer, coords).variables():
         return None
     for member in state.members.fitting("load" if load is not None else "store", *ends, buffer.dtype):
         n = member.count
         if n < 2 or x.turns % n:
             continue
-        first = Var(f"{x.var.name}'", 0, x.turns // n - 1)
-        claim = state.claim(buffer, address.subs({x.var: first * n}), member.align)
-        if claim is not None and (found := stepping(address, x.var, first * n, n)) and found[1] == 1:
+        first = state.addresses.neighbours(buffer, coords, x.var, x.turns, n)
+        if first is not None and (claim := state.claim(buffer, first, member.align)) is not None:
             return Access(member, claim, buffer, load, tuple(masks), whole)
     return None
 

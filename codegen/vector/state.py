@@ -12,6 +12,7 @@ from ...dsl.source import Span
 from ...dsl.types import DType
 from ..tile import Alloc, Buffer, Let, Program
 from ..walk_tile import statements
+from .addresses import Addresses
 from .align import MOST, Known, Needs, merged, required
 from .members import Members, members_of
 
@@ -28,12 +29,15 @@ class Claim:
 
 @dataclass
 class State:
-    """`assume`: what sizes and arguments are to be divisible by may be asked for at the call."""
+    """`assume`: what sizes and arguments are to be divisible by may be asked for at the call. `asks`: that is all that is to be
+    found out, and what comes out of nests is not looked at."""
 
     program: Program
     assume: bool
+    asks: bool
     known: Known
     members: Members
+    addresses: Addresses
     names: set[str]
     buffers: dict[str, Buffer]
     sizes: dict[tuple[Var, ...], int] = field(default_factory=dict)
@@ -109,7 +113,9 @@ class State:
         return made
 
 
-def state_of(program: Program, assume: bool, multiples: Mapping[tuple[Var, ...], int]) -> State:
+def state_of(
+    program: Program, assume: bool, multiples: Mapping[tuple[Var, ...], int], addresses: Addresses, asks=False
+) -> State:
     names = {v.name for v in program.dims} | {v.name for v, _ in program.lets} | {b.name for b in program.buffers}
     buffers = {b.name: b for b in program.buffers}
     lets: dict[Var, Expr] = dict(program.lets)
@@ -125,4 +131,5 @@ def state_of(program: Program, assume: bool, multiples: Mapping[tuple[Var, ...],
             if hasattr(s, "var"):
                 names.add(s.var.name)  # type: ignore[union-attr]
     known = Known(frozenset((*program.dims, *(v for v, _ in program.lets))), lets, multiples)
-    return State(program, assume, known, members_of(program.device), names, buffers, instrs={i.name: i for i in program.instrs})
+    instrs = {i.name: i for i in program.instrs}
+    return State(program, assume, asks, known, members_of(program.device), addresses, names, buffers, instrs=instrs)

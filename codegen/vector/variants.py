@@ -11,6 +11,7 @@ from ...dsl.frozen import replace
 from ..passes.narrow import narrow
 from ..tile import Needs, Program
 from . import Vectors, vectorised
+from .addresses import Addresses
 from .align import product
 
 
@@ -20,12 +21,13 @@ def variants(
     """The program with vector accesses, and notes; `finish` is what is done to each variant afterwards.
 
     `otherwise`: makes the program for calls whose sizes are not as needed."""
-    aligned = vectorised(program, assume=True)
+    addresses = Addresses()
+    aligned = vectorised(program, True, addresses)
     needs = _needs(aligned)
     if needs is None:
         return finish(aligned.program), aligned.notes
     narrowed, ends = narrow(aligned.program)
-    any_ = vectorised(otherwise() if needs.conds else program, assume=False)
+    any_ = vectorised(otherwise() if needs.conds else program, False, addresses)
     launches = tuple(replace(x, name=f"{x.name}_any") for x in any_.program.launches)
     instead = finish(replace(any_.program, launches=launches))
     needs = replace(needs, conds=(*needs.conds, *ends))
