@@ -31,9 +31,7 @@ from .digits import Contradiction, Digits, Pair, functions
 _APART = "'"  # suffix of the later unit's variables
 
 Owner = tuple[Expr, Expr | None]  # see `Access.owners`
-Bare = tuple[
-    tuple[Expr, ...], tuple[Owner, ...], frozenset
-]  # and the intervals of the variables: no part of an expression (BY_NAME)
+Bare = tuple[tuple[Expr, ...], tuple[Owner, ...], frozenset]  # with the intervals of variables (BY_NAME)
 Time = tuple[int, bool]  # of the earlier access, see `Access.at`
 _ANY: Time = (0, False)
 
