@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -163,3 +163,11 @@ class Device:
     def found(self) -> dict[str, Any]:
         """What others worked out from it alone, by name: it stays true."""
         return {}
+
+    def taking_part(self, units: int) -> Device:
+        """The device of which no more than so many units of a finite level take part, as if it had no others."""
+        known = f"{units} units taking part"
+        if known not in self.found:
+            levels = tuple(replace(x, most=min(x.most or units, units)) if x.units == "finite" else x for x in self.levels)
+            self.found[known] = self if levels == self.levels else replace(self, levels=levels)
+        return self.found[known]

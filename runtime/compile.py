@@ -28,7 +28,7 @@ from ..dsl.schedule_builder import Schedule
 from ..dsl.std import std_devices
 from ..dsl.syntax import OpDecl, Param, ScheduleDecl
 from .collector import collector_waits
-from .kernel import Kernel, checked_threads
+from .kernel import Kernel, checked_threads, default_threads
 from .measure import too_small_for_threads
 from .variant import Variant, Variants
 
@@ -95,7 +95,7 @@ def compile(
     schedule  the name of one in the module, text, or a `Schedule` made by a program; "auto": the compiler's own; None: the
               module's schedules for this op that fit the device, in order, and below them the compiler's own
     target    see `codegen.targets`; None: where the arrays of a call live, the machine at hand or its GPUs
-    threads   how many may take part in a call; None: all cores
+    threads   how many may take part in a call, and what is chosen is chosen for so many; None: all cores
     tune      None: what was found by tuning before is used, if there is something (`ANDIRON_TUNED=0`: no); 0: it is not;
               N: where nothing was found yet among as many, N candidates are measured, see `Kernel.tune`
     checks    false: under the emulator no access is looked at, which takes less than half the time (docs/emulator.md)
@@ -194,6 +194,8 @@ def asked(
     special = specialise(bound, sizes)
     fixed = {name: int(value) for name, value in sizes.items()}
     count = None if threads is None else checked_threads(threads)
+    if goal.family.launcher == "ctypes" and (count or goal.device is None):
+        device = device.taking_part(count or default_threads())  # what is chosen is chosen for these
     notes = frozenset(_passed_over(module, chosen, device) if named is None and not own else ())
     return Request(module, bound, special, device, goal, named, tuple(candidates), given, fixed, values, count, notes)
 

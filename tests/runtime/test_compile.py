@@ -1,5 +1,7 @@
 """`andiron.compile`: what is chosen, for which target, and what is said when nothing can be."""
 
+import re
+
 import andiron
 import numpy as np
 import pytest
@@ -190,3 +192,18 @@ def test_sizes_fixed_at_compile_time_decide_the_conditions_of_schedules():
 
 def test_a_text_of_one_line_is_no_path():
     assert andiron.compile("op twice[N](X: f32[N]) -> (Y: f32[N]): Y[i] = 2.0 * X[i]").op.name == "twice"
+
+
+def test_what_is_chosen_is_chosen_for_the_threads_that_take_part(monkeypatch):
+    """One thread packs the image once, for all filters; many split the filters."""
+    sizes = {"N": 1, "C": 512, "H": 7, "W": 7, "O": 512, "R": 3, "S": 3, "stride": 1, "pad": 1}
+
+    def filters(target: str, threads: int | None) -> int:
+        """How many a core computes at a time."""
+        made = andiron.compile("import std.ops.conv\n", op="conv2d", target=target, threads=threads, **sizes)
+        return int(re.search(r"tile .*\bo: (\d+).* -> core", made.schedule)[1])
+
+    assert filters("cpu:avx512", 1) >= 512 > filters("cpu:avx512", None) >= filters("cpu:avx512", 64)
+    monkeypatch.setenv("ANDIRON_THREADS", "1")
+    assert filters("cpu", None) == filters("cpu", 1)
+    assert filters("cpu:avx512", None) < 512  # the text for another machine is the same everywhere
