@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from operator import is_not
+from typing import TypeVar
 
 from ..dsl.device import Instr
 from ..dsl.frozen import replace
 from ..dsl.index import Expr, Var
 from ..dsl.source import Span
-from ..dsl.values import IndexValue, Load, Masked, Value, loads, transform
+from ..dsl.values import IndexValue, Load, Masked, Value, children, loads, transform
 from .tile import Alloc, AllReduce, Call, For, If, Let, Program, Stmt, Store
 
 Coords = tuple[Expr, ...]
+_T = TypeVar("_T")
 
 
-def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
+def statements(body: tuple[Stmt, ...]) -> list[Stmt]:
     """Every statement, outer ones before those inside them."""
+    found: list[Stmt] = []
+    _collect(body, found)
+    return found
+
+
+def _collect(body: tuple[Stmt, ...], found: list[Stmt]) -> None:
     for s in body:
-        yield s
-        if isinstance(s, For | Alloc | If):
-            yield from statements(s.body)
-        if isinstance(s, If):
-            yield from statements(s.orelse)
+        found.append(s)
+        kind = type(s)
+        if kind is For or kind is Alloc or kind is If:
+            _collect(s.body, found)  # type: ignore[union-attr]
+            if kind is If and s.orelse:  # type: ignore[union-attr]
+                _collect(s.orelse, found)  # type: ignore[union-attr]
 
 
 def map_bodies(s: Stmt, f: Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]]) -> Stmt:
@@ -51,7 +61,7 @@ def spanned(body: tuple[Stmt, ...], span: Span | None) -> tuple[Stmt, ...]:
 
 
 def map_exprs(body: tuple[Stmt, ...], f: Callable[[Expr], Expr]) -> tuple[Stmt, ...]:
-    """The statements with `f` applied to every index expression in them."""
+    """The statements with `f` applied to every index expression in them; the same objects where that changes nothing."""
 
     def all_of(exprs: tuple[Expr, ...]) -> tuple[Expr, ...]:
         return _mapped(exprs, f)
@@ -59,53 +69,89 @@ def map_exprs(body: tuple[Stmt, ...], f: Callable[[Expr], Expr]) -> tuple[Stmt, 
     def one(s: Stmt) -> Stmt:
         match s:
             case For():
-                s = replace(s, start=f(s.start), stop=f(s.stop), step=f(s.step))
+                s = _with(s, start=f(s.start), stop=f(s.stop), step=f(s.step))
             case Let():
-                s = replace(s, value=f(s.value), extent=None if s.extent is None else f(s.extent))
+                s = _with(s, value=f(s.value), extent=None if s.extent is None else f(s.extent))
             case If():
-                s = replace(s, conds=all_of(s.conds))
+                s = _with(s, conds=all_of(s.conds))
             case Store():
-                s = replace(s, coords=all_of(s.coords), value=map_value(s.value, f))
+                s = _with(s, coords=all_of(s.coords), value=map_value(s.value, f))
             case Call():
-                s = replace(s, pieces=tuple(replace(p, coords=all_of(p.coords)) for p in s.pieces))
+                s = _with(s, pieces=_mapped(s.pieces, lambda p: _with(p, coords=all_of(p.coords))))
             case AllReduce():
                 s = replace(s, cells=tuple((name, all_of(coords)) for name, coords in s.cells))
         return map_bodies(s, lambda inner: map_exprs(inner, f))
 
-    return tuple(map(one, body))
+    return _mapped(body, one)
 
 
-def _mapped(exprs: tuple[Expr, ...], f: Callable[[Expr], Expr]) -> tuple[Expr, ...]:
+def _with(x: _T, **fields: object) -> _T:
+    """The object with these fields; the same one where they are what it has."""
+    has = x.__dict__
+    for name, value in fields.items():
+        if has[name] is not value:
+            return replace(x, **fields)  # type: ignore[type-var]
+    return x
+
+
+def _mapped(xs: tuple[_T, ...], f: Callable[[_T], _T]) -> tuple[_T, ...]:
     """The same object when `f` changes nothing."""
-    new = tuple(map(f, exprs))
-    return exprs if all(x is y for x, y in zip(new, exprs, strict=True)) else new
+    new = tuple(map(f, xs))
+    return new if any(map(is_not, new, xs)) else xs
+
+
+def expressions(body: tuple[Stmt, ...]) -> list[Expr]:
+    """Every index expression in the statements."""
+    found: list[Expr] = []
+    for s in statements(body):
+        match s:
+            case For():
+                found += s.start, s.stop, s.step
+            case Let():
+                found += (s.value,) if s.extent is None else (s.value, s.extent)
+            case If():
+                found += s.conds
+            case Store():
+                found += s.coords
+                _in_value(s.value, found)
+            case Call():
+                for p in s.pieces:
+                    found += p.coords
+            case AllReduce():
+                for _, coords in s.cells:
+                    found += coords
+    return found
+
+
+def _in_value(value: Value, found: list[Expr]) -> None:
+    match value:
+        case IndexValue():
+            found.append(value.expr)
+        case Load():
+            found += value.indices
+        case Masked():
+            found += value.conds
+    for kid in children(value):
+        _in_value(kid, found)
 
 
 def variables(body: tuple[Stmt, ...]) -> frozenset[Var]:
     """Those that index expressions in the statements mention."""
-    found: set[Var] = set()
-
-    def look(e: Expr) -> Expr:
-        found.update(e.variables())
-        return e
-
-    map_exprs(body, look)
-    return frozenset(found)
+    return frozenset().union(*[e.variables() for e in expressions(body)])
 
 
 def map_value(value: Value, f: Callable[[Expr], Expr]) -> Value:
-    """The value with `f` applied to every index expression in it."""
+    """The value with `f` applied to every index expression in it; the same object where that changes nothing."""
 
     def step(v: Value) -> Value | None:
         match v:
             case IndexValue():
-                return replace(v, expr=f(v.expr))
+                return _with(v, expr=f(v.expr))
             case Load():
                 otherwise = None if v.otherwise is None else map_value(v.otherwise, f)
-                return replace(v, indices=_mapped(v.indices, f), otherwise=otherwise)
+                return _with(v, indices=_mapped(v.indices, f), otherwise=otherwise)
             case Masked():
-                kids = map_value(v.value, f), map_value(v.otherwise, f)
-                return replace(v, conds=tuple(map(f, v.conds)), value=kids[0], otherwise=kids[1])
+                return _with(v, conds=_mapped(v.conds, f), value=map_value(v.value, f), otherwise=map_value(v.otherwise, f))
         return None
 
     return transform(value, step)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from operator import is_not
 
 from .frozen import replace
 from .index import Expr
@@ -110,7 +111,8 @@ def transform(v: Value, f: Callable[[Value], Value | None]) -> Value:
     if new is not None:
         return new
     kids = children(v)
-    return rebuild(v, tuple(transform(k, f) for k in kids)) if kids else v
+    others = tuple([transform(k, f) for k in kids])
+    return rebuild(v, others) if any(map(is_not, others, kids)) else v
 
 
 def walk(v: Value) -> Iterator[Value]:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from ...dsl.index import Atom, Expr, Fn, Var, as_expr
-from ...dsl.index_rules import rebuild
+from ...dsl.index_rules import combined, rebuild
 from ..tile import For, Launch, Let, Stmt, Units
 from ..vector.align import factors
 from ..walk_tile import map_bodies, map_exprs, statements, variables
@@ -20,12 +20,15 @@ from ..walk_tile import map_bodies, map_exprs, statements, variables
 
 def named_counts(launch: Launch, blocks: Iterable[Units], sizes: frozenset[Var], most: int) -> Launch:
     """`sizes`: what the host knows. Counts of blocks that have more than one factor, as others divide nothing."""
+    found = [f for u in blocks for f in _factors(u.count)]
+    if not found:
+        return launch
     names = {v.name for v in (*variables(launch.body), *sizes, *(u.var for u in launch.units))}
     names |= {s.var.name for s in statements(launch.body) if isinstance(s, For | Let)}
     lets: list[Let] = []
     plain: dict[Var, Expr] = {}
     whole: dict[Fn, Expr] = {}
-    for f in dict.fromkeys(f for u in blocks for f in _factors(u.count)):
+    for f in dict.fromkeys(found):
         own = Expr(((f, 1),)).variables()
         if not own <= sizes or (isinstance(f, Var) and f.hi is not None and f.hi <= most):
             continue
@@ -45,12 +48,18 @@ def named_counts(launch: Launch, blocks: Iterable[Units], sizes: frozenset[Var],
         return launch
     counted = frozenset(v for x in lets for v in x.value.variables())
     same = {v: as_expr(v) for v in counted}
+    done: dict[int, tuple[Fn, Expr]] = {}  # by identity: equal ones may differ in their variables' ends
 
     def named(e: Expr) -> Expr:
         return rebuilt(e) if not counted.isdisjoint(e.variables()) else e
 
     def rebuilt(e: Expr) -> Expr:
-        return sum((c * (as_expr(a) if isinstance(a, Var) else function(a)) for a, c in e.terms), as_expr(e.const))
+        return combined([(as_expr(a) if isinstance(a, Var) else once(a), c) for a, c in e.terms], e.const)
+
+    def once(f: Fn) -> Expr:
+        if id(f) not in done:
+            done[id(f)] = f, function(f)  # what the key names stays alive
+        return done[id(f)][1]
 
     def function(f: Fn) -> Expr:
         found = whole.get(f) or _rounded(f, whole)

@@ -18,6 +18,7 @@ from ...dsl.index import Expr, Var
 from ..abi import FLAGS, MAX_THREADS, arguments, symbol
 from ..targets import MACHINES, NATIVE
 from ..tile import Alloc, Barrier, Buffer, Call, Launch, Program, Units
+from ..walk_tile import statements
 from .ahead import largest_of_core
 from .body import Body, instr_name
 from .code import ELEMENTS, SUM, Need, storage
@@ -25,7 +26,7 @@ from .context import Context
 from .converge import converge
 from .cpp_prelude import prelude
 from .index import IndexPrinter
-from .lanes import analyse, has_lane, is_register, register_memories, shares_of, statements
+from .lanes import analyse, has_lane, is_register, register_memories, shares_of
 from .names import Names, clean
 from .scope import Text
 from .space import Slot, arrange
@@ -226,7 +227,7 @@ class _Printer:
         in_memory: dict[str, bool] = {}
         registers = register_memories(self.program.device)
         for launch in self.program.launches:
-            body = list(statements(launch.body))
+            body = statements(launch.body)
             allocs = [s.buffer for s in body if isinstance(s, Alloc)]
             held = {b.name for b in allocs if is_register(b, self.program.device)}
             for s in body:

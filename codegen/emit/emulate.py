@@ -14,14 +14,14 @@ from ...dsl.device import Device, Instr
 from ...dsl.errors import InternalError
 from ...dsl.index import Expr
 from ...dsl.source import Span
-from ..abi import FLAGS, programs
+from ..abi import FLAGS
 from ..emulate import function_of
 from ..tile import Buffer, Call, Launch, Program
+from ..walk_tile import statements
 from . import cuda, hip
 from .code import ELEMENTS, Need, storage
 from .gpu import GpuPrinter
 from .gpu_plan import realise
-from .lanes import statements
 from .scope import Line
 
 _BASES = {"cuda": cuda, "hip": hip}
@@ -123,8 +123,8 @@ class _Printer(GpuPrinter):
         }  # fmt: skip
 
     def _instr(self, need: Need) -> str:
-        _, instr = self._called(need)
-        launches = [x for p in programs(self.program) for x in p.launches]
+        instr = self._called(need).instr
+        launches = [x for p in self.ways for x in p.launches]
         units = {self._units(x, instr) for x in launches if _calls(x, instr)}
         if len(units) != 1:
             raise InternalError(f"{instr.name} is executed by {', '.join(map(str, sorted(units)))} threads together")

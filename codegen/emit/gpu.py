@@ -7,24 +7,25 @@ that blocks share, lies in the block's shared memory (`layout`); others are regi
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 from textwrap import wrap
 
-from ...dsl.device import Instr
 from ...dsl.errors import InternalError
 from ...dsl.index import Expr, Var, as_expr
 from ..abi import programs, symbol
-from ..tile import Alloc, Barrier, Buffer, Launch, Needs, Program, Units
+from ..tile import Alloc, Barrier, Buffer, Launch, Needs, Program, Store, Units
+from ..walk_tile import statements
 from .code import ELEMENTS, Need, storage
 from .counts import named_counts
 from .cpp_prelude import prelude
-from .gpu_body import GpuBody, GpuContext, GpuIndex, Spelling, packed_buffers, stored_buffers
-from .gpu_instr import calls, instr_text
+from .gpu_body import GpuBody, GpuContext, GpuIndex, Spelling, packed_buffers
+from .gpu_instr import Executed, executed, instr_text
 from .gpu_memory import Space, divergent, layout
 from .gpu_plan import Kernel, Plan, realise
 from .index import IndexPrinter
-from .lanes import analyse, is_register, statements
+from .lanes import analyse, is_register
 from .names import Names, clean
 from .scope import Text
 from .templates import environment
@@ -50,6 +51,8 @@ class Api:
 class GpuPrinter:
     def __init__(self, program: Program, spelling: Spelling, api: Api) -> None:
         self.program = program
+        self.ways = tuple(programs(program))
+        self.executed = executed(self.ways)
         self.spelling, self.api = spelling, api
         self.dialect = spelling.dialect  # whose templates are used
         self.needs: dict[Need, None] = {}
@@ -87,13 +90,15 @@ class GpuPrinter:
         text.index.learn(short | {u.var: self._last(u, plan) for u in (*plan.blocks, *plan.threads)})
         lanes = analyse(program, launch, None, 1)
         ctx = GpuContext(program, lanes, text, {b.name: b for b in program.buffers}, self.needs)
-        ctx.packed = {n: k for n, k in packed_buffers(program, launch).items() if lanes.registers[n].named}
-        ctx.stored = stored_buffers(launch)
+        everything = statements(launch.body)
+        allocs = [s for s in everything if isinstance(s, Alloc)]
+        ctx.packed = {n: k for n, k in packed_buffers(program, everything).items() if lanes.registers[n].named}
+        ctx.stored = {s.buffer for s in everything if isinstance(s, Store)}
         ctx.spoken.update(self.field)
         ctx.env.update({u.var: Expr() for u in plan.ones})
         ctx.env.update({v: as_expr(1) for _, v in program.finite})
         vars_of = frozenset(u.var for u in plan.threads)
-        memories = {s.buffer.memory for s in statements(launch.body) if isinstance(s, Alloc) and self._shared(s.buffer)}
+        memories = {s.buffer.memory for s in allocs if self._shared(s.buffer)}
         capacity = min((c for n in memories if (c := program.device.memory(n).capacity)), default=None)
         space = layout(launch.body, lambda b: self._bytes(b, plan), divergent(launch.body, vars_of), capacity)
         lockstep = {u.level: u.var for u in plan.threads if program.device.level(u.level).siblings == "lockstep"}
@@ -119,7 +124,7 @@ class GpuPrinter:
             "threads": plan.count,
             "units": f"  // of a block: {shape}" if len(plan.threads) > 1 else "",
             "shared": space.total,
-            "footprint": self._footprint(launch, plan),
+            "footprint": self._footprint(launch.name, allocs, plan),
             "parameters": [
                 *(self._parameter(b) for b in buffers),
                 *(f"{'int' if cut else 'int64_t'} {n}" for n, cut in sizes),
@@ -128,23 +133,22 @@ class GpuPrinter:
             "lines": lines,
             "blocks": self.host.text(grid),
             "passed": passed,
-            "places": self._places(launch, plan, space),
+            "places": self._places(allocs, plan, space),
         }
 
-    def _places(self, launch: Launch, plan: Plan, space: Space) -> list[tuple[Buffer, int, int]]:
+    def _places(self, allocs: list[Alloc], plan: Plan, space: Space) -> list[tuple[Buffer, int, int]]:
         """Buffers in shared memory, with their first byte and how many there are."""
-        found = [s for s in statements(launch.body) if isinstance(s, Alloc) and id(s) in space.at]
-        return [(s.buffer, space.at[id(s)], self._bytes(s.buffer, plan) or 0) for s in found]
+        return [(s.buffer, space.at[id(s)], self._bytes(s.buffer, plan) or 0) for s in allocs if id(s) in space.at]
 
-    def _footprint(self, launch: Launch, plan: Plan) -> list[str]:
+    def _footprint(self, name: str, allocs: list[Alloc], plan: Plan) -> list[str]:
         """Lines for people: the launch, what of a memory a block holds, what a thread holds."""
-        locals_ = {s.buffer.name: s.buffer for s in statements(launch.body) if isinstance(s, Alloc)}
+        locals_ = {s.buffer.name: s.buffer for s in allocs}
         found = [(b, self._bytes(b, plan)) for b in locals_.values()]
         shared = [f"{b.name}~{n}~bytes" for b, n in found if n is not None]
         registers = [f"{b.name}~{b.size}~x~{b.dtype}" for b, n in found if n is None and not b.passing]
         memory = next((b.memory for b, n in found if n is not None), "")
         parts = [f"{memory}: {', '.join(shared)}"] * bool(shared) + [f"registers: {', '.join(registers)}"] * bool(registers)
-        return [launch.name, *(line.replace("~", " ") for x in parts for line in wrap(x, 110, subsequent_indent="  "))]
+        return [name, *(line.replace("~", " ") for x in parts for line in wrap(x, 110, subsequent_indent="  "))]
 
     def _outside(self, v: Var, text: Text, plan: Plan) -> str:
         """Sizes are parameters; unit numbers are digits of the block's and the thread's."""
@@ -249,9 +253,8 @@ class GpuPrinter:
     def parts(self) -> dict:
         """What the templates see."""
         program = self.program
-        ways = list(programs(program))
-        kernels = [{**self.launch(x, p), "way": n} for n, p in enumerate(ways) for x in p.launches]
-        choice = self._choice(ways)
+        kernels = [{**self.launch(x, p), "way": n} for n, p in enumerate(self.ways) for x in p.launches]
+        choice = self._choice(self.ways)
         instrs = [self._instr(n) for n in list(self.needs) if n.name.startswith("instr:")]
         bindings, sizes = self._bindings(kernels, choice)
         shown = {b.name: f"{b.dtype.bytes} * ({self.host.text(b.size)})" for b in program.buffers}
@@ -276,7 +279,7 @@ class GpuPrinter:
         bits = [Need("flt", e) for e, names in (("f32", _F32), ("f64", _F64)) if any(n in whole for n in names)]
         return prelude([*bits, *helpers], self.program, "", self.dialect)
 
-    def _choice(self, ways: list[Program]) -> str:
+    def _choice(self, ways: Sequence[Program]) -> str:
         """The number of the program whose needs hold; empty where there is one program."""
         out = ""
         for n, p in enumerate(ways[:-1]):
@@ -317,12 +320,10 @@ class GpuPrinter:
         return lines, sizes
 
     def _instr(self, need: Need) -> str:
-        return instr_text(*self._called(need), self.spelling.dialect)
+        return instr_text(self._called(need), self.spelling.dialect)
 
-    def _called(self, need: Need) -> tuple[Program, Instr]:
-        """The instruction of that name, and a program that executes it."""
-        name = need.name.partition(":")[2]
-        return next((p, i) for p in programs(self.program) for i in p.instrs if i.name == name and calls(p, i))
+    def _called(self, need: Need) -> Executed:
+        return self.executed[need.name.partition(":")[2]]
 
 
 def render_gpu(program: Program, spelling: Spelling, api: Api) -> str:

@@ -16,7 +16,7 @@ from ...dsl.device import Operand
 from ...dsl.errors import InternalError
 from ...dsl.index import Expr, Var, as_expr
 from ...dsl.types import DType
-from ..tile import Alloc, AllReduce, Barrier, Buffer, Call, Commit, For, Launch, Let, Piece, Program, Store, Wait
+from ..tile import Alloc, AllReduce, Barrier, Buffer, Call, Commit, For, Let, Piece, Program, Stmt, Wait
 from .access import address, load, pointer_to
 from .at_once import turns_at_once
 from .body import Body, instr_name
@@ -26,7 +26,7 @@ from .context import Context
 from .cpp_prelude import has_helper
 from .gpu_index import GpuIndex
 from .gpu_instr import Registers, registers_of
-from .lanes import register_memories, statements
+from .lanes import register_memories
 
 _INT = 1 << 31  # numbers below this are `int`
 
@@ -85,11 +85,10 @@ class GpuContext(Context):
         return lines
 
 
-def packed_buffers(program: Program, launch: Launch) -> dict[str, int]:
-    """PACKED: register buffers that hold several elements in a variable, and how many."""
+def packed_buffers(program: Program, everything: Sequence[Stmt]) -> dict[str, int]:
+    """PACKED: register buffers of these statements that hold several elements in a variable, and how many."""
     registers = register_memories(program.device)
     instrs = {i.name: i for i in program.instrs}
-    everything = list(statements(launch.body))
     local = {s.buffer.name: s.buffer for s in everything if isinstance(s, Alloc) and s.buffer.memory in registers}
     found: dict[str, int] = {}
     apart: set[str] = set()
@@ -249,7 +248,3 @@ class GpuBody(Body):
         form = {"sum": "{a} + {b}", "prod": "{a} * {b}", "any": "{a} | {b}", "all": "{a} & {b}"}
         text = form[kind].format(a=a, b=b) if kind in form else f"m_{kind}({a}, {b})"
         ctx.text.line(f"{a} = {text};")
-
-
-def stored_buffers(launch: Launch) -> set[str]:
-    return {s.buffer for s in statements(launch.body) if isinstance(s, Store)}

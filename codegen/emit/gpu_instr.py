@@ -9,15 +9,17 @@ The function takes registers one by one, results by reference, so that arrays ne
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from textwrap import dedent, indent
 
 from ...dsl.device import Instr, Operand
 from ...dsl.errors import InternalError
 from ..tile import Call, Program
+from ..walk_tile import statements
 from .body import instr_name
 from .code import ELEMENTS, storage
-from .lanes import register_memories, statements
+from .lanes import register_memories
 
 _WHOLE = ("f64", "f32", "i64", "i32")
 
@@ -38,12 +40,33 @@ def registers_of(o: Operand, extent: int) -> Registers:
     return Registers("uint32_t", -(-extent // share), share)
 
 
-def instr_text(program: Program, instr: Instr, dialect: str) -> str:
+@dataclass(frozen=True)
+class Executed:
+    """An instruction, the first program that executes it, and how many elements of each operand a unit gives."""
+
+    program: Program
+    instr: Instr
+    extents: dict[str, int]
+
+
+def executed(programs: Iterable[Program]) -> dict[str, Executed]:
+    """By name."""
+    found: dict[str, Executed] = {}
+    for program in programs:
+        calls = {s.instr: s for x in program.launches for s in statements(x.body) if isinstance(s, Call)}
+        for instr in program.instrs:
+            if (call := calls.get(instr.name)) is not None and instr.name not in found:
+                extents = {o.name: p.extent for p, o in zip(call.pieces, instr.operands, strict=True)}
+                found[instr.name] = Executed(program, instr, extents)
+    return found
+
+
+def instr_text(what: Executed, dialect: str) -> str:
+    program, instr, extents = what.program, what.instr, what.extents
     emit = dict(instr.emits).get(dialect)
     if emit is None:
         raise InternalError(f"the instruction {instr.name} has no text for {dialect}")
     roles = ", ".join(f"{o.name}: {o.dtype}{list(o.shape)}" for o in instr.operands)
-    extents = _extents(program, instr)
     params, before, after = [], [], []
     for o in instr.operands:
         name = o.name.lower()
@@ -60,17 +83,3 @@ def instr_text(program: Program, instr: Instr, dialect: str) -> str:
     lines = [*before, *dedent(emit).strip("\n").splitlines(), *after]
     body = indent("\n".join(lines), "    ")
     return f"// {instr.name} ({roles})\nm_inline void {instr_name(instr)}({', '.join(params)}) {{\n{body}\n}}\n"
-
-
-def calls(program: Program, instr: Instr) -> bool:
-    """Whether the program executes the instruction."""
-    return any(isinstance(s, Call) and s.instr == instr.name for x in program.launches for s in statements(x.body))
-
-
-def _extents(program: Program, instr: Instr) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for launch in program.launches:
-        for s in statements(launch.body):
-            if isinstance(s, Call) and s.instr == instr.name:
-                found.update({o.name: p.extent for p, o in zip(s.pieces, instr.operands, strict=True)})
-    return found

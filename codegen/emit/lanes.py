@@ -17,6 +17,7 @@ from ...dsl.device import Device, Level, Operand
 from ...dsl.index import Expr, Var, as_expr
 from ...dsl.values import IndexValue, Load, Masked, Value, walk
 from ..tile import Alloc, AllReduce, Buffer, Call, For, If, Launch, Let, Program, Stmt, Store
+from ..walk_tile import statements
 
 MOST_CELLS = 256  # of a named buffer
 
@@ -50,19 +51,8 @@ def is_register(buffer: Buffer, device: Device) -> bool:
     return buffer.kind == "local" and (buffer.level == device.levels[-1].name or buffer.memory in register_memories(device))
 
 
-def statements(body: tuple[Stmt, ...]) -> Iterator[Stmt]:
-    for s in body:
-        yield s
-        match s:
-            case For() | Alloc():
-                yield from statements(s.body)
-            case If():
-                yield from statements(s.body)
-                yield from statements(s.orelse)
-
-
 def analyse(program: Program, launch: Launch, var: Var | None, width: int) -> Lanes:
-    everything = list(statements(launch.body))
+    everything = statements(launch.body)
     varying = _varying_variables(everything, var)
     buffers = {s.buffer.name: s.buffer for s in everything if isinstance(s, Alloc) and is_register(s.buffer, program.device)}
     candidates = _unrollable(launch.body, frozenset())
@@ -88,7 +78,7 @@ def analyse(program: Program, launch: Launch, var: Var | None, width: int) -> La
 def shares_of(launch: Launch, level: Level, width: int) -> int:
     """How many hardware vectors the lanes take. A vector of the widest type in use must not exceed the hardware's: gcc keeps
     such in memory. An instruction takes its operands whole."""
-    everything = list(statements(launch.body))
+    everything = statements(launch.body)
     if level.bytes is None or any(isinstance(s, Call) for s in everything):
         return 1
     types = [s.buffer.dtype for s in everything if isinstance(s, Alloc)]

@@ -14,7 +14,7 @@ from ...dsl.frozen import replace
 from ...dsl.index import Expr, Fn, Var, as_expr
 from ..tile import For, If, Launch, Let, Program, Stmt, Units
 from ..vector.align import factors
-from ..walk_tile import map_exprs, statements
+from ..walk_tile import expressions, map_exprs, statements
 
 MOST = 1 << 30  # sums of one size and of tiles stay below 2**31
 
@@ -50,8 +50,7 @@ def narrow(program: Program) -> tuple[Program, tuple[Expr, ...]]:
 def _products(launch: Launch, sizes: frozenset[Var]) -> Iterator[Fn]:
     """The products of sizes that bound loops and units, where there are divisions by sizes."""
     bounds = [u.count for u in launch.units]
-    used: list[Expr] = []
-    map_exprs(launch.body, lambda e: used.append(e) or e)
+    used = expressions(launch.body)
     if not any(f.kind in ("div", "mod") and f.args[1].constant is None for e in used for f in _functions(e)):
         return
     for s in statements(launch.body):
