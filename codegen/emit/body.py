@@ -167,7 +167,7 @@ class Body:
         ctx, text = self.ctx, self.ctx.text
         e = ctx.ix(s.value)
         if ctx.varies(e) or self._seen_through(s, e):
-            ctx.env[s.var] = s.value.subs(ctx.env)  # the lane as the program counts it
+            ctx.env[s.var] = ctx.put_in(s.value, ctx.env)  # the lane as the program counts it
             return
         ctx.env.pop(s.var, None)
         for loop in ctx.loops:

@@ -14,6 +14,7 @@ from ...dsl.types import DType
 from ..tile import Buffer, Program
 from .code import ELEMENTS, SCALARS, Need, storage
 from .lanes import Lanes
+from .put_in import PutIn
 from .scope import INDENT, Scope, Text
 
 _WORD = re.compile(r"\b[A-Za-z_]\w*")
@@ -45,7 +46,8 @@ class Context:
     within: str | None = None  # from which lane to which a load is made
     part: str | None = None  # the number of lanes that take part, the first ones, where not all do
     cells: dict[str, dict[tuple[int, ...], str]] = field(default_factory=dict)
-    seen: dict[tuple, tuple] = field(default_factory=dict)
+    put_in: PutIn = field(default_factory=PutIn)
+    counted: dict[int, dict[Var, Expr]] = field(default_factory=dict)  # share -> what the lane is in it
     numbers: dict[int, Expr] = field(default_factory=dict)
     addresses: dict[tuple[int, int], tuple] = field(default_factory=dict)
     spoken: dict[str, str] = field(default_factory=dict)  # buffer -> its name in the text
@@ -64,26 +66,19 @@ class Context:
     # ------------------------------------------------------------ index expressions
 
     def ix(self, e: Expr) -> Expr:
-        """With what is known put in, the lane counted within the share. Never applied twice.
-
-        Remembered by identity: equal expressions may differ in their variables' intervals."""
+        """With what is known put in, the lane counted within the share. Never applied twice."""
         if not e.terms:
             return e
-        env = self.env
-        here = [env[v] for v in e.variables() if v in env] if env else ()
-        if not here and self.share is None:
-            return e
-        key = (self.share, id(e), *map(id, here))
-        found = self.seen.get(key)
-        if found is None:
-            found = self.seen[key] = (self._within_share(e.subs(env)), e, here)  # what the key names stays alive
-        return found[0]
+        e = self.put_in(e, self.env)
+        return e if self.share is None else self.put_in(e, self._counted(self.share))
 
-    def _within_share(self, e: Expr) -> Expr:
-        var = self.lanes.var
-        if self.share is None or var is None or var not in e.variables():
-            return e
-        return e.subs({var: Var(var.name, 0, self.width - 1) + self.share * self.width})
+    def _counted(self, share: int) -> dict[Var, Expr]:
+        """The lane as it is counted within a share of the lanes."""
+        found = self.counted.get(share)
+        if found is None:
+            var, width = self.lanes.var, self.lanes.width // self.shares
+            found = self.counted[share] = {} if var is None else {var: Var(var.name, 0, width - 1) + share * width}
+        return found
 
     @property
     def width(self) -> int:
@@ -104,7 +99,7 @@ class Context:
         return not self.in_lane and self.lanes.var is not None and self.lanes.var in e.variables()
 
     def at_lane(self, e: Expr, lane: int) -> Expr:
-        return e if self.lanes.var is None else e.subs({self.lanes.var: self.number(lane)})
+        return e if self.lanes.var is None else self.put_in(e, {self.lanes.var: self.number(lane)})
 
     def need(self, name: str, element: str = "", vector: bool = False) -> None:
         self.needs[Need(name, element, self.width if vector else 1)] = None

@@ -1,0 +1,52 @@
+"""Expressions with what is known put in, each function in them only once: unrolled statements differ in few of theirs.
+
+Remembered by identity: equal expressions may differ in their variables' intervals. So what is put in for a number should be
+the same object each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ...dsl.index import Atom, Expr, Fn, Var
+from ...dsl.index_rules import build, rebuild
+
+
+class PutIn:
+    def __init__(self) -> None:
+        self._seen: dict[tuple[int, ...], tuple[Expr, object, list[Expr]]] = {}
+
+    def __call__(self, e: Expr, env: Mapping[Var, Expr]) -> Expr:
+        """`e.subs(env)`"""
+        return self._once(e, env) or e
+
+    def _once(self, x: Expr | Fn, env: Mapping[Var, Expr]) -> Expr | None:
+        """None where nothing of it is known."""
+        here = [env[v] for v in x._variables if v in env]
+        if not here:
+            return None
+        key = (id(x), *map(id, here))
+        found = self._seen.get(key)
+        if found is None:
+            new = self._sum(x, env) if type(x) is Expr else rebuild(x.kind, [self(a, env) for a in x.args])  # type: ignore[union-attr]
+            found = self._seen[key] = (new, x, here)  # what the key names stays alive
+        return found[0]
+
+    def _sum(self, e: Expr, env: Mapping[Var, Expr]) -> Expr:
+        kept: list[tuple[Atom, int]] = []
+        came: list[tuple[Atom, int]] = []
+        const = e.const
+        for term in e.terms:
+            atom, c = term
+            new = env.get(atom) if type(atom) is Var else self._once(atom, env)  # type: ignore[arg-type]
+            if new is None:
+                kept.append(term)
+                continue
+            const += c * new.const
+            came += [(a, c * k) for a, k in new.terms]
+        if not came:  # what is left is in order, and nothing more joins
+            return Expr(tuple(kept), const)
+        terms = dict(kept)
+        for a, c in came:
+            terms[a] = terms.get(a, 0) + c
+        return build(terms, const)
