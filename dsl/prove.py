@@ -16,6 +16,7 @@ from math import gcd
 from typing import Any
 
 from .index import ZERO, Expr, Fn, Var, as_expr
+from .intervals import Interval
 from .point import point
 
 # Operations of isl before it gives up on a question: about a quarter of a second.
@@ -23,6 +24,9 @@ _BUDGET = 400_000
 
 # A condition that falls into more parts than this stays as it is.
 _MOST_CONJUNCTS = 16
+
+# Constraints that are added to another one to refute it.
+_MOST_SUMMANDS = 4
 
 # Stands for the atom in the facts about it; no author's variable has this name.
 _OPAQUE = Var("$", None)
@@ -64,6 +68,11 @@ def _by_sizes(e: Expr) -> Iterator[Fn]:
 
 def feasible(constraints: Sequence[Expr]) -> bool:
     """False when it is proven that no integers inside the variables' intervals make every constraint >= 0."""
+    return _feasible(tuple(constraints), frozenset([(v, v.interval) for c in constraints for v in c.variables()]))
+
+
+@lru_cache(maxsize=1 << 12)
+def _feasible(constraints: tuple[Expr, ...], known: frozenset[tuple[Var, Interval]]) -> bool:
     rest = []
     for c in dict.fromkeys(part for whole in constraints for part in conjuncts(whole)):
         low, high = c.interval
@@ -73,8 +82,26 @@ def feasible(constraints: Sequence[Expr]) -> bool:
             rest.append(c)
     if point(rest) is not None:
         return True
+    if _contradicts(rest[0], rest[1:]):
+        return False
     groups = _groups(rest)
     return not any(_empty(_text(group)) for group in groups if len(groups) == 1 or point(group) is None)
+
+
+def _contradicts(e: Expr, others: Sequence[Expr], most: int = _MOST_SUMMANDS) -> bool:
+    """Whether `e` is negative where the others are >= 0, as a sum with at most so many of them shows: one by one, such as rid
+    it of what it has no upper end for."""
+    if (high := e.interval[1]) is not None:
+        return high < 0
+    if not most:
+        return False
+    atom, c = next((a, c) for a, c in e.terms if a.interval[1 if c > 0 else 0] is None)
+    known = others if isinstance(atom, Var) else (*_facts(atom, _as(atom)), *others)
+    for f in known:
+        k = next((k for a, k in f.terms if a == atom), 0)
+        if k * c < 0 and not c % k and _contradicts(e + f * (c // -k), others, most - 1):
+            return True
+    return False
 
 
 def conjuncts(cond: Expr) -> tuple[Expr, ...]:
@@ -188,7 +215,7 @@ class _Writer:
         if a.kind == "mod" and by:
             return f"(({self.expr(a.args[0])}) mod {by})"
         name = self.name(a)
-        for fact in _facts(a):
+        for fact in _facts(a, as_expr(_OPAQUE)):
             own = fact.coefficient(_OPAQUE)
             self.facts.append(f"{own}*{name} + {self.expr(fact - own * _OPAQUE)} >= 0")
         if a.kind in ("min", "max"):
@@ -199,10 +226,9 @@ class _Writer:
         return name
 
 
-def _facts(a: Fn) -> list[Expr]:
-    """Expressions >= 0 that hold for the atom `a`, which they name `_OPAQUE` (beyond its interval)."""
+def _facts(a: Fn, t: Expr) -> list[Expr]:
+    """Expressions >= 0 that hold for the atom `a`, which they name `t` (beyond its interval)."""
     x, y = a.args[:2]
-    t = as_expr(_OPAQUE)
     from_zero = [e.interval[0] is not None and e.interval[0] >= 0 for e in (x, y)]  # type: ignore[operator]
     match a.kind:
         case "mod":
