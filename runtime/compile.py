@@ -28,8 +28,9 @@ from ..dsl.schedule_builder import Schedule
 from ..dsl.std import std_devices
 from ..dsl.syntax import OpDecl, Param, ScheduleDecl
 from .collector import collector_waits
-from .kernel import Kernel, checked_threads, default_threads
+from .kernel import Kernel
 from .measure import too_small_for_threads
+from .threads import checked_threads, default_threads
 from .variant import Variant, Variants
 
 

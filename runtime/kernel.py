@@ -15,9 +15,8 @@ from ..codegen.lower.trace import Traced
 from ..codegen.tile import Program
 from ..dsl.errors import InternalError, did_you_mean
 from ..dsl.errors.emulate import NotEmulated
-from ..dsl.errors.run import ArgumentCount, ArgumentKind, ArgumentShape, OutputOverlap, SizeRefused
+from ..dsl.errors.run import ArgumentCount, ArgumentShape, OutputOverlap, SizeRefused
 from ..dsl.op import Op, Tensor
-from . import features
 from .address import address_of
 from .alias import may_alias
 from .arrays import Back, empty, numpy_dtype, to_numpy, way_back, writable
@@ -25,6 +24,7 @@ from .caller import Caller, caller
 from .measure import argument_bytes, flops
 from .report import Report
 from .sizes import bind_sizes, describe, output_shapes
+from .threads import checked_threads, default_threads
 from .variant import Variant, Variants
 
 if TYPE_CHECKING:
@@ -388,20 +388,3 @@ class Kernel:
         if status >= 100 and status - 100 < len(plan.variant.program.conditions):
             return SizeRefused(f"`{plan.variant.program.conditions[status - 100][1]}` does not hold")
         return InternalError(f"the kernel {self.op.name} ended with the unknown status {status}")
-
-
-def checked_threads(threads: Any) -> int:
-    """A number of threads, at least 1. Raises ArgumentKind."""
-    try:
-        count = int(threads)
-    except (TypeError, ValueError):
-        count = 0
-    if count < 1 or count != threads:
-        raise ArgumentKind(f"threads is {threads!r}; expected a whole number from 1 on")
-    return min(count, 1 << 16)
-
-
-def default_threads() -> int:
-    """ANDIRON_THREADS, or as many as this process may use cores."""
-    text = os.environ.get("ANDIRON_THREADS", "")
-    return checked_threads(int(text) if text.isdigit() else text) if text else features.usable_cores()

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -28,6 +27,7 @@ from ..variant import Variant
 from .arch import form_for
 from .arrays import Arrays, any_library, kind_of, library_of
 from .driver import Driver, find_driver
+from .plan import Launch, Plan, Way
 from .toolchains import build_code
 
 _PLANS = 512  # shapes remembered per kernel
@@ -35,63 +35,6 @@ _MOST_BLOCKS = 2**31 - 1  # of a launch, along its first axis
 _ALIGN = 256  # bytes, of each workspace
 
 View = tuple[int, tuple[int, ...], int]
-
-
-@dataclass(frozen=True)
-class _Launch:
-    """One launch for known sizes. `slots`: where in a plan's values each parameter stands."""
-
-    function: int
-    blocks: int
-    threads: int
-    shared: int
-    slots: tuple[int, ...]
-
-
-class _Block:
-    """Parameters of all launches of one call, in memory that stays: 64 bits each, addresses first, then sizes."""
-
-    def __init__(self, launches: Sequence[_Launch], pointers: int, sizes: Sequence[int]) -> None:
-        self.values = (ctypes.c_uint64 * (pointers + len(sizes)))(*[0] * pointers, *sizes)
-        start = ctypes.addressof(self.values)
-        self.calls = []
-        for x in launches:
-            parameters = (ctypes.c_void_p * len(x.slots))(*(start + 8 * i for i in x.slots))
-            numbers = (x.blocks, 1, 1, x.threads, 1, 1, x.shared)
-            self.calls.append(((ctypes.c_void_p(x.function), *map(ctypes.c_uint, numbers)), parameters))
-
-
-@dataclass(frozen=True)
-class _Way:
-    """The launches of one program, the variant's own or what it is given up for, at known sizes."""
-
-    launches: tuple[_Launch, ...]
-    sizes: tuple[int, ...]
-    pointers: int
-    free: list[_Block] = field(default_factory=list)  # for calls that do not run at the same time
-
-    def block(self) -> _Block:
-        try:
-            return self.free.pop()
-        except IndexError:
-            return _Block(self.launches, self.pointers, self.sizes)
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """What a call needs to know about shapes on a device, once they were checked."""
-
-    variant: Variant
-    library: Arrays
-    env: dict[str, int]  # sizes by name
-    mask: int  # the bits of addresses on which it depends which program is launched
-    ways: dict[tuple[int, ...], _Way]  # by those bits of the arguments' addresses; () where all are 0
-    outputs: tuple[tuple[tuple[int, ...], Any], ...]
-    only: tuple[tuple[int, ...], Any] | None  # shape and type of the output when there is one
-    order: tuple[int, ...] | None
-    nbytes: tuple[int, ...]  # of the inputs, then of the outputs
-    spaces: tuple[int, ...]  # where each workspace begins, and how many bytes all have
-    pack: Callable[..., None]
 
 
 class DeviceKernel(Kernel):
@@ -103,7 +46,7 @@ class DeviceKernel(Kernel):
     def __init__(self, op: Op, variants: Sequence[Variant], sizes: Mapping[str, int] | None = None) -> None:
         super().__init__(op, variants, sizes, 1)
         self._families: dict[type, tuple[Arrays, tuple[Any, ...]]] = {}
-        self._device_plans: dict[Any, _Plan] = {}
+        self._device_plans: dict[Any, Plan] = {}
         self._functions: dict[tuple[Variant, int], list[list[tuple[Any, int]]]] = {}
         self._driver: Driver | None = None
 
@@ -264,7 +207,7 @@ class DeviceKernel(Kernel):
         foreign = first is not None and not library.owns(first)
         return tuple(given), views, way_back(args) if foreign else None
 
-    def _into(self, out: Any, plan: _Plan, device: int) -> tuple[list[Any], list[Any]]:
+    def _into(self, out: Any, plan: Plan, device: int) -> tuple[list[Any], list[Any]]:
         """`out` as arrays, and the contiguous ones to write: others are copied from them afterwards."""
         if plan.only is not None and type(out) is plan.library.array:
             view = plan.library.view(out, plan.only[1])
@@ -289,7 +232,7 @@ class DeviceKernel(Kernel):
             results.append(x if plain else plan.library.empty(shape, dtype, device))
         return given, results
 
-    def _keep_apart(self, addresses: Sequence[int], plan: _Plan, direct: Sequence[bool]) -> None:
+    def _keep_apart(self, addresses: Sequence[int], plan: Plan, direct: Sequence[bool]) -> None:
         """Raises OutputOverlap. What a kernel touches is contiguous, so comparing bounds is exact."""
         inputs = len(self._inputs)
         if plan.only is not None:
@@ -311,7 +254,7 @@ class DeviceKernel(Kernel):
 
     # ------------------------------------------------------------ plans
 
-    def _plan(self, key: tuple[Any, ...], views: Sequence[View]) -> _Plan:
+    def _plan(self, key: tuple[Any, ...], views: Sequence[View]) -> Plan:
         library, device, *shapes = key
         for (_, _, own), tensor in zip(views, self._inputs, strict=True):
             if own != device:
@@ -337,7 +280,7 @@ class DeviceKernel(Kernel):
         names = [t.name for t in tensors]
         order = tuple(names.index(b.name) for b in arguments)
         results = tuple((s, library.dtype(t.dtype)) for s, t in zip(made, self._outputs, strict=True))
-        plan = _Plan(
+        plan = Plan(
             chosen,
             library,
             env,
@@ -355,12 +298,12 @@ class DeviceKernel(Kernel):
         self._device_plans[key] = plan
         return plan
 
-    def _other_way(self, plan: _Plan, addresses: Sequence[int], device: int) -> _Way:
+    def _other_way(self, plan: Plan, addresses: Sequence[int], device: int) -> Way:
         """The launches for arguments that do not all begin at multiples of what vectors take."""
         bits = tuple(a & plan.mask for a in addresses)
         return plan.ways.get(bits) or self._way(plan, device, bits)
 
-    def _way(self, plan: _Plan, device: int, bits: tuple[int, ...]) -> _Way:
+    def _way(self, plan: Plan, device: int, bits: tuple[int, ...]) -> Way:
         """`bits`: of the arguments' addresses, in the order of the program's; () where all are 0."""
         whole = plan.variant.program
         arguments = [b.name for b in whole.buffers if b.kind != "workspace"]
@@ -375,8 +318,8 @@ class DeviceKernel(Kernel):
             numbers = [slots.setdefault(v.name, len(slots)) + len(pointers) for v in kernel.sizes]
             if blocks > 0:
                 parameters = (*(pointers[b.name] for b in kernel.buffers), *numbers)
-                found.append(_Launch(function, blocks, kernel.threads, kernel.shared, parameters))
-        way = plan.ways[bits] = _Way(tuple(found), tuple(plan.env[name] for name in slots), len(pointers))
+                found.append(Launch(function, blocks, kernel.threads, kernel.shared, parameters))
+        way = plan.ways[bits] = Way(tuple(found), tuple(plan.env[name] for name in slots), len(pointers))
         return way
 
     def _load(self, variant: Variant, device: int) -> list[list[tuple[Any, int]]]:
