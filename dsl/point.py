@@ -44,17 +44,15 @@ class _Search:
 
     def start(self) -> bool:
         """Whether there is anything to start with."""
-        self.about: dict[Var, list[int]] = {}  # the constraints that have the variable
+        self.about: dict[Var, dict[int, int | None]] = {}  # what has the variable: by its coefficient, None inside functions
         self.ends: dict[Var, tuple[float, float]] = {}
         for n, c in enumerate(self.wanted):
-            for v in c.variables():
-                ends = self._ends(v)
-                if v not in self.ends:
-                    self.ends[v], self.about[v] = ends, [n]
-                    continue
-                self.about[v].append(n)
-                if self.ends[v] != ends:  # of equal variables one may tell more than another
-                    self.ends[v] = max(self.ends[v][0], ends[0]), min(self.ends[v][1], ends[1])
+            for atom, k in c.terms:  # functions come last
+                if isinstance(atom, Var):
+                    self._known(atom)[n] = k
+                else:
+                    for v in atom.variables():
+                        self._known(v)[n] = None
         self.at = {v.name: int(max(low, min(0, high))) for v, (low, high) in self.ends.items()}
         self.last: Var | None = None  # what was changed last, how many times by now, and whether it became more
         self.times, self.up = 0, False
@@ -64,11 +62,16 @@ class _Search:
             return False
         return all(low <= high for low, high in self.ends.values())
 
-    def _ends(self, v: Var) -> tuple[float, float]:
+    def _known(self, v: Var) -> dict[int, int | None]:
         low = -_INFINITE if v.lo is None else v.lo
         if not low and v in self.factors:
             low = 1  # a product with 0 does not tell what changes it
-        return low, _INFINITE if v.hi is None else v.hi
+        ends = low, _INFINITE if v.hi is None else v.hi
+        if v not in self.ends:
+            self.ends[v], self.about[v] = ends, {}
+        elif self.ends[v] != ends:  # of equal variables one may tell more than another
+            self.ends[v] = max(self.ends[v][0], ends[0]), min(self.ends[v][1], ends[1])
+        return self.about[v]
 
     def mend(self, negative: list[int]) -> bool:
         """Makes the change that is best for one of these. Whether there is one."""
@@ -82,11 +85,13 @@ class _Search:
                     by <<= 2 * self.times  # it was not enough
                 old, (low, high) = self.at[v.name], self.ends[v]
                 new = int(max(low, min(high, old + by)))
-                values = self._values(v, new) if new != old else {}
+                if new == old or (values := self._values(v, new)) is None:
+                    continue
                 gain = 0
                 for m, x in values.items():
-                    gain += _short(self.values[m]) - _short(x)
-                if values and (best is None or gain > best[0]):
+                    y = self.values[m]
+                    gain += (x - _NEGATIVE if x < 0 else 0) - (y - _NEGATIVE if y < 0 else 0)
+                if best is None or gain > best[0]:
                     best = gain, v, new, values
         if best is None:
             return False
@@ -98,20 +103,19 @@ class _Search:
             self.values[m] = x
         return True
 
-    def _values(self, v: Var, new: int) -> dict[int, int]:
-        """What the constraints become where `v` is `new`; none where they have no values then."""
+    def _values(self, v: Var, new: int) -> dict[int, int] | None:
+        """What the constraints become where `v` is `new`; None where they have no values then."""
         old, self.at[v.name] = self.at[v.name], new
+        values = self.values
         try:
-            return {m: self.wanted[m].evaluate(self.at) for m in self.about[v]}
+            return {
+                n: self.wanted[n].evaluate(self.at) if k is None else values[n] + k * (new - old)
+                for n, k in self.about[v].items()
+            }
         except ZeroDivisionError:
-            return {}
+            return None
         finally:
             self.at[v.name] = old
-
-
-def _short(x: int) -> int:
-    """How much a constraint of that value is worth mending."""
-    return _NEGATIVE - x if x < 0 else 0
 
 
 def _functions(e: Expr) -> tuple[dict[Expr, None], frozenset[Var]]:
