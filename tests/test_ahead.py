@@ -30,7 +30,7 @@ def asked(op: str, target: str = "cpu:avx2", **sizes: Any) -> set[str]:
     """Tensors that are asked for ahead."""
     source = compile(MODULE, op=op, target=target, **sizes).source
     lines = [x.strip() for x in source.splitlines() if "__builtin_prefetch" in x]
-    return {x.split("(")[1].split("_")[0].split(" ")[0] for x in lines}
+    return {x.split("prefetch(")[1].split("_")[0].split(" ")[0] for x in lines}
 
 
 @pytest.mark.parametrize("op", ["twice", "tops", "turn"])
@@ -51,6 +51,8 @@ def test_small_arrays_are_not_asked_for() -> None:
 def test_the_text_decides_for_open_sizes() -> None:
     source = compile(MODULE, op="twice", target="cpu:avx2").source
     assert "X_ahead = 4 * N >= 524288 ? 2048 : 0;" in source  # 512 KiB of l2, 8 KiB ahead
+    assert "if (X_ahead) __builtin_prefetch(" in source
+    assert "if (X_ahead)" not in compile(MODULE, op="twice", target="cpu:avx2", N=1 << 20).source
 
 
 def test_beyond_the_end_of_memory() -> None:

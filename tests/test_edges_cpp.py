@@ -56,6 +56,48 @@ def test_every_width_of_image_and_of_pad(target, schedule):
             np.testing.assert_allclose(k(room[1:4], filters), expected(image, filters, pad), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("target", ["cpu:avx512", "cpu:avx2", "cpu:generic"])
+def test_windows_of_an_image_as_it_lies(target):
+    """Places of all lines are one index, so vectors cross the ends of lines: what lies outside is masked, lane by lane."""
+    lacking = features.missing(target_of(target).machine)
+    if lacking:
+        pytest.skip(f"this machine lacks {', '.join(lacking)}")
+    rng = np.random.default_rng(2)
+    for height, width, window in ((7, 7, 3), (3, 9, 5), (5, 18, 3)):
+        sizes = {"N": 1, "C": 3, "H": height, "W": width, "O": 13, "R": window, "S": window}
+        k = andiron.compile(
+            WINDOWS, op="conv2d", schedule="gathered", target=target, threads=1, stride=1, pad=window // 2, **sizes
+        )
+        assert "load_where" in k.source
+        room = np.full((3, 3, height, width), np.nan, np.float32)
+        room[1] = rng.standard_normal((3, height, width), dtype=np.float32)
+        filters = rng.standard_normal((13, 3, window, window), dtype=np.float32)
+        padded = np.pad(room[1:2], ((0, 0), (0, 0), *[(window // 2,) * 2] * 2))
+        windows = np.lib.stride_tricks.sliding_window_view(padded, (window, window), axis=(2, 3))
+        want = np.einsum("ncpqrs,ocrs->nopq", windows, filters)
+        np.testing.assert_allclose(k(room[1:2], filters), want, rtol=1e-4, atol=1e-5)
+
+
+WINDOWS = """
+import std.ops.conv
+schedule gathered for conv2d:
+    fuse p, q as pq
+    fuse c, r, s as crs
+    tile n: 1, o: 8, pq: 64 -> core
+    tile crs: 12
+    move I -> l2 layout panels(pq: 32):
+        tile crs: 1
+        tile pq: 1 -> lane
+        compute
+    tile pq: 32
+    tile o: 4
+    keep Y in register
+    tile crs: 1
+    tile o: 1 unroll 4
+    tile pq: 1 -> lane
+    compute
+"""
+
 ROWS = """
 op sums[N, W](X: f32[3, N, W], B: f32[W]) -> (Y: f32[N, W]):
     Y[n, w] = sum(k) X[k, n, w] * B[w]

@@ -103,6 +103,9 @@ def load(ctx: Context, name: str, coords: Sequence[Expr]) -> tuple[str, bool]:
     if step.constant in BESIDE:
         how = "load" if step.const == 1 else "load_even"
         pointer = pointer_to(ctx, buffer, e)
+        if ctx.where is not None:
+            ctx.need("load_where", element, True)
+            return f"load_where_{element}x{ctx.width}({pointer}, {ctx.where})", True
         if ctx.within is not None or ctx.part is not None:
             how, lanes = (f"{how}_between", ctx.within) if ctx.within is not None else (f"{how}_part", ctx.part)
             ctx.need(how, element, True)

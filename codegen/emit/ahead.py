@@ -49,7 +49,9 @@ def fetch_ahead(ctx: Context, buffer: Buffer, e: Expr, pointer: str) -> None:
         why = "// asked for so early, where no cache of a core holds it"
         shown = ctx.text.index.text(size)
         ctx.text.declare(f"const int64_t {ctx.ahead[key]} = {shown} >= {ctx.caches} ? {ahead} : 0;  {why}", 0)
-    ctx.text.line(f"__builtin_prefetch({pointer} + {ctx.ahead[key]});")
+    # Where nothing is asked for, the request would still take a turn of a load's port.
+    asked = f"if ({ctx.ahead[key]}) " if size.constant is None else ""
+    ctx.text.line(f"{asked}__builtin_prefetch({pointer} + {ctx.ahead[key]});")
 
 
 def _walks(ctx: Context, buffer: Buffer, e: Expr, loop: Turning, ahead: int) -> bool:

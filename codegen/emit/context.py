@@ -44,6 +44,7 @@ class Context:
     in_lane: bool = False
     fixed_lane: int | None = None  # with in_lane: not a loop, this one lane
     within: str | None = None  # from which lane to which a load is made
+    where: str | None = None  # the mask of those that a load is made for
     part: str | None = None  # the number of lanes that take part, the first ones, where not all do
     cells: dict[str, dict[tuple[int, ...], str]] = field(default_factory=dict)
     put_in: PutIn = field(default_factory=PutIn)

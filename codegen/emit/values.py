@@ -19,6 +19,7 @@ from .code import AND, ATOM, BOOL, COMPARE, I64, OR, PRODUCT, SUM, TERNARY, UNAR
 from .context import Context
 from .parts import between, count_of_first, zero
 from .scope import INDENT, tidy_else
+from .where import lanes_where, told_apart
 
 _INFIX = {"add": ("+", SUM), "sub": ("-", SUM), "mul": ("*", PRODUCT), "div": ("/", PRODUCT)}
 _COMPARE = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
@@ -262,7 +263,9 @@ class Values:
         if isinstance(inner, Masked) and isinstance(v.otherwise, Const) and inner.otherwise == v.otherwise:
             both = (*v.conds, *inner.conds)  # in order: what the first ones keep from being computed stays so
             merged = replace(inner, conds=both)
-            if not any(ctx.varies(ctx.ix(e)) for e in both) or between(ctx, merged, ctx.live(both)):
+            live = ctx.live(both)
+            apart = any(ctx.varies(ctx.ix(e)) for e in both)
+            if not apart or between(ctx, merged, live) or told_apart(ctx, merged, live):
                 return self._masked(merged, show)
         conds = ctx.live(v.conds)
         if not conds:
@@ -270,7 +273,8 @@ class Values:
         if not conds[0].terms and conds[0].const < 0:
             return show(v.otherwise)
         if any(ctx.varies(e) for e in conds):
-            return self._load_first(v, conds, show) or self._load_between(v, conds, show) or self._masked_lanes(v, show)
+            loaded = self._load_first(v, conds, show) or self._load_between(v, conds, show) or self._load_where(v, conds, show)
+            return loaded or self._masked_lanes(v, show)
         lines = ctx.text.scopes[-1].lines
         mark = len(lines)
         condition = ctx.condition(conds)
@@ -363,6 +367,16 @@ class Values:
         ctx.part, ctx.within, before = None, lanes, ctx.part
         loaded = show(v.value)
         ctx.part, ctx.within = before, None
+        return loaded
+
+    def _load_where(self, v: Masked, conds: list[Expr], show: Callable[[Value], Code]) -> Code | None:
+        """A load of lanes that any conditions tell apart, zeros elsewhere."""
+        ctx = self.ctx
+        if not told_apart(ctx, v, conds):
+            return None
+        ctx.part, ctx.where, before = None, lanes_where(ctx, conds), ctx.part
+        loaded = show(v.value)
+        ctx.part, ctx.where = before, None
         return loaded
 
     def first_lanes(self, c: Code, other: Value) -> Code:

@@ -18,7 +18,7 @@ CROWDED = 0.1  # of loads that arithmetic hides, so much still counts
 ENTER = 40.0  # to begin and end a register tile
 COPY, TURN, GATHER = 0.15, 1.2, 4.0  # to pack an element whose neighbours stay neighbours, one whose do not, one of a window
 SPLIT = 4.0  # one whose neighbours come to lie in several panels
-WHOLE, BROKEN = 0.6, 2.0  # of a window, where vectors lie in one line of the image; where they go on in the next one
+WHOLE, BROKEN = 0.6, 2.0  # of a window, where vectors lie in one line of the image, or as the image does; where they do not
 ASKED = 6.0  # and where it must be asked of each element whether it is inside of the image
 CROSSED = 1.5  # loads at any place: so many more, as vectors cross from line to line of a cache
 COMBINE = 8.0  # to add the lanes of a vector
@@ -215,7 +215,7 @@ def _packing(p: Product, cpu: Processor, b: Blocking, depth: int) -> float:
     if p.plain(p.wide):
         return _turning(p, cpu, b, depth) if p.wide_transposed else COPY
     width = p.fixed(p.parts(p.n)[-1])
-    if width is None or width % p.lanes == 0:
+    if width is None or width % p.lanes == 0 or p.stride(p.wide, p.n) == 1:
         return GATHER if width is None else WHOLE
     return BROKEN if p.inside else ASKED
 
