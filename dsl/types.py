@@ -23,12 +23,12 @@ class DType:
     def __repr__(self) -> str:
         return self.name
 
-    @property
+    @cached_property
     def bytes(self) -> int:
         """Bytes of one element in an array (i4 is stored one to a byte)."""
         return max(1, self.bits // 8)
 
-    @property
+    @cached_property
     def compute(self) -> DType:
         """The type arithmetic on this type is done in."""
         if self.kind == "float":

@@ -78,14 +78,14 @@ Value = Const | IndexValue | Load | Cast | Apply | Masked
 
 def children(v: Value) -> tuple[Value, ...]:
     match v:
-        case Const() | IndexValue():
-            return ()
         case Load():
             return () if v.otherwise is None else (v.otherwise,)
-        case Cast():
-            return (v.arg,)
         case Apply():
             return v.args
+        case Cast():
+            return (v.arg,)
+        case Const() | IndexValue():
+            return ()
         case Masked():
             return (v.value, v.otherwise)
 
@@ -116,9 +116,12 @@ def transform(v: Value, f: Callable[[Value], Value | None]) -> Value:
 
 
 def walk(v: Value) -> Iterator[Value]:
-    yield v
-    for k in children(v):
-        yield from walk(k)
+    """The value and all that is in it, from the left."""
+    left = [v]
+    while left:
+        v = left.pop()
+        yield v
+        left += reversed(children(v))
 
 
 def loads(v: Value) -> list[Load]:

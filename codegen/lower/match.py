@@ -58,9 +58,9 @@ def matches(instr: Instr, work: Work) -> Iterator[Match]:
         return
     found = work.matched.get(instr.does)
     if found is None:
-        found = work.matched[instr.does] = tuple(_ways(instr, work))
-    for way in found:
-        yield Match(instr, *way)
+        work.matched[instr.does] = found = tuple(_ways(instr, work))
+    for index, operands, score in found:
+        yield Match(instr, index, operands, score)
 
 
 Way = tuple[tuple[tuple[str, str], ...], tuple[tuple[str, Value], ...], int]  # what a match says besides the instruction

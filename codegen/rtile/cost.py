@@ -71,8 +71,10 @@ class Demand:
         found = {f.name: getattr(self, f.name) for f in fields(self)}
         return Demand(**{name: x[mask] if np.ndim(x) else x for name, x in found.items()})
 
-    def at(self, n: int) -> Demand:
-        return Demand(**{f.name: _item(getattr(self, f.name), n) for f in fields(self)})
+    def of(self, name: str, n: int) -> float:
+        """What candidate n asks of one of them."""
+        x = getattr(self, name)
+        return float(np.asarray(x).ravel()[n] if np.ndim(x) else x)
 
 
 @dataclass(frozen=True)
@@ -154,7 +156,3 @@ def cost(machine: Machine, d: Demand) -> Cost:
     seconds = np.where(held > 0, seconds, np.inf)
     waves = blocks / (units * np.maximum(1, held))
     return Cost(seconds, parts, held, waves, blocks / (units * most))
-
-
-def _item(x: Any, n: int) -> Any:
-    return np.asarray(x).ravel()[n].item() if np.ndim(x) else x

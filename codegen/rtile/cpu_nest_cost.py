@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import inf, log2, prod
 
 from ...dsl import syntax
@@ -221,13 +222,42 @@ def _edges(nest: Nest, lanes: int, known: bool, near: bool, deep: int) -> float:
 
 
 @dataclass(frozen=True)
+class Spans:
+    """What accesses of one shape span inside the first 0, 1, 2 .. loops: `bytes` in whole lines, and of each dimension elements
+    from the first to the last."""
+
+    size: int
+    bytes: list[float]
+    reach: list[tuple[int, ...]]
+
+    @cached_property
+    def starts(self) -> float:
+        """Cycles a byte because runs begin: of what is walked while no more rows are followed than STREAMS."""
+        run, whole, last = 1, self.reach[0], None
+        for spans in reversed(self.reach):
+            if spans is last:
+                continue
+            last, rows = spans, len(spans) - 1
+            side_by_side = spans[rows]
+            # Rows that are whole follow each other.
+            while rows and side_by_side >= prod(whole[rows:]):
+                rows -= 1
+                side_by_side *= spans[rows]
+            if prod(spans[:rows]) > STREAMS:
+                break
+            run = side_by_side
+        return min(RUN / min(PAGE, run * self.size), FOLLOWED) - RUN / PAGE
+
+
+@dataclass(frozen=True)
 class Walk:
-    """An access, and the bytes it spans inside the first 0, 1, 2 .. loops; `past`: written, not by way of the caches."""
+    """An access, and the bytes `of` what it spans; `past`: written, not by way of the caches."""
 
     access: Access
     written: bool
     past: bool
     spans: list[float]
+    of: Spans
 
 
 def _traffic(ctx: Context, cpu: Processor, problems: Sequence[Problem], nest: Nest, sizes: Mapping[str, int]) -> float:
@@ -236,11 +266,14 @@ def _traffic(ctx: Context, cpu: Processor, problems: Sequence[Problem], nest: Ne
     inner = {t for p in problems[:-1] for t in (p.work.name.rstrip("@"), *p.work.targets)} if len(problems) > 1 else set()
     tiles = _tiles(nest.loops, sizes)
 
+    known: dict[tuple, Spans] = {}
+
     def walk(a: Access, written: bool) -> Walk:
-        spans = [_bytes(a, tiles[0], line)]
-        for x, t in zip(nest.loops, tiles[1:], strict=True):
-            spans.append(_bytes(a, t, line) if x.axis in a.axes else spans[-1])
-        return Walk(a, written, written and spans[0] >= nest.streamed.get(a.tensor, inf), spans)
+        key = a.dims, a.dtype.bytes
+        if key not in known:
+            known[key] = _spans(a, nest.loops, tiles, line)
+        spans = known[key].bytes
+        return Walk(a, written, written and spans[0] >= nest.streamed.get(a.tensor, inf), spans, known[key])
 
     outer = [[(a, out) for accesses, out in ((p.reads, False), (p.writes, True)) for a in accesses] for p in problems]
     every = [[walk(a, out) for a, out in x if a.tensor.rstrip("@") not in inner] for x in outer]
@@ -269,9 +302,19 @@ def _traffic(ctx: Context, cpu: Processor, problems: Sequence[Problem], nest: Ne
     if sum(w.spans[0] for w in group) <= inside:
         return total
     if nest.cycles is None:
-        return total + sum(w.spans[0] * _starts(w.access, tiles) for w in group)
-    block = tiles[sum(1 for x in nest.loops if x.core)]
-    return total + sum(w.spans[0] * _turned(w, tiles[0], block, inside, line) for w in group)
+        return total + sum(w.spans[0] * w.of.starts for w in group)
+    cores = sum(1 for x in nest.loops if x.core)
+    return total + sum(w.spans[0] * _turned(w, cores, inside, line) for w in group)
+
+
+def _spans(a: Access, loops: Sequence[Loop], tiles: Sequence[Mapping[str, int]], line: int) -> Spans:
+    reach = [_reach(a, tiles[0])]
+    spans = [_bytes(a, tiles[0], reach[0], line)]
+    for x, t in zip(loops, tiles[1:], strict=True):
+        same = x.axis not in a.axes
+        reach.append(reach[-1] if same else _reach(a, t))
+        spans.append(spans[-1] if same else _bytes(a, t, reach[-1], line))
+    return Spans(a.dtype.bytes, spans, reach)
 
 
 def _tiles(loops: Sequence[Loop], sizes: Mapping[str, int]) -> list[dict[str, int]]:
@@ -300,44 +343,36 @@ def _fetched(group: Sequence[Walk], nest: Nest, room: float) -> tuple[float, flo
     return fetched, back
 
 
-def _starts(a: Access, tiles: list[dict[str, int]]) -> float:
-    """Cycles a byte because runs begin: of what is walked while no more rows are followed than STREAMS."""
-    run = 1
-    for t in tiles[::-1]:
-        spans = [_span(d, t) for d in a.dims]
-        side_by_side = spans.pop()
-        # Rows that are whole follow each other.
-        while spans and side_by_side >= prod(_span(d, tiles[0]) for d in a.dims[len(spans) :]):
-            side_by_side *= spans.pop()
-        if prod(spans) > STREAMS:
-            break
-        run = side_by_side
-    return min(RUN / min(PAGE, run * a.dtype.bytes), FOLLOWED) - RUN / PAGE
-
-
-def _turned(w: Walk, sizes: Mapping[str, int], block: Mapping[str, int], room: float, line: int) -> float:
-    """Cycles a byte because squares are turned: as many rows are read as a block has, a line of each, and another one is asked
-    for ahead (`default-nests`). Rows whose distance is a power of two share the sets of a cache: it has room for fewer."""
-    rows = [_span(d, block) for d in w.access.dims[:-1]]
+def _turned(w: Walk, cores: int, room: float, line: int) -> float:
+    """Cycles a byte because squares are turned: as many rows are read as a block, inside the loops over `cores`, has, a line of
+    each, and another one is asked for ahead (`default-nests`). Rows whose distance is a power of two share the sets of a cache:
+    it has room for fewer."""
+    *rows, run = w.of.reach[cores]
     if w.written:
-        return STORED / (_span(w.access.dims[-1], block) * w.access.dtype.bytes)
+        return STORED / (run * w.access.dtype.bytes)
     far = max((n for n, x in enumerate(rows) if x > 1), default=len(rows))
-    pitch = prod(_span(d, sizes) for d in w.access.dims[far + 1 :]) * w.access.dtype.bytes
+    pitch = prod(w.of.reach[0][far + 1 :]) * w.access.dtype.bytes
     lines = pitch // line if pitch % line == 0 else 1
     found = room / line / max(1, lines & -lines)
     return FOLLOWED * max(0.0, 1 - found / (AHEAD * prod(rows)))
 
 
-def _bytes(a: Access, tile: Mapping[str, int], line: int) -> float:
+def _bytes(a: Access, tile: Mapping[str, int], reach: tuple[int, ...], line: int) -> float:
     """What an access spans, in whole lines."""
     if not a.dims:
         return line
     if a.view:
         return max(line, float(a.footprint(tile)) * a.dtype.bytes)
-    last = _span(a.dims[-1], tile) * a.dtype.bytes
-    return prod(_span(d, tile) for d in a.dims[:-1]) * (last if last % line == 0 else (last // line + 1) * line)
+    last = reach[-1] * a.dtype.bytes
+    return prod(reach[:-1]) * (last if last % line == 0 else (last // line + 1) * line)
 
 
-def _span(dim: tuple[tuple[str, int], ...], tile: Mapping[str, int]) -> int:
-    """Elements from the first to the last that a subscript reaches."""
-    return 1 + sum(max(1, abs(c)) * (tile.get(i, 1) - 1) for i, c in dim)
+def _reach(a: Access, tile: Mapping[str, int]) -> tuple[int, ...]:
+    """Elements from the first to the last that the subscript of each dimension reaches."""
+    out = []
+    for dim in a.spread:
+        span = 1
+        for i, c in dim:
+            span += c * (tile.get(i, 1) - 1)
+        out.append(span)
+    return tuple(out)

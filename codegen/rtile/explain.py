@@ -70,12 +70,12 @@ def choice(launch: str, found: Sequence[Ranked], order: Sequence[tuple[Ranked, i
     kept = tuple(_candidate(*x) for x in order[:KEPT])
     count = sum(x.count for x in found)
     machine = r.nest.machine
-    least = float(r.demands[-1].at(i).least)
+    least = r.demands[-1].of("least", i)
     return Choice(launch, tuple(r.sizes), count, least, machine.home.name, machine.staging.name, kept)
 
 
 def _candidate(r: Ranked, i: int, slower: float) -> Candidate:
-    d, c = r.demands[-1].at(i), r.costs[-1]
+    d, c = r.demands[-1], r.costs[-1]
     tile = {name: int(x[i]) for name, x in r.tiles.items()}
     parts = {name: float(x[i]) for name, x in c.parts.items()}
     machine, resident = r.nest.machine, int(np.ravel(c.resident)[i])
@@ -87,17 +87,17 @@ def _candidate(r: Ranked, i: int, slower: float) -> Candidate:
         seconds=float(c.seconds[i]),
         bound=c.bound(i),
         parts=parts,
-        asked=float(d.asked),
-        served=float(d.served),
-        moved=float(d.far),
-        blocks=float(d.blocks),
+        asked=d.of("asked", i),
+        served=d.of("served", i),
+        moved=d.of("far", i),
+        blocks=d.of("blocks", i),
         waves=float(c.waves[i]),
         resident=resident,
-        occupancy=resident * float(d.groups) * machine.lanes / most,
+        occupancy=resident * d.of("groups", i) * machine.lanes / most,
         busy=float(c.busy[i]),
-        waste=float(d.waste),
-        registers=float(d.registers),
-        held=float(d.staged),
+        waste=d.of("waste", i),
+        registers=d.of("registers", i),
+        held=d.of("staged", i),
     )
 
 

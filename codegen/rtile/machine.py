@@ -85,6 +85,16 @@ class Machine:
                 found.append((i, i.operands[0].dtype, i.statement.ranges[0][1].constant or 1))
         return tuple(sorted(found, key=lambda x: -x[2]))
 
+    @cached_property
+    def loaders(self) -> tuple[Instr, ...]:
+        """Instructions that copy from the staging memory alone."""
+        found = []
+        for i in self.device.instrs:
+            memories = {o.memory for o in i.operands if o.role == "input"}
+            if not i.accumulate and memories == {self.staging.name}:
+                found.append(i)
+        return tuple(found)
+
     # ------------------------------------------------------------ rates
 
     @cached_property

@@ -12,7 +12,7 @@ is read once serves many (`by_reuse`).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 
 from ...dsl import syntax
@@ -25,6 +25,7 @@ from ..lower.spec import ZERO, Focus, Range
 from ..lower.work import Work, plain_index, work_extents
 
 MOST_FUSED = 4  # indices
+Fusing = tuple[Work, tuple[syntax.Fuse, ...], list[str]]
 
 
 @dataclass(frozen=True)
@@ -55,9 +56,10 @@ class Mapping:
 
 def mappings(ctx: Context, work: Work) -> Iterator[Mapping]:
     """All of the device's instructions that accumulate, then the scalar body."""
+    fusings = Fusings(ctx, work)
     for instr in candidates(ctx.device):
-        yield from of_instr(ctx, instr, work)
-    yield from by_reuse(ctx, work)
+        yield from of_instr(fusings, instr, work)
+    yield from by_reuse(fusings, work)
 
 
 def candidates(device: Device) -> tuple[Instr, ...]:
@@ -67,7 +69,7 @@ def candidates(device: Device) -> tuple[Instr, ...]:
 # ---------------------------------------------------------------- instructions
 
 
-def of_instr(ctx: Context, instr: Instr, work: Work) -> Iterator[Mapping]:
+def of_instr(fusings: Fusings, instr: Instr, work: Work) -> Iterator[Mapping]:
     """Every mapping of one instruction; a single refused one where its op is another, or a type is."""
     bare = Mapping(instr, work)
     if why := why_not(instr, work):
@@ -87,7 +89,7 @@ def of_instr(ctx: Context, instr: Instr, work: Work) -> Iterator[Mapping]:
                 tried.append(replace(bare, refused=f"nothing occurs just where `{x}` does, in {inside}"))
             continue
         for pick in product(*(_groups(theirs) for theirs in choices.values())):
-            tried.append(_mapped(ctx, bare, tuple(zip(choices, pick, strict=True))))
+            tried.append(_mapped(fusings, bare, tuple(zip(choices, pick, strict=True))))
     # an operand swap may say the same twice, and a legal way speaks for the refused ones
     seen: dict[tuple, Mapping] = {}
     for t in tried:
@@ -109,11 +111,11 @@ def _groups(theirs: tuple[str, ...]) -> list[tuple[str, ...]]:
     return whole + [(i,) for i in theirs]
 
 
-def _mapped(ctx: Context, bare: Mapping, of: tuple[tuple[str, tuple[str, ...]], ...]) -> Mapping:
+def _mapped(fusings: Fusings, bare: Mapping, of: tuple[tuple[str, tuple[str, ...]], ...]) -> Mapping:
     """The mapping in which `of` stands for the instruction's indices; refused where the leaf would not take it so."""
     assert bare.instr is not None
     instr, s = bare.instr, bare.instr.statement
-    work, fuses, names = _fused(ctx, bare.work, [theirs for _, theirs in of])
+    work, fuses, names = fusings.by(*(theirs for _, theirs in of))
     mapped = replace(bare, work=work, fuses=fuses, of=of)
     wanted = dict(zip((x for x, _ in of), names, strict=True))
     m = match(instr, work)
@@ -130,7 +132,7 @@ def _mapped(ctx: Context, bare: Mapping, of: tuple[tuple[str, tuple[str, ...]], 
         return replace(mapped, refused=f"where `{mixed[0]}` runs over there are neighbours, not zeros")
     if len(reduced) > 1 or len(frees) > 2:
         return replace(mapped, refused=f"it has {len(frees)} free and {len(reduced)} reduced indices")
-    if instr.level == ctx.innermost:
+    if instr.level == fusings.ctx.innermost:
         groups = reused(work)
         if len(groups) < 2 or any(all(i not in g for g in groups) for i in frees):
             return replace(mapped, refused="no two groups of indices are apart in what is read")
@@ -158,7 +160,21 @@ def _others(mapping: Mapping) -> Mapping:
     )
 
 
-def _fused(ctx: Context, work: Work, groups: list[tuple[str, ...]]) -> tuple[Work, tuple[syntax.Fuse, ...], list[str]]:
+@dataclass(frozen=True)
+class Fusings:
+    """A work with indices of it fused: by the same groups, the same for all instructions."""
+
+    ctx: Context
+    work: Work
+    known: dict[tuple[tuple[str, ...], ...], Fusing] = field(default_factory=dict)
+
+    def by(self, *groups: tuple[str, ...]) -> Fusing:
+        if groups not in self.known:
+            self.known[groups] = _fused(self.ctx, self.work, groups)
+        return self.known[groups]
+
+
+def _fused(ctx: Context, work: Work, groups: tuple[tuple[str, ...], ...]) -> Fusing:
     """The work with each group of several indices as one, the lines that say so, and the name of each group."""
     names, fuses = [], []
     taken = set(ctx.names) | set(work.all_indices)
@@ -181,7 +197,7 @@ def _fused(ctx: Context, work: Work, groups: list[tuple[str, ...]]) -> tuple[Wor
 # ---------------------------------------------------------------- the scalar body
 
 
-def by_reuse(ctx: Context, work: Work) -> Iterator[Mapping]:
+def by_reuse(fusings: Fusings, work: Work) -> Iterator[Mapping]:
     """The scalar body: free indices by the reads that have them; two groups that are not in all of them are tiled."""
     bare = Mapping(None, work)
     if work.reduction is None:
@@ -201,7 +217,7 @@ def by_reuse(ctx: Context, work: Work) -> Iterator[Mapping]:
     for rows in _near(groups[-2]):
         for columns in _near(groups[-1]):
             for inner in [*whole, *((i,) for i in single if (i,) not in whole)]:
-                yield _scalar(ctx, bare, rows, columns, inner)
+                yield _scalar(fusings, bare, rows, columns, inner)
 
 
 def _near(theirs: tuple[str, ...]) -> list[tuple[str, ...]]:
@@ -220,7 +236,9 @@ def reused(work: Work) -> list[tuple[str, ...]]:
     return sorted((tuple(g) for g in groups.values()), key=lambda g: (work.indices[-1] in g, len(g)))
 
 
-def _scalar(ctx: Context, bare: Mapping, rows: tuple[str, ...], columns: tuple[str, ...], inner: tuple[str, ...]) -> Mapping:
-    work, fuses, (m, n, k) = _fused(ctx, bare.work, [rows, columns, inner])
+def _scalar(
+    fusings: Fusings, bare: Mapping, rows: tuple[str, ...], columns: tuple[str, ...], inner: tuple[str, ...]
+) -> Mapping:
+    work, fuses, (m, n, k) = fusings.by(rows, columns, inner)
     of = (("m", rows), ("n", columns), ("k", inner))
     return _others(replace(bare, work=work, fuses=fuses, m=m, n=n, k=k, of=of))

@@ -60,6 +60,11 @@ class Access:
         """Does an axis stand in several dimensions?"""
         return sum(len(d) for d in self.dims) > len(self.axes)
 
+    @cached_property
+    def spread(self) -> tuple[tuple[tuple[str, int], ...], ...]:
+        """Of each dimension how far apart neighbours along its axes lie; inside quotients and remainders 1."""
+        return tuple(tuple((a, max(1, abs(c))) for a, c in d) for d in self.dims)
+
     def plain(self, axis: str) -> bool:
         """Is some dimension just this axis?"""
         return ((axis, 1),) in self.dims
@@ -96,10 +101,10 @@ class Access:
             for a in self.axes:
                 total = total * tile.get(a, 1)
             return total
-        for d in self.dims:
+        for d in self.spread:
             span: Any = 1
             for a, c in d:
-                span = span + max(1, abs(c)) * (tile.get(a, 1) - 1)
+                span = span + c * (tile.get(a, 1) - 1)
             total = total * span
         return total
 

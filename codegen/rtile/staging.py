@@ -252,11 +252,8 @@ def loading(
     copy = Work(access.tensor + "~", indices, load, None, (), fused=mapping.work.fused)
     wanted = Line(fragment(mapping.match, operand.name))
     fitting = []
-    for i in machine.device.instrs:
-        memories = {o.memory for o in i.operands if o.role == "input"}
-        if i.accumulate or i.level != mapping.instr.level or memories != {machine.staging.name}:
-            continue
-        if any(o.dtype != access.dtype for o in i.operands):
+    for i in machine.loaders:
+        if i.level != mapping.instr.level or any(o.dtype != access.dtype for o in i.operands):
             continue
         fits = [m for m in matches(i, copy) if same_fragment(wanted, fragment(m, i.statement.target))]
         fitting += [max(fits, key=lambda m: m.score)] if fits else []

@@ -55,7 +55,7 @@ def test_bytes_asked_of_memory_are_those_of_the_program(op: str, device: str) ->
     """What the model says is asked of the outermost memory is what the program asks; but for long loops (`facts`)."""
     r, i = chosen(op, device, GEMM)
     known = facts(compiled(op, device, GEMM).program, GEMM)
-    assert r.demands[-1].at(i).asked == pytest.approx(known.moved("global"), rel=0.02)
+    assert r.demands[-1].of("asked", i) == pytest.approx(known.moved("global"), rel=0.02)
 
 
 IMAGE = dict(N=1, C=16, H=18, W=18, O=32, R=3, S=3)
@@ -116,9 +116,9 @@ def test_no_candidate_is_faster_than_the_device(device: str) -> None:
     ):
         machine = machine_of(device)
         r, i = chosen(op, device, sizes)
-        d = r.demands[-1].at(i)
-        assert d.far >= d.least
-        assert r.seconds[-1, i] >= d.least / (machine.home.bandwidth or 1)
+        far, least = (r.demands[-1].of(x, i) for x in ("far", "least"))
+        assert far >= least
+        assert r.seconds[-1, i] >= least / (machine.home.bandwidth or 1)
         if op.startswith("gemm"):
             rates = [machine.device.limit(x) or 0 for x in ("matrix f16", "matrix f32", "f32", "f16")]
             assert r.seconds[-1, i] >= 2 * GEMM["M"] * GEMM["N"] * GEMM["K"] / (max(rates) * machine.units)
