@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...dsl.errors.schedule import RegisterMismatch, UnboundedTile
-from ...dsl.index import Expr, Var, as_expr
+from ...dsl.index import Expr, Var
 from ...dsl.types import DType
 from ...dsl.values import Apply, Cast, Const, IndexValue, Load, Masked, Value, loads, transform
 from .context import Context
@@ -53,31 +53,10 @@ def live_ends(focus: Focus) -> frozenset[tuple[str, Expr]]:
     return frozenset((i, r.base + b) for i, r in focus.ranges.items() for b in (*r.bounds, r.size))
 
 
-def binding(focus: Focus) -> dict[Var, Expr]:
-    """Index variables -> the logical coordinate of the focus's element; components of a fused index are its digits."""
-    out = {Var(i): r.base for i, r in focus.ranges.items()}
-    for w in focus.works:
-        for name, parts in reversed(w.fused):
-            rest = focus.ranges[name].base if name in focus.ranges else out.get(Var(name))
-            if rest is None:
-                continue
-            for n, (component, extent, base) in enumerate(reversed(parts)):
-                last = n == len(parts) - 1
-                extent = extent if extent.constant != 0 else as_expr(1)  # nothing to do then, and nothing to divide by
-                out[Var(component)] = base + (rest if last else rest % extent)
-                rest = rest if last else rest // extent
-    return out
-
-
-def aliases(focus: Focus) -> dict[str, str]:
-    """Component -> fused index, of the works in focus."""
-    return {c: name for w in focus.works for c, name in w.alias.items()}
-
-
 def coordinates(ctx: Context, focus: Focus, tensor: str, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
     """Coordinates of `tensor[indices]` in the buffer of its newest copy, at the focus's element."""
     view = focus.views[tensor]
-    subs = binding(focus)
+    subs = focus.binding
     if view.form == "global":
         return tuple(e.subs(subs) for e in indices)
     if view.form == "path":
@@ -124,7 +103,7 @@ def _path(ctx: Context, focus: Focus, view: View) -> tuple[Expr, ...]:
 
 def translate(ctx: Context, focus: Focus, v: Value) -> Value:
     """The value at the focus's element: loads name buffers, indices are coordinates."""
-    subs = binding(focus)
+    subs = focus.binding
 
     def step(n: Value) -> Value | None:
         match n:
@@ -147,14 +126,14 @@ def _read(ctx: Context, focus: Focus, load: Load) -> Value:
     value: Value = Load(view.buffer, coordinates(ctx, focus, load.tensor, load.indices), load.dtype)
     if view.form == "path":
         return value
-    alias = aliases(focus)
+    alias = focus.aliases
     names = {alias.get(x.name, x.name) for e in load.indices for x in e.variables()}
     mine = sorted(n for n in names if n in focus.ranges)
     if view.form != "global" and view.filled:
         below = edges_below(focus, view, mine)
         return Masked(below, value, _zero(load.dtype), load.dtype) if below else value
     if load.otherwise is not None and view.form == "global":
-        subs = binding(focus)
+        subs = focus.binding
         at = [e.subs(subs) for e in load.indices]
         inside = [c for e, n in zip(at, ctx.shapes[load.tensor], strict=True) for c in (e, n - e - 1)]
         conds = tuple(c for c in inside if c.interval[0] is None or c.interval[0] < 0)
@@ -181,7 +160,7 @@ def zero_is_neutral(value: Value, indices: tuple[str, ...], focus: Focus) -> boo
         case Cast(arg=arg):
             return zero_is_neutral(arg, indices, focus)
         case Load(tensor=tensor, indices=subscripts):
-            view, alias = focus.views[tensor], aliases(focus)
+            view, alias = focus.views[tensor], focus.aliases
             plain = {plain_index(e) for e in subscripts}
             names = plain | {alias.get(v.name, v.name) for e in subscripts for v in e.variables() if view.form == "global"}
             if view.form != "box":

@@ -8,7 +8,7 @@ from ...dsl.index import Expr, Var, as_expr, ceildiv
 from ...dsl.types import TYPES, DType
 from ...dsl.values import Apply, IndexValue, Load, Masked, Value
 from ..tile import AllReduce, If, Stmt, Store
-from .access import binding, coordinates, edge_conds, identity, translate, zero_is_neutral
+from .access import coordinates, edge_conds, identity, translate, zero_is_neutral
 from .accumulator import Combine
 from .context import Context
 from .places import nowhere, places_grow
@@ -63,7 +63,7 @@ def _argmax_element(ctx: Context, focus: Focus, work: Work, now: Value, value: V
 
 def _place(focus: Focus, work: Work) -> Expr:
     """The element's number in the order of the op's reduced indices, whichever of them are fused by now."""
-    subs = binding(focus)
+    subs = focus.binding
     components = {c for _, parts in work.fused for c, *_ in parts}
     flat: Expr = as_expr(0)
     for i, extent in work.extents:

@@ -20,7 +20,7 @@ from ...dsl.values import Load, Masked, Value
 from ..schedule.placed import author_of
 from ..tile import Alloc, Buffer, Call, If, Piece, Stmt, Store
 from ..vector.align import Known, divisor
-from .access import binding, coordinates, edge_conds, edges_below, indices_of, translate, zero_is_neutral
+from .access import coordinates, edge_conds, edges_below, indices_of, translate, zero_is_neutral
 from .accumulate import note_reduced
 from .context import Context
 from .leaf import _registers, element, lanes_below, open_index
@@ -239,34 +239,34 @@ def _address(ctx: Context, focus: Focus, f: Fragment, op: Operand, tensor: str, 
     guards: list = []
 
     def of(register: Expr) -> Focus:
-        at = focus
+        ranges = dict(focus.ranges)
         for i, extent, e in f.maps:
             subs = {v: lane if v.name == "lane" else register for v in e.variables()}
-            at = at.with_range(i, focus.ranges[i].split(1, Step(e.subs(subs), as_expr(extent), "fragment")))
-        return at
+            ranges[i] = focus.ranges[i].split(1, Step(e.subs(subs), as_expr(extent), "fragment"))
+        return replace(focus, ranges=ranges)
 
-    def address(register: Expr) -> Expr:
-        coords = coordinates(ctx, of(register), tensor, indices)
+    def address(at: Focus) -> Expr:
+        coords = coordinates(ctx, at, tensor, indices)
         return sum((c * s for c, s in zip(coords, buffer.strides, strict=True)), ZERO)
 
-    for register in sorted({0, f.registers - 1}):
+    ends = {n: of(as_expr(n)) for n in sorted({0, f.registers - 1})}
+    for at in ends.values():
         # a staged tile is as large as what is read of it, so only arguments need their edges guarded
-        at = of(as_expr(register))
         mine = [i for i, _, _ in f.maps]
         guards += edge_conds(at, mine) if view.form == "global" else edges_below(at, view, mine)
-        values = binding(at)
+        values = at.binding
         within = list(inside)
         if halo and view.form == "global":
             within += [c for e, n in zip(indices, ctx.shapes[tensor], strict=True) for c in (e, n - e - 1)]
         guards += [c for c in (x.subs(values) for x in within) if c.interval[0] is None or c.interval[0] < 0]
-    first, r = address(ZERO), Var("$r", 0, f.registers - 1)
-    straight = f.registers == 1 or first + r == address(as_expr(r))
-    straight = straight or all((address(as_expr(n)) - first).constant == n for n in range(1, f.registers))
+    first, r = address(ends[0]), Var("$r", 0, f.registers - 1)
+    straight = f.registers == 1 or first + r == address(of(as_expr(r)))
+    straight = straight or all((address(of(as_expr(n))) - first).constant == n for n in range(1, f.registers))
     if view.form != "global" and divisor(first * buffer.dtype.bytes, _UNKNOWN) % max(op.alignment, 1):
         straight = False  # ALIGNED
     if _lies_in(ctx, buffer.memory) != _lies_in(ctx, op.memory):
         straight = False  # WHERE_IT_READS
-    return coordinates(ctx, of(ZERO), tensor, indices), tuple(dict.fromkeys(guards)), straight
+    return coordinates(ctx, ends[0], tensor, indices), tuple(dict.fromkeys(guards)), straight
 
 
 def _lies_in(ctx: Context, memory: str) -> str:

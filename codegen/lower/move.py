@@ -22,7 +22,7 @@ from ...dsl.values import Const, Load, Masked, Value, loads
 from ..schedule.placed import placed
 from ..tile import Alloc, Buffer, Stmt
 from ..walk_tile import spanned
-from .access import aliases, live_ends
+from .access import live_ends
 from .axes import modifier
 from .context import Context
 from .copy_lines import copy_lines, with_leaf
@@ -90,7 +90,7 @@ def _to_registers(
 ) -> list[Stmt]:
     """Each unit holds what it will read: the tiles below, and the leaf's fragment, say which elements those are."""
     ctx = low.ctx
-    alias = aliases(focus)
+    alias = focus.aliases
     indices = tuple(dict.fromkeys(alias.get(x.name, x.name) for e in load.indices for x in sorted(e.variables(), key=str)))
     indices = tuple(i for i in indices if i in focus.ranges)
     copy_name = line.tensor + "~"
@@ -136,7 +136,7 @@ class Staged:
 
 def _to_memory(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple, found: list[Load], memory: str) -> list[Stmt]:
     ctx = low.ctx
-    alias = aliases(focus)
+    alias = focus.aliases
     source = focus.views[line.tensor]
     # A read without `else` stays inside, so what the copy holds outside is for the others to say.
     found = sorted(found, key=lambda ld: ld.otherwise is None)

@@ -151,7 +151,8 @@ class Lowering:
             raise UnknownInstr(
                 f"`{self.ctx.device.name}` has no instruction `{name}`", line.span, help=did_you_mean(name, names)
             )
-        found = [m for i in known if (m := self._fits(i, work, spread)) is not None]
+        inside = masked_inside(work)[0]
+        found = [m for i in known if (m := self._fits(i, inside, spread)) is not None]
         if found:
             return max(found, key=lambda m: (m.score, _volume(m)))
         if must:
@@ -177,8 +178,7 @@ class Lowering:
                 help=f"leave the tiles `-> {focus.level}` out: the instruction says which {focus.level} holds what",
             )
 
-    def _fits(self, instr: Instr, work: Work, spread) -> Match | None:
-        inside = masked_inside(work)[0]
+    def _fits(self, instr: Instr, inside: Work, spread) -> Match | None:
         if spread is None:
             return match(instr, inside)
         target = instr.statement.target

@@ -9,6 +9,7 @@ that do not nest, and specialisation (see Fireiron, PACT 2020, for the refinemen
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from ...dsl.index import Expr, Var, as_expr, ceildiv, minimum
 from ...dsl.layout import Layout
@@ -86,9 +87,13 @@ class Range:
         with size 1 none does.
         """
         offset = step.expr * size
-        before = [b for b in (*self.bounds, self.size) if not (live and multiple(b, size))]
-        bounds = tuple(dict.fromkeys(b - offset for b in before if not at_least(b - offset, size)))
-        return replace(self, base=self.base + offset, size=as_expr(size), bounds=bounds, steps=(*self.steps, step))
+        left = [b for b in (*self.bounds, self.size) if not (live and multiple(b, size))]
+        if offset.constant == 0:  # as where tiles are only counted
+            base = self.base
+        else:
+            base, left = self.base + offset, [b - offset for b in left]
+        bounds = tuple(dict.fromkeys(b for b in left if not at_least(b, size)))
+        return Range(base, as_expr(size), bounds, self.reps, (*self.steps, step))
 
     def split_strided(self, size: int, every: int, step: Step) -> Range:
         """Chunk `step.expr` of `size` within each run of `every`; the runs become pending repetitions."""
@@ -100,7 +105,7 @@ class Range:
         bounds = tuple(dict.fromkeys(b for b in bounds if not at_least(b, (count - 1) * every + size)))
         reps = (*self.reps, Rep(count, every)) if count > 1 else self.reps
         steps = (*self.steps, step)
-        return replace(self, base=self.base + offset, size=as_expr(size), bounds=bounds, reps=reps, steps=steps)
+        return Range(self.base + offset, as_expr(size), bounds, reps, steps)
 
     def open_rep(self, step: Step) -> Range:
         """One chunk of the outermost pending repetition."""
@@ -109,7 +114,7 @@ class Range:
         need = sum((r.count - 1) * r.stride for r in rest) + (self.capacity or 0)
         bounds = tuple(b - offset for b in self.bounds)
         bounds = tuple(b for b in bounds if not at_least(b, need))
-        return replace(self, base=self.base + offset, bounds=bounds, reps=rest, steps=(*self.steps, step))
+        return Range(self.base + offset, self.size, bounds, rest, (*self.steps, step))
 
 
 def multiple(e: Expr, n: int) -> bool:
@@ -197,6 +202,27 @@ class Focus:
     element: tuple[Expr, int] | None = None
     dealt: tuple[Expr, frozenset[int]] | None = None
     turns: tuple[Turn, ...] = ()
+
+    @cached_property
+    def binding(self) -> dict[Var, Expr]:
+        """Index variables -> the logical coordinate of the focus's element; components of a fused index are its digits."""
+        out = {Var(i): r.base for i, r in self.ranges.items()}
+        for w in self.works:
+            for name, parts in reversed(w.fused):
+                rest = self.ranges[name].base if name in self.ranges else out.get(Var(name))
+                if rest is None:
+                    continue
+                for n, (component, extent, base) in enumerate(reversed(parts)):
+                    last = n == len(parts) - 1
+                    extent = extent if extent.constant != 0 else as_expr(1)  # nothing to do then, and nothing to divide by
+                    out[Var(component)] = base + (rest if last else rest % extent)
+                    rest = rest if last else rest // extent
+        return out
+
+    @cached_property
+    def aliases(self) -> dict[str, str]:
+        """Component -> fused index, of the works in focus."""
+        return {c: name for w in self.works for c, name in w.alias.items()}
 
     def with_range(self, index: str, r: Range) -> Focus:
         return replace(self, ranges={**self.ranges, index: r})

@@ -15,7 +15,6 @@ from ...dsl import syntax
 from ...dsl.errors.schedule import ModifierArgument
 from ...dsl.values import Load
 from ..tile import Staging
-from .access import aliases
 from .spec import Focus, Range
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ WHOLE = 16  # turns of a loop over registers that are written out
 
 def staging_of(low: Lowering, focus: Focus, line: syntax.Move, found: list[Load], memory: str, copy: int) -> Staging:
     """How the copy, whose statements are the first `copy`, runs ahead. Raises ModifierArgument."""
-    alias = aliases(focus)
+    alias = focus.aliases
     names = {alias.get(x.name, x.name) for ld in found for e in ld.indices for x in e.variables()}
     turn = next((t for t in reversed(focus.turns) if t.index in names), None)
     own = pipeline_of(line)

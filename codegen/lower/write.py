@@ -11,7 +11,7 @@ from ...dsl.index import Expr, Var, as_expr
 from ...dsl.types import DType
 from ...dsl.values import Cast, Masked, Value
 from ..tile import If, Stmt, Store
-from .access import aliases, coordinates, edge_conds, translate
+from .access import coordinates, edge_conds, translate
 from .accumulator import Reload
 from .context import Context
 from .spec import ZERO, Focus
@@ -21,7 +21,7 @@ from .work import Work
 def store_element(ctx: Context, focus: Focus, work: Work) -> list[Stmt]:
     value = translate(ctx, focus, work.value)
     if isinstance(work, Reload) and work.instead is not None:
-        alias = aliases(focus)
+        alias = focus.aliases
         indices = tuple(dict.fromkeys(alias.get(i, i) for i in (*work.indices, *work.parts)))
         conds = one_writer(ctx, focus, indices, focus.views[work.home].buffer, among_lockstep=False)
         value = Masked(conds, value, work.instead, value.dtype) if conds else value
@@ -32,7 +32,7 @@ def guarded_store(ctx: Context, focus: Focus, work: Work, value: Value) -> list[
     tensor, indices = work.name, work.subscripts or work.indices
     view = focus.views[tensor]
     at = tuple(as_expr(Var(i)) for i in indices)
-    alias = aliases(focus)
+    alias = focus.aliases
     indices = tuple(dict.fromkeys(alias.get(i, i) for i in indices))
     where, stored = coordinates(ctx, focus, tensor, at), narrowed(value, ctx.dtypes[tensor])
     store = Store(view.buffer, where, stored, work.atomic, work.span, None if work.atomic else work.using)
