@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 
 from .. import syntax
@@ -21,11 +20,18 @@ def spot(span: Span | None, word: str, last: bool = False) -> Span | None:
     """The span of `word` inside `span` (its first or last place), or `span` itself: for names that carry none of their own."""
     if span is None:
         return None
-    found = list(re.finditer(rf"(?<![\w.]){re.escape(word)}(?![\w])", span.text))
-    if not found:
-        return span
-    m = found[-1 if last else 0]
-    return Span(span.source, span.start + m.start(), span.start + m.end())
+    text, found = span.text, None
+    at = text.find(word)
+    while at >= 0 and (last or found is None):
+        before, after = text[at - 1 : at], text[at + len(word) : at + len(word) + 1]
+        if not (_in_name(before) or before == "." or _in_name(after)):
+            found = at
+        at = text.find(word, at + 1)
+    return span if found is None else Span(span.source, span.start + found, span.start + found + len(word))
+
+
+def _in_name(c: str) -> bool:
+    return c.isalnum() or c == "_"
 
 
 def index_term(
