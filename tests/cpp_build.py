@@ -41,12 +41,18 @@ def machine_has(machine: str) -> bool:
     return {"baseline": set(), "avx2": {"avx2", "fma", "f16c"}, "avx512": {"avx512f", "avx512bw", "avx512vl"}}[machine] <= flags
 
 
-@cache
 def build(text: str, name: str, compiler: str, machine: str):
+    function = getattr(library(text, compiler, machine), name)
+    function.restype = ctypes.c_int
+    return function
+
+
+@cache
+def library(text: str, compiler: str, machine: str) -> ctypes.CDLL:
     if not machine_has(machine):
         pytest.skip(f"this machine has no {machine}")
     stem = folder() / hashlib.sha256(f"{compiler} {machine}\n{text}".encode()).hexdigest()[:16]
-    source, library = stem.with_suffix(".cpp"), stem.with_suffix(".so")
+    source, built = stem.with_suffix(".cpp"), stem.with_suffix(".so")
     source.write_text(text)
     march = MACHINES[machine][compiler == "zig"]
     command = [
@@ -59,13 +65,11 @@ def build(text: str, name: str, compiler: str, machine: str):
         "-fPIC",
         str(source),
         "-o",
-        str(library),
+        str(built),
     ]
     done = subprocess.run([*command, "-lm"], capture_output=True, text=True)
     assert done.returncode == 0, f"{done.stderr}\n{text}"
-    function = getattr(ctypes.CDLL(str(library)), name)
-    function.restype = ctypes.c_int
-    return function
+    return ctypes.CDLL(str(built))
 
 
 def run(program: Program, inputs: dict, dims: dict, compiler: str = "gcc", machine: str = "avx2", threads: int = 1) -> dict:

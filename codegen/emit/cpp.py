@@ -25,6 +25,7 @@ from .code import ELEMENTS, SUM, Need, storage
 from .context import Context
 from .converge import converge
 from .cpp_prelude import prelude
+from .deal import deals
 from .index import IndexPrinter
 from .lanes import analyse, has_lane, is_register, register_memories, shares_of
 from .names import Names, clean
@@ -33,6 +34,7 @@ from .space import Slot, arrange
 from .templates import environment
 from .used import words
 
+_PARAMETERS = (("const Args*", "args"), ("int", "core"), ("int", "member"))  # the call, a unit's number, which thread it is
 MOST_LANES = 64  # masks of lanes, and numbers of lanes in vectors of i8, go that far
 
 
@@ -125,13 +127,14 @@ class _Printer:
         bases = [self._base(b) for b in program.buffers if self.field[b.name] in used]
         lines = [*bases, *lines]
         # a parameter that nothing reads has no name
-        args, core = (name if name in used | words(bases) else "" for name in ("args", "core"))
-        head = f"const Args*{' ' + args if args else ''}, int{' ' + core if core else ''}"
+        named = used | words(bases)
+        head = ", ".join(f"{kind} {name}" if name in named else kind for kind, name in _PARAMETERS)
         return {
             "name": f"launch__{self.names.fresh(launch.name)}",
             "head": head,
             "lines": lines,
             "threads": plan.threads is not None,
+            "shares": self._shares(launch, plan),
         }
 
     def _loops(self, units: list[Units], text: Text, body) -> None:
@@ -177,7 +180,7 @@ class _Printer:
         b = s.buffer
         name = ctx.text.fresh(b.name, 0)
         ctx.spoken[b.name], ctx.buffers[b.name] = name, b
-        base = "args->private_at + core * args->private_step + " if slot.private else ""
+        base = "args->private_at + member * args->private_step + " if slot.private else ""
         ctx.text.scopes[0].decls.append(f"{_element(b)}* {name} = ({_element(b)}*)(args->space + {base}args->{slot.where});")
 
     def _barrier(self, s: Barrier, plan: Realised, ctx: Context) -> list[str]:
@@ -195,6 +198,24 @@ class _Printer:
 
     def _finite(self, u: Units) -> str:
         return f"args->{self.size[next(v for level, v in self.program.finite if level == u.level)]}"
+
+    def _shares(self, launch: Launch, plan: Realised) -> str:
+        """Of each thread (`templates/cpp/threads.j2`). Where no thread waits for another, any of them may do any unit's part; if the
+        launch does nothing but deal out turns of loops, there may be more units than threads."""
+        if plan.threads is None:
+            return ""
+        depth, threads = self.program.device.depth, plan.threads
+        if any(isinstance(s, Barrier) and depth(s.level) < depth(threads.level) for s in statements(launch.body)):
+            return "0"
+        return "SHARES" if deals(launch.body, threads) else "1"
+
+    def _counted(self, launches: list[dict]) -> None:
+        """`counts`: the number of units, in launches before which it changes."""
+        names = [self.size[v] for level, v in self.program.finite if self._together(level)]
+        many = False
+        for x in launches:
+            x["counts"] = names[0] if many != (x["shares"] == "SHARES") else ""
+            many = x["shares"] == "SHARES"
 
     def _together(self, level: str) -> bool:
         """Whether the units of a finite level are threads; of other finite levels there is one."""
@@ -255,6 +276,7 @@ class _Printer:
     def render(self) -> str:
         program = self.program
         launches = [self.launch(x) for x in program.launches]
+        self._counted(launches)
         instrs = [self.instr(n) for n in self.needs if n.name.startswith("instr:")]
         fma_users = "\n".join(instrs)
         slots = [*self.kept, *(s for s in self.slots if not s.private), *(s for s in self.slots if s.private)]

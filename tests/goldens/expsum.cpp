@@ -117,23 +117,35 @@ struct Args {
 };
 
 // Threads that wait for work: they spin shortly, then sleep. Made at the first call that wants them, kept for good.
-typedef void (*Job)(const Args*, int);
+//
+// A job is `members * shares` parts, each done once. A member begins with those of its own number; where members need not meet
+// it goes on with what others have not begun, so that nobody waits for a thread that is still asleep. A part is taken by
+// counting down the word `open` of its member, which has the job's number in it: who wakes too late finds another number, or
+// nothing left, and sleeps again. The rest of a job is read only by who has taken a part: it stays until that part is done.
+typedef void (*Job)(const Args*, int, int);
+
+enum { MEMBERS = 256, SHARES = 4 };        // shares of each member, where anybody may do them
+enum { MEETS = 1, ONE_MEMBER = 2, ONE_JOB = 1024, ONE_OPEN = 256 };  // units within words
+
+struct TeamWord { __attribute__((aligned(64))) int64_t value; };
+struct TeamBed { pthread_cond_t wake; int sleeping; };   // who sleeps for the same reason
 
 static struct Team {
     pthread_mutex_t lock;
-    pthread_cond_t wake;
+    TeamBed idle, inside;  // between jobs, and in one
     Job job;
     const Args* call;
-    int cores;    // how many take part in this job, the caller among them
-    int size;     // threads there are, without the caller
-    int owner;    // the process that made them; a fork has none
-    int taken;    // a call has the team
-    __attribute__((aligned(64))) int64_t turn;  // counts jobs
-    int sleeping;
-    __attribute__((aligned(64))) int64_t left;  // threads not yet done with this job
-    __attribute__((aligned(64))) int64_t arrived; // at the barrier
-    __attribute__((aligned(64))) int64_t phase; // counts barriers
-} team = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+    int shares;
+    int size;            // threads there are, without the caller
+    int owner;           // the process that made them; a fork has none
+    int taken;           // a call has the team
+    int64_t jobs;        // how many there were
+    TeamWord turn;       // number of the job, how many members, whether they meet in it
+    TeamWord done;       // parts of the job
+    TeamWord arrived;    // at the barrier
+    TeamWord phase;      // counts barriers
+    TeamWord open[MEMBERS];  // number of the job, shares of this member that nobody has begun
+} team = {PTHREAD_MUTEX_INITIALIZER, {PTHREAD_COND_INITIALIZER, 0}, {PTHREAD_COND_INITIALIZER, 0}};
 
 m_inline void relax() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -143,68 +155,98 @@ m_inline void relax() {
 #endif
 }
 
+m_inline int team_members(int64_t turn) { return (int)(turn % ONE_JOB / ONE_MEMBER); }
+
 // Where each member runs. A scheduler may wake a thread on the very core of its waker and leave both there for milliseconds
 // while another core idles: who finds itself on the core of another member moves to one that none of them has.
 #if defined(__linux__)
-static int team_cpu[512];
+static int team_cpu[MEMBERS];  // the core's number and 1; 0: asleep
 static __thread int team_member;
 
-static void team_spread() {
+static void team_sleeps() { __atomic_store_n(&team_cpu[team_member], 0, __ATOMIC_RELAXED); }
+
+static void team_spread(int members) {
     cpu_set_t allowed, open;
-    const int mine = sched_getcpu();
+    const int mine = sched_getcpu() + 1;
     bool shared = false;
-    for (int i = 0; i < team.cores; i++) shared |= i != team_member && __atomic_load_n(&team_cpu[i], __ATOMIC_RELAXED) == mine;
+    for (int i = 0; i < members; i++) shared |= i != team_member && __atomic_load_n(&team_cpu[i], __ATOMIC_RELAXED) == mine;
     __atomic_store_n(&team_cpu[team_member], mine, __ATOMIC_RELAXED);
     if (!shared || sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
     open = allowed;
-    for (int i = 0; i < team.cores; i++) {
-        const int taken = __atomic_load_n(&team_cpu[i], __ATOMIC_RELAXED);
+    for (int i = 0; i < members; i++) {
+        const int taken = __atomic_load_n(&team_cpu[i], __ATOMIC_RELAXED) - 1;
         if (taken >= 0 && taken < CPU_SETSIZE) CPU_CLR(taken, &open);
     }
     if (CPU_COUNT(&open) == 0 || sched_setaffinity(0, sizeof open, &open) != 0) return;
     sched_setaffinity(0, sizeof allowed, &allowed);
-    __atomic_store_n(&team_cpu[team_member], sched_getcpu(), __ATOMIC_RELAXED);
+    __atomic_store_n(&team_cpu[team_member], sched_getcpu() + 1, __ATOMIC_RELAXED);
 }
 #else
-static void team_spread() {}
+static int team_member;
+static void team_sleeps() {}
+static void team_spread(int) {}
 #endif
 
-// Until a word has changed: spinning, then asleep. Inside a job it spins long, for to wake a thread can cost a millisecond on a
-// virtual machine; now and then it yields, for on a busy machine the one waited for may need this very core.
+// Until a word has changed; its new value. Spinning, then asleep. Inside a job it spins long, for to wake a thread can cost a
+// millisecond on a virtual machine; now and then it yields, for on a busy machine the one waited for may need this very core.
 enum { BETWEEN_JOBS = 1, WITHIN_A_JOB = 64 };  // rounds of spinning, of 20 to 150 us each
 
-static void team_wait(const int64_t* word, int64_t value, int rounds) {
+static int64_t team_wait(const TeamWord* word, int64_t value, int rounds, TeamBed* bed) {
+    int64_t now;
     for (int round = 0; round < rounds; round++) {
         for (int spins = 0; spins < 2000; spins++) {
-            if (__atomic_load_n(word, __ATOMIC_ACQUIRE) != value) return;
+            if ((now = __atomic_load_n(&word->value, __ATOMIC_ACQUIRE)) != value) return now;
             relax();
         }
         sched_yield();
     }
+    team_sleeps();
     pthread_mutex_lock(&team.lock);
-    __atomic_add_fetch(&team.sleeping, 1, __ATOMIC_SEQ_CST);
-    while (__atomic_load_n(word, __ATOMIC_SEQ_CST) == value) pthread_cond_wait(&team.wake, &team.lock);
-    __atomic_sub_fetch(&team.sleeping, 1, __ATOMIC_SEQ_CST);
+    __atomic_add_fetch(&bed->sleeping, 1, __ATOMIC_SEQ_CST);
+    while ((now = __atomic_load_n(&word->value, __ATOMIC_SEQ_CST)) == value) pthread_cond_wait(&bed->wake, &team.lock);
+    __atomic_sub_fetch(&bed->sleeping, 1, __ATOMIC_SEQ_CST);
     pthread_mutex_unlock(&team.lock);
-    team_spread();
+    team_spread(team_members(__atomic_load_n(&team.turn.value, __ATOMIC_RELAXED)));
+    return now;
 }
 
-// Adds to such a word, and wakes who sleeps.
-static void team_tell(int64_t* word, int64_t more) {
-    __atomic_add_fetch(word, more, __ATOMIC_SEQ_CST);
-    if (__atomic_load_n(&team.sleeping, __ATOMIC_SEQ_CST) == 0) return;
+// Adds to such a word, and wakes who sleeps. The lock is not held while they wake, as they need it: that it was free says that
+// who has not seen the new value lies in bed.
+static void team_tell(TeamWord* word, int64_t more, TeamBed* bed) {
+    __atomic_add_fetch(&word->value, more, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&bed->sleeping, __ATOMIC_SEQ_CST) == 0) return;
     pthread_mutex_lock(&team.lock);
-    pthread_cond_broadcast(&team.wake);
     pthread_mutex_unlock(&team.lock);
+    pthread_cond_broadcast(&bed->wake);
 }
 
-static void* team_work(void* number) {
-    const int core = (int)((intptr_t)number & 511);
-    team_member = core;
-    for (int64_t seen = (intptr_t)number >> 9;;) {  // jobs before it was made are not its own
-        team_wait(&team.turn, seen++, BETWEEN_JOBS);
-        if (core < team.cores) team.job(team.call, core);
-        team_tell(&team.left, -1);
+// Takes a part of this job from what a member has open: how many there were, or 0.
+static int team_take_part(TeamWord* open, int64_t job) {
+    int64_t seen = __atomic_load_n(&open->value, __ATOMIC_ACQUIRE);
+    while (seen / ONE_OPEN == job && seen % ONE_OPEN != 0) {
+        if (__atomic_compare_exchange_n(&open->value, &seen, seen - 1, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+            return (int)(seen % ONE_OPEN);
+    }
+    return 0;
+}
+
+static void team_do(int64_t turn, int member) {
+    const int members = team_members(turn);
+    if (member >= members) return;
+    int64_t done = 0;
+    for (int i = 0; i < (turn % ONE_MEMBER == MEETS ? 1 : members); i++) {
+        const int whose = (member + i) % members;
+        for (int open; (open = team_take_part(&team.open[whose], turn / ONE_JOB)) != 0; done++)
+            team.job(team.call, (team.shares - open) * members + whose, member);
+    }
+    if (done != 0) team_tell(&team.done, done, &team.inside);
+}
+
+static void* team_work(void* member) {
+    team_member = (int)(intptr_t)member;
+    for (int64_t turn = 0;;) {
+        turn = team_wait(&team.turn, turn, BETWEEN_JOBS, &team.idle);
+        team_do(turn, (int)(intptr_t)member);
     }
     return NULL;
 }
@@ -216,9 +258,11 @@ static bool team_take(int* threads) {
     if (owner != process) {
         if (owner == -1 || !__atomic_compare_exchange_n(&team.owner, &owner, -1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) return false;
         pthread_mutex_init(&team.lock, NULL);
-        pthread_cond_init(&team.wake, NULL);
-        team.size = team.taken = team.sleeping = team.arrived = 0;
-        team.turn = team.left = 0;
+        pthread_cond_init(&team.idle.wake, NULL);
+        pthread_cond_init(&team.inside.wake, NULL);
+        team.size = team.taken = team.idle.sleeping = team.inside.sleeping = 0;
+        team.arrived.value = team.turn.value = 0;
+        team.jobs++;  // nobody takes part in the one that the fork fell into
         __atomic_store_n(&team.owner, process, __ATOMIC_RELEASE);
     }
     if (__atomic_exchange_n(&team.taken, 1, __ATOMIC_ACQUIRE)) return false;
@@ -228,7 +272,7 @@ static bool team_take(int* threads) {
         pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are the caller's
         while (team.size + 1 < *threads) {
             pthread_t thread;
-            if (pthread_create(&thread, NULL, team_work, (void*)(intptr_t)(team.turn << 9 | (team.size + 1))) != 0) break;
+            if (pthread_create(&thread, NULL, team_work, (void*)(intptr_t)(team.size + 1)) != 0) break;
             pthread_detach(thread);
             team.size++;
         }
@@ -242,30 +286,38 @@ static void team_leave() {
     __atomic_store_n(&team.taken, 0, __ATOMIC_RELEASE);
 }
 
-static void team_run(Job job, const Args* call, int cores) {
-    if (cores == 1) return job(call, 0);
+// `shares` of each member, to be done by anybody; 0: one, which is its own, as members meet inside.
+static void team_run(Job job, const Args* call, int members, int shares) {
+    if (members == 1) return job(call, 0, 0);
+    const bool meets = shares == 0;
     team.job = job;
     team.call = call;
-    team.cores = cores;
-    __atomic_store_n(&team.left, team.size, __ATOMIC_RELAXED);
-    team_spread();
-    team_tell(&team.turn, 1);
-    job(call, 0);
-    for (int64_t left; (left = __atomic_load_n(&team.left, __ATOMIC_ACQUIRE)) != 0;) team_wait(&team.left, left, WITHIN_A_JOB);
+    team.shares = meets ? 1 : shares;
+    team.jobs++;
+    __atomic_store_n(&team.done.value, 0, __ATOMIC_RELAXED);
+    for (int i = 0; i < members; i++)
+        __atomic_store_n(&team.open[i].value, team.jobs * ONE_OPEN + team.shares, __ATOMIC_RELEASE);
+    team_spread(members);
+    const int64_t turn = team.jobs * ONE_JOB + members * ONE_MEMBER + (meets ? MEETS : 0);
+    team_tell(&team.turn, turn - __atomic_load_n(&team.turn.value, __ATOMIC_RELAXED), &team.idle);
+    team_do(turn, 0);
+    const int64_t parts = members * team.shares;
+    for (int64_t done; (done = __atomic_load_n(&team.done.value, __ATOMIC_ACQUIRE)) != parts;)
+        team_wait(&team.done, done, WITHIN_A_JOB, &team.inside);
 }
 
 m_inline void m_barrier(int64_t cores) {
     if (cores == 1) return;
-    const int64_t phase = __atomic_load_n(&team.phase, __ATOMIC_RELAXED);
-    if (__atomic_add_fetch(&team.arrived, 1, __ATOMIC_ACQ_REL) == cores) {
-        __atomic_store_n(&team.arrived, 0, __ATOMIC_RELAXED);
-        team_tell(&team.phase, 1);
+    const int64_t phase = __atomic_load_n(&team.phase.value, __ATOMIC_RELAXED);
+    if (__atomic_add_fetch(&team.arrived.value, 1, __ATOMIC_ACQ_REL) == cores) {
+        __atomic_store_n(&team.arrived.value, 0, __ATOMIC_RELAXED);
+        team_tell(&team.phase, 1, &team.inside);
     } else {
-        team_wait(&team.phase, phase, WITHIN_A_JOB);
+        team_wait(&team.phase, phase, WITHIN_A_JOB, &team.inside);
     }
 }
 
-static void launch__main_(const Args* args, int core) {
+static void launch__main_(const Args* args, int core, int) {
     const float* X = args->X;
     float* Y = args->Y;
     const int64_t cores_ = args->cores_;
@@ -302,7 +354,8 @@ extern "C" __attribute__((visibility("default"))) int andiron_expsum(void* const
     const bool together = threads > 1 && team_take(&threads);
     if (!together) threads = 1;
     call.cores_ = threads;
-    team_run(launch__main_, &call, threads);
+    call.cores_ = threads == 1 ? 1 : threads * SHARES;
+    team_run(launch__main_, &call, threads, SHARES);
     if (together) team_leave();
     return 0;
 }

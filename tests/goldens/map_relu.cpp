@@ -1,4 +1,4 @@
-static void launch__main_(const Args* args, int core) {
+static void launch__main_(const Args* args, int core, int) {
     const float* X = args->X;
     float* Y = args->Y;
     const int64_t cores_ = args->cores_;

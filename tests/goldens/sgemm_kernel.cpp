@@ -1,4 +1,4 @@
-static void launch__main_(const Args* args, int core) {
+static void launch__main_(const Args* args, int core, int member) {
     const float* A = args->A;
     const float* B = args->B;
     float* C = args->C;
@@ -7,7 +7,7 @@ static void launch__main_(const Args* args, int core) {
     float* Bp = (float*)(args->space + args->at_Bp);
     const int64_t cores_ = args->cores_;
     const int64_t M = args->M;
-    float* Ap = (float*)(args->space + args->private_at + core * args->private_step + args->at_Ap);
+    float* Ap = (float*)(args->space + args->private_at + member * args->private_step + args->at_Ap);
     for (int64_t n0 = 0; n0 < N; n0 += 64) {
         const float* B_n0 = B + n0;
         float* C_n0 = C + n0;
