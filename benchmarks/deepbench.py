@@ -142,7 +142,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--max-gflop", type=float, default=4.0, help="larger ones are left out")
     clock = "for a busy machine: what the processor spent on this thread; only with one"
     parser.add_argument("--clock", choices=("wall", "processor"), default="wall", help=clock)
-    rest = "seconds before each sample of several threads: a library's threads wait busily for a while"
+    rest = "seconds before each sample of several threads: OpenBLAS's wait busily for 2^28 cycles, 0.13 s at 2.1 GHz"
     parser.add_argument("--rest", type=float, default=0.2, help=rest)
     parser.add_argument("--fixed", action="store_true", help="compile for each size, instead of once for all")
     parser.add_argument("--json", default="", help="a file for the figures")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-_REST = 0.2  # seconds; threads of OpenBLAS were seen to spin for more than 0.05 after a call
+_REST = 0.2  # seconds; threads of OpenBLAS wait busily for 2^28 cycles after a call: 0.13 at 2.1 GHz
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ _RESERVED = frozenset(
     requires restrict return short signed sizeof static static_assert static_cast struct switch template this
     thread_local throw true try typedef typeid typename typeof union unsigned using virtual void volatile wchar_t while
     xor xor_eq int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t size_t NULL f64 f32 tf32 bf16 f16
-    f8e4m3 f8e5m2 i64 i32 i16 i8 u8 i4 main args dims threads cores core space load store splat gather bits number
+    f8e4m3 f8e5m2 i64 i32 i16 i8 u8 i4 main args dims threads cores core member space load store splat gather bits number
     floordiv floormod imin imax fma memcpy memset malloc free calloc realloc abort exit printf errno INFINITY NAN EOF
     linux unix WNOHANG WUNTRACED WSTOPPED WEXITED WCONTINUED WNOWAIT MINSIGSTKSZ NSIG NGREG NFDBITS CSIGNAL
     sa_handler sa_sigaction sched_priority Args Team team call flt odd blockIdx threadIdx blockDim gridDim warpSize half
