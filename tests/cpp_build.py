@@ -11,6 +11,7 @@ import sys
 import tempfile
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -41,7 +42,7 @@ def machine_has(machine: str) -> bool:
     return {"baseline": set(), "avx2": {"avx2", "fma", "f16c"}, "avx512": {"avx512f", "avx512bw", "avx512vl"}}[machine] <= flags
 
 
-def build(text: str, name: str, compiler: str, machine: str):
+def build(text: str, name: str, compiler: str, machine: str) -> Any:
     function = getattr(library(text, compiler, machine), name)
     function.restype = ctypes.c_int
     return function
@@ -75,6 +76,7 @@ def library(text: str, compiler: str, machine: str) -> ctypes.CDLL:
 def run(program: Program, inputs: dict, dims: dict, compiler: str = "gcc", machine: str = "avx2", threads: int = 1) -> dict:
     """The outputs of `program`. Outputs start as NaN (or -1), with guard elements around, which must survive."""
     arm = compiler == "arm"
+    function: Any
     if arm:
         from .cpp_arm import build_arm
 

@@ -13,13 +13,13 @@ import pytest
 from andiron.codegen.abi import FLAGS, symbol
 from andiron.codegen.emit import emit
 from andiron.codegen.emit.deal import deals
-from andiron.codegen.tile import Alloc, Barrier, Launch, Let
+from andiron.codegen.tile import Alloc, Barrier, Launch, Let, Store
 from andiron.dsl.index import Var, as_expr
 from andiron.dsl.types import TYPES
 from andiron.dsl.values import IndexValue
 
 from .cpp_build import COMPILERS, folder, library, run
-from .cpp_programs import CORE, CORES, buffer, const, elementwise, gemm, lane, loop, program, put, units, when
+from .cpp_programs import CORE, CORES, buffer, const, elementwise, lane, loop, program, put, units, when
 from .cpp_programs import at as load
 
 W = 8
@@ -46,7 +46,8 @@ def holding(prog):
     """The library of a program whose threads can be held, and its function."""
     text, work = emit(prog), "        team_do(turn, (int)(intptr_t)member);"
     assert text.count(work) == 1
-    built = library(text.replace(work, WAIT + work).replace("static void* team_work", HOLD + "static void* team_work"), "gcc", "avx2")
+    text = text.replace(work, WAIT + work).replace("static void* team_work", HOLD + "static void* team_work")
+    built = library(text, "gcc", "avx2")
     return built, getattr(built, symbol(prog))
 
 
@@ -66,16 +67,14 @@ def numbers(n, seed=0):
     return np.random.default_rng(seed).integers(-9, 10, n).astype(np.float32)
 
 
+def add_one(place):
+    return Store("Y", (as_expr(place),), const(1.0), "sum")
+
+
 def counting():
     """Y[i] is the number of times that i was done."""
-    body = loop(I, N, (when((N - 1 - I - L,), Store_sum(I + L)),), CORE * W, CORES * W)
+    body = loop(I, N, (when((N - 1 - I - L,), add_one(I + L)),), CORE * W, CORES * W)
     return program("count", (N,), (buffer("Y", "output", (N,)),), (body,))
-
-
-def Store_sum(place):
-    from andiron.codegen.tile import Store
-
-    return Store("Y", (as_expr(place),), const(1.0), "sum")
 
 
 def through_private():
@@ -95,7 +94,8 @@ def mixed():
     j = Var("j")
     first = elementwise(W).launches[0]
     ids = buffer("ids", "output", (64,), I64)
-    middle = Launch("middle", units(W), (Barrier("socket"), when((-L,), put("ids", (as_expr(CORE),), IndexValue(as_expr(CORES), I64)))))
+    leave = when((-L,), put("ids", (as_expr(CORE),), IndexValue(as_expr(CORES), I64)))
+    middle = Launch("middle", units(W), (Barrier("socket"), leave))
     again = loop(j, N, (when((N - 1 - j - L,), put("Y", (j + L,), load("Y", j + L))),), CORE * W, CORES * W)
     made = elementwise(W)
     launches = (first, middle, Launch("last", units(W), (again,)))
@@ -150,7 +150,7 @@ def test_each_part_is_done_once(compiler, threads):
     for n in [0, 1, 8, 9, 63, 64, 65, 257, *range(500, 4000, 171)]:
         y = np.zeros(n + 1, np.float32)
         call(library_function(prog, compiler), (y,), (n,), threads)
-        assert (y[:n] == 1).all() and y[n] == 0
+        np.testing.assert_array_equal(y, [1] * n + [0])
 
 
 def library_function(prog, compiler):
@@ -197,7 +197,7 @@ def test_callers_take_turns(compiler):
 def test_a_fork_in_the_middle_of_a_job():
     """The child has the words of a job that nobody will end, and does not go on with it."""
     prog = counting()
-    built, function = holding(prog)
+    function = library_function(prog, "gcc")
     n, stop = 200_000, threading.Event()
     busy = np.zeros(n, np.float32)
 
@@ -283,9 +283,12 @@ def test_which_launches_are_dealt():
     copy = put("Y", (I,), load("X", I))
     dealt = loop(I, N, (copy,), CORE, CORES)
     j = Var("j")
-    assert of(dealt) and of(dealt, dealt) and of(loop(j, N, (dealt,)))
+    assert of(dealt)
+    assert of(dealt, dealt)
+    assert of(loop(j, N, (dealt,)))
     assert of(Alloc(buffer("b", "local", (4,), memory="l2", level="core"), (Let(j, N * 2), dealt)))
-    assert not of(copy) and not of(dealt, copy)  # each unit would do it
+    assert not of(copy)  # each unit would do it
+    assert not of(dealt, copy)
     assert not of(loop(I, N, (put("Y", (as_expr(CORE),), load("X", I)),), CORE, CORES))  # a place of a unit's own
     assert not of(Let(j, N // CORES), dealt)
     assert not of(loop(I, N, (put("Y", (I,), IndexValue(as_expr(CORES), I64)),), CORE, CORES))

@@ -200,8 +200,10 @@ class _Printer:
         return f"args->{self.size[next(v for level, v in self.program.finite if level == u.level)]}"
 
     def _shares(self, launch: Launch, plan: Realised) -> str:
-        """Of each thread (`templates/cpp/threads.j2`). Where no thread waits for another, any of them may do any unit's part; if the
-        launch does nothing but deal out turns of loops, there may be more units than threads."""
+        """Of each thread (`templates/cpp/threads.j2`). Where no thread waits for another, any of them may do any unit's part.
+
+        If such a launch does nothing but deal out turns of loops, there may be more units than threads.
+        """
         if plan.threads is None:
             return ""
         depth, threads = self.program.device.depth, plan.threads

@@ -189,7 +189,7 @@ static void team_spread(int) {}
 
 // Until a word has changed; its new value. Spinning, then asleep. Inside a job it spins long, for to wake a thread can cost a
 // millisecond on a virtual machine; now and then it yields, for on a busy machine the one waited for may need this very core.
-enum { BETWEEN_JOBS = 1, WITHIN_A_JOB = 64 };  // rounds of spinning, of 20 to 150 us each
+enum { BETWEEN_JOBS = 8, WITHIN_A_JOB = 64 };  // rounds of spinning, of 20 to 150 us each
 
 static int64_t team_wait(const TeamWord* word, int64_t value, int rounds, TeamBed* bed) {
     int64_t now;
