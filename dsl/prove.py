@@ -5,7 +5,8 @@ exact for affine expressions with quotients and remainders by constants. What is
 divisor, xor) becomes a fresh variable with the facts known about it, so an answer may be "not proven" where a cleverer one
 exists. The three answers of a question are never blurred: True is a proof.
 
-BY_TEXT: questions are cached by the text given to isl, which holds the variables' intervals (expressions alone do not).
+BY_TEXT: questions are cached with what is `_known` of the variables (expressions alone do not tell it), those for isl by their
+text, which has it.
 """
 
 from __future__ import annotations
@@ -22,11 +23,16 @@ from .point import point
 # Operations of isl before it gives up on a question: about a quarter of a second.
 _BUDGET = 400_000
 
+# The latest questions that are not answered again.
+_REMEMBERED = 1 << 12
+
 # A condition that falls into more parts than this stays as it is.
 _MOST_CONJUNCTS = 16
 
 # Constraints that are added to another one to refute it.
 _MOST_SUMMANDS = 4
+
+Known = frozenset[tuple[Var, Interval]]
 
 # Stands for the atom in the facts about it; no author's variable has this name.
 _OPAQUE = Var("$", None)
@@ -34,12 +40,15 @@ _OPAQUE = Var("$", None)
 
 def always(cond: Expr, context: Sequence[Expr] = ()) -> bool:
     """Whether `cond >= 0` is proven for all integers inside the variables' intervals for which every `context >= 0`."""
-    if _positive(cond):
-        return True
+    return _positive(cond) or _always(cond, tuple(context), _known((cond, *context)))
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _always(cond: Expr, context: tuple[Expr, ...], known: Known) -> bool:
     facts = [f for c in context for f in conjuncts(c)]
     facts += _quotients(cond, facts)
     parts = [c for c in conjuncts(cond) if not _positive(c) and not any(_positive(c - f) for f in facts if _near(c, f))]
-    return all(not feasible([-c - 1, *facts]) for c in parts)
+    return not any(_solvable([-c - 1, *facts]) for c in parts)
 
 
 def _quotients(cond: Expr, facts: Sequence[Expr]) -> list[Expr]:
@@ -68,11 +77,20 @@ def _by_sizes(e: Expr) -> Iterator[Fn]:
 
 def feasible(constraints: Sequence[Expr]) -> bool:
     """False when it is proven that no integers inside the variables' intervals make every constraint >= 0."""
-    return _feasible(tuple(constraints), frozenset([(v, v.interval) for c in constraints for v in c.variables()]))
+    return _feasible(tuple(constraints), _known(constraints))
 
 
-@lru_cache(maxsize=1 << 12)
-def _feasible(constraints: tuple[Expr, ...], known: frozenset[tuple[Var, Interval]]) -> bool:
+@lru_cache(maxsize=_REMEMBERED)
+def _feasible(constraints: tuple[Expr, ...], known: Known) -> bool:
+    return _solvable(constraints)
+
+
+def _known(expressions: Iterable[Expr]) -> Known:
+    """What is known of the variables, which is not part of expressions."""
+    return frozenset([(v, v.interval) for e in expressions for v in e.variables()])
+
+
+def _solvable(constraints: Iterable[Expr]) -> bool:
     rest = []
     for c in dict.fromkeys(part for whole in constraints for part in conjuncts(whole)):
         low, high = c.interval
