@@ -8,8 +8,9 @@ args      data pointers of the argument buffers, in the order of `Program.buffer
           Each is contiguous, row-major, aligned to its element, never null unless it has no element. Element types as in
           `DType.numpy` (f16, bf16 and f8 as their bits, bool and i4 a byte each).
 dims      the values of `Program.dims`, in that order.
-threads   how many OS threads may take part, >= 1. It binds the finite level's variable. With 1, no thread is created or
-          touched. More than `MAX_THREADS` are treated as `MAX_THREADS`.
+threads   how many OS threads may take part, >= 1. It binds the finite level's variable; fewer may come, and a launch may be
+          dealt to a multiple of them (docs/decisions/cpu-threads.md). With 1, no thread is created or touched. More than
+          `MAX_THREADS` are treated as `MAX_THREADS`.
 
 Returns 0; 1 when memory for buffers could not be had; 100 + i when `Program.conditions[i]` does not hold.
 

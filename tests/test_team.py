@@ -14,7 +14,7 @@ from andiron.codegen.abi import FLAGS, symbol
 from andiron.codegen.emit import emit
 from andiron.codegen.emit.deal import deals
 from andiron.codegen.tile import Alloc, Barrier, Launch, Let, Store
-from andiron.dsl.index import Var, as_expr
+from andiron.dsl.index import Expr, Var, as_expr
 from andiron.dsl.types import TYPES
 from andiron.dsl.values import IndexValue
 
@@ -143,6 +143,50 @@ def test_late_ones_join_the_next_job():
         later.join()
 
 
+def meeting(size: Var | Expr = N):
+    """Y is X from its end, by way of memory that threads share; each leaves how many they are."""
+    j = Var("j")
+    work = replace(buffer("work", "local", (N,), memory="l3"), size=as_expr(size))
+    first = loop(I, N, (when((N - 1 - I - L,), put("work", (I + L,), load("X", I + L))),), CORE * W, CORES * W)
+    second = loop(j, N, (when((N - 1 - j - L,), put("Y", (j + L,), load("work", N - 1 - j - L))),), CORE * W, CORES * W)
+    leave = when((-L,), put("ids", (as_expr(CORE),), IndexValue(as_expr(CORES), I64)))
+    buffers = (buffer("X", "input", (N,)), buffer("Y", "output", (N,)), buffer("ids", "output", (64,), I64))
+    return program("meeting", (N,), buffers, (Alloc(work, (Barrier("socket"), first, Barrier("socket"), second, leave)),))
+
+
+@gcc
+def test_those_who_come_meet():
+    """A job with barriers is done by those who are there."""
+    prog = meeting()
+    assert "team_meet(launch__main_, &call, threads, &call.cores_);" in emit(prog)
+    built, function = holding(prog)
+
+    def came(threads, n=3000):
+        x, y, ids = numbers(n, n), np.full(n, np.nan, np.float32), np.full(64, -1, np.int64)
+        call(function, (x, y, ids), (n,), threads)
+        np.testing.assert_array_equal(y, x[::-1])
+        np.testing.assert_array_equal(ids, [ids[0]] * ids[0] + [-1] * (64 - ids[0]))
+        return ids[0]
+
+    assert all(1 <= came(4, n) <= 4 for n in range(1000, 1100))
+    number_of(built, "team_hold", 1)
+    came(4)
+    while number_of(built, "team_held") < 3:
+        time.sleep(1e-3)
+    assert [came(4), came(2)] == [1, 1]
+    number_of(built, "team_hold", 0)
+    assert any(came(2) == 2 for _ in range(20000))  # those who were late come again
+
+
+@gcc
+def test_all_meet_where_their_number_counts():
+    """A program with other launches, or memory for each thread, goes by one number."""
+    prog = mixed()
+    assert "&call, threads, NULL);" in emit(prog)
+    assert "&call, threads, &call." not in emit(prog)
+    assert "&call, threads, NULL);" in emit(meeting(N * CORES))
+
+
 @both
 @pytest.mark.parametrize("threads", [1, 2, 3, 8])
 def test_each_part_is_done_once(compiler, threads):
@@ -170,7 +214,7 @@ def test_memory_of_a_thread(compiler):
 @both
 def test_callers_take_turns(compiler):
     """Several callers with jobs of several kinds, sizes and numbers of threads."""
-    wrong, ways = [], [mixed(), mixed(), counting(), through_private()]
+    wrong, ways = [], [mixed(), meeting(), counting(), through_private()]
     functions = [library_function(p, compiler) for p in ways]
 
     def work(me):
@@ -180,7 +224,7 @@ def test_callers_take_turns(compiler):
             x, y, ids = numbers(n, me), np.zeros(n, np.float32), np.zeros(64, np.int64)
             arrays = [(x, y, ids), (x, y, ids), (y,), (x, y)][me]
             call(functions[me], arrays, (n,), threads)
-            want = [np.maximum(x, 0), np.maximum(x, 0), np.ones(n), x][me]
+            want = [np.maximum(x, 0), x[::-1], np.ones(n), x][me]
             if not (y == want).all():
                 wrong.append((me, n, threads))
 
@@ -234,7 +278,8 @@ static void* calls(void* seed) {
         r = r * 1664525u + 1013904223u;
         const int64_t n = r >> 8 & 2047;
         for (int i = 0; i < n; i++) x[i] = (float)i - 100, y[i] = -1;
-        void* args[] = {x, y};
+        int64_t ids[64];
+        void* args[] = {x, y, ids};
         FUNCTION(args, &n, 1 + (int)(r >> 24 & 7));
         for (int i = 0; i < n; i++) if (y[i] != WANT) __atomic_store_n(&wrong, 1, __ATOMIC_RELAXED);
         if ((r & 15) == 0) usleep(500);
@@ -253,10 +298,10 @@ int main() {
 
 
 @gcc
-@pytest.mark.parametrize("make", [elementwise, through_private])
+@pytest.mark.parametrize("make", [elementwise, through_private, meeting])
 def test_thread_sanitizer(make):
     prog = make(W) if make is elementwise else make()
-    want = "(x[i] > 0 ? x[i] : 0)" if make is elementwise else "x[i]"
+    want = {elementwise: "(x[i] > 0 ? x[i] : 0)", through_private: "x[i]", meeting: "x[n - 1 - i]"}[make]
     stem = folder() / f"sanitized_{make.__name__}"
     text = emit(prog) + MAIN.replace("FUNCTION", symbol(prog)).replace("WANT", want)
     stem.with_suffix(".cpp").write_text(text)

@@ -134,7 +134,8 @@ class _Printer:
             "head": head,
             "lines": lines,
             "threads": plan.threads is not None,
-            "shares": self._shares(launch, plan),
+            "meets": (meets := self._meets(launch, plan)),
+            "shares": "" if meets else self._shares(launch, plan),
         }
 
     def _loops(self, units: list[Units], text: Text, body) -> None:
@@ -199,17 +200,26 @@ class _Printer:
     def _finite(self, u: Units) -> str:
         return f"args->{self.size[next(v for level, v in self.program.finite if level == u.level)]}"
 
+    def _meets(self, launch: Launch, plan: Realised) -> str:
+        """Where threads wait for each other: what holds their number, if fewer may come as nothing else goes by it; or NULL."""
+        depth, threads, program = self.program.device.depth, plan.threads, self.program
+        body = list(statements(launch.body))
+        if threads is None or not any(isinstance(s, Barrier) and depth(s.level) < depth(threads.level) for s in body):
+            return ""
+        counts = threads.count.variables()
+        buffers = [*program.buffers, *(s.buffer for s in body if isinstance(s, Alloc))]
+        if len(program.launches) > 1 or any(counts & b.size.variables() for b in buffers):
+            return "NULL"
+        return "&call." + self._finite(threads).removeprefix("args->")
+
     def _shares(self, launch: Launch, plan: Realised) -> str:
-        """Of each thread (`templates/cpp/threads.j2`). Where no thread waits for another, any of them may do any unit's part.
+        """Of each thread (`templates/cpp/threads.j2`), where none waits for another: any of them may do any unit's part.
 
         If such a launch does nothing but deal out turns of loops, there may be more units than threads.
         """
         if plan.threads is None:
             return ""
-        depth, threads = self.program.device.depth, plan.threads
-        if any(isinstance(s, Barrier) and depth(s.level) < depth(threads.level) for s in statements(launch.body)):
-            return "0"
-        return "SHARES" if deals(launch.body, threads) else "1"
+        return "SHARES" if deals(launch.body, plan.threads) else "1"
 
     def _counted(self, launches: list[dict]) -> None:
         """`counts`: the number of units, in launches before which it changes."""

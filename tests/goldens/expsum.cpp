@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <time.h>
 #include <unistd.h>
 
 #pragma GCC diagnostic ignored "-Wuninitialized"  // registers are set where the schedule says, not where they are declared
@@ -122,6 +123,9 @@ struct Args {
 // it goes on with what others have not begun, so that nobody waits for a thread that is still asleep. A part is taken by
 // counting down the word `open` of its member, which has the job's number in it: who wakes too late finds another number, or
 // nothing left, and sleeps again. The rest of a job is read only by who has taken a part: it stays until that part is done.
+//
+// Where members meet in a job, each has one part, its own. Those that have not taken theirs when the caller has waited a little
+// lose it: the job is done by those who came.
 typedef void (*Job)(const Args*, int, int);
 
 enum { MEMBERS = 256, SHARES = 4 };        // shares of each member, where anybody may do them
@@ -142,9 +146,11 @@ static struct Team {
     int64_t jobs;        // how many there were
     TeamWord turn;       // number of the job, how many members, whether they meet in it
     TeamWord done;       // parts of the job
+    TeamWord begun;      // number of the last job whose members know how many they are
     TeamWord arrived;    // at the barrier
     TeamWord phase;      // counts barriers
     TeamWord open[MEMBERS];  // number of the job, shares of this member that nobody has begun
+    int place[MEMBERS];  // of this member among those who came
 } team = {PTHREAD_MUTEX_INITIALIZER, {PTHREAD_COND_INITIALIZER, 0}, {PTHREAD_COND_INITIALIZER, 0}};
 
 m_inline void relax() {
@@ -232,12 +238,21 @@ static int team_take_part(TeamWord* open, int64_t job) {
 
 static void team_do(int64_t turn, int member) {
     const int members = team_members(turn);
-    if (member >= members) return;
+    const int64_t number = turn / ONE_JOB;
     int64_t done = 0;
-    for (int i = 0; i < (turn % ONE_MEMBER == MEETS ? 1 : members); i++) {
-        const int whose = (member + i) % members;
-        for (int open; (open = team_take_part(&team.open[whose], turn / ONE_JOB)) != 0; done++)
-            team.job(team.call, (team.shares - open) * members + whose, member);
+    if (member >= members) return;
+    if (turn % ONE_MEMBER == MEETS) {
+        if (team_take_part(&team.open[member], number) == 0) return;
+        for (int64_t last; (last = __atomic_load_n(&team.begun.value, __ATOMIC_ACQUIRE)) != number;)
+            team_wait(&team.begun, last, WITHIN_A_JOB, &team.inside);
+        team.job(team.call, team.place[member], team.place[member]);
+        done = 1;
+    } else {
+        for (int i = 0; i < members; i++) {
+            const int whose = (member + i) % members;
+            for (int open; (open = team_take_part(&team.open[whose], number)) != 0; done++)
+                team.job(team.call, (team.shares - open) * members + whose, member);
+        }
     }
     if (done != 0) team_tell(&team.done, done, &team.inside);
 }
@@ -286,24 +301,55 @@ static void team_leave() {
     __atomic_store_n(&team.taken, 0, __ATOMIC_RELEASE);
 }
 
-// `shares` of each member, to be done by anybody; 0: one, which is its own, as members meet inside.
-static void team_run(Job job, const Args* call, int members, int shares) {
-    if (members == 1) return job(call, 0, 0);
-    const bool meets = shares == 0;
+static int64_t team_begin(Job job, const Args* call, int members, int shares, int meets) {
     team.job = job;
     team.call = call;
-    team.shares = meets ? 1 : shares;
+    team.shares = shares;
     team.jobs++;
     __atomic_store_n(&team.done.value, 0, __ATOMIC_RELAXED);
     for (int i = 0; i < members; i++)
-        __atomic_store_n(&team.open[i].value, team.jobs * ONE_OPEN + team.shares, __ATOMIC_RELEASE);
+        __atomic_store_n(&team.open[i].value, team.jobs * ONE_OPEN + shares, __ATOMIC_RELEASE);
     team_spread(members);
-    const int64_t turn = team.jobs * ONE_JOB + members * ONE_MEMBER + (meets ? MEETS : 0);
+    const int64_t turn = team.jobs * ONE_JOB + members * ONE_MEMBER + meets;
     team_tell(&team.turn, turn - __atomic_load_n(&team.turn.value, __ATOMIC_RELAXED), &team.idle);
-    team_do(turn, 0);
-    const int64_t parts = members * team.shares;
+    return turn;
+}
+
+static void team_end(int64_t parts) {
     for (int64_t done; (done = __atomic_load_n(&team.done.value, __ATOMIC_ACQUIRE)) != parts;)
         team_wait(&team.done, done, WITHIN_A_JOB, &team.inside);
+}
+
+// A job whose members need not meet, of so many shares each.
+static __attribute__((unused)) void team_run(Job job, const Args* call, int members, int shares) {
+    if (members == 1) return job(call, 0, 0);
+    team_do(team_begin(job, call, members, shares, 0), 0);
+    team_end(members * shares);
+}
+
+static int64_t team_clock() {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * (int64_t)1000000000 + t.tv_nsec;
+}
+
+// A job in which members meet. `*count` tells it how many they are, and is lowered to those who come in time; NULL: all must.
+enum { PATIENCE = 100000 };  // ns; to wake a thread takes about half of it
+
+static __attribute__((unused)) void team_meet(Job job, const Args* call, int members, int64_t* count) {
+    if (members == 1) return job(call, 0, 0);
+    team_begin(job, call, members, 1, MEETS);
+    const int64_t until = count == NULL ? 0 : team_clock() + PATIENCE;
+    int came = 1;
+    for (int i = 1; i < members; i++) {
+        int64_t* open = &team.open[i].value;
+        while (count != NULL && __atomic_load_n(open, __ATOMIC_RELAXED) % ONE_OPEN != 0 && team_clock() < until) relax();
+        if (count == NULL || team_take_part(&team.open[i], team.jobs) == 0) team.place[i] = came++;
+    }
+    if (count != NULL) *count = came;
+    team_tell(&team.begun, team.jobs - __atomic_load_n(&team.begun.value, __ATOMIC_RELAXED), &team.inside);
+    job(call, 0, 0);
+    team_end(came - 1);
 }
 
 m_inline void m_barrier(int64_t cores) {
