@@ -51,8 +51,10 @@ def _variables(f: Fn) -> frozenset[Var]:
 def place(ctx: Context, buffer: Buffer, e: Expr) -> tuple[str, str]:
     """(pointer, index text) of a linear address; the lane, if it varies, is left out (lane 0)."""
     e = ctx.at_lane(e, 0) if ctx.varies(e) else e
-    late: list[tuple[Atom, int]] = [(a, c) for a, c in e.terms if ctx.text.constant(a)]
-    terms = [(a, c) for a, c in e.terms if not ctx.text.constant(a)]
+    late: list[tuple[Atom, int]] = []
+    terms: list[tuple[Atom, int]] = []
+    for term in e.terms:
+        (late if ctx.text.constant(term[0]) else terms).append(term)
     base = ctx.spoken[buffer.name]
     const = "const " if buffer.kind == "input" else ""
     pointer = base

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from ...dsl.device import Instr
 from ...dsl.errors import InternalError
+from ...dsl.frozen import replace
 from ...dsl.index import Expr, Var, as_expr, maximum, minimum
 from ...dsl.source import Span
 from ...dsl.values import Load

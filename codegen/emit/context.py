@@ -273,9 +273,9 @@ class Context:
             for i, line in enumerate(lines):
                 if not pending:
                     return
-                for cell in _WORD.findall(line):
-                    where = pending.pop(cell, None)
-                    if where is not None and line.startswith(f"{cell} = "):
+                for cell in pending.keys() & _WORD.findall(line):
+                    where = pending.pop(cell)
+                    if line.startswith(f"{cell} = "):
                         lines[i] = f"{kind} " + line
                         del self.cells[name][where]
 

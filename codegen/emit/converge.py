@@ -11,9 +11,9 @@ What lanes without the condition compute in between is never stored.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from ...dsl.errors import InternalError
+from ...dsl.frozen import replace
 from ...dsl.index import Expr, Var
 from ...dsl.values import Load
 from ..tile import Alloc, AllReduce, Buffer, For, If, Let, Stmt, Store

@@ -9,8 +9,8 @@ Where there is a block there are at least one and at most `most` of them, so no 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
+from ...dsl.frozen import replace
 from ...dsl.index import Atom, Expr, Fn, Var, as_expr
 from ...dsl.index_rules import combined, rebuild
 from ..tile import For, Launch, Let, Stmt, Units

@@ -9,11 +9,12 @@ How a level is realised follows from its facts, never from its name (`realise`):
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from textwrap import dedent, indent
 
 from ...dsl.device import Instr
 from ...dsl.errors import InternalError
+from ...dsl.frozen import replace
 from ...dsl.index import Expr, Var
 from ..abi import FLAGS, MAX_THREADS, arguments, symbol
 from ..targets import MACHINES, NATIVE

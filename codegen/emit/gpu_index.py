@@ -9,10 +9,10 @@ KNOWN   what an atom's values do not exceed is asked again at each level of a ne
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from math import prod
 
-from ...dsl.index import Atom, Expr, Fn, Var, as_expr
+from ...dsl.index import Atom, Expr, Fn, Var
 from .index import IndexPrinter
 
 _END = 1 << 31
@@ -24,9 +24,8 @@ class GpuIndex(IndexPrinter):
     def __init__(self, name: Callable[[Var], str], needs: Callable[[str], None]) -> None:
         super().__init__(name, needs)
         self.bounds: dict[Var, int] = {}
-        self._cast: tuple[Atom, ...] = ()
         self._known: dict[int, tuple[Fn, int | None]] = {}  # KNOWN
-        self._wides: dict[int, tuple[Fn, bool]] = {}
+        self._mosts: dict[int, tuple[Fn, int | None]] = {}
 
     def learn(self, bounds: Mapping[Var, int | None]) -> None:
         """Absolute values that variables do not exceed; None: nothing is known any more."""
@@ -34,7 +33,7 @@ class GpuIndex(IndexPrinter):
             if self.bounds.get(var) == bound:
                 continue
             self._known.clear()
-            self._wides.clear()
+            self._mosts.clear()
             self.renamed()
             if bound is None:
                 del self.bounds[var]
@@ -45,16 +44,22 @@ class GpuIndex(IndexPrinter):
         """An absolute value that `e` does not exceed, as far as variables that are `int` tell."""
         lo, hi = e.interval
         found = [] if lo is None or hi is None else [max(abs(lo), abs(hi))]
-        terms = [self._bound(a) for a, _ in e.terms]
-        if None not in terms:
-            found.append(abs(e.const) + sum(abs(c) * (b or 0) for (_, c), b in zip(e.terms, terms, strict=True)))
+        total = abs(e.const)
+        for a, c in e.terms:
+            b = self._bound(a)
+            if b is None:
+                break
+            total += abs(c) * b
+        else:
+            found.append(total)
         return min(found, default=None)
 
     def _bound(self, atom: Atom) -> int | None:
-        if isinstance(atom, Var):
+        if type(atom) is Var:
             return self.bounds.get(atom)
         found = self._known.get(id(atom))
         if found is None:
+            assert isinstance(atom, Fn)
             found = self._known[id(atom)] = (atom, self._bound_fn(atom))  # what the key names stays alive
         return found[1]
 
@@ -75,54 +80,52 @@ class GpuIndex(IndexPrinter):
 
     def fits(self, e: Expr) -> bool:
         """Whether the text of an expression is an `int`."""
-        return not any(self._wide(a) for a, _ in e.terms) and self._total(e.terms, e.const) < _END
+        total = abs(e.const)
+        for a, c in e.terms:
+            most = self._most(a)
+            if most is None:
+                return False
+            total += abs(c) * most
+        return total < _END
 
-    def _wide(self, atom: Atom) -> bool:
-        """Whether the text of an atom is a 64-bit number."""
-        if isinstance(atom, Var):
-            return atom not in self.bounds
-        found = self._wides.get(id(atom))
+    def _most(self, atom: Atom) -> int | None:
+        """What the values of an atom whose text is an `int` do not exceed; None where it is a 64-bit number."""
+        if type(atom) is Var:
+            return self.bounds.get(atom)
+        found = self._mosts.get(id(atom))
         if found is None:
-            found = self._wides[id(atom)] = (atom, self._wide_fn(atom))
+            assert isinstance(atom, Fn)
+            found = self._mosts[id(atom)] = (atom, None if self._wide(atom) else self._of(atom))
         return found[1]
 
-    def _wide_fn(self, atom: Fn) -> bool:
+    def _wide(self, atom: Fn) -> bool:
         if atom.kind in ("min", "max"):
             return True
         if self._in_steps(atom) is not None:
             return False
-        return not all(self.fits(e) for e in atom.args) or (b := self._bound(atom)) is None or b >= _END
-
-    def _total(self, terms: Iterable[tuple[Atom, int]], const: int) -> int:
-        return abs(const) + sum(abs(c) * self._of(a) for a, c in terms if not self._wide(a))
+        return not all(map(self.fits, atom.args)) or (b := self._bound(atom)) is None or b >= _END
 
     def _of(self, atom: Atom) -> int:
         b = self._bound(atom)
         return _END if b is None else b
 
-    def terms(self, terms: Iterable[tuple[Atom, int]], const: int, at_least: int = 0) -> str:
-        terms = list(terms)
-        before, total, cast = self._cast, self._total(terms, const), []
-        for a, c in sorted(terms, key=lambda t: -abs(t[1]) * self._of(t[0])) if total >= _END else ():
-            if total < _END:
-                break
-            if not self._wide(a):
-                cast.append(a)
-                total -= abs(c) * self._of(a)
-        self._cast = tuple(cast)
-        text = super().terms(terms, const, at_least)
-        self._cast = before
-        return text
-
-    def _scaled(self, atom: Atom, c: int) -> str:
-        if atom not in self._cast:
-            return super()._scaled(atom, c)
-        shown = f"(int64_t){self.atom(atom, 10)}"
-        return shown if c == 1 else f"{c} * {shown}"
+    def terms(self, terms: Sequence[tuple[Atom, int]], const: int, at_least: int = 0, wide: Container[Atom] = ()) -> str:
+        total = abs(const)
+        for a, c in terms:
+            total += abs(c) * (self._most(a) or 0)
+        if total >= _END:
+            wide = []
+            for a, c in sorted(terms, key=lambda t: -abs(t[1]) * self._of(t[0])):
+                if total >= _END and self._most(a) is not None:
+                    wide.append(a)
+                    total -= abs(c) * self._of(a)
+        return super().terms(terms, const, at_least, wide)
 
     def _in_steps(self, f: Fn) -> tuple[Expr, int] | None:
         """STEPS: (n, c) of a quotient or remainder by c*n that is formed in `int`, though c*n may not fit."""
-        by = f.args[1] if f.kind in ("div", "mod") else as_expr(0)
+        if f.kind not in ("div", "mod"):
+            return None
+        by = f.args[1]
         if len(by.terms) != 1 or by.const or by.terms[0][1] < 2 or self.fits(by) or not _natural(f.args[0]):
             return None
         n = Expr(((by.terms[0][0], 1),))
@@ -133,7 +136,7 @@ class GpuIndex(IndexPrinter):
         if steps is not None:
             x, n, c = self.text(f.args[0], 5), self.text(steps[0], 6), steps[1]
             return (f"{x} / {n} / {c}", 5) if f.kind == "div" else (f"{x} / {n} % {c} * {n} + {x} % {n}", 4)
-        if f.kind == "mul" and all(self.fits(e) for e in f.args) and self._of(f) >= _END:
+        if f.kind == "mul" and all(map(self.fits, f.args)) and self._of(f) >= _END:
             return f"(int64_t){self.text(f.args[0], 10)} * {self.text(f.args[1], 6)}", 5
         return super()._fn(f)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Sequence
 from typing import Any, TypeVar
 
 from ...dsl.errors import InternalError
@@ -42,20 +42,16 @@ class IndexPrinter:
             return str(e.const) if e.const >= 0 or at_least < ATOM else f"({e.const})"
         return self.terms(e.terms, e.const, at_least)
 
-    def terms(self, terms: Iterable[tuple[Atom, int]], const: int, at_least: int = 0) -> str:
-        """A sum; positive terms first, so that no unary minus is needed where one can be avoided."""
-        ordered = sorted(terms, key=lambda t: t[1] < 0)
-        pieces: list[tuple[str, int]] = []
-        for atom, c in ordered:
-            pieces.append((self._scaled(atom, abs(c)), -1 if c < 0 else 1))
+    def terms(self, terms: Sequence[tuple[Atom, int]], const: int, at_least: int = 0, wide: Container[Atom] = ()) -> str:
+        """A sum; positive terms first, so that no unary minus is needed where one can be avoided. `wide`: atoms to widen."""
+        plus = [self._scaled(a, c, a in wide) for a, c in terms if c > 0]
+        minus = [self._scaled(a, -c, a in wide) for a, c in terms if c < 0]
+        if const > 0 and not plus:  # 7 - n, not -n + 7
+            plus, const = [str(const)], 0
+        text = " - ".join([" + ".join(plus), *minus]) if plus else f"-{' - '.join(minus)}"
         if const:
-            pieces.append((str(abs(const)), -1 if const < 0 else 1))
-        if pieces[0][1] < 0 and const > 0:  # 7 - n, not -n + 7
-            pieces.insert(0, pieces.pop())
-        text = ("-" if pieces[0][1] < 0 else "") + pieces[0][0]
-        for piece, sign in pieces[1:]:
-            text += (" - " if sign < 0 else " + ") + piece
-        single = len(pieces) == 1 and pieces[0][1] > 0
+            text += f" + {const}" if const > 0 else f" - {-const}"
+        single = len(plus) == 1 and not minus and not const
         precedence = (ATOM if text.replace("_", "a").isalnum() or self._call(text) else PRODUCT) if single else SUM
         return text if precedence >= at_least else f"({text})"
 
@@ -63,7 +59,10 @@ class IndexPrinter:
     def _call(text: str) -> bool:
         return text.startswith(("floordiv(", "floormod(", "imin(", "imax(")) and _closes_at_end(text)
 
-    def _scaled(self, atom: Atom, c: int) -> str:
+    def _scaled(self, atom: Atom, c: int, wide: bool) -> str:
+        if wide:
+            shown = f"(int64_t){self.atom(atom, ATOM)}"
+            return shown if c == 1 else f"{c} * {shown}"
         if c == 1:
             return self.atom(atom, PRODUCT)
         product = isinstance(atom, Fn) and atom.kind == "mul" and not _divides_first(atom)

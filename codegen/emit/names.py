@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from functools import lru_cache
 
 _RESERVED = frozenset(
     """
@@ -34,6 +35,7 @@ _OURS = re.compile(
 )
 
 
+@lru_cache(maxsize=1 << 12)
 def clean(name: str) -> str:
     """`name` as an identifier that collides with nothing of ours."""
     text = re.sub(r"\W", "_", name)

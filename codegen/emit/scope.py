@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from ...dsl.index import Atom, Expr, Fn, Var
+from ...dsl.index import Atom, Expr, Var
 from ...dsl.source import Span
 from .index import IndexPrinter
 from .names import Names
@@ -78,7 +78,7 @@ class Text:
     def fresh(self, wish: str, depth: int = -1) -> str:
         """NO_SHADOW: what is declared at the top of a scope has a name that no block in it has, nor one that has ended."""
         depth %= len(self.scopes)
-        ended = set().union(*(scope.inner for scope in self.scopes[depth:]))
+        ended = set().union(*[scope.inner for scope in self.scopes[depth:]])
         name = self.names.fresh(wish, ended)
         self.scopes[depth].names.append(name)
         return name
@@ -150,13 +150,13 @@ class Text:
 
     def depth(self, atom: Atom | Expr) -> int:
         """The innermost scope one of whose variables the atom depends on."""
-        if isinstance(atom, Var):
+        if type(atom) is Var:
             return self._depth.get(atom, 0)
-        return max((self._depth.get(v, 0) for v in atom.variables()), default=0)
+        return max([self._depth.get(v, 0) for v in atom.variables()], default=0)  # type: ignore[union-attr]
 
     def constant(self, atom: Atom) -> bool:
         """Made of sizes only."""
-        return atom in self.constants if isinstance(atom, Var) else atom.variables() <= self.constants
+        return atom in self.constants if type(atom) is Var else atom._variables <= self.constants  # type: ignore[union-attr]
 
     # ------------------------------------------------------------ pointers
 
@@ -197,9 +197,14 @@ class Text:
 
 
 def _risky(atom: Atom) -> bool:
-    if not isinstance(atom, Fn):
+    """Whether it divides by what may be zero; computed once for each."""
+    if type(atom) is Var:
         return False
-    return (atom.kind in ("div", "mod") and bool(atom.args[1].terms)) or any(_risky(a) for e in atom.args for a, _ in e.terms)
+    d = atom.__dict__
+    if "_risky" not in d:
+        inner = (a for e in atom.args for a, _ in e.terms)  # type: ignore[union-attr]
+        d["_risky"] = (atom.kind in ("div", "mod") and bool(atom.args[1].terms)) or any(map(_risky, inner))  # type: ignore
+    return d["_risky"]
 
 
 def tidy_else(lines: list[str], at: int) -> None:

@@ -28,25 +28,26 @@ _WORD = re.compile(r"\b[A-Za-z_]\w*")
 
 def tidied(lines: Sequence[str]) -> list[str]:
     """All the rules, in their order."""
-    return _together(_together([_grown(x) for x in _words(_once(lines))], _DECLARED, ", "), _ZEROED, " = ")
+    return _together(_together([_grown(x) if " = " in x else x for x in _words(_once(lines))], _DECLARED, ", "), _ZEROED, " = ")
 
 
 def _once(lines: Sequence[str]) -> list[str]:
     """ONCE: in a block, the blocks in it included. A name is that of one thing wherever it is seen (NO_SHADOW)."""
     out: list[str] = []
     blocks: list[tuple[dict[str, str], dict[str, str]]] = [({}, {})]  # of what is declared: its name; other names for it
+    other: dict[str, str] = {}
     for line in lines:
-        if line.lstrip().startswith("}"):
+        if "}" in line and line.lstrip().startswith("}"):
             blocks.pop()
-        other = {old: new for _, renamed in blocks for old, new in renamed.items()}
-        if other and any(w in other for w in _WORD.findall(line)):
+            other = {old: new for _, renamed in blocks for old, new in renamed.items()}
+        if other and not other.keys().isdisjoint(_WORD.findall(line)):
             line = _like(line, _WORD.sub(lambda m, other=other: other.get(m[0], m[0]), line))
-        m = _NAMED.match(line)
+        m = _NAMED.match(line) if " = " in line else None
         if m is not None:
             said = f"{m[3].rstrip(_DIGITS)} {m[2]} {m[4]}"  # what has another name means something else
             found = next((known[said] for known, _ in blocks if said in known), None)
             if found is not None:
-                blocks[-1][1][m[3]] = found
+                blocks[-1][1][m[3]] = other[m[3]] = found
                 continue
             blocks[-1][0][said] = m[3]
         if line.endswith("{"):
@@ -60,7 +61,7 @@ def _words(lines: Sequence[str]) -> list[str]:
     out: list[str] = []
     at = 0
     while at < len(lines):
-        found = _parts(lines[at:])
+        found = _parts(lines, at) if "m_set_part_" in lines[at] else []
         if not found:
             out.append(lines[at])
             at += 1
@@ -73,16 +74,15 @@ def _words(lines: Sequence[str]) -> list[str]:
     return out
 
 
-def _parts(lines: Sequence[str]) -> list[tuple[str, ...]]:
-    """What the first lines put into all parts of one word, in order, without looking at it."""
-    first = _PART.match(lines[0])
+def _parts(lines: Sequence[str], at: int) -> list[tuple[str, ...]]:
+    """What the lines from there on put into all parts of one word, in order, without looking at it."""
+    first = _PART.match(lines[at])
     if first is None:
         return []
     count = 32 // int(first[2].strip("iu"))
-    found = [m.groups() for x in lines[:count] if (m := _PART.match(x))]
-    word = re.compile(rf"\b{first[3]}\b")
+    found = [m.groups() for x in lines[at : at + count] if (m := _PART.match(x))]
     whole = [(m[:3], m[3]) for m in found] == [(first.groups()[:3], str(i)) for i in range(count)]
-    return found if whole and not any(word.search(m[4]) for m in found) else []
+    return found if whole and not any(first[3] in _WORD.findall(m[4]) for m in found) else []
 
 
 def _grown(line: str) -> str:
@@ -105,7 +105,7 @@ def _together(lines: Sequence[str], pattern: re.Pattern[str], between: str) -> l
     run: list[str] = []  # what the last line is made of
     before: tuple[str, ...] = ()
     for x in lines:
-        m = pattern.match(x)
+        m = pattern.match(x) if " = " in x else None
         same = () if m is None else (m[1], m[2], *m.groups()[3:])
         if m is not None and run and same == before and len(out[-1]) + len(between) + len(m[3]) < _WIDTH:
             run.append(m[3])

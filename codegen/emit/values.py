@@ -8,9 +8,9 @@ being printed.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from ...dsl.errors import InternalError
+from ...dsl.frozen import replace
 from ...dsl.index import Expr
 from ...dsl.types import DType
 from ...dsl.values import Apply, Cast, Const, IndexValue, Load, Masked, Value, walk
