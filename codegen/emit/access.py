@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...dsl.device import Instr
-from ...dsl.index import Atom, Expr, Fn, Var, as_expr
+from ...dsl.index import Atom, Expr, Fn, Var
+from ...dsl.index_rules import combined
 from ..tile import Buffer
 from .ahead import fetch_ahead
 from .code import ATOM, BOOL, Code, storage
@@ -25,23 +26,30 @@ def address(ctx: Context, buffer: Buffer, coords: Sequence[Expr]) -> Expr:
     key = (id(buffer), id(coords))
     found = ctx.addresses.get(key)
     if found is None:
-        total = as_expr(0)
-        for c, s in zip(coords, buffer.strides, strict=True):
-            total = total + c * s
+        parts = zip(coords, buffer.strides, strict=True)
+        total = combined([(c * s, 1) if s.terms else (c, s.const) for c, s in parts], 0)
         found = ctx.addresses[key] = (total, buffer, coords)  # what the key names stays alive
     return ctx.ix(found[0])
 
 
 def lane_step(ctx: Context, e: Expr) -> Expr | None:
     """How much an address grows from one lane to the next; None when that differs."""
+    if not ctx.varies(e):
+        return ctx.number(0)
+    found = ctx.steps.get(id(e))
+    if found is None:
+        found = ctx.steps[id(e)] = (_lane_step(ctx, e), e)  # what the key names stays alive
+    return found[0]
+
+
+def _lane_step(ctx: Context, e: Expr) -> Expr | None:
     var = ctx.lanes.var
-    if var is None or not ctx.varies(e):
-        return as_expr(0)
-    plain = e.coefficient(var)
+    assert var is not None
     if all(a == var or isinstance(a, Var) or var not in _variables(a) for a, _ in e.terms):
-        return ctx.number(plain)
-    step = e.subs({var: as_expr(1)}) - e.subs({var: as_expr(0)})
-    return step if e == e.subs({var: as_expr(0)}) + step * var else None
+        return ctx.number(e.coefficient(var))
+    first = ctx.at_lane(e, 0)
+    step = ctx.at_lane(e, 1) - first
+    return step if e == first + step * var else None
 
 
 def _variables(f: Fn) -> frozenset[Var]:

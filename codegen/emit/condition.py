@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...dsl.index import Expr, Fn
+from ...dsl.intervals import linear
 from ...dsl.prove import conjuncts
 
 
@@ -45,12 +46,11 @@ def _parts(cond: Expr) -> Sequence[Expr]:
 
 
 def _coarse(cond: Expr) -> Expr:
-    """x >= 0 exactly where x/g >= 0: the quotient, where that is simpler."""
-    known = {a for a, _ in cond.terms}
+    """x >= 0 exactly where x/g >= 0: the quotient, where what is finer than g does not reach it."""
     for g in sorted({abs(c) for _, c in cond.terms if abs(c) > 1}, reverse=True):
-        whole = cond // g
-        if all(a in known for a, _ in whole.terms):
-            return whole
+        lo, hi = linear([(a.interval, c) for a, c in cond.terms if c % g], cond.const % g)
+        if lo is not None and hi is not None and lo // g == hi // g:
+            return Expr(tuple([(a, c // g) for a, c in cond.terms if not c % g]), cond.const // g + lo // g)
     return cond
 
 

@@ -60,13 +60,16 @@ class IndexPrinter:
         return text.startswith(("floordiv(", "floormod(", "imin(", "imax(")) and _closes_at_end(text)
 
     def _scaled(self, atom: Atom, c: int, wide: bool) -> str:
-        if wide:
-            shown = f"(int64_t){self.atom(atom, ATOM)}"
-            return shown if c == 1 else f"{c} * {shown}"
-        if c == 1:
+        if type(atom) is Var:
+            text = self._name(atom)
+        elif c == 1 and not wide:
             return self.atom(atom, PRODUCT)
-        product = isinstance(atom, Fn) and atom.kind == "mul" and not _divides_first(atom)
-        return f"{c} * {self.atom(atom, PRODUCT if product else PRODUCT + 1)}"
+        else:
+            product = atom.kind == "mul" and not _divides_first(atom)  # type: ignore[union-attr]
+            text = self.atom(atom, ATOM if wide else PRODUCT if product else PRODUCT + 1)
+        if wide:
+            text = f"(int64_t){text}"
+        return text if c == 1 else f"{c} * {text}"
 
     def atom(self, atom: Atom, at_least: int) -> str:
         if isinstance(atom, Var):

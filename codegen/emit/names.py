@@ -56,9 +56,10 @@ class Names:
     def fresh(self, wish: str, besides: Collection[str] = ()) -> str:
         """`besides`: others that it must differ from."""
         base = clean(wish)
+        stem = f"{base}_" if base[-1:].isdigit() else base
         name, n = base, 2
         while name in self._taken or name in besides:
-            name = f"{base}_{n}" if base[-1:].isdigit() else f"{base}{n}"
+            name = f"{stem}{n}"
             n += 1
         self._taken.add(name)
         return name

@@ -33,7 +33,9 @@ class Line(str):
         return line
 
     def __radd__(self, before: str) -> Line:
-        return Line.of(f"{before}{self}", self.span)
+        line = Line(f"{before}{self}")
+        line.span = self.span
+        return line
 
     def without(self, prefix: str) -> Line:
         return Line.of(self.removeprefix(prefix), self.span)
@@ -44,7 +46,7 @@ class Scope:
         self.tag = tag  # names the pointers declared here
         self.decls: list[str] = []
         self.lines: list[str] = []
-        self.pointers: dict[tuple, str] = {}
+        self.pointers: dict[tuple[str, tuple], str] = {}  # by what is added to which
         self.names: list[str] = []
         self.inner: set[str] = set()  # names of blocks in it that have ended
         self.fetched: set[tuple] = set()  # lines that were asked for here
@@ -125,7 +127,7 @@ class Text:
         body = scope.decls + scope.lines
         scope.decls = []
         opened = [Line.of(f"{head} {{", span)] if head else []  # an `else` continues the line before
-        scope.lines = [*opened, *(INDENT + x if x else x for x in body), footer]
+        scope.lines = [*opened, *[INDENT + x if x else x for x in body], footer]
         self._end(braces=True)
         for v, (depth, name) in saved.items():
             if depth is not None and name is not None:
@@ -165,23 +167,28 @@ class Text:
         known. A plain multiple of one variable is left as the rest, for the index."""
         by_depth: dict[int, list[tuple[Atom, int]]] = {}
         here = len(self.scopes) - 1
-        for atom, c in terms:
+        for term in terms:
+            atom = term[0]
             # a symbolic divisor may be zero under the guard that stands around the access: never hoisted
-            by_depth.setdefault(here if _risky(atom) else self.depth(atom), []).append((atom, c))
-        last = by_depth[max(by_depth)]
-        rest = by_depth.pop(max(by_depth)) if len(last) == 1 and isinstance(last[0][0], Var) else []
-        name, chain = base, ()
+            depth = self._depth.get(atom, 0) if type(atom) is Var else here if _risky(atom) else self.depth(atom)
+            if depth in by_depth:
+                by_depth[depth].append(term)
+            else:
+                by_depth[depth] = [term]
+        deepest = max(by_depth)
+        last = by_depth[deepest]
+        rest = by_depth.pop(deepest) if len(last) == 1 and type(last[0][0]) is Var else []
+        name = base
         for depth in sorted(by_depth):
             part = tuple(by_depth[depth])
-            chain = (*chain, (depth, part))
             scope = self.scopes[depth]
-            found = scope.pointers.get((base, chain))
+            found = scope.pointers.get((name, part))
             if found is None:
                 found = self.fresh(f"{base}_{scope.tag}" if scope.tag else base, depth)
                 text = f"{ctype} {found} = {self._plus(name, part)};"
                 # a scope that is still only declarations may grow; a risky part stands right before its use
-                (scope.lines if any(_risky(a) for a, _ in part) else scope.decls).append(Line.of(text, self.span))
-                scope.pointers[base, chain] = found
+                (scope.lines if any([_risky(a) for a, _ in part]) else scope.decls).append(Line.of(text, self.span))
+                scope.pointers[name, part] = found
             name = found
         return name, rest
 
