@@ -9,7 +9,7 @@ FEW ROWS   as DOTS, with the operands' parts exchanged: nothing is turned.
 DOTS     few columns: lanes lie along k, the narrow operand is read once, as it lies; the few columns are turned, once for all.
 
 REGISTERS   three quarters of them hold results; the rest what is multiplied, and what a compiler has in flight.
-FLAT        as many rows at a time as there are pages that a core finds at once: beyond, each row waits for its address.
+FLAT        no more rows at a time than stores are followed along (32); results of many more wait for their pages as well.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .cpu_product import Processor, Product, product_of
 from .lines import modifier, tile
 
 FEW = 8  # columns, at most, for which lanes lie along k
-FLAT = 48
+FLAT = 24
 WINDOW_ROWS = 8  # filters at a time: more of them were slower, wherever measured
 DEPTHS = (256, 384)
 TYPICAL = 1024  # of a size that is open
@@ -151,8 +151,8 @@ def _panels(p: Product, cpu: Processor, held: int) -> Iterator[Blocking]:
             rows = _even(m, rows)
         depths = DEPTHS if k is None else tuple(dict.fromkeys(_depth(k, d) for d in DEPTHS))
         across = _near((128, 256, 512), columns) if n is None else _parts(n, (128, 256, 512, 1024), columns)
-        for depth, wide, flat, packed in product(depths, across, (FLAT, 2 * FLAT), (True, False)):
-            high = max(rows, flat // rows * rows)
+        for depth, wide, flat, packed in product(depths, across, (FLAT, 4 * FLAT), (True, False)):
+            high = -(-flat // rows) * rows
             # What is packed stays in a cache of the core, with room for what passes by.
             packing, more = p.dtype.bytes * depth * wide * packed, p.dtype.bytes * depth * high
             if packing > room:

@@ -138,3 +138,13 @@ def test_an_operand_along_the_rows_is_packed_by_whole_vectors(op, sizes):
         assert (kernel(a, b) == a.T @ (b if op == "gemm_tn" else b.T)).all()
     if not sizes:
         assert "move A" in kernel.schedule
+
+
+@pytest.mark.parametrize("sizes", [{}, {"M": 3072, "N": 1500, "K": 128}, {"M": 1000, "N": 1000, "K": 1000}])
+def test_no_more_rows_at_a_time_than_are_followed(sizes):
+    """Whole register tiles, of few rows: those of the result are written a few columns at a time."""
+    for op in ("gemm", "gemm_tn"):
+        schedule = compile(library(), op=op, target="cpu:avx512", **sizes).schedule
+        _, high, rows = map(int, re.findall(r"^    tile m: (\d+)", schedule, re.M))
+        assert rows <= high <= 32
+        assert high % rows == 0
