@@ -14,10 +14,11 @@ Addresses, strides and padding are in elements. Extents are constant, except tha
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import gcd, prod
 
 from .fragment import Fragment, read_digit
+from .frozen import replace
 from .index import ONE, ZERO, Expr, Index, as_expr, ceildiv, xor
 
 __all__ = ["Digit", "Fragment", "Layout", "Swizzle"]

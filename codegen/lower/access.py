@@ -7,9 +7,8 @@ FILLED         a staged copy is padded by the copy that made it, so reads of it 
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ...dsl.errors.schedule import RegisterMismatch, UnboundedTile
+from ...dsl.frozen import replace
 from ...dsl.index import Expr, Var
 from ...dsl.types import DType
 from ...dsl.values import Apply, Cast, Const, IndexValue, Load, Masked, Value, loads, transform

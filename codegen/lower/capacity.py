@@ -8,13 +8,14 @@ SPILL        registers beyond the file are a note where lanes are counted in byt
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ...dsl import syntax
 from ...dsl.device import Device, Memory
 from ...dsl.errors import Diagnostics
 from ...dsl.errors.base import Label
 from ...dsl.errors.schedule import CapacityExceeded, TooManyUnits
+from ...dsl.frozen import replace
 from ...dsl.source import Span
 from ..tile import Alloc, Buffer, For, If, Launch, Program, Stmt
 from .staging import depth_of

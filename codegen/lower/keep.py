@@ -11,12 +11,12 @@ ROUND_FIRST      a write-back that goes through another memory takes results, no
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ...dsl import syntax
 from ...dsl.errors import did_you_mean
 from ...dsl.errors.schedule import HeldTwice, NotComputed
+from ...dsl.frozen import replace
 from ...dsl.index import Expr, Var, as_expr
 from ...dsl.values import Load, Value, loads, transform
 from ..tile import Alloc, Buffer, If, Stmt

@@ -7,9 +7,10 @@ OWNER_WRITES        initialisation, body and write-back of a register tile visit
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ...dsl.errors.schedule import UnboundedTile
+from ...dsl.frozen import replace
 from ...dsl.index import Expr, Var, as_expr
 from ..tile import For, Stmt
 from .accumulate import accumulate_element, combine_element, fill_element

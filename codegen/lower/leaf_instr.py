@@ -11,10 +11,11 @@ TOGETHER      units that execute one instruction go the same way.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ...dsl.device import Operand
 from ...dsl.errors.schedule import InstrCannotMask
+from ...dsl.frozen import replace
 from ...dsl.index import Expr, Var, as_expr
 from ...dsl.values import Load, Masked, Value
 from ..schedule.placed import author_of

@@ -6,9 +6,8 @@ TO_THE_END      one over a staged tile runs to the tile's end where what is not 
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ...dsl.errors.schedule import UnboundedTile
+from ...dsl.frozen import replace
 from ...dsl.index import Expr, as_expr, ceildiv, maximum, minimum
 from ..tile import For, Stmt
 from .axes import Axis, clamped, modifier, number_of

@@ -8,12 +8,13 @@ BOX_OR_VIEW                 an axis subscripted by a plain index is staged under
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...dsl import syntax
 from ...dsl.errors import did_you_mean
 from ...dsl.errors.schedule import BadLayout, CannotMeet, MoveDistributed, NotRead, RegisterMismatch, UnboundedTile
+from ...dsl.frozen import replace
 from ...dsl.hull import hull
 from ...dsl.index import Expr, Var, as_expr, ceildiv
 from ...dsl.layout import Layout

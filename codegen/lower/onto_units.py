@@ -6,11 +6,11 @@ UNITS_OF_LEVEL   open levels have as many units as there are tiles; shaped ones 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ...dsl import syntax
 from ...dsl.errors.schedule import RegisterMismatch, TooManyUnits, UnboundedTile
+from ...dsl.frozen import replace
 from ...dsl.index import Expr, Var, as_expr, maximum, minimum
 from ..tile import For, If, Let, Stmt
 from .accumulator import Combine, Fill

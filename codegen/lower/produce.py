@@ -6,11 +6,11 @@ OWN_NEST   what the block says is said of T alone: its ranges are the footprint 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ...dsl import syntax
 from ...dsl.errors.schedule import BadLayout, NotComputed
+from ...dsl.frozen import replace
 from ...dsl.index import as_expr
 from ...dsl.values import loads
 from ..schedule.placed import placed

@@ -7,13 +7,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from ...dsl import syntax
 from ...dsl.device import Instr
 from ...dsl.errors import UserError, did_you_mean
 from ...dsl.errors.schedule import BadFuse, InstrMismatch, SplitReduction, UnboundedTile, UnknownInstr
+from ...dsl.frozen import replace
 from ...dsl.index import Expr, Var, as_expr
 from ...dsl.values import loads
 from ..schedule.placed import author_of, is_filled_in
@@ -22,10 +22,14 @@ from .accumulator import Combine, Fill
 from .axes import axes_of, clamped
 from .context import Context
 from .footprint import grain, reach
+from .keep import accumulate, accumulate_at_leaf, lower_keep
 from .leaf import Spread, leaf
 from .leaf_instr import instr_leaf, masked_inside, same_fragment
 from .match import Fragment, Match, fragment, match, matches
+from .move import With, lower_move
+from .onto_units import tile_count
 from .spec import Focus, Range
+from .tiles import lower_tile
 from .units import advance
 from .work import Work, substitute
 
@@ -67,10 +71,6 @@ class Lowering:
             error.note = f"below it comes `{found.source.line(found.line).strip()}`, which was filled in"
 
     def _lower(self, focus: Focus, lines: tuple) -> list[Stmt]:
-        from .keep import lower_keep
-        from .move import With, lower_move
-        from .tiles import lower_tile
-
         if not focus.works:
             return []
         if not lines:
@@ -110,8 +110,6 @@ class Lowering:
 
     def leaves(self, focus: Focus, line: syntax.Compute) -> list[Stmt]:
         """Each remaining work in turn: by the instruction where it matches, else element by element."""
-        from .keep import accumulate_at_leaf
-
         order = next((m.words for m in line.modifiers if m.name == "order"), ())
         unroll = next((m for m in line.modifiers if m.name == "unroll"), None)
         times = int(unroll.values[0].value) if unroll and unroll.values else 1  # type: ignore[union-attr]
@@ -226,8 +224,6 @@ class Lowering:
                 continue
             if line.level is not None and line.level != level:
                 break
-            from .onto_units import tile_count
-
             for a in axes_of(line):
                 if a.index not in ranges:
                     continue
@@ -240,8 +236,6 @@ class Lowering:
 
     def open_accumulators(self, focus: Focus, indices: set[str], lines: tuple) -> list[Stmt] | None:
         """Before a reduction is tiled its accumulator must be open, unless a `keep` below says where."""
-        from .keep import accumulate
-
         for w in focus.works:
             if isinstance(w, (Fill, Combine)) or w.reduction is None or w.name in focus.open:
                 continue

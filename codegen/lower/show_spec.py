@@ -9,10 +9,10 @@ extent of the box hull; an operand reached through a fused index is shown over t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Protocol
 
 from ...dsl.device import Device
+from ...dsl.frozen import replace
 from ...dsl.index import Expr, Var, as_expr
 from ...dsl.values import Load, Masked, Value, loads, transform
 from ..printer import show_value

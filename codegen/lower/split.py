@@ -7,12 +7,12 @@ C[m, n] = sum(k) ...     -->     P[t, m, n] = sum(k in tile t) ...;   C[m, n] = 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ...dsl import syntax
 from ...dsl.errors.base import Label
 from ...dsl.errors.schedule import NotYet
+from ...dsl.frozen import replace
 from ...dsl.index import Expr, Var, as_expr
 from ...dsl.op import Reduction
 from ...dsl.values import Load, Value, transform

@@ -7,11 +7,11 @@ MADE_BELOW   so do works that do not share the tile's indices; but what is kept 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ...dsl import syntax
 from ...dsl.errors.schedule import CannotMeet
+from ...dsl.frozen import replace
 from ...dsl.values import loads
 from ..tile import Stmt
 from .access import zero_is_neutral

@@ -7,11 +7,12 @@ MAIN_PATH   a line is shown once, as the author reads it: on the main path for t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ...dsl import syntax
 from ...dsl.device import Device
+from ...dsl.frozen import replace
 from ...dsl.index import Expr, ceildiv
 from ...dsl.text.format import format_node
 from ..tile import Buffer

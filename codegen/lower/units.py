@@ -6,10 +6,9 @@ from the live extent (CAPACITY_NOT_LIVE), or warps would collide in edge blocks.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ...dsl import syntax
 from ...dsl.device import Level
+from ...dsl.frozen import replace
 from ...dsl.index import as_expr
 from .axes import axes_of, clamped
 from .context import Context

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 from ...dsl import syntax
 from ...dsl.device import Device
 from ...dsl.errors import Diagnostics
+from ...dsl.frozen import replace
 from ...dsl.op import Op
 from ...dsl.ops.bind_op import specialise
 from ...dsl.source import Source

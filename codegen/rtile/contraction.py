@@ -15,13 +15,14 @@ lanes along m, `stages` of the pipeline, `split` of the reduction (0: whole).
 from __future__ import annotations
 
 from collections.abc import Mapping as Dict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from ...dsl import syntax
+from ...dsl.frozen import replace
 from ...dsl.values import Load
 from ..lower.context import Context
 from ..lower.footprint import reach

@@ -14,11 +14,11 @@ WHOLE     a reduction of everything: parts for cores, vectors.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from itertools import product
 from math import inf, log, prod
 
 from ...dsl import syntax
+from ...dsl.frozen import replace
 from ...dsl.index import Expr, Var
 from ...dsl.values import loads
 from ..lower.context import Context

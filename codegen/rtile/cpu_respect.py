@@ -16,10 +16,11 @@ FITTED    Numbers of the author's stay. A candidate's number around one becomes 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ...dsl import syntax
 from ...dsl.device import Device
+from ...dsl.frozen import replace
 from ...dsl.values import loads
 from ..lower.context import Context
 from ..lower.work import Work, work_extents

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import TypeVar
 
 from ...dsl import syntax
+from ...dsl.frozen import replace
 
 _Size = TypeVar("_Size", bound=syntax.Size)
 

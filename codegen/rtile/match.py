@@ -12,11 +12,12 @@ is read once serves many (`by_reuse`).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import product
 
 from ...dsl import syntax
 from ...dsl.device import Device, Instr
+from ...dsl.frozen import replace
 from ...dsl.values import Cast, Load, Value, loads
 from ..lower.context import Context
 from ..lower.match import Match, bindings, match, stand_ins, why_not

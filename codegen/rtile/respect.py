@@ -9,10 +9,11 @@ has no slot for a line cannot be meant.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from ...dsl import syntax
 from ...dsl.device import Device
+from ...dsl.frozen import replace
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,11 @@ TRADES       Pairs make one size larger and another one smaller: what fits a cac
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from itertools import combinations
 
 from ...dsl import syntax
 from ...dsl.device import Device
+from ...dsl.frozen import replace
 from .lines import panels_resized, resized
 
 Choice = tuple[str, int]  # an index and a size

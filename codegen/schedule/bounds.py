@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from ...dsl import syntax
 from ...dsl.errors.schedule import BadBound
+from ...dsl.frozen import replace
 from ...dsl.index import Expr, Var, as_expr
 from ...dsl.op import Op
 from ...dsl.ops.index_terms import index_term

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from ...dsl import syntax
+from ...dsl.frozen import replace
 
 Lines = Sequence[syntax.Line]
 Strategies = Mapping[str, syntax.StrategyDecl]

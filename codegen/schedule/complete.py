@@ -8,11 +8,11 @@ NEIGHBOURS    else the index with neighbours in memory goes to lockstep units, t
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from itertools import chain
 
 from ...dsl import syntax
 from ...dsl.device import Level
+from ...dsl.frozen import replace
 from ...dsl.text.format import format_node
 from ..attempts import Way
 from ..lower.context import Context

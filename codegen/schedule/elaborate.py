@@ -8,7 +8,7 @@ move A              -->   move X          (the schedule is for gemm, the op is l
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 from ...dsl import syntax
@@ -24,6 +24,7 @@ from ...dsl.errors.schedule import (
     UnknownStrategy,
     UnusedParam,
 )
+from ...dsl.frozen import replace
 from ...dsl.index import Expr, Var, as_expr
 from ...dsl.ops.index_terms import index_term
 

@@ -9,8 +9,7 @@ for a product serves products of anything, and instructions take operands that m
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from ...dsl.frozen import replace
 from ...dsl.index import Var, as_expr
 from ...dsl.op import Op, Statement, Tensor
 from ...dsl.values import Apply, Cast, Load, Value, loads

@@ -5,7 +5,7 @@ What depends on sizes (units, capacities, `arrange`) is checked where the number
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ...dsl import syntax
 from ...dsl.device import Device
@@ -23,6 +23,7 @@ from ...dsl.errors.schedule import (
     ModifierArgument,
     NotYet,
 )
+from ...dsl.frozen import replace
 from ...dsl.op import Op
 
 # Where each modifier may stand. A name that is missing is not checked here.

@@ -14,10 +14,9 @@ FUSED         statistics of a row and what reads them are one nest, so that the 
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ...dsl import syntax
 from ...dsl.device import Device, Level
+from ...dsl.frozen import replace
 from ...dsl.op import Op
 from ...dsl.values import Load, loads
 from ..lower.context import Context

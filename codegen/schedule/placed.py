@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 from ...dsl import syntax
+from ...dsl.frozen import replace
 from ...dsl.source import Source, Span
 from ...dsl.text.format_node import format_node
 

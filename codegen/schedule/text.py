@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ...dsl import syntax
 from ...dsl.device import Device
+from ...dsl.frozen import replace
 from ...dsl.op import Op
 from ...dsl.text.format import format_node
 from ..lower.context import Context

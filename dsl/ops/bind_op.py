@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from math import prod
 from operator import index
 
 from ..errors import Diagnostics, did_you_mean
 from ..errors.op import BadSize, ConditionFailed, MissingParameter, SizeOverflow, UnknownSize
+from ..frozen import replace
 from ..index import Expr, Var
 from ..op import Op
 from .check_accesses import check_accesses

@@ -7,8 +7,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+from ..frozen import replace
 from ..index import as_expr
 from ..source import Span
 from .bound import Binder, Bound, Convert, Operation, Read, Reduced, variables

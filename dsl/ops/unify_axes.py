@@ -10,8 +10,8 @@ FIRST_NAME_WINS      an axis has the name its producer gave it; where that is ta
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 
+from ..frozen import replace
 from ..index import Expr, Var, as_expr
 from ..op import Reduction, Statement
 from ..values import IndexValue, Load, Masked, Value, loads, transform
