@@ -16,7 +16,7 @@ from functools import lru_cache
 from math import gcd
 from typing import Any
 
-from .index import ZERO, Expr, Fn, Var, as_expr
+from .index import ZERO, Atom, Expr, Fn, Var, as_expr
 from .intervals import Interval
 from .point import point
 
@@ -107,19 +107,28 @@ def _solvable(constraints: Iterable[Expr]) -> bool:
 
 
 def _contradicts(e: Expr, others: Sequence[Expr], most: int = _MOST_SUMMANDS) -> bool:
-    """Whether `e` is negative where the others are >= 0, as a sum with at most so many of them shows: one by one, such as rid
-    it of what it has no upper end for."""
-    if (high := e.interval[1]) is not None:
-        return high < 0
-    if not most:
+    """Whether `e` is negative where the others are >= 0, as a sum of positive multiples of it and of at most so many of them
+    shows: each one is added because it rids the sum of what may be the largest."""
+    high = e.interval[1]
+    if high is not None and high < 0:
+        return True
+    if not most or not e.terms:
         return False
-    atom, c = next((a, c) for a, c in e.terms if a.interval[1 if c > 0 else 0] is None)
-    known = others if isinstance(atom, Var) else (*_facts(atom, _as(atom)), *others)
-    for f in known:
+    atom, c = max(e.terms, key=_largest)
+    for f in others if isinstance(atom, Var) else (*_facts(atom, _as(atom)), *others):
         k = next((k for a, k in f.terms if a == atom), 0)
-        if k * c < 0 and not c % k and _contradicts(e + f * (c // -k), others, most - 1):
-            return True
+        if k * c < 0:
+            common = gcd(k, c)
+            if _contradicts(e * (abs(k) // common) + f * (abs(c) // common), others, most - 1):
+                return True
     return False
+
+
+def _largest(term: tuple[Atom, int]) -> float:
+    """The largest value of a term."""
+    atom, c = term
+    end = atom.interval[1 if c > 0 else 0]
+    return float("inf") if end is None else c * end
 
 
 def conjuncts(cond: Expr) -> tuple[Expr, ...]:

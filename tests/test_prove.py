@@ -93,6 +93,28 @@ def test_contradictory_context_proves_all():
     assert not feasible([2 * M - 5, 5 - 2 * M])  # no integer
 
 
+W, S, Q, s = (Var(n, 0) for n in "WSQs")
+
+
+def test_sums_of_conditions_prove_without_isl(monkeypatch):
+    """A window inside its tensor; a lane inside its tile; an empty loop over a size that is not."""
+    monkeypatch.setattr("andiron.dsl.prove._empty", lambda text: pytest.fail(text))
+    window = [S + Q - W - 1, W - S - Q + 1, S - 1 - s]
+    assert always(W - 1 - s - i % Q, window)
+    assert not always(W - 2 - s - i % Q, window)
+    lane, n = Var("lane", 0, 31), Var("n", 0, 1 << 30)
+    assert always(n - 128 * k - 4 * lane - 4, [n - 128 * k - 128])
+    assert not feasible([128 * k + 4 * lane + 3 - n, n - 128 * k - 128])
+    assert always(M - 1, [M - Q, 3 * Q - 32 * (i % N) - 1])
+
+
+def test_answers_are_of_the_intervals_asked_for():
+    cond = [as_expr(Var("x", 0, high)) + M - 9 for high in (8, 9)]
+    assert cond[0] == cond[1]
+    assert [feasible([c, -as_expr(M)]) for c in cond] == [False, True]
+    assert [always(-c - 1, [-as_expr(M)]) for c in cond] == [True, False]
+
+
 def test_intervals_belong_to_the_question():
     assert always(7 - Var("x", 0, 7) % 9 * 1)
     assert not always(7 - as_expr(Var("x", 0, 8)))
