@@ -143,11 +143,13 @@ def _blocking(p: Product, b: Blocking, lines: Lines, sizes: Mapping[str, int]) -
 
 @dataclass(frozen=True)
 class _Laid:
-    """A line of the result; `own`: indices whose sizes the author wrote; `alone`: the candidate had none like it."""
+    """A line of the result; `own`: indices whose sizes the author wrote; `alone`: the candidate had none like it; `was`: the
+    sizes that it had there."""
 
     line: syntax.Line
     own: frozenset[str] = frozenset()
     alone: bool = False
+    was: tuple[tuple[str, int], ...] = ()
 
 
 def _joined(way: Lines) -> Lines:
@@ -239,7 +241,8 @@ def _filled(line: syntax.Line, theirs: syntax.Line) -> _Laid:
             known = {a.index: a.size for a in theirs.axes}
             axes = tuple(replace(a, size=known[a.index]) if isinstance(a.size, syntax.Auto) else a for a in line.axes)
             own = frozenset(a.index for a in line.axes if isinstance(a.size, syntax.Num))
-            return _Laid(replace(line, axes=axes), own)
+            was = tuple((a.index, number(a.size) or 1) for a in theirs.axes if a.index in own)
+            return _Laid(replace(line, axes=axes), own, was=was)
         case syntax.Move(), syntax.Move():
             return _Laid(staged_as(line, theirs))
         case syntax.Keep(), syntax.Keep():
@@ -266,7 +269,7 @@ def _fitted(laid: Sequence[_Laid]) -> Lines:
                     size = max(unit, -(-size // unit) * unit)
                 within[a.index] = size
                 axes.append(replace(a, size=syntax.Num(size)) if isinstance(a.size, syntax.Num) else a)
-                changed[a.index, was] = size
+                changed[a.index, dict(x.was).get(a.index, was)] = size
             lines[n] = replace(x.line, axes=tuple(axes))
     around: dict[str, int] = {}
     out: list[syntax.Line] = []
