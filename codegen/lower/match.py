@@ -56,9 +56,9 @@ def match(instr: Instr, work: Work) -> Match | None:
 def matches(instr: Instr, work: Work) -> Iterator[Match]:
     if why_not(instr, work):
         return
-    found = work.matched.get(instr.does)
+    found = work.found.get(instr.does)
     if found is None:
-        work.matched[instr.does] = found = tuple(_ways(instr, work))
+        work.found[instr.does] = found = tuple(_ways(instr, work))
     for index, operands, score in found:
         yield Match(instr, index, operands, score)
 

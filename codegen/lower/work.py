@@ -81,8 +81,8 @@ class Work:
         return frozenset(ld.tensor for v in values for ld in loads(v)) - {self.name}
 
     @cached_property
-    def matched(self) -> dict[object, Any]:
-        """How it is what an instruction does (`lower.match`), by what that is: found once for all instructions that do it."""
+    def found(self) -> dict[object, Any]:
+        """What others worked out from it: how it is what an instruction does (`lower.match`, by what that is), its problem."""
         return {}
 
 

@@ -79,22 +79,30 @@ class Ranked:
 def ranked(ctx: Context, machine: Machine, works: tuple[Work, ...], lines: Lines = AUTO) -> list[Ranked]:
     """All candidates of all nests that the author's lines can be meant for, costed."""
     out: list[Ranked] = []
-    limit = np.inf
+    limit, at = np.inf, judged_at(ctx, works)
     for nest in nests(ctx, machine, works, lines):
-        found = costed(ctx, works, nest, lines, limit)
+        found = costed(ctx, at, nest, lines, limit)
         if found is not None:
             out.append(found)
             limit = min(limit, FAR_OFF * found.seconds[-1].min())
     return out
 
 
-def costed(ctx: Context, works: tuple[Work, ...], nest: Nest, lines: Lines = AUTO, limit: float = np.inf) -> Ranked | None:
+Sizes = list[tuple[dict[str, int], dict[str, int]]]  # values of the op's sizes, and the extents of works that these make
+
+
+def judged_at(ctx: Context, works: tuple[Work, ...]) -> Sizes:
+    """The sizes that candidates for a launch are judged at, the largest last."""
+    problems = [Problem.of(w, ctx.dtypes) for w in works]
+    return [(e, {a: n for p in problems for a, n in p.sizes(e).items()}) for e in spread(problems, ctx.derived)]
+
+
+def costed(ctx: Context, at: Sizes, nest: Nest, lines: Lines = AUTO, limit: float = np.inf) -> Ranked | None:
     """The candidates of a nest: at the largest sizes first, then those within the limit at the others. None: there are none."""
     written = read(ctx.device, nest.slots, _heads(lines)[1])
     if written is None:
         return None
-    problems = [Problem.of(w, ctx.dtypes) for w in works]
-    sizes = [{a: n for p in (*problems, nest.problem) for a, n in p.sizes(e).items()} for e in spread(problems, ctx.derived)]
+    sizes = [extents | nest.problem.sizes(e) for e, extents in at]
     tiles = nest.candidates(sizes, written.fixed)
     count = len(next(iter(tiles.values())))
     if not count:

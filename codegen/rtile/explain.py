@@ -178,7 +178,7 @@ def mapping_verdicts(op: Op, device: Device) -> list[tuple[str, list[Verdict]]]:
     Empty for devices for which no schedule is constructed this way.
     """
     from ..pipeline import context_of, launches_of, with_factors
-    from .construct import costed
+    from .construct import costed, judged_at
     from .contraction import Contraction
     from .machine import Machine
     from .match import mappings
@@ -195,12 +195,12 @@ def mapping_verdicts(op: Op, device: Device) -> list[tuple[str, list[Verdict]]]:
             ctx.dtypes.setdefault(w.name, w.value.dtype)
         if len(works) != 1 or works[0].reduction is None:
             continue
-        whole = Problem.of(works[0], ctx.dtypes)
+        whole, at = Problem.of(works[0], ctx.dtypes), judged_at(ctx, works)
         verdicts = []
         for m in mappings(ctx, works[0]):
             seconds = None
             if not m.refused:
-                found = costed(ctx, works, Contraction(ctx, machine, m, whole))
+                found = costed(ctx, at, Contraction(ctx, machine, m, whole))
                 seconds = float(found.seconds[-1].min()) if found is not None else None
             verdicts.append(Verdict(str(m), seconds, m.refused))
         out.append((works[0].name.rstrip("@"), verdicts))

@@ -95,6 +95,11 @@ class Machine:
                 found.append(i)
         return tuple(found)
 
+    @cached_property
+    def reading(self) -> dict[tuple[str, str, int, bool, int], tuple[int, float, float]]:
+        """How fragments are read from rows of staged tiles, as far as it was counted (`staging`)."""
+        return {}
+
     # ------------------------------------------------------------ rates
 
     @cached_property

@@ -128,18 +128,10 @@ class Problem:
 
     @staticmethod
     def of(work: Work, dtypes: Mapping[str, DType]) -> Problem:
-        value = [work.value]
-        after = [o.value for o in work.outputs]
-        inner = tuple(_reads(value, work))
-        reads = inner + tuple(a for a in _reads(after, work) if a.tensor != work.name)
-        named = [(o.tensor, o.indices) for o in work.outputs] or [(work.name, work.subscripts or work.indices)]
-        alias = work.alias
-        writes = tuple(
-            Access(t, dtypes.get(t, work.value.dtype), tuple(((alias.get(i, i), 1),) for i in at)) for t, at in named
-        )
-        count = sum(_SLOW.get(v.fn, 1) for v in walk(work.value) if isinstance(v, Apply) and v.fn not in _FREE)
-        counted = max(1, count + (1 if work.reduction else 0))
-        return Problem(work, work.indices, work.reduced, work_extents(work), reads, writes, counted, inner)
+        key = ("problem", *(dtypes.get(t, work.value.dtype) for t in work.targets))
+        if key not in work.found:
+            work.found[key] = _problem(work, dtypes)
+        return work.found[key]
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -153,6 +145,19 @@ class Problem:
     def sizes(self, env: Mapping[str, int]) -> dict[str, int]:
         """Extents for given sizes, at least 1."""
         return {a: max(1, int(self.extents[a].evaluate(env))) for a in self.axes}
+
+
+def _problem(work: Work, dtypes: Mapping[str, DType]) -> Problem:
+    value = [work.value]
+    after = [o.value for o in work.outputs]
+    inner = tuple(_reads(value, work))
+    reads = inner + tuple(a for a in _reads(after, work) if a.tensor != work.name)
+    named = [(o.tensor, o.indices) for o in work.outputs] or [(work.name, work.subscripts or work.indices)]
+    alias = work.alias
+    writes = tuple(Access(t, dtypes.get(t, work.value.dtype), tuple(((alias.get(i, i), 1),) for i in at)) for t, at in named)
+    count = sum(_SLOW.get(v.fn, 1) for v in walk(work.value) if isinstance(v, Apply) and v.fn not in _FREE)
+    counted = max(1, count + (1 if work.reduction else 0))
+    return Problem(work, work.indices, work.reduced, work_extents(work), reads, writes, counted, inner)
 
 
 def _reads(values: list, work: Work) -> list[Access]:

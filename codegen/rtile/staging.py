@@ -162,7 +162,11 @@ def _staged(
             count = prod(o for o in operand.shape)
             cycles, reads = max(1.0, count * size / machine.bank_bytes), 1.0
         else:
-            pad, cycles, reads = _fragment(machine, mapping, operand, size, inner == mapping.k, depth)
+            assert mapping.instr is not None
+            asked = mapping.instr.name, operand.name, size, inner == mapping.k, depth  # of the device alone: counted once
+            if asked not in machine.reading:
+                machine.reading[asked] = _fragment(machine, mapping, operand, size, inner == mapping.k, depth)
+            pad, cycles, reads = machine.reading[asked]
     if pad:
         words.append(syntax.Modifier("pad", (syntax.Num(pad),)))
         stored = gcd(stored, pad)
