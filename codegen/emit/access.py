@@ -221,7 +221,6 @@ def _never(ctx: Context, buffer: Buffer, instr: Instr) -> str:
 def _store_register(ctx: Context, name: str, coords: Sequence[Expr], value: Code) -> None:
     register = ctx.lanes.registers[name]
     is_bool = register.buffer.dtype.kind == "bool"
-    kind = ctx.register_type(register.buffer, not register.uniform)
     text = value.text
     if not register.uniform and not value.vector and not ctx.in_lane:
         text = splat(ctx, "i32" if is_bool else storage(register.buffer.dtype), _as_mask(value) if is_bool else value)
@@ -232,6 +231,7 @@ def _store_register(ctx: Context, name: str, coords: Sequence[Expr], value: Code
         ctx.need("set_part", storage(register.buffer.dtype))
         ctx.text.line(f"m_set_part_{storage(register.buffer.dtype)}({cell}, {part}, {text});")
         return
+    kind = ctx.register_type(register.buffer, not register.uniform)
     if register.named:
         cell = ctx.cell(name, coords)
         target = cell if register.uniform or not ctx.in_lane else ctx.lane_of(cell, kind, write=True)

@@ -19,7 +19,7 @@ from .parts import partly, store_first
 from .reduce import all_reduce
 from .scope import tidy_else, tidy_if
 from .values import Values
-from .written_out import trips_of, written_out
+from .written_out import turns, written_out
 
 
 class Body:
@@ -106,7 +106,7 @@ class Body:
     def _for(self, s: For) -> None:
         ctx, text = self.ctx, self.ctx.text
         start, stop, step = ctx.ix(s.start), ctx.ix(s.stop), ctx.ix(s.step)
-        trips = trips_of(ctx, s)
+        trips = turns(start, stop, step)
         if trips == 0:
             return
         self._comment(s.span)

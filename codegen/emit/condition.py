@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...dsl.index import Expr, Fn
+from ...dsl.index import Expr, Fn, Var
 from ...dsl.intervals import linear
 from ...dsl.prove import conjuncts
 
@@ -27,7 +27,7 @@ def simplest(conds: Sequence[Expr]) -> list[Expr]:
             return [Expr((), -1)]
         if lo is None or lo < 0:
             out.append(e)
-    return [e for i, e in enumerate(out) if not any(_follows(e, i, x, j) for j, x in enumerate(out))]
+    return [e for i, e in enumerate(out) if not any([_follows(e, i, x, j) for j, x in enumerate(out) if i != j])]
 
 
 def _plain(cond: Expr) -> tuple[Expr, ...]:
@@ -56,8 +56,18 @@ def _coarse(cond: Expr) -> Expr:
 
 def _follows(e: Expr, i: int, other: Expr, j: int) -> bool:
     """Whether the condition holds wherever the other one does; of two that say the same the first stays."""
-    low = (e - other).interval[0] if i != j else None
+    if not _open(other) <= e.variables():  # what has no end there has none in the difference
+        return False
+    low = (e - other).interval[0]
     if low is None or low < 0:
         return False
     back = (other - e).interval[0]
     return back is None or back < 0 or j < i
+
+
+def _open(cond: Expr) -> frozenset[Var]:
+    """Variables by which it grows without an end; computed once for each."""
+    d = cond.__dict__
+    if "_open" not in d:
+        d["_open"] = frozenset([a for a, c in cond.terms if type(a) is Var and (a.hi if c > 0 else a.lo) is None])
+    return d["_open"]

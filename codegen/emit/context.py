@@ -95,7 +95,12 @@ class Context:
 
     def number(self, n: int) -> Expr:
         """Always the same object for a number."""
-        return self.numbers.setdefault(n, as_expr(n))
+        if n not in self.numbers:
+            self.numbers[n] = as_expr(n)
+        return self.numbers[n]
+
+    def plus(self, e: Expr, n: int) -> Expr:
+        return e + n if e.terms else self.number(e.const + n)
 
     def varies(self, e: Expr) -> bool:
         return not self.in_lane and self.lanes.var is not None and self.lanes.var in e.variables()
@@ -182,7 +187,7 @@ class Context:
         self.false = before
 
     def condition(self, conds: Sequence[Expr]) -> str:
-        return " && ".join(self.text.index.once(e, self._compare) for e in conds) if conds else "true"
+        return " && ".join([self.text.index.once(e, self._compare) for e in conds]) if conds else "true"
 
     def _compare(self, e: Expr) -> str:
         if not e.terms:
@@ -245,7 +250,8 @@ class Context:
 
     def cell(self, name: str, coords: Sequence[Expr]) -> str:
         """The variable that is this cell of a named register buffer."""
-        where = tuple(c for c in (self.ix(e).constant for e in coords) if c is not None)
+        here = [self.ix(e) if e.terms else e for e in coords]
+        where = tuple([e.const for e in here if not e.terms])
         if len(where) != len(coords):
             raise InternalError(f"register {name} is indexed by {', '.join(map(str, coords))}, which is not constant")
         shared = self.shares > 1 and not self.lanes.registers[name].uniform

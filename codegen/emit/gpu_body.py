@@ -159,9 +159,11 @@ class GpuBody(Body):
             buffer = ctx.buffers[piece.buffer]
             return [pointer_to(ctx, buffer, address(ctx, buffer, coords))]
         r = registers_of(o, piece.extent)
-        places = [[*coords[:-1], coords[-1] + i] if coords else [] for i in range(piece.extent)]
-        if piece.buffer in ctx.packed:
-            return [ctx.packed_cell(piece.buffer, p)[0] for p in places[:: r.share]]
+        packed = piece.buffer in ctx.packed
+        numbers = range(0, piece.extent, r.share if packed else 1)
+        places = [[*coords[:-1], ctx.plus(coords[-1], i)] if coords else [] for i in numbers]
+        if packed:
+            return [ctx.packed_cell(piece.buffer, p)[0] for p in places]
         held = ctx.lanes.registers.get(piece.buffer)
         if held is not None and r.kind == ctx.register_type(held.buffer, False):
             return [load(ctx, piece.buffer, p)[0] for p in places]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...dsl.index import Expr
 from ..tile import Alloc, For, If, Let, Stmt
 from ..walk_tile import buffers_used
 from .context import Context
@@ -29,8 +30,11 @@ def _count(ctx: Context, s: For, inner: int) -> int:
 
 
 def trips_of(ctx: Context, s: For) -> int | None:
-    """Turns of the loop, where that is a number."""
-    start, stop, step = ctx.ix(s.start), ctx.ix(s.stop), ctx.ix(s.step)
+    return turns(ctx.ix(s.start), ctx.ix(s.stop), ctx.ix(s.step))
+
+
+def turns(start: Expr, stop: Expr, step: Expr) -> int | None:
+    """Turns of a loop, where that is a number."""
     n, by = (stop - start).constant, step.constant
     return None if n is None or by is None else max(0, -(-n // by))
 
