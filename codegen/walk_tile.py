@@ -15,6 +15,7 @@ from .tile import Alloc, AllReduce, Call, For, If, Let, Program, Stmt, Store
 
 Coords = tuple[Expr, ...]
 _T = TypeVar("_T")
+_B = TypeVar("_B", bound=For | Alloc | If)
 
 
 def statements(body: tuple[Stmt, ...]) -> list[Stmt]:
@@ -38,9 +39,12 @@ def map_bodies(s: Stmt, f: Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]]) -> St
     """The statement with `f` applied to each body in it; the same object when that changes nothing."""
     if not isinstance(s, For | Alloc | If):
         return s
-    body = f(s.body)
+    return with_bodies(s, f(s.body), f(s.orelse)) if isinstance(s, If) else with_bodies(s, f(s.body))
+
+
+def with_bodies(s: _B, body: tuple[Stmt, ...], orelse: tuple[Stmt, ...] = ()) -> _B:
+    """A loop, an Alloc or an If with other bodies; the same object where they are equal."""
     if isinstance(s, If):
-        orelse = f(s.orelse)
         return s if body == s.body and orelse == s.orelse else replace(s, body=body, orelse=orelse)
     return s if body == s.body else replace(s, body=body)
 
@@ -63,26 +67,33 @@ def spanned(body: tuple[Stmt, ...], span: Span | None) -> tuple[Stmt, ...]:
 def map_exprs(body: tuple[Stmt, ...], f: Callable[[Expr], Expr]) -> tuple[Stmt, ...]:
     """The statements with `f` applied to every index expression in them; the same objects where that changes nothing."""
 
+    def one(s: Stmt) -> Stmt:
+        return map_bodies(map_own(s, f), lambda inner: map_exprs(inner, f))
+
+    return _mapped(body, one)
+
+
+def map_own(s: _T, f: Callable[[Expr], Expr]) -> _T:
+    """The statement with `f` applied to its own index expressions, not to those of statements in it; the same object where that
+    changes nothing."""
+
     def all_of(exprs: tuple[Expr, ...]) -> tuple[Expr, ...]:
         return _mapped(exprs, f)
 
-    def one(s: Stmt) -> Stmt:
-        match s:
-            case For():
-                s = _with(s, start=f(s.start), stop=f(s.stop), step=f(s.step))
-            case Let():
-                s = _with(s, value=f(s.value), extent=None if s.extent is None else f(s.extent))
-            case If():
-                s = _with(s, conds=all_of(s.conds))
-            case Store():
-                s = _with(s, coords=all_of(s.coords), value=map_value(s.value, f))
-            case Call():
-                s = _with(s, pieces=_mapped(s.pieces, lambda p: _with(p, coords=all_of(p.coords))))
-            case AllReduce():
-                s = replace(s, cells=tuple((name, all_of(coords)) for name, coords in s.cells))
-        return map_bodies(s, lambda inner: map_exprs(inner, f))
-
-    return _mapped(body, one)
+    match s:
+        case For():
+            return _with(s, start=f(s.start), stop=f(s.stop), step=f(s.step))
+        case Let():
+            return _with(s, value=f(s.value), extent=None if s.extent is None else f(s.extent))
+        case If():
+            return _with(s, conds=all_of(s.conds))
+        case Store():
+            return _with(s, coords=all_of(s.coords), value=map_value(s.value, f))
+        case Call():
+            return _with(s, pieces=_mapped(s.pieces, lambda p: _with(p, coords=all_of(p.coords))))
+        case AllReduce():
+            return replace(s, cells=tuple((name, all_of(coords)) for name, coords in s.cells))
+    return s
 
 
 def _with(x: _T, **fields: object) -> _T:
@@ -104,23 +115,28 @@ def expressions(body: tuple[Stmt, ...]) -> list[Expr]:
     """Every index expression in the statements."""
     found: list[Expr] = []
     for s in statements(body):
-        match s:
-            case For():
-                found += s.start, s.stop, s.step
-            case Let():
-                found += (s.value,) if s.extent is None else (s.value, s.extent)
-            case If():
-                found += s.conds
-            case Store():
-                found += s.coords
-                _in_value(s.value, found)
-            case Call():
-                for p in s.pieces:
-                    found += p.coords
-            case AllReduce():
-                for _, coords in s.cells:
-                    found += coords
+        found += own_expressions(s)
     return found
+
+
+def own_expressions(s: Stmt) -> list[Expr]:
+    """Those of the statement itself, not those of statements in it."""
+    match s:
+        case For():
+            return [s.start, s.stop, s.step]
+        case Let():
+            return [s.value] if s.extent is None else [s.value, s.extent]
+        case If():
+            return [*s.conds]
+        case Store():
+            found = [*s.coords]
+            _in_value(s.value, found)
+            return found
+        case Call():
+            return [e for p in s.pieces for e in p.coords]
+        case AllReduce():
+            return [e for _, coords in s.cells for e in coords]
+    return []
 
 
 def _in_value(value: Value, found: list[Expr]) -> None:

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 
 from ...dsl.frozen import replace
 from ...dsl.index import Expr, Fn, Var, as_expr
-from ..tile import For, If, Launch, Let, Program, Stmt, Units
+from ..tile import Alloc, For, If, Launch, Let, Program, Stmt, Units
 from ..vector.align import factors
-from ..walk_tile import expressions, map_exprs, statements
+from ..walk_tile import expressions, map_own, statements
 
 MOST = 1 << 30  # sums of one size and of tiles stay below 2**31
 
@@ -50,8 +50,8 @@ def narrow(program: Program) -> tuple[Program, tuple[Expr, ...]]:
 def _products(launch: Launch, sizes: frozenset[Var]) -> Iterator[Fn]:
     """The products of sizes that bound loops and units, where there are divisions by sizes."""
     bounds = [u.count for u in launch.units]
-    used = expressions(launch.body)
-    if not any(f.kind in ("div", "mod") and f.args[1].constant is None for e in used for f in _functions(e)):
+    used = (f for e in expressions(launch.body) for f in _functions(e))
+    if not any(f.kind in ("div", "mod") and f.args[1].terms for f in used):
         return
     for s in statements(launch.body):
         match s:
@@ -125,9 +125,15 @@ def _with(body: tuple[Stmt, ...], known: dict[Var, Expr], whole: dict[Fn, Expr])
     """The statements with the variables as they are known. (Equal ones may differ in their ends: equality is not asked for.)"""
     out: list[Stmt] = []
     for s in body:
-        inner = {name: _with(getattr(s, name), known, whole) for name in ("body", "orelse") if hasattr(s, name)}
-        (alone,) = map_exprs((replace(s, **dict.fromkeys(inner, ())),), lambda e: e.subs(known, whole))
-        if isinstance(alone, (For, Let)):
-            alone = replace(alone, var=_same(alone.var, known))
-        out.append(replace(alone, **inner))
+        s = map_own(s, lambda e: e.subs(known, whole))
+        match s:
+            case Let():
+                s = replace(s, var=_same(s.var, known))
+            case For():
+                s = replace(s, var=_same(s.var, known), body=_with(s.body, known, whole))
+            case Alloc():
+                s = replace(s, body=_with(s.body, known, whole))
+            case If():
+                s = replace(s, body=_with(s.body, known, whole), orelse=_with(s.orelse, known, whole))
+        out.append(s)
     return tuple(out)

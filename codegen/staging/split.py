@@ -18,7 +18,7 @@ from ...dsl.index import Var, as_expr
 from ...dsl.types import DType
 from ...dsl.values import Load, Masked, Value, loads, transform
 from ..tile import Alloc, Buffer, Call, For, If, Let, Stmt, Store
-from ..walk_tile import buffers_used, map_places, variables
+from ..walk_tile import buffers_used, map_places, own_expressions, with_bodies
 
 Body = tuple[Stmt, ...]
 Loops = tuple[tuple[Var, int], ...]  # those around a statement: variable, how many turns at most
@@ -177,6 +177,11 @@ def _renamed(body: Body, names: dict[str, str]) -> Body:
 
 def pruned(body: Body) -> Body:
     """Without Lets that nothing uses, and what is empty then."""
+    return _pruned(body)[0]
+
+
+def _pruned(body: Body) -> tuple[Body, set[Var]]:
+    """And the variables that are left in it."""
     out: list[Stmt] = []
     needed: set[Var] = set()
     for s in reversed(body):
@@ -185,13 +190,15 @@ def pruned(body: Body) -> Body:
                 if s.var not in needed:
                     continue
             case For() | Alloc():
-                s = replace(s, body=pruned(s.body))
-                if not s.body:
+                inner, names = _pruned(s.body)
+                if not inner:
                     continue
+                s, needed = with_bodies(s, inner), needed | names
             case If():
-                s = replace(s, body=pruned(s.body), orelse=pruned(s.orelse))
-                if not s.body and not s.orelse:
+                (inner, names), (orelse, others) = _pruned(s.body), _pruned(s.orelse)
+                if not inner and not orelse:
                     continue
-        needed |= variables((s,))
-        out.insert(0, s)
-    return tuple(out)
+                s, needed = with_bodies(s, inner, orelse), needed | names | others
+        needed = needed.union(*[e.variables() for e in own_expressions(s)])
+        out.append(s)
+    return tuple(reversed(out)), needed
