@@ -136,7 +136,14 @@ def _union(a: tuple[_Past, ...], b: Iterable[_Past]) -> tuple[_Past, ...]:
     return tuple(dict.fromkeys((*a, *b)))
 
 
-Pairs = list[tuple[_Past, Access]]
+class _Pair(NamedTuple):
+    """Two accesses of one buffer that are in conflict if they are now and in the first iteration of each of the loops."""
+
+    past: _Past
+    now: Access
+    loops: tuple[Node, ...] = ()
+
+
 Placed = tuple[list[Node], Node, _State]
 
 
@@ -189,24 +196,21 @@ class _Placer:
             case Wait():
                 return [], n, state.waited(n.statement)
             case _:
-                before, state = self.ordered(self.conflicts(state, n), n, state)
+                before, state = self.ordered(_pairs(state, n), n, state)
                 return before, n, state.doing(n.accesses)
-
-    def conflicts(self, state: _State, n: Node) -> Pairs:
-        """Accesses that the node's own need a barrier after."""
-        return [(p, b) for p in state.open for b in n.accesses if self.conflict(p, b)]
 
     def conflict(self, p: _Past, b: Access) -> bool:
         a = p.access
-        if a.buffer != b.buffer:
-            return False
         return self._conflicts.between(a, b, (a.common(b), False) if p.same is None else (p.same, p.before))
 
-    def ordered(self, pairs: Pairs, n: Node, state: _State) -> tuple[list[Node], _State]:
-        """The barrier that orders the pairs, before `n`, and the state after it."""
-        if not pairs:
+    def ordered(self, pairs: list[_Pair], n: Node, state: _State) -> tuple[list[Node], _State]:
+        """The barrier that orders those of the pairs that are in conflict, before `n`, and the state after it. It is of the
+        outermost level that one of them asks for: the others need not be looked at."""
+        for past, b, loops in sorted(pairs, key=lambda pair: pair.now.depth):
+            if self.conflict(past, b) and all(self.conflict(past, self.first(b, x)) for x in loops):
+                break
+        else:
             return [], state
-        past, b = min(pairs, key=lambda pair: pair[1].depth)
         a = past.access
         if n.scope.control > a.depth:  # UNIFORM_POINT
             raise _apart(n.scope.parting, a, b)
@@ -250,10 +254,10 @@ class _Placer:
             return _Past(p.access, number, p.access.steps(number))
         return _Past(p.access, number) if p.same == number else p
 
-    def exposed(self, nodes: tuple[Node, ...], state: _State) -> tuple[Pairs, _State]:
-        """Conflicts of accesses in the nodes with those of `state` alone, as far as no barrier in them orders them; and what
-        is left of `state` after them."""
-        found: Pairs = []
+    def exposed(self, nodes: tuple[Node, ...], state: _State) -> tuple[list[_Pair], _State]:
+        """Accesses in the nodes with those of `state` alone, as far as no barrier in them orders them; and what is left of
+        `state` after them."""
+        found: list[_Pair] = []
         for n in nodes:
             if not state.open and not state.flying:
                 break
@@ -263,7 +267,7 @@ class _Placer:
                 case For():
                     inside, left = self.exposed(n.body, state)
                     alive = {p.access for p in (*left.open, *left.flying)}
-                    found += [(p, b) for p, b in inside if p.access in alive or self.conflict(p, self.first(b, n))]
+                    found += [x if x.past.access in alive else x._replace(loops=(*x.loops, n)) for x in inside]
                     state = left if left == state or self.runs(n) else state.plus(left)  # ZERO_TRIPS
                 case If():
                     one, left = self.exposed(n.body, state)
@@ -278,7 +282,7 @@ class _Placer:
                 case Wait():
                     state = state.waited(n.statement)
                 case _:
-                    found += self.conflicts(state, n)
+                    found += _pairs(state, n)
         return found, state
 
     def first(self, b: Access, n: Node) -> Access:
@@ -298,6 +302,11 @@ class _Placer:
         if n.turns not in self._runs:
             self._runs[n.turns] = always(scope.plain(s.stop) - scope.plain(s.start) - 1, tuple(scope.conds))
         return self._runs[n.turns]
+
+
+def _pairs(state: _State, n: Node) -> list[_Pair]:
+    """Accesses that the node's own may need a barrier after."""
+    return [_Pair(p, b) for p in state.open for b in n.accesses if p.access.buffer == b.buffer]
 
 
 def _holding(n: Node, body: tuple[Node, ...], orelse: tuple[Node, ...] | None = None) -> Node:

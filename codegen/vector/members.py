@@ -44,10 +44,11 @@ class Members:
         self.device = device
         self.register = device.memories[-1].name
         self._all = tuple(m for i in device.instrs if (m := self._member(i)) is not None)
+        self._by_name = {m.instr.name: m for m in self._all}
         self._widest: dict[tuple, tuple[Member, ...]] = {}
 
     def of(self, instr: Instr) -> Member | None:
-        return next((m for m in self._all if m.instr is instr or m.instr.name == instr.name), None)
+        return self._by_name.get(instr.name)
 
     def fitting(
         self, kind: str, source: str, target: str, dtype: DType, awaits: tuple[str, ...] | None = None

@@ -12,6 +12,7 @@ from itertools import product
 
 from ...dsl.frozen import replace
 from ...dsl.index import Expr, Fn, Var, as_expr
+from ...dsl.index_rules import combined
 from ...dsl.values import IndexValue, Load, Masked, Value, loads, transform
 from ..tile import Buffer, For, If, Stmt, Store
 
@@ -112,10 +113,7 @@ def may_be_inner(nest: Nest, x: Loop, buffer: Buffer) -> bool:
 
 def linear(buffer: Buffer, coords: tuple[Expr, ...]) -> Expr:
     """The linear address, in elements."""
-    total = as_expr(0)
-    for c, s in zip(coords, buffer.strides, strict=True):
-        total = total + c * s
-    return total
+    return combined([(c * s, 1) if s.terms else (c, s.const) for c, s in zip(coords, buffer.strides, strict=True)], 0)
 
 
 def stepping(e: Expr, var: Var, first: Expr, count: int) -> tuple[Expr, int] | None:
