@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 from ..dsl import syntax
@@ -28,7 +28,6 @@ from .lower.trace import Trace, Traced
 from .lower.units import combining_levels, count_units, whole_groups
 from .lower.work import Output, Work, plan
 from .lower.workspace import workspace
-from .passes.asked import Asked
 from .passes.hoist import hoist_invariants
 from .passes.version import prove_guards, version_guards
 from .rtile.machine import Machine
@@ -96,22 +95,20 @@ def compiled(op: Op, schedule: syntax.ScheduleDecl | None, device: Device, lines
     # Capacities are those of what is alive together, which only the whole program tells.
     again = (lambda x: None) if attempts.notes else (lambda x: tried(op, device, x))
     check_capacity(program, lines, schedule and schedule.span, context.notes, again)
-    asked = Asked()
-    done = synchronised(program, asked)
+    done = synchronised(program)
     # Vectors come after barriers, which ask what is accessed and not how much at a time; what only a call tells makes variants.
     # Two versions last: they copy code, and keep away from statements in which a barrier stands.
     # Sizes that vectors cannot be had for may want copies dealt in another way: these are lowered by themselves.
-    otherwise = partial(unaligned, op, context, written, program, done, asked)
-    program, notes = variants(done, partial(version_guards, asked=asked), otherwise)
+    program, notes = variants(done, version_guards, lambda: unaligned(op, context, written, program, done))
     text = schedule_text(op, schedule, device, written, context)
     notes = tuple(dict.fromkeys((*attempts.notes, *context.notes, *notes)))
     return Compiled(replace(program, head=text), text, {"notes": notes, "choices": tuple(context.choices)}, context.trace)
 
 
-def synchronised(program: Program, asked: Asked) -> Program:
+def synchronised(program: Program) -> Program:
     """The program with its barriers."""
     # Guards go first: a barrier may stand only where control flow is uniform, and fewer guards are more uniform.
-    program = prove_guards(program, asked)
+    program = prove_guards(program)
     # Barriers are derived from the accesses that are left, while each is still written once.
     # Units that an instruction drives together may be apart for the compiler of the text: they meet explicitly.
     program = place_barriers(program, lockstep=any(level.width for level in program.device.levels))
@@ -122,7 +119,7 @@ def synchronised(program: Program, asked: Asked) -> Program:
 Part = tuple[tuple[Work, ...], tuple]  # the works of a launch, and its lines
 
 
-def unaligned(op: Op, context: Context, written: Sequence[Part], plain: Program, done: Program, asked: Asked) -> Program:
+def unaligned(op: Op, context: Context, written: Sequence[Part], plain: Program, done: Program) -> Program:
     """The program for sizes that runs of copies are not aligned for. `plain`, `done`: that for the others, before and after
     it got its barriers."""
     if not context.asks_sizes:
@@ -132,7 +129,7 @@ def unaligned(op: Op, context: Context, written: Sequence[Part], plain: Program,
     known = list(zip(plain.launches, done.launches, strict=True))
     kept = [next((y for x, y in known if x == mine), None) for mine in again.launches]
     others = tuple(x for x, y in zip(again.launches, kept, strict=True) if y is None)
-    new = iter(synchronised(replace(again, launches=others), asked).launches)
+    new = iter(synchronised(replace(again, launches=others)).launches)
     return replace(again, launches=tuple(y or next(new) for y in kept))
 
 

@@ -66,8 +66,8 @@ def test_guards(monkeypatch):
     """Proving guards away and making two versions changes no result."""
     cases = accepted(range(1000, 1000 + CASES // 10))
     after = [run(case, result.program, op) for case in cases for op, result in [compiled(case)]]
-    monkeypatch.setattr(pipeline, "prove_guards", lambda p, _: p)
-    monkeypatch.setattr(pipeline, "version_guards", lambda p, _: p)
+    monkeypatch.setattr(pipeline, "prove_guards", lambda p: p)
+    monkeypatch.setattr(pipeline, "version_guards", lambda p: p)
     for case, arrays in zip(cases, after, strict=True):
         op, result = compiled(case)
         before = run(case, result.program, op)

@@ -12,44 +12,50 @@ from dataclasses import dataclass
 
 from ...dsl.frozen import replace
 from ...dsl.index import Expr, Var
+from ...dsl.prove import always, feasible
 from ...dsl.values import Masked, Value, loads, transform, walk
 from ..tile import Alloc, Barrier, For, If, Launch, Let, Program, Stmt, Store
-from ..walk_tile import map_bodies, statements, with_bodies
-from .asked import Asked
+from ..walk_tile import known, map_bodies, statements, with_bodies
 from .split import split_loops
 
 # ---------------------------------------------------------------- proofs
 
 
-def prove_guards(program: Program, asked: Asked) -> Program:
+def prove_guards(program: Program) -> Program:
     """Conditions that always hold are dropped; statements under conditions that never hold are too, and loops left empty."""
-    here = asked.program(program)
-    return replace(program, launches=tuple(replace(x, body=_prove(x.body, here)) for x in program.launches))
+    facts = known(program)
+    return replace(program, launches=tuple(replace(x, body=_prove(x.body, facts)) for x in program.launches))
 
 
-def _prove(body: tuple[Stmt, ...], here: Asked) -> tuple[Stmt, ...]:
+def _prove(body: tuple[Stmt, ...], facts: tuple[Expr, ...]) -> tuple[Stmt, ...]:
     out: list[Stmt] = []
     for s in body:
         match s:
             case Let():
-                here = here.let(s)
+                if s.extent is not None:
+                    facts = (*facts, s.extent - s.var - 1)
                 out.append(s)
             case For():
-                out += _unless_empty(with_bodies(s, _prove(s.body, here.turn(s))))
+                inside = (*facts, s.stop - s.var - 1)
+                if s.start.constant != 0:
+                    inside = (*inside, s.var - s.start)
+                out += _unless_empty(with_bodies(s, _prove(s.body, inside)))
             case Alloc():
-                out += _unless_empty(with_bodies(s, _prove(s.body, here)))
+                out += _unless_empty(with_bodies(s, _prove(s.body, facts)))
             case If():
-                conds = tuple(c for c in s.conds if not here.always(c))
+                conds = tuple(c for c in s.conds if not always(c, facts))
                 if not conds:
-                    out += _prove(s.body, here)
+                    out += _prove(s.body, facts)
                     continue
-                if here.never(conds):
-                    out += _prove(s.orelse, here)
+                if not feasible([*conds, *facts]):
+                    out += _prove(s.orelse, facts)
                     continue
+                kept = _prove(s.body, (*facts, *conds))
+                other = _prove(s.orelse, (*facts, -conds[0] - 1) if len(conds) == 1 else facts)
                 s = s if len(conds) == len(s.conds) else replace(s, conds=conds)
-                out += _unless_empty(with_bodies(s, _prove(s.body, here.holding(conds)), _prove(s.orelse, here.failing(conds))))
+                out += _unless_empty(with_bodies(s, kept, other))
             case Store():
-                value = _prove_value(s.value, here)
+                value = _prove_value(s.value, facts)
                 out.append(s if value is s.value else replace(s, value=value))
             case _:
                 out.append(s)
@@ -66,11 +72,11 @@ def _unless_empty(s: For | Alloc | If) -> list[Stmt]:
     return [s] if does or s.orelse else []
 
 
-def _prove_value(value: Value, here: Asked) -> Value:
+def _prove_value(value: Value, facts: tuple[Expr, ...]) -> Value:
     def step(v: Value) -> Value | None:
         if isinstance(v, Masked):
-            conds = tuple(c for c in v.conds if not here.always(c))
-            inner, other = _prove_value(v.value, here.holding(conds)), _prove_value(v.otherwise, here)
+            conds = tuple(c for c in v.conds if not always(c, facts))
+            inner, other = _prove_value(v.value, (*facts, *conds)), _prove_value(v.otherwise, facts)
             if not conds:
                 return inner
             same = len(conds) == len(v.conds) and inner is v.value and other is v.otherwise
@@ -83,11 +89,11 @@ def _prove_value(value: Value, here: Asked) -> Value:
 # ---------------------------------------------------------------- versions
 
 
-def version_guards(program: Program, asked: Asked) -> Program:
+def version_guards(program: Program) -> Program:
     """Loops then go from one version to the other, where they can, and do not ask in each turn (`split`)."""
     program = split_loops(replace(program, launches=tuple(_version_launch(x, program) for x in program.launches)))
     # What a version was made for is known in it, and what it was not made for in the other one.
-    program = prove_guards(program, asked)
+    program = prove_guards(program)
     return replace(program, launches=tuple(_rejoined_launch(x, program) for x in program.launches))
 
 
