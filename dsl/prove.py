@@ -1,9 +1,9 @@
 """Decides what the simplifier cannot: whether an index expression is >= 0 for all values of its variables.
 
-Conditions are taken apart first (`conjuncts`), then come intervals, then a look for a `point` where it is not so, then `islpy`,
-exact for affine expressions with quotients and remainders by constants. What is not affine (a product of variables, a symbolic
-divisor, xor) becomes a fresh variable with the facts known about it, so an answer may be "not proven" where a cleverer one
-exists. The three answers of a question are never blurred: True is a proof.
+Conditions are taken apart first (`conjuncts`), then come intervals, then a look for a `point` where it is not so, then sums of
+conditions, then `islpy`, exact for affine expressions with quotients and remainders by constants. What is not affine (a product
+of variables, a symbolic divisor, xor) becomes a fresh variable with the facts known about it, so an answer may be "not proven"
+where a cleverer one exists. The three answers of a question are never blurred: True is a proof.
 
 BY_TEXT: questions are cached with what is `_known` of the variables (expressions alone do not tell it), those for isl by their
 text, which has it.
