@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
+from operator import itemgetter
 
 from ...dsl.device import Instr
 from ...dsl.index import Expr, Var
@@ -49,21 +50,27 @@ class Match:
 
 def match(instr: Instr, work: Work) -> Match | None:
     """The best way the instruction computes the work, or None."""
-    found = list(matches(instr, work))
-    return max(found, key=lambda m: m.score) if found else None
+    best = max(_found(instr, work), key=SCORE, default=None)
+    return None if best is None else Match(instr, best[0], best[1], best[2])
 
 
 def matches(instr: Instr, work: Work) -> Iterator[Match]:
-    if why_not(instr, work):
-        return
-    found = work.found.get(instr.does)
-    if found is None:
-        work.found[instr.does] = found = tuple(_ways(instr, work))
-    for index, operands, score in found:
+    for index, operands, score in _found(instr, work):
         yield Match(instr, index, operands, score)
 
 
 Way = tuple[tuple[tuple[str, str], ...], tuple[tuple[str, Value], ...], int]  # what a match says besides the instruction
+SCORE = itemgetter(2)
+
+
+def _found(instr: Instr, work: Work) -> tuple[Way, ...]:
+    """All ways, looked for once for all instructions that do the same."""
+    if why_not(instr, work):
+        return ()
+    found = work.found.get(instr.does)
+    if found is None:
+        work.found[instr.does] = found = tuple(_ways(instr, work))
+    return found
 
 
 def _ways(instr: Instr, work: Work) -> Iterator[Way]:
