@@ -49,6 +49,27 @@ def test_found(constraints):
     assert all(c.evaluate(found) >= 0 for c in constraints)
 
 
+def test_two_units_that_meet_in_a_swizzled_stage_are_found():
+    """A copy into one of four stages before the loop, and a read of tile k: random draws missed them (k was always 3 mod 4)."""
+    B, H, stage, warp, warp2 = Var("B", 0), Var("H", 0), Var("stage~", 0, 2), Var("warp", 0, 5), Var("warp'", 0, 5)
+    sx, r, r2, step = Var("sx~", 0, 1), Var("r", 0, 7), Var("r'", 0, 7), Var("step", 0, 3)
+    conds = [
+        ceildiv(B, 32) * ceildiv(H, 12) - 1 - block,
+        B - 32 * (block // ceildiv(H, 12)) - 24 * sx - 4 * warp - thread // 8 - 1,
+        31 - 24 * sx - 4 * warp - thread // 8,
+        H - 64 * stage - 8 * (thread % 8) - 8,
+        H - 64 * k - 1,
+    ]
+    written = (as_expr(stage), 24 * sx + 4 * warp + thread // 8, r + 8 * xor(thread // 8 + 4 * (warp % 2), thread % 8))
+    read = (k % 4, 16 * (warp2 // 3) + other % 16, r2 + 8 * xor(2 * step + other // 16, other % 8))
+    same = [d for x, y in zip(written, read, strict=True) for d in (x - y, y - x)]
+    found = point([*conds, *same, warp - warp2 - 1])
+    assert found is not None
+    assert [e.evaluate(found) for e in written] == [e.evaluate(found) for e in read]
+    assert found["warp"] != found["warp'"]
+    assert all(c.evaluate(found) >= 0 for c in conds)
+
+
 def test_equal_variables_may_differ_in_what_is_known_of_them():
     low, high = Var("x", 0, 20), Var("x", 10, None)
     found = point([15 - as_expr(high), low + M])
