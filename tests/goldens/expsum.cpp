@@ -132,10 +132,10 @@ enum { MEMBERS = 256, SHARES = 4 };        // shares of each member, where anybo
 enum { MEETS = 1, ONE_MEMBER = 2, ONE_JOB = 1024, ONE_OPEN = 256 };  // units within words
 
 struct TeamWord { __attribute__((aligned(64))) int64_t value; };
-struct TeamBed { pthread_cond_t wake; int sleeping; };   // who sleeps for the same reason
+struct TeamBed { pthread_cond_t wake = PTHREAD_COND_INITIALIZER; int sleeping; };  // who sleeps for the same reason
 
 static struct Team {
-    pthread_mutex_t lock;
+    pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     TeamBed idle, inside;  // between jobs, and in one
     Job job;
     const Args* call;
@@ -151,7 +151,7 @@ static struct Team {
     TeamWord phase;      // counts barriers
     TeamWord open[MEMBERS];  // number of the job, shares of this member that nobody has begun
     int place[MEMBERS];  // of this member among those who came
-} team = {PTHREAD_MUTEX_INITIALIZER, {PTHREAD_COND_INITIALIZER, 0}, {PTHREAD_COND_INITIALIZER, 0}};
+} team;
 
 m_inline void relax() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -165,9 +165,9 @@ m_inline int team_members(int64_t turn) { return (int)(turn % ONE_JOB / ONE_MEMB
 
 // Where each member runs. A scheduler may wake a thread on the very core of its waker and leave both there for milliseconds
 // while another core idles: who finds itself on the core of another member moves to one that none of them has.
+static __thread int team_member;
 #if defined(__linux__)
 static int team_cpu[MEMBERS];  // the core's number and 1; 0: asleep
-static __thread int team_member;
 
 static void team_sleeps() { __atomic_store_n(&team_cpu[team_member], 0, __ATOMIC_RELAXED); }
 
@@ -188,7 +188,6 @@ static void team_spread(int members) {
     __atomic_store_n(&team_cpu[team_member], sched_getcpu() + 1, __ATOMIC_RELAXED);
 }
 #else
-static int team_member;
 static void team_sleeps() {}
 static void team_spread(int) {}
 #endif
