@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ...codegen.emit.lanes import statements
 from ...codegen.tile import Alloc, Buffer, Call, Program, Store
+from ...codegen.walk_tile import statements
 from ...dsl.errors import Label, UserError, UserErrors
 from ...dsl.errors import emulate as errors
 from ...dsl.index import Atom, Expr, Fn
