@@ -295,7 +295,7 @@ def as_expr(x: Index) -> Expr:
         return x
     if type(x) is Var:  # of one variable always the same object, which then is asked for its hash and interval only once
         return x.__dict__.get("_expr") or x.__dict__.setdefault("_expr", Expr(((x, 1),)))
-    return number(x)
+    return number(x)  # type: ignore[arg-type]
 
 
 def number(n: int) -> Expr:
