@@ -91,7 +91,8 @@ def compile_program(
 
 def compiled(op: Op, schedule: syntax.ScheduleDecl | None, device: Device, lines: tuple, attempts: Attempts) -> Compiled:
     """The program by these lines, and by what is chosen where they are open."""
-    context, program, written = lowered(replace(context_of(op, device), attempts=attempts), op, launches_of(op, device, lines))
+    start = replace(context_of(op, device), attempts=attempts)
+    context, program, written, aligned = lowered(start, op, launches_of(op, device, lines))
     # Capacities are those of what is alive together, which only the whole program tells.
     again = (lambda x: None) if attempts.notes else (lambda x: tried(op, device, x))
     check_capacity(program, lines, schedule and schedule.span, context.notes, again)
@@ -99,7 +100,7 @@ def compiled(op: Op, schedule: syntax.ScheduleDecl | None, device: Device, lines
     # Vectors come after barriers, which ask what is accessed and not how much at a time; what only a call tells makes variants.
     # Two versions last: they copy code, and keep away from statements in which a barrier stands.
     # Sizes that vectors cannot be had for may want copies dealt in another way: these are lowered by themselves.
-    program, notes = variants(done, version_guards, lambda: unaligned(op, context, written, program, done))
+    program, notes = variants(done, version_guards, lambda: unaligned(op, aligned, written, program, done))
     text = schedule_text(op, schedule, device, written, context)
     notes = tuple(dict.fromkeys((*attempts.notes, *context.notes, *notes)))
     return Compiled(replace(program, head=text), text, {"notes": notes, "choices": tuple(context.choices)}, context.trace)
@@ -119,13 +120,13 @@ def synchronised(program: Program) -> Program:
 Part = tuple[tuple[Work, ...], tuple]  # the works of a launch, and its lines
 
 
-def unaligned(op: Op, context: Context, written: Sequence[Part], plain: Program, done: Program) -> Program:
-    """The program for sizes that runs of copies are not aligned for. `plain`, `done`: that for the others, before and after
-    it got its barriers."""
-    if not context.asks_sizes:
+def unaligned(op: Op, aligned: Context | None, written: Sequence[Part], plain: Program, done: Program) -> Program:
+    """The program for sizes that runs of copies are not aligned for. `aligned`: what was carried along when the first launch
+    that asks for sizes was to be lowered, up to which both programs are one; `plain`, `done`: the program for the other sizes,
+    before and after it got its barriers."""
+    if aligned is None:
         return done
-    fresh = replace(context_of(op, context.device), unaligned=True, attempts=context.attempts)
-    again = lowered(fresh, op, written)[1]
+    again = lowered(replace(aligned, unaligned=True), op, written[aligned.begun :])[1]
     known = list(zip(plain.launches, done.launches, strict=True))
     kept = [next((y for x, y in known if x == mine), None) for mine in again.launches]
     others = tuple(x for x, y in zip(again.launches, kept, strict=True) if y is None)
@@ -133,13 +134,18 @@ def unaligned(op: Op, context: Context, written: Sequence[Part], plain: Program,
     return replace(again, launches=tuple(y or next(new) for y in kept))
 
 
-def lowered(context: Context, op: Op, parts: Sequence[Part]) -> tuple[Context, Program, list[Part]]:
-    """What was carried along, the program as the lines say it, and the works and explicit lines of each launch."""
+def lowered(context: Context, op: Op, parts: Sequence[Part]) -> tuple[Context, Program, list[Part], Context | None]:
+    """What was carried along, the program as the lines say it, and the works and explicit lines of each launch; and what was
+    carried along before the first launch that asks for sizes, where there is one."""
     device, attempts = context.device, context.attempts
     written: list[Part] = []
+    aligned = context
     queue = [(works, todo, True) for works, todo in parts]
     while queue:
         works, todo, own = queue.pop(0)
+        if own:
+            aligned = aligned if context.asks_sizes else context.copy()
+            context.begun += 1
         attempts.lowered = works[-1].name
         todo = placed(complete(context, works, todo), context.places)
         body = lower_launch(context, works, todo)
@@ -155,7 +161,8 @@ def lowered(context: Context, op: Op, parts: Sequence[Part]) -> tuple[Context, P
         context.extra.clear()
     attempts.lowered = ""
     # Rotating buffers are in memory at once: capacities count them all, and barriers are placed around what they order.
-    return context, stage_copies(assemble(op, device, context), context.note), written
+    program = stage_copies(assemble(op, device, context), context.note)
+    return context, program, written, aligned if context.asks_sizes else None
 
 
 def tried(op: Op, device: Device, lines: tuple) -> Program | None:

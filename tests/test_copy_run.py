@@ -6,9 +6,10 @@ from functools import lru_cache
 
 import numpy as np
 import pytest
+from andiron.codegen import pipeline
 from andiron.codegen.abi import programs
-from andiron.codegen.pipeline import Compiled, compile_program
-from andiron.codegen.tile import Call, Program
+from andiron.codegen.pipeline import Compiled, compile_program, lower_launch
+from andiron.codegen.tile import Alloc, Call, Program
 from andiron.codegen.walk_tile import statements
 from andiron.dsl.meaning.reference import reference
 from andiron.dsl.module import Module, loads
@@ -118,6 +119,31 @@ def test_calls_that_are_not_aligned_take_neighbours():
     assert not any(i.startswith("load_global") for i in calls(last))
     singly = compiled(product(a=BLOCK.format("m, k as mk", "mk"), b=BLOCK.format("k, n as kn", "kn"))).program
     assert str(last.launches[0].body) == str(list(programs(singly))[-1].launches[0].body)
+
+
+def test_only_launches_from_the_first_that_asks_are_lowered_again(monkeypatch):
+    """Sums of rows ask for no sizes, so both programs have one launch of them; names go on from it in both."""
+    rows = """op weighted[M, N, K](A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]):
+    q[m] = sum(k) A[m, k]
+    C[m, n] = sum(k) q[m] * A[m, k] * B[k, n]
+"""
+    s = PRODUCT.format(op="weighted", device="gfx90a", a="", b="", m=64, n=64, k=32, ahead="", group="wave", left="A")
+    lowered = []
+
+    def spy(ctx, works, lines):
+        lowered.append((works[-1].name, ctx.unaligned))
+        return lower_launch(ctx, works, lines)
+
+    monkeypatch.setattr(pipeline, "lower_launch", spy)
+    first, last = programs(compiled(loads(OPS + rows + s)).program)
+    assert lowered == [("q@", False), ("C@", False), ("C@", True)]
+    assert [x.name for x in first.launches] == ["weighted_q", "weighted_C"]
+    assert [x.name for x in last.launches] == ["weighted_q_any", "weighted_C_any"]
+    for p in (first, last):
+        rows, product = ({s.buffer.name for s in statements(x.body) if isinstance(s, Alloc)} for x in p.launches)
+        assert rows
+        assert product
+        assert rows.isdisjoint(product)
 
 
 BLOCK = """:

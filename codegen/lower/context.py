@@ -8,6 +8,7 @@ from itertools import count
 from typing import Any
 
 from ...dsl.device import Device, Instr
+from ...dsl.frozen import replace
 from ...dsl.index import Expr, Var, as_expr
 from ...dsl.types import DType
 from ..attempts import Attempts
@@ -45,6 +46,14 @@ class Context:
     unaligned: bool = False  # lowered for calls whose sizes are not as vector loads of copies ask
     asks_sizes: bool = False  # some copy has runs that are loaded at once for some sizes only
     trace: Trace = field(default_factory=Trace)  # what each line did, for people
+    begun: int = 0  # launches of the schedule that were begun, without those that follow from them
+
+    def copy(self) -> Context:
+        """What launches to come are told, to lower them once more: without what is for people, and without ids of lines."""
+        apart = {name: x.copy() for name, x in self.__dict__.items() if isinstance(x, dict | set | list)}
+        apart |= {"reduced": {name: digits.copy() for name, digits in self.reduced.items()}}
+        apart |= {"filled": {}, "paired": set(), "notes": [], "choices": [], "trace": Trace()}
+        return replace(self, **apart)
 
     def fresh(self, base: str) -> str:
         """A name not given out before in this program: base, base1, base2, ..."""
