@@ -397,4 +397,5 @@ def instr_name(instr: Instr) -> str:
 
 def _printable(text: str) -> str:
     """One line that a comment can hold: no line splice at its end, nothing unprintable."""
-    return "".join(c if c.isprintable() else "?" for c in text).rstrip("\\ ").replace("??/", "? ?/")
+    text = text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
+    return text.rstrip("\\ ").replace("??/", "? ?/")

@@ -15,7 +15,7 @@ from textwrap import wrap
 from ...dsl.errors import InternalError
 from ...dsl.index import Expr, Var, as_expr
 from ..abi import programs, symbol
-from ..tile import Alloc, Barrier, Buffer, Launch, Needs, Program, Store, Units
+from ..tile import Alloc, AllReduce, Barrier, Buffer, Launch, Needs, Program, Store, Units
 from ..walk_tile import statements
 from .code import ELEMENTS, Need, storage
 from .counts import named_counts
@@ -27,7 +27,7 @@ from .gpu_plan import Kernel, Plan, realise
 from .index import IndexPrinter
 from .lanes import analyse, is_register
 from .names import Names, clean
-from .scope import Text
+from .scope import INDENT, Text
 from .templates import environment
 from .tidy import tidied
 from .used import used_only, words
@@ -100,9 +100,10 @@ class GpuPrinter:
         vars_of = frozenset(u.var for u in plan.threads)
         memories = {s.buffer.memory for s in allocs if self._shared(s.buffer)}
         capacity = min((c for n in memories if (c := program.device.memory(n).capacity)), default=None)
-        space = layout(launch.body, lambda b: self._bytes(b, plan), divergent(launch.body, vars_of), capacity)
+        space = layout(launch.body, lambda b: self._bytes(b, plan), vars_of, capacity)
         lockstep = {u.level: u.var for u in plan.threads if program.device.level(u.level).siblings == "lockstep"}
-        parts = divergent(launch.body, frozenset(lockstep.values()))
+        reduced = any(isinstance(s, AllReduce) for s in everything)  # nothing else asks where units part ways
+        parts = divergent(launch.body, frozenset(lockstep.values())) if reduced else frozenset()
         body = GpuBody(ctx, self.spelling, lambda s: self._barrier(s, plan), lambda s: self._local(s, ctx, plan, space), parts)
         body.units = lockstep
         body.block(launch.body)
@@ -131,6 +132,7 @@ class GpuPrinter:
             ],
             "names": (*(self.field[b.name] for b in buffers), *(n for n, _ in sizes)),
             "lines": lines,
+            "body": "\n".join([f"{INDENT}{x}" if x else "" for x in lines]),
             "blocks": self.host.text(grid),
             "passed": passed,
             "places": self._places(allocs, plan, space),
@@ -271,7 +273,7 @@ class GpuPrinter:
 
     def _prelude(self, helpers: list[Need], kernels: list[dict]) -> str:
         """With what `_respelled` will call, first; what `tidied` made of use, and not what it made of no use."""
-        body = "\n".join("\n".join(k["lines"]) for k in kernels)
+        body = "\n".join(k["body"] for k in kernels)
         packs = [n._replace(name="pack") for n in helpers if n.name == "set_part" and f"m_pack_{n.type}(" in body]
         helpers = [n for n in helpers if n.name != "set_part" or f"m_set_part_{n.type}(" in body]
         helpers += [n for n in packs if n not in helpers]
@@ -353,4 +355,4 @@ def _respelled(text: str) -> str:
 
 
 def _comment(line: str) -> str:
-    return "".join(c if c.isprintable() else "?" for c in line).rstrip("\\ ")
+    return (line if line.isprintable() else "".join(c if c.isprintable() else "?" for c in line)).rstrip("\\ ")

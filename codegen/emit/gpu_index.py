@@ -81,11 +81,12 @@ class GpuIndex(IndexPrinter):
     def fits(self, e: Expr) -> bool:
         """Whether the text of an expression is an `int`."""
         total = abs(e.const)
+        bounds = self.bounds
         for a, c in e.terms:
-            most = self._most(a)
+            most = bounds.get(a) if type(a) is Var else self._most(a)
             if most is None:
                 return False
-            total += abs(c) * most
+            total += most * c if c > 0 else -most * c
         return total < _END
 
     def _most(self, atom: Atom) -> int | None:
@@ -111,8 +112,11 @@ class GpuIndex(IndexPrinter):
 
     def terms(self, terms: Sequence[tuple[Atom, int]], const: int, at_least: int = 0, wide: Container[Atom] = ()) -> str:
         total = abs(const)
+        bounds = self.bounds
         for a, c in terms:
-            total += abs(c) * (self._most(a) or 0)
+            most = bounds.get(a) if type(a) is Var else self._most(a)
+            if most is not None:
+                total += most * c if c > 0 else -most * c
         if total >= _END:
             wide = []
             for a, c in sorted(terms, key=lambda t: -abs(t[1]) * self._of(t[0])):

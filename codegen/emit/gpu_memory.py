@@ -35,9 +35,9 @@ class _Place:
     loops: tuple[int, ...]  # around it, by identity
 
 
-def layout(body: tuple[Stmt, ...], size: Callable[[Buffer], int | None], parts: frozenset[int], capacity: int | None) -> Space:
-    """`size` in bytes, None for buffers that are not in shared memory. `parts`: statements where the units part ways
-    (`divergent`). Raises InternalError when the buffers do not fit."""
+def layout(body: tuple[Stmt, ...], size: Callable[[Buffer], int | None], units: frozenset[Var], capacity: int | None) -> Space:
+    """`size` in bytes, None for buffers that are not in shared memory. `units`: of the block, by their numbers. Raises
+    InternalError when the buffers do not fit."""
     nested = list(_nested(body, size, 0, ()))
     slots: dict[str, tuple[int, int]] = {}
     top = 0
@@ -50,9 +50,10 @@ def layout(body: tuple[Stmt, ...], size: Callable[[Buffer], int | None], parts: 
     stacked = Space({id(p.alloc): slots[p.alloc.buffer.name][0] for p in nested}, frozenset(), top)
     total = max((p.last for p in nested), default=0)
     shares = [p for i, p in enumerate(nested) if any(_overlap(p, q) and (j < i or _again(p, q)) for j, q in enumerate(nested))]
-    possible = not any(id(p.alloc) in parts for p in shares)
     tight = capacity is not None and stacked.total > capacity
-    if possible and total < stacked.total and (tight or not any(p.loops for p in shares)):
+    pays = total < stacked.total and (tight or not any(p.loops for p in shares))
+    parts = divergent(body, units) if pays else frozenset()  # where the units part ways they cannot meet
+    if pays and not any(id(p.alloc) in parts for p in shares):
         return Space({id(p.alloc): p.first for p in nested}, frozenset(id(p.alloc) for p in shares), total)
     if tight:
         raise InternalError(f"buffers of {stacked.total} bytes do not fit into {capacity}")

@@ -44,14 +44,22 @@ class IndexPrinter:
 
     def terms(self, terms: Sequence[tuple[Atom, int]], const: int, at_least: int = 0, wide: Container[Atom] = ()) -> str:
         """A sum; positive terms first, so that no unary minus is needed where one can be avoided. `wide`: atoms to widen."""
-        plus = [self._scaled(a, c, a in wide) for a, c in terms if c > 0]
-        minus = [self._scaled(a, -c, a in wide) for a, c in terms if c < 0]
+        plus = minus = ""
+        single = True
+        for a, c in terms:
+            if c > 0:
+                piece = self._scaled(a, c, a in wide if wide else False)
+                plus, single = (f"{plus} + {piece}", False) if plus else (piece, single)
+            else:
+                minus += f" - {self._scaled(a, -c, a in wide if wide else False)}"
         if const > 0 and not plus:  # 7 - n, not -n + 7
-            plus, const = [str(const)], 0
-        text = " - ".join([" + ".join(plus), *minus]) if plus else f"-{' - '.join(minus)}"
+            plus, const = str(const), 0
+        text = f"{plus}{minus}" if plus else f"-{minus[3:]}"
         if const:
             text += f" + {const}" if const > 0 else f" - {-const}"
-        single = len(plus) == 1 and not minus and not const
+        if at_least <= SUM:
+            return text
+        single = single and plus and not minus and not const
         precedence = (ATOM if text.replace("_", "a").isalnum() or self._call(text) else PRODUCT) if single else SUM
         return text if precedence >= at_least else f"({text})"
 

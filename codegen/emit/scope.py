@@ -166,11 +166,16 @@ class Text:
         """(pointer, the rest of the terms): `base + terms`, built scope by scope, each part added where its variables become
         known. A plain multiple of one variable is left as the rest, for the index."""
         by_depth: dict[int, list[tuple[Atom, int]]] = {}
-        here = len(self.scopes) - 1
+        here, risky = len(self.scopes) - 1, False
         for term in terms:
             atom = term[0]
-            # a symbolic divisor may be zero under the guard that stands around the access: never hoisted
-            depth = self._depth.get(atom, 0) if type(atom) is Var else here if _risky(atom) else self.depth(atom)
+            if type(atom) is Var:
+                depth = self._depth.get(atom, 0)
+            elif _risky(atom):
+                # a symbolic divisor may be zero under the guard that stands around the access: never hoisted
+                depth, risky = here, True
+            else:
+                depth = self.depth(atom)
             if depth in by_depth:
                 by_depth[depth].append(term)
             else:
@@ -187,7 +192,7 @@ class Text:
                 found = self.fresh(f"{base}_{scope.tag}" if scope.tag else base, depth)
                 text = f"{ctype} {found} = {self._plus(name, part)};"
                 # a scope that is still only declarations may grow; a risky part stands right before its use
-                (scope.lines if any([_risky(a) for a, _ in part]) else scope.decls).append(Line.of(text, self.span))
+                (scope.lines if risky and depth == here else scope.decls).append(Line.of(text, self.span))
                 scope.pointers[name, part] = found
             name = found
         return name, rest

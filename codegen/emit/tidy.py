@@ -37,7 +37,7 @@ def _once(lines: Sequence[str]) -> list[str]:
     blocks: list[tuple[dict[str, str], dict[str, str]]] = [({}, {})]  # of what is declared: its name; other names for it
     other: dict[str, str] = {}
     for line in lines:
-        if "}" in line and line.lstrip().startswith("}"):
+        if "}" in line and line.lstrip()[0] == "}":
             blocks.pop()
             other = {old: new for _, renamed in blocks for old, new in renamed.items()}
         if other and not other.keys().isdisjoint(_WORD.findall(line)):
@@ -50,7 +50,7 @@ def _once(lines: Sequence[str]) -> list[str]:
                 blocks[-1][1][m[3]] = other[m[3]] = found
                 continue
             blocks[-1][0][said] = m[3]
-        if line.endswith("{"):
+        if line[-1:] == "{":
             blocks.append(({}, {}))
         out.append(line)
     return out
@@ -59,19 +59,18 @@ def _once(lines: Sequence[str]) -> list[str]:
 def _words(lines: Sequence[str]) -> list[str]:
     """CLEARED, PACKED"""
     out: list[str] = []
-    at = 0
-    while at < len(lines):
-        found = _parts(lines, at) if "m_set_part_" in lines[at] else []
+    done = 0
+    for at in [i for i, x in enumerate(lines) if "m_set_part_" in x]:
+        found = _parts(lines, at) if at >= done else []
         if not found:
-            out.append(lines[at])
-            at += 1
             continue
         indent, element, word, *_ = found[0]
         values = [m[4] for m in found]
-        shown = "0" if all(v == "0" for v in values) else f"m_pack_{element}({', '.join(values)})"
+        shown = "0" if all([v == "0" for v in values]) else f"m_pack_{element}({', '.join(values)})"
+        out += lines[done:at]
         out.append(_like(lines[at], f"{indent}{word} = {shown};"))
-        at += len(found)
-    return out
+        done = at + len(found)
+    return [*out, *lines[done:]]
 
 
 def _parts(lines: Sequence[str], at: int) -> list[tuple[str, ...]]:
@@ -105,7 +104,7 @@ def _together(lines: Sequence[str], pattern: re.Pattern[str], between: str) -> l
     run: list[str] = []  # what the last line is made of
     before: tuple[str, ...] = ()
     for x in lines:
-        m = pattern.match(x) if " = " in x else None
+        m = pattern.match(x) if " = 0" in x or "flt(" in x else None  # one of these is in what both patterns match
         same = () if m is None else (m[1], m[2], *m.groups()[3:])
         if m is not None and run and same == before and len(out[-1]) + len(between) + len(m[3]) < _WIDTH:
             run.append(m[3])

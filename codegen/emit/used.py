@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-_DECLARATION = re.compile(r" *(?:const )?\w+\*?(?: __restrict__)? (\w+) = .*;$")
+_DECLARATION = re.compile(r"( *)(?:const )?\w+\*?(?: __restrict__)? (\w+) = .*;$")
 _WORD = re.compile(r"\w+")
 
 
 def words(lines: Iterable[str]) -> set[str]:
     """Those that the lines mention."""
-    return {w for x in lines for w in _WORD.findall(x)}
+    return set(_WORD.findall("\n".join(lines)))
 
 
 def used_only(lines: Sequence[str], after: str = "") -> list[str]:
@@ -19,25 +19,24 @@ def used_only(lines: Sequence[str], after: str = "") -> list[str]:
 
     Their values have no effects. From the last line up, so that what only an unused declaration needs goes as well.
     """
-    end = _ends(lines)
-    mentioned = dict.fromkeys(_WORD.findall(after), len(lines))  # where words are next, below the line that is looked at
-    kept: list[str] = []
-    for i in reversed(range(len(lines))):
+    kept = [*lines]  # without text where one is taken out
+    said = set(_WORD.findall(after))
+    for i in reversed([i for i, x in enumerate(lines) if " = " in x]):
         m = _DECLARATION.match(lines[i])
-        if m is not None and mentioned.get(m[1], end[i]) >= end[i]:
+        if m is not None and not _mentioned(m[2], kept, i, len(m[1]), said):
+            kept[i] = None
+    return [x for x in kept if x is not None]
+
+
+def _mentioned(name: str, lines: Sequence[str | None], at: int, depth: int, after: set[str]) -> bool:
+    """Below line `at`, before a line that is indented less: there its block has ended. Nothing ends the outermost one."""
+    inside = " " * depth
+    for i in range(at + 1, len(lines)):
+        x = lines[i]
+        if not x:
             continue
-        kept.append(lines[i])
-        mentioned.update(dict.fromkeys(_WORD.findall(lines[i]), i))
-    return kept[::-1]
-
-
-def _ends(lines: Sequence[str]) -> list[int]:
-    """For each line the first one that is less indented: where its block has ended. Nothing ends the outermost one."""
-    out = [len(lines) + 1] * len(lines)
-    around: list[tuple[int, int]] = []  # lines whose blocks are open, and how far they are indented
-    for i, line in enumerate(lines):
-        depth = len(line) - len(line.lstrip(" ")) if line else around[-1][1] if around else 0
-        while around and around[-1][1] > depth:
-            out[around.pop()[0]] = i
-        around.append((i, depth))
-    return out
+        if x[:depth] != inside:
+            return False
+        if name in x and name in _WORD.findall(x):
+            return True
+    return name in after
