@@ -15,7 +15,7 @@ from ...dsl.index import Atom, Expr, Fn, Var, as_expr
 from ...dsl.index_rules import combined, rebuild
 from ..tile import For, Launch, Let, Stmt, Units
 from ..vector.align import factors
-from ..walk_tile import map_bodies, map_exprs, statements, variables
+from ..walk_tile import map_bodies, map_own, statements
 
 
 def named_counts(launch: Launch, blocks: Iterable[Units], sizes: frozenset[Var], most: int) -> Launch:
@@ -23,7 +23,7 @@ def named_counts(launch: Launch, blocks: Iterable[Units], sizes: frozenset[Var],
     found = [f for u in blocks for f in _factors(u.count)]
     if not found:
         return launch
-    names = {v.name for v in (*variables(launch.body), *sizes, *(u.var for u in launch.units))}
+    names = {v.name for v in (*sizes, *(u.var for u in launch.units))}
     names |= {s.var.name for s in statements(launch.body) if isinstance(s, For | Let)}
     lets: list[Let] = []
     plain: dict[Var, Expr] = {}
@@ -51,10 +51,12 @@ def named_counts(launch: Launch, blocks: Iterable[Units], sizes: frozenset[Var],
     done: dict[int, tuple[Fn, Expr]] = {}  # by identity: equal ones may differ in their variables' ends
 
     def named(e: Expr) -> Expr:
-        return rebuilt(e) if not counted.isdisjoint(e.variables()) else e
-
-    def rebuilt(e: Expr) -> Expr:
-        return combined([(as_expr(a) if isinstance(a, Var) else once(a), c) for a, c in e.terms], e.const)
+        """The same object where no quotient or the like is of what is counted."""
+        if counted.isdisjoint(e.variables()):
+            return e
+        if all([type(a) is Var or counted.isdisjoint(a.variables()) for a, _ in e.terms]):  # type: ignore[union-attr]
+            return e
+        return combined([(as_expr(a) if type(a) is Var else once(a), c) for a, c in e.terms], e.const)  # type: ignore[arg-type]
 
     def once(f: Fn) -> Expr:
         if id(f) not in done:
@@ -71,7 +73,13 @@ def named_counts(launch: Launch, blocks: Iterable[Units], sizes: frozenset[Var],
             return left // by if f.kind == "div" else left % by
         return rebuild(f.kind, [left, *others])
 
-    return replace(launch, body=(*lets, *_ended(map_exprs(launch.body, named))))
+    def all_of(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        return tuple(map(one, body))
+
+    def one(s: Stmt) -> Stmt:
+        return _ended(map_own(s, named)) if isinstance(s, Let) else map_bodies(map_own(s, named), all_of)
+
+    return replace(launch, body=(*lets, *all_of(launch.body)))
 
 
 def _rounded(f: Fn, whole: dict[Fn, Expr]) -> Expr | None:
@@ -84,12 +92,8 @@ def _rounded(f: Fn, whole: dict[Fn, Expr]) -> Expr | None:
     return None
 
 
-def _ended(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+def _ended(s: Let) -> Let:
     """Names of tiles have the ends that the numbers of tiles give them."""
-    return tuple(_end(s) if isinstance(s, Let) else map_bodies(s, _ended) for s in body)
-
-
-def _end(s: Let) -> Let:
     last = None if s.extent is None else s.extent.interval[1]
     if last is None or (s.var.hi is not None and s.var.hi < last):
         return s

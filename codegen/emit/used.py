@@ -19,7 +19,7 @@ def used_only(lines: Sequence[str], after: str = "") -> list[str]:
 
     Their values have no effects. From the last line up, so that what only an unused declaration needs goes as well.
     """
-    kept = [*lines]  # without text where one is taken out
+    kept: list[str | None] = [*lines]  # without text where one is taken out
     said = set(_WORD.findall(after))
     for i in reversed([i for i, x in enumerate(lines) if " = " in x]):
         m = _DECLARATION.match(lines[i])
