@@ -55,6 +55,8 @@ class Nest(Protocol):
     @property
     def slots(self) -> tuple[Slot, ...]: ...
 
+    def least(self, sizes: dict[str, int]) -> float: ...  # seconds that any candidate takes, unless sizes of it are written
+
     def candidates(self, sizes: list[dict[str, int]], fixed: Mapping[str, int]) -> Tiles: ...
 
     def demand(self, t: Tiles, sizes: dict[str, int]) -> Demand: ...
@@ -99,10 +101,12 @@ def judged_at(ctx: Context, works: tuple[Work, ...]) -> Sizes:
 
 def costed(ctx: Context, at: Sizes, nest: Nest, lines: Lines = AUTO, limit: float = np.inf) -> Ranked | None:
     """The candidates of a nest: at the largest sizes first, then those within the limit at the others. None: there are none."""
+    sizes = [extents | nest.problem.sizes(e) for e, extents in at]
+    if lines == AUTO and nest.least(sizes[-1]) > limit:
+        return None
     written = read(ctx.device, nest.slots, _heads(lines)[1])
     if written is None:
         return None
-    sizes = [extents | nest.problem.sizes(e) for e, extents in at]
     tiles = nest.candidates(sizes, written.fixed)
     count = len(next(iter(tiles.values())))
     if not count:

@@ -129,14 +129,21 @@ class Contraction:
         depths = [fixed["bk"]] if "bk" in fixed else depths
         stages = ASYNCHRONOUS if any(s.asynchronous for s in self.staged(depths[0])) else STAGES
         stages = (fixed["stages"],) if "stages" in fixed else stages
-        t = crossed(groups, {"bk": np.array(depths)}, {"stages": np.array(stages)})
-        t = self._units(t, m, n, fixed)
+        pairs, inside = self._units(groups, m, n, fixed)
+        # in the order of tiles of a group, depths, stages, numbers of groups; those outside are not made
+        of, deep, many, count = np.nonzero(
+            np.broadcast_to(inside[:, None, None, :], (len(inside), len(depths), len(stages), inside.shape[1]))
+        )
+        pair = of * inside.shape[1] + count
+        t = {name: v[of] for name, v in groups.items()}
+        t |= {"bk": np.array(depths)[deep], "stages": np.array(stages)[many]}
+        t |= {name: pairs[name][pair] for name in ("gm", "gn", "bm", "bn")}
         t["split"] = np.full(len(t["bk"]), fixed.get("split", 0), np.int64)
         t["inner"] = np.full(len(t["bk"]), fixed.get("inner", leaf), np.int64)
         return t if "split" in fixed else self._split(t, sizes, k, depths[-1])
 
-    def _units(self, t: Tiles, m: int, n: int, fixed: Dict[str, int]) -> Tiles:
-        """THEN_STAGED"""
+    def _units(self, t: Tiles, m: int, n: int, fixed: Dict[str, int]) -> tuple[Tiles, np.ndarray]:
+        """THEN_STAGED: every tile of a group with every number of groups, and which of these to try: [tiles, numbers]."""
         most = min(self.machine.most_groups, MOST_GROUPS)
         least_m, least_n = int(t["wm"].min()), int(t["wn"].min())
         count = scale_up(
@@ -156,7 +163,8 @@ class Contraction:
             t[b] = np.full_like(t[g], fixed[b]) if b in fixed else t[w] * t[g]
         # a group that lies outside of all that there is has nothing to do
         inside = ((t["gm"] == 1) | (t["bm"] - t["wm"] < m)) & ((t["gn"] == 1) | (t["bn"] - t["wn"] < n))
-        return taken(t, inside & (t["gm"] * t["gn"] <= self.machine.most_groups))
+        fits = inside & (t["gm"] * t["gn"] <= self.machine.most_groups)
+        return t, fits.reshape(-1, len(count["gm"]))
 
     def _split(self, t: Tiles, sizes: list[dict[str, int]], k: int, depth: int) -> Tiles:
         """SPLIT: parts of the reduction, where some size leaves units without a tile."""
@@ -233,6 +241,11 @@ class Contraction:
         from .contraction_demand import demand
 
         return demand(self, t, sizes)
+
+    def least(self, sizes: Dict[str, int]) -> float:
+        from .contraction_demand import least
+
+        return least(self, sizes)
 
     # ------------------------------------------------------------ lines
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from .cost import Demand
 from .machine import RESERVED
 from .problem import Access
 from .staging import Staged
-from .tiles import Tiles, padded, up, volume
+from .tiles import Tiles, taken, up, volume
 
 if TYPE_CHECKING:
     from .contraction import Contraction
@@ -49,29 +49,29 @@ class Operands:
 
 
 def demand(nest: Contraction, t: Tiles, sizes: Mapping[str, int]) -> Demand:
-    from .contraction import raster
-
     machine, mp = nest.machine, nest.mapping
     m, n, k = (sizes.get(x, 1) for x in (mp.m, mp.n, mp.k))
     batch, loops = volume(sizes[x] for x in mp.batch), volume(sizes[x] for x in mp.loops)
     tiles_m, tiles_n = -(-m // t["bm"]), -(-n // t["bn"])
-    part = np.where(t["split"] > 0, np.minimum(t["split"], k), k)
+    split = t["split"] > 0
+    some = split.any()
+    part: Any = np.where(split, np.minimum(t["split"], k), k) if some else k
     splits = -(-k // part)
     blocks = batch * tiles_m * tiles_n * splits
-    steps = -(-part // t["bk"]) * loops
     groups = t["gm"] * t["gn"]
-    share = {mp.m: padded(m, t["bm"]), mp.n: padded(n, t["bn"]), mp.k: padded(part, t["bk"])}
+    deep = -(-part // t["bk"])
+    share = {mp.m: m / (tiles_m * t["bm"]), mp.n: n / (tiles_n * t["bn"]), mp.k: part / (deep * t["bk"])}  # see `padded`
+    steps = deep * loops
     o = _operands(nest, t, share)
     leaf, inner = _leaf(nest, t), mp.leaf[2]
     each = _turns(nest, t, part)  # of one turn of the loops
     turns = each * loops
     result = nest.problem.work.value.dtype.bytes * batch * m * n
     out = sum(a.dtype.bytes for a in nest.problem.writes) * batch * m * n
-    parts = np.where(t["split"] > 0, splits * result, 0)  # written, then read by the launch that adds them up
+    parts: Any = np.where(split, splits * result, 0) if some else 0  # written, then read by the launch that adds them up
     after = sum(a.dtype.bytes for a in nest.problem.reads if a not in nest.inputs) * batch * m * n  # for each result
-    wave = machine.units * 2
-    rows = raster(t, tiles_m, tiles_n, wave)
-    far = _far(nest, t, sizes, np.minimum(blocks, wave), tiles_m, tiles_n, rows)
+    stored = np.where(split, parts, out) if some else out
+    far = _far(nest, t, sizes, blocks, tiles_m, tiles_n)
     return Demand(
         blocks=blocks,
         groups=groups,
@@ -80,56 +80,88 @@ def demand(nest: Contraction, t: Tiles, sizes: Mapping[str, int]) -> Demand:
         pipe=leaf * _cycles(nest) * turns + SYNC * steps * np.where(t["stages"] > 2, 1, 2),
         issue=(leaf * _issued(nest) + o.fetch) * turns + (o.copies + STEP) * steps + 4 * t["wm"] * t["wn"] / machine.lanes,
         staging=o.read * turns * groups + o.written * steps,
-        near=o.near * steps * blocks + np.where(t["split"] > 0, parts, out),
-        far=far + np.where(t["split"] > 0, parts, out),
+        near=o.near * steps * blocks + stored,
+        far=far + stored,
         least=out + sum(a.dtype.bytes * a.footprint(sizes) for a in nest.whole.reads),
         flight=(o.stage + 1) * np.maximum(1, t["stages"] - 1),
         rounds=2 + np.where(t["stages"] == 1, steps / 2, 0),
-        launches=1 + (t["split"] > 0),
+        launches=1 + split,
         waste=1 - share[mp.m] * share[mp.n] * part / (each * inner),
         asked=o.asked * steps * blocks + out + 2 * parts + after,
         served=(o.put * steps + o.get * turns * groups) * blocks,
         stall=STALL * turns / nest.ahead(t),
-        after=np.where(t["split"] > 0, parts + out + after, 0),
+        after=np.where(split, parts + out + after, 0) if some else 0,
         run=t["wn"],
     )
 
 
+def least(nest: Contraction, sizes: Mapping[str, int]) -> float:
+    """Seconds of a launch and of the arithmetic alone, all units busy all the time: no candidate's `cost` is less."""
+    machine, mp = nest.machine, nest.mapping
+    points = volume(sizes.get(x, 1) for x in (*mp.batch, *mp.loops, mp.m, mp.n, mp.k))
+    leaves = points / (prod(mp.leaf) * (1 if nest.by_group else machine.lanes))
+    rounded = 1 - 1e-6
+    busy = leaves * max(_cycles(nest), _issued(nest)) / (machine.schedulers * machine.units * machine.clock)
+    return rounded * (machine.launch + busy)
+
+
 def _operands(nest: Contraction, t: Tiles, share: Mapping[str, Any]) -> Operands:
+    """Those of depths at which operands are staged alike together."""
+    count = len(t["bk"])
+    alike: dict[tuple, list[int]] = {}
+    for depth in _depths(t):
+        alike.setdefault(tuple((s.access.tensor, s.counted) for s in nest.staged(depth)), []).append(depth)
+    if len(alike) == 1:
+        return _of_depths(nest, t, share, next(iter(alike.values())))
+    out = Operands(*(np.empty(count) for _ in fields(Operands)))
+    for depths in alike.values():
+        here = np.flatnonzero(np.isin(t["bk"], depths))
+        mine = {name: np.broadcast_to(x, count)[here] for name, x in share.items()}
+        found = _of_depths(nest, taken(t, here), mine, depths)
+        for f in fields(Operands):
+            getattr(out, f.name)[here] = getattr(found, f.name)
+    return out
+
+
+def _of_depths(nest: Contraction, t: Tiles, share: Mapping[str, Any], depths: list[int]) -> Operands:
     machine, mp = nest.machine, nest.mapping
     extents = {mp.m: t["bm"], mp.n: t["bn"], mp.k: t["bk"]}
     lanes = t["gm"] * t["gn"] * machine.lanes
-    kept = {int(d): nest.staged(int(d)) for d in np.unique(t["bk"])}
-    o = Operands(*(np.zeros(len(t["bk"])) for _ in range(10)))
+    kept = nest.staged(depths[0])
+    o = Operands(*(np.zeros(len(t["bk"])) for _ in fields(Operands)))
     for a in nest.inputs:
         size = a.dtype.bytes
         spans = a.footprint(extents) * np.ones(1)
         live = prod((share[x] for x in a.axes if x in share), start=np.ones(1))
-        o.near += spans * live * nest.read_for(a) * _transactions(nest, a, extents)
         asked = spans * live * nest.read_for(a)
-        for depth, found in kept.items():
-            here = t["bk"] == depth
-            s = next((s for s in found if s.access is a), None)
-            if s is None:
-                o.fetch[here] += _unstaged(nest, a, t)[here]
-                o.asked[here] += (_lanes_get(nest, a, t) * t["gm"] * t["gn"] * t["bk"] / mp.leaf[2] * share[mp.k])[here]
-                continue
-            o.asked[here] += asked[here]
-            o.put[here] += (spans * size)[here]
-            o.get[here] += _lanes_get(nest, a, t)[here]
-            rows = spans / np.where(s.inner == mp.k, t["bk"], extents[s.free])
-            read, fetch = _reading(nest, s, t)
-            o.stage[here] += ((spans + rows * s.pad) * size)[here]
-            o.written[here] += (spans * size * (1 if s.stored > 1 else 2))[here]
-            o.read[here] += read[here]
-            o.fetch[here] += fetch[here]
-            mine = np.maximum(1, spans / lanes)  # of a lane: of a small tile each has something before one has more
-            loaded, stored = np.minimum(s.vector, mine), np.minimum(s.stored, mine)
-            o.copies[here] += (spans / lanes * ((2 + s.calc) / loaded + 1 / stored))[here]
-            if not s.asynchronous:  # and where it is computed at length, an address each
-                each = size / machine.register_bytes + (s.calc > PLAIN) / s.vector
-                o.prefetch[here] += (spans / lanes * each)[here]
+        o.near += asked * _transactions(nest, a, extents)
+        get = _lanes_get(nest, a, t)
+        s = next((s for s in kept if s.access is a), None)
+        if s is None:
+            o.fetch += _unstaged(nest, a, t)
+            o.asked += get * t["gm"] * t["gn"] * t["bk"] / mp.leaf[2] * share[mp.k]
+            continue
+        o.asked += asked
+        o.put += spans * size
+        o.get += get
+        rows = spans / (t["bk"] if s.inner == mp.k else extents[s.free])
+        read, fetch = _reading(nest, s, t)
+        o.stage += (spans + rows * s.pad) * size
+        o.written += spans * size * (1 if s.stored > 1 else 2)
+        o.read += read
+        o.fetch += fetch
+        each = spans / lanes
+        mine = np.maximum(1, each)  # of a lane: of a small tile each has something before one has more
+        loaded, stored = np.minimum(s.vector, mine), np.minimum(s.stored, mine)
+        o.copies += each * ((2 + s.calc) / loaded + 1 / stored)
+        if not s.asynchronous:  # and where it is computed at length, an address each
+            o.prefetch += each * (size / machine.register_bytes + (s.calc > PLAIN) / s.vector)
     return o
+
+
+def _depths(t: Tiles) -> list[int]:
+    """The depths that there are, each once."""
+    return np.flatnonzero(np.bincount(t["bk"])).tolist()
 
 
 def _turns(nest: Contraction, t: Tiles, part: Any) -> Any:
@@ -137,7 +169,9 @@ def _turns(nest: Contraction, t: Tiles, part: Any) -> Any:
     operands are staged (`lower.whole`)."""
     inner = nest.mapping.leaf[2]
     deep = np.minimum(t["bk"], up(part, inner))  # a tile is no larger than what it cuts
-    whole = np.isin(t["bk"], [d for d in np.unique(t["bk"]) if d <= MOST and len(nest.staged(int(d))) == len(nest.inputs)])
+    depths = _depths(t)
+    to_end = [d for d in depths if d <= MOST and len(nest.staged(d)) == len(nest.inputs)]
+    whole = np.isin(t["bk"], to_end) if 0 < len(to_end) < len(depths) else bool(to_end)
     unit = np.where(whole, deep if nest.by_group else nest.ahead(t) * inner, inner)
     return (part // deep * deep + np.minimum(up(deep, inner), up(part % deep, unit))) / inner
 
@@ -204,19 +238,25 @@ def _issued(nest: Contraction) -> float:
     return 1.0 if nest.mapping.instr is not None else max(1.0, nest.problem.operations - 1)
 
 
-def _far(nest: Contraction, t: Tiles, sizes: Mapping[str, int], wave: Any, tiles_m: Any, tiles_n: Any, rows: Any) -> Any:
+def _far(nest: Contraction, t: Tiles, sizes: Mapping[str, int], blocks: Any, tiles_m: Any, tiles_n: Any) -> Any:
     """Bytes of operands that reach the outermost memory: a wave of tiles reads rows and columns of them together.
 
     What all of them weigh may fit the cache; else each is read again for every wave that has other rows (or columns).
     """
+    from .contraction import raster
+
     cache = nest.machine.cache.capacity or 0 if nest.machine.cache else 0
-    high = np.where(rows > 1, np.minimum(tiles_m, rows), np.maximum(1, wave // np.maximum(1, tiles_n)))
-    wide = np.minimum(tiles_n, np.maximum(1, wave // high))
     total = {a.tensor: float(nest.read_for(a) * a.footprint(sizes)) for a in nest.whole.reads}
     far = np.zeros(len(t["bk"]))
+    if sum(total.values()) <= 0.75 * cache or all(total[a.tensor] <= 0.5 * cache for a in nest.inputs):
+        return far + sum(total[a.tensor] for a in nest.inputs)
+    wave = nest.machine.units * 2
+    rows, wave = raster(t, tiles_m, tiles_n, wave), np.minimum(blocks, wave)
+    high = np.where(rows > 1, np.minimum(tiles_m, rows), np.maximum(1, wave // np.maximum(1, tiles_n)))
+    wide = np.minimum(tiles_n, np.maximum(1, wave // high))
     for a in nest.inputs:
         again: Any = 1.0
-        if sum(total.values()) > 0.75 * cache and total[a.tensor] > 0.5 * cache:
+        if total[a.tensor] > 0.5 * cache:
             if nest.mapping.n not in a.axes:
                 again = tiles_n / wide
             elif nest.mapping.m not in a.axes:

@@ -19,6 +19,7 @@ over latency. Residency follows from registers and staged bytes (NVIDIA, "CUDA O
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -142,8 +143,8 @@ def cost(machine: Machine, d: Demand) -> Cost:
         "far": d.far / far,
     }
     parts = {k: np.broadcast_to(np.asarray(v, float), blocks.shape) for k, v in parts.items()}
-    bound = np.max(list(parts.values()), axis=0)
-    rest = np.sum(list(parts.values()), axis=0) - bound
+    bound = reduce(np.maximum, parts.values())
+    rest = reduce(np.add, parts.values()) - bound
     rounds = np.ceil(most / resident)
     parts["group"] = np.broadcast_to(rounds * (d.pipe + d.stall) / clock, blocks.shape)
     bound = np.maximum(bound, parts["group"])

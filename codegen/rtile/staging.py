@@ -54,6 +54,21 @@ class Staged:
     copiers: tuple[tuple[Instr, int], ...]
 
     @property
+    def counted(self) -> tuple:
+        """All that its cost follows from, but for the tile."""
+        return (
+            self.free,
+            self.inner,
+            self.pad,
+            self.cycles,
+            self.reads,
+            self.calc,
+            self.vector,
+            self.stored,
+            self.asynchronous,
+        )
+
+    @property
     def asynchronous(self) -> bool:
         return bool(self.copiers)
 

@@ -43,33 +43,27 @@ def scale_up(
 
     `traffic` Q and `footprint` F are in any unit, for arrays of tiles; `fits` says where a tile may be.
     """
-    axes = tuple(ladders)
-    level = np.zeros((1, len(axes)), np.int64)  # places on the ladders
-    found = [level]
-
-    def extents(at: np.ndarray) -> Tiles:
-        return {a: np.asarray(ladders[a])[at[:, n]] for n, a in enumerate(axes)}
-
-    while len(level) and axes:
-        q, f = (np.broadcast_to(x, len(level)) for x in (traffic(extents(level)), footprint(extents(level))))
-        scores = np.full((len(level), len(axes)), -np.inf)
-        for n, a in enumerate(axes):
-            up = level.copy()
-            up[:, n] += 1
-            inside = up[:, n] < len(ladders[a])
-            up[:, n] = np.minimum(up[:, n], len(ladders[a]) - 1)
-            tiles = extents(up)
-            saved, more = q - traffic(tiles), np.maximum(footprint(tiles) - f, 1e-9)
-            scores[:, n] = np.where(inside & fits(tiles), saved / more, -np.inf)
-        best = np.argsort(-scores, axis=1, kind="stable")[:, :steps]
-        parent = np.repeat(np.arange(len(level)), best.shape[1])
-        axis = best.ravel()
-        alive = scores[parent, axis] > -np.inf
-        level = level[parent[alive]]
-        level[np.arange(len(level)), axis[alive]] += 1
-        level = np.unique(level, axis=0)
-        found.append(level)
-    return extents(np.unique(np.concatenate(found), axis=0))
+    shape = tuple(len(steps) for steps in ladders.values())
+    grid = np.indices(shape).reshape(len(shape), -1)  # places on the ladders
+    tiles = {a: np.asarray(ladders[a])[at] for a, at in zip(ladders, grid, strict=True)}
+    q, f, fit = (np.broadcast_to(x, grid.shape[1]).reshape(shape) for x in (traffic(tiles), footprint(tiles), fits(tiles)))
+    scores = np.full((*shape, len(shape)), -np.inf)
+    for n in range(len(shape)):
+        low, high = ((slice(None),) * n + (x,) for x in (slice(None, -1), slice(1, None)))
+        saved, more = q[low] - q[high], np.maximum(f[high] - f[low], 1e-9)
+        scores[(*low, ..., n)] = np.where(fit[high], saved / more, -np.inf)
+    best = np.argsort(-scores, axis=-1, kind="stable")[..., :steps]
+    follows = np.take_along_axis(scores, best, -1) > -np.inf
+    found = {(0,) * len(shape)}
+    todo = list(found)
+    while todo:
+        at = todo.pop()
+        for n in best[at][follows[at]].tolist():
+            up = (*at[:n], at[n] + 1, *at[n + 1 :])
+            if up not in found:
+                found.add(up)
+                todo.append(up)
+    return {a: np.asarray(ladders[a])[list(at)] for a, at in zip(ladders, zip(*sorted(found), strict=True), strict=True)}
 
 
 def crossed(*parts: Tiles) -> Tiles:
@@ -84,6 +78,7 @@ def crossed(*parts: Tiles) -> Tiles:
 
 
 def taken(tiles: Tiles, mask: np.ndarray) -> Tiles:
+    """Some of the tiles, by a mask or by their numbers."""
     return {k: v[mask] for k, v in tiles.items()}
 
 

@@ -9,7 +9,7 @@ import pytest
 from andiron.codegen.facts import facts
 from andiron.codegen.occupancy import occupancy
 from andiron.codegen.pipeline import context_of, launches_of
-from andiron.codegen.rtile.construct import Ranked, best, ranked
+from andiron.codegen.rtile.construct import Ranked, best, judged_at, nests, ranked
 from andiron.codegen.rtile.cost import Cost, Demand, cost, residency
 from andiron.codegen.rtile.machine import Machine
 from andiron.runtime.compile import compile
@@ -215,3 +215,21 @@ def test_of_mirror_images_that_with_longer_rows_is_first(op: str, device: str) -
             pairs += 1
             assert n < at
     assert pairs
+
+
+@pytest.mark.parametrize("device", ["sm_80", "sm_90a", "gfx90a", "gfx1100"])
+@pytest.mark.parametrize("name", ["gemm_f16", "gemm", "conv2d_nhwc_f16", "batched_gemm_f16", "softmax", "transpose"])
+def test_no_candidate_takes_less_than_its_nest_says(name: str, device: str) -> None:
+    """What `Nest.least` promises: whole nests are left out by it."""
+    d = library().device(device)
+    op = op_of(name, {})
+    machine, ctx = machine_of(device), context_of(op, d)
+    works = launches_of(op, d, ())[0][0]
+    seen = 0
+    for nest in nests(ctx, machine, works):
+        for extents in (e | nest.problem.sizes(x) for x, e in judged_at(ctx, works)):
+            t = nest.candidates([extents], {})
+            if len(next(iter(t.values()))):
+                seen += 1
+                assert nest.least(extents) <= cost(machine, nest.demand(t, extents)).seconds.min()
+    assert seen
