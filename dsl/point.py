@@ -7,7 +7,7 @@ in an element in five. Nothing found means nothing. The same question has the sa
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from .index import Expr, Var
 
@@ -30,6 +30,14 @@ def point(constraints: Sequence[Expr]) -> dict[str, int] | None:
         if not search.mend(negative[:_MENDED]):
             break
     return None
+
+
+def holds(constraints: Sequence[Expr], at: Mapping[str, int]) -> bool:
+    """Whether every constraint is >= 0 at these values, and every divisor positive."""
+    try:
+        return all(c.evaluate(at) >= 0 and all(d.evaluate(at) > 0 for d in _functions(c)[0]) for c in constraints)
+    except ZeroDivisionError:
+        return False
 
 
 class _Search:

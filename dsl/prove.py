@@ -7,6 +7,8 @@ where a cleverer one exists. The three answers of a question are never blurred: 
 
 BY_TEXT: questions are cached with what is `_known` of the variables (expressions alone do not tell it), those for isl by their
 text, which has it.
+
+SEEN: guards are asked about again and again, each time with other facts: the point where a condition failed is looked at first.
 """
 
 from __future__ import annotations
@@ -18,13 +20,16 @@ from typing import Any
 
 from .index import ZERO, Atom, Expr, Fn, Var, as_expr
 from .intervals import Interval
-from .point import point
+from .point import holds, point
 
 # Operations of isl before it gives up on a question: about a quarter of a second.
 _BUDGET = 400_000
 
 # The latest questions that are not answered again.
 _REMEMBERED = 1 << 12
+
+# Of conditions, the latest point found where each is negative (SEEN). The variables' intervals are those of another question.
+_SEEN: dict[Expr, dict[str, int]] = {}
 
 # A condition that falls into more parts than this stays as it is.
 _MOST_CONJUNCTS = 16
@@ -45,10 +50,31 @@ def always(cond: Expr, context: Sequence[Expr] = ()) -> bool:
 
 @lru_cache(maxsize=_REMEMBERED)
 def _always(cond: Expr, context: tuple[Expr, ...], known: Known) -> bool:
+    if _fails_as_seen(cond, context, known):
+        return False
     facts = [f for c in context for f in conjuncts(c)]
     facts += _quotients(cond, facts)
     parts = [c for c in conjuncts(cond) if not _positive(c) and not any(_positive(c - f) for f in facts if _near(c, f))]
-    return not any(_solvable([-c - 1, *facts]) for c in parts)
+    return not any(_solvable([-c - 1, *facts], cond) for c in parts)
+
+
+def _fails_as_seen(cond: Expr, context: tuple[Expr, ...], known: Known) -> bool:
+    """Whether the condition fails here too where it was last seen to fail (SEEN)."""
+    seen = _SEEN.get(cond)
+    if seen is None:
+        return False
+    at: dict[str, int] = {}
+    for v, (low, high) in known:
+        at[v.name] = x = seen.get(v.name, low or 0)  # any value, where the variable made no difference
+        if (low is not None and x < low) or (high is not None and x > high):
+            return False
+    return holds((-cond - 1, *context), at)
+
+
+def _see(cond: Expr, at: dict[str, int]) -> None:
+    if len(_SEEN) >= _REMEMBERED:
+        _SEEN.clear()
+    _SEEN[cond] = at
 
 
 def _quotients(cond: Expr, facts: Sequence[Expr]) -> list[Expr]:
@@ -90,7 +116,8 @@ def _known(expressions: Iterable[Expr]) -> Known:
     return frozenset([(v, v.interval) for e in expressions for v in e.variables()])
 
 
-def _solvable(constraints: Iterable[Expr]) -> bool:
+def _solvable(constraints: Iterable[Expr], refuted: Expr | None = None) -> bool:
+    """`refuted`: the condition that fails where the constraints are met."""
     rest = []
     for c in dict.fromkeys(part for whole in constraints for part in conjuncts(whole)):
         low, high = c.interval
@@ -98,7 +125,9 @@ def _solvable(constraints: Iterable[Expr]) -> bool:
             return False
         if low is None or low < 0:
             rest.append(c)
-    if point(rest) is not None:
+    if (found := point(rest)) is not None:
+        if refuted is not None:
+            _see(refuted, found)
         return True
     if _contradicts(rest[0], rest[1:]):
         return False

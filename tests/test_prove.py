@@ -121,6 +121,24 @@ def test_intervals_belong_to_the_question():
     assert always(9 - as_expr(Var("x", 0, 8)))
 
 
+def test_where_it_failed_before_is_looked_at_first(monkeypatch):
+    """SEEN, but only where all that is asked now holds there as well, and the variables reach as far."""
+    x, size = Var("x", 0, 99), Var("size", 0)
+    cond = size - x - 1
+    assert not always(cond, [x - 3])
+    monkeypatch.setattr("andiron.dsl.prove.point", lambda constraints: None)
+    monkeypatch.setattr("andiron.dsl.prove._empty", lambda text: pytest.fail(text))
+    assert not always(cond, [x - 3, 90 - x])
+    assert always(cond, [size - 64, 63 - x])
+    assert always(cond, [Var("size", 200) - 200])
+
+
+def test_divisors_are_positive_where_it_failed_before():
+    x, by = Var("x", 0, 9), Var("by", 0)
+    assert not always(x - 1, [by - x])
+    assert not always(x - 1, [20 % by - x])
+
+
 def test_equal():
     assert equal((4 * M + 3 - j % 4) // 4, as_expr(M))
     assert not equal((4 * M + 4 - j % 4) // 4, as_expr(M))
