@@ -116,6 +116,11 @@ class Instr:
         return {o.name: o for o in self.operands}
 
     @cached_property
+    def found(self) -> dict[Any, Any]:
+        """What was found out of it, by what was asked."""
+        return {}
+
+    @cached_property
     def does(self) -> object:
         """The same object for all instructions that do the same, with tiles of whatever sizes, and no other."""
         s = self.statement

@@ -12,6 +12,7 @@ TOGETHER      units that execute one instruction go the same way.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from ...dsl.device import Operand
 from ...dsl.errors.schedule import InstrCannotMask
@@ -80,14 +81,20 @@ def same_fragment(spread: object, other: Fragment) -> bool:
         return False
     if (one.lanes, one.registers, len(one.maps)) != (other.lanes, other.registers, len(other.maps)):
         return False
-    import numpy as np
-
-    env = {"lane": np.arange(one.lanes)[:, None], "r": np.arange(one.registers)[None, :]}
     for index, extent, e in one.maps:
         part = other.of(index)
-        if part is None or part[0] != extent or not np.all(e.evaluate(env) == part[1].evaluate(env)):
+        if part is None or part[0] != extent or not _same(e, part[1], one.lanes, one.registers):
             return False
     return True
+
+
+@lru_cache(maxsize=1 << 12)
+def _same(e: Expr, other: Expr, lanes: int, registers: int) -> bool:
+    """Have both the same value for every lane and register? Of expressions of these two alone, so what is known stays true."""
+    import numpy as np
+
+    env = {"lane": np.arange(lanes)[:, None], "r": np.arange(registers)[None, :]}
+    return e == other or bool(np.all(e.evaluate(env) == other.evaluate(env)))
 
 
 def _repeat(ctx: Context, focus: Focus, work: Work, m: Match, todo, demands, unroll: int, span) -> list[Stmt]:

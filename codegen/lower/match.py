@@ -199,17 +199,23 @@ class Fragment:
 
 def fragment(m: Match, operand: str) -> Fragment:
     """The fragment of a register operand, in terms of the work's indices."""
-    op = m.instr.operand(operand)
-    index = dict(m.index)
-    s = m.instr.statement
+    key = "fragment", operand
+    if key not in m.instr.found:
+        m.instr.found[key] = _own(m.instr, operand)
+    own, index = m.instr.found[key], dict(m.index)
+    return Fragment(tuple((index[a], n, e) for a, n, e in own.maps), own.lane, own.lanes, own.r, own.registers)
+
+
+def _own(instr: Instr, operand: str) -> Fragment:
+    """The same in terms of the instruction's own indices."""
+    op, s = instr.operand(operand), instr.statement
     if operand == s.target:
         axes = list(s.indices)
     else:
         ld = next(x for x in loads(s.value) if x.tensor == operand)
         axes = [next(iter(e.variables())).name for e in ld.indices]
-    maps = tuple((index[a], n, e) for a, n, e in zip(axes, op.shape, op.map, strict=True))
     lane = next((v for v in op.coords if v.name == "lane"), None)
     r = next((v for v in op.coords if v.name == "r"), None)
     lanes = lane.hi + 1 if lane is not None and lane.hi is not None else 1
-    regs = r.hi + 1 if r is not None and r.hi is not None else 1
-    return Fragment(maps, lane, lanes, r, regs)
+    registers = r.hi + 1 if r is not None and r.hi is not None else 1
+    return Fragment(tuple(zip(axes, op.shape, op.map, strict=True)), lane, lanes, r, registers)
