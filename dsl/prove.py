@@ -83,12 +83,22 @@ def _quotients(cond: Expr, facts: Sequence[Expr]) -> list[Expr]:
     for atom in _by_sizes(cond):
         if (by := _divisor(atom)) is None:
             continue
+        x = atom.args[0]
+        rest = {a: -c for a, c in _apart(x, by).items()}
         for f in (*facts, *out):
-            bound = f + atom.args[0] + 1
+            if not by.const and (f.const + x.const + 1 or _apart(f, by) != rest):
+                continue  # no multiple of the size
+            bound = f + x + 1
             whole = bound // by - ZERO // by  # 0/0 is nothing in particular, so `0/d` is not simplified
             if whole * by == bound:
                 out.append(whole - _as(atom) - 1)
     return out
+
+
+def _apart(e: Expr, by: Expr) -> dict[Var, int]:
+    """The terms that are variables, without those of `by`: no product with it has such."""
+    own = by.variables()
+    return {a: c for a, c in e.terms if isinstance(a, Var) and a not in own}
 
 
 def _by_sizes(e: Expr) -> Iterator[Fn]:
