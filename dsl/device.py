@@ -152,6 +152,13 @@ class Device:
     def limit(self, name: str, default: float | None = None) -> float | None:
         return self._limits.get(name, default)
 
+    def instrs_named(self, name: str) -> tuple[Instr, ...]:
+        """The instruction of that name, or the members of that family."""
+        key = f"instructions named {name}"
+        if key not in self.found:
+            self.found[key] = tuple(i for i in self.instrs if name in (i.name, i.family))
+        return self.found[key]
+
     @cached_property
     def _levels(self) -> dict[str, tuple[int, Level]]:
         return {x.name: (depth, x) for depth, x in enumerate(self.levels)}

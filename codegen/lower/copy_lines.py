@@ -62,9 +62,9 @@ def _member(ctx: Context, line, work: Work, axes: Axes, fastest: str, layout: La
     Raises UnknownInstr, and InstrMismatch for a copy that no member can make (HONOURED).
     """
     name = named(line)
-    known = [i for i in ctx.device.instrs if name in (i.name, i.family)]
     if name is None:
         return None
+    known = ctx.device.instrs_named(name)
     if not known:
         names = {n for i in ctx.device.instrs for n in (i.name, i.family) if n}
         message = f"`{ctx.device.name}` has no instruction `{name}`"
@@ -72,15 +72,16 @@ def _member(ctx: Context, line, work: Work, axes: Axes, fastest: str, layout: La
     dtype = work.value.dtype
     plain = [i for i in known if len(i.statement.ranges) == 1 and not i.accumulate]
     typed = [(i, i.statement.ranges[0][1].constant or 1) for i in plain if all(o.dtype == dtype for o in i.operands)]
-    reasons = [_why_not(ctx, i, n, axes, fastest, layout) for i, n in typed]
-    found = [x for x, why in zip(typed, reasons, strict=True) if not why]
-    if not found:
+    widest = sorted(typed, key=lambda x: -x[1])
+    found = next((x for x in widest if not _why_not(ctx, *x, axes, fastest, layout)), None)
+    if found is None:
+        why = _why_not(ctx, *typed[0], axes, fastest, layout) if typed else f"it is not for {dtype}"
         raise InstrMismatch(
-            f"`{name}` cannot copy `{line.tensor}`: {reasons[0] if reasons else f'it is not for {dtype}'}",
+            f"`{name}` cannot copy `{line.tensor}`: {why}",
             line.span,
             help="leave `with` out, or change the tile or its layout",
         )
-    return max(found, key=lambda x: x[1])
+    return found
 
 
 def _why_not(ctx: Context, instr: Instr, n: int, axes: Axes, fastest: str, layout: Layout) -> str:

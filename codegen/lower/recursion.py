@@ -143,7 +143,7 @@ class Lowering:
 
     def find(self, name: str, work: Work, line, must: bool = True, spread=None) -> Match | None:
         """The instruction of that name, or the member of that family, that computes the work (and fills `spread`)."""
-        known = [i for i in self.ctx.device.instrs if name in (i.name, i.family)]
+        known = self.ctx.device.instrs_named(name)
         if not known:
             names = {n for i in self.ctx.device.instrs for n in (i.name, i.family) if n}
             raise UnknownInstr(
