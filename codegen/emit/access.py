@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...dsl.device import Instr
-from ...dsl.index import Atom, Expr, Fn, Var
+from ...dsl.index import Expr, Fn, Var
 from ...dsl.index_rules import combined
 from ..tile import Buffer
 from .ahead import fetch_ahead
@@ -59,16 +59,15 @@ def _variables(f: Fn) -> frozenset[Var]:
 def place(ctx: Context, buffer: Buffer, e: Expr) -> tuple[str, str]:
     """(pointer, index text) of a linear address; the lane, if it varies, is left out (lane 0)."""
     e = ctx.at_lane(e, 0) if ctx.varies(e) else e
-    late: list[tuple[Atom, int]] = []
-    terms: list[tuple[Atom, int]] = []
-    for term in e.terms:
-        (late if ctx.text.constant(term[0]) else terms).append(term)
+    constant = ctx.text.constant
+    late = [term for term in e.terms if constant(term[0])]
+    terms = [term for term in e.terms if term not in late] if late else e.terms
     base = ctx.spoken[buffer.name]
     const = "const " if buffer.kind == "input" else ""
     pointer = base
     if terms:
         pointer, rest = ctx.text.pointer(base, f"{const}{ctx.element(storage(buffer.dtype), False)}*", terms)
-        late = rest + late
+        late = [*rest, *late]
     return pointer, ctx.text.index.terms(late, e.const) if late else str(e.const)
 
 

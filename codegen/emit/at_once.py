@@ -18,9 +18,11 @@ SHORT = 64  # turns of a loop that compilers might write out
 
 def turns_at_once(ctx: Context, s: For) -> int | None:
     """A divisor of the loop's turns, 1: none are to be written out; None where compilers may do as they like."""
-    trips = trips_of(ctx, s)
-    if s.unroll != 1 or trips is None or not 1 < trips <= SHORT or not ctx.loops:
+    if s.unroll != 1 or not ctx.loops:
         return None  # what is done once is short enough
+    trips = trips_of(ctx, s)
+    if trips is None or not 1 < trips <= SHORT:
+        return None
     loaded = _loaded(ctx, s.body)
     if not loaded:
         return None

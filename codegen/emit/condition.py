@@ -58,6 +58,8 @@ def _follows(e: Expr, i: int, other: Expr, j: int) -> bool:
     """Whether the condition holds wherever the other one does; of two that say the same the first stays."""
     if not _open(other) <= e.variables():  # what has no end there has none in the difference
         return False
+    if e.variables().isdisjoint(other.variables()):  # what is open in one stays open in the difference
+        return False
     low = (e - other).interval[0]
     if low is None or low < 0:
         return False

@@ -251,8 +251,8 @@ class Context:
     def cell(self, name: str, coords: Sequence[Expr]) -> str:
         """The variable that is this cell of a named register buffer."""
         here = [self.ix(e) if e.terms else e for e in coords]
-        where = tuple([e.const for e in here if not e.terms])
-        if len(where) != len(coords):
+        where: tuple[int, ...] = tuple([e.const for e in here])
+        if any([e.terms for e in here]):
             raise InternalError(f"register {name} is indexed by {', '.join(map(str, coords))}, which is not constant")
         shared = self.shares > 1 and not self.lanes.registers[name].uniform
         if shared and self.share is None:
@@ -268,7 +268,7 @@ class Context:
     def packed_cell(self, name: str, coords: Sequence[Expr]) -> tuple[str, int]:
         """The variable that a cell of a packed register buffer lies in, and which part of it."""
         n = self.packed[name]
-        last = self.ix(coords[-1]).constant
+        last = self.ix(coords[-1]).constant if coords[-1].terms else coords[-1].const
         if last is None:
             raise InternalError(f"register {name} is indexed by {coords[-1]}, which is not constant")
         return self.cell(name, (*coords[:-1], self.number(last // n))), last % n

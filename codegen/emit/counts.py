@@ -24,7 +24,7 @@ def named_counts(launch: Launch, blocks: Iterable[Units], sizes: frozenset[Var],
     if not found:
         return launch
     names = {v.name for v in (*sizes, *(u.var for u in launch.units))}
-    names |= {s.var.name for s in statements(launch.body) if isinstance(s, For | Let)}
+    names |= {s.var.name for s in statements(launch.body) if type(s) is For or type(s) is Let}
     lets: list[Let] = []
     plain: dict[Var, Expr] = {}
     whole: dict[Fn, Expr] = {}

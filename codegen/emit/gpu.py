@@ -91,9 +91,9 @@ class GpuPrinter:
         lanes = analyse(program, launch, None, 1)
         ctx = GpuContext(program, lanes, text, {b.name: b for b in program.buffers}, self.needs)
         everything = statements(launch.body)
-        allocs = [s for s in everything if isinstance(s, Alloc)]
+        allocs = [s for s in everything if type(s) is Alloc]
         ctx.packed = {n: k for n, k in packed_buffers(program, everything).items() if lanes.registers[n].named}
-        ctx.stored = {s.buffer for s in everything if isinstance(s, Store)}
+        ctx.stored = {s.buffer for s in everything if type(s) is Store}
         ctx.spoken.update(self.field)
         ctx.env.update({u.var: Expr() for u in plan.ones})
         ctx.env.update({v: as_expr(1) for _, v in program.finite})
@@ -102,7 +102,7 @@ class GpuPrinter:
         capacity = min((c for n in memories if (c := program.device.memory(n).capacity)), default=None)
         space = layout(launch.body, lambda b: self._bytes(b, plan), vars_of, capacity)
         lockstep = {u.level: u.var for u in plan.threads if program.device.level(u.level).siblings == "lockstep"}
-        reduced = any(isinstance(s, AllReduce) for s in everything)  # nothing else asks where units part ways
+        reduced = any([type(s) is AllReduce for s in everything])  # nothing else asks where units part ways
         parts = divergent(launch.body, frozenset(lockstep.values())) if reduced else frozenset()
         body = GpuBody(ctx, self.spelling, lambda s: self._barrier(s, plan), lambda s: self._local(s, ctx, plan, space), parts)
         body.units = lockstep

@@ -89,11 +89,11 @@ def packed_buffers(program: Program, everything: Sequence[Stmt]) -> dict[str, in
     """PACKED: register buffers of these statements that hold several elements in a variable, and how many."""
     registers = register_memories(program.device)
     instrs = {i.name: i for i in program.instrs}
-    local = {s.buffer.name: s.buffer for s in everything if isinstance(s, Alloc) and s.buffer.memory in registers}
+    local = {s.buffer.name: s.buffer for s in everything if type(s) is Alloc and s.buffer.memory in registers}
     found: dict[str, int] = {}
     apart: set[str] = set()
     for s in everything:
-        if isinstance(s, Call):
+        if type(s) is Call:
             for piece, o in zip(s.pieces, instrs[s.instr].operands, strict=True):
                 share = registers_of(o, piece.extent).share if o.memory in registers else 1
                 if share > 1 and piece.buffer in local:

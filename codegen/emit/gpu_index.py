@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
 from math import prod
+from operator import itemgetter
 
 from ...dsl.index import Atom, Expr, Fn, Var
 from .index import IndexPrinter
@@ -43,16 +44,15 @@ class GpuIndex(IndexPrinter):
     def bound(self, e: Expr) -> int | None:
         """An absolute value that `e` does not exceed, as far as variables that are `int` tell."""
         lo, hi = e.interval
-        found = [] if lo is None or hi is None else [max(abs(lo), abs(hi))]
+        known = None if lo is None or hi is None else max(abs(lo), abs(hi))
         total = abs(e.const)
+        bounds = self.bounds
         for a, c in e.terms:
-            b = self._bound(a)
+            b = bounds.get(a) if type(a) is Var else self._bound(a)
             if b is None:
-                break
-            total += abs(c) * b
-        else:
-            found.append(total)
-        return min(found, default=None)
+                return known
+            total += b * c if c > 0 else -b * c
+        return total if known is None or total < known else known
 
     def _bound(self, atom: Atom) -> int | None:
         if type(atom) is Var:
@@ -119,10 +119,11 @@ class GpuIndex(IndexPrinter):
                 total += most * c if c > 0 else -most * c
         if total >= _END:
             wide = []
-            for a, c in sorted(terms, key=lambda t: -abs(t[1]) * self._of(t[0])):
+            sized = [(abs(c) * self._of(a), a) for a, c in terms]
+            for size, a in sorted(sized, key=itemgetter(0), reverse=True):
                 if total >= _END and self._most(a) is not None:
                     wide.append(a)
-                    total -= abs(c) * self._of(a)
+                    total -= size
         return super().terms(terms, const, at_least, wide)
 
     def _in_steps(self, f: Fn) -> tuple[Expr, int] | None:

@@ -53,7 +53,7 @@ def executed(programs: Iterable[Program]) -> dict[str, Executed]:
     """By name."""
     found: dict[str, Executed] = {}
     for program in programs:
-        calls = {s.instr: s for x in program.launches for s in statements(x.body) if isinstance(s, Call)}
+        calls = {s.instr: s for x in program.launches for s in statements(x.body) if type(s) is Call}
         for instr in program.instrs:
             if (call := calls.get(instr.name)) is not None and instr.name not in found:
                 extents = {o.name: p.extent for p, o in zip(call.pieces, instr.operands, strict=True)}

@@ -80,9 +80,9 @@ class IndexPrinter:
         return text if c == 1 else f"{c} * {text}"
 
     def atom(self, atom: Atom, at_least: int) -> str:
-        if isinstance(atom, Var):
+        if type(atom) is Var:
             return self._name(atom)
-        text, precedence = self.once(atom, self._fn)
+        text, precedence = self.once(atom, self._fn)  # type: ignore[arg-type]
         return text if precedence >= at_least else f"({text})"
 
     def _fn(self, f: Fn) -> tuple[str, int]:

@@ -54,14 +54,14 @@ def is_register(buffer: Buffer, device: Device) -> bool:
 def analyse(program: Program, launch: Launch, var: Var | None, width: int) -> Lanes:
     everything = statements(launch.body)
     varying = _varying_variables(everything, var)
-    buffers = {s.buffer.name: s.buffer for s in everything if isinstance(s, Alloc) and is_register(s.buffer, program.device)}
+    buffers = {s.buffer.name: s.buffer for s in everything if type(s) is Alloc and is_register(s.buffer, program.device)}
     candidates = _unrollable(launch.body, frozenset())
     accesses: dict[str, list[tuple[Expr, ...]]] = {name: [] for name in buffers}
     for name, coords in _accesses(everything):
         if name in accesses:
             accesses[name].append(coords)
-    lets = {s.var: s.value for s in everything if isinstance(s, Let)}
-    sources = {c: _sources(c, lets) for used in accesses.values() for coords in used for c in coords}
+    lets = {s.var: s.value for s in everything if type(s) is Let}
+    sources = {c: _sources(c, lets) for c in {c for used in accesses.values() for coords in used for c in coords}}
     named = {
         name
         for name, b in buffers.items()
@@ -117,7 +117,9 @@ def value_varies(value: Value, varying: frozenset[Var], differs: set[str]) -> bo
 
 
 def _varying_variables(everything: list[Stmt], lane: Var | None) -> frozenset[Var]:
-    found = {lane} if lane is not None else set()
+    if lane is None:
+        return frozenset()
+    found = {lane}
     grown = True
     while grown:
         grown = False
@@ -219,7 +221,7 @@ def _sources(e: Expr, lets: dict[Var, Expr]) -> frozenset[Var]:
 
 def _with_bounds(everything: list[Stmt], unrolled: frozenset[Var], lets: dict[Var, Expr]) -> frozenset[Var]:
     """With the loops that bounds of unrolled loops depend on."""
-    loops = {s.var: s for s in everything if isinstance(s, For)}
+    loops = {s.var: s for s in everything if type(s) is For}
     todo = list(unrolled)
     out = set(unrolled)
     while todo:

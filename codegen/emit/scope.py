@@ -8,7 +8,7 @@ free of index arithmetic and gives compilers plain strided accesses.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from ...dsl.index import Atom, Expr, Var
@@ -64,6 +64,7 @@ class Text:
         self.span: Span | None = None  # of the statement being printed
         self._outside = outside
         self._depth: dict[Var, int] = {}
+        self._depths: dict[int, tuple[int, Atom | Expr]] = {}  # of atoms, until a variable's is another one
         self._named: dict[Var, str] = {}
         self._temps = 0
         self.index = index(self._name, needs)
@@ -96,6 +97,7 @@ class Text:
             self._depth[v] = len(self.scopes) - 1
             self._named[v] = self.fresh(v.name)
         if variables:
+            self._depths.clear()
             self.index.renamed()
         return len(self.scopes) - 1
 
@@ -132,6 +134,7 @@ class Text:
         for v, (depth, name) in saved.items():
             if depth is not None and name is not None:
                 self._depth[v], self._named[v] = depth, name
+                self._depths.clear()
                 self.index.renamed()
 
     def finish(self) -> list[str]:
@@ -154,7 +157,11 @@ class Text:
         """The innermost scope one of whose variables the atom depends on."""
         if type(atom) is Var:
             return self._depth.get(atom, 0)
-        return max([self._depth.get(v, 0) for v in atom.variables()], default=0)  # type: ignore[union-attr]
+        known = self._depths.get(id(atom))
+        if known is None:
+            found = [self._depth.get(v, 0) for v in atom.variables()]  # type: ignore[union-attr]
+            known = self._depths[id(atom)] = max(found, default=0), atom  # what the key names stays alive
+        return known[0]
 
     def constant(self, atom: Atom) -> bool:
         """Made of sizes only."""
@@ -162,7 +169,7 @@ class Text:
 
     # ------------------------------------------------------------ pointers
 
-    def pointer(self, base: str, ctype: str, terms: list[tuple[Atom, int]]) -> tuple[str, list[tuple[Atom, int]]]:
+    def pointer(self, base: str, ctype: str, terms: Sequence[tuple[Atom, int]]) -> tuple[str, list[tuple[Atom, int]]]:
         """(pointer, the rest of the terms): `base + terms`, built scope by scope, each part added where its variables become
         known. A plain multiple of one variable is left as the rest, for the index."""
         by_depth: dict[int, list[tuple[Atom, int]]] = {}

@@ -103,17 +103,21 @@ def _together(lines: Sequence[str], pattern: re.Pattern[str], between: str) -> l
     out: list[str] = []
     run: list[str] = []  # what the last line is made of
     before: tuple[str, ...] = ()
-    for x in lines:
-        m = pattern.match(x) if " = 0" in x or "flt(" in x else None  # one of these is in what both patterns match
-        same = () if m is None else (m[1], m[2], *m.groups()[3:])
-        if m is not None and run and same == before and len(out[-1]) + len(between) + len(m[3]) < _WIDTH:
+    done = 0
+    for at in [i for i, x in enumerate(lines) if " = 0" in x or "flt(" in x]:  # what both patterns match has one of them
+        m = pattern.match(lines[at])
+        if m is None:
+            continue
+        same = (m[1], m[2], *m.groups()[3:])
+        if run and at == done and same == before and len(out[-1]) + len(between) + len(m[3]) < _WIDTH:
             run.append(m[3])
-            end = "".join(f"{between}{e}" for e in same[2:])
+            end = "".join([f"{between}{e}" for e in same[2:]])
             out[-1] = _like(out[-1], f"{m[1]}{m[2]}{between.join(run)}{end};")
         else:
-            run, before = ([m[3]], same) if m is not None else ([], ())
-            out.append(x)
-    return out
+            out += lines[done : at + 1]
+            run, before = [m[3]], same
+        done = at + 1
+    return [*out, *lines[done:]]
 
 
 def _like(line: str, text: str) -> str:

@@ -19,12 +19,15 @@ MOST_INDEXED = 64  # the same where registers are an array, as they are too many
 
 def written_out(ctx: Context, s: For) -> int:
     """1: not at all."""
-    return _count(ctx, s, copies(ctx, s.body))
+    return _count(ctx, s)
 
 
-def _count(ctx: Context, s: For, inner: int) -> int:
-    """`inner`: the statements that its body becomes."""
+def _count(ctx: Context, s: For, inner: int | None = None) -> int:
+    """`inner`: the statements that its body becomes, where they were counted."""
     count = s.unroll if s.unroll > 1 else (trips_of(ctx, s) or 1) if s.unroll == 0 else 1
+    if count == 1:
+        return 1
+    inner = copies(ctx, s.body) if inner is None else inner
     most = MOST_INDEXED if _indexed(ctx, s.body) else MOST_COPIES
     return count if count * inner <= most else 1
 
@@ -35,7 +38,8 @@ def trips_of(ctx: Context, s: For) -> int | None:
 
 def turns(start: Expr, stop: Expr, step: Expr) -> int | None:
     """Turns of a loop, where that is a number."""
-    n, by = (stop - start).constant, step.constant
+    by = step.constant
+    n = (stop - start).constant if start.terms else None if stop.terms else stop.const - start.const
     return None if n is None or by is None else max(0, -(-n // by))
 
 
