@@ -120,13 +120,14 @@ def costed(ctx: Context, at: Sizes, nest: Nest, lines: Lines = AUTO, limit: floa
     if not meant.any():
         return None
     largest = nest.demand(tiles, sizes[-1])
-    first = cost(nest.machine, largest).seconds
-    near = (first <= min(limit, FAR_OFF * first.min())) & np.isfinite(first)
+    first = cost(nest.machine, largest)
+    near = (first.seconds <= min(limit, FAR_OFF * first.seconds.min())) & np.isfinite(first.seconds)
     if not near.any():
         return None
     tiles = taken(tiles, near)
-    demands = [*(nest.demand(tiles, s) for s in sizes[:-1]), largest.taken(near)]
-    costs = [cost(nest.machine, d) for d in demands]
+    others = [nest.demand(tiles, s) for s in sizes[:-1]]
+    demands = [*others, largest.taken(near)]
+    costs = [*(cost(nest.machine, d) for d in others), first.taken(near)]
     return Ranked(nest, written, tiles, sizes, demands, costs, np.stack([c.seconds for c in costs]), count)
 
 

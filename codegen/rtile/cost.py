@@ -89,6 +89,11 @@ class Cost:
     waves: np.ndarray
     busy: np.ndarray
 
+    def taken(self, mask: np.ndarray) -> Cost:
+        """Of those candidates alone."""
+        parts = {name: x[mask] for name, x in self.parts.items()}
+        return Cost(self.seconds[mask], parts, self.resident[mask], self.waves[mask], self.busy[mask])
+
     def bound(self, n: int) -> str:
         return max(self.parts, key=lambda name: self.parts[name][n])
 
