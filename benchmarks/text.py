@@ -96,6 +96,7 @@ def main() -> None:
                 if args.modes and mode not in args.modes.split(","):
                     continue
                 gc.collect()
+                gc.freeze()  # what is alive is not looked through again, or the collections take longer than all else
                 try:
                     times = [taken(ops[op], op, target, sizes) for _ in range(args.repeat)]
                 except UserError as e:  # sizes that the op refuses
