@@ -88,7 +88,7 @@ def main() -> None:
         return time.process_time() - start
 
     for target in args.targets.split(","):
-        for op in ("gemm_f16", "softmax", "transpose"):
+        for op in ("gemm_f16", "softmax", "transpose", "dot"):  # the last one asks isl something
             taken(ops[op], op, target, {})
         for op in chosen:
             names = [d.name for d in andiron.loads(alone(ops[op], op, op)).ops[op].dims]
