@@ -47,39 +47,47 @@ def named_counts(launch: Launch, blocks: Iterable[Units], sizes: frozenset[Var],
     if not lets:
         return launch
     counted = frozenset(v for x in lets for v in x.value.variables())
-    same = {v: as_expr(v) for v in counted}
-    done: dict[int, tuple[Fn, Expr]] = {}  # by identity: equal ones may differ in their variables' ends
+    return replace(launch, body=(*lets, *_Counts(counted, plain, whole).body(launch.body)))
 
-    def named(e: Expr) -> Expr:
+
+class _Counts:
+    """Puts names of counts into statements."""
+
+    def __init__(self, counted: frozenset[Var], plain: dict[Var, Expr], whole: dict[Fn, Expr]) -> None:
+        self.counted, self.whole = counted, whole
+        self.given = {v: as_expr(v) for v in counted} | plain
+        self.done: dict[int, tuple[Fn, Expr]] = {}  # by identity: equal ones may differ in their variables' ends
+
+    def body(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        return tuple(map(self.statement, body))
+
+    def statement(self, s: Stmt) -> Stmt:
+        own = map_own(s, self.named)
+        return _ended(own) if isinstance(own, Let) else map_bodies(own, self.body)
+
+    def named(self, e: Expr) -> Expr:
         """The same object where no quotient or the like is of what is counted."""
+        counted = self.counted
         if counted.isdisjoint(e.variables()):
             return e
         if all([type(a) is Var or counted.isdisjoint(a.variables()) for a, _ in e.terms]):  # type: ignore[union-attr]
             return e
-        return combined([(as_expr(a) if type(a) is Var else once(a), c) for a, c in e.terms], e.const)  # type: ignore[arg-type]
+        return combined([(as_expr(a) if type(a) is Var else self.once(a), c) for a, c in e.terms], e.const)  # type: ignore[arg-type]
 
-    def once(f: Fn) -> Expr:
-        if id(f) not in done:
-            done[id(f)] = f, function(f)  # what the key names stays alive
-        return done[id(f)][1]
+    def once(self, f: Fn) -> Expr:
+        if id(f) not in self.done:
+            self.done[id(f)] = f, self.function(f)  # what the key names stays alive
+        return self.done[id(f)][1]
 
-    def function(f: Fn) -> Expr:
-        found = whole.get(f) or _rounded(f, whole)
+    def function(self, f: Fn) -> Expr:
+        found = self.whole.get(f) or _rounded(f, self.whole)
         if found is not None:
             return found
-        left, *others = map(named, f.args)
+        left, *others = map(self.named, f.args)
         if f.kind in ("div", "mod"):
-            by = f.args[1].subs(same | plain, whole)
+            by = f.args[1].subs(self.given, self.whole)
             return left // by if f.kind == "div" else left % by
         return rebuild(f.kind, [left, *others])
-
-    def all_of(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-        return tuple(map(one, body))
-
-    def one(s: Stmt) -> Stmt:
-        return _ended(map_own(s, named)) if isinstance(s, Let) else map_bodies(map_own(s, named), all_of)
-
-    return replace(launch, body=(*lets, *all_of(launch.body)))
 
 
 def _rounded(f: Fn, whole: dict[Fn, Expr]) -> Expr | None:

@@ -108,6 +108,7 @@ class GpuPrinter:
         body.units = lockstep
         body.block(launch.body)
         lines = tidied(used_only(text.finish()))
+        text.close()
         used = words(lines)
         if space.total:
             lines.insert(0, "extern __shared__ __attribute__((aligned(16))) unsigned char m_shared[];")

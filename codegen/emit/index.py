@@ -32,6 +32,11 @@ class IndexPrinter:
             found = self._shown[id(e)] = e, show(e)  # what the key names stays alive
         return found[1]
 
+    def close(self) -> None:
+        """Nothing more is printed, see `Text.close`."""
+        self._shown.clear()
+        self.__dict__.pop("_name")
+
     def renamed(self) -> None:
         """A variable has got another name."""
         self._shown.clear()

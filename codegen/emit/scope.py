@@ -74,6 +74,12 @@ class Text:
     def line(self, text: str) -> None:
         self.scopes[-1].lines.append(Line.of(text, self.span))
 
+    def close(self) -> None:
+        """Nothing more is printed: what refers to itself is taken apart, so that it goes at once and nobody has to find it."""
+        self.index.close()
+        self.scopes.clear()
+        self.__dict__.pop("_outside")
+
     def declare(self, text: str, depth: int = -1) -> None:
         """A declaration at the top of a scope."""
         self.scopes[depth].decls.append(Line.of(text, self.span))

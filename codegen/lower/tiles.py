@@ -6,7 +6,7 @@ MADE_BELOW   so do works that do not share the tile's indices; but what is kept 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from ...dsl import syntax
@@ -53,17 +53,23 @@ def lower_tile(low: Lowering, focus: Focus, line: syntax.Tile, rest: tuple) -> l
     unroll = modifier(line, "unroll")
     ahead = any(depth_of(x, depth_of(line, 1)) > 1 for x in moves_below(rest))
 
-    def go(f: Focus, axes: list[Axis]) -> list[Stmt]:
-        if not axes:
-            return low.lower(f, rest)
-        a = axes[0]
+    def nest(f: Focus, a: Axis, inside: Callable[[Focus], list[Stmt]]) -> list[Stmt]:
         filled = all(
             zero_is_neutral(w.value, (a.index,), f) for w in f.works if w.reduction is not None and a.index in w.reduced
         )
         cell = a.index in cells or written_out(low, line, rest, f.ranges[a.index], a.size, filled)
-        return loop_tiles(ctx, f, a, cell, unroll, lambda g: go(g, axes[1:]), line, ahead)
+        return loop_tiles(ctx, f, a, cell, unroll, inside, line, ahead)
 
-    return go(focus, todo)
+    return _nested(focus, todo, nest, lambda f: low.lower(f, rest))
+
+
+def _nested(
+    focus: Focus, axes: list[Axis], nest: Callable[..., list[Stmt]], inmost: Callable[[Focus], list[Stmt]]
+) -> list[Stmt]:
+    """One loop in the other, the first axis outermost."""
+    if not axes:
+        return inmost(focus)
+    return nest(focus, axes[0], lambda f: _nested(f, axes[1:], nest, inmost))
 
 
 def held_in(lines: Iterable[syntax.Line]) -> frozenset[str]:

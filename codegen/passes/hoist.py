@@ -11,6 +11,8 @@ WRITTEN       a register is read before a loop only where it was stored under co
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ...dsl.frozen import replace
 from ...dsl.index import ONE, Expr
 from ...dsl.values import Apply, IndexValue, Load, Masked, Value, loads, transform, walk
@@ -93,12 +95,7 @@ class _Hoister:
                 moved[v] = self.register(v)
             return Load(moved[v].name, (), v.dtype)
 
-        def body(some: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-            return tuple(
-                replace(x, value=transform(x.value, step)) if isinstance(x, Store) else map_bodies(x, body) for x in some
-            )
-
-        inner = body(s.body)
+        inner = _stored(s.body, step)
         if not moved:
             return s
         inner = self.without_copies(inner)
@@ -146,15 +143,20 @@ class _Hoister:
         return Buffer(name, v.dtype, "local", self.memory, self.level, (), (), ONE, passing=True)
 
 
+def _stored(body: tuple[Stmt, ...], step: Callable[[Value], Value | None]) -> tuple[Stmt, ...]:
+    """The statements with `step` in all that is stored."""
+    return tuple(
+        replace(s, value=transform(s.value, step))
+        if isinstance(s, Store)
+        else map_bodies(s, lambda inner: _stored(inner, step))
+        for s in body
+    )
+
+
 def _renamed(body: tuple[Stmt, ...], old: str, new: str) -> tuple[Stmt, ...]:
     """The statements, which only read the old register, reading the new one."""
 
     def step(v: Value) -> Value | None:
         return replace(v, tensor=new) if isinstance(v, Load) and v.tensor == old else None
 
-    return tuple(
-        replace(s, value=transform(s.value, step))
-        if isinstance(s, Store)
-        else map_bodies(s, lambda inner: _renamed(inner, old, new))
-        for s in body
-    )
+    return _stored(body, step)

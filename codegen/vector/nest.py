@@ -137,7 +137,10 @@ def wrapped(loops: tuple[Loop, ...], body: list[Stmt]) -> list[Stmt]:
 def at(store: Store, var: Var, value: Expr) -> Store:
     """The store in one turn of a loop."""
     subs = {var: value}
+    return replace(store, coords=tuple(e.subs(subs) for e in store.coords), value=_value_at(store.value, subs))
 
+
+def _value_at(value: Value, subs: dict[Var, Expr]) -> Value:
     def step(v: Value) -> Value | None:
         match v:
             case Load():
@@ -146,7 +149,7 @@ def at(store: Store, var: Var, value: Expr) -> Store:
                 return replace(v, expr=v.expr.subs(subs))
             case Masked():
                 conds = tuple(c.subs(subs) for c in v.conds)
-                return replace(v, conds=conds, value=transform(v.value, step), otherwise=transform(v.otherwise, step))
+                return replace(v, conds=conds, value=_value_at(v.value, subs), otherwise=_value_at(v.otherwise, subs))
         return None
 
-    return replace(store, coords=tuple(e.subs(subs) for e in store.coords), value=transform(store.value, step))
+    return transform(value, step)
