@@ -158,7 +158,7 @@ def meeting(size: Var | Expr = N):
 def test_those_who_come_meet():
     """A job with barriers is done by those who are there."""
     prog = meeting()
-    assert "team_meet(launch__main_, &call, threads, &call.cores_);" in emit(prog)
+    assert "team_meet(launch__main_, &call, threads, &call.cores_, PATIENCE);" in emit(prog)
     built, function = holding(prog)
 
     def came(threads, n=3000):
@@ -182,9 +182,9 @@ def test_those_who_come_meet():
 def test_all_meet_where_their_number_counts():
     """A program with other launches, or memory for each thread, goes by one number."""
     prog = mixed()
-    assert "&call, threads, NULL);" in emit(prog)
+    assert "&call, threads, NULL, PATIENCE);" in emit(prog)
     assert "&call, threads, &call." not in emit(prog)
-    assert "&call, threads, NULL);" in emit(meeting(N * CORES))
+    assert "&call, threads, NULL, PATIENCE);" in emit(meeting(N * CORES))
 
 
 @both

@@ -333,12 +333,13 @@ static int64_t team_clock() {
 }
 
 // A job in which members meet. `*count` tells it how many they are, and is lowered to those who come in time; NULL: all must.
-enum { PATIENCE = 100000 };  // ns; to wake a thread takes about half of it
+// In time: within `patience` ns, of which a caller gives a fourth of what the job takes beyond what is too small for threads.
+enum { PATIENCE = 100000 };  // ns, at most; to wake a thread takes about half of it
 
-static __attribute__((unused)) void team_meet(Job job, const Args* call, int members, int64_t* count) {
+static __attribute__((unused)) void team_meet(Job job, const Args* call, int members, int64_t* count, int64_t patience) {
     if (members == 1) return job(call, 0, 0);
     team_begin(job, call, members, 1, MEETS);
-    const int64_t until = count == NULL ? 0 : team_clock() + PATIENCE;
+    const int64_t until = count == NULL ? 0 : team_clock() + (patience < PATIENCE ? patience : PATIENCE);
     int came = 1;
     for (int i = 1; i < members; i++) {
         int64_t* open = &team.open[i].value;
