@@ -345,12 +345,7 @@ def _subs(e: Expr, mapping: dict[Var, Expr], keys: frozenset[Var], memo: dict[Fn
             continue
         const += c * new.const
         came += [(a, c * k) for a, k in new.terms]
-    if not came:  # what is left is in order, and nothing more joins
-        return Expr(tuple(kept), const)
-    terms = dict(kept)
-    for a, c in came:
-        terms[a] = terms.get(a, 0) + c
-    return rules.build(terms, const)
+    return rules.joined(kept, came, const)
 
 
 def _renamed(e: Expr, names: Mapping[Var, Var], memo: dict[Fn, Fn]) -> Expr:
@@ -367,7 +362,7 @@ def _renamed(e: Expr, names: Mapping[Var, Var], memo: dict[Fn, Fn]) -> Expr:
             memo[atom] = new  # type: ignore[index, assignment]
         terms.append((new, c))
     if len(terms) > 1:
-        terms.sort(key=_key_of)
+        terms.sort(key=rules.key_of)
     return Expr(tuple(terms), e.const)
 
 
@@ -375,10 +370,6 @@ def _of_renamed(kind: str, args: list[Expr]) -> Fn:
     if kind == "mul":
         return rules.product(args[0].terms[0][0], args[1].terms[0][0])
     return Fn(kind, tuple(args if kind in ("div", "mod") else sorted(args, key=lambda e: e._key)))
-
-
-def _key_of(term: tuple[Atom, int]) -> tuple:
-    return term[0]._key
 
 
 def _evaluate_fn(f: Fn, env: Mapping[str, Any]) -> Any:

@@ -30,12 +30,22 @@ def build(terms: dict[Atom, int], const: int) -> Expr:
                 if merged is not None:
                     return merged + const
                 break
-        live.sort(key=_key_of)
+        live.sort(key=key_of)
     return Expr(tuple(live), const)
 
 
-def _key_of(term: tuple[Atom, int]) -> tuple:
+def key_of(term: tuple[Atom, int]) -> tuple:
     return term[0]._key
+
+
+def joined(kept: list[tuple[Atom, int]], came: list[tuple[Atom, int]], const: int) -> Expr:
+    """The sum of terms of a canonical expression, in their order, and of others that came for the rest of its terms."""
+    if not came:  # what is left is in order, and nothing more joins
+        return Expr(tuple(kept), const)
+    terms = dict(kept)
+    for a, c in came:
+        terms[a] = terms.get(a, 0) + c
+    return build(terms, const)
 
 
 def add(a: Expr, b: Expr, scale: int = 1) -> Expr:

@@ -5,7 +5,7 @@ conditions, then `islpy`, exact for affine expressions with quotients and remain
 of variables, a symbolic divisor, xor) becomes a fresh variable with the facts known about it, so an answer may be "not proven"
 where a cleverer one exists. The three answers of a question are never blurred: True is a proof.
 
-BY_TEXT: questions are cached with what is `_known` of the variables (expressions alone do not tell it), those for isl by their
+BY_TEXT: questions are cached with what is `known_of` the variables (expressions alone do not tell it), those for isl by their
 text, which has it.
 
 SEEN: guards are asked about again and again, each time with other facts: the point where a condition failed is looked at first.
@@ -45,7 +45,7 @@ _OPAQUE = Var("$", None)
 
 def always(cond: Expr, context: Sequence[Expr] = ()) -> bool:
     """Whether `cond >= 0` is proven for all integers inside the variables' intervals for which every `context >= 0`."""
-    return _positive(cond) or _always(cond, tuple(context), _known((cond, *context)))
+    return _positive(cond) or _always(cond, tuple(context), known_of((cond, *context)))
 
 
 @lru_cache(maxsize=_REMEMBERED)
@@ -113,7 +113,7 @@ def _by_sizes(e: Expr) -> Iterator[Fn]:
 
 def feasible(constraints: Sequence[Expr]) -> bool:
     """False when it is proven that no integers inside the variables' intervals make every constraint >= 0."""
-    return _feasible(tuple(constraints), _known(constraints))
+    return _feasible(tuple(constraints), known_of(constraints))
 
 
 @lru_cache(maxsize=_REMEMBERED)
@@ -121,7 +121,7 @@ def _feasible(constraints: tuple[Expr, ...], known: Known) -> bool:
     return _solvable(constraints)
 
 
-def _known(expressions: Iterable[Expr]) -> Known:
+def known_of(expressions: Iterable[Expr]) -> Known:
     """What is known of the variables, which is not part of expressions."""
     return frozenset([(v, v.interval) for e in expressions for v in e.variables()])
 

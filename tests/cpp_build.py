@@ -17,7 +17,9 @@ import numpy as np
 import pytest
 from andiron.codegen.abi import FLAGS, arguments, symbol
 from andiron.codegen.emit import emit
+from andiron.codegen.targets import target_of
 from andiron.codegen.tile import Program
+from andiron.runtime import features
 
 _COMMANDS = {"gcc": ("g++",), "zig": (sys.executable, "-m", "ziglang", "c++", "-nostdlib++")}
 COMPILERS = [name for name, found in [("gcc", shutil.which("g++")), ("zig", importlib.util.find_spec("ziglang"))] if found] or [
@@ -40,6 +42,13 @@ def machine_has(machine: str) -> bool:
     except (OSError, StopIteration):
         return machine == "baseline"
     return {"baseline": set(), "avx2": {"avx2", "fma", "f16c"}, "avx512": {"avx512f", "avx512bw", "avx512vl"}}[machine] <= flags
+
+
+def skip_unless_run_here(target: str) -> None:
+    """Skips a test of a kernel for a target whose instructions this machine has not."""
+    lacking = features.missing(target_of(target).machine)
+    if lacking:
+        pytest.skip(f"this machine lacks {', '.join(lacking)}")
 
 
 def build(text: str, name: str, compiler: str, machine: str) -> Any:

@@ -3,8 +3,8 @@
 import andiron
 import numpy as np
 import pytest
-from andiron.codegen.targets import target_of
-from andiron.runtime import features
+
+from .cpp_build import skip_unless_run_here
 
 OP = """
 op blur[C, W, S](I: f32[C, W], F: f32[C, S], pad: int = 1) -> (Y: f32[C, Q])
@@ -40,9 +40,7 @@ def expected(image, filters, pad):
 @pytest.mark.parametrize("schedule", ["rows", "staged"])
 @pytest.mark.parametrize("target", ["cpu:avx512", "cpu:avx2", "cpu:generic"])
 def test_every_width_of_image_and_of_pad(target, schedule):
-    lacking = features.missing(target_of(target).machine)
-    if lacking:
-        pytest.skip(f"this machine lacks {', '.join(lacking)}")
+    skip_unless_run_here(target)
     rng = np.random.default_rng(1)
     for pad, window in ((1, 3), (20, 5), (0, 4)):
         k = andiron.compile(OP, schedule=schedule, target=target, threads=1, pad=pad, S=window)
@@ -59,9 +57,7 @@ def test_every_width_of_image_and_of_pad(target, schedule):
 @pytest.mark.parametrize("target", ["cpu:avx512", "cpu:avx2", "cpu:generic"])
 def test_windows_of_an_image_as_it_lies(target):
     """Places of all lines are one index, so vectors cross the ends of lines: what lies outside is masked, lane by lane."""
-    lacking = features.missing(target_of(target).machine)
-    if lacking:
-        pytest.skip(f"this machine lacks {', '.join(lacking)}")
+    skip_unless_run_here(target)
     rng = np.random.default_rng(2)
     for height, width, window in ((7, 7, 3), (3, 9, 5), (5, 18, 3)):
         sizes = {"N": 1, "C": 3, "H": height, "W": width, "O": 13, "R": window, "S": window}
@@ -151,9 +147,7 @@ schedule rows for steps:
 @pytest.mark.parametrize("target", ["cpu:avx512", "cpu:avx2", "cpu:generic"])
 def test_every_second_element_is_loaded_by_vectors(target):
     """Two loads of neighbours and a shuffle; no element beyond those wanted is read, at edges neither."""
-    lacking = features.missing(target_of(target).machine)
-    if lacking:
-        pytest.skip(f"this machine lacks {', '.join(lacking)}")
+    skip_unless_run_here(target)
     rng = np.random.default_rng(1)
     for pad, window in ((1, 3), (3, 7), (0, 1)):
         k = andiron.compile(STEPS, target=target, schedule="rows", threads=1, pad=pad, S=window)

@@ -24,14 +24,14 @@ from itertools import product
 
 from ...dsl.index import Expr, Fn
 from ...dsl.point import point
-from ...dsl.prove import feasible
+from ...dsl.prove import Known, feasible, known_of
 from .access import OLD, Access
 from .digits import Contradiction, Digits, Pair, functions
 
 _APART = "'"  # suffix of the later unit's variables
 
 Owner = tuple[Expr, Expr | None]  # see `Access.owners`
-Bare = tuple[tuple[Expr, ...], tuple[Owner, ...], frozenset]  # with the intervals of variables (BY_NAME)
+Bare = tuple[tuple[Expr, ...], tuple[Owner, ...], Known]  # with the intervals of variables (BY_NAME)
 Time = tuple[int, bool]  # of the earlier access, see `Access.at`
 _ANY: Time = (0, False)
 
@@ -83,8 +83,7 @@ class Conflicts:
         if (a, dims, mark) not in self._bare:
             coords, owners = a.bare(dims, mark, apart)
             numbers = [e for pair in owners for e in pair if e is not None]
-            inside = frozenset((v.name, v.lo, v.hi) for e in (*coords, *numbers) for v in e.variables())
-            self._bare[a, dims, mark] = coords, owners, inside
+            self._bare[a, dims, mark] = coords, owners, known_of((*coords, *numbers))
         return self._bare[a, dims, mark]
 
     def _never(self, a: Access, b: Access, time: Time) -> bool:

@@ -45,14 +45,19 @@ class GpuIndex(IndexPrinter):
         """An absolute value that `e` does not exceed, as far as variables that are `int` tell."""
         lo, hi = e.interval
         known = None if lo is None or hi is None else max(abs(lo), abs(hi))
+        total = self._total(e, self._bound)
+        return known if total is None or (known is not None and known < total) else total
+
+    def _total(self, e: Expr, of: Callable[[Atom], int | None]) -> int | None:
+        """The sum of what its terms do not exceed; None where nothing is known of one. `of`: of an atom that is no variable."""
         total = abs(e.const)
         bounds = self.bounds
         for a, c in e.terms:
-            b = bounds.get(a) if type(a) is Var else self._bound(a)
-            if b is None:
-                return known
-            total += b * c if c > 0 else -b * c
-        return total if known is None or total < known else known
+            most = bounds.get(a) if type(a) is Var else of(a)
+            if most is None:
+                return None
+            total += most * c if c > 0 else -most * c
+        return total
 
     def _bound(self, atom: Atom) -> int | None:
         if type(atom) is Var:
@@ -80,14 +85,8 @@ class GpuIndex(IndexPrinter):
 
     def fits(self, e: Expr) -> bool:
         """Whether the text of an expression is an `int`."""
-        total = abs(e.const)
-        bounds = self.bounds
-        for a, c in e.terms:
-            most = bounds.get(a) if type(a) is Var else self._most(a)
-            if most is None:
-                return False
-            total += most * c if c > 0 else -most * c
-        return total < _END
+        total = self._total(e, self._most)
+        return total is not None and total < _END
 
     def _most(self, atom: Atom) -> int | None:
         """What the values of an atom whose text is an `int` do not exceed; None where it is a 64-bit number."""

@@ -36,17 +36,22 @@ def count_of_first(ctx: Context, v: Masked, conds: Sequence[Expr]) -> str | None
     return None if step is None or step.constant not in BESIDE else _count(ctx, conds)
 
 
-def between(ctx: Context, v: Masked, conds: Sequence[Expr]) -> str | None:
-    """From which lane to which it loads, as two arguments; None if it is not a load of what lies side by side, and zero
-    elsewhere."""
+def load_step(ctx: Context, v: Masked) -> int | None:
+    """By how many elements the lanes of a load from memory that is zero elsewhere are apart; None if it is not that."""
     load = v.value
     if not isinstance(load, Load) or not zero(v.otherwise) or load.dtype.kind == "bool" or ctx.in_lane:
         return None
     if load.tensor in ctx.lanes.registers or (ctx.shares > 1 and ctx.share is None):
         return None
     step = lane_step(ctx, address(ctx, ctx.buffers[load.tensor], load.indices))
-    lanes = ctx.between([e for e in conds if ctx.varies(e)])
-    if step is None or step.constant not in BESIDE or lanes is None:
+    return None if step is None else step.constant
+
+
+def between(ctx: Context, v: Masked, conds: Sequence[Expr]) -> str | None:
+    """From which lane to which it loads, as two arguments; None if it is not a load of what lies side by side, and zero
+    elsewhere."""
+    lanes = ctx.between([e for e in conds if ctx.varies(e)]) if load_step(ctx, v) in BESIDE else None
+    if lanes is None:
         return None
     first, stop = map(ctx.text.index.text, lanes)
     same = [e for e in conds if not ctx.varies(e)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ...dsl.index import Atom, Expr, Fn, Var
-from ...dsl.index_rules import build, rebuild
+from ...dsl.index_rules import joined, rebuild
 
 
 class PutIn:
@@ -44,9 +44,4 @@ class PutIn:
                 continue
             const += c * new.const
             came += [(a, c * k) for a, k in new.terms]
-        if not came:  # what is left is in order, and nothing more joins
-            return Expr(tuple(kept), const)
-        terms = dict(kept)
-        for a, c in came:
-            terms[a] = terms.get(a, 0) + c
-        return build(terms, const)
+        return joined(kept, came, const)

@@ -10,24 +10,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...dsl.index import Expr, Fn, as_expr
-from ...dsl.values import Load, Masked
-from .access import address, lane_step, splat
+from ...dsl.values import Masked
+from .access import splat
 from .code import I32, PRODUCT, Code
 from .context import Context
-from .parts import zero
+from .parts import load_step
 
 MOST = 1 << 28  # of a term that lanes compute with 32 bits
 
 
 def told_apart(ctx: Context, v: Masked, conds: Sequence[Expr]) -> bool:
     """Whether it is a load of what lies side by side, and zero elsewhere, and 32 bits are known to hold what is compared."""
-    load = v.value
-    if not isinstance(load, Load) or not zero(v.otherwise) or load.dtype.kind == "bool" or ctx.in_lane:
-        return False
-    if load.tensor in ctx.lanes.registers or (ctx.shares > 1 and ctx.share is None):
-        return False
-    step = lane_step(ctx, address(ctx, ctx.buffers[load.tensor], load.indices))
-    return step is not None and step.constant == 1 and all(_fits(ctx, e) for e in conds if ctx.varies(e))
+    return load_step(ctx, v) == 1 and all(_fits(ctx, e) for e in conds if ctx.varies(e))
 
 
 def lanes_where(ctx: Context, conds: Sequence[Expr]) -> str:

@@ -30,7 +30,7 @@ def storing(low: Lowering, line: syntax.Keep | None, dtype: DType) -> str | None
     if name is None:
         return None
     ctx = low.ctx
-    fitting = [i for i in ctx.device.instrs if name in (i.name, i.family) and stores(i, ctx.register)]
+    fitting = [i for i in ctx.device.instrs_named(name) if stores(i, ctx.register)]
     if not fitting:
         raise InstrMismatch(
             f"`{name}` does not store what `{line.tensors[0]}` holds in registers",

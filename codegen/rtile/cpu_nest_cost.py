@@ -103,7 +103,7 @@ def nest_of(ctx: Context, lines: Lines, sizes: Mapping[str, int], lanes: int, re
             case syntax.Move():
                 staged.add(x.tensor)
             case syntax.Compute() if isinstance(x.instr, str):
-                instr = next(i for i in ctx.device.instrs if x.instr in (i.name, i.family))
+                instr = ctx.device.instrs_named(x.instr)[0]
                 cycles, leaf = None if instr.accumulate else instr.cycles, True
                 if cycles is None:
                     vector = max(now, key=lambda a: now[a])
