@@ -178,6 +178,39 @@ def test_those_who_come_meet():
     assert any(came(2) == 2 for _ in range(20000))  # those who were late come again
 
 
+# How often a thread woke that had been kept from its caller's core, and how often it was on that one all the same.
+WOKEN = """
+extern "C" __attribute__((visibility("default"))) int team_woken;
+extern "C" __attribute__((visibility("default"))) int team_beside;
+int team_woken, team_beside;
+"""
+
+
+@gcc
+@pytest.mark.skipif(len(getattr(os, "sched_getaffinity", lambda _: ())(0)) < 2, reason="one core")
+def test_who_is_woken_has_a_core_to_itself():
+    """Not that of the caller, who does not pause. All cores are open to it again when it is awake."""
+    prog = elementwise(W)
+    text, after = emit(prog), "    CPU_SET(barred, &allowed);"
+    assert text.count(after) == 1
+    text = text.replace(after, f"    team_beside += sched_getcpu() == barred;\n    team_woken++;\n{after}")
+    built = library(text.replace("static int team_cpu", WOKEN + "static int team_cpu"), "gcc", "avx2")
+    function = getattr(built, symbol(prog))
+    x, y = numbers(5000), np.full(5000, np.nan, np.float32)
+    before = set(os.listdir("/proc/self/task"))
+    call(function, (x, y), (x.size,), 2)
+    (made,) = set(os.listdir("/proc/self/task")) - before
+    for _ in range(30):
+        time.sleep(0.02)  # it sleeps
+        call(function, (x, y), (x.size,), 2)
+    while number_of(built, "team_woken") < 20:
+        time.sleep(0.02)
+        call(function, (x, y), (x.size,), 2)
+    assert number_of(built, "team_beside") == 0
+    while os.sched_getaffinity(int(made)) != os.sched_getaffinity(0):  # a moment after it woke
+        time.sleep(1e-3)
+
+
 @gcc
 def test_all_meet_where_their_number_counts():
     """A program with other launches, or memory for each thread, goes by one number."""
