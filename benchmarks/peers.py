@@ -1,15 +1,15 @@
-"""Beside compilers that schedule by themselves: Halide's autoschedulers and TVM, all in one run, samples by turns.
+"""Beside compilers that schedule by themselves, Halide's autoschedulers and TVM, and PyTorch: all in one run, samples by turns.
 
     python benchmarks/peers.py                                # one thread, by the time that the processor spent
     python benchmarks/peers.py --clock wall --threads 2       # on a machine that has nothing else to do
-    python benchmarks/peers.py --only gemm --trials 16        # TVM searches by measuring as well
+    python benchmarks/peers.py --only batched --trials 16     # TVM searches by measuring as well
 
-`pip install halide apache-tvm==0.27.0.post1 apache-tvm-ffi==0.1.14.post0 cloudpickle psutil`, in an environment of their own;
-what is missing is left out, and said. All kernels are made for the sizes, with no schedule given: ours, Halide's by Adams2019,
-Mullapudi2016 and Li2018, TVM's by its rules for CPUs (what they have none for stays plain loops), and by MetaSchedule with
-`--trials`. Results are compared with ours. What a kernel is `made in` are seconds, by the same clock, from the op to a kernel
-that runs, the C++ compiler included. Each is made in a process of its own first: what crashes, or takes too long, is left out
-and said.
+`pip install halide apache-tvm==0.27.0.post1 apache-tvm-ffi==0.1.14.post0 cloudpickle psutil torch`, in an environment of their
+own; what is missing is left out, and said. All kernels are made for the sizes, with no schedule given: ours, Halide's by
+Adams2019, Mullapudi2016 and Li2018, TVM's by its rules for CPUs (what they have none for stays plain loops), and by
+MetaSchedule with `--trials`. Results are compared with ours. What a kernel is `made in` are seconds, by the same clock, from
+the op to a kernel that runs, the C++ compiler included. Each is made in a process of its own first: what crashes, or takes too
+long, is left out and said. All write to given memory, but where PyTorch makes new results so do we beside it.
 """
 
 from __future__ import annotations
@@ -29,21 +29,11 @@ from statistics import quantiles
 from typing import Any
 
 from common import machine, processor_time, set_threads
+from workloads import Case, Peer, cases, inputs, peer
 
-CASES: tuple[tuple[str, str, dict[str, int]], ...] = (
-    ("gemm", "gemm", {"M": 512, "N": 512, "K": 512}),
-    ("gemm", "gemm", {"M": 128, "N": 1500, "K": 1280}),
-    ("gemm", "gemm", {"M": 3072, "N": 1, "K": 1024}),
-    ("conv", "conv2d", {"N": 1, "C": 64, "H": 56, "W": 56, "O": 64, "R": 3, "S": 3, "stride": 1, "pad": 1}),
-    ("conv", "conv2d", {"N": 1, "C": 256, "H": 14, "W": 14, "O": 256, "R": 3, "S": 3, "stride": 1, "pad": 1}),
-    ("conv", "depthwise_conv2d", {"N": 1, "C": 32, "H": 112, "W": 112, "R": 3, "S": 3, "stride": 1, "pad": 1}),
-    ("conv", "depthwise_conv2d", {"N": 1, "C": 512, "H": 14, "W": 14, "R": 3, "S": 3, "stride": 1, "pad": 1}),
-    ("norm", "softmax", {"M": 1024, "N": 1024}),
-    ("norm", "layernorm", {"M": 1024, "N": 1024}),
-    ("reduce", "row_sum", {"M": 1024, "N": 1024}),
-    ("reduce", "col_sum", {"M": 1024, "N": 1024}),
-    ("reduce", "full_sum", {"M": 1024, "N": 1024}),
-)
+NEW = "andiron, new results"
+GROUPS = "batched,conv,depthwise,norm,reduce,transpose"
+
 Made = Callable[[], Any]  # runs it once, into memory of its own
 
 
@@ -58,23 +48,29 @@ def main() -> None:
     peers = {**halide_peers(args.threads), **tvm_peers(args.threads, args.trials)}
     print(machine(), f"threads {args.threads}, clock: {args.clock}, {args.repeat} rounds", sep="\n")
     andiron.compile("import std.ops.elementwise\n", op="add", target="cpu").prepare()  # a process that is warm
-    rows = []
-    for module, op, sizes in (c for c in CASES if not args.only or {c[0], c[1]} & set(args.only.split(","))):
-        start = _now(args)
+    rows, arrays = [], []
+    for case in cases(args.only.split(",")):
+        if case.flops > args.max_gflop * 1e9 or not set(args.match.split()) <= set(case.name.split()):
+            continue
+        start, given = _now(args), case.sizes | case.params
         kernel = andiron.compile(
-            f"import std.ops.{module}\n", op=op, target="cpu", threads=args.threads, tune=0, **sizes
+            f"import std.ops.{case.module}\n", op=case.op, target="cpu", threads=args.threads, tune=0, **given
         ).prepare()
         made = {"andiron": _now(args) - start}
-        inputs = _inputs(kernel, sizes)
-        out = kernel(*inputs)
-        calls: dict[str, Made] = {"andiron": lambda kernel=kernel, inputs=inputs, out=out: kernel(*inputs, out=out)}
+        arrays = inputs(case, arrays)
+        out = kernel(*arrays)
+        calls: dict[str, Made] = {"andiron": lambda kernel=kernel, arrays=arrays, out=out: kernel(*arrays, out=out)}
+        if (library := _library(case, arrays, out, args.threads)) is not None:
+            if library.fresh:
+                calls[NEW] = lambda kernel=kernel, arrays=arrays: kernel(*arrays)
+            calls[library.library] = library.call
         for name, make in peers.items():
-            if (why := _dies(partial(make, op, sizes, inputs), args.limit)) is not None:
+            if (why := _dies(partial(make, case.op, given, arrays), args.limit)) is not None:
                 print(f"  {name}: {why}", flush=True)
                 continue
             start = _now(args)
             try:
-                call = make(op, sizes, inputs)
+                call = make(case.op, given, arrays)
                 made[name] = _now(args) - start
                 theirs = call()
                 theirs = np.asarray(theirs.numpy() if hasattr(theirs, "numpy") else theirs)
@@ -84,11 +80,20 @@ def main() -> None:
                 calls[name] = call
             except Exception as error:
                 print(f"  {name}: {type(error).__name__}: {str(error).splitlines()[0][:100] if str(error) else ''}", flush=True)
-        label = op + " " + " ".join(f"{k.lower()}={n}" for k, n in sizes.items())
-        rows.append({"case": label, **_measured(label, calls, made, args)})
+        rows.append({"case": case.name, **_measured(case.name, calls, made, args)})
         if args.json:
             Path(args.json).write_text(json.dumps(rows, indent=1))
     _summary(rows)
+
+
+def _library(case: Case, arrays: list[Any], out: Any, threads: int) -> Peer | None:
+    """PyTorch, or NumPy for plain products."""
+    with suppress(ImportError):
+        import torch
+
+        assert torch
+        return peer(case, arrays, out, threads)
+    return None
 
 
 def _dies(make: Callable[[], Made], limit: int) -> str | None:
@@ -119,15 +124,18 @@ def _measured(label: str, calls: dict[str, Made], made: dict[str, float], args: 
         samples = list(zip(*processor_time(list(calls.values()), args.repeat), strict=True))
     else:
         samples = interleaved(list(calls.values()), args.repeat, rest=0.2 if args.threads > 1 else 0)
+    ours_fresh = dict(zip(calls, samples, strict=True)).get(NEW, samples[0])
     row: dict[str, Any] = {"seconds": {}, "ratio": {}, "made": made}
     print(f"{label}: {min(samples[0]) * 1e6:.0f} us, made in {made['andiron']:.2f} s")
     for name, times in zip(calls, samples, strict=True):
         row["seconds"][name] = min(times)
-        if name != "andiron":
-            low, middle, high = quantiles([b / a for a, b in zip(samples[0], times, strict=True)], n=4)
+        if name not in ("andiron", NEW):
+            ours = ours_fresh if name == "PyTorch" else samples[0]
+            low, middle, high = quantiles([b / a for a, b in zip(ours, times, strict=True)], n=4)
             row["ratio"][name] = [middle, low, high]
             ratio = f"ratio {middle:6.2f} ({low:.2f}-{high:.2f})"
-            print(f"  {name:22} {min(times) * 1e6:9.0f} us, {ratio}, made in {made[name]:.2f} s", flush=True)
+            how = f", made in {made[name]:.2f} s" if name in made else ""
+            print(f"  {name:22} {min(times) * 1e6:9.0f} us, {ratio}{how}", flush=True)
     return row
 
 
@@ -136,25 +144,20 @@ def _summary(rows: list[dict[str, Any]]) -> None:
     for name in dict.fromkeys(n for r in rows for n in r["ratio"]):
         ratios = [r["ratio"][name][0] for r in rows if name in r["ratio"]]
         mean = exp(sum(map(log, ratios)) / len(ratios))
-        seconds = [r["made"][name] for r in rows if name in r["ratio"]]
-        print(f"{name:24} {len(ratios):5} {mean:8.2f} {min(ratios):6.2f}  {sum(seconds) / len(seconds):.2f} s")
+        seconds = [r["made"][name] for r in rows if name in r["ratio"] and name in r["made"]]
+        how = f"  {sum(seconds) / len(seconds):.2f} s" if seconds else ""
+        print(f"{name:24} {len(ratios):5} {mean:8.2f} {min(ratios):6.2f}{how}")
     made = [r["made"]["andiron"] for r in rows]
     print(f"ours made in {sum(made) / max(1, len(made)):.2f} s at the mean")
-
-
-def _inputs(kernel: Any, sizes: dict[str, int]) -> list[Any]:
-    import numpy as np
-
-    rng = np.random.default_rng(0)
-    shapes = [[e.evaluate(sizes) for e in t.shape] for t in kernel.op.inputs]
-    return [rng.standard_normal(s).astype(np.float32) if s else np.array(1e-5, np.float32) for s in shapes]
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--repeat", type=int, default=9, help="samples of each side")
-    parser.add_argument("--only", default="", help="ops or their modules, separated by commas")
+    parser.add_argument("--only", default=GROUPS, help="groups of workloads.py, separated by commas")
+    parser.add_argument("--match", default="", help="words of a case's name: of them all")
+    parser.add_argument("--max-gflop", type=float, default=4)
     parser.add_argument("--trials", type=int, default=0, help="candidates that TVM's MetaSchedule measures for each case")
     parser.add_argument("--limit", type=int, default=120, help="seconds for another compiler to make a kernel and run it")
     parser.add_argument("--clock", choices=("wall", "processor"), default="processor")

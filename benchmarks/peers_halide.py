@@ -81,7 +81,18 @@ def _func(hl: Any, op: str, s: dict[str, int], given: list[Any]) -> tuple[Any, t
             total[j, i, c, n] += padded[j * stride + r.x - pad, i * stride + r.y - pad, c, n] * f[r.x, r.y, c]
         out[j, i, c, n] = total[j, i, c, n]
         return out, (s["N"], s["O"] if op == "conv2d" else s["C"], p, q)
+    if op == "batched_gemm":
+        a, b = given
+        k = hl.RDom([(0, s["K"])])
+        total = hl.Func("total")
+        total[j, i, n] = 0.0
+        total[j, i, n] += a[k.x, i, n] * b[j, k.x, n]
+        out[j, i, n] = total[j, i, n]
+        return out, (s["B"], s["M"], s["N"])
     x = given[0]
+    if op == "transpose":
+        out[j, i] = x[i, j]
+        return out, (s["N"], s["M"])
     k, rows = hl.RDom([(0, s["N"])]), hl.RDom([(0, s["M"])])
     total = hl.Func("total")
     if op == "softmax":
@@ -105,6 +116,14 @@ def _func(hl: Any, op: str, s: dict[str, int], given: list[Any]) -> tuple[Any, t
         scale = hl.Func("scale")
         scale[i] = 1.0 / hl.sqrt(square[i] / float(s["N"]) + eps[0])
         out[j, i] = (x[j, i] - mean[i]) * scale[i] * gain[j] + bias[j]
+        return out, (s["M"], s["N"])
+    if op == "rmsnorm":
+        _, gain, eps = given
+        total[i] = 0.0
+        total[i] += x[k.x, i] * x[k.x, i]
+        scale = hl.Func("scale")
+        scale[i] = 1.0 / hl.sqrt(total[i] / float(s["N"]) + eps[0])
+        out[j, i] = x[j, i] * scale[i] * gain[j]
         return out, (s["M"], s["N"])
     if op == "row_sum":
         total[i] = 0.0

@@ -73,6 +73,9 @@ def _expression(te: Any, op: str, s: dict[str, int]) -> tuple[list[Any], Any]:
     if op == "gemm":
         a, b, k = given("A", s["M"], s["K"]), given("B", s["K"], s["N"]), axis(s["K"], "k")
         return [a, b], te.compute((s["M"], s["N"]), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
+    if op == "batched_gemm":
+        a, b, k = given("A", s["B"], s["M"], s["K"]), given("B", s["B"], s["K"], s["N"]), axis(s["K"], "k")
+        return [a, b], te.compute((s["B"], s["M"], s["N"]), lambda n, i, j: te.sum(a[n, i, k] * b[n, k, j], axis=k), name="C")
     if op in ("conv2d", "depthwise_conv2d"):
         stride, pad = s["stride"], s["pad"]
         h, w = s["H"], s["W"]
@@ -96,6 +99,8 @@ def _expression(te: Any, op: str, s: dict[str, int]) -> tuple[list[Any], Any]:
         return [x, f], te.compute((s["N"], s["O"], p, q), body, name="Y")
     m, n = s["M"], s["N"]
     x, k = given("X", m, n), axis(n, "k")
+    if op == "transpose":
+        return [x], te.compute((n, m), lambda i, j: x[j, i], name="Y")
     if op == "softmax":
         top = te.compute((m,), lambda i: te.max(x[i, k], axis=k), name="top")
         e = te.compute((m, n), lambda i, j: te.exp(x[i, j] - top[i]), name="e")
@@ -112,6 +117,11 @@ def _expression(te: Any, op: str, s: dict[str, int]) -> tuple[list[Any], Any]:
         return [x, gain, bias, eps], te.compute(
             (m, n), lambda i, j: (x[i, j] - total[i] / float(n)) * scale[i] * gain[j] + bias[j], name="Y"
         )
+    if op == "rmsnorm":
+        gain, eps = given("gain", n), given("eps", 1)
+        total = te.compute((m,), lambda i: te.sum(x[i, k] * x[i, k], axis=k), name="total")
+        scale = te.compute((m,), lambda i: 1.0 / te.sqrt(total[i] / float(n) + eps[0]), name="scale")
+        return [x, gain, eps], te.compute((m, n), lambda i, j: x[i, j] * scale[i] * gain[j], name="Y")
     if op == "row_sum":
         return [x], te.compute((m,), lambda i: te.sum(x[i, k], axis=k), name="Y")
     rows = axis(m, "r")
