@@ -25,6 +25,7 @@ from .lower.spec import ZERO, Focus, Range, View
 from .lower.staging import idle_pipelines
 from .lower.tiles import held_in
 from .lower.trace import Trace, Traced
+from .lower.unaligned import unaligned
 from .lower.units import combining_levels, count_units, whole_groups
 from .lower.work import Output, Work, plan
 from .lower.workspace import workspace
@@ -91,8 +92,8 @@ def compile_program(
 
 def compiled(op: Op, schedule: syntax.ScheduleDecl | None, device: Device, lines: tuple, attempts: Attempts) -> Compiled:
     """The program by these lines, and by what is chosen where they are open."""
-    start = replace(context_of(op, device), attempts=attempts)
-    context, program, written, aligned = lowered(start, op, launches_of(op, device, lines))
+    context = replace(context_of(op, device), attempts=attempts)
+    program, written = lowered(context, op, launches_of(op, device, lines))
     # Capacities are those of what is alive together, which only the whole program tells.
     again = (lambda x: None) if attempts.notes else (lambda x: tried(op, device, x))
     check_capacity(program, lines, schedule and schedule.span, context.notes, again)
@@ -100,7 +101,7 @@ def compiled(op: Op, schedule: syntax.ScheduleDecl | None, device: Device, lines
     # Vectors come after barriers, which ask what is accessed and not how much at a time; what only a call tells makes variants.
     # Two versions last: they copy code, and keep away from statements in which a barrier stands.
     # Sizes that vectors cannot be had for may want copies dealt in another way: these are lowered by themselves.
-    program, notes = variants(done, version_guards, lambda: unaligned(op, aligned, written, program, done))
+    program, notes = variants(done, version_guards, lambda: for_unaligned(op, context, program, done))
     text = schedule_text(op, schedule, device, written, context)
     notes = tuple(dict.fromkeys((*attempts.notes, *context.notes, *notes)))
     return Compiled(replace(program, head=text), text, {"notes": notes, "choices": tuple(context.choices)}, context.trace)
@@ -120,32 +121,13 @@ def synchronised(program: Program) -> Program:
 Part = tuple[tuple[Work, ...], tuple]  # the works of a launch, and its lines
 
 
-def unaligned(op: Op, aligned: Context | None, written: Sequence[Part], plain: Program, done: Program) -> Program:
-    """The program for sizes that runs of copies are not aligned for. `aligned`: what was carried along when the first launch
-    that asks for sizes was to be lowered, up to which both programs are one; `plain`, `done`: the program for the other sizes,
-    before and after it got its barriers."""
-    if aligned is None:
-        return done
-    again = lowered(replace(aligned, unaligned=True), op, written[aligned.begun :])[1]
-    known = list(zip(plain.launches, done.launches, strict=True))
-    kept = [next((y for x, y in known if x == mine), None) for mine in again.launches]
-    others = tuple(x for x, y in zip(again.launches, kept, strict=True) if y is None)
-    new = iter(synchronised(replace(again, launches=others)).launches)
-    return replace(again, launches=tuple(y or next(new) for y in kept))
-
-
-def lowered(context: Context, op: Op, parts: Sequence[Part]) -> tuple[Context, Program, list[Part], Context | None]:
-    """What was carried along, the program as the lines say it, and the works and explicit lines of each launch; and what was
-    carried along before the first launch that asks for sizes, where there is one."""
-    device, attempts = context.device, context.attempts
+def lowered(context: Context, op: Op, parts: Sequence[Part]) -> tuple[Program, list[Part]]:
+    """The program as the lines say it, and the works and explicit lines of each launch."""
+    attempts = context.attempts
     written: list[Part] = []
-    aligned = context
     queue = [(works, todo, True) for works, todo in parts]
     while queue:
         works, todo, own = queue.pop(0)
-        if own:
-            aligned = aligned if context.asks_sizes else context.copy()
-            context.begun += 1
         attempts.lowered = works[-1].name
         todo = placed(complete(context, works, todo), context.places)
         body = lower_launch(context, works, todo)
@@ -161,14 +143,28 @@ def lowered(context: Context, op: Op, parts: Sequence[Part]) -> tuple[Context, P
         context.extra.clear()
     attempts.lowered = ""
     # Rotating buffers are in memory at once: capacities count them all, and barriers are placed around what they order.
-    program = stage_copies(assemble(op, device, context), context.note)
-    return context, program, written, aligned if context.asks_sizes else None
+    return stage_copies(assemble(op, context, context.launches), context.note), written
+
+
+def for_unaligned(op: Op, context: Context, plain: Program, done: Program) -> Program:
+    """The program for sizes that runs of copies are not aligned for; `plain`, `done`: the one for the other sizes, before and
+    after it got its barriers."""
+    apart = context.apart
+    if apart is None:
+        return done
+    launches = tuple(replace(x, body=unaligned(x.body, apart)) for x in context.launches)
+    again = stage_copies(assemble(op, context, launches), lambda text: None)
+    known = list(zip(plain.launches, done.launches, strict=True))
+    kept = [next((y for x, y in known if x == mine), None) for mine in again.launches]
+    others = tuple(x for x, y in zip(again.launches, kept, strict=True) if y is None)
+    new = iter(synchronised(replace(again, launches=others)).launches)
+    return replace(again, launches=tuple(y or next(new) for y in kept))
 
 
 def tried(op: Op, device: Device, lines: tuple) -> Program | None:
     """The program of other lines, when they can be lowered."""
     try:
-        return lowered(context_of(op, device), op, launches_of(op, device, lines))[1]
+        return lowered(context_of(op, device), op, launches_of(op, device, lines))[0]
     except UserError:
         return None
 
@@ -368,19 +364,19 @@ def _reachable(ctx: Context, tensor: str, w: Work) -> None:
     ctx.buffers.append(workspace(ctx, tensor, ctx.dtypes[tensor], shape))
 
 
-def assemble(op: Op, device: Device, ctx: Context) -> Program:
-    """The program from the launches lowered; buffers of the outermost memory that nothing touches are dropped."""
+def assemble(op: Op, ctx: Context, launches: Sequence[Launch]) -> Program:
+    """The program of these launches; buffers of the outermost memory that nothing touches are dropped."""
     buffers: list[Buffer] = [b for b in ctx.buffers if b.kind in ("input", "output")]
     used = {b.name for b in buffers}
     from .walk_tile import buffers_used
 
-    touched = {name for launch in ctx.launches for name in buffers_used(launch.body)}
+    touched = {name for launch in launches for name in buffers_used(launch.body)}
     buffers += [b for b in ctx.buffers if b.kind == "workspace" and b.name in touched and b.name not in used]
     finite = []
-    for level in device.levels:
+    for level in ctx.device.levels:
         if level.units == "finite":
             finite.append((level.name, ctx.finite_count(level.name)))
     return Program(
-        op.name, device, op.dims, op.derived, tuple(finite), tuple(buffers), tuple(ctx.launches),
+        op.name, ctx.device, op.dims, op.derived, tuple(finite), tuple(buffers), tuple(launches),
         tuple(ctx.instrs[n] for n in sorted(ctx.instrs)), op.conditions,
     )  # fmt: skip

@@ -70,7 +70,7 @@ def map_exprs(body: tuple[Stmt, ...], f: Callable[[Expr], Expr]) -> tuple[Stmt, 
     def one(s: Stmt) -> Stmt:
         return map_bodies(map_own(s, f), lambda inner: map_exprs(inner, f))
 
-    return _mapped(body, one)
+    return mapped(body, one)
 
 
 def map_own(s: _T, f: Callable[[Expr], Expr]) -> _T:
@@ -78,7 +78,7 @@ def map_own(s: _T, f: Callable[[Expr], Expr]) -> _T:
     changes nothing."""
 
     def all_of(exprs: tuple[Expr, ...]) -> tuple[Expr, ...]:
-        return _mapped(exprs, f)
+        return mapped(exprs, f)
 
     match s:
         case For():
@@ -90,7 +90,7 @@ def map_own(s: _T, f: Callable[[Expr], Expr]) -> _T:
         case Store():
             return _with(s, coords=all_of(s.coords), value=map_value(s.value, f))
         case Call():
-            return _with(s, pieces=_mapped(s.pieces, lambda p: _with(p, coords=all_of(p.coords))))
+            return _with(s, pieces=mapped(s.pieces, lambda p: _with(p, coords=all_of(p.coords))))
         case AllReduce():
             return replace(s, cells=tuple((name, all_of(coords)) for name, coords in s.cells))
     return s
@@ -105,7 +105,7 @@ def _with(x: _T, **fields: object) -> _T:
     return x
 
 
-def _mapped(xs: tuple[_T, ...], f: Callable[[_T], _T]) -> tuple[_T, ...]:
+def mapped(xs: tuple[_T, ...], f: Callable[[_T], _T]) -> tuple[_T, ...]:
     """The same object when `f` changes nothing."""
     new = tuple(map(f, xs))
     return new if any(map(is_not, new, xs)) else xs
@@ -165,9 +165,9 @@ def map_value(value: Value, f: Callable[[Expr], Expr]) -> Value:
                 return _with(v, expr=f(v.expr))
             case Load():
                 otherwise = None if v.otherwise is None else map_value(v.otherwise, f)
-                return _with(v, indices=_mapped(v.indices, f), otherwise=otherwise)
+                return _with(v, indices=mapped(v.indices, f), otherwise=otherwise)
             case Masked():
-                return _with(v, conds=_mapped(v.conds, f), value=map_value(v.value, f), otherwise=map_value(v.otherwise, f))
+                return _with(v, conds=mapped(v.conds, f), value=map_value(v.value, f), otherwise=map_value(v.otherwise, f))
         return None
 
     return transform(value, step)

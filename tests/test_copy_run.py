@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from andiron.codegen import pipeline
 from andiron.codegen.abi import programs
+from andiron.codegen.lower.context import Apart, Context
 from andiron.codegen.pipeline import Compiled, compile_program, lower_launch
 from andiron.codegen.tile import Alloc, Call, Program
 from andiron.codegen.walk_tile import statements
@@ -121,22 +122,26 @@ def test_calls_that_are_not_aligned_take_neighbours():
     assert str(last.launches[0].body) == str(list(programs(singly))[-1].launches[0].body)
 
 
-def test_only_launches_from_the_first_that_asks_are_lowered_again(monkeypatch):
-    """Sums of rows ask for no sizes, so both programs have one launch of them; names go on from it in both."""
+def test_both_programs_are_one_but_for_their_copies(monkeypatch):
+    """Each launch is lowered once. Sums of rows ask for no sizes, so both programs have one launch of them."""
     rows = """op weighted[M, N, K](A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]):
     q[m] = sum(k) A[m, k]
     C[m, n] = sum(k) q[m] * A[m, k] * B[k, n]
 """
     s = PRODUCT.format(op="weighted", device="gfx90a", a="", b="", m=64, n=64, k=32, ahead="", group="wave", left="A")
-    lowered = []
+    lowered, apart = [], []
 
     def spy(ctx, works, lines):
-        lowered.append((works[-1].name, ctx.unaligned))
-        return lower_launch(ctx, works, lines)
+        lowered.append(works[-1].name)
+        made = lower_launch(ctx, works, lines)
+        apart.append(ctx.apart)
+        return made
 
     monkeypatch.setattr(pipeline, "lower_launch", spy)
     first, last = programs(compiled(loads(OPS + rows + s)).program)
-    assert lowered == [("q@", False), ("C@", False), ("C@", True)]
+    assert lowered == ["q@", "C@"]
+    assert apart[0] is None
+    assert sorted(apart[1].copies) == ["a_shared", "b_shared"]
     assert [x.name for x in first.launches] == ["weighted_q", "weighted_C"]
     assert [x.name for x in last.launches] == ["weighted_q_any", "weighted_C_any"]
     for p in (first, last):
@@ -144,6 +149,16 @@ def test_only_launches_from_the_first_that_asks_are_lowered_again(monkeypatch):
         assert rows
         assert product
         assert rows.isdisjoint(product)
+
+
+def test_names_that_both_programs_share_are_free_in_both():
+    ctx = Context(product().device("gfx90a"), "op", {}, {})
+    assert ctx.fresh("i") == "i"
+    ctx.apart = Apart(ctx.names.copy())
+    ctx.apart.names.add("i1")  # of a copy there
+    ctx.names.add("i2")  # and here
+    assert ctx.fresh("i") == "i3"
+    assert {"i3"} == ctx.names & ctx.apart.names - {"i"}
 
 
 BLOCK = """:

@@ -12,9 +12,18 @@ from ...dsl.frozen import replace
 from ...dsl.index import Expr, Var, as_expr
 from ...dsl.types import DType
 from ..attempts import Attempts
-from ..tile import Buffer, Launch
+from ..tile import Buffer, Launch, Stmt
 from .trace import Trace
 from .work import Work
+
+
+@dataclass
+class Apart:
+    """Of the program for sizes that runs of copies are not aligned for: the names given out in it, and the copies in which it
+    differs from the other one (buffer -> how many statements fill it there, and those that do so here)."""
+
+    names: set[str]
+    copies: dict[str, tuple[int, tuple[Stmt, ...]]] = field(default_factory=dict)
 
 
 @dataclass
@@ -43,26 +52,33 @@ class Context:
     attempts: Attempts = field(default_factory=Attempts)  # what it may choose from, where a choice cannot be compiled
     paired: set[int] = field(default_factory=set)  # ids of tile lines whose loops change what some `move` copies
     rotating: dict[str, int] = field(default_factory=dict)  # buffer -> how many of it there are
-    unaligned: bool = False  # lowered for calls whose sizes are not as vector loads of copies ask
-    asks_sizes: bool = False  # some copy has runs that are loaded at once for some sizes only
     trace: Trace = field(default_factory=Trace)  # what each line did, for people
-    begun: int = 0  # launches of the schedule that were begun, without those that follow from them
+    # Whether what is lowered is for calls whose sizes are not as vector loads of copies ask, or for the others; None: for both.
+    unaligned: bool | None = None
+    apart: Apart | None = None  # what the program for unaligned sizes has of its own, where there is one
 
-    def copy(self) -> Context:
-        """What launches to come are told, to lower them once more: without what is for people, and without ids of lines."""
-        apart = {name: x.copy() for name, x in self.__dict__.items() if isinstance(x, dict | set | list)}
-        apart |= {"reduced": {name: digits.copy() for name, digits in self.reduced.items()}}
-        apart |= {"filled": {}, "paired": set(), "notes": [], "choices": [], "trace": Trace()}
-        return replace(self, **apart)
+    def copy(self, **changes: Any) -> Context:
+        """For a part that is lowered once more: without what is for people, and without ids of lines."""
+        mine = {name: x.copy() for name, x in self.__dict__.items() if isinstance(x, dict | set | list)}
+        mine |= {"reduced": {name: digits.copy() for name, digits in self.reduced.items()}}
+        mine |= {"filled": {}, "paired": set(), "notes": [], "choices": [], "trace": Trace()}
+        return replace(self, **(mine | changes))
+
+    def take(self, name: str) -> None:
+        """The name is not to be given out."""
+        self.names.add(name)
+        if self.apart is not None:
+            self.apart.names.add(name)
 
     def fresh(self, base: str) -> str:
-        """A name not given out before in this program: base, base1, base2, ..."""
+        """A name not given out before in this program, or in both: base, base1, base2, ..."""
         base = base.replace("~", "_").replace(".", "_").replace("@", "_")
+        apart = self.apart.names if self.apart is not None else ()
         n, name = 0, base
-        while name in self.names:
+        while name in self.names or name in apart:
             n += 1
             name = f"{base}{n}"
-        self.names.add(name)
+        self.take(name)
         return name
 
     def var(self, base: str, extent: Expr) -> Var:

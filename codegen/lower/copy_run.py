@@ -45,13 +45,13 @@ def run_of(ctx: Context, focus: Focus, axes: Axes, fastest: str, layout: Layout,
     return min((1, *source.runs), key=lambda n: (target.cost(n, len(source.reads)), n))
 
 
-def for_sizes(ctx: Context, focus: Focus, axes: Axes, lines: tuple) -> tuple:
-    """The lines of a copy for the calls that are lowered for: all those that are aligned, or those that are not (UNALIGNED)."""
+def singly(ctx: Context, focus: Focus, axes: Axes, lines: tuple) -> tuple | None:
+    """The lines of a copy for calls that are not aligned for its runs (UNALIGNED); None where all are."""
     match lines:
         case (*fuses, syntax.Tile(axes=(tiled,), level=level) as tile, syntax.Compute(instr=None)) if level == ctx.innermost:
             pass
         case _:
-            return lines
+            return None
     index = tiled.index
     match fuses:
         case []:
@@ -59,14 +59,12 @@ def for_sizes(ctx: Context, focus: Focus, axes: Axes, lines: tuple) -> tuple:
         case [syntax.Fuse(indices=indices, name=name)] if name == index:
             index = indices[-1]
         case _:
-            return lines
+            return None
     n = tiled.size.value if isinstance(tiled.size, syntax.Num) else 1
     plain = not tile.modifiers and tiled.every is None and index in dict(axes) and prod(e for _, e in axes)
     if n < 2 or not plain or not _Source(ctx, focus, tuple(axes), index).asks(int(n)):
-        return lines
-    ctx.asks_sizes = True
-    single = replace(tile, axes=(replace(tiled, size=syntax.Num(1)),))
-    return (*fuses, single, lines[-1]) if ctx.unaligned else lines
+        return None
+    return (*fuses, replace(tile, axes=(replace(tiled, size=syntax.Num(1)),)), lines[-1])
 
 
 # ---------------------------------------------------------------- where it is read

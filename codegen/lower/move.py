@@ -27,11 +27,11 @@ from .access import live_ends
 from .axes import modifier
 from .context import Context
 from .copy_lines import copy_lines, with_leaf
-from .copy_run import for_sizes
 from .keep import owner_lines
 from .leaf_instr import register_buffer
 from .spec import ZERO, Focus, Range, View
 from .staging import pipeline_of, staging_of
+from .unaligned import filled
 from .whole import filled_to_the_end, scratch
 from .work import Work, plain_index
 
@@ -106,10 +106,10 @@ def _to_registers(
     buffer = ctx.fresh(line.tensor.rstrip("@").lower())
     view = View(buffer, "path", indices, depth=tuple(len(focus.ranges[i].steps) for i in indices), owner=owner)
     copying = replace(focus.with_view(copy_name, view), works=(work,), loops=(), turns=())
-    filled = spanned(tuple(low.lower(copying, (*hops, *owner))), line.span)
+    copy = spanned(tuple(low.lower(copying, (*hops, *owner))), line.span)
     body = low.lower(focus.with_view(line.tensor, view), rest)
     local = register_buffer(ctx, buffer, load.dtype, memory, line.span)
-    return [Alloc(local, (*filled, *body), line.span, staging_of(low, focus, line, [load], memory, len(filled)))]
+    return [Alloc(local, (*copy, *body), line.span, staging_of(low, focus, line, [load], memory, len(copy)))]
 
 
 @dataclass(frozen=True)
@@ -196,12 +196,11 @@ def _to_memory(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple, foun
         lines = copy_lines(ctx, copying, [(a.name, a.extent) for a in axes], value, buffer, layout, line)
         lines = placed(lines, ctx.places)
         ctx.filled[id(line)] = lines
-    lines = for_sizes(ctx, copying, [(a.name, a.extent) for a in axes], lines)
-    filled = spanned(tuple(low.lower(copying, lines)), line.span)
-    staging = staging_of(low, focus, line, found, memory, len(filled))
+    copy = filled(low, copying, [(a.name, a.extent) for a in axes], lines, buffer)
+    staging = staging_of(low, focus, line, found, memory, len(copy))
     ctx.rotating[buffer.name] = staging.depth
     body = low.lower(focus.with_view(line.tensor, view), rest)
-    return [Alloc(buffer, (*filled, *body), line.span, staging)]
+    return [Alloc(buffer, (*copy, *body), line.span, staging)]
 
 
 def staged_view(ctx: Context, focus: Focus, buffer: Buffer, form: str, axes: list[Staged], layout: Layout) -> View:

@@ -15,11 +15,10 @@ from ...dsl.index import as_expr
 from ...dsl.values import loads
 from ..schedule.placed import placed
 from ..tile import Alloc, Stmt
-from ..walk_tile import spanned
 from .copy_lines import copy_lines
-from .copy_run import for_sizes
 from .move import index_axis, masked, memory_buffer, staged_view
 from .spec import Focus, Range
+from .unaligned import filled
 from .work import Work
 
 if TYPE_CHECKING:
@@ -65,7 +64,6 @@ def lower_produced(low: Lowering, focus: Focus, line: syntax.Keep | syntax.Move,
         plain = replace(line, modifiers=())
         lines = copy_lines(ctx, making, [(a.name, a.extent) for a in axes], loads(w.value)[0], buffer, layout, plain)
         lines = ctx.filled[id(line)] = placed(lines, ctx.places)
-    lines = for_sizes(ctx, making, [(a.name, a.extent) for a in axes], lines)
-    made = spanned(tuple(low.lower(making, lines)), line.span)
+    made = filled(low, making, [(a.name, a.extent) for a in axes], lines, buffer)
     body = low.lower(others.with_view(name, view), rest)
     return [Alloc(buffer, (*made, *body), line.span)]

@@ -80,7 +80,7 @@ class Lowering:
             case syntax.Tile():
                 return lower_tile(self, focus, line, rest)
             case syntax.Fuse():
-                self.ctx.names.add(line.name)  # an index like any other: no loop variable is called so
+                self.ctx.take(line.name)  # an index like any other: no loop variable is called so
                 new = fused(focus, line)
                 now = {id(w): x for w, x in zip(focus.works, new.works, strict=True)}
                 self.works = tuple(now.get(id(w), w) for w in self.works)
