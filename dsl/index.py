@@ -178,6 +178,16 @@ class Fn(_Cached):
 Atom = Union[Var, Fn]  # noqa: UP007 - evaluated at run time
 _INFIX = {"div": "/", "mod": " % ", "mul": "*"}
 
+# What each function is of integers.
+OF_INTEGERS: dict[str, Callable[..., int]] = {
+    "div": operator.floordiv,
+    "mod": operator.mod,
+    "mul": operator.mul,
+    "xor": operator.xor,
+    "min": min,
+    "max": max,
+}
+
 
 class Expr(_Arithmetic, _Cached):
     """`sum(coefficient * atom) + const`; `terms` are sorted and have no zero coefficient."""
@@ -374,14 +384,11 @@ def _of_renamed(kind: str, args: list[Expr]) -> Fn:
 
 def _evaluate_fn(f: Fn, env: Mapping[str, Any]) -> Any:
     values = [a.evaluate(env) for a in f.args]
-    if f.kind in ("min", "max"):
-        if all(isinstance(v, int) for v in values):
-            return min(values) if f.kind == "min" else max(values)
+    if f.kind in ("min", "max") and not all(isinstance(v, int) for v in values):
         import numpy as np
 
         return reduce(np.minimum if f.kind == "min" else np.maximum, values)
-    plain = {"div": operator.floordiv, "mod": operator.mod, "mul": operator.mul, "xor": operator.xor}
-    return plain[f.kind](*values)
+    return OF_INTEGERS[f.kind](*values)
 
 
 def _factor(e: Expr, product: bool) -> str:

@@ -7,14 +7,17 @@ in an element in five. Nothing found means nothing. The same question has the sa
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from .index import Expr, Var
+from .index import OF_INTEGERS, Expr, Fn, Var
 
 _STEPS = 24
 _MENDED = 2  # of the negative expressions, those for which changes are tried
 _NEGATIVE = 1000  # what a negative expression counts; each one below zero counts 1
 _INFINITE = float("inf")
+
+# A constant, and terms: the number of a variable or function, and its coefficient.
+_Sum = tuple[int, list[tuple[int, int]]]
 
 
 def point(constraints: Sequence[Expr]) -> dict[str, int] | None:
@@ -41,6 +44,9 @@ def holds(constraints: Sequence[Expr], at: Mapping[str, int]) -> bool:
 
 
 class _Search:
+    """Variables and functions are numbered, a function after all that it is of: what a change of one variable leaves as it is
+    is not computed anew."""
+
     def __init__(self, constraints: Sequence[Expr]) -> None:
         divisors: dict[Expr, None] = {}
         self.factors: set[Var] = set()
@@ -52,38 +58,79 @@ class _Search:
 
     def start(self) -> bool:
         """Whether there is anything to start with."""
-        self.about: dict[Var, dict[int, int | None]] = {}  # what has the variable: by its coefficient, None inside functions
-        self.ends: dict[Var, tuple[float, float]] = {}
-        for n, c in enumerate(self.wanted):
-            for atom, k in c.terms:  # functions come last
-                if isinstance(atom, Var):
-                    self._known(atom)[n] = k
-                else:
-                    for v in atom.variables():
-                        self._known(v)[n] = None
-        self.at = {v.name: int(max(low, min(0, high))) for v, (low, high) in self.ends.items()}
+        self.numbers: dict[Var, int] = {}
+        self.numbers_of_functions: dict[int, int] = {}  # by identity
+        self.ends: list[tuple[float, float]] = []  # by number: the interval of a variable
+        self.functions: dict[int, tuple[Callable[..., int], list[_Sum]]] = {}  # by number: what is computed of which sums
+        self.within: dict[int, list[int]] = {}  # by number: the functions that have the variable
+        sums = [self._numbered(c) for c in self.wanted]
+        # by number: the constraints that have it as a term, and its coefficient
+        self.about: list[list[tuple[int, int]]] = [[] for _ in self.ends]
+        for n, (_, terms) in enumerate(sums):
+            for a, k in terms:
+                self.about[a].append((n, k))
+        self.now = [0] * len(self.ends)  # by number: its value
+        self.at: dict[str, int] = {}
+        for v, a in self.numbers.items():
+            low, high = self.ends[a]
+            if low > high:
+                return False
+            self.at[v.name] = self.now[a] = int(max(low, min(0, high)))
         self.last: Var | None = None  # what was changed last, how many times by now, and whether it became more
         self.times, self.up = 0, False
         try:
-            self.values = [c.evaluate(self.at) for c in self.wanted]
+            for f in self.functions:
+                self.now[f] = self._value(f)
         except ZeroDivisionError:
             return False
-        return all(low <= high for low, high in self.ends.values())
+        self.values = self._sums(sums)
+        return True
 
-    def _known(self, v: Var) -> dict[int, int | None]:
-        low = -_INFINITE if v.lo is None else v.lo
-        if not low and v in self.factors:
-            low = 1  # a product with 0 does not tell what changes it
-        ends = low, _INFINITE if v.hi is None else v.hi
-        if v not in self.ends:
-            self.ends[v], self.about[v] = ends, {}
-        elif self.ends[v] != ends:  # of equal variables one may tell more than another
-            self.ends[v] = max(self.ends[v][0], ends[0]), min(self.ends[v][1], ends[1])
-        return self.about[v]
+    def _numbered(self, e: Expr) -> _Sum:
+        terms: list[tuple[int, int]] = []
+        for atom, k in e.terms:
+            if type(atom) is Var:
+                low = -_INFINITE if atom.lo is None else atom.lo
+                if not low and atom in self.factors:
+                    low = 1  # a product with 0 does not tell what changes it
+                ends = low, _INFINITE if atom.hi is None else atom.hi
+                if atom not in self.numbers:
+                    self.numbers[atom] = a = len(self.ends)
+                    self.ends.append(ends)
+                elif self.ends[a := self.numbers[atom]] != ends:  # of equal variables one may tell more than another
+                    self.ends[a] = max(self.ends[a][0], ends[0]), min(self.ends[a][1], ends[1])
+            elif (same := id(atom)) in self.numbers_of_functions:
+                a = self.numbers_of_functions[same]
+            else:
+                a = self.numbers_of_functions[same] = self._function(atom)
+            terms.append((a, k))
+        return e.const, terms
+
+    def _function(self, f: Fn) -> int:
+        computed = OF_INTEGERS[f.kind], [self._numbered(x) for x in f.args]
+        a = len(self.ends)
+        self.ends.append((-_INFINITE, _INFINITE))
+        self.functions[a] = computed
+        for v in f.variables():
+            self.within.setdefault(self.numbers[v], []).append(a)
+        return a
+
+    def _sums(self, sums: list[_Sum]) -> list[int]:
+        values: list[int] = []
+        now = self.now
+        for total, terms in sums:
+            for a, k in terms:
+                total += k * now[a]
+            values.append(total)
+        return values
+
+    def _value(self, f: int) -> int:
+        compute, args = self.functions[f]
+        return compute(*self._sums(args))
 
     def mend(self, negative: list[int]) -> bool:
         """Makes the change that is best for one of these. Whether there is one."""
-        best: tuple[int, Var, int, dict[int, int]] | None = None
+        best: tuple[int, Var, list[tuple[int, int]], dict[int, int]] | None = None
         for n in negative:
             for v, by in _changes(self.wanted[n], -self.values[n], self.at):
                 again = v == self.last
@@ -91,39 +138,52 @@ class _Search:
                     continue
                 if again:
                     by <<= 2 * self.times  # it was not enough
-                old, (low, high) = self.at[v.name], self.ends[v]
-                new = int(max(low, min(high, old + by)))
-                if new == old or (values := self._values(v, new)) is None:
+                a = self.numbers[v]
+                low, high = self.ends[a]
+                new = int(max(low, min(high, self.now[a] + by)))
+                if new == self.now[a] or (changed := self._changed(a, new)) is None:
                     continue
+                values: dict[int, int] = {}
+                for a, x in changed:
+                    more = x - self.now[a]
+                    for m, k in self.about[a]:
+                        values[m] = (values[m] if m in values else self.values[m]) + k * more
                 gain = 0
                 for m, x in values.items():
                     y = self.values[m]
                     gain += (x - _NEGATIVE if x < 0 else 0) - (y - _NEGATIVE if y < 0 else 0)
                 if best is None or gain > best[0]:
-                    best = gain, v, new, values
+                    best = gain, v, changed, values
         if best is None:
             return False
-        _, v, new, values = best
+        _, v, changed, values = best
         self.times = self.times + 1 if v == self.last else 1
-        self.last, self.up = v, new > self.at[v.name]
-        self.at[v.name] = new
+        self.last, self.up = v, changed[0][1] > self.at[v.name]
+        self.at[v.name] = changed[0][1]
+        for a, x in changed:
+            self.now[a] = x
         for m, x in values.items():
             self.values[m] = x
         return True
 
-    def _values(self, v: Var, new: int) -> dict[int, int] | None:
-        """What the constraints become where `v` is `new`; None where they have no values then."""
-        old, self.at[v.name] = self.at[v.name], new
-        values = self.values
+    def _changed(self, variable: int, new: int) -> list[tuple[int, int]] | None:
+        """What becomes another value, and which, where the variable is `new`; None where something has no value then."""
+        if variable not in self.within:
+            return [(variable, new)]
+        now = self.now
+        before = [(variable, now[variable])]
+        now[variable] = new
         try:
-            return {
-                n: self.wanted[n].evaluate(self.at) if k is None else values[n] + k * (new - old)
-                for n, k in self.about[v].items()
-            }
+            for f in self.within[variable]:
+                if (x := self._value(f)) != now[f]:
+                    before.append((f, now[f]))
+                    now[f] = x
+            return [(a, now[a]) for a, _ in before]
         except ZeroDivisionError:
             return None
         finally:
-            self.at[v.name] = old
+            for a, x in before:
+                now[a] = x
 
 
 def _functions(e: Expr) -> tuple[dict[Expr, None], frozenset[Var]]:
