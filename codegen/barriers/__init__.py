@@ -62,22 +62,18 @@ def _launch(program: Program, launch: Launch, lockstep: bool) -> Launch:
     for together in (False, True) if lockstep else (False,):
         nodes = reached(nodes, together)
         if not all(n.still for n in nodes):
-            nodes = _fewest(nodes, _Placer().placed)
+            nodes = _fewest(nodes, _Placer())
     return replace(launch, body=harvest(nodes))
 
 
-def _fewest(nodes: tuple[Node, ...], place: Callable[[tuple[Node, ...]], tuple[Node, ...]]) -> tuple[Node, ...]:
+def _fewest(nodes: tuple[Node, ...], placer: _Placer) -> tuple[Node, ...]:
     """REDUNDANT: a barrier of a loop that was placed before its back edge was known may be served by a later one; each of
     those placed is tried without."""
-    best = place(nodes)
+    best = placer.placed(nodes)
     given = set(barriers(nodes))
-    number = 0
-    while number < len(found := list(barriers(best))):
-        fewer = best if found[number] in given else place(without(best, found[number]))
-        if len(list(barriers(fewer))) < len(found):
+    for barrier in list(barriers(best)):
+        if barrier not in given and placer.enough(fewer := without(best, barrier)):
             best = fewer
-        else:
-            number += 1
     return best
 
 
@@ -147,6 +143,10 @@ class _Pair(NamedTuple):
 Placed = tuple[list[Node], Node, _State]
 
 
+class _Needed(Exception):
+    """A barrier is missing."""
+
+
 class _Placer:
     """Answers are kept: nested loops are met again and again while the outer ones settle."""
 
@@ -156,17 +156,32 @@ class _Placer:
         self._done: dict[tuple[Node, _State], Placed] = {}
         self._runs: dict[Turns, bool] = {}
         self._first: dict[tuple[Node, Access], Access] = {}
+        self._only_asking = False
 
     def placed(self, nodes: tuple[Node, ...]) -> tuple[Node, ...]:
         return self.block(nodes, _State())[0]
+
+    def enough(self, nodes: tuple[Node, ...]) -> bool:
+        """Whether the barriers that are there are all that are needed."""
+        self._only_asking = True
+        try:
+            self.block(nodes, _State())
+        except _Needed:
+            return False
+        finally:
+            self._only_asking = False
+        return True
 
     def block(self, nodes: tuple[Node, ...], state: _State) -> tuple[tuple[Node, ...], _State]:
         """The nodes with their barriers (the same objects if they stay as they are), and the state after them."""
         out: list[Node] = []
         for n in nodes:
             if not n.still:
-                before, n, state = self.node(n, state)
+                before, done, state = self.node(n, state)
+                if self._only_asking and (before or done is not n):
+                    raise _Needed
                 out += before
+                n = done
             out.append(n)
         same = len(out) == len(nodes) and all(x is y for x, y in zip(out, nodes, strict=True))
         return nodes if same else tuple(out), state
@@ -211,6 +226,8 @@ class _Placer:
                 break
         else:
             return [], state
+        if self._only_asking:
+            raise _Needed
         a = past.access
         if n.scope.control > a.depth:  # UNIFORM_POINT
             raise _apart(n.scope.parting, a, b)

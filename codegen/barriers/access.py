@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -90,6 +91,17 @@ class Access:
             self.times[same, before] = self._subs(mapping, other, facts)
         return self.times[same, before]
 
+    def turn(self, n: int, same: int, before: bool) -> Expr | None:
+        """A coordinate, as `at` has it; None where it is one of any iteration of a loop."""
+        e = self.coords[n]
+        names = e.variables()
+        for number, turns in enumerate(self.loops[same:], same):
+            if turns.var in names:
+                if not before or number > same:
+                    return None
+                e = e.subs({turns.var: turns.var - turns.step})
+        return e
+
     @cached_property
     def loose(self) -> frozenset[int]:
         """Coordinates that tell nothing of the unit, and share no variable with one that does: as that of a rotating stage."""
@@ -147,7 +159,19 @@ def parts(cond: Expr) -> tuple[Expr, ...]:
     coordinates may have the same."""
     kept = cond.__dict__
     if "_parts" not in kept:
-        whole = () if any(f.kind in ("min", "max") for f in functions(cond)) else (cond,)
-        found = dict.fromkeys((*whole, *conjuncts(cond)))
-        kept["_parts"] = tuple(p for p in found if p.interval[0] is None or p.interval[0] < 0)
+        kept["_parts"] = () if _holds(cond) else tuple(_parts(cond))
     return kept["_parts"]
+
+
+def _parts(cond: Expr) -> Iterator[Expr]:
+    found = conjuncts(cond)
+    if cond not in found and not any(f.kind in ("min", "max") for f in functions(cond)):
+        yield cond
+    for part in found:
+        if not _holds(part):
+            yield part
+
+
+def _holds(cond: Expr) -> bool:
+    low = cond.interval[0]
+    return low is not None and low >= 0

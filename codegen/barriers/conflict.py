@@ -9,7 +9,8 @@ What is asked is whether all coordinates can be equal while u != v. Unsure is a 
 
 The two may be of different times (`Access.at`). What holds at any times at all holds at each, so a question is often settled
 by another one of the same two accesses. Most never meet, whatever the conditions are: that is asked once for all accesses that
-differ in names alone (ALIKE), of the coordinates that tell of the unit. Otherwise the first that can tell answers:
+differ in names alone (ALIKE), of the coordinates that tell of the unit. The others may be of different stages whatever the unit is
+(ROTATING), which is looked at first. Otherwise the first that can tell answers:
 
     DIGITS     the coordinates taken apart (`digits`)
     WITNESS    two units that meet, found by looking (`dsl.point`): where there are some, a proof fails slowly
@@ -26,7 +27,7 @@ from ...dsl.index import Expr, Fn
 from ...dsl.point import point
 from ...dsl.prove import Known, feasible, known_of
 from .access import OLD, Access
-from .digits import Contradiction, Digits, Pair, functions
+from .digits import Contradiction, Digits, Pair, functions, never_equal
 
 _APART = "'"  # suffix of the later unit's variables
 
@@ -59,6 +60,8 @@ class Conflicts:
         for other, answer in known.items():
             if _within(other, time) if answer else _within(time, other):
                 return answer
+        if _in_other_stages(a, b, time):
+            return not self._never(a, b, time)
         if self._alike_never_meet(a, b):
             return not self._never(a, b, _ANY)
         one, two = a.at(*time), self._apart(b)
@@ -104,6 +107,11 @@ def _within(narrow: Time, wide: Time) -> bool:
     return narrow == wide or (wide[0] <= narrow[0] and not wide[1])
 
 
+def _in_other_stages(a: Access, b: Access, time: Time) -> bool:
+    """ROTATING"""
+    return any((x := a.turn(n, *time)) is not None and never_equal(x, b.coords[n]) for n in a.loose & b.loose)
+
+
 @lru_cache(maxsize=1 << 12)
 def _never_meet(a: Bare, b: Bare) -> bool:
     """Whether the two, of units named apart, meet in no element, as far as digits tell."""
@@ -124,11 +132,13 @@ class _Meeting:
 
     def by_digits(self) -> bool:
         """Whether no barrier is needed, as far as digits tell."""
-        same = self._digits.same
         try:
-            self._digits.derive(self._coords)
+            return self._digits.derive(self._coords, self._of_one_unit)
         except Contradiction:
             return True
+
+    def _of_one_unit(self) -> bool:
+        same = self._digits.same
         return all(
             (dealt is not None and dealt2 is not None and same(dealt, dealt2)) or same(unit, unit2)
             for (unit, dealt), (unit2, dealt2) in self._owners

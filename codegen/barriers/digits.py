@@ -14,7 +14,7 @@ Every step is exact: what is derived follows from the equalities.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from ...dsl.index import Atom, Expr, Fn, Var, as_expr
 from ...dsl.index_rules import combined, rebuild
@@ -46,8 +46,8 @@ class Digits:
             if len(f.terms) == 1 and f.terms[0][1] == -1 and f.terms[0][0].interval[0] == f.const:
                 self._part(-f + f.const, as_expr(f.const))  # not more than its least value
 
-    def derive(self, equalities: Iterable[Pair]) -> None:
-        """Raises Contradiction."""
+    def derive(self, equalities: Iterable[Pair], enough: Callable[[], bool] = lambda: False) -> bool:
+        """Whether it is `enough`, which ends it. Raises Contradiction."""
         todo = list(equalities)
         spoken = {f for pair in todo for e in pair for f in functions(e)}
         self._quotients |= {f for f in spoken if f.kind == "div"}
@@ -56,11 +56,14 @@ class Digits:
         for _ in range(_ROUNDS):
             for x, y in todo:
                 self._part(x, y)
+            if enough():
+                return True
             if len(self.equal) == looked:
-                return
+                return False
             looked = len(self.equal)
             todo = [*self._open, *self._renewed(), *self._joined()]
             self._open = []
+        return enough()
 
     def same(self, x: Expr, y: Expr) -> bool:
         """Whether the two are known to be equal."""
@@ -210,6 +213,15 @@ def _split(e: Expr, size: int) -> tuple[Expr, Expr]:
 def _near(a: Interval, b: Interval, size: int) -> bool:
     """Whether less than `size` is between any two of the values."""
     return None not in a and None not in b and -size < a[0] - b[1] and a[1] - b[0] < size  # type: ignore[operator]
+
+
+def never_equal(x: Expr, y: Expr) -> bool:
+    """Whether they differ by a number that is not 0, or are remainders of what does, by what does not divide that."""
+    f, g = _single(x), _single(y)
+    if isinstance(f, Fn) and isinstance(g, Fn) and f.kind == g.kind == "mod" and f.args[1] == g.args[1]:
+        size, step = f.args[1].constant, (f.args[0] - g.args[0]).constant
+        return bool(size and step and step % size)
+    return bool((x - y).constant)
 
 
 def functions(e: Expr) -> Iterator[Fn]:

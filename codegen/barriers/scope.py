@@ -140,14 +140,18 @@ class Scope:
 
     def parts(self, s: Store | Call, of: frozenset[str]) -> tuple[Part, ...]:
         """What the statement accesses of those buffers, as far as units share them: reads first, each once."""
-        once = dict.fromkeys(x for x in self._parts(s) if x[0] in of and self._shared(x[0]))
+        once = dict.fromkeys(x for x in self._parts(s) if x[0] in of and self.shared(x[0]))
         return tuple(
             (name, kind, tuple(map(self.plain, coords)), tuple(map(self.plain, conds)), flight)
             for name, kind, coords, conds, flight in once
         )
 
-    def _shared(self, name: str) -> bool:
-        return name in self.buffers and any(u.count.constant != 1 for u in self._below(self.buffers[name].level))
+    def shared(self, name: str) -> bool:
+        return name in self.buffers and self.shares(self.buffers[name])
+
+    def shares(self, buffer: Buffer) -> bool:
+        """Whether several units have the same instance of the buffer."""
+        return any(u.count.constant != 1 for u in self._below(buffer.level))
 
     def _parts(self, s: Store | Call) -> list[Part]:
         if isinstance(s, Store):

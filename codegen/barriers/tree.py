@@ -37,29 +37,59 @@ class Node:
 
 def grow(body: tuple[Stmt, ...], scope: Scope, written: frozenset[str]) -> tuple[Node, ...]:
     """The nodes of a body, without their accesses; buffers that are not `written` in the launch need nothing."""
-    out: list[Node] = []
+    live: set[int] = set()
+    _mark(body, frozenset(filter(scope.shared, written)), scope, live)
+    return _grown(body, scope, written, live)
+
+
+def _mark(body: tuple[Stmt, ...], names: frozenset[str], scope: Scope, live: set[int]) -> bool:
+    """Whether there is a barrier, a wait or an access of one of the buffers; statements that have such are in `live`, by
+    identity."""
+    matters = False
     for s in body:
         match s:
-            case Let():
+            case For():
+                found = _mark(s.body, names, scope, live)
+            case If():
+                found = _mark((*s.body, *s.orelse), names, scope, live)
+            case Alloc():
+                name = frozenset((s.buffer.name,))
+                found = _mark(s.body, names | name if scope.shares(s.buffer) else names - name, scope, live)
+            case Store() | Call():
+                found = not accessed(s).isdisjoint(names)
+            case _:
+                found = isinstance(s, Barrier | Wait)
+        if found:
+            live.add(id(s))
+            matters = True
+    return matters
+
+
+def _grown(body: tuple[Stmt, ...], scope: Scope, written: frozenset[str], live: set[int]) -> tuple[Node, ...]:
+    out: list[Node] = []
+    ahead = sum(id(s) in live for s in body)
+    for s in body:
+        if id(s) not in live:
+            if ahead and isinstance(s, Let):
                 scope = scope.let(s)
-                out.append(Node(s, scope, still=True))
+            out.append(Node(s, scope, still=True))
+            continue
+        ahead -= 1
+        match s:
             case For():
                 inside = scope.inside(s)
-                out.append(Node(s, scope, turns=inside.loops[-1], body=grow(s.body, inside, written)))
+                out.append(Node(s, scope, turns=inside.loops[-1], body=_grown(s.body, inside, written, live)))
             case If():
                 held, failed = scope.choosing(s.conds, s.span)
-                out.append(Node(s, scope, body=grow(s.body, held, written), orelse=grow(s.orelse, failed, written)))
+                inner, orelse = _grown(s.body, held, written, live), _grown(s.orelse, failed, written, live)
+                out.append(Node(s, scope, body=inner, orelse=orelse))
             case Alloc():
-                out.append(Node(s, scope, body=grow(s.body, scope.holding_buffer(s.buffer), written)))
+                out.append(Node(s, scope, body=_grown(s.body, scope.holding_buffer(s.buffer), written, live)))
             case Store() | Call():
-                parts = () if accessed(s).isdisjoint(written) else scope.parts(s, written)
+                parts = scope.parts(s, written)
                 out.append(Node(s, scope, parts, still=not parts))
-            case Barrier():
-                out.append(Node(s, scope))
-            case Wait():
-                out.append(Node(s, scope, waits=True))
             case _:
-                out.append(Node(s, scope, still=True))
+                out.append(Node(s, scope, waits=isinstance(s, Wait)))
     return tuple(out)
 
 
@@ -70,10 +100,10 @@ def reached(nodes: tuple[Node, ...], lockstep: bool) -> tuple[Node, ...]:
         if n.parts:
             accesses = n.scope.accesses(n.statement, n.parts, lockstep)  # type: ignore[arg-type]
             n = replace(n, accesses=accesses, still=not accesses)
-        elif isinstance(n.statement, For | If | Alloc):
+        elif n.body or n.orelse:
             body, orelse = reached(n.body, lockstep), reached(n.orelse, lockstep)
             inner = (*body, *orelse)
-            still, waits = all(x.still for x in inner), any(x.waits for x in inner)
+            still, waits = all([x.still for x in inner]), any([x.waits for x in inner])
             n = replace(n, body=body, orelse=orelse, still=still, waits=waits)
         out.append(n)
     return tuple(out)
