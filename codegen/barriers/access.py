@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from ...dsl.frozen import replace
 from ...dsl.index import Expr, Var, as_expr
+from ...dsl.intervals import Interval
 from ...dsl.prove import conjuncts
 from ..printer import show_statement
 from ..tile import Call, Store
@@ -23,6 +24,40 @@ class Turns:
     var: Var
     step: Expr
     depends: int
+
+
+Owner = tuple[Expr, Expr | None]  # see `Access.owners`
+
+
+@dataclass(frozen=True, eq=False)
+class Bare:
+    """An access without names and conditions: all that are alike are one object (ALIKE).
+
+    numbered    the variables of loops and of the statement itself; their names are numbers, with their intervals
+    varying     the other ones that may differ between units
+    """
+
+    coords: tuple[Expr, ...]
+    owners: tuple[Owner, ...]
+    numbered: tuple[Var, ...]
+    varying: frozenset[Var]
+
+    def marked(self, mark: str, apart: str) -> tuple[tuple[Expr, ...], tuple[Owner, ...]]:
+        """Coordinates and owners; `mark`: before the numbers, `apart`: after the names of variables that may differ."""
+        names = {v: Var(v.name + apart, v.lo, v.hi) for v in self.varying} if apart else {}
+        names |= {v: Var(mark + v.name, v.lo, v.hi) for v in self.numbered}
+        return tuple([e.renamed(names) for e in self.coords]), _renamed(self.owners, names)
+
+
+@lru_cache(maxsize=1 << 12)
+def _interned(
+    coords: tuple[Expr, ...],
+    owners: tuple[Owner, ...],
+    numbered: tuple[Var, ...],
+    varying: frozenset[Var],
+    known: frozenset[tuple[Var, Interval]],  # of other variables than the numbered ones (BY_NAME)
+) -> Bare:
+    return Bare(coords, owners, numbered, varying)
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,11 +81,12 @@ class Access:
     coords: tuple[Expr, ...]
     conds: tuple[Expr, ...]
     varying: frozenset[Var]
-    owners: tuple[tuple[Expr, Expr | None], ...]
+    owners: tuple[Owner, ...]
     loops: tuple[Turns, ...]
     statement: Store | Call
     flight: str | None = None
     times: dict[tuple[int, bool], Access] = field(default_factory=dict, repr=False)  # made once, see `at`
+    bares: dict[tuple[int, ...], Bare] = field(default_factory=dict, repr=False)  # as well
 
     @property
     def text(self) -> str:
@@ -109,19 +145,19 @@ class Access:
         bound = frozenset().union(*(vs for vs in used if not vs.isdisjoint(self.varying)))
         return frozenset(n for n, vs in enumerate(used) if vs.isdisjoint(bound))
 
-    def bare(self, dims: tuple[int, ...], mark: str, apart: str) -> tuple[tuple[Expr, ...], tuple]:
-        """These coordinates of the access at any time, and its owners. Variables of loops and of the statement
-        itself are numbered, behind `mark`; others of its unit get the suffix `apart`. So names make no difference (ALIKE).
-        """
-        coords = tuple(self.coords[n] for n in dims)
-        there = {
-            v.name: v for e in (*coords, *(e for pair in self.owners for e in pair if e is not None)) for v in e.variables()
-        }
-        own = [*(t.var.name for t in self.loops), *sorted(name for name in there if name.startswith("$"))]
-        names = {v: Var(v.name + apart, v.lo, v.hi) for v in there.values() if v in self.varying} if apart else {}
-        for n, v in enumerate(there[name] for name in own if name in there):
-            names[v] = Var(f"{mark}{n} {v.lo} {v.hi}", v.lo, v.hi)
-        return tuple(e.renamed(names) for e in coords), _renamed(self.owners, names)
+    def bare(self, dims: tuple[int, ...]) -> Bare:
+        """These coordinates of the access at any time, and its owners, without names."""
+        if dims not in self.bares:
+            coords = [self.coords[n] for n in dims]
+            of = [*coords, *[e for pair in self.owners for e in pair if e is not None]]
+            there = {v.name: v for e in of for v in e.variables()}
+            own = [*[t.var.name for t in self.loops], *sorted([name for name in there if name.startswith("$")])]
+            names = {v: Var(f"{n} {v.lo} {v.hi}", v.lo, v.hi) for n, v in enumerate([there[x] for x in own if x in there])}
+            known = frozenset([(v, v.interval) for e in of for v in e.variables() if v not in names])
+            varying = frozenset([v for v in there.values() if v in self.varying and v not in names])
+            coords = tuple([e.renamed(names) for e in coords])
+            self.bares[dims] = _interned(coords, _renamed(self.owners, names), tuple(names.values()), varying, known)
+        return self.bares[dims]
 
     def apart(self, suffix: str) -> Access:
         """The access with the variables of its unit renamed."""
@@ -133,6 +169,7 @@ class Access:
             owners=_renamed(self.owners, names),
             varying=frozenset(names.values()),
             times={},
+            bares={},
         )
 
     def where(self, var: Var, value: Expr) -> Access:
@@ -147,11 +184,12 @@ class Access:
             owners=tuple((u.subs(mapping), None if d is None else d.subs(mapping)) for u, d in self.owners),
             varying=self.varying | other,
             times={},
+            bares={},
         )
 
 
-def _renamed(owners: tuple[tuple[Expr, Expr | None], ...], names: dict[Var, Var]) -> tuple:
-    return tuple((u.renamed(names), None if d is None else d.renamed(names)) for u, d in owners)
+def _renamed(owners: tuple[Owner, ...], names: dict[Var, Var]) -> tuple[Owner, ...]:
+    return tuple([(u.renamed(names), None if d is None else d.renamed(names)) for u, d in owners])
 
 
 def parts(cond: Expr) -> tuple[Expr, ...]:

@@ -25,14 +25,12 @@ from itertools import product
 
 from ...dsl.index import Expr, Fn
 from ...dsl.point import point
-from ...dsl.prove import Known, feasible, known_of
-from .access import OLD, Access
+from ...dsl.prove import feasible
+from .access import OLD, Access, Bare, Owner
 from .digits import Contradiction, Digits, Pair, functions, never_equal
 
 _APART = "'"  # suffix of the later unit's variables
 
-Owner = tuple[Expr, Expr | None]  # see `Access.owners`
-Bare = tuple[tuple[Expr, ...], tuple[Owner, ...], Known]  # with the intervals of variables (BY_NAME)
 Time = tuple[int, bool]  # of the earlier access, see `Access.at`
 _ANY: Time = (0, False)
 
@@ -43,7 +41,6 @@ class Conflicts:
     def __init__(self) -> None:
         self._known: dict[tuple[Access, Access], dict[Time, bool]] = {}
         self._renamed: dict[Access, Access] = {}
-        self._bare: dict[tuple, Bare] = {}
 
     def between(self, a: Access, b: Access, time: Time) -> bool:
         """Whether `a`, made at that time, may need a barrier before `b`, made now."""
@@ -78,16 +75,8 @@ class Conflicts:
 
     def _alike_never_meet(self, a: Access, b: Access) -> bool:
         """ALIKE"""
-        dims = tuple(n for n in range(len(a.coords)) if n not in a.loose or n not in b.loose)
-        return _never_meet(self._without_names(a, dims, OLD, ""), self._without_names(b, dims, _APART, _APART))
-
-    def _without_names(self, a: Access, dims: tuple[int, ...], mark: str, apart: str) -> Bare:
-        """The access without names and conditions."""
-        if (a, dims, mark) not in self._bare:
-            coords, owners = a.bare(dims, mark, apart)
-            numbers = [e for pair in owners for e in pair if e is not None]
-            self._bare[a, dims, mark] = coords, owners, known_of((*coords, *numbers))
-        return self._bare[a, dims, mark]
+        dims = tuple([n for n in range(len(a.coords)) if n not in a.loose or n not in b.loose])
+        return _never_meet(a.bare(dims), b.bare(dims))
 
     def _never(self, a: Access, b: Access, time: Time) -> bool:
         self._known[a, b][time] = False
@@ -115,7 +104,8 @@ def _in_other_stages(a: Access, b: Access, time: Time) -> bool:
 @lru_cache(maxsize=1 << 12)
 def _never_meet(a: Bare, b: Bare) -> bool:
     """Whether the two, of units named apart, meet in no element, as far as digits tell."""
-    return _Meeting(zip(a[0], b[0], strict=True), zip(a[1], b[1], strict=True)).by_digits()
+    (coords, owners), (coords2, owners2) = a.marked(OLD, ""), b.marked(_APART, _APART)
+    return _Meeting(zip(coords, coords2, strict=True), zip(owners, owners2, strict=True)).by_digits()
 
 
 class _Meeting:
