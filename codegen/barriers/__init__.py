@@ -23,8 +23,7 @@ share a name, or be kept apart by who lays them out (only where a barrier lies b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from ...dsl.errors.base import AndironError, InternalError
@@ -99,37 +98,38 @@ class _Past(NamedTuple):
     before: bool = False
 
 
-@dataclass(frozen=True)
-class _State:
+class _State(NamedTuple):
     """Accesses that no barrier has ordered, and those of asynchronous copies under way (in the order they were met)."""
 
     open: tuple[_Past, ...] = ()
     flying: tuple[_Past, ...] = ()
 
     def plus(self, other: _State) -> _State:
+        if not self.open and not self.flying:
+            return other
         return _State(_union(self.open, other.open), _union(self.flying, other.flying))
 
     def after(self, barrier: str, scope: Scope) -> _State:
         """All units below one unit of `barrier` have met: levels inside it have as well."""
         depth = scope.device.depth(barrier)
-        return replace(self, open=tuple(p for p in self.open if p.access.depth < depth))
+        return _State(tuple([p for p in self.open if p.access.depth < depth]), self.flying)
 
     def waited(self, wait: Wait) -> _State:
         """VISIBLE_AT_WAIT. Which copies are complete is not known, unless all are."""
-        landed = (p for p in self.flying if p.access.flight == wait.kind)
-        rest = self.flying if wait.pending else tuple(p for p in self.flying if p.access.flight != wait.kind)
+        landed = [p for p in self.flying if p.access.flight == wait.kind]
+        rest = self.flying if wait.pending else tuple([p for p in self.flying if p.access.flight != wait.kind])
         return _State(_union(self.open, landed), rest)
 
     def doing(self, accesses: tuple[Access, ...]) -> _State:
-        now = (_Past(a) for a in accesses if a.flight is None or a.kind == "read")
-        return _State(_union(self.open, now), _union(self.flying, (_Past(a) for a in accesses if a.flight)))
+        now = [_Past(a) for a in accesses if a.flight is None or a.kind == "read"]
+        return _State(_union(self.open, now), _union(self.flying, [_Past(a) for a in accesses if a.flight]))
 
     def map(self, f: Callable[[_Past], _Past]) -> _State:
-        return _State(_union((), map(f, self.open)), _union((), map(f, self.flying)))
+        return _State(_union((), [f(p) for p in self.open]), _union((), [f(p) for p in self.flying]))
 
 
-def _union(a: tuple[_Past, ...], b: Iterable[_Past]) -> tuple[_Past, ...]:
-    return tuple(dict.fromkeys((*a, *b)))
+def _union(a: tuple[_Past, ...], b: Collection[_Past]) -> tuple[_Past, ...]:
+    return tuple(dict.fromkeys((*a, *b))) if b else a
 
 
 class _Pair(NamedTuple):
@@ -189,9 +189,12 @@ class _Placer:
     def node(self, n: Node, state: _State) -> Placed:
         """Barriers to stand before the node, the node (the same object if it stays as it is), the state after it."""
         matters = state if n.waits or not state.flying else _State(state.open)
-        if (n, matters) not in self._done:
-            self._done[n, matters] = self.place(n, matters)
-        before, done, after = self._done[n, matters]
+        if not n.body and not n.orelse:
+            before, done, after = self.place(n, matters)
+        elif (n, matters) in self._done:
+            before, done, after = self._done[n, matters]
+        else:
+            before, done, after = self._done[n, matters] = self.place(n, matters)
         return before, done, after if matters is state else _State(after.open, _union(state.flying, after.flying))
 
     def place(self, n: Node, state: _State) -> Placed:
@@ -221,6 +224,8 @@ class _Placer:
     def ordered(self, pairs: list[_Pair], n: Node, state: _State) -> tuple[list[Node], _State]:
         """The barrier that orders those of the pairs that are in conflict, before `n`, and the state after it. It is of the
         outermost level that one of them asks for: the others need not be looked at."""
+        if not pairs:
+            return [], state
         for past, b, loops in sorted(pairs, key=lambda pair: pair.now.depth):
             if self.conflict(past, b) and all(self.conflict(past, self.first(b, x)) for x in loops):
                 break
