@@ -8,7 +8,7 @@ The two accesses are made by two units u and v: variables that may differ betwee
 What is asked is whether all coordinates can be equal while u != v. Unsure is a conflict.
 
 The two may be of different times (`Access.at`). What holds at any times at all holds at each, so a question is often settled
-by another one of the same two accesses. First it is looked whether they are of different stages whatever the unit is (ROTATING).
+by another one of the same two accesses. First it is looked whether their stages differ, whatever the unit is (ROTATING).
 Most others never meet, whatever the conditions are: that is asked once for all accesses that differ in names alone (ALIKE), of
 the coordinates that tell of the unit. Otherwise the first that can tell answers:
 
