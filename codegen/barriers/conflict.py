@@ -12,15 +12,15 @@ by another one of the same two accesses. First it is looked whether their stages
 Most others never meet, whatever the conditions are: that is asked once for all accesses that differ in names alone (ALIKE), of
 the coordinates that tell of the unit. Otherwise the first that can tell answers:
 
+    WITNESS    two units that meet, found by looking (`dsl.point`): most that are left do, and a proof fails slowly
     DIGITS     the coordinates taken apart (`digits`)
-    WITNESS    two units that meet, found by looking (`dsl.point`): where there are some, a proof fails slowly
     PROVER     `dsl.prove`
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import product
 
 from ...dsl.index import Expr, Fn
@@ -63,10 +63,10 @@ class Conflicts:
             return not self._never(a, b, _ANY)
         one, two = a.at(*time), self._apart(b)
         proofs = {time: _Meeting.of(one, two)}
-        if proofs[time].by_digits():
-            return not self._never(a, b, time)
         if proofs[time].seen():
             return True
+        if proofs[time].by_digits():
+            return not self._never(a, b, time)
         if _ANY not in known and time != _ANY:
             proofs = {_ANY: _Meeting.of(a.at(*_ANY), two), **proofs}
             if proofs[_ANY].by_digits():
@@ -113,7 +113,10 @@ class _Meeting:
 
     def __init__(self, coords: Iterable[Pair], owners: Iterable[tuple[Owner, Owner]], facts: tuple[Expr, ...] = ()) -> None:
         self._coords, self._owners, self._facts = list(coords), list(owners), facts
-        self._digits = Digits(facts)
+
+    @cached_property
+    def _digits(self) -> Digits:
+        return Digits(self._facts)
 
     @staticmethod
     def of(a: Access, b: Access) -> _Meeting:
