@@ -104,7 +104,7 @@ def costed(ctx: Context, at: Sizes, nest: Nest, lines: Lines = AUTO, limit: floa
     sizes = [extents | nest.problem.sizes(e) for e, extents in at]
     if lines == AUTO and nest.least(sizes[-1]) > limit:
         return None
-    written = read(ctx.device, nest.slots, _heads(lines)[1])
+    written = Read(autos=[0]) if lines == AUTO else read(ctx.device, nest.slots, _heads(lines)[1])
     if written is None:
         return None
     tiles = nest.candidates(sizes, written.fixed)
@@ -126,8 +126,10 @@ def costed(ctx: Context, at: Sizes, nest: Nest, lines: Lines = AUTO, limit: floa
         return None
     tiles = taken(tiles, near)
     others = [nest.demand(tiles, s) for s in sizes[:-1]]
+    tiles.pop("alike", None)  # not a size
     demands = [*others, largest.taken(near)]
-    costs = [*(cost(nest.machine, d) for d in others), first.taken(near)]
+    first = first.taken(near)
+    costs = [*(cost(nest.machine, d, first.resident) for d in others), first]
     return Ranked(nest, written, tiles, sizes, demands, costs, np.stack([c.seconds for c in costs]), count)
 
 
@@ -199,7 +201,7 @@ def best(found: list[Ranked]) -> list[tuple[Ranked, int, float]]:
         with np.errstate(invalid="ignore"):
             slower = np.exp(np.average(np.log(r.seconds / fastest[:, None]), axis=0, weights=weights))
         threads = np.broadcast_to(r.demands[-1].groups, slower.shape) * r.costs[-1].resident
-        order = np.argsort(slower, kind="stable")[:FEW]
+        order = _least(slower, FEW)
         runs = np.broadcast_to(r.demands[-1].run, slower.shape)
         blocks = np.broadcast_to(r.demands[-1].blocks, slower.shape)
         out += [
@@ -212,6 +214,14 @@ def best(found: list[Ranked]) -> list[tuple[Ranked, int, float]]:
     least = min((x[2] for x in out), default=1.0)
     out.sort(key=lambda x: (int(np.log(x[2] / least) / SAME), -x[3], round(x[2], 6), -x[4], x[5]))
     return [(r, i, slower) for r, i, slower, *_ in out]
+
+
+def _least(values: np.ndarray, count: int) -> np.ndarray:
+    """Places of the least values in order, those alike by place."""
+    if len(values) <= count:
+        return np.argsort(values, kind="stable")
+    some = np.flatnonzero(~(values > np.partition(values, count - 1)[count - 1]))  # what is no number comes last
+    return some[np.argsort(values[some], kind="stable")][:count]
 
 
 def construct(ctx: Context, machine: Machine, works: tuple[Work, ...], lines: Lines = AUTO) -> Iterator[Way]:

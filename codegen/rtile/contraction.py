@@ -9,7 +9,8 @@ AHEAD             a compiler moves the loads of unrolled turns up, so few are un
 STRIDED           lanes take chunks of neighbours apart from each other, so that what they read together lies together.
 
 Sizes of a candidate by name: `bm bn bk` of a unit's tile, `wm wn` of a group's, `gm gn` groups, `tm tn` of a lane's with `lm`
-lanes along m, `stages` of the pipeline, `split` of the reduction (0: whole).
+lanes along m, `stages` of the pipeline, `split` of the reduction (0: whole). `alike`: a number that those share which differ in
+`stages` alone.
 """
 
 from __future__ import annotations
@@ -138,6 +139,7 @@ class Contraction:
         t = {name: v[of] for name, v in groups.items()}
         t |= {"bk": np.array(depths)[deep], "stages": np.array(stages)[many]}
         t |= {name: pairs[name][pair] for name in ("gm", "gn", "bm", "bn")}
+        t["alike"] = deep * inside.size + pair
         t["split"] = np.full(len(t["bk"]), fixed.get("split", 0), np.int64)
         t["inner"] = np.full(len(t["bk"]), fixed.get("inner", leaf), np.int64)
         return t if "split" in fixed else self._split(t, sizes, k, depths[-1])
@@ -171,16 +173,20 @@ class Contraction:
         mp = self.mapping
         if not self.problem.work.outputs or mp.loops:
             return t
+        parts = sorted({up(-(-k // s), depth) for s in SPLITS if k // s >= 2 * depth}, reverse=True)
+        if self.problem.extents[mp.k].constant is None:
+            parts = [p for p in parts if p >= OPEN_PART][-1:]
+        if not parts:
+            return t
         few = np.zeros(len(t["bk"]), bool)
         for s in sizes:
             blocks = volume(s[x] for x in mp.batch) * -(-s[mp.m] // t["bm"]) * -(-s[mp.n] // t["bn"])
             few |= blocks < self.machine.units
-        parts = sorted({up(-(-k // s), depth) for s in SPLITS if k // s >= 2 * depth}, reverse=True)
-        if self.problem.extents[mp.k].constant is None:
-            parts = [p for p in parts if p >= OPEN_PART][-1:]
-        if not few.any() or not parts:
+        if not few.any():
             return t
         some = crossed({name: v[few] for name, v in t.items() if name != "split"}, {"split": np.array(parts)})
+        for n, part in enumerate(parts, 1):
+            some["alike"][some["split"] == part] += n * (1 + int(t["alike"].max()))
         return {name: np.concatenate([v, some[name]]) for name, v in t.items()}
 
     def _groups(self, m: int, n: int, fixed: Dict[str, int]) -> Tiles:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,7 @@ SYNC = 20  # cycles that groups lose where they meet
 PLAIN = 4  # instructions for an address that the next one differs from by a constant
 STALL = 20  # cycles from a turn's loads of staged operands to its arithmetic, that what is unrolled does not fill
 STEP = 16  # instructions of a group to go round the reduction loop
+MANY = 4000  # candidates, of which those alike are worth finding
 
 
 @dataclass
@@ -50,6 +51,8 @@ class Operands:
 
 def demand(nest: Contraction, t: Tiles, sizes: Mapping[str, int]) -> Demand:
     machine, mp = nest.machine, nest.mapping
+    stages = t["stages"]
+    t, each_of = _whatever_stages(t)
     m, n, k = (sizes.get(x, 1) for x in (mp.m, mp.n, mp.k))
     batch, loops = volume(sizes[x] for x in mp.batch), volume(sizes[x] for x in mp.loops)
     tiles_m, tiles_n = -(-m // t["bm"]), -(-n // t["bn"])
@@ -72,27 +75,43 @@ def demand(nest: Contraction, t: Tiles, sizes: Mapping[str, int]) -> Demand:
     after = sum(a.dtype.bytes for a in nest.problem.reads if a not in nest.inputs) * batch * m * n  # for each result
     stored = np.where(split, parts, out) if some else out
     far = _far(nest, t, sizes, blocks, tiles_m, tiles_n)
+    synchronised, staged = each_of(SYNC * steps), each_of(o.stage)
     return Demand(
-        blocks=blocks,
-        groups=groups,
-        registers=np.ceil(nest.held(t) + np.where(t["stages"] > 1, o.prefetch, 0) + RESERVED).astype(np.int64),
-        staged=np.ceil(o.stage * t["stages"]).astype(np.int64),
-        pipe=leaf * _cycles(nest) * turns + SYNC * steps * np.where(t["stages"] > 2, 1, 2),
-        issue=(leaf * _issued(nest) + o.fetch) * turns + (o.copies + STEP) * steps + 4 * t["wm"] * t["wn"] / machine.lanes,
-        staging=o.read * turns * groups + o.written * steps,
-        near=o.near * steps * blocks + stored,
-        far=far + stored,
+        blocks=each_of(blocks),
+        groups=each_of(groups),
+        registers=np.ceil(each_of(nest.held(t)) + np.where(stages > 1, each_of(o.prefetch), 0) + RESERVED).astype(np.int64),
+        staged=np.ceil(staged * stages).astype(np.int64),
+        pipe=each_of(leaf * _cycles(nest) * turns) + synchronised * np.where(stages > 2, 1, 2),
+        issue=each_of(
+            (leaf * _issued(nest) + o.fetch) * turns + (o.copies + STEP) * steps + 4 * t["wm"] * t["wn"] / machine.lanes
+        ),
+        staging=each_of(o.read * turns * groups + o.written * steps),
+        near=each_of(o.near * steps * blocks + stored),
+        far=each_of(far + stored),
         least=out + sum(a.dtype.bytes * a.footprint(sizes) for a in nest.whole.reads),
-        flight=(o.stage + 1) * np.maximum(1, t["stages"] - 1),
-        rounds=2 + np.where(t["stages"] == 1, steps / 2, 0),
-        launches=1 + split,
-        waste=1 - share[mp.m] * share[mp.n] * part / (each * inner),
-        asked=o.asked * steps * blocks + out + 2 * parts + after,
-        served=(o.put * steps + o.get * turns * groups) * blocks,
-        stall=STALL * turns / nest.ahead(t),
-        after=np.where(split, parts + out + after, 0) if some else 0,
-        run=t["wn"],
+        flight=(staged + 1) * np.maximum(1, stages - 1),
+        rounds=2 + np.where(stages == 1, each_of(steps / 2), 0),
+        launches=each_of(1 + split),
+        waste=each_of(1 - share[mp.m] * share[mp.n] * part / (each * inner)),
+        asked=each_of(o.asked * steps * blocks + out + 2 * parts + after),
+        served=each_of((o.put * steps + o.get * turns * groups) * blocks),
+        stall=each_of(STALL * turns / nest.ahead(t)),
+        after=each_of(np.where(split, parts + out + after, 0)) if some else 0,
+        run=each_of(t["wn"]),
     )
+
+
+def _whatever_stages(t: Tiles) -> tuple[Tiles, Callable[[Any], Any]]:
+    """The candidates that differ in `stages` alone as one, and what an array over these is over all candidates."""
+    if "alike" not in t or len(t["alike"]) < MANY:
+        return t, lambda x: x
+    there = np.flatnonzero(np.bincount(t["alike"]))
+    at = np.empty(there[-1] + 1, np.int64)
+    at[there] = np.arange(len(there))
+    which = at[t["alike"]]
+    one = np.empty(len(there), np.int64)
+    one[which] = np.arange(len(which))
+    return taken(t, one), lambda x: x[which]
 
 
 def least(nest: Contraction, sizes: Mapping[str, int]) -> float:

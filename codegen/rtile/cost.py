@@ -125,11 +125,13 @@ def residency(machine: Machine, groups: Any, registers: Any, staged: Any) -> np.
     return np.where(fits, held, 0)
 
 
-def cost(machine: Machine, d: Demand) -> Cost:
-    """The time of each candidate."""
+def cost(machine: Machine, d: Demand, resident: np.ndarray | None = None) -> Cost:
+    """The time of each candidate. `resident`: blocks of a unit, where they are known (they do not depend on sizes)."""
     clock, units = machine.clock, machine.units
     blocks = np.maximum(1.0, np.asarray(d.blocks, float))
-    held = residency(machine, np.asarray(d.groups), np.asarray(d.registers), np.asarray(d.staged))
+    held = resident
+    if held is None:
+        held = residency(machine, np.asarray(d.groups), np.asarray(d.registers), np.asarray(d.staged))
     most = np.ceil(blocks / units)  # blocks of the busiest unit
     resident = np.maximum(1, np.minimum(held, most))
     groups = resident * d.groups

@@ -86,14 +86,16 @@ class Machine:
         return tuple(sorted(found, key=lambda x: -x[2]))
 
     @cached_property
-    def loaders(self) -> tuple[Instr, ...]:
-        """Instructions that copy from the staging memory alone."""
-        found = []
+    def loaders(self) -> dict[tuple[str, DType], tuple[Instr, ...]]:
+        """Instructions that copy from the staging memory alone, by the level that executes them and the type they copy."""
+        found: dict[tuple[str, DType], tuple[Instr, ...]] = {}
         for i in self.device.instrs:
             memories = {o.memory for o in i.operands if o.role == "input"}
-            if not i.accumulate and memories == {self.staging.name}:
-                found.append(i)
-        return tuple(found)
+            types = {o.dtype for o in i.operands}
+            if not i.accumulate and memories == {self.staging.name} and len(types) == 1:
+                key = i.level, *types
+                found[key] = (*found.get(key, ()), i)
+        return found
 
     @cached_property
     def reading(self) -> dict[tuple[str, str, int, bool, int], tuple[int, float, float]]:

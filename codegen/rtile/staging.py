@@ -271,9 +271,7 @@ def loading(
     copy = Work(access.tensor + "~", indices, load, None, (), fused=mapping.work.fused)
     wanted = Line(fragment(mapping.match, operand.name))
     fitting = []
-    for i in machine.loaders:
-        if i.level != mapping.instr.level or any(o.dtype != access.dtype for o in i.operands):
-            continue
+    for i in machine.loaders.get((mapping.instr.level, access.dtype), ()):
         fits = [m for m in matches(i, copy) if same_fragment(wanted, fragment(m, i.statement.target))]
         fitting += [max(fits, key=lambda m: m.score)] if fits else []
     if not fitting:
