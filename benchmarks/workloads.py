@@ -41,6 +41,7 @@ SHAPES: dict[str, tuple[tuple[int, ...], ...]] = {  # (M, N, K), where nothing e
     ),
     # (N, H, W, C, R, stride, pad)
     "depthwise": ((1, 112, 112, 32, 3, 1, 1), (1, 56, 56, 128, 3, 2, 1), (1, 14, 14, 512, 3, 1, 1)),
+    "attention": ((12, 128, 64), (12, 512, 64), (16, 1024, 64), (1, 1024, 128)),  # (heads, queries and keys, depth)
     "gru": tuple(product((512, 1024, 1536, 2048, 2560, 2816), (1, 2, 4))),  # (hidden, batch)
     "lstm": tuple(product((256, 512, 1024, 1536, 2048), (1, 2, 4))),
     "norm": _ROWS,  # (rows, length)
@@ -87,6 +88,8 @@ def cases(groups: list[str]) -> Iterator[Case]:
                 yield _conv(group, shape)
             elif group in ("gru", "lstm"):
                 yield _cell(group, *shape)
+            elif group == "attention":
+                yield from (_attention(group, op, *shape) for op in ("attention_f32", "causal_attention"))
             elif group in _OPS:
                 yield from (_rows(group, op, shape) for op in _OPS[group])
             else:
@@ -123,6 +126,11 @@ def _cell(group: str, hidden: int, batch: int) -> Case:
     biases = ((gates, hidden),) * (2 if group == "gru" else 1)
     sizes = {"B": batch, "I": hidden, "H": hidden}
     return Case(group, f"{group}_cell", "recurrent", sizes, {}, (*state, *weights, *biases), 4 * gates * batch * hidden**2)
+
+
+def _attention(group: str, op: str, heads: int, length: int, depth: int) -> Case:
+    sizes = {"H": heads, "Q": length, "T": length, "D": depth}
+    return Case(group, op, "attention", sizes, {}, ((heads, length, depth),) * 3, 4 * heads * length**2 * depth)
 
 
 def _rows(group: str, op: str, shape: tuple[int, ...]) -> Case:
@@ -210,6 +218,9 @@ def _by_torch(case: Case, t: list[Any], out: Any) -> tuple[Callable[[], Any], bo
         x, h, c, w, u, b = t
         flat = [w.flatten(0, 1), u.flatten(0, 1), b.flatten(), torch.zeros_like(b).flatten()]
         return lambda: torch.lstm_cell(x, (h, c), *flat), True
+    if group == "attention":
+        causal = op == "causal_attention"
+        return lambda: f.scaled_dot_product_attention(x, t[1], t[2], is_causal=causal), True
     if op == "layernorm":
         return lambda: f.layer_norm(x, x.shape[1:], t[1], t[2], float(t[3])), True
     if op == "rmsnorm":

@@ -39,6 +39,7 @@ from .schedule.elaborate import Roles, elaborate
 from .schedule.factors import factored
 from .schedule.names import check_names
 from .schedule.nests import row_statistics
+from .schedule.once import made_once
 from .schedule.placed import placed
 from .schedule.roles import roles_of
 from .schedule.text import schedule_text
@@ -233,12 +234,14 @@ def launches_of(op: Op, device: Device, lines: tuple) -> list[tuple[tuple[Work, 
     said = frozenset(t for x in _all_lines(rest) if isinstance(x, syntax.Keep) for t in x.tensors)
     # A launch of its own keeps what its block says as well, but for the tensor that the block is for.
     kept = frozenset(t for x in _all_lines(lines) if isinstance(x, syntax.Keep) for t in x.tensors) - own.keys()
+    apart = frozenset(own)
     if all(isinstance(x, syntax.AutoLine) for x in lines) or (not said and _filled_in(rest)):
         kept |= (row_statistics(op, device) or made_operands(op, device)) - own.keys()
+        apart |= made_once(op, device) - kept
     moved = {x.tensor for x in _all_lines(lines) if isinstance(x, syntax.Move)}
     kept |= {s.target for s in op.statements if s.reduction is None and s.target in moved}
     inner = {t.name for t in op.tensors if t.role == "intermediate"}
-    groups = plan(op, kept & inner, frozenset())
+    groups = plan(op, kept & inner, apart & inner)
     groups = tuple(tuple(_accumulating(w) for w in g) for g in groups)
     blocks = [next((own[t] for w in g for t in w.targets if t in own), None) for g in groups]
     main = _main([g for g, block in zip(groups, blocks, strict=True) if block is None], said)

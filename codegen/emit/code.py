@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from ...dsl.types import TYPES, DType
 
+COMPARISONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 TERNARY, OR, AND, COMPARE, SUM, PRODUCT, UNARY, ATOM = 0, 1, 2, 3, 4, 5, 6, 10
 
 F32, F64, I32, I64, BOOL = (TYPES[n] for n in ("f32", "f64", "i32", "i64", "bool"))

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 
 from ...dsl.device import Device, Level, Operand
 from ...dsl.index import Expr, Var, as_expr
-from ...dsl.values import IndexValue, Load, Masked, Value, walk
+from ...dsl.values import Apply, IndexValue, Load, Masked, Value, walk
 from ..tile import Alloc, AllReduce, Buffer, Call, For, If, Launch, Let, Program, Stmt, Store
 from ..walk_tile import statements
+from .code import COMPARISONS
 
 MOST_CELLS = 256  # of a named buffer
 
@@ -85,10 +86,18 @@ def shares_of(launch: Launch, level: Level, width: int) -> int:
     bound = {s.var for s in everything if isinstance(s, (For, Let))} | {u.var for u in launch.units}
     single = {id(x) for s in everything if isinstance(s, If) and _of_one(s, launch, level) for x in statements(s.body)}
     values = [v for s in everything if isinstance(s, Store) and id(s) not in single for v in walk(s.value)]
+    compared = {id(a) for v in values if isinstance(v, Apply) and of_places(v) for a in v.args}  # by fewer bits
     # a size is a number, the same in all lanes
-    types += [v.dtype for v in values if not isinstance(v, IndexValue) or v.expr.variables() & bound]
+    types += [
+        v.dtype for v in values if not isinstance(v, IndexValue) or (v.expr.variables() & bound and id(v) not in compared)
+    ]
     fit = level.bytes * 8 // max((t.compute.bits for t in types), default=32)
     return width // fit if 0 < fit < width and width % fit == 0 and not (width // fit) & (width // fit - 1) else 1
+
+
+def of_places(v: Apply) -> bool:
+    """Whether it compares two sums of indices, as a causal mask does: 64 bits each, but their difference needs fewer."""
+    return v.fn in COMPARISONS and all(isinstance(a, IndexValue) and a.dtype.name == "i64" for a in v.args)
 
 
 def _of_one(s: If, launch: Launch, level: Level) -> bool:

@@ -15,14 +15,30 @@ from ...dsl.index import Expr
 from ...dsl.types import DType
 from ...dsl.values import Apply, Cast, Const, IndexValue, Load, Masked, Value, walk
 from .access import in_parts, lane_step, load, splat
-from .code import AND, ATOM, BOOL, COMPARE, I64, OR, PRODUCT, SUM, TERNARY, UNARY, Code, is_converted, literal, storage
+from .code import (
+    AND,
+    ATOM,
+    BOOL,
+    COMPARE,
+    COMPARISONS,
+    I64,
+    OR,
+    PRODUCT,
+    SUM,
+    TERNARY,
+    UNARY,
+    Code,
+    is_converted,
+    literal,
+    storage,
+)
 from .context import Context
+from .lanes import of_places
 from .parts import between, count_of_first, zero
 from .scope import INDENT, tidy_else
-from .where import lanes_where, told_apart
+from .where import lanes_where, told_apart, where_told
 
 _INFIX = {"add": ("+", SUM), "sub": ("-", SUM), "mul": ("*", PRODUCT), "div": ("/", PRODUCT)}
-_COMPARE = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 _LOGIC = {"and": ("&&", "&", AND), "or": ("||", "|", OR)}
 
 
@@ -204,6 +220,8 @@ class Values:
 
     def _apply(self, v: Apply) -> Code:
         fn, ctx = v.fn, self.ctx
+        if of_places(v) and (told := where_told(ctx, v)) is not None:
+            return told
         args = [self.value(a) for a in v.args]
         vector = any(a.vector for a in args)
         if fn in _LOGIC:
@@ -214,13 +232,13 @@ class Values:
         if fn == "where":
             return self._where(args, vector)
         kind = args[0].dtype
-        if fn in _COMPARE:
+        if fn in COMPARISONS:
             if kind.kind == "bool":
                 a, b = (self.mask(x, 32) if vector else x for x in args)
             else:
                 a, b = (self.splat(x) if vector else x for x in args)
             bits = (32 if kind.kind == "bool" else kind.bits) if vector else 0
-            return Code(f"({a.at(COMPARE + 1)} {_COMPARE[fn]} {b.at(COMPARE + 1)})", BOOL, vector, bits)
+            return Code(f"({a.at(COMPARE + 1)} {COMPARISONS[fn]} {b.at(COMPARE + 1)})", BOOL, vector, bits)
         out = v.dtype.compute
         if fn in _INFIX and (fn != "div" or out.kind == "float"):
             sign, p = _INFIX[fn]

@@ -1,4 +1,4 @@
-"""Loads of lanes that any conditions tell apart: a mask, computed for all lanes at once.
+"""Masks of lanes that any conditions tell apart, computed for all lanes at once.
 
 At the edges of an image whose lines are cut anywhere, the lanes that lie inside are no range:
 
@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...dsl.index import Expr, Fn, as_expr
-from ...dsl.values import Masked
-from .access import splat
-from .code import I32, PRODUCT, Code
+from ...dsl.index import Expr, Fn, as_expr, maximum, minimum
+from ...dsl.values import Apply, IndexValue, Masked
+from .access import lane_step, splat
+from .code import BOOL, COMPARISONS, I32, PRODUCT, Code
 from .context import Context
 from .parts import load_step
 
@@ -31,6 +31,24 @@ def lanes_where(ctx: Context, conds: Sequence[Expr]) -> str:
     ctx.text.line(f"const {vector} {name} = {holds};")
     same = [e for e in conds if not ctx.varies(e)]
     return f"{ctx.condition(same)} ? {name} : ({vector}){{}}" if same else name
+
+
+def where_told(ctx: Context, v: Apply) -> Code | None:
+    """`t <= i + d` along the lanes of t  -->  {0, 1, 2, ..} <= (int32_t) i + d - t, cut where no lane or every lane is meant.
+
+    None where all lanes have the same, or where it does not grow evenly from one to the next.
+    """
+    a, b = (ctx.ix(x.expr) for x in v.args if isinstance(x, IndexValue))
+    e = a - b
+    step = lane_step(ctx, e)
+    by = step.constant if step is not None else None
+    if not by or abs(by) * ctx.width > MOST:
+        return None
+    steps = [by * i for i in range(ctx.width)]
+    bound = maximum(minimum(-ctx.at_lane(e, 0), max(steps) + 1), min(steps) - 1)
+    counted = f"({ctx.element('i32', True)}){{{', '.join(map(str, steps))}}}"
+    other = splat(ctx, "i32", Code(f"(int32_t)({ctx.text.index.text(bound)})", I32))
+    return Code(f"({counted} {COMPARISONS[v.fn]} {other})", BOOL, True, 32)
 
 
 def _fits(ctx: Context, e: Expr) -> bool:

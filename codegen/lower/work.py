@@ -1,6 +1,6 @@
 """From an op's statements to the works of its launches: inlining, epilogues, grouping.
 
-INLINE     a pointwise intermediate that is not kept is recomputed in its consumers, by default.
+INLINE     a pointwise intermediate that is neither kept nor computed apart is recomputed in its consumers.
 EPILOGUE   pointwise statements that read a reduction at its own indices ride along: they are applied at its write-back.
 LAUNCH     what is neither inlined, kept nor riding along gets a launch of its own; kept intermediates join their readers'.
 """
@@ -111,9 +111,10 @@ def substitute(value: Value, mapping: dict[Var, Expr]) -> Value:
     return transform(value, step)
 
 
-def plan(op: Op, kept: frozenset[str], inlined: frozenset[str] = frozenset()) -> tuple[tuple[Work, ...], ...]:
-    """The op's works, grouped by launch, in order. `kept`: intermediates that a schedule keeps inside their readers' launch."""
-    works = _inline([_work(s) for s in op.statements], op, kept, inlined)
+def plan(op: Op, kept: frozenset[str], apart: frozenset[str] = frozenset()) -> tuple[tuple[Work, ...], ...]:
+    """The op's works, grouped by launch, in order. `kept`: intermediates that a schedule keeps inside their readers' launch;
+    `apart`: those that it computes by themselves, before."""
+    works = _inline([_work(s) for s in op.statements], op, kept | apart)
     works = _ride_along(works, op, kept)
     return _launches(works, kept)
 
@@ -122,7 +123,7 @@ def _work(s: Statement) -> Work:
     return Work(s.target, s.indices, s.value, s.reduction, s.ranges, span=s.span)
 
 
-def _inline(works: list[Work], op: Op, kept: frozenset[str], inlined: frozenset[str]) -> list[Work]:
+def _inline(works: list[Work], op: Op, kept: frozenset[str]) -> list[Work]:
     roles = {t.name: t.role for t in op.tensors}
     done: list[Work] = []
     bodies: dict[str, Work] = {}

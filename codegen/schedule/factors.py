@@ -40,15 +40,20 @@ def factored(op: Op, names: frozenset[str] | None = None) -> Op:
 
 def computed(s: Statement) -> tuple[Value | None, Value | None]:
     """Left and right factor, without the conversion around them, where they are more than an access of a tensor."""
+    left, right = (None if isinstance(x, Load) else x for x in factors(s) or (None, None))
+    return left, right
+
+
+def factors(s: Statement) -> tuple[Value, ...]:
+    """Left and right factor of a contraction, without the conversion around them; nothing where it is none."""
     if s.reduction is None or s.reduction.kind != "sum" or not isinstance(s.value, Apply) or s.value.fn != "mul":
-        return None, None
+        return ()
     own = {*s.indices, *s.reduction.indices}
-    found = [_bare(x) for x in s.value.args]
+    found = tuple(_bare(x) for x in s.value.args)
     used = [indices_of(x, {}) & own for x in found]
     if any(not loads(x) or mine >= own for x, mine in zip(found, used, strict=True)) or used[0] | used[1] != own:
-        return None, None
-    left, right = (None if isinstance(x, Load) else x for x in found)
-    return left, right
+        return ()
+    return found
 
 
 def _bare(x: Value) -> Value:

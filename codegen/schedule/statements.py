@@ -108,7 +108,8 @@ A reduction that the text gives no name is called after its statement: `Y.sum1` 
         "keep TENSOR in MEMORY [: block]",
         """
 An intermediate that other statements read is computed here, once, and read from the memory named. All statements then share
-one launch. Without the line, a reduction that others read gets a launch of its own.
+one launch. Without the line, a reduction that others read gets a launch of its own; what is pointwise is computed again
+wherever it is read. In the outermost memory, with a block, it is computed by a launch before, which the block schedules.
 
 The lines below are for it too, or a block schedules its statement, here and now: as much of it as the lines below read, with
 zeros past the edges, as a copy has them. So an operand that is made of several tensors (weights of four bits, their scales) is

@@ -150,6 +150,7 @@ static struct Team {
     TeamWord arrived;    // at the barrier
     TeamWord phase;      // counts barriers
     TeamWord open[MEMBERS];  // number of the job, shares of this member that nobody has begun
+    pthread_t thread[MEMBERS];
     int place[MEMBERS];  // of this member among those who came
 } team;
 
@@ -169,7 +170,31 @@ static __thread int team_member;
 #if defined(__linux__)
 static int team_cpu[MEMBERS];  // the core's number and 1; 0: asleep
 
+static int team_barred[MEMBERS];  // from which core, the same way
+
 static void team_sleeps() { __atomic_store_n(&team_cpu[team_member], 0, __ATOMIC_RELAXED); }
+
+// Before members that sleep are woken: they are not to wake on this core, whose thread does not pause to let them run.
+static void team_make_room() {
+    cpu_set_t others;
+    const int mine = sched_getcpu();
+    if (mine < 0 || sched_getaffinity(0, sizeof others, &others) != 0) return;
+    CPU_CLR(mine, &others);
+    if (CPU_COUNT(&others) == 0) return;
+    for (int i = 1; i <= team.size; i++) {
+        if (i == team_member || __atomic_load_n(&team_cpu[i], __ATOMIC_RELAXED) != 0) continue;
+        __atomic_store_n(&team_barred[i], mine + 1, __ATOMIC_RELAXED);
+        pthread_setaffinity_np(team.thread[i], sizeof others, &others);
+    }
+}
+
+static void team_wakes() {
+    cpu_set_t allowed;
+    const int barred = __atomic_exchange_n(&team_barred[team_member], 0, __ATOMIC_RELAXED) - 1;
+    if (barred < 0 || sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+    CPU_SET(barred, &allowed);
+    sched_setaffinity(0, sizeof allowed, &allowed);
+}
 
 static void team_spread(int members) {
     cpu_set_t allowed, open;
@@ -189,6 +214,8 @@ static void team_spread(int members) {
 }
 #else
 static void team_sleeps() {}
+static void team_make_room() {}
+static void team_wakes() {}
 static void team_spread(int) {}
 #endif
 
@@ -211,6 +238,7 @@ static int64_t team_wait(const TeamWord* word, int64_t value, int rounds, TeamBe
     while ((now = __atomic_load_n(&word->value, __ATOMIC_SEQ_CST)) == value) pthread_cond_wait(&bed->wake, &team.lock);
     __atomic_sub_fetch(&bed->sleeping, 1, __ATOMIC_SEQ_CST);
     pthread_mutex_unlock(&team.lock);
+    team_wakes();
     team_spread(team_members(__atomic_load_n(&team.turn.value, __ATOMIC_RELAXED)));
     return now;
 }
@@ -222,6 +250,7 @@ static void team_tell(TeamWord* word, int64_t more, TeamBed* bed) {
     if (__atomic_load_n(&bed->sleeping, __ATOMIC_SEQ_CST) == 0) return;
     pthread_mutex_lock(&team.lock);
     pthread_mutex_unlock(&team.lock);
+    team_make_room();
     pthread_cond_broadcast(&bed->wake);
 }
 
@@ -285,9 +314,9 @@ static bool team_take(int* threads) {
         sigfillset(&all);
         pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are the caller's
         while (team.size + 1 < *threads) {
-            pthread_t thread;
-            if (pthread_create(&thread, NULL, team_work, (void*)(intptr_t)(team.size + 1)) != 0) break;
-            pthread_detach(thread);
+            pthread_t* thread = &team.thread[team.size + 1];
+            if (pthread_create(thread, NULL, team_work, (void*)(intptr_t)(team.size + 1)) != 0) break;
+            pthread_detach(*thread);
             team.size++;
         }
         pthread_sigmask(SIG_SETMASK, &before, NULL);

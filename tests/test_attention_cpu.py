@@ -1,0 +1,105 @@
+"""Attention on CPUs: exponentials are made once, for a product like others; masks by place take no wide integers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from andiron import compile, loads, reference
+from andiron.codegen.pipeline import compile_program
+from andiron.dsl.values import Apply, walk
+
+from .cpp_build import skip_unless_run_here
+
+ATTENTION = """
+op plain[H, Q, T, D](q: f32[H, Q, D], k: f32[H, T, D], v: f32[H, T, D]) -> (o: f32[H, Q, D]):
+    s[h, i, t] = (sum(d) q[h, i, d] * k[h, t, d]) * rsqrt(D)
+    m[h, i] = max(t) s[h, i, t]
+    p[h, i, t] = exp(s[h, i, t] - m[h, i])
+    l[h, i] = sum(t) p[h, i, t]
+    o[h, i, d] = (sum(t) p[h, i, t] * v[h, t, d]) / l[h, i]
+
+op cheap[M, N, K](A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]):
+    a[m, k] = 2 * A[m, k]
+    C[m, n] = sum(k) a[m, k] * B[k, n]
+"""
+CPUS = ("cpu:generic", "cpu:avx2", "cpu:avx512")
+
+
+def launches(op: str, device: str, schedule: str = "") -> list[set[str]]:
+    """The functions that each launch's values have."""
+    module = loads(ATTENTION + schedule)
+    found = module.schedules["s"] if schedule else None
+    program = compile_program(module, module.ops[op], found, module.device(device)).program
+    return [functions(x.body) for x in program.launches]
+
+
+def functions(body) -> set[str]:
+    from andiron.codegen.tile import Store
+    from andiron.codegen.walk_tile import statements
+
+    values = [v for s in statements(body) if isinstance(s, Store) for v in walk(s.value)]
+    return {v.fn for v in values if isinstance(v, Apply)}
+
+
+@pytest.mark.parametrize("device", CPUS)
+def test_each_exponential_is_computed_once(device):
+    assert sum("exp" in x for x in launches("plain", device)) == 1
+
+
+@pytest.mark.parametrize("device", CPUS)
+def test_what_is_cheap_is_computed_where_it_is_read(device):
+    assert len(launches("cheap", device)) == 1
+
+
+@pytest.mark.parametrize("device", [*CPUS, "sm_80", "gfx90a"])
+def test_a_block_of_its_own_is_no_line_lost(device):
+    """A pointwise intermediate is computed where it is read, unless a block says that it is kept."""
+    memory = "dram" if device.startswith("cpu") else "global"
+    blocks = "\nschedule s for cheap:\n" + "".join(f"    keep {t} in {memory}:\n        auto\n" for t in ("a", "C"))
+    assert len(launches("cheap", device, blocks)) == 2
+
+
+@pytest.mark.parametrize("target", CPUS)
+def test_right(target):
+    skip_unless_run_here(target)
+    module = loads(ATTENTION)
+    kernel = compile(module, op="plain", target=target)
+    for h, q, t, d in ((1, 1, 1, 1), (2, 3, 37, 5), (1, 70, 33, 64), (3, 17, 130, 9), (0, 4, 4, 4), (2, 0, 5, 3)):
+        rng = np.random.default_rng(t)
+        given = [rng.standard_normal(s).astype(np.float32) for s in ((h, q, d), (h, t, d), (h, t, d))]
+        out = np.full((h, q, d), np.nan, np.float32)
+        kernel(*given, out=out)
+        np.testing.assert_allclose(out, reference(module.ops["plain"])(*given), rtol=2e-5, atol=2e-6)
+
+
+PLACES = "lt", "le", "gt", "ge", "eq", "ne"
+SIGNS = dict(zip(PLACES, ("<", "<=", ">", ">=", "==", "!="), strict=True))
+# Along the lanes of j: growing by one, by two, backwards, far away, and the same in all of them.
+SUMS = {
+    "near": ("j", "i"),
+    "twice": ("2*j", "N"),
+    "back": ("N - j", "i + 2"),
+    "far": ("j + 5000000000", "i"),
+    "same": ("i", "N/2"),
+}
+MASKS = "".join(
+    f"op {name}_{fn}[M, N](X: f32[M, N]) -> (Y: f32[M, N]):\n    Y[i, j] = where({a} {SIGNS[fn]} {b}, X[i, j], 7)\n"
+    for name, (a, b) in SUMS.items()
+    for fn in PLACES
+)
+
+
+@pytest.mark.parametrize("target", ["cpu:avx2", "cpu:avx512"])
+@pytest.mark.parametrize("name", SUMS)
+def test_masks_by_place(target, name):
+    skip_unless_run_here(target)
+    module = loads(MASKS)
+    for fn in PLACES:
+        kernel = compile(module, op=f"{name}_{fn}", target=target)
+        if name == "near":  # whole vectors of f32: no elements of 64 bits beside them
+            assert "i64x" not in kernel.source
+        for m, n in ((1, 1), (3, 70), (40, 33), (0, 5), (5, 0), (130, 7)):
+            x = np.random.default_rng(n).standard_normal((m, n)).astype(np.float32)
+            out = np.full((m, n), np.nan, np.float32)
+            kernel(x, out=out)
+            np.testing.assert_array_equal(out, reference(module.ops[f"{name}_{fn}"])(x))
