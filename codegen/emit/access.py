@@ -11,25 +11,14 @@ from collections.abc import Sequence
 
 from ...dsl.device import Instr
 from ...dsl.index import Expr, Fn, Var
-from ...dsl.index_rules import combined
 from ..tile import Buffer
+from .address import address, place, place_of, pointer_to
 from .ahead import fetch_ahead
 from .code import ATOM, BOOL, Code, storage
 from .context import Context
 from .lanes import Register
 
 BESIDE = (1, 2)  # steps from lane to lane that are loads of neighbours: of all of them, or of every second one
-
-
-def address(ctx: Context, buffer: Buffer, coords: Sequence[Expr]) -> Expr:
-    """The linear address in elements, with Lets and unrolled loops put in."""
-    key = (id(buffer), id(coords))
-    found = ctx.addresses.get(key)
-    if found is None:
-        parts = zip(coords, buffer.strides, strict=True)
-        total = combined([(c * s, 1) if s.terms else (c, s.const) for c, s in parts], 0)
-        found = ctx.addresses[key] = (total, buffer, coords)  # what the key names stays alive
-    return ctx.ix(found[0])
 
 
 def lane_step(ctx: Context, e: Expr) -> Expr | None:
@@ -56,29 +45,6 @@ def _variables(f: Fn) -> frozenset[Var]:
     return frozenset().union(*(a.variables() for a in f.args))
 
 
-def place(ctx: Context, buffer: Buffer, e: Expr) -> tuple[str, str]:
-    """(pointer, index text) of a linear address; the lane, if it varies, is left out (lane 0)."""
-    e = ctx.at_lane(e, 0) if ctx.varies(e) else e
-    constant = ctx.text.constant
-    late = [term for term in e.terms if constant(term[0])]
-    terms = [term for term in e.terms if term not in late] if late else e.terms
-    base = ctx.spoken[buffer.name]
-    const = "const " if buffer.kind == "input" else ""
-    pointer = base
-    if terms:
-        pointer, rest = ctx.text.pointer(base, f"{const}{ctx.element(storage(buffer.dtype), False)}*", terms)
-        late = [*rest, *late]
-    return pointer, ctx.text.index.terms(late, e.const) if late else str(e.const)
-
-
-def pointer_to(ctx: Context, buffer: Buffer, e: Expr) -> str:
-    """`p + i` for lane 0 of a linear address."""
-    pointer, index = place(ctx, buffer, e)
-    if index == "0":
-        return pointer
-    return f"{pointer} - {index[1:]}" if index[0] == "-" and index[1:].isdigit() else f"{pointer} + {index}"
-
-
 def _lanes(ctx: Context, e: Expr) -> list[Expr]:
     return [ctx.at_lane(e, i) for i in range(ctx.width)]
 
@@ -99,6 +65,8 @@ def load(ctx: Context, name: str, coords: Sequence[Expr]) -> tuple[str, bool]:
     """The stored element (see `storage`) of a buffer as text, and whether it is a vector."""
     if name in ctx.lanes.registers:
         return _load_register(ctx, name, coords)
+    if ctx.lanes.var is None:
+        return place_of(ctx, name, coords), False
     buffer = ctx.buffers[name]
     e = address(ctx, buffer, coords)
     step = lane_step(ctx, e)
@@ -131,9 +99,8 @@ def _load_register(ctx: Context, name: str, coords: Sequence[Expr]) -> tuple[str
     register = ctx.lanes.registers[name]
     buffer = register.buffer
     if name in ctx.packed:
-        cell, part = ctx.packed_cell(name, coords)
         ctx.need("part", storage(buffer.dtype))
-        return f"m_part_{storage(buffer.dtype)}({cell}, {part})", False
+        return f"m_part_{storage(buffer.dtype)}({ctx.word(name, coords)}, {ctx.part_of_word(name, coords)})", False
     if register.named:
         cell = ctx.cell(name, coords)
         if register.uniform or not ctx.in_lane:
@@ -171,6 +138,9 @@ def store(ctx: Context, name: str, coords: Sequence[Expr], value: Code, using: s
     """
     if name in ctx.lanes.registers:
         return _store_register(ctx, name, coords, value)
+    if ctx.lanes.var is None:
+        ctx.text.line(f"{place_of(ctx, name, coords)} = {value.text};")
+        return
     buffer = ctx.buffers[name]
     e = address(ctx, buffer, coords)
     step = lane_step(ctx, e)
@@ -226,9 +196,9 @@ def _store_register(ctx: Context, name: str, coords: Sequence[Expr], value: Code
     elif not register.uniform and ctx.in_lane and is_bool:
         text = _as_mask(value).text
     if name in ctx.packed:
-        cell, part = ctx.packed_cell(name, coords)
+        word, part = ctx.word(name, coords), ctx.part_of_word(name, coords)
         ctx.need("set_part", storage(register.buffer.dtype))
-        ctx.text.line(f"m_set_part_{storage(register.buffer.dtype)}({cell}, {part}, {text});")
+        ctx.text.line(f"m_set_part_{storage(register.buffer.dtype)}({word}, {part}, {text});")
         return
     kind = ctx.register_type(register.buffer, not register.uniform)
     if register.named:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from ...dsl.device import Instr
 from ...dsl.errors import InternalError
@@ -11,7 +12,9 @@ from ...dsl.index import Expr, Var, as_expr, maximum, minimum
 from ...dsl.source import Span
 from ...dsl.values import Load
 from ..tile import Alloc, AllReduce, Barrier, Call, Commit, For, If, Let, Piece, Stmt, Store, Wait
-from .access import address, load, pointer_to, splat, store
+from .access import load, splat, store
+from .address import address, pointer_to
+from .again import Again
 from .code import BOOL, Code, storage
 from .context import Context, Turning
 from .lanes import has_lane, register_memories, value_varies
@@ -20,6 +23,8 @@ from .reduce import all_reduce
 from .scope import tidy_else, tidy_if
 from .values import Values
 from .written_out import turns, written_out
+
+_S = TypeVar("_S", Store, Call)
 
 
 class Body:
@@ -32,6 +37,9 @@ class Body:
         self._instrs = {i.name: i for i in ctx.program.instrs}
         self._shown: set[tuple[int, int]] = set()
         self._inside: set[str] = set()  # registers made where only a part of the lanes goes
+        self._places: dict[int, tuple[list[tuple[Expr, ...]], Piece]] = {}  # of operands, by identity
+        self._again = Again(ctx)
+        self._turning: Var | None = None  # of the innermost loop that is written out here
 
     def block(self, stmts: Sequence[Stmt]) -> None:
         text = self.ctx.text
@@ -54,9 +62,9 @@ class Body:
                 self._alloc(s)
             case Store():
                 shared = self.ctx.shares > 1 and self._varies(s)
-                self._by_shares(lambda s=s: self._store(s)) if shared else self._store(s)
+                self._by_shares(lambda s=s: self._leaf(s, self._store)) if shared else self._leaf(s, self._store)
             case Call():
-                self._call(s)
+                self._leaf(s, self._call)
             case AllReduce():
                 self._all_reduce(s)
             case Barrier():
@@ -111,9 +119,8 @@ class Body:
             return
         self._comment(s.span)
         if trips == 1 or (trips is not None and s.var in ctx.lanes.unrolled):
-            for i in range(trips):
-                self._bound(s.var, ctx.number(start.const + i * step.const) if not start.terms else start + step * i, s.body)
-            return
+            first = [start + step * i for i in range(trips)] if start.terms else None
+            return self._turns(s, first or [ctx.number(start.const + i * step.const) for i in range(trips)])
         if any(ctx.varies(e) for e in (start, stop, step)):
             return self._by_shares(lambda: self._varying_for(s))
         count = self._at_once(s)
@@ -139,14 +146,27 @@ class Body:
         if old is not None:
             ctx.env[s.var] = old
 
-    def _bound(self, var: Var, value: Expr, body: Sequence[Stmt]) -> None:
-        old = self.ctx.env.get(var)
-        self.ctx.env[var] = value
-        self._scoped(body)
+    def _turns(self, s: For, values: list[Expr]) -> None:
+        """A loop that is written out."""
+        env, var, around = self.ctx.env, s.var, self._turning
+        old = env.get(var)
+        if len(values) > 1:
+            self._turning = var
+        show = self.block if self._again.declares_nothing(s.body) else self._scoped
+        for value in values:
+            env[var] = value
+            show(s.body)
+        self._turning = around
         if old is None:
-            del self.ctx.env[var]
+            del env[var]
         else:
-            self.ctx.env[var] = old
+            env[var] = old
+
+    def _leaf(self, s: _S, show: Callable[[_S], None]) -> None:
+        if self._turning is None:
+            show(s)
+        else:
+            self._again.recorded(s, self._turning, show)
 
     def _varying_for(self, s: For) -> None:
         """for (i = start(lane); i < stop; i += step)  -->  for (b = first start; b < stop; b += step) { if (i < stop) ... }
@@ -369,25 +389,32 @@ class Body:
 
     def _operand(self, piece: Piece, instr: Instr, name: str) -> list[str]:
         ctx, operand = self.ctx, instr.operand(name)
-        coords = [ctx.ix(c) for c in piece.coords]
         register = ctx.lanes.registers.get(piece.buffer)
         if register is None:
             if operand.memory in register_memories(ctx.program.device) and operand.role == "input":
                 out = []
-                for r in range(piece.extent):  # a register operand that is still in memory: loaded here
-                    text, vector = load(ctx, piece.buffer, [*coords[:-1], coords[-1] + r])
+                for place in self.places(piece):  # a register operand that is still in memory: loaded here
+                    text, vector = load(ctx, piece.buffer, place)
                     wide = has_lane(operand) and ctx.lanes.var is not None and not vector
                     out.append(splat(ctx, storage(operand.dtype), Code(text, operand.dtype)) if wide else text)
                 return out
             buffer = ctx.buffers[piece.buffer]
-            return [pointer_to(ctx, buffer, address(ctx, buffer, coords))]
+            return [pointer_to(ctx, buffer, address(ctx, buffer, piece.coords))]
         out = []
-        for r in range(piece.extent):
-            text, vector = load(ctx, piece.buffer, [*coords[:-1], coords[-1] + as_expr(r)])
+        for place in self.places(piece):
+            text, vector = load(ctx, piece.buffer, place)
             if has_lane(operand) and not vector and operand.role == "input" and ctx.lanes.var is not None:
                 text = splat(ctx, storage(operand.dtype), Code(text, operand.dtype if operand.dtype.kind != "bool" else BOOL))
             out.append(text)
         return out
+
+    def places(self, piece: Piece) -> list[tuple[Expr, ...]]:
+        """The coordinates of each element of an operand; always the same objects."""
+        found = self._places.get(id(piece))
+        if found is None:
+            c = piece.coords
+            found = self._places[id(piece)] = [(*c[:-1], c[-1] + i) if c else () for i in range(piece.extent)], piece
+        return found[0]
 
 
 def instr_name(instr: Instr) -> str:

@@ -6,12 +6,14 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from ...dsl.device import Instr
 from ...dsl.errors import InternalError
 from ...dsl.index import Expr, Var, as_expr, maximum, minimum
 from ...dsl.types import DType
 from ..tile import Buffer, Program
+from .asked import Asked
 from .code import ELEMENTS, SCALARS, Need, storage
 from .lanes import Lanes
 from .put_in import PutIn
@@ -51,6 +53,7 @@ class Context:
     counted: dict[int, dict[Var, Expr]] = field(default_factory=dict)  # share -> what the lane is in it
     numbers: dict[int, Expr] = field(default_factory=dict)
     addresses: dict[tuple[int, int], tuple] = field(default_factory=dict)
+    near: dict[tuple[int, ...], Any] = field(default_factory=dict)  # of addresses, those that differ by a constant
     steps: dict[int, tuple[Expr | None, Expr]] = field(default_factory=dict)  # of addresses, from lane to lane
     spoken: dict[str, str] = field(default_factory=dict)  # buffer -> its name in the text
     copies: dict[str, tuple[str, str]] = field(default_factory=dict)  # vector -> (its copy in the lane loop, type)
@@ -64,6 +67,7 @@ class Context:
     ahead: dict[str, str] = field(default_factory=dict)  # what tells how far ahead
     stored_with: set[str] = field(default_factory=set)  # such instructions
     packed: dict[str, int] = field(default_factory=dict)  # register buffer -> elements that share a 32-bit variable
+    asked: Asked | None = None  # while a statement is recorded
 
     # ------------------------------------------------------------ index expressions
 
@@ -250,28 +254,58 @@ class Context:
 
     def cell(self, name: str, coords: Sequence[Expr]) -> str:
         """The variable that is this cell of a named register buffer."""
-        here = [self.ix(e) if e.terms else e for e in coords]
-        where: tuple[int, ...] = tuple([e.const for e in here])
-        if any([e.terms for e in here]):
-            raise InternalError(f"register {name} is indexed by {', '.join(map(str, coords))}, which is not constant")
-        shared = self.shares > 1 and not self.lanes.registers[name].uniform
-        if shared and self.share is None:
-            raise InternalError(f"register {name} differs between lanes, where none are singled out")
-        where = (*where, self.share) if shared and self.share is not None else where
-        cells = self.cells[name]
-        if where not in cells:
-            suffix = "".join(f"_{c}" if c >= 0 else f"_m{-c}" for c in where)
-            single = self.lanes.registers[name].buffer.size.constant == 1 and not shared
-            cells[where] = self.spoken[name] + ("" if single else suffix)
-        return cells[where]
+        return self._cell(name, coords) if self.asked is None else self.asked.mark(self._cell, name, coords)
 
-    def packed_cell(self, name: str, coords: Sequence[Expr]) -> tuple[str, int]:
-        """The variable that a cell of a packed register buffer lies in, and which part of it."""
-        n = self.packed[name]
-        last = self.ix(coords[-1]).constant if coords[-1].terms else coords[-1].const
-        if last is None:
-            raise InternalError(f"register {name} is indexed by {coords[-1]}, which is not constant")
-        return self.cell(name, (*coords[:-1], self.number(last // n))), last % n
+    def word(self, name: str, coords: Sequence[Expr]) -> str:
+        """The variable that a cell of a packed register buffer lies in."""
+        return self._word(name, coords) if self.asked is None else self.asked.mark(self._word, name, coords)
+
+    def part_of_word(self, name: str, coords: Sequence[Expr]) -> str:
+        """Which part of that variable it is."""
+        return self._part(name, coords) if self.asked is None else self.asked.mark(self._part, name, coords)
+
+    def _word(self, name: str, coords: Sequence[Expr]) -> str:
+        where = self._numbers(name, coords)
+        return self._named(name, (*where[:-1], where[-1] // self.packed[name]))
+
+    def _part(self, name: str, coords: Sequence[Expr]) -> str:
+        return str(self._numbers(name, coords)[-1] % self.packed[name])
+
+    def _cell(self, name: str, coords: Sequence[Expr]) -> str:
+        return self._named(name, self._numbers(name, coords))
+
+    def _numbers(self, name: str, coords: Sequence[Expr]) -> tuple[int, ...]:
+        """What coordinates of a named register buffer are here."""
+        env = self.env
+        out: list[int] = []
+        for e in coords:
+            n = e.const
+            for a, c in e.terms:
+                if type(a) is not Var or a not in env or env[a].terms:
+                    e = self.ix(e)
+                    if e.terms:
+                        raise InternalError(
+                            f"register {name} is indexed by {', '.join(map(str, coords))}, which is not constant"
+                        )
+                    n = e.const
+                    break
+                n += c * env[a].const
+            out.append(n)
+        return tuple(out)
+
+    def _named(self, name: str, where: tuple[int, ...]) -> str:
+        cells = self.cells[name]
+        shared = self.shares > 1 and not self.lanes.registers[name].uniform
+        if shared:
+            if self.share is None:
+                raise InternalError(f"register {name} differs between lanes, where none are singled out")
+            where = (*where, self.share)
+        found = cells.get(where)
+        if found is None:
+            suffix = "".join([f"_{c}" if c >= 0 else f"_m{-c}" for c in where])
+            single = self.lanes.registers[name].buffer.size.constant == 1 and not shared
+            found = cells[where] = self.spoken[name] + ("" if single else suffix)
+        return found
 
     def declare_where_set(self, name: str, scopes: Sequence[Scope]) -> None:
         """Cells that lines of these scopes, which are one block, set before all else are declared in that line."""

@@ -17,7 +17,8 @@ from ...dsl.errors import InternalError
 from ...dsl.index import Expr, Var, as_expr
 from ...dsl.types import DType
 from ..tile import Alloc, AllReduce, Barrier, Buffer, Call, Commit, For, Let, Piece, Program, Stmt, Wait
-from .access import address, load, pointer_to
+from .access import load
+from .address import pointer_of
 from .at_once import turns_at_once
 from .body import Body, instr_name
 from .code import COMPARE, storage
@@ -154,16 +155,12 @@ class GpuBody(Body):
     def _passed(self, piece: Piece, o: Operand, after: list[str]) -> list[str]:
         """An operand as arguments; `after`: what stores results that cannot be passed by reference."""
         ctx = self.ctx
-        coords = [ctx.ix(c) for c in piece.coords]
         if o.memory not in register_memories(ctx.program.device):
-            buffer = ctx.buffers[piece.buffer]
-            return [pointer_to(ctx, buffer, address(ctx, buffer, coords))]
+            return [pointer_of(ctx, piece.buffer, piece.coords)]
         r = registers_of(o, piece.extent)
-        packed = piece.buffer in ctx.packed
-        numbers = range(0, piece.extent, r.share if packed else 1)
-        places = [[*coords[:-1], ctx.plus(coords[-1], i)] if coords else [] for i in numbers]
-        if packed:
-            return [ctx.packed_cell(piece.buffer, p)[0] for p in places]
+        places = self.places(piece)
+        if piece.buffer in ctx.packed:
+            return [ctx.word(piece.buffer, p) for p in places[:: r.share]]
         held = ctx.lanes.registers.get(piece.buffer)
         if held is not None and r.kind == ctx.register_type(held.buffer, False):
             return [load(ctx, piece.buffer, p)[0] for p in places]

@@ -109,13 +109,21 @@ class GpuIndex(IndexPrinter):
         b = self._bound(atom)
         return _END if b is None else b
 
-    def terms(self, terms: Sequence[tuple[Atom, int]], const: int, at_least: int = 0, wide: Container[Atom] = ()) -> str:
-        total = abs(const)
+    def _formed(self, terms: Sequence[tuple[Atom, int]]) -> int:
+        """What the terms of a sum do not exceed together, those that are `int`."""
+        total = 0
         bounds = self.bounds
         for a, c in terms:
             most = bounds.get(a) if type(a) is Var else self._most(a)
             if most is not None:
                 total += most * c if c > 0 else -most * c
+        return total
+
+    def room(self, terms: Sequence[tuple[Atom, int]]) -> int:
+        return _END - 1 - self._formed(terms)
+
+    def terms(self, terms: Sequence[tuple[Atom, int]], const: int, at_least: int = 0, wide: Container[Atom] = ()) -> str:
+        total = abs(const) + self._formed(terms)
         if total >= _END:
             wide = []
             sized = [(abs(c) * self._of(a), a) for a, c in terms]

@@ -16,7 +16,8 @@ from collections.abc import Callable, Sequence
 from ...dsl.index import Expr
 from ...dsl.values import Const, Load, Masked, Value, walk
 from ..tile import Alloc, If, Stmt, Store
-from .access import BESIDE, address, in_parts, lane_step
+from .access import BESIDE, in_parts, lane_step
+from .address import address
 from .context import Context
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from ...dsl.index import Atom, Expr, Var
 from ...dsl.source import Span
@@ -52,6 +53,23 @@ class Scope:
         self.fetched: set[tuple] = set()  # lines that were asked for here
 
 
+@dataclass(frozen=True)
+class Held:
+    """Where the last part of a pointer is known: while a scope is open and has it. `here`: not in scopes in it."""
+
+    depth: int
+    pointers: dict[tuple[str, tuple], str] | None
+    here: bool = False
+
+    def still(self, scopes: Sequence[Scope]) -> bool:
+        if self.depth >= len(scopes) or (self.here and self.depth + 1 != len(scopes)):
+            return False
+        return self.pointers is None or scopes[self.depth].pointers is self.pointers
+
+
+NOWHERE = Held(0, None)  # there is no such part
+
+
 class Text:
     """Lines under construction. `outside(var)` declares a variable of the whole program where it is first used."""
 
@@ -66,7 +84,7 @@ class Text:
         self._depth: dict[Var, int] = {}
         self._depths: dict[int, tuple[int, Atom | Expr]] = {}  # of atoms, until a variable's is another one
         self._named: dict[Var, str] = {}
-        self._temps = 0
+        self.temps = 0  # how many there are
         self.index = index(self._name, needs)
 
     # ------------------------------------------------------------ lines and scopes
@@ -93,8 +111,8 @@ class Text:
         return name
 
     def temp(self) -> str:
-        self._temps += 1
-        return f"t{self._temps}"
+        self.temps += 1
+        return f"t{self.temps}"
 
     def begin(self, tag: str = "", *variables: Var) -> int:
         """A new scope that knows `variables`, until the innermost enclosing `block` closes; how many scopes there were."""
@@ -175,16 +193,16 @@ class Text:
 
     # ------------------------------------------------------------ pointers
 
-    def pointer(self, base: str, ctype: str, terms: Sequence[tuple[Atom, int]]) -> tuple[str, list[tuple[Atom, int]]]:
-        """(pointer, the rest of the terms): `base + terms`, built scope by scope, each part added where its variables become
-        known. A plain multiple of one variable is left as the rest, for the index."""
+    def pointer(self, base: str, ctype: str, terms: Sequence[tuple[Atom, int]]) -> tuple[str, list[tuple[Atom, int]], Held]:
+        """(pointer, the rest of the terms, where it is known): `base + terms`, built scope by scope, each part added where its
+        variables become known. A plain multiple of one variable is left as the rest, for the index."""
         by_depth: dict[int, list[tuple[Atom, int]]] = {}
         here, risky = len(self.scopes) - 1, False
         for term in terms:
             atom = term[0]
             if type(atom) is Var:
                 depth = self._depth.get(atom, 0)
-            elif _risky(atom):
+            elif is_risky(atom):
                 # a symbolic divisor may be zero under the guard that stands around the access: never hoisted
                 depth, risky = here, True
             else:
@@ -208,27 +226,31 @@ class Text:
                 (scope.lines if risky and depth == here else scope.decls).append(Line.of(text, self.span))
                 scope.pointers[name, part] = found
             name = found
-        return name, rest
+        if not by_depth:
+            return name, rest, NOWHERE
+        depth = max(by_depth)
+        return name, rest, Held(depth, self.scopes[depth].pointers, risky)
 
     def forget(self, gone: list[str]) -> None:
         """Pointers that these lines declare are unknown from here on: the lines were thrown away, or stand in a block."""
         scope = self.scopes[-1]
         declared = {x.partition(" = ")[0].rpartition(" ")[2] for x in gone if " = " in x}
-        scope.pointers = {key: name for key, name in scope.pointers.items() if name not in declared}
+        if not declared.isdisjoint(scope.pointers.values()):
+            scope.pointers = {key: name for key, name in scope.pointers.items() if name not in declared}
 
     def _plus(self, name: str, part: tuple[tuple[Atom, int], ...]) -> str:
         text = self.index.terms(part, 0)
         return f"{name} - {text[1:]}" if text.startswith("-") and " " not in text else f"{name} + {text}"
 
 
-def _risky(atom: Atom) -> bool:
+def is_risky(atom: Atom) -> bool:
     """Whether it divides by what may be zero; computed once for each."""
     if type(atom) is Var:
         return False
     d = atom.__dict__
     if "_risky" not in d:
         inner = (a for e in atom.args for a, _ in e.terms)  # type: ignore[union-attr]
-        d["_risky"] = (atom.kind in ("div", "mod") and bool(atom.args[1].terms)) or any(map(_risky, inner))  # type: ignore
+        d["_risky"] = (atom.kind in ("div", "mod") and bool(atom.args[1].terms)) or any(map(is_risky, inner))  # type: ignore
     return d["_risky"]
 
 
