@@ -1,4 +1,7 @@
-"""`Bench`: the other end of `worker`, with deadlines. A worker that dies or is late is replaced."""
+"""`Bench`: the other end of `worker`, with deadlines. A worker that dies or is late is replaced.
+
+OTHERS_TURN   Time for which a worker could have run, but others had its core, is not its own: deadlines move by it.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from typing import Any
 from ...dsl.errors import InternalError
 
 _START = 60.0  # seconds until a worker must have its inputs
+_MOMENT = 0.05  # seconds that a deadline is not moved for
 
 
 class Failed(Exception):
@@ -38,7 +42,10 @@ class Bench:
         return self._process is not None
 
     def ask(self, what: str, *arguments: Any, limit: float = _START) -> Any:
-        """The worker's answer, within `limit` seconds. Raises Failed; then the next request goes to a new worker."""
+        """The worker's answer, within `limit` seconds of its own (OTHERS_TURN).
+
+        Raises Failed; then the next request goes to a new worker.
+        """
         if self._process is None:
             self._process = _start()
             try:
@@ -48,16 +55,7 @@ class Bench:
         process = self._process
         assert process.stdin is not None
         assert process.stdout is not None
-        late = threading.Event()
-
-        def end() -> None:
-            late.set()
-            with suppress(OSError):
-                process.kill()
-
-        timer = threading.Timer(limit, end)
-        timer.daemon = True
-        timer.start()
+        deadline = _Deadline(process, limit)
         try:
             pickle.dump((what, *arguments), process.stdin, protocol=5)
             process.stdin.flush()
@@ -65,14 +63,14 @@ class Bench:
         except (EOFError, OSError, pickle.UnpicklingError):
             code = process.wait()
             self.close()
-            if late.is_set():
+            if deadline.passed:
                 raise Failed("took too long", late=True) from None
             raise Failed(f"ended the process: {_why(code)}") from None
         except BaseException:
             self.close()  # its answer would be taken for that of the next request
             raise
         finally:
-            timer.cancel()
+            deadline.cancel()
         if status == "error":
             raise Failed(value)
         return value
@@ -94,6 +92,48 @@ class Bench:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class _Deadline:
+    """Ends a process after so many seconds of its own. OTHERS_TURN"""
+
+    def __init__(self, process: subprocess.Popen[bytes], limit: float) -> None:
+        self.passed = False
+        self._process, self._waited = process, _waited(process.pid)
+        self._lock = threading.Lock()
+        self._timer: threading.Timer | None = None
+        self._wait(limit)
+
+    def _wait(self, seconds: float) -> None:
+        self._timer = threading.Timer(seconds, self._end)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _end(self) -> None:
+        with self._lock:
+            if self._timer is None:
+                return
+            before, self._waited = self._waited, _waited(self._process.pid)
+            if self._waited - before > _MOMENT:
+                return self._wait(self._waited - before)
+            self.passed = True
+            with suppress(OSError):
+                self._process.kill()
+
+    def cancel(self) -> None:
+        with self._lock:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = None
+
+
+def _waited(pid: int) -> float:
+    """Seconds for which a process could have run and others did; 0 where the system does not say."""
+    try:
+        with open(f"/proc/{pid}/schedstat") as f:
+            return int(f.read().split()[1]) * 1e-9
+    except (OSError, IndexError, ValueError):
+        return 0.0
 
 
 def _start() -> subprocess.Popen[bytes]:

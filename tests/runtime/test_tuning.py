@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -17,6 +18,7 @@ import pytest
 from andiron.dsl.errors.run import ArgumentShape, CannotTune, NothingRight
 from andiron.runtime.cache import Cache, cache
 from andiron.runtime.compile import Request, asked
+from andiron.runtime.tuning import bench as benches
 from andiron.runtime.tuning import search
 from andiron.runtime.tuning.bench import Bench, Failed
 from andiron.runtime.tuning.kept import Kept, keep, kept, key
@@ -223,6 +225,25 @@ def test_a_candidate_that_cannot_be_compiled_is_set_aside(monkeypatch):
     assert len(found.trials) == 3
     assert [reason for _, reason in found.refused] == ["internal: KeyError: 'a fault'"]
     assert "1 more could not be made" in str(found)
+
+
+@pytest.mark.parametrize("others", [0.0, 60.0])
+def test_a_deadline_moves_by_the_time_that_others_had_the_core(monkeypatch, others):
+    """For a worker that cannot run when it is asked something, because others do, or for another reason."""
+    with Bench(lambda ask: ask("take", [])) as bench:
+        bench.ask("take", [])
+        process = bench._process
+        assert process is not None
+        said = iter([0.0])
+        monkeypatch.setattr(benches, "_waited", lambda pid: next(said, others))
+        os.kill(process.pid, signal.SIGSTOP)
+        if not others:
+            with pytest.raises(Failed) as caught:
+                bench.ask("take", [], limit=0.2)
+            assert caught.value.late
+            return
+        threading.Timer(1.0, os.kill, (process.pid, signal.SIGCONT)).start()
+        bench.ask("take", [], limit=0.2)
 
 
 def test_no_candidate_is_right(monkeypatch):
