@@ -262,11 +262,10 @@ def _address(ctx: Context, focus: Focus, f: Fragment, op: Operand, tensor: str, 
         # a staged tile is as large as what is read of it, so only arguments need their edges guarded
         mine = [i for i, _, _ in f.maps]
         guards += edge_conds(at, mine) if view.form == "global" else edges_below(at, view, mine)
-        values = at.binding
         within = list(inside)
         if halo and view.form == "global":
             within += [c for e, n in zip(indices, ctx.shapes[tensor], strict=True) for c in (e, n - e - 1)]
-        guards += [c for c in (x.subs(values) for x in within) if c.interval[0] is None or c.interval[0] < 0]
+        guards += [c for c in (x.subs(at.binding) for x in within) if c.interval[0] is None or c.interval[0] < 0]
     first, r = address(ends[0]), Var("$r", 0, f.registers - 1)
     straight = f.registers == 1 or first + r == address(of(as_expr(r)))
     straight = straight or all((address(of(as_expr(n))) - first).constant == n for n in range(1, f.registers))

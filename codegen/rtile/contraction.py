@@ -37,7 +37,7 @@ from .match import Mapping
 from .operands import Made
 from .problem import Access, Problem
 from .respect import Named, Slot
-from .staging import CHUNK, Loaders, Staged, stagings
+from .staging import CHUNK, Orders, Staged, stagings
 from .tiles import Tiles, crossed, ladder, scale_up, taken, up, volume
 
 DEPTHS = (32, 64, 128)  # bytes of a row of a staged tile, along k: whole transactions
@@ -90,7 +90,7 @@ class Contraction:
     def staged(self, depth: int) -> tuple[Staged, ...]:
         """How operands are staged in tiles that deep."""
         if depth not in self._staged:
-            found = (stagings(self.ctx, self.machine, self.mapping, a, depth, self._loaders) for a in self.inputs)
+            found = (stagings(self.ctx, self.machine, self.mapping, a, depth, self._orders) for a in self.inputs)
             made = (
                 replace(s, copiers=(), vector=1, stored=1) if s and s.access.tensor in dict(self.made) else s for s in found
             )
@@ -107,7 +107,7 @@ class Contraction:
         return dict(self.made).get(a.tensor, a.dtype.bytes)
 
     @cached_property
-    def _loaders(self) -> Loaders:
+    def _orders(self) -> Orders:
         return {}
 
     @cached_property

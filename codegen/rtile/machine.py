@@ -93,7 +93,7 @@ class Machine:
             memories = {o.memory for o in i.operands if o.role == "input"}
             types = {o.dtype for o in i.operands}
             if not i.accumulate and memories == {self.staging.name} and len(types) == 1:
-                key = i.level, *types
+                key = i.level, types.pop()
                 found[key] = (*found.get(key, ()), i)
         return found
 

@@ -6,6 +6,7 @@ the same tile read along another axis can take many times as long; which layout 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import gcd, prod
 
@@ -14,12 +15,13 @@ import numpy as np
 from ...dsl import syntax
 from ...dsl.device import Instr, Operand
 from ...dsl.fragment import Fragment as Spread
+from ...dsl.frozen import replace
 from ...dsl.values import Load, loads
 from ..lower.banks import served
 from ..lower.context import Context
 from ..lower.leaf import Spread as Line
 from ..lower.leaf_instr import same_fragment
-from ..lower.match import fragment, matches
+from ..lower.match import Match, fragment, matches
 from ..lower.work import Work, plain_index
 from .machine import Machine
 from .match import Mapping
@@ -111,18 +113,25 @@ def _modifiers(natural: tuple[str, ...] | None, outer: str, inner: str) -> tuple
 # ---------------------------------------------------------------- choosing
 
 
-Loaders = dict[tuple[str, str], str | None]  # (tensor, inner axis) -> what loads its fragments, the same for all depths
+Orders = dict[str, "tuple[tuple[Staged, Operand | None], ...]"]  # tensor -> ways to stage it, the same for all depths
 
 
-def stagings(ctx: Context, machine: Machine, mapping: Mapping, access: Access, depth: int, loaders: Loaders) -> Staged | None:
+def stagings(ctx: Context, machine: Machine, mapping: Mapping, access: Access, depth: int, orders: Orders) -> Staged | None:
     """The best way to stage an operand with tiles `depth` deep along k; None where it cannot be staged."""
+    if access.tensor not in orders:
+        orders[access.tensor] = tuple(_orders(ctx, machine, mapping, access))
+    return min((_deep(machine, mapping, s, o, depth) for s, o in orders[access.tensor]), key=_effort, default=None)
+
+
+def _orders(ctx: Context, machine: Machine, mapping: Mapping, access: Access) -> Iterator[tuple[Staged, Operand | None]]:
+    """The ways to order a staged operand, and the operand of a group's instruction that it is: then how it is read is open."""
     work = mapping.work
     frees = [a for a in (mapping.m, mapping.n) if a in access.axes]
     if mapping.k not in access.axes or len(frees) != 1 or not access.once:
-        return None
+        return
     load = next(ld for ld in loads(work.value) if ld.tensor == access.tensor)
-    natural = axes_of(work, load)
-    found = []
+    natural, operand = axes_of(work, load), _operand(mapping, access)
+    loaders = [] if operand is None else _loaders(ctx, machine, mapping, access, load, operand)
     for inner in (mapping.k, frees[0]):
         outer = frees[0] if inner == mapping.k else mapping.k
         order = _modifiers(natural, outer, inner)
@@ -130,8 +139,12 @@ def stagings(ctx: Context, machine: Machine, mapping: Mapping, access: Access, d
             if inner != access.fast:
                 continue
             order = ()
-        found.append(_staged(ctx, machine, mapping, access, load, frees[0], inner, order, depth, loaders))
-    return min(found, key=_effort, default=None)
+        staged = _ordered(ctx, machine, mapping, access, frees[0], inner, order)
+        if operand is None:
+            size, along_k = access.dtype.bytes, inner == mapping.k
+            yield _read(staged, *_scalar(machine, mapping, size, along_k, _near(mapping, access) == inner)), None
+        else:
+            yield replace(staged, load=_loader(loaders, inner)), operand
 
 
 def _effort(s: Staged) -> float:
@@ -140,53 +153,47 @@ def _effort(s: Staged) -> float:
     return 8 * (s.cycles + s.reads) + 0.5 * copy + (0 if s.asynchronous else 0.5)
 
 
-def _staged(
-    ctx: Context,
-    machine: Machine,
-    mapping: Mapping,
-    access: Access,
-    load: Load,
-    free: str,
-    inner: str,
-    order,
-    depth: int,
-    loaders: Loaders,
-) -> Staged:
-    size = access.dtype.bytes
+def _near(mapping: Mapping, access: Access) -> str | None:
+    """The axis along which it has its neighbours, where that is one of its own."""
     fused = {name for name, _ in mapping.work.fused}
-    near = access.fast if access.fast not in fused and access.plain(access.fast or "") else None
-    natural = near == inner
+    return access.fast if access.fast not in fused and access.plain(access.fast or "") else None
+
+
+def _ordered(
+    ctx: Context, machine: Machine, mapping: Mapping, access: Access, free: str, inner: str, order: tuple[syntax.Modifier, ...]
+) -> Staged:
+    """How it is copied."""
+    fused = {name for name, _ in mapping.work.fused}
+    fast = _near(mapping, access)
     # what is turned on the way may be loaded at once; where its stores would meet in banks, it is not
-    vector = stored = _at_once(ctx, access, size) if natural else 1
-    calc = 4 if near is not None else 6 if not fused & access.axes else 24
-    copiers = tuple((i, n) for i, dtype, n in machine.asynchronous if dtype == access.dtype) if natural else ()
-    words = [*order]
-    row = depth * size if inner == mapping.k else 0
-    pad, cycles, reads, loader = 0, 0.0, 0.0, None
-    operand = _operand(mapping, access)
+    vector = _at_once(ctx, access, access.dtype.bytes) if fast == inner else 1
+    calc = 4 if fast is not None else 6 if not fused & access.axes else 24
+    copiers = tuple((i, n) for i, dtype, n in machine.asynchronous if dtype == access.dtype) if fast == inner else ()
+    return Staged(access, free, inner, order, 0, None, 0.0, 0.0, vector, vector, calc, copiers)
+
+
+def _deep(machine: Machine, mapping: Mapping, s: Staged, operand: Operand | None, depth: int) -> Staged:
+    """In tiles that deep."""
     if operand is None:
-        pad, cycles, reads = _scalar(machine, mapping, size, inner == mapping.k, natural)
-    else:
-        key = access.tensor, inner
-        if key not in loaders:
-            loaders[key] = loading(ctx, machine, mapping, access, load, operand, inner)
-        loader = loaders[key]
-        if loader is not None:
-            if row >= 2 * CHUNK or not row:
-                words.append(syntax.Modifier("swizzle"))
-            count = prod(o for o in operand.shape)
-            cycles, reads = max(1.0, count * size / machine.bank_bytes), 1.0
-        else:
-            assert mapping.instr is not None
-            asked = mapping.instr.name, operand.name, size, inner == mapping.k, depth  # of the device alone: counted once
-            if asked not in machine.reading:
-                machine.reading[asked] = _fragment(machine, mapping, operand, size, inner == mapping.k, depth)
-            pad, cycles, reads = machine.reading[asked]
-    if pad:
-        words.append(syntax.Modifier("pad", (syntax.Num(pad),)))
-        stored = gcd(stored, pad)
-    name = None if loader is None else loader
-    return Staged(access, free, inner, tuple(words), pad, name, cycles, reads, vector, stored, calc, copiers)
+        return s
+    size, along_k = s.access.dtype.bytes, s.inner == mapping.k
+    if s.load is not None:
+        if not along_k or depth * size >= 2 * CHUNK:
+            s = replace(s, modifiers=(*s.modifiers, syntax.Modifier("swizzle")))
+        return _read(s, 0, max(1.0, prod(operand.shape) * size / machine.bank_bytes), 1.0)
+    assert mapping.instr is not None
+    asked = mapping.instr.name, operand.name, size, along_k, depth  # of the device alone: counted once
+    if asked not in machine.reading:
+        machine.reading[asked] = _fragment(machine, mapping, operand, size, along_k, depth)
+    return _read(s, *machine.reading[asked])
+
+
+def _read(s: Staged, pad: int, cycles: float, reads: float) -> Staged:
+    """With rows padded so, and read at that cost."""
+    if not pad:
+        return replace(s, cycles=cycles, reads=reads)
+    padded = (*s.modifiers, syntax.Modifier("pad", (syntax.Num(pad),)))
+    return replace(s, modifiers=padded, pad=pad, cycles=cycles, reads=reads, stored=gcd(s.stored, pad))
 
 
 def _at_once(ctx: Context, access: Access, size: int) -> int:
@@ -257,14 +264,12 @@ def _runs(fine: np.ndarray, coarse: np.ndarray, run: int) -> bool:
 # ---------------------------------------------------------------- instructions that copy
 
 
-def loading(
-    ctx: Context, machine: Machine, mapping: Mapping, access: Access, load: Load, operand: Operand, inner: str
-) -> str | None:
-    """The family (or the name) of an instruction with which a group loads this operand's fragment from rows along `inner`."""
-    if mapping.match is None or mapping.instr is None:
-        return None
+def _loaders(ctx: Context, machine: Machine, mapping: Mapping, access: Access, load: Load, operand: Operand) -> list[Match]:
+    """Instructions with which a group loads this operand's fragment from rows along either axis."""
+    assert mapping.match is not None
+    assert mapping.instr is not None
     if not any(isinstance(v, Load) and v.tensor == access.tensor for _, v in mapping.match.operands):
-        return None  # it is converted on the way
+        return []  # it is converted on the way
     alias = mapping.work.alias
     names = (alias.get(v.name, v.name) for e in load.indices for v in sorted(e.variables(), key=str))
     indices = tuple(i for i in dict.fromkeys(names) if i in mapping.work.all_indices)
@@ -274,12 +279,15 @@ def loading(
     for i in machine.loaders.get((mapping.instr.level, access.dtype), ()):
         fits = [m for m in matches(i, copy) if same_fragment(wanted, fragment(m, i.statement.target))]
         fitting += [max(fits, key=lambda m: m.score)] if fits else []
-    if not fitting:
-        return None
-    taken = max(fitting, key=lambda m: m.score)  # as the lowering does for a family
+    return fitting
+
+
+def _loader(fitting: list[Match], inner: str) -> str | None:
+    """The family (or the name) of one that loads from rows along `inner`."""
     right = [m for m in fitting if _along(m.instr, dict(m.index)) == inner]
     if not right:
         return None
+    taken = max(fitting, key=lambda m: m.score)  # as the lowering does for a family
     return right[0].instr.name if taken not in right or not taken.instr.family else taken.instr.family
 
 

@@ -29,7 +29,7 @@ from ...dsl.frozen import replace
 from ...dsl.index import ONE, ZERO, Expr, Var, as_expr, ceildiv
 from ...dsl.types import DType
 from ..tile import Alloc, Buffer, Commit, For, If, Launch, Let, Program, Staging, Stmt, Wait
-from ..walk_tile import buffers_used, map_bodies, map_exprs, map_places, statements, written
+from ..walk_tile import buffers_used, map_bodies, map_exprs, map_places, statements, with_bodies, written
 from .batch import (
     Batch,
     Body,
@@ -153,6 +153,8 @@ class Stager:
     def loop(self, s: For) -> Body:
         if s.var in self.held:
             return (s,)
+        if not any(isinstance(x, Alloc) and x.staging is not None and x.staging.depth > 1 for x in statements(s.body)):
+            return (with_bodies(s, self.body(s.body)),)
         s = self.sound(replace(s, body=lifted(s.body, s.var)))
         inner = candidate(s)
         if inner is not None:
