@@ -102,7 +102,7 @@ class _Search:
             elif (same := id(atom)) in self.numbers_of_functions:
                 a = self.numbers_of_functions[same]
             else:
-                a = self.numbers_of_functions[same] = self._function(atom)
+                a = self.numbers_of_functions[same] = self._function(atom)  # type: ignore[arg-type]
             terms.append((a, k))
         return e.const, terms
 
