@@ -93,7 +93,7 @@ class Var(_Arithmetic, _Name):
         return f"Var(name={self.name!r}, lo={self.lo!r}, hi={self.hi!r})"
 
 
-class _Once:
+class Once:
     """A value that is computed when it is first asked for and then is the instance's: `cached_property` without its lock."""
 
     def __init__(self, compute: Callable[[Any], Any]) -> None:
@@ -110,11 +110,11 @@ class _Once:
 class _Cached:
     """Immutable, with the hash, the sort key and whatever depends on them computed once an instance."""
 
-    @_Once
+    @Once
     def _key(self) -> tuple:
         raise NotImplementedError
 
-    @_Once
+    @Once
     def _hash(self) -> int:
         raise NotImplementedError
 
@@ -140,11 +140,11 @@ class Fn(_Cached):
         d = self.__dict__
         d["kind"], d["args"] = kind, args
 
-    @_Once
+    @Once
     def _key(self) -> tuple:
         return 1, self.kind, tuple(a._key for a in self.args)
 
-    @_Once
+    @Once
     def _hash(self) -> int:
         return hash((self.kind, self.args))  # of the arguments' hashes, which are known; a key is nested as deep as it goes
 
@@ -164,12 +164,12 @@ class Fn(_Cached):
         """All variables of the arguments."""
         return self._variables
 
-    @_Once
+    @Once
     def _variables(self) -> frozenset[Var]:
         x, *others = [a._variables for a in self.args]
         return x.union(*others)
 
-    @_Once
+    @Once
     def interval(self) -> Interval:
         square = self.kind == "mul" and self.args[0] == self.args[1]
         return intervals.function(self.kind, tuple([a.interval for a in self.args]), square)
@@ -220,11 +220,11 @@ class Expr(_Arithmetic, _Cached):
 
     __rmul__ = __mul__
 
-    @_Once
+    @Once
     def _key(self) -> tuple:
         return tuple((a._key, c) for a, c in self.terms), self.const
 
-    @_Once
+    @Once
     def _hash(self) -> int:
         return hash((self.terms, self.const))
 
@@ -248,7 +248,7 @@ class Expr(_Arithmetic, _Cached):
         """The value when there are no variables, else None."""
         return None if self.terms else self.const
 
-    @_Once
+    @Once
     def interval(self) -> Interval:
         """(lowest, highest) value, inclusive, None where unbounded. Conservative: it may be wider than what is reached."""
         return intervals.linear([(a.interval, c) for a, c in self.terms], self.const)
@@ -261,7 +261,7 @@ class Expr(_Arithmetic, _Cached):
         """All variables, those inside atoms too."""
         return self._variables
 
-    @_Once
+    @Once
     def _variables(self) -> frozenset[Var]:
         terms = self.terms
         if len(terms) == 1 and type(terms[0][0]) is Fn:
@@ -289,7 +289,7 @@ class Expr(_Arithmetic, _Cached):
         """The value for integers, or integer arrays that broadcast, by variable name."""
         total: Any = self.const
         for atom, c in self.terms:
-            value = env[atom.name] if isinstance(atom, Var) else _evaluate_fn(atom, env)
+            value = env[atom.name] if isinstance(atom, Var) else evaluated(atom, env)
             total = total + (value if c == 1 else c * value)
         return total
 
@@ -382,7 +382,8 @@ def _of_renamed(kind: str, args: list[Expr]) -> Fn:
     return Fn(kind, tuple(args if kind in ("div", "mod") else sorted(args, key=lambda e: e._key)))
 
 
-def _evaluate_fn(f: Fn, env: Mapping[str, Any]) -> Any:
+def evaluated(f: Fn, env: Mapping[str, Any]) -> Any:
+    """The value of a function, see `Expr.evaluate`."""
     values = [a.evaluate(env) for a in f.args]
     if f.kind in ("min", "max") and not all(isinstance(v, int) for v in values):
         import numpy as np

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from .index import OF_INTEGERS, Expr, Fn, Var
+from .index import OF_INTEGERS, Expr, Fn, Var, evaluated
 
 _STEPS = 24
 _MENDED = 2  # of the negative expressions, those for which changes are tried
@@ -38,7 +38,17 @@ def point(constraints: Sequence[Expr]) -> dict[str, int] | None:
 def holds(constraints: Sequence[Expr], at: Mapping[str, int]) -> bool:
     """Whether every constraint is >= 0 at these values, and every divisor positive."""
     try:
-        return all(c.evaluate(at) >= 0 and all(d.evaluate(at) > 0 for d in _functions(c)[0]) for c in constraints)
+        for c in constraints:
+            value, functions = c.const, False
+            for atom, k in c.terms:
+                if type(atom) is Var:
+                    value += k * at[atom]
+                else:
+                    functions = True
+                    value += k * evaluated(atom, at)  # type: ignore[arg-type]
+            if value < 0 or (functions and any(d.evaluate(at) <= 0 for d in _functions(c)[0])):
+                return False
+        return True
     except ZeroDivisionError:
         return False
 
@@ -75,7 +85,7 @@ class _Search:
             low, high = self.ends[a]
             if low > high:
                 return False
-            self.at[v.name] = self.now[a] = int(max(low, min(0, high)))
+            self.at[v.name] = self.now[a] = int(low if low > 0 else high if high < 0 else 0)
         self.last: Var | None = None  # what was changed last, how many times by now, and whether it became more
         self.times, self.up = 0, False
         try:
@@ -140,7 +150,8 @@ class _Search:
                     by <<= 2 * self.times  # it was not enough
                 a = self.numbers[v]
                 low, high = self.ends[a]
-                new = int(max(low, min(high, self.now[a] + by)))
+                new = self.now[a] + by
+                new = int(low if new < low else high if new > high else new)
                 if new == self.now[a] or (changed := self._changed(a, new)) is None:
                     continue
                 values: dict[int, int] = {}
@@ -193,9 +204,9 @@ def _functions(e: Expr) -> tuple[dict[Expr, None], frozenset[Var]]:
         divisors: dict[Expr, None] = {}
         factors: frozenset[Var] = frozenset()
         for atom, _ in e.terms:
-            if isinstance(atom, Var):
+            if type(atom) is Var:
                 continue
-            by = atom.args[1]
+            by = atom.args[1]  # type: ignore[union-attr]
             if atom.kind == "mul":
                 factors |= atom.variables()
             elif atom.kind in ("div", "mod") and by.terms:
@@ -213,7 +224,7 @@ def _changes(e: Expr, more: int, at: dict[str, int]) -> Iterator[tuple[Var, int]
     """Variables and what could be added to each to give `e` that much more, or less where it is negative."""
     for atom, c in e.terms:
         by = -(-more // c) if (more > 0) == (c > 0) else more // c  # rounded away from zero
-        if isinstance(atom, Var):
+        if type(atom) is Var:
             yield atom, by
             continue
         x, y = atom.args[:2]

@@ -8,7 +8,7 @@ where a cleverer one exists. The three answers of a question are never blurred: 
 BY_TEXT: questions are cached with what is `known_of` the variables (expressions alone do not tell it), those for isl by their
 text, which has it.
 
-SEEN: guards are asked about again and again, each time with other facts: the point where a condition failed is looked at first.
+SEEN: guards are asked about again and again, each time with other facts: the point that was the answer is looked at first.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from functools import lru_cache
 from math import gcd
 from typing import Any
 
-from .index import ZERO, Atom, Expr, Fn, Var, as_expr
+from .index import ZERO, Atom, Expr, Fn, Once, Var, as_expr
 from .intervals import Interval
 from .point import holds, point
 
@@ -28,8 +28,12 @@ _BUDGET = 400_000
 # The latest questions that are not answered again.
 _REMEMBERED = 1 << 12
 
-# Of conditions, the latest point found where each is negative (SEEN). The variables' intervals are those of another question.
-_SEEN: dict[Expr, dict[str, int]] = {}
+# What was asked: whether a condition always holds, or whether several can hold at once.
+Asked = Expr | tuple[Expr, ...]
+
+# The latest point found where a condition is negative, or where several hold (SEEN). The variables' intervals are those of
+# another question.
+_SEEN: dict[Asked, dict[str, int]] = {}
 
 # A condition that falls into more parts than this stays as it is.
 _MOST_CONJUNCTS = 16
@@ -43,38 +47,80 @@ Known = frozenset[tuple[Var, Interval]]
 _OPAQUE = Var("$", None)
 
 
-def always(cond: Expr, context: Sequence[Expr] = ()) -> bool:
+class Facts:
+    """Conditions that all hold (>= 0), and what is asked of them again and again. Equal with equal conditions, of variables of
+    which the same is known (BY_TEXT)."""
+
+    def __init__(self, conds: Iterable[Expr] = (), outer: Facts | None = None) -> None:
+        self.new, self.outer = tuple(conds), outer
+        self.conds: tuple[Expr, ...] = self.new if outer is None else (*outer.conds, *self.new)
+
+    def also(self, *conds: Expr) -> Facts:
+        return Facts(conds, self)
+
+    @Once
+    def known(self) -> Known:
+        return known_of(self.new) if self.outer is None else known_of(self.new) | self.outer.known
+
+    @Once
+    def parts(self) -> tuple[Expr, ...]:
+        mine = [part for c in self.new for part in conjuncts(c)]
+        return tuple(mine if self.outer is None else (*self.outer.parts, *mine))
+
+    @Once
+    def _hash(self) -> int:
+        return hash((self.conds, self.known))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return (
+            isinstance(other, Facts) and self._hash == other._hash and self.conds == other.conds and self.known == other.known
+        )
+
+
+def always(cond: Expr, context: Sequence[Expr] | Facts = ()) -> bool:
     """Whether `cond >= 0` is proven for all integers inside the variables' intervals for which every `context >= 0`."""
-    return _positive(cond) or _always(cond, tuple(context), known_of((cond, *context)))
+    return _positive(cond) or _always(cond, _facts_of(context), known_of((cond,)))
+
+
+def _facts_of(context: Iterable[Expr] | Facts) -> Facts:
+    return context if isinstance(context, Facts) else Facts(context)
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def _always(cond: Expr, context: tuple[Expr, ...], known: Known) -> bool:
-    if _fails_as_seen(cond, context, known):
+def _always(cond: Expr, facts: Facts, known: Known) -> bool:
+    if cond in _SEEN and _holds_as_seen((-cond - 1, *facts.conds), _SEEN[cond], known | facts.known):
         return False
-    facts = [f for c in context for f in conjuncts(c)]
-    facts += _quotients(cond, facts)
-    parts = [c for c in conjuncts(cond) if not _positive(c) and not any(_positive(c - f) for f in facts if _near(c, f))]
-    return not any(_solvable([-c - 1, *facts], cond) for c in parts)
+    parts = [c for c in conjuncts(cond) if not _positive(c)]
+    quotients = _quotients(cond, facts.parts)
+    parts = [c for c in parts if not _follows(c, (*facts.parts, *quotients))]
+    return not any(_solvable((-c - 1,), facts, quotients, cond) for c in parts)
 
 
-def _fails_as_seen(cond: Expr, context: tuple[Expr, ...], known: Known) -> bool:
-    """Whether the condition fails here too where it was last seen to fail (SEEN)."""
-    seen = _SEEN.get(cond)
-    if seen is None:
-        return False
+def _follows(c: Expr, facts: Iterable[Expr]) -> bool:
+    """Whether an interval shows `c >= 0` once a fact is taken off: something of `c` without a lower end goes away."""
+    mine = c.variables()
+    return any([_positive(c - f) for f in facts if not mine.isdisjoint(f.variables())])
+
+
+def _holds_as_seen(constraints: Sequence[Expr], seen: dict[str, int], known: Known) -> bool:
+    """Whether the constraints hold where others did (SEEN)."""
     at: dict[str, int] = {}
     for v, (low, high) in known:
-        at[v.name] = x = seen.get(v.name, low or 0)  # any value, where the variable made no difference
+        at[v] = x = seen.get(v, low or 0)  # any value, where the variable made no difference
         if (low is not None and x < low) or (high is not None and x > high):
             return False
-    return holds((-cond - 1, *context), at)
+    return holds(constraints, at)
 
 
-def _see(cond: Expr, at: dict[str, int]) -> None:
+def _see(asked: Asked, at: dict[str, int]) -> None:
     if len(_SEEN) >= _REMEMBERED:
         _SEEN.clear()
-    _SEEN[cond] = at
+    _SEEN[asked] = at
 
 
 def _quotients(cond: Expr, facts: Sequence[Expr]) -> list[Expr]:
@@ -111,14 +157,16 @@ def _by_sizes(e: Expr) -> Iterator[Fn]:
                 yield atom
 
 
-def feasible(constraints: Sequence[Expr]) -> bool:
-    """False when it is proven that no integers inside the variables' intervals make every constraint >= 0."""
-    return _feasible(tuple(constraints), known_of(constraints))
+def feasible(constraints: Sequence[Expr], context: Sequence[Expr] | Facts = ()) -> bool:
+    """False when it is proven that every constraint and every `context` is >= 0 for no integers in the variables' intervals."""
+    return _feasible(tuple(constraints), _facts_of(context), known_of(constraints))
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def _feasible(constraints: tuple[Expr, ...], known: Known) -> bool:
-    return _solvable(constraints)
+def _feasible(constraints: tuple[Expr, ...], facts: Facts, known: Known) -> bool:
+    if constraints in _SEEN and _holds_as_seen((*constraints, *facts.conds), _SEEN[constraints], known | facts.known):
+        return True
+    return _solvable(constraints, facts, (), constraints)
 
 
 def known_of(expressions: Iterable[Expr]) -> Known:
@@ -126,18 +174,18 @@ def known_of(expressions: Iterable[Expr]) -> Known:
     return frozenset([(v, v.interval) for e in expressions for v in e.variables()])
 
 
-def _solvable(constraints: Iterable[Expr], refuted: Expr | None = None) -> bool:
-    """`refuted`: the condition that fails where the constraints are met."""
+def _solvable(constraints: Iterable[Expr], facts: Facts, more: Iterable[Expr], asked: Asked) -> bool:
+    """Whether there may be values for which all are >= 0. `asked`: the condition that fails there, or those that hold there."""
     rest = []
-    for c in dict.fromkeys(part for whole in constraints for part in conjuncts(whole)):
+    parts = [part for whole in constraints for part in conjuncts(whole)]
+    for c in dict.fromkeys((*parts, *facts.parts, *[part for whole in more for part in conjuncts(whole)])):
         low, high = c.interval
         if high is not None and high < 0:
             return False
         if low is None or low < 0:
             rest.append(c)
     if (found := point(rest)) is not None:
-        if refuted is not None:
-            _see(refuted, found)
+        _see(asked, found)
         return True
     if _contradicts(rest[0], rest[1:]):
         return False
@@ -189,7 +237,7 @@ def conjuncts(cond: Expr) -> tuple[Expr, ...]:
 
 def _conjuncts(cond: Expr) -> Iterator[Expr]:
     for atom, c in cond.terms:
-        if isinstance(atom, Var):
+        if type(atom) is not Fn:
             continue
         if atom.kind == ("min" if c > 0 else "max"):
             rest = cond - c * _as(atom)
@@ -204,7 +252,7 @@ def _conjuncts(cond: Expr) -> Iterator[Expr]:
             rest = (cond - c * _as(atom)) // abs(c)
             yield from conjuncts(atom.args[0] + by * rest if c > 0 else by * rest + (by - 1) - atom.args[0])
             return
-    common = gcd(*(c for _, c in cond.terms))
+    common = gcd(*[c for _, c in cond.terms])
     yield cond // common if common > 1 else cond
 
 
@@ -217,11 +265,6 @@ def _divisor(quotient: Fn) -> Expr | None:
 def _positive(e: Expr) -> bool:
     low = e.interval[0]
     return low is not None and low >= 0
-
-
-def _near(c: Expr, fact: Expr) -> bool:
-    """Whether the fact could show `c >= 0` by an interval: something of `c` without a lower end goes away."""
-    return not c.variables().isdisjoint(fact.variables())
 
 
 def _as(atom: Fn) -> Expr:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ...dsl.frozen import replace
 from ...dsl.index import Expr, Var
-from ...dsl.prove import always, feasible
+from ...dsl.prove import Facts, always, feasible
 from ...dsl.values import Masked, Value, loads, transform, walk
 from ..tile import Alloc, Barrier, For, If, Launch, Let, Program, Stmt, Store
 from ..walk_tile import known, map_bodies, statements, with_bodies
@@ -23,35 +23,34 @@ from .split import split_loops
 
 def prove_guards(program: Program) -> Program:
     """Conditions that always hold are dropped; statements under conditions that never hold are too, and loops left empty."""
-    facts = known(program)
+    facts = Facts(known(program))
     return replace(program, launches=tuple(replace(x, body=_prove(x.body, facts)) for x in program.launches))
 
 
-def _prove(body: tuple[Stmt, ...], facts: tuple[Expr, ...]) -> tuple[Stmt, ...]:
+def _prove(body: tuple[Stmt, ...], facts: Facts) -> tuple[Stmt, ...]:
     out: list[Stmt] = []
     for s in body:
         match s:
             case Let():
                 if s.extent is not None:
-                    facts = (*facts, s.extent - s.var - 1)
+                    facts = facts.also(s.extent - s.var - 1)
                 out.append(s)
             case For():
-                inside = (*facts, s.stop - s.var - 1)
-                if s.start.constant != 0:
-                    inside = (*inside, s.var - s.start)
+                since = () if s.start.constant == 0 else (s.var - s.start,)
+                inside = facts.also(s.stop - s.var - 1, *since)
                 out += _unless_empty(with_bodies(s, _prove(s.body, inside)))
             case Alloc():
                 out += _unless_empty(with_bodies(s, _prove(s.body, facts)))
             case If():
-                conds = tuple(c for c in s.conds if not always(c, facts))
+                conds = tuple([c for c in s.conds if not always(c, facts)])
                 if not conds:
                     out += _prove(s.body, facts)
                     continue
-                if not feasible([*conds, *facts]):
+                if not feasible(conds, facts):
                     out += _prove(s.orelse, facts)
                     continue
-                kept = _prove(s.body, (*facts, *conds))
-                other = _prove(s.orelse, (*facts, -conds[0] - 1) if len(conds) == 1 else facts)
+                kept = _prove(s.body, facts.also(*conds))
+                other = _prove(s.orelse, facts.also(-conds[0] - 1) if len(conds) == 1 else facts)
                 s = s if len(conds) == len(s.conds) else replace(s, conds=conds)
                 out += _unless_empty(with_bodies(s, kept, other))
             case Store():
@@ -72,11 +71,11 @@ def _unless_empty(s: For | Alloc | If) -> list[Stmt]:
     return [s] if does or s.orelse else []
 
 
-def _prove_value(value: Value, facts: tuple[Expr, ...]) -> Value:
+def _prove_value(value: Value, facts: Facts) -> Value:
     def step(v: Value) -> Value | None:
         if isinstance(v, Masked):
-            conds = tuple(c for c in v.conds if not always(c, facts))
-            inner, other = _prove_value(v.value, (*facts, *conds)), _prove_value(v.otherwise, facts)
+            conds = tuple([c for c in v.conds if not always(c, facts)])
+            inner, other = _prove_value(v.value, facts.also(*conds)), _prove_value(v.otherwise, facts)
             if not conds:
                 return inner
             same = len(conds) == len(v.conds) and inner is v.value and other is v.otherwise
