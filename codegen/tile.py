@@ -79,6 +79,11 @@ class For:
     unroll: int = 1
     span: Span | None = field(default=None, compare=False, repr=False)
 
+    def known(self) -> tuple[Expr, ...]:
+        """What holds (>= 0) in each turn, beyond the variable's interval."""
+        ends = self.stop - self.var - 1
+        return (ends,) if self.start.constant == 0 else (ends, self.var - self.start)
+
 
 @dataclass(frozen=True)
 class Let:
@@ -88,6 +93,10 @@ class Let:
     value: Expr
     extent: Expr | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
+
+    def known(self) -> tuple[Expr, ...]:
+        """What holds (>= 0) where it is named, beyond its interval."""
+        return () if self.extent is None else (self.extent - self.var - 1,)
 
 
 @dataclass(frozen=True)

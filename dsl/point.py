@@ -41,11 +41,11 @@ def holds(constraints: Sequence[Expr], at: Mapping[str, int]) -> bool:
         for c in constraints:
             value, functions = c.const, False
             for atom, k in c.terms:
-                if type(atom) is Var:
-                    value += k * at[atom]
-                else:
+                if type(atom) is Fn:
                     functions = True
-                    value += k * evaluated(atom, at)  # type: ignore[arg-type]
+                    value += k * evaluated(atom, at)
+                else:
+                    value += k * at[atom]  # type: ignore[index]
             if value < 0 or (functions and any(d.evaluate(at) <= 0 for d in _functions(c)[0])):
                 return False
         return True
@@ -204,9 +204,9 @@ def _functions(e: Expr) -> tuple[dict[Expr, None], frozenset[Var]]:
         divisors: dict[Expr, None] = {}
         factors: frozenset[Var] = frozenset()
         for atom, _ in e.terms:
-            if type(atom) is Var:
+            if type(atom) is not Fn:
                 continue
-            by = atom.args[1]  # type: ignore[union-attr]
+            by = atom.args[1]
             if atom.kind == "mul":
                 factors |= atom.variables()
             elif atom.kind in ("div", "mod") and by.terms:
@@ -224,8 +224,8 @@ def _changes(e: Expr, more: int, at: dict[str, int]) -> Iterator[tuple[Var, int]
     """Variables and what could be added to each to give `e` that much more, or less where it is negative."""
     for atom, c in e.terms:
         by = -(-more // c) if (more > 0) == (c > 0) else more // c  # rounded away from zero
-        if type(atom) is Var:
-            yield atom, by
+        if type(atom) is not Fn:
+            yield atom, by  # type: ignore[misc]
             continue
         x, y = atom.args[:2]
         match atom.kind:

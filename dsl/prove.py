@@ -13,7 +13,7 @@ SEEN: guards are asked about again and again, each time with other facts: the po
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from math import gcd
 from typing import Any
@@ -51,12 +51,23 @@ class Facts:
     """Conditions that all hold (>= 0), and what is asked of them again and again. Equal with equal conditions, of variables of
     which the same is known (BY_TEXT)."""
 
-    def __init__(self, conds: Iterable[Expr] = (), outer: Facts | None = None) -> None:
-        self.new, self.outer = tuple(conds), outer
-        self.conds: tuple[Expr, ...] = self.new if outer is None else (*outer.conds, *self.new)
+    def __init__(self, make: Callable[[], Iterable[Expr]] = tuple, outer: Facts | None = None) -> None:
+        self.make, self.outer = make, outer
 
     def also(self, *conds: Expr) -> Facts:
-        return Facts(conds, self)
+        return Facts(lambda: conds, self)
+
+    def where(self, make: Callable[[], Iterable[Expr]]) -> Facts:
+        """With conditions that are made when something is asked."""
+        return Facts(make, self)
+
+    @Once
+    def new(self) -> tuple[Expr, ...]:
+        return tuple(self.make())
+
+    @Once
+    def conds(self) -> tuple[Expr, ...]:
+        return self.new if self.outer is None else (*self.outer.conds, *self.new)
 
     @Once
     def known(self) -> Known:
@@ -88,7 +99,7 @@ def always(cond: Expr, context: Sequence[Expr] | Facts = ()) -> bool:
 
 
 def _facts_of(context: Iterable[Expr] | Facts) -> Facts:
-    return context if isinstance(context, Facts) else Facts(context)
+    return context if isinstance(context, Facts) else Facts(lambda: context)
 
 
 @lru_cache(maxsize=_REMEMBERED)
@@ -111,7 +122,7 @@ def _holds_as_seen(constraints: Sequence[Expr], seen: dict[str, int], known: Kno
     """Whether the constraints hold where others did (SEEN)."""
     at: dict[str, int] = {}
     for v, (low, high) in known:
-        at[v] = x = seen.get(v, low or 0)  # any value, where the variable made no difference
+        at[v.name] = x = seen.get(v.name, low or 0)  # any value, where the variable made no difference
         if (low is not None and x < low) or (high is not None and x > high):
             return False
     return holds(constraints, at)

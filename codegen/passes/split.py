@@ -10,28 +10,28 @@ from __future__ import annotations
 
 from ...dsl.frozen import replace
 from ...dsl.index import Expr, maximum, minimum
-from ...dsl.prove import always
+from ...dsl.prove import Facts, always
 from ..tile import For, If, Let, Program, Stmt
 from ..walk_tile import known, map_bodies
 
 
 def split_loops(program: Program) -> Program:
-    facts = known(program)
+    facts = Facts(lambda: known(program))
     return replace(program, launches=tuple(replace(x, body=_body(x.body, facts)) for x in program.launches))
 
 
-def _body(body: tuple[Stmt, ...], facts: tuple[Expr, ...]) -> tuple[Stmt, ...]:
+def _body(body: tuple[Stmt, ...], facts: Facts) -> tuple[Stmt, ...]:
     out: list[Stmt] = []
     for s in body:
-        if isinstance(s, Let) and s.extent is not None:
-            facts = (*facts, s.extent - s.var - 1)
-        inside = (*facts, s.stop - s.var - 1, s.var - s.start) if isinstance(s, For) else facts
+        if isinstance(s, Let):
+            facts = facts.where(s.known)
+        inside = facts.where(s.known) if isinstance(s, For) else facts
         s = map_bodies(s, lambda x, inside=inside: _body(x, inside))
         out += _loop(s, facts) if isinstance(s, For) else (s,)
     return tuple(out)
 
 
-def _loop(s: For, facts: tuple[Expr, ...]) -> tuple[Stmt, ...]:
+def _loop(s: For, facts: Facts) -> tuple[Stmt, ...]:
     """Two loops, where all that is done is one choice, and one of its conditions holds first and then no more."""
     *lets, choice = s.body or (None,)
     if not (isinstance(choice, If) and choice.orelse and all(isinstance(x, Let) for x in lets)):
@@ -56,6 +56,6 @@ def _end(cond: Expr, s: For) -> Expr | None:
     return (cond - k * s.var) // -k + 1 if k < 0 else None
 
 
-def _first_of(ends: tuple[Expr, ...], stop: Expr, facts: tuple[Expr, ...]) -> Expr:
+def _first_of(ends: tuple[Expr, ...], stop: Expr, facts: Facts) -> Expr:
     """The end, or the loop's where that comes first; one of several spellings of it."""
     return next((e for e in ends if always(stop - e, facts)), minimum(ends[0], stop))

@@ -23,7 +23,7 @@ from .split import split_loops
 
 def prove_guards(program: Program) -> Program:
     """Conditions that always hold are dropped; statements under conditions that never hold are too, and loops left empty."""
-    facts = Facts(known(program))
+    facts = Facts(lambda: known(program))
     return replace(program, launches=tuple(replace(x, body=_prove(x.body, facts)) for x in program.launches))
 
 
@@ -32,13 +32,10 @@ def _prove(body: tuple[Stmt, ...], facts: Facts) -> tuple[Stmt, ...]:
     for s in body:
         match s:
             case Let():
-                if s.extent is not None:
-                    facts = facts.also(s.extent - s.var - 1)
+                facts = facts.where(s.known)
                 out.append(s)
             case For():
-                since = () if s.start.constant == 0 else (s.var - s.start,)
-                inside = facts.also(s.stop - s.var - 1, *since)
-                out += _unless_empty(with_bodies(s, _prove(s.body, inside)))
+                out += _unless_empty(with_bodies(s, _prove(s.body, facts.where(s.known))))
             case Alloc():
                 out += _unless_empty(with_bodies(s, _prove(s.body, facts)))
             case If():
@@ -97,7 +94,7 @@ def version_guards(program: Program) -> Program:
 
 
 def _version_launch(launch: Launch, program: Program) -> Launch:
-    return replace(launch, body=_version(launch.body, _lanes(launch, program)))
+    return replace(launch, body=_version(launch.body, _lanes(launch, program), {}))
 
 
 def _lanes(launch: Launch, program: Program) -> frozenset[Var]:
@@ -127,7 +124,7 @@ def _same_work(s: If) -> bool:
 def _same_stores(s: If, lanes: frozenset[Var]) -> bool:
     if not s.orelse or not all(isinstance(x, Store) for x in (*s.body, *s.orelse)):
         return False
-    return all(_guards(x, lanes).conds == s.conds for x in s.orelse) and _bare_all(s.orelse) == s.body
+    return all(_guards(x, lanes, {}).conds == s.conds for x in s.orelse) and _bare_all(s.orelse) == s.body
 
 
 @dataclass(frozen=True)
@@ -138,10 +135,19 @@ class _Found:
     open: bool
 
 
-def _version(body: tuple[Stmt, ...], lanes: frozenset[Var]) -> tuple[Stmt, ...]:
+_NONE: frozenset[Var] = frozenset()
+
+# A guard in a statement: its conditions, the variables bound inside with constant range, and others bound inside.
+_Guard = tuple[tuple[Expr, ...], frozenset[Var], frozenset[Var]]
+
+# The guards of statements, by identity.
+Asked = dict[int, list[_Guard]]
+
+
+def _version(body: tuple[Stmt, ...], lanes: frozenset[Var], asked: Asked) -> tuple[Stmt, ...]:
     out: list[Stmt] = []
     for s in body:
-        found = _guards(s, lanes)
+        found = _guards(s, lanes, asked)
         if not found.conds and not found.open:
             out.append(s)
         elif (
@@ -151,7 +157,7 @@ def _version(body: tuple[Stmt, ...], lanes: frozenset[Var]) -> tuple[Stmt, ...]:
             or not _worth(s, lanes)
             or any(isinstance(x, Barrier) for x in statements((s,)))
         ):
-            out.append(_inside(s, lanes))
+            out.append(_inside(s, lanes, asked))
         else:
             out.append(If(found.conds, (_bare(s),), (s,), span=getattr(s, "span", None)))
     return tuple(_joined(out))
@@ -177,19 +183,19 @@ def _worth(s: Stmt, lanes: frozenset[Var]) -> bool:
     return True
 
 
-def _inside(s: Stmt, lanes: frozenset[Var]) -> Stmt:
+def _inside(s: Stmt, lanes: frozenset[Var], asked: Asked) -> Stmt:
     match s:
         case For() | Alloc():
-            return replace(s, body=_version(s.body, lanes))
+            return replace(s, body=_version(s.body, lanes, asked))
         case If():
-            return replace(s, body=_version(s.body, lanes), orelse=_version(s.orelse, lanes))
+            return replace(s, body=_version(s.body, lanes, asked), orelse=_version(s.orelse, lanes, asked))
     return s
 
 
-def _guards(s: Stmt, lanes: frozenset[Var]) -> _Found:
+def _guards(s: Stmt, lanes: frozenset[Var], asked: Asked) -> _Found:
     conds: list[Expr] = []
     unknown = False
-    for guard, bound, dynamic in _all_guards(s, frozenset(), frozenset()):
+    for guard, bound, dynamic in _all_guards(s, asked):
         for c in guard:
             worst = _worst(c, bound | lanes, dynamic)
             if worst is None or ((most := worst.interval[1]) is not None and most < 0):  # no version is free of it
@@ -199,35 +205,44 @@ def _guards(s: Stmt, lanes: frozenset[Var]) -> _Found:
     return _Found(tuple(dict.fromkeys(conds)), unknown)
 
 
-def _all_guards(s: Stmt, static: frozenset[Var], dynamic: frozenset[Var]):
-    """(conditions, variables bound inside with constant range, other variables bound inside) of every guard in s.
+def _all_guards(s: Stmt, asked: Asked) -> list[_Guard]:
+    """Every guard in s.
 
     Only guards that padding asked for: an `if` with an `else` (first and last iterations, two versions), or one about turns of
     loops, is left alone, and so is a choice between two numbers.
     """
+    if id(s) not in asked:
+        asked[id(s)] = _found_guards(s, asked)
+    return asked[id(s)]
+
+
+def _found_guards(s: Stmt, asked: Asked) -> list[_Guard]:
     match s:
         case For():
-            constant = s.unroll == 0 and s.var.hi is not None
-            inner = (static | {s.var}, dynamic) if constant else (static, dynamic | {s.var})
-            yield from _in_body(s.body, *inner)
+            inner, own = _in_body(s.body, asked), frozenset((s.var,))
+            if s.unroll == 0 and s.var.hi is not None:
+                return [(conds, static | own, dynamic) for conds, static, dynamic in inner]
+            return [(conds, static, dynamic | own) for conds, static, dynamic in inner]
         case Alloc():
-            yield from _in_body(s.body, static, dynamic)
+            return _in_body(s.body, asked)
         case If():
-            if not s.orelse and not s.turns:
-                yield s.conds, static, dynamic
-            yield from _in_body(s.body, static, dynamic)
-            yield from _in_body(s.orelse, static, dynamic)
+            own = [] if s.orelse or s.turns else [(s.conds, _NONE, _NONE)]
+            return [*own, *_in_body(s.body, asked), *_in_body(s.orelse, asked)]
         case Store():
-            for v in walk(s.value):
-                if isinstance(v, Masked) and loads(v):
-                    yield v.conds, static, dynamic
+            return [(v.conds, _NONE, _NONE) for v in walk(s.value) if isinstance(v, Masked) and loads(v)]
+    return []
 
 
-def _in_body(body: tuple[Stmt, ...], static: frozenset[Var], dynamic: frozenset[Var]):
+def _in_body(body: tuple[Stmt, ...], asked: Asked) -> list[_Guard]:
+    found: list[_Guard] = []
+    named: frozenset[Var] = _NONE
     for x in body:
         if isinstance(x, Let):
-            dynamic |= {x.var}
-        yield from _all_guards(x, static, dynamic)
+            named |= {x.var}
+        else:
+            inner = _all_guards(x, asked)
+            found += [(conds, static, dynamic | named) for conds, static, dynamic in inner] if named else inner
+    return found
 
 
 def _worst(c: Expr, static: frozenset[Var], dynamic: frozenset[Var]) -> Expr | None:
