@@ -111,18 +111,19 @@ def costed(ctx: Context, at: Sizes, nest: Nest, lines: Lines = AUTO, limit: floa
     count = len(next(iter(tiles.values())))
     if not count:
         return None
-    meant = np.ones(count, bool)
-    for name, n in written.fixed.items():
-        meant &= tiles.get(name, n) == n
-    for name in written.asked:
-        meant &= tiles[name] > 0
-    tiles = taken(tiles, meant)
-    if not meant.any():
-        return None
+    if written.fixed or written.asked:
+        meant = np.ones(count, bool)
+        for name, n in written.fixed.items():
+            meant &= tiles.get(name, n) == n
+        for name in written.asked:
+            meant &= tiles[name] > 0
+        tiles = taken(tiles, meant)
+        if not meant.any():
+            return None
     largest = nest.demand(tiles, sizes[-1])
     first = cost(nest.machine, largest)
-    near = (first.seconds <= min(limit, FAR_OFF * first.seconds.min())) & np.isfinite(first.seconds)
-    if not near.any():
+    near = np.flatnonzero((first.seconds <= min(limit, FAR_OFF * first.seconds.min())) & np.isfinite(first.seconds))
+    if not len(near):
         return None
     tiles = taken(tiles, near)
     others = [nest.demand(tiles, s) for s in sizes[:-1]]

@@ -65,9 +65,10 @@ def demand(nest: Contraction, t: Tiles, sizes: Mapping[str, int]) -> Demand:
     deep = -(-part // t["bk"])
     share = {mp.m: m / (tiles_m * t["bm"]), mp.n: n / (tiles_n * t["bn"]), mp.k: part / (deep * t["bk"])}  # see `padded`
     steps = deep * loops
-    o = _operands(nest, t, share)
+    depths = np.flatnonzero(np.bincount(t["bk"])).tolist()  # that there are, each once
+    o = _operands(nest, t, share, depths)
     leaf, inner = _leaf(nest, t), mp.leaf[2]
-    each = _turns(nest, t, part)  # of one turn of the loops
+    each = _turns(nest, t, part, depths)  # of one turn of the loops
     turns = each * loops
     result = nest.problem.work.value.dtype.bytes * batch * m * n
     out = sum(a.dtype.bytes for a in nest.problem.writes) * batch * m * n
@@ -124,15 +125,15 @@ def least(nest: Contraction, sizes: Mapping[str, int]) -> float:
     return rounded * (machine.launch + busy)
 
 
-def _operands(nest: Contraction, t: Tiles, share: Mapping[str, Any]) -> Operands:
+def _operands(nest: Contraction, t: Tiles, share: Mapping[str, Any], depths: list[int]) -> Operands:
     """Those of depths at which operands are staged alike together."""
     count = len(t["bk"])
     alike: dict[tuple, list[int]] = {}
-    for depth in _depths(t):
+    for depth in depths:
         alike.setdefault(tuple((s.access.tensor, s.counted) for s in nest.staged(depth)), []).append(depth)
     if len(alike) == 1:
         return _of_depths(nest, t, share, next(iter(alike.values())))
-    out = Operands(*(np.empty(count) for _ in fields(Operands)))
+    out = Operands(*np.empty((len(fields(Operands)), count)))
     for depths in alike.values():
         here = np.flatnonzero(np.isin(t["bk"], depths))
         mine = {name: np.broadcast_to(x, count)[here] for name, x in share.items()}
@@ -147,7 +148,7 @@ def _of_depths(nest: Contraction, t: Tiles, share: Mapping[str, Any], depths: li
     extents = {mp.m: t["bm"], mp.n: t["bn"], mp.k: t["bk"]}
     lanes = t["gm"] * t["gn"] * machine.lanes
     kept = nest.staged(depths[0])
-    o = Operands(*(np.zeros(len(t["bk"])) for _ in fields(Operands)))
+    o = Operands(*np.zeros((len(fields(Operands)), len(t["bk"]))))
     for a in nest.inputs:
         size = a.dtype.bytes
         spans = a.footprint(extents) * np.ones(1)
@@ -178,17 +179,11 @@ def _of_depths(nest: Contraction, t: Tiles, share: Mapping[str, Any], depths: li
     return o
 
 
-def _depths(t: Tiles) -> list[int]:
-    """The depths that there are, each once."""
-    return np.flatnonzero(np.bincount(t["bk"])).tolist()
-
-
-def _turns(nest: Contraction, t: Tiles, part: Any) -> Any:
+def _turns(nest: Contraction, t: Tiles, part: Any, depths: list[int]) -> Any:
     """Turns of the leaf's k in all steps: those of the last one run to the end of the tile, or of what is unrolled, where all
     operands are staged (`lower.whole`)."""
     inner = nest.mapping.leaf[2]
     deep = np.minimum(t["bk"], up(part, inner))  # a tile is no larger than what it cuts
-    depths = _depths(t)
     to_end = [d for d in depths if d <= MOST and len(nest.staged(d)) == len(nest.inputs)]
     whole = np.isin(t["bk"], to_end) if 0 < len(to_end) < len(depths) else bool(to_end)
     unit = np.where(whole, deep if nest.by_group else nest.ahead(t) * inner, inner)

@@ -18,7 +18,7 @@ over latency. Residency follows from registers and staged bytes (NVIDIA, "CUDA O
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
@@ -67,10 +67,9 @@ class Demand:
     after: Any = 0
     run: Any = 0
 
-    def taken(self, mask: np.ndarray) -> Demand:
-        """Of those candidates alone."""
-        found = {f.name: getattr(self, f.name) for f in fields(self)}
-        return Demand(**{name: x[mask] if np.ndim(x) else x for name, x in found.items()})
+    def taken(self, which: np.ndarray) -> Demand:
+        """Of those candidates alone, by their numbers."""
+        return Demand(**{name: x[which] if np.ndim(x) else x for name, x in self.__dict__.items()})
 
     def of(self, name: str, n: int) -> float:
         """What candidate n asks of one of them."""
@@ -89,10 +88,10 @@ class Cost:
     waves: np.ndarray
     busy: np.ndarray
 
-    def taken(self, mask: np.ndarray) -> Cost:
-        """Of those candidates alone."""
-        parts = {name: x[mask] for name, x in self.parts.items()}
-        return Cost(self.seconds[mask], parts, self.resident[mask], self.waves[mask], self.busy[mask])
+    def taken(self, which: np.ndarray) -> Cost:
+        """Of those candidates alone, by their numbers."""
+        parts = {name: x[which] for name, x in self.parts.items()}
+        return Cost(self.seconds[which], parts, self.resident[which], self.waves[which], self.busy[which])
 
     def bound(self, n: int) -> str:
         return max(self.parts, key=lambda name: self.parts[name][n])
@@ -149,7 +148,7 @@ def cost(machine: Machine, d: Demand, resident: np.ndarray | None = None) -> Cos
         "near": d.near / near,
         "far": d.far / far,
     }
-    parts = {k: np.broadcast_to(np.asarray(v, float), blocks.shape) for k, v in parts.items()}
+    parts = {k: v if np.shape(v) == blocks.shape else np.broadcast_to(v, blocks.shape) for k, v in parts.items()}
     bound = reduce(np.maximum, parts.values())
     rest = reduce(np.add, parts.values()) - bound
     rounds = np.ceil(most / resident)
