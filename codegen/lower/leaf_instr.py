@@ -22,6 +22,7 @@ from ...dsl.values import Load, Masked, Value
 from ..schedule.placed import author_of
 from ..tile import Alloc, Buffer, Call, If, Piece, Stmt, Store
 from ..vector.align import Known, divisor
+from ..vector.nest import linear
 from .access import coordinates, edge_conds, edges_below, indices_of, translate, zero_is_neutral
 from .accumulate import note_reduced
 from .context import Context
@@ -254,8 +255,7 @@ def _address(ctx: Context, focus: Focus, f: Fragment, op: Operand, tensor: str, 
         return replace(focus, ranges=ranges)
 
     def address(at: Focus) -> Expr:
-        coords = coordinates(ctx, at, tensor, indices)
-        return sum((c * s for c, s in zip(coords, buffer.strides, strict=True)), ZERO)
+        return linear(buffer, coordinates(ctx, at, tensor, indices))
 
     ends = {n: of(as_expr(n)) for n in sorted({0, f.registers - 1})}
     for at in ends.values():
@@ -266,14 +266,15 @@ def _address(ctx: Context, focus: Focus, f: Fragment, op: Operand, tensor: str, 
         if halo and view.form == "global":
             within += [c for e, n in zip(indices, ctx.shapes[tensor], strict=True) for c in (e, n - e - 1)]
         guards += [c for c in (x.subs(at.binding) for x in within) if c.interval[0] is None or c.interval[0] < 0]
-    first, r = address(ends[0]), Var("$r", 0, f.registers - 1)
+    coords = coordinates(ctx, ends[0], tensor, indices)
+    first, r = linear(buffer, coords), Var("$r", 0, f.registers - 1)
     straight = f.registers == 1 or first + r == address(of(as_expr(r)))
     straight = straight or all((address(of(as_expr(n))) - first).constant == n for n in range(1, f.registers))
     if view.form != "global" and divisor(first * buffer.dtype.bytes, _UNKNOWN) % max(op.alignment, 1):
         straight = False  # ALIGNED
     if _lies_in(ctx, buffer.memory) != _lies_in(ctx, op.memory):
         straight = False  # WHERE_IT_READS
-    return coordinates(ctx, ends[0], tensor, indices), tuple(dict.fromkeys(guards)), straight
+    return coords, tuple(dict.fromkeys(guards)), straight
 
 
 def _lies_in(ctx: Context, memory: str) -> str:
