@@ -69,8 +69,8 @@ def _fewest(nodes: tuple[Node, ...], placer: _Placer) -> tuple[Node, ...]:
     """REDUNDANT: a barrier of a loop that was placed before its back edge was known may be served by a later one; each of
     those placed is tried without."""
     best = placer.placed(nodes)
-    given = set(barriers(nodes))
-    for barrier in list(barriers(best)):
+    given = set(barriers(nodes)) if best is not nodes else ()
+    for barrier in list(barriers(best)) if best is not nodes else ():
         if barrier not in given and placer.enough(fewer := without(best, barrier)):
             best = fewer
     return best
@@ -124,8 +124,8 @@ class _State(NamedTuple):
         now = [_Past(a) for a in accesses if a.flight is None or a.kind == "read"]
         return _State(_union(self.open, now), _union(self.flying, [_Past(a) for a in accesses if a.flight]))
 
-    def map(self, f: Callable[[_Past], _Past]) -> _State:
-        return _State(_union((), [f(p) for p in self.open]), _union((), [f(p) for p in self.flying]))
+    def map(self, f: Callable[[_Past, Node], _Past], loop: Node) -> _State:
+        return _State(_union((), [f(p, loop) for p in self.open]), _union((), [f(p, loop) for p in self.flying]))
 
 
 def _union(a: tuple[_Past, ...], b: Collection[_Past]) -> tuple[_Past, ...]:
@@ -175,15 +175,17 @@ class _Placer:
     def block(self, nodes: tuple[Node, ...], state: _State) -> tuple[tuple[Node, ...], _State]:
         """The nodes with their barriers (the same objects if they stay as they are), and the state after them."""
         out: list[Node] = []
+        same = True
         for n in nodes:
             if not n.still:
                 before, done, state = self.node(n, state)
-                if self._only_asking and (before or done is not n):
-                    raise _Needed
-                out += before
-                n = done
+                if before or done is not n:
+                    if self._only_asking:
+                        raise _Needed
+                    same = False
+                    out += before
+                    n = done
             out.append(n)
-        same = len(out) == len(nodes) and all(x is y for x, y in zip(out, nodes, strict=True))
         return nodes if same else tuple(out), state
 
     def node(self, n: Node, state: _State) -> Placed:
@@ -246,12 +248,7 @@ class _Placer:
         before, state = self.ordered(pairs, n, state)  # ENTRY
         if before:
             _, left = self.exposed((done,), state)
-        number = len(n.scope.loops)
-
-        def outside(p: _Past) -> _Past:
-            return p if p.same is not None and p.same < number else _Past(p.access)
-
-        return before, done, left.plus(out.map(outside))
+        return before, done, left.plus(out.map(_outside, n))
 
     def settled(self, n: Node, flying: tuple[_Past, ...]) -> tuple[Node, _State]:
         """The loop with the barriers that its iterations need, and the state at the end of one. What is open before the loop
@@ -260,7 +257,7 @@ class _Placer:
             body, entry = n.body, _State((), flying)
             for _ in range(_ROUNDS):
                 new, out = self.block(body, entry)
-                joined = entry.plus(out.map(lambda p: self.earlier(p, n)))
+                joined = entry.plus(out.map(self.earlier, n))
                 if new is body and joined == entry:
                     break
                 body, entry = new, joined
@@ -324,6 +321,11 @@ class _Placer:
         if n.turns not in self._runs:
             self._runs[n.turns] = always(scope.plain(s.stop) - scope.plain(s.start) - 1, tuple(scope.conds))
         return self._runs[n.turns]
+
+
+def _outside(p: _Past, n: Node) -> _Past:
+    """An access in the loop or before it, after the loop."""
+    return p if p.same is not None and p.same < len(n.scope.loops) else _Past(p.access)
 
 
 def _pairs(state: _State, n: Node) -> list[_Pair]:

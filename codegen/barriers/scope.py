@@ -27,6 +27,7 @@ class Scope:
     lets     values of Lets over the variables that remain
     depth    for variables that depend on units: the depth of the innermost level that they depend on
     dealt    loop variables that deal out the units of a level, by the unit's variable (DEALT)
+    ordering what `barrier_level` was asked in the launch
     conds    >= 0 here, in order
     loops    those around here, outermost first
     control  the depth that the conditions and bounds around here depend on
@@ -40,6 +41,7 @@ class Scope:
     lets: Mapping[Var, Expr]
     depth: Mapping[Var, int]
     dealt: Mapping[Var, Expr]
+    ordering: dict[tuple[str, bool], tuple[str | None, tuple[Units, ...]]]
     conds: Mapping[Expr, None] = field(default_factory=dict)
     loops: tuple[Turns, ...] = ()
     control: int = _UNIFORM
@@ -52,7 +54,7 @@ class Scope:
         depth = {u.var: device.depth(u.level) for u in launch.units}
         named = {b.name: b for b in buffers}
         conds = facts + tuple(c for u in launch.units for c in (as_expr(u.var), u.count - u.var - 1))
-        scope = Scope(device, launch.units, {i.name: i for i in instrs}, named, {}, depth, {})
+        scope = Scope(device, launch.units, {i.name: i for i in instrs}, named, {}, depth, {}, {})
         return scope._knowing(conds)
 
     def let(self, s: Let) -> Scope:
@@ -102,23 +104,31 @@ class Scope:
         """The depth of the innermost level whose units' numbers enter `e`."""
         return max((self.depth.get(v, _UNIFORM) for v in e.variables()), default=_UNIFORM)
 
-    def barrier_level(self, buffer: Buffer, lockstep: bool) -> str | None:
-        """The level whose barrier orders accesses of `buffer`; None where lockstep does, or where units do not share it.
+    def barrier_level(self, owner: str, lockstep: bool) -> tuple[str | None, tuple[Units, ...]]:
+        """The level whose barrier orders accesses of a buffer that `owner`'s units own, and the units that share it (see
+        `_sharers`); None where lockstep orders them, or where units do not share it.
 
         Below units that cannot synchronise (blocks), only those below one of them can be ordered.
         `lockstep`: units in lockstep are what is to be ordered, instead of what lockstep orders.
         """
-        level = buffer.level
+        if (owner, lockstep) not in self.ordering:
+            self.ordering[owner, lockstep] = self._barrier_level(owner, lockstep)
+        return self.ordering[owner, lockstep]
+
+    def _barrier_level(self, level: str, lockstep: bool) -> tuple[str | None, tuple[Units, ...]]:
         if lockstep:
             group = self._group()
-            shared = group is not None and self.device.depth(level) <= self.device.depth(group)
-            return group if group is not None and shared and self.sharers(group, lockstep) else None
-        for u in self._below(buffer.level):
-            if self.device.level(u.level).siblings == "nothing":
-                level = u.level
-        return level if self.sharers(level, lockstep) else None
+            if group is None or self.device.depth(level) > self.device.depth(group):
+                return None, ()
+            level = group
+        else:
+            for u in self._below(level):
+                if self.device.level(u.level).siblings == "nothing":
+                    level = u.level
+        sharers = self._sharers(level, lockstep)
+        return (level, sharers) if sharers else (None, ())
 
-    def sharers(self, level: str, lockstep: bool) -> tuple[Units, ...]:
+    def _sharers(self, level: str, lockstep: bool) -> tuple[Units, ...]:
         """The units below one unit of `level`, without levels of one unit and without the inner ones that need no barrier."""
         below = [u for u in self._below(level) if u.count.constant != 1]
         while not lockstep and below and self.device.level(below[-1].level).siblings == "lockstep":
@@ -197,15 +207,16 @@ class Scope:
         flight: str | None,
         lockstep: bool,
     ) -> Access | None:
-        level = self.barrier_level(self.buffers[name], lockstep)
+        level, sharers = self.barrier_level(self.buffers[name].level, lockstep)
         if level is None:
             return None
         inner = self.device.depth(level)
-        owners = tuple((as_expr(u.var), self.dealt.get(u.var)) for u in self.sharers(level, lockstep))
-        numbers = tuple(e for pair in owners for e in pair if e is not None)
+        owners = tuple([(as_expr(u.var), self.dealt.get(u.var)) for u in sharers])
+        numbers = [e for pair in owners for e in pair if e is not None]
         facts = _relevant((*coords, *numbers), self._knowing(conds).conds)
-        variables = frozenset().union(*(e.variables() for e in (*coords, *facts, *numbers)))
-        varying = frozenset(v for v in variables if self.depth.get(v, _UNIFORM) > inner or v.name.startswith("$"))
+        variables = frozenset().union(*[e.variables() for e in (*coords, *facts, *numbers)])
+        deeper = {v for v, depth in self.depth.items() if depth > inner}
+        varying = frozenset([v for v in variables if v in deeper or v.name[0] == "$"])
         return Access(name, level, inner, kind, coords, facts, varying, owners, self.loops, s, flight)
 
 
@@ -222,10 +233,10 @@ def _in_rows(coords: tuple[Expr, ...], buffer: Buffer | None, extent: int) -> tu
 
 def _relevant(about: tuple[Expr, ...], conds: Iterable[Expr]) -> tuple[Expr, ...]:
     """Conditions that touch the variables of `about`, directly or through each other; others only slow the proof."""
-    reach = set().union(*(e.variables() for e in about))
+    reach = set().union(*[e.variables() for e in about])
     left = [(c, c.variables()) for c in conds]
     some = left
     while some:
-        some = [(c, names) for c, names in left if not reach.issuperset(names) and not reach.isdisjoint(names)]
-        reach.update(*(names for _, names in some))
-    return tuple(c for c, names in left if not reach.isdisjoint(names))
+        some = [names for _, names in left if not reach.issuperset(names) and not reach.isdisjoint(names)]
+        reach.update(*some)
+    return tuple([c for c, names in left if not reach.isdisjoint(names)])

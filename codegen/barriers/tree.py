@@ -67,7 +67,7 @@ def _mark(body: tuple[Stmt, ...], names: frozenset[str], scope: Scope, live: set
 
 def _grown(body: tuple[Stmt, ...], scope: Scope, written: frozenset[str], live: set[int]) -> tuple[Node, ...]:
     out: list[Node] = []
-    ahead = sum(id(s) in live for s in body)
+    ahead = sum([id(s) in live for s in body])
     for s in body:
         if id(s) not in live:
             if ahead and isinstance(s, Let):
@@ -130,18 +130,22 @@ def barriers(nodes: Iterable[Node]) -> Iterator[Node]:
     for n in nodes:
         if isinstance(n.statement, Barrier):
             yield n
-        elif not n.still:
-            yield from barriers(n.body)
-            yield from barriers(n.orelse)
+        elif not n.still and (n.body or n.orelse):
+            yield from barriers((*n.body, *n.orelse))
 
 
 def without(nodes: tuple[Node, ...], barrier: Node) -> tuple[Node, ...]:
     """The nodes less that one; the same objects where it does not stand."""
     out: list[Node] = []
+    same = True
     for n in nodes:
         if n is barrier:
+            same = False
             continue
-        body, orelse = (n.body, n.orelse) if n.still else (without(n.body, barrier), without(n.orelse, barrier))
-        same = all(x is y for x, y in zip((*body, *orelse), (*n.body, *n.orelse), strict=False)) and len(body) == len(n.body)
-        out.append(n if same and len(orelse) == len(n.orelse) else replace(n, body=body, orelse=orelse))
-    return tuple(out)
+        if not n.still and (n.body or n.orelse):
+            body, orelse = without(n.body, barrier), without(n.orelse, barrier)
+            if body is not n.body or orelse is not n.orelse:
+                same = False
+                n = replace(n, body=body, orelse=orelse)
+        out.append(n)
+    return nodes if same else tuple(out)
