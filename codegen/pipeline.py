@@ -239,7 +239,7 @@ def launches_of(op: Op, device: Device, lines: tuple) -> list[tuple[tuple[Work, 
         kept |= (row_statistics(op, device) or made_operands(op, device)) - own.keys()
         apart |= made_once(op, device) - kept
     moved = {x.tensor for x in _all_lines(lines) if isinstance(x, syntax.Move)}
-    kept |= {s.target for s in op.statements if s.reduction is None and s.target in moved}
+    kept |= {s.target for s in op.statements if s.reduction is None and s.target in moved} - apart
     inner = {t.name for t in op.tensors if t.role == "intermediate"}
     groups = plan(op, kept & inner, apart & inner)
     groups = tuple(tuple(_accumulating(w) for w in g) for g in groups)
@@ -259,7 +259,7 @@ def with_factors(op: Op, device: Device, lines: tuple) -> Op:
     """The op with names for the computed factors that lines speak of, or that rTile makes for an instruction."""
     named = held_in(_all_lines(lines))
     if all(isinstance(x, syntax.AutoLine) for x in lines) or _filled_in(lines):
-        named |= made_operands(factored(op), device)
+        named |= made_operands(factored(op), device) | made_once(op, device)
     return factored(op, named)
 
 

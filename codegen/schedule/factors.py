@@ -4,7 +4,8 @@
                                                                        C[m, n] = sum(k) f32(A[m, k]) * f32(C.right[k, n])
 
 Pointwise, they are computed where they are read unless a line says `move` or `keep`; then they are made there. So a schedule
-for a product serves products of anything, and instructions take operands that memory does not hold.
+for a product serves products of anything, and instructions take operands that memory does not hold. With its conversion a
+factor is called by its type, `C.right_f32`, where a line speaks of that.
 """
 
 from __future__ import annotations
@@ -24,16 +25,16 @@ def factored(op: Op, names: frozenset[str] | None = None) -> Op:
     tensors = list(op.tensors)
     for s in op.statements:
         value = s.value
-        for side, x in zip(SIDES, computed(s), strict=True):
-            name = _name(s, side)
-            if x is None or (names is not None and name not in names):
+        plain, typed = named(s), named(s, converted(s)) if names is not None else {}
+        for name, (n, x) in (plain | typed).items():
+            if names is not None and name not in names:
                 continue
             indices = _order(s, x)
             extents = tuple((i, s.extent(i)) for i in indices)
             statements.append(Statement(name, indices, x, None, extents, s.span))
             tensors.append(Tensor(name, x.dtype, tuple(e for _, e in extents), "intermediate", s.span))
             load = Load(name, tuple(as_expr(Var(i)) for i in indices), x.dtype)
-            value = _with_factor(value, SIDES.index(side), load)
+            value = _with_factor(value, n, load, x)
         statements.append(replace(s, value=value))
     return replace(op, statements=tuple(statements), tensors=tuple(tensors))
 
@@ -60,10 +61,25 @@ def _bare(x: Value) -> Value:
     return x.arg if isinstance(x, Cast) else x
 
 
-def _name(s: Statement, side: str) -> str:
-    """`C.left` of the statement of C, `C.left1` of its first sum without a name."""
+def converted(s: Statement) -> tuple[Cast | None, Cast | None]:
+    """Left and right factor with the conversion around them, where there is one."""
+    found = s.value.args if isinstance(s.value, Apply) and factors(s) else (None, None)
+    left, right = (x if isinstance(x, Cast) else None for x in found)
+    return left, right
+
+
+def named(s: Statement, found: tuple[Value | None, Value | None] | None = None) -> dict[str, tuple[int, Value]]:
+    """Factors by name, with the number of their side: those that are computed, or others that were found.
+
+    `C.left` of the statement of C, `C.left1` of its first sum without a name; with their conversions, `C.left_f32`.
+    """
     target, _, inner = s.target.partition(".")
-    return f"{target}.{side}{''.join(c for c in inner if c.isdigit())}"
+    number = "".join(c for c in inner if c.isdigit())
+    return {
+        f"{target}.{side}{number}{f'_{x.dtype}' if found else ''}": (n, x)
+        for n, (side, x) in enumerate(zip(SIDES, found or computed(s), strict=True))
+        if x is not None
+    }
 
 
 def _order(s: Statement, x: Value) -> tuple[str, ...]:
@@ -74,8 +90,9 @@ def _order(s: Statement, x: Value) -> tuple[str, ...]:
     return tuple(dict.fromkeys(i for i in (*named, *(i for i, _ in s.ranges)) if i in mine and i in dict(s.ranges)))
 
 
-def _with_factor(value: Value, n: int, load: Load) -> Value:
+def _with_factor(value: Value, n: int, load: Load, factor: Value) -> Value:
+    """A product with a load in place of its factor, or of what its factor converts."""
     assert isinstance(value, Apply)
     old = value.args[n]
-    new = replace(old, arg=load) if isinstance(old, Cast) else load
+    new = load if old is factor or not isinstance(old, Cast) else replace(old, arg=load)
     return replace(value, args=(*value.args[:n], new, *value.args[n + 1 :]))

@@ -1,30 +1,56 @@
-"""Factors of products that cost much to compute, and are read for each tile of them: computed once, into memory.
+"""Factors of products that no instruction reads: made once, in memory, so that the product is one like others.
 
-attention: `o[i, d] = sum(t) exp(s[i, t] - m[i]) * v[t, d]` computes each exponential for each tile along `d`. Made once, it is
-an operand like others: packed, shared by the rows that a tile has.
+attention   `o[i, d] = sum(t) exp(s[i, t] - m[i]) * v[t, d]` computes each exponential for each tile along `d`.
+f16         `C[m, n] = sum(k) f32(A[m, k]) * f32(B[k, n])` converts an element of `A` for each tile along `n`.
+
+Made by a launch before, an operand is packed, and shared by the rows that a tile has. That pays where both are read more than a
+few times; it takes their size in memory.
 """
 
 from __future__ import annotations
 
 from ...dsl.device import Device
-from ...dsl.op import Op
-from ...dsl.values import Cast, Load, Value
-from .factors import factors
-from .held import costs
+from ...dsl.op import Op, Statement
+from ...dsl.values import loads
+from ..lower.work import Work, plain_index, plan
+from ..rtile.cpu import FEW
+from ..rtile.cpu_product import Product, product_of
+from .factors import converted, factored, named
 from .nests import cores_and_lanes
 
 
 def made_once(op: Op, device: Device) -> frozenset[str]:
-    """Those of the op's intermediates, for processors whose cores share a memory."""
+    """Names of pointwise intermediates, of the op or of factors that `factored` names; for processors whose cores share a
+    memory."""
     if cores_and_lanes(device) is None:
         return frozenset()
-    inner = {t.name for t in op.tensors if t.role == "intermediate"}
-    dear = {s.target for s in op.statements if s.reduction is None and s.target in inner and costs(s.value)}
-    return frozenset(name for s in op.statements for x in factors(s) if (name := _read(x)) in dear)
+    whole = factored(op, frozenset(name for s in op.statements for name in _as_taken(s)))
+    pointwise = {
+        s.target
+        for s in whole.statements
+        if s.reduction is None and all(plain_index(e) is not None for ld in loads(s.value) for e in ld.indices)
+    } - {t.name for t in op.outputs}
+    if not pointwise:
+        return frozenset()
+    as_it_is = {w.name for w in _works(op, frozenset()) if product_of(device, w) is not None}
+    found: set[str] = set()
+    for w in _works(whole, frozenset(pointwise)):
+        product = product_of(device, w) if w.reduction is not None and w.name not in as_it_is else None
+        if product is not None and _pays(product):
+            found |= pointwise & {product.wide.tensor, product.narrow.tensor}
+    return frozenset(found)
 
 
-def _read(x: Value) -> str:
-    """The tensor that a factor is an element of, converted or not; empty where it is more."""
-    while isinstance(x, Cast):
-        x = x.arg
-    return x.tensor if isinstance(x, Load) else ""
+def _as_taken(s: Statement) -> list[str]:
+    """Names of the factors of a product as it takes them: converted, where they are."""
+    typed = named(s, converted(s))
+    sides = {n for n, _ in typed.values()}
+    return [*typed, *(name for name, (n, _) in named(s).items() if n not in sides)]
+
+
+def _works(op: Op, apart: frozenset[str]) -> list[Work]:
+    return [w for group in plan(op, frozenset(), apart) for w in group]
+
+
+def _pays(p: Product) -> bool:
+    return all((most := p.most(i)) is None or most > FEW for i in (p.m, p.n))

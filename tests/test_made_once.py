@@ -1,12 +1,16 @@
-"""Attention on CPUs: exponentials are made once, for a product like others; masks by place take no wide integers."""
+"""Factors that are made once, on CPUs: exponentials of attention, operands of other types; masks by place are narrow."""
 
 from __future__ import annotations
+
+import re
 
 import numpy as np
 import pytest
 from andiron import compile, loads, reference
 from andiron.codegen.pipeline import compile_program
 from andiron.dsl.values import Apply, walk
+from andiron.runtime.verdict import check
+from andiron.runtime.workload import random_inputs
 
 from .cpp_build import skip_unless_run_here
 
@@ -18,9 +22,16 @@ op plain[H, Q, T, D](q: f32[H, Q, D], k: f32[H, T, D], v: f32[H, T, D]) -> (o: f
     l[h, i] = sum(t) p[h, i, t]
     o[h, i, d] = (sum(t) p[h, i, t] * v[h, t, d]) / l[h, i]
 
-op cheap[M, N, K](A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]):
+op twice[M, N, K](A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]):
     a[m, k] = 2 * A[m, k]
     C[m, n] = sum(k) a[m, k] * B[k, n]
+
+op narrow[M, K](A: f32[M, K], B: f32[K, 2]) -> (C: f32[M, 2]):
+    a[m, k] = 2 * A[m, k]
+    C[m, n] = sum(k) a[m, k] * B[k, n]
+
+op image[C, H, O](I: f16[C, H], F: f16[O, C, 3]) -> (Y: f32[O, P]) where P = H - 2:
+    Y[o, p] = sum(c, r) f32(I[c, p + r]) * f32(F[o, c, r])
 """
 CPUS = ("cpu:generic", "cpu:avx2", "cpu:avx512")
 
@@ -47,16 +58,19 @@ def test_each_exponential_is_computed_once(device):
 
 
 @pytest.mark.parametrize("device", CPUS)
-def test_what_is_cheap_is_computed_where_it_is_read(device):
-    assert len(launches("cheap", device)) == 1
+@pytest.mark.parametrize("op", ["narrow", "image"])
+def test_what_is_read_few_times_is_computed_where_it_is_read(device, op):
+    """And so is what would take more memory made than as it is."""
+    assert len(launches("twice", device)) == 2
+    assert len(launches(op, device)) == 1
 
 
 @pytest.mark.parametrize("device", [*CPUS, "sm_80", "gfx90a"])
 def test_a_block_of_its_own_is_no_line_lost(device):
     """A pointwise intermediate is computed where it is read, unless a block says that it is kept."""
     memory = "dram" if device.startswith("cpu") else "global"
-    blocks = "\nschedule s for cheap:\n" + "".join(f"    keep {t} in {memory}:\n        auto\n" for t in ("a", "C"))
-    assert len(launches("cheap", device, blocks)) == 2
+    blocks = "\nschedule s for twice:\n" + "".join(f"    keep {t} in {memory}:\n        auto\n" for t in ("a", "C"))
+    assert len(launches("twice", device, blocks)) == 2
 
 
 @pytest.mark.parametrize("target", CPUS)
@@ -70,6 +84,25 @@ def test_right(target):
         out = np.full((h, q, d), np.nan, np.float32)
         kernel(*given, out=out)
         np.testing.assert_allclose(out, reference(module.ops["plain"])(*given), rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("target", CPUS)
+@pytest.mark.parametrize(
+    "op", ["gemm_f16", "gemm_bf16_f32", "gemm_f8", "gemm_f16_i8", "gemm_f16_i4", "batched_gemm_f16", "linear_gelu_f16"]
+)
+def test_operands_of_other_types(target, op):
+    """One like others, for a product of f32; and the schedule, fed back, says the same."""
+    skip_unless_run_here(target)
+    kernel = compile("import std.ops.gemm\n", op=op, target=target)
+    made = set(re.findall(r"keep (\S+_f32) in dram", kernel.schedule))
+    assert len(made) == 2
+    head, lines = kernel.schedule.split("\n", 1)
+    again = compile(f"import std.ops.gemm\nschedule again for {op}:\n{lines}", schedule="again", target=target)
+    assert again.schedule.split("\n", 1)[1] == lines, head
+    for sizes in ((1, 1, 1), (5, 3, 40), (70, 37, 65), (4, 0, 3), (0, 5, 3), (3, 5, 0)):
+        given = {"B": 2, **dict(zip("MNK", sizes, strict=True)), "G": -(-sizes[2] // 32)}
+        inputs = random_inputs(kernel.op, given)
+        assert check(kernel.op, inputs, [kernel(*inputs)]).ok, sizes
 
 
 PLACES = "lt", "le", "gt", "ge", "eq", "ne"
