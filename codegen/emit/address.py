@@ -23,8 +23,16 @@ def linear(ctx: Context, buffer: Buffer, coords: Sequence[Expr]) -> Expr:
     found = ctx.addresses.get(key)
     if found is None:
         parts = zip(coords, buffer.strides, strict=True)
-        total = combined([(c * s, 1) if s.terms else (c, s.const) for c, s in parts], 0)
+        total = combined([(_product(ctx, c, s), 1) if s.terms else (c, s.const) for c, s in parts], 0)
         found = ctx.addresses[key] = (total, buffer, coords)  # what the key names stays alive
+    return found[0]
+
+
+def _product(ctx: Context, c: Expr, s: Expr) -> Expr:
+    """A coordinate times a stride; always the same object for the same ones, as what is put in is remembered by identity."""
+    found = ctx.products.get((id(c), id(s)))
+    if found is None:
+        found = ctx.products[id(c), id(s)] = (c * s, c, s)
     return found[0]
 
 
@@ -111,16 +119,21 @@ def _near(ctx: Context, name: str, coords: Sequence[Expr]) -> tuple[str, str]:
     """`place` of coordinates."""
     buffer, env = ctx.buffers[name], ctx.env
     total = linear(ctx, buffer, coords)
+    if id(total) not in ctx.inside:
+        ctx.inside[id(total)] = tuple({v: None for a, _ in total.terms if type(a) is Fn for v in a.variables()}), total
     const, key = total.const, [id(total)]
+    for v in ctx.inside[id(total)][0]:
+        key.append(id(env[v]) if v in env else 0)
     for a, c in total.terms:
-        for v in (a,) if type(a) is Var else a.variables():  # type: ignore[union-attr]
-            if v not in env:
-                key.append(0)
-            elif type(a) is Fn or env[v].terms:
-                key.append(id(env[v]))
+        if type(a) is Var and a in env:
+            value = env[a]
+            if value.terms:
+                key.append(id(value))
             else:
                 key.append(1)
-                const += c * env[v].const
+                const += c * value.const
+        else:
+            key.append(0)
     at = tuple(key)
     near = ctx.near.get(at)
     if near is None:

@@ -1,11 +1,11 @@
 """Stores and calls in loops that are written out: printed once, with holes for what differs from turn to turn.
 
-Turns name other cells of registers, and other places in memory. What prints a statement asks for both with the coordinates as
-the program has them (`Context.asked`). While a statement is recorded, what is asked for is kept, and a mark put in its place;
-in each turn after that the same is asked, in the same order, and put where the marks are.
+Turns name other cells of registers, other places in memory and other index values. What prints a statement asks for them with
+the expressions that the program has (`Context.asked`). While a statement is recorded, what is asked for is kept, and a mark put
+in its place; in each turn after that the same is asked, in the same order, and put where the marks are.
 
-ALIKE     All else in a line is the same in every turn, where index values are of variables that are the same. What is printed
-          for a part of the lanes, or as several lines, is not recorded.
+ALIKE     All else in a line is the same in every turn. What is printed for a part of the lanes, or as several lines, is not
+          recorded.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from ...dsl.index import Expr, Var
-from ...dsl.values import IndexValue, Load, Masked, walk
+from ...dsl.index import Expr
+from ...dsl.values import IndexValue, Load, Masked, Value, walk
 from ..tile import Call, For, Stmt, Store
 from .address import linear
 from .asked import Asked, Hole
@@ -27,35 +27,29 @@ _S = TypeVar("_S", Store, Call)
 
 @dataclass(frozen=True)
 class _Line:
-    """`text`: a format of the answers that `taken` says. `kept`: what the key of it names stays alive."""
+    """`text`: a format of the answers that `taken` says."""
 
     text: str
     taken: list[int]
     holes: list[Hole]
-    kept: list[Expr | None]
 
 
 class Again:
     def __init__(self, ctx: Context) -> None:
         self.ctx = ctx
         # by identity, with what the key names
-        self._inside: dict[int, tuple[frozenset[Var] | None, Stmt]] = {}
+        self._alikes: dict[int, tuple[bool, Stmt]] = {}
         self._bare: dict[int, tuple[bool, tuple[Stmt, ...]]] = {}  # of bodies of loops
         self._lines: dict[tuple, _Line | None] = {}
 
-    def recorded(self, s: _S, turning: Var, show: Callable[[_S], None]) -> None:
-        """Prints a statement, by `show` the first time. `turning`: of the innermost loop around it that is written out."""
+    def recorded(self, s: _S, show: Callable[[_S], None]) -> None:
+        """Prints a statement of a loop that is written out, by `show` the first time."""
         ctx = self.ctx
-        inside = self._alike(s)
-        if inside is None or turning in inside or ctx.in_lane or ctx.part is not None:
+        if not self._alike(s) or ctx.in_lane or ctx.part is not None:
             return show(s)
-        if inside:
-            values = [ctx.env.get(v) for v in inside]
-            key = (id(s), ctx.share, ctx.text.index.names, *map(id, values))
-        else:
-            values, key = [], (id(s), ctx.share)
+        key = id(s), ctx.share
         if key not in self._lines:
-            self._lines[key] = self._record(s, show, values)
+            self._lines[key] = self._record(s, show)
             return None
         line = self._lines[key]
         if line is None:
@@ -64,7 +58,7 @@ class Again:
         ctx.text.line(line.text % tuple([told[n] for n in line.taken]))
         return None
 
-    def _record(self, s: _S, show: Callable[[_S], None], values: list[Expr | None]) -> _Line | None:
+    def _record(self, s: _S, show: Callable[[_S], None]) -> _Line | None:
         """Prints it; None where that took more than a line."""
         ctx = self.ctx
         asked, temps, lines = Asked(ctx.text), ctx.text.temps, ctx.text.scopes[-1].lines
@@ -75,27 +69,20 @@ class Again:
         alone = len(lines) == mark + asked.lines + 1 and ctx.text.temps == temps
         said = asked.format(lines[-1]) if alone else None
         asked.fill(lines, mark)
-        return None if said is None else _Line(*said, asked.holes, values)
+        return None if said is None else _Line(*said, asked.holes)
 
-    def _alike(self, s: Store | Call) -> frozenset[Var] | None:
-        """ALIKE: the variables that index values in it are of; None where its turns may differ otherwise."""
-        found = self._inside.get(id(s))
+    def _alike(self, s: Store | Call) -> bool:
+        """ALIKE"""
+        found = self._alikes.get(id(s))
         if found is None:
-            found = self._inside[id(s)] = self._index_values(s), s
+            told = isinstance(s, Call) or (s.atomic is None and all(map(self._told, walk(s.value))))
+            found = self._alikes[id(s)] = told and all([self._plain(name) for name, _ in _accesses(s)]), s
         return found[0]
 
-    def _index_values(self, s: Store | Call) -> frozenset[Var] | None:
-        if isinstance(s, Call):
-            return frozenset() if all([self._plain(p.buffer) for p in s.pieces]) else None
-        if s.atomic is not None or not self._plain(s.buffer):
-            return None
-        inside: frozenset[Var] = frozenset()
-        for v in walk(s.value):
-            if isinstance(v, Masked) or (isinstance(v, Load) and not self._plain(v.tensor)):
-                return None
-            if isinstance(v, IndexValue):
-                inside |= v.expr.variables()
-        return inside
+    def _told(self, v: Value) -> bool:
+        """Whether its text is of one form."""
+        varying = self.ctx.lanes.varying
+        return not isinstance(v, Masked) and (not isinstance(v, IndexValue) or varying.isdisjoint(v.expr.variables()))
 
     def declares_nothing(self, body: tuple[Stmt, ...]) -> bool:
         """Whether a turn of a loop over `body` needs no scope of its own: it says neither names nor pointers."""
@@ -107,7 +94,7 @@ class Again:
     def _bare_statement(self, s: Stmt) -> bool:
         if isinstance(s, For):
             return s.var in self.ctx.lanes.unrolled and self.declares_nothing(s.body)
-        return isinstance(s, (Store, Call)) and self._alike(s) is not None and not any(map(self._declares, _accesses(s)))
+        return isinstance(s, (Store, Call)) and self._alike(s) and not any(map(self._declares, _accesses(s)))
 
     def _declares(self, access: tuple[str, tuple[Expr, ...]]) -> bool:
         name, coords = access

@@ -39,7 +39,7 @@ class Body:
         self._inside: set[str] = set()  # registers made where only a part of the lanes goes
         self._places: dict[int, tuple[list[tuple[Expr, ...]], Piece]] = {}  # of operands, by identity
         self._again = Again(ctx)
-        self._turning: Var | None = None  # of the innermost loop that is written out here
+        self._turning = 0  # loops around that are written out
 
     def block(self, stmts: Sequence[Stmt]) -> None:
         text = self.ctx.text
@@ -148,25 +148,25 @@ class Body:
 
     def _turns(self, s: For, values: list[Expr]) -> None:
         """A loop that is written out."""
-        env, var, around = self.ctx.env, s.var, self._turning
+        env, var = self.ctx.env, s.var
         old = env.get(var)
-        if len(values) > 1:
-            self._turning = var
+        several = len(values) > 1
+        self._turning += several
         show = self.block if self._again.declares_nothing(s.body) else self._scoped
         for value in values:
             env[var] = value
             show(s.body)
-        self._turning = around
+        self._turning -= several
         if old is None:
             del env[var]
         else:
             env[var] = old
 
     def _leaf(self, s: _S, show: Callable[[_S], None]) -> None:
-        if self._turning is None:
-            show(s)
+        if self._turning:
+            self._again.recorded(s, show)
         else:
-            self._again.recorded(s, self._turning, show)
+            show(s)
 
     def _varying_for(self, s: For) -> None:
         """for (i = start(lane); i < stop; i += step)  -->  for (b = first start; b < stop; b += step) { if (i < stop) ... }

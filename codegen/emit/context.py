@@ -14,7 +14,7 @@ from ...dsl.index import Expr, Var, as_expr, maximum, minimum
 from ...dsl.types import DType
 from ..tile import Buffer, Program
 from .asked import Asked
-from .code import ELEMENTS, SCALARS, Need, storage
+from .code import ATOM, ELEMENTS, SCALARS, Need, storage
 from .lanes import Lanes
 from .put_in import PutIn
 from .scope import INDENT, Scope, Text
@@ -53,6 +53,8 @@ class Context:
     counted: dict[int, dict[Var, Expr]] = field(default_factory=dict)  # share -> what the lane is in it
     numbers: dict[int, Expr] = field(default_factory=dict)
     addresses: dict[tuple[int, int], tuple] = field(default_factory=dict)
+    products: dict[tuple[int, int], tuple[Expr, Expr, Expr]] = field(default_factory=dict)  # of coordinates and strides
+    inside: dict[int, tuple[tuple[Var, ...], Expr]] = field(default_factory=dict)  # variables in functions in addresses
     near: dict[tuple[int, ...], Any] = field(default_factory=dict)  # of addresses, those that differ by a constant
     steps: dict[int, tuple[Expr | None, Expr]] = field(default_factory=dict)  # of addresses, from lane to lane
     spoken: dict[str, str] = field(default_factory=dict)  # buffer -> its name in the text
@@ -102,6 +104,13 @@ class Context:
         if n not in self.numbers:
             self.numbers[n] = as_expr(n)
         return self.numbers[n]
+
+    def index_text(self, e: Expr) -> str:
+        """An index expression as an operand."""
+        return self._index_text(e) if self.asked is None else self.asked.mark(self._index_text, e)
+
+    def _index_text(self, e: Expr) -> str:
+        return self.text.index.text(self.ix(e), ATOM)
 
     def plus(self, e: Expr, n: int) -> Expr:
         return e + n if e.terms else self.number(e.const + n)
@@ -310,8 +319,11 @@ class Context:
     def declare_where_set(self, name: str, scopes: Sequence[Scope]) -> None:
         """Cells that lines of these scopes, which are one block, set before all else are declared in that line."""
         kind, pending = self._cell_type(name), {text: where for where, text in self.cells[name].items()}
+        spoken = self.spoken[name]
         for lines in (scope.lines for scope in scopes):
             for i, line in enumerate(lines):
+                if spoken not in line:
+                    continue
                 if not pending:
                     return
                 for cell in pending.keys() & _WORD.findall(line):

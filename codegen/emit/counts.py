@@ -68,9 +68,10 @@ class _Counts:
     def named(self, e: Expr) -> Expr:
         """The same object where no quotient or the like is of what is counted."""
         counted = self.counted
-        if counted.isdisjoint(e.variables()):
-            return e
-        if all([type(a) is Var or counted.isdisjoint(a.variables()) for a, _ in e.terms]):  # type: ignore[union-attr]
+        for a, _ in e.terms:
+            if type(a) is not Var and not counted.isdisjoint(a.variables()):  # type: ignore[union-attr]
+                break
+        else:
             return e
         return combined([(as_expr(a) if type(a) is Var else self.once(a), c) for a, c in e.terms], e.const)  # type: ignore[arg-type]
 

@@ -33,9 +33,10 @@ class GpuIndex(IndexPrinter):
         for var, bound in bounds.items():
             if self.bounds.get(var) == bound:
                 continue
-            self._known.clear()
-            self._mosts.clear()
-            self.renamed()
+            if var in self.bounds:  # nothing was said of others
+                self._known.clear()
+                self._mosts.clear()
+                self.renamed()
             if bound is None:
                 del self.bounds[var]
             else:

@@ -117,12 +117,14 @@ class Text:
     def begin(self, tag: str = "", *variables: Var) -> int:
         """A new scope that knows `variables`, until the innermost enclosing `block` closes; how many scopes there were."""
         self.scopes.append(Scope(tag))
-        for v in variables:
-            self._depth[v] = len(self.scopes) - 1
-            self._named[v] = self.fresh(v.name)
         if variables:
-            self._depths.clear()
-            self.index.renamed()
+            again = not self._named.keys().isdisjoint(variables)
+            for v in variables:
+                self._depth[v] = len(self.scopes) - 1
+                self._named[v] = self.fresh(v.name)
+            if again:  # nothing was said of the others
+                self._depths.clear()
+                self.index.renamed()
         return len(self.scopes) - 1
 
     def _end(self, braces: bool = False) -> None:

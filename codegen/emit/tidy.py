@@ -28,7 +28,8 @@ _WORD = re.compile(r"\b[A-Za-z_]\w*")
 
 def tidied(lines: Sequence[str]) -> list[str]:
     """All the rules, in their order."""
-    return _together(_together([_grown(x) if " = " in x else x for x in _words(_once(lines))], _DECLARED, ", "), _ZEROED, " = ")
+    grown = [_grown(x, m) if " = " in x and (m := _GROWN.match(x)) else x for x in _words(_once(lines))]
+    return _together(_together(grown, _DECLARED, ", "), _ZEROED, " = ")
 
 
 def _once(lines: Sequence[str]) -> list[str]:
@@ -84,9 +85,9 @@ def _parts(lines: Sequence[str], at: int) -> list[tuple[str, ...]]:
     return found if whole and not any(first[3] in _WORD.findall(m[4]) for m in found) else []
 
 
-def _grown(line: str) -> str:
-    m = _GROWN.match(line)
-    return _like(line, f"{m[1]}{m[2]} {m[3]}= {m[4]};") if m and _binds(m[4], m[3]) else line
+def _grown(line: str, m: re.Match[str]) -> str:
+    """GROWN"""
+    return _like(line, f"{m[1]}{m[2]} {m[3]}= {m[4]};") if _binds(m[4], m[3]) else line
 
 
 def _binds(text: str, sign: str) -> bool:

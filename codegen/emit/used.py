@@ -19,24 +19,23 @@ def used_only(lines: Sequence[str], after: str = "") -> list[str]:
 
     Their values have no effects. From the last line up, so that what only an unused declaration needs goes as well.
     """
-    kept: list[str | None] = [*lines]  # without text where one is taken out
-    said = set(_WORD.findall(after))
-    for i in reversed([i for i, x in enumerate(lines) if " = " in x]):
-        m = _DECLARATION.match(lines[i])
-        if m is not None and not _mentioned(m[2], kept, i, len(m[1]), said):
-            kept[i] = None
-    return [x for x in kept if x is not None]
-
-
-def _mentioned(name: str, lines: Sequence[str | None], at: int, depth: int, after: set[str]) -> bool:
-    """Below line `at`, before a line that is indented less: there its block has ended. Nothing ends the outermost one."""
-    inside = " " * depth
-    for i in range(at + 1, len(lines)):
-        x = lines[i]
-        if not x:
-            continue
-        if x[:depth] != inside:
-            return False
-        if name in x and name in _WORD.findall(x):
-            return True
-    return name in after
+    declared = {i: m for i, x in enumerate(lines) if " = " in x and (m := _DECLARATION.match(x))}
+    names = {m[2] for m in declared.values()}
+    ends: dict[int, int] = {}  # of declarations whose block ends, at a line that is indented less
+    said: dict[str, list[int]] = {name: [] for name in names}  # the lines that mention a name
+    seen: list[tuple[str, int]] = []  # indents and declarations of blocks around the line
+    for i, x in enumerate(lines):
+        while seen and x and x[: len(seen[-1][0])] != seen[-1][0]:
+            ends[seen.pop()[1]] = i
+        if i in declared:
+            seen.append((declared[i][1], i))
+        for name in names.intersection(_WORD.findall(x)):
+            said[name].append(i)
+    outside = set(_WORD.findall(after))
+    gone: set[int] = set()
+    for i, m in reversed(declared.items()):
+        end = ends.get(i, len(lines))
+        inside = any([i < j < end and j not in gone for j in said[m[2]]])
+        if not inside and (i in ends or m[2] not in outside):
+            gone.add(i)
+    return [x for i, x in enumerate(lines) if i not in gone]

@@ -203,7 +203,7 @@ class Values:
         ctx = self.ctx
         e = ctx.ix(v.expr)
         if not ctx.varies(e):
-            return self.convert(Code(f"(int64_t){ctx.text.index.text(e, ATOM)}", I64, False, 0, UNARY), v.dtype)
+            return self.convert(Code(f"(int64_t){ctx.index_text(v.expr)}", I64, False, 0, UNARY), v.dtype)
         dtype = v.dtype if v.dtype.name == "i32" else I64  # what wraps may wrap at any time
         vector = ctx.element(dtype.name, True)
         step = lane_step(ctx, e)
