@@ -59,9 +59,10 @@ def _launch(program: Program, launch: Launch, lockstep: bool) -> Launch:
     scope = Scope.of(launch, program.device, program.instrs, program.buffers, known(program))
     nodes = grow(launch.body, scope, written(launch.body, program.instrs))
     for together in (False, True) if lockstep else (False,):
-        nodes = reached(nodes, together)
+        conflicts = Conflicts()
+        nodes = reached(nodes, together, conflicts.with_itself)
         if not all(n.still for n in nodes):
-            nodes = _fewest(nodes, _Placer())
+            nodes = _fewest(nodes, _Placer(conflicts))
     return replace(launch, body=harvest(nodes))
 
 
@@ -150,8 +151,8 @@ class _Needed(Exception):
 class _Placer:
     """Answers are kept: nested loops are met again and again while the outer ones settle."""
 
-    def __init__(self) -> None:
-        self._conflicts = Conflicts()
+    def __init__(self, conflicts: Conflicts) -> None:
+        self._conflicts = conflicts
         self._settled: dict[tuple[Node, tuple[_Past, ...]], tuple[Node, _State]] = {}
         self._done: dict[tuple[Node, _State], Placed] = {}
         self._runs: dict[Turns, bool] = {}

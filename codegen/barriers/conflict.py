@@ -53,6 +53,10 @@ class Conflicts:
             known[time] = self._found(a, b, time, known)
         return known[time]
 
+    def with_itself(self, a: Access) -> bool:
+        """Whether the access may need a barrier before it is made again."""
+        return bool(a.loops) and a.kind == "write" and not self._alike_never_meet(a, a)
+
     def _found(self, a: Access, b: Access, time: Time, known: dict[Time, bool]) -> bool:
         for other, answer in known.items():
             if _within(other, time) if answer else _within(time, other):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ...dsl.frozen import replace
@@ -93,15 +94,32 @@ def _grown(body: tuple[Stmt, ...], scope: Scope, written: frozenset[str], live: 
     return tuple(out)
 
 
-def reached(nodes: tuple[Node, ...], lockstep: bool) -> tuple[Node, ...]:
-    """The nodes with the accesses that a barrier could order (see `Scope.barrier_level`)."""
+def reached(nodes: tuple[Node, ...], lockstep: bool, matters: Callable[[Access], bool]) -> tuple[Node, ...]:
+    """The nodes with the accesses that a barrier could order (see `Scope.barrier_level`).
+
+    matters     whether an access does that is the only one of its buffer
+    """
+    return _reached(nodes, lockstep, matters, Counter(_parts(nodes)))
+
+
+def _parts(nodes: tuple[Node, ...]) -> Iterator[str]:
+    for n in nodes:
+        for name, *_ in n.parts:
+            yield name
+        yield from _parts((*n.body, *n.orelse))
+
+
+def _reached(
+    nodes: tuple[Node, ...], lockstep: bool, matters: Callable[[Access], bool], number: Mapping[str, int]
+) -> tuple[Node, ...]:
     out: list[Node] = []
     for n in nodes:
         if n.parts:
             accesses = n.scope.accesses(n.statement, n.parts, lockstep)  # type: ignore[arg-type]
+            accesses = tuple([a for a in accesses if number[a.buffer] > 1 or matters(a)])
             n = replace(n, accesses=accesses, still=not accesses)
         elif n.body or n.orelse:
-            body, orelse = reached(n.body, lockstep), reached(n.orelse, lockstep)
+            body, orelse = _reached(n.body, lockstep, matters, number), _reached(n.orelse, lockstep, matters, number)
             inner = (*body, *orelse)
             still, waits = all([x.still for x in inner]), any([x.waits for x in inner])
             n = replace(n, body=body, orelse=orelse, still=still, waits=waits)
