@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from ...dsl.device import Instr
 from ...dsl.errors import InternalError
 from ...dsl.frozen import replace
 from ...dsl.index import Expr, Var, as_expr, maximum, minimum
 from ...dsl.source import Span
 from ...dsl.values import Load
-from ..tile import Alloc, AllReduce, Barrier, Call, Commit, For, If, Let, Piece, Stmt, Store, Wait
-from .access import load, splat, store
+from ..tile import Alloc, AllReduce, Barrier, Call, Commit, For, If, Let, Stmt, Store, Wait
+from .access import splat, store
 from .address import address, pointer_to
 from .again import Again
-from .code import BOOL, Code, storage
+from .code import storage
 from .context import Context, Turning
-from .lanes import has_lane, register_memories, value_varies
+from .lanes import value_varies
+from .operands import instr_name, passed
 from .parts import partly, store_first
 from .reduce import all_reduce
+from .registers import declarations, declare_where_set
 from .scope import tidy_else, tidy_if
 from .values import Values
 from .written_out import turns, written_out
@@ -37,7 +38,6 @@ class Body:
         self._instrs = {i.name: i for i in ctx.program.instrs}
         self._shown: set[tuple[int, int]] = set()
         self._inside: set[str] = set()  # registers made where only a part of the lanes goes
-        self._places: dict[int, tuple[list[tuple[Expr, ...]], Piece]] = {}  # of operands, by identity
         self._again = Again(ctx)
         self._turning = 0  # loops around that are written out
 
@@ -336,8 +336,8 @@ class Body:
         if register.named and ctx.in_lane and ctx.fixed_lane is None and not register.uniform:
             ctx.only_in_lanes(s.buffer.name)
         elif register.named:
-            ctx.declare_where_set(s.buffer.name, text.scopes[at:])
-            scope.decls[:0] = ctx.declarations(s.buffer.name)
+            declare_where_set(ctx, s.buffer.name, text.scopes[at:])
+            scope.decls[:0] = declarations(ctx, s.buffer.name)
         text.end(at)
 
     def _varies(self, s: Store) -> bool:
@@ -383,43 +383,9 @@ class Body:
             raise InternalError(f"{s.instr} stands where lanes part; its operands are shared by all lanes")
         args: list[str] = []
         for piece, operand in zip(s.pieces, instr.operands, strict=True):
-            args += self._operand(piece, instr, operand.name)
+            args += passed(ctx, piece, operand)
         ctx.need(f"instr:{instr.name}", "", True)
         ctx.text.line(f"{instr_name(instr)}({', '.join(args)});")
-
-    def _operand(self, piece: Piece, instr: Instr, name: str) -> list[str]:
-        ctx, operand = self.ctx, instr.operand(name)
-        register = ctx.lanes.registers.get(piece.buffer)
-        if register is None:
-            if operand.memory in register_memories(ctx.program.device) and operand.role == "input":
-                out = []
-                for place in self.places(piece):  # a register operand that is still in memory: loaded here
-                    text, vector = load(ctx, piece.buffer, place)
-                    wide = has_lane(operand) and ctx.lanes.var is not None and not vector
-                    out.append(splat(ctx, storage(operand.dtype), Code(text, operand.dtype)) if wide else text)
-                return out
-            buffer = ctx.buffers[piece.buffer]
-            return [pointer_to(ctx, buffer, address(ctx, buffer, piece.coords))]
-        out = []
-        for place in self.places(piece):
-            text, vector = load(ctx, piece.buffer, place)
-            if has_lane(operand) and not vector and operand.role == "input" and ctx.lanes.var is not None:
-                text = splat(ctx, storage(operand.dtype), Code(text, operand.dtype if operand.dtype.kind != "bool" else BOOL))
-            out.append(text)
-        return out
-
-    def places(self, piece: Piece) -> list[tuple[Expr, ...]]:
-        """The coordinates of each element of an operand; always the same objects."""
-        found = self._places.get(id(piece))
-        if found is None:
-            c = piece.coords
-            found = self._places[id(piece)] = [(*c[:-1], c[-1] + i) if c else () for i in range(piece.extent)], piece
-        return found[0]
-
-
-def instr_name(instr: Instr) -> str:
-    """The inline function of an instruction; the double underscore keeps users' names off it."""
-    return f"i__{instr.name}"
 
 
 def _printable(text: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,14 +11,12 @@ from ...dsl.device import Instr
 from ...dsl.errors import InternalError
 from ...dsl.index import Expr, Var, as_expr, maximum, minimum
 from ...dsl.types import DType
-from ..tile import Buffer, Program
+from ..tile import Buffer, Piece, Program
 from .asked import Asked
 from .code import ATOM, ELEMENTS, SCALARS, Need, storage
 from .lanes import Lanes
 from .put_in import PutIn
 from .scope import INDENT, Scope, Text
-
-_WORD = re.compile(r"\b[A-Za-z_]\w*")
 
 
 @dataclass
@@ -69,6 +66,8 @@ class Context:
     ahead: dict[str, str] = field(default_factory=dict)  # what tells how far ahead
     stored_with: set[str] = field(default_factory=set)  # such instructions
     packed: dict[str, int] = field(default_factory=dict)  # register buffer -> elements that share a 32-bit variable
+    stored: set[str] = field(default_factory=set)  # buffers with single stores, where some are packed
+    elements: dict[int, tuple[list[tuple[Expr, ...]], Piece]] = field(default_factory=dict)  # of operands, by identity
     asked: Asked | None = None  # while a statement is recorded
 
     # ------------------------------------------------------------ index expressions
@@ -315,39 +314,6 @@ class Context:
             single = self.lanes.registers[name].buffer.size.constant == 1 and not shared
             found = cells[where] = self.spoken[name] + ("" if single else suffix)
         return found
-
-    def declare_where_set(self, name: str, scopes: Sequence[Scope]) -> None:
-        """Cells that lines of these scopes, which are one block, set before all else are declared in that line."""
-        kind, pending = self._cell_type(name), {text: where for where, text in self.cells[name].items()}
-        spoken = self.spoken[name]
-        for lines in (scope.lines for scope in scopes):
-            for i, line in enumerate(lines):
-                if spoken not in line:
-                    continue
-                if not pending:
-                    return
-                for cell in pending.keys() & _WORD.findall(line):
-                    where = pending.pop(cell)
-                    if line.startswith(f"{cell} = "):
-                        lines[i] = f"{kind} " + line
-                        del self.cells[name][where]
-
-    def _cell_type(self, name: str) -> str:
-        register = self.lanes.registers[name]
-        with self.one_share(0):
-            return self.register_type(register.buffer, not register.uniform)
-
-    def declarations(self, name: str) -> list[str]:
-        """Of the cells that were used, a few lines."""
-        kind = self._cell_type(name)
-        lines, line = [], ""
-        for cell in sorted(self.cells[name].items()):
-            piece = f"{', ' if line else kind + ' '}{cell[1]}"
-            if len(line) + len(piece) > 110:
-                lines.append(line + ";")
-                line, piece = "", f"{kind} {cell[1]}"
-            line += piece
-        return [*lines, line + ";"] if line else lines
 
     # ------------------------------------------------------------ loops over lanes
 

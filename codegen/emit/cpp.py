@@ -21,7 +21,7 @@ from ..targets import MACHINES, NATIVE
 from ..tile import Alloc, Barrier, Buffer, Call, Launch, Program, Units
 from ..walk_tile import statements
 from .ahead import largest_of_core
-from .body import Body, instr_name
+from .body import Body
 from .code import ELEMENTS, SUM, Need, storage
 from .context import Context
 from .converge import converge
@@ -30,6 +30,7 @@ from .deal import deals
 from .index import IndexPrinter
 from .lanes import analyse, has_lane, is_register, register_memories, shares_of
 from .names import Names, clean
+from .operands import instr_name
 from .scope import Text
 from .space import Slot, arrange
 from .templates import environment

@@ -10,7 +10,7 @@ PACKED: an instruction's register operand of 8- or 16-bit elements is passed as 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ...dsl.device import Operand
 from ...dsl.errors import InternalError
@@ -20,7 +20,7 @@ from ..tile import Alloc, AllReduce, Barrier, Buffer, Call, Commit, For, Let, Pi
 from .access import load
 from .address import pointer_of
 from .at_once import turns_at_once
-from .body import Body, instr_name
+from .body import Body
 from .code import COMPARE, storage
 from .condition import simplest
 from .context import Context
@@ -28,6 +28,7 @@ from .cpp_prelude import has_helper
 from .gpu_index import GpuIndex
 from .gpu_instr import Registers, registers_of
 from .lanes import register_memories
+from .operands import instr_name, places
 
 _INT = 1 << 31  # numbers below this are `int`
 
@@ -46,10 +47,7 @@ class Spelling:
     unroll: str = "#pragma unroll {n}"
 
 
-@dataclass
 class GpuContext(Context):
-    stored: set[str] = field(default_factory=set)  # buffers with single stores
-
     def whole(self, var: Var, e: Expr) -> str:
         index = self.text.index
         assert isinstance(index, GpuIndex)
@@ -78,12 +76,6 @@ class GpuContext(Context):
 
     def register_type(self, buffer: Buffer, vector: bool) -> str:
         return "uint32_t" if buffer.name in self.packed else super().register_type(buffer, vector)
-
-    def declarations(self, name: str) -> list[str]:
-        lines = super().declarations(name)
-        if name in self.packed and name in self.stored:  # parts are put in one by one
-            lines = [x.replace(",", " = 0,").replace(";", " = 0;") for x in lines]
-        return lines
 
 
 def packed_buffers(program: Program, everything: Sequence[Stmt]) -> dict[str, int]:
@@ -158,13 +150,13 @@ class GpuBody(Body):
         if o.memory not in register_memories(ctx.program.device):
             return [pointer_of(ctx, piece.buffer, piece.coords)]
         r = registers_of(o, piece.extent)
-        places = self.places(piece)
+        elements = places(ctx, piece)
         if piece.buffer in ctx.packed:
-            return [ctx.word(piece.buffer, p) for p in places[:: r.share]]
+            return [ctx.word(piece.buffer, p) for p in elements[:: r.share]]
         held = ctx.lanes.registers.get(piece.buffer)
         if held is not None and r.kind == ctx.register_type(held.buffer, False):
-            return [load(ctx, piece.buffer, p)[0] for p in places]
-        words = [places[i : i + r.share] for i in range(0, piece.extent, r.share)]
+            return [load(ctx, piece.buffer, p)[0] for p in elements]
+        words = [elements[i : i + r.share] for i in range(0, piece.extent, r.share)]
         if o.role == "input":
             return [self._word(r, [load(ctx, piece.buffer, p)[0] for p in word], o.dtype) for word in words]
         out = [ctx.text.temp() for _ in words]

@@ -17,9 +17,9 @@ from ...dsl.device import Instr, Operand
 from ...dsl.errors import InternalError
 from ..tile import Call, Program
 from ..walk_tile import statements
-from .body import instr_name
 from .code import ELEMENTS, storage
 from .lanes import register_memories
+from .operands import instr_name
 
 _WHOLE = ("f64", "f32", "i64", "i32")
 

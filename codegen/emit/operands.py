@@ -1,0 +1,47 @@
+"""What an instruction is called with: the operands as arguments of its inline function."""
+
+from __future__ import annotations
+
+from ...dsl.device import Instr, Operand
+from ...dsl.index import Expr
+from ..tile import Piece
+from .access import load, splat
+from .address import address, pointer_to
+from .code import BOOL, Code, storage
+from .context import Context
+from .lanes import has_lane, register_memories
+
+
+def instr_name(instr: Instr) -> str:
+    """The inline function of an instruction; the double underscore keeps users' names off it."""
+    return f"i__{instr.name}"
+
+
+def places(ctx: Context, piece: Piece) -> list[tuple[Expr, ...]]:
+    """The coordinates of each element of an operand; always the same objects."""
+    found = ctx.elements.get(id(piece))
+    if found is None:
+        c = piece.coords
+        found = ctx.elements[id(piece)] = [(*c[:-1], c[-1] + i) if c else () for i in range(piece.extent)], piece
+    return found[0]
+
+
+def passed(ctx: Context, piece: Piece, operand: Operand) -> list[str]:
+    """An operand for all lanes: registers one by one, memory as a pointer."""
+    if piece.buffer not in ctx.lanes.registers:
+        if operand.memory in register_memories(ctx.program.device) and operand.role == "input":
+            out = []
+            for place in places(ctx, piece):  # a register operand that is still in memory: loaded here
+                text, vector = load(ctx, piece.buffer, place)
+                wide = has_lane(operand) and ctx.lanes.var is not None and not vector
+                out.append(splat(ctx, storage(operand.dtype), Code(text, operand.dtype)) if wide else text)
+            return out
+        buffer = ctx.buffers[piece.buffer]
+        return [pointer_to(ctx, buffer, address(ctx, buffer, piece.coords))]
+    out = []
+    for place in places(ctx, piece):
+        text, vector = load(ctx, piece.buffer, place)
+        if has_lane(operand) and not vector and operand.role == "input" and ctx.lanes.var is not None:
+            text = splat(ctx, storage(operand.dtype), Code(text, operand.dtype if operand.dtype.kind != "bool" else BOOL))
+        out.append(text)
+    return out
