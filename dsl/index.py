@@ -273,6 +273,8 @@ class Expr(_Arithmetic, _Cached):
 
         functions   atoms that are replaced whole; each has one of the variables
         """
+        if not self.terms:
+            return self
         mine = self._variables
         given = {v: as_expr(mapping[v]) for v in mine if v in mapping}
         if not given:

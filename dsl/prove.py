@@ -67,16 +67,25 @@ class Facts:
 
     @Once
     def conds(self) -> tuple[Expr, ...]:
-        return self.new if self.outer is None else (*self.outer.conds, *self.new)
-
-    @Once
-    def known(self) -> Known:
-        return known_of(self.new) if self.outer is None else known_of(self.new) | self.outer.known
+        return self._gathered("conds", lambda f: f.new)
 
     @Once
     def parts(self) -> tuple[Expr, ...]:
-        mine = [part for c in self.new for part in conjuncts(c)]
-        return tuple(mine if self.outer is None else (*self.outer.parts, *mine))
+        return self._gathered("parts", lambda f: [part for c in f.new for part in conjuncts(c)])
+
+    @Once
+    def known(self) -> Known:
+        return frozenset(self._gathered("known", lambda f: known_of(f.new)))
+
+    def _gathered(self, name: str, own: Callable[[Facts], Iterable[Any]]) -> tuple[Any, ...]:
+        """What there is of it, outermost first: its own and what those around have, each asked once."""
+        levels = []
+        outer: Facts | None = self
+        while outer is not None and name not in outer.__dict__:
+            levels.append(own(outer))
+            outer = outer.outer
+        found = () if outer is None else outer.__dict__[name]
+        return (*found, *[x for mine in reversed(levels) for x in mine])
 
     @Once
     def _hash(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from andiron.dsl.index import Var, as_expr, ceildiv, maximum, minimum, xor
-from andiron.dsl.prove import always, conjuncts, equal, feasible
+from andiron.dsl.prove import Facts, always, conjuncts, equal, feasible
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -191,3 +191,27 @@ def test_quotients_of_what_is_bounded():
     assert always(M - 1 + x % 3 - x // K // N, inside)
     assert not always(M - 2 - x // K // N, inside)
     assert not always(N - 1 - x // K // N, inside)
+
+
+def test_facts_are_those_around_and_the_own():
+    x, y = Var("x", None), Var("y", None)
+    outer = Facts(lambda: (x - 3,))
+    inner = outer.also(y - x).where(lambda: (10 - y,))
+    assert inner.conds == (x - 3, y - x, 10 - y)
+    assert always(y - 3, inner)
+    assert always(10 - x, inner)
+    assert not always(y - 3, outer)
+    assert feasible((x - 10,), inner)
+    assert not feasible((x - 11,), inner)
+    assert inner == Facts(lambda: inner.conds) != outer
+    wider = Facts(lambda: (as_expr(Var("x", 3)),))
+    assert wider != Facts(lambda: (as_expr(x),)), "the same text, of which something else is known"
+
+
+def test_a_long_row_of_facts():
+    x = Var("x", None)
+    facts = Facts(lambda: (x - 3,))
+    for n in range(5000):
+        facts = facts.where(lambda n=n: (Var(f"v{n}") + 1,))
+    assert len(facts.conds) == 5001
+    assert always(x - 3, facts)

@@ -23,7 +23,7 @@ def split_loops(program: Program) -> Program:
 def _body(body: tuple[Stmt, ...], facts: Facts) -> tuple[Stmt, ...]:
     out: list[Stmt] = []
     for s in body:
-        if isinstance(s, Let):
+        if isinstance(s, Let) and s.extent is not None:
             facts = facts.where(s.known)
         inside = facts.where(s.known) if isinstance(s, For) else facts
         s = map_bodies(s, lambda x, inside=inside: _body(x, inside))

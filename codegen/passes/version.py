@@ -32,7 +32,7 @@ def _prove(body: tuple[Stmt, ...], facts: Facts) -> tuple[Stmt, ...]:
     for s in body:
         match s:
             case Let():
-                facts = facts.where(s.known)
+                facts = facts if s.extent is None else facts.where(s.known)
                 out.append(s)
             case For():
                 out += _unless_empty(with_bodies(s, _prove(s.body, facts.where(s.known))))
