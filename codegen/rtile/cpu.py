@@ -71,7 +71,7 @@ def few(device: Device, work: Work) -> tuple[str, int] | None:
         return None
     if not p.fused and p.along(p.narrow, p.k):
         return p.n, p.lanes
-    return (p.m, p.lanes) if _lies_along(p) else None
+    return (p.m, p.lanes) if lies_along(p) else None
 
 
 def problem(
@@ -111,7 +111,7 @@ def _held(cpu: Processor) -> int:
 def _few_rows(p: Product) -> Iterator[Blocking]:
     """Few rows by a matrix that lies along k, as weights do: it is read once, as it lies, 4 or 8 of its lines at a time."""
     m, last = p.most(p.m), p.parts(p.n)[-1]
-    if m is None or not 0 < m <= FEW or not _lies_along(p):
+    if m is None or not 0 < m <= FEW or not lies_along(p):
         return
     size = p.fixed(last)
     lines = max(1, 8 >> (m - 1).bit_length())
@@ -119,7 +119,7 @@ def _few_rows(p: Product) -> Iterator[Blocking]:
         yield Blocking("few rows", m, lines, None, across, m, across, False, False)
 
 
-def _lies_along(p: Product) -> bool:
+def lies_along(p: Product) -> bool:
     """Have both operands their neighbours along k, and no windows?"""
     return p.simple and len(p.parts(p.k)) == 1 and all(p.along(load, p.k) for load in (p.wide, p.narrow))
 

@@ -140,7 +140,9 @@ def _streamed(
 
 
 def _past_caches(ctx: Context, w: Work, lanes: int, cores: Level) -> tuple[syntax.Modifier, ...]:
-    """STREAMED"""
+    """STREAMED. What the next launch reads is better found in a cache."""
+    if not any(b.name == w.name and b.kind == "output" for b in ctx.buffers):
+        return ()
     for i in ctx.device.instrs:
         target = i.operand(i.statement.target)
         fits = i.level == cores.name and target.dtype == ctx.dtypes[w.name] and target.shape == (lanes,)

@@ -4,6 +4,7 @@ NARROW_PLACES   argmax of a row counts its elements in 32 bits where the row has
 FEW             a product of matrices has one for many columns, one for one, one for two, one for up to four, for those of a
                 vector, and of two; or the same for rows, where the other operand lies along what is added up, as weights do.
                 So have several with that size.
+MADE            operands that are made once for many rows are read as they lie for few (`once`).
 HELD            a row of an intermediate is held where it has at most so many elements that a cache takes it (`held`).
 """
 
@@ -14,10 +15,11 @@ from ...dsl.device import Device, Level
 from ...dsl.op import Op
 from ..lower.places import MOST_NARROW, counts_narrow
 from ..lower.work import plan
-from ..rtile.cpu import few
+from ..rtile.cpu import few, lies_along
 from .bounds import with_bounds
 from .held import costs
 from .nests import ARGUMENTS, cores_and_lanes, row_statistics
+from .once import ROWS, opened
 
 FEW = 4  # columns: with more, vectors of them are as good
 
@@ -31,7 +33,7 @@ def own_schedules(op: Op, device: Device) -> tuple[syntax.ScheduleDecl | None, .
     bounds = _narrow_places(op, dims) or _held(op, device, levels[0], dims)
     if bounds:
         return _auto(op, "", *_where(bounds)), None
-    return _few(op, device, dims) or (None,)
+    return _few(op, device, dims) or _made(op, device, dims) or (None,)
 
 
 def _narrow_places(op: Op, dims: set[str]) -> dict[str, int]:
@@ -75,6 +77,16 @@ def _few(op: Op, device: Device, dims: set[str]) -> tuple[syntax.ScheduleDecl | 
         *((_auto(op, "_narrow", syntax.Where(n, "<=", syntax.Num(lanes))),) if lanes > FEW else ()),
         _auto(op, "_twice", syntax.Where(n, "<=", syntax.Num(2 * lanes))),
     )
+
+
+def _made(op: Op, device: Device, dims: set[str]) -> tuple[syntax.ScheduleDecl | None, ...]:
+    """MADE, the usual one first."""
+    sizes = {p.extents[p.m] for p, _ in opened(op, device) if lies_along(p)}
+    size = next(iter(sizes)) if len(sizes) == 1 else None
+    if size is None or str(size) not in dims or size.interval[1] is not None:
+        return ()
+    n, most = syntax.Name(str(size)), syntax.Num(ROWS)
+    return _auto(op, "", syntax.Where(n, ">", most)), _auto(op, "_few", syntax.Where(n, "<=", most))
 
 
 def _where(bounds: dict[str, int]) -> tuple[syntax.Where, ...]:
