@@ -20,22 +20,23 @@ def used_only(lines: Sequence[str], after: str = "") -> list[str]:
     Their values have no effects. From the last line up, so that what only an unused declaration needs goes as well.
     """
     declared = {i: m for i, x in enumerate(lines) if " = " in x and (m := _DECLARATION.match(x))}
-    names = {m[2] for m in declared.values()}
     ends: dict[int, int] = {}  # of declarations whose block ends, at a line that is indented less
-    said: dict[str, list[int]] = {name: [] for name in names}  # the lines that mention a name
-    seen: list[tuple[str, int]] = []  # indents and declarations of blocks around the line
+    around: list[tuple[str, int]] = []  # indents and declarations of the blocks that a line is in
     for i, x in enumerate(lines):
-        while seen and x and x[: len(seen[-1][0])] != seen[-1][0]:
-            ends[seen.pop()[1]] = i
+        while around and x and x[: len(around[-1][0])] != around[-1][0]:
+            ends[around.pop()[1]] = i
         if i in declared:
-            seen.append((declared[i][1], i))
-        for name in names.intersection(_WORD.findall(x)):
-            said[name].append(i)
+            around.append((declared[i][1], i))
+    names = {m[2] for m in declared.values()}
     outside = set(_WORD.findall(after))
+    nearest: dict[str, int] = {}  # below, of the lines that mention a name
     gone: set[int] = set()
-    for i, m in reversed(declared.items()):
-        end = ends.get(i, len(lines))
-        inside = any([i < j < end and j not in gone for j in said[m[2]]])
-        if not inside and (i in ends or m[2] not in outside):
-            gone.add(i)
+    for i in range(len(lines) - 1, -1, -1):
+        if i in declared:
+            name, end = declared[i][2], ends.get(i, len(lines))
+            if nearest.get(name, end) >= end and (i in ends or name not in outside):
+                gone.add(i)
+                continue
+        for name in names.intersection(_WORD.findall(lines[i])):
+            nearest[name] = i
     return [x for i, x in enumerate(lines) if i not in gone]
