@@ -105,6 +105,22 @@ def test_operands_of_other_types(target, op):
         assert check(kernel.op, inputs, [kernel(*inputs)]).ok, sizes
 
 
+@pytest.mark.parametrize("target", ["cpu:avx2", "cpu:avx512"])
+def test_whole_numbers_wrap(target):
+    """Products of i8 are added by the instruction for i32."""
+    skip_unless_run_here(target)
+    module = loads("op f[M, N, K](A: i32[M, K], B: i32[K, N]) -> (C: i32[M, N]):\n    C[m, n] = sum(k) A[m, k] * B[k, n]\n")
+    kernel = compile(module, op="f", target=target)
+    assert "madd_i32" in kernel.schedule
+    rng = np.random.default_rng(0)
+    for m, n, k in ((1, 1, 1), (5, 33, 70), (40, 17, 3), (0, 3, 4), (3, 4, 0)):
+        a, b = (rng.integers(-(2**31), 2**31, s).astype(np.int32) for s in ((m, k), (k, n)))
+        np.testing.assert_array_equal(kernel(a, b), reference(module.ops["f"])(a, b))
+    bytes_ = compile("import std.ops.gemm\n", op="gemm_i8", target=target)
+    a, b = (rng.integers(-128, 128, s).astype(np.int8) for s in ((37, 300), (300, 45)))
+    np.testing.assert_array_equal(bytes_(a, b), a.astype(np.int32) @ b.astype(np.int32))
+
+
 PLACES = "lt", "le", "gt", "ge", "eq", "ne"
 SIGNS = dict(zip(PLACES, ("<", "<=", ">", ">=", "==", "!="), strict=True))
 # Along the lanes of j: growing by one, by two, backwards, far away, and the same in all of them.
