@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from andiron.codegen.barriers.digits import Contradiction, Digits
+from andiron.codegen.barriers.digits import Contradiction, Digits, never_equal
 from andiron.dsl.index import Expr, Var, as_expr, xor
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -118,3 +118,14 @@ def test_contradiction():
     for x, y in ((2 * t, 2 * t2 + 1), (as_expr(m), m2 + 10), (as_expr(3), as_expr(4))):
         with pytest.raises(Contradiction):
             same([(x, y)], t, t2)
+
+
+def test_stages_that_are_never_equal():
+    i, n = Var("i"), Var("n", 1)
+    assert never_equal((i + 2) % 3, i % 3)
+    assert never_equal(as_expr(0), as_expr(1))
+    assert never_equal(i + 1, as_expr(i))
+    assert not never_equal((i + 3) % 6, (i - 3) % 6)
+    assert not never_equal(i % 3, i % 6)
+    assert not never_equal((i + 1) % n, i % n), "n may be 1"
+    assert not never_equal(i % 3, as_expr(1))
