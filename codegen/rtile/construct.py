@@ -125,11 +125,11 @@ def costed(ctx: Context, at: Sizes, nest: Nest, lines: Lines = AUTO, limit: floa
     near = np.flatnonzero((first.seconds <= min(limit, FAR_OFF * first.seconds.min())) & np.isfinite(first.seconds))
     if not len(near):
         return None
-    tiles = taken(tiles, near)
+    if len(near) < count:
+        tiles, largest, first = taken(tiles, near), largest.taken(near), first.taken(near)
     others = [nest.demand(tiles, s) for s in sizes[:-1]]
-    tiles.pop("alike", None)  # not a size
-    demands = [*others, largest.taken(near)]
-    first = first.taken(near)
+    tiles = {name: x for name, x in tiles.items() if name != "alike"}  # not a size
+    demands = [*others, largest]
     costs = [*(cost(nest.machine, d, first.resident) for d in others), first]
     return Ranked(nest, written, tiles, sizes, demands, costs, np.stack([c.seconds for c in costs]), count)
 

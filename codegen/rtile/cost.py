@@ -79,19 +79,29 @@ class Demand:
 
 @dataclass(frozen=True)
 class Cost:
-    """`seconds`, and of it each part by name; `resident` blocks of a unit, `waves` of blocks over the device, `busy` share of
-    units in use. Arrays over the candidates; infinite seconds where one does not fit."""
+    """`seconds`, and of it each part by name; `resident` blocks of a unit, of so many `blocks` on so many `units`. Arrays over
+    the candidates; infinite seconds where one does not fit."""
 
     seconds: np.ndarray
     parts: dict[str, np.ndarray]
     resident: np.ndarray
-    waves: np.ndarray
-    busy: np.ndarray
+    blocks: np.ndarray
+    units: int
+
+    @property
+    def waves(self) -> np.ndarray:
+        """Of blocks over the device."""
+        return self.blocks / (self.units * np.maximum(1, self.resident))
+
+    @property
+    def busy(self) -> np.ndarray:
+        """The share of units in use."""
+        return self.blocks / (self.units * np.ceil(self.blocks / self.units))
 
     def taken(self, which: np.ndarray) -> Cost:
         """Of those candidates alone, by their numbers."""
         parts = {name: x[which] for name, x in self.parts.items()}
-        return Cost(self.seconds[which], parts, self.resident[which], self.waves[which], self.busy[which])
+        return Cost(self.seconds[which], parts, self.resident[which], self.blocks[which], self.units)
 
     def bound(self, n: int) -> str:
         return max(self.parts, key=lambda name: self.parts[name][n])
@@ -161,5 +171,4 @@ def cost(machine: Machine, d: Demand, resident: np.ndarray | None = None) -> Cos
     after = d.after / np.where(kept, cache, outermost)
     seconds = bound + OVERLAP * rest + waiting + after + d.launches * machine.launch
     seconds = np.where(held > 0, seconds, np.inf)
-    waves = blocks / (units * np.maximum(1, held))
-    return Cost(seconds, parts, held, waves, blocks / (units * most))
+    return Cost(seconds, parts, held, blocks, units)
