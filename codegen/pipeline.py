@@ -234,11 +234,11 @@ def launches_of(op: Op, device: Device, lines: tuple) -> list[tuple[tuple[Work, 
     said = frozenset(t for x in _all_lines(rest) if isinstance(x, syntax.Keep) for t in x.tensors)
     # A launch of its own keeps what its block says as well, but for the tensor that the block is for.
     kept = frozenset(t for x in _all_lines(lines) if isinstance(x, syntax.Keep) for t in x.tensors) - own.keys()
+    moved = {x.tensor for x in _all_lines(lines) if isinstance(x, syntax.Move)}
     apart = frozenset(own)
     if all(isinstance(x, syntax.AutoLine) for x in lines) or (not said and _filled_in(rest)):
         kept |= (row_statistics(op, device) or made_operands(op, device)) - own.keys()
-        apart |= made_once(op, device) - kept
-    moved = {x.tensor for x in _all_lines(lines) if isinstance(x, syntax.Move)}
+        apart |= made_once(op, device) - kept - moved
     kept |= {s.target for s in op.statements if s.reduction is None and s.target in moved} - apart
     inner = {t.name for t in op.tensors if t.role == "intermediate"}
     groups = plan(op, kept & inner, apart & inner)

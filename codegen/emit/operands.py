@@ -6,7 +6,7 @@ from ...dsl.device import Instr, Operand
 from ...dsl.index import Expr
 from ..tile import Piece
 from .access import load, splat
-from .address import address, pointer_to
+from .address import pointer_of
 from .code import BOOL, Code, storage
 from .context import Context
 from .lanes import has_lane, register_memories
@@ -27,17 +27,10 @@ def places(ctx: Context, piece: Piece) -> list[tuple[Expr, ...]]:
 
 
 def passed(ctx: Context, piece: Piece, operand: Operand) -> list[str]:
-    """An operand for all lanes: registers one by one, memory as a pointer."""
-    if piece.buffer not in ctx.lanes.registers:
-        if operand.memory in register_memories(ctx.program.device) and operand.role == "input":
-            out = []
-            for place in places(ctx, piece):  # a register operand that is still in memory: loaded here
-                text, vector = load(ctx, piece.buffer, place)
-                wide = has_lane(operand) and ctx.lanes.var is not None and not vector
-                out.append(splat(ctx, storage(operand.dtype), Code(text, operand.dtype)) if wide else text)
-            return out
-        buffer = ctx.buffers[piece.buffer]
-        return [pointer_to(ctx, buffer, address(ctx, buffer, piece.coords))]
+    """An operand for all lanes: registers one by one, those that are still in memory loaded here; memory as a pointer."""
+    loaded = operand.memory in register_memories(ctx.program.device) and operand.role == "input"
+    if piece.buffer not in ctx.lanes.registers and not loaded:
+        return [pointer_of(ctx, piece.buffer, piece.coords)]
     out = []
     for place in places(ctx, piece):
         text, vector = load(ctx, piece.buffer, place)

@@ -20,10 +20,10 @@ from .work import Work
 @dataclass
 class Apart:
     """Of the program for sizes that runs of copies are not aligned for: the names given out in it, and the copies in which it
-    differs from the other one (buffer -> how many statements fill it there, and those that do so here)."""
+    differs from the other one (buffer -> the statements that fill it there, and those that do so here)."""
 
     names: set[str]
-    copies: dict[str, tuple[int, tuple[Stmt, ...]]] = field(default_factory=dict)
+    copies: dict[str, tuple[tuple[Stmt, ...], tuple[Stmt, ...]]] = field(default_factory=dict)
 
 
 @dataclass

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...dsl.errors import InternalError
 from ...dsl.frozen import replace
 from ..tile import Alloc, Buffer, Stmt
 from ..walk_tile import map_bodies, mapped, spanned
@@ -35,7 +36,7 @@ def filled(low: Lowering, focus: Focus, axes: Axes, lines: tuple, buffer: Buffer
     copy = spanned(tuple(again.lower(focus, others or lines)), buffer.span)
     ctx.instrs |= again.ctx.instrs
     if copy != made:
-        apart.copies[buffer.name] = len(made), copy
+        apart.copies[buffer.name] = made, copy
     return made
 
 
@@ -45,8 +46,10 @@ def unaligned(body: tuple[Stmt, ...], apart: Apart) -> tuple[Stmt, ...]:
     def one(s: Stmt) -> Stmt:
         if not isinstance(s, Alloc) or s.buffer.name not in apart.copies:
             return map_bodies(s, lambda inner: unaligned(inner, apart))
-        count, copy = apart.copies[s.buffer.name]
+        made, copy = apart.copies[s.buffer.name]
+        if s.body[: len(made)] != made:
+            raise InternalError(f"{s.buffer.name} is not filled first")
         staging = s.staging and replace(s.staging, copy=len(copy))
-        return replace(s, body=(*copy, *unaligned(s.body[count:], apart)), staging=staging)
+        return replace(s, body=(*copy, *unaligned(s.body[len(made) :], apart)), staging=staging)
 
     return mapped(body, one)

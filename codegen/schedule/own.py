@@ -21,7 +21,7 @@ from .held import costs
 from .nests import ARGUMENTS, cores_and_lanes, row_statistics
 from .once import ROWS, opened
 
-FEW = 4  # columns: with more, vectors of them are as good
+FEW_COLUMNS = 4  # with more, vectors of them are as good
 
 
 def own_schedules(op: Op, device: Device) -> tuple[syntax.ScheduleDecl | None, ...]:
@@ -68,13 +68,13 @@ def _few(op: Op, device: Device, dims: set[str]) -> tuple[syntax.ScheduleDecl | 
     size = next((e for e, _ in found), None)
     if size is None or len({e for e, _ in found}) > 1 or str(size) not in dims or size.interval[1] is not None:
         return ()
-    n, lanes = syntax.Name(str(size)), max(FEW, *(x for _, x in found))
+    n, lanes = syntax.Name(str(size)), max(FEW_COLUMNS, *(x for _, x in found))
     return (
         _auto(op, "", syntax.Where(n, ">", syntax.Num(2 * lanes))),
         _auto(op, "_one", syntax.Where(n, "==", syntax.Num(1))),
         _auto(op, "_two", syntax.Where(n, "==", syntax.Num(2))),
-        _auto(op, "_few", syntax.Where(n, "<=", syntax.Num(FEW))),
-        *((_auto(op, "_narrow", syntax.Where(n, "<=", syntax.Num(lanes))),) if lanes > FEW else ()),
+        _auto(op, "_few", syntax.Where(n, "<=", syntax.Num(FEW_COLUMNS))),
+        *((_auto(op, "_narrow", syntax.Where(n, "<=", syntax.Num(lanes))),) if lanes > FEW_COLUMNS else ()),
         _auto(op, "_twice", syntax.Where(n, "<=", syntax.Num(2 * lanes))),
     )
 

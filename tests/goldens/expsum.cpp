@@ -174,26 +174,33 @@ static int team_barred[MEMBERS];  // from which core, the same way
 
 static void team_sleeps() { __atomic_store_n(&team_cpu[team_member], 0, __ATOMIC_RELAXED); }
 
-// Before members that sleep are woken: they are not to wake on this core, whose thread does not pause to let them run.
+// Before the caller wakes members that sleep: they are not to wake on its core, as it does not pause to let them run.
 static void team_make_room() {
     cpu_set_t others;
     const int mine = sched_getcpu();
-    if (mine < 0 || sched_getaffinity(0, sizeof others, &others) != 0) return;
-    CPU_CLR(mine, &others);
-    if (CPU_COUNT(&others) == 0) return;
+    if (team_member != 0 || mine < 0) return;
     for (int i = 1; i <= team.size; i++) {
-        if (i == team_member || __atomic_load_n(&team_cpu[i], __ATOMIC_RELAXED) != 0) continue;
+        if (__atomic_load_n(&team_cpu[i], __ATOMIC_RELAXED) != 0) continue;
+        if (pthread_getaffinity_np(team.thread[i], sizeof others, &others) != 0 || !CPU_ISSET(mine, &others)) continue;
+        CPU_CLR(mine, &others);
+        if (CPU_COUNT(&others) == 0) continue;
         __atomic_store_n(&team_barred[i], mine + 1, __ATOMIC_RELAXED);
         pthread_setaffinity_np(team.thread[i], sizeof others, &others);
     }
 }
 
+// A member that runs may go to that core again.
 static void team_wakes() {
     cpu_set_t allowed;
+    if (__atomic_load_n(&team_barred[team_member], __ATOMIC_RELAXED) == 0) return;
     const int barred = __atomic_exchange_n(&team_barred[team_member], 0, __ATOMIC_RELAXED) - 1;
-    if (barred < 0 || sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
     CPU_SET(barred, &allowed);
     sched_setaffinity(0, sizeof allowed, &allowed);
+}
+
+static void team_forget() {
+    for (int i = 0; i < MEMBERS; i++) team_cpu[i] = team_barred[i] = 0;
 }
 
 static void team_spread(int members) {
@@ -216,6 +223,7 @@ static void team_spread(int members) {
 static void team_sleeps() {}
 static void team_make_room() {}
 static void team_wakes() {}
+static void team_forget() {}
 static void team_spread(int) {}
 #endif
 
@@ -289,6 +297,7 @@ static void* team_work(void* member) {
     team_member = (int)(intptr_t)member;
     for (int64_t turn = 0;;) {
         turn = team_wait(&team.turn, turn, BETWEEN_JOBS, &team.idle);
+        team_wakes();  // it may have been woken as it was about to sleep
         team_do(turn, (int)(intptr_t)member);
     }
     return NULL;
@@ -303,6 +312,7 @@ static bool team_take(int* threads) {
         pthread_mutex_init(&team.lock, NULL);
         pthread_cond_init(&team.idle.wake, NULL);
         pthread_cond_init(&team.inside.wake, NULL);
+        team_forget();
         team.size = team.taken = team.idle.sleeping = team.inside.sleeping = 0;
         team.arrived.value = team.turn.value = 0;
         team.jobs++;  // nobody takes part in the one that the fork fell into
