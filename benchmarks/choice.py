@@ -65,8 +65,8 @@ OTHERS: dict[str, tuple[dict[str, int], ...]] = {
 
 def pairs(most: float) -> Iterator[tuple[str, dict[str, int]]]:
     """Products of DeepBench, batched ones, convolutions and depthwise ones below `most` operations, and OTHERS."""
-    yield from ((c.op, c.sizes | c.params) for c in cases(["device", "batched", "conv", "depthwise"]) if c.flops <= most)
-    few = [c for c in cases(["server"]) if c.flops <= most]
+    yield from ((c.op, c.sizes | c.params) for c in cases(["device", "batched", "conv", "depthwise"], most))
+    few = list(cases(["server"], most))
     yield from ((c.op, c.sizes) for c in few[:: max(1, len(few) // 6)])
     yield from ((op, sizes) for op, several in OTHERS.items() for sizes in several)
 

@@ -34,8 +34,7 @@ def main() -> None:
     kernels: dict[Any, Any] = {}
     rows: list[dict[str, Any]] = []
     arrays: list[Any] = []
-    small = [c for c in cases(args.only) if c.flops <= args.max_gflop * 1e9]
-    for case in (c for c in small if set(args.match.split()) <= set(c.name.split())):
+    for case in cases(args.only, args.max_gflop * 1e9, args.match):
         given: dict[str, Any] = case.params | (case.sizes if args.fixed else {})
         key = case.op, *given.items()
         if key not in kernels:

@@ -23,6 +23,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from importlib.util import find_spec
 from math import exp, log
 from pathlib import Path
 from statistics import quantiles
@@ -49,9 +50,7 @@ def main() -> None:
     print(machine(), f"threads {args.threads}, clock: {args.clock}, {args.repeat} rounds", sep="\n")
     andiron.compile("import std.ops.elementwise\n", op="add", target="cpu").prepare()  # a process that is warm
     rows, arrays = [], []
-    for case in cases(args.only.split(",")):
-        if case.flops > args.max_gflop * 1e9 or not set(args.match.split()) <= set(case.name.split()):
-            continue
+    for case in cases(args.only.split(","), args.max_gflop * 1e9, args.match):
         start, given = _now(args), case.sizes | case.params
         kernel = andiron.compile(
             f"import std.ops.{case.module}\n", op=case.op, target="cpu", threads=args.threads, tune=0, **given
@@ -87,13 +86,8 @@ def main() -> None:
 
 
 def _library(case: Case, arrays: list[Any], out: Any, threads: int) -> Peer | None:
-    """PyTorch, or NumPy for plain products."""
-    with suppress(ImportError):
-        import torch
-
-        assert torch
-        return peer(case, arrays, out, threads)
-    return None
+    """PyTorch, or NumPy for plain products; None where there is no PyTorch."""
+    return peer(case, arrays, out, threads) if find_spec("torch") else None
 
 
 def _dies(make: Callable[[], Made], limit: int) -> str | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from math import prod
+from math import inf, prod
 from typing import Any
 
 _ROWS = ((1024, 1024), (4096, 4096), (65536, 128), (16, 131072))
@@ -81,7 +81,13 @@ class Case:
         return f"{self.op} " + " ".join(f"{k.lower()}={v}" for k, v in (self.sizes | self.params).items())
 
 
-def cases(groups: list[str]) -> Iterator[Case]:
+def cases(groups: list[str], max_flops: float = inf, match: str = "") -> Iterator[Case]:
+    """Those of the groups that take at most so many operations, and in whose names all words of `match` are."""
+    words = set(match.split())
+    return (c for c in _all(groups) if c.flops <= max_flops and words <= set(c.name.split()))
+
+
+def _all(groups: list[str]) -> Iterator[Case]:
     for group in groups:
         for shape in dict.fromkeys(SHAPES[group]):
             if group in ("conv", "depthwise"):

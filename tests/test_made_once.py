@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from andiron import compile, loads, reference
 from andiron.codegen.pipeline import compile_program
+from andiron.codegen.tile import Store
+from andiron.codegen.walk_tile import statements
 from andiron.dsl.values import Apply, walk
 from andiron.runtime.verdict import check
 from andiron.runtime.workload import random_inputs
@@ -45,9 +47,6 @@ def launches(op: str, device: str, schedule: str = "") -> list[set[str]]:
 
 
 def functions(body) -> set[str]:
-    from andiron.codegen.tile import Store
-    from andiron.codegen.walk_tile import statements
-
     values = [v for s in statements(body) if isinstance(s, Store) for v in walk(s.value)]
     return {v.fn for v in values if isinstance(v, Apply)}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -104,9 +104,13 @@ class Context:
             self.numbers[n] = as_expr(n)
         return self.numbers[n]
 
+    def ask(self, answer: Callable[..., str], *about: object) -> str:
+        """Text that turns of a loop that is written out may differ in; while a statement is recorded, a mark for it."""
+        return answer(*about) if self.asked is None else self.asked.mark(answer, *about)
+
     def index_text(self, e: Expr) -> str:
         """An index expression as an operand."""
-        return self._index_text(e) if self.asked is None else self.asked.mark(self._index_text, e)
+        return self.ask(self._index_text, e)
 
     def _index_text(self, e: Expr) -> str:
         return self.text.index.text(self.ix(e), ATOM)
@@ -262,15 +266,15 @@ class Context:
 
     def cell(self, name: str, coords: Sequence[Expr]) -> str:
         """The variable that is this cell of a named register buffer."""
-        return self._cell(name, coords) if self.asked is None else self.asked.mark(self._cell, name, coords)
+        return self.ask(self._cell, name, coords)
 
     def word(self, name: str, coords: Sequence[Expr]) -> str:
         """The variable that a cell of a packed register buffer lies in."""
-        return self._word(name, coords) if self.asked is None else self.asked.mark(self._word, name, coords)
+        return self.ask(self._word, name, coords)
 
     def part_of_word(self, name: str, coords: Sequence[Expr]) -> str:
         """Which part of that variable it is."""
-        return self._part(name, coords) if self.asked is None else self.asked.mark(self._part, name, coords)
+        return self.ask(self._part, name, coords)
 
     def _word(self, name: str, coords: Sequence[Expr]) -> str:
         where = self._numbers(name, coords)
