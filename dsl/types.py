@@ -11,11 +11,16 @@ from functools import cached_property
 from typing import Any
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class DType:
+    """One of `TYPES`: the same object for the same type, so that it is compared by identity."""
+
     name: str
     bits: int
     kind: str  # float | int | uint | bool
+
+    def __reduce__(self):
+        return _named, (self.name,)
 
     def __str__(self) -> str:
         return self.name
@@ -71,3 +76,7 @@ TYPES: dict[str, DType] = {
         ("bool", 1, "bool"),
     ]
 }
+
+
+def _named(name: str) -> DType:
+    return TYPES[name]

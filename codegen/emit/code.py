@@ -90,7 +90,7 @@ def literal(value: int | float | bool, dtype: DType) -> str:
         return f"{'-' if x < 0 else ''}__builtin_inf{suffix}()"
     if not suffix:
         return repr(x)
-    text = _shortest_f32(x)
+    text = _shortest_f32(x) if x else str(x)
     if text is None:
         return f"{'-' if x < 0 else ''}__builtin_inff()"
     return (text if "." in text or "e" in text else text + ".0") + "f"
@@ -102,4 +102,4 @@ def _shortest_f32(x: float) -> str | None:
 
     with np.errstate(over="ignore"):
         y = np.float32(x)
-    return None if np.isinf(y) else str(y) if y != 0 or x == 0 else ("-0.0" if np.signbit(y) else "0.0")
+    return None if np.isinf(y) else str(y) if y != 0 else ("-0.0" if np.signbit(y) else "0.0")

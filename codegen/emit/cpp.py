@@ -125,11 +125,11 @@ class _Printer:
         lines = text.finish()
         if ctx.stored_with:
             lines.append(ctx.fence())
-        used = words(lines)
+        used = set(words("\n".join(lines)))
         bases = [self._base(b) for b in program.buffers if self.field[b.name] in used]
         lines = [*bases, *lines]
         # a parameter that nothing reads has no name
-        named = used | words(bases)
+        named = used.union(words("\n".join(bases)))
         head = ", ".join(f"{kind} {name}" if name in named else kind for kind, name in _PARAMETERS)
         return {
             "name": f"launch__{self.names.fresh(launch.name)}",

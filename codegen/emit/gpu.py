@@ -30,7 +30,7 @@ from .names import Names, clean
 from .scope import INDENT, Text
 from .templates import environment
 from .tidy import tidied
-from .used import used_only, words
+from .used import kept, used_only
 
 __all__ = ["Api", "GpuPrinter", "Spelling", "kernels_of", "render_gpu"]
 
@@ -107,9 +107,9 @@ class GpuPrinter:
         body = GpuBody(ctx, self.spelling, lambda s: self._barrier(s, plan), lambda s: self._local(s, ctx, plan, space), parts)
         body.units = lockstep
         body.block(launch.body)
-        lines = tidied(used_only(text.finish()))
+        lines, used = kept(text.finish())
+        lines = tidied(lines)  # which says nothing less
         text.close()
-        used = words(lines)
         if space.total:
             lines.insert(0, "extern __shared__ __attribute__((aligned(16))) unsigned char m_shared[];")
         name = f"{self.symbol}__{self.names.fresh(launch.name)}"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from .context import Context
 from .scope import Scope
+from .used import words
 
-_WORD = re.compile(r"\b[A-Za-z_]\w*")
 _WIDTH = 110
 
 
@@ -22,7 +21,7 @@ def declare_where_set(ctx: Context, name: str, scopes: Sequence[Scope]) -> None:
                 continue
             if not pending:
                 return
-            for cell in pending.keys() & _WORD.findall(line):
+            for cell in pending.keys() & words(line):
                 where = pending.pop(cell)
                 if line.startswith(f"{cell} = "):
                     lines[i] = f"{kind} " + line

@@ -14,6 +14,7 @@ import re
 from collections.abc import Sequence
 
 from .scope import Line
+from .used import declares, words
 
 _PART = re.compile(r"( *)m_set_part_(\w?(?:8|16))\((\w+), (\d), (.*)\);$")
 _GROWN = re.compile(r"( *)(\w+) = \2 ([+*&|]) (.*);$")
@@ -41,9 +42,9 @@ def _once(lines: Sequence[str]) -> list[str]:
         if "}" in line and line.lstrip()[0] == "}":
             blocks.pop()
             other = {old: new for _, renamed in blocks for old, new in renamed.items()}
-        if other and not other.keys().isdisjoint(_WORD.findall(line)):
+        if other and not other.keys().isdisjoint(words(line)):
             line = _like(line, _WORD.sub(lambda m, other=other: other.get(m[0], m[0]), line))
-        m = _NAMED.match(line) if " = " in line else None
+        m = _NAMED.match(line) if declares(line) else None
         if m is not None:
             said = f"{m[3].rstrip(_DIGITS)} {m[2]} {m[4]}"  # what has another name means something else
             found = next((known[said] for known, _ in blocks if said in known), None)
@@ -82,7 +83,7 @@ def _parts(lines: Sequence[str], at: int) -> list[tuple[str, ...]]:
     count = 32 // int(first[2].strip("iu"))
     found = [m.groups() for x in lines[at : at + count] if (m := _PART.match(x))]
     whole = [(m[:3], m[3]) for m in found] == [(first.groups()[:3], str(i)) for i in range(count)]
-    return found if whole and not any(first[3] in _WORD.findall(m[4]) for m in found) else []
+    return found if whole and not any(first[3] in words(m[4]) for m in found) else []
 
 
 def _grown(line: str, m: re.Match[str]) -> str:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 
 _DECLARATION = re.compile(r"( *)(?:const )?\w+\*?(?: __restrict__)? (\w+) = .*;$")
-_WORD = re.compile(r"\w+")
+_BETWEEN = str.maketrans({chr(c): " " for c in range(128) if not (chr(c).isalnum() or chr(c) == "_")})
 
 
-def words(lines: Iterable[str]) -> set[str]:
-    """Those that the lines mention."""
-    return set(_WORD.findall("\n".join(lines)))
+def words(text: str) -> list[str]:
+    """Names and numbers of C text, in order: a third of the time of a regular expression, which counts for whole kernels."""
+    return text.translate(_BETWEEN).split()
+
+
+def declares(line: str) -> bool:
+    """Whether two words or more stand before the first `=`: what is not so is no declaration."""
+    return " = " in line and " " in line.partition(" = ")[0].lstrip()
 
 
 def used_only(lines: Sequence[str], after: str = "") -> list[str]:
@@ -19,24 +24,28 @@ def used_only(lines: Sequence[str], after: str = "") -> list[str]:
 
     Their values have no effects. From the last line up, so that what only an unused declaration needs goes as well.
     """
-    declared = {i: m for i, x in enumerate(lines) if " = " in x and (m := _DECLARATION.match(x))}
+    return kept(lines, set(words(after)))[0]
+
+
+def kept(lines: Sequence[str], after: Collection[str] = ()) -> tuple[list[str], Collection[str]]:
+    """As `used_only`, with the words that the lines mention; `after`: words of what follows."""
+    declared: dict[int, str] = {}
     ends: dict[int, int] = {}  # of declarations whose block ends, at a line that is indented less
     around: list[tuple[str, int]] = []  # indents and declarations of the blocks that a line is in
     for i, x in enumerate(lines):
-        while around and x and x[: len(around[-1][0])] != around[-1][0]:
-            ends[around.pop()[1]] = i
-        if i in declared:
-            around.append((declared[i][1], i))
-    names = {m[2] for m in declared.values()}
-    outside = set(_WORD.findall(after))
-    nearest: dict[str, int] = {}  # below, of the lines that mention a name
+        if declares(x) and (m := _DECLARATION.match(x)):
+            declared[i] = m[2]
+            around.append((m[1], i))
+        elif "}" in x:
+            while around and not x.startswith(around[-1][0]):
+                ends[around.pop()[1]] = i
+    nearest: dict[str, int] = {}  # below, of the lines that mention a word
     gone: set[int] = set()
     for i in range(len(lines) - 1, -1, -1):
         if i in declared:
-            name, end = declared[i][2], ends.get(i, len(lines))
-            if nearest.get(name, end) >= end and (i in ends or name not in outside):
+            name, end = declared[i], ends.get(i, len(lines))
+            if nearest.get(name, end) >= end and (i in ends or name not in after):
                 gone.add(i)
                 continue
-        for name in names.intersection(_WORD.findall(lines[i])):
-            nearest[name] = i
-    return [x for i, x in enumerate(lines) if i not in gone]
+        nearest |= dict.fromkeys(words(lines[i]), i)
+    return [x for i, x in enumerate(lines) if i not in gone], nearest.keys()
