@@ -18,7 +18,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping
 from functools import reduce
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any, Final, Union
 
 from . import intervals
 from .intervals import Interval
@@ -103,12 +103,16 @@ class Once:
         self.name = name
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        value = instance.__dict__[self.name] = self.compute(instance)
+        value = self.compute(instance)
+        setattr(instance, self.name, value)
         return value
 
 
 class _Cached:
-    """Immutable, with the hash, the sort key and whatever depends on them computed once an instance."""
+    """Immutable (a type checker holds it), with the hash, the sort key and whatever depends on them computed once an instance.
+
+    Attributes are set in the plain way: an instance whose `__dict__` was never asked for is made and read the fastest.
+    """
 
     @Once
     def _key(self) -> tuple:
@@ -118,14 +122,6 @@ class _Cached:
     def _hash(self) -> int:
         raise NotImplementedError
 
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"{type(self).__name__} is immutable")
-
-    def __eq__(self, other: object) -> bool:
-        if self is other:
-            return True
-        return type(other) is type(self) and self._hash == other._hash and self._key == other._key
-
     def __hash__(self) -> int:
         return self._hash
 
@@ -133,16 +129,23 @@ class _Cached:
 class Fn(_Cached):
     """An atom that is a function of expressions. Made by the operators and functions below, which simplify; not by hand."""
 
-    kind: str
-    args: tuple[Expr, ...]
+    kind: Final[str]
+    args: Final[tuple[Expr, ...]]
+    _quotient: Expr | None = None  # of a remainder's operands, see `index_rules`
 
     def __init__(self, kind: str, args: tuple[Expr, ...]) -> None:
-        d = self.__dict__
-        d["kind"], d["args"] = kind, args
+        self.kind, self.args = kind, args
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return type(other) is Fn and self._hash == other._hash and self.kind == other.kind and self.args == other.args
+
+    __hash__ = _Cached.__hash__
 
     @Once
     def _key(self) -> tuple:
-        return 1, self.kind, tuple(a._key for a in self.args)
+        return 1, self.kind, tuple([a._key for a in self.args])
 
     @Once
     def _hash(self) -> int:
@@ -166,8 +169,8 @@ class Fn(_Cached):
 
     @Once
     def _variables(self) -> frozenset[Var]:
-        x, *others = [a._variables for a in self.args]
-        return x.union(*others)
+        first, *others = [mine for a in self.args if (mine := a._variables)]
+        return first.union(*others) if others else first
 
     @Once
     def interval(self) -> Interval:
@@ -192,12 +195,16 @@ OF_INTEGERS: dict[str, Callable[..., int]] = {
 class Expr(_Arithmetic, _Cached):
     """`sum(coefficient * atom) + const`; `terms` are sorted and have no zero coefficient."""
 
-    terms: tuple[tuple[Atom, int], ...]
-    const: int
+    terms: Final[tuple[tuple[Atom, int], ...]]
+    const: Final[int]
+
+    # What others keep of it: `prove.conjuncts`, `point`, `codegen.barriers.access.parts`.
+    _conjuncts: tuple[Expr, ...] | None = None
+    _divisors: tuple[dict[Expr, None], frozenset[Var]] | None = None
+    _parts: tuple[Expr, ...] | None = None
 
     def __init__(self, terms: tuple[tuple[Atom, int], ...] = (), const: int = 0) -> None:
-        d = self.__dict__
-        d["terms"], d["const"] = terms, const
+        self.terms, self.const = terms, const
 
     # The same as `_Arithmetic`'s, for what most sums are of.
 
@@ -220,9 +227,16 @@ class Expr(_Arithmetic, _Cached):
 
     __rmul__ = __mul__
 
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return type(other) is Expr and self._hash == other._hash and self.const == other.const and self.terms == other.terms
+
+    __hash__ = _Cached.__hash__
+
     @Once
     def _key(self) -> tuple:
-        return tuple((a._key, c) for a, c in self.terms), self.const
+        return tuple([(a._key, c) for a, c in self.terms]), self.const
 
     @Once
     def _hash(self) -> int:

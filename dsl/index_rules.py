@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from functools import reduce
 from math import gcd
 
-from .index import ONE, ZERO, Atom, Expr, Fn, Var, number
+from .index import ONE, ZERO, Atom, Expr, Fn, Var, as_expr, number
 
 # ---------------------------------------------------------------- linear forms
 
@@ -24,13 +24,18 @@ def build(terms: dict[Atom, int], const: int) -> Expr:
     """The canonical expression of a sum; merges a quotient and its remainder (see `_merge`)."""
     live = [(a, c) for a, c in terms.items() if c]
     if len(live) > 1:
-        for a, _ in live:
-            if type(a) is Fn and a.kind in ("div", "mod"):
-                merged = _merge(dict(live))
-                if merged is not None:
-                    return merged + const
-                break
-        live.sort(key=key_of)
+        functions: list[tuple[Fn, int]] = [t for t in live if type(t[0]) is Fn]  # type: ignore[misc]
+        if not functions:
+            live.sort()  # by name
+            return Expr(tuple(live), const)
+        merged = _merge(dict(live), functions)
+        if merged is not None:
+            return merged + const
+        if len(functions) > 1:
+            functions.sort(key=key_of)
+        variables = [t for t in live if type(t[0]) is Var]
+        variables.sort()
+        return Expr((*variables, *functions), const)
     return Expr(tuple(live), const)
 
 
@@ -72,10 +77,10 @@ def combined(parts: Iterable[tuple[Expr, int]], const: int) -> Expr:
 def scale(a: Expr, c: int) -> Expr:
     if c == 1:
         return a
-    return Expr(tuple((atom, k * c) for atom, k in a.terms), a.const * c) if c else ZERO
+    return Expr(tuple([(atom, k * c) for atom, k in a.terms]), a.const * c) if c else ZERO
 
 
-def _merge(terms: dict[Atom, int]) -> Expr | None:
+def _merge(terms: dict[Atom, int], functions: list[tuple[Fn, int]]) -> Expr | None:
     """Joins a quotient with its remainder; None where nothing joins. Each rule holds for all integers, x any expression:
 
     q*c*(x/c) + q*(x % c)           ->  q*x
@@ -83,19 +88,20 @@ def _merge(terms: dict[Atom, int]) -> Expr | None:
     q*c*(x/c % d) + q*(x % c)       ->  q*(x % (c*d))
     q*x - q*c*(x/c)                 ->  q*(x % c)
     """
-    fns = [a for a in terms if type(a) is Fn]
-    for low in fns:
+    for low, q in functions:
         if low.kind != "mod" or low.args[1].terms:
             continue
-        c, x, q = low.args[1].const, low.args[0], terms[low]
-        quotient = low.__dict__.get("_quotient")
+        c, x = low.args[1].const, low.args[0]
+        if all([k % (q * c) for k in terms.values()]):
+            continue  # nothing is a multiple of the quotient
+        quotient = low._quotient
         if quotient is None:  # computed once for each remainder
-            quotient = low.__dict__["_quotient"] = x // c
+            quotient = low._quotient = x // c
         if quotient.terms and all(terms.get(a) == q * c * k for a, k in quotient.terms):
             rest = {a: k for a, k in terms.items() if a is not low and all(a != b for b, _ in quotient.terms)}
             return build(rest, -q * c * quotient.const) + scale(x, q)
-        for high in fns:
-            if high.kind not in ("div", "mod") or terms[high] != q * c or high.args[1].terms or high is low:
+        for high, k in functions:
+            if high.kind not in ("div", "mod") or k != q * c or high.args[1].terms or high is low:
                 continue
             d = high.args[1].const
             if high.kind == "div":
@@ -106,12 +112,13 @@ def _merge(terms: dict[Atom, int]) -> Expr | None:
             if _divisible(high.args[0] - quotient, d):
                 rest = {a: k for a, k in terms.items() if a is not low and a is not high}
                 return build(rest, 0) + scale(x % (c * d), q)
-    for high in fns:
-        if high.kind != "div" or high.args[1].terms or terms[high] % high.args[1].const:
+    for high, k in functions:
+        if high.kind != "div" or high.args[1].terms or k % high.args[1].const:
             continue
         c = high.args[1].const
-        x, q = high.args[0], -terms[high] // c
-        if all(terms.get(a) == q * k for a, k in x.terms):
+        x, q = high.args[0], -k // c
+        first, m = x.terms[0]
+        if terms.get(first) == q * m and all(terms.get(a) == q * k for a, k in x.terms):
             rest = {a: k for a, k in terms.items() if a is not high and all(a != b for b, _ in x.terms)}
             return build(rest, -q * x.const) + scale(x % c, q)
     return None
@@ -139,7 +146,11 @@ def mul(a: Expr, b: Expr) -> Expr:
 def product(x: Atom, y: Atom) -> Fn:
     """The atom x*y: factors in order, nested to the left, two to a node."""
     factors = sorted((*_factors(x), *_factors(y)), key=lambda f: f._key)
-    return reduce(lambda f, g: Fn("mul", (single(f), single(g))), factors)  # type: ignore[return-value]
+    return reduce(lambda f, g: Fn("mul", (_whole(f), _whole(g))), factors)  # type: ignore[return-value]
+
+
+def _whole(atom: Atom) -> Expr:
+    return as_expr(atom) if type(atom) is Var else single(atom)
 
 
 def _factors(x: Atom) -> tuple[Atom, ...]:
@@ -162,8 +173,8 @@ def div(e: Expr, by: Expr) -> Expr:
         e, c = -e, -c
     if c == 1 or not e.terms:
         return e if c == 1 else number(e.const // c)
-    whole = Expr(tuple((a, k // c) for a, k in e.terms if not k % c), e.const // c)
-    rest = Expr(tuple((a, k) for a, k in e.terms if k % c), e.const % c)
+    whole = Expr(tuple([(a, k // c) for a, k in e.terms if not k % c]), e.const // c)
+    rest = Expr(tuple([(a, k) for a, k in e.terms if k % c]), e.const % c)
     return whole + _small_div(rest, c) if whole.terms or whole.const else _small_div(rest, c)
 
 
@@ -193,7 +204,7 @@ def mod(e: Expr, by: Expr) -> Expr:
         return -mod(-e, number(-c))
     if c == 1 or not e.terms:
         return number(e.const % c)
-    plain = Expr(tuple((a, k) for a, k in e.terms if k % c), e.const % c)
+    plain = Expr(tuple([(a, k) for a, k in e.terms if k % c]), e.const % c)
     if (q := _one_quotient(plain, c)) is not None:
         return plain - q * c
     terms: dict[Atom, int] = {}
@@ -226,10 +237,10 @@ def _coarser(e: Expr, c: int) -> tuple[int, Expr, Expr] | None:
     common = {gcd(k, c) for _, k in e.terms}
     common.discard(1)
     for g in sorted(common, reverse=True) if len(common) > 1 else common:
-        fine = Expr(tuple((a, k) for a, k in e.terms if k % g), e.const)
+        fine = Expr(tuple([(a, k) for a, k in e.terms if k % g]), e.const)
         q = _one_quotient(fine, g)
         if q is not None:
-            return g, Expr(tuple((a, k // g) for a, k in e.terms if not k % g), q), fine - q * g
+            return g, Expr(tuple([(a, k // g) for a, k in e.terms if not k % g]), q), fine - q * g
     return None
 
 

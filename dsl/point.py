@@ -1,8 +1,9 @@
 """Looks for integers at which index expressions are all >= 0: where there are some, there is nothing to prove.
 
-All variables start at their least values. Then, a few times, one of the expressions that are negative is mended by the change
-of one variable, namely that which leaves the least to mend. So a guard that may fail is found in two steps, two units that meet
-in an element in five. Nothing found means nothing. The same question has the same answer every time.
+All variables start at their least values, or where a point is near that is given. Then, a few times, one of the expressions
+that are negative is mended by the change of one variable, namely that which leaves the least to mend. So a guard that may fail
+is found in two steps, two units that meet in an element in five. Nothing found means nothing. The same question has the same
+answer every time.
 """
 
 from __future__ import annotations
@@ -16,15 +17,17 @@ _MENDED = 2  # of the negative expressions, those for which changes are tried
 _NEGATIVE = 1000  # what a negative expression counts; each one below zero counts 1
 _INFINITE = float("inf")
 
+_NOWHERE: Mapping[str, int] = {}
+
 # A constant, and terms: the number of a variable or function, and its coefficient.
 _Sum = tuple[int, list[tuple[int, int]]]
 
 
-def point(constraints: Sequence[Expr]) -> dict[str, int] | None:
+def point(constraints: Sequence[Expr], near: Mapping[str, int] = _NOWHERE) -> dict[str, int] | None:
     """Values inside the variables' intervals, by name, at which every constraint is >= 0 and every divisor positive; None where
-    none are found."""
+    none are found. `near`: values to start with."""
     search = _Search(constraints)
-    if not search.start():
+    if not search.start(near):
         return None
     for _ in range(_STEPS):
         negative = [n for n, x in enumerate(search.values) if x < 0]
@@ -66,9 +69,10 @@ class _Search:
             self.factors |= factors
         self.wanted = (*constraints, *(d - 1 for d in divisors))
 
-    def start(self) -> bool:
+    def start(self, near: Mapping[str, int]) -> bool:
         """Whether there is anything to start with."""
         self.numbers: dict[Var, int] = {}
+        self.variables: list[Var | None] = []  # by number; no function
         self.numbers_of_functions: dict[int, int] = {}  # by identity
         self.ends: list[tuple[float, float]] = []  # by number: the interval of a variable
         self.functions: dict[int, tuple[Callable[..., int], list[_Sum]]] = {}  # by number: what is computed of which sums
@@ -85,7 +89,8 @@ class _Search:
             low, high = self.ends[a]
             if low > high:
                 return False
-            self.at[v.name] = self.now[a] = int(low if low > 0 else high if high < 0 else 0)
+            x = near.get(v.name, 0)
+            self.at[v.name] = self.now[a] = int(low if low > x else high if high < x else x)
         self.last: Var | None = None  # what was changed last, how many times by now, and whether it became more
         self.times, self.up = 0, False
         try:
@@ -100,15 +105,13 @@ class _Search:
         terms: list[tuple[int, int]] = []
         for atom, k in e.terms:
             if type(atom) is Var:
-                low = -_INFINITE if atom.lo is None else atom.lo
-                if not low and atom in self.factors:
-                    low = 1  # a product with 0 does not tell what changes it
-                ends = low, _INFINITE if atom.hi is None else atom.hi
-                if atom not in self.numbers:
+                if (a := self.numbers.get(atom, -1)) < 0:
                     self.numbers[atom] = a = len(self.ends)
-                    self.ends.append(ends)
-                elif self.ends[a := self.numbers[atom]] != ends:  # of equal variables one may tell more than another
-                    self.ends[a] = max(self.ends[a][0], ends[0]), min(self.ends[a][1], ends[1])
+                    self.ends.append(self._ends_of(atom))
+                    self.variables.append(atom)
+                elif self.variables[a] is not atom:  # of equal variables one may tell more than another
+                    (low, high), (low2, high2) = self.ends[a], self._ends_of(atom)
+                    self.ends[a] = max(low, low2), min(high, high2)
             elif (same := id(atom)) in self.numbers_of_functions:
                 a = self.numbers_of_functions[same]
             else:
@@ -116,10 +119,17 @@ class _Search:
             terms.append((a, k))
         return e.const, terms
 
+    def _ends_of(self, v: Var) -> tuple[float, float]:
+        low = -_INFINITE if v.lo is None else v.lo
+        if not low and v in self.factors:
+            low = 1  # a product with 0 does not tell what changes it
+        return low, _INFINITE if v.hi is None else v.hi
+
     def _function(self, f: Fn) -> int:
         computed = OF_INTEGERS[f.kind], [self._numbered(x) for x in f.args]
         a = len(self.ends)
         self.ends.append((-_INFINITE, _INFINITE))
+        self.variables.append(None)
         self.functions[a] = computed
         for v in f.variables():
             self.within.setdefault(self.numbers[v], []).append(a)
@@ -199,8 +209,7 @@ class _Search:
 
 def _functions(e: Expr) -> tuple[dict[Expr, None], frozenset[Var]]:
     """What is divided by in `e`, except numbers, and the variables in that and in products."""
-    d = e.__dict__
-    if "_point" not in d:
+    if e._divisors is None:
         divisors: dict[Expr, None] = {}
         factors: frozenset[Var] = frozenset()
         for atom, _ in e.terms:
@@ -216,8 +225,8 @@ def _functions(e: Expr) -> tuple[dict[Expr, None], frozenset[Var]]:
                 inner, among = _functions(x)
                 divisors |= inner
                 factors |= among
-        d["_point"] = divisors, factors
-    return d["_point"]
+        e._divisors = divisors, factors
+    return e._divisors
 
 
 def _changes(e: Expr, more: int, at: dict[str, int]) -> Iterator[tuple[Var, int]]:

@@ -9,6 +9,9 @@ BY_TEXT: questions are cached with what is `known_of` the variables (expressions
 text, which has it.
 
 SEEN: guards are asked about again and again, each time with other facts: the point that was the answer is looked at first.
+
+NEAR: where some facts hold, more of them often hold nearby: a search for a point starts at the latest that was found for facts
+with the same outermost ones. Only if nothing is found there it starts anew, so no answer depends on what was asked before.
 """
 
 from __future__ import annotations
@@ -53,6 +56,7 @@ class Facts:
 
     def __init__(self, make: Callable[[], Iterable[Expr]] = tuple, outer: Facts | None = None) -> None:
         self.make, self.outer = make, outer
+        self.near: dict[str, int] = {} if outer is None else outer.near  # by name, shared (NEAR)
 
     def also(self, *conds: Expr) -> Facts:
         return Facts(lambda: conds, self)
@@ -204,7 +208,9 @@ def _solvable(constraints: Iterable[Expr], facts: Facts, more: Iterable[Expr], a
             return False
         if low is None or low < 0:
             rest.append(c)
-    if (found := point(rest)) is not None:
+    near = facts.near
+    if (found := (near and point(rest, near)) or point(rest)) is not None:
+        near.update(found)
         _see(asked, found)
         return True
     if _contradicts(rest[0], rest[1:]):
@@ -248,11 +254,10 @@ def conjuncts(cond: Expr) -> tuple[Expr, ...]:
 
     (c | r: apart from its constant.) isl branches on each such function that is left.
     """
-    d = cond.__dict__
-    if "_conjuncts" not in d:
+    if cond._conjuncts is None:
         found = dict.fromkeys(_conjuncts(cond))
-        d["_conjuncts"] = tuple(found) if len(found) <= _MOST_CONJUNCTS else (cond,)
-    return d["_conjuncts"]
+        cond._conjuncts = tuple(found) if len(found) <= _MOST_CONJUNCTS else (cond,)
+    return cond._conjuncts
 
 
 def _conjuncts(cond: Expr) -> Iterator[Expr]:

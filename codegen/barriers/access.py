@@ -195,10 +195,9 @@ def _renamed(owners: tuple[Owner, ...], names: dict[Var, Var]) -> tuple[Owner, .
 def parts(cond: Expr) -> tuple[Expr, ...]:
     """A condition taken apart for proofs, without what always holds; one that has a quotient also as it is, because
     coordinates may have the same."""
-    kept = cond.__dict__
-    if "_parts" not in kept:
-        kept["_parts"] = () if _holds(cond) else tuple(_parts(cond))
-    return kept["_parts"]
+    if cond._parts is None:
+        cond._parts = () if _holds(cond) else tuple(_parts(cond))
+    return cond._parts
 
 
 def _parts(cond: Expr) -> Iterator[Expr]:
