@@ -75,6 +75,7 @@ class Var(_Arithmetic, _Name):
     hi: int | None
     interval: Interval
     _key: tuple
+    _expr: Expr | None = None  # see `as_expr`
 
     __match_args__ = ("name", "lo", "hi")
 
@@ -118,12 +119,7 @@ class _Cached:
     def _key(self) -> tuple:
         raise NotImplementedError
 
-    @Once
-    def _hash(self) -> int:
-        raise NotImplementedError
-
-    def __hash__(self) -> int:
-        return self._hash
+    _hash: int | None = None  # once it was asked for
 
 
 class Fn(_Cached):
@@ -139,17 +135,17 @@ class Fn(_Cached):
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
-        return type(other) is Fn and self._hash == other._hash and self.kind == other.kind and self.args == other.args
+        return type(other) is Fn and self.kind == other.kind and self.args == other.args
 
-    __hash__ = _Cached.__hash__
+    def __hash__(self) -> int:
+        found = self._hash
+        if found is None:  # of the arguments' hashes, which are known; a key is nested as deep as it goes
+            found = self._hash = hash((self.kind, self.args))
+        return found
 
     @Once
     def _key(self) -> tuple:
         return 1, self.kind, tuple([a._key for a in self.args])
-
-    @Once
-    def _hash(self) -> int:
-        return hash((self.kind, self.args))  # of the arguments' hashes, which are known; a key is nested as deep as it goes
 
     def __reduce__(self):
         return Fn, (self.kind, self.args)  # the cached hash is not valid in another process
@@ -230,17 +226,17 @@ class Expr(_Arithmetic, _Cached):
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
-        return type(other) is Expr and self._hash == other._hash and self.const == other.const and self.terms == other.terms
+        return type(other) is Expr and self.const == other.const and self.terms == other.terms
 
-    __hash__ = _Cached.__hash__
+    def __hash__(self) -> int:
+        found = self._hash
+        if found is None:
+            found = self._hash = hash((self.terms, self.const))
+        return found
 
     @Once
     def _key(self) -> tuple:
         return tuple([(a._key, c) for a, c in self.terms]), self.const
-
-    @Once
-    def _hash(self) -> int:
-        return hash((self.terms, self.const))
 
     def __reduce__(self):
         return Expr, (self.terms, self.const)
@@ -265,7 +261,7 @@ class Expr(_Arithmetic, _Cached):
     @Once
     def interval(self) -> Interval:
         """(lowest, highest) value, inclusive, None where unbounded. Conservative: it may be wider than what is reached."""
-        return intervals.linear([(a.interval, c) for a, c in self.terms], self.const)
+        return intervals.linear(self.terms, self.const)
 
     def coefficient(self, var: Var) -> int:
         """The coefficient of `var` as a term of the linear form; what stands inside atoms does not count."""
@@ -280,7 +276,13 @@ class Expr(_Arithmetic, _Cached):
         terms = self.terms
         if len(terms) == 1 and type(terms[0][0]) is Fn:
             return terms[0][0]._variables
-        return frozenset([v for a, _ in terms for v in ((a,) if type(a) is Var else a._variables)])  # type: ignore[union-attr]
+        found: list[Var] = []
+        for a, _ in terms:
+            if type(a) is Var:
+                found.append(a)
+            else:
+                found += a._variables  # type: ignore[union-attr]
+        return frozenset(found)
 
     def subs(self, mapping: Mapping[Var, Index], functions: Mapping[Fn, Index] | None = None) -> Expr:
         """With variables replaced, all at once, and simplified anew.
@@ -320,7 +322,10 @@ def as_expr(x: Index) -> Expr:
     if type(x) is Expr:
         return x
     if type(x) is Var:  # of one variable always the same object, which then is asked for its hash and interval only once
-        return x.__dict__.get("_expr") or x.__dict__.setdefault("_expr", Expr(((x, 1),)))
+        found = x._expr
+        if found is None:
+            found = x.__dict__["_expr"] = Expr(((x, 1),))
+        return found
     return number(x)  # type: ignore[arg-type]
 
 

@@ -10,6 +10,7 @@ import operator
 from collections.abc import Iterable
 from functools import reduce
 from math import gcd
+from typing import Any
 
 from .index import ONE, ZERO, Atom, Expr, Fn, Var, as_expr, number
 
@@ -22,21 +23,20 @@ def single(atom: Atom, c: int = 1) -> Expr:
 
 def build(terms: dict[Atom, int], const: int) -> Expr:
     """The canonical expression of a sum; merges a quotient and its remainder (see `_merge`)."""
-    live = [(a, c) for a, c in terms.items() if c]
-    if len(live) > 1:
-        functions: list[tuple[Fn, int]] = [t for t in live if type(t[0]) is Fn]  # type: ignore[misc]
-        if not functions:
-            live.sort()  # by name
-            return Expr(tuple(live), const)
-        merged = _merge(dict(live), functions)
+    variables: list[Any] = []
+    functions: list[Any] = []
+    for term in terms.items():
+        if term[1]:
+            (variables if type(term[0]) is Var else functions).append(term)
+    if len(variables) > 1:
+        variables.sort()  # by name
+    if functions and len(terms) > 1:
+        merged = _merge(terms, functions)
         if merged is not None:
             return merged + const
         if len(functions) > 1:
             functions.sort(key=key_of)
-        variables = [t for t in live if type(t[0]) is Var]
-        variables.sort()
-        return Expr((*variables, *functions), const)
-    return Expr(tuple(live), const)
+    return Expr((*variables, *functions), const)
 
 
 def key_of(term: tuple[Atom, int]) -> tuple:

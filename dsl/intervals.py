@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 Interval = tuple[int | None, int | None]
 
 
-def linear(terms: Iterable[tuple[Interval, int]], const: int) -> Interval:
-    """Of `sum(coefficient * x) + const`."""
+def linear(terms: Iterable[tuple[Any, int]], const: int) -> Interval:
+    """Of `sum(coefficient * x) + const`, where each x has an `interval`."""
     lo: int | None = const
     hi: int | None = const
-    for (a, b), c in terms:
+    for x, c in terms:
+        a, b = x.interval
         if c < 0:
             a, b = b, a
         lo = None if lo is None or a is None else lo + c * a

@@ -48,7 +48,7 @@ def _parts(cond: Expr) -> Sequence[Expr]:
 def _coarse(cond: Expr) -> Expr:
     """x >= 0 exactly where x/g >= 0: the quotient, where what is finer than g does not reach it."""
     for g in sorted({abs(c) for _, c in cond.terms if abs(c) > 1}, reverse=True):
-        lo, hi = linear([(a.interval, c) for a, c in cond.terms if c % g], cond.const % g)
+        lo, hi = linear([t for t in cond.terms if t[1] % g], cond.const % g)
         if lo is not None and hi is not None and lo // g == hi // g:
             return Expr(tuple([(a, c // g) for a, c in cond.terms if not c % g]), cond.const // g + lo // g)
     return cond
