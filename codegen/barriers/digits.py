@@ -76,7 +76,8 @@ class Digits:
     def _set(self, atom: Atom, value: Expr) -> None:
         self.equal[atom] = value
         mine = frozenset((atom,)) if isinstance(atom, Var) else atom.variables()
-        self._replaced = {a: e for a, e in self._replaced.items() if a != atom and not mine <= e.variables()}
+        self._replaced.pop(atom, None)
+        self._replaced = {a: e for a, e in self._replaced.items() if not mine <= e.variables()}
 
     # ------------------------------------------------------------ digits
 

@@ -17,7 +17,7 @@ from ...dsl.frozen import replace
 from ...dsl.index import ONE, Expr
 from ...dsl.values import Apply, IndexValue, Load, Masked, Value, loads, transform, walk
 from ..tile import Alloc, Buffer, For, If, Launch, Program, Stmt, Store
-from ..walk_tile import map_bodies, statements, written
+from ..walk_tile import map_bodies, mapped, statements, with_bodies, written
 
 # What holds around a statement: conditions (>= 0), and of an `else` those that do not all hold.
 Conds = frozenset[Expr | tuple[Expr, ...]]
@@ -44,6 +44,9 @@ class _Hoister:
         self.conds: Conds = frozenset()
 
     def launch(self, launch: Launch) -> Launch:
+        reads = [ld for s in statements(launch.body) if isinstance(s, Store) for ld in loads(s.value)]
+        if all(ld.indices for ld in reads):
+            return launch  # NOTHING_NEW
         return replace(launch, body=self.body(launch.body))
 
     def body(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
@@ -55,11 +58,11 @@ class _Hoister:
                 before = self.written
                 body = self.body(s.body)  # inner loops first: what leaves them may leave this one too
                 self.written = before  # it may run zero times
-                return self.loop(replace(s, body=body))
+                return self.loop(with_bodies(s, body))
             case Alloc():
                 if s.buffer.memory == self.memory and not s.buffer.shape:
                     self.written = {**self.written, s.buffer.name: frozenset()}
-                return replace(s, body=self.body(s.body))
+                return with_bodies(s, self.body(s.body))
             case If():
                 outside, held, failed = self.conds, self.conds | set(s.conds), self.conds | {s.conds}
                 self.conds = held
@@ -70,7 +73,7 @@ class _Hoister:
                 for name in self.written:
                     if self.stored(name, held) and self.stored(name, failed):
                         self.store(name)
-                return replace(s, body=body, orelse=orelse)
+                return with_bodies(s, body, orelse)
             case Store() if s.buffer in self.written:
                 self.store(s.buffer)
         return s
@@ -145,12 +148,14 @@ class _Hoister:
 
 def _stored(body: tuple[Stmt, ...], step: Callable[[Value], Value | None]) -> tuple[Stmt, ...]:
     """The statements with `step` in all that is stored."""
-    return tuple(
-        replace(s, value=transform(s.value, step))
-        if isinstance(s, Store)
-        else map_bodies(s, lambda inner: _stored(inner, step))
-        for s in body
-    )
+
+    def one(s: Stmt) -> Stmt:
+        if not isinstance(s, Store):
+            return map_bodies(s, lambda inner: _stored(inner, step))
+        value = transform(s.value, step)
+        return s if value is s.value else replace(s, value=value)
+
+    return mapped(body, one)
 
 
 def _renamed(body: tuple[Stmt, ...], old: str, new: str) -> tuple[Stmt, ...]:

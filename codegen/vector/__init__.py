@@ -66,5 +66,6 @@ def _body(state: State, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
             state.buffers[s.buffer.name] = s.buffer
         legal = legal_call(state, s)
         for one in legal if legal is not None else [s]:
-            out += vectorised_nest(state, one) or [map_bodies(one, lambda b: _body(state, b))]
+            nest = vectorised_nest(state, one)
+            out += [map_bodies(one, lambda b: _body(state, b))] if nest is None else nest
     return tuple(out)

@@ -20,7 +20,7 @@ from ...dsl.values import Const, Load, Masked, Value, children, loads, transform
 from ..tile import Alloc, Buffer, Call, For, If, Piece, Stmt, Store
 from .guard import Together, together
 from .members import Member
-from .nest import Loop, Nest, at, may_be_inner, nest_of, stepping, wrapped
+from .nest import Loop, Nest, at, may_be_inner, nest_of, stepping, value_at, wrapped
 from .state import Claim, State
 
 
@@ -53,13 +53,14 @@ class Plan:
 
 
 def vectorised(state: State, s: Stmt) -> list[Stmt] | None:
-    """The statement with vector accesses; None where it has none."""
+    """A nest with vector accesses, as it is where it can have none; None: the statement is no nest. What a loop inside could
+    have, the nest could: there is no need to look at it by itself."""
     nest = nest_of(s)
-    if nest is None or not nest.loops:
+    if nest is None:
         return None
     plans = [p for x in reversed(nest.loops) if (p := _plan(state, nest, x)) is not None]
     if not plans:
-        return None
+        return [s]
     best = max(plans, key=lambda p: p.gain)
     state.take([a.claim for a in (*best.loads, *([best.store] if best.store else []))])
     return [s] if state.asks else _Chunk(state, nest, best).statements()
@@ -166,7 +167,7 @@ class _Chunk:
             out += self._load(a, direct)
             if direct is not None:
                 return self._allocated(out)
-        value = transform(at(store, self.x, self.first + self.inner).value, self._held)
+        value = transform(self._here(store.value), self._held)
         if self.plan.store is None:
             return self._allocated([*out, *self._each((replace(self._element(), value=value),))])
         source = self._register_source(store.value) or self._vector_of(store.value)
@@ -210,7 +211,7 @@ class _Chunk:
 
     def _here(self, v: Value) -> Value:
         """A value at the element `inner`."""
-        return at(replace(self.nest.store, value=v), self.x, self.first + self.inner).value
+        return value_at(v, {self.x: self.first + self.inner})
 
     def _held(self, v: Value) -> Value | None:
         return self.held.get(v) if isinstance(v, (Load, Masked)) else None

@@ -119,7 +119,7 @@ def linear(buffer: Buffer, coords: tuple[Expr, ...]) -> Expr:
 def stepping(e: Expr, var: Var, first: Expr, count: int) -> tuple[Expr, int] | None:
     """`e` at var = first, and by how much it is more at each of the `count - 1` values that follow; None where that differs."""
     here, c = e.subs({var: first}), e.coefficient(var)
-    if var not in (e - c * var).variables():
+    if not any(type(a) is Fn and var in a.variables() for a, _ in e.terms):
         return here, c
     step = (e.subs({var: first + 1}) - here).constant
     if step is None or any((e.subs({var: first + i}) - here).constant != step * i for i in range(2, count)):
@@ -137,10 +137,12 @@ def wrapped(loops: tuple[Loop, ...], body: list[Stmt]) -> list[Stmt]:
 def at(store: Store, var: Var, value: Expr) -> Store:
     """The store in one turn of a loop."""
     subs = {var: value}
-    return replace(store, coords=tuple(e.subs(subs) for e in store.coords), value=_value_at(store.value, subs))
+    return replace(store, coords=tuple(e.subs(subs) for e in store.coords), value=value_at(store.value, subs))
 
 
-def _value_at(value: Value, subs: dict[Var, Expr]) -> Value:
+def value_at(value: Value, subs: dict[Var, Expr]) -> Value:
+    """The value where variables have these values."""
+
     def step(v: Value) -> Value | None:
         match v:
             case Load():
@@ -149,7 +151,7 @@ def _value_at(value: Value, subs: dict[Var, Expr]) -> Value:
                 return replace(v, expr=v.expr.subs(subs))
             case Masked():
                 conds = tuple(c.subs(subs) for c in v.conds)
-                return replace(v, conds=conds, value=_value_at(v.value, subs), otherwise=_value_at(v.otherwise, subs))
+                return replace(v, conds=conds, value=value_at(v.value, subs), otherwise=value_at(v.otherwise, subs))
         return None
 
     return transform(value, step)
