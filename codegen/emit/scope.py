@@ -25,7 +25,8 @@ _DECLARATION = re.compile(r"(const )?\w+\*? \w+ = ")
 class Line(str):
     """A line that knows which part of the schedule it was printed for. Text put before it leaves it one."""
 
-    span: Span | None = None
+    __slots__ = ("span",)
+    span: Span | None
 
     @staticmethod
     def of(text: str, span: Span | None) -> Line:
@@ -105,8 +106,8 @@ class Text:
     def fresh(self, wish: str, depth: int = -1) -> str:
         """NO_SHADOW: what is declared at the top of a scope has a name that no block in it has, nor one that has ended."""
         depth %= len(self.scopes)
-        ended = set().union(*[scope.inner for scope in self.scopes[depth:]])
-        name = self.names.fresh(wish, ended)
+        inside = [scope.inner for scope in self.scopes[depth:]]
+        name = self.names.fresh(wish, inside[0].union(*inside[1:]) if len(inside) > 1 else inside[0])
         self.scopes[depth].names.append(name)
         return name
 

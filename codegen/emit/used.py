@@ -6,12 +6,17 @@ import re
 from collections.abc import Collection, Sequence
 
 _DECLARATION = re.compile(r"( *)(?:const )?\w+\*?(?: __restrict__)? (\w+) = .*;$")
-_BETWEEN = str.maketrans({chr(c): " " for c in range(128) if not (chr(c).isalnum() or chr(c) == "_")})
+_BETWEEN = str.maketrans({c: " " for c in map(chr, range(128)) if not (c.isalnum() or c in "_\n")})
 
 
 def words(text: str) -> list[str]:
-    """Names and numbers of C text, in order: a third of the time of a regular expression, which counts for whole kernels."""
+    """Names and numbers of C text, in order."""
     return text.translate(_BETWEEN).split()
+
+
+def words_of(lines: Sequence[str]) -> list[list[str]]:
+    """Those of each line: all lines are translated at once, a fifth of the time of a regular expression a line."""
+    return [x.split() for x in "\n".join(lines).translate(_BETWEEN).split("\n")]
 
 
 def declares(line: str) -> bool:
@@ -39,6 +44,7 @@ def kept(lines: Sequence[str], after: Collection[str] = ()) -> tuple[list[str], 
         elif "}" in x:
             while around and not x.startswith(around[-1][0]):
                 ends[around.pop()[1]] = i
+    mentioned = words_of(lines)
     nearest: dict[str, int] = {}  # below, of the lines that mention a word
     gone: set[int] = set()
     for i in range(len(lines) - 1, -1, -1):
@@ -47,5 +53,5 @@ def kept(lines: Sequence[str], after: Collection[str] = ()) -> tuple[list[str], 
             if nearest.get(name, end) >= end and (i in ends or name not in after):
                 gone.add(i)
                 continue
-        nearest |= dict.fromkeys(words(lines[i]), i)
+        nearest |= dict.fromkeys(mentioned[i], i)
     return [x for i, x in enumerate(lines) if i not in gone], nearest.keys()
