@@ -135,10 +135,8 @@ def _options(ctx: Context, machine: Any, works: Works, lines: Lines) -> list[_Op
         return [_Option(todo, 0.0, "", "")]
     out = []
     for r, i, _ in order:
-        sizes = {name: int(x[i]) for name, x in r.tiles.items()}
-        about = f"{r.nest.name} " + " ".join(f"{name}={n}" for name, n in sizes.items())
-        cost = r.costs[-1]
-        out.append(_Option(lines_of(r, i, todo), float(cost.seconds[i]), cost.bound(i), about))
+        about = f"{r.nest.name} " + " ".join(f"{name}={n}" for name, n in r.tile(i).items())
+        out.append(_Option(lines_of(r, i, todo), float(r.seconds[-1, i]), r.bound(i), about))
     return out
 
 

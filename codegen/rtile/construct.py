@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Protocol
+from math import prod
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -31,11 +32,14 @@ from .problem import Problem
 from .respect import Named, Read, Slot, completed, read
 from .rows import rows
 from .sizes import spread
-from .tiles import Tiles, taken
+from .tiles import Tiles, columns, entry, shape_of, taken
+from .traffic import Traffic
 
 Lines = tuple[syntax.Line, ...]
 AUTO: Lines = (syntax.AutoLine(),)
 FEW = 64  # candidates of a nest that are looked at one by one
+MANY = 1000  # candidates that are too many for those far off to be looked at in vain
+AT_ONCE = 8192  # numbers of an array: some dozens of these fit the nearest caches
 FAR_OFF = 3.0  # times the best at the largest sizes: no gain at smaller ones makes up for more
 SAME = 0.01  # what the model does not tell apart
 
@@ -59,23 +63,50 @@ class Nest(Protocol):
 
     def candidates(self, sizes: list[dict[str, int]], fixed: Mapping[str, int]) -> Tiles: ...
 
-    def demand(self, t: Tiles, sizes: dict[str, int]) -> Demand: ...
+    def demand(self, t: Tiles, sizes: Mapping[str, Any]) -> Demand: ...  # sizes: numbers, or `tiles.columns`
 
-    def lines(self, t: Tiles, i: int, sizes: dict[str, int]) -> Named: ...
+    def traffic(self, t: Tiles, sizes: Mapping[str, Any]) -> Traffic: ...
+
+    def lines(self, at: dict[str, int], sizes: dict[str, int]) -> Named: ...
 
 
 @dataclass(frozen=True)
 class Ranked:
-    """Candidates of one nest with their costs at each set of sizes; `slower`: seconds over the best of all, geometric mean."""
+    """Candidates of one nest, by number, with their seconds at each set of sizes: infinite where they are no good. What they
+    ask, and the parts of the cost, are those at the largest sizes.
+
+    tiles    of shape `shape` together, whose places in order are the candidates' numbers
+    seconds  [sizes, candidates]
+    count    of candidates that were looked at, those that the author's lines rule out among them
+    """
 
     nest: Nest
     written: Read
     tiles: Tiles
+    shape: tuple[int, ...]
     sizes: list[dict[str, int]]
-    demands: list[Demand]
-    costs: list[Cost]
-    seconds: np.ndarray  # [sizes, candidates]
-    count: int  # of candidates that were looked at
+    demand: Demand
+    cost: Cost
+    seconds: np.ndarray
+    count: int
+
+    def of(self, i: Any, *fields: Any) -> list[Any]:
+        """Of fields of the tiles, the demand or the cost what a candidate, or several, have at the largest sizes."""
+        at = (-1, *np.unravel_index(i, self.shape))
+        return [entry(x, at) for x in fields]
+
+    def tile(self, i: int) -> dict[str, int]:
+        """The sizes of a candidate by name."""
+        return dict(zip(self.tiles, map(int, self.of(i, *self.tiles.values())), strict=True))
+
+    def bound(self, i: int) -> str:
+        """What takes longest."""
+        return max(zip(self.of(i, *self.cost.parts.values()), self.cost.parts, strict=True), key=lambda x: x[0])[1]
+
+    def traffic(self, i: np.ndarray) -> Traffic:
+        """Of several candidates."""
+        found = (np.broadcast_to(x, len(i)) for x in self.of(i, *self.tiles.values()))
+        return self.nest.traffic(dict(zip(self.tiles, found, strict=True)), self.sizes[-1])
 
 
 def ranked(ctx: Context, machine: Machine, works: tuple[Work, ...], lines: Lines = AUTO) -> list[Ranked]:
@@ -100,7 +131,8 @@ def judged_at(ctx: Context, works: tuple[Work, ...]) -> Sizes:
 
 
 def costed(ctx: Context, at: Sizes, nest: Nest, lines: Lines = AUTO, limit: float = np.inf) -> Ranked | None:
-    """The candidates of a nest: at the largest sizes first, then those within the limit at the others. None: there are none."""
+    """The candidates of a nest: if they are many at the largest sizes first, then those within the limit at the others. None:
+    there are none within it."""
     sizes = [extents | nest.problem.sizes(e) for e, extents in at]
     if lines == AUTO and nest.least(sizes[-1]) > limit:
         return None
@@ -108,30 +140,38 @@ def costed(ctx: Context, at: Sizes, nest: Nest, lines: Lines = AUTO, limit: floa
     if written is None:
         return None
     tiles = nest.candidates(sizes, written.fixed)
-    count = len(next(iter(tiles.values())))
-    if not count:
+    count = prod(shape_of(tiles))
+    if count and (written.fixed or written.asked):
+        tiles = taken(tiles, _meant(tiles, written))
+    shape = shape_of(tiles)
+    if not prod(shape):
         return None
-    if written.fixed or written.asked:
-        meant = np.ones(count, bool)
-        for name, n in written.fixed.items():
-            meant &= tiles.get(name, n) == n
-        for name in written.asked:
-            meant &= tiles[name] > 0
-        tiles = taken(tiles, meant)
-        if not meant.any():
-            return None
-    largest = nest.demand(tiles, sizes[-1])
-    first = cost(nest.machine, largest)
-    near = np.flatnonzero((first.seconds <= min(limit, FAR_OFF * first.seconds.min())) & np.isfinite(first.seconds))
-    if not len(near):
+    first = len(sizes) - 1 if prod(shape) > MANY else 0
+    demand = nest.demand(tiles, columns(sizes[first:], len(shape)))
+    found = cost(nest.machine, demand)
+    largest = found.seconds[-1]
+    near = (largest <= min(limit, FAR_OFF * largest.min())) & np.isfinite(largest)
+    if not near.any():
         return None
-    if len(near) < count:
-        tiles, largest, first = taken(tiles, near), largest.taken(near), first.taken(near)
-    others = [nest.demand(tiles, s) for s in sizes[:-1]]
-    tiles = {name: x for name, x in tiles.items() if name != "alike"}  # not a size
-    demands = [*others, largest]
-    costs = [*(cost(nest.machine, d, first.resident) for d in others), first]
-    return Ranked(nest, written, tiles, sizes, demands, costs, np.stack([c.seconds for c in costs]), count)
+    seconds = np.full((len(sizes), *shape), np.inf)
+    seconds[first:] = np.where(near, found.seconds, np.inf)
+    if first:
+        others = columns(sizes[:first], len(shape))
+        some = np.flatnonzero(near.any(axis=tuple(range(near.ndim - 1))))
+        for part in np.array_split(some, 1 + len(some) * (near.size // shape[-1]) * first // AT_ONCE):
+            at_others = cost(nest.machine, nest.demand(taken(tiles, part), others), found.resident[..., part]).seconds
+            seconds[:first, ..., part] = np.where(near[..., part], at_others, np.inf)
+    return Ranked(nest, written, tiles, shape, sizes, demand, found, seconds.reshape(len(sizes), -1), count)
+
+
+def _meant(tiles: Tiles, written: Read) -> np.ndarray:
+    """Which tiles have the sizes that are written, and those that are asked for."""
+    out: Any = np.ones(shape_of(tiles)[-1], bool)
+    for name, n in written.fixed.items():
+        out = out & (tiles.get(name, n) == n)
+    for name in written.asked:
+        out = out & (tiles[name] > 0)
+    return out.reshape(-1)
 
 
 def meant(ctx: Context, machine: Machine, works: tuple[Work, ...], lines: Lines) -> bool:
@@ -201,15 +241,11 @@ def best(found: list[Ranked]) -> list[tuple[Ranked, int, float]]:
     for r in found:
         with np.errstate(invalid="ignore"):
             slower = np.exp(np.average(np.log(r.seconds / fastest[:, None]), axis=0, weights=weights))
-        threads = np.broadcast_to(r.demands[-1].groups, slower.shape) * r.costs[-1].resident
         order = _least(slower, FEW)
-        runs = np.broadcast_to(r.demands[-1].run, slower.shape)
-        blocks = np.broadcast_to(r.demands[-1].blocks, slower.shape)
-        out += [
-            (r, int(i), float(slower[i]), int(threads[i]), int(runs[i]), float(blocks[i]))
-            for i in order
-            if np.isfinite(slower[i])
-        ]
+        order = order[np.isfinite(slower[order])]
+        groups, resident, run, blocks = r.of(order, r.demand.groups, r.cost.resident, r.demand.run, r.demand.blocks)
+        rows = (np.broadcast_to(x, len(order)).tolist() for x in (slower[order], groups * resident, run, blocks))
+        out += [(r, *x) for x in zip(order.tolist(), *rows, strict=True)]
     # What is as good within the model's precision: whatever it does not know of, more threads hide better. Of what is just the
     # same, mirror images for one, that which stores longer rows, then the one of fewer blocks.
     least = min((x[2] for x in out), default=1.0)
@@ -243,7 +279,7 @@ def _varied(order: list[tuple[Ranked, int, float]]) -> list[int]:
 
 def lines_of(r: Ranked, i: int, lines: Lines = AUTO) -> Lines:
     """A candidate as lines, the author's among them."""
-    chosen = r.nest.lines(r.tiles, i, r.sizes[-1])
-    at = {name: int(v[i]) for name, v in r.tiles.items()}
+    at = r.tile(i)
+    chosen = r.nest.lines(at, r.sizes[-1])
     heads, rest = _heads(lines)
     return (*heads, *completed(r.nest.slots, rest, r.written, chosen, at))

@@ -39,6 +39,7 @@ from .problem import Access, Problem
 from .respect import Named, Slot
 from .staging import CHUNK, Orders, Staged, stagings
 from .tiles import Tiles, crossed, ladder, scale_up, taken, up, volume
+from .traffic import Traffic
 
 DEPTHS = (32, 64, 128)  # bytes of a row of a staged tile, along k: whole transactions
 STAGES = (1, 2)  # buffers of a copy through registers
@@ -131,15 +132,12 @@ class Contraction:
         stages = ASYNCHRONOUS if any(s.asynchronous for s in self.staged(depths[0])) else STAGES
         stages = (fixed["stages"],) if "stages" in fixed else stages
         pairs, inside = self._units(groups, m, n, fixed)
-        # in the order of tiles of a group, depths, stages, numbers of groups; those outside are not made
-        of, deep, many, count = np.nonzero(
-            np.broadcast_to(inside[:, None, None, :], (len(inside), len(depths), len(stages), inside.shape[1]))
-        )
+        # in the order of tiles of a group, depths, numbers of groups; those outside are not made
+        of, deep, count = np.nonzero(np.broadcast_to(inside[:, None, :], (len(inside), len(depths), inside.shape[1])))
         pair = of * inside.shape[1] + count
         t = {name: v[of] for name, v in groups.items()}
-        t |= {"bk": np.array(depths)[deep], "stages": np.array(stages)[many]}
+        t |= {"bk": np.array(depths)[deep], "stages": np.array(stages)[:, None]}
         t |= {name: pairs[name][pair] for name in ("gm", "gn", "bm", "bn")}
-        t["alike"] = deep * inside.size + pair
         t["split"] = np.full(len(t["bk"]), fixed.get("split", 0), np.int64)
         t["inner"] = np.full(len(t["bk"]), fixed.get("inner", leaf), np.int64)
         return t if "split" in fixed else self._split(t, sizes, k, depths[-1])
@@ -184,10 +182,9 @@ class Contraction:
             few |= blocks < self.machine.units
         if not few.any():
             return t
-        some = crossed({name: v[few] for name, v in t.items() if name != "split"}, {"split": np.array(parts)})
-        for n, part in enumerate(parts, 1):
-            some["alike"][some["split"] == part] += n * (1 + int(t["alike"].max()))
-        return {name: np.concatenate([v, some[name]]) for name, v in t.items()}
+        whole = {name: v[few] for name, v in t.items() if name not in ("split", "stages")}
+        some = crossed(whole, {"split": np.array(parts)})
+        return {name: np.concatenate([v, some[name]]) if name in some else v for name, v in t.items()}
 
     def _groups(self, m: int, n: int, fixed: Dict[str, int]) -> Tiles:
         """REGISTERS_FIRST"""
@@ -229,7 +226,8 @@ class Contraction:
             return t["tm"] * t["tn"] * out + t["tm"] * each[0] + t["tn"] * each[-1]
         left, right = self.fragments
         lm, ln, _ = self.mapping.leaf
-        return t["wm"] * t["wn"] * out // self.machine.lanes + t["wm"] // lm * left + t["wn"] // ln * right
+        held = np.floor(t["wm"] * t["wn"] * out / self.machine.lanes)
+        return held + np.floor(t["wm"] / lm) * left + np.floor(t["wn"] / ln) * right
 
     @cached_property
     def fragments(self) -> tuple[int, int]:
@@ -243,10 +241,15 @@ class Contraction:
             found["m" if f.of(self.mapping.m) else "n"] = words
         return found["m"], found["n"]
 
-    def demand(self, t: Tiles, sizes: Dict[str, int]) -> Demand:
+    def demand(self, t: Tiles, sizes: Dict[str, Any]) -> Demand:
         from .contraction_demand import demand
 
         return demand(self, t, sizes)
+
+    def traffic(self, t: Tiles, sizes: Dict[str, Any]) -> Traffic:
+        from .contraction_traffic import traffic
+
+        return traffic(self, t, sizes)
 
     def least(self, sizes: Dict[str, int]) -> float:
         from .contraction_demand import least
@@ -278,12 +281,11 @@ class Contraction:
         out += [Slot("load " + s.access.tensor, syntax.Move, machine.register.name, about=(s.access.tensor,)) for s in staged]
         return (*out, Slot("leaf", syntax.Compute, about=(mp.instr.name,) if mp.instr else ()))
 
-    def lines(self, t: Tiles, i: int, sizes: Dict[str, int]) -> Named:
-        """The schedule lines of candidate i."""
+    def lines(self, at: dict[str, int], sizes: Dict[str, int]) -> Named:
+        """The schedule lines of a candidate."""
         machine, mp = self.machine, self.mapping
-        at = {name: int(v[i]) for name, v in t.items()}
-        tiles = {x: np.array([-(-sizes.get(a, 1) // at[b])]) for x, a, b in (("m", mp.m, "bm"), ("n", mp.n, "bn"))}
-        rows = int(raster({k: v[i : i + 1] for k, v in t.items()}, tiles["m"], tiles["n"], machine.units * 2)[0])
+        tiles_m, tiles_n = (-(-sizes.get(x, 1) // at[b]) for x, b in ((mp.m, "bm"), (mp.n, "bn")))
+        rows = int(raster(at, tiles_m, tiles_n, machine.units * 2))
         walk = modifier("raster", rows) if rows > 1 else ()
         outer = [(x, 1) for x in mp.batch] + [(mp.m, at["bm"]), (mp.n, at["bn"])]
         lines: list[tuple[str, syntax.Line]] = [("fuse", x) for x in mp.fuses]
@@ -352,19 +354,18 @@ class Contraction:
 
     def _most_unrolled(self, t: Any) -> Any:
         """AHEAD"""
-        return 1 << np.log2(np.maximum(1, LOADED // (t["tm"] + t["tn"]))).astype(np.int64)
+        return np.exp2(np.floor(np.log2(np.maximum(1, np.floor(LOADED / (t["tm"] + t["tn"]))))))
 
     def ahead(self, t: Tiles) -> Any:
         """Turns of the inner loop that a compiler has in view at a time, so that loads of the next hide behind this one's."""
         if self.by_group:
             return 1
-        turns, most = t["bk"] // self.mapping.leaf[2], self._most_unrolled(t)
+        turns, most = np.floor(t["bk"] / self.mapping.leaf[2]), self._most_unrolled(t)
         return np.maximum(1, np.where((most >= 4) & (most < turns), most, turns))
 
 
-def raster(t: Tiles, tiles_m: Any, tiles_n: Any, wave: int) -> np.ndarray:
+def raster(t: Dict[str, Any], tiles_m: Any, tiles_n: Any, wave: int) -> Any:
     """Rows of tiles that are walked together, so that a wave of them is about square in what it reads; 1: no need."""
-    rows = np.sqrt(np.maximum(1, wave * t["bn"] / t["bm"]))
-    rows = np.exp2(np.round(np.log2(rows))).astype(np.int64)
-    flat = tiles_n * t["bn"] * 2 > wave / np.maximum(1, tiles_n) * t["bm"]
-    return np.where(flat & (tiles_m * tiles_n > wave), np.clip(rows, 1, tiles_m), 1)
+    rows = np.exp2(np.round(np.log2(np.sqrt(np.maximum(1, wave * t["bn"] / t["bm"])))))
+    flat = tiles_n * t["bn"] * 2 > wave / tiles_n * t["bm"]
+    return np.where(flat & (tiles_m * tiles_n > wave), np.minimum(rows, tiles_m), 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from .cost import Demand
 from .machine import RESERVED
 from .problem import Access
 from .staging import Staged
-from .tiles import Tiles, taken, up, volume
+from .tiles import Tiles, floats, pieces, taken, volume
 
 if TYPE_CHECKING:
     from .contraction import Contraction
@@ -23,96 +23,98 @@ SYNC = 20  # cycles that groups lose where they meet
 PLAIN = 4  # instructions for an address that the next one differs from by a constant
 STALL = 20  # cycles from a turn's loads of staged operands to its arithmetic, that what is unrolled does not fill
 STEP = 16  # instructions of a group to go round the reduction loop
-MANY = 4000  # candidates, of which those alike are worth finding
+
+
+@dataclass(frozen=True)
+class Walk:
+    """How blocks go through the problem: tiles along m and n, the `part` of the reduction that a block has, its `steps` along k
+    and `turns` of the leaf's k, in all turns of the outer loops and in `each`; `share` of a tile that is there, by axis.
+
+    Bytes of all blocks: what is written (`out`), what is read for each result (`after`), and the parts of a split reduction,
+    that are written and then read by the launch that adds them up (`parts`).
+    """
+
+    tiles_m: Any
+    tiles_n: Any
+    blocks: Any
+    part: Any
+    steps: Any
+    each: Any
+    turns: Any
+    share: Mapping[str, Any]
+    out: Any
+    after: Any
+    parts: Any
+
+
+def walk(nest: Contraction, t: Tiles, sizes: Mapping[str, Any]) -> Walk:
+    mp, p = nest.mapping, nest.problem
+    m, n, k = (sizes.get(x, 1) for x in (mp.m, mp.n, mp.k))
+    batch, loops = volume(sizes[x] for x in mp.batch), volume(sizes[x] for x in mp.loops)
+    tiles_m, tiles_n = pieces(m, t["bm"]), pieces(n, t["bn"])
+    split = t["split"] > 0
+    some = split.any()
+    part: Any = np.where(split, np.minimum(t["split"], k), k) if some else k
+    splits = pieces(k, part)
+    deep = pieces(part, t["bk"])
+    share = {mp.m: m / (tiles_m * t["bm"]), mp.n: n / (tiles_n * t["bn"]), mp.k: part / (deep * t["bk"])}
+    each = _turns(nest, t, part)
+    result = batch * m * n
+    return Walk(
+        tiles_m,
+        tiles_n,
+        blocks=batch * tiles_m * tiles_n * splits,
+        part=part,
+        steps=deep * loops,
+        each=each,
+        turns=each * loops,
+        share=share,
+        out=sum(a.dtype.bytes for a in p.writes) * result,
+        after=sum(a.dtype.bytes for a in p.reads if a not in nest.inputs) * result,
+        parts=np.where(split, splits * result * p.work.value.dtype.bytes, 0) if some else 0,
+    )
 
 
 @dataclass
 class Operands:
-    """One step's worth of all operands. `stage`, `written`: bytes of a unit, held and stored; `near`: bytes asked of all units.
-
-    `asked`: bytes that lanes of all units ask of the outermost memory. `put`: bytes that those of a unit store in the staging
-    memory; `get`: that those of a group read there for one turn of the leaf's k.
+    """One step's worth of all operands. `stage`, `written`: bytes of a unit, held and stored.
 
     Of a group, for one turn of the leaf's k: `read` bytes' worth of staging memory, `fetch` instructions. Of a lane, a step:
     `copies` instructions, `prefetch` registers of what is on its way through them.
     """
 
-    asked: Any
-    put: Any
-    get: Any
     stage: Any
     written: Any
-    near: Any
     read: Any
     fetch: Any
     copies: Any
     prefetch: Any
 
 
-def demand(nest: Contraction, t: Tiles, sizes: Mapping[str, int]) -> Demand:
-    machine, mp = nest.machine, nest.mapping
-    stages = t["stages"]
-    t, each_of = _whatever_stages(t)
-    m, n, k = (sizes.get(x, 1) for x in (mp.m, mp.n, mp.k))
-    batch, loops = volume(sizes[x] for x in mp.batch), volume(sizes[x] for x in mp.loops)
-    tiles_m, tiles_n = -(-m // t["bm"]), -(-n // t["bn"])
-    split = t["split"] > 0
-    some = split.any()
-    part: Any = np.where(split, np.minimum(t["split"], k), k) if some else k
-    splits = -(-k // part)
-    blocks = batch * tiles_m * tiles_n * splits
+def demand(nest: Contraction, t: Tiles, sizes: Mapping[str, Any]) -> Demand:
+    machine = nest.machine
+    t = floats(t)
+    w, o, leaf, stages, split = walk(nest, t, sizes), _operands(nest, t), _leaf(nest, t), t["stages"], t["split"] > 0
     groups = t["gm"] * t["gn"]
-    deep = -(-part // t["bk"])
-    share = {mp.m: m / (tiles_m * t["bm"]), mp.n: n / (tiles_n * t["bn"]), mp.k: part / (deep * t["bk"])}  # see `padded`
-    steps = deep * loops
-    depths = np.flatnonzero(np.bincount(t["bk"])).tolist()  # that there are, each once
-    o = _operands(nest, t, share, depths)
-    leaf, inner = _leaf(nest, t), mp.leaf[2]
-    each = _turns(nest, t, part, depths)  # of one turn of the loops
-    turns = each * loops
-    result = nest.problem.work.value.dtype.bytes * batch * m * n
-    out = sum(a.dtype.bytes for a in nest.problem.writes) * batch * m * n
-    parts: Any = np.where(split, splits * result, 0) if some else 0  # written, then read by the launch that adds them up
-    after = sum(a.dtype.bytes for a in nest.problem.reads if a not in nest.inputs) * batch * m * n  # for each result
-    stored = np.where(split, parts, out) if some else out
-    far = _far(nest, t, sizes, blocks, tiles_m, tiles_n)
-    synchronised, staged = each_of(SYNC * steps), each_of(o.stage)
+    stored = np.where(split, w.parts, w.out) if split.any() else w.out
+    registers = nest.held(t) + RESERVED
     return Demand(
-        blocks=each_of(blocks),
-        groups=each_of(groups),
-        registers=np.ceil(each_of(nest.held(t)) + np.where(stages > 1, each_of(o.prefetch), 0) + RESERVED).astype(np.int64),
-        staged=np.ceil(staged * stages).astype(np.int64),
-        pipe=each_of(leaf * _cycles(nest) * turns) + synchronised * np.where(stages > 2, 1, 2),
-        issue=each_of(
-            (leaf * _issued(nest) + o.fetch) * turns + (o.copies + STEP) * steps + 4 * t["wm"] * t["wn"] / machine.lanes
-        ),
-        staging=each_of(o.read * turns * groups + o.written * steps),
-        near=each_of(o.near * steps * blocks + stored),
-        far=each_of(far + stored),
-        least=out + sum(a.dtype.bytes * a.footprint(sizes) for a in nest.whole.reads),
-        flight=(staged + 1) * np.maximum(1, stages - 1),
-        rounds=2 + np.where(stages == 1, each_of(steps / 2), 0),
-        launches=each_of(1 + split),
-        waste=each_of(1 - share[mp.m] * share[mp.n] * part / (each * inner)),
-        asked=each_of(o.asked * steps * blocks + out + 2 * parts + after),
-        served=each_of((o.put * steps + o.get * turns * groups) * blocks),
-        stall=each_of(STALL * turns / nest.ahead(t)),
-        after=each_of(np.where(split, parts + out + after, 0)) if some else 0,
-        run=each_of(t["wn"]),
+        blocks=w.blocks,
+        groups=groups,
+        registers=np.ceil(np.where(stages > 1, registers + o.prefetch, registers)),
+        staged=np.ceil(o.stage * stages),
+        pipe=leaf * _cycles(nest) * w.turns + SYNC * w.steps * np.where(stages > 2, 1, 2),
+        issue=(leaf * _issued(nest) + o.fetch) * w.turns + (o.copies + STEP) * w.steps + 4 * t["wm"] * t["wn"] / machine.lanes,
+        staging=o.read * w.turns * groups + o.written * w.steps,
+        near=_near(nest, t, w) * w.steps * w.blocks + stored,
+        far=_far(nest, t, sizes, w) + stored,
+        flight=(o.stage + 1) * np.maximum(1, stages - 1),
+        rounds=2 + np.where(stages == 1, w.steps / 2, 0) if (stages == 1).any() else 2,
+        launches=1 + split,
+        stall=STALL * w.turns / nest.ahead(t),
+        after=np.where(split, w.parts + w.out + w.after, 0) if split.any() else 0,
+        run=t["wn"],
     )
-
-
-def _whatever_stages(t: Tiles) -> tuple[Tiles, Callable[[Any], Any]]:
-    """The candidates that differ in `stages` alone as one, and what an array over these is over all candidates."""
-    if "alike" not in t or len(t["alike"]) < MANY:
-        return t, lambda x: x
-    there = np.flatnonzero(np.bincount(t["alike"]))
-    at = np.empty(there[-1] + 1, np.int64)
-    at[there] = np.arange(len(there))
-    which = at[t["alike"]]
-    one = np.empty(len(there), np.int64)
-    one[which] = np.arange(len(which))
-    return taken(t, one), lambda x: x[which]
 
 
 def least(nest: Contraction, sizes: Mapping[str, int]) -> float:
@@ -125,45 +127,35 @@ def least(nest: Contraction, sizes: Mapping[str, int]) -> float:
     return rounded * (machine.launch + busy)
 
 
-def _operands(nest: Contraction, t: Tiles, share: Mapping[str, Any], depths: list[int]) -> Operands:
+def _operands(nest: Contraction, t: Tiles) -> Operands:
     """Those of depths at which operands are staged alike together."""
-    count = len(t["bk"])
     alike: dict[tuple, list[int]] = {}
-    for depth in depths:
+    for depth in np.flatnonzero(np.bincount(t["bk"].astype(np.int64))).tolist():  # that there are, each once
         alike.setdefault(tuple((s.access.tensor, s.counted) for s in nest.staged(depth)), []).append(depth)
     if len(alike) == 1:
-        return _of_depths(nest, t, share, next(iter(alike.values())))
-    out = Operands(*np.empty((len(fields(Operands)), count)))
+        return _of_depths(nest, t, next(iter(alike.values()))[0])
+    out = Operands(*np.empty((len(fields(Operands)), len(t["bk"]))))
     for depths in alike.values():
         here = np.flatnonzero(np.isin(t["bk"], depths))
-        mine = {name: np.broadcast_to(x, count)[here] for name, x in share.items()}
-        found = _of_depths(nest, taken(t, here), mine, depths)
+        found = _of_depths(nest, taken(t, here), depths[0])
         for f in fields(Operands):
             getattr(out, f.name)[here] = getattr(found, f.name)
     return out
 
 
-def _of_depths(nest: Contraction, t: Tiles, share: Mapping[str, Any], depths: list[int]) -> Operands:
+def _of_depths(nest: Contraction, t: Tiles, depth: int) -> Operands:
+    """Where operands are staged as they are in tiles that deep."""
     machine, mp = nest.machine, nest.mapping
     extents = {mp.m: t["bm"], mp.n: t["bn"], mp.k: t["bk"]}
     lanes = t["gm"] * t["gn"] * machine.lanes
-    kept = nest.staged(depths[0])
     o = Operands(*np.zeros((len(fields(Operands)), len(t["bk"]))))
     for a in nest.inputs:
-        size = a.dtype.bytes
-        spans = a.footprint(extents) * np.ones(1)
-        live = prod((share[x] for x in a.axes if x in share), start=np.ones(1))
-        asked = spans * live * nest.read_for(a)
-        o.near += asked * _transactions(nest, a, extents)
-        get = _lanes_get(nest, a, t)
-        s = next((s for s in kept if s.access is a), None)
+        s = next((s for s in nest.staged(depth) if s.access is a), None)
         if s is None:
             o.fetch += _unstaged(nest, a, t)
-            o.asked += get * t["gm"] * t["gn"] * t["bk"] / mp.leaf[2] * share[mp.k]
             continue
-        o.asked += asked
-        o.put += spans * size
-        o.get += get
+        size = a.dtype.bytes
+        spans = a.footprint(extents)
         rows = spans / (t["bk"] if s.inner == mp.k else extents[s.free])
         read, fetch = _reading(nest, s, t)
         o.stage += (spans + rows * s.pad) * size
@@ -179,23 +171,30 @@ def _of_depths(nest: Contraction, t: Tiles, share: Mapping[str, Any], depths: li
     return o
 
 
-def _turns(nest: Contraction, t: Tiles, part: Any, depths: list[int]) -> Any:
+def _turns(nest: Contraction, t: Tiles, part: Any) -> Any:
     """Turns of the leaf's k in all steps: those of the last one run to the end of the tile, or of what is unrolled, where all
     operands are staged (`lower.whole`)."""
     inner = nest.mapping.leaf[2]
-    deep = np.minimum(t["bk"], up(part, inner))  # a tile is no larger than what it cuts
-    to_end = [d for d in depths if d <= MOST and len(nest.staged(d)) == len(nest.inputs)]
-    whole = np.isin(t["bk"], to_end) if 0 < len(to_end) < len(depths) else bool(to_end)
-    unit = np.where(whole, deep if nest.by_group else nest.ahead(t) * inner, inner)
-    return (part // deep * deep + np.minimum(up(deep, inner), up(part % deep, unit))) / inner
+    deep = np.minimum(t["bk"], pieces(part, inner) * inner)  # a tile is no larger than what it cuts
+    full = np.floor(part / deep) * deep
+    unit: Any = inner
+    if len(nest.staged(int(t["bk"][0]))) == len(nest.inputs):
+        unit = np.where(t["bk"] <= MOST, deep if nest.by_group else nest.ahead(t) * inner, inner)
+    return (full + np.minimum(pieces(deep, inner) * inner, pieces(part - full, unit) * unit)) / inner
 
 
-def _transactions(nest: Contraction, a: Access, extents: Mapping[str, Any]) -> Any:
-    """Bytes moved for a byte asked for: runs of memory come in whole transactions."""
-    fused = {name for name, _ in nest.mapping.work.fused}
+def _near(nest: Contraction, t: Tiles, w: Walk) -> Any:
+    """Bytes asked of all units for one step."""
+    mp = nest.mapping
+    extents = {mp.m: t["bm"], mp.n: t["bn"], mp.k: t["bk"]}
+    fused = {name for name, _ in mp.work.fused}
     whole = nest.machine.home.transaction or 32
-    run = extents.get(a.fast or "", 8 if a.fast in fused else 1) * a.dtype.bytes
-    return up(run, whole) / run
+    near: Any = 0.0
+    for a in nest.inputs:
+        run = extents.get(a.fast or "", 8 if a.fast in fused else 1) * a.dtype.bytes
+        transactions = pieces(run, whole) * whole / run  # bytes moved for a byte asked for: runs come in whole transactions
+        near = near + a.footprint(extents) * nest.read_for(a) * transactions * prod(w.share[x] for x in w.share if x in a.axes)
+    return near
 
 
 def _reading(nest: Contraction, s: Staged, t: Tiles) -> tuple[Any, Any]:
@@ -212,16 +211,6 @@ def _reading(nest: Contraction, s: Staged, t: Tiles) -> tuple[Any, Any]:
     return asked * mp.leaf[2], reads * (mp.leaf[2] if s.inner != mp.k else 1)
 
 
-def _lanes_get(nest: Contraction, a: Access, t: Tiles) -> Any:
-    """Bytes of an operand that the lanes of a group read for one turn of the leaf's k, each of them counted."""
-    mp = nest.mapping
-    along = "m" if mp.m in a.axes else "n"
-    if nest.by_group:
-        words = nest.fragments[0 if along == "m" else 1]
-        return t["w" + along] / mp.leaf[0 if along == "m" else 1] * words * nest.machine.register_bytes * nest.machine.lanes
-    return nest.machine.lanes * t["t" + along] * a.dtype.bytes * mp.leaf[2]
-
-
 def _unstaged(nest: Contraction, a: Access, t: Tiles) -> Any:
     """Instructions of a group to read it where it is, for one turn of the leaf's k."""
     mp = nest.mapping
@@ -235,7 +224,8 @@ def _unstaged(nest: Contraction, a: Access, t: Tiles) -> Any:
 def _leaf(nest: Contraction, t: Tiles) -> Any:
     """Executions of the leaf by a group for one turn of its k."""
     lm, ln, _ = nest.mapping.leaf
-    return t["wm"] // lm * (t["wn"] // ln) if nest.by_group else t["tm"] // lm * (t["tn"] // ln)
+    m, n = ("wm", "wn") if nest.by_group else ("tm", "tn")
+    return np.floor(t[m] / lm) * np.floor(t[n] / ln)
 
 
 def _cycles(nest: Contraction) -> float:
@@ -252,7 +242,7 @@ def _issued(nest: Contraction) -> float:
     return 1.0 if nest.mapping.instr is not None else max(1.0, nest.problem.operations - 1)
 
 
-def _far(nest: Contraction, t: Tiles, sizes: Mapping[str, int], blocks: Any, tiles_m: Any, tiles_n: Any) -> Any:
+def _far(nest: Contraction, t: Tiles, sizes: Mapping[str, Any], w: Walk) -> Any:
     """Bytes of operands that reach the outermost memory: a wave of tiles reads rows and columns of them together.
 
     What all of them weigh may fit the cache; else each is read again for every wave that has other rows (or columns).
@@ -260,20 +250,21 @@ def _far(nest: Contraction, t: Tiles, sizes: Mapping[str, int], blocks: Any, til
     from .contraction import raster
 
     cache = nest.machine.cache.capacity or 0 if nest.machine.cache else 0
-    total = {a.tensor: float(nest.read_for(a) * a.footprint(sizes)) for a in nest.whole.reads}
-    far = np.zeros(len(t["bk"]))
-    if sum(total.values()) <= 0.75 * cache or all(total[a.tensor] <= 0.5 * cache for a in nest.inputs):
-        return far + sum(total[a.tensor] for a in nest.inputs)
+    total = {a.tensor: nest.read_for(a) * a.footprint(sizes) for a in nest.whole.reads}
+    some = sum(total.values()) > 0.75 * cache
+    large = {a.tensor: some & (total[a.tensor] > 0.5 * cache) for a in nest.inputs}
+    if not any(np.any(x) for x in large.values()):
+        return sum(total[a.tensor] for a in nest.inputs)
     wave = nest.machine.units * 2
-    rows, wave = raster(t, tiles_m, tiles_n, wave), np.minimum(blocks, wave)
-    high = np.where(rows > 1, np.minimum(tiles_m, rows), np.maximum(1, wave // np.maximum(1, tiles_n)))
-    wide = np.minimum(tiles_n, np.maximum(1, wave // high))
+    rows, wave = raster(t, w.tiles_m, w.tiles_n, wave), np.minimum(w.blocks, wave)
+    high = np.where(rows > 1, np.minimum(w.tiles_m, rows), np.maximum(1, np.floor(wave / w.tiles_n)))
+    wide = np.minimum(w.tiles_n, np.maximum(1, np.floor(wave / high)))
+    far: Any = 0.0
     for a in nest.inputs:
         again: Any = 1.0
-        if total[a.tensor] > 0.5 * cache:
-            if nest.mapping.n not in a.axes:
-                again = tiles_n / wide
-            elif nest.mapping.m not in a.axes:
-                again = np.maximum(1, tiles_m / high)
-        far = far + total[a.tensor] * again
+        if nest.mapping.n not in a.axes:
+            again = w.tiles_n / wide
+        elif nest.mapping.m not in a.axes:
+            again = np.maximum(1, w.tiles_m / high)
+        far = far + total[a.tensor] * np.where(large[a.tensor], again, 1.0)
     return far

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from .machine import Machine
+from .tiles import pieces
 
 OVERLAP = 0.125  # what is not the bound still gets in the way: units run out of step only partly
 PIPES = ("pipe", "issue", "staging", "near", "far")
@@ -38,13 +39,14 @@ class Demand:
     registers  of a lane                                    staged     bytes of staging memory
     pipe       cycles of a scheduler's pipe, of one group   issue      instructions of one group
     staging    bytes through the staging memory             near       bytes asked of the shared memory, by all blocks
-    far        bytes to and from the outermost, by all      least      bytes that must be moved, by all
-    flight     bytes under way at a time                    rounds     round trips that a block waits for, one after another
-    launches   how many launches it takes                   waste      share of the points computed that are padding
-    asked      bytes that lanes ask of the outermost        served     and of the memory of a unit: each lane's
-               memory, by all blocks                                   accesses counted, as the emulator does
-    stall      cycles that a group waits on the way          after      bytes of the launch that comes after
+    far        bytes to and from the outermost, by all      flight     bytes under way at a time
+    rounds     round trips that a block waits for, one      launches   how many launches it takes
+               after another                                stall      cycles that a group waits on the way
+    after      bytes of the launch that comes after
     run        elements that a group stores in a row: of what costs the same, longer ones are fewer transactions
+
+    Arrays are [.., candidates], as the tiles are; what depends on sizes has an axis more in front where several sets of these
+    are asked for at once (`tiles.columns`).
     """
 
     blocks: Any
@@ -56,95 +58,59 @@ class Demand:
     staging: Any
     near: Any
     far: Any
-    least: Any
     flight: Any
     rounds: Any
     launches: Any
-    waste: Any
-    asked: Any
-    served: Any
     stall: Any = 0
     after: Any = 0
     run: Any = 0
 
-    def taken(self, which: np.ndarray) -> Demand:
-        """Of those candidates alone, by their numbers."""
-        return Demand(**{name: x[which] if np.ndim(x) else x for name, x in self.__dict__.items()})
-
-    def of(self, name: str, n: int) -> float:
-        """What candidate n asks of one of them."""
-        x = getattr(self, name)
-        return float(np.asarray(x).ravel()[n] if np.ndim(x) else x)
-
 
 @dataclass(frozen=True)
 class Cost:
-    """`seconds`, and of it each part by name; `resident` blocks of a unit, of so many `blocks` on so many `units`. Arrays over
-    the candidates; infinite seconds where one does not fit."""
+    """`seconds`, and of it each part by name; `resident` blocks of a unit. Arrays as those of the demand; infinite seconds
+    where a candidate does not fit."""
 
     seconds: np.ndarray
     parts: dict[str, np.ndarray]
     resident: np.ndarray
-    blocks: np.ndarray
-    units: int
-
-    @property
-    def waves(self) -> np.ndarray:
-        """Of blocks over the device."""
-        return self.blocks / (self.units * np.maximum(1, self.resident))
-
-    @property
-    def busy(self) -> np.ndarray:
-        """The share of units in use."""
-        return self.blocks / (self.units * np.ceil(self.blocks / self.units))
-
-    def taken(self, which: np.ndarray) -> Cost:
-        """Of those candidates alone, by their numbers."""
-        parts = {name: x[which] for name, x in self.parts.items()}
-        return Cost(self.seconds[which], parts, self.resident[which], self.blocks[which], self.units)
-
-    def bound(self, n: int) -> str:
-        return max(self.parts, key=lambda name: self.parts[name][n])
 
 
 def residency(machine: Machine, groups: Any, registers: Any, staged: Any) -> np.ndarray:
     """Blocks that one unit holds at a time; 0 where a block is too large."""
     device, lanes = machine.device, machine.lanes
     limit = device.limit
-    inf = np.iinfo(np.int64).max
-    held = np.full(np.broadcast(groups, registers, staged).shape, 1 << 30, np.int64)
+    held: Any = float(1 << 30)
     threads = limit(f"resident {machine.lane.name}s")
     if threads:
-        held = np.minimum(held, int(threads) // (groups * lanes))
+        held = np.minimum(held, np.floor(int(threads) / (groups * lanes)))
     if resident := limit(f"resident {machine.outer.name}s"):
         held = np.minimum(held, int(resident))
     if resident := limit(f"resident {machine.group.name}s"):
-        held = np.minimum(held, int(resident) // groups)
+        held = np.minimum(held, np.floor(int(resident) / groups))
     if file := limit("registers"):
         granule = int(limit(f"{machine.register.name} granule") or 1)
-        each = -(-registers // granule) * granule * lanes
-        held = np.minimum(held, int(file) // machine.schedulers // each * machine.schedulers // groups)
+        each = pieces(registers, granule) * granule * lanes
+        held = np.minimum(held, np.floor(np.floor(int(file) // machine.schedulers / each) * machine.schedulers / groups))
     granule = int(limit(f"{machine.staging.name} granule") or 1)
-    space = limit(machine.staging.name) or machine.staging.capacity or inf
-    taken = np.maximum(1, -(-(staged + machine.staging.reserve) // granule) * granule)
-    held = np.where(np.asarray(staged) > 0, np.minimum(held, int(space) // taken), held)
-    fits = (
-        (groups <= machine.most_groups) & (registers <= machine.most_registers) & (staged <= (machine.staging.capacity or inf))
-    )
+    most = machine.staging.capacity or np.inf
+    taken = np.maximum(1, pieces(staged + machine.staging.reserve, granule) * granule)
+    space = limit(machine.staging.name) or most
+    held = np.where(staged > 0, np.minimum(held, np.floor(space / taken)), held)
+    fits = (groups <= machine.most_groups) & (registers <= machine.most_registers) & (staged <= most)
     return np.where(fits, held, 0)
 
 
 def cost(machine: Machine, d: Demand, resident: np.ndarray | None = None) -> Cost:
     """The time of each candidate. `resident`: blocks of a unit, where they are known (they do not depend on sizes)."""
     clock, units = machine.clock, machine.units
-    blocks = np.maximum(1.0, np.asarray(d.blocks, float))
-    held = resident
-    if held is None:
-        held = residency(machine, np.asarray(d.groups), np.asarray(d.registers), np.asarray(d.staged))
+    blocks = np.maximum(1.0, d.blocks)
+    held = residency(machine, d.groups, d.registers, d.staged) if resident is None else resident
     most = np.ceil(blocks / units)  # blocks of the busiest unit
     resident = np.maximum(1, np.minimum(held, most))
     groups = resident * d.groups
-    even = groups / (np.ceil(groups / machine.schedulers) * machine.schedulers)  # groups are dealt to schedulers
+    turns = groups / machine.schedulers
+    even = groups / (np.ceil(turns) * machine.schedulers)  # groups are dealt to schedulers
     per_scheduler = most * d.groups / machine.schedulers / even / clock
     flight = np.minimum(blocks, units * resident) * np.maximum(d.flight, 1.0)
     reach = flight / machine.latency
@@ -158,17 +124,15 @@ def cost(machine: Machine, d: Demand, resident: np.ndarray | None = None) -> Cos
         "near": d.near / near,
         "far": d.far / far,
     }
-    parts = {k: v if np.shape(v) == blocks.shape else np.broadcast_to(v, blocks.shape) for k, v in parts.items()}
     bound = reduce(np.maximum, parts.values())
     rest = reduce(np.add, parts.values()) - bound
     rounds = np.ceil(most / resident)
-    parts["group"] = np.broadcast_to(rounds * (d.pipe + d.stall) / clock, blocks.shape)
+    parts["group"] = rounds * (d.pipe + d.stall) / clock
     bound = np.maximum(bound, parts["group"])
-    other = np.minimum(resident, np.maximum(1, groups / machine.schedulers))  # blocks that a scheduler can turn to
+    other = np.minimum(resident, np.maximum(1, turns))  # blocks that a scheduler can turn to
     waiting = rounds * d.rounds * machine.latency / np.minimum(other, 2)
     cache = machine.cache.bandwidth or outermost if machine.cache else outermost
     kept = np.asarray(d.after) < (machine.cache.capacity or 0 if machine.cache else 0)
     after = d.after / np.where(kept, cache, outermost)
     seconds = bound + OVERLAP * rest + waiting + after + d.launches * machine.launch
-    seconds = np.where(held > 0, seconds, np.inf)
-    return Cost(seconds, parts, held, blocks, units)
+    return Cost(np.where(held > 0, seconds, np.inf), parts, held)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from math import ceil
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -66,39 +67,54 @@ class Choice:
 
 def choice(launch: str, found: Sequence[Ranked], order: Sequence[tuple[Ranked, int, float]]) -> Choice:
     """The choice among ranked candidates."""
-    r, i, _ = order[0]
-    kept = tuple(_candidate(*x) for x in order[:KEPT])
+    kept, told = order[:KEPT], {}
+    for r in {id(r): r for r, _, _ in kept}.values():
+        told |= {(id(r), i): x for i, x in _told(r, [(i, slower) for x, i, slower in kept if x is r])}
+    r, i, _ = kept[0]
     count = sum(x.count for x in found)
     machine = r.nest.machine
-    least = r.demands[-1].of("least", i)
-    return Choice(launch, tuple(r.sizes), count, least, machine.home.name, machine.staging.name, kept)
+    least = told[id(r), i][1]
+    candidates = tuple(told[id(r), i][0] for r, i, _ in kept)
+    return Choice(launch, tuple(r.sizes), count, least, machine.home.name, machine.staging.name, candidates)
 
 
-def _candidate(r: Ranked, i: int, slower: float) -> Candidate:
-    d, c = r.demands[-1], r.costs[-1]
-    tile = {name: int(x[i]) for name, x in r.tiles.items()}
-    parts = {name: float(x[i]) for name, x in c.parts.items()}
-    machine, resident = r.nest.machine, int(np.ravel(c.resident)[i])
+def _told(r: Ranked, which: list[tuple[int, float]]) -> Iterator[tuple[int, tuple[Candidate, float]]]:
+    """Candidates of one nest by number, each with the bytes that must be moved; given are number and `slower`."""
+    machine, d, numbers = r.nest.machine, r.demand, np.array([i for i, _ in which])
     most = machine.device.limit(f"resident {machine.lane.name}s") or machine.most_groups * machine.lanes
-    return Candidate(
-        nest=f"{r.nest.name}: {r.nest}",
-        tile=tile,
-        slower=slower,
-        seconds=float(c.seconds[i]),
-        bound=c.bound(i),
-        parts=parts,
-        asked=d.of("asked", i),
-        served=d.of("served", i),
-        moved=d.of("far", i),
-        blocks=d.of("blocks", i),
-        waves=float(c.waves[i]),
-        resident=resident,
-        occupancy=resident * d.of("groups", i) * machine.lanes / most,
-        busy=float(c.busy[i]),
-        waste=d.of("waste", i),
-        registers=d.of("registers", i),
-        held=d.of("staged", i),
-    )
+
+    def rows(*fields: Any) -> list[list[Any]]:
+        return np.stack([np.broadcast_to(x, len(which)) for x in fields], 1).tolist()
+
+    seconds = rows(*r.of(numbers, *r.cost.parts.values()))
+    demands = rows(*r.of(numbers, d.far, d.blocks, d.groups, d.registers, d.staged, r.cost.resident))
+    t = r.traffic(numbers)
+    for (i, slower), each, demand, traffic in zip(
+        which, seconds, demands, rows(t.least, t.asked, t.served, t.waste), strict=True
+    ):
+        parts = dict(zip(r.cost.parts, each, strict=True))
+        far, blocks, groups, registers, staged, resident = demand
+        least, asked, served, waste = traffic
+        candidate = Candidate(
+            nest=f"{r.nest.name}: {r.nest}",
+            tile=r.tile(i),
+            slower=slower,
+            seconds=float(r.seconds[-1, i]),
+            bound=max(parts, key=lambda name: parts[name]),
+            parts=parts,
+            asked=asked,
+            served=served,
+            moved=far,
+            blocks=blocks,
+            waves=blocks / (machine.units * max(1, resident)),
+            resident=int(resident),
+            occupancy=resident * groups * machine.lanes / most,
+            busy=blocks / (machine.units * ceil(blocks / machine.units)),
+            waste=waste,
+            registers=registers,
+            held=staged,
+        )
+        yield i, (candidate, least)
 
 
 # ---------------------------------------------------------------- tables

@@ -23,7 +23,8 @@ from .machine import RESERVED, Machine
 from .problem import Access, Problem
 from .respect import Named, Slot
 from .staging import CHUNK
-from .tiles import Tiles, crossed, ladder, padded, taken, volume
+from .tiles import Tiles, crossed, floats, ladder, padded, pieces, taken, volume
+from .traffic import Traffic
 
 SETUP = 40  # instructions of a lane before its first element
 VECTORS = (1, 2, 4, 8)
@@ -111,28 +112,26 @@ class Map:
         w = self.problem.work
         return w.reduction is not None and w.reduction.kind not in WHOLE and not w.name.endswith("@@")
 
-    def _blocks(self, t: Tiles, sizes: Dict[str, int]) -> Any:
+    def _blocks(self, t: Tiles, sizes: Dict[str, Any]) -> Any:
         others = volume(sizes[x] for x in self.problem.free if x not in (self.fast, self.slow))
-        return others * -(-sizes.get(self.slow, 1) // t["bs"]) * -(-sizes.get(self.fast, 1) // t["bf"])
+        return others * pieces(sizes.get(self.slow, 1), t["bs"]) * pieces(sizes.get(self.fast, 1), t["bf"])
 
     # ------------------------------------------------------------ what they ask
 
     def least(self, sizes: Dict[str, int]) -> float:
         return self.machine.launch
 
-    def demand(self, t: Tiles, sizes: Dict[str, int]) -> Demand:
-        machine, p = self.machine, self.problem
+    def demand(self, t: Tiles, sizes: Dict[str, Any]) -> Demand:
+        machine, p, t = self.machine, self.problem, floats(t)
         k = volume(sizes[x] for x in p.reduced)
         whole = sizes.get(self.split_axis, 1)
         part = np.where(t["part"] > 0, np.minimum(t["part"], whole), whole)
-        splits = -(-whole // part)
+        splits = pieces(whole, part)
         blocks = self._blocks(t, sizes) * splits
-        deep = k // max(1, whole) * part  # turns of the reduction in a block
-        rows = -(-t["bs"] // t["gs"])
-        each = rows * t["v"] * -(-t["bf"] // (t["v"] * machine.lanes * t["gf"]))  # results of a lane
-        points = each * -(-deep // t["gk"])
-        near, far, loads, flight, stage, path, asked = (np.zeros(len(t["bf"])) for _ in range(7))
-        every = volume(sizes[x] for x in p.free)  # results
+        deep = k / whole * part  # turns of the reduction in a block
+        each = self._each(t)
+        points = each * pieces(deep, t["gk"])
+        near, far, loads, flight, path = (np.zeros(1) for _ in range(5))
         tile_of = {self.fast: t["bf"], self.slow: t["bs"], self.split_axis: part}
         tile_of |= {x: sizes[x] for x in p.reduced if x != self.split_axis}
         for a in (*p.reads, *p.writes):
@@ -150,42 +149,59 @@ class Map:
             count = each if written else points
             loads = loads + count / wide * (1 if a not in self.turned else 2)
             path = path + count * t["groups"] * machine.lanes * (size if a in self.turned else a.path(self.fast, transaction))
-            again = k if not written and a in p.inner else 1  # each turn of the reduction reads it
-            asked = asked + every * again * size
             if not written:
                 flight = flight + t["groups"] * machine.lanes * np.minimum(count, np.maximum(wide, AHEAD)) * size
-            if a in self.turned:
-                stage = stage + (t["bf"] + 1) * t["bs"] * size
         ops = points * p.operations
         per_cycle = machine.operations(p.work.value.dtype.compute) / machine.schedulers
         combine = np.where(t["gk"] > 1, 3 * each, 0)
         result = volume(sizes[x] for x in p.free) * p.work.value.dtype.bytes
         parts = np.where(t["part"] > 0, splits * result, 0)  # written, then read by the launch that adds them up
-        share = padded(sizes.get(self.fast, 1), t["bf"]) * padded(sizes.get(self.slow, 1), t["bs"])
-        staged_parts = np.where(t["gk"] > 1, t["groups"] * machine.lanes * each * p.work.value.dtype.bytes, 0)
-        staged = stage + staged_parts
+        stage, passed = self._staged(t)
+        staged = stage + passed
         return Demand(
             blocks=blocks,
             groups=t["groups"],
-            registers=np.ceil(RESERVED + 2 * each).astype(np.int64),
-            staged=np.ceil(staged).astype(np.int64),
+            registers=np.ceil(RESERVED + 2 * each),
+            staged=np.ceil(staged),
             pipe=ops * machine.lanes / per_cycle,
             issue=SETUP + ops + 2 * loads + combine,
             staging=path + stage + staged,
             near=near + parts,
             far=far + parts,
-            least=sum(a.footprint(sizes) * a.dtype.bytes for a in (*p.reads, *p.writes)),
             flight=flight,
             rounds=2 + np.where(t["gk"] > 1, 0.2, 0),
             launches=1 + (t["part"] > 0),
-            waste=1 - share,
-            asked=asked + 2 * parts,
-            served=(2 * stage * t["bf"] / (t["bf"] + 1) + staged_parts * (1 + t["gk"])) * blocks,
             after=parts + np.where(t["part"] > 0, result, 0),
             run=t["bf"],
         )
 
-    def _transactions(self, a: Access, t: Tiles, sizes: Dict[str, int]) -> Any:
+    def _each(self, t: Tiles) -> Any:
+        """Results of a lane."""
+        return pieces(t["bs"], t["gs"]) * t["v"] * pieces(t["bf"], t["v"] * self.machine.lanes * t["gf"])
+
+    def _staged(self, t: Tiles) -> tuple[Any, Any]:
+        """Bytes of the memory of a unit: what is turned there, and parts of results that groups pass on."""
+        stage = sum((t["bf"] + 1) * t["bs"] * a.dtype.bytes for a in self.turned)
+        each = self.problem.work.value.dtype.bytes * self._each(t)
+        return stage, np.where(t["gk"] > 1, t["groups"] * self.machine.lanes * each, 0)
+
+    def traffic(self, t: Tiles, sizes: Dict[str, Any]) -> Traffic:
+        p, t = self.problem, floats(t)
+        free, turns = (volume(sizes[x] for x in axes) for axes in (p.free, p.reduced))
+        splits = np.where(t["part"] > 0, pieces(sizes.get(self.split_axis, 1), np.maximum(t["part"], 1)), 1)
+        # each turn of the reduction reads what stands in it
+        asked = sum(free * (turns if a in p.inner and a not in p.writes else 1) * a.dtype.bytes for a in (*p.reads, *p.writes))
+        parts = np.where(t["part"] > 0, splits * free * p.work.value.dtype.bytes, 0)
+        stage, passed = self._staged(t)
+        share = padded(sizes.get(self.fast, 1), t["bf"]) * padded(sizes.get(self.slow, 1), t["bs"])
+        return Traffic(
+            least=sum(a.footprint(sizes) * a.dtype.bytes for a in (*p.reads, *p.writes)),
+            asked=asked + 2 * parts,
+            served=(2 * stage * t["bf"] / (t["bf"] + 1) + passed * (1 + t["gk"])) * self._blocks(t, sizes) * splits,
+            waste=1 - share,
+        )
+
+    def _transactions(self, a: Access, t: Tiles, sizes: Dict[str, Any]) -> Any:
         """Bytes moved for a byte asked for."""
         whole = self.machine.home.transaction or 32
         if a in self.turned or a.fast is None:
@@ -195,7 +211,7 @@ class Map:
         near = self.fast if a.stride(self.fast) is not None else a.fast
         inner = sizes.get(near, 1) if near in self.problem.reduced else 1
         extent = {self.fast: t["bf"], self.slow: t["bs"]}.get(near, np.asarray(inner))
-        return a.coalesced(self.fast, np.minimum(extent, max(1, sizes.get(near, 1))), whole)
+        return a.coalesced(self.fast, np.minimum(extent, sizes.get(near, 1)), whole)
 
     # ------------------------------------------------------------ lines
 
@@ -219,9 +235,8 @@ class Map:
         out += [Slot("loop " + x, syntax.Tile, None, ((x, ""),)) for x in p.reduced]
         return (*out, Slot("leaf", syntax.Compute))
 
-    def lines(self, t: Tiles, i: int, sizes: Dict[str, int]) -> Named:
+    def lines(self, at: dict[str, int], sizes: Dict[str, int]) -> Named:
         machine, p = self.machine, self.problem
-        at = {name: int(v[i]) for name, v in t.items()}
         size = {self.slow: at["bs"], self.fast: at["bf"]}
         outer, group = machine.outer.name, machine.group.name
         lines: list[tuple[str, syntax.Line]] = []

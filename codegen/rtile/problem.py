@@ -17,6 +17,7 @@ from ...dsl.index import Expr
 from ...dsl.types import DType
 from ...dsl.values import Apply, Load, loads, walk
 from ..lower.work import Work, work_extents
+from .tiles import pieces
 
 _FREE = {"and", "or", "not", "where", "lt", "le", "gt", "ge", "eq", "ne"}
 _SLOW = {
@@ -83,7 +84,7 @@ class Access:
         Of what lanes that lie apart leave of a transaction, later ones find half.
         """
         run = run * self.dtype.bytes
-        whole = -(-run // transaction) * transaction / np.maximum(run, 1)
+        whole = pieces(run, transaction) * transaction / np.maximum(run, 1)
         return whole if self.stride(axis) is not None else (whole + transaction / self.dtype.bytes) / 2
 
     def path(self, axis: str, transaction: int) -> float:

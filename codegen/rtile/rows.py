@@ -26,7 +26,8 @@ from .maps import PARTS, SETUP, WHOLE
 from .problem import Access, Problem
 from .respect import Named, Slot
 from .staging import CHUNK
-from .tiles import Tiles, crossed, padded, taken, volume
+from .tiles import Tiles, crossed, floats, padded, pieces, taken, volume
+from .traffic import Traffic
 
 TURNS = 4  # vectors of a lane in one turn of the loop over a row, at most
 
@@ -90,54 +91,43 @@ class Rows:
             return False
         return w.reduction.kind not in WHOLE and not w.name.endswith("@@")
 
-    def _blocks(self, t: Tiles, sizes: Dict[str, int]) -> Any:
+    def _blocks(self, t: Tiles, sizes: Dict[str, Any]) -> Any:
         last = sizes[self.rows[-1]] if self.rows else 1
-        return volume(sizes[x] for x in self.rows[:-1]) * -(-last // t["rows"])
+        return volume(sizes[x] for x in self.rows[:-1]) * pieces(last, t["rows"])
 
     # ------------------------------------------------------------ what they ask
 
     def least(self, sizes: Dict[str, int]) -> float:
         return self.machine.launch
 
-    def demand(self, t: Tiles, sizes: Dict[str, int]) -> Demand:
-        machine, lanes = self.machine, self.machine.lanes
+    def demand(self, t: Tiles, sizes: Dict[str, Any]) -> Demand:
+        machine, lanes, t = self.machine, self.machine.lanes, floats(t)
         whole = sizes[self.split_axis]
         part = np.where(t["part"] > 0, np.minimum(t["part"], whole), whole)
-        splits = -(-whole // part)
+        splits = pieces(whole, part)
         blocks = self._blocks(t, sizes) * splits
         groups = t["rows"] * t["gr"]
-        n = part if self.split_axis == self.fast else np.full(len(t["v"]), sizes[self.fast])
-        turns = part if self.split_axis != self.fast else np.ones(len(t["v"]))
+        n, turns = (part, 1.0) if self.split_axis == self.fast else (sizes[self.fast], part)
         turns = turns * volume(sizes[x] for x in self.problem.reduced if x not in (self.fast, self.split_axis))
-        chunks = -(-n // (t["v"] * t["gr"] * lanes)) * turns  # vectors of a lane
+        chunks = pieces(n, t["v"] * t["gr"] * lanes) * turns  # vectors of a lane
         per_cycle = machine.operations(self.problem.work.value.dtype.compute) / machine.schedulers
-        ops, loads, near, far, path, flight, combining, asked = (np.zeros(len(t["v"])) for _ in range(8))
-        rows = volume(sizes[x] for x in self.rows)
-        least = 0.0
+        ops, loads, near, far, path, flight, combining = (np.zeros(1) for _ in range(7))
         seen: set[str] = set()
         for p in self.problems:
-            along = self.fast in p.axes
-            ops = ops + (chunks * t["v"] * p.operations if along else p.operations)
-            for a in (*p.reads, *p.writes):
-                if a.tensor.rstrip("@") in self.kept and len(self.problems) > 1:
-                    continue  # it stays in registers
-                each = volume(sizes[x] for x in p.axes if x not in self.rows) if self.fast in a.axes else 1
-                if along and self.fast not in a.axes and a in p.reads:
-                    each = t["gr"] * lanes  # all lanes of a row
-                asked = asked + a.dtype.bytes * rows * each
-                span = a.footprint(sizes) * a.dtype.bytes
+            ops = ops + (chunks * t["v"] * p.operations if self.fast in p.axes else p.operations)
+            for a in self._moved(p):
+                moved = span = a.footprint(sizes) * a.dtype.bytes
                 # each row reads it: those of a unit find it close by, if it is small those of later units on the same place too
                 again = volume(sizes[x] for x in self.rows if x not in a.axes)
-                if again > 1:
+                if np.any(again > 1):
                     close = span <= (machine.staging.capacity or 0) / 2
                     shared = t["rows"] if self.rows[-1] not in a.axes else 1
-                    span = span * np.minimum(-(-again // shared), 1 + blocks / machine.units if close else again)
+                    span = span * np.minimum(pieces(again, shared), np.where(close, 1 + blocks / machine.units, again))
                 ineff = self._transactions(a, t, sizes)
                 near = near + span * ineff
                 if a.tensor not in seen:
                     seen.add(a.tensor)
-                    least += float(a.footprint(sizes) * a.dtype.bytes)
-                    far = far + a.footprint(sizes) * a.dtype.bytes * ineff
+                    far = far + moved * ineff
                 if self.fast in a.axes:
                     wide = t["v"] if a.stride(self.fast) == 1 else 1
                     loads = loads + chunks * t["v"] / wide
@@ -145,32 +135,59 @@ class Rows:
                     flight = np.maximum(flight, groups * lanes * wide * a.dtype.bytes * np.minimum(t["turns"], chunks))
             if p.reduced:
                 combining = combining + 2 * log2(lanes) + np.where(t["gr"] > 1, 8 + t["gr"], 0)
-        held = sum(p.work.value.dtype.bytes for p in self.problems if p.reduced)
-        result = rows * self.problem.work.value.dtype.bytes
+        staged = self._staged(t)
+        result = volume(sizes[x] for x in self.rows) * self.problem.work.value.dtype.bytes
         parts = np.where(t["part"] > 0, splits * result, 0)  # written, then read by the launch that adds them up
         meetings = np.where(t["gr"] > 1, 2 * sum(bool(p.reduced) for p in self.problems), 0)
-        span = t["v"] * t["gr"] * lanes
         return Demand(
             blocks=blocks,
             groups=groups,
-            registers=np.ceil(RESERVED + t["v"] * t["turns"]).astype(np.int64),
-            staged=np.where(t["gr"] > 1, groups * lanes * held, 0).astype(np.int64),
+            registers=RESERVED + t["v"] * t["turns"],
+            staged=staged,
             pipe=ops * lanes / per_cycle,
             issue=SETUP + ops + 2 * loads + 4 * chunks / t["turns"] + combining,
-            staging=path + np.where(t["gr"] > 1, groups * lanes * held * (1 + t["gr"]), 0),
+            staging=path + staged * (1 + t["gr"]),
             near=near + parts,
             far=np.minimum(near, far) + parts,
-            least=least,
             flight=flight,
             rounds=1 + len(self.problems) + 0.1 * meetings,
             launches=1 + (t["part"] > 0),
-            waste=1 - padded(n, span),
-            asked=asked + 2 * parts,
-            served=np.where(t["gr"] > 1, groups * lanes * held * (1 + t["gr"]), 0) * blocks,
             after=parts + np.where(t["part"] > 0, result, 0),
         )
 
-    def _transactions(self, a: Access, t: Tiles, sizes: Dict[str, int]) -> Any:
+    def _moved(self, p: Problem) -> list[Access]:
+        """What is read and written of the outermost memory: of several works some results stay in registers."""
+        kept = self.kept if len(self.problems) > 1 else ()
+        return [a for a in (*p.reads, *p.writes) if a.tensor.rstrip("@") not in kept]
+
+    def _staged(self, t: Tiles) -> Any:
+        """Bytes of the memory of a unit: parts of results that groups pass on."""
+        held = sum(p.work.value.dtype.bytes for p in self.problems if p.reduced)
+        return np.where(t["gr"] > 1, t["rows"] * t["gr"] * self.machine.lanes * held, 0)
+
+    def traffic(self, t: Tiles, sizes: Dict[str, Any]) -> Traffic:
+        lanes, t = self.machine.lanes, floats(t)
+        whole, rows = sizes[self.split_axis], volume(sizes[x] for x in self.rows)
+        part = np.where(t["part"] > 0, np.minimum(t["part"], whole), whole)
+        splits = pieces(whole, part)
+        asked: Any = 2 * np.where(t["part"] > 0, splits * rows * self.problem.work.value.dtype.bytes, 0)
+        bytes_of: dict[str, Any] = {}
+        for p in self.problems:
+            for a in self._moved(p):
+                each = volume(sizes[x] for x in p.axes if x not in self.rows) if self.fast in a.axes else 1
+                if self.fast in p.axes and self.fast not in a.axes and a in p.reads:
+                    each = t["gr"] * lanes  # all lanes of a row
+                asked = asked + a.dtype.bytes * rows * each
+                bytes_of.setdefault(a.tensor, a.footprint(sizes) * a.dtype.bytes)
+        n = part if self.split_axis == self.fast else sizes[self.fast]
+        return Traffic(
+            least=sum(bytes_of.values()),
+            asked=asked,
+            served=self._staged(t) * (1 + t["gr"]) * self._blocks(t, sizes) * splits,
+            waste=1 - padded(n, t["v"] * t["gr"] * lanes),
+        )
+
+    def _transactions(self, a: Access, t: Tiles, sizes: Dict[str, Any]) -> Any:
         """Bytes moved for a byte asked for."""
         whole = self.machine.home.transaction or 32
         if self.fast not in a.axes or a.stride(self.fast) is not None or a.fast is None:
@@ -199,9 +216,8 @@ class Rows:
     def _loops(self) -> tuple[str, ...]:
         return tuple(x for x in self.problem.axes if x not in self.rows and x != self.fast)
 
-    def lines(self, t: Tiles, i: int, sizes: Dict[str, int]) -> Named:
+    def lines(self, at: dict[str, int], sizes: Dict[str, int]) -> Named:
         machine = self.machine
-        at = {name: int(x[i]) for name, x in t.items()}
         outer = machine.outer.name
         lines: list[tuple[str, syntax.Line]] = []
         if self.rows:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-Tiles = dict[str, np.ndarray]  # axis -> extents, one a tile
+Tiles = dict[str, np.ndarray]  # axis -> extents, one a tile [tiles]; or those that go with every tile [extents, 1]
 
 MULTIPLES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 _STEPS = 2  # ways up that are followed from each tile
@@ -77,9 +77,20 @@ def crossed(*parts: Tiles) -> Tiles:
     return out
 
 
-def taken(tiles: Tiles, mask: np.ndarray) -> Tiles:
-    """Some of the tiles, by a mask or by their numbers."""
-    return {k: v[mask] for k, v in tiles.items()}
+def taken(tiles: Tiles, which: np.ndarray) -> Tiles:
+    """Some of the tiles, by a mask or by their numbers; what goes with every tile does with those."""
+    return {k: v[which] if v.ndim == 1 else v for k, v in tiles.items()}
+
+
+def shape_of(tiles: Tiles) -> tuple[int, ...]:
+    """How many there are: [tiles], or [extents that go with every tile, tiles]."""
+    return np.broadcast(*tiles.values()).shape
+
+
+def entry(x: Any, at: tuple[Any, ...]) -> Any:
+    """Of a number or an array, which may have fewer axes than `at` and axes of one where others have several, what is there."""
+    shape = np.shape(x)
+    return x[tuple(i if n > 1 else 0 for i, n in zip(at[len(at) - len(shape) :], shape, strict=True))] if shape else x
 
 
 def volume(extents: Iterable[int]) -> float:
@@ -87,11 +98,27 @@ def volume(extents: Iterable[int]) -> float:
     return prod(extents, start=1.0)
 
 
-def up(n: Any, by: Any) -> Any:
+def up(n: int, by: int) -> int:
     """n rounded up to a multiple."""
     return -(-n // by) * by
 
 
+def pieces(n: Any, by: Any) -> Any:
+    """n / by rounded up, exact for whole numbers below 2^53: of arrays, floats divide several times faster than integers."""
+    return np.ceil(n / by)
+
+
 def padded(extent: Any, tile: Any) -> Any:
     """Extent over what tiles cover: the share of points that are in, waste per axis is its inverse less one."""
-    return extent / up(extent, tile)
+    return extent / (pieces(extent, tile) * tile)
+
+
+def floats(tiles: Tiles) -> Tiles:
+    """The same numbers, to reckon with."""
+    return {name: x.astype(float) for name, x in tiles.items()}
+
+
+def columns(sizes: Sequence[Mapping[str, int]], axes: int) -> dict[str, np.ndarray]:
+    """Several sets of sizes as one of arrays [sets, 1, ..] that are broadcast against candidates' arrays of so many axes."""
+    found = np.array([list(s.values()) for s in sizes], float).reshape(len(sizes), -1, *[1] * axes)
+    return {name: found[:, n] for n, name in enumerate(sizes[0])}
