@@ -173,6 +173,8 @@ def div(e: Expr, by: Expr) -> Expr:
         e, c = -e, -c
     if c == 1 or not e.terms:
         return e if c == 1 else number(e.const // c)
+    if 0 <= e.const < c and all([k % c for _, k in e.terms]):
+        return _small_div(e, c)
     whole = Expr(tuple([(a, k // c) for a, k in e.terms if not k % c]), e.const // c)
     rest = Expr(tuple([(a, k) for a, k in e.terms if k % c]), e.const % c)
     return whole + _small_div(rest, c) if whole.terms or whole.const else _small_div(rest, c)
@@ -204,7 +206,8 @@ def mod(e: Expr, by: Expr) -> Expr:
         return -mod(-e, number(-c))
     if c == 1 or not e.terms:
         return number(e.const % c)
-    plain = Expr(tuple([(a, k) for a, k in e.terms if k % c]), e.const % c)
+    same = 0 <= e.const < c and all([k % c for _, k in e.terms])
+    plain = e if same else Expr(tuple([(a, k) for a, k in e.terms if k % c]), e.const % c)
     if (q := _one_quotient(plain, c)) is not None:
         return plain - q * c
     terms: dict[Atom, int] = {}
@@ -213,13 +216,15 @@ def mod(e: Expr, by: Expr) -> Expr:
         if type(a) is Fn and a.kind == "mod" and (m := a.args[1].constant) and not k * m % c:  # (k*(x % m)) % c, c | k*m
             inner = inner + k * a.args[0]
         else:
-            k %= c
-            terms[a] = k if 2 * k <= c else k - c
+            least = k % c
+            terms[a] = least = least if 2 * least <= c else least - c
+            same = same and least == k
     if inner.terms:
         return (build(terms, plain.const) + inner) % c
-    e = build(terms, plain.const)
-    if (q := _one_quotient(e, c)) is not None:
-        return e - q * c
+    if not same:
+        e = build(terms, plain.const)
+        if (q := _one_quotient(e, c)) is not None:
+            return e - q * c
     if (split := _coarser(e, c)) is not None:
         g, coarse, fine = split
         return g * (coarse % (c // g)) + fine
@@ -248,21 +253,34 @@ def _split_symbolic(e: Expr, by: Expr) -> tuple[Expr, Expr | None]:
     """(q, r) with e = q*by + r; r is None when it is known to lie in [0, by)."""
     whole = ZERO
     if len(by.terms) == 1 and by.terms[0][1] == 1 and not by.const:
-        divisor = list(_factors(by.terms[0][0]))
+        one = by.terms[0][0]
+        divisor = list(_factors(one))
         for atom, k in e.terms:
-            factors = list(_factors(atom))
-            if all(factors.count(f) >= divisor.count(f) for f in divisor):
-                for f in divisor:
-                    factors.remove(f)
-                whole = whole + k * reduce(operator.mul, (single(f) for f in factors), ONE)
+            if atom == one:
+                whole = whole + k
+            elif type(atom) is Fn and atom.kind == "mul":
+                factors = list(_factors(atom))
+                if all(factors.count(f) >= divisor.count(f) for f in divisor):
+                    for f in divisor:
+                        factors.remove(f)
+                    whole = whole + k * reduce(operator.mul, (single(f) for f in factors), ONE)
     else:
         atom, k = by.terms[0]
         c = e.coefficient(atom) if isinstance(atom, Var) else next((c for a, c in e.terms if a == atom), 0)
         if c % k == 0 and all((a, c // k * d) in e.terms for a, d in by.terms):
             whole = number(c // k)
-    rest = e - whole * by
-    inside = (rest.interval[0] or 0) >= 0 and rest.interval[0] is not None and ((by - rest).interval[0] or 0) >= 1
+    rest = e - whole * by if whole.terms or whole.const else e
+    low = rest.interval[0]
+    inside = low is not None and low >= 0 and (_least_difference(by, rest) or 0) >= 1
     return whole, None if inside else rest
+
+
+def _least_difference(x: Expr, y: Expr) -> int | None:
+    """The lower end of x - y; what has no variable in common does not join."""
+    if not x._variables.isdisjoint(y._variables):
+        return (x - y).interval[0]
+    low, high = x.interval[0], y.interval[1]
+    return None if low is None or high is None else low - high
 
 
 def extreme(kind: str, xs: Iterable[Expr]) -> Expr:
@@ -282,7 +300,7 @@ def extreme(kind: str, xs: Iterable[Expr]) -> Expr:
 
 def _beats(kind: str, x: Expr, y: Expr) -> bool:
     """Whether x makes y superfluous in a min or max."""
-    low = ((y - x) if kind == "min" else (x - y)).interval[0]
+    low = _least_difference(y, x) if kind == "min" else _least_difference(x, y)
     return low is not None and low >= 0
 
 
@@ -303,4 +321,7 @@ def rebuild(kind: str, args: list[Expr]) -> Expr:
     """The simplified atom `kind` of these arguments."""
     if kind in ("min", "max"):
         return extreme(kind, args)
-    return {"div": div, "mod": mod, "mul": mul, "xor": xor}[kind](args[0], args[1])
+    return _OF_TWO[kind](args[0], args[1])
+
+
+_OF_TWO = {"div": div, "mod": mod, "mul": mul, "xor": xor}

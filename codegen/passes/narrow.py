@@ -8,7 +8,7 @@ bounds loops or units, as that of indices fused into one, is a size as well: it 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from ...dsl.frozen import replace
 from ...dsl.index import Expr, Fn, Var, as_expr
@@ -92,7 +92,14 @@ def _launch(launch: Launch, sizes: dict[Var, Expr], whole: dict[Fn, Expr]) -> La
         known[u.var] = as_expr(var)
         units.append(Units(u.level, var, count))
     _collect(launch.body, known, whole)
-    return replace(launch, units=tuple(units), body=_with(launch.body, known, whole))
+    done: dict[int, Expr] = {}  # by identity: equal expressions may differ in the ends of their variables
+
+    def narrower(e: Expr) -> Expr:
+        if id(e) not in done:
+            done[id(e)] = e.subs(known, whole)
+        return done[id(e)]
+
+    return replace(launch, units=tuple(units), body=_with(launch.body, known, narrower))
 
 
 def _collect(body: tuple[Stmt, ...], known: dict[Var, Expr], whole: dict[Fn, Expr]) -> None:
@@ -121,19 +128,22 @@ def _ended(v: Var, *mosts: Expr) -> Var:
     return Var(v.name, v.lo, max(min(his), v.lo or 0) if his else None)
 
 
-def _with(body: tuple[Stmt, ...], known: dict[Var, Expr], whole: dict[Fn, Expr]) -> tuple[Stmt, ...]:
-    """The statements with the variables as they are known. (Equal ones may differ in their ends: equality is not asked for.)"""
+def _with(body: tuple[Stmt, ...], known: dict[Var, Expr], narrower: Callable[[Expr], Expr]) -> tuple[Stmt, ...]:
+    """The statements with the variables as they are known. (Equal ones may differ in their ends: equality is not asked for.)
+
+    narrower    makes an expression one of them
+    """
     out: list[Stmt] = []
     for s in body:
-        s = map_own(s, lambda e: e.subs(known, whole))
+        s = map_own(s, narrower)
         match s:
             case Let():
                 s = replace(s, var=_same(s.var, known))
             case For():
-                s = replace(s, var=_same(s.var, known), body=_with(s.body, known, whole))
+                s = replace(s, var=_same(s.var, known), body=_with(s.body, known, narrower))
             case Alloc():
-                s = replace(s, body=_with(s.body, known, whole))
+                s = replace(s, body=_with(s.body, known, narrower))
             case If():
-                s = replace(s, body=_with(s.body, known, whole), orelse=_with(s.orelse, known, whole))
+                s = replace(s, body=_with(s.body, known, narrower), orelse=_with(s.orelse, known, narrower))
         out.append(s)
     return tuple(out)
