@@ -63,6 +63,9 @@ class _Arithmetic:
 
 _Name = object if TYPE_CHECKING else str  # what else texts can do is not for use
 
+# A variable's name and interval: what is known of it, which is not part of it (BY_NAME).
+Known = tuple[str, Union[int, None], Union[int, None]]  # noqa: UP007 - evaluated at run time
+
 
 class Var(_Arithmetic, _Name):
     """An integer variable whose values lie in [lo, hi], both inclusive; None is unbounded.
@@ -74,18 +77,20 @@ class Var(_Arithmetic, _Name):
     lo: int | None
     hi: int | None
     interval: Interval
-    _key: tuple
+    known: Known
     _expr: Expr | None = None  # see `as_expr`
 
     __match_args__ = ("name", "lo", "hi")
 
     def __new__(cls, name: str, lo: int | None = 0, hi: int | None = None) -> Var:
         self = super().__new__(cls, name)  # type: ignore[call-arg]
-        self.__dict__.update(name=name, lo=lo, hi=hi, interval=(lo, hi), _key=(0, name))
+        self.name, self.lo, self.hi = name, lo, hi
+        self.interval, self.known = (lo, hi), (name, lo, hi)
         return self
 
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError("a Var is immutable")
+    @property
+    def _key(self) -> tuple:
+        return 0, self.name
 
     def __reduce__(self):
         return Var, (self.name, self.lo, self.hi)
@@ -284,6 +289,11 @@ class Expr(_Arithmetic, _Cached):
                 found += a._variables  # type: ignore[union-attr]
         return frozenset(found)
 
+    @Once
+    def known(self) -> frozenset[Known]:
+        """What is known of the variables, which is not part of the expression."""
+        return frozenset([v.known for v in self._variables])
+
     def subs(self, mapping: Mapping[Var, Index], functions: Mapping[Fn, Index] | None = None) -> Expr:
         """With variables replaced, all at once, and simplified anew.
 
@@ -324,7 +334,7 @@ def as_expr(x: Index) -> Expr:
     if type(x) is Var:  # of one variable always the same object, which then is asked for its hash and interval only once
         found = x._expr
         if found is None:
-            found = x.__dict__["_expr"] = Expr(((x, 1),))
+            found = x._expr = Expr(((x, 1),))
         return found
     return number(x)  # type: ignore[arg-type]
 

@@ -19,6 +19,8 @@ _INFINITE = float("inf")
 
 _NOWHERE: Mapping[str, int] = {}
 
+_NONE: tuple[dict[Expr, None], frozenset[Var]] = {}, frozenset()  # of expressions that have neither; nobody changes it
+
 # A constant, and terms: the number of a variable or function, and its coefficient.
 _Sum = tuple[int, list[tuple[int, int]]]
 
@@ -65,8 +67,9 @@ class _Search:
         self.factors: set[Var] = set()
         for c in constraints:
             by, factors = _functions(c)
-            divisors |= by
-            self.factors |= factors
+            if factors:
+                divisors |= by
+                self.factors |= factors
         self.wanted = (*constraints, *(d - 1 for d in divisors))
 
     def start(self, near: Mapping[str, int]) -> bool:
@@ -225,7 +228,7 @@ def _functions(e: Expr) -> tuple[dict[Expr, None], frozenset[Var]]:
                 inner, among = _functions(x)
                 divisors |= inner
                 factors |= among
-        e._divisors = divisors, factors
+        e._divisors = (divisors, factors) if factors else _NONE
     return e._divisors
 
 

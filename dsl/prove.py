@@ -21,8 +21,7 @@ from functools import lru_cache
 from math import gcd
 from typing import Any
 
-from .index import ZERO, Atom, Expr, Fn, Once, Var, as_expr
-from .intervals import Interval
+from .index import ZERO, Atom, Expr, Fn, Known, Once, Var, as_expr
 from .point import holds, point
 
 # Operations of isl before it gives up on a question: about a quarter of a second.
@@ -43,8 +42,6 @@ _MOST_CONJUNCTS = 16
 
 # Constraints that are added to another one to refute it.
 _MOST_SUMMANDS = 4
-
-Known = frozenset[tuple[Var, Interval]]
 
 # Stands for the atom in the facts about it; no author's variable has this name.
 _OPAQUE = Var("$", None)
@@ -78,7 +75,7 @@ class Facts:
         return self._gathered("parts", lambda f: [part for c in f.new for part in conjuncts(c)])
 
     @Once
-    def known(self) -> Known:
+    def known(self) -> frozenset[Known]:
         return frozenset(self._gathered("known", lambda f: known_of(f.new)))
 
     def _gathered(self, name: str, own: Callable[[Facts], Iterable[Any]]) -> tuple[Any, ...]:
@@ -108,7 +105,7 @@ class Facts:
 
 def always(cond: Expr, context: Sequence[Expr] | Facts = ()) -> bool:
     """Whether `cond >= 0` is proven for all integers inside the variables' intervals for which every `context >= 0`."""
-    return _positive(cond) or _always(cond, _facts_of(context), known_of((cond,)))
+    return _positive(cond) or _always(cond, _facts_of(context), cond.known)
 
 
 def _facts_of(context: Iterable[Expr] | Facts) -> Facts:
@@ -116,7 +113,7 @@ def _facts_of(context: Iterable[Expr] | Facts) -> Facts:
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def _always(cond: Expr, facts: Facts, known: Known) -> bool:
+def _always(cond: Expr, facts: Facts, known: frozenset[Known]) -> bool:
     if cond in _SEEN and _holds_as_seen((-cond - 1, *facts.conds), _SEEN[cond], known | facts.known):
         return False
     parts = [c for c in conjuncts(cond) if not _positive(c)]
@@ -131,11 +128,11 @@ def _follows(c: Expr, facts: Iterable[Expr]) -> bool:
     return any([_positive(c - f) for f in facts if not mine.isdisjoint(f.variables())])
 
 
-def _holds_as_seen(constraints: Sequence[Expr], seen: dict[str, int], known: Known) -> bool:
+def _holds_as_seen(constraints: Sequence[Expr], seen: dict[str, int], known: frozenset[Known]) -> bool:
     """Whether the constraints hold where others did (SEEN)."""
     at: dict[str, int] = {}
-    for v, (low, high) in known:
-        at[v.name] = x = seen.get(v.name, low or 0)  # any value, where the variable made no difference
+    for name, low, high in known:
+        at[name] = x = seen.get(name, low or 0)  # any value, where the variable made no difference
         if (low is not None and x < low) or (high is not None and x > high):
             return False
     return holds(constraints, at)
@@ -187,15 +184,15 @@ def feasible(constraints: Sequence[Expr], context: Sequence[Expr] | Facts = ()) 
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def _feasible(constraints: tuple[Expr, ...], facts: Facts, known: Known) -> bool:
+def _feasible(constraints: tuple[Expr, ...], facts: Facts, known: frozenset[Known]) -> bool:
     if constraints in _SEEN and _holds_as_seen((*constraints, *facts.conds), _SEEN[constraints], known | facts.known):
         return True
     return _solvable(constraints, facts, (), constraints)
 
 
-def known_of(expressions: Iterable[Expr]) -> Known:
+def known_of(expressions: Iterable[Expr]) -> frozenset[Known]:
     """What is known of the variables, which is not part of expressions."""
-    return frozenset([(v, v.interval) for e in expressions for v in e.variables()])
+    return frozenset().union(*[e.known for e in expressions])
 
 
 def _solvable(constraints: Iterable[Expr], facts: Facts, more: Iterable[Expr], asked: Asked) -> bool:

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
 from ...dsl.frozen import replace
-from ...dsl.index import Expr, Var, as_expr
-from ...dsl.intervals import Interval
+from ...dsl.index import Expr, Known, Var, as_expr
 from ...dsl.prove import conjuncts
 from ..printer import show_statement
 from ..tile import Call, Store
@@ -55,7 +54,7 @@ def _interned(
     owners: tuple[Owner, ...],
     numbered: tuple[Var, ...],
     varying: frozenset[Var],
-    known: frozenset[tuple[Var, Interval]],  # of other variables than the numbered ones (BY_NAME)
+    known: frozenset[Known],  # of other variables than the numbered ones (BY_NAME)
 ) -> Bare:
     return Bare(coords, owners, numbered, varying)
 
@@ -153,7 +152,7 @@ class Access:
             there = {v.name: v for e in of for v in e.variables()}
             own = [*[t.var.name for t in self.loops], *sorted([name for name in there if name.startswith("$")])]
             names = {v: Var(f"{n} {v.lo} {v.hi}", v.lo, v.hi) for n, v in enumerate([there[x] for x in own if x in there])}
-            known = frozenset([(v, v.interval) for e in of for v in e.variables() if v not in names])
+            known = frozenset([v.known for e in of for v in e.variables() if v not in names])
             varying = frozenset([v for v in there.values() if v in self.varying and v not in names])
             coords = tuple([e.renamed(names) for e in coords])
             self.bares[dims] = _interned(coords, _renamed(self.owners, names), tuple(names.values()), varying, known)
