@@ -32,7 +32,7 @@ from .problem import Problem
 from .respect import Named, Read, Slot, completed, read
 from .rows import rows
 from .sizes import spread
-from .tiles import Tiles, columns, entry, shape_of, taken
+from .tiles import Tiles, columns, entry, floats, shape_of, taken
 from .traffic import Traffic
 
 Lines = tuple[syntax.Line, ...]
@@ -63,7 +63,7 @@ class Nest(Protocol):
 
     def candidates(self, sizes: list[dict[str, int]], fixed: Mapping[str, int]) -> Tiles: ...
 
-    def demand(self, t: Tiles, sizes: Mapping[str, Any]) -> Demand: ...  # sizes: numbers, or `tiles.columns`
+    def demand(self, t: Tiles, sizes: Mapping[str, Any]) -> Demand: ...  # in floats; sizes: numbers, or `tiles.columns`
 
     def traffic(self, t: Tiles, sizes: Mapping[str, Any]) -> Traffic: ...
 
@@ -106,7 +106,7 @@ class Ranked:
     def traffic(self, i: np.ndarray) -> Traffic:
         """Of several candidates."""
         found = (np.broadcast_to(x, len(i)) for x in self.of(i, *self.tiles.values()))
-        return self.nest.traffic(dict(zip(self.tiles, found, strict=True)), self.sizes[-1])
+        return self.nest.traffic(floats(dict(zip(self.tiles, found, strict=True))), self.sizes[-1])
 
 
 def ranked(ctx: Context, machine: Machine, works: tuple[Work, ...], lines: Lines = AUTO) -> list[Ranked]:
@@ -147,20 +147,22 @@ def costed(ctx: Context, at: Sizes, nest: Nest, lines: Lines = AUTO, limit: floa
     if not prod(shape):
         return None
     first = len(sizes) - 1 if prod(shape) > MANY else 0
-    demand = nest.demand(tiles, columns(sizes[first:], len(shape)))
+    t = floats(tiles)
+    demand = nest.demand(t, columns(sizes[first:], len(shape)))
     found = cost(nest.machine, demand)
     largest = found.seconds[-1]
     near = (largest <= min(limit, FAR_OFF * largest.min())) & np.isfinite(largest)
     if not near.any():
         return None
+    far = np.where(near, 0.0, np.inf)
     seconds = np.full((len(sizes), *shape), np.inf)
-    seconds[first:] = np.where(near, found.seconds, np.inf)
+    seconds[first:] = found.seconds + far
     if first:
         others = columns(sizes[:first], len(shape))
         some = np.flatnonzero(near.any(axis=tuple(range(near.ndim - 1))))
         for part in np.array_split(some, 1 + len(some) * (near.size // shape[-1]) * first // AT_ONCE):
-            at_others = cost(nest.machine, nest.demand(taken(tiles, part), others), found.resident[..., part]).seconds
-            seconds[:first, ..., part] = np.where(near[..., part], at_others, np.inf)
+            at_others = cost(nest.machine, nest.demand(taken(t, part), others), found.resident[..., part]).seconds
+            seconds[:first, ..., part] = at_others + far[..., part]
     return Ranked(nest, written, tiles, shape, sizes, demand, found, seconds.reshape(len(sizes), -1), count)
 
 
@@ -239,8 +241,7 @@ def best(found: list[Ranked]) -> list[tuple[Ranked, int, float]]:
     weights = np.arange(1, len(fastest) + 1)  # the larger the sizes, the more time there is to lose
     out = []
     for r in found:
-        with np.errstate(invalid="ignore"):
-            slower = np.exp(np.average(np.log(r.seconds / fastest[:, None]), axis=0, weights=weights))
+        slower = np.exp((weights[:, None] * np.log(r.seconds / fastest[:, None])).sum(axis=0) / weights.sum())
         order = _least(slower, FEW)
         order = order[np.isfinite(slower[order])]
         groups, resident, run, blocks = r.of(order, r.demand.groups, r.cost.resident, r.demand.run, r.demand.blocks)

@@ -14,7 +14,7 @@ from .cost import Demand
 from .machine import RESERVED
 from .problem import Access
 from .staging import Staged
-from .tiles import Tiles, floats, pieces, taken, volume
+from .tiles import Tiles, pieces, taken, volume
 
 if TYPE_CHECKING:
     from .contraction import Contraction
@@ -28,7 +28,8 @@ STEP = 16  # instructions of a group to go round the reduction loop
 @dataclass(frozen=True)
 class Walk:
     """How blocks go through the problem: tiles along m and n, the `part` of the reduction that a block has, its `steps` along k
-    and `turns` of the leaf's k, in all turns of the outer loops and in `each`; `share` of a tile that is there, by axis.
+    and `turns` of the leaf's k, in all turns of the outer loops and in `each`, so many `ahead` in view at a time; `share` of a
+    tile that is there, by axis.
 
     Bytes of all blocks: what is written (`out`), what is read for each result (`after`), and the parts of a split reduction,
     that are written and then read by the launch that adds them up (`parts`).
@@ -41,6 +42,7 @@ class Walk:
     steps: Any
     each: Any
     turns: Any
+    ahead: Any
     share: Mapping[str, Any]
     out: Any
     after: Any
@@ -58,7 +60,8 @@ def walk(nest: Contraction, t: Tiles, sizes: Mapping[str, Any]) -> Walk:
     splits = pieces(k, part)
     deep = pieces(part, t["bk"])
     share = {mp.m: m / (tiles_m * t["bm"]), mp.n: n / (tiles_n * t["bn"]), mp.k: part / (deep * t["bk"])}
-    each = _turns(nest, t, part)
+    ahead = nest.ahead(t)
+    each = _turns(nest, t, part, ahead)
     result = batch * m * n
     return Walk(
         tiles_m,
@@ -68,6 +71,7 @@ def walk(nest: Contraction, t: Tiles, sizes: Mapping[str, Any]) -> Walk:
         steps=deep * loops,
         each=each,
         turns=each * loops,
+        ahead=ahead,
         share=share,
         out=sum(a.dtype.bytes for a in p.writes) * result,
         after=sum(a.dtype.bytes for a in p.reads if a not in nest.inputs) * result,
@@ -93,7 +97,6 @@ class Operands:
 
 def demand(nest: Contraction, t: Tiles, sizes: Mapping[str, Any]) -> Demand:
     machine = nest.machine
-    t = floats(t)
     w, o, leaf, stages, split = walk(nest, t, sizes), _operands(nest, t), _leaf(nest, t), t["stages"], t["split"] > 0
     groups = t["gm"] * t["gn"]
     stored = np.where(split, w.parts, w.out) if split.any() else w.out
@@ -111,7 +114,7 @@ def demand(nest: Contraction, t: Tiles, sizes: Mapping[str, Any]) -> Demand:
         flight=(o.stage + 1) * np.maximum(1, stages - 1),
         rounds=2 + np.where(stages == 1, w.steps / 2, 0) if (stages == 1).any() else 2,
         launches=1 + split,
-        stall=STALL * w.turns / nest.ahead(t),
+        stall=STALL * w.turns / w.ahead,
         after=np.where(split, w.parts + w.out + w.after, 0) if split.any() else 0,
         run=t["wn"],
     )
@@ -148,7 +151,7 @@ def _of_depths(nest: Contraction, t: Tiles, depth: int) -> Operands:
     machine, mp = nest.machine, nest.mapping
     extents = {mp.m: t["bm"], mp.n: t["bn"], mp.k: t["bk"]}
     lanes = t["gm"] * t["gn"] * machine.lanes
-    o = Operands(*np.zeros((len(fields(Operands)), len(t["bk"]))))
+    o = Operands(*(0.0 for _ in fields(Operands)))
     for a in nest.inputs:
         s = next((s for s in nest.staged(depth) if s.access is a), None)
         if s is None:
@@ -171,7 +174,7 @@ def _of_depths(nest: Contraction, t: Tiles, depth: int) -> Operands:
     return o
 
 
-def _turns(nest: Contraction, t: Tiles, part: Any) -> Any:
+def _turns(nest: Contraction, t: Tiles, part: Any, ahead: Any) -> Any:
     """Turns of the leaf's k in all steps: those of the last one run to the end of the tile, or of what is unrolled, where all
     operands are staged (`lower.whole`)."""
     inner = nest.mapping.leaf[2]
@@ -179,7 +182,7 @@ def _turns(nest: Contraction, t: Tiles, part: Any) -> Any:
     full = np.floor(part / deep) * deep
     unit: Any = inner
     if len(nest.staged(int(t["bk"][0]))) == len(nest.inputs):
-        unit = np.where(t["bk"] <= MOST, deep if nest.by_group else nest.ahead(t) * inner, inner)
+        unit = np.where(t["bk"] <= MOST, deep if nest.by_group else ahead * inner, inner)
     return (full + np.minimum(pieces(deep, inner) * inner, pieces(part - full, unit) * unit)) / inner
 
 

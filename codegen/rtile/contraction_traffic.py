@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from .contraction_demand import walk
 from .problem import Access
-from .tiles import Tiles, floats
+from .tiles import Tiles
 from .traffic import Traffic
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 def traffic(nest: Contraction, t: Tiles, sizes: Mapping[str, Any]) -> Traffic:
     mp = nest.mapping
     staged = [s.access for s in nest.staged(int(t["bk"][0]))]
-    t = floats(t)
     w = walk(nest, t, sizes)
     extents = {mp.m: t["bm"], mp.n: t["bn"], mp.k: t["bk"]}
     groups = t["gm"] * t["gn"]

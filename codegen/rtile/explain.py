@@ -86,18 +86,17 @@ def _told(r: Ranked, which: list[tuple[int, float]]) -> Iterator[tuple[int, tupl
     def rows(*fields: Any) -> list[list[Any]]:
         return np.stack([np.broadcast_to(x, len(which)) for x in fields], 1).tolist()
 
-    seconds = rows(*r.of(numbers, *r.cost.parts.values()))
+    tiles, seconds = (rows(*r.of(numbers, *x.values())) for x in (r.tiles, r.cost.parts))
     demands = rows(*r.of(numbers, d.far, d.blocks, d.groups, d.registers, d.staged, r.cost.resident))
     t = r.traffic(numbers)
-    for (i, slower), each, demand, traffic in zip(
-        which, seconds, demands, rows(t.least, t.asked, t.served, t.waste), strict=True
-    ):
+    bytes_ = rows(t.least, t.asked, t.served, t.waste)
+    for (i, slower), tile, each, demand, traffic in zip(which, tiles, seconds, demands, bytes_, strict=True):
         parts = dict(zip(r.cost.parts, each, strict=True))
         far, blocks, groups, registers, staged, resident = demand
         least, asked, served, waste = traffic
         candidate = Candidate(
             nest=f"{r.nest.name}: {r.nest}",
-            tile=r.tile(i),
+            tile=dict(zip(r.tiles, tile, strict=True)),
             slower=slower,
             seconds=float(r.seconds[-1, i]),
             bound=max(parts, key=lambda name: parts[name]),

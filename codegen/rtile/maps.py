@@ -23,7 +23,7 @@ from .machine import RESERVED, Machine
 from .problem import Access, Problem
 from .respect import Named, Slot
 from .staging import CHUNK
-from .tiles import Tiles, crossed, floats, ladder, padded, pieces, taken, volume
+from .tiles import Tiles, crossed, ladder, padded, pieces, taken, volume
 from .traffic import Traffic
 
 SETUP = 40  # instructions of a lane before its first element
@@ -122,7 +122,7 @@ class Map:
         return self.machine.launch
 
     def demand(self, t: Tiles, sizes: Dict[str, Any]) -> Demand:
-        machine, p, t = self.machine, self.problem, floats(t)
+        machine, p = self.machine, self.problem
         k = volume(sizes[x] for x in p.reduced)
         whole = sizes.get(self.split_axis, 1)
         part = np.where(t["part"] > 0, np.minimum(t["part"], whole), whole)
@@ -131,7 +131,7 @@ class Map:
         deep = k / whole * part  # turns of the reduction in a block
         each = self._each(t)
         points = each * pieces(deep, t["gk"])
-        near, far, loads, flight, path = (np.zeros(1) for _ in range(5))
+        near, far, loads, flight, path = (0.0 for _ in range(5))
         tile_of = {self.fast: t["bf"], self.slow: t["bs"], self.split_axis: part}
         tile_of |= {x: sizes[x] for x in p.reduced if x != self.split_axis}
         for a in (*p.reads, *p.writes):
@@ -186,7 +186,7 @@ class Map:
         return stage, np.where(t["gk"] > 1, t["groups"] * self.machine.lanes * each, 0)
 
     def traffic(self, t: Tiles, sizes: Dict[str, Any]) -> Traffic:
-        p, t = self.problem, floats(t)
+        p = self.problem
         free, turns = (volume(sizes[x] for x in axes) for axes in (p.free, p.reduced))
         splits = np.where(t["part"] > 0, pieces(sizes.get(self.split_axis, 1), np.maximum(t["part"], 1)), 1)
         # each turn of the reduction reads what stands in it

@@ -72,11 +72,12 @@ class Access:
 
     def stride(self, axis: str) -> int | None:
         """Elements between neighbours along an axis; 0: the same element for all of them, None: they lie far apart."""
-        if axis not in self.axes:
-            return 0
-        if any(a == axis for d in self.dims[:-1] for a, _ in d):
-            return None
-        return max(1, abs(dict(self.dims[-1])[axis]))
+        return self._strides.get(axis, 0)
+
+    @cached_property
+    def _strides(self) -> dict[str, int | None]:
+        near = {a: max(1, abs(c)) for a, c in self.dims[-1]} if self.dims else {}
+        return near | {a: None for d in self.dims[:-1] for a, _ in d}
 
     def coalesced(self, axis: str, run: Any, transaction: int) -> Any:
         """Bytes moved for a byte asked for, lanes being neighbours along an axis, `run` elements neighbours in memory.
@@ -103,6 +104,9 @@ class Access:
                 total = total * tile.get(a, 1)
             return total
         for d in self.spread:
+            if len(d) == 1 and d[0][1] == 1:
+                total = total * tile.get(d[0][0], 1)
+                continue
             span: Any = 1
             for a, c in d:
                 span = span + c * (tile.get(a, 1) - 1)
@@ -145,7 +149,14 @@ class Problem:
 
     def sizes(self, env: Mapping[str, int]) -> dict[str, int]:
         """Extents for given sizes, at least 1."""
-        return {a: max(1, int(self.extents[a].evaluate(env))) for a in self.axes}
+        key = tuple(env.items())
+        if key not in self._sizes:
+            self._sizes[key] = {a: max(1, int(self.extents[a].evaluate(env))) for a in self.axes}
+        return self._sizes[key]
+
+    @cached_property
+    def _sizes(self) -> dict[tuple, dict[str, int]]:
+        return {}
 
 
 def _problem(work: Work, dtypes: Mapping[str, DType]) -> Problem:

@@ -26,7 +26,7 @@ from .maps import PARTS, SETUP, WHOLE
 from .problem import Access, Problem
 from .respect import Named, Slot
 from .staging import CHUNK
-from .tiles import Tiles, crossed, floats, padded, pieces, taken, volume
+from .tiles import Tiles, crossed, padded, pieces, taken, volume
 from .traffic import Traffic
 
 TURNS = 4  # vectors of a lane in one turn of the loop over a row, at most
@@ -101,7 +101,7 @@ class Rows:
         return self.machine.launch
 
     def demand(self, t: Tiles, sizes: Dict[str, Any]) -> Demand:
-        machine, lanes, t = self.machine, self.machine.lanes, floats(t)
+        machine, lanes = self.machine, self.machine.lanes
         whole = sizes[self.split_axis]
         part = np.where(t["part"] > 0, np.minimum(t["part"], whole), whole)
         splits = pieces(whole, part)
@@ -111,7 +111,7 @@ class Rows:
         turns = turns * volume(sizes[x] for x in self.problem.reduced if x not in (self.fast, self.split_axis))
         chunks = pieces(n, t["v"] * t["gr"] * lanes) * turns  # vectors of a lane
         per_cycle = machine.operations(self.problem.work.value.dtype.compute) / machine.schedulers
-        ops, loads, near, far, path, flight, combining = (np.zeros(1) for _ in range(7))
+        ops, loads, near, far, path, flight, combining = (0.0 for _ in range(7))
         seen: set[str] = set()
         for p in self.problems:
             ops = ops + (chunks * t["v"] * p.operations if self.fast in p.axes else p.operations)
@@ -166,7 +166,7 @@ class Rows:
         return np.where(t["gr"] > 1, t["rows"] * t["gr"] * self.machine.lanes * held, 0)
 
     def traffic(self, t: Tiles, sizes: Dict[str, Any]) -> Traffic:
-        lanes, t = self.machine.lanes, floats(t)
+        lanes = self.machine.lanes
         whole, rows = sizes[self.split_axis], volume(sizes[x] for x in self.rows)
         part = np.where(t["part"] > 0, np.minimum(t["part"], whole), whole)
         splits = pieces(whole, part)

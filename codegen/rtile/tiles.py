@@ -53,32 +53,28 @@ def scale_up(
         saved, more = q[low] - q[high], np.maximum(f[high] - f[low], 1e-9)
         scores[(*low, ..., n)] = np.where(fit[high], saved / more, -np.inf)
     best = np.argsort(-scores, axis=-1, kind="stable")[..., :steps]
-    follows = np.take_along_axis(scores, best, -1) > -np.inf
-    found = {(0,) * len(shape)}
-    todo = list(found)
-    while todo:
-        at = todo.pop()
-        for n in best[at][follows[at]].tolist():
-            up = (*at[:n], at[n] + 1, *at[n + 1 :])
-            if up not in found:
-                found.add(up)
-                todo.append(up)
-    return {a: np.asarray(ladders[a])[list(at)] for a, at in zip(ladders, zip(*sorted(found), strict=True), strict=True)}
+    follows = np.sort(-scores, axis=-1)[..., :steps] < np.inf
+    further = np.array([prod(shape[n + 1 :]) for n in range(len(shape))])  # places from a tile to the next one along an axis
+    ups = np.where(follows, further[best], 0).reshape(grid.shape[1], -1).tolist()
+    found = np.zeros(grid.shape[1], bool)
+    found[0] = True
+    for at, more in enumerate(ups):
+        if found[at]:
+            for up in more:
+                found[at + up] = True
+    return taken(tiles, found)
 
 
 def crossed(*parts: Tiles) -> Tiles:
-    """Every combination of the entries of several groups of arrays."""
-    out: Tiles = {}
-    for part in parts:
-        n = len(next(iter(part.values()))) if part else 1
-        m = len(next(iter(out.values()))) if out else 1
-        out = {k: np.repeat(v, n) for k, v in out.items()}
-        out |= {k: np.tile(np.asarray(v), m) for k, v in part.items()}
-    return out
+    """Every combination of the entries of several groups of arrays, the last group's the fastest."""
+    shape = [len(next(iter(part.values()))) for part in parts]
+    places = np.indices(shape).reshape(len(shape), -1)
+    return {name: np.asarray(x)[at] for part, at in zip(parts, places, strict=True) for name, x in part.items()}
 
 
 def taken(tiles: Tiles, which: np.ndarray) -> Tiles:
     """Some of the tiles, by a mask or by their numbers; what goes with every tile does with those."""
+    which = np.flatnonzero(which) if which.dtype == bool else which
     return {k: v[which] if v.ndim == 1 else v for k, v in tiles.items()}
 
 
