@@ -306,7 +306,7 @@ class Expr(_Arithmetic, _Cached):
         if not given:
             return self
         if not functions and len(given) == len(mine) and not any(x.terms for x in given.values()):
-            return Expr((), self.evaluate({v.name: x.const for v, x in given.items()}))
+            return number(self.evaluate({v.name: x.const for v, x in given.items()}))
         return _subs(self, given, frozenset(given), {f: as_expr(x) for f, x in functions.items()} if functions else {})
 
     def renamed(self, names: Mapping[Var, Var]) -> Expr:

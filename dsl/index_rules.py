@@ -28,6 +28,8 @@ def build(terms: dict[Atom, int], const: int) -> Expr:
     for term in terms.items():
         if term[1]:
             (variables if type(term[0]) is Var else functions).append(term)
+    if not variables and not functions:
+        return number(const)
     if len(variables) > 1:
         variables.sort()  # by name
     if functions and len(terms) > 1:

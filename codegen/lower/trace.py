@@ -17,7 +17,7 @@ from ...dsl.index import Expr, ceildiv
 from ...dsl.text.format import format_node
 from ..tile import Buffer
 from .show_spec import live_extent, memory_of, places_of, show_spec
-from .spec import Focus
+from .spec import Focus, View
 from .work import Work
 
 if TYPE_CHECKING:
@@ -48,13 +48,19 @@ class Traced:
 
 @dataclass(frozen=True)
 class _Moment:
-    """A step of lowering, kept until someone asks: of most programs nobody does. `alive`: names of buffers."""
+    """A step of lowering, kept until someone asks: of most programs nobody does. `around`: where tensors live in it, and in
+    those around it."""
 
     device: Device
     buffers: tuple[Buffer, ...]
     rotating: dict[str, int]
-    alive: frozenset[str]
+    around: tuple[Mapping[str, View], ...]
     focus: Focus
+
+    @property
+    def alive(self) -> frozenset[str]:
+        """Names of buffers."""
+        return frozenset(v.buffer for views in self.around for v in views.values() if v.form != "global")
 
 
 @dataclass
@@ -76,7 +82,7 @@ class Trace:
         self.entries: list[_Entry] = []
         self._at: dict[object, tuple[_Entry, _Entry, bool]] = {}  # key of a line -> (the line before it, its own, nested?)
         self._names: set[tuple[str, bool]] = set()
-        self._alive: list[frozenset[str]] = [frozenset()]
+        self._around: list[Mapping[str, View]] = []
         self._kept: list[object] = []  # lines by whose id we go
 
     def launch(self, works: tuple[Work, ...], lines: tuple) -> None:
@@ -108,7 +114,7 @@ class Trace:
     # ------------------------------------------------------------ steps of lowering
 
     def enter(self, ctx: Context, focus: Focus, lines: tuple) -> None:
-        self._alive.append(self._alive[-1] | {v.buffer for v in focus.views.values() if v.form != "global"})
+        self._around.append(focus.views)
         if not lines or not focus.works:
             return
         found = self._at.get(id(lines[0])) or self._at.get(getattr(lines[0], "span", None))
@@ -120,7 +126,7 @@ class Trace:
         mine = any(type(w) is Work and (w.name, w.reduction is None) in self._names for w in focus.works)
         if mine == nested:
             return
-        now = _Moment(ctx.device, tuple(ctx.buffers), dict(ctx.rotating), self._alive[-1], focus)
+        now = _Moment(ctx.device, tuple(ctx.buffers), dict(ctx.rotating), tuple(self._around), focus)
         if own.before is None:
             own.before = focus
             if before.before is not None:
@@ -128,7 +134,7 @@ class Trace:
         before.after.append(now)
 
     def leave(self) -> None:
-        self._alive.pop()
+        self._around.pop()
 
     def _completed(self, ctx: Context, lines: tuple):
         """A nested block that completion gave a line only now."""
@@ -165,7 +171,7 @@ def _effect(e: _Entry) -> str:
 
 
 def _held(before: Focus, now: _Moment) -> str:
-    old = {v.buffer for v in before.views.values()}
+    old, names = {v.buffer for v in before.views.values()}, now.alive
     new = {v.buffer: t for t, v in now.focus.views.items() if v.buffer not in old}
     parts = []
     for name, tensor in new.items():
@@ -175,7 +181,7 @@ def _held(before: Focus, now: _Moment) -> str:
             continue  # registers: what each unit holds is known once the whole program is
         turns = now.rotating.get(name, 1)
         mine = (buffer.size.constant or 0) * buffer.dtype.bytes
-        alive = [b for b in now.buffers if b.name in now.alive and b.memory == memory.name and b.kind == "local"]
+        alive = [b for b in now.buffers if b.name in names and b.memory == memory.name and b.kind == "local"]
         total = sum((b.size.constant or 0) * b.dtype.bytes * now.rotating.get(b.name, 1) for b in alive)
         text = f"{turns} x {bytes_text(mine)}" if turns > 1 else bytes_text(mine)
         text += f" in {memory.name}"

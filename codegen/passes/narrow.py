@@ -8,7 +8,7 @@ bounds loops or units, as that of indices fused into one, is a size as well: it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from ...dsl.frozen import replace
 from ...dsl.index import Expr, Fn, Var, as_expr
@@ -84,41 +84,51 @@ def _same(v: Var, known: dict[Var, Expr]) -> Var:
 
 
 def _launch(launch: Launch, sizes: dict[Var, Expr], whole: dict[Fn, Expr]) -> Launch:
-    known = dict(sizes)
+    ends = _Ends(sizes, whole)
     units = []
     for u in launch.units:
-        count = u.count.subs(known, whole)
+        count = ends.of(u.count)
         var = _ended(u.var, count - 1)
-        known[u.var] = as_expr(var)
+        ends.known[u.var] = as_expr(var)
         units.append(Units(u.level, var, count))
-    _collect(launch.body, known, whole)
-    done: dict[int, Expr] = {}  # by identity: equal expressions may differ in the ends of their variables
-
-    def narrower(e: Expr) -> Expr:
-        if id(e) not in done:
-            done[id(e)] = e.subs(known, whole)
-        return done[id(e)]
-
-    return replace(launch, units=tuple(units), body=_with(launch.body, known, narrower))
+    _collect(launch.body, ends)
+    return replace(launch, units=tuple(units), body=_with(launch.body, ends))
 
 
-def _collect(body: tuple[Stmt, ...], known: dict[Var, Expr], whole: dict[Fn, Expr]) -> None:
+class _Ends:
+    """Variables as they are known, and the expressions of a launch with them, each made once: known again by identity, because
+    equal ones may differ in the ends of their variables."""
+
+    def __init__(self, sizes: dict[Var, Expr], whole: dict[Fn, Expr]) -> None:
+        self.known, self.whole = dict(sizes), whole
+        self._met: set[Var] = set()
+        self._done: dict[int, tuple[Expr, Expr]] = {}
+
+    def of(self, e: Expr) -> Expr:
+        if id(e) not in self._done:
+            self._done[id(e)] = e, e.subs(self.known, self.whole)
+        return self._done[id(e)][1]
+
+    def learn(self, v: Var, *mosts: Expr) -> None:
+        """Where nothing new is known of a variable, what it is in stays the object that it is."""
+        ended = _ended(v, *mosts)
+        if ended.hi != v.hi or v in self.known:
+            self.known[v] = as_expr(ended)
+            if v in self._met:
+                self._done.clear()  # expressions that had another variable of that name
+        self._met.add(v)
+
+
+def _collect(body: tuple[Stmt, ...], ends: _Ends) -> None:
     for s in body:
         match s:
             case For():
-                _learn(known, s.var, s.stop.subs(known, whole) - 1)
+                ends.learn(s.var, ends.of(s.stop) - 1)
             case Let():
-                last = s.value if s.extent is None else s.extent - 1
-                _learn(known, s.var, last.subs(known, whole), s.value.subs(known, whole))
+                value = ends.of(s.value)
+                ends.learn(s.var, value if s.extent is None else ends.of(s.extent) - 1, value)
         for inner in (getattr(s, "body", ()), getattr(s, "orelse", ())):
-            _collect(inner, known, whole)
-
-
-def _learn(known: dict[Var, Expr], v: Var, *mosts: Expr) -> None:
-    """Where nothing new is known of a variable, what it is in stays the object that it is."""
-    ended = _ended(v, *mosts)
-    if ended.hi != v.hi or v in known:
-        known[v] = as_expr(ended)
+            _collect(inner, ends)
 
 
 def _ended(v: Var, *mosts: Expr) -> Var:
@@ -128,22 +138,19 @@ def _ended(v: Var, *mosts: Expr) -> Var:
     return Var(v.name, v.lo, max(min(his), v.lo or 0) if his else None)
 
 
-def _with(body: tuple[Stmt, ...], known: dict[Var, Expr], narrower: Callable[[Expr], Expr]) -> tuple[Stmt, ...]:
-    """The statements with the variables as they are known. (Equal ones may differ in their ends: equality is not asked for.)
-
-    narrower    makes an expression one of them
-    """
+def _with(body: tuple[Stmt, ...], ends: _Ends) -> tuple[Stmt, ...]:
+    """The statements with the variables as they are known. (Equal ones may differ in their ends: equality is not asked for.)"""
     out: list[Stmt] = []
     for s in body:
-        s = map_own(s, narrower)
+        s = map_own(s, ends.of)
         match s:
             case Let():
-                s = replace(s, var=_same(s.var, known))
+                s = replace(s, var=_same(s.var, ends.known))
             case For():
-                s = replace(s, var=_same(s.var, known), body=_with(s.body, known, narrower))
+                s = replace(s, var=_same(s.var, ends.known), body=_with(s.body, ends))
             case Alloc():
-                s = replace(s, body=_with(s.body, known, narrower))
+                s = replace(s, body=_with(s.body, ends))
             case If():
-                s = replace(s, body=_with(s.body, known, narrower), orelse=_with(s.orelse, known, narrower))
+                s = replace(s, body=_with(s.body, ends), orelse=_with(s.orelse, ends))
         out.append(s)
     return tuple(out)
