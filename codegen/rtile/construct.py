@@ -7,7 +7,7 @@ slower than the best it is at each.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from math import prod
@@ -90,23 +90,25 @@ class Ranked:
     seconds: np.ndarray
     count: int
 
-    def of(self, i: Any, *fields: Any) -> list[Any]:
-        """Of fields of the tiles, the demand or the cost what a candidate, or several, have at the largest sizes."""
-        at = (-1, *np.unravel_index(i, self.shape))
-        return [entry(x, at) for x in fields]
+    def table(self, numbers: Sequence[int] | np.ndarray, *fields: Any) -> np.ndarray:
+        """Of candidates, a column each, what they have at the largest sizes of fields of the tiles, the demand or the cost."""
+        at = (-1, *np.unravel_index(numbers, self.shape))
+        out = np.empty((len(fields), len(numbers)))
+        for row, x in enumerate(fields):
+            out[row] = entry(x, at)
+        return out
 
     def tile(self, i: int) -> dict[str, int]:
         """The sizes of a candidate by name."""
-        return dict(zip(self.tiles, map(int, self.of(i, *self.tiles.values())), strict=True))
+        return dict(zip(self.tiles, map(int, self.table([i], *self.tiles.values())[:, 0]), strict=True))
 
     def bound(self, i: int) -> str:
         """What takes longest."""
-        return max(zip(self.of(i, *self.cost.parts.values()), self.cost.parts, strict=True), key=lambda x: x[0])[1]
+        return list(self.cost.parts)[int(self.table([i], *self.cost.parts.values()).argmax())]
 
-    def traffic(self, i: np.ndarray) -> Traffic:
-        """Of several candidates."""
-        found = (np.broadcast_to(x, len(i)) for x in self.of(i, *self.tiles.values()))
-        return self.nest.traffic(floats(dict(zip(self.tiles, found, strict=True))), self.sizes[-1])
+    def traffic(self, numbers: Sequence[int] | np.ndarray) -> Traffic:
+        tiles = self.table(numbers, *self.tiles.values())
+        return self.nest.traffic(dict(zip(self.tiles, tiles, strict=True)), self.sizes[-1])
 
 
 def ranked(ctx: Context, machine: Machine, works: tuple[Work, ...], lines: Lines = AUTO) -> list[Ranked]:
@@ -239,19 +241,20 @@ def best(found: list[Ranked]) -> list[tuple[Ranked, int, float]]:
         return []
     fastest = np.min([r.seconds.min(axis=1) for r in found], axis=0)
     weights = np.arange(1, len(fastest) + 1)  # the larger the sizes, the more time there is to lose
-    out = []
+    named, columns = [], []
     for r in found:
         slower = np.exp((weights[:, None] * np.log(r.seconds / fastest[:, None])).sum(axis=0) / weights.sum())
-        order = _least(slower, FEW)
-        order = order[np.isfinite(slower[order])]
-        groups, resident, run, blocks = r.of(order, r.demand.groups, r.cost.resident, r.demand.run, r.demand.blocks)
-        rows = (np.broadcast_to(x, len(order)).tolist() for x in (slower[order], groups * resident, run, blocks))
-        out += [(r, *x) for x in zip(order.tolist(), *rows, strict=True)]
+        some = _least(slower, FEW)
+        some = some[np.isfinite(slower[some])]
+        columns.append(r.table(some, slower.reshape(r.shape), r.demand.groups, r.cost.resident, r.demand.run, r.demand.blocks))
+        named += [(r, i) for i in some.tolist()]
     # What is as good within the model's precision: whatever it does not know of, more threads hide better. Of what is just the
     # same, mirror images for one, that which stores longer rows, then the one of fewer blocks.
-    least = min((x[2] for x in out), default=1.0)
-    out.sort(key=lambda x: (int(np.log(x[2] / least) / SAME), -x[3], round(x[2], 6), -x[4], x[5]))
-    return [(r, i, slower) for r, i, slower, *_ in out]
+    slower, groups, resident, run, blocks = np.concatenate(columns, axis=1)
+    alike = (np.log(slower / slower.min(initial=np.inf)) / SAME).astype(int)
+    digits = [round(x, 6) for x in slower.tolist()]
+    order = np.lexsort((blocks, -run, digits, -groups * resident, alike))
+    return [(*named[n], float(slower[n])) for n in order]
 
 
 def _least(values: np.ndarray, count: int) -> np.ndarray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -80,23 +80,19 @@ def choice(launch: str, found: Sequence[Ranked], order: Sequence[tuple[Ranked, i
 
 def _told(r: Ranked, which: list[tuple[int, float]]) -> Iterator[tuple[int, tuple[Candidate, float]]]:
     """Candidates of one nest by number, each with the bytes that must be moved; given are number and `slower`."""
-    machine, d, numbers = r.nest.machine, r.demand, np.array([i for i, _ in which])
+    machine, d, numbers = r.nest.machine, r.demand, [i for i, _ in which]
     most = machine.device.limit(f"resident {machine.lane.name}s") or machine.most_groups * machine.lanes
-
-    def rows(*fields: Any) -> list[list[Any]]:
-        return np.stack([np.broadcast_to(x, len(which)) for x in fields], 1).tolist()
-
-    tiles, seconds = (rows(*r.of(numbers, *x.values())) for x in (r.tiles, r.cost.parts))
-    demands = rows(*r.of(numbers, d.far, d.blocks, d.groups, d.registers, d.staged, r.cost.resident))
+    fields = (r.tiles.values(), r.cost.parts.values(), (d.far, d.blocks, d.groups, d.registers, d.staged, r.cost.resident))
+    rows = (r.table(numbers, *x).T.tolist() for x in fields)
     t = r.traffic(numbers)
-    bytes_ = rows(t.least, t.asked, t.served, t.waste)
-    for (i, slower), tile, each, demand, traffic in zip(which, tiles, seconds, demands, bytes_, strict=True):
+    bytes_ = zip(*((x + np.zeros(len(which))).tolist() for x in (t.least, t.asked, t.served, t.waste)), strict=True)
+    for (i, slower), tile, each, demand, traffic in zip(which, *rows, bytes_, strict=True):
         parts = dict(zip(r.cost.parts, each, strict=True))
         far, blocks, groups, registers, staged, resident = demand
         least, asked, served, waste = traffic
         candidate = Candidate(
             nest=f"{r.nest.name}: {r.nest}",
-            tile=dict(zip(r.tiles, tile, strict=True)),
+            tile=dict(zip(r.tiles, map(int, tile), strict=True)),
             slower=slower,
             seconds=float(r.seconds[-1, i]),
             bound=max(parts, key=lambda name: parts[name]),

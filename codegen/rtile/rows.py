@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping as Dict
 from dataclasses import dataclass
+from functools import cached_property
 from math import log2
 from typing import Any
 
@@ -50,6 +51,10 @@ class Rows:
 
     @property
     def problem(self) -> Problem:
+        return self._problem
+
+    @cached_property
+    def _problem(self) -> Problem:
         return max(self.problems, key=lambda p: len(p.axes))
 
     def candidates(self, sizes: list[dict[str, int]], fixed: Dict[str, int]) -> Tiles:
@@ -71,7 +76,8 @@ class Rows:
         t["turn"] = t["v"] * t["gr"] * machine.lanes
         t["span"] = t["turn"] * t["turns"]
         t["part"] = np.full_like(t["v"], fixed.get("part", 0))
-        parts = [p for p in PARTS if 2 * p <= max(s[self.split_axis] for s in sizes)]
+        longest = max(s[self.split_axis] for s in sizes)
+        parts = [p for p in PARTS if 2 * p <= longest]
         if "part" in fixed or not self._splits() or not parts:
             return t
         few = self._blocks(t, sizes[0]) < machine.units
@@ -80,7 +86,7 @@ class Rows:
         some = crossed({n: x[few] for n, x in t.items() if n != "part"}, {"part": np.array(parts)})
         return {n: np.concatenate([x, some[n]]) for n, x in t.items()}
 
-    @property
+    @cached_property
     def split_axis(self) -> str:
         """The slowest of the reduced axes, so that parts are long runs."""
         return next((x for x in self.problem.reduced if x != self.fast), self.fast)

@@ -46,16 +46,21 @@ def scale_up(
     shape = tuple(len(steps) for steps in ladders.values())
     grid = np.indices(shape).reshape(len(shape), -1)  # places on the ladders
     tiles = {a: np.asarray(ladders[a])[at] for a, at in zip(ladders, grid, strict=True)}
-    q, f, fit = (np.broadcast_to(x, grid.shape[1]).reshape(shape) for x in (traffic(tiles), footprint(tiles), fits(tiles)))
-    scores = np.full((*shape, len(shape)), -np.inf)
+    fit = np.broadcast_to(fits(tiles), grid.shape[1]).reshape(shape)
+    follows = np.zeros((*shape, len(shape)), bool)  # from a tile the next one along an axis
     for n in range(len(shape)):
-        low, high = ((slice(None),) * n + (x,) for x in (slice(None, -1), slice(1, None)))
-        saved, more = q[low] - q[high], np.maximum(f[high] - f[low], 1e-9)
-        scores[(*low, ..., n)] = np.where(fit[high], saved / more, -np.inf)
-    best = np.argsort(-scores, axis=-1, kind="stable")[..., :steps]
-    follows = np.sort(-scores, axis=-1)[..., :steps] < np.inf
+        low, high = _neighbours(n)
+        follows[(*low, ..., n)] = fit[high]
+    if len(shape) > steps:  # else each is among the best
+        q, f = (np.broadcast_to(x, grid.shape[1]).reshape(shape) for x in (traffic(tiles), footprint(tiles)))
+        scores = np.full(follows.shape, -np.inf)
+        for n in range(len(shape)):
+            low, high = _neighbours(n)
+            scores[(*low, ..., n)] = (q[low] - q[high]) / np.maximum(f[high] - f[low], 1e-9)
+        scores[~follows] = -np.inf
+        follows &= np.argsort(np.argsort(-scores, axis=-1, kind="stable"), axis=-1) < steps
     further = np.array([prod(shape[n + 1 :]) for n in range(len(shape))])  # places from a tile to the next one along an axis
-    ups = np.where(follows, further[best], 0).reshape(grid.shape[1], -1).tolist()
+    ups = np.where(follows, further, 0).reshape(grid.shape[1], -1).tolist()
     found = np.zeros(grid.shape[1], bool)
     found[0] = True
     for at, more in enumerate(ups):
@@ -63,6 +68,11 @@ def scale_up(
             for up in more:
                 found[at + up] = True
     return taken(tiles, found)
+
+
+def _neighbours(axis: int) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
+    """Of a grid all places but the last ones along an axis, and the next one of each."""
+    return (*(slice(None),) * axis, slice(None, -1)), (*(slice(None),) * axis, slice(1, None))
 
 
 def crossed(*parts: Tiles) -> Tiles:

@@ -116,7 +116,7 @@ def test_no_candidate_is_faster_than_the_device(device: str) -> None:
     ):
         machine = machine_of(device)
         r, i = chosen(op, device, sizes)
-        far, least = r.of(i, r.demand.far)[0], r.traffic(np.array([i])).least
+        far, least = r.table([i], r.demand.far)[0, 0], r.traffic(np.array([i])).least
         assert far >= least
         assert r.seconds[-1, i] >= least / (machine.home.bandwidth or 1)
         if op.startswith("gemm"):
