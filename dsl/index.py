@@ -133,6 +133,7 @@ class Fn(_Cached):
     kind: Final[str]
     args: Final[tuple[Expr, ...]]
     _quotient: Expr | None = None  # of a remainder's operands, see `index_rules`
+    _risky: bool | None = None  # see `codegen.emit.scope.is_risky`
 
     def __init__(self, kind: str, args: tuple[Expr, ...]) -> None:
         self.kind, self.args = kind, args
@@ -199,10 +200,12 @@ class Expr(_Arithmetic, _Cached):
     terms: Final[tuple[tuple[Atom, int], ...]]
     const: Final[int]
 
-    # What others keep of it: `prove.conjuncts`, `point`, `codegen.barriers.access.parts`.
+    # What others keep of it: `prove.conjuncts`, `point`, `codegen.barriers.access.parts`, `codegen.emit.condition`.
     _conjuncts: tuple[Expr, ...] | None = None
     _divisors: tuple[dict[Expr, None], frozenset[Var]] | None = None
     _parts: tuple[Expr, ...] | None = None
+    _plain: tuple[Expr, ...] | None = None
+    _open: frozenset[Var] | None = None
 
     def __init__(self, terms: tuple[tuple[Atom, int], ...] = (), const: int = 0) -> None:
         self.terms, self.const = terms, const
@@ -323,6 +326,15 @@ class Expr(_Arithmetic, _Cached):
 
 
 Index = Union[int, Var, Expr]  # noqa: UP007 - evaluated at run time
+
+# CPython makes room in all instances of a class for what the first one has: for what is kept of them later, too.
+for _first, _later in (
+    (Fn("", ()), "_quotient _risky _hash _key _variables interval"),
+    (Expr(), "_conjuncts _divisors _parts _open _plain _hash _key _variables interval known"),
+):
+    for _name in _later.split():
+        setattr(_first, _name, None)
+
 ZERO = Expr()
 ONE = Expr((), 1)
 

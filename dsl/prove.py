@@ -64,7 +64,9 @@ class Facts:
 
     @Once
     def new(self) -> tuple[Expr, ...]:
-        return tuple(self.make())
+        made = tuple(self.make())
+        self.make = tuple  # with the statement that it is of: questions are remembered for longer than programs
+        return made
 
     @Once
     def conds(self) -> tuple[Expr, ...]:

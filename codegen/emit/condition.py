@@ -32,10 +32,9 @@ def simplest(conds: Sequence[Expr]) -> list[Expr]:
 
 def _plain(cond: Expr) -> tuple[Expr, ...]:
     """The condition by itself, said simply; computed once for each."""
-    d = cond.__dict__
-    if "_plain" not in d:
-        d["_plain"] = tuple(_coarse(x) for x in _parts(cond))
-    return d["_plain"]
+    if cond._plain is None:
+        cond._plain = tuple(_coarse(x) for x in _parts(cond))
+    return cond._plain
 
 
 def _parts(cond: Expr) -> Sequence[Expr]:
@@ -69,7 +68,6 @@ def _follows(e: Expr, i: int, other: Expr, j: int) -> bool:
 
 def _open(cond: Expr) -> frozenset[Var]:
     """Variables by which it grows without an end; computed once for each."""
-    d = cond.__dict__
-    if "_open" not in d:
-        d["_open"] = frozenset([a for a, c in cond.terms if type(a) is Var and (a.hi if c > 0 else a.lo) is None])
-    return d["_open"]
+    if cond._open is None:
+        cond._open = frozenset([a for a, c in cond.terms if type(a) is Var and (a.hi if c > 0 else a.lo) is None])
+    return cond._open

@@ -248,13 +248,12 @@ class Text:
 
 def is_risky(atom: Atom) -> bool:
     """Whether it divides by what may be zero; computed once for each."""
-    if type(atom) is Var:
+    if isinstance(atom, Var):
         return False
-    d = atom.__dict__
-    if "_risky" not in d:
-        inner = (a for e in atom.args for a, _ in e.terms)  # type: ignore[union-attr]
-        d["_risky"] = (atom.kind in ("div", "mod") and bool(atom.args[1].terms)) or any(map(is_risky, inner))  # type: ignore
-    return d["_risky"]
+    if atom._risky is None:
+        inner = (a for e in atom.args for a, _ in e.terms)
+        atom._risky = (atom.kind in ("div", "mod") and bool(atom.args[1].terms)) or any(map(is_risky, inner))
+    return atom._risky
 
 
 def tidy_else(lines: list[str], at: int) -> None:
