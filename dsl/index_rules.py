@@ -135,6 +135,9 @@ def mul(a: Expr, b: Expr) -> Expr:
         return scale(a, b.const)
     if not a.terms:
         return scale(b, a.const)
+    if len(a.terms) == len(b.terms) == 1 and not a.const and not b.const:
+        (x, c), (y, d) = a.terms[0], b.terms[0]
+        return single(product(x, y), c * d)
     terms: dict[Atom, int] = {}
     for x, c in (*a.terms, (None, a.const)):
         for y, d in (*b.terms, (None, b.const)):
@@ -147,8 +150,13 @@ def mul(a: Expr, b: Expr) -> Expr:
 
 def product(x: Atom, y: Atom) -> Fn:
     """The atom x*y: factors in order, nested to the left, two to a node."""
-    factors = sorted((*_factors(x), *_factors(y)), key=lambda f: f._key)
-    return reduce(lambda f, g: Fn("mul", (_whole(f), _whole(g))), factors)  # type: ignore[return-value]
+    made, *others = sorted((*_factors(x), *_factors(y)), key=_KEY)
+    for f in others:
+        made = Fn("mul", (_whole(made), _whole(f)))
+    return made  # type: ignore[return-value]
+
+
+_KEY = operator.attrgetter("_key")
 
 
 def _whole(atom: Atom) -> Expr:
@@ -291,7 +299,7 @@ def extreme(kind: str, xs: Iterable[Expr]) -> Expr:
         nested = x.terms[0][0] if len(x.terms) == 1 and x.terms[0][1] == 1 and not x.const else None
         flat.extend(nested.args if type(nested) is Fn and nested.kind == kind else (x,))
     kept: list[Expr] = []
-    for x in sorted(set(flat), key=lambda e: e._key):
+    for x in sorted(set(flat), key=_KEY):
         if any(_beats(kind, y, x) for y in kept):
             continue
         kept = [y for y in kept if not _beats(kind, x, y)] + [x]
@@ -308,7 +316,7 @@ def _beats(kind: str, x: Expr, y: Expr) -> bool:
 
 def xor(a: Expr, b: Expr) -> Expr:
     """Bitwise exclusive or."""
-    x, y = sorted((a, b), key=lambda e: e._key)
+    x, y = sorted((a, b), key=_KEY)
     if not x.terms and not y.terms:
         return number(x.const ^ y.const)
     if x == y:
