@@ -163,8 +163,8 @@ def costed(ctx: Context, at: Sizes, nest: Nest, lines: Lines = AUTO, limit: floa
         others = columns(sizes[:first], len(shape))
         some = np.flatnonzero(near.any(axis=tuple(range(near.ndim - 1))))
         for part in np.array_split(some, 1 + len(some) * (near.size // shape[-1]) * first // AT_ONCE):
-            at_others = cost(nest.machine, nest.demand(taken(t, part), others), found.resident[..., part]).seconds
-            seconds[:first, ..., part] = at_others + far[..., part]
+            at_others = cost(nest.machine, nest.demand(taken(t, part), others), found.resident.take(part, axis=-1)).seconds
+            seconds[:first, ..., part] = at_others + far.take(part, axis=-1)
     return Ranked(nest, written, tiles, shape, sizes, demand, found, seconds.reshape(len(sizes), -1), count)
 
 
@@ -243,15 +243,18 @@ def best(found: list[Ranked]) -> list[tuple[Ranked, int, float]]:
     weights = np.arange(1, len(fastest) + 1)  # the larger the sizes, the more time there is to lose
     named, columns = [], []
     for r in found:
-        slower = np.exp((weights[:, None] * np.log(r.seconds / fastest[:, None])).sum(axis=0) / weights.sum())
-        some = _least(slower, FEW)
-        some = some[np.isfinite(slower[some])]
-        columns.append(r.table(some, slower.reshape(r.shape), r.demand.groups, r.cost.resident, r.demand.run, r.demand.blocks))
-        named += [(r, i) for i in some.tolist()]
+        some = np.flatnonzero(np.isfinite(r.seconds[-1]))
+        slower = np.exp(
+            (weights[:, None] * np.log(r.seconds.take(some, axis=1) / fastest[:, None])).sum(axis=0) / weights.sum()
+        )
+        least = _least(slower, FEW)
+        table = r.table(some[least], r.demand.groups, r.cost.resident, r.demand.run, r.demand.blocks)
+        columns.append(np.vstack([slower[least], table]))
+        named += [(r, i) for i in some[least].tolist()]
     # What is as good within the model's precision: whatever it does not know of, more threads hide better. Of what is just the
     # same, mirror images for one, that which stores longer rows, then the one of fewer blocks.
     slower, groups, resident, run, blocks = np.concatenate(columns, axis=1)
-    alike = (np.log(slower / slower.min(initial=np.inf)) / SAME).astype(int)
+    alike = (np.log(slower / slower.min()) / SAME).astype(int)
     digits = [round(x, 6) for x in slower.tolist()]
     order = np.lexsort((blocks, -run, digits, -groups * resident, alike))
     return [(*named[n], float(slower[n])) for n in order]
