@@ -25,6 +25,22 @@ def test_what_is_found_is_real(constraints):
 
 
 @settings(derandomize=True, max_examples=200, deadline=None)
+@given(
+    st.lists(st.one_of(linear(), expression()), min_size=1, max_size=4),
+    st.fixed_dictionaries({name: st.integers(-20, 20) for name in BOX}),
+)
+def test_what_is_found_near_a_point_is_real(constraints, near):
+    found = point(constraints, near)
+    if found is not None:
+        assert all(c.evaluate(found) >= 0 for c in constraints)
+        assert all(BOX[name][0] <= x <= BOX[name][1] for name, x in found.items())
+    inside = {name: max(lo, min(hi, near[name])) for name, (lo, hi) in BOX.items()}
+    if all(c.evaluate(inside) >= 0 for c in constraints):
+        assert found is not None
+        assert found == {name: inside[name] for name in found}
+
+
+@settings(derandomize=True, max_examples=200, deadline=None)
 @given(st.integers(1, 200), st.integers(0, 300), st.sampled_from([1, 4, 32]))
 def test_a_guard_of_a_tile_may_fail(tile, more, lanes):
     guard = M - tile * k - lanes * (i // lanes) - more

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import weakref
+
 import numpy as np
 import pytest
+from andiron.dsl import prove
 from andiron.dsl.index import Var, as_expr, ceildiv, maximum, minimum, xor
 from andiron.dsl.prove import Facts, always, conjuncts, equal, feasible
 from hypothesis import given, settings
@@ -131,6 +134,32 @@ def test_where_it_failed_before_is_looked_at_first(monkeypatch):
     assert not always(cond, [x - 3, 90 - x])
     assert always(cond, [size - 64, 63 - x])
     assert always(cond, [Var("size", 200) - 200])
+
+
+@settings(derandomize=True, max_examples=100, deadline=None)
+@given(st.lists(linear(), min_size=1, max_size=2), st.lists(expression(), min_size=2, max_size=4))
+def test_answers_do_not_depend_on_what_was_asked_before(around, asked):
+    """NEAR: a search that starts near an earlier point finds nothing that is not there."""
+    facts = Facts(lambda: around)
+    for c in asked:
+        answer = always(c, facts)
+        prove._always.cache_clear()
+        prove._SEEN.clear()
+        assert always(c, tuple(around)) == answer
+
+
+def test_a_question_that_is_remembered_lets_go_of_its_statement():
+    class Statement:
+        def known(self):
+            return (i - j,)
+
+    statement = Statement()
+    alive = weakref.ref(statement)
+    facts = Facts().where(statement.known)
+    assert not always(j - i, facts)
+    del statement
+    assert alive() is None
+    assert facts.conds == (i - j,)
 
 
 def test_divisors_are_positive_where_it_failed_before():
