@@ -310,11 +310,11 @@ class Expr(_Arithmetic, _Cached):
             return self
         if not functions and len(given) == len(mine) and not any(x.terms for x in given.values()):
             return number(self.evaluate({v.name: x.const for v, x in given.items()}))
-        return _subs(self, given, frozenset(given), {f: as_expr(x) for f, x in functions.items()} if functions else {})
+        return put_in.substituted(self, given, frozenset(given), {f: as_expr(x) for f, x in (functions or {}).items()})
 
     def renamed(self, names: Mapping[Var, Var]) -> Expr:
         """With other variables, none of which it has, each in the interval of the one before: nothing is to be simplified."""
-        return self if names.keys().isdisjoint(self._variables) else _renamed(self, names, {})
+        return self if names.keys().isdisjoint(self._variables) else put_in.renamed(self, names, {})
 
     def evaluate(self, env: Mapping[str, Any]) -> Any:
         """The value for integers, or integer arrays that broadcast, by variable name."""
@@ -377,54 +377,6 @@ def ceildiv(a: Index, b: Index) -> Expr:
     return (as_expr(a) + b - 1) // b
 
 
-def _subs(e: Expr, mapping: dict[Var, Expr], keys: frozenset[Var], memo: dict[Fn, Expr]) -> Expr:
-    """`keys`: those of `mapping`; sets know the hashes of what is in them."""
-    if keys.isdisjoint(e._variables):
-        return e
-    kept: list[tuple[Atom, int]] = []
-    came: list[tuple[Atom, int]] = []
-    const = e.const
-    for atom, c in e.terms:
-        if type(atom) is Var:
-            new = mapping.get(atom)
-        elif keys.isdisjoint(atom._variables):  # type: ignore[union-attr]
-            new = None
-        elif atom in memo:
-            new = memo[atom]  # type: ignore[index]
-        else:
-            new = memo[atom] = rules.rebuild(atom.kind, [_subs(a, mapping, keys, memo) for a in atom.args])  # type: ignore
-        if new is None:
-            kept.append((atom, c))
-            continue
-        const += c * new.const
-        came += [(a, c * k) for a, k in new.terms]
-    return rules.joined(kept, came, const)
-
-
-def _renamed(e: Expr, names: Mapping[Var, Var], memo: dict[Fn, Fn]) -> Expr:
-    terms: list[tuple[Atom, int]] = []
-    for atom, c in e.terms:
-        if type(atom) is Var:
-            new: Atom = names.get(atom, atom)
-        elif names.keys().isdisjoint(atom._variables):  # type: ignore[union-attr]
-            new = atom
-        elif atom in memo:
-            new = memo[atom]  # type: ignore[index]
-        else:
-            new = _of_renamed(atom.kind, [_renamed(a, names, memo) for a in atom.args])  # type: ignore[union-attr]
-            memo[atom] = new  # type: ignore[index, assignment]
-        terms.append((new, c))
-    if len(terms) > 1:
-        terms.sort(key=rules.key_of)
-    return Expr(tuple(terms), e.const)
-
-
-def _of_renamed(kind: str, args: list[Expr]) -> Fn:
-    if kind == "mul":
-        return rules.product(args[0].terms[0][0], args[1].terms[0][0])
-    return Fn(kind, tuple(args if kind in ("div", "mod") else sorted(args, key=lambda e: e._key)))
-
-
 def evaluated(f: Fn, env: Mapping[str, Any]) -> Any:
     """The value of a function, see `Expr.evaluate`."""
     values = [a.evaluate(env) for a in f.args]
@@ -446,5 +398,6 @@ def _factor(e: Expr, product: bool) -> str:
     return text if bare else f"({text})"
 
 
-# Last, because the rules build on the classes above.
+# Last, because these build on the classes above.
 from . import index_rules as rules  # noqa: E402
+from . import index_subs as put_in  # noqa: E402
