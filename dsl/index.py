@@ -175,6 +175,13 @@ class Fn(_Cached):
         return first.union(*others) if others else first
 
     @Once
+    def remainders(self) -> tuple[Fn, ...]:
+        """Factors of a product that are remainders by expressions; of such a remainder itself."""
+        if self.kind == "mul":
+            return tuple([f for a in self.args if type(m := a.terms[0][0]) is Fn for f in m.remainders])
+        return (self,) if self.kind == "mod" and self.args[1].terms else ()
+
+    @Once
     def interval(self) -> Interval:
         square = self.kind == "mul" and self.args[0] == self.args[1]
         return intervals.function(self.kind, tuple([a.interval for a in self.args]), square)
@@ -329,7 +336,7 @@ Index = Union[int, Var, Expr]  # noqa: UP007 - evaluated at run time
 
 # CPython makes room in all instances of a class for what the first one has: for what is kept of them later, too.
 for _first, _later in (
-    (Fn("", ()), "_quotient _risky _hash _key _variables interval"),
+    (Fn("", ()), "_quotient _risky _hash _key _variables interval remainders"),
     (Expr(), "_conjuncts _divisors _parts _open _plain _hash _key _variables interval known"),
 ):
     for _name in _later.split():

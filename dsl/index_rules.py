@@ -123,7 +123,38 @@ def _merge(terms: dict[Atom, int], functions: list[tuple[Fn, int]]) -> Expr | No
         if terms.get(first) == q * m and all(terms.get(a) == q * k for a, k in x.terms):
             rest = {a: k for a, k in terms.items() if a is not high and all(a != b for b, _ in x.terms)}
             return build(rest, -q * x.const) + scale(x % c, q)
+    return _merge_symbolic(terms, functions)
+
+
+def _merge_symbolic(terms: dict[Atom, int], functions: list[tuple[Fn, int]]) -> Expr | None:
+    """As `_merge` for divisors that are expressions, which are > 0, in products with any f:
+
+    f*d*(x/d) + f*(x % d)         ->  f*x
+    f*d*(x/d % c) + f*(x % d)     ->  f*(x % (d*c))
+    """
+    for low, q in functions:
+        for remainder in low.remainders:
+            x, d = remainder.args
+            quotient = Fn("div", (x, d))
+            for high in {f: None for a, _ in functions if a is not low for f in _factors(a) if _is_of(f, quotient)}:
+                factors = list(_factors(low))
+                factors.remove(remainder)
+                others = reduce(operator.mul, map(_whole, factors), ONE)
+                product = scale(d * _whole(high) * others, q)
+                if product.const or any([terms.get(a) != k for a, k in product.terms]):
+                    continue
+                gone = dict(product.terms)
+                rest = {a: k for a, k in terms.items() if a is not low and a not in gone}
+                joined = x if high == quotient else x % (d * high.args[1])
+                return build(rest, 0) + scale(joined * others, q)
     return None
+
+
+def _is_of(f: Atom, quotient: Fn) -> bool:
+    """Whether it is the quotient, or a remainder of it alone."""
+    if type(f) is not Fn or f.kind == "mul":
+        return False
+    return f == quotient or (f.kind == "mod" and not f.args[0].const and f.args[0].terms == ((quotient, 1),))
 
 
 def _divisible(e: Expr, c: int) -> bool:

@@ -50,7 +50,16 @@ def tree(depth: int):
         # the shapes lowering makes: digits put together again
         st.builds(lambda x, y, c: (x[0] // c * c + y[0] % c, x[1] // c * c + y[1] % c), sub, sub, divisor),
         st.builds(lambda x, c: (x[0] - x[0] // c * c, x[1] - x[1] // c * c), sub, divisor),
+        st.builds(lambda x, y, f: tuple(map(_digits, x, y, f, (VARS["d"], GRID["d"]), (D2, D2_AT))), sub, sub, sub),
     )
+
+
+D2, D2_AT = VARS["c"] % 3 + 1, GRID["c"] % 3 + 1
+
+
+def _digits(x, y, f, d, e):
+    """Three digits whose divisors are no numbers, times f, and something else."""
+    return y + f * d * e * (x // (d * e)) + f * d * (x // d % e) + f * (x % d)
 
 
 @settings(derandomize=True, max_examples=400, deadline=None)
@@ -105,6 +114,14 @@ def test_substitution(pair, by, name):
         ((M * k) % M, "0"),
         ((M * N * k) // (M * N), "k"),
         (M // M, "1"),
+        (M * (k // M) + k % M, "k"),
+        (3 * N * (k % M) + 3 * M * N * (k // M) + i, "i + 3*N*k"),
+        ((M + 2) * (k // (M + 2)) + k % (M + 2), "k"),
+        (M * N * (k // (M * N)) + M * (k // M % N) + k % M, "k"),
+        (M * N * (k // M // N) + M * (k // M % N) + k % M, "k"),
+        (M * (k // M % N) + k % M, "k % (M*N)"),
+        (M * (k // N) + k % M, "k % M + M*(k/N)"),
+        (M * (i // M) + 2 * (k % M), "2*(k % M) + M*(i/M)"),
         ((M + 1) * (k - 1), "-M + k + M*k - 1"),
         ((M + 1) * (k - 1) - M * k, "-M + k - 1"),
         (minimum(k, k + 1, M), "min(M, k)"),

@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 from functools import lru_cache
 
+import andiron
 import numpy as np
 import pytest
 from andiron.codegen.abi import chosen, programs
@@ -268,3 +269,31 @@ def test_what_a_copy_of_zeros_does_not_take_is_not_read():
     p = compiled("async").program
     assert "cp_async_zero_f16x8" in instrs(p)
     assert faults(p, "async", dict(M=1, N=8, K=8)) == set()
+
+
+FUSED = """
+op shifted[B, G, H](X: f32[B, G, H], c: f32[B]) -> (Y: f32[B, G, H]):
+    Y[b, g, h] = X[b, g, h] + c[b]
+schedule cpu for shifted:
+    fuse g, h as gh
+    tile b: 1, gh: 64 -> core
+    tile gh: 1 -> lane
+    compute
+schedule gpu for shifted on sm_80:
+    fuse g, h as gh
+    tile b: 1, gh: 128 -> block
+    tile gh: 4 -> thread
+    compute
+"""
+
+
+@pytest.mark.parametrize(("name", "target"), [("cpu", "cpu"), ("gpu", "emulate:sm_80")])
+def test_open_axes_that_are_fused_where_they_lie_side_by_side_are_one(name, target):
+    """Neither quotients nor remainders by their sizes: rows of all of them are read and written as vectors."""
+    kernel = andiron.compile(FUSED, "shifted", name, target)
+    code = [line.partition("//")[0] for line in kernel.source.splitlines()]
+    assert not [line for line in code if re.search(r"[/%] \(?(int64_t\))?[GH]\b", line)]
+    rng = np.random.default_rng(5)
+    for shape in ((3, 5, 7), (2, 1, 128), (1, 4, 32), (2, 0, 3)):
+        x, c = rng.random(shape, np.float32), rng.random(shape[0], np.float32)
+        assert np.array_equal(kernel(x, c), x + c[:, None, None])
