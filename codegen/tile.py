@@ -32,7 +32,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ..dsl.device import Device, Instr
-from ..dsl.index import Expr, Var
+from ..dsl.index import Expr, Fn, Var
 from ..dsl.source import Span
 from ..dsl.types import DType
 from ..dsl.values import Value
@@ -153,7 +153,8 @@ class Store:
 @dataclass(frozen=True)
 class Piece:
     """An instruction's operand: `extent` elements of `buffer` from `coords` on, one after another along its last coordinate;
-    one that is longer than that goes on in the rows that follow, which lie right behind.
+    one that is longer than that, or whose coordinates are digits of one number, goes on in the rows that follow, which lie
+    right behind.
 
     For a register operand these are the executing unit's registers r = 0, 1, ...; for a memory operand the address that
     this unit passes.
@@ -162,6 +163,11 @@ class Piece:
     buffer: str
     coords: tuple[Expr, ...]
     extent: int = 1
+
+
+def is_digit(coord: Expr, row: Expr) -> bool:
+    """Whether a coordinate counts up to the extent of its dimension, and then anew, in the row that follows."""
+    return any([type(a) is Fn and a.kind == "mod" and a.args[1] == row for a, _ in coord.terms])
 
 
 @dataclass(frozen=True)

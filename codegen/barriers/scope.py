@@ -11,7 +11,7 @@ from ...dsl.frozen import replace
 from ...dsl.index import Expr, Var, as_expr
 from ...dsl.source import Span
 from ...dsl.values import Load, Masked, Value, children
-from ..tile import Buffer, Call, For, Launch, Let, Store, Units
+from ..tile import Buffer, Call, For, Launch, Let, Store, Units, is_digit
 from .access import Access, Turns, parts
 
 _UNIFORM = -1  # the depth that something depends on which no unit's number enters
@@ -221,11 +221,12 @@ class Scope:
 
 
 def _in_rows(coords: tuple[Expr, ...], buffer: Buffer | None, extent: int) -> tuple[Expr, ...]:
-    """The coordinates of an element of a piece that may be longer than a row."""
+    """The coordinates of an element of a piece that may go on in the next row."""
     out, span = list(coords), 1
     for d in range(len(coords) - 1, 0, -1):
-        row = buffer.shape[d].constant if buffer is not None else None
-        if not row or extent <= (span := span * row):  # a row of no elements has no pieces
+        row = buffer.shape[d] if buffer is not None else as_expr(0)
+        span *= extent if row.constant is None else row.constant
+        if row.constant == 0 or (extent <= span and not is_digit(coords[d], row)):  # a row of no elements has no pieces
             break
         out[d - 1], out[d] = out[d - 1] + out[d] // row, out[d] % row
     return tuple(out)

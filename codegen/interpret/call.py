@@ -21,7 +21,7 @@ from ...dsl.index import Expr
 from ...dsl.meaning.numerics import apply, cast
 from ...dsl.types import DType
 from ...dsl.values import Apply, Load, Value, children, loads, walk
-from ..tile import AllReduce, Call, Piece
+from ..tile import AllReduce, Call, Piece, is_digit
 from .frame import Env, Frame
 from .memory import Memory, Site, same_bits
 from .value import evaluate
@@ -97,7 +97,8 @@ class _View:
             coords[-1] = coords[-1] + np.tile(r, len(speakers))
         for d in range(len(coords) - 1, 0, -1):
             row = memory.shape[d]
-            if registers <= prod(memory.shape[d:]) or memory.strides[d - 1] != row * memory.strides[d]:
+            goes_on = registers > prod(memory.shape[d:]) or is_digit(piece.coords[d], memory.buffer.shape[d])
+            if not row or not goes_on or memory.strides[d - 1] != row * memory.strides[d]:
                 break
             coords[d - 1], coords[d] = coords[d - 1] + coords[d] // row, coords[d] % row
         self.coords = coords
