@@ -20,7 +20,10 @@ from importlib.resources import files
 from statistics import median
 from typing import Any
 
-TARGETS = ("cpu:avx2", "cuda:sm_80", "cuda:sm_90a", "hip:gfx90a", "hip:gfx1100")
+CPUS = ("generic", "avx2", "avx512", "neon")
+NVIDIA = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a")
+AMD = ("gfx908", "gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201")
+TARGETS = tuple(f"{family}:{x}" for family, names in (("cpu", CPUS), ("cuda", NVIDIA), ("hip", AMD)) for x in names)
 ODD = (1, 2, 3, 7, 35, 17, 5, 9)
 WINDOWS = {"R": 3, "S": 2, "H": 9, "W": 7}
 SMALL, LARGE, HUGE = 64, 1024, 500_000

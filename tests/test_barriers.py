@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from andiron.codegen.barriers import place_barriers
+from andiron.codegen.barriers.scope import _in_rows
 from andiron.codegen.interpret import interpret
 from andiron.codegen.printer import show_statements
 from andiron.codegen.tile import Alloc, Barrier, Call, Commit, If, Launch, Piece, Program, Units, Wait
@@ -286,3 +287,15 @@ def test_a_dealt_loop_gives_a_tile_to_one_core_whatever_their_number():
 
 def _all(program: Program) -> list[Barrier]:
     return [s for launch in program.launches for s in statements(launch.body) if isinstance(s, Barrier)]
+
+
+@pytest.mark.parametrize("row", [as_expr(3), as_expr(Var("S", 1)), as_expr(Var("S", 1)) + 2])
+def test_elements_behind_a_digit_are_in_the_next_row(row):
+    """Of a piece that begins at x/row, x % row, in a buffer of such rows; one that begins at a plain place stays in its row."""
+    x, r = Var("x", 0), Var("r", 0, 1)
+    rows = buffer("A", "input", "global", "grid", 8, row)
+    found = _in_rows((x // row, x % row + r), rows, 2)
+    for at_x, at_r, s in [(2, 1, 1), (5, 1, 1), (4, 0, 1), (7, 1, 6)]:
+        env = {"x": at_x, "r": at_r, "S": s}
+        assert [e.evaluate(env) for e in found] == [*divmod(at_x + at_r, row.evaluate(env))]
+    assert _in_rows((as_expr(x), as_expr(r)), rows, 2) == (as_expr(x), as_expr(r))
