@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..codegen.targets import Target, compiler_flags
+from ..codegen.targets import Target
 from ..dsl.errors import InternalError
 from ..dsl.errors.target import CompilerFailed
 from . import features
@@ -39,7 +39,7 @@ def version() -> str:
 def build(source: str, symbol: str, target: Target, schedule: str = "") -> Library:
     """The function `symbol` of the emitted text. Raises NoCompiler, CompilerFailed; InternalError when the text is at fault."""
     compiler = find_compiler()
-    flags = compiler_flags(target.machine, compiler.kind)
+    flags = features.flags_for(target.machine, compiler.kind)
     machine = features.identity() if target.device is None else features.architecture()
     key = key_of(
         "kernel", version(), source, schedule, target.name, flags, compiler.version, compiler.command, machine, sys.platform

@@ -8,7 +8,9 @@ import subprocess
 import sys
 from functools import lru_cache
 
-from ..codegen.targets import Machine
+from ..codegen.targets import MACHINES, NATIVE, Machine, compiler_flags
+from ..dsl.errors import did_you_mean
+from ..dsl.errors.target import UnknownTarget
 
 # The same feature under other names: macOS, and Linux' own irregular ones.
 _SPELLINGS = {"sse4.2": "sse4_2", "avx1.0": "avx", "abm": "lzcnt", "neon": "asimd", "advsimd": "asimd"}
@@ -22,8 +24,42 @@ def architecture() -> str:
 
 @lru_cache(maxsize=1)
 def features() -> frozenset[str]:
-    """Names of CPU features, as Linux spells them; empty where the system does not tell."""
+    """Names of CPU features, as Linux spells them; empty where the system does not report them.
+
+    `ANDIRON_CPU` limits them to those of the device it names. Raises UnknownTarget if that names no CPU device.
+    """
+    limit = machine_limit()
+    return limit.features if limit else _own_features()
+
+
+@lru_cache(maxsize=1)
+def machine_limit() -> Machine | None:
+    """The CPU device that `ANDIRON_CPU` names: `cpu` then means that device's instructions, not all of this machine's.
+
+    So one machine tests, and compiles for, an older one of its kind. None where the variable is not set.
+    Raises UnknownTarget if it names no CPU device, or one that this machine cannot execute.
+    """
+    name = os.environ.get("ANDIRON_CPU")
+    if not name:
+        return None
+    machine = MACHINES.get(name)
+    if machine is None:
+        raise UnknownTarget(f"ANDIRON_CPU names no CPU device: `{name}`", help=did_you_mean(name, MACHINES))
+    if machine.architecture not in (None, architecture()):
+        raise UnknownTarget(f"ANDIRON_CPU is `{name}`, but this machine is of the {architecture()} architecture")
+    lacking = sorted(machine.features - _own_features()) if _own_features() else []
+    if lacking:
+        raise UnknownTarget(f"ANDIRON_CPU is `{name}`, but this machine lacks {', '.join(lacking)}")
+    return machine
+
+
+def _own_features() -> frozenset[str]:
     return frozenset(_SPELLINGS.get(word, word) for word in _feature_words())
+
+
+def flags_for(machine: Machine, kind: str) -> tuple[str, ...]:
+    """The flags for code of `machine` with a compiler of this kind; `NATIVE` obeys `ANDIRON_CPU`."""
+    return compiler_flags((machine_limit() or machine) if machine is NATIVE else machine, kind)
 
 
 @lru_cache(maxsize=1)

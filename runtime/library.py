@@ -11,7 +11,6 @@ from typing import Any
 from ..codegen.abi import symbol
 from ..codegen.emit import emit
 from ..codegen.emit.header import header, several
-from ..codegen.targets import compiler_flags
 from ..dsl.errors.target import CompilerFailed, NoCompiler
 from . import features
 from .build import version
@@ -74,7 +73,7 @@ Linker = Callable[[list[Path], Path], None]
 
 def _cpu_linker(kernel: Kernel, form: str) -> tuple[Linker, str, tuple[Any, ...]]:
     compiler, target = find_compiler(), kernel.variants[0].target
-    flags = compiler_flags(target.machine, compiler.kind)
+    flags = features.flags_for(target.machine, compiler.kind)
     extra = (flags, compiler.command, features.identity() if target.device is None else features.architecture())
     if form == "lib":
 

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from ..codegen.targets import NATIVE, compiler_flags
+from ..codegen.targets import NATIVE
 from ..dsl.errors import AndironError
 from ..dsl.errors.target import CompilerFailed, NoCompiler
 from . import features
@@ -133,7 +133,7 @@ def _examine(command: tuple[str, ...], path: str) -> tuple[Compiler | None, str]
     zig = command[1:2] == ("c++",) and Path(program).stem == "zig"
     kind = "zig" if zig else "clang" if "clang" in said.stdout.lower() else "gcc"
     compiler = Compiler(command, kind, f"zig, {first}" if zig else first)
-    key = key_of("probe", _PROBE, command, said.stdout, compiler_flags(NATIVE, kind), features.identity(), sys.platform)
+    key = key_of("probe", _PROBE, command, said.stdout, features.flags_for(NATIVE, kind), features.identity(), sys.platform)
 
     def probe(folder: Path) -> dict[str, str]:
         _try_out(compiler, folder)
@@ -149,7 +149,7 @@ def _examine(command: tuple[str, ...], path: str) -> tuple[Compiler | None, str]
 def _try_out(compiler: Compiler, folder: Path) -> None:
     source, library = folder / "probe.cpp", folder / f"probe{SUFFIX}"
     source.write_text(_PROBE, encoding="utf-8")
-    compiler.build(source, library, compiler_flags(NATIVE, compiler.kind))
+    compiler.build(source, library, features.flags_for(NATIVE, compiler.kind))
     try:
         probe = ctypes.CDLL(str(library)).andiron_probe
         values, squares = (ctypes.c_float * 8)(*range(8)), (ctypes.c_float * 8)()

@@ -21,7 +21,7 @@ from typing import Any
 
 from ...codegen.abi import FLAGS as ARITHMETIC
 from ...codegen.emit.templates import folder
-from ...codegen.targets import NATIVE, compiler_flags
+from ...codegen.targets import NATIVE
 from ...dsl.errors import AndironError, InternalError
 from ...dsl.errors.target import CompilerFailed
 from .. import features
@@ -134,7 +134,7 @@ def _where(compiler: Compiler) -> tuple[object, ...]:
 
 def _arithmetic(compiler: Compiler, level: int = 1) -> tuple[str, ...]:
     """What the text needs, and this machine's instructions: half precision in software is slow."""
-    given = compiler_flags(NATIVE, compiler.kind)
+    given = features.flags_for(NATIVE, compiler.kind)
     assert set(ARITHMETIC) <= set(given)
     return (f"-O{level}", *(f for f in given if f != "-shared" and not _OPTIMISED.fullmatch(f)))
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from andiron.codegen import targets
 from andiron.dsl.device import Device
 from andiron.dsl.devices.resolve_device import resolve_devices
+from andiron.dsl.errors.target import UnknownTarget
 from andiron.dsl.syntax import DeviceDecl
 from andiron.dsl.text.parser import parse_text
 from andiron.runtime import detect, features
@@ -98,3 +100,44 @@ def test_odd_texts():
     assert detect._bytes("") is None
     assert detect._cpu_list("0-2,7") == {0, 1, 2, 7}
     assert detect._cpu_list("") == set()
+
+
+@pytest.fixture
+def limited(monkeypatch: pytest.MonkeyPatch):
+    """Sets ANDIRON_CPU on a machine of AVX-512; what is remembered of the machine is forgotten before and after."""
+
+    def forget() -> None:
+        features.features.cache_clear()
+        features.machine_limit.cache_clear()
+
+    def limit(name: str, words: frozenset[str] = targets.MACHINES["cpu:avx512"].features) -> None:
+        monkeypatch.setattr(features, "architecture", lambda: "x86_64")
+        monkeypatch.setattr(features, "_feature_words", lambda: sorted(words))
+        monkeypatch.setenv("ANDIRON_CPU", name)
+        forget()
+
+    yield limit
+    monkeypatch.undo()
+    forget()
+
+
+def test_a_machine_is_used_as_an_older_one(limited):
+    limited("cpu:avx2")
+    assert detect.fitting_device() == "cpu:avx2"
+    assert features.missing(targets.MACHINES["cpu:avx512"])
+    assert "-march=x86-64-v3" in features.flags_for(targets.NATIVE, "gcc")
+    assert "-march=x86-64-v4" in features.flags_for(targets.MACHINES["cpu:avx512"], "gcc")
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "reason"),
+    [
+        ("cpu:avxx", targets.MACHINES["cpu:avx512"].features, "names no CPU device"),
+        ("cpu:neon", targets.MACHINES["cpu:avx512"].features, "x86_64 architecture"),
+        ("cpu:avx512", targets.MACHINES["cpu:avx2"].features, "lacks avx512bw"),
+    ],
+)
+def test_a_limit_that_this_machine_cannot_be(limited, name, words, reason):
+    limited(name, words)
+    with pytest.raises(UnknownTarget, match=reason):
+        features.features()
