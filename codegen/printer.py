@@ -1,13 +1,14 @@
 """Tile programs as readable text: for `andiron emit --stage`, goldens and reports of faults.
 
 The text is for people: it shows every part of a program that has a meaning, is deterministic, and is not read back.
-A literal without a suffix is an f32 or an i32; a condition `e` is shown as `e >= 0`, as it is meant.
+A literal without a suffix is an f32 or an i32; a condition `e >= 0` is shown as in `dsl.condition_text`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ..dsl.condition_text import condition_text, conditions_text
 from ..dsl.index import Expr
 from ..dsl.values import Apply, Cast, Const, IndexValue, Load, Masked, Value
 from .tile import Alloc, AllReduce, Barrier, Buffer, Call, Commit, For, If, Launch, Let, Piece, Program, Stmt, Store, Wait
@@ -21,11 +22,11 @@ def show(program: Program) -> str:
     lines = [f"program {program.name}({', '.join(v.name for v in program.dims)}) on {program.device.name}"]
     lines += [f"let {var.name} = {value}" for var, value in program.lets]
     lines += [f"finite {level}: {var.name}" for level, var in program.finite]
-    lines += [f"require {cond} >= 0  # {text}" for cond, text in program.conditions]
+    lines += [f"require {condition_text(cond)}  # {text}" for cond, text in program.conditions]
     lines += [f"{b.kind} {_buffer(b)}" for b in program.buffers]
     lines += [f"instr {i.name} on {i.level}" for i in program.instrs]
     if program.needs is not None:
-        lines += [f"need {-cond} <= 0" for cond in program.needs.conds]
+        lines += [f"need {condition_text(cond)}" for cond in program.needs.conds]
         lines += [f"need {name} at a multiple of {n} bytes" for name, n in program.needs.aligned]
     for launch in program.launches:
         lines += ["", *_launch(launch)]
@@ -97,7 +98,7 @@ def _statement(s: Stmt, indent: str) -> Iterator[str]:
         case Let():
             yield f"{indent}let {s.var.name} = {s.value}" + ("" if s.extent is None else f"  # < {s.extent}")
         case If():
-            yield f"{indent}if {_conds(s.conds)}:"
+            yield f"{indent}if {conditions_text(s.conds)}:"
             body = s.body
         case Alloc():
             yield f"{indent}alloc {_buffer(s.buffer)}:"
@@ -138,10 +139,6 @@ def _tuple(exprs: tuple[Expr, ...]) -> str:
     return f"({_list(exprs)})"
 
 
-def _conds(conds: tuple[Expr, ...]) -> str:
-    return " and ".join(f"{c} >= 0" for c in conds) or "true"
-
-
 def _value(v: Value, inner: bool = False) -> str:
     """`inner`: as an operand of an infix operator, where an infix expression needs parentheses."""
     match v:
@@ -160,7 +157,7 @@ def _value(v: Value, inner: bool = False) -> str:
         case Apply():
             return f"{v.fn}({', '.join(map(_value, v.args))})"
         case Masked():
-            return f"({_value(v.value)} if {_conds(v.conds)} else {_value(v.otherwise)})"
+            return f"({_value(v.value)} if {conditions_text(v.conds)} else {_value(v.otherwise)})"
 
 
 def _const(c: Const) -> str:

@@ -21,10 +21,10 @@ launch main over block b < ((M + 31)/32)*((N + 31)/32), warp w < 4, thread t < 3
     let n0 = 32*(b % ((N + 31)/32))
     alloc S: f32[32, 32] in shared of block strides (33, 1) size 1056:
         for j in 0 .. 8:
-            S[4*j + w, t] = (X[4*j + m0 + w, n0 + t] if M - 4*j - m0 - w - 1 >= 0 and N - n0 - t - 1 >= 0 else 0.0)
+            S[4*j + w, t] = (X[4*j + m0 + w, n0 + t] if 4*j + m0 + w < M and n0 + t < N else 0.0)
         barrier block  # S is written before, read after
         for j in 0 .. 8:
-            if N - 4*j - n0 - w - 1 >= 0 and M - m0 - t - 1 >= 0:
+            if 4*j + n0 + w < N and m0 + t < M:
                 Y[4*j + n0 + w, m0 + t] = S[t, 4*j + w]
 """
 
@@ -45,7 +45,7 @@ def test_values():
     one, half = Const(1.0, F32), Const(0.5, TYPES["f16"])
     product = Apply("mul", (Apply("add", (x, one), F32), Cast(half, F32)), F32)
     assert show_value(product) == "(X[i] + 1.0) * f32(0.5_f16)"
-    assert show_value(Masked((Var("i") - 2,), x, one, F32)) == "(X[i] if i - 2 >= 0 else 1.0)"
+    assert show_value(Masked((Var("i") - 2,), x, one, F32)) == "(X[i] if i >= 2 else 1.0)"
     assert show_value(IndexValue(as_expr(Var("i")), TYPES["i64"])) == "i64<i>"
     assert show_value(Apply("max", (x, one), F32)) == "max(X[i], 1.0)"
 

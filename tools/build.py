@@ -7,13 +7,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..dsl.condition_text import condition_text
 from ..runtime.files import write_bytes, write_text
 from .options import add_choice, add_file, add_json, kernel_of
 from .terminal import say_json
 
 if TYPE_CHECKING:
     from ..codegen.tile import Program
-    from ..dsl.index import Expr
     from ..runtime.kernel import Kernel
 
 NAME = "build"
@@ -107,12 +107,7 @@ def _needs(program: Program) -> list[str]:
     needs = program.needs
     if needs is None:
         return []
-    return [_condition(e) for e in needs.conds] + [f"{name} at a multiple of {n} bytes" for name, n in needs.aligned]
-
-
-def _condition(e: Expr) -> str:
-    """That `e` is not negative."""
-    return f"{-e} = 0" if (-e).interval[0] == 0 else f"{e} >= 0"
+    return [condition_text(e) for e in needs.conds] + [f"{name} at a multiple of {n} bytes" for name, n in needs.aligned]
 
 
 def _show(answer: dict[str, Any]) -> None:
