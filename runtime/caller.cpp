@@ -2,14 +2,21 @@
 // where all is the same the kernel runs. Where anything differs the answer is None, and `Kernel` does it at length.
 //
 // No header of Python or NumPy is needed: functions of the interpreter come as addresses, from `runtime/caller.py`, which also
-// tries whether objects and arrays look in memory as they do here. The lock of the interpreter is held but while a kernel runs.
+// tries whether objects and arrays look in memory as they do here.
+//
+// OWNED      What a call reads belongs to what it is called through. The function's own object is a tuple that never changes, and
+//            it owns all entries and all that they name; whoever calls owns the function, the inputs and `out` until it returns.
+//            So nothing here is counted up for the length of a call, and nothing that a call needs can be replaced under it.
+// ONE_THREAD Objects of Python are read with the interpreter's lock held, which is given up only while a kernel runs: it gets
+//            addresses and numbers from this stack, and touches no object. `caller.py` refuses interpreters without the lock.
+// FOR_GOOD   The function's definition and `world` are this library's own memory, and the library is never unloaded.
 
 #include <cstddef>
 #include <cstdint>
 
 namespace {
 
-enum { ARRAYS = 12, WORDS = 64, DIMS = 24, SLOTS = 64 };
+enum { ARRAYS = 12, WORDS = 64, DIMS = 24, MOST_THREADS = 1 << 16 };
 enum { C_CONTIGUOUS = 0x1, ALIGNED = 0x100, WRITEABLE = 0x400 };  // flags of NumPy's arrays
 
 // NumPy's PyArrayObject_fields, after the head that every object has.
@@ -23,10 +30,10 @@ struct Array {
     int flags;
 };
 
-// One call that was checked, as `caller.py` writes it. Arrays: the inputs, then the outputs.
+// One call that was checked, as `caller.py` writes it. Arrays: the inputs, then the outputs. It lies in an object of bytes, the
+// first item of a tuple whose other items are the objects named here (OWNED).
 struct Entry {
     int (*call)(void**, std::int64_t*, int);
-    void* owner;      // keeps this memory, and all objects named here
     std::int64_t inputs, outputs, dims;
     std::int64_t nd[ARRAYS];
     std::int64_t bytes[ARRAYS];
@@ -47,8 +54,8 @@ struct World {
     void* (*tuple_item)(void*, std::intptr_t);  // borrowed
     void* (*tuple_new)(std::intptr_t);
     int (*tuple_set)(void*, std::intptr_t, void*);  // takes the reference
-    long (*as_long)(void*);
-    void* (*as_pointer)(void*);
+    long (*as_long)(void*, int*);  // PyLong_AsLongAndOverflow
+    char* (*bytes_of)(void*);
     void* (*invoke)(void*, void*, void*);  // PyObject_Call
     void (*up)(void*);
     void (*down)(void*);
@@ -103,9 +110,7 @@ void* results_of(const Entry& e, void* out, void** found) {
 
 }  // namespace
 
-extern "C" void andiron_caller_world(const World* w) { world = *w; }
-
-// A function for Python, with fast calls: self is the address of a table of entries; the arguments are a tuple of inputs, what
+// A function for Python, with fast calls: self is a tuple of entries, or None, by slot; the arguments are a tuple of inputs, what
 // was given as `out`, and a number of threads. Gives the results, or None: not done, and nothing was touched.
 extern "C" void* andiron_caller(void* self, void** args, std::intptr_t count) {
     if (count != 3 || type_of(args[0]) != world.tuple_type || type_of(args[2]) != world.int_type) return nothing();
@@ -119,9 +124,10 @@ extern "C" void* andiron_caller(void* self, void** args, std::intptr_t count) {
         const Array* a = array_of(x);
         for (int k = 0; k < a->nd; ++k) hash = mix(hash, a->shape[k]);
     }
-    const Entry* at = static_cast<const Entry**>(world.as_pointer(self))[hash >> 58];
-    if (!at || at->inputs != inputs) return nothing();
-    const Entry& e = *at;
+    void* kept = world.tuple_item(self, static_cast<std::intptr_t>(hash >> 58));
+    if (kept == world.none) return nothing();
+    const Entry& e = *reinterpret_cast<const Entry*>(world.bytes_of(world.tuple_item(kept, 0)));
+    if (e.inputs != inputs) return nothing();
     const std::int64_t* shape = e.shape;
     for (std::intptr_t i = 0; i < inputs; shape += e.nd[i++])
         if (!like(found[i], e.dtype[i], e.nd[i], shape, C_CONTIGUOUS | ALIGNED)) return nothing();
@@ -145,14 +151,11 @@ extern "C" void* andiron_caller(void* self, void** args, std::intptr_t count) {
             }
         }
     }
-    const long threads = world.as_long(args[2]);
-    if (threads < 1 || threads > 1 << 16) return nothing();
-    world.up(e.owner);
+    int beyond = 0;
+    const long threads = world.as_long(args[2], &beyond);
+    if (beyond || threads < 1 || threads > MOST_THREADS) return nothing();
     void* results = results_of(e, out, found);
-    if (!results) {
-        world.down(e.owner);
-        return nullptr;
-    }
+    if (!results) return nullptr;
     void* pointers[ARRAYS];
     std::int64_t sizes[DIMS];
     for (std::int64_t i = 0; i < all; ++i) pointers[e.place[i]] = array_of(found[i])->data;
@@ -160,8 +163,28 @@ extern "C" void* andiron_caller(void* self, void** args, std::intptr_t count) {
     void* state = world.leave();
     const int status = e.call(pointers, sizes, static_cast<int>(threads));
     world.enter(state);
-    world.down(e.owner);
     if (status == 0) return results;
     world.down(results);  // refused before anything was written; told at length by whoever called
     return nothing();
+}
+
+namespace {
+
+// Python's PyMethodDef.
+struct Method {
+    const char* name;
+    void* (*function)(void*, void**, std::intptr_t);
+    int flags;
+    const char* doc;
+};
+
+enum { FASTCALL = 0x80 };
+Method method = {"call", andiron_caller, FASTCALL, nullptr};  // FOR_GOOD
+
+}  // namespace
+
+// What functions are made of, once it is known how to reach the interpreter.
+extern "C" const void* andiron_caller_method(const World* w) {
+    world = *w;
+    return &method;
 }

@@ -1,9 +1,12 @@
 """Calls of a kernel whose arguments look like those of an earlier call, without Python's own steps (`caller.cpp`).
 
-A call was checked at length once: shapes, types, conditions of sizes. `Caller.keep` writes down what to compare with; later
+A call was checked at length once: shapes, types, conditions of sizes. `Caller.also` writes down what to compare with; later
 calls compare that, and whether memory is contiguous, aligned, apart and may be written, in C++. The text is built once a
 machine, by the compiler that builds kernels. Where it cannot be had, or objects do not look in memory as it supposes, `caller`
 gives None, and `Kernel` goes on by itself.
+
+SNAPSHOT  A `Caller` never changes: one that knows another call is another `Caller`, with its own function. Who calls `run` owns
+          it, and by that all that the call reads (OWNED in the C++ text), whatever other threads put in its place meanwhile.
 """
 
 from __future__ import annotations
@@ -12,13 +15,13 @@ import ctypes
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..dsl.errors import AndironError
+from ..dsl.forks import Lock
 from ..dsl.op import Op
 from .alias import may_alias
 from .arrays import empty
@@ -26,7 +29,6 @@ from .arrays import empty
 _ARRAYS, _WORDS, _DIMS, _SLOTS = 12, 64, 24, 64  # as in the C++ text
 _FLAGS = ("-O2", "-shared", "-fPIC")
 _SMALL = 1 << 20  # bytes: from here on `arrays.empty` does more than `numpy.empty`
-_FASTCALL = 0x80
 _HEAD, _WORD = object.__basicsize__, ctypes.sizeof(ctypes.c_void_p)
 _int64, _pointer = ctypes.c_int64, ctypes.c_void_p
 
@@ -34,7 +36,6 @@ _int64, _pointer = ctypes.c_int64, ctypes.c_void_p
 class _Entry(ctypes.Structure):
     _fields_ = (
         ("call", _pointer),
-        ("owner", _pointer),
         ("inputs", _int64),
         ("outputs", _int64),
         ("dims", _int64),
@@ -58,49 +59,42 @@ class _World(ctypes.Structure):
     )
 
 
-class _Method(ctypes.Structure):
-    _fields_ = (("name", ctypes.c_char_p), ("function", _pointer), ("flags", ctypes.c_int), ("doc", ctypes.c_char_p))
-
-
 class Caller:
     """Of one kernel. `run(inputs, out, threads)` gives the results, or None where the call is not like one that is kept."""
 
-    def __init__(self, method: _Method) -> None:
-        self._table = (_pointer * _SLOTS)()
-        self._kept: dict[int, _Entry] = {}
+    def __init__(self, method: int, kept: tuple[tuple[Any, ...] | None, ...] = (None,) * _SLOTS) -> None:
+        self._method, self._kept = method, kept
         make = ctypes.pythonapi.PyCFunction_NewEx
         make.restype, make.argtypes = ctypes.py_object, (_pointer, ctypes.py_object, _pointer)
-        self.run: Callable[[tuple[Any, ...], Any, int], Any] = make(
-            ctypes.addressof(method), ctypes.addressof(self._table), None
-        )
+        self.run: Callable[[tuple[Any, ...], Any, int], Any] = make(method, kept, None)
 
-    def keep(
+    def also(
         self,
         op: Op,
         function: Any,
         dims: Sequence[int],
         arrays: Sequence[tuple[tuple[int, ...], np.dtype]],
         order: Sequence[int],
-    ) -> None:
-        """From now on, calls of a function of ctypes with such arrays. What is too large for an entry is not kept.
+    ) -> Caller:
+        """One for calls of a function of ctypes with such arrays too. What is too large for an entry is not kept.
 
         arrays  shape and type of the inputs, then of the outputs      order  which array is each argument of the function
         """
         inputs = len(op.inputs)
         words = [n for shape, _ in arrays for n in shape]
         if len(arrays) > _ARRAYS or len(words) > _WORDS or len(dims) > _DIMS:
-            return
+            return self
         entry = _Entry()
         entry.call = ctypes.cast(function, _pointer).value
         entry.inputs, entry.outputs, entry.dims = inputs, len(arrays) - inputs, len(dims)
-        objects: list[Any] = [function]
+        named: list[Any] = [function]  # what the entry has only the address of
         for i, (shape, dtype) in enumerate(arrays):
             count = int(np.prod(shape, dtype=object))
             entry.nd[i], entry.bytes[i], entry.dtype[i] = len(shape), count * dtype.itemsize, id(dtype)
             make = np.empty if entry.bytes[i] < _SMALL else empty
             given = (shape, dtype)
             entry.make[i], entry.given[i] = id(make), id(given)
-            objects += [dtype, make, given]
+            named += [dtype, make, given]
         for argument, i in enumerate(order):
             entry.place[i] = argument
         for i, output in enumerate(op.outputs, inputs):
@@ -108,22 +102,24 @@ class Caller:
             entry.over[i] = sum(1 << k for k in same)
         entry.shape[: len(words)] = words
         entry.size[: len(dims)] = dims
-        entry.owner = id(entry)
-        entry.objects = objects  # type: ignore[attr-defined]
-        slot = _slot([n for shape, _ in arrays[:inputs] for n in shape])
-        self._table[slot] = ctypes.addressof(entry)
-        self._kept[slot] = entry
-
-    def clear(self) -> None:
-        for slot in self._kept:
-            self._table[slot] = None
-        self._kept.clear()
+        at = _slot([n for shape, _ in arrays[:inputs] for n in shape])
+        return Caller(self._method, (*self._kept[:at], (bytes(entry), *named), *self._kept[at + 1 :]))
 
 
 def caller() -> Caller | None:
-    """A new one, or None where this interpreter or machine has none."""
-    method = _method()
+    """One that knows no call yet, or None where this interpreter or machine has none."""
+    global _found
+    if _found is None:
+        with _lock.held():
+            if _found is None:
+                _found = (_method(),)
+    (method,) = _found
     return None if method is None else Caller(method)
+
+
+# The address of the function's definition, published once: every function that is made points to it.
+_found: tuple[int | None] | None = None
+_lock = Lock()
 
 
 def _slot(shape: Sequence[int]) -> int:
@@ -134,16 +130,13 @@ def _slot(shape: Sequence[int]) -> int:
     return value >> 58
 
 
-@lru_cache(maxsize=1)
-def _method() -> _Method | None:
+def _method() -> int | None:
     if not _looks_alike():
         return None
     with suppress(AndironError, OSError, AttributeError):  # no compiler, or an interpreter without one of the functions
-        library = _build()
-        world = _world()
-        library.andiron_caller_world(ctypes.byref(world))
-        entry = ctypes.cast(library.andiron_caller, _pointer).value
-        return _Method(b"call", entry, _FASTCALL, None)
+        method = _build().andiron_caller_method
+        method.restype = _pointer
+        return method(ctypes.byref(_world()))
     return None
 
 
@@ -154,8 +147,8 @@ def _world() -> _World:
         python.PyTuple_GetItem,
         python.PyTuple_New,
         python.PyTuple_SetItem,
-        python.PyLong_AsLong,
-        python.PyLong_AsVoidPtr,
+        python.PyLong_AsLongAndOverflow,
+        python.PyBytes_AsString,
         python.PyObject_Call,
         python.Py_IncRef,
         python.Py_DecRef,

@@ -16,6 +16,7 @@ from ..codegen.tile import Program
 from ..dsl.errors import InternalError, did_you_mean
 from ..dsl.errors.emulate import NotEmulated
 from ..dsl.errors.run import ArgumentCount, ArgumentShape, OutputOverlap, SizeRefused
+from ..dsl.forks import Lock
 from ..dsl.op import Op, Tensor
 from .address import address_of
 from .alias import may_alias
@@ -59,10 +60,25 @@ class _Plan:
         return self.only is not None
 
 
+class Used:
+    """What calls by some variants of a kernel remember. A call takes it at its start and keeps it to its end.
+
+    REPLACED  Where a kernel goes on with other variants, or with nothing remembered, it gets a new one of these: nothing is
+              taken from a call that runs. What such a call finds out, it adds to the old one, and that is forgotten with it.
+    ADDED     Plans are only added, and `caller` is replaced, by who has the kernel's lock. Calls read without it.
+    """
+
+    def __init__(self, variants: Sequence[Variant]) -> None:
+        self.variants: Sequence[Variant] = variants if isinstance(variants, Variants) else tuple(variants)
+        self.plans: dict[Any, Any] = {}
+        self.caller: Caller | None = None  # for calls like earlier ones
+
+
 class Kernel:
     """An op, compiled. `k(A, B)` gives its outputs; the text, the schedule and the report can be read without a compiler.
 
-    Several variants are tried in order at each new shape; the first whose conditions hold is used.
+    Several variants are tried in order at each new shape; the first whose conditions hold is used. Any number of threads may
+    call at the same time, and set its options meanwhile: a call uses those that it finds at its start.
     """
 
     def __init__(
@@ -70,7 +86,6 @@ class Kernel:
     ) -> None:
         self.op = op
         self.sizes = dict(sizes or {})
-        self.variants: Sequence[Variant] = variants if isinstance(variants, Variants) else tuple(variants)
         self.threads = threads or default_threads()
         self.notes: set[str] = set()
         self.elsewhere: Callable[[Sequence[Any]], Kernel | None] | None = None  # the kernel for where these arrays live
@@ -79,9 +94,13 @@ class Kernel:
         self._inputs = op.inputs
         self._outputs = op.outputs
         self._dtypes: tuple[np.dtype, ...] = ()  # filled at the first call: the text alone needs no ml_dtypes
-        self._plans: dict[Any, _Plan] = {}
-        self._caller: Caller | None = None  # made with the first plan
-        self._repeat: Callable[[tuple[Any, ...], Any, int], Any] | None = None  # for calls like earlier ones
+        self._lock = Lock()
+        self._used = Used(variants)
+
+    @property
+    def variants(self) -> Sequence[Variant]:
+        """Its compiled forms, in the order in which they are tried."""
+        return self._used.variants
 
     @property
     def target(self) -> str:
@@ -150,8 +169,8 @@ class Kernel:
         """Goes on with these variants of the same op, for the same target, which tuning found."""
         self.notes -= {str(self.tuned)}
         self.notes.add(str(tuned))
-        self.variants, self.tuned = variants, tuned
-        self._forget()
+        with self._lock.held():
+            self.tuned, self._used = tuned, Used(variants)
 
     def place(self, arrays: Sequence[np.ndarray], outputs: bool = False) -> list[Any]:
         """Arrays of NumPy's as inputs, or outputs, of this kernel: where it runs, copied there if need be."""
@@ -204,8 +223,9 @@ class Kernel:
         threads  how many threads may take part; default `self.threads`
         named    inputs by name
         """
-        if self._repeat is not None and not named:
-            results = self._repeat(args, out, self.threads if threads is None else threads)
+        repeated = self._used.caller
+        if repeated is not None and not named:
+            results = repeated.run(args, out, self.threads if threads is None else threads)
             if results is not None:
                 return results
         return self._at_length(args, out, threads, named)
@@ -216,6 +236,7 @@ class Kernel:
             args = self._by_position(args, named)
         if not self._dtypes:
             self._dtypes = tuple(numpy_dtype(t.dtype) for t in self._inputs)
+        used = self._used
         back: Back | None = None
         arrays: Sequence[np.ndarray] = args
         for x, dtype in zip(args, self._dtypes):  # noqa: B905 - checked above, and this is the hot path
@@ -225,7 +246,7 @@ class Kernel:
                 arrays, back = self._read(args)
                 break
         shapes = tuple([x.shape for x in arrays])
-        plan = self._plans.get(shapes) or self._new_plan(shapes)
+        plan = used.plans.get(shapes) or self._new_plan(used, shapes)
         if out is None:
             results = [empty(shape, dtype) for shape, dtype in plan.outputs]
             written = results
@@ -239,7 +260,7 @@ class Kernel:
             self._refuse_overlaps(arrays, written, results, addresses)
         if plan.order is not None:
             addresses = [addresses[i] for i in plan.order]
-        count = self.threads if threads is None else checked_threads(threads)
+        count = checked_threads(self.threads if threads is None else threads)
         status = plan.call(plan.pointers(*addresses), plan.dims, count)
         if status:
             raise self._failure(status, plan)
@@ -293,20 +314,20 @@ class Kernel:
             arrays.append(array)
         return arrays, way_back(args)
 
-    def _choose(self, sizes: Mapping[str, int]) -> Variant:
+    def _choose(self, sizes: Mapping[str, int], used: Used | None = None) -> Variant:
         """The first variant whose conditions hold. Raises why the first one's do not, where none does."""
         refusals = []
-        for v in self.variants:  # those below the one that is taken may not be compiled yet
+        for v in (used or self._used).variants:  # those below the one that is taken may not be compiled yet
             refusal = v.refusal(sizes)
             if refusal is None:
                 return v
             refusals.append(refusal)
         raise refusals[0]
 
-    def _new_plan(self, shapes: tuple[tuple[int, ...], ...]) -> _Plan:
+    def _new_plan(self, used: Used, shapes: tuple[tuple[int, ...], ...]) -> _Plan:
         sizes = bind_sizes(self.op, shapes, self.sizes)
         made = output_shapes(self.op, sizes)
-        chosen = self._choose(sizes)
+        chosen = self._choose(sizes, used)
         library: Any = chosen.load()
         open_sizes = [sizes[v.name] for v in chosen.program.dims]
         names = [t.name for t in (*self._inputs, *self._outputs)]
@@ -322,21 +343,19 @@ class Kernel:
             results[0] if len(results) == 1 else None,
             tuple(prod(s) * t.itemsize for s, t in (*zip(shapes, self._dtypes, strict=True), *results)),
         )
-        if len(self._plans) >= _PLANS:
-            self._forget()
-        self._plans[shapes] = plan
-        if chosen.target.family.launcher == "ctypes":
-            self._caller = self._caller or caller()
-            if self._caller is not None:
-                self._repeat = self._caller.run
+        first = caller() if chosen.target.family.launcher == "ctypes" else None
+        with self._lock.held():
+            used = self._with_room(used)
+            if used.plans.setdefault(shapes, plan) is plan and (before := used.caller or first) is not None:
                 arrays = [*zip(shapes, self._dtypes, strict=True), *results]
-                self._caller.keep(self.op, library.call, open_sizes, arrays, order)
+                used.caller = before.also(self.op, library.call, open_sizes, arrays, order)
         return plan
 
-    def _forget(self) -> None:
-        self._plans.clear()
-        if self._caller is not None:
-            self._caller.clear()
+    def _with_room(self, used: Used) -> Used:
+        """Where one more plan goes. Only for who has the lock."""
+        if used is self._used and len(used.plans) >= _PLANS:
+            used = self._used = Used(used.variants)
+        return used
 
     def _read_out(self, out: Any, plan: _Plan) -> list[np.ndarray]:
         """`out` as arrays of the right types and shapes, which can be written."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, overload
@@ -13,6 +12,7 @@ from ..codegen.targets import Target
 from ..codegen.tile import Program
 from ..dsl.errors import UserError
 from ..dsl.errors.run import DeviceMismatch
+from ..dsl.forks import Lock
 from . import features
 from .build import Library, build
 from .gpu.code import Code
@@ -51,7 +51,7 @@ class Variant:
         self._steps = steps
         self.arguments = tuple(b.name for b in abi.arguments(program))
         self.library: Library | Code | None = None
-        self._lock = threading.Lock()
+        self._lock = Lock()
 
     @cached_property
     def trace(self) -> tuple[Traced, ...]:
@@ -60,7 +60,7 @@ class Variant:
 
     def load(self) -> Library | Code:
         """The built function, or for a GPU the code, which needs none. Raises NoCompiler, CompilerFailed, DeviceMismatch."""
-        with self._lock:
+        with self._lock.held():
             if self.library is None and self.target.family.launcher == "driver":
                 from .gpu.toolchains import build_code
 
@@ -97,7 +97,7 @@ class Variants(Sequence[Variant]):
     def __init__(self, makers: Sequence[Callable[[], Variant]]) -> None:
         self._makers = tuple(makers)
         self._made: dict[int, Variant] = {}
-        self._lock = threading.Lock()
+        self._lock = Lock()
 
     def __len__(self) -> int:
         return len(self._makers)
@@ -112,7 +112,7 @@ class Variants(Sequence[Variant]):
         if isinstance(at, slice):
             return tuple(self[i] for i in range(*at.indices(len(self))))
         at = range(len(self))[at]
-        with self._lock:
+        with self._lock.held():
             if at not in self._made:
                 self._made[at] = self._makers[at]()
             return self._made[at]

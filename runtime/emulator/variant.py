@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from functools import cached_property
 from typing import Any
 
 from ...codegen import abi
 from ...codegen.emit.emulate import Described, describe
+from ...dsl.forks import Lock
 from ..build import Library
 from ..variant import Variant
 from .build import Built, build
@@ -17,7 +17,7 @@ from .origin import Origin
 from .report import report_of, watched
 
 _FOUND = 3  # the status of a call in which something was found wrong
-_ONE_CALL = threading.Lock()  # what a call found is asked for after it; a call takes all cores anyway
+_ONE_CALL = Lock()  # what a call found is asked for after it; a call takes all cores anyway
 
 
 class EmulatedVariant(Variant):
@@ -27,7 +27,7 @@ class EmulatedVariant(Variant):
 
     def load(self) -> Library:
         """The function to call. Raises NoCompiler, CompilerFailed."""
-        with self._lock:
+        with self._lock.held():
             if self.built is None:
                 self.built = build(self.source, abi.symbol(self.program), self.target.name, self.checks)
                 self.library = Library(self._call, self.built.compiler, self.built.path, self.built.cached)
@@ -61,15 +61,15 @@ class EmulatedVariant(Variant):
     def _call(self, args: Any, dims: Any, threads: int) -> int:
         """As `codegen.abi` says. Raises an EmulatorFault, or several."""
         assert self.built is not None
-        observer = self.observer
-        with _ONE_CALL:
-            watched(observer, self.program.device, self.counting)
+        observer, counting = self.observer, self.counting
+        with _ONE_CALL.held():
+            watched(observer, self.program.device, counting)
             status = self.built.call(args, dims, threads)
             if status == _FOUND or (status == 0 and observer.several()):
                 error = error_of(self.told(dims), observer.faults(), observer.reaches())
                 if error is not None:
                     raise error
                 status = 0
-            if status == 0 and self.counting:
+            if status == 0 and counting:
                 self.counts = report_of(observer, self.program.device, self._origin)
         return status

@@ -21,7 +21,7 @@ from ...dsl.errors import InternalError
 from ...dsl.errors.run import ArgumentCount, ArgumentShape, ArgumentType, DeviceMismatch, OutputOverlap, SizeRefused
 from ...dsl.op import Op, Tensor
 from ..arrays import numpy_dtype, way_back
-from ..kernel import Kernel
+from ..kernel import Kernel, Used
 from ..sizes import bind_sizes, describe, output_shapes
 from ..variant import Variant
 from .arch import form_for
@@ -30,7 +30,6 @@ from .driver import Driver, find_driver
 from .plan import Launch, Plan, Way
 from .toolchains import build_code
 
-_PLANS = 512  # shapes remembered per kernel
 _MOST_BLOCKS = 2**31 - 1  # of a launch, along its first axis
 _ALIGN = 256  # bytes, of each workspace
 
@@ -46,7 +45,6 @@ class DeviceKernel(Kernel):
     def __init__(self, op: Op, variants: Sequence[Variant], sizes: Mapping[str, int] | None = None) -> None:
         super().__init__(op, variants, sizes, 1)
         self._families: dict[type, tuple[Arrays, tuple[Any, ...]]] = {}
-        self._device_plans: dict[Any, Plan] = {}
         self._functions: dict[tuple[Variant, int], list[list[tuple[Any, int]]]] = {}
         self._driver: Driver | None = None
 
@@ -72,7 +70,8 @@ class DeviceKernel(Kernel):
             views.append(view)
         device = views[0][2] if views else 0
         key = (library, device, *[v[1] for v in views])
-        plan = self._device_plans.get(key) or self._plan(key, views)
+        used = self._used
+        plan: Plan = used.plans.get(key) or self._plan(used, key, views)
         if out is None:
             written = results = [library.empty(shape, dtype, device) for shape, dtype in plan.outputs]
         else:
@@ -110,10 +109,6 @@ class DeviceKernel(Kernel):
         if back is not None:
             results = [back(r) for r in results]
         return results[0] if len(results) == 1 else tuple(results)
-
-    def adopt(self, variants: Sequence[Variant], tuned: Any) -> None:
-        super().adopt(variants, tuned)
-        self._device_plans.clear()
 
     def place(self, arrays: Sequence[np.ndarray], outputs: bool = False) -> list[Any]:
         find_driver(self.kind)
@@ -254,7 +249,7 @@ class DeviceKernel(Kernel):
 
     # ------------------------------------------------------------ plans
 
-    def _plan(self, key: tuple[Any, ...], views: Sequence[View]) -> Plan:
+    def _plan(self, used: Used, key: tuple[Any, ...], views: Sequence[View]) -> Plan:
         library, device, *shapes = key
         for (_, _, own), tensor in zip(views, self._inputs, strict=True):
             if own != device:
@@ -266,7 +261,7 @@ class DeviceKernel(Kernel):
         shapes = [tuple(int(n) for n in shape) for shape in shapes]
         sizes = bind_sizes(self.op, shapes, self.sizes)
         made = output_shapes(self.op, sizes)
-        chosen = self._choose(sizes)
+        chosen = self._choose(sizes, used)
         env = dict(sizes)
         for var, expr in chosen.program.lets:
             env[var.name] = int(expr.evaluate(env))
@@ -293,10 +288,8 @@ class DeviceKernel(Kernel):
             tuple(at),
             struct.Struct(f"={len(names) + len(at) - 1}Q").pack_into,
         )
-        if len(self._device_plans) >= _PLANS:
-            self._device_plans.clear()
-        self._device_plans[key] = plan
-        return plan
+        with self._lock.held():
+            return self._with_room(used).plans.setdefault(key, plan)
 
     def _other_way(self, plan: Plan, addresses: Sequence[int], device: int) -> Way:
         """The launches for arguments that do not all begin at multiples of what vectors take."""

@@ -7,7 +7,7 @@ import threading
 import andiron
 import numpy as np
 import pytest
-from andiron.dsl.errors.run import ArgumentShape, ArgumentType, OutputOverlap, OutputReadOnly
+from andiron.dsl.errors.run import ArgumentKind, ArgumentShape, ArgumentType, OutputOverlap, OutputReadOnly
 from andiron.runtime import caller as module
 from andiron.runtime.caller import caller
 
@@ -126,8 +126,8 @@ def test_references_are_given_back():
     out = (np.empty(3, np.float32), np.empty(4, np.float32))
     k(x)
     k(x, out=out)
-    assert k._caller is not None
-    (entry,) = k._caller._kept.values()
+    assert k._used.caller is not None
+    (entry,) = filter(None, k._used.caller._kept)
     counted = (x, out, *out, None, x.dtype, np.empty, entry)
     gc.collect()
     before = [sys.getrefcount(o) for o in counted]
@@ -173,13 +173,24 @@ def test_threads_call_at_once():
     assert not wrong
 
 
+def test_numbers_of_threads_beyond_all_integers_are_taken_as_many():
+    k = andiron.compile(SCALE, threads=1)
+    x = np.ones(4, np.float32)
+    for threads in (2, 1 << 20, 1 << 63, 1 << 80):
+        for _ in range(2):
+            np.testing.assert_array_equal(k(x, threads=threads), 2 * x)
+    for threads in (0, -1, -(1 << 80)):
+        with pytest.raises(ArgumentKind):
+            k(x, threads=threads)
+
+
 def test_without_it_all_calls_take_all_steps(monkeypatch):
-    monkeypatch.setattr(module, "_method", lambda: None)
+    monkeypatch.setattr(module, "_found", (None,))
     k = andiron.compile(SCALE, threads=1)
     x = np.ones(4, np.float32)
     for _ in range(2):
         np.testing.assert_array_equal(k(x), 2 * x)
-    assert k._repeat is None
+    assert k._used.caller is None
 
 
 def test_another_layout_of_objects_is_noticed(monkeypatch):

@@ -168,7 +168,7 @@ def test_addresses_and_sizes_choose_the_program(gpu):
         np.testing.assert_array_equal(z, 2 * x + y)
         (line,) = (line for line in fake_gpu.log(gpu) if line.startswith("launch"))
         assert ("_any " in line) == bool(shift % 4), line
-    even, odd = kernel._device_plans.values()
+    even, odd = kernel._used.plans.values()
     assert set(even.ways) == {(), (4, 0, 0), (12, 0, 0)}
     assert set(odd.ways) == {()}
 
@@ -212,7 +212,7 @@ def test_many_threads_at_once(gpu, monkeypatch):
     """Each call has parameters of its own."""
     kernel = andiron.compile(AXPY, target="cuda:sm_80")
     kernel(*on(numbers(8), numbers(8)))
-    (plan,) = kernel._device_plans.values()
+    (plan,) = kernel._used.plans.values()
     way = plan.ways[()]
     first, second = way.block(), way.block()
     assert first is not second
