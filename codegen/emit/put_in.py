@@ -14,7 +14,7 @@ from ...dsl.index_rules import joined, rebuild
 
 class PutIn:
     def __init__(self) -> None:
-        self._seen: dict[tuple[int, ...], tuple[Expr, object, list[Expr]]] = {}
+        self._seen: dict[tuple[int, ...], tuple[Expr, object, list[Expr | None]]] = {}
         self._firsts: dict[int, tuple[Expr | Fn, Expr | Fn]] = {}  # what the key names is the second
         self._made: dict[tuple, Expr | Fn] = {}
 
@@ -24,10 +24,10 @@ class PutIn:
 
     def _once(self, x: Expr | Fn, env: Mapping[Var, Expr]) -> Expr | None:
         """None where nothing of it is known."""
-        here = [env[v] for v in x._variables if v in env]
-        if not here:
+        here = [env.get(v) for v in x._variables]
+        if here.count(None) == len(here):
             return None
-        key = (id(x), *map(id, here))
+        key = (id(x), *map(id, here))  # one for each variable, known or not: which of them are known matters
         found = self._seen.get(key)
         if found is None:
             if type(x) is Expr:
