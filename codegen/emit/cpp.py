@@ -237,6 +237,13 @@ class _Printer:
 
     # ------------------------------------------------------------ instructions
 
+    def _instrs(self) -> list[str]:
+        """Those that are needed; the text of one may need more: vectors, and other instructions."""
+        texts: dict[Need, str] = {}
+        while todo := [n for n in self.needs if n.name.startswith("instr:") and n not in texts]:
+            texts |= {n: self.instr(n) for n in todo}
+        return list(texts.values())
+
     def instr(self, need: Need) -> str:
         """The inline function of one instruction: operands by their lower-case names, results by reference."""
         instr = next(i for i in self.program.instrs if i.name == need.name.partition(":")[2])
@@ -291,7 +298,7 @@ class _Printer:
         program = self.program
         launches = [self.launch(x) for x in program.launches]
         self._counted(launches)
-        instrs = [self.instr(n) for n in self.needs if n.name.startswith("instr:")]
+        instrs = self._instrs()
         fma_users = "\n".join(instrs)
         slots = [*self.kept, *(s for s in self.slots if not s.private), *(s for s in self.slots if s.private)]
         sizes = {s.where: f"{s.buffer.dtype.bytes} * ({self.on_dims.text(s.buffer.size)})" for s in slots}
