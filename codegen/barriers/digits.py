@@ -53,7 +53,7 @@ class Digits:
         self._quotients |= {f for f in spoken if f.kind == "div"}
         self._remainders |= {f.args[1].const for f in spoken if f.kind == "mod" and f.args[1].constant}
         looked = -1  # how much was equal when it was last looked what follows
-        for _ in range(_ROUNDS):
+        for _ in range(_ROUNDS + len(spoken)):  # each round takes a digit off at least, and all are spoken of
             for x, y in todo:
                 self._part(x, y)
             if enough():
