@@ -47,6 +47,11 @@ class Types:
         return self.of(_STORED.get(self.e, self.e))
 
     @property
+    def register(self) -> str:
+        """The C type of one value in a register: as in memory, but for truth values."""
+        return "bool" if self.e == "bool" else self.scalar
+
+    @property
     def scalar(self) -> str:
         return ELEMENTS[_STORED.get(self.e, self.e)]
 

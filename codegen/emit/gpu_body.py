@@ -215,9 +215,9 @@ class GpuBody(Body):
     def _combine(self, kind: str, cells: list[str], dtypes: list, distance: int, mask: str) -> None:
         ctx = self.ctx
         elements = [storage(d) for d in dtypes]
-        for e in elements:
-            if has_helper("m_shuffle_xor", self.spelling.dialect):
-                ctx.need("m_shuffle_xor", e)
+        if has_helper("m_shuffle_xor", self.spelling.dialect):
+            for d in dtypes:  # an overload for the very type that a register has: conversions would be ambiguous
+                ctx.need("m_shuffle_xor", d.name if d.kind == "bool" else storage(d))
         others = [self.spelling.shuffle.format(x=c, d=distance, mask=mask) for c in cells]
         if kind in ("argmax", "argmin"):
             t, i = ctx.text.temp(), ctx.text.temp()
