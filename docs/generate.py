@@ -24,6 +24,7 @@ from andiron.codegen import tile
 from andiron.codegen.pipeline import compile_program
 from andiron.codegen.schedule.statements import NOT_YET, STATEMENTS, STRATEGIES, Statement
 from andiron.dsl.errors import UserError, UserErrors
+from andiron.dsl.errors.warning import Caution
 from andiron.dsl.module import loads
 from andiron.dsl.ops.bind_op import bind_params
 from andiron.runtime.compile import compile as compile_kernel
@@ -45,6 +46,7 @@ ROOMS = {
     "op": "Ops",
     "device": "Devices",
     "schedule": "Schedules",
+    "warning": "Warnings",
     "target": "Targets and compilers",
     "run": "Calls",
     "emulate": "The emulator",
@@ -122,7 +124,7 @@ def mistakes() -> dict[str, list[type[UserError]]]:
             for cls in vars(module).values():
                 if not (inspect.isclass(cls) and issubclass(cls, UserError) and cls.__module__ == module.__name__):
                     continue
-                if cls in (UserError, UserErrors) or "id" not in vars(cls):
+                if cls in (UserError, UserErrors, Caution) or "id" not in vars(cls):
                     continue
                 room = info.name if package == "dsl.errors" else {"dsl": "op", "codegen": "schedule"}.get(package, "run")
                 found.setdefault(room if room in ROOMS else "run", []).append(cls)
@@ -141,6 +143,8 @@ def errors_page() -> str:
     for room, classes in mistakes().items():
         if classes:
             out += [f"## {ROOMS[room]}", ""]
+        if classes and room == "warning":
+            out += ["`andiron check` tells these of schedules that compile and are slow. The exit status stays 0.", ""]
         for cls in classes:
             out += [f"### `{cls.id}`", "", inspect.cleandoc(cls.__doc__ or ""), ""]
             out += _case(room, cls.id)
@@ -174,10 +178,10 @@ def commands_page() -> str:
     top = cli.parser()
     (commands,) = (a for a in top._actions if isinstance(a.choices, dict))
     out = [MADE + "# The command line", ""]
-    out += [
-        "`andiron COMMAND --help` prints what stands here. The exit status is 0 when all is well, 1 for a mistake in a text or"
-    ]
-    out += ["or in arguments (with a message), 2 for wrong usage. `--json` prints the same for programs to read.", ""]
+    intro = (
+        "`andiron COMMAND --help` prints what stands here. Exit status: 0 on success (warnings are no failure), 1 if a file or"
+    )
+    out += [intro, "an argument is invalid, 2 for a usage error. `--json` prints the same for programs to read.", ""]
     for command in cli.COMMANDS:
         said = commands.choices[command.NAME].format_help()
         out += [f"## andiron {command.NAME}", "", "```text", said.rstrip("\n"), "```", ""]

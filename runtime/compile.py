@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any
@@ -12,18 +12,16 @@ from ..codegen.emit import emit
 from ..codegen.pipeline import compile_program
 from ..codegen.schedule.bounds import settled
 from ..codegen.schedule.own import own_schedules
+from ..codegen.schedule.speaks_of import places_of, speaks_of
 from ..codegen.targets import Target, has_blocks, target_of
 from ..dsl.device import Device
-from ..dsl.errors import UserError, did_you_mean
+from ..dsl.errors import did_you_mean
 from ..dsl.errors.emulate import NotEmulated
 from ..dsl.errors.module import UnknownDevice
-from ..dsl.errors.op import MissingParameter
-from ..dsl.errors.schedule import UnknownOpInSchedule
 from ..dsl.errors.target import AmbiguousChoice, NotInModule, UnknownTarget, WrongSchedule
-from ..dsl.module import Module, load, loads
+from ..dsl.module import Module, load, loads, std_roots
 from ..dsl.op import Op
 from ..dsl.ops.bind_op import bind_params, specialise
-from ..dsl.ops.index_terms import spot
 from ..dsl.schedule_builder import Schedule
 from ..dsl.std import std_devices
 from ..dsl.syntax import OpDecl, Param, ScheduleDecl
@@ -211,7 +209,8 @@ def as_module(mod: Module | str | os.PathLike[str]) -> Module:
 
 
 @lru_cache(maxsize=1)
-def _native() -> Device:
+def native_device() -> Device:
+    """The device that this machine is, with all its cores."""
     from .detect import NAME, detect_cpu
 
     return loads(detect_cpu()).devices[NAME]
@@ -223,7 +222,7 @@ def device_of(target: Target, module: Module) -> Device:
     Raises UnknownTarget for a device that only serves to describe others, and for one without blocks in a dialect of GPUs.
     """
     if target.device is None:
-        return _native()
+        return native_device()
     device = module.device(target.device)
     if target.family.launcher == "emulator" and not has_blocks(device):
         raise UnknownTarget(f"`{target.name}`: {device.name} is no GPU", help=f"compile for `{device.name}` itself")
@@ -265,6 +264,18 @@ def fits(schedule: ScheduleDecl, device: Device, module: Module) -> bool:
     return schedule.device is None or schedule.device in ancestry(device, module)
 
 
+def suits(schedule: ScheduleDecl, device: Device, module: Module) -> bool:
+    """Whether the schedule may be taken for this device where nobody asked for it by name: it fits, and the device has the
+    levels and memories that it speaks of. A name that no device has is a mistake, and no reason to pass the schedule over."""
+    if not fits(schedule, device, module):
+        return False
+    lacking = speaks_of(schedule.lines, module.strategies) - places_of(device)
+    if schedule.device is not None or not lacking:
+        return True
+    elsewhere = [*module.devices.values(), *std_roots(), native_device()]
+    return not any(lacking & places_of(d) for d in elsewhere)
+
+
 def schedules_for(module: Module, op: str) -> list[ScheduleDecl]:
     """The module's schedules for an op, in the order of the file."""
     return [s for s in module.schedules.values() if s.op == op]
@@ -295,55 +306,12 @@ def parameters(schedule: ScheduleDecl | None) -> dict[str, Param]:
     return {line.name: line for line in schedule.lines if isinstance(line, Param)} if schedule else {}
 
 
-def check_schedules(module: Module, known: Container[str] = ()) -> Iterator[UserError]:
-    """The mistakes of all schedules of a module: each is compiled, not emitted, for its device, or for this machine.
-
-    A schedule for any contraction is well if it compiles for one of the module's ops. Those in `known` are passed over.
-    """
-    for decl in module.schedules.values():
-        if decl.name in known or _waits(module, decl):
-            continue
-        try:
-            device = module.device(decl.device, decl.span) if decl.device else _native()
-            if decl.op in module.ops:
-                ops = [module.ops[decl.op]]
-            elif decl.op == "contraction":
-                ops = list(module.ops.values())
-            else:
-                message = f"schedule `{decl.name}` is for `{decl.op}`, which is no op here"
-                raise UnknownOpInSchedule(message, spot(decl.span, decl.op), help=did_you_mean(decl.op, module.ops))
-        except UserError as error:
-            yield error
-            continue
-        faults = [_fault(module, op, decl, device) for op in ops]
-        if faults and None not in faults:
-            yield next(f for f in faults if f is not None)
-
-
-def _waits(module: Module, decl: ScheduleDecl) -> bool:
-    """Whether the schedule's op or device is declared but has mistakes of its own, which are reported first."""
-    broken = ("op", decl.op) in module.declared and decl.op not in module.ops
-    return broken or (("device", decl.device) in module.declared and decl.device not in module.devices)
-
-
-def _fault(module: Module, op: Op, schedule: ScheduleDecl, device: Device) -> UserError | None:
-    try:
-        bound = bind_params(op, {})
-    except MissingParameter:
-        return None  # the file alone does not say what to compile
-    try:
-        compile_program(module, bound, schedule, device)
-    except UserError as error:
-        return error
-    return None
-
-
 def _candidates(
     written: Sequence[ScheduleDecl], module: Module, op: Op, device: Device, known: Mapping[str, Any]
 ) -> Iterator[ScheduleDecl | None]:
     """What was written down to the first that fits all sizes, below it the compiler's own."""
     for one in (*written, *own_schedules(op, device)):
-        s = _settled(one, known) if one is not None and fits(one, device, module) else None
+        s = _settled(one, known) if one is not None and suits(one, device, module) else None
         if s is not None or one is None:
             yield s
         if one is None or (s is not None and not s.where):
@@ -353,9 +321,9 @@ def _candidates(
 def _passed_over(module: Module, op: Op, device: Device) -> set[str]:
     """A note where the module has schedules for the op, and all are for other devices."""
     written = schedules_for(module, op.name)
-    if not written or any(fits(s, device, module) for s in written):
+    if not written or any(suits(s, device, module) for s in written):
         return set()
-    others = ", ".join(sorted({f"`{s.name}` on {s.device}" for s in written}))
+    others = ", ".join(sorted({f"`{s.name}`" + (f" on {s.device}" if s.device else "") for s in written}))
     return {f"no schedule for {op.name} is for {device.name}, so this one is the compiler's own; there are {others}"}
 
 

@@ -26,9 +26,9 @@ from andiron.codegen.pipeline import compile_program
 from andiron.codegen.schedule.statements import STATEMENTS, STRATEGIES
 from andiron.dsl.errors import AndironError
 from andiron.dsl.ops.bind_op import bind_params
-from andiron.runtime.compile import check_schedules
 from andiron.runtime.tuning import rounds
 from andiron.tools import cli
+from andiron.tools.checking import check_schedules
 from andiron.tools.repl.session import Session
 
 ROOT = Path(__file__).parent.parent

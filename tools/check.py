@@ -1,4 +1,5 @@
-"""Check files: their syntax, their ops, and that each schedule compiles for its device. Nothing is run."""
+"""Check files: their syntax, their ops, and that each schedule compiles for its device. What compiles and is slow gets a
+warning. Nothing is run. The exit status is 1 for mistakes, 0 where there are only warnings."""
 
 from __future__ import annotations
 
@@ -6,44 +7,40 @@ import argparse
 
 from ..dsl.errors import UserError
 from .options import add_json
-from .terminal import as_json, complain, say_json
+from .terminal import complain, say_json
 
 NAME = "check"
-HELP = "report the mistakes in files"
+HELP = "report the mistakes in files, and what in them is slow"
 EXAMPLES = ("andiron check examples/gemm.sched examples/conv2d.sched",)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", metavar="FILE", nargs="+", help=".sched files, `-` for the input stream")
+    parser.add_argument("--verify", action="store_true", help="ask compilers too, for what only they know; takes longer")
     add_json(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    found = []
+    from .checked import Answer, Said, checked
+
+    answers = []
     for path in args.files:
         try:
-            _check(path)
+            answer = checked(path, args.verify)
         except UserError as error:
-            found += as_json(error)
-            if not args.json:
-                complain(error)
+            answer = Answer(Said.of(error))
+        answers.append(answer)
+        if not args.json:
+            for said in (*answer.errors, *answer.warnings):
+                complain(said.text)
+    errors, warnings = ([x for a in answers for x in getattr(a, name)] for name in ("errors", "warnings"))
     if args.json:
-        say_json({"errors": found})
-    elif not found:
-        print(f"{len(args.files)} file{'s' if len(args.files) > 1 else ''}: no mistakes")
-    return 1 if found else 0
+        say_json({"errors": [x.json for x in errors], "warnings": [x.json for x in warnings]})
+    elif not errors:
+        slow = f", {_count(len(warnings), 'warning')}" if warnings else ""
+        print(f"{_count(len(args.files), 'file')}: no mistakes{slow}")
+    return 1 if errors else 0
 
 
-def _check(path: str) -> None:
-    """All mistakes of a file at once: its ops, its devices, and each schedule whose op and device are right."""
-    from ..dsl.module import survey
-    from ..runtime.compile import check_schedules
-    from ..runtime.files import read_text
-
-    if path == "-":
-        module, diagnostics = survey(text=read_text("-"), name="<stdin>", base=".")
-    else:
-        module, diagnostics = survey(path)
-    for error in check_schedules(module):
-        diagnostics.add(error)
-    diagnostics.raise_if_any()
+def _count(n: int, what: str) -> str:
+    return f"{n} {what}{'' if n == 1 else 's'}"

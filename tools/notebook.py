@@ -20,9 +20,10 @@ from ..dsl.module import Module, survey
 from ..dsl.op import Op
 from ..dsl.syntax import ScheduleDecl
 from ..dsl.text.format_node import format_node
-from ..runtime.compile import check_schedules, compile
+from ..runtime.compile import compile
 from ..runtime.kernel import Kernel
 from ..runtime.report import Report
+from .checking import check_schedules
 from .workload import assignments
 
 _BOX = "font:12.5px/1.5 ui-monospace,Menlo,Consolas,monospace;white-space:pre;overflow:auto;margin:.5em 0"

@@ -35,9 +35,13 @@ class Label:
 
 
 class UserError(AndironError):
-    """A mistake in what the author wrote or passed; subclasses name it."""
+    """A mistake in what the author wrote or passed; subclasses name it.
+
+    word  what people see before its id
+    """
 
     id: ClassVar[str] = "user-error"
+    word: ClassVar[str] = "error"
 
     def __init__(
         self,
@@ -126,7 +130,7 @@ def render(error: UserError) -> str:
     """The error as people see it: id, message, place, carets, help."""
     if isinstance(error, UserErrors):
         return str(error)
-    out = [f"error[{error.id}]: {error.message}"]
+    out = [f"{error.word}[{error.id}]: {error.message}"]
     if error.span is not None:
         spans = [error.span.line + error.span.source.line_offset]
         spans += [lab.span.line + lab.span.source.line_offset for lab in error.labels]

@@ -73,7 +73,7 @@ ELSEWHERE = {
     "not-emulated": ("NotEmulated", "emulate/test_faults.py"),
 }
 # Parents of others, raised themselves only where nothing closer is known; and what only a tree built by hand has.
-NO_CASE = {"user-error", "several", "syntax", "unknown-reduction", "emulator-fault"}
+NO_CASE = {"user-error", "several", "caution", "syntax", "unknown-reduction", "emulator-fault"}
 
 
 def classes() -> list[type[UserError]]:

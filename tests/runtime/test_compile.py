@@ -207,3 +207,30 @@ def test_what_is_chosen_is_chosen_for_the_threads_that_take_part(monkeypatch):
     monkeypatch.setenv("ANDIRON_THREADS", "1")
     assert filters("cpu", None) == filters("cpu", 1)
     assert filters("cpu:avx512", None) < 512  # the text for another machine is the same everywhere
+
+
+def test_a_schedule_that_speaks_of_other_levels_is_passed_over():
+    """The first of the file that suits the device, else the compiler's own; asked for by name it is an error."""
+    text = """\
+op double[N](X: f32[N]) -> (Y: f32[N]):
+    Y[i] = X[i] * 2.0
+schedule for_cpus for double:
+    tile i: 64 -> core
+schedule for_gpus for double:
+    tile i: 64 -> block
+"""
+    on_gpu = andiron.compile(text, target="cuda:sm_80")
+    assert "for_gpus" in on_gpu.schedule
+    assert "for_cpus" in andiron.compile(text, target="cpu:generic").schedule
+    only = text.partition("schedule for_gpus")[0]
+    own = andiron.compile(only, target="cuda:sm_80")
+    assert "for_cpus" not in own.schedule
+    assert any("no schedule for double is for sm_80" in note and "`for_cpus`" in note for note in own.notes)
+    with pytest.raises(UserError, match="core"):
+        andiron.compile(only, schedule="for_cpus", target="cuda:sm_80")
+
+
+def test_a_misspelt_level_is_no_reason_to_pass_a_schedule_over():
+    text = "op double[N](X: f32[N]) -> (Y: f32[N]):\n    Y[i] = X[i] * 2.0\nschedule s for double:\n    tile i: 64 -> coer\n"
+    with pytest.raises(UserError, match="coer"):
+        andiron.compile(text, target="cpu:generic")

@@ -14,8 +14,9 @@ from ...dsl.errors import AndironError, UserError, UserErrors
 from ...dsl.module import Module, survey
 from ...dsl.source import Source
 from ...dsl.text.parser import parse, read
-from ...runtime.compile import check_schedules, outline
+from ...runtime.compile import outline
 from ...runtime.kernel import Kernel
+from ..checking import check_schedules
 from ..target_for import target_for
 from ..traced import flat, traced_lines
 from .names import Occurrence, occurrences

@@ -76,7 +76,7 @@ class Session:
         before = {n for kind, n in self.now.declared if kind == "schedule"} - {
             n for kind, n, _, _ in found if kind == "schedule"
         }
-        from ...runtime.compile import check_schedules
+        from ..checking import check_schedules
 
         module, mistakes = survey(text=text if name else after.text, name=name or NAME, base=str(self.base))
         for error in check_schedules(module, before):

@@ -1,0 +1,115 @@
+"""`check` compiles what a file says, for the devices that it is for, and keeps its answers by content."""
+
+from __future__ import annotations
+
+import json
+
+import andiron
+import pytest
+from andiron.codegen import pipeline
+from andiron.dsl.errors import InternalError
+from andiron.runtime.cache import Cache
+from andiron.tools import checked, checking, cli
+
+GEMM = """\
+op gemm[M, N, K](A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]):
+    C[m, n] = sum(k) A[m, k] * B[k, n]
+
+"""
+BLOCKS = "schedule s for gemm:\n    tile m: 64, n: 64 -> block\n    tile m: 4, n: 4 -> thread\n"
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    """A cache of this test's own: an answer is not one of an earlier run."""
+    monkeypatch.setenv("ANDIRON_CACHE", str(tmp_path / "cache"))
+
+
+def check(tmp_path, text, *options):
+    (tmp_path / "x.sched").write_text(text, encoding="utf-8")
+    return cli.main(["check", *options, str(tmp_path / "x.sched")])
+
+
+def test_a_schedule_of_blocks_without_a_device_is_checked_for_the_usual_gpus(tmp_path, capsys):
+    assert check(tmp_path, GEMM + BLOCKS) == 0
+    module = andiron.loads(GEMM + BLOCKS)
+    assert [d.name for d in checking.devices_of(module, module.schedules["s"])] == ["sm_80", "gfx90a"]
+    assert check(tmp_path, GEMM + BLOCKS.replace("4 -> thread", "4 -> therad")) == 1
+    assert "therad" in capsys.readouterr().err
+
+
+def test_names_in_strategies_count_too(tmp_path):
+    text = (
+        GEMM
+        + "strategy mine(T):\n    move T -> shared\nschedule s for gemm:\n    tile m: 64, n: 64 -> warp\n    apply mine(A)\n"
+    )
+    module = andiron.loads(text)
+    assert [d.name for d in checking.devices_of(module, module.schedules["s"])] == ["sm_80"]
+
+
+def test_a_plain_schedule_is_for_this_machine():
+    module = andiron.loads(GEMM + "schedule s for gemm:\n    tile m: 4, n: 4\n    keep C in register\n")
+    assert [d.name for d in checking.devices_of(module, module.schedules["s"])] == ["cpu:native"]
+
+
+def test_an_unknown_device_is_underlined(tmp_path, capsys):
+    assert check(tmp_path, GEMM + "schedule s for gemm on sm_991:\n    auto\n") == 1
+    shown = capsys.readouterr().err.splitlines()
+    assert "x.sched:4:24" in shown[1]
+    assert shown[3].endswith(" " * 23 + "^" * 6)
+
+
+def test_an_op_without_a_schedule_is_compiled_too(tmp_path, monkeypatch):
+    """By the compiler's own: a file without mistakes can be run."""
+    seen = []
+    monkeypatch.setattr(
+        checking, "compile_program", lambda m, op, s, d: seen.append((op.name, s)) or pipeline.compile_program(m, op, s, d)
+    )
+    assert check(tmp_path, GEMM) == 0
+    assert seen == [("gemm", None)]
+
+
+def test_text_is_printed_too(tmp_path, capsys, monkeypatch):
+    """A fault in what comes behind lowering is told by `check`, with the schedule that has it."""
+
+    def broken(program, dialect):
+        raise InternalError("no text")
+
+    monkeypatch.setattr(checking, "emit", broken)
+    assert check(tmp_path, GEMM + BLOCKS) == 1
+    assert "error[internal]: no text (schedule `s` for gemm on sm_80)" in capsys.readouterr().err
+
+
+def test_answers_are_kept_by_content(tmp_path, capsys, monkeypatch):
+    compiled = []
+    monkeypatch.setattr(checking, "compile_program", lambda *a: compiled.append(a) or pipeline.compile_program(*a))
+    assert check(tmp_path, GEMM + BLOCKS) == 0
+    first = len(compiled)
+    assert first == 3  # two GPUs, and the op by the compiler's own on this machine
+    assert check(tmp_path, GEMM + BLOCKS) == 0
+    assert len(compiled) == first
+    assert check(tmp_path, GEMM + BLOCKS.replace("64, n", "32, n")) == 0
+    assert len(compiled) == 2 * first
+    wrong = BLOCKS.replace("tile m: 64", "tile q: 64")
+    assert check(tmp_path, GEMM + wrong, "--json") == 1
+    assert check(tmp_path, GEMM + wrong, "--json") == 1
+    both = capsys.readouterr().out
+    answers = [json.loads("{" + x) for x in both.split("\n{")[-2:]]
+    assert answers[0] == answers[1]
+    assert answers[0]["errors"][0]["id"] == "schedule-unknown-index"
+
+
+def test_an_answer_of_other_code_is_not_taken(tmp_path, monkeypatch):
+    assert check(tmp_path, GEMM) == 0
+    monkeypatch.setattr(checked, "own_code", lambda: "another state")
+    asked = []
+    monkeypatch.setattr(checking, "compile_program", lambda *a: asked.append(a) or pipeline.compile_program(*a))
+    assert check(tmp_path, GEMM) == 0
+    assert asked
+
+
+def test_a_damaged_answer_is_made_again(tmp_path, monkeypatch):
+    assert check(tmp_path, GEMM) == 0
+    for entry in Cache().entries():
+        (entry.path / "answer.json").write_text("{}")
+    assert check(tmp_path, GEMM) == 0
