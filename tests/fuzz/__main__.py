@@ -1,0 +1,37 @@
+"""Runs random cases and prints what came of them: `python -m tests.fuzz --seeds 0..999 --kind schedule --run interpreter`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from .drawn import drawn
+from .runner import Summary, many
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
+    parser.add_argument("--seeds", default="0..99", help="A..B, both ends included, or one")
+    parser.add_argument("--kind", default="schedule", choices=("schedule", "op", "device"))
+    parser.add_argument("--run", default="interpreter", choices=("compile", "interpreter", "emulate"))
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--no-shrink", action="store_true", help="print failing cases as they are")
+    parser.add_argument("--show", action="store_true", help="print the cases, run nothing")
+    given = parser.parse_args()
+    first, _, last = given.seeds.partition("..")
+    seeds = range(int(first), int(last or first) + 1)
+    if given.show:
+        for seed in seeds:
+            print(drawn(seed, given.kind), end="\n\n")
+        return 0
+    summary = Summary()
+    for seed, outcome, text in many(seeds, given.kind, given.run, given.jobs, not given.no_shrink):
+        summary.add(seed, outcome, text)
+        if outcome.failed:
+            print(f"---- seed {seed}: {outcome.kind} {outcome.id}\n{text}\n", flush=True)
+    print(summary)
+    return 1 if summary.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,132 @@
+"""Runs a case and compares it with the formula. What comes of it is an `Outcome`."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from andiron.codegen.interpret import interpret
+from andiron.codegen.pipeline import compile_program
+from andiron.codegen.tile import Program
+from andiron.dsl.errors import InternalError, UserError, UserErrors
+from andiron.runtime.emulator.program import play, variant_of
+
+from .case import Case, inputs, module_and_op
+from .formula import evaluate
+
+LONG = 150_000  # characters of emitted text that compilers take many seconds for
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """`kind`: `right`, `refused`, `invalid` (the op itself is refused), `long` (not run), or what failed: `wrong`, `fault`,
+    `internal`, `exception`, `refused-without-a-line`, `invalid-kernel`. `id`: of the error, or which fault or exception."""
+
+    kind: str
+    id: str = ""
+    text: str = ""
+
+    @property
+    def failed(self) -> bool:
+        return self.kind not in ("right", "refused", "invalid", "long")
+
+    def same(self, other: Outcome) -> bool:
+        """Whether both failed in the same way."""
+        return (self.kind, self.id) == (other.kind, other.id)
+
+
+class Refused(Exception):
+    def __init__(self, outcome: Outcome) -> None:
+        self.outcome = outcome
+
+
+def compiled(case: Case) -> Program:
+    """The tile program. Raises Refused where there is none."""
+    try:
+        module, op = module_and_op(case)
+    except UserError as error:
+        raise Refused(_refusal(error, "invalid")) from None
+    schedule = module.schedules["s"] if case.schedule else None
+    try:
+        return compile_program(module, op, schedule, module.device(case.device)).program
+    except UserError as error:
+        raise Refused(_refusal(error, "refused")) from None
+
+
+def _refusal(error: UserError, kind: str) -> Outcome:
+    errors = error.errors if isinstance(error, UserErrors) else (error,)
+    if any(e.span is None for e in errors):
+        return Outcome("refused-without-a-line", errors[0].id, str(error))
+    return Outcome(kind, errors[0].id, str(error))
+
+
+def failure(error: BaseException) -> Outcome:
+    """What an exception that is no refusal comes to."""
+    text = "".join(traceback.format_exception(error)[-4:])
+    if isinstance(error, InternalError):
+        named = getattr(error, "kind", None)
+        return Outcome("fault" if named else "internal", named or _words(str(error)), text)
+    return Outcome("exception", type(error).__name__, text)
+
+
+def _words(message: str) -> str:
+    """The start of a message, without names and numbers."""
+    return " ".join("".join(c if c.isalpha() else " " for c in message).split()[:5])
+
+
+def interpreted(case: Case, program: Program) -> dict[str, np.ndarray]:
+    sizes = {v.name: dict(case.sizes)[v.name] for v in program.dims}
+    return interpret(program, inputs(case), sizes, {level: case.cores for level, _ in program.finite})
+
+
+def emulated(case: Case, program: Program) -> dict[str, np.ndarray] | None:
+    """None where the text is too long to be worth it."""
+    variant = variant_of(program)
+    if len(variant.source) > LONG:
+        return None
+    return play(variant, inputs(case), {v.name: dict(case.sizes)[v.name] for v in program.dims})
+
+
+def compared(case: Case, got: Mapping[str, np.ndarray]) -> Outcome:
+    """Each output within its bound of the formula; a bound of 0 asks for the same bits."""
+    want = evaluate(case.op, dict(case.sizes), inputs(case))
+    for t in case.op.outputs:
+        v, array = want[t.name], np.asarray(got[t.name])
+        a, b = array.astype(np.float64), v.data.astype(np.float64)
+        if a.shape != b.shape:
+            return Outcome("wrong", "", f"{t.name} has shape {a.shape}, not {b.shape}")
+        with np.errstate(all="ignore"):
+            near = (a == b) | (np.isnan(a) & np.isnan(b)) | (np.abs(a - b) <= v.bound) | np.isinf(v.bound)
+        if array.dtype.kind in "iu" and array.dtype.itemsize == 8:
+            near = (array == v.data) | np.isinf(v.bound)
+        if not near.all():
+            at = tuple(int(x) for x in np.argwhere(~near)[0])
+            share = f"{int((~near).sum())} of {near.size} elements"
+            bound = np.broadcast_to(v.bound, near.shape)[at]
+            return Outcome("wrong", "", f"{t.name}{list(at)} is {a[at]}, not {b[at]} (bound {bound:.3g}); {share}")
+    return Outcome("right")
+
+
+def run(case: Case, how: str = "interpreter") -> Outcome:
+    """`how`: compile, interpreter or emulate."""
+    try:
+        program = compiled(case)
+        if how == "compile":
+            return Outcome("right")
+        got = _ran(case, program, how)
+        return Outcome("long") if got is None else compared(case, got)
+    except Refused as refused:
+        return refused.outcome
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:
+        return failure(error)
+
+
+def _ran(case: Case, program: Program, how: str) -> Any:
+    if how == "interpreter":
+        return interpreted(case, program)
+    return emulated(case, program)
