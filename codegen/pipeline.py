@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 from ..dsl import syntax
+from ..dsl.cached import cached_property
 from ..dsl.device import Device
 from ..dsl.errors import Diagnostics, UserError
 from ..dsl.errors.schedule import DeviceMismatch, NotComputed

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 from . import syntax
+from .cached import cached_property
 from .index import Expr, Var
 from .op import Statement
 from .source import Span

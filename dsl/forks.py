@@ -1,8 +1,8 @@
 """Locks, and what else a process has once, where a process may be forked while another thread is at it.
 
 A forked child has one thread, the one that forked. A lock that another thread held at that moment would be held for ever in the
-child. What such locks protect here is replaced in one step, or begun anew by the next one who wants it, so the child may go on
-from what it finds: its locks are free.
+child. What most locks here protect is replaced in one step, or begun anew by the next one who wants it, so the child may go on
+from what it finds: its locks are free. Where that is not so, a fork waits until the lock is free.
 """
 
 from __future__ import annotations
@@ -15,11 +15,14 @@ from contextlib import contextmanager
 
 
 class Lock:
-    """A lock that the same thread may take again, and that a forked child finds free."""
+    """A lock that the same thread may take again, and that a forked child finds free. `forks_wait`: a fork waits for it."""
 
-    def __init__(self) -> None:
-        self._lock = threading.RLock()
-        _locks.add(self)
+    def __init__(self, forks_wait: bool = False) -> None:
+        self._lock = lock = threading.RLock()
+        if not forks_wait:
+            _locks.add(self)
+        elif hasattr(os, "register_at_fork"):
+            os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
 
     @contextmanager
     def held(self) -> Iterator[None]:

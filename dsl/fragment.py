@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from .cached import cached_property
 from .index import ZERO, Atom, Expr, Fn, Index, Var, as_expr
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ with the same outermost ones. Only if nothing is found there it starts anew, so 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from math import gcd
@@ -64,8 +65,11 @@ class Facts:
 
     @Once
     def new(self) -> tuple[Expr, ...]:
-        made = tuple(self.make())
-        self.make = tuple  # with the statement that it is of: questions are remembered for longer than programs
+        make = self.make
+        made = self.__dict__.get("new")  # by another thread, as soon as `make` is gone
+        if made is None:
+            made = self.__dict__["new"] = tuple(make())
+            self.make = tuple  # with the statement that it is of: questions are remembered for longer than programs
         return made
 
     @Once
@@ -116,7 +120,8 @@ def _facts_of(context: Iterable[Expr] | Facts) -> Facts:
 
 @lru_cache(maxsize=_REMEMBERED)
 def _always(cond: Expr, facts: Facts, known: frozenset[Known]) -> bool:
-    if cond in _SEEN and _holds_as_seen((-cond - 1, *facts.conds), _SEEN[cond], known | facts.known):
+    seen = _SEEN.get(cond)
+    if seen is not None and _holds_as_seen((-cond - 1, *facts.conds), seen, known | facts.known):
         return False
     parts = [c for c in conjuncts(cond) if not _positive(c)]
     quotients = _quotients(cond, facts.parts)
@@ -187,7 +192,8 @@ def feasible(constraints: Sequence[Expr], context: Sequence[Expr] | Facts = ()) 
 
 @lru_cache(maxsize=_REMEMBERED)
 def _feasible(constraints: tuple[Expr, ...], facts: Facts, known: frozenset[Known]) -> bool:
-    if constraints in _SEEN and _holds_as_seen((*constraints, *facts.conds), _SEEN[constraints], known | facts.known):
+    seen = _SEEN.get(constraints)
+    if seen is not None and _holds_as_seen((*constraints, *facts.conds), seen, known | facts.known):
         return True
     return _solvable(constraints, facts, (), constraints)
 
@@ -382,12 +388,17 @@ def _text(constraints: Sequence[Expr]) -> str:
     return f"{{ [{', '.join(writer.names.values())}] : {' and '.join(wanted + writer.facts)} }}"
 
 
-@lru_cache(maxsize=1)
-def _context() -> Any:
-    import islpy
+_own = threading.local()
 
-    context = islpy.Context()
-    context.set_max_operations(_BUDGET)
+
+def _context() -> Any:
+    """isl's context, one for each thread: isl has no locks, and what a question has used of its budget is counted there."""
+    context = getattr(_own, "context", None)
+    if context is None:
+        import islpy
+
+        context = _own.context = islpy.Context()
+        context.set_max_operations(_BUDGET)
     return context
 
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import bisect
 from dataclasses import dataclass, field
-from functools import cached_property
+
+from .cached import cached_property
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,9 @@ f32, integers narrower than i32 in i32.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
+
+from .cached import cached_property
 
 
 @dataclass(frozen=True, eq=False)

@@ -304,4 +304,6 @@ def _lock(path: Path) -> Iterator[None]:
                 time.sleep(0.01)
         yield
     finally:
+        with suppress(OSError):
+            fcntl.flock(handle, fcntl.LOCK_UN)  # closing it is not enough where a process was forked meanwhile
         os.close(handle)

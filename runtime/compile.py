@@ -14,6 +14,7 @@ from ..codegen.schedule.bounds import settled
 from ..codegen.schedule.own import own_schedules
 from ..codegen.schedule.speaks_of import places_of, speaks_of
 from ..codegen.targets import Target, has_blocks, target_of
+from ..dsl.collector import collector_waits
 from ..dsl.device import Device
 from ..dsl.errors import did_you_mean
 from ..dsl.errors.emulate import NotEmulated
@@ -25,7 +26,6 @@ from ..dsl.ops.bind_op import bind_params, specialise
 from ..dsl.schedule_builder import Schedule
 from ..dsl.std import std_devices
 from ..dsl.syntax import OpDecl, Param, ScheduleDecl
-from .collector import collector_waits
 from .kernel import Kernel
 from .measure import too_small_for_threads
 from .threads import checked_threads, default_threads

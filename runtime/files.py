@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 
@@ -33,13 +32,13 @@ def write_text(path: str | Path, text: str) -> None:
 def write_bytes(path: str | Path, data: bytes) -> None:
     """As `write_text`."""
     target = Path(os.path.realpath(path))
-    temporary = None
+    temporary: str | None = None
     try:
-        mode = target.stat().st_mode & 0o7777 if target.exists() else 0o666 & ~_umask()
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        handle, temporary = _beside(target)
         with os.fdopen(handle, "wb") as file:
             file.write(data)
-        os.chmod(temporary, mode)
+        if target.exists():
+            os.chmod(temporary, target.stat().st_mode & 0o7777)
         os.replace(temporary, target)
     except (OSError, ValueError) as error:
         if temporary:
@@ -48,10 +47,14 @@ def write_bytes(path: str | Path, data: bytes) -> None:
         raise CannotWrite(f"cannot write {path}: {_reason(error)}") from None
 
 
-def _umask() -> int:
-    mask = os.umask(0o022)
-    os.umask(mask)
-    return mask
+def _beside(target: Path) -> tuple[int, str]:
+    """A new file in the same folder, with the permissions that any new file gets: `tempfile` gives them to the owner alone, and
+    to ask for the process' mask is to change it, for all threads."""
+    for _ in range(100):
+        name = str(target.parent / f".{target.name}.{os.urandom(6).hex()}")
+        with suppress(FileExistsError):
+            return os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666), name
+    raise FileExistsError("no free name for a temporary file")
 
 
 def _reason(error: Exception) -> str:

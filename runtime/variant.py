@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, overload
 
 from ..codegen import abi
 from ..codegen.lower.trace import Trace, Traced
 from ..codegen.targets import Target
 from ..codegen.tile import Program
+from ..dsl.cached import cached_property
 from ..dsl.errors import UserError
 from ..dsl.errors.run import DeviceMismatch
 from ..dsl.forks import Lock

@@ -65,3 +65,10 @@ def test_every_public_name_is_there():
         assert getattr(andiron, name) is not None
     with pytest.raises(AttributeError, match="nothing"):
         andiron.nothing  # noqa: B018
+
+
+def test_values_that_are_kept_have_no_lock():
+    """`functools.cached_property` has one for all instances before Python 3.12: threads could wait for each other forever."""
+    for path in FILES:
+        if path.name != "cached.py":
+            assert "functools import cached_property" not in path.read_text(encoding="utf-8"), path

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
+from ...dsl.cached import cached_property
 from ...dsl.frozen import replace
 from ...dsl.index import Expr, Known, Var, as_expr
 from ...dsl.prove import conjuncts

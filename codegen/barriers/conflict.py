@@ -20,9 +20,10 @@ the coordinates that tell of the unit. Otherwise the first that can tell answers
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import product
 
+from ...dsl.cached import cached_property
 from ...dsl.index import Expr, Fn
 from ...dsl.point import point
 from ...dsl.prove import feasible

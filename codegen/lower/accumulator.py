@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
+from ...dsl.cached import cached_property
 from ...dsl.values import Value
 from .work import Work
 

@@ -11,12 +11,12 @@ UNALIGNED   a call whose sizes are not as asked for has a program of its own, in
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from math import prod
 
 import numpy as np
 
 from ...dsl import syntax
+from ...dsl.cached import cached_property
 from ...dsl.frozen import replace
 from ...dsl.index import Expr, Var
 from ...dsl.layout import Layout

@@ -9,8 +9,8 @@ that do not nest, and specialisation (see Fireiron, PACT 2020, for the refinemen
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 
+from ...dsl.cached import cached_property
 from ...dsl.frozen import replace
 from ...dsl.index import Expr, Var, as_expr, ceildiv, minimum
 from ...dsl.layout import Layout

@@ -8,9 +8,9 @@ LAUNCH     what is neither inlined, kept nor riding along gets a launch of its o
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
+from ...dsl.cached import cached_property
 from ...dsl.errors import InternalError
 from ...dsl.frozen import replace
 from ...dsl.index import Expr, Var, as_expr

@@ -17,12 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping as Dict
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from ...dsl import syntax
+from ...dsl.cached import cached_property
 from ...dsl.frozen import replace
 from ...dsl.values import Load
 from ..lower.context import Context

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from math import inf, log2, prod
 
 from ...dsl import syntax
+from ...dsl.cached import cached_property
 from ..lower.context import Context
 from .cpu_cost import HIDDEN, LOAD, STORE, Cost
 from .cpu_product import WAKE, Processor

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import pairwise
 from math import gcd, prod
 
+from ...dsl.cached import cached_property
 from ...dsl.device import Device, Instr, Level, Memory
 from ...dsl.index import ONE, Expr, Var, as_expr
 from ...dsl.types import DType

@@ -6,8 +6,8 @@ Read from the device's text by what it says of levels and memories (law: hardwar
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
+from ...dsl.cached import cached_property
 from ...dsl.device import Device, Instr, Level, Memory
 from ...dsl.types import DType
 

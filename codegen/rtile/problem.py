@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from ...dsl.cached import cached_property
 from ...dsl.index import Expr
 from ...dsl.types import DType
 from ...dsl.values import Apply, Load, loads, walk

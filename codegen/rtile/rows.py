@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping as Dict
 from dataclasses import dataclass
-from functools import cached_property
 from math import log2
 from typing import Any
 
 import numpy as np
 
 from ...dsl import syntax
+from ...dsl.cached import cached_property
 from ..lower.context import Context
 from ..lower.work import Work
 from .cost import Demand

@@ -7,17 +7,17 @@ on disk, since a cache of tables would have to be unpickled.
 
 from __future__ import annotations
 
-import gc
 import re
-import threading
 from functools import lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from ... import grammar
 from .. import syntax
+from ..collector import collector_waits
 from ..errors.base import UserError
 from ..errors.text import LineTooLong, NestedTooDeep, NotUtf8, TextTooLarge
+from ..forks import Lock
 from ..source import Source, Span
 from .builder import Builder
 from .explain import character, explain
@@ -39,7 +39,7 @@ class Machine:
     def __init__(self) -> None:
         from lark import Lark
 
-        self.lock = threading.RLock()
+        self.lock = Lock()
         self.builder = Builder()
         self.layout = LineLayout()
         text = files(grammar).joinpath("sched.lark").read_text(encoding="utf-8")
@@ -49,14 +49,8 @@ class Machine:
         """The declarations of `text`, which stands at `base` in `source`. Raises lark's faults."""
         self.builder.begin(source)
         self.layout.begin(source, text, base)
-        # A tree only grows, and has no cycles: the collector would look at it again and again, a third of the time.
-        collecting = gc.isenabled()
-        gc.disable()
-        try:
+        with collector_waits():  # a third of the time
             return self.lark.parse(text + "\n")  # type: ignore[return-value]
-        finally:
-            if collecting:
-                gc.enable()
 
 
 @lru_cache(maxsize=1)
@@ -76,7 +70,7 @@ def read(source: Source) -> tuple[syntax.File, list[Token]]:
     source = normalise(source)
     _refuse_monsters(source)
     parser = machine()
-    with parser.lock:
+    with parser.lock.held():
         try:
             declarations = tuple(parser.attempt(source, source.text, 0))
             found, tokens = parser.builder.diagnostics, parser.layout.tokens

@@ -6,10 +6,10 @@ import re
 from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 from ...codegen.emit.names import clean
+from ...dsl.cached import cached_property
 from ...dsl.source import Span
 from .lines import lines_of
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 from ...codegen import abi
 from ...codegen.emit.emulate import Described, describe
+from ...dsl.cached import cached_property
 from ...dsl.forks import Lock
 from ..build import Library
 from ..variant import Variant
@@ -17,7 +17,9 @@ from .origin import Origin
 from .report import report_of, watched
 
 _FOUND = 3  # the status of a call in which something was found wrong
-_ONE_CALL = Lock()  # what a call found is asked for after it; a call takes all cores anyway
+# What a call found is asked for after it; a call takes all cores anyway. In the middle of one, the runtime has threads and
+# locks of its own: a child that was forked there could not go on from them.
+_ONE_CALL = Lock(forks_wait=True)
 
 
 class EmulatedVariant(Variant):

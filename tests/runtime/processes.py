@@ -4,7 +4,7 @@ import subprocess
 import sys
 import textwrap
 
-ENOUGH = 300  # seconds: only a program that hangs takes as long
+ENOUGH = 240  # seconds: only a program that hangs takes as long
 
 HEAD = """\
 import os, random, sys, threading

@@ -28,7 +28,7 @@ def data(rng, *shape):
 def test_the_first_calls_of_a_kernel_come_from_many_threads():
     run(
         KERNEL
-        + '''
+        + """
 k = andiron.compile(TEXT, "gemm")
 def work(i):
     draw, rng = random.Random(i), np.random.default_rng(i)
@@ -40,14 +40,14 @@ def work(i):
         assert out is None or C is out
         np.testing.assert_array_equal(C, A @ B)
 together(6, work)
-'''
+"""
     )
 
 
 def test_shapes_are_forgotten_and_options_change_while_calls_run():
     run(
         KERNEL
-        + '''
+        + """
 from andiron.runtime import kernel as module
 module._PLANS = 5
 k = andiron.compile(TEXT, "soft")
@@ -74,7 +74,7 @@ try:
 finally:
     stop.set()
     changer.join()
-'''
+"""
     )
 
 
@@ -102,7 +102,7 @@ if os.path.isdir("/proc/self/task"):
 def test_what_one_thread_does_wrong_is_told_there_alone():
     run(
         KERNEL
-        + '''
+        + """
 k = andiron.compile(TEXT, "gemm", K=8)
 refused = [0] * 6
 def work(i):
@@ -124,7 +124,7 @@ def work(i):
                 refused[i] += 1
 together(6, work)
 assert refused == [0, 60] * 3, refused
-'''
+"""
     )
 
 
@@ -132,7 +132,7 @@ def test_threads_that_still_call_when_the_interpreter_ends():
     for repeat in range(4):
         run(
             KERNEL
-            + f'''
+            + f"""
 k = andiron.compile(TEXT, "gemm")
 A = np.ones((96, 96), np.float32)
 k(A, A, threads=2)
@@ -145,14 +145,14 @@ for _ in range(3):
     threading.Thread(target=work, daemon=True).start()
 for _ in range(20):
     begun.acquire()
-'''
+"""
         )
 
 
 def test_many_kernels_made_and_dropped_while_they_are_called():
     run(
         KERNEL
-        + '''
+        + """
 import gc
 current = [None]
 def work(i):
@@ -173,5 +173,5 @@ def work(i):
         np.testing.assert_array_equal(S, X.sum(1))
         done += 1
 together(4, work)
-'''
+"""
     )

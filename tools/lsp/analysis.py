@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from ...codegen.lower.trace import Traced
 from ...dsl import syntax
+from ...dsl.cached import cached_property
 from ...dsl.errors import AndironError, UserError, UserErrors
 from ...dsl.module import Module, survey
 from ...dsl.source import Source
