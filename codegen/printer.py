@@ -101,7 +101,7 @@ def _statement(s: Stmt, indent: str) -> Iterator[str]:
             yield f"{indent}if {conditions_text(s.conds)}:"
             body = s.body
         case Alloc():
-            yield f"{indent}alloc {_buffer(s.buffer)}:"
+            yield f"{indent}alloc {_buffer(s.buffer)}{' outlined' if s.outlined else ''}:"
             body = s.body
         case Store():
             sign = "=" if s.atomic is None else f"atomic {s.atomic}="

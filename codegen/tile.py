@@ -127,12 +127,17 @@ class Staging:
 
 @dataclass(frozen=True)
 class Alloc:
-    """`staging`: what lowering knows of a `move`, until `stage_copies` has seen to it."""
+    """`staging`: what lowering knows of a `move`, until `stage_copies` has seen to it.
+
+    `outlined`: text that a compiler of registers sees has the body as a function of its own, which is not inlined; it writes no
+    register that is declared around it.
+    """
 
     buffer: Buffer
     body: tuple[Stmt, ...]
     span: Span | None = field(default=None, compare=False, repr=False)
     staging: Staging | None = None
+    outlined: bool = False
 
 
 @dataclass(frozen=True)

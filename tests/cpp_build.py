@@ -21,7 +21,7 @@ from andiron.codegen.targets import target_of
 from andiron.codegen.tile import Program
 from andiron.runtime import features
 
-_COMMANDS = {"gcc": ("g++",), "zig": (sys.executable, "-m", "ziglang", "c++", "-nostdlib++")}
+COMMANDS = {"gcc": ("g++",), "zig": (sys.executable, "-m", "ziglang", "c++", "-nostdlib++")}
 COMPILERS = [name for name, found in [("gcc", shutil.which("g++")), ("zig", importlib.util.find_spec("ziglang"))] if found] or [
     pytest.param("none", marks=pytest.mark.skip(reason="no C++ compiler"))
 ]
@@ -66,7 +66,7 @@ def library(text: str, compiler: str, machine: str) -> ctypes.CDLL:
     source.write_text(text)
     march = MACHINES[machine][compiler == "zig"]
     command = [
-        *_COMMANDS[compiler],
+        *COMMANDS[compiler],
         *FLAGS,
         "-Wall",
         "-Werror",

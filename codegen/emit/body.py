@@ -16,7 +16,7 @@ from .address import address, pointer_to
 from .again import Again
 from .code import storage
 from .context import Context, Turning
-from .lanes import value_varies
+from .lanes import Register, value_varies
 from .operands import instr_name, passed
 from .parts import partly, store_first
 from .reduce import all_reduce
@@ -322,6 +322,14 @@ class Body:
         match s.body:
             case (If(orelse=()) as choice,) if register.named and not ctx.in_lane:  # what only lanes inside have
                 return self._if(replace(choice, body=(replace(s, body=choice.body),)))
+        if s.outlined:
+            ctx.need("outlined")
+            with text.block(lambda: "[=]() m_outlined", footer="}();"):
+                return self._register(s, register)
+        self._register(s, register)
+
+    def _register(self, s: Alloc, register: Register) -> None:
+        ctx, text = self.ctx, self.ctx.text
         if ctx.part is not None:
             self._inside.add(s.buffer.name)
         at = text.begin()

@@ -123,7 +123,7 @@ def has_helper(name: str, dialect: str) -> bool:
 
 def _uses(need: Need, text: str) -> list[Need]:
     """Other helpers named in a helper's text: vector types, and functions of the same type."""
-    if need.name == "unroll":
+    if need.name in ("unroll", "outlined"):
         return []
     out = [
         Need(prefix[:-1] if prefix else "vector", element, int(lanes)) for prefix, element, lanes, _ in _VECTOR.findall(text)

@@ -4,18 +4,23 @@
 conditions that remain depend on nothing computed inside it, worst cases of unrolled loops and lockstep units aside:
 
     for k: if (m + 5 < M) ...      -->      if (all of the tile is inside) { for k: ... } else { for k: if ... }
+
+OWN_REGISTERS   What a loop accumulates in vector registers belongs to one version: its conditions part the whole life of such
+                registers, and the version at the edge is outlined. A compiler that has too few registers at the edge otherwise
+                keeps an accumulator in memory in both versions, also in the loop where there would be enough.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from ...dsl.device import Instr
 from ...dsl.frozen import replace
 from ...dsl.index import Expr, Var
 from ...dsl.prove import Facts, always, feasible
 from ...dsl.values import Masked, Value, loads, transform, walk
 from ..tile import Alloc, Barrier, For, If, Launch, Let, Program, Stmt, Store
-from ..walk_tile import known, map_bodies, statements, with_bodies
+from ..walk_tile import known, map_bodies, statements, with_bodies, written
 from .split import split_loops
 
 # ---------------------------------------------------------------- proofs
@@ -94,17 +99,24 @@ def version_guards(program: Program) -> Program:
 
 
 def _version_launch(launch: Launch, program: Program) -> Launch:
-    return replace(launch, body=_version(launch.body, _lanes(launch, program), {}))
+    lanes = _lanes(launch, program)
+    vectors = lanes and not _alone(program, launch)
+    register = {m.name for m in program.device.memories if m.registers} if vectors else set()
+    local = {s.buffer.name for s in statements(launch.body) if isinstance(s, Alloc) and s.buffer.memory in register}
+    return replace(launch, body=_version(launch.body, _Units(lanes, frozenset(local), program.instrs)))
 
 
 def _lanes(launch: Launch, program: Program) -> frozenset[Var]:
     return frozenset(u.var for u in launch.units if program.device.level(u.level).siblings == "lockstep")
 
 
+def _alone(program: Program, launch: Launch) -> bool:
+    """Whether each lane has the text to itself, and registers of its own: it is no lane of a vector."""
+    return any(program.device.level(u.level).width for u in launch.units if u.var in _lanes(launch, program))
+
+
 def _rejoined_launch(launch: Launch, program: Program) -> Launch:
-    lanes = _lanes(launch, program)
-    alone = any(program.device.level(u.level).width for u in launch.units if u.var in lanes)
-    return replace(launch, body=_rejoined(launch.body, lanes)) if alone else launch
+    return replace(launch, body=_rejoined(launch.body, _lanes(launch, program))) if _alone(program, launch) else launch
 
 
 def _rejoined(body: tuple[Stmt, ...], lanes: frozenset[Var]) -> tuple[Stmt, ...]:
@@ -144,23 +156,39 @@ _Guard = tuple[tuple[Expr, ...], frozenset[Var], frozenset[Var]]
 Asked = dict[int, list[_Guard]]
 
 
-def _version(body: tuple[Stmt, ...], lanes: frozenset[Var], asked: Asked) -> tuple[Stmt, ...]:
+@dataclass(frozen=True)
+class _Units:
+    """Of a launch: its lockstep units, the registers of vectors where those are lanes, and the guards of its statements."""
+
+    lanes: frozenset[Var]
+    registers: frozenset[str]
+    instrs: tuple[Instr, ...]
+    asked: Asked = field(default_factory=dict)
+
+
+def _version(body: tuple[Stmt, ...], units: _Units) -> tuple[Stmt, ...]:
     out: list[Stmt] = []
     for s in body:
-        found = _guards(s, lanes, asked)
+        found = _guards(s, units.lanes, units.asked)
         if not found.conds and not found.open:
             out.append(s)
+        elif conds := _of_registers(s, units):
+            out.append(If(conds, (_inside(s, units),), (_outlined(s, units),), span=s.span))
         elif (
             found.open
             or isinstance(s, Alloc)
             or (isinstance(s, If) and (s.orelse or s.turns))
-            or not _worth(s, lanes)
-            or any(isinstance(x, Barrier) for x in statements((s,)))
+            or not _worth(s, units.lanes)
+            or _waits(s)
         ):
-            out.append(_inside(s, lanes, asked))
+            out.append(_inside(s, units))
         else:
-            out.append(If(found.conds, (_bare(s),), (s,), span=getattr(s, "span", None)))
+            out.append(If(found.conds, (_bare(s),), (_outlined(s, units),), span=getattr(s, "span", None)))
     return tuple(_joined(out))
+
+
+def _waits(s: Stmt) -> bool:
+    return any(isinstance(x, Barrier) for x in statements((s,)))
 
 
 def _joined(body: list[Stmt]) -> list[Stmt]:
@@ -183,13 +211,40 @@ def _worth(s: Stmt, lanes: frozenset[Var]) -> bool:
     return True
 
 
-def _inside(s: Stmt, lanes: frozenset[Var], asked: Asked) -> Stmt:
-    match s:
-        case For() | Alloc():
-            return replace(s, body=_version(s.body, lanes, asked))
-        case If():
-            return replace(s, body=_version(s.body, lanes, asked), orelse=_version(s.orelse, lanes, asked))
-    return s
+def _inside(s: Stmt, units: _Units) -> Stmt:
+    return map_bodies(s, lambda body: _version(body, units))
+
+
+def _of_registers(s: Stmt, units: _Units) -> tuple[Expr, ...]:
+    """Conditions that part the life of registers. OWN_REGISTERS"""
+    if not isinstance(s, Alloc) or s.buffer.name not in units.registers or _waits(s):
+        return ()
+    return _of_loops(s.body, units)
+
+
+def _of_loops(body: tuple[Stmt, ...], units: _Units) -> tuple[Expr, ...]:
+    """What loops that are not written out ask in their iterations, where none of it depends on what is inside."""
+    conds: list[Expr] = []
+    for s in body:
+        match s:
+            case For() if s.unroll or s.var.hi is None:
+                found = _guards(s, units.lanes, units.asked)
+                if found.open:
+                    return ()
+                conds += found.conds
+            case For() | Alloc():
+                conds += _of_loops(s.body, units)
+            case If():
+                conds += _of_loops((*s.body, *s.orelse), units)
+    return tuple(dict.fromkeys(conds))
+
+
+def _outlined(s: Stmt, units: _Units) -> Stmt:
+    """The version at an edge; it may be a function of its own where it writes no registers but those declared in it."""
+    if _of_registers(s, units) and isinstance(s, Alloc):
+        own = {s.buffer.name, *(x.buffer.name for x in statements(s.body) if isinstance(x, Alloc))}
+        return replace(s, outlined=(written(s.body, units.instrs) & units.registers) <= own)
+    return map_bodies(s, lambda body: tuple(_outlined(x, units) for x in body))
 
 
 def _guards(s: Stmt, lanes: frozenset[Var], asked: Asked) -> _Found:

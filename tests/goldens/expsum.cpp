@@ -93,15 +93,24 @@ m_inline f32x8 m_exp(f32x8 x) {
     return p * flt((half + 127) << 23) * flt((k - half + 127) << 23);
 }
 
+// the first `lanes` elements (none, if it is negative; at most 8), then zeros
+#if defined(__AVX__)
+m_inline f32x8 load_part_f32x8(const float* p, int64_t lanes) {
+    typedef float V __attribute__((vector_size(32)));
+    typedef int M __attribute__((vector_size(32)));
+    const int n = lanes < 0 ? 0 : lanes > 8 ? 8 : (int)lanes;
+    return (f32x8)__builtin_ia32_maskloadps256((const V*)p, (M)((M){0, 1, 2, 3, 4, 5, 6, 7} < n));
+}
+#else
 static __attribute__((noinline, unused)) f32x8 load_rest_f32x8(const float* p, int64_t lanes) {
     f32x8 x = {};
     if (lanes > 0) __builtin_memcpy(&x, p, (size_t)lanes * sizeof *p);
     return x;
 }
-// the first `lanes` elements (none, if it is negative; at most 8), then zeros
 m_inline f32x8 load_part_f32x8(const float* p, int64_t lanes) {
     return lanes >= 8 ? *(const f32x8_u*)p : load_rest_f32x8(p, lanes);
 }
+#endif
 
 m_inline i32x8 splat_i32x8(int32_t x) { return (i32x8){x, x, x, x, x, x, x, x}; }
 
