@@ -72,7 +72,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(args: argparse.Namespace) -> int:
     try:
         status = args.run(args)
-        sys.stdout.flush()
+        if not sys.stdout.closed:  # the language server's stream ends with its session
+            sys.stdout.flush()
         return status
     except BrokenPipeError:
         # The reader of our output has seen enough. What Python flushes at its end must not fail again.

@@ -15,6 +15,7 @@ from andiron.codegen.printer import show
 from andiron.tools.lsp.analysis import Analysis
 from andiron.tools.lsp.position import Positions
 from lsprotocol import types as lsp
+from pygls.exceptions import JsonRpcException
 from pygls.lsp.client import BaseLanguageClient
 
 TEXT = """\
@@ -140,6 +141,10 @@ def test_names():
         assert renamed == TEXT.replace("A: f32", "Left: f32").replace("A[m", "Left[m")
         andiron.loads(renamed)
         assert await client.text_document_prepare_rename_async(lsp.PrepareRenameParams(**place("-> co|re"))) is None
+        where = await client.text_document_prepare_rename_async(lsp.PrepareRenameParams(**place("keep |C in")))
+        assert (editor.shown(where.range), where.placeholder) == ("C", "C")
+        with pytest.raises(JsonRpcException, match="`B` is already a tensor of `gemm`"):
+            await client.text_document_rename_async(lsp.RenameParams(new_name="B", **place("sum(k) |A[m")))
         symbols = await client.text_document_document_symbol_async(lsp.DocumentSymbolParams(editor.document))
         assert [(s.name, s.detail) for s in symbols] == [("gemm", None), ("stage", None), ("fast", "for gemm")]
         assert editor.shown(symbols[0].range).endswith("B[k, n]")

@@ -17,9 +17,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     try:
-        from .server import server
+        from .server import ending, server
     except ImportError:
-        complain("the language server needs a package more: pip install 'andiron[lsp]'")
+        complain("the language server needs one more package: pip install 'andiron[lsp]'")
         return 1
     server.start_io()
-    return 0
+    return 0 if ending.asked_for else 1

@@ -15,6 +15,8 @@ from ...dsl import syntax
 from ...dsl.op import Op
 from ...dsl.types import TYPES
 
+RENAMABLE = ("op", "schedule", "strategy", "instr", "tensor", "size", "index", "param", "device")
+
 
 @dataclass(frozen=True)
 class Symbol:
@@ -28,7 +30,7 @@ class Symbol:
 
     @property
     def renamable(self) -> bool:
-        return self.kind in ("op", "schedule", "strategy", "instr", "tensor", "size", "index", "param", "device")
+        return self.kind in RENAMABLE
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
 from lsprotocol import types as lsp
+from pygls.exceptions import JsonRpcException
 from pygls.lsp.server import LanguageServer
 
 from ... import __version__
@@ -20,6 +22,7 @@ from ..repl.state import Draft
 from .analysis import Analysis
 from .hover import hover
 from .position import Positions
+from .rename import Refused, renamable, renaming
 
 PAUSE = 0.15  # seconds without a key
 TOKENS = ["function", "class", "variable", "parameter", "type", "namespace", "enumMember", "property", "keyword"]
@@ -38,6 +41,15 @@ _SYMBOLS = {
 server = LanguageServer("andiron", __version__)
 _known: dict[str, tuple[str, Analysis]] = {}
 _good: dict[str, Analysis] = {}  # the newest that could be parsed, for completion while a line is half typed
+
+
+class _Ending:
+    """asked_for  whether the editor asked for the end before it came: the protocol's exit code tells."""
+
+    asked_for = False
+
+
+ending = _Ending()
 
 
 def analysis_of(uri: str) -> Analysis:
@@ -68,6 +80,11 @@ def _at(uri: str, position: lsp.Position) -> tuple[Analysis, Positions, int]:
     found = analysis_of(uri)
     positions = Positions(found.text)
     return found, positions, positions.offset(position)
+
+
+@server.feature(lsp.SHUTDOWN)
+def on_shutdown(_: None) -> None:
+    ending.asked_for = True
 
 
 # ---------------------------------------------------------------- mistakes
@@ -169,30 +186,32 @@ def on_references(params: lsp.ReferenceParams) -> list[lsp.Location]:
 
 
 @server.feature(lsp.TEXT_DOCUMENT_PREPARE_RENAME)
-def on_prepare_rename(params: lsp.PrepareRenameParams) -> lsp.Range | None:
+def on_prepare_rename(params: lsp.PrepareRenameParams) -> lsp.PrepareRenamePlaceholder | None:
     found, positions, at = _at(params.text_document.uri, params.position)
-    name = found.name_at(at)
-    return positions.range(name.start, name.end) if name is not None and _own(found, name) else None
+    try:
+        name = renamable(found, at)
+    except Refused:
+        return None
+    return lsp.PrepareRenamePlaceholder(positions.range(name.start, name.end), name.symbol.name)
 
 
-def _own(found: Analysis, name) -> bool:
-    """Whether a name is this text's to change."""
-    if not name.symbol.renamable or found.module is None:
-        return False
-    scope = name.symbol.scope.removeprefix("strategy ")
-    owner = scope or name.symbol.name
-    return any(getattr(d, "name", None) == owner for d in (found.file.declarations if found.file else ()))
-
-
-@server.feature(lsp.TEXT_DOCUMENT_RENAME)
+@server.feature(lsp.TEXT_DOCUMENT_RENAME, lsp.RenameOptions(prepare_provider=True))
 def on_rename(params: lsp.RenameParams) -> lsp.WorkspaceEdit | None:
     uri = params.text_document.uri
     found, positions, at = _at(uri, params.position)
-    name = found.name_at(at)
-    if name is None or not _own(found, name) or not params.new_name.isidentifier():
-        return None
-    edits = [lsp.TextEdit(positions.range(o.start, o.end), params.new_name) for o in found.all_of(name)]
-    return lsp.WorkspaceEdit({uri: edits})
+    with _reasons():
+        places = renaming(found, at, params.new_name)
+        edits = [lsp.TextEdit(positions.range(o.start, o.end), params.new_name) for o in places]
+        return lsp.WorkspaceEdit({uri: edits})
+
+
+@contextmanager
+def _reasons() -> Iterator[None]:
+    """What is refused is an error of the protocol, whose message editors show."""
+    try:
+        yield
+    except Refused as refused:
+        raise JsonRpcException(str(refused), lsp.LSPErrorCodes.RequestFailed) from None
 
 
 @server.feature(lsp.TEXT_DOCUMENT_DOCUMENT_SYMBOL)
@@ -333,4 +352,4 @@ def on_code_action(params: lsp.CodeActionParams) -> Sequence[lsp.CodeAction]:
     return []
 
 
-__all__ = ["server"]
+__all__ = ["ending", "server"]
