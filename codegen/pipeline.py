@@ -22,6 +22,7 @@ from .lower.capacity import check_capacity
 from .lower.context import Context
 from .lower.recursion import Lowering
 from .lower.spec import ZERO, Focus, Range, View
+from .lower.split import any_splits
 from .lower.staging import idle_pipelines
 from .lower.tiles import held_in
 from .lower.trace import Trace, Traced
@@ -237,7 +238,8 @@ def launches_of(op: Op, device: Device, lines: tuple) -> list[tuple[tuple[Work, 
     moved = {x.tensor for x in _all_lines(lines) if isinstance(x, syntax.Move)}
     apart = frozenset(own)
     if all(isinstance(x, syntax.AutoLine) for x in lines) or (not said and _filled_in(rest)):
-        kept |= (row_statistics(op, device) or made_operands(op, device)) - own.keys()
+        statistics = frozenset() if any_splits(op, device, rest) else row_statistics(op, device)
+        kept |= (statistics or made_operands(op, device)) - own.keys()
         apart |= made_once(op, device) - kept - moved
     kept |= {s.target for s in op.statements if s.reduction is None and s.target in moved} - apart
     inner = {t.name for t in op.tensors if t.role == "intermediate"}

@@ -349,6 +349,8 @@ def _renamed(line, names: set[str], to: str):
 
 def _between(low: Lowering, focus: Focus, w: Work, owner: tuple, names: list[str], loops, init: list[Stmt], stored: list[Stmt]):
     """FIRST_AND_LAST."""
+    if any(o.atomic for o in w.outputs):  # the part of each iteration is added to what is there
+        return init, stored
     first = tuple(-as_expr(v) for v, _ in loops)
     last = tuple(as_expr(v) - trips + 1 for v, trips in loops)
     at = tuple(as_expr(Var(i)) for i in w.indices)
@@ -364,7 +366,9 @@ def _between(low: Lowering, focus: Focus, w: Work, owner: tuple, names: list[str
         reload = Load(home, tuple(as_expr(Var(i)) for i in again), dtype)
         assert w.reduction is not None
         instead = nowhere(dtype) if name.endswith("@at") else identity(w.reduction.kind, dtype)
-        goes_on = Reload(name, w.indices, reload, None, w.extents, fused=w.fused, home=home, instead=instead, parts=w.reduced)
+        goes_on = Reload(
+            name, w.indices, reload, None, w.extents, fused=w.fused, home=home, instead=instead, parts=(*w.reduced, *again)
+        )
         refill += low.lower(replace(focus, works=(goes_on,), loops=()), owner)
         if not in_place:
             work = Work(home, w.indices, Load(name, at, dtype), None, w.extents, fused=w.fused)

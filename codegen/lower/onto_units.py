@@ -20,7 +20,7 @@ from .decode import decode
 from .leaf import cell_indices
 from .loops import loop_tiles
 from .spec import ONE, ZERO, Digit, Focus, Range
-from .split import split_reduction
+from .split import split_reduction, splits
 from .units import advance, in_groups
 
 if TYPE_CHECKING:
@@ -96,14 +96,13 @@ def onto_units(low: Lowering, focus: Focus, line: syntax.Tile, axes: list[Axis],
             left = as_expr(rest_of)
         focus = replace(focus, dealt=(left, frozenset(map(id, rest))))
     f = replace(focus, ranges={**focus.ranges, **new}, level=level, parent=start, digits=(*focus.digits, *digits))
-    f = split_reduction(low, f, line, axes, counts, len(focus.digits))
+    used = [_used(ranges[a.index], a) if kind == "shaped" else None for a in axes]
+    parts = [c if n is None else as_expr(min(n, c.constant or n)) for n, c in zip(used, counts, strict=True)]
+    f = split_reduction(low, f, line, axes, parts, len(focus.digits))
     body: list[Stmt] = low.lower(f, rest)
-    idle: list[Expr] = []
-    for a, digit in zip(axes, digits, strict=True):
-        r = ranges[a.index]
-        tiles = r.capacity if a.every is None else min(a.every, r.capacity or a.every)
-        if kind == "shaped" and tiles is not None and (n := -(-tiles // clamped(r, a.size))) < (digit.extent.constant or 0):
-            idle.append(as_expr(max(1, n) - 1) - digit.expr)
+    idle = [
+        n - 1 - digit.expr for n, digit in zip(used, digits, strict=True) if n is not None and n < (digit.extent.constant or 0)
+    ]
     if idle and not together:
         body = [If(tuple(idle), tuple(body), span=line.span)]
     body = [*lets, *body]
@@ -117,7 +116,8 @@ def onto_units(low: Lowering, focus: Focus, line: syntax.Tile, axes: list[Axis],
 def tile_count(low: Lowering, r: Range, a: Axis, kind: str, line) -> Expr:
     """How many tiles: by the live extent where units are open or dealt to, else by capacity (CAPACITY_NOT_LIVE).
 
-    By capacity too for units that are open in a loop: how many there are is known before the loop begins.
+    By capacity too for units that are open in a loop, and for parts of a reduction that a later launch combines: how many
+    there are is known before the loop begins.
     """
     size = clamped(r, a.size)
     if a.every is not None and r.capacity is None:
@@ -129,7 +129,8 @@ def tile_count(low: Lowering, r: Range, a: Axis, kind: str, line) -> Expr:
     if a.every is not None:
         return as_expr(in_groups(low.ctx, line.level, max(1, -(-min(a.every, r.capacity or a.every) // size))))
     turning = {v for step in r.steps for v in step.expr.variables()} & r.trips(size).variables()
-    if kind == "open" and turning and r.capacity is not None:
+    ahead = kind == "open" or (kind == "finite" and _may_be_zero(low, a.index) and splits(low.ctx.device, line))
+    if ahead and turning and r.capacity is not None:
         return as_expr(max(1, -(-r.capacity // size)))
     if kind != "shaped":
         return maximum(r.trips(size), 1) if _may_be_zero(low, a.index) else r.trips(size)
@@ -140,6 +141,12 @@ def tile_count(low: Lowering, r: Range, a: Axis, kind: str, line) -> Expr:
             help=f"tile `{a.index}` one after another first, or use `every`",
         )
     return as_expr(in_groups(low.ctx, line.level, max(1, -(-r.capacity // size))))
+
+
+def _used(r: Range, a: Axis) -> int | None:
+    """How many units get a tile of it: where they come in groups (`in_groups`), the others idle."""
+    tiles = r.capacity if a.every is None else min(a.every, r.capacity or a.every)
+    return None if tiles is None else max(1, -(-tiles // clamped(r, a.size)))
 
 
 def _told_apart(ctx: Context, levels: tuple[str, ...]) -> tuple[str, ...]:

@@ -29,6 +29,7 @@ from .match import Fragment, Match, fragment, match, matches
 from .move import With, lower_move
 from .onto_units import tile_count
 from .spec import Focus, Range
+from .split import Split, splits
 from .tiles import lower_tile
 from .units import advance
 from .work import Work, substitute
@@ -42,7 +43,7 @@ class Lowering:
     def __init__(self, ctx: Context, works: tuple[Work, ...]) -> None:
         self.ctx = ctx
         self.works = works
-        self.split: dict[str, syntax.Tile] = {}  # works whose parts units that cannot meet have, and the line that split them
+        self.split: dict[str, Split] = {}  # works whose parts a later launch combines, or atomics
         self.holding = 0  # lines that hold something, above the one being lowered
 
     def lower(self, focus: Focus, lines: tuple) -> list[Stmt]:
@@ -253,6 +254,8 @@ class Lowering:
                 )
             if below is not None:
                 continue
+            if not parallel and self._split_below(w, lines):
+                continue
             if self._deferred(focus, w, lines):
                 if not parallel:
                     continue
@@ -272,6 +275,11 @@ class Lowering:
             return False
         by = next((m.words[0] for m in line.modifiers if m.name == "by"), None)
         return self.ctx.device.level(line.level).siblings != "nothing" and by != "workspace"
+
+    def _split_below(self, w: Work, lines: tuple) -> bool:
+        """A line below leaves parts of the reduction to a later launch: accumulators are those of the parts."""
+        tiles = [x for x in lines[1:] if isinstance(x, syntax.Tile) and splits(self.ctx.device, x)]
+        return any(a.index in w.reduced for x in tiles for a in x.axes)
 
     def _deferred(self, focus: Focus, w: Work, lines: tuple) -> bool:
         """No `keep` was written, and free indices are still whole or dealt out below in numbers that are not known: the

@@ -7,17 +7,19 @@ C[m, n] = sum(k) ...     -->     P[t, m, n] = sum(k in tile t) ...;   C[m, n] = 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...dsl import syntax
+from ...dsl.device import Device
 from ...dsl.errors.base import Label
-from ...dsl.errors.schedule import NotYet
+from ...dsl.errors.schedule import CannotMeet, NotYet
 from ...dsl.frozen import replace
 from ...dsl.index import Expr, Var, as_expr
-from ...dsl.op import Reduction
+from ...dsl.op import Op, Reduction
+from ...dsl.source import Span
 from ...dsl.values import Load, Value, transform
 from .access import identity
-from .context import Context
 from .spec import ONE, Focus, Range, View
 from .work import Output, Work, work_extents
 from .workspace import workspace
@@ -26,16 +28,41 @@ if TYPE_CHECKING:
     from .recursion import Lowering
 
 
-def splits(ctx: Context, line: syntax.Tile) -> bool:
+def splits(device: Device, line: syntax.Tile) -> bool:
     """Does this tile deal a reduction to units that combine their parts in a later launch?"""
     if line.level is None:
         return False
     how = next((m.words[0] for m in line.modifiers if m.name == "by"), None)
-    return how in ("workspace", "atomic") or ctx.device.level(line.level).siblings == "nothing"
+    return how in ("workspace", "atomic") or device.level(line.level).siblings == "nothing"
+
+
+def any_splits(op: Op, device: Device, lines: tuple) -> bool:
+    """Do the lines leave parts of a reduction to a later launch? What reads the result cannot share a launch with it then."""
+    reduced = {i for s in op.statements if s.reduction is not None for i in s.reduction.indices}
+    for line in lines:
+        if isinstance(line, syntax.Fuse) and reduced & set(line.indices):
+            reduced.add(line.name)
+        if isinstance(line, syntax.Tile) and splits(device, line) and any(a.index in reduced for a in line.axes):
+            return True
+    return False
+
+
+@dataclass(frozen=True)
+class Split:
+    """A reduction that is split, by a line at `span`: its parts go to `target`, of which `parts` are axes of their own: each is
+    the name of an index and how many parts there are (none where parts are combined by atomics)."""
+
+    span: Span | None
+    target: str
+    parts: tuple[tuple[str, Expr], ...] = ()
 
 
 def split_reduction(low: Lowering, focus: Focus, line: syntax.Tile, axes, counts: list[Expr], before: int) -> Focus:
-    """The focus with every reduction that this tile splits storing its partial results; unchanged where it splits none."""
+    """The focus with every reduction that this tile splits storing its partial results; unchanged where it splits none.
+
+    ONE_TARGET   where lines stand in several copies (`peel`), all copies store to one target, which is combined once.
+    COMBINED_FIRST   nothing in the launch reads the result: it is there when the launch that combines it is done.
+    """
     ctx = low.ctx
     assert line.level is not None
     how = next((m.words[0] for m in line.modifiers if m.name == "by"), None)
@@ -43,44 +70,68 @@ def split_reduction(low: Lowering, focus: Focus, line: syntax.Tile, axes, counts
     ranges, views, digits = dict(focus.ranges), dict(focus.views), list(focus.digits)
     for w in focus.works:
         mine = [(n, a) for n, a in enumerate(axes) if a.index in w.reduced]
-        if not mine or w.name in focus.open or not splits(ctx, line) or not w.outputs:
+        if not mine or w.name in focus.open or not splits(ctx.device, line) or not w.outputs:
             works.append(w)
             continue
         _once(low, w, line)
-        if how == "atomic":
-            works.append(_atomically(low, w, line, views))
-            for n, _ in mine:
-                digits[before + n] = replace(digits[before + n], index="")
-            continue
-        if w.reduction is not None and w.reduction.kind in ("argmax", "argmin"):
-            raise NotYet(f"`{w.reduction.kind}` is not split over units that cannot meet yet", line.span)
-        names = []
-        for n, a in mine:
-            name = ctx.fresh(f"{a.index}_tile")
-            digit = digits[before + n]
-            ranges[name] = Range(digit.expr, ONE)
-            digits[before + n] = replace(digit, index=name)
-            names.append((name, counts[n]))
-        parts = ctx.fresh(w.name.rstrip("@").lower() + "_parts")
-        _workspace(low, parts, w, names)
-        views[parts] = View(parts, "global")
+        _read_later(low, focus, w, line)
         at = tuple(as_expr(Var(i)) for i in w.indices)
         own = Load(w.name, at, ctx.dtypes[w.name])
-        works.append(replace(w, outputs=(Output(parts, (*(n for n, _ in names), *w.indices), own),)))
-        ctx.extra.append(((_finish(low, w, parts, names),), ()))
+        known = low.split.get(w.name)
+        if how == "atomic":
+            known = known or _atomically(low, w, line)
+            subscripts = w.outputs[0].indices if known.target == w.outputs[0].tensor else w.indices
+            works.append(replace(w, outputs=(Output(known.target, subscripts, own, w.reduction.kind),)))
+            for n, _ in mine:
+                digits[before + n] = replace(digits[before + n], index="")
+        else:
+            if w.reduction is not None and w.reduction.kind in ("argmax", "argmin"):
+                raise NotYet(f"`{w.reduction.kind}` is not split over units that cannot meet yet", line.span)
+            known = known or _in_parts(low, w, line, [(a.index, counts[n]) for n, a in mine])
+            for (n, _), (name, _) in zip(mine, known.parts, strict=True):
+                ranges[name] = Range(digits[before + n].expr, ONE)
+                digits[before + n] = replace(digits[before + n], index=name)
+            names = tuple(name for name, _ in known.parts)
+            works.append(replace(w, outputs=(Output(known.target, (*names, *w.indices), own),)))
+        low.split[w.name] = known
+        views[known.target] = View(known.target, "global")
     return replace(focus, works=tuple(works), ranges=ranges, views=views, digits=tuple(digits))
 
 
 def _once(low: Lowering, w: Work, line: syntax.Tile) -> None:
-    """A reduction is split over units that cannot meet once."""
-    before = low.split.setdefault(w.name, line)
-    if before is not line:
-        labels = [Label(before.span, "split here already")] if before.span else []
+    """Parts of a reduction are not split again."""
+    known = low.split.get(w.name)
+    if known is not None and known.target in w.targets and (known.parts or w.outputs[0].atomic):
+        labels = [Label(known.span, "split here already")] if known.span else []
         help = "write one tile line for all its indices"
         raise NotYet(f"`{w.name.rstrip('@')}` would be split a second time", line.span, labels=labels, help=help)
 
 
-def _atomically(low: Lowering, w: Work, line: syntax.Tile, views: dict[str, View]) -> Work:
+def _read_later(low: Lowering, focus: Focus, w: Work, line: syntax.Tile) -> None:
+    """COMBINED_FIRST"""
+    readers = [x.name for x in (*low.works, *focus.works) if x.name != w.name and not x.reads.isdisjoint(w.targets)]
+    if readers:
+        whole = w.name.rstrip("@")
+        alone = f"leave the `keep` that holds `{whole}` out: it gets a launch of its own"
+        meet = low.ctx.device.level(line.level).siblings != "nothing"
+        raise CannotMeet(
+            f"`{readers[0].rstrip('@~')}` reads `{whole}` in the launch that makes parts of it, before they are combined",
+            line.span,
+            help=f"leave the `by` out: units of `{line.level}` combine their parts at once; or {alone}" if meet else alone,
+        )
+
+
+def _in_parts(low: Lowering, w: Work, line: syntax.Tile, counts: list[tuple[str, Expr]]) -> Split:
+    """Every unit stores its part to a place of its own; the launch that follows combines them."""
+    ctx = low.ctx
+    names = tuple((ctx.fresh(f"{index}_tile"), count) for index, count in counts)
+    parts = ctx.fresh(w.name.rstrip("@").lower() + "_parts")
+    _workspace(low, parts, w, names)
+    ctx.extra.append(((_finish(low, w, parts, names),), ()))
+    return Split(line.span, parts, names)
+
+
+def _atomically(low: Lowering, w: Work, line: syntax.Tile) -> Split:
     """Every unit adds its part to what is there; a launch before sets the identity, one after does the epilogue, if any."""
     ctx = low.ctx
     assert w.reduction is not None
@@ -88,7 +139,6 @@ def _atomically(low: Lowering, w: Work, line: syntax.Tile, views: dict[str, View
     if kind not in ("sum", "max", "min") or dtype.name not in ("f32", "f64", "i32", "i64"):
         raise NotYet(f"`{kind}` of {dtype} is not combined by atomics", line.span, help="`by workspace` combines any reduction")
     at = tuple(as_expr(Var(i)) for i in w.indices)
-    own = Load(w.name, at, dtype)
     first = w.outputs[0]
     plain = len(w.outputs) == 1 and isinstance(first.value, Load) and ctx.dtypes[first.tensor] == dtype
     extents = work_extents(w)
@@ -99,7 +149,6 @@ def _atomically(low: Lowering, w: Work, line: syntax.Tile, views: dict[str, View
         shape = tuple(extents[i] for i in w.indices)
         ctx.dtypes[target], ctx.shapes[target] = dtype, shape
         ctx.buffers.append(workspace(ctx, target, dtype, shape))
-        views[target] = View(target, "global")
 
         def whole(v: Value) -> Value | None:
             return Load(target, at, dtype) if isinstance(v, Load) and v.tensor == w.name else None
@@ -111,7 +160,7 @@ def _atomically(low: Lowering, w: Work, line: syntax.Tile, views: dict[str, View
             ctx.extra.append(((last,), ()))
     start = tuple((i, extents[i]) for i in subscripts)
     ctx.before.append(((Work(target, subscripts, identity(kind, dtype), None, start, span=w.span),), ()))
-    return replace(w, outputs=(Output(target, subscripts, own, kind),))
+    return Split(line.span, target)
 
 
 def _workspace(low: Lowering, parts: str, w: Work, names) -> None:

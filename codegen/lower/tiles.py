@@ -37,7 +37,7 @@ def lower_tile(low: Lowering, focus: Focus, line: syntax.Tile, rest: tuple) -> l
     if len(parts) > 1:
         _must_meet(low, focus, parts, (line, *rest))
         return [s for g in parts for s in low.lower(replace(focus, works=g), (line, *rest))]
-    if not splits(ctx, line):
+    if not splits(ctx.device, line):
         opened = low.open_accumulators(focus, {a.index for a in mine}, (line, *rest))
         if opened is not None:
             return opened
