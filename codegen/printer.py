@@ -1,27 +1,51 @@
-"""Tile programs as readable text: for `andiron emit --stage`, goldens and reports of faults.
+"""Tile programs as readable text: for `andiron emit --stage`, goldens and reports of faults. `parse_tile` reads it back.
 
-The text is for people: it shows every part of a program that has a meaning, is deterministic, and is not read back.
+The text shows every part of a program that has a meaning, and is deterministic. What is not shown is what follows: a variable's
+interval is written after its name only where it is not that of what the variable takes its values from (`interval_of`).
 A literal without a suffix is an f32 or an i32; a condition `e >= 0` is shown as in `dsl.condition_text`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
+from ..dsl import intervals
 from ..dsl.condition_text import condition_text, conditions_text
-from ..dsl.index import Expr
+from ..dsl.index import Expr, Var
+from ..dsl.intervals import Interval
 from ..dsl.values import Apply, Cast, Const, IndexValue, Load, Masked, Value
-from .tile import Alloc, AllReduce, Barrier, Buffer, Call, Commit, For, If, Launch, Let, Piece, Program, Stmt, Store, Wait
+from .tile import (
+    Alloc,
+    AllReduce,
+    Barrier,
+    Buffer,
+    Call,
+    Commit,
+    For,
+    If,
+    Launch,
+    Let,
+    Piece,
+    Program,
+    Staging,
+    Stmt,
+    Store,
+    Wait,
+)
 
 _INDENT = "    "
-_INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
+INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
+Scope = Mapping[str, Interval]
 
 
 def show(program: Program) -> str:
     """The whole program as text, ending in a newline."""
-    lines = [f"program {program.name}({', '.join(v.name for v in program.dims)}) on {program.device.name}"]
-    lines += [f"let {var.name} = {value}" for var, value in program.lets]
-    lines += [f"finite {level}: {var.name}" for level, var in program.finite]
+    scope: dict[str, Interval] = {}
+    dims = ", ".join(_declared(v, DIM, scope) for v in program.dims)
+    lines = [f"program {program.name}({dims}) on {program.device.name}"]
+    lines += [f"# {line}".rstrip() for line in program.head.split("\n")] if program.head else []
+    lines += [f"let {_declared(var, interval_of(value, scope), scope)} = {value}" for var, value in program.lets]
+    lines += [f"finite {level}: {_declared(var, TAKING_PART, scope)}" for level, var in program.finite]
     lines += [f"require {condition_text(cond)}  # {text}" for cond, text in program.conditions]
     lines += [f"{b.kind} {_buffer(b)}" for b in program.buffers]
     lines += [f"instr {i.name} on {i.level}" for i in program.instrs]
@@ -29,7 +53,7 @@ def show(program: Program) -> str:
         lines += [f"need {condition_text(cond)}" for cond in program.needs.conds]
         lines += [f"need {name} at a multiple of {n} bytes" for name, n in program.needs.aligned]
     for launch in program.launches:
-        lines += ["", *_launch(launch)]
+        lines += ["", *_launch(launch, scope)]
     other = "" if program.instead is None else f"\ninstead, where a need does not hold:\n\n{show(program.instead)}"
     return "\n".join(lines) + "\n" + other
 
@@ -75,34 +99,88 @@ def show_statements(body: tuple[Stmt, ...]) -> str:
     return "\n".join(line for s in body for line in _statement(s, ""))
 
 
-def _launch(launch: Launch) -> Iterator[str]:
-    units = ", ".join(f"{u.level} {u.var.name} < {u.count}" for u in launch.units)
+# ---------------------------------------------------------------- intervals
+
+DIM: Interval = (0, None)
+TAKING_PART: Interval = (1, None)
+
+
+def interval_of(e: Expr, scope: Scope) -> Interval:
+    """The interval of an expression by those of the variables in scope; by the variables' own where they are not."""
+
+    def of_atom(atom) -> Interval:
+        if isinstance(atom, Var):
+            return scope.get(atom.name, atom.interval)
+        square = atom.kind == "mul" and atom.args[0] == atom.args[1]
+        return intervals.function(atom.kind, tuple(interval_of(a, scope) for a in atom.args), square)
+
+    return intervals.linear([(_Within(of_atom(a)), c) for a, c in e.terms], e.const)
+
+
+class _Within:
+    def __init__(self, interval: Interval) -> None:
+        self.interval = interval
+
+
+def below(start: Expr, stop: Expr, scope: Scope) -> Interval:
+    """Of what counts from `start` to `stop`, which it does not reach."""
+    high = interval_of(stop, scope)[1]
+    return interval_of(start, scope)[0], None if high is None else high - 1
+
+
+def let_interval(s: Let, scope: Scope) -> Interval:
+    return interval_of(s.value, scope) if s.extent is None else below(Expr(), s.extent, scope)
+
+
+def _declared(var: Var, expected: Interval, scope: dict[str, Interval]) -> str:
+    """A variable where it is bound; from here on its interval is known."""
+    scope[var.name] = var.interval
+    if var.interval == expected:
+        return var.name
+    low, high = ("" if end is None else str(end) for end in var.interval)
+    return f"{var.name}: {low}..{high}"
+
+
+# ---------------------------------------------------------------- statements
+
+
+def _launch(launch: Launch, scope: Scope) -> Iterator[str]:
+    inner = dict(scope)
+    units = ", ".join(f"{u.level} {_declared(u.var, below(Expr(), u.count, inner), inner)} < {u.count}" for u in launch.units)
     yield f"launch {launch.name} over {units or 'one unit'}:"
-    for s in launch.body:
-        yield from _statement(s, _INDENT)
+    yield from _body(launch.body, _INDENT, inner)
 
 
 def _buffer(b: Buffer) -> str:
     strides = f" strides {_tuple(b.strides)}" if b.strides else ""
-    return f"{b.name}: {b.dtype}[{_list(b.shape)}] in {b.memory} of {b.level}{strides} size {b.size}"
+    passing = " passing" if b.passing else ""
+    return f"{b.name}: {b.dtype}[{_list(b.shape)}] in {b.memory} of {b.level}{strides} size {b.size}{passing}"
 
 
-def _statement(s: Stmt, indent: str) -> Iterator[str]:
-    body: tuple[Stmt, ...] = ()
+def _body(body: tuple[Stmt, ...], indent: str, scope: dict[str, Interval] | None) -> Iterator[str]:
+    inner = None if scope is None else dict(scope)
+    for s in body:
+        yield from _statement(s, indent, inner)
+    if not body:
+        yield f"{indent}pass"
+
+
+def _statement(s: Stmt, indent: str, scope: dict[str, Interval] | None = None) -> Iterator[str]:
+    """`scope`: the variables bound so far, to which a `let` adds its own; None: intervals are not shown."""
     match s:
         case For():
+            name = s.var.name if scope is None else _declared(s.var, below(s.start, s.stop, scope), scope := dict(scope))
             how = "" if s.unroll == 1 else " unroll" if s.unroll == 0 else f" unroll {s.unroll}"
             step = "" if s.step.constant == 1 else f" step {s.step}"
-            yield f"{indent}for {s.var.name} in {s.start} .. {s.stop}{step}{how}:"
-            body = s.body
+            yield f"{indent}for {name} in {s.start} .. {s.stop}{step}{how}:"
         case Let():
-            yield f"{indent}let {s.var.name} = {s.value}" + ("" if s.extent is None else f"  # < {s.extent}")
+            name = s.var.name if scope is None else _declared(s.var, let_interval(s, scope), scope)
+            yield f"{indent}let {name}{'' if s.extent is None else f' < {s.extent}'} = {s.value}"
         case If():
-            yield f"{indent}if {conditions_text(s.conds)}:"
-            body = s.body
+            yield f"{indent}if {conditions_text(s.conds)}{' of turns' if s.turns else ''}:"
         case Alloc():
-            yield f"{indent}alloc {_buffer(s.buffer)}{' outlined' if s.outlined else ''}:"
-            body = s.body
+            staging = "" if s.staging is None else _staging(s.staging)
+            yield f"{indent}alloc {_buffer(s.buffer)}{staging}{' outlined' if s.outlined else ''}:"
         case Store():
             sign = "=" if s.atomic is None else f"atomic {s.atomic}="
             yield f"{indent}{s.buffer}[{_list(s.coords)}] {sign} {_value(s.value)}{f' using {s.using}' if s.using else ''}"
@@ -117,14 +195,16 @@ def _statement(s: Stmt, indent: str) -> Iterator[str]:
             yield f"{indent}commit {s.kind}"
         case Wait():
             yield f"{indent}wait {s.kind} until {s.pending} pending"
-    for inner in body:
-        yield from _statement(inner, indent + _INDENT)
-    if isinstance(s, For | If | Alloc) and not body:
-        yield f"{indent}{_INDENT}pass"
+    if isinstance(s, For | If | Alloc):
+        yield from _body(s.body, indent + _INDENT, scope)
     if isinstance(s, If) and s.orelse:
         yield f"{indent}else:"
-        for inner in s.orelse:
-            yield from _statement(inner, indent + _INDENT)
+        yield from _body(s.orelse, indent + _INDENT, scope)
+
+
+def _staging(s: Staging) -> str:
+    along = "" if s.loop is None else f" along {s.loop.name}"
+    return f" staging {s.copy} deep {s.depth}{along}{' through' if s.through else ''}"
 
 
 def _piece(p: Piece) -> str:
@@ -151,8 +231,8 @@ def _value(v: Value, inner: bool = False) -> str:
             return text if v.otherwise is None else f"({text} else {_value(v.otherwise)})"
         case Cast():
             return f"{v.dtype}({_value(v.arg)})"
-        case Apply() if v.fn in _INFIX and len(v.args) == 2:
-            text = f"{_value(v.args[0], True)} {_INFIX[v.fn]} {_value(v.args[1], True)}"
+        case Apply() if v.fn in INFIX and len(v.args) == 2:
+            text = f"{_value(v.args[0], True)} {INFIX[v.fn]} {_value(v.args[1], True)}"
             return f"({text})" if inner else text
         case Apply():
             return f"{v.fn}({', '.join(map(_value, v.args))})"

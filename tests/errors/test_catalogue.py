@@ -43,6 +43,7 @@ ELSEWHERE = {
     "no-compiler": ("NoCompiler", "runtime/test_toolchain.py"),
     "compiler-failed": ("CompilerFailed", "runtime/test_toolchain.py"),
     "cannot-write": ("CannotWrite", "errors/test_catalogue.py"),
+    "tile-text": ("TileText", "test_parse_tile.py"),
     "text-too-large": ("TextTooLarge", "test_syntax_errors.py"),
     "import-without-base": ("ImportWithoutBase", "test_module.py"),
     "import-too-deep": ("ImportTooDeep", "test_module.py"),
