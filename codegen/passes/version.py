@@ -219,7 +219,9 @@ def _of_registers(s: Stmt, units: _Units) -> tuple[Expr, ...]:
     """Conditions that part the life of registers. OWN_REGISTERS"""
     if not isinstance(s, Alloc) or s.buffer.name not in units.registers or _waits(s):
         return ()
-    return _of_loops(s.body, units)
+    conds = _of_loops(s.body, units)
+    bound = {x.var for x in statements(s.body) if isinstance(x, For | Let)}
+    return () if any(not bound.isdisjoint(c.variables()) for c in conds) else conds
 
 
 def _of_loops(body: tuple[Stmt, ...], units: _Units) -> tuple[Expr, ...]:
