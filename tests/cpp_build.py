@@ -92,6 +92,11 @@ def run(program: Program, inputs: dict, dims: dict, compiler: str = "gcc", machi
         function = build_arm(emit(program), symbol(program))
     else:
         function = build(emit(program), symbol(program), compiler, machine)
+    return call(function, program, inputs, dims, threads, arm)
+
+
+def call(function: Any, program: Program, inputs: dict, dims: dict, threads: int = 1, arm: bool = False) -> dict:
+    """The outputs of a built function, as `run` gives them."""
     env = dict(dims)
     for v, e in program.lets:
         env[v.name] = e.evaluate(env)

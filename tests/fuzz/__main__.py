@@ -13,7 +13,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--seeds", default="0..99", help="A..B, both ends included, or one")
     parser.add_argument("--kind", default="schedule", choices=("schedule", "op", "device"))
-    parser.add_argument("--run", default="interpreter", choices=("compile", "interpreter", "emulate"))
+    parser.add_argument("--run", default="interpreter", choices=("compile", "interpreter", "native", "emulate"))
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--no-shrink", action="store_true", help="print failing cases as they are")
     parser.add_argument("--show", action="store_true", help="print the cases, run nothing")
@@ -22,7 +22,7 @@ def main() -> int:
     seeds = range(int(first), int(last or first) + 1)
     if given.show:
         for seed in seeds:
-            print(drawn(seed, given.kind), end="\n\n")
+            print(drawn(seed, given.kind, given.run), end="\n\n")
         return 0
     summary = Summary()
     for seed, outcome, text in many(seeds, given.kind, given.run, given.jobs, not given.no_shrink):

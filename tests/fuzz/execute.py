@@ -69,6 +69,9 @@ def failure(error: BaseException) -> Outcome:
     if isinstance(error, InternalError):
         named = getattr(error, "kind", None)
         return Outcome("fault" if named else "internal", named or _words(str(error)), text)
+    if isinstance(error, UserError):  # the emulator's report of a run
+        first = error.errors[0] if isinstance(error, UserErrors) else error
+        return Outcome("fault", first.id, str(error))
     return Outcome("exception", type(error).__name__, text)
 
 

@@ -14,6 +14,7 @@ from multiprocessing.connection import Connection, wait
 from .case import Case
 from .drawn import drawn
 from .execute import Outcome, run
+from .native import one as native_one
 from .shrink import shrunk
 
 SECONDS = 60  # for one run of a case; what takes longer is a hang
@@ -77,10 +78,12 @@ def limited(function: Callable[[Case], Outcome], seconds: int = SECONDS) -> Call
 
 def one(seed: int, kind: str, how: str, shrinks: bool) -> tuple[Outcome, str]:
     """What comes of a seed; with `shrinks`, the text is that of the smallest case that fails so."""
-    case = drawn(seed, kind)
-    outcome = limited(lambda c: run(c, how))(case)
+    case = drawn(seed, kind, how)
+    runs = native_one if how == "native" else lambda c: run(c, how)
+    outcome = limited(runs)(case)
     if outcome.failed and shrinks:
-        small, found = shrunk(case, limited(lambda c: run(c, how), 20), 1200 if outcome.kind != "hang" else 30)
+        attempts = 30 if outcome.kind == "hang" else 1200 if how == "interpreter" else 300
+        small, found = shrunk(case, limited(runs, 20), attempts)
         return outcome, f"{small}\n{found.text}"
     return outcome, f"{case}\n{outcome.text}" if outcome.failed else ""
 
@@ -95,7 +98,7 @@ class _Worker:
     def __init__(self, kind: str, how: str, shrinks: bool) -> None:
         context = multiprocessing.get_context("fork")
         self.pipe, theirs = context.Pipe()
-        self.process = context.Process(target=_work, args=(theirs, kind, how, shrinks), daemon=True)
+        self.process = context.Process(target=_work, args=(theirs, kind, how, shrinks))
         self.process.start()
         theirs.close()
         self.seed: int | None = None
@@ -132,10 +135,10 @@ def many(seeds: Iterable[int], kind: str, how: str, jobs: int = 1, shrinks: bool
                         answer = (
                             w.seed,
                             Outcome("crash", "", f"the process ended: {w.process.exitcode}"),
-                            str(drawn(w.seed, kind)),
+                            str(drawn(w.seed, kind, how)),
                         )
                 elif time.monotonic() - w.since > limit:
-                    answer = w.seed, Outcome("hang", "", f"over {limit} s"), str(drawn(w.seed, kind))
+                    answer = w.seed, Outcome("hang", "", f"over {limit} s"), str(drawn(w.seed, kind, how))
                 if answer is None:
                     continue
                 yield answer
