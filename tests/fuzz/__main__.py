@@ -1,4 +1,18 @@
-"""Runs random cases and prints what came of them: `python -m tests.fuzz --seeds 0..999 --kind schedule --run interpreter`."""
+"""Runs random cases, shrinks those that fail, and prints what came of them.
+
+    python -m tests.fuzz --seeds 0..999 --kind schedule --run interpreter
+
+model       an op as a tree that writes itself as text
+formula     what that tree means, in NumPy, written without the compiler's own reference evaluator
+ops         random op trees
+schedules   random schedules for an op on a device
+devices     random devices
+case        an op, a schedule, a device and sizes: all that is needed to run it again
+heads       the head of a schedule, its parameters and strategies
+execute     runs a case in the interpreter and under the emulator, and compares it with the formula
+native      runs cases on this CPU, many to a text
+shrink      the smallest case that still fails in the same way
+"""
 
 from __future__ import annotations
 
@@ -10,7 +24,9 @@ from .runner import Summary, many
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.fuzz", description="random cases", epilog=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--seeds", default="0..99", help="A..B, both ends included, or one")
     parser.add_argument("--kind", default="schedule", choices=("schedule", "op", "device"))
     parser.add_argument("--run", default="interpreter", choices=("compile", "interpreter", "native", "emulate"))

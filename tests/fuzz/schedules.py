@@ -86,17 +86,17 @@ class Writer:
         mine = self.indices(pool, 3)
         if not mine:
             return []
-        axes = []
+        axes, last = [], 1
         for i in mine:
-            n = self.chunk(spot.extents[i])
+            last = n = self.chunk(spot.extents[i])
             extent = spot.extents[i]
             axes.append(f"{i}: auto" if self.maybe(0.01) else f"{i}: {n}")
             spot.extents[i] = n if extent is None else min(n, extent)
             spot.strided.discard(i)
             spot.looped.add(i)
-        return [Line("tile " + ", ".join(axes) + self.loop_modifiers(mine, spot))]
+        return [Line("tile " + ", ".join(axes) + self.loop_modifiers(mine, last))]
 
-    def loop_modifiers(self, mine: list[str], spot: Spot) -> str:
+    def loop_modifiers(self, mine: list[str], last: int) -> str:
         rng, out = self.rng, []
         if len(mine) > 1 and self.maybe(0.2):
             out.append("order " + ", ".join(rng.sample(mine, len(mine))))
@@ -107,15 +107,14 @@ class Writer:
         if self.maybe(0.1):
             out.append(f"pipeline {rng.choice((2, 2, 3, 4))}" + rng.choice(("", "", " through")))
         if self.maybe(0.08):
-            out += self.vector(mine, spot)
+            out += self.vector(last)
         if self.maybe(self.wild / 4):
             out.append(rng.choice(("persistent", "online", "raster 2", "swizzle", "by atomic")))
         rng.shuffle(out)
         return "".join(" " + x for x in out)
 
-    def vector(self, mine: list[str], spot: Spot) -> list[str]:
-        """So many neighbours of the last index side by side."""
-        n = spot.extents[mine[-1]] or 1
+    def vector(self, n: int) -> list[str]:
+        """So many neighbours of the last index side by side, of a tile of this size."""
         fits = [x for x in (2, 4, 8) if n % x == 0 or self.maybe(self.wild)]
         return [f"vector {self.rng.choice(fits)}"] if fits else []
 
@@ -137,7 +136,7 @@ class Writer:
         if not mine:
             return []
         left = (own.most or 64) // max(1, spot.units.get(own.name, 1))
-        reach: dict[str, int | None] = {}
+        last, reach = 1, {}
         for i in mine:
             if shaped:
                 lines += self.bounding(spot, i, 256)
@@ -156,6 +155,7 @@ class Writer:
                 count = -(-extent // n) if extent is not None else 0
                 reach[i] = n if extent is None else min(n, extent)
             left = max(1, left // max(1, count))
+            last = n
             axes.append(f"{i}: {n}{every}")
             counts.append(count)
         spot.extents.update(reach)
@@ -163,10 +163,10 @@ class Writer:
         if shaped:
             spot.units[own.name] = spot.units.get(own.name, 1) * prod(max(1, c) for c in counts)
         spot.level = level
-        text = "tile " + ", ".join(axes) + f" -> {own.name}" + self.unit_modifiers(own, mine, counts, spot, main)
+        text = "tile " + ", ".join(axes) + f" -> {own.name}" + self.unit_modifiers(own, mine, counts, last, main)
         return [*lines, Line(text)]
 
-    def unit_modifiers(self, own: Level, mine: list[str], counts: list[int], spot: Spot, main: bool) -> str:
+    def unit_modifiers(self, own: Level, mine: list[str], counts: list[int], last: int, main: bool) -> str:
         rng, out = self.rng, []
         if any(i in self.facts.reduced for i in mine) and main:
             fits = {"lockstep": ("", "", "shuffle", "workspace", "atomic"), "barrier": ("", "workspace", "atomic", "shuffle")}
@@ -183,7 +183,7 @@ class Writer:
             elif len(mine) == 1:
                 out.append(f"arrange u: {mine[0]} = {rng.choice((f'u % {counts[0]}', f'{counts[0] - 1} - u', 'u'))}")
         if self.maybe(0.08):
-            out += self.vector(mine, spot)
+            out += self.vector(last)
         if self.maybe(self.wild / 4):
             out.append(rng.choice(("peel", "unroll", "pipeline 2", "persistent", "multicast m")))
         return "".join(" " + x for x in out)
@@ -323,7 +323,8 @@ class Writer:
     def steps(self, spot: Spot) -> list[Line]:
         rng, facts = self.rng, self.facts
         keeps = [n for n in facts.kept if self.maybe(0.45 if len(facts.results) < 3 else 0.25)]
-        moves = [n for n in facts.staged if self.maybe(0.3 if len(facts.moved) < 4 else 0.12)]
+        staged = [n for n in facts.staged if "." not in n or self.maybe(self.wild)]
+        moves = [n for n in staged if self.maybe(0.3 if len(facts.moved) < 4 else 0.12)]
         moves += [n for n in moves if self.maybe(0.2)]
         todo: list = ["loop"] * rng.choice((0, 0, 1, 1, 2, 2, 3, 4)) + ["deal"] * rng.choice((0, 1, 1, 1, 2, 2, 3, 4))
         todo += [("keep", n) for n in keeps] + [("move", n) for n in moves]
@@ -362,7 +363,8 @@ class Writer:
             return [Line("compute" + more + (" unroll" if self.maybe(0.08) else ""))]
         if pick < 0.88:
             return [Line("auto")]
-        families = sorted({i.family for i in self.device.instrs if i.family} | {i.name for i in self.device.instrs})
+        computing = [i for i in self.device.instrs if i.accumulate or self.maybe(self.wild)]
+        families = sorted({x for i in computing for x in (i.family, i.name) if x})
         if families and "sum" in facts.kinds.values():
             return [Line(f"compute with {rng.choice(families)}")]
         return []
