@@ -7,10 +7,13 @@
 
 ATOMIC     An entry is a folder renamed into place, so it is there wholly or not at all; a killed process leaves only
            a folder in `building`, swept after an hour.
-CHECKED    `get` compares sizes and hashes with `entry.json`. An entry that does not match is removed, and built again.
+CHECKED    `get` compares sizes and hashes with `entry.json`, and that with its own. An entry that does not match is removed,
+           with a note, and built again.
+TRUSTED    Nothing is taken from a folder that others may write, or from a file of theirs (`trust.py`).
 BOUNDED    Above the limit the entries unused for longest go. The time of use is the modification time of `entry.json`,
            set by us at each use (systems are free not to keep access times).
-NEVER_FATAL A folder that cannot be written is replaced by a temporary one for this process, with one warning.
+NEVER_FATAL A folder that cannot be written, or not be trusted, is replaced by a temporary one for this process, with one
+           warning. One that vanishes is made again.
 """
 
 from __future__ import annotations
@@ -28,6 +31,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from ..dsl.forks import Lock
+from .trust import closed, strange_file, stranger
 
 LIMIT = 1 << 30  # bytes, unless ANDIRON_CACHE_LIMIT says otherwise
 _STALE = 3600.0  # seconds after which a folder in `building` belongs to nobody
@@ -60,13 +66,31 @@ def default_root() -> Path:
     """ANDIRON_CACHE, or the platform's folder for caches of this user."""
     named = os.environ.get("ANDIRON_CACHE")
     if named:
-        return Path(named).expanduser()
+        return _absolute(named)
     if sys.platform == "darwin":
-        return Path("~/Library/Caches/andiron").expanduser()
+        return _absolute("~/Library/Caches/andiron")
     if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA", "~/AppData/Local")).expanduser() / "andiron" / "cache"
+        return _absolute(os.environ.get("LOCALAPPDATA", "~/AppData/Local")) / "andiron" / "cache"
     base = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(base) if os.path.isabs(base) else Path("~/.cache").expanduser()) / "andiron"
+    return _absolute(base if os.path.isabs(base) else "~/.cache") / "andiron"
+
+
+def _absolute(named: str) -> Path:
+    """Where a name leads when it is first used: later the process may work in another folder."""
+    found = _places.get(named)
+    if found is None:
+        whole = os.path.expanduser(named)
+        try:
+            found = Path(os.path.abspath(whole))
+        except OSError:  # a relative name, and the folder that the process works in is gone
+            found = Path(tempfile.gettempdir(), "andiron", whole)
+        if whole.startswith("~"):  # a user without a home
+            found = Path(tempfile.gettempdir(), f"andiron-{os.getuid() if hasattr(os, 'getuid') else 'cache'}")
+        found = _places.setdefault(named, found)
+    return found
+
+
+_places: dict[str, Path] = {}
 
 
 def _limit() -> int:
@@ -80,19 +104,23 @@ class Cache:
     def __init__(self, root: Path | None = None, limit: int | None = None) -> None:
         self.root = root or default_root()
         self.limit = _limit() if limit is None else limit
-        self._spare: Path | None = None  # the temporary folder, once the root turned out not to be writable
+        self._spare: Path | None = None  # the temporary folder, once the root turned out not to be writable, or trusted
+        self._trusted: bool | None = None  # the root; None: not looked at yet
+        self._lock = Lock()
 
     def get(self, key: str) -> Entry | None:
         """The entry, checked against its record; None when there is none, or none that is sound."""
-        for root in filter(None, (self._spare, self.root)):
+        for root in self._roots():
             entry = _read(root / "entries" / key)
             if entry is None:
                 continue
-            if _sound(entry):
+            fault = _fault(entry)
+            if fault is None:
                 with suppress(OSError):
                     os.utime(entry.path / "entry.json")
                 return entry
-            _discard(root, entry.path)
+            if _discard(root, entry.path) and fault:
+                warnings.warn(f"the cache entry {entry.path} {fault}; it is made again", RuntimeWarning, stacklevel=2)
         return None
 
     def get_or_make(self, key: str, make: Callable[[Path], dict[str, Any]]) -> tuple[Entry, bool]:
@@ -106,42 +134,46 @@ class Cache:
             if found:
                 return found, False
             try:
-                return self._make(root, key, make), True
+                return self._make_here(root, key, make), True
             except Exception as error:
                 # A full disk shows as an OSError of ours, or as a compiler that could not write. Only in those cases is
                 # another folder worth a try.
                 if root == self._spare or (not isinstance(error, OSError) and _can_write(root, 1 << 20)):
                     raise
                 reason = error if isinstance(error, OSError) else "no space left, or no permission"
-                return self._make(self._give_up(reason), key, make), True
+                return self._make(self._give_up(*self._not_written(reason)), key, make), True
 
     def put(self, key: str, make: Callable[[Path], dict[str, Any]]) -> Entry:
         """The entry made anew by `make(folder)`, in the place of the one that may be there: the last to write counts."""
         root = self._root()
         with _lock(root / "locks" / key[:2]):
             try:
-                return self._make(root, key, make, anew=True)
+                return self._make_here(root, key, make, anew=True)
             except OSError as error:
                 if root == self._spare:
                     raise
-                return self._make(self._give_up(error), key, make, anew=True)
+                return self._make(self._give_up(*self._not_written(error)), key, make, anew=True)
+
+    def _make_here(self, root: Path, key: str, make: Callable[[Path], dict[str, Any]], anew: bool = False) -> Entry:
+        """As `_make`, once more where somebody removed what was being made."""
+        try:
+            return self._make(root, key, make, anew)
+        except _Vanished:
+            return self._make(root, key, make, anew)
 
     def _make(self, root: Path, key: str, make: Callable[[Path], dict[str, Any]], anew: bool = False) -> Entry:
-        (root / "entries").mkdir(parents=True, exist_ok=True)
-        (root / "building").mkdir(parents=True, exist_ok=True)
+        for name in ("", "entries", "building"):
+            _own_folder(root / name)
         folder = Path(tempfile.mkdtemp(dir=root / "building"))
         try:
-            info = make(folder)
-            files = {p.name: _fingerprint(p) for p in sorted(folder.iterdir())}
-            record = {"key": key, "made": time.time(), "files": files, "info": info}
-            (folder / "entry.json").write_text(json.dumps(record, indent=1), encoding="utf-8")
+            self._fill(folder, key, make)
             target = root / "entries" / key
             try:
                 os.rename(folder, target)
             except OSError:
                 # Somebody else's entry is in place. Theirs is as good when it is sound.
                 theirs = _read(target)
-                if anew or theirs is None or not _sound(theirs):
+                if anew or theirs is None or _fault(theirs) is not None:
                     _discard(root, target)
                     os.rename(folder, target)
         finally:
@@ -152,11 +184,22 @@ class Cache:
         self._bound(root, keep=key)
         return entry
 
+    def _fill(self, folder: Path, key: str, make: Callable[[Path], dict[str, Any]]) -> None:
+        try:
+            info = make(folder)
+            files = {p.name: _fingerprint(p) for p in sorted(folder.iterdir())}
+            record = {"key": key, "made": time.time(), "files": files, "info": info}
+            (folder / "entry.json").write_text(json.dumps(record | {"sum": _sum(record)}, indent=1), encoding="utf-8")
+            for path in folder.iterdir():
+                closed(path)
+        except Exception as error:
+            if not folder.is_dir():
+                raise _Vanished(f"{folder} was removed while it was written") from error
+            raise
+
     def folder(self, name: str) -> Path:
         """A folder for a tool's own cache, beside the entries: not bounded, but cleared with them."""
-        path = self._root() / name
-        path.mkdir(exist_ok=True)
-        return path
+        return _own_folder(self._root() / name)
 
     def entries(self) -> list[Entry]:
         """All entries, the one used last first."""
@@ -188,28 +231,60 @@ class Cache:
 
     def _root(self) -> Path:
         """Where new entries go: the root, or the temporary folder when the root cannot be written."""
-        if self._spare:
-            return self._spare
+        if self._spare or not self._is_trusted():
+            return self._private()
         try:
-            self.root.mkdir(parents=True, exist_ok=True)
+            _own_folder(self.root)
             with tempfile.TemporaryFile(dir=self.root):
                 return self.root
         except OSError as error:
-            return self._give_up(error)
+            return self._give_up(*self._not_written(error))
 
-    def _give_up(self, reason: object) -> Path:
+    def _roots(self) -> list[Path]:
+        """Where entries may be taken from."""
+        return [*([self.root] if self._is_trusted() else []), *([self._private()] if self._spare else [])]
+
+    def _not_written(self, reason: object) -> tuple[str, str]:
+        return f"the cache folder {self.root} cannot be written ({reason})", "ANDIRON_CACHE names another folder"
+
+    def _is_trusted(self) -> bool:
+        """TRUSTED. Looked at once: only those who are trusted can change it."""
+        if self._trusted is None:
+            why = stranger(self.root)
+            if why is not None:
+                self._give_up(f"nothing is loaded from the cache folder {self.root}, as code in it would be run", why)
+            self._trusted = why is None
+        return self._trusted
+
+    def _give_up(self, reason: str, way_out: str) -> Path:
         """NEVER_FATAL."""
-        import atexit
+        with self._lock.held():
+            if self._spare is None:
+                said = f"{reason}; kernels built by this process are not kept: {way_out}"
+                warnings.warn(said, RuntimeWarning, stacklevel=3)
+            return self._private()
 
-        warnings.warn(
-            f"the cache folder {self.root} cannot be written ({reason}); kernels built by this process are not kept. "
-            "ANDIRON_CACHE names another folder",
-            RuntimeWarning,
-            stacklevel=2,
-        )
-        self._spare = Path(tempfile.mkdtemp(prefix="andiron-"))
-        atexit.register(shutil.rmtree, self._spare, ignore_errors=True)
-        return self._spare
+    def _private(self) -> Path:
+        """The temporary folder; a new one, if it was removed: whoever made one of that name since may not be of us."""
+        with self._lock.held():
+            with suppress(OSError):
+                if self._spare is not None and not strange_file(self._spare):
+                    return self._spare
+            self._spare = _spare_folder()
+            return self._spare
+
+
+class _Vanished(OSError):
+    """What was being made was removed by somebody."""
+
+
+def _spare_folder() -> Path:
+    """A new one for this process alone, removed at its end. A forked child leaves it to its parent."""
+    import atexit
+
+    path, process = Path(tempfile.mkdtemp(prefix="andiron-")), os.getpid()
+    atexit.register(lambda: shutil.rmtree(path, ignore_errors=True) if os.getpid() == process else None)
+    return path
 
 
 _shared: dict[Path, Cache] = {}
@@ -218,9 +293,14 @@ _shared: dict[Path, Cache] = {}
 def cache() -> Cache:
     """The cache of this process. It follows ANDIRON_CACHE as it is now."""
     root = default_root()
-    if root not in _shared:
-        _shared[root] = Cache(root)
-    return _shared[root]
+    return _shared.get(root) or _shared.setdefault(root, Cache(root))
+
+
+def _own_folder(path: Path) -> Path:
+    """Made if need be, so that nobody else may write it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.mkdir(mode=0o700, exist_ok=True)
+    return path
 
 
 def _fingerprint(path: Path) -> list[Any]:
@@ -255,22 +335,38 @@ def _read(folder: Path) -> Entry | None:
         return Entry(folder.name, folder, 0, stat.st_mtime, {})
 
 
-def _sound(entry: Entry) -> bool:
-    """CHECKED."""
+def _fault(entry: Entry) -> str | None:
+    """CHECKED, TRUSTED: what is wrong with an entry; "" where that is nothing to tell, None where all is well."""
     try:
-        files = json.loads((entry.path / "entry.json").read_text(encoding="utf-8"))["files"]
-        return all(_fingerprint(entry.path / name) == said for name, said in files.items())
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return False
+        record = json.loads((entry.path / "entry.json").read_bytes())
+        files = record["files"]
+        if "sum" not in record:
+            return ""  # of an earlier version
+        if record.pop("sum") != _sum(record) or any(_fingerprint(entry.path / name) != said for name, said in files.items()):
+            return "is damaged"
+        if any(map(strange_file, (entry.path, entry.path / "entry.json", *(entry.path / name for name in files)))):
+            return "could have been written by others"
+        return None
+    except FileNotFoundError:
+        return "is damaged" if entry.path.exists() else ""
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return "is damaged"
 
 
-def _discard(root: Path, folder: Path) -> None:
-    """Renamed first, so that nobody reads half an entry."""
-    with suppress(OSError):
-        (root / "building").mkdir(parents=True, exist_ok=True)
+def _sum(record: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
+
+
+def _discard(root: Path, folder: Path) -> bool:
+    """Renamed first, so that nobody reads half an entry. Whether it was there to be removed."""
+    try:
+        _own_folder(root / "building")
         away = Path(tempfile.mkdtemp(dir=root / "building"))
         os.rename(folder, away)  # onto an empty folder
         shutil.rmtree(away, ignore_errors=True)
+        return True
+    except OSError:
+        return False
 
 
 def _can_write(root: Path, size: int) -> bool:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -54,10 +55,32 @@ def test_a_damaged_entry_is_rebuilt(tmp_path, damage):
             file.unlink()
         case "record":
             record.write_text(record.read_text()[:20])
-    assert cache.get("k") is None
+    with pytest.warns(RuntimeWarning, match="is damaged; it is made again"):
+        assert cache.get("k") is None
     entry, made = cache.get_or_make("k", maker())
     assert made
     assert (entry.path / "file").read_text() == "hello"
+
+
+def test_every_flipped_bit_of_a_record_is_seen(tmp_path):
+    """Or changes nothing that it says."""
+    cache = Cache(tmp_path)
+    entry, _ = cache.get_or_make("k", maker())
+    record = (entry.path / "entry.json").read_bytes()
+    rng = random.Random(0)
+    lost = 0
+    for at in rng.sample(range(8 * len(record)), 200):
+        entry.path.mkdir(exist_ok=True)
+        (entry.path / "file").write_text("hello")
+        bad = bytearray(record)
+        bad[at // 8] ^= 1 << at % 8
+        (entry.path / "entry.json").write_bytes(bad)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = cache.get("k")
+        lost += found is None
+        assert found is None or (found.info == {"what": "hello"} and json.loads(bad) == json.loads(record))
+    assert lost > 180
 
 
 def test_bounded_and_the_least_recently_used_goes(tmp_path):

@@ -137,8 +137,9 @@ def work(i):
     for n in range(100):
         write_text(folder / f"new{{i}}", str(n))
         write_text(folder / "old", str(n))
+mask, os.umask = os.umask, None  # to ask is to change it
 together(5, work)
-assert os.umask(0o027) == 0o027
+assert mask(0o027) == 0o027
 modes = {{p.name: p.stat().st_mode & 0o777 for p in folder.iterdir()}}
 assert modes == {{"old": 0o604, **{{f"new{{i}}": 0o640 for i in range(5)}}}}
 """
