@@ -41,9 +41,7 @@ def build(source: str, symbol: str, target: Target, schedule: str = "") -> Libra
     compiler = find_compiler()
     flags = features.flags_for(target.machine, compiler.kind)
     machine = features.identity() if target.device is None else features.architecture()
-    key = key_of(
-        "kernel", version(), source, schedule, target.name, flags, compiler.version, compiler.command, machine, sys.platform
-    )
+    key = key_of("kernel", version(), source, schedule, target.name, flags, machine, *compiler.key)
 
     def make(folder: Path) -> dict[str, Any]:
         text, library = folder / "kernel.cpp", folder / f"kernel{SUFFIX}"
@@ -80,7 +78,7 @@ def adopt(data: bytes, symbol: str, origin: str) -> Library:
     entry, made = cache().get_or_make(key_of("saved", data, sys.platform), make)
     try:
         return Library(_load(entry, symbol), f"saved in {origin}", entry.path / f"kernel{SUFFIX}", not made)
-    except OSError as error:
+    except (OSError, AttributeError) as error:
         raise CompilerFailed(f"the saved kernel cannot be loaded: {error}") from None
 
 

@@ -168,7 +168,7 @@ def _build() -> ctypes.CDLL:
 
     source = (Path(__file__).parent / "caller.cpp").read_text(encoding="utf-8")
     compiler = find_compiler()
-    key = key_of("caller", version(), source, compiler.version, compiler.command, _FLAGS, sys.platform)
+    key = key_of("caller", version(), source, *compiler.key, _FLAGS)
 
     def make(folder: Path) -> dict[str, Any]:
         text = folder / "caller.cpp"

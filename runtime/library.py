@@ -74,7 +74,7 @@ Linker = Callable[[list[Path], Path], None]
 def _cpu_linker(kernel: Kernel, form: str) -> tuple[Linker, str, tuple[Any, ...]]:
     compiler, target = find_compiler(), kernel.variants[0].target
     flags = features.flags_for(target.machine, compiler.kind)
-    extra = (flags, compiler.command, features.identity() if target.device is None else features.architecture())
+    extra = (flags, *compiler.key, features.identity() if target.device is None else features.architecture())
     if form == "lib":
 
         def share(sources: list[Path], out: Path) -> None:

@@ -35,6 +35,12 @@ from .cache import cache, key_of
 SUFFIX = ".dll" if sys.platform == "win32" else ".dylib" if sys.platform == "darwin" else ".so"
 _TIMEOUT = 600.0  # seconds; zig builds its own runtime library at its first use
 
+# Variables that change what gcc or clang make of the same command (their manuals, "Environment Variables").
+_OBEYED = (
+    *("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX"),
+    *("CCC_OVERRIDE_OPTIONS", "SDKROOT", "MACOSX_DEPLOYMENT_TARGET"),
+)
+
 _PROBE = """\
 typedef float v8 __attribute__((vector_size(32)));
 extern "C" int andiron_probe(const float* p, float* q) {
@@ -49,11 +55,19 @@ extern "C" int andiron_probe(const float* p, float* q) {
 
 @dataclass(frozen=True)
 class Compiler:
-    """A compiler that works. `command` starts it, `kind` is gcc, clang or zig, `version` its own words in one line."""
+    """A compiler that works. `command` starts it, `kind` is gcc, clang or zig, `version` its own words in one line, `words` all
+    that it says of itself."""
 
     command: tuple[str, ...]
     kind: str
     version: str
+    words: str = ""
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Part of the key of all that it builds: itself, what it looks for in the environment, and this system with its C
+        library."""
+        return self.version, self.words, self.command, *((n, os.environ.get(n)) for n in _OBEYED), sys.platform, _c_library()
 
     def __str__(self) -> str:
         return f"{self.version} ({shlex.join(self.command)})"
@@ -94,6 +108,14 @@ def _find(asked: str, preferred: str, path: str) -> Compiler:
     )
 
 
+def _c_library() -> str:
+    """Which one a library built here needs: on another machine of the same kind, with the same folder, it may be older."""
+    try:
+        return os.confstr("CS_GNU_LIBC_VERSION") or ""
+    except (AttributeError, ValueError, OSError):
+        return ""
+
+
 def _split(command: str) -> tuple[str, ...]:
     try:
         return tuple(shlex.split(command))
@@ -120,7 +142,7 @@ def _examine(command: tuple[str, ...], path: str) -> tuple[Compiler | None, str]
     program = shutil.which(command[0], path=path or None)
     if program is None:
         return None, "not found"
-    command = (program, *command[1:])
+    command = (os.path.abspath(program), *command[1:])  # it is started in other folders
     try:
         said = subprocess.run(
             [*command, "--version"], capture_output=True, text=True, errors="replace", timeout=60, check=False
@@ -132,8 +154,8 @@ def _examine(command: tuple[str, ...], path: str) -> tuple[Compiler | None, str]
     first = (said.stdout.strip().splitlines() or ["unknown version"])[0]
     zig = command[1:2] == ("c++",) and Path(program).stem == "zig"
     kind = "zig" if zig else "clang" if "clang" in said.stdout.lower() else "gcc"
-    compiler = Compiler(command, kind, f"zig, {first}" if zig else first)
-    key = key_of("probe", _PROBE, command, said.stdout, features.flags_for(NATIVE, kind), features.identity(), sys.platform)
+    compiler = Compiler(command, kind, f"zig, {first}" if zig else first, said.stdout)
+    key = key_of("probe", _PROBE, *compiler.key, features.flags_for(NATIVE, kind), features.identity())
 
     def probe(folder: Path) -> dict[str, str]:
         _try_out(compiler, folder)

@@ -97,8 +97,17 @@ class CannotSave(UserError):
     id = "cannot-save"
 
 
+class DamagedFile(UserError):
+    """A file that Andiron wrote, of which something was lost or changed since, or one that is something else.
+
+    A saved kernel has a checksum over all of it, so nothing of such a file is run. Copy it again, or save the kernel again.
+    """
+
+    id = "damaged-file"
+
+
 class SavedElsewhere(UserError):
-    """A saved kernel that is not for this machine, or was made by another version, or is damaged.
+    """A saved kernel that is not for this machine, or was made by another version.
 
     Its code is native and belongs to one text, so nothing of it is run. Save the kernel again, on such a machine.
     """

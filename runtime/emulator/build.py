@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import os
 import re
-import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -129,7 +128,7 @@ def _sources() -> tuple[tuple[str, str], ...]:
 
 
 def _where(compiler: Compiler) -> tuple[object, ...]:
-    return compiler.version, compiler.command, features.identity(), sys.platform
+    return *compiler.key, features.identity()
 
 
 def _arithmetic(compiler: Compiler, level: int = 1) -> tuple[str, ...]:

@@ -105,7 +105,10 @@ def kept(request: Request) -> Kept | None:
     if entry is None:
         return None
     try:
-        return Kept(**json.loads((entry.path / "tuned.json").read_text(encoding="utf-8")))
+        found = Kept(**json.loads((entry.path / "tuned.json").read_text(encoding="utf-8")))
+        counts = (found.place, found.asked, found.measured, *dict(found.sizes).values())
+        good = all(type(n) is int for n in counts) and all(isinstance(x, (int, float)) for x in (found.seconds, found.default))
+        return found if good and isinstance(found.schedule, (str, type(None))) and isinstance(found.date, str) else None
     except (OSError, ValueError, TypeError):
         return None
 

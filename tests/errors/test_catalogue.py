@@ -38,6 +38,7 @@ ELSEWHERE = {
     "no-device": ("NoDevice", "runtime/test_compile.py"),
     "schedule-not-one-line": ("NotOneLine", "test_schedule_builder.py"),
     "cannot-save": ("CannotSave", "runtime/test_saved.py"),
+    "damaged-file": ("DamagedFile", "runtime/test_saved.py"),
     "saved-elsewhere": ("SavedElsewhere", "runtime/test_saved.py"),
     "signature-differs": ("SignatureDiffers", "runtime/test_embed.py"),
     "no-compiler": ("NoCompiler", "runtime/test_toolchain.py"),

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 import os
+import random
 import subprocess
 import sys
 import zipfile
@@ -12,7 +15,7 @@ import andiron
 import numpy as np
 import pytest
 from andiron.dsl.errors.module import NoSuchFile
-from andiron.dsl.errors.run import CannotSave, SavedElsewhere
+from andiron.dsl.errors.run import CannotSave, DamagedFile, SavedElsewhere
 from andiron.dsl.errors.target import CannotWrite
 
 TEXT = """\
@@ -68,13 +71,16 @@ def test_it_can_be_saved_again(path, tmp_path):
     np.testing.assert_array_equal(andiron.load_kernel(tmp_path / "again")(a, b), 3 * (a @ b))
 
 
-def changed(path, tmp_path, **changes):
-    """The file with other words in its description."""
-    other = tmp_path / "changed"
-    with zipfile.ZipFile(path) as old, zipfile.ZipFile(other, "w") as new:
+def changed(path, tmp_path, leave_out="", **changes):
+    """The file with other words in its description, and the checksum of that."""
+    other, data = tmp_path / "changed", io.BytesIO()
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(data, "w") as new:  # a zip may have something in front
         for name in old.namelist():
-            data = old.read(name)
-            new.writestr(name, json.dumps(json.loads(data) | changes) if name == "kernel.json" else data)
+            if name != leave_out:
+                part = old.read(name)
+                new.writestr(name, json.dumps(json.loads(part) | changes) if name == "kernel.json" else part)
+    sum = hashlib.sha256(data.getvalue()).hexdigest()
+    other.write_bytes(b"andiron kernel\n" + sum.encode() + b"\n" + data.getvalue())
     return other
 
 
@@ -87,14 +93,74 @@ def test_a_file_from_elsewhere_is_refused(path, tmp_path, changes):
         andiron.load_kernel(changed(path, tmp_path, **changes))
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"texts": []},
+        {"texts": ["00"]},
+        {"texts": 7},
+        {"texts": None},
+        {"schedules": "auto"},
+        {"given": [1]},
+        {"given": {"R": "4"}},
+        {"op": None},
+        {"target": 1},
+        {"form": "2"},
+        {"more": 1},
+        {"leave_out": "kernel.json"},
+        {"leave_out": "module.sched"},
+        {"leave_out": "variant1"},
+    ],
+)
+def test_a_file_that_is_no_kernel_though_its_checksum_is_right(path, tmp_path, changes):
+    with pytest.raises(DamagedFile, match="does not hold a kernel") as caught:
+        andiron.load_kernel(changed(path, tmp_path, **changes))
+    assert caught.value.help
+
+
+@pytest.mark.parametrize(
+    "changes", [{"given": {"op": 1}}, {"op": "another"}, {"target": "cpu:none"}, {"schedules": ["x\n", "y"]}]
+)
+def test_a_file_whose_text_is_refused(path, tmp_path, changes):
+    with pytest.raises(SavedElsewhere):
+        andiron.load_kernel(changed(path, tmp_path, **changes))
+
+
 def test_files_that_are_no_kernels(tmp_path, path):
     (tmp_path / "text").write_text("hello")
+    (tmp_path / "empty").write_bytes(b"")
     (tmp_path / "half").write_bytes(path.read_bytes()[:500])
-    for name in ("text", "half"):
-        with pytest.raises(SavedElsewhere):
+    for name in ("text", "empty", "half"):
+        with pytest.raises(DamagedFile, match=name) as caught:
             andiron.load_kernel(tmp_path / name)
-    with pytest.raises(NoSuchFile):
-        andiron.load_kernel(tmp_path / "nowhere")
+        assert caught.value.help
+    with zipfile.ZipFile(tmp_path / "zip", "w"):
+        pass
+    with pytest.raises(SavedElsewhere, match="earlier"):
+        andiron.load_kernel(tmp_path / "zip")
+    for nowhere in (tmp_path / "nowhere", tmp_path, "a\0b"):
+        with pytest.raises(NoSuchFile):
+            andiron.load_kernel(nowhere)
+
+
+def test_every_flipped_bit_and_every_cut_is_seen(path, tmp_path):
+    whole, bad = path.read_bytes(), tmp_path / "bad"
+    rng = random.Random(0)
+    flips = [*range(8 * 82), *rng.sample(range(8 * len(whole)), 400)]  # of the first lines all
+    cuts = [0, 1, 15, 16, 79, 80, 81, len(whole) - 1, *rng.sample(range(len(whole)), 40)]
+    assert len(whole) > 8 * 82
+    for flip in flips:
+        data = bytearray(whole)
+        data[flip // 8] ^= 1 << flip % 8
+        bad.write_bytes(data)
+        with pytest.raises(DamagedFile):
+            andiron.load_kernel(bad)
+    for data in (*(whole[:cut] for cut in cuts), whole + b"\0", whole + whole):
+        bad.write_bytes(data)
+        with pytest.raises(DamagedFile):
+            andiron.load_kernel(bad)
+    bad.write_bytes(whole)
+    assert andiron.load_kernel(bad).op.name == "gemm"
 
 
 def test_a_failed_save_leaves_nothing(tmp_path):

@@ -54,12 +54,37 @@ def test_builds_loads_and_remembers():
     assert not build.build(TEXT, "twice", cpu, schedule="another").cached
 
 
+def test_what_a_compiler_is_and_obeys_is_part_of_keys(monkeypatch, tmp_path):
+    """Another compiler of the same name and first line, other variables: other libraries."""
+    cpu, real = targets.target_of("cpu"), toolchain.find_compiler().command[0]
+    wrapped = f'[ "$1" = --version ] && {{ echo "c++ 1.0"; echo "build NUMBER"; exit; }}\nexec {real} "$@"\n'
+    monkeypatch.setenv("ANDIRON_CXX", script(tmp_path / "cxx", wrapped.replace("NUMBER", "1")))
+    assert not build.build(TEXT, "twice", cpu).cached
+    assert build.build(TEXT, "twice", cpu).cached
+    script(tmp_path / "cxx", wrapped.replace("NUMBER", "2"))
+    toolchain._find.cache_clear()
+    assert not build.build(TEXT, "twice", cpu).cached
+    monkeypatch.setenv("CPATH", str(tmp_path))
+    assert not build.build(TEXT, "twice", cpu).cached
+    monkeypatch.delenv("CPATH")
+    assert build.build(TEXT, "twice", cpu).cached
+
+
+def test_a_compiler_named_relative_to_where_the_process_works(monkeypatch, tmp_path):
+    real = toolchain.find_compiler().command[0]
+    script(tmp_path / "cxx", f'exec {real} "$@"\n')
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("ANDIRON_CXX", "./cxx")
+    assert call(build.build(TEXT, "twice", targets.target_of("cpu"))) == (5, [2.0, 4.0, 6.0])
+
+
 def test_a_truncated_library_is_built_again():
     cpu = targets.target_of("cpu")
     path = build.build(TEXT, "twice", cpu).path
     path.unlink()  # not truncated in place: this process has it mapped
     path.write_bytes(b"\x7fELF")
-    again = build.build(TEXT, "twice", cpu)
+    with pytest.warns(RuntimeWarning, match="is damaged; it is made again"):
+        again = build.build(TEXT, "twice", cpu)
     assert not again.cached
     assert call(again)[0] == 5
 
