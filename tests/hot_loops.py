@@ -1,4 +1,4 @@
-"""The innermost loops of a kernel, as compilers make them: multiply-adds, and vectors that are kept in memory for want of room."""
+"""The innermost loops of a kernel, as compilers make them: multiply-adds, and vectors that are kept in memory."""
 
 from __future__ import annotations
 

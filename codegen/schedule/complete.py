@@ -13,6 +13,7 @@ from itertools import chain
 from ...dsl import syntax
 from ...dsl.device import Level
 from ...dsl.frozen import replace
+from ...dsl.index import Var
 from ...dsl.text.format import format_node
 from ..attempts import Way
 from ..lower.context import Context
@@ -166,11 +167,17 @@ def lanes(ctx: Context) -> Level | None:
 
 
 def _direct(ctx: Context, work: Work) -> tuple[syntax.Line, ...] | None:
-    """A contraction without packing: outputs to units, a few vectors in registers, the reduction inside."""
+    """A contraction without packing: outputs to units, a few vectors in registers, the reduction inside.
+
+    None where the instruction's lanes would lie along an index that has no neighbours in memory, in neither the operand nor the
+    result, as the batch of a depthwise convolution: then another index is better off without the instruction.
+    """
     cpu, found = Processor.of(ctx.device), operands_of(ctx.device, work)
     if cpu is None or found is None:
         return None
     m, n, finite = found[0], found[1], cpu.cores
+    if n != (work.subscripts or work.indices)[-1] and found[2].indices[-1].coefficient(Var(n)) != 1:
+        return None
     others = [i for i in work.indices if i != n]
     lines: list[syntax.Line] = []
     if others:

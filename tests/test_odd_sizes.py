@@ -1,0 +1,99 @@
+"""Ops at odd sizes, on CPUs with vectors: right, and by whole vectors, with masks or counts at edges and no loop over lanes."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+import numpy as np
+import pytest
+from andiron.codegen.emit import emit
+from andiron.codegen.pipeline import compile_program
+from andiron.dsl.meaning.reference import reference
+from andiron.dsl.module import loads
+from andiron.dsl.ops.bind_op import bind_params, specialise
+from andiron.runtime.compile import compile
+from andiron.runtime.workload import random_inputs
+
+from .cpp_build import skip_unless_run_here
+
+OPS = """
+import std.ops.gemm
+import std.ops.conv
+import std.ops.pool
+import std.ops.stencil
+
+op depthwise_nhwc[N, C, H, W, R, S](I: f32[N, H, W, C], F: f32[R, S, C], stride: int = 1, pad: int = 1)
+        -> (Y: f32[N, P, Q, C])
+        where P = (H + 2*pad - R) / stride + 1, Q = (W + 2*pad - S) / stride + 1:
+    Y[n, p, q, c] = sum(r, s) I[n, p*stride + r - pad, q*stride + s - pad, c else 0] * F[r, s, c]
+op causal[B, T, D, K](X: f32[B, T, D], W: f32[D, K]) -> (Y: f32[B, T, D]):
+    Y[b, t, d] = sum(k) X[b, t + k - 3, d else 0] * W[d, k]
+op causal_last[B, D, T, K](X: f32[B, D, T], W: f32[D, K]) -> (Y: f32[B, D, T]):
+    Y[b, d, t] = sum(k) X[b, d, t + k - 3 else 0] * W[d, k]
+op turned[M, N](X: f32[N, M]) -> (Y: f32[M, N]):
+    Y[m, n] = X[n, m] * 2
+op third[M, L](X: f32[M, L]) -> (Y: f32[M, N]) where N = L / 3:
+    Y[m, n] = X[m, 3*n] + X[m, 3*n + 1] + X[m, 3*n + 2]
+op padded_third[M, L](X: f32[M, L]) -> (Y: f32[M, N]) where N = L / 3:
+    Y[m, n] = X[m, 3*n - 4 else 0] + X[m, 3*n + 7 else 0]
+"""
+
+CASES = {
+    "depthwise_nhwc": dict(N=1, C=37, H=11, W=9, R=3, S=3),
+    "depthwise_nhwc strided": dict(N=3, C=5, H=11, W=9, R=3, S=3, stride=2),
+    "depthwise_conv2d": dict(N=1, C=7, H=13, W=21, R=3, S=3, pad=1),
+    "causal": dict(B=1, T=33, D=45, K=4),
+    "causal_last": dict(B=3, D=5, T=37, K=4),
+    "conv2d_nhwc": dict(N=1, C=5, H=9, W=7, O=33, R=3, S=3, pad=1),
+    "conv2d": dict(N=1, C=5, H=9, W=7, O=11, R=3, S=3, pad=1),
+    "turned": dict(M=35, N=21),
+    "third": dict(M=5, L=137),
+    "padded_third": dict(M=5, L=137),
+    "max_pool2d": dict(N=1, C=3, H=17, W=33),
+    "max_pool2d padded": dict(N=1, C=3, H=17, W=33, size=3, stride=2, pad=1),
+    "avg_pool2d": dict(N=1, C=3, H=17, W=33, size=3, stride=1, pad=1),
+    "blur3x3": dict(M=17, N=43),
+    "stencil5": dict(M=17, N=43),
+}
+# Where some lanes of a vector are still done one by one.
+APART = {"conv2d", "conv2d_nhwc", "causal", "turned", "third", "padded_third", "max_pool2d padded"}
+
+
+@cache
+def module():
+    return loads(OPS, "<test>")
+
+
+def text(name: str, device: str, fixed: bool) -> str:
+    op, sizes = module().ops[name.split()[0]], CASES[name]
+    params = {k: v for k, v in sizes.items() if k in dict(op.params)}
+    op = bind_params(op, params)
+    op = specialise(op, {k: v for k, v in sizes.items() if k not in params}) if fixed else op
+    return emit(compile_program(module(), op, None, module().device(device)).program)
+
+
+@pytest.mark.parametrize("target", ["cpu:avx2", "cpu:avx512", "cpu:generic"])
+@pytest.mark.parametrize("name", CASES)
+def test_right(name, target):
+    skip_unless_run_here(target)
+    op, sizes = name.split()[0], CASES[name]
+    params = {k: v for k, v in sizes.items() if k in dict(module().ops[op].params)}
+    for more in (params, sizes):
+        kernel = compile(module(), op=op, target=target, threads=1, **more)
+        inputs = random_inputs(kernel.op, {k: v for k, v in sizes.items() if k not in params})
+        out = [np.full(x.shape, np.nan, x.dtype) for x in listed(reference(kernel.op)(*inputs))]
+        kernel(*inputs, out=out[0])
+        np.testing.assert_allclose(out[0], listed(reference(kernel.op)(*inputs))[0], rtol=1e-5, atol=1e-5)
+
+
+def listed(x):
+    return x if isinstance(x, (list, tuple)) else [x]
+
+
+@pytest.mark.parametrize("device", ["cpu:avx2", "cpu:avx512"])
+@pytest.mark.parametrize("name", [n for n in CASES if n not in APART])
+def test_no_loop_over_lanes(name, device):
+    made = text(name, device, True)
+    assert re.search(r"\b(store|load)_?\w*\(", made)
+    assert not re.search(r"for \(\w+ lane = ", made), made[made.index("static void launch") :]
