@@ -48,6 +48,8 @@ def candidates(case: Case) -> Iterator[Case]:
         yield replace(case, schedule=text)
     for op in ops(case.op):
         yield fitted(case, op)
+    for text in devices(case.device_text):
+        yield replace(case, device_text=text)
     if case.special:
         yield replace(case, special=False)
     sizes = dict(case.sizes)
@@ -167,6 +169,14 @@ def _without_params(text: str) -> Iterator[str]:
         yield re.sub(rf"(?:2\*)?\b{found[1]}\b(?:/2)?", found[3] or found[2], rest)
 
 
+def devices(text: str) -> Iterator[str]:
+    """The device without an instruction, a memory or a level."""
+    lines = text.rstrip("\n").split("\n")
+    for n in range(1, len(lines)):
+        if lines[n].startswith(("    instr", "    memory", "    level", "    units")):
+            yield "\n".join([*lines[:n], *lines[_block_end(lines, n) :]]) + "\n"
+
+
 # ---------------------------------------------------------------- ops
 
 
@@ -181,6 +191,9 @@ def ops(op: Op) -> Iterator[Op]:
             for dtype in ("f32", "i32", "f64", "bool"):
                 given = Tensor(s.target, dtype, tuple(s.extent(i) for i in s.indices))
                 yield pruned(replace(op, inputs=(*op.inputs, given), statements=op.statements[:n] + op.statements[n + 1 :]))
+    for dim in op.dims:
+        if (smaller := without(op, dim)) is not None:
+            yield smaller
     for n, s in enumerate(op.statements):
         for value in simpler(s.value):
             yield pruned(replace(op, statements=(*op.statements[:n], replace(s, value=value), *op.statements[n + 1 :])))
@@ -208,6 +221,46 @@ def pruned(op: Op) -> Op:
     derived = tuple((n, e) for n, e in op.derived if n in ranges)
     dims = tuple(d for d in op.dims if d in used)
     return replace(op, inputs=inputs, statements=tuple(statements), dims=dims, derived=derived)
+
+
+def without(op: Op, dim: str) -> Op | None:
+    """The op without the axes over a size, and without the indices that run over it; None where it is more than an extent."""
+    indices = {(n, i) for n, s in enumerate(op.statements) for i, e in s.ranges if e == Named(dim)}
+    if dim in dict(op.derived) or not any(len(s.ranges) > 1 for s in op.statements):
+        return None
+    whole = {t.name: t.shape for t in (*op.inputs, *op.outputs)} | {
+        s.target: tuple(s.extent(i) for i in s.indices) for s in op.statements
+    }
+
+    def cut(e: Expr, n: int) -> Expr:
+        match e:
+            case Read(tensor, at, fill):
+                left = tuple(cut(x, n) for x, d in zip(at, whole[tensor], strict=True) if d != Named(dim))
+                return Read(tensor, left, fill if any(not isinstance(x, Named) for x in left) else None)
+            case Binary(symbol, left, right):
+                return Binary(symbol, cut(left, n), cut(right, n))
+            case Apply(function, args):
+                return Apply(function, tuple(cut(x, n) for x in args))
+            case Reduce(kind, over, body, stated):
+                rest = tuple(i for i in over if (n, i) not in indices)
+                return Reduce(kind, rest, cut(body, n), stated) if rest else cut(body, n)
+            case Named(name) if name == dim or (n, name) in indices:
+                return Number(0)
+        return e
+
+    def shape(t: Tensor) -> Tensor:
+        return replace(t, shape=tuple(d for d in t.shape if d != Named(dim)))
+
+    statements = tuple(
+        Statement(
+            s.target, tuple(i for i in s.indices if (n, i) not in indices), cut(s.value, n),
+            tuple((i, e) for i, e in s.ranges if (n, i) not in indices),
+        )
+        for n, s in enumerate(op.statements)
+    )  # fmt: skip
+    return pruned(
+        replace(op, inputs=tuple(map(shape, op.inputs)), outputs=tuple(map(shape, op.outputs)), statements=statements)
+    )
 
 
 def simpler(e: Expr) -> Iterator[Expr]:
