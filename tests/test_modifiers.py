@@ -19,6 +19,11 @@ LINES = {
     "peel": ["tile i: 1 -> core", "tile j: 64 peel", "compute vector 8"],
     "peel both": ["tile i: 4, j: 8 peel"],
     "vector tile": ["tile i: 1 -> core", "tile j: 32 vector 8"],
+    "vector above cores": ["tile j: 8 vector 8", "tile i: 1 -> core"],
+    "vector above cores in rows": ["tile j: 8 vector 8", "tile i: 4", "tile i: 1 -> core", "tile i: 1 -> core"],
+    "two vectors above cores": ["tile i: 4 vector 2", "tile j: 8 vector 4", "tile j: 4 -> core"],
+    "numbers left open": ["tile i: 8, j: 24 unroll auto", "move X -> l3 pad auto pipeline auto", "tile j: 12 -> core vector auto"],
+    "no vector fits": ["tile i: 3 unroll auto", "tile j: 5 vector auto"],
     "order": ["tile i: 4, j: 8 order j, i"],
     "unroll": ["tile i: 4 unroll", "tile j: 8 unroll 4"],
 }
@@ -46,6 +51,18 @@ def test_peeled_loop_has_no_guards() -> None:
 
 def test_vector_goes_to_lanes() -> None:
     assert [str(u.count) for u in program("vector tile").launches[0].units if u.level == "lane"] == ["8"]
+
+
+def test_lanes_are_those_of_the_units_below() -> None:
+    """Each core has its own; a core that is not the first would otherwise have nothing to do."""
+    text = str(program("vector above cores"))
+    assert "if core == 0" not in text
+    assert text.index("-> core") < text.index("-> lane")
+
+
+def test_numbers_left_open_are_printed() -> None:
+    assert "auto" not in program("numbers left open").head
+    assert "unroll 4" in program("numbers left open").head
 
 
 def test_order_puts_the_first_named_outermost() -> None:

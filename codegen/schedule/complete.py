@@ -24,6 +24,7 @@ from ..rtile.cpu_nests import nest_choices
 from ..rtile.cpu_product import Processor, fma_of, operands_of
 from ..rtile.cpu_respect import respecting
 from ..rtile.machine import Machine
+from .modifiers import with_numbers
 from .nests import cores_and_lanes, fastest, tile, vector_nest
 
 Lines = tuple[syntax.Line, ...]
@@ -36,7 +37,7 @@ def complete(ctx: Context, works: tuple[Work, ...], lines: tuple[syntax.Line, ..
     if all(isinstance(x, syntax.AutoLine) for x in lines):
         return _chosen(ctx, works, _ways(ctx, works))
     machine = Machine.of(ctx.device)
-    lines = vectors(ctx, works, lines)
+    lines = vectors(ctx, works, tuple(with_numbers(x) for x in lines))
     if any(is_open(x) for x in lines):
         lines = _chosen(ctx, works, chain(_completed(ctx, machine, works, lines), _plainly(ctx, machine, works, lines)))
     out = tuple(_sizes(ctx, x) for x in lines if not isinstance(x, syntax.AutoLine))
@@ -87,21 +88,32 @@ def vectors(ctx: Context, works: tuple[Work, ...], lines: tuple[syntax.Line, ...
 
     tile j: 32 vector 8 -->   tile j: 32;  tile j: 8;  tile j: 1 -> lane
     compute vector 8    -->   tile j: 8;  tile j: 1 -> lane;  compute        (j: the index with neighbours in memory)
+
+    Where a line below deals to units of an outer level, lanes are those of each of these units: their line follows it.
     """
     level = lanes(ctx)
     if level is None or any(isinstance(x, syntax.Tile) and x.level == level.name for x in lines):
         return lines
+    dealt = max((n for n, x in enumerate(lines) if isinstance(x, syntax.Tile) and x.level is not None), default=-1)
     out: list[syntax.Line] = []
-    for line in lines:
+    later: list[syntax.Line] = []
+    for n, line in enumerate(lines):
         m = next((m for m in getattr(line, "modifiers", ()) if m.name == "vector"), None)
         if m is None or not isinstance(line, (syntax.Tile, syntax.Compute)):
             out.append(line)
+            if n == dealt:
+                out += later
             continue
         plain = replace(line, modifiers=tuple(x for x in line.modifiers if x is not m))
         width = m.values[0] if m.values else syntax.Num(level.bytes or 1)
         index = line.axes[-1].index if isinstance(line, syntax.Tile) else fastest(max(works, key=lambda w: len(w.all_indices)))
-        tiles = [syntax.Tile((syntax.TileAxis(index, width),)), tile((index, 1), level=level.name)]
-        out += [plain, *tiles] if isinstance(line, syntax.Tile) else [*tiles, plain]
+        cut, lanes_of = syntax.Tile((syntax.TileAxis(index, width),)), tile((index, 1), level=level.name)
+        if n < dealt:
+            out += [plain, cut]
+            later += [] if lanes_of in later else [lanes_of]
+            continue
+        out += [plain, *later, cut, lanes_of] if isinstance(line, syntax.Tile) else [cut, lanes_of, plain]
+        later = []
     return tuple(out)
 
 
