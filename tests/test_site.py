@@ -132,6 +132,7 @@ def test_a_page_says_what_its_markdown_says(site, page):
     headers, fences, headings = source(page)
     assert "```" not in found.prose
     assert "```" not in "".join(found.blocks)
+    assert re.findall(r"^[-*] .*", found.prose, re.MULTILINE) == [], "a list that is none"
     assert [(n, plain(text)) for n, text in found.headings] == [(n, plain(text)) for n, text in headings]
     indented = [b for b in found.blocks if b.strip("\n") not in fences and is_indented(page, b)]
     assert [b.strip("\n") for b in found.blocks if b not in indented] == [f.strip("\n").expandtabs(4) for f in fences]
