@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,13 +19,38 @@ _ROWS = 16  # how many rows are checked then
 
 
 @dataclass(frozen=True)
+class Wrong:
+    """What is wrong with an output: `count` of the `of` elements that were compared; the first of them, in the order of memory,
+    is at `at`."""
+
+    tensor: str
+    count: int
+    of: int
+    at: tuple[int, ...]
+    expected: float
+    got: float
+    allowed: float
+
+    def __str__(self) -> str:
+        which = (
+            f"{self.count:,} of {self.of:,} elements of {self.tensor} are wrong" if self.of > 1 else f"{self.tensor} is wrong"
+        )
+        where = f", the first {self.tensor}{list(self.at)}" if self.of > 1 else ""
+        return f"{which}{where}: expected {self.expected:.9g}, got {self.got:.9g} (allowed: {self.allowed:.3g} off)"
+
+
+@dataclass(frozen=True)
 class Verdict:
-    """`error` is the largest |y - ref|, `allowed` the bound where the ratio of both is worst; `note` says what was checked."""
+    """`error` is the largest |y - ref|, `allowed` the bound where the ratio of both is worst; `note` says what was checked.
+
+    wrong  each output that is wrong, in the order of the op
+    """
 
     ok: bool
     error: float
     allowed: float
     note: str = ""
+    wrong: tuple[Wrong, ...] = ()
 
 
 class Expected:
@@ -60,9 +85,19 @@ class Expected:
         """Compares within the bounds of docs/numbers.md."""
         if self._cut is not None:
             outputs = [_rows(t, a, *self._cut) for t, a in zip(self.op.outputs, outputs, strict=True)]
-        verdicts = [_compare(y, *pair) for y, pair in zip(outputs, self._pairs, strict=True)]
+        tensors = self.op.outputs
+        verdicts = [_compare(t.name, y, *pair) for t, y, pair in zip(tensors, outputs, self._pairs, strict=True)]
         worst = max(verdicts, key=lambda v: (not v.ok, v.error))
-        return Verdict(all(v.ok for v in verdicts), worst.error, worst.allowed, self.note)
+        wrong = tuple(self._whole(t, w) for t, v in zip(tensors, verdicts, strict=True) for w in v.wrong)
+        return Verdict(all(v.ok for v in verdicts), worst.error, worst.allowed, self.note, wrong)
+
+    def _whole(self, tensor: Tensor, wrong: Wrong) -> Wrong:
+        """With the row that it is in the whole output, where only some rows were compared."""
+        if self._cut is None:
+            return wrong
+        dim, rows = self._cut
+        at = (int(rows[i]) if str(extent) == dim else i for i, extent in zip(wrong.at, tensor.shape, strict=True))
+        return replace(wrong, at=tuple(at))
 
 
 def check(op: Op, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> Verdict:
@@ -70,7 +105,7 @@ def check(op: Op, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -
     return Expected(op, inputs).check(outputs)
 
 
-def _compare(y: np.ndarray, value: np.ndarray, bound: np.ndarray) -> Verdict:
+def _compare(tensor: str, y: np.ndarray, value: np.ndarray, bound: np.ndarray) -> Verdict:
     if y.size == 0:
         return Verdict(True, 0.0, 0.0)
     got = np.asarray(y).astype(np.float64)
@@ -81,7 +116,14 @@ def _compare(y: np.ndarray, value: np.ndarray, bound: np.ndarray) -> Verdict:
         good = same | (error <= bound)
     error = np.where(same, 0.0, np.where(np.isnan(error), np.inf, error))
     at = np.unravel_index(np.argmax(error), error.shape)
-    return Verdict(bool(good.all()), float(error[at]), float(np.broadcast_to(bound, error.shape)[at]))
+    bounds, values = np.broadcast_to(bound, error.shape), np.broadcast_to(value, error.shape)
+    wrong: tuple[Wrong, ...] = ()
+    if not good.all():
+        first = np.unravel_index(int(np.argmin(good)), good.shape)
+        place = tuple(int(i) for i in first)
+        count = int(good.size - good.sum())
+        wrong = (Wrong(tensor, count, good.size, place, float(values[first]), float(got[first]), float(bounds[first])),)
+    return Verdict(not wrong, float(error[at]), float(bounds[at]), wrong=wrong)
 
 
 def row_dim(op: Op) -> str | None:

@@ -2,28 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
+from ..dsl.index import Var
 from ..dsl.op import Op, Tensor
 from .measure import argument_bytes, flops
 
 _BYTES, _FLOPS = 64 << 20, 1 << 30  # what default sizes may cost: small enough for any machine, large enough to time
 
 
-def default_sizes(op: Op, given: Mapping[str, int]) -> dict[str, int]:
+def default_sizes(
+    op: Op, given: Mapping[str, int], accepted: Callable[[dict[str, int]], bool] = lambda sizes: True
+) -> dict[str, int]:
     """Sizes for all dims: the given ones, 3 for windows, and for the rest one power of two, the largest up to 512 that stays
-    affordable."""
+    affordable; each within the interval of its variable.
+
+    accepted  whether a kernel takes these sizes, derived ones too; where it takes none that are tried, it is not asked
+    """
+    return _default_sizes(op, given, accepted) or _default_sizes(op, given) or {d.name: given.get(d.name, 4) for d in op.dims}
+
+
+def _default_sizes(
+    op: Op, given: Mapping[str, int], accepted: Callable[[dict[str, int]], bool] = lambda sizes: True
+) -> dict[str, int] | None:
     windows = _windows(op)
     for guess in (512, 256, 128, 64, 32, 16, 8, 4, 2, 1):
-        sizes = {d.name: given.get(d.name, min(guess, 3) if d.name in windows else guess) for d in op.dims}
+        sizes = {d.name: given.get(d.name, _within(d, min(guess, 3) if d.name in windows else guess)) for d in op.dims}
         every = all_sizes(op, sizes)
         allowed = [e.evaluate(every) >= 0 for e, _ in op.conditions] + [every[v.name] >= 0 for v, _ in op.derived]
-        if all(allowed) and argument_bytes(op, every) <= _BYTES and flops(op, every) <= _FLOPS:
+        if all(allowed) and argument_bytes(op, every) <= _BYTES and flops(op, every) <= _FLOPS and accepted(every):
             return sizes
-    return {d.name: given.get(d.name, 4) for d in op.dims}
+    return None
+
+
+def _within(dim: Var, guess: int) -> int:
+    lo, hi = dim.interval
+    return max(guess if hi is None else min(guess, hi), lo or 0)
 
 
 def _windows(op: Op) -> set[str]:

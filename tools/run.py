@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import shlex
+from collections.abc import Mapping
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from .options import add_choice, add_file, add_json, kernel_of, positive
 from .terminal import say_json
 
 if TYPE_CHECKING:
+    from ..runtime.compile import Request
     from ..runtime.kernel import Kernel
 
 NAME = "run"
@@ -52,11 +56,50 @@ def run(args: argparse.Namespace) -> int:
         help = (error.help or "").replace("the target `emulate:DEVICE`", f"`--target emulate:{kernel.program.device.name}`")
         raise NoDevice(error.message, help=help) from None
     counts = kernel.report.counts
+    if not answer.get("ok", True):
+        answer["reproduce"] = _again(args, kernel, answer)
     if args.json:
         say_json(answer | ({"counts": counts.as_dict()} if counts else {}))
     else:
         print(table(answer) + (f"\n\n{counts}" if counts else ""))
     return 0 if answer.get("ok", True) else 1
+
+
+def _again(args: argparse.Namespace, kernel: Kernel, answer: dict[str, Any]) -> str:
+    """The command that does the same again, with all that was chosen written down."""
+    sizes = {d.name: answer["sizes"][d.name] for d in kernel.op.dims}
+    words = ["andiron", "run", args.file, "--op", answer["op"], "--schedule", answer["schedule"], "--target", answer["target"]]
+    words += ["--size", ",".join(f"{n}={v}" for n, v in sizes.items())] if sizes else []
+    words += [x for p in args.param for x in ("--param", p)] + ["--seed", str(args.seed)]
+    words += ["--threads", str(args.threads)] if args.threads else []
+    return shlex.join(words)
+
+
+def scheduled_sizes(kernel: Kernel) -> dict[str, int]:
+    """Sizes to try a kernel with: the fixed ones, and for the others such that the schedule tried first takes them."""
+    from ..codegen.schedule.bounds import with_bounds
+    from ..runtime.workload import default_sizes
+
+    first = kernel.request.schedules[0] if kernel.request is not None else None
+    where = first.where if first is not None else ()
+    op = kernel.op
+    if kernel.request is not None and where:
+        bounded = {v.name: v for v in with_bounds(kernel.request.special, where).dims}
+        op = replace(op, dims=tuple(bounded.get(v.name, v) for v in op.dims))
+    return default_sizes(op, kernel.sizes, lambda sizes: kernel.variants[0].refusal(sizes) is None)
+
+
+def schedule_for(kernel: Kernel, sizes: Mapping[str, int]) -> str:
+    """The name of the schedule that a call with these sizes runs by; `auto` is the compiler's own."""
+    at = next(i for i, v in enumerate(kernel.variants) if v.refusal(sizes) is None or i == len(kernel.variants) - 1)
+    request = kernel.request
+    decl = request.schedules[at] if request is not None and at < len(request.schedules) else None
+    own = decl is None or (request is not None and decl.name not in (*request.module.schedules, *_asked_for(request)))
+    return "auto" if own or decl is None else decl.name
+
+
+def _asked_for(request: Request) -> tuple[str, ...]:
+    return (request.named.name,) if request.named is not None else ()
 
 
 def measure(kernel: Kernel, repeat: int | None = None, check: bool = True, seed: int = 0) -> dict[str, Any]:
@@ -69,10 +112,10 @@ def measure(kernel: Kernel, repeat: int | None = None, check: bool = True, seed:
     from ..runtime import verdict
     from ..runtime.measure import argument_bytes, flops
     from ..runtime.timing import interleaved, seconds
-    from ..runtime.workload import all_sizes, default_sizes, random_inputs
+    from ..runtime.workload import all_sizes, random_inputs
 
     op = kernel.op
-    dims = default_sizes(op, kernel.sizes)
+    dims = scheduled_sizes(kernel)
     sizes = all_sizes(op, dims)
     guessed = [n for n in dims if n not in kernel.sizes]
     inputs = random_inputs(op, dims, seed)
@@ -97,6 +140,7 @@ def measure(kernel: Kernel, repeat: int | None = None, check: bool = True, seed:
     answer: dict[str, Any] = {
         "op": op.name,
         "sizes": sizes,
+        "schedule": schedule_for(kernel, sizes),
         "target": kernel.target,
         "device": report.device,
         "emulated": emulated,
@@ -112,6 +156,8 @@ def measure(kernel: Kernel, repeat: int | None = None, check: bool = True, seed:
     }
     if found:
         answer |= {"ok": found.ok, "error": found.error, "allowed": found.allowed}
+        if found.wrong:
+            answer["wrong"] = [asdict(w) for w in found.wrong]
         answer["notes"] += [found.note] if found.note else []
     answer["notes"] += [str(kernel.tuned)] if kernel.tuned else []
     return answer
@@ -120,6 +166,7 @@ def measure(kernel: Kernel, repeat: int | None = None, check: bool = True, seed:
 def table(answer: dict[str, Any]) -> str:
     """A measurement as people read it."""
     from ..runtime.timing import duration
+    from ..runtime.verdict import Wrong
 
     sizes = ", ".join(f"{n}={v}" for n, v in answer["sizes"].items())
     rates = f"{answer['gflops']:.2f} GFLOP/s, {answer['gbytes']:.2f} GB/s"
@@ -128,9 +175,11 @@ def table(answer: dict[str, Any]) -> str:
     checks = ", without checks" if answer["emulated"] and not answer["checks"] else ""
     threads = f", threads {answer['threads']}" if answer["threads"] else ""
     median = f" (median of {n})" if (n := len(answer["samples"])) > 1 else ""
+    own = "the compiler's own"
     lines = [
         f"{answer['op']}: {sizes}",
         f"  target    {answer['target']} ({answer['device']}){threads}{checks}",
+        f"  schedule  {own if answer['schedule'] == 'auto' else answer['schedule']}",
         f"  compiler  {answer['compiler']}{' (from the cache)' if answer['cached'] else ''}",
         f"  time      {duration(answer['seconds'])}, {rates}{median}",
         *(f"  note      {note}" for note in answer["notes"]),
@@ -138,4 +187,9 @@ def table(answer: dict[str, Any]) -> str:
     if "ok" in answer:
         said = "OK" if answer["ok"] else "FAIL"
         lines.append(f"  check     {said}: largest error {answer['error']:.3g}, allowed there {answer['allowed']:.3g}")
+    lines += [f"            {Wrong(**w)}" for w in answer.get("wrong", ())]
+    if not answer.get("ok", True):
+        lines += ["  help      a schedule never changes results: this is a fault of Andiron's, not of yours. Please report it,"]
+        lines += ["            with the file" + (" and this command:" if "reproduce" in answer else "")]
+        lines += [f"            {answer['reproduce']}"] if "reproduce" in answer else []
     return "\n".join(lines)

@@ -4,6 +4,7 @@ import io
 import itertools
 import json
 import os
+import shlex
 import shutil
 import stat
 import subprocess
@@ -11,6 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from andiron.dsl.module import loads
 from andiron.tools import bench, cli
 from andiron.tools.cli import main
 
@@ -60,6 +62,84 @@ def test_a_wrong_result_fails(gemm, capsys, monkeypatch):
     monkeypatch.setattr(verdict, "check", lambda *_: verdict.Verdict(False, 1.0, 1e-6))
     assert main(["run", gemm, *SMALL, "--repeat", "1"]) == 1
     assert "FAIL" in capsys.readouterr().out
+
+
+FITTING = """\
+op gemm[M, N, K](A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]):
+    C[m, n] = sum(k) A[m, k] * B[k, n]
+
+schedule narrow for gemm on cpu:generic where N <= 48, M >= 600:
+    tile m: 4, n: 8
+    keep C in register
+
+schedule short for gemm on cpu:generic where 4*K <= 100:
+    tile m: 4, n: 8
+    keep C in register
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "name", "sizes"),
+    [
+        ((), "narrow", {"M": 600, "N": 48, "K": 512}),
+        (("--schedule", "narrow"), "narrow", {"M": 600, "N": 48, "K": 512}),
+        (("--size", "N=7"), "narrow", {"M": 600, "N": 7, "K": 512}),
+        (("--schedule", "short"), "short", {"M": 16, "N": 16, "K": 16}),
+        (("--size", "M=64,K=3"), "short", {"M": 64, "N": 512, "K": 3}),
+        (("--schedule", "auto", "--size", "K=3"), "auto", {"M": 512, "N": 512, "K": 3}),
+        (("--size", "M=30,N=20,K=30"), "auto", {"M": 30, "N": 20, "K": 30}),
+    ],
+)
+def test_run_tests_the_schedule_of_the_file_and_names_it(tmp_path, capsys, options, name, sizes):
+    """Sizes that nobody gave are such that the file's schedule takes them."""
+    (tmp_path / "x.sched").write_text(FITTING)
+    command = ["run", str(tmp_path / "x.sched"), "--target", "cpu:generic", "--repeat", "1", *options]
+    assert main([*command, "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["schedule"], answer["sizes"]) == (name, sizes)
+    assert main(command) == 0
+    shown = capsys.readouterr().out
+    assert f"  schedule  {'the compiler' if name == 'auto' else name}" in shown
+
+
+def test_a_wrong_result_says_where_and_whose_fault_it_is(gemm, capsys, monkeypatch):
+    from andiron.runtime.kernel import Kernel
+
+    def broken(self, results):
+        (c,) = results
+        c = c.copy()
+        c[2, 3:5] += 100.0
+        return [c]
+
+    monkeypatch.setattr(Kernel, "fetch", broken)
+    assert main(["run", gemm, *SMALL, "--repeat", "1", "--seed", "5", "--json"]) == 1
+    answer = json.loads(capsys.readouterr().out)
+    (wrong,) = answer["wrong"]
+    assert (wrong["tensor"], wrong["count"], wrong["at"]) == ("C", 2, [2, 3])
+    assert wrong["of"] == answer["sizes"]["M"] * answer["sizes"]["N"]
+    assert abs(wrong["got"] - wrong["expected"] - 100.0) < 1e-3
+    assert main(shlex.split(answer["reproduce"])[1:]) == 1
+    shown = capsys.readouterr().out
+    assert f"2 of {wrong['of']:,} elements of C are wrong, the first C[2, 3]: expected " in shown
+    assert "a fault of Andiron's" in shown
+    assert f"andiron run {gemm} --op gemm --schedule " in shown
+    assert "--seed 5" in shown
+
+
+def test_a_wrong_row_is_told_by_its_place_in_the_whole(monkeypatch):
+    """Where only some rows are compared, for ops whose reference would take long."""
+    import numpy as np
+    from andiron.runtime import verdict
+
+    module = loads("op neg[M, N](X: f32[M, N]) -> (Y: f32[M, N]):\n    Y[m, n] = -X[m, n]\n")
+    monkeypatch.setattr(verdict, "_REFERENCE_FLOPS", 1)
+    x = np.ones((100, 3), np.float32)
+    y = -x
+    y[99, 1] = 7
+    found = verdict.check(module.ops["neg"], [x], [y])
+    assert not found.ok
+    (wrong,) = found.wrong
+    assert (wrong.at, wrong.count, wrong.of, wrong.expected, wrong.got) == ((99, 1), 1, 48, -1.0, 7.0)
 
 
 @pytest.mark.parametrize("size", ["M=0,N=7,K=5", "M=1,N=1,K=1", "M=9,N=7,K=0"])

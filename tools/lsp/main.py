@@ -22,4 +22,4 @@ def run(args: argparse.Namespace) -> int:
         complain("the language server needs one more package: pip install 'andiron[lsp]'")
         return 1
     server.start_io()
-    return 0 if ending.asked_for else 1
+    return 1 if ending.unasked else 0

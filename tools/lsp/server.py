@@ -44,9 +44,10 @@ _good: dict[str, Analysis] = {}  # the newest that could be parsed, for completi
 
 
 class _Ending:
-    """asked_for  whether the editor asked for the end before it came: the protocol's exit code tells."""
+    """asked_for  whether the editor asked for a shutdown; `unasked`: it told the server to exit without that, which the
+    protocol's exit code tells."""
 
-    asked_for = False
+    asked_for = unasked = False
 
 
 ending = _Ending()
@@ -85,6 +86,11 @@ def _at(uri: str, position: lsp.Position) -> tuple[Analysis, Positions, int]:
 @server.feature(lsp.SHUTDOWN)
 def on_shutdown(_: None) -> None:
     ending.asked_for = True
+
+
+@server.feature(lsp.EXIT)
+def on_exit(_: None) -> None:
+    ending.unasked = not ending.asked_for
 
 
 # ---------------------------------------------------------------- mistakes
