@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...dsl.errors import InternalError
 from ...dsl.errors.schedule import SplitReduction
-from ...dsl.index import Expr, Var, as_expr, ceildiv
+from ...dsl.index import Expr, Var, as_expr
 from ...dsl.types import TYPES, DType
 from ...dsl.values import Apply, IndexValue, Load, Masked, Value
 from ..tile import AllReduce, If, Stmt, Store
@@ -12,7 +12,8 @@ from .access import coordinates, edge_conds, identity, translate, zero_is_neutra
 from .accumulator import Combine
 from .context import Context
 from .places import nowhere, places_grow
-from .spec import ONE, Focus
+from .spec import ONE, Digit, Focus
+from .units import swaps
 from .work import Work
 from .write import narrowed, one_writer
 
@@ -124,7 +125,7 @@ def combine_element(ctx: Context, focus: Focus, work: Combine) -> list[Stmt]:
         return [
             AllReduce(level, work.reduction.kind, stride, count, cells, work.span)
             for level, stride, count in sorted(ctx.reduced.get(work.name, set()), key=lambda x: -ctx.device.depth(x[0]))
-            if ctx.device.level(level).siblings == "lockstep"
+            if swaps(ctx.device.level(level))
         ]
     from .combine import gather, share
 
@@ -158,26 +159,34 @@ def note_reduced(ctx: Context, focus: Focus, work: Work) -> None:
                     f"the parts of `{work.name.rstrip('@')}` would be those of units of `{apart[-1]}`, which cannot meet",
                     help=f"tile `{d.index}` onto units that meet, or in a loop",
                 )
-            found = _per_level(ctx, d)
-            ctx.reduced.setdefault(work.name, set()).update(found)
+            ctx.reduced.setdefault(work.name, set()).update(_per_level(ctx, focus, d, work))
 
 
-def _per_level(ctx: Context, d) -> list[tuple[str, int, int]]:
+def _per_level(ctx: Context, focus: Focus, d: Digit, work: Work) -> list[tuple[str, int, int]]:
     """A digit of a number that is flattened over several levels, as (level, stride, count) of each."""
     if ctx.device.level(d.levels[-1]).units == "finite":
         return [(d.levels[-1], 1, 0)]  # 0: all that take part
     stride, extent = d.stride.constant, d.extent.constant
     if stride is None or extent is None:
         raise InternalError("a parallel reduction needs constant unit counts")
+    above = [x for x in focus.digits if x.levels == d.levels and x.extent.constant != 1]
+    top = all((x.stride.constant or 0) <= stride for x in above)  # what is beyond the last part idles
     out = []
     for level in reversed(d.levels):
         n = ctx.units.get(level, ONE).constant
         if n is None:
             raise InternalError("a parallel reduction needs constant unit counts")
+        count = max(1, min(extent, n // stride))
+        # A digit that goes on in the level above begins anew with each of its units.
+        beyond = stride % n if stride >= n else extent > count and (n % (stride * count) or (extent % count and not top))
+        if beyond:
+            raise SplitReduction(
+                f"the parts of one `{work.name.rstrip('@')}` would not lie alike in each group of {n} units of `{level}`",
+                help=f"tile `{d.index}` onto one level a line",
+            )
         if stride >= n:
-            stride = ceildiv(stride, n).constant or 1
+            stride //= n
             continue
-        count = min(extent, n // stride)
         if count > 1:
             out.append((level, stride, count))
         extent = -(-extent // count)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from ...dsl.index import Expr, Var, as_expr
 from ...dsl.types import DType
 from ...dsl.values import Load
-from ..tile import Buffer, For, Stmt, Store
+from ..tile import Buffer, For, If, Stmt, Store
 from .access import identity
 from .accumulate import combined
 from .accumulator import Combine, Exchange
@@ -22,8 +22,9 @@ MOST_UNITS = 256  # of a finite level, whose number is known at the call only
 
 def exchange_buffer(ctx: Context, name: str, dtype: DType, level: str, cells: tuple[int, ...]) -> Buffer:
     """Room for every unit's registers: [unit of `level`, lockstep units below, register...] in a memory above `level`."""
-    outer = ctx.device.levels[ctx.device.depth(level) - 1].name
-    memory = next((m for m in ctx.device.memories if m.level == outer and m.backing is None), ctx.device.memories[0])
+    above = [x.name for x in reversed(ctx.device.levels[: ctx.device.depth(level)])]
+    outer = above[0]
+    memory = next(m for x in above for m in ctx.device.memories if m.level == x and m.backing is None)
     shape = (units_of(ctx, level), _lanes(ctx, level)[1], *cells)
     strides, size = [], 1
     for n in reversed(shape):
@@ -84,4 +85,6 @@ def gather(ctx: Context, focus: Focus, work: Combine, names: list[str], cells) -
         body = take_better(kind, (register, cell, now), (place, where, Load(place, where, whole)), theirs, index)
     else:
         body = [Store(register, cell, combined(kind, now, theirs, dtype), span=work.span)]
+    if how.count and units_of(ctx, how.level) % (how.stride * how.count):  # the last group has fewer units
+        body = [If((units_of(ctx, how.level) - 1 - other,), tuple(body))]
     return [*start, For(Var(var.name, var.lo, var.hi), ZERO, count, ONE, tuple(body))]

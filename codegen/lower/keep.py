@@ -30,6 +30,7 @@ from .match import fragment
 from .places import nowhere, place_found, place_type
 from .spec import Focus, View
 from .storing import storing
+from .units import swaps
 from .work import Work, work_extents
 from .workspace import workspace
 
@@ -258,7 +259,7 @@ def _combined(low: Lowering, focus: Focus, w: Work, owner: tuple, names: list[st
     """The units' partial results become one: across lockstep units first, then level by level through a shared memory."""
     ctx = low.ctx
     out = low.lower(replace(focus, works=(_as(Combine, w),)), owner)
-    meeting = [x for x in ctx.reduced[w.name] if ctx.device.level(x[0]).siblings == "barrier"]
+    meeting = [x for x in ctx.reduced[w.name] if not swaps(ctx.device.level(x[0]))]
     for level, stride, count in sorted(meeting, key=lambda x: -ctx.device.depth(x[0])):
         made = [exchange_buffer(ctx, n, ctx.dtypes[n], level, ctx.cells.get(focus.views[n].buffer, ())) for n in names]
         ctx.buffers += made

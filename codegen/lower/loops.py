@@ -80,7 +80,7 @@ def _in_groups(ctx: Context, focus: Focus, a: Axis, size: int, hint: int, trips:
 def _peeled(ctx: Context, focus: Focus, a: Axis, size: int, hint: int, trips: Expr, inner, line) -> list[Stmt]:
     """`peel`: the whole tiles in a loop without guards, then what is left over."""
     r = focus.ranges[a.index]
-    full = r.live // size
+    full = maximum(r.live, 0) // size  # units whose range begins past the end have none
     out: list[Stmt] = []
     for start, stop, whole in ((ZERO, full, True), (full, trips, False)):
         var = ctx.var(a.index, trips)

@@ -31,10 +31,9 @@ def onto_units(low: Lowering, focus: Focus, line: syntax.Tile, axes: list[Axis],
     ctx = low.ctx
     level = line.level
     assert level is not None
-    start = focus.parent if focus.level == level else focus.level
-    levels = _told_apart(ctx, ctx.below(start, level))
+    levels = _told_apart(ctx, ctx.below(focus.parent if focus.level == level else focus.level, level))
     kind = ctx.device.level(level).units
-    ranges = dict(focus.ranges)
+    ranges = focus.ranges
     counts: list[Expr] = []
     cells = {i for w in focus.works for i in cell_indices(focus, w)}
     for a in axes:
@@ -45,72 +44,107 @@ def onto_units(low: Lowering, focus: Focus, line: syntax.Tile, axes: list[Axis],
         counts.append(tile_count(low, r, a, "shaped" if adjacent else kind, line))
     if any(c.constant == 0 for c in counts):
         return []  # an axis without extent: nothing to do
-    total = as_expr(1)
-    for c in counts:
-        total = total * c
     later = low.later_tiles(focus, axes, rest, level)
+    total = later * product(counts)
     if kind == "open":
-        ctx.units.setdefault(level, total * later)
-    number, available = ctx.number(levels)
-    head: list = []
+        ctx.units.setdefault(level, total)
     needed = {i for w in focus.works for i in w.all_indices}
-    in_hand = focus.dealt[0] if focus.dealt is not None and id(line) in focus.dealt[1] and kind == "finite" else None
+    # Adjacent tiles onto one level multiply: the line above has dealt these out, too.
+    in_hand = focus.dealt[0] if focus.dealt is not None and id(line) in focus.dealt[1] and focus.level == level else None
     several = any(a.index in needed and c.constant != 1 for a, c in zip(axes, counts, strict=True))
     alike = focus.level == level or not all(a.index in needed for a in axes)  # the line above, or this one, deals out nothing
     if kind == "finite" and in_hand is None and not several and alike:
         return _replicated(low, focus, line, axes, levels, rest)
+    number, available = ctx.number(levels)
+    number = number if in_hand is None else in_hand
     if kind == "finite":
         _not_in_registers(focus, [a for a, c in zip(axes, counts, strict=True) if c.constant != 1], cells, line)
-        if in_hand is None:
-            number, head = _dealt(ctx, level, total * later, line)
-        else:
-            number = in_hand  # adjacent tiles onto one level multiply: the line above dealt these out too
-        available = None
-    elif kind == "shaped":
-        whole = (total * later).constant
-        if whole is not None and available is not None and whole > available:
-            if len(axes) == 1 and later.constant == 1:
-                a = axes[0]
-                return _surplus(low, focus, line, a, available, a.index in cells, rest)
-            if any(a.index in cells for a in axes) or later.constant != 1:
-                raise TooManyUnits(
-                    f"{whole} tiles for the {available} units of `{level}`",
-                    line.span,
-                    help="tile one after another first, or one index a line",
-                )
-            number, head, total = _rounds(ctx, number, whole, available, line)
-    whole = (total * later).constant
+        if in_hand is not None:
+            return _dealt(low, focus, line, axes, counts, later, number, levels, rest)
+        ctx.units.setdefault(level, as_expr(ctx.finite_count(level)))
+        var = ctx.var("tile", total)
+        body = _dealt(low, focus, line, axes, counts, later, as_expr(var), levels, rest)
+        return [For(var, as_expr(Var(level, 0, None)), total, as_expr(ctx.finite_count(level)), tuple(body), span=line.span)]
+    if kind == "open" or available is None or total.constant is None or total.constant <= available:
+        units = available if kind == "shaped" else None
+        return _dealt(low, focus, line, axes, counts, later, number, levels, rest, units)
+    if len(axes) == 1 and later.constant == 1:
+        return _surplus(low, focus, line, axes[0], number, available, levels, axes[0].index in cells, rest)
+    if any(a.index in cells for a in axes) or later.constant != 1:
+        raise TooManyUnits(
+            f"{total} tiles for the {available} units of `{level}`",
+            line.span,
+            help="tile one after another first, or one index a line",
+        )
+    return _rounds(low, focus, line, axes, counts, number, available, levels, rest)
+
+
+def _dealt(
+    low: Lowering,
+    focus: Focus,
+    line: syntax.Tile,
+    axes: list[Axis],
+    counts: list[Expr],
+    later: Expr,
+    number: Expr,
+    levels: tuple[str, ...],
+    rest: tuple,
+    available: int | None = None,
+    here: dict[str, Expr] | None = None,
+    taking: int | None = None,
+) -> list[Stmt]:
+    """Each unit does the tile that the digits of `number` say; there are no more tiles than units.
+
+    available  how many units a shaped level has
+    here       how many tiles there are, by index, where fewer than counted
+    taking     units that have parts of the reductions, where that does not follow from the digits
+    """
+    ctx = low.ctx
+    level = line.level
+    assert level is not None
+    kind = ctx.device.level(level).units
+    whole = (later * product(counts)).constant
     # idle units hold the identity in their registers, and take part
     together = all(isinstance(w, (Fill, Combine)) and focus.views[w.name].form == "path" for w in focus.works)
     first = focus.level != level  # of adjacent tiles onto one level the first has told the idle units apart
-    surplus = first and kind == "shaped" and available is not None and whole is not None and whole < available
+    surplus = first and available is not None and whole is not None and whole < available
     last = as_expr((whole or 1) - 1)
+    idle = [last - number] if surplus else []
     if surplus and together:
         number = minimum(number, last)  # with the coordinates of the last unit that is not idle
     digits, lets, new = decode(ctx, focus, line, axes, counts, later, number, levels, whole=kind == "finite")
-    if kind == "finite":
-        left = number
-        if later.constant != 1 and total.constant != 1:  # digits below are of what these leave: proofs can follow the chain
-            rest_of = ctx.var("rest", later)
-            lets.append(Let(rest_of, number % later, extent=later))
-            left = as_expr(rest_of)
-        focus = replace(focus, dealt=(left, frozenset(map(id, rest))))
-    f = replace(focus, ranges={**focus.ranges, **new}, level=level, parent=start, digits=(*focus.digits, *digits))
-    used = [_used(ranges[a.index], a) if kind == "shaped" else None for a in axes]
+    left = number
+    if kind == "finite" and later.constant != 1 and not all(c.constant == 1 for c in counts):
+        rest_of = ctx.var("rest", later)  # digits below are of what these leave: proofs can follow the chain
+        lets.append(Let(rest_of, number % later, extent=later))
+        left = as_expr(rest_of)
+    dealt = (left, frozenset(map(id, rest)))
+    if taking is not None:
+        digits = [replace(d, stride=ONE, extent=as_expr(taking)) for d in digits]
+    start = focus.parent if focus.level == level else focus.level
+    f = replace(focus, ranges={**focus.ranges, **new}, level=level, parent=start, digits=(*focus.digits, *digits), dealt=dealt)
+    used = [_used(focus.ranges[a.index], a) if kind == "shaped" else None for a in axes]
     parts = [c if n is None else as_expr(min(n, c.constant or n)) for n, c in zip(used, counts, strict=True)]
     f = split_reduction(low, f, line, axes, parts, len(focus.digits))
     body: list[Stmt] = low.lower(f, rest)
-    idle = [
-        n - 1 - digit.expr for n, digit in zip(used, digits, strict=True) if n is not None and n < (digit.extent.constant or 0)
-    ]
-    if idle and not together:
-        body = [If(tuple(idle), tuple(body), span=line.span)]
+    beyond: list[Expr] = []
+    for a, digit, count, n in zip(axes, digits, counts, used, strict=True):
+        tiles = (here or {}).get(a.index, as_expr(n or 0))
+        if n is not None and (tiles.interval[0] is None or tiles.interval[0] < (count.constant or 0)):
+            beyond.append(tiles - 1 - digit.expr)
+    if together:
+        return [*lets, *body]
+    if beyond:
+        body = [If(tuple(beyond), tuple(body), span=line.span)]
     body = [*lets, *body]
-    if surplus and not together:
-        body = [If((last - number,), tuple(body), span=line.span)]
-    for wrap in reversed(head):
-        body = [wrap(body)]
-    return body
+    return [If(tuple(idle), tuple(body), span=line.span)] if idle else body
+
+
+def product(counts: list[Expr]) -> Expr:
+    total = as_expr(1)
+    for c in counts:
+        total = total * c
+    return total
 
 
 def tile_count(low: Lowering, r: Range, a: Axis, kind: str, line) -> Expr:
@@ -187,36 +221,61 @@ def _may_be_zero(low: Lowering, index: str) -> bool:
     return any(index in w.reduced for w in low.works)
 
 
-def _rounds(ctx: Context, number: Expr, whole: int, available: int, line):
-    """More tiles than units: each unit takes one of every `available`, round after round."""
+def _rounds(
+    low: Lowering,
+    focus: Focus,
+    line: syntax.Tile,
+    axes: list[Axis],
+    counts: list[Expr],
+    number: Expr,
+    available: int,
+    levels: tuple[str, ...],
+    rest: tuple,
+) -> list[Stmt]:
+    """More tiles of several indices than units: each unit takes one of every `available`, round after round.
+
+    ONCE   what does not have the indices is done in one round; it would be done again in each.
+    """
+    ctx = low.ctx
+    needed = {i for w in focus.works for i in w.all_indices}
+    counts = [c if a.index in needed else ONE for a, c in zip(axes, counts, strict=True)]
+    whole = product(counts).constant or 1
+    if whole <= available:
+        return _dealt(low, focus, line, axes, counts, ONE, number, levels, rest, available)
     trips = as_expr(-(-whole // available))
     var = ctx.var("round", trips)
-    over = [] if whole % available == 0 else [as_expr(whole - 1) - (as_expr(var) * available + number)]
-
-    def wrap(body):
-        inner = tuple(body) if not over else (If(tuple(over), tuple(body), span=line.span),)
-        return For(var, ZERO, trips, ONE, inner, span=line.span)
-
-    return as_expr(var) * available + number, [wrap], as_expr(whole)
+    tile = as_expr(var) * available + number
+    body = _dealt(low, focus, line, axes, counts, ONE, tile, levels, rest, taking=available)
+    if whole % available:
+        body = [If((as_expr(whole - 1) - tile,), tuple(body), span=line.span)]
+    return [For(var, ZERO, trips, ONE, tuple(body), span=line.span)]
 
 
-def _surplus(low: Lowering, focus: Focus, line: syntax.Tile, a: Axis, available: int, cell: bool, rest: tuple) -> list[Stmt]:
-    """More tiles than units: rounds, one after another, of a tile for each unit."""
+def _surplus(
+    low: Lowering,
+    focus: Focus,
+    line: syntax.Tile,
+    a: Axis,
+    number: Expr,
+    available: int,
+    levels: tuple[str, ...],
+    cell: bool,
+    rest: tuple,
+) -> list[Stmt]:
+    """More tiles of an index than units: rounds, one after another, of a tile for each unit."""
     r = focus.ranges[a.index]
     size = clamped(r, a.size)
-    unroll = syntax.Modifier("unroll") if cell else None
-    rounds = Axis(a.index, size * available, None)
-    again = replace(line, axes=(syntax.TileAxis(a.index, syntax.Num(size)),))
+    again = replace(a, size=size, every=None)
+    counts = [as_expr(available)]
     if not any(a.index in w.all_indices for w in focus.works):  # nothing to visit: one round tells which units there are
-        return low.lower(focus.with_range(a.index, advance(r, size * available, None)), (again, *rest))
-    return loop_tiles(low.ctx, focus, rounds, cell, unroll, lambda f: low.lower(f, (again, *rest)), line)
+        f = focus.with_range(a.index, advance(r, size * available, None))
+        return _dealt(low, f, line, [again], counts, ONE, number, levels, rest, available)
+    assert r.capacity is not None
+    tiles = -(-r.capacity // size)
 
+    def one_round(f: Focus) -> list[Stmt]:
+        left = tiles - f.ranges[a.index].steps[-1].expr * available
+        return _dealt(low, f, line, [again], counts, ONE, number, levels, rest, available, {a.index: left})
 
-def _dealt(ctx: Context, level: str, total: Expr, line):
-    """Tiles dealt to the units of a finite level in turn: whichever their number, the same tile has the same unit."""
-    ctx.units.setdefault(level, as_expr(ctx.finite_count(level)))
-    count = ctx.finite_count(level)
-    var = ctx.var("tile", total)
-    unit = Var(level, 0, None)
-    wrap = lambda body: For(var, as_expr(unit), total, as_expr(count), tuple(body), span=line.span)  # noqa: E731
-    return as_expr(var), [wrap]
+    unroll = syntax.Modifier("unroll") if cell else None
+    return loop_tiles(low.ctx, focus, Axis(a.index, size * available, None), cell, unroll, one_round, line)

@@ -27,7 +27,7 @@ from .leaf import Spread, leaf
 from .leaf_instr import instr_leaf, masked_inside, same_fragment
 from .match import Fragment, Match, fragment, match, matches
 from .move import With, lower_move
-from .onto_units import tile_count
+from .onto_units import product, tile_count
 from .spec import Focus, Range
 from .split import Split, splits
 from .tiles import lower_tile
@@ -218,9 +218,12 @@ class Lowering:
         """How many units the lines below still tell apart at the same level (adjacent tiles onto one level multiply)."""
         ranges = dict(focus.ranges)
         for a in axes:
-            ranges[a.index] = advance(ranges[a.index], a.size, a.every)
+            ranges[a.index] = advance(ranges[a.index], clamped(ranges[a.index], a.size), a.every)
         total: Expr = as_expr(1)
         for line in rest:
+            if isinstance(line, syntax.Fuse):
+                sizes = [ranges[i].size for i in line.indices if i in ranges]
+                ranges[line.name] = Range(as_expr(0), product(sizes))
             if not isinstance(line, syntax.Tile):
                 continue
             if line.level is not None and line.level != level:
@@ -304,6 +307,14 @@ def fused(focus: Focus, line: syntax.Fuse) -> Focus:
             raise BadFuse(f"there is no index `{i}` here", line.span, help=did_you_mean(i, ranges))
         if ranges[i].steps:
             raise BadFuse(f"`{i}` is tiled already", line.span, help="write the `fuse` above the tiles")
+    for w in focus.works:
+        held = next((t for t in (w.name, *w.targets, *sorted(w.reads)) if _numbers_registers(focus, t, line.indices)), None)
+        if held is not None:
+            raise BadFuse(
+                f"`{held.rstrip('@~')}` is held in registers that {' and '.join(f'`{i}`' for i in line.indices)} number",
+                line.span,
+                help="write the `fuse` above the tiles, and above what is held",
+            )
     if line.name in ranges and line.name not in line.indices:
         raise BadFuse(f"the name `{line.name}` is taken", line.span)
     parts = tuple((i, ranges[i].size, ranges[i].base) for i in line.indices)
@@ -316,6 +327,11 @@ def fused(focus: Focus, line: syntax.Fuse) -> Focus:
             ranges.pop(i, None)
     ranges[line.name] = Range(as_expr(0), size)
     return replace(focus, works=works, ranges=ranges)
+
+
+def _numbers_registers(focus: Focus, tensor: str, indices: tuple[str, ...]) -> bool:
+    view = focus.views.get(tensor)
+    return view is not None and view.form == "path" and not set(indices).isdisjoint(view.axes)
 
 
 def _fuse_work(w: Work, line: syntax.Fuse, parts) -> Work:

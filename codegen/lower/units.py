@@ -37,7 +37,7 @@ def count_units(ctx: Context, ranges: dict[str, Range], lines: tuple, lanes) -> 
 
 
 def combining_levels(ctx: Context, reduced: set[str], lines: tuple) -> frozenset[str]:
-    """The lockstep levels whose units take parts of a reduction: they exchange results in groups that are powers of two."""
+    """The levels whose units swap registers and take parts of a reduction: they do it in groups that are powers of two."""
     names = set(reduced)
     found: set[str] = set()
     for line in lines:
@@ -45,11 +45,25 @@ def combining_levels(ctx: Context, reduced: set[str], lines: tuple) -> frozenset
             case syntax.Fuse() if names & set(line.indices):
                 names.add(line.name)
             case syntax.Tile() if line.level is not None and names & {a.index for a in line.axes}:
-                if ctx.device.level(line.level).siblings == "lockstep":
+                if swaps(ctx.device.level(line.level)):
                     found.add(line.level)
             case syntax.Keep() if line.block:
                 found |= combining_levels(ctx, names, line.block)
     return frozenset(found)
+
+
+def swaps(level: Level) -> bool:
+    """Whether units exchange registers: in lockstep, and a power of two of them. Others pass parts through a memory."""
+    width = level.width or 1
+    return level.siblings == "lockstep" and width & (width - 1) == 0
+
+
+def most_units(level: Level) -> int | None:
+    """How many units of a shaped level there may be: of lanes that come in powers of two, so many."""
+    most = level.most
+    if most is None or level.siblings != "lockstep" or level.width is not None:
+        return most
+    return 1 << (most.bit_length() - 1)
 
 
 def in_groups(ctx: Context, level: str | None, count: int) -> int:
@@ -109,6 +123,6 @@ def _spread(ctx: Context, need: dict[str, int], levels: tuple[str, ...], count: 
         level = ctx.device.level(name)
         if level.units != "shaped":
             continue
-        take = min(count, level.most or count) if name != levels[0] or level.most is not None else count
+        take = min(count, most_units(level) or count)
         need[name] = max(need.get(name, 1), take)
         count = -(-count // take)

@@ -1,0 +1,66 @@
+"""One op under one schedule, interpreted with all checks, against a NumPy formula that is written beside it.
+
+Inputs are small integers, so that every partial sum is exact and results are bit-equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from andiron.codegen.interpret import interpret
+from andiron.codegen.pipeline import compile_program
+from andiron.codegen.tile import Program
+from andiron.dsl.module import loads
+from andiron.dsl.ops.bind_op import specialise
+
+Sizes = Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Formula:
+    """An op `f`, and what it computes of its inputs."""
+
+    text: str
+    result: Callable[..., np.ndarray]
+
+
+GEMM = Formula(
+    "op f[M, N, K](A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]):\n    C[m, n] = sum(k) A[m, k] * B[k, n]\n",
+    lambda a, b: a @ b,
+)
+ROWS = Formula("op f[M, K](X: f32[M, K]) -> (Y: f32[M]):\n    Y[m] = sum(k) X[m, k]\n", lambda x: x.sum(1))
+HIGHEST = Formula("op f[M, K](X: f32[M, K]) -> (Y: f32[M]):\n    Y[m] = max(k) X[m, k]\n", lambda x: x.max(1, initial=-np.inf))
+TOTALS = Formula("op f[N, C, S](X: f32[N, C, S]) -> (Y: f32[N]):\n    Y[n] = sum(c, s) X[n, c, s]\n", lambda x: x.sum((1, 2)))
+CENTRED = Formula(
+    "op f[M, K](X: f32[M, K]) -> (Y: f32[M, K]):\n    t[m] = sum(k) X[m, k]\n    Y[m, k] = X[m, k] - t[m]\n",
+    lambda x: x - x.sum(1, keepdims=True),
+)
+TURNED = Formula("op f[M, N](X: f32[M, N]) -> (Y: f32[N, M]):\n    Y[n, m] = X[m, n]\n", lambda x: x.T)
+
+
+def program_of(
+    formula: Formula, lines: str, device: str, fixed: Sizes | None = None, where: str = "", devices: str = ""
+) -> Program:
+    """The tile program. `lines`: of the schedule, apart by " / "; `fixed`: sizes given when it is compiled."""
+    body = "".join(f"    {x.strip()}\n" for x in lines.split(" / "))
+    module = loads(f"{formula.text}\nschedule s for f{where and ' where ' + where}:\n{body}\n{devices}")
+    op = specialise(module.ops["f"], dict(fixed or {}))
+    return compile_program(module, op, module.schedules["s"], module.device(device)).program
+
+
+def inputs_of(formula: Formula, sizes: Sizes, seed: int = 0) -> dict[str, np.ndarray]:
+    """Integers from -4 to 4."""
+    rng = np.random.default_rng(seed)
+    op = loads(formula.text).ops["f"]
+    shapes = {t.name: tuple(e.evaluate(dict(sizes)) for e in t.shape) for t in op.inputs}
+    return {name: rng.integers(-4, 5, shape).astype(np.float32) for name, shape in shapes.items()}
+
+
+def agrees(formula: Formula, program: Program, sizes: Sizes, finite: Sizes | None = None) -> None:
+    """The program's one output is what the formula says."""
+    arrays = inputs_of(formula, sizes)
+    dims = {v.name: sizes[v.name] for v in program.dims}
+    (got,) = interpret(program, arrays, dims, finite).values()
+    np.testing.assert_array_equal(got, formula.result(*arrays.values()))

@@ -1,0 +1,48 @@
+"""Devices of one's own whose lanes are no power of two, or one: parts of reductions pass through a memory."""
+
+from __future__ import annotations
+
+import pytest
+from andiron.codegen.tile import AllReduce
+from andiron.codegen.walk_tile import statements
+
+from .interpreted import CENTRED, GEMM, HIGHEST, ROWS, TOTALS, agrees, program_of
+
+GPU = """
+device own:
+    level grid: finite 1, siblings nothing
+    level block: open, siblings nothing, at most 1024 threads
+    level warp: shaped, siblings barrier, at most {warps} units
+    level thread: shaped, siblings lockstep, at most {width} units, width {width}
+    memory global of grid: 1555 GB/s, transaction 32 B
+    memory shared of block: 163 KiB, banks 32 x 4 B
+    memory register of thread: 255 x 4 B
+"""
+FORMULAS = {"gemm": GEMM, "rows": ROWS, "highest": HIGHEST, "totals": TOTALS, "centred": CENTRED}
+SIZES = {"M": 13, "N": 9, "K": 50, "C": 5, "S": 33}
+
+
+def sizes_of(name: str) -> dict[str, int]:
+    return {n: SIZES[n] for n in FORMULAS[name].text.split("[")[1].split("]")[0].split(", ")}
+
+
+@pytest.mark.parametrize(("width", "warps"), [(24, 8), (7, 5), (3, 16), (33, 8), (1, 4)])
+@pytest.mark.parametrize("name", FORMULAS)
+def test_by_default(name, width, warps):
+    own, sizes = GPU.format(width=width, warps=warps), sizes_of(name)
+    agrees(FORMULAS[name], program_of(FORMULAS[name], "auto", "own", devices=own), sizes)
+    agrees(FORMULAS[name], program_of(FORMULAS[name], "auto", "own", sizes, devices=own), sizes)
+
+
+@pytest.mark.parametrize(("width", "warps"), [(24, 8), (7, 5), (3, 16), (33, 8)])
+@pytest.mark.parametrize("lines", [
+    "tile m: 1 -> block / tile k: 1 -> thread",
+    "tile m: 3 -> block / tile m: 1 -> warp / tile k: 1 -> thread",
+    "tile m: 2 -> block / tile k: 20 / tile k: 4 -> warp / tile k: 1 -> thread",
+    "tile m: 2 -> block / tile k: 6 / tile k: 3 -> thread / tile k: 1 -> thread",
+])  # fmt: skip
+def test_parts_pass_through_a_memory(lines, width, warps):
+    program = program_of(ROWS, lines, "own", where="K <= 60", devices=GPU.format(width=width, warps=warps))
+    assert not any(isinstance(s, AllReduce) for s in statements(program.launches[0].body))
+    agrees(ROWS, program, {"M": 13, "K": 50})
+    agrees(ROWS, program, {"M": 2, "K": 0})
