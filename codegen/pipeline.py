@@ -270,7 +270,7 @@ def made_operands(op: Op, device: Device) -> frozenset[str]:
     machine = Machine.of(device)
     inner = {t.name for t in op.tensors if t.role == "intermediate"}
     pointwise = {s.target for s in op.statements if s.reduction is None} & inner
-    if machine is None or not pointwise:
+    if machine is None or not pointwise or all(s.reduction is None for s in op.statements):
         return frozenset()
     return operands(context_of(op, device), machine, op, frozenset(pointwise))
 

@@ -13,7 +13,7 @@ from ..dsl import intervals
 from ..dsl.condition_text import condition_text, conditions_text
 from ..dsl.index import Expr, Var
 from ..dsl.intervals import Interval
-from ..dsl.values import Apply, Cast, Const, IndexValue, Load, Masked, Value
+from ..dsl.values import Apply, Cast, Const, IndexValue, Load, Masked, Part, Shared, Value
 from .tile import (
     Alloc,
     AllReduce,
@@ -238,6 +238,11 @@ def _value(v: Value, inner: bool = False) -> str:
             return f"{v.fn}({', '.join(map(_value, v.args))})"
         case Masked():
             return f"({_value(v.value)} if {conditions_text(v.conds)} else {_value(v.otherwise)})"
+        case Part():
+            return v.name
+        case Shared():
+            parts = ", ".join(f"{name} = {_value(part)}" for name, part in v.parts)
+            return f"({_value(v.value)} with {parts})"
 
 
 def _const(c: Const) -> str:

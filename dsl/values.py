@@ -73,7 +73,27 @@ class Masked:
     dtype: DType
 
 
-Value = Const | IndexValue | Load | Cast | Apply | Masked
+@dataclass(frozen=True)
+class Part:
+    """The value that the `Shared` around it has under that name."""
+
+    name: str
+    dtype: DType
+
+
+@dataclass(frozen=True)
+class Shared:
+    """`value`, in which `parts` are computed once each however often they are read; later ones may read earlier ones.
+
+    Of what is being scheduled only: ops have intermediates, and tile programs registers.
+    """
+
+    parts: tuple[tuple[str, Value], ...]
+    value: Value
+    dtype: DType
+
+
+Value = Const | IndexValue | Load | Cast | Apply | Masked | Part | Shared
 
 
 def children(v: Value) -> tuple[Value, ...]:
@@ -84,16 +104,18 @@ def children(v: Value) -> tuple[Value, ...]:
             return v.args
         case Cast():
             return (v.arg,)
-        case Const() | IndexValue():
+        case Const() | IndexValue() | Part():
             return ()
         case Masked():
             return (v.value, v.otherwise)
+        case Shared():
+            return (*[part for _, part in v.parts], v.value)
 
 
 def rebuild(v: Value, kids: tuple[Value, ...]) -> Value:
     """The same node over other children."""
     match v:
-        case Const() | IndexValue():
+        case Const() | IndexValue() | Part():
             return v
         case Load():
             return replace(v, otherwise=kids[0]) if kids else v
@@ -103,6 +125,9 @@ def rebuild(v: Value, kids: tuple[Value, ...]) -> Value:
             return replace(v, args=kids)
         case Masked():
             return replace(v, value=kids[0], otherwise=kids[1])
+        case Shared():
+            names = [name for name, _ in v.parts]
+            return replace(v, parts=tuple(zip(names, kids[:-1], strict=True)), value=kids[-1])
 
 
 def transform(v: Value, f: Callable[[Value], Value | None]) -> Value:
@@ -122,6 +147,22 @@ def walk(v: Value) -> Iterator[Value]:
         v = left.pop()
         yield v
         left += reversed(children(v))
+
+
+def copied(v: Value) -> Value:
+    """The value with copies in place of what it shares."""
+    parts: dict[str, Value] = {}
+
+    def step(n: Value) -> Value | None:
+        if isinstance(n, Part):
+            return parts.get(n.name)
+        if not isinstance(n, Shared):
+            return None
+        for name, part in n.parts:
+            parts[name] = transform(part, step)
+        return transform(n.value, step)
+
+    return transform(v, step)
 
 
 def loads(v: Value) -> list[Load]:

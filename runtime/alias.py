@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..dsl.index import Var, as_expr
-from ..dsl.op import Op, Statement
+from ..dsl.op import Op
 from ..dsl.values import loads
 
 
@@ -19,31 +19,28 @@ def may_alias(op: Op, output: str, input: str) -> bool:
     if a.dtype != b.dtype or a.shape != b.shape:
         return False
     by_target = {s.target: s for s in op.statements}
-    if any(_depends(by_target[t.name], input, by_target) for t in op.outputs if t.name != output):
+    depending = _depending(op, input)
+    if any(t.name in depending for t in op.outputs if t.name != output):
         return False
-    return _at_the_index(by_target[output], input, by_target)
-
-
-def _at_the_index(s: Statement, input: str, by_target: dict[str, Statement]) -> bool:
-    own = tuple(as_expr(Var(name)) for name in s.indices)
-    for ld in loads(s.value):
-        here = s.reduction is None and ld.indices == own
-        if ld.tensor == input and not here:
-            return False
-        producer = by_target.get(ld.tensor)
-        if producer and _depends(producer, input, by_target) and not (here and _at_the_index(producer, input, by_target)):
-            return False
+    seen, todo = {output}, [by_target[output]]
+    while todo:
+        s = todo.pop()
+        own = tuple(as_expr(Var(name)) for name in s.indices)
+        for ld in loads(s.value):
+            if ld.tensor != input and ld.tensor not in depending:
+                continue
+            if s.reduction is not None or ld.indices != own:
+                return False
+            if ld.tensor in by_target and ld.tensor not in seen:
+                seen.add(ld.tensor)
+                todo.append(by_target[ld.tensor])
     return True
 
 
-def _depends(s: Statement, input: str, by_target: dict[str, Statement]) -> bool:
-    """Whether `s` reads the input, itself or through what it reads."""
-    found, todo = {s.target}, [s]
-    while todo:
-        for ld in loads(todo.pop().value):
-            if ld.tensor == input:
-                return True
-            if ld.tensor in by_target and ld.tensor not in found:
-                found.add(ld.tensor)
-                todo.append(by_target[ld.tensor])
-    return False
+def _depending(op: Op, input: str) -> set[str]:
+    """The targets of statements that read the input, themselves or through what they read, which is computed before."""
+    found: set[str] = set()
+    for s in op.statements:
+        if any(ld.tensor == input or ld.tensor in found for ld in loads(s.value)):
+            found.add(s.target)
+    return found

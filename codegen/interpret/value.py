@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ...dsl.errors import InternalError
 from ...dsl.meaning.numerics import apply, cast, constant
 from ...dsl.types import TYPES, DType
 from ...dsl.values import Apply, Cast, Const, IndexValue, Load, Masked, Value
@@ -30,6 +31,7 @@ def evaluate(value: Value, frame: Frame, load: LoadFn) -> np.ndarray:
             return np.asarray(apply(value.fn, args, value.dtype))
         case Masked():
             return _masked(value, frame, load)
+    raise InternalError(f"{type(value).__name__} in a tile program")
 
 
 def _computable(x: np.ndarray, dtype: DType) -> np.ndarray:

@@ -11,7 +11,7 @@ from ...dsl.errors.schedule import RegisterMismatch, UnboundedTile
 from ...dsl.frozen import replace
 from ...dsl.index import Expr, Var
 from ...dsl.types import DType
-from ...dsl.values import Apply, Cast, Const, IndexValue, Load, Masked, Value, loads, transform
+from ...dsl.values import Apply, Cast, Const, IndexValue, Load, Masked, Part, Shared, Value, copied, loads, transform
 from .context import Context
 from .spec import Focus, View
 from .work import plain_index
@@ -110,6 +110,10 @@ def translate(ctx: Context, focus: Focus, v: Value) -> Value:
                 return _read(ctx, focus, n)
             case IndexValue():
                 return replace(n, expr=n.expr.subs(subs))
+            case Part():
+                return Load(n.name, (), n.dtype)  # its register
+            case Shared():
+                return translate(ctx, focus, copied(n))
             case Masked():
                 conds = tuple(c.subs(subs) for c in n.conds)
                 return replace(

@@ -8,10 +8,11 @@ from ...dsl.index import Expr, Var, as_expr
 from ...dsl.types import TYPES, DType
 from ...dsl.values import Apply, IndexValue, Load, Masked, Value
 from ..tile import AllReduce, If, Stmt, Store
-from .access import coordinates, edge_conds, identity, translate, zero_is_neutral
+from .access import coordinates, edge_conds, identity, zero_is_neutral
 from .accumulator import Combine
 from .context import Context
 from .places import nowhere, places_grow
+from .shared import with_registers
 from .spec import ONE, Digit, Focus
 from .units import swaps
 from .work import Work
@@ -28,16 +29,16 @@ def accumulate_element(ctx: Context, focus: Focus, work: Work) -> list[Stmt]:
     view = focus.views[work.name]
     coords = coordinates(ctx, focus, work.name, at)
     now = Load(view.buffer, coords, dtype)
-    value = translate(ctx, focus, work.value)
     conds = edge_conds(focus, work.reduced)
+    value, around = with_registers(ctx, focus, work, conds)
     over = tuple(i for i in work.reduced if focus.ranges[i].bounds)
     if conds and not (kind == "sum" and zero_is_neutral(work.value, over, focus)):
         value = Masked(conds, value, identity(kind, value.dtype), value.dtype)
     value = narrowed(value, dtype)
     if kind in ("argmax", "argmin"):
-        return _argmax_element(ctx, focus, work, now, value, coords, at)
+        return _alone(ctx, focus, work, around(_argmax_element(ctx, focus, work, now, value, coords, at)))
     new = combined(kind, now, value, dtype)
-    return _alone(ctx, focus, work, [Store(view.buffer, coords, new, span=work.span)])
+    return _alone(ctx, focus, work, around([Store(view.buffer, coords, new, span=work.span)]))
 
 
 def combined(kind: str, now: Value, value: Value, dtype: DType) -> Value:
@@ -59,7 +60,7 @@ def _argmax_element(ctx: Context, focus: Focus, work: Work, now: Value, value: V
     grows = places_grow(ctx, focus, work, index.expr)
     out = take_better(work.reduction.kind, held, (buffer, here, best), value, index, grows)
     conds = () if grows else edge_conds(focus, work.reduced)  # the identity replaces nothing where ties do not count
-    return _alone(ctx, focus, work, [If(conds, tuple(out))] if conds else out)
+    return [If(conds, tuple(out))] if conds else out
 
 
 def _place(focus: Focus, work: Work) -> Expr:

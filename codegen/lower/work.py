@@ -1,6 +1,6 @@
 """From an op's statements to the works of its launches: inlining, epilogues, grouping.
 
-INLINE     a pointwise intermediate that is neither kept nor computed apart is recomputed in its consumers.
+INLINE     a pointwise intermediate that is neither kept nor computed apart is recomputed in its consumers (`inline`).
 EPILOGUE   pointwise statements that read a reduction at its own indices ride along: they are applied at its write-back.
 LAUNCH     what is neither inlined, kept nor riding along gets a launch of its own; kept intermediates join their readers'.
 """
@@ -8,6 +8,7 @@ LAUNCH     what is neither inlined, kept nor riding along gets a launch of its o
 from __future__ import annotations
 
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from typing import Any
 
 from ...dsl.cached import cached_property
@@ -114,41 +115,15 @@ def substitute(value: Value, mapping: dict[Var, Expr]) -> Value:
 def plan(op: Op, kept: frozenset[str], apart: frozenset[str] = frozenset()) -> tuple[tuple[Work, ...], ...]:
     """The op's works, grouped by launch, in order. `kept`: intermediates that a schedule keeps inside their readers' launch;
     `apart`: those that it computes by themselves, before."""
-    works = _inline([_work(s) for s in op.statements], op, kept | apart)
+    from .inline import inlined
+
+    works = inlined([_work(s) for s in op.statements], op, kept | apart)
     works = _ride_along(works, op, kept)
     return _launches(works, kept)
 
 
 def _work(s: Statement) -> Work:
     return Work(s.target, s.indices, s.value, s.reduction, s.ranges, span=s.span)
-
-
-def _inline(works: list[Work], op: Op, kept: frozenset[str]) -> list[Work]:
-    roles = {t.name: t.role for t in op.tensors}
-    done: list[Work] = []
-    bodies: dict[str, Work] = {}
-    for w in works:
-        w = replace(w, value=_expand(w.value, bodies))
-        pointwise = w.reduction is None and roles[w.name] == "intermediate"
-        if (
-            pointwise
-            and w.name not in kept
-            and not any(ld.otherwise is not None and ld.tensor == w.name for x in works for ld in loads(x.value))
-        ):
-            bodies[w.name] = w
-        else:
-            done.append(w)
-    return done
-
-
-def _expand(value: Value, bodies: dict[str, Work]) -> Value:
-    def step(v: Value) -> Value | None:
-        if isinstance(v, Load) and v.tensor in bodies:
-            w = bodies[v.tensor]
-            return substitute(w.value, {Var(i): e for i, e in zip(w.indices, v.indices, strict=True)})
-        return None
-
-    return transform(value, step) if bodies else value
 
 
 def _ride_along(works: list[Work], op: Op, kept: frozenset[str]) -> list[Work]:
@@ -197,34 +172,41 @@ def plain_index(e: Expr) -> str | None:
 
 
 def _launches(works: list[Work], kept: frozenset[str]) -> tuple[tuple[Work, ...], ...]:
-    groups: list[list[Work]] = [[w] for w in works]
-    for w in works:
-        held = {w.name, *w.targets} & kept
-        if not held:
-            continue
-        mine = next(g for g in groups if w in g)
-        readers = [g for g in groups if g is not mine and any(held & x.reads for x in g)]
-        if not readers:
-            continue
-        for g in readers:
-            mine.extend(g)
-        groups = [g for g in groups if g not in readers]
-    order = {w.name: n for n, w in enumerate(works)}
-    for g in groups:
-        g.sort(key=lambda w: order[w.name])
-    return _in_order(groups)
+    readers: dict[str, list[int]] = {}
+    for n, w in enumerate(works):
+        for tensor in w.reads & kept:
+            readers.setdefault(tensor, []).append(n)
+    groups = {n: [n] for n in range(len(works))}
+    group_of = [*groups]
+    for n, w in enumerate(works):
+        mine = group_of[n]
+        joining = {group_of[x] for tensor in (w.name, *w.targets) for x in readers.get(tensor, ())} - {mine}
+        for other in joining:
+            for x in groups[other]:
+                group_of[x] = mine
+            groups[mine] += groups.pop(other)
+    return _in_order([[works[n] for n in sorted(g)] for g in groups.values()])
 
 
 def _in_order(groups: list[list[Work]]) -> tuple[tuple[Work, ...], ...]:
     """Launches after the launches whose results they read."""
     made = {t: i for i, g in enumerate(groups) for w in g for t in w.targets}
     needs = [{made[r] for w in g for r in w.reads if r in made and made[r] != i} for i, g in enumerate(groups)]
+    readers: dict[int, list[int]] = {}
+    for i, mine in enumerate(needs):
+        for j in mine:
+            readers.setdefault(j, []).append(i)
+    missing = [len(mine) for mine in needs]
+    ready = [i for i, n in enumerate(missing) if not n]  # a heap: of those that are ready, the first as it was written
     out: list[int] = []
-    while len(out) < len(groups):
-        ready = next((i for i in range(len(groups)) if i not in out and needs[i] <= set(out)), None)
-        if ready is None:
-            raise InternalError("launches depend on each other in a circle")
-        out.append(ready)
+    while ready:
+        out.append(heappop(ready))
+        for i in readers.get(out[-1], ()):
+            missing[i] -= 1
+            if not missing[i]:
+                heappush(ready, i)
+    if len(out) < len(groups):
+        raise InternalError("launches depend on each other in a circle")
     return tuple(tuple(groups[i]) for i in out)
 
 

@@ -11,24 +11,26 @@ from ...dsl.index import Expr, Var, as_expr
 from ...dsl.types import DType
 from ...dsl.values import Cast, Masked, Value
 from ..tile import If, Stmt, Store
-from .access import coordinates, edge_conds, translate
+from .access import coordinates, edge_conds
 from .accumulator import Reload
 from .context import Context
+from .shared import Around, with_registers
 from .spec import ZERO, Focus
 from .work import Work
 
 
 def store_element(ctx: Context, focus: Focus, work: Work) -> list[Stmt]:
-    value = translate(ctx, focus, work.value)
+    value, around = with_registers(ctx, focus, work)
     if isinstance(work, Reload) and work.instead is not None:
         alias = focus.aliases
         indices = tuple(dict.fromkeys(alias.get(i, i) for i in (*work.indices, *work.parts)))
         conds = one_writer(ctx, focus, indices, focus.views[work.home].buffer, among_lockstep=False)
         value = Masked(conds, value, work.instead, value.dtype) if conds else value
-    return guarded_store(ctx, focus, work, value)
+    return guarded_store(ctx, focus, work, value, around)
 
 
-def guarded_store(ctx: Context, focus: Focus, work: Work, value: Value) -> list[Stmt]:
+def guarded_store(ctx: Context, focus: Focus, work: Work, value: Value, around: Around = list) -> list[Stmt]:
+    """`around`: what the store needs around it."""
     tensor, indices = work.name, work.subscripts or work.indices
     view = focus.views[tensor]
     at = tuple(as_expr(Var(i)) for i in indices)
@@ -36,10 +38,11 @@ def guarded_store(ctx: Context, focus: Focus, work: Work, value: Value) -> list[
     indices = tuple(dict.fromkeys(alias.get(i, i) for i in indices))
     where, stored = coordinates(ctx, focus, tensor, at), narrowed(value, ctx.dtypes[tensor])
     store = Store(view.buffer, where, stored, work.atomic, work.span, None if work.atomic else work.using)
+    stored_so = around([store])
     if view.form == "path":
-        return [store]
+        return stored_so
     conds = tuple(dict.fromkeys((*edge_conds(focus, indices), *one_writer(ctx, focus, indices, view.buffer))))
-    return [If(conds, (store,))] if conds else [store]
+    return [If(conds, tuple(stored_so))] if conds else stored_so
 
 
 def narrowed(value: Value, dtype: DType) -> Value:

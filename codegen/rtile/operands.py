@@ -22,7 +22,7 @@ def operands(ctx: Context, machine: Machine, op: Op, pointwise: frozenset[str]) 
     found: set[str] = set()
     plainly = {w.name: w for g in plan(op, frozenset()) for w in g}
     for g in plan(op, pointwise):
-        for w in g:
+        for w in [x for x in g if x.reduction is not None]:
             made = made_for((*(x for x in g if x.name in w.reads), w))
             as_it_is = plainly.get(w.name)
             if made and as_it_is is not None and _grouped(ctx, machine, w, made) and not _grouped(ctx, machine, as_it_is):

@@ -32,7 +32,7 @@ def made_once(op: Op, device: Device) -> frozenset[str]:
 
 def opened(op: Op, device: Device) -> Iterator[tuple[Product, frozenset[str]]]:
     """What becomes a product where factors are made, and which ones."""
-    if cores_and_lanes(device) is None:
+    if cores_and_lanes(device) is None or not any(s.reduction is not None for s in op.statements):
         return
     whole = factored(op, frozenset(name for s in op.statements for name in _as_taken(s)))
     pointwise = {

@@ -12,6 +12,7 @@ ONE_CHUNK   the widest access of the nest says how many elements are done togeth
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ...dsl.frozen import replace
@@ -74,10 +75,10 @@ def _plan(state: State, nest: Nest, x: Loop) -> Plan | None:
     if x.turns < 2:
         return None
     target = state.buffers[store.buffer]
-    if any(ld.tensor == store.buffer and ld.indices != store.coords for ld in loads(store.value)):
+    if any(ld.tensor == store.buffer and ld.indices != store.coords for value in nest.values for ld in loads(value)):
         return None
     reads: dict[tuple, Access] = {}
-    for load, masks, whole in _reads(store.value):
+    for load, masks, whole in (found for value in nest.values for found in _reads(value)):
         if not state.addressed(load.tensor):
             continue
         found = _access(state, x, state.buffers[load.tensor], load.indices, load, masks, whole)
@@ -154,7 +155,7 @@ class _Chunk:
         if guarded.sharp:
             return []
         conds = tuple(c.subs({self.x: self.first + self.inner}) for c in guard)
-        return self._each((If(conds, (self._element(),)),))
+        return self._each((If(conds, self._element(lambda v: v)),))
 
     def _fast(self) -> list[Stmt]:
         """All neighbours take part."""
@@ -167,14 +168,12 @@ class _Chunk:
             out += self._load(a, direct)
             if direct is not None:
                 return self._allocated(out)
-        value = transform(self._here(store.value), self._held)
         if self.plan.store is None:
-            return self._allocated([*out, *self._each((replace(self._element(), value=value),))])
+            return self._allocated([*out, *self._each(self._element(self._from_vectors))])
         source = self._register_source(store.value) or self._vector_of(store.value)
         if source is None:
             made = self._made(self.plan.store.buffer)
-            target = Store(made.name, (as_expr(self.inner),), value, span=store.span)
-            out += self._each((target,))
+            out += self._each(self._element(self._from_vectors, (made.name, (as_expr(self.inner),))))
             source = made.name, (), as_expr(0)
         return self._allocated([*out, *self._stored(source)])
 
@@ -212,6 +211,10 @@ class _Chunk:
     def _here(self, v: Value) -> Value:
         """A value at the element `inner`."""
         return value_at(v, {self.x: self.first + self.inner})
+
+    def _from_vectors(self, v: Value) -> Value:
+        """The value with what vectors were loaded for."""
+        return transform(v, self._held)
 
     def _held(self, v: Value) -> Value | None:
         return self.held.get(v) if isinstance(v, (Load, Masked)) else None
@@ -275,8 +278,16 @@ class _Chunk:
 
     # ------------------------------------------------------------ elements
 
-    def _element(self) -> Store:
-        return at(self.nest.store, self.x, self.first + self.inner)
+    def _element(self, value: Callable[[Value], Value], into: tuple[str, tuple[Expr, ...]] | None = None) -> tuple[Stmt, ...]:
+        """The element `inner`: what is shared of it, and the store, or one to the buffer and the coordinates `into`."""
+        store = at(self.nest.store, self.x, self.first + self.inner)
+        if into is not None:
+            store = Store(*into, store.value, span=store.span)
+        stores = [*[at(x, self.x, self.first + self.inner) for _, x in self.nest.shared], store]
+        body: tuple[Stmt, ...] = tuple([replace(x, value=value(x.value)) for x in stores])
+        for alloc, _ in reversed(self.nest.shared):
+            body = (replace(alloc, body=body),)
+        return body
 
     def _each(self, body: tuple[Stmt, ...]) -> list[Stmt]:
         return [For(self.inner, as_expr(0), as_expr(self.count), as_expr(1), body, unroll=0)]

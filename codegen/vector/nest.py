@@ -2,6 +2,10 @@
 
     for i: for x: if (guard): dst[..] = value(..)          loops with a constant number of turns, or `min(constant, ..)` of them
 
+Beside the store there may be values that several of its operands share, each in a register of its own:
+
+    alloc a: alloc b: a = value(..); b = value(a, ..); dst[..] = value(a, b, ..)
+
 Another loop than the innermost may become the vector's where no two turns store to one place (INTERCHANGE).
 """
 
@@ -14,7 +18,7 @@ from ...dsl.frozen import replace
 from ...dsl.index import Expr, Fn, Var, as_expr
 from ...dsl.index_rules import combined
 from ...dsl.values import IndexValue, Load, Masked, Value, loads, transform
-from ..tile import Buffer, For, If, Stmt, Store
+from ..tile import Alloc, Buffer, For, If, Stmt, Store
 
 _MOST_TURNS = 1024  # of crossed loops together, looked at one by one
 MOST_LIVE = 64  # turns of a loop whose number is not constant
@@ -35,11 +39,16 @@ class Loop:
 
 @dataclass(frozen=True)
 class Nest:
-    """`guard`: conditions of the store, limits of loops not among them."""
+    """`guard`: conditions of the store, limits of loops not among them. `shared`: registers and what fills them, in order."""
 
     loops: tuple[Loop, ...]
     guard: tuple[Expr, ...]
     store: Store
+    shared: tuple[tuple[Alloc, Store], ...] = ()
+
+    @property
+    def values(self) -> tuple[Value, ...]:
+        return (*[s.value for _, s in self.shared], self.store.value)
 
     def around(self, x: Loop) -> tuple[Loop, ...]:
         return tuple(x2 for x2 in self.loops if x2 is not x)
@@ -61,8 +70,27 @@ def nest_of(s: Stmt) -> Nest | None:
                 (s,) = s.body
             case Store() if s.atomic is None:
                 return Nest(tuple(loops), tuple(guard), s)
+            case Alloc():
+                found = _sharing(s)
+                return None if found is None else Nest(tuple(loops), tuple(guard), *found)
             case _:
                 return None
+
+
+def _sharing(s: Alloc) -> tuple[Store, tuple[tuple[Alloc, Store], ...]] | None:
+    """A store, and the registers that are filled for it."""
+    allocs: list[Alloc] = []
+    body: tuple[Stmt, ...] = (s,)
+    while len(body) == 1 and isinstance(body[0], Alloc):
+        allocs.append(body[0])
+        body = body[0].body
+    stores = [x for x in body if isinstance(x, Store) and x.atomic is None]
+    if len(stores) != len(body) or len(body) != len(allocs) + 1:
+        return None
+    shared = tuple(zip(allocs, stores[:-1], strict=True))
+    if any(a.buffer.shape or a.staging is not None or x.buffer != a.buffer.name for a, x in shared):
+        return None
+    return (stores[-1], shared) if all(stores[-1].buffer != a.buffer.name for a in allocs) else None
 
 
 def _loop(s: For) -> Loop | None:
@@ -91,7 +119,7 @@ def may_be_inner(nest: Nest, x: Loop, buffer: Buffer) -> bool:
         return True
     if any(x.var in c.loop.stop.variables() for c in crossed):
         return False
-    reads = [ld for ld in loads(nest.store.value) if ld.tensor == nest.store.buffer]
+    reads = [ld for value in nest.values for ld in loads(value) if ld.tensor == nest.store.buffer]
     if any(ld.indices != nest.store.coords for ld in reads):
         return False
     address = linear(buffer, nest.store.coords)
