@@ -22,7 +22,11 @@ LINES = {
     "vector above cores": ["tile j: 8 vector 8", "tile i: 1 -> core"],
     "vector above cores in rows": ["tile j: 8 vector 8", "tile i: 4", "tile i: 1 -> core", "tile i: 1 -> core"],
     "two vectors above cores": ["tile i: 4 vector 2", "tile j: 8 vector 4", "tile j: 4 -> core"],
-    "numbers left open": ["tile i: 8, j: 24 unroll auto", "move X -> l3 pad auto pipeline auto", "tile j: 12 -> core vector auto"],
+    "numbers left open": [
+        "tile i: 8, j: 24 unroll auto",
+        "move X -> l3 pad auto pipeline auto",
+        "tile j: 12 -> core vector auto",
+    ],
     "no vector fits": ["tile i: 3 unroll auto", "tile j: 5 vector auto"],
     "order": ["tile i: 4, j: 8 order j, i"],
     "unroll": ["tile i: 4 unroll", "tile j: 8 unroll 4"],
