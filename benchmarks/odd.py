@@ -3,11 +3,11 @@
     python benchmarks/odd.py --target cpu:avx2
     OPENBLAS_CORETYPE=Haswell python benchmarks/odd.py --target cpu:avx2 --only product
 
-Each op is compiled for odd sizes, for the even sizes next to them, and with its sizes open. All of them, and NumPy's where it has
-the like (matrix products), are called by turns in one process. A line tells the microseconds of the call with odd sizes, and
-three ratios of speeds, in points of the op's loops a second: over the even sizes, over the open ones at the same odd sizes, over
-NumPy; above 1 the odd, fixed sizes are faster. Medians over the rounds. The group `narrow` compares i8 and f16 with f32 at the
-same sizes instead.
+Each op is compiled for odd sizes, for the even sizes next to them, and with its sizes open. All of them, and NumPy's where it
+has the like (matrix products), are called by turns in one process. A line tells the microseconds of the call with odd sizes,
+and three ratios of speeds, in points of the op's loops a second: over the even sizes, over the open ones at the same odd sizes,
+over NumPy; above 1 the odd, fixed sizes are faster. Medians over the rounds. The group `narrow` compares i8 and f16 with f32 at
+the same sizes instead.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ def measured(module: Any, c: Case, target: str, rounds: int) -> dict[str, float]
 def built(module: Any, op: str, target: str, sizes: Sizes) -> Any:
     import andiron
 
-    return andiron.compile(module, op=op, target=target, threads=1, **sizes)
+    return andiron.compile(module, op=op, target=target, threads=1, **sizes)  # pyright: ignore[reportArgumentType]
 
 
 def called(kernel: Any, sizes: Sizes) -> Any:

@@ -1,7 +1,7 @@
 """Loads and stores of stored elements: registers by name, memory through hoisted pointers.
 
 An access to memory is told apart by how its linear address changes from lane to lane: by one (a vector load or store), by two
-(two loads and a shuffle), not at all (a scalar, or one store), by another constant (gather, scatter), or in no simple way (lane
+(two loads and a shuffle), not at all (a scalar, or one store), by another number (gather, scatter), or in no simple way (lane
 by lane).
 """
 
@@ -58,7 +58,7 @@ def in_parts(ctx: Context, name: str, coords: Sequence[Expr], written: bool = Fa
     if name in ctx.lanes.registers:
         return ctx.lanes.registers[name].named and not written
     step = lane_step(ctx, address(ctx, ctx.buffers[name], coords))
-    return step is not None and (step.constant == 1 or (step.constant in (0, *BESIDE) and not written))
+    return step is not None and (not written or step.constant != 0)
 
 
 def load(ctx: Context, name: str, coords: Sequence[Expr]) -> tuple[str, bool]:
@@ -91,8 +91,10 @@ def load(ctx: Context, name: str, coords: Sequence[Expr]) -> tuple[str, bool]:
         if step.const == 1:
             fetch_ahead(ctx, buffer, e, pointer)
         return f"{how}_{element}x{ctx.width}({pointer})", True
-    ctx.need("gather", element, True)
-    return f"gather_{element}x{ctx.width}({pointer_to(ctx, buffer, e)}, {ctx.text.index.text(step)})", True
+    how, lanes = ("gather", "") if ctx.part is None else ("gather_part", f", {ctx.part}")
+    how, lanes = (how, lanes) if ctx.within is None else ("gather_between", f", {ctx.within}")
+    ctx.need(how, element, True)
+    return f"{how}_{element}x{ctx.width}({pointer_to(ctx, buffer, e)}, {ctx.text.index.text(step)}{lanes})", True
 
 
 def _load_register(ctx: Context, name: str, coords: Sequence[Expr]) -> tuple[str, bool]:
@@ -157,6 +159,10 @@ def store(ctx: Context, name: str, coords: Sequence[Expr], value: Code, using: s
         for i, x in enumerate(_lanes(ctx, e)):
             pointer, index = place(ctx, buffer, x)
             ctx.text.line(f"{pointer}[{index}] = {t}[{i}];")
+    elif ctx.part is not None and step.constant != 1:
+        ctx.need("scatter_part", element, True)
+        shown = ctx.text.index.text(step)
+        ctx.text.line(f"scatter_part({pointer_to(ctx, buffer, e)}, {shown}, {ctx.part}, {text});")
     elif ctx.part is not None:
         ctx.need("store_part", element, True)
         ctx.text.line(f"store_part({pointer_to(ctx, buffer, e)}, {ctx.part}, {text});")

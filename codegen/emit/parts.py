@@ -5,7 +5,7 @@ At the edges of tiles a condition that is plainly a count of lanes, and others t
     load_part_f32x8(p, row < M ? N - col : 0)
 
 These helpers take any count: below 0 is none, above the width all. Where the first lanes are kept out as well, as at the left
-edge of an image, `load_between` takes a range of lanes.
+edge of an image, `load_between` takes a range of lanes. What lies further apart is gathered, for a part of the lanes as well.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from ...dsl.index import Expr
 from ...dsl.values import Const, Load, Masked, Value, walk
 from ..tile import Alloc, If, Stmt, Store
-from .access import BESIDE, in_parts, lane_step
+from .access import in_parts, lane_step
 from .address import address
 from .context import Context
 
@@ -27,31 +27,31 @@ def zero(v: Value) -> bool:
 
 
 def count_of_first(ctx: Context, v: Masked, conds: Sequence[Expr]) -> str | None:
-    """How many lanes load, the first ones; None if it is not a load of what lies side by side, and a constant elsewhere."""
+    """How many lanes load, the first ones; None if it is not a load of what lies evenly apart, and a constant elsewhere."""
     load = v.value
     if not isinstance(load, Load) or not isinstance(v.otherwise, Const) or load.dtype.kind == "bool" or not _free(ctx):
         return None
     if load.tensor in ctx.lanes.registers:
         return None
     step = lane_step(ctx, address(ctx, ctx.buffers[load.tensor], load.indices))
-    return None if step is None or step.constant not in BESIDE else _count(ctx, conds)
+    return None if step is None or step.constant == 0 else _count(ctx, conds)
 
 
-def load_step(ctx: Context, v: Masked) -> int | None:
-    """By how many elements the lanes of a load from memory that is zero elsewhere are apart; None if it is not that."""
+def load_step(ctx: Context, v: Masked) -> Expr | None:
+    """By how many elements the lanes of a load from memory that is a constant elsewhere are apart; None if it is not that."""
     load = v.value
-    if not isinstance(load, Load) or not zero(v.otherwise) or load.dtype.kind == "bool" or ctx.in_lane:
+    if not isinstance(load, Load) or not isinstance(v.otherwise, Const) or load.dtype.kind == "bool" or ctx.in_lane:
         return None
     if load.tensor in ctx.lanes.registers or (ctx.shares > 1 and ctx.share is None):
         return None
-    step = lane_step(ctx, address(ctx, ctx.buffers[load.tensor], load.indices))
-    return None if step is None else step.constant
+    return lane_step(ctx, address(ctx, ctx.buffers[load.tensor], load.indices))
 
 
 def between(ctx: Context, v: Masked, conds: Sequence[Expr]) -> str | None:
-    """From which lane to which it loads, as two arguments; None if it is not a load of what lies side by side, and zero
+    """From which lane to which it loads, as two arguments; None if it is not a load of what lies evenly apart, and a constant
     elsewhere."""
-    lanes = ctx.between([e for e in conds if ctx.varies(e)]) if load_step(ctx, v) in BESIDE else None
+    step = load_step(ctx, v)
+    lanes = ctx.between([e for e in conds if ctx.varies(e)]) if step is not None and step.constant != 0 else None
     if lanes is None:
         return None
     first, stop = map(ctx.text.index.text, lanes)

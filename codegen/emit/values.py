@@ -186,8 +186,10 @@ class Values(Conversions):
         if not conds[0].terms and conds[0].const < 0:
             return show(v.otherwise)
         if any(ctx.varies(e) for e in conds):
-            loaded = self._load_first(v, conds, show) or self._load_between(v, conds, show) or self._load_where(v, conds, show)
-            return loaded or self._masked_lanes(v, show)
+            for load_some in (self._load_first, self._load_between, self._load_within, self._load_where):
+                if (loaded := load_some(v, conds, show)) is not None:
+                    return loaded
+            return self._masked_lanes(v, show)
         lines = ctx.text.scopes[-1].lines
         mark = len(lines)
         condition = ctx.condition(conds)
@@ -272,7 +274,7 @@ class Values(Conversions):
         return loaded
 
     def _load_between(self, v: Masked, conds: list[Expr], show: Callable[[Value], Code]) -> Code | None:
-        """A load of lanes that follow each other, zeros around them."""
+        """A load of lanes that follow each other, and what those around them have instead."""
         ctx = self.ctx
         lanes = between(ctx, v, conds)
         if lanes is None:
@@ -280,7 +282,25 @@ class Values(Conversions):
         ctx.part, ctx.within, before = None, lanes, ctx.part
         loaded = show(v.value)
         ctx.part, ctx.within = before, None
-        return loaded
+        if zero(v.otherwise):
+            return loaded
+        loaded, other = self._alike(loaded, show(v.otherwise))
+        return self._chosen_lanes("lanes_between", lanes, loaded, other)
+
+    def _load_within(self, v: Masked, conds: list[Expr], show: Callable[[Value], Code]) -> Code | None:
+        """The same where some of the first lanes have one thing instead, and those after them another."""
+        ctx, inner = self.ctx, v.value
+        if not (isinstance(inner, Masked) and isinstance(v.otherwise, Const)) or ctx.part is not None:
+            return None
+        both = replace(inner, conds=(*v.conds, *inner.conds))
+        count = ctx.prefix([e for e in conds if ctx.varies(e)])
+        loaded = self._load_between(both, ctx.live(both.conds), show) if count is not None else None
+        if count is None or loaded is None:
+            return None
+        shown = ctx.text.index.text(count)
+        same = [e for e in conds if not ctx.varies(e)]
+        loaded, other = self._alike(loaded, show(v.otherwise))
+        return self._chosen_lanes("first_lanes", f"{ctx.condition(same)} ? {shown} : 0" if same else shown, loaded, other)
 
     def _load_where(self, v: Masked, conds: list[Expr], show: Callable[[Value], Code]) -> Code | None:
         """A load of lanes that any conditions tell apart, zeros elsewhere."""
@@ -298,10 +318,13 @@ class Values(Conversions):
 
     def _first_lanes(self, c: Code, other: Code) -> Code:
         """One value in the lanes that take part, another elsewhere."""
+        return self._chosen_lanes("first_lanes", str(self.ctx.part), c, other)
+
+    def _chosen_lanes(self, which: str, lanes: str, c: Code, other: Code) -> Code:
+        """One value in the lanes that a helper tells, another elsewhere."""
         name = self.ctx.element(f"i{8 * c.dtype.bytes}", True)
-        self.ctx.need("first_lanes", f"i{8 * c.dtype.bytes}", True)
-        shown = f"first_lanes_{name}({self.ctx.part}) ? {c.at(TERNARY + 1)} : {other.at(TERNARY + 1)}"
-        return Code(shown, c.dtype, True, 0, TERNARY)
+        self.ctx.need(which, f"i{8 * c.dtype.bytes}", True)
+        return Code(f"{which}_{name}({lanes}) ? {c.at(TERNARY + 1)} : {other.at(TERNARY + 1)}", c.dtype, True, 0, TERNARY)
 
     def in_parts(self, v: Value) -> bool:
         """Whether a value can be had for a part of the lanes."""

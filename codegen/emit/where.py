@@ -14,14 +14,15 @@ from ...dsl.values import Apply, IndexValue, Masked
 from .access import lane_step, splat
 from .code import BOOL, COMPARISONS, I32, PRODUCT, Code
 from .context import Context
-from .parts import load_step
+from .parts import load_step, zero
 
 MOST = 1 << 28  # of a term that lanes compute with 32 bits
 
 
 def told_apart(ctx: Context, v: Masked, conds: Sequence[Expr]) -> bool:
     """Whether it is a load of what lies side by side, and zero elsewhere, and 32 bits are known to hold what is compared."""
-    return load_step(ctx, v) == 1 and all(_fits(ctx, e) for e in conds if ctx.varies(e))
+    step = load_step(ctx, v) if zero(v.otherwise) else None
+    return step is not None and step.constant == 1 and all(_fits(ctx, e) for e in conds if ctx.varies(e))
 
 
 def lanes_where(ctx: Context, conds: Sequence[Expr]) -> str:

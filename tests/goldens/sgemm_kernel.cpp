@@ -34,27 +34,17 @@ static void launch__main_(const Args* args, int core, int member) {
                     const float* A_ip = A_m0 + 2 * K * ip;
                     float* Ap_ip = Ap + 128 * ip;
                     for (int64_t kk = 0; kk < k_live; kk += 8) {
-                        const float* A_kk = A_ip + kk;
-                        float* Ap_kk = Ap_ip + 2 * kk;
                         if (kk + 8 <= k_live) {
                             scatter(Ap_ip + 2 * kk, 2, (2 * ip + m0 < M) ? load_f32x8(A_ip + kk) : (f32x8){});
-                        } else {
-                            m_unroll(1)
-                            for (int64_t l = 0; l < 8; l++) {
-                                if (kk + l < k_live) Ap_kk[2 * l] = (2 * ip + m0 < M) ? A_kk[l] : 0.0f;
-                            }
+                        } else if (k_live - kk > 0) {
+                            scatter_part(Ap_ip + 2 * kk, 2, k_live - kk, (2 * ip + m0 < M) ? load_part_f32x8(A_ip + kk, k_live - kk) : (f32x8){});
                         }
                     }
                     for (int64_t kk = 0; kk < k_live; kk += 8) {
-                        const float* A_kk = A_ip + kk;
-                        float* Ap_kk = Ap_ip + 2 * kk;
                         if (kk + 8 <= k_live) {
                             scatter(Ap_ip + 2 * kk + 1, 2, (2 * ip + m0 + 2 <= M) ? load_f32x8(A_ip + kk + K) : (f32x8){});
-                        } else {
-                            m_unroll(1)
-                            for (int64_t l = 0; l < 8; l++) {
-                                if (kk + l < k_live) Ap_kk[2 * l + 1] = (2 * ip + m0 + 2 <= M) ? A_kk[l + K] : 0.0f;
-                            }
+                        } else if (k_live - kk > 0) {
+                            scatter_part(Ap_ip + 2 * kk + 1, 2, k_live - kk, (2 * ip + m0 + 2 <= M) ? load_part_f32x8(A_ip + kk + K, k_live - kk) : (f32x8){});
                         }
                     }
                 }
