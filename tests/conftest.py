@@ -5,12 +5,23 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from random import randrange
 
 import pytest
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-goldens", action="store_true", help="rewrite the expected texts; then read what changed")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """`FUZZ=N` asks for N random cases: new ones, unless `FUZZ_FROM` says which. Workers inherit what is chosen."""
+    if os.environ.get("FUZZ") and "FUZZ_FROM" not in os.environ:
+        os.environ["FUZZ_FROM"] = str(randrange(10**6, 10**9))
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    return [f"random cases from FUZZ_FROM={os.environ['FUZZ_FROM']} on"] if "FUZZ_FROM" in os.environ else []
 
 
 @pytest.fixture

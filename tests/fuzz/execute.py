@@ -123,9 +123,7 @@ def run(case: Case, how: str = "interpreter") -> Outcome:
         return Outcome("long") if got is None else compared(case, got)
     except Refused as refused:
         return refused.outcome
-    except (KeyboardInterrupt, SystemExit):
-        raise
-    except BaseException as error:
+    except Exception as error:
         return failure(error)
 
 

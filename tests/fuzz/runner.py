@@ -18,6 +18,7 @@ from .native import one as native_one
 from .shrink import shrunk
 
 SECONDS = 60  # for one run of a case; what takes longer is a hang
+SHRINKING = 60  # seconds for a case that fails
 MEMORY = 8 << 30
 
 
@@ -82,8 +83,8 @@ def one(seed: int, kind: str, how: str, shrinks: bool) -> tuple[Outcome, str]:
     runs = native_one if how == "native" else lambda c: run(c, how)
     outcome = limited(runs)(case)
     if outcome.failed and shrinks:
-        attempts = 30 if outcome.kind == "hang" else 1200 if how == "interpreter" else 300
-        small, found = shrunk(case, limited(runs, 20), attempts)
+        attempts, end = 20 if outcome.kind == "hang" else 1200, time.monotonic() + SHRINKING
+        small, found = shrunk(case, limited(runs, 10), attempts, lambda: time.monotonic() > end)
         return outcome, f"{small}\n{found.text}"
     return outcome, f"{case}\n{outcome.text}" if outcome.failed else ""
 
@@ -116,7 +117,7 @@ class _Worker:
 def many(seeds: Iterable[int], kind: str, how: str, jobs: int = 1, shrinks: bool = True) -> Iterator[tuple[int, Outcome, str]]:
     """The outcome of each seed as it comes, and the text of the case where it failed."""
     todo = iter(seeds)
-    limit = SECONDS * (15 if shrinks else 2)
+    limit = 2 * SECONDS + (2 * SHRINKING if shrinks else 0)
     workers = [_Worker(kind, how, shrinks) for _ in range(jobs)]
     try:
         for w in workers:

@@ -19,8 +19,11 @@ _NUMBER = re.compile(r"(?<![\w.])\d+\b")
 _ATTEMPTS = 1200
 
 
-def shrunk(case: Case, run: Callable[[Case], Outcome], attempts: int = _ATTEMPTS) -> tuple[Case, Outcome]:
-    """A smaller case whose outcome is of the same kind, and that outcome. `run` is called at most `attempts` times."""
+def shrunk(
+    case: Case, run: Callable[[Case], Outcome], attempts: int = _ATTEMPTS, enough: Callable[[], bool] = lambda: False
+) -> tuple[Case, Outcome]:
+    """A smaller case whose outcome is of the same kind, and that outcome. `run` is called at most `attempts` times, and no more
+    once `enough` says so."""
     outcome = run(case)
     assert outcome.failed, outcome
     seen: set[Case] = {case}
@@ -37,8 +40,8 @@ def shrunk(case: Case, run: Callable[[Case], Outcome], attempts: int = _ATTEMPTS
             if found.same(outcome):
                 case, outcome, progress = smaller, found, True
                 break
-            if left <= 0:
-                break
+            if left <= 0 or enough():
+                return case, outcome
     return case, outcome
 
 
