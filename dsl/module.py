@@ -50,6 +50,10 @@ class Module:
     path: Path | None = None
     declared: Mapping[tuple[str, str], syntax.Decl] = field(default_factory=dict, repr=False)  # by kind and name
 
+    def __repr__(self) -> str:
+        kinds = {"ops": self.ops, "devices": self.devices, "schedules": self.schedules, "strategies": self.strategies}
+        return f"<module {self.name}" + "".join(f"; {kind}: {', '.join(names)}" for kind, names in kinds.items() if names) + ">"
+
     def device(self, name: str, span: Span | None = None) -> Device:
         """The device of that name: of this module, of its imports, or of the standard library."""
         found = self.devices.get(name) or std_device(name)

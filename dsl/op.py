@@ -24,6 +24,9 @@ class Tensor:
     role: str  # input | output | intermediate
     span: Span | None = field(default=None, compare=False, repr=False)
 
+    def __str__(self) -> str:
+        return f"{self.name}: {self.dtype}[{', '.join(map(str, self.shape))}]"
+
 
 @dataclass(frozen=True)
 class Reduction:
@@ -75,6 +78,10 @@ class Op:
         from .text.format import format_node
 
         return format_node(self.decl).rstrip("\n") if self.decl else repr(self)
+
+    def __repr__(self) -> str:
+        inputs, outputs = (", ".join(map(str, some)) for some in (self.inputs, self.outputs))
+        return f"<op {self.name}({inputs}) -> ({outputs})>"
 
     def tensor(self, name: str) -> Tensor:
         return next(t for t in self.tensors if t.name == name)

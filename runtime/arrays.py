@@ -117,7 +117,12 @@ def _view(x: Any, tensor: Tensor) -> np.ndarray:
         raise ArgumentKind(f"{tensor.name} is a {type(x).__name__}, not an array; expected {describe(tensor)}", help=help)
     device = getattr(x, "__dlpack_device__", None)
     if device is not None:
-        kind, number = device()
+        try:
+            kind, number = device()
+        except Exception as error:  # of arrays without memory, as torch's on the device `meta`
+            raise ArgumentKind(
+                f"{tensor.name} ({type(x).__name__}) has no memory to read: {error}", help=f"expected {describe(tensor)}"
+            ) from None
         if int(kind) not in _HOST:
             raise DeviceMismatch(
                 f"{tensor.name} lives on another device ({getattr(x, 'device', f'kind {int(kind)}, number {number}')}); "

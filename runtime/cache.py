@@ -120,7 +120,7 @@ class Cache:
                     os.utime(entry.path / "entry.json")
                 return entry
             if _discard(root, entry.path) and fault:
-                warnings.warn(f"the cache entry {entry.path} {fault}; it is made again", RuntimeWarning, stacklevel=2)
+                warnings.warn(f"the cache entry {entry.path} {fault}: it was removed", RuntimeWarning, stacklevel=2)
         return None
 
     def get_or_make(self, key: str, make: Callable[[Path], dict[str, Any]]) -> tuple[Entry, bool]:

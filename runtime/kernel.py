@@ -91,6 +91,7 @@ class Kernel:
         self.elsewhere: Callable[[Sequence[Any]], Kernel | None] | None = None  # the kernel for where these arrays live
         self.request: Request | None = None  # what it was made from
         self.tuned: Kept | None = None  # what tuning found, where the schedule is from there
+        self._copied: tuple[str, ...] = ()  # inputs that the latest call had to copy
         self._inputs = op.inputs
         self._outputs = op.outputs
         self._dtypes: tuple[np.dtype, ...] = ()  # filled at the first call: the text alone needs no ml_dtypes
@@ -129,7 +130,8 @@ class Kernel:
     @property
     def report(self) -> Report:
         """What is known of it: sizes, target, compiler, footprints, notes. Printing it gives a table."""
-        return Report.of(self.op, self.variants, self.sizes, self.threads, self.notes)
+        copied = (f"{name} was not contiguous: each such call copies it" for name in self._copied)
+        return Report.of(self.op, self.variants, self.sizes, self.threads, {*self.notes, *copied})
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the built kernel to a file that `andiron.load_kernel` reads on a machine of the same kind, without a compiler.
@@ -227,6 +229,8 @@ class Kernel:
         if repeated is not None and not named:
             results = repeated.run(args, out, self.threads if threads is None else threads)
             if results is not None:
+                if self._copied:
+                    self._copied = ()
                 return results
         return self._at_length(args, out, threads, named)
 
@@ -238,12 +242,13 @@ class Kernel:
             self._dtypes = tuple(numpy_dtype(t.dtype) for t in self._inputs)
         used = self._used
         back: Back | None = None
+        copied: tuple[str, ...] = ()
         arrays: Sequence[np.ndarray] = args
         for x, dtype in zip(args, self._dtypes):  # noqa: B905 - checked above, and this is the hot path
             if type(x) is not np.ndarray or x.dtype != dtype or not (x.flags.c_contiguous and x.flags.aligned):
                 if self.elsewhere is not None and (other := self.elsewhere(args)) is not None:
                     return other(*args, out=out, threads=threads)
-                arrays, back = self._read(args)
+                arrays, back, copied = self._read(args)
                 break
         shapes = tuple([x.shape for x in arrays])
         plan = used.plans.get(shapes) or self._new_plan(used, shapes)
@@ -264,6 +269,7 @@ class Kernel:
         status = plan.call(plan.pointers(*addresses), plan.dims, count)
         if status:
             raise self._failure(status, plan)
+        self._copied = copied
         if out is not None:
             for w, r in zip(written, results, strict=True):
                 if w is not r:
@@ -277,9 +283,9 @@ class Kernel:
 
     def _by_position(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
         names = [t.name for t in self._inputs]
-        wanted = f"{self.op.name} takes {len(names)} arrays: {', '.join(map(describe, self._inputs))}"
+        wanted = f"{self.op.name} takes {_arrays(len(names))}: {', '.join(map(describe, self._inputs))}"
         if len(args) > len(names):
-            raise ArgumentCount(f"{len(args)} arguments; {wanted}", help="results are returned; `out=` gives memory for them")
+            raise ArgumentCount(f"{len(args)} were given; {wanted}", help="results are returned; `out=` gives memory for them")
         values = dict(zip(names, args, strict=False))
         for name, value in named.items():
             if name in values:
@@ -298,21 +304,22 @@ class Kernel:
             raise ArgumentCount(f"{', '.join(lacking)} not given; {wanted}")
         return tuple(values[n] for n in names)
 
-    def _read(self, args: tuple[Any, ...]) -> tuple[list[np.ndarray], Back | None]:
-        arrays = []
+    def _read(self, args: tuple[Any, ...]) -> tuple[list[np.ndarray], Back | None, tuple[str, ...]]:
+        """Arrays as kernels take them, how results become the family of those given, and the names of copied inputs."""
+        arrays, copied = [], []
         for x, tensor in zip(args, self._inputs, strict=True):
             array = to_numpy(x, tensor)
             if array.ndim != len(tensor.shape):
                 bind_sizes(self.op, [np.shape(a) for a in args], self.sizes)  # says what is wrong, before any copy
             if not (array.flags.c_contiguous and array.flags.aligned):
-                self.notes.add(f"{tensor.name} was not contiguous: it is copied at each call")
+                copied.append(tensor.name)
                 try:
                     # `require` and not `ascontiguousarray`, which makes a rank of 0 into 1.
                     array = np.require(array, requirements=["C", "A"]).reshape(array.shape)
                 except (MemoryError, ValueError):
                     raise SizeRefused(f"no memory for a contiguous copy of {tensor.name}, of shape {array.shape}") from None
             arrays.append(array)
-        return arrays, way_back(args)
+        return arrays, way_back(args), tuple(copied)
 
     def _choose(self, sizes: Mapping[str, int], used: Used | None = None) -> Variant:
         """The first variant whose conditions hold. Raises why the first one's do not, where none does."""
@@ -361,7 +368,7 @@ class Kernel:
         """`out` as arrays of the right types and shapes, which can be written."""
         given = list(out) if isinstance(out, (tuple, list)) else [out]
         if len(given) != len(self._outputs):
-            raise ArgumentCount(f"out has {len(given)} arrays; {self.op.name} has {len(self._outputs)} outputs")
+            raise wrong_count(self.op, len(given))
         written = []
         for x, tensor, (shape, dtype) in zip(given, self._outputs, plan.outputs, strict=True):
             plain = type(x) is np.ndarray and x.dtype == dtype and x.flags.writeable
@@ -407,3 +414,13 @@ class Kernel:
         if status >= 100 and status - 100 < len(plan.variant.program.conditions):
             return SizeRefused(f"`{plan.variant.program.conditions[status - 100][1]}` does not hold")
         return InternalError(f"the kernel {self.op.name} ended with the unknown status {status}")
+
+
+def _arrays(count: int) -> str:
+    return f"{count} array" + "s" * (count != 1)
+
+
+def wrong_count(op: Op, given: int) -> ArgumentCount:
+    """For `out` with another number of arrays than the op has outputs."""
+    outputs = len(op.outputs)
+    return ArgumentCount(f"out has {_arrays(given)}; {op.name} has {outputs} output" + "s" * (outputs != 1))

@@ -15,7 +15,7 @@ LARGEST = 1 << 62  # of one size: what is added to round up to whole tiles still
 
 def describe(t: Tensor) -> str:
     """`A: f32[M, K]`."""
-    return f"{t.name}: {t.dtype}[{', '.join(map(str, t.shape))}]"
+    return str(t)
 
 
 def bind_sizes(op: Op, shapes: Sequence[tuple[int, ...]], fixed: Mapping[str, int]) -> dict[str, int]:
@@ -29,7 +29,7 @@ def bind_sizes(op: Op, shapes: Sequence[tuple[int, ...]], fixed: Mapping[str, in
     for tensor, shape in zip(op.inputs, shapes, strict=True):
         if len(shape) != len(tensor.shape):
             raise ArgumentShape(
-                f"{tensor.name} has shape {_shape(shape)}; expected {len(tensor.shape)} axes: {describe(tensor)}"
+                f"{tensor.name} has shape {_shape(shape)}; expected {_axes(len(tensor.shape))}: {describe(tensor)}"
             )
     for tensor, shape in zip(op.inputs, shapes, strict=True):
         for expr, extent in zip(tensor.shape, shape, strict=True):
@@ -108,8 +108,12 @@ def output_shapes(op: Op, sizes: Mapping[str, int]) -> list[tuple[int, ...]]:
     return shapes
 
 
+def _axes(count: int) -> str:
+    return f"{count} axis" if count == 1 else f"{count} axes"
+
+
 def _shape(shape: Sequence[int]) -> str:
-    return f"({', '.join(map(str, shape))})"
+    return str(tuple(map(int, shape)))
 
 
 def _sizes(expr: Expr, sizes: Mapping[str, int]) -> str | None:

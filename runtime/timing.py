@@ -24,6 +24,9 @@ class Timing:
         """The median."""
         return median(self.samples)
 
+    def __repr__(self) -> str:
+        return f"<timing {self}>"
+
     def __str__(self) -> str:
         rates = f"{self.flops / self.seconds / 1e9:.2f} GFLOP/s, {self.bytes / self.seconds / 1e9:.2f} GB/s"
         return f"{duration(self.seconds)}, {rates} (median of {len(self.samples)})"

@@ -31,6 +31,7 @@ from ..dsl.errors import AndironError
 from ..dsl.errors.target import CompilerFailed, NoCompiler
 from . import features
 from .cache import cache, key_of
+from .progress import tell
 
 SUFFIX = ".dll" if sys.platform == "win32" else ".dylib" if sys.platform == "darwin" else ".so"
 _TIMEOUT = 600.0  # seconds; zig builds its own runtime library at its first use
@@ -158,6 +159,8 @@ def _examine(command: tuple[str, ...], path: str) -> tuple[Compiler | None, str]
     key = key_of("probe", _PROBE, *compiler.key, features.flags_for(NATIVE, kind), features.identity())
 
     def probe(folder: Path) -> dict[str, str]:
+        if zig:
+            tell("trying zig as a compiler, once: it builds its own runtime library first, which takes some ten seconds")
         _try_out(compiler, folder)
         return {"what": f"probe of {compiler}"}
 

@@ -27,7 +27,7 @@ def run(args: argparse.Namespace) -> int:
         say_json({"path": str(kept.root)}) if args.json else print(kept.root)
     elif args.action == "clear":
         count, size = kept.clear(kind)
-        say_json({"removed": count, "bytes": size}) if args.json else print(f"removed {count} entries, {size:,} bytes")
+        say_json({"removed": count, "bytes": size}) if args.json else print(f"removed {_entries(count)}, {size:,} bytes")
     else:
         entries = [e for e in kept.entries() if kind in (None, e.info.get("kind"))]
         if args.json:
@@ -36,5 +36,9 @@ def run(args: argparse.Namespace) -> int:
         for e in entries:
             used = time.strftime("%Y-%m-%d %H:%M", time.localtime(e.used))
             print(f"{e.key[:12]}  {e.bytes:>10,} B  {used}  {e.info.get('what', 'damaged')}")
-        print(f"{len(entries)} entries, {sum(e.bytes for e in entries):,} of {kept.limit:,} bytes in {kept.root}")
+        print(f"{_entries(len(entries))}, {sum(e.bytes for e in entries):,} of {kept.limit:,} bytes in {kept.root}")
     return 0
+
+
+def _entries(count: int) -> str:
+    return f"{count:,} {'entry' if count == 1 else 'entries'}"

@@ -19,11 +19,23 @@ from ..source import Span
 
 
 class AndironError(Exception):
-    """The root of everything Andiron raises on purpose."""
+    """The root of everything Andiron raises on purpose.
+
+    id  of its class: a word that is stable      message  what is wrong      help  a way out, where there is one
+    """
+
+    id: ClassVar[str] = "error"
+    help: str | None = None
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(message)
+        self.message = message
 
 
 class InternalError(AndironError):
     """A fault of Andiron itself, never of the author. Please report it."""
+
+    id: ClassVar[str] = "internal"
 
 
 @dataclass(frozen=True)
@@ -53,7 +65,6 @@ class UserError(AndironError):
         help: str | None = None,
     ) -> None:
         super().__init__(message)
-        self.message = message
         self.span = span
         self.note = note  # shown beside the caret
         self.labels = tuple(labels)

@@ -26,6 +26,7 @@ from ...dsl.errors.target import CompilerFailed
 from .. import features
 from ..build import version
 from ..cache import Entry, cache, key_of
+from ..progress import tell
 from ..toolchain import SUFFIX, Compiler, find_compiler
 from .lines import FLAGS as LINES
 
@@ -112,6 +113,7 @@ def _runtime(compiler: Compiler) -> Entry:
     key = key_of("emulator", version(), *(f"{name}\n{text}" for name, text in sources), flags[:-2], *_where(compiler))
 
     def make(into: Path) -> dict[str, Any]:
+        tell("compiling the emulator's runtime, once for this compiler; with zig it takes half a minute")
         files = sorted(_HERE.glob("*.cpp"))
         parts = [[str(p) for p in files if (p.stem == _OBSERVER) == mine] for mine in (True, False)]
         with ThreadPoolExecutor() as pool:

@@ -295,6 +295,9 @@ def kind_of(x: Any) -> tuple[str, int] | None:
     asked = getattr(x, "__dlpack_device__", None)
     if asked is None:
         return ("cuda", 0) if hasattr(x, "__cuda_array_interface__") else None
-    kind, number = asked()
+    try:
+        kind, number = asked()
+    except Exception:  # torch's arrays without memory: `to_numpy` tells what is wrong
+        return None
     name = KINDS.get(int(kind))
     return None if name is None else (name, int(number))

@@ -18,10 +18,10 @@ from ...codegen.abi import chosen as chosen_program
 from ...codegen.abi import programs
 from ...codegen.emit import launches
 from ...dsl.errors import InternalError
-from ...dsl.errors.run import ArgumentCount, ArgumentShape, ArgumentType, DeviceMismatch, OutputOverlap, SizeRefused
+from ...dsl.errors.run import ArgumentShape, ArgumentType, DeviceMismatch, OutputOverlap, SizeRefused
 from ...dsl.op import Op, Tensor
 from ..arrays import numpy_dtype, way_back
-from ..kernel import Kernel, Used
+from ..kernel import Kernel, Used, wrong_count
 from ..sizes import bind_sizes, describe, output_shapes
 from ..variant import Variant
 from .arch import form_for
@@ -58,6 +58,7 @@ class DeviceKernel(Kernel):
         if named or len(args) != len(self._inputs):
             args = self._by_position(args, named)
         back = None
+        copied: tuple[str, ...] = ()
         array = type(args[0]) if args else None
         family = self._families.get(array) if array is not None else None
         library, types = family if family is not None else self._family(args)
@@ -65,7 +66,7 @@ class DeviceKernel(Kernel):
         for x, dtype in zip(args, types):  # noqa: B905 - checked above, and this is the hot path
             view = library.view(x, dtype) if type(x) is library.array else None
             if view is None:
-                args, views, back = self._take(library, types, args)
+                args, views, back, copied = self._take(library, types, args)
                 break
             views.append(view)
         device = views[0][2] if views else 0
@@ -100,6 +101,7 @@ class DeviceKernel(Kernel):
             if status:
                 self._again(status, device, (*shape, stream, parameters, None))
         way.free.append(block)
+        self._copied = copied
         del memory  # the library keeps it until the stream is past the launches
         if out is not None:
             for w, r in zip(written, results, strict=True):
@@ -178,7 +180,7 @@ class DeviceKernel(Kernel):
 
         Raises ArgumentKind, ArgumentType, DeviceMismatch.
         """
-        given, scalars = list(args), []
+        given, scalars, copied = list(args), [], []
         for i, (x, tensor, dtype) in enumerate(zip(args, self._inputs, types, strict=True)):
             if _scalar(x, tensor):
                 scalars.append(i)
@@ -191,7 +193,7 @@ class DeviceKernel(Kernel):
             if library.type_of(x) != dtype:
                 raise ArgumentType(f"{tensor.name} has elements of type {library.type_of(x)}; expected {describe(tensor)}")
             if library.view(x, dtype) is None:
-                self.notes.add(f"{tensor.name} was not contiguous: it is copied at each call")
+                copied.append(tensor.name)
                 x = library.contiguous(x)
             given[i] = x
         device = next((library.device(x) for i, x in enumerate(given) if i not in scalars), 0)
@@ -200,7 +202,7 @@ class DeviceKernel(Kernel):
         views = [library.view(x, dtype) for x, dtype in zip(given, types, strict=True)]
         first = next((x for i, x in enumerate(args) if i not in scalars), None)
         foreign = first is not None and not library.owns(first)
-        return tuple(given), views, way_back(args) if foreign else None
+        return tuple(given), views, way_back(args) if foreign else None, tuple(copied)
 
     def _into(self, out: Any, plan: Plan, device: int) -> tuple[list[Any], list[Any]]:
         """`out` as arrays, and the contiguous ones to write: others are copied from them afterwards."""
@@ -210,7 +212,7 @@ class DeviceKernel(Kernel):
                 return [out], [out]
         given = list(out) if isinstance(out, (tuple, list)) else [out]
         if len(given) != len(self._outputs):
-            raise ArgumentCount(f"out has {len(given)} arrays; {self.op.name} has {len(self._outputs)} outputs")
+            raise wrong_count(self.op, len(given))
         results = []
         for x, tensor, (shape, dtype) in zip(given, self._outputs, plan.outputs, strict=True):
             if not plan.library.owns(x):

@@ -10,13 +10,14 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...dsl import syntax
 from ...dsl.errors import UserError
+from ...dsl.op import Op
 from ...dsl.source import Source
 from ...dsl.text.format_node import format_node
 from ...dsl.text.parser import parse
@@ -85,7 +86,7 @@ def key(request: Request) -> str:
     """The hash of what a result is for."""
     module, goal = request.module, request.target
     op = module.declared.get(("op", request.op.name))
-    texts = [format_node(op) if op is not None else repr(request.op)]
+    texts = [format_node(op) if op is not None else _plainly(request.op)]
     for s in request.schedules:
         texts.append(format_node(s) if s is not None else "")
     if request.named is not None:
@@ -128,6 +129,11 @@ def _lineage(request: Request) -> list[str]:
     from ..compile import ancestry
 
     return ancestry(request.device, request.module)
+
+
+def _plainly(op: Op) -> str:
+    """An op that was declared by no text."""
+    return repr([getattr(op, f.name) for f in fields(op) if f.compare])
 
 
 @lru_cache(maxsize=64)

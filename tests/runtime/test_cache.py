@@ -55,7 +55,7 @@ def test_a_damaged_entry_is_rebuilt(tmp_path, damage):
             file.unlink()
         case "record":
             record.write_text(record.read_text()[:20])
-    with pytest.warns(RuntimeWarning, match="is damaged; it is made again"):
+    with pytest.warns(RuntimeWarning, match="is damaged: it was removed"):
         assert cache.get("k") is None
     entry, made = cache.get_or_make("k", maker())
     assert made

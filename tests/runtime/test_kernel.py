@@ -108,7 +108,7 @@ def test_inputs_by_name(gemm):
 def test_strided_reversed_broadcast_and_unaligned_inputs_are_copied_and_noted(gemm):
     a, b = counted(6, 10), counted(5, 4)
     np.testing.assert_array_equal(gemm(a[::2, ::2], b), a[::2, ::2] @ b)
-    assert "A was not contiguous" in "".join(gemm.notes)
+    assert "A was not contiguous" in "".join(gemm.report.notes)
     np.testing.assert_array_equal(gemm(a.T[:4, :5], b[::-1]), a.T[:4, :5] @ b[::-1])
     np.testing.assert_array_equal(gemm(np.broadcast_to(np.float32(2), (3, 5)), b), np.full((3, 5), 2, np.float32) @ b)
     odd = np.frombuffer(b"x" + counted(3, 5).tobytes(), np.uint8)[1:].view(np.float32).reshape(3, 5)
@@ -184,7 +184,7 @@ def test_the_wrong_type(gemm):
 
 
 def test_the_wrong_rank_shape_and_size(gemm, fakes):
-    with pytest.raises(ArgumentShape, match="A has shape \\(2\\); expected 2 axes"):
+    with pytest.raises(ArgumentShape, match="A has shape \\(2,\\); expected 2 axes"):
         gemm(ones(2), ones(2, 2))
     with pytest.raises(ArgumentShape, match=r"B has shape \(4, 2\); expected B: f32\[K, N\] with K=3 from A"):
         gemm(ones(2, 3), ones(4, 2))
@@ -196,7 +196,7 @@ def test_the_wrong_rank_shape_and_size(gemm, fakes):
 def test_the_wrong_number_of_arguments(gemm):
     with pytest.raises(ArgumentCount, match="B not given; gemm takes 2 arrays"):
         gemm(ones(1, 1))
-    with pytest.raises(ArgumentCount, match="3 arguments"):
+    with pytest.raises(ArgumentCount, match="3 were given; gemm takes 2 arrays"):
         gemm(ones(1, 1), ones(1, 1), ones(1, 1))
     with pytest.raises(ArgumentCount, match="A is given twice"):
         gemm(ones(1, 1), A=ones(1, 1))
@@ -212,7 +212,7 @@ def test_out_of_the_wrong_kind(gemm):
         gemm(a, b, out=ones(2, 3))
     with pytest.raises(ArgumentType):
         gemm(a, b, out=np.ones((2, 2)))
-    with pytest.raises(ArgumentCount, match="2 arrays; gemm has 1 outputs"):
+    with pytest.raises(ArgumentCount, match="2 arrays; gemm has 1 output"):
         gemm(a, b, out=(ones(2, 2), ones(2, 2)))
     c = ones(2, 2)
     c.flags.writeable = False
@@ -266,7 +266,7 @@ def test_an_expression_as_a_size(fakes):
         "for (int64_t i = 0; i < dims[0]; ++i) ((float*)args[2])[i] = ((float*)args[0])[2 * i + 1] + ((float*)args[1])[i];",
     )
     np.testing.assert_array_equal(k(counted(6), ones(3)), [2, 4, 6])
-    with pytest.raises(ArgumentShape, match=r"X has shape \(5\); expected X: f32\[2\*N\] with N=3 from Y"):
+    with pytest.raises(ArgumentShape, match=r"X has shape \(5,\); expected X: f32\[2\*N\] with N=3 from Y"):
         k(counted(5), ones(3))
 
 

@@ -83,7 +83,7 @@ def test_a_truncated_library_is_built_again():
     path = build.build(TEXT, "twice", cpu).path
     path.unlink()  # not truncated in place: this process has it mapped
     path.write_bytes(b"\x7fELF")
-    with pytest.warns(RuntimeWarning, match="is damaged; it is made again"):
+    with pytest.warns(RuntimeWarning, match="is damaged: it was removed"):
         again = build.build(TEXT, "twice", cpu)
     assert not again.cached
     assert call(again)[0] == 5

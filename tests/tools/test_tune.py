@@ -55,7 +55,7 @@ def test_the_cache_tells_results_from_kernels(gemm, capsys):
     assert main(["cache", "--tuned"]) == 0
     said = capsys.readouterr().out
     assert "tuned gemm for cpu: M=61, N=47, K=33" in said
-    assert "1 entries" in said
+    assert "1 entry" in said
     assert main(["cache", "clear", "--tuned", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["removed"] == 1
     assert main(["cache", "--json"]) == 0
