@@ -35,7 +35,7 @@ SIZES = {
     "depthwise_conv2d": {"N": 1, "C": 3, "H": 6, "W": 14, "R": 3, "S": 3, "pad": 1},
     "max_pool2d": {"N": 1, "C": 2, "H": 9, "W": 20, "size": 3},
     "add": {"N": 100},
-    "batchnorm": {"N": 1, "C": 3, "H": 4, "W": 10},
+    "batchnorm": {"N": 1, "C": 3, "H": 6, "W": 40},
     "distances": {"M": 7, "N": 9, "D": 18},
     "mttkrp": {"I": 5, "J": 3, "K": 4, "R": 18},
 }
