@@ -16,12 +16,15 @@ with the same outermost ones. Only if nothing is found there it starts anew, so 
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from functools import lru_cache
 from math import gcd
 from typing import Any
 
+from .forks import Lock
 from .index import ZERO, Atom, Expr, Fn, Known, Once, Var, as_expr
 from .point import holds, point
 
@@ -389,6 +392,7 @@ def _text(constraints: Sequence[Expr]) -> str:
 
 
 _own = threading.local()
+_alone = Lock()
 
 
 def _context() -> Any:
@@ -407,9 +411,11 @@ def _empty(text: str) -> bool:
     """Whether isl proves the set empty within its budget."""
     import islpy
 
-    context = _context()
-    context.reset_operations()
-    try:
-        return bool(islpy.Set.read_from_str(context, text).is_empty())
-    except islpy.Error:
-        return False  # too hard: not proven
+    # Without the interpreter's lock, nothing keeps two threads apart in islpy itself, which is not made for that.
+    with nullcontext() if getattr(sys, "_is_gil_enabled", lambda: True)() else _alone.held():
+        context = _context()
+        context.reset_operations()
+        try:
+            return bool(islpy.Set.read_from_str(context, text).is_empty())
+        except islpy.Error:
+            return False  # too hard: not proven

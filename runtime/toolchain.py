@@ -34,6 +34,7 @@ from .cache import cache, key_of
 from .progress import tell
 
 SUFFIX = ".dll" if sys.platform == "win32" else ".dylib" if sys.platform == "darwin" else ".so"
+_NOT_STARTED = (OSError, RuntimeError)  # RuntimeError: isolated subinterpreters start no processes
 _TIMEOUT = 600.0  # seconds; zig builds its own runtime library at its first use
 
 # Variables that change what gcc or clang make of the same command (their manuals, "Environment Variables").
@@ -148,7 +149,7 @@ def _examine(command: tuple[str, ...], path: str) -> tuple[Compiler | None, str]
         said = subprocess.run(
             [*command, "--version"], capture_output=True, text=True, errors="replace", timeout=60, check=False
         )
-    except (OSError, subprocess.TimeoutExpired) as error:
+    except (*_NOT_STARTED, subprocess.TimeoutExpired) as error:
         return None, str(error)
     if said.returncode != 0:
         return None, (said.stderr.strip().splitlines() or ["it does not answer to --version"])[-1][:200]
@@ -209,7 +210,7 @@ def run_command(command: list[str], folder: Path, version: str, env: dict[str, s
         done = subprocess.run(
             command, cwd=folder, env=env, capture_output=True, text=True, errors="replace", timeout=_TIMEOUT, check=False
         )
-    except (OSError, subprocess.TimeoutExpired) as error:
+    except (*_NOT_STARTED, subprocess.TimeoutExpired) as error:
         raise CompilerFailed(f"{shlex.join(command)}: {error}") from None
     if done.returncode != 0:
         lines = (done.stderr or done.stdout).strip().splitlines()
