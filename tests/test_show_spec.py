@@ -53,7 +53,7 @@ def test_nested_blocks_written_and_completed():
     assert shown.count("tile m: 1 ") == 1
     assert shown.count("tile n: 16 -> core") == 1
     assert "# A~[256, 1] = A[1, 256]  @core  A: dram  A~: l2" in shown
-    assert "tile n: 16 -> core             # 255 tiles, one a core" in shown
+    assert "tile n: 16 -> core             # 255 tiles over the cores" in shown
     assert "move A -> l2 layout panels(m: 6)   # 72 KiB in l2 (72 KiB of 512 KiB)" in shown
 
 
@@ -67,3 +67,26 @@ def test_the_compilers_own_schedule_has_specs():
     found = trace(None, "linear")
     assert found[0].specs[0].startswith("H[M, N] += X[M, K] * W[N, K], Y[M, N] = relu(H[M, N] + b[N])  @socket")
     assert all(t.specs or t.line.startswith("compute") for t in found)
+
+
+def test_tiles_over_units():
+    """As many tiles as there are units, or how many each gets."""
+    text = """import std.ops.gemm
+schedule s for gemm on sm_80:
+    tile m: 64, n: 32 -> block
+    tile m: 32 -> warp
+    tile m: 1, n: 4 -> thread
+schedule t for gemm on cpu:avx2:
+    tile m: 64 -> core
+    tile n: 16
+    tile n: 1 -> lane
+"""
+    module = loads(text)
+    said = {}
+    for name, device in (("s", "sm_80"), ("t", "cpu:avx2")):
+        found = compile_program(module, module.ops["gemm"], module.schedules[name], module.device(device)).trace
+        said |= {t.line: t.effect for t in found}
+    assert said["tile m: 32 -> warp"] == "2 tiles, one per warp"
+    assert said["tile m: 1, n: 4 -> thread"] == "32 x 8 tiles over 32 threads: 8 each"
+    assert said["tile m: 64, n: 32 -> block"].endswith(" tiles, one per block")
+    assert said["tile m: 64 -> core"].endswith(" tiles over the cores")

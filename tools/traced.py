@@ -23,7 +23,7 @@ def traced_lines(trace: Sequence[Traced], lines: Sequence[syntax.Line]) -> list[
     """
     wanted = [(line, depth, head_of(line)) for line, depth in flat(lines)]
     best: list[Traced | None] = [None] * len(wanted)
-    for launch in _launches(trace):
+    for launch in launches_of(trace):
         found: list[Traced | None] = [None] * len(wanted)
         at = 0
         for n, (_, depth, head) in enumerate(wanted):
@@ -41,7 +41,8 @@ def _same(traced: Traced, depth: int, head: str) -> bool:
     return traced.depth == depth and (traced.line == head or (head == "compute" and traced.line.startswith("compute with ")))
 
 
-def _launches(trace: Sequence[Traced]) -> Iterator[list[Traced]]:
+def launches_of(trace: Sequence[Traced]) -> Iterator[list[Traced]]:
+    """The steps of each launch: its head, then its lines."""
     part: list[Traced] = []
     for traced in trace:
         if traced.depth == 0 and part:

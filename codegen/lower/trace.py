@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import prod
 from typing import TYPE_CHECKING
 
 from ...dsl import syntax
@@ -56,6 +57,7 @@ class _Moment:
     rotating: dict[str, int]
     around: tuple[Mapping[str, View], ...]
     focus: Focus
+    units: dict[str, Expr]
 
     @property
     def alive(self) -> frozenset[str]:
@@ -126,7 +128,7 @@ class Trace:
         mine = any(type(w) is Work and (w.name, w.reduction is None) in self._names for w in focus.works)
         if mine == nested:
             return
-        now = _Moment(ctx.device, tuple(ctx.buffers), dict(ctx.rotating), tuple(self._around), focus)
+        now = _Moment(ctx.device, tuple(ctx.buffers), dict(ctx.rotating), tuple(self._around), focus, dict(ctx.units))
         if own.before is None:
             own.before = focus
             if before.before is not None:
@@ -166,7 +168,7 @@ def _effect(e: _Entry) -> str:
         return ""
     before, now = e.done
     if isinstance(e.line, syntax.Tile):
-        return _tiles(before, e.line)
+        return _tiles(before, e.line, now)
     return _held(before, now) if isinstance(e.line, (syntax.Move, syntax.Keep)) else ""
 
 
@@ -198,7 +200,7 @@ def head_of(line) -> str:
     return format_node(line).strip() if isinstance(line, syntax.Node) else ""
 
 
-def _tiles(before: Focus, line: syntax.Tile) -> str:
+def _tiles(before: Focus, line: syntax.Tile, now: _Moment) -> str:
     counts = []
     for a in line.axes:
         if a.index not in before.ranges or not isinstance(a.size, syntax.Num):
@@ -208,7 +210,29 @@ def _tiles(before: Focus, line: syntax.Tile) -> str:
             extent = min(extent.constant, int(a.every.value)) if extent.constant is not None else int(a.every.value)
         counts.append(str(ceildiv(extent, int(a.size.value))))
     shown = " x ".join(f"({c})" if " " in c and len(counts) > 1 else c for c in counts) or "1"
-    return f"{shown} tiles, one after another" if line.level is None else f"{shown} tiles, one a {line.level}"
+    if line.level is None:
+        return f"{shown} tiles, one after another"
+    return f"{shown} tiles{_over(now, before.level, line.level, [int(c) if c.isdigit() else None for c in counts])}"
+
+
+def _over(now: _Moment, outer: str, level: str, counts: list[int | None]) -> str:
+    """How tiles are spread over the units of a level below one unit of `outer`: `, one per block` where there are as many."""
+    levels, depth = now.device.levels, now.device.depth
+    passed = levels[depth(outer) + 1 : depth(level) + 1]
+    if any(x.units == "open" for x in passed) or now.device.level(level).units == "open":
+        return f", one per {level}"
+    units = prod(now.units[x.name].constant or 0 if x.name in now.units else 1 for x in passed)
+    if not passed or not units:
+        return f" over the {level}s"
+    if None in counts:
+        return f" over {units} {level}s"
+    tiles = prod(c or 1 for c in counts)
+    if tiles == units:
+        return f", one per {level}"
+    each = -(-tiles // units)
+    return f" over {units} {level}s" + (
+        f": {each} each" if tiles % units == 0 else f": {each} each at most" if each > 1 else ""
+    )
 
 
 def show_trace(trace: tuple[Traced, ...]) -> str:

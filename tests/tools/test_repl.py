@@ -45,7 +45,7 @@ def talk() -> Talk:
 def test_a_line_shows_the_spec_it_leaves(talk):
     said = talk("tile m: 16 -> core")
     assert "C[16, 64] += A[16, 32] * B[32, 64]  @core" in said
-    assert "7 tiles, one a core" in said
+    assert "7 tiles over the cores" in said
     assert "C[16, 8] += A[16, 32] * B[32, 8]" in talk("tile n: 8")
 
 
@@ -257,7 +257,7 @@ def test_mistakes_of_a_file_are_told_by_its_name_and_lines(tmp_path):
     with pytest.raises(UserError) as found:
         Talk(f"load {path}")
     assert f"{path}:5:10" in str(found.value)
-    assert f"{path}:7:1" in str(found.value)
+    assert f"{path}:7:24" in str(found.value)
 
 
 def test_a_file_of_several_schedules_shows_the_last_one_only(tmp_path):

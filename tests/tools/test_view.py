@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
+from pathlib import Path
 
 import andiron
 import pytest
@@ -18,6 +19,7 @@ from andiron.tools.pictures.roofline import roofline
 from andiron.tools.pictures.tiles import steps, tiles
 from andiron.tools.pictures.traffic import traffic
 from andiron.tools.repl.view import report_of
+from andiron.tools.traced import launches_of
 from andiron.tools.view.page import page
 
 TEXT = """\
@@ -102,6 +104,28 @@ def test_tiles_are_those_of_the_schedule(kernel):
         (72, 300),
         (6, 16),
     ]
+
+
+def test_several_launches_are_drawn_apart():
+    """A split reduction is finished by a second launch, whose blocks are not inside the threads of the first."""
+    kernel = andiron.compile(
+        Path(__file__).parents[2] / "examples" / "gemm.sched", schedule="auto", target="cuda:sm_80", M=64, N=64, K=65536
+    )
+    launches = list(launches_of(kernel.trace))
+    assert len(launches) == 2
+    cuts = [steps(kernel.op, launch, kernel.report.sizes) for launch in launches]
+    for found in cuts:
+        assert found[0].line == "whole"
+        assert (found[0].rows, found[0].columns) == (64, 64)
+        depths = [kernel.program.device.depth(s.level) for s in found]
+        assert depths == sorted(depths), "no block inside a thread"
+    picture = tiles(kernel.op, kernel.trace, kernel.report.sizes)
+    root = ET.fromstring(picture)
+    said = [e.text or "" for e in root.iter() if e.tag.endswith("text")]
+    assert [x for x in said if x.startswith("launch ")] == ["launch 1 of 2: C", "launch 2 of 2: C"]
+    assert sum(x == "whole" for x in said) == 2
+    numbers = [float(x) for e in root.iter() for k, x in e.attrib.items() if k in ("x", "y", "width", "height")]
+    assert all(-1 <= n <= 5000 for n in numbers)
 
 
 def test_parts_of_tensors(kernel):

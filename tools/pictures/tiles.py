@@ -1,4 +1,4 @@
-"""The hierarchy of tiles: each level's tile, cut into those of the next, one of them seen larger beside it."""
+"""The hierarchy of tiles of each launch: each level's tile, cut into those of the next, one of them seen larger beside it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from itertools import pairwise
 
 from ...codegen.lower.trace import Traced
 from ...dsl.op import Op
-from .svg import HUES, INK, picture, tag, text
+from ..traced import launches_of
+from .svg import CHARACTER, HUES, INK, picture, stacked, tag, text
 
 SIDE, GAP, TOP, MOST_LINES = 150.0, 46.0, 34.0, 32
 
@@ -23,12 +24,18 @@ class Step:
     columns: int
 
 
-def steps(op: Op, trace: Sequence[Traced], sizes: dict[str, int]) -> list[Step]:
-    """The cuts of the first output's last two axes, from the whole to the smallest tile, as the main path makes them."""
-    statement = next((s for s in op.statements if s.target == op.outputs[0].name), op.statements[-1])
+def steps(op: Op, launch: Sequence[Traced], sizes: dict[str, int]) -> list[Step]:
+    """The cuts of the last two axes of what a launch computes, from the whole to the smallest tile, on the main path.
+
+    launch  its steps, the first of which names the tensors that it computes
+    """
+    targets = launch[0].line.split(", ") if launch else []
+    wanted = [op.outputs[0].name, *targets]  # an output before what is computed on the way
+    made = {s.target: s for s in op.statements}
+    statement = next((made[t] for t in wanted if t in targets and t in made), made.get(op.outputs[0].name, op.statements[-1]))
     axes = statement.indices[-2:]
     found: list[Step] = []
-    for traced in trace:
+    for traced in launch:
         if traced.depth > 1 or traced.scope is None or not set(axes) <= set(traced.scope.extents):
             continue
         extents = [_number(traced.scope.extents[i], sizes) for i in axes]
@@ -54,18 +61,32 @@ def _number(expr, sizes: dict[str, int]) -> int | None:
 
 
 def tiles(op: Op, trace: Sequence[Traced], sizes: dict[str, int]) -> str | None:
-    """None where nothing is cut."""
-    found = steps(op, trace, sizes)
-    if len(found) < 2:
+    """A row for each launch that cuts what it computes; None where nothing is cut."""
+    launches = list(launches_of(trace))
+    rows = []
+    for n, launch in enumerate(launches, 1):
+        found = steps(op, launch, sizes)
+        if len(found) >= 2:
+            rows.append(_row(op, found, f"launch {n} of {len(launches)}: {launch[0].line}" if len(launches) > 1 else ""))
+    if not rows:
         return None
-    inside: list[str] = []
+    return rows[0] if len(rows) == 1 else stacked(rows, 18, f"Tiles of the launches of {op.name}")
+
+
+def _row(op: Op, found: Sequence[Step], head: str) -> str:
+    """The cuts of one launch, side by side, below its name."""
+    inside = [text(0, 14, head, font_style="italic")] if head else []
+    below = 24 if head else 0
+    panels: list[str] = []
     for n, (step, following) in enumerate(pairwise([*found, None])):
         if step is None:
             continue
-        x = n * (SIDE + GAP)
-        inside += _panel(x, step, following, HUES[n % len(HUES)], HUES[(n + 1) % len(HUES)])
-    width = len(found) * (SIDE + GAP) - GAP + 2
-    return picture(width, TOP + SIDE + 52, *inside, title=f"Tiles of {op.name}: " + ", ".join(s.line for s in found))
+        panels += _panel(n * (SIDE + GAP), step, following, HUES[n % len(HUES)], HUES[(n + 1) % len(HUES)])
+    inside += [tag("g", *panels, transform=f"translate(0 {below})")] if head else panels
+    last = max(SIDE + 2, len(_short(found[-1].line)) * CHARACTER)
+    width = max((len(found) - 1) * (SIDE + GAP) + last, len(head) * CHARACTER)
+    title = f"Tiles of {op.name}{', ' + head if head else ''}: " + ", ".join(s.line for s in found)
+    return picture(width, below + TOP + SIDE + 52, *inside, title=title)
 
 
 def _shape(step: Step) -> tuple[float, float]:
