@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from ..codegen.lint import lint
 from ..dsl.errors import UserError
 from ..dsl.errors.warning import Caution
 from ..dsl.module import Module, survey
@@ -21,10 +22,11 @@ from ..runtime.cache import key_of
 from ..runtime.detect import detect_cpu
 from ..runtime.files import read_text
 from .checking import Case, emitted, mistake, scheduled, unscheduled
+from .spills import spilled
 from .terminal import as_json
 
 # What `check --verify` adds: each takes a case that compiled, and yields errors and warnings (`Caution`).
-VERIFIERS: tuple[Callable[[Case], Iterator[UserError]], ...] = ()
+VERIFIERS: tuple[Callable[[Case], Iterator[UserError]], ...] = (spilled,)
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,8 @@ def _of_program(one: Case, verify: bool) -> Iterator[UserError]:
     if one.compiled is None:
         return
     emitted(one)
+    if one.schedule is not None and one.schedule.span.source is one.module.file.source:
+        yield from lint(one.compiled.program, one.schedule)
     for verifier in VERIFIERS if verify else ():
         yield from verifier(one)
 

@@ -113,3 +113,48 @@ def test_a_damaged_answer_is_made_again(tmp_path, monkeypatch):
     for entry in Cache().entries():
         (entry.path / "answer.json").write_text("{}")
     assert check(tmp_path, GEMM) == 0
+
+
+MANY = GEMM + "schedule s for gemm on cpu:avx2:\n    tile m: 8, n: 8\n    keep C in register\n    tile k: 1\n    compute\n"
+
+
+def test_warnings_are_no_mistakes(tmp_path, capsys):
+    """With their line and a way out; the exit status is 0, and an answer from the cache has them too."""
+    for _ in range(2):
+        assert check(tmp_path, MANY) == 0
+        said = capsys.readouterr()
+        assert said.out == "1 file: no mistakes, 1 warning\n"
+        assert said.err.startswith("warning[too-many-registers]: ")
+        assert "x.sched:6:5" in said.err
+        assert "  help: " in said.err
+    assert check(tmp_path, MANY, "--json") == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["errors"] == []
+    (warning,) = answer["warnings"]
+    assert (warning["id"], warning["line"], warning["column"]) == ("too-many-registers", 6, 5)
+
+
+def test_an_imported_schedule_is_not_warned_of(tmp_path, capsys):
+    (tmp_path / "other.sched").write_text(MANY)
+    assert check(tmp_path, 'import "other.sched"\n') == 0
+    assert capsys.readouterr().out == "1 file: no mistakes\n"
+
+
+def test_spills_that_a_compiler_reported(tmp_path, capsys, monkeypatch):
+    from andiron.dsl.errors.target import NoCompiler
+    from andiron.runtime.gpu import figures
+
+    text = GEMM + "schedule s for gemm on sm_80:\n    tile m: 64, n: 64 -> block\n    tile m: 4, n: 4 -> thread\n"
+    said = figures.Figures("gemm_C", 256, 64, 255, 96, 0, None)
+    monkeypatch.setattr(figures, "figures", lambda variant: [said])
+    assert check(tmp_path, text, "--verify") == 0
+    assert "warning[spills]: gemm_C: the compiler stores 96 B a thread for lack of registers" in capsys.readouterr().err
+    assert check(tmp_path, text) == 0
+    assert "spills" not in capsys.readouterr().err
+
+    def missing(variant):
+        raise NoCompiler("none")
+
+    monkeypatch.setattr(figures, "figures", missing)
+    assert check(tmp_path, text, "--verify") == 0
+    assert "spills" not in capsys.readouterr().err

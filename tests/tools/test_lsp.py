@@ -124,6 +124,19 @@ def test_diagnostics_as_one_types():
     session(talk)
 
 
+def test_warnings_are_shown_as_warnings():
+    many = TEXT.replace("tile n: 16, m: 6", "tile n: 16, m: 12").replace("compute with fma_f32x8", "compute")
+
+    async def talk(editor: Editor) -> None:
+        for text in (many, "# a line more\n" + many):  # the second time nothing is compiled again
+            (found,) = await editor.type(text)
+            assert (found.code, found.severity) == ("too-many-registers", lsp.DiagnosticSeverity.Warning)
+            assert editor.shown(found.range) == "keep C in register"
+        assert await editor.type(TEXT) == []
+
+    session(talk)
+
+
 def test_names():
     async def talk(editor: Editor) -> None:
         place = lambda marked: {"text_document": editor.document, "position": editor.at(marked)}  # noqa: E731

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ...codegen.lint import lint
 from ...codegen.lower.trace import Traced
 from ...dsl import syntax
 from ...dsl.cached import cached_property
 from ...dsl.errors import AndironError, UserError, UserErrors
 from ...dsl.module import Module, survey
-from ...dsl.source import Source
+from ...dsl.source import Source, Span
 from ...dsl.text.parser import parse, read
 from ...runtime.compile import outline
 from ...runtime.kernel import Kernel
@@ -82,6 +83,22 @@ class Analysis:
             well = {s.name for s in self.schedules if self.kernel(s)}
             found += [e for error in check_schedules(self.module, well) for e in _each(error)]
         return list({(e.id, e.message, e.span): e for e in found}.values())
+
+    @cached_property
+    def warnings(self) -> list[UserError]:
+        """What is right and slow in schedules that compile."""
+        found: list[UserError] = []
+        for schedule in self.schedules:
+            kernel = self.kernel(schedule)
+            compiled = kernel.request.named if kernel is not None and kernel.request is not None else None
+            if kernel is None or compiled is None:
+                continue
+            # It may have been compiled when its text stood elsewhere: its lines are the same, one by one.
+            here = dict(zip(_places(compiled), _places(schedule), strict=True))
+            for caution in lint(kernel.program, compiled):
+                caution.span = here.get(caution.span, schedule.span)
+                found.append(caution)
+        return found
 
     # ------------------------------------------------------------ names
 
@@ -169,6 +186,10 @@ def _outlined(schedule: syntax.ScheduleDecl, module: Module) -> Kernel:
             del _outlines[next(iter(_outlines))]
         _outlines[key] = made
     return _outlines[key]
+
+
+def _places(schedule: syntax.ScheduleDecl) -> list[Span]:
+    return [schedule.span, *(line.span for line, _ in flat(schedule.lines))]
 
 
 def _heads(schedule: syntax.ScheduleDecl) -> list[tuple[syntax.Line, str]]:

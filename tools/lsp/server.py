@@ -15,6 +15,7 @@ from pygls.lsp.server import LanguageServer
 from ... import __version__
 from ...dsl import syntax
 from ...dsl.errors import AndironError, UserError
+from ...dsl.errors.warning import Caution
 from ...dsl.text.format import format_source
 from ..repl.candidates import completions
 from ..repl.session import Session
@@ -106,13 +107,15 @@ def diagnostic(error: UserError, positions: Positions, uri: str, own: str) -> ls
         if x.span.source.name == own
     ]
     message = error.message + (f"\nhelp: {error.help}" if error.help else "")
-    return lsp.Diagnostic(where, message, lsp.DiagnosticSeverity.Error, error.id, source="andiron", related_information=related)
+    warning = isinstance(error, Caution)
+    severity = lsp.DiagnosticSeverity.Warning if warning else lsp.DiagnosticSeverity.Error
+    return lsp.Diagnostic(where, message, severity, error.id, source="andiron", related_information=related)
 
 
 def publish(uri: str) -> None:
     found = analysis_of(uri)
     positions = Positions(found.text)
-    items = [diagnostic(e, positions, uri, found.name) for e in found.mistakes]
+    items = [diagnostic(e, positions, uri, found.name) for e in (*found.mistakes, *found.warnings)]
     server.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, items))
 
 
