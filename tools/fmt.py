@@ -28,7 +28,7 @@ def run(args: argparse.Namespace) -> int:
     for path in args.files:
         try:
             text = read_text(path)
-            new = format_source(text)
+            new = format_source(text, "<stdin>" if path == "-" else path)
         except UserError as error:  # the other files are formatted all the same
             complain(error)
             status = 1

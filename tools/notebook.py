@@ -3,18 +3,17 @@
     %%sched [NAME] [--target T] [--size M=64,...]
 
 The declarations of the cell become the module NAME (default `sched`), and each of its ops a kernel of its own name, compiled
-with the cell's schedules for it. A mistake is shown as a diagnostic, not as a traceback.
+with the cell's schedules for it. A mistake ends a run of all cells; a diagnostic is shown, and no traceback.
 """
 
 from __future__ import annotations
 
 import argparse
 import shlex
-import sys
 from html import escape
 from typing import Any, NoReturn
 
-from ..dsl.errors import UserError
+from ..dsl.errors import AndironError, UserError
 from ..dsl.errors.shell import BadMagic
 from ..dsl.module import Module, survey
 from ..dsl.op import Op
@@ -43,8 +42,22 @@ def load_ipython_extension(shell: Any) -> None:
         plain.for_type(cls, lambda x, printer, cycle, said=said: printer.text(said(x).rstrip("\n")))
 
 
-def sched(shell: Any, line: str, cell: str) -> Module | None:
-    """The cell magic. The module is the cell's result, so it is shown."""
+class CellError(AndironError):
+    """A cell's mistakes. It ends a run of all cells; IPython shows the diagnostics in the place of a traceback.
+
+    mistakes  what was found
+    """
+
+    def __init__(self, mistakes: UserError) -> None:
+        super().__init__(str(mistakes))
+        self.mistakes = mistakes
+
+    def _render_traceback_(self) -> list[str]:
+        return str(self).splitlines()
+
+
+def sched(shell: Any, line: str, cell: str) -> Module:
+    """The cell magic. The module is the cell's result, so it is shown. Raises CellError."""
     try:
         options = _options(line)
         text = "\n".join(cell.splitlines()) + "\n"
@@ -58,8 +71,7 @@ def sched(shell: Any, line: str, cell: str) -> Module | None:
             if ("op", name) in module.declared and module.declared["op", name].span.source.text == text
         }
     except UserError as error:
-        print(error, file=sys.stderr)
-        return None
+        raise CellError(error) from None
     shell.push({options.name: module, **kernels})
     return module
 

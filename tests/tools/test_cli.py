@@ -200,6 +200,18 @@ def test_fmt_goes_on_after_a_broken_file(gemm, tmp_path, capsys):
     assert bad.read_text() == "op ("
 
 
+def test_fmt_names_the_file_of_a_mistake(tmp_path, capsys, monkeypatch):
+    for n in (1, 2):
+        (tmp_path / f"bad{n}.sched").write_text("op f(:\n")
+    assert main(["fmt", str(tmp_path / "bad1.sched"), str(tmp_path / "bad2.sched")]) == 1
+    said = capsys.readouterr().err
+    assert f"--> {tmp_path / 'bad1.sched'}:1:" in said
+    assert f"--> {tmp_path / 'bad2.sched'}:1:" in said
+    monkeypatch.setattr("sys.stdin", io.StringIO("op f(:\n"))
+    assert main(["fmt", "-"]) == 1
+    assert "--> <stdin>:1:" in capsys.readouterr().err
+
+
 def test_emit(gemm, tmp_path, capsys):
     assert main(["emit", gemm]) == 0
     text = capsys.readouterr().out

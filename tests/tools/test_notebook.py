@@ -40,7 +40,9 @@ def cells(tmp_path_factory):
     ]
     book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(s) for s in sources])
     folder = tmp_path_factory.mktemp("notebook")
-    client = nbclient.NotebookClient(book, timeout=300, resources={"metadata": {"path": str(folder)}}, kernel_name="python3")
+    client = nbclient.NotebookClient(
+        book, timeout=300, resources={"metadata": {"path": str(folder)}}, kernel_name="python3", allow_errors=True
+    )
     try:
         client.execute()
     except Exception as error:
@@ -56,6 +58,12 @@ def shown(cell, kind: str) -> str:
 
 def said(cell, stream: str) -> str:
     return "".join(o["text"] for o in cell.outputs if o.output_type == "stream" and o["name"] == stream)
+
+
+def mistake(cell) -> str:
+    """What is shown of the cell's only error."""
+    (error,) = (o for o in cell.outputs if o.output_type == "error")
+    return "\n".join(error["traceback"])
 
 
 def test_a_cell_declares_kernels(cells):
@@ -83,10 +91,35 @@ def test_a_report_is_a_table(cells):
 
 
 def test_mistakes_are_diagnostics(cells):
-    for cell, expected in ((cells[7], "error["), (cells[8], f"error[{'bad-magic'}]")):
-        assert expected in said(cell, "stderr")
-        assert not [o for o in cell.outputs if o.output_type == "error"]
-    assert "<cell>:2" in said(cells[7], "stderr")
+    """Shown once, in the place of the traceback."""
+    for cell, expected in ((cells[7], "error[unknown-tensor]"), (cells[8], "error[bad-magic]")):
+        assert mistake(cell).count(expected) == 1
+        assert said(cell, "stderr") == ""
+        assert "Traceback" not in mistake(cell)
+        assert "notebook.py" not in mistake(cell)
+    assert "<cell>:2" in mistake(cells[7])
+
+
+def test_the_other_cells_are_right(cells):
+    for n in (0, 1, 2, 3, 4, 5, 6, 9, 11):
+        assert [o for o in cells[n].outputs if o.output_type == "error"] == [], n
+
+
+def test_a_wrong_cell_ends_a_run_of_all_cells(tmp_path):
+    """Else what comes below would go on with what the cell declared before."""
+    wrong = "%%sched\nop bad[N](X: f32[N]) -> (Y: f32[N]):\n    Y[i] = Z[i]\n"
+    sources = ["%load_ext andiron", wrong, "print('went on')"]
+    book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(s) for s in sources])
+    client = nbclient.NotebookClient(book, timeout=300, resources={"metadata": {"path": str(tmp_path)}}, kernel_name="python3")
+    try:
+        with pytest.raises(nbclient.exceptions.CellExecutionError) as caught:
+            client.execute()
+    except Exception as error:
+        if type(error).__name__ == "NoSuchKernel":
+            pytest.skip("no Jupyter kernel is installed")
+        raise
+    assert "error[unknown-tensor]" in str(caught.value)
+    assert book.cells[2].outputs == []
 
 
 def test_a_schedule_is_shown_as_it_is_written(cells):
@@ -96,5 +129,5 @@ def test_a_schedule_is_shown_as_it_is_written(cells):
 
 
 def test_a_misspelt_option_is_named(cells):
-    assert "unrecognized arguments: --tagret" in said(cells[10], "stderr")
-    assert "usage" not in said(cells[10], "stderr")
+    assert "unrecognized arguments: --tagret" in mistake(cells[10])
+    assert "usage" not in mistake(cells[10])
