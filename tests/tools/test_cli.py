@@ -207,7 +207,7 @@ def test_fmt_names_the_file_of_a_mistake(tmp_path, capsys, monkeypatch):
     said = capsys.readouterr().err
     assert f"--> {tmp_path / 'bad1.sched'}:1:" in said
     assert f"--> {tmp_path / 'bad2.sched'}:1:" in said
-    monkeypatch.setattr("sys.stdin", io.StringIO("op f(:\n"))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"op f(:\n")))
     assert main(["fmt", "-"]) == 1
     assert "--> <stdin>:1:" in capsys.readouterr().err
 
