@@ -37,7 +37,7 @@ from .rtile.operands import operands
 from .schedule.breaks_off import continued
 from .schedule.complete import complete
 from .schedule.elaborate import Roles, elaborate
-from .schedule.factors import factored
+from .schedule.factors import copies_seen_through, factored, second_names, told_apart
 from .schedule.names import check_names
 from .schedule.nests import row_statistics
 from .schedule.once import made_once
@@ -210,7 +210,9 @@ def bounded(op: Op, schedule: syntax.ScheduleDecl | None) -> Op:
 def context_of(op: Op, device: Device) -> Context:
     """Every tensor of the op gets its type and shape; names that are taken are set aside."""
     shapes = {t.name: t.shape for t in op.tensors}
-    ctx = Context(device, op.name, {t.name: t.dtype for t in op.tensors}, shapes, op.derived)
+    again = second_names(op)
+    shapes |= {name: shapes[tensor] for name, tensor in again.items()}
+    ctx = Context(device, op.name, {t.name: t.dtype for t in op.tensors}, shapes, op.derived, again)
     ctx.names |= {i for s in op.statements for i, _ in s.ranges}
     ctx.names |= {v.name for v in op.dims} | {v.name for v, _ in op.derived} | {t.name for t in op.tensors}
     for level in device.levels:
@@ -242,8 +244,8 @@ def launches_of(op: Op, device: Device, lines: tuple) -> list[tuple[tuple[Work, 
         kept |= (statistics or made_operands(op, device)) - own.keys()
         apart |= made_once(op, device) - kept - moved
     kept |= {s.target for s in op.statements if s.reduction is None and s.target in moved} - apart
-    inner = {t.name for t in op.tensors if t.role == "intermediate"}
-    groups = plan(op, kept & inner, apart & inner)
+    inner = {t.name for t in op.tensors if t.role == "intermediate"} - second_names(op).keys()
+    groups = plan(without_second_names(op), kept & inner, apart & inner)
     groups = tuple(tuple(_accumulating(w) for w in g) for g in groups)
     blocks = [next((own[t] for w in g for t in w.targets if t in own), None) for g in groups]
     main = _main([g for g, block in zip(groups, blocks, strict=True) if block is None], said)
@@ -257,11 +259,18 @@ def launches_of(op: Op, device: Device, lines: tuple) -> list[tuple[tuple[Work, 
     return [(g, block if block is not None else rest if g is main else ()) for g, block in zip(groups, blocks, strict=True)]
 
 
+def without_second_names(op: Op) -> Op:
+    """The op without the statements that only give a tensor another name: nothing is computed for them."""
+    again = second_names(op)
+    return replace(op, statements=tuple(s for s in op.statements if s.target not in again)) if again else op
+
+
 def with_factors(op: Op, device: Device, lines: tuple) -> Op:
     """The op with names for the computed factors that lines speak of, or that rTile makes for an instruction."""
     named = held_in(_all_lines(lines))
+    op = copies_seen_through(op, frozenset(named))
     if all(isinstance(x, syntax.AutoLine) for x in lines) or _filled_in(lines):
-        named |= made_operands(factored(op), device) | made_once(op, device)
+        named |= made_operands(factored(op), device) | made_once(op, device) | told_apart(op)
     return factored(op, named)
 
 
@@ -269,7 +278,7 @@ def made_operands(op: Op, device: Device) -> frozenset[str]:
     """Pointwise intermediates that an instruction of a group can read from memory, where it cannot compute them."""
     machine = Machine.of(device)
     inner = {t.name for t in op.tensors if t.role == "intermediate"}
-    pointwise = {s.target for s in op.statements if s.reduction is None} & inner
+    pointwise = ({s.target for s in op.statements if s.reduction is None} & inner) - second_names(op).keys()
     if machine is None or not pointwise or all(s.reduction is None for s in op.statements):
         return frozenset()
     return operands(context_of(op, device), machine, op, frozenset(pointwise))
@@ -347,6 +356,7 @@ def lower_launch(ctx: Context, works: tuple[Work, ...], lines: tuple) -> Launch:
     for level, n in count_units(ctx, ranges, lines, lanes).items():
         ctx.units[level] = as_expr(whole_groups(ctx.device.level(level), n) or ctx.finite_count(level))
     views = {b.name: View(b.name, "global") for b in ctx.buffers if b.kind != "local"}
+    views |= {name: views[tensor] for name, tensor in ctx.second_names.items() if tensor in views}
     outer = ctx.outermost
     focus = Focus(works, ranges, outer, outer, views)
     body = low.lower(focus, lines)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -35,6 +35,7 @@ class Context:
     dtypes: dict[str, DType]  # of every tensor, accumulator and copy by name
     shapes: dict[str, tuple[Expr, ...]]  # of every tensor of the op
     derived: tuple[tuple[Var, Expr], ...] = ()  # sizes of the op that follow from others
+    second_names: Mapping[str, str] = field(default_factory=dict)  # of tensors, under which lines may stage them
     units: dict[str, Expr] = field(default_factory=dict)
     names: set[str] = field(default_factory=set)  # given out, or not to be given out: indices, sizes, levels
     buffers: list[Buffer] = field(default_factory=list)

@@ -216,6 +216,17 @@ def _ordered(e: Expr) -> list[str]:
     return [x.name for x in sorted(e.variables(), key=lambda v: v.name)]
 
 
+def _as_factors(focus: Focus, tensor: str) -> str | None:
+    """How to speak of the two factors of a product, where both are accesses of one tensor."""
+    from ..schedule.factors import side_names
+
+    for w in focus.works:
+        if w.reduction is not None and sum(ld.tensor == tensor for ld in loads(w.value)) == 2:
+            left, right = side_names(w.name.rstrip("@"))
+            return f"as the factors of a product they have names of their own, `{left}` and `{right}`: write a line for each"
+    return None
+
+
 def masked(value: Value, axes: list[Staged], also: tuple[Expr, ...] = ()) -> Value:
     """The value where it is valid, zero elsewhere."""
     conds = (*also, *(c for a in axes for c in a.valid))
@@ -265,7 +276,8 @@ def _box_axis(low: Lowering, focus: Focus, line: syntax.Move, memory: str, rest:
     offsets = [(x - base).constant for x in lows]
     ends = [(x - base).constant for x in highs]
     if any(x is None for x in (*offsets, *ends)):
-        raise BadLayout(f"the accesses of `{line.tensor}` have no common box of constant extent", line.span)
+        message = f"the accesses of `{line.tensor}` have no common box of constant extent"
+        raise BadLayout(message, line.span, help=_as_factors(focus, line.tensor))
     origin = base + min(x for x in offsets if x is not None)
     extent = max(x for x in ends if x is not None) - min(x for x in offsets if x is not None) + 1
     name = f"{line.tensor}.{d}"

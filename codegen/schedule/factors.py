@@ -6,6 +6,11 @@
 Pointwise, they are computed where they are read unless a line says `move` or `keep`; then they are made there. So a schedule
 for a product serves products of anything, and instructions take operands that memory does not hold. With its conversion a
 factor is called by its type, `C.right_f32`, where a line speaks of that.
+
+    C[i, j] = sum(k) A[i, k] * A[j, k]    -->    C.left[i, k] = A[i, k]; C.right[j, k] = A[j, k]
+
+SECOND_NAME   where a tensor is multiplied with itself its name tells neither factor, so both have names. Nothing is computed
+              for them: they are the tensor under another name (`second_names`), and a line may stage one without the other.
 """
 
 from __future__ import annotations
@@ -13,8 +18,9 @@ from __future__ import annotations
 from ...dsl.frozen import replace
 from ...dsl.index import Var, as_expr
 from ...dsl.op import Op, Statement, Tensor
-from ...dsl.values import Apply, Cast, Load, Value, loads
+from ...dsl.values import Apply, Cast, Load, Value, loads, transform
 from ..lower.access import indices_of
+from ..lower.work import substitute
 
 SIDES = ("left", "right")
 
@@ -39,9 +45,57 @@ def factored(op: Op, names: frozenset[str] | None = None) -> Op:
     return replace(op, statements=tuple(statements), tensors=tuple(tensors))
 
 
+def told_apart(op: Op) -> frozenset[str]:
+    """Names of the factors of products that multiply a tensor with itself."""
+    return frozenset(name for s in op.statements if _is_square(s) for name in named(s))
+
+
+def copies_seen_through(op: Op, spoken: frozenset[str]) -> Op:
+    """The op whose products read a tensor itself instead of an intermediate that is a copy of it; not of those `spoken` of."""
+    copies = {
+        s.target: s
+        for s in op.statements
+        if s.reduction is None and isinstance(s.value, Load) and s.value.otherwise is None and s.target not in spoken
+    }
+    copies = {t: s for t, s in copies.items() if op.tensor(t).role == "intermediate"}
+
+    def step(v: Value) -> Value | None:
+        if not isinstance(v, Load) or v.tensor not in copies or v.otherwise is not None:
+            return None
+        s = copies[v.tensor]
+        return transform(substitute(s.value, {Var(i): e for i, e in zip(s.indices, v.indices, strict=True)}), step)
+
+    if not copies:
+        return op
+    return replace(op, statements=tuple(replace(s, value=transform(s.value, step)) if factors(s) else s for s in op.statements))
+
+
+def second_names(op: Op) -> dict[str, str]:
+    """SECOND_NAME: what is an input, or a tensor of an earlier launch, under the name of a factor, and which."""
+    found: dict[str, str] = {}
+    for s in op.statements:
+        sides = tuple(f".{side}" for side in SIDES)
+        own = tuple(as_expr(Var(i)) for i in s.indices)
+        plain = isinstance(s.value, Load) and s.value.otherwise is None and s.value.indices == own
+        if plain and any(side in s.target for side in sides):
+            assert isinstance(s.value, Load)
+            found[s.target] = s.value.tensor
+    inner = {s.target for s in op.statements if op.tensor(s.target).role == "intermediate" and s.reduction is None}
+    return {name: tensor for name, tensor in found.items() if tensor not in inner}
+
+
+def _is_square(s: Statement) -> bool:
+    left, right = factors(s) or (None, None)
+    return isinstance(left, Load) and isinstance(right, Load) and left.tensor == right.tensor
+
+
 def computed(s: Statement) -> tuple[Value | None, Value | None]:
-    """Left and right factor, without the conversion around them, where they are more than an access of a tensor."""
-    left, right = (None if isinstance(x, Load) else x for x in factors(s) or (None, None))
+    """Left and right factor, without the conversion around them, where they are more than an access of a tensor, or each an
+    access of the same one: the tensor's name tells neither."""
+    left, right = factors(s) or (None, None)
+    if _is_square(s):
+        return left, right
+    left, right = (None if isinstance(x, Load) else x for x in (left, right))
     return left, right
 
 
@@ -73,13 +127,19 @@ def named(s: Statement, found: tuple[Value | None, Value | None] | None = None) 
 
     `C.left` of the statement of C, `C.left1` of its first sum without a name; with their conversions, `C.left_f32`.
     """
-    target, _, inner = s.target.partition(".")
-    number = "".join(c for c in inner if c.isdigit())
     return {
-        f"{target}.{side}{number}{f'_{x.dtype}' if found else ''}": (n, x)
-        for n, (side, x) in enumerate(zip(SIDES, found or computed(s), strict=True))
+        f"{name}{f'_{x.dtype}' if found else ''}": (n, x)
+        for n, (name, x) in enumerate(zip(side_names(s.target), found or computed(s), strict=True))
         if x is not None
     }
+
+
+def side_names(target: str) -> tuple[str, str]:
+    """What the factors of a statement are called."""
+    target, _, inner = target.partition(".")
+    number = "".join(c for c in inner if c.isdigit())
+    left, right = (f"{target}.{side}{number}" for side in SIDES)
+    return left, right
 
 
 def _order(s: Statement, x: Value) -> tuple[str, ...]:
