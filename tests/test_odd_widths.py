@@ -6,7 +6,7 @@ import pytest
 from andiron.codegen.tile import AllReduce
 from andiron.codegen.walk_tile import statements
 
-from .interpreted import CENTRED, GEMM, HIGHEST, ROWS, TOTALS, agrees, program_of
+from .interpreted import CENTRED, GEMM, HIGHEST, ROWS, TOTALS, Formula, agrees, program_of
 
 GPU = """
 device own:
@@ -18,6 +18,7 @@ device own:
     memory shared of block: 163 KiB, banks 32 x 4 B
     memory register of thread: 255 x 4 B
 """
+TOTAL = Formula("op f[C, S](X: f32[C, S]) -> (Y: f32[]):\n    Y = sum(c, s) X[c, s]\n", lambda x: x.sum())
 FORMULAS = {"gemm": GEMM, "rows": ROWS, "highest": HIGHEST, "totals": TOTALS, "centred": CENTRED}
 SIZES = {"M": 13, "N": 9, "K": 50, "C": 5, "S": 33}
 
@@ -46,3 +47,11 @@ def test_parts_pass_through_a_memory(lines, width, warps):
     assert not any(isinstance(s, AllReduce) for s in statements(program.launches[0].body))
     agrees(ROWS, program, {"M": 13, "K": 50})
     agrees(ROWS, program, {"M": 2, "K": 0})
+
+
+@pytest.mark.parametrize("sizes", [{"C": 1, "S": 1}, {"C": 40, "S": 7}, {"C": 17, "S": 32}], ids=str)
+def test_groups_that_the_width_does_not_hold(sizes):
+    """33 threads in groups of 24: the last group is not whole, whichever thread asks."""
+    lines = "tile s: 4 every 12, c: 2 every 16 -> thread"
+    program = program_of(TOTAL, lines, "own", where="C <= 40, S <= 32", devices=GPU.format(width=33, warps=8))
+    agrees(TOTAL, program, sizes)

@@ -43,5 +43,6 @@ def number_of(m: syntax.Modifier | None, default: int) -> int:
 
 
 def clamped(r: Range, size: int) -> int:
-    c = r.size.constant
+    """A tile is no larger than what there can be of the range, as buffers and footprints count it."""
+    c = r.capacity
     return max(1, min(size, c)) if c is not None and not r.reps else size
