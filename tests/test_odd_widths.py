@@ -55,3 +55,26 @@ def test_groups_that_the_width_does_not_hold(sizes):
     lines = "tile s: 4 every 12, c: 2 every 16 -> thread"
     program = program_of(TOTAL, lines, "own", where="C <= 40, S <= 32", devices=GPU.format(width=33, warps=8))
     agrees(TOTAL, program, sizes)
+
+
+ONE_LANE = """
+device own:
+    level socket: finite 1, siblings nothing
+    level core: finite 4, siblings barrier
+    level lane: shaped, siblings lockstep, at most 1 units, 16 bytes
+    memory dram of socket: 20 GB/s
+    memory l2 of core: 256 KiB, in dram
+    memory register of lane: 16 x 16 B
+"""
+
+
+@pytest.mark.parametrize("lines", [
+    "tile m: 1 -> core / keep Y in l2 / tile k: 8 / tile m: 7, k: 4 -> lane",
+    "tile m: 3 -> core / keep Y in register / tile k: 8 / tile k: 4 -> lane",
+    "tile m: 2 -> core / tile k: 8 / tile k: 2 -> lane / tile k: 1",
+])  # fmt: skip
+def test_one_lane(lines):
+    """It takes all parts of a reduction itself, in a memory as well."""
+    program = program_of(ROWS, lines, "own", where="M <= 20", devices=ONE_LANE)
+    for size in (0, 1, 5, 23):
+        agrees(ROWS, program, {"M": 9, "K": size})

@@ -91,8 +91,9 @@ def shares_of(launch: Launch, level: Level, width: int) -> int:
     types += [
         v.dtype for v in values if not isinstance(v, IndexValue) or (v.expr.variables() & bound and id(v) not in compared)
     ]
-    fit = level.bytes * 8 // max((t.compute.bits for t in types), default=32)
-    return width // fit if 0 < fit < width and width % fit == 0 and not (width // fit) & (width // fit - 1) else 1
+    # a vector of one element is no vector to compilers
+    fit = max(2, level.bytes * 8 // max((t.compute.bits for t in types), default=32))
+    return width // fit if fit < width and width % fit == 0 and not (width // fit) & (width // fit - 1) else 1
 
 
 def of_places(v: Apply) -> bool:

@@ -295,11 +295,11 @@ class _Machine:
             self.memories[name] = outer
 
     def local(self, buffer: Buffer, frame: Frame) -> Memory:
-        below = self.site.tree.size(buffer.level)
-        memory = Memory(buffer, frame.env, below, self.start, self.units)
+        tree, below = self.site.tree, self.site.tree.size(buffer.level)
+        slices = max(1, tree.size(self.program.device.memory(buffer.memory).level) // below)
+        memory = Memory(buffer, frame.env, below, self.start, self.units, slices)
         if self.checks and below > 1:
-            grains = self.site.tree.grains(buffer.level)
-            memory.shadow = Shadow(self.site.clock, memory.elements, grains, buffer.name in self.atomics)
+            memory.shadow = Shadow(self.site.clock, memory.elements, tree.grains(buffer.level), buffer.name in self.atomics)
         return memory
 
     def load(self, at: Load, frame: Frame) -> np.ndarray:

@@ -66,14 +66,18 @@ def same_bits(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 class Memory:
-    """The instances of `buffer` for the innermost units from `first` on; `below` of them share one instance."""
+    """The instances of `buffer` for the innermost units from `first` on; `below` of them share one instance.
 
-    def __init__(self, buffer: Buffer, env: Any, below: int, first: int, units: int) -> None:
+    `slices`: instances that lie in one memory, one after another; each memory begins at an address aligned to any.
+    """
+
+    def __init__(self, buffer: Buffer, env: Any, below: int, first: int, units: int, slices: int = 1) -> None:
         self.buffer = buffer
         self.shape = tuple(int(e.evaluate(env)) for e in buffer.shape)
         self.strides = tuple(int(e.evaluate(env)) for e in buffer.strides)
         self.size = int(buffer.size.evaluate(env))
         self.below = below
+        self.slices = slices
         self._first = first // below
         self.elements = max(1, -(-units // below)) * self.size
         self.base = 0  # the first element's address, as far as it matters for alignment
@@ -115,7 +119,7 @@ class Memory:
 
     def check_aligned(self, site: Site, ids: np.ndarray, coords: Sequence[Any], multiple: int) -> None:
         """Every unit's address is a multiple of so many bytes."""
-        address: Any = self.base + (ids // self.below - self._first) * self.size * self.buffer.dtype.bytes
+        address: Any = self.base + ids // self.below % self.slices * self.size * self.buffer.dtype.bytes
         for c, stride in zip(coords, self.strides, strict=True):
             address = address + c * stride * self.buffer.dtype.bytes
         if (bad := address % multiple != 0).any():

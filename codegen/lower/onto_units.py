@@ -120,7 +120,8 @@ def _dealt(
         left = as_expr(rest_of)
     dealt = (left, frozenset(map(id, rest)))
     if taking is not None:
-        digits = [replace(d, stride=ONE, extent=as_expr(taking)) for d in digits]
+        added = {i for w in focus.works if w.name in focus.open for i in w.reduced} if taking == 1 else set()  # by one unit
+        digits = [replace(d, expr=ZERO if d.index in added else d.expr, stride=ONE, extent=as_expr(taking)) for d in digits]
     start = focus.parent if focus.level == level else focus.level
     f = replace(focus, ranges={**focus.ranges, **new}, level=level, parent=start, digits=(*focus.digits, *digits), dealt=dealt)
     used = [_used(focus.ranges[a.index], a) if kind == "shaped" else None for a in axes]

@@ -2,7 +2,8 @@
 
 An extending device starts with everything of its parent. A level or a memory stated again changes the facts it states;
 an instruction stated again is replaced; `cost NAME 8 cycles` changes only what it costs here, `without NAME` says that the
-device has none. New levels are further in than those of the parent.
+device has none, as it has none of the parent's that take more lanes than it has. New levels are further in than those of the
+parent.
 All mistakes are collected before any is raised.
 """
 
@@ -19,7 +20,7 @@ from ..ops.index_terms import spot
 from ..std import std_devices
 from . import device_facts as facts
 from .instr_kinds import one_of_each
-from .resolve_instr import resolve_instr
+from .resolve_instr import LANE, resolve_instr
 
 
 def resolve_devices(decls: Iterable[syntax.DeviceDecl], known: Mapping[str, Device]) -> dict[str, Device]:
@@ -74,7 +75,7 @@ def resolve_device(decl: syntax.DeviceDecl, parents: Mapping[str, Device]) -> De
     items = _unique(decl, diagnostics)
     levels, limits = _levels(items, parent, diagnostics)
     memories = _memories(items, parent, levels, diagnostics)
-    instrs: dict[str, Instr] = {i.name: i for i in parent.instrs}
+    instrs: dict[str, Instr] = {i.name: i for i in parent.instrs if _has_lanes(i, levels)}
     for item in items:
         if isinstance(item, syntax.LimitDecl):
             for name in facts.absent(item, [*(i.name for i in parent.instrs), *dict(parent.limits)], diagnostics):
@@ -94,6 +95,18 @@ def resolve_device(decl: syntax.DeviceDecl, parents: Mapping[str, Device]) -> De
     return Device(
         decl.name, tuple(levels.values()), tuple(memories.values()), tuple(instrs.values()), tuple(limits.items()), decl
     )  # fmt: skip
+
+
+def _has_lanes(instr: Instr, levels: Mapping[str, Level]) -> bool:
+    """Are there as many units below one of the instruction's level as its operands are spread over?"""
+    inner = list(levels)[list(levels).index(instr.level) + 1 :]
+    there = 1
+    for level in (levels[name] for name in inner):
+        if level.most is None:
+            return True
+        there *= level.most
+    lanes = (c.hi for o in instr.operands for c in o.coords if c.name == LANE)
+    return max((hi for hi in lanes if hi is not None), default=0) < there
 
 
 Item = syntax.LevelDecl | syntax.MemoryDecl | syntax.LimitDecl | syntax.InstrDecl
