@@ -178,7 +178,7 @@ extern "C" void ob_block_begin(EmBlock* b) {
     w->block = b;
     w->arena = b->arena;
     w->shared_bytes = l->shared_bytes;
-    w->clock.lanes_log = log_of(l->lanes);
+    clock_lanes_are(&w->clock, l->lanes);
     const int64_t cells = (l->shared_bytes >> run.shared_log) + 1;
     if (cells > w->cell_room) {
         free(w->cells);

@@ -18,6 +18,7 @@
 
 #define OB_LANES 64
 #define OB_WARPS 1024
+#define OB_THREADS 1024
 
 // stamp 30 bits, thread 10, offset of the site 22, flags 2
 typedef uint64_t Record;
@@ -35,18 +36,24 @@ struct Clock {
     uint32_t now, start, met;  // start: of the block; met: all of it
     uint32_t warp[OB_WARPS];
     uint32_t* apart[OB_WARPS];  // OB_LANES x OB_LANES
-    int lanes_log;
+    int lanes;
+    uint16_t warp_of[OB_THREADS];  // a division less for each access
 };
+
+static void clock_lanes_are(Clock* c, int lanes) {
+    if (c->lanes == lanes) return;
+    c->lanes = lanes;
+    for (int t = 0; t < OB_THREADS; t++) c->warp_of[t] = (uint16_t)(t / lanes);
+}
 
 static inline bool ordered(const Clock* c, Record before, int v) {
     const int u = thread_of(before);
     const uint32_t s = stamp_of(before);
     if (u == v || s < c->met) return true;
-    const int warp = v >> c->lanes_log;
-    if (u >> c->lanes_log != warp) return false;
+    const int warp = c->warp_of[v], first = warp * c->lanes;
+    if (c->warp_of[u] != warp) return false;
     if (s < c->warp[warp]) return true;
-    const int mask = (1 << c->lanes_log) - 1;
-    return c->apart[warp] && s < c->apart[warp][(v & mask) * OB_LANES + (u & mask)];
+    return c->apart[warp] && s < c->apart[warp][(v - first) * OB_LANES + (u - first)];
 }
 
 static void clock_block(Clock* c) {
@@ -105,9 +112,9 @@ static inline void note_reader(const Clock* c, Cell* x, Record me) {
     const Record first = x->reader[0];
     if (stamp_of(first) >= c->met && thread_of(first) != v) {
         const Record second = x->reader[1];
-        const int warp = v >> c->lanes_log;
-        const bool keep = stamp_of(second) >= c->met && thread_of(second) >> c->lanes_log != warp &&
-                          thread_of(first) >> c->lanes_log == warp;
+        const int warp = c->warp_of[v];
+        const bool keep = stamp_of(second) >= c->met && c->warp_of[thread_of(second)] != warp &&
+                          c->warp_of[thread_of(first)] == warp;
         if (!keep) x->reader[1] = first;
     }
     if ((first ^ me) & R_ATOMIC) x->reader[2] = first;
@@ -157,7 +164,7 @@ static inline void note_global(const Clock* c, GlobalCell* g, Record me, uint32_
         if (!r) far[i] = 0;
         else if (g->block[i + 1] != block) far[i] = 3;
         else if (stamp_of(r) < c->met || thread_of(r) == v) far[i] = 0;
-        else far[i] = thread_of(r) >> c->lanes_log == v >> c->lanes_log ? 1 : 2;
+        else far[i] = c->warp_of[thread_of(r)] == c->warp_of[v] ? 1 : 2;
     }
     if (x->reader[0] && (x->reader[0] ^ me) & R_ATOMIC) x->reader[2] = x->reader[0], g->block[3] = g->block[1];
     if (far[0] && far[0] >= far[1]) x->reader[1] = x->reader[0], g->block[2] = g->block[1];

@@ -12,11 +12,11 @@ static uint32_t* apart(Clock* c, int warp) {
 }
 
 extern "C" {
-void begin(int lanes_log) {
+void begin(int lanes) {
     memset(cells, 0, sizeof cells);
     memset(global_cells, 0, sizeof global_cells);
     memset(&the_clock, 0, sizeof the_clock);
-    the_clock.lanes_log = lanes_log;
+    clock_lanes_are(&the_clock, lanes);
     clock_block(&the_clock);
 }
 void meet() { clock_meet(&the_clock); }

@@ -59,10 +59,9 @@ def test_against_vector_clocks(shadow: ctypes.CDLL, part: int) -> None:
 
 
 def compare(shadow: ctypes.CDLL, rng: random.Random, atomics: bool) -> None:
-    log = rng.choice([1, 2, 3])
-    lanes, warps, cells = 1 << log, rng.choice([1, 2, 3]), 3
+    lanes, warps, cells = rng.choice([2, 3, 4, 7, 8]), rng.choice([1, 2, 3]), 3
     threads = lanes * warps
-    shadow.begin(log)
+    shadow.begin(lanes)
     oracle, over = Oracle(threads), set()
     everyone = (1 << lanes) - 1
     for cell in range(cells):  # what is there from the start was written by one thread
@@ -91,13 +90,13 @@ def compare(shadow: ctypes.CDLL, rng: random.Random, atomics: bool) -> None:
 
 
 def test_some_lanes_meet(shadow: ctypes.CDLL) -> None:
-    shadow.begin(2)
+    shadow.begin(4)
     everyone = 0b1111
     shadow.access(0, 0, STORE, 0)
     shadow.meet_lanes(0, ctypes.c_uint64(0b0011), ctypes.c_uint64(everyone))
     assert shadow.access(0, 1, LOAD, 0) == 0  # it met the writer
     assert shadow.access(0, 2, LOAD, 0) == STORE  # thread 0 wrote, and did not meet thread 2
-    shadow.begin(2)
+    shadow.begin(4)
     shadow.access(0, 0, STORE, 0)
     shadow.meet_lanes(0, ctypes.c_uint64(0b0011), ctypes.c_uint64(everyone))
     shadow.meet_lanes(0, ctypes.c_uint64(0b0110), ctypes.c_uint64(everyone))
@@ -106,7 +105,7 @@ def test_some_lanes_meet(shadow: ctypes.CDLL) -> None:
 
 
 def test_never_written(shadow: ctypes.CDLL) -> None:
-    shadow.begin(2)
+    shadow.begin(4)
     assert shadow.access(0, 0, LOAD, 0) == -1
     shadow.access(1, 0, STORE, 0)
     assert shadow.access(1, 0, LOAD, 0) == 0
@@ -114,7 +113,7 @@ def test_never_written(shadow: ctypes.CDLL) -> None:
 
 def test_under_way(shadow: ctypes.CDLL) -> None:
     """Nobody may touch what an asynchronous copy will write, not even who issued it; awaiting is for the issuer alone."""
-    shadow.begin(2)
+    shadow.begin(4)
     assert shadow.access(0, 1, STORE, 1) == 0
     assert shadow.access(0, 1, LOAD, 0) == 1 << 8 | UNDER_WAY
     shadow.meet()
@@ -127,7 +126,7 @@ def test_under_way(shadow: ctypes.CDLL) -> None:
 
 
 def test_blocks_are_never_ordered(shadow: ctypes.CDLL) -> None:
-    shadow.begin(2)
+    shadow.begin(4)
     assert shadow.access_global(0, 0, 0, 1, LOAD) == -1
     shadow.access_global(1, 0, 0, 1, STORE)
     shadow.meet()
@@ -138,7 +137,7 @@ def test_blocks_are_never_ordered(shadow: ctypes.CDLL) -> None:
 
 
 def test_atomics_of_blocks(shadow: ctypes.CDLL) -> None:
-    shadow.begin(2)
+    shadow.begin(4)
     shadow.access_global(0, 0, 0, 1, STORE)
     assert all(shadow.access_global(0, t, b, 2, ATOMIC) == 0 for t in range(4) for b in range(3))
     assert shadow.access_global(0, 0, 5, 2, LOAD) & 255 == ATOMIC
@@ -154,7 +153,7 @@ def test_global_against_vector_clocks(shadow: ctypes.CDLL, part: int) -> None:
 def compare_global(shadow: ctypes.CDLL, rng: random.Random) -> None:
     lanes, warps, blocks, cells = 4, 2, 3, 4
     threads = lanes * warps
-    shadow.begin(2)
+    shadow.begin(4)
     for cell in range(cells):
         shadow.access_global(cell, 0, 0, 1, STORE)
     seen: dict[int, list[tuple[int, int]]] = {}
