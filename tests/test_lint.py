@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import andiron
 import pytest
 from andiron.codegen.lint import lint
+from andiron.codegen.lint.walk import typical_sizes
 from andiron.codegen.pipeline import compile_program
+from andiron.dsl.ops.bind_op import bind_params
 from andiron.tools.checking import devices_of, scheduled
 
 ROOT = Path(__file__).parent.parent
@@ -140,3 +143,14 @@ def test_the_librarys_own_schedules_have_none(path, monkeypatch):
         for w in lint(c.compiled.program, c.schedule)
     ]
     assert [str(w) for w in found] == []
+
+
+def test_windows_are_small():
+    """Else the results of convolutions would be of one pixel, and most units idle."""
+    module = andiron.loads("import std.ops.conv\nschedule s for depthwise_conv2d on sm_80:\n    auto\n")
+    decl = module.schedules["s"]
+    program = compile_program(module, bind_params(module.ops["depthwise_conv2d"]), decl, module.device("sm_80")).program
+    sizes = typical_sizes(program)
+    assert (sizes["R"], sizes["S"]) == (3, 3)
+    assert sizes["H"] == sizes["W"] > 1000
+    assert lint(program, replace(decl, lines=())) == []

@@ -7,7 +7,8 @@
     access.strided      units in lockstep that read or write far apart
     registers           more registers than there are
 
-It knows nothing of how the program was made, only the program. Nothing is said of what the compiler chose by itself.
+It knows nothing of how the program was made, only the program. Nothing is said of what the compiler chose where
+the author wrote `auto`.
 """
 
 from __future__ import annotations
@@ -33,7 +34,10 @@ def lint(program: Program, decl: syntax.ScheduleDecl) -> list[Caution]:
         if block is not None:
             found += [*one_for_all(block, mine), *idle(block, decl), *strided(block, mine, decl)]
     out: dict[tuple, Caution] = {}
+    chosen = any(isinstance(x, syntax.AutoLine) for x in decl.lines)
     for span, caution in found:
+        if span is None and chosen:
+            continue
         caution.span = span or decl.span
         out.setdefault((caution.id, caution.span), caution)
     return sorted(out.values(), key=lambda c: c.span.start if c.span else -1)

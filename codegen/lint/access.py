@@ -20,7 +20,10 @@ from .walk import Block, Node, Points, line_of, line_onto, loads_at
 _LANES = 8  # fewer in a group touch little
 _OWN = 0.75  # of the units have a transaction to themselves
 _WAYS = 4.0  # times the transactions that would do
-_SHARE = 0.1  # of what the launch's accesses move, from which one is worth a word
+_SHARE = (
+    0.1  # of what the launch's accesses move, from which one is worth a word; where caches keep lines for the accesses that
+)
+# follow, of all that is executed: there a gather costs its own time
 _LINE = 64  # bytes that a cache moves, where the device's text states no transaction
 
 
@@ -41,9 +44,12 @@ def strided(block: Block, mine: tuple[Span, ...], decl: syntax.ScheduleDecl) -> 
             if counted is not None:
                 found.append((node, buffer, verb, size, *counted, float(points.weight.sum()) / block.units))
     total = sum(touched * times for *_, touched, _, _, times in found)
+    executed = sum(float(node.points.weight.sum()) for node in block.leaves()) / block.units
     for node, buffer, verb, size, lanes, touched, least, stride, times in found:
-        if touched >= max(_WAYS * least, _OWN * lanes) and (touched - least) * times >= _SHARE * total:
-            moved = "transactions" if device.memory(buffer.memory).transaction else "cache lines"
+        cached = inner.width is None  # lanes of vectors
+        share = times / executed if cached else (touched - least) * times / total
+        if touched >= max(_WAYS * least, _OWN * lanes) and share >= _SHARE:
+            moved = "cache lines" if cached else "transactions"
             yield (
                 line_of(node, mine) or line_onto(decl, inner.name),
                 StridedAccess(

@@ -21,7 +21,7 @@ from ...dsl.source import Span
 from ...dsl.values import Load, Masked, Value, children
 from ..tile import Alloc, AllReduce, Barrier, Buffer, Call, Commit, For, If, Launch, Let, Program, Stmt, Store, Wait
 
-SIZE = 4096
+SIZE, _WINDOW = 4096, 3
 _MOST = 60_000  # points of one statement
 _FEW = 4  # turns of a loop that are all taken
 
@@ -92,7 +92,7 @@ class Block:
 
 def typical_block(program: Program, launch: Launch) -> Block | None:
     """None where the launch has no units for typical sizes."""
-    env: dict[str, Any] = {v.name: _size(v) for v in program.dims}
+    env: dict[str, Any] = typical_sizes(program)
     for level, var in program.finite:
         env[var.name] = program.device.level(level).most or 1
     for var, expr in program.lets:
@@ -118,9 +118,26 @@ def typical_block(program: Program, launch: Launch) -> Block | None:
     return Block(program, launch, counts, total, tuple(nodes), walk.buffers)
 
 
-def _size(v: Var) -> int:
+def typical_sizes(program: Program) -> dict[str, int]:
+    """Of the open sizes. Those that make a derived one smaller, as a window does the result, are small."""
+    sizes = {v.name: _size(v, SIZE) for v in program.dims}
+    for v in program.dims:
+        less = sizes | {v.name: _size(v, _WINDOW)}
+        if any(_derived(program, less)[name] > n for name, n in _derived(program, sizes).items()):
+            sizes = less
+    return sizes
+
+
+def _derived(program: Program, sizes: Mapping[str, int]) -> dict[str, int]:
+    known = dict(sizes)
+    for var, expr in program.lets:
+        known[var.name] = int(expr.evaluate(known))
+    return {var.name: known[var.name] for var, _ in program.lets}
+
+
+def _size(v: Var, wanted: int) -> int:
     lo, hi = v.interval
-    return max(SIZE if hi is None else min(SIZE, hi), lo or 0)
+    return max(wanted if hi is None else min(wanted, hi), lo or 0)
 
 
 @dataclass
