@@ -124,7 +124,8 @@ class Layout:
         """
         inner = self.digits[-1].extent.constant if len(self.digits) > 1 else None
         if vector is not None and (vector < 1 or inner is None or inner % vector):
-            raise ValueError(f"a row of {self.digits[-1].extent} elements does not fall into chunks of {vector}")
+            row = self.digits[-1].extent if self.digits else 1
+            raise ValueError(f"a row of {row} elements does not fall into chunks of {vector}")
         vector = vector or max(1, _CHUNK_BYTES // element_bytes)
         if inner is None or inner % vector:
             return self

@@ -45,7 +45,9 @@ def decode(ctx: Context, focus: Focus, line, axes: list[Axis], counts, later: Ex
         if arrange is not None:
             from ..schedule.elaborate import arranged
 
-            e = arranged(arrange, a.index, number)
+            # lines above onto this level have the number's higher digits
+            mine = number if first else number % (stride.constant or 1)
+            e = arranged(arrange, a.index, mine)
         else:
             e = digit_of[n]
         e = ZERO if count.constant == 1 else _named(ctx, a.index, e, count, lets)

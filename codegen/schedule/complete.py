@@ -92,7 +92,7 @@ def vectors(ctx: Context, works: tuple[Work, ...], lines: tuple[syntax.Line, ...
     Where a line below deals to units of an outer level, lanes are those of each of these units: their line follows it.
     """
     level = lanes(ctx)
-    if level is None or any(isinstance(x, syntax.Tile) and x.level == level.name for x in lines):
+    if level is None or _deals_to(level.name, lines):
         return lines
     dealt = max((n for n, x in enumerate(lines) if isinstance(x, syntax.Tile) and x.level is not None), default=-1)
     out: list[syntax.Line] = []
@@ -115,6 +115,13 @@ def vectors(ctx: Context, works: tuple[Work, ...], lines: tuple[syntax.Line, ...
         out += [plain, *later, cut, lanes_of] if isinstance(line, syntax.Tile) else [cut, lanes_of, plain]
         later = []
     return tuple(out)
+
+
+def _deals_to(level: str, lines: tuple[syntax.Line, ...]) -> bool:
+    """Does a line, or one of a block, deal to this level?"""
+    return any(
+        x.level == level if isinstance(x, syntax.Tile) else _deals_to(level, getattr(x, "block", None) or ()) for x in lines
+    )
 
 
 def _instr(ctx: Context, works: tuple[Work, ...], line: syntax.Line) -> syntax.Line:

@@ -43,26 +43,27 @@ class _Names:
         self.levels = [x.name for x in device.levels]
         self.memories = [x.name for x in device.memories]
 
-    def block(self, lines: tuple, indices: set[str], level: str, staged: str | None) -> None:
+    def block(self, lines: tuple, indices: set[str], level: str, staged: str | None, own: str = "") -> None:
+        """`own`: the level in focus where a block of a `move` or `keep` begins; what it is for belongs to one of its units."""
         for line in lines:
             match line:
                 case syntax.Tile():
                     for a in line.axes:
                         self.known(a.index, indices, UnknownIndexInSchedule, "index", a.span or line.span)
-                    level = self.level(line, level)
+                    level = self.level(line, level, own)
                 case syntax.Fuse():
                     self.fuse(line, indices, staged)
                 case syntax.Move():
                     self.known(line.tensor, self.tensors, UnknownTensorInSchedule, "tensor", spot(line.span, line.tensor))
                     self.memory(line)
                     if line.block is not None:
-                        self.block(line.block, indices | self.axes_of(line.tensor), level, line.tensor)
+                        self.block(line.block, indices | self.axes_of(line.tensor), level, line.tensor, level)
                 case syntax.Keep():
                     for t in line.tensors:
                         self.known(t, self.tensors, UnknownTensorInSchedule, "tensor", spot(line.span, t))
                     self.memory(line)
                     if line.block is not None:
-                        self.block(line.block, set(indices), level, None)
+                        self.block(line.block, set(indices), level, None, level)
                 case syntax.Compute(instr=str() as name):
                     self.instr(name, line.span)
                 case syntax.Inline():
@@ -108,7 +109,7 @@ class _Names:
         if name not in names:
             self.diagnostics.add(error(f"there is no {what} `{name}` here", span, help=did_you_mean(name, names)))
 
-    def level(self, line: syntax.Tile, now: str) -> str:
+    def level(self, line: syntax.Tile, now: str, own: str) -> str:
         if line.level is None:
             return now
         at = spot(line.span, line.level, last=True)
@@ -119,6 +120,12 @@ class _Names:
         if self.levels.index(line.level) < self.levels.index(now):
             message = f"the focus is a {now} already; `{line.level}` is outside it"
             self.diagnostics.add(LevelOrder(message, at, help="move this line up"))
+            return now
+        if line.level == own != self.levels[0]:
+            message = f"this block is for one {own}, and no other takes part in it"
+            inner = self.levels[self.levels.index(own) + 1 :]
+            help = f"leave `-> {own}` out" + (f", or deal to {', '.join(f'`{x}`' for x in inner)}" if inner else "")
+            self.diagnostics.add(LevelOrder(message, at, help=help))
             return now
         if line.level == self.levels[0]:
             message = f"`{line.level}` is the outermost level: the focus is there from the start"
