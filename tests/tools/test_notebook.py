@@ -92,7 +92,7 @@ def test_a_report_is_a_table(cells):
 
 def test_mistakes_are_diagnostics(cells):
     """Shown once, in the place of the traceback."""
-    for cell, expected in ((cells[7], "error[unknown-tensor]"), (cells[8], "error[bad-magic]")):
+    for cell, expected in ((cells[7], "error[unknown-tensor]"), (cells[8], f"error[{'bad-magic'}]")):
         assert mistake(cell).count(expected) == 1
         assert said(cell, "stderr") == ""
         assert "Traceback" not in mistake(cell)
