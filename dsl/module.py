@@ -60,7 +60,11 @@ class Module:
         if found is None:
             known = {*self.devices, *std_devices()}
             family = [f"`{d}`" for d in sorted(known) if d.startswith(f"{name}:")]
-            help = f"there are {', '.join(family)}" if family else did_you_mean(name, known)
+            if name.endswith(":native") or (family and not name.partition(":")[2]):
+                here = f"leave `on {name}` out: a schedule that names no device is for this machine"
+                help = here + (f"; there are {', '.join(family)}" if family else "")
+            else:
+                help = did_you_mean(name, known)
             raise errors.UnknownDevice(f"no device is called `{name}`", span, help=help)
         return found
 

@@ -7,10 +7,13 @@ ANDIRON_DEBUG asks for one.
 from __future__ import annotations
 
 import argparse
+import difflib
 import os
+import re
 import sys
 import warnings
 from collections.abc import Sequence
+from typing import NoReturn
 
 from .. import __version__
 from ..dsl.errors import UserError
@@ -26,6 +29,17 @@ COMMANDS = (run, check, fmt, complete, emit, build, explain, view, bench, tune, 
 EXAMPLES = ("andiron run examples/gemm.sched", "andiron run --help")
 
 
+class _Parser(argparse.ArgumentParser):
+    """Proposes the nearest word for one that it does not know."""
+
+    def error(self, message: str) -> NoReturn:
+        wrong = re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message)
+        if wrong:
+            near = difflib.get_close_matches(wrong[1], re.findall(r"[\w.:-]+", wrong[2]), n=1)
+            message += f"; did you mean `{near[0]}`?" if near else ""
+        super().error(message)
+
+
 class _Help(argparse.HelpFormatter):
     """Examples stay as they are written, a line each."""
 
@@ -36,7 +50,7 @@ class _Help(argparse.HelpFormatter):
 def parser() -> argparse.ArgumentParser:
     """The parser of the whole command line."""
     about = "Schedules for tensor kernels in which data movement is visible."
-    top = argparse.ArgumentParser("andiron", description=about, epilog=_shown(EXAMPLES), formatter_class=_Help)
+    top = _Parser("andiron", description=about, epilog=_shown(EXAMPLES), formatter_class=_Help)
     top.add_argument("--version", action="version", version=f"andiron {__version__}")
     commands = top.add_subparsers(dest="command", metavar="COMMAND")
     for command in COMMANDS:
@@ -60,13 +74,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; the exit status. Usage errors leave through SystemExit, as argparse does."""
     tolerant_streams()
     top = parser()
-    args = top.parse_args(argv)
-    if args.command is None:
+    args, unknown = top.parse_known_args(argv)
+    if args.command is None and not unknown:
         top.print_help(sys.stderr)
         return 2
+    if unknown:
+        _refuse(top, args, unknown)
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *_, **__: complain(f"warning: {message}")
         return _run(args)
+
+
+def _refuse(top: argparse.ArgumentParser, args: argparse.Namespace, unknown: Sequence[str]) -> NoReturn:
+    """Leaves for arguments that the command does not have."""
+    (commands,) = (a.choices for a in top._actions if isinstance(a.choices, dict))
+    command: argparse.ArgumentParser = commands.get(args.command, top)
+    options = [x for a in command._actions for x in a.option_strings if x.startswith("--")]
+    near = difflib.get_close_matches(unknown[0].partition("=")[0], options, n=1)
+    command.error(f"unrecognized arguments: {' '.join(unknown)}" + (f"; did you mean `{near[0]}`?" if near else ""))
 
 
 def _run(args: argparse.Namespace) -> int:

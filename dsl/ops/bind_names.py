@@ -274,7 +274,8 @@ class _Binding:
     def tensor(self, n: syntax.Access) -> Tensor | None:
         """The tensor read; None when a mistake in its definition has been reported."""
         if n.tensor == self.assign.target:
-            raise self.fail(SelfReference(f"`{n.tensor}` is read by the statement that defines it", n.span))
+            way = "there are no recurrences; a running sum is written `sum(j) where(j <= i, X[j], 0)`"
+            raise self.fail(SelfReference(f"`{n.tensor}` is read by the statement that defines it", n.span, help=way))
         if n.tensor in self.later:
             raise self.fail(UsedBeforeDefinition(f"`{n.tensor}` is read before the statement that defines it", n.span))
         if n.tensor not in self.names.tensors:

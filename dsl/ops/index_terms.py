@@ -69,6 +69,12 @@ def index_term(
                 if len(args) < 2:
                     raise WrongArity(f"`{function}` takes two or more arguments", n.span)
                 return (minimum if function == "min" else maximum)(*map(term, args))
+        if isinstance(n, syntax.Access):
+            raise NotAffine(
+                f"`{shown(n)}` cannot stand in a subscript or a size, which do not depend on data",
+                n.span,
+                help=f"a masked sum gathers, and reads all of its tensor: `sum(v) where(v == {shown(n)}, X[v], 0)`",
+            )
         raise NotAffine(
             f"`{shown(n)}` cannot stand in a subscript or a size",
             n.span,

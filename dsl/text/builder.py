@@ -128,11 +128,19 @@ class Builder(DeviceRules, ScheduleRules, Rules):
             subs, otherwise, _ = subscripts
             for sub in subs:
                 if not isinstance(sub, s.Name):
+                    way = f"the left side has plain indices, as in `{name}[i, j] = ...`; arithmetic stands on the right"
+                    if isinstance(sub, s.Access):
+                        way = f"a scatter is written as a sum: `{name}[b] = sum(i) where({sub.span.text} == b, value, 0)`"
+                    elif isinstance(sub, s.Num):
+                        at = sub.span.text
+                        way = (
+                            f"one statement defines all elements: an index in the place of `{at}`, and `where(j == {at}, a, b)`"
+                        )
                     self.diagnostics.add(
                         errors.TargetSubscript(
                             f"`{sub.span.text}` cannot subscript the left side of a statement",
                             sub.span,
-                            help=f"the left side has plain indices, as in `{name}[i, j] = ...`; arithmetic stands on the right",
+                            help=way,
                         )
                     )
             if otherwise:

@@ -18,6 +18,7 @@ from ..errors import syntax as errors
 from ..errors import text as text_errors
 from ..errors.base import Label, UserError, did_you_mean
 from ..source import Source, Span
+from . import phrase_book
 
 if TYPE_CHECKING:
     from .parser import Machine
@@ -245,12 +246,14 @@ class _Token:
         if "TILE" in self.accepts:
             if word in _DECLARATIONS:
                 return self.make(errors.UnknownLine, help=f"`{word}` stands at the left edge")
-            return self.make(errors.UnknownLine, help=did_you_mean(word, _LINES))
+            return self.make(errors.UnknownLine, help=_line(word))
         if "UNROLL" in self.accepts:
             rest = self.source.text[self.stop : self.stop + 100].lstrip(" \t")
             following = rest[:1]
             if following == ":" and {"_COMMA", "_ARROW"} <= self.accepts:
                 return self.make(errors.MissingComma, help=f"write `, {word}:` to tile one more index")
+            if word in phrase_book.SCHEDULES:
+                return self.make(errors.UnknownModifier, help=phrase_book.SCHEDULES[word])
             near = difflib.get_close_matches(word, _MODIFIERS, n=1, cutoff=0.75)
             if word in _LINES and not near:
                 return self.make(errors.OneLineEach)
@@ -269,6 +272,8 @@ class _Token:
         cls = table.get((self.position, self.accepts, self.type)) or table.get((self.position, self.accepts, ""))
         if cls is None or (cls in (errors.MissingComma, errors.MissingOperator) and self.type not in _VALUE):
             return None
+        if cls is errors.MissingEquals and str(self.before) in phrase_book.OPS:
+            return self.make(cls, help=phrase_book.OPS[str(self.before)])
         if cls is errors.MissingOperator and self.token == "if":
             return self.make(cls, help="a choice between values is written `where(condition, a, b)`")
         if cls is errors.MissingValue and self.token == "*" and self.before == "*":
@@ -346,3 +351,13 @@ def _examples(machine: Machine) -> dict[tuple[int, frozenset[str], str], type[er
                 table.setdefault((state, accepts, fault.token.type), cls)
                 table.setdefault((state, accepts, ""), cls)
     return table
+
+
+def _line(word: str) -> str:
+    """The way out for a word that begins no line of a schedule."""
+    if word in phrase_book.SCHEDULES:
+        return phrase_book.SCHEDULES[word]
+    if word in _MODIFIERS:
+        return f"`{word}` is said at the end of another line, of the `tile`, `move` or `keep` that it changes"
+    near = difflib.get_close_matches(word, _LINES, n=1, cutoff=0.6)
+    return f"did you mean `{near[0]}`?" if near else f"lines begin with {', '.join(f'`{x}`' for x in _LINES)}"

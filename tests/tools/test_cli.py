@@ -471,3 +471,20 @@ def test_help_ends_with_an_example(command, capsys):
     assert said[-1 - len(command.EXAMPLES)] == "examples:"
     assert [line.strip() for line in said[-len(command.EXAMPLES) :]] == list(command.EXAMPLES)
     assert all(line.startswith(f"andiron {command.NAME}") for line in command.EXAMPLES)
+
+
+@pytest.mark.parametrize(
+    ("words", "near"),
+    [
+        (["rnu", "x.sched"], "did you mean `run`?"),
+        (["run", "x.sched", "--shedule", "s"], "did you mean `--schedule`?"),
+        (["tune", "x.sched", "--secnds=3"], "did you mean `--seconds`?"),
+        (["--vresion"], "did you mean `--version`?"),
+        (["run", "x.sched", "--zzz"], "unrecognized arguments: --zzz"),
+    ],
+)
+def test_usage_errors_propose_the_nearest_word(words, near, capsys):
+    with pytest.raises(SystemExit) as left:
+        main(words)
+    assert left.value.code == 2
+    assert near in capsys.readouterr().err

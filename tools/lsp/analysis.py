@@ -96,7 +96,7 @@ class Analysis:
             # It may have been compiled when its text stood elsewhere: its lines are the same, one by one.
             here = dict(zip(_places(compiled), _places(schedule), strict=True))
             for caution in lint(kernel.program, compiled):
-                caution.span = here.get(caution.span, schedule.span)
+                caution.span = here.get(caution.span or compiled.span, schedule.span)
                 found.append(caution)
         return found
 
