@@ -22,11 +22,12 @@ from .device import Device
 from .devices.resolve_device import resolve_devices
 from .errors import module as errors
 from .errors.base import Diagnostics, Label, UserError, did_you_mean
+from .expected import expect
 from .op import Op
 from .ops.resolve_op import resolve_op
 from .source import Source, Span
 from .std import std_bytes, std_devices, std_names
-from .text.parser import decode, parse
+from .text.parser import decode, parse, parse_file, read_bytes
 
 MOST_IMPORTS = 50  # one inside the other
 _KINDS = (
@@ -71,6 +72,7 @@ class Module:
 
 def load(path: str | os.PathLike[str]) -> Module:
     """The module of a file. Raises a `UserError`, or `UserErrors` for several."""
+    expect("path", path, (str, os.PathLike), "the path of a `.sched` file")
     return _Loading().file(Path(path), None)
 
 
@@ -79,6 +81,11 @@ def loads(text: str, name: str = "<string>", base: str | os.PathLike[str] | None
 
     `line_offset` is the number of lines above the text in the file `name`, for texts embedded in programs.
     """
+    help = "decode them: `text.decode()`" if isinstance(text, bytes) else None
+    expect("text", text, str, "a text", help)
+    expect("name", name, str, "the name under which errors show the text")
+    expect("base", base, (str, os.PathLike, type(None)), "a folder")
+    expect("line_offset", line_offset, int, "a number of lines")
     return _Loading().text(Source(name, text, line_offset), None if base is None else Path(base), None)
 
 
@@ -147,7 +154,10 @@ class _Loading:
         """Where a file really is, and what is in it (None: it is loaded already)."""
         try:
             real = path.resolve()
-            return real, None if real in self.done else real.read_bytes()
+            if real in self.done:
+                return real, None
+            with real.open("rb") as file:
+                return real, read_bytes(file, str(path))
         except (OSError, ValueError, RuntimeError) as fault:
             reason = fault.strerror if isinstance(fault, OSError) and fault.strerror else "it cannot be read"
             raise errors.NoSuchFile(f"{path}: {reason[0].lower()}{reason[1:]}", at, help=near_file(path, bool(at))) from None
@@ -159,7 +169,7 @@ class _Loading:
 
     def partly(self, source: Source, base: Path | None, path: Path | None) -> tuple[Module, Diagnostics]:
         diagnostics = Diagnostics()
-        file = parse(source)
+        file = parse(source) if path is None else parse_file(source)
         own = [d for d in file.declarations if not isinstance(d, syntax.Import)]
         names = _Names(diagnostics, frozenset(d.name for d in own if isinstance(d, syntax.OpDecl)))
         whole = True  # whether every import could be had

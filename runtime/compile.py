@@ -20,6 +20,7 @@ from ..dsl.errors import did_you_mean
 from ..dsl.errors.emulate import NotEmulated
 from ..dsl.errors.module import UnknownDevice
 from ..dsl.errors.target import AmbiguousChoice, NotInModule, UnknownTarget, WrongSchedule
+from ..dsl.expected import expect
 from ..dsl.module import Module, load, loads, std_roots
 from ..dsl.op import Op
 from ..dsl.ops.bind_op import bind_params, specialise
@@ -103,6 +104,7 @@ def compile(
     Raises NotInModule, AmbiguousChoice, WrongSchedule, UnknownTarget, NoDevice, NotEmulated, and the diagnostics of the
     compiler; with `tune` what `Kernel.tune` raises.
     """
+    expect("tune", tune, (int, type(None)), "how many candidates to measure")
     request = asked(mod, op, schedule, target, threads, **sizes)
     if not checks:
         if request.target.family.launcher != "emulator":
@@ -163,6 +165,9 @@ def asked(
 ) -> Request:
     """The names and texts given to `compile`, looked up. Raises what `compile` raises but for the compiler's diagnostics."""
     module, given = as_module(mod), dict(sizes)
+    expect("op", op, (str, type(None)), "the name of an op")
+    expect("schedule", schedule, (str, ScheduleDecl, Schedule, type(None)), "a schedule: its name, a text, or a `Schedule`")
+    expect("target", target, (str, type(None)), "the name of a target")
     known = Lineages(module)
     goal = target_of(target or "cpu", known)
     if goal.device is None and goal.family.launcher == "driver":
@@ -203,6 +208,7 @@ def as_module(mod: Module | str | os.PathLike[str]) -> Module:
     """A module as it is, the module of a path, or of text (a string with a line break, or that begins with `op`)."""
     if isinstance(mod, Module):
         return mod
+    expect("mod", mod, (str, os.PathLike), "a module, the path of a file, or a text")
     if isinstance(mod, str) and ("\n" in mod or (mod.startswith("op ") and not mod.endswith(".sched"))):
         return loads(mod)
     return load(mod)

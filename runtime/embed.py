@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol, cast
 
 from ..dsl.errors.run import SignatureDiffers
+from ..dsl.expected import expect
 from ..dsl.module import Module, loads
 from .kernel import Kernel
 
@@ -83,6 +84,7 @@ def _same_inputs(name: str, parameters: Sequence[str], made: Kernel) -> None:
 
 def _module(text: str, depth: int) -> Module:
     """The module of an embedded text; `depth`: how many calls below the author's line this one is."""
+    expect("text", text, str, "the text of an op")
     frame = sys._getframe(depth)
     file, line = frame.f_code.co_filename, frame.f_lineno
     plain = textwrap.dedent(text)

@@ -12,12 +12,16 @@ from ..dsl.errors.target import CannotWrite
 
 
 def read_text(path: str) -> str:
-    """The text of a file, `-` for the input stream. Raises NoSuchFile, NotUtf8."""
+    """The text of a file, `-` for the input stream. Raises NoSuchFile, NotText, NotUtf8, TextTooLarge."""
     from ..dsl.module import near_file
-    from ..dsl.text.parser import decode
+    from ..dsl.text.parser import decode, read_bytes
 
     try:
-        data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+        if path == "-":
+            data = read_bytes(sys.stdin.buffer, "the input stream")
+        else:
+            with open(path, "rb") as file:
+                data = read_bytes(file, path)
     except (OSError, ValueError) as error:
         reason = _reason(error)
         raise NoSuchFile(f"{path}: {reason[0].lower()}{reason[1:]}", help=near_file(Path(path))) from None

@@ -25,6 +25,7 @@ from ..codegen import abi
 from ..dsl.errors import UserError
 from ..dsl.errors.module import NoSuchFile
 from ..dsl.errors.run import CannotSave, DamagedFile, SavedElsewhere
+from ..dsl.expected import expect
 from ..dsl.module import Module, loads
 from ..dsl.text.format_node import format_node
 from . import features
@@ -93,6 +94,7 @@ def load_kernel(path: str | os.PathLike[str], threads: int | None = None) -> Ker
 
     Raises NoSuchFile, DamagedFile, SavedElsewhere.
     """
+    expect("path", path, (str, bytes, os.PathLike), "the path of a saved kernel")
     name = os.fsdecode(path)
     found = _read(name)
     if found.form != _FORM or found.version != version():
@@ -113,7 +115,9 @@ def load_kernel(path: str | os.PathLike[str], threads: int | None = None) -> Ker
 def _read(name: str) -> _Saved:
     """What the file holds. Raises NoSuchFile, DamagedFile."""
     try:
-        data = Path(name).read_bytes()
+        with open(name, "rb") as file:
+            head = file.read(len(_HEAD))
+            data = head + (file.read() if head == _HEAD else b"")  # what is no saved kernel may have no end
     except (OSError, ValueError) as error:  # ValueError: a name that no file can have
         raise NoSuchFile(f"{name}: {getattr(error, 'strerror', None) or error}") from None
     rest = data[len(_HEAD) + _SUM + 1 :]

@@ -21,6 +21,7 @@ from ...dsl.errors.schedule import (
     NameClash,
     StrategyArguments,
     StrategyRecursion,
+    TooManyLines,
     UnknownStrategy,
     UnusedParam,
 )
@@ -29,6 +30,8 @@ from ...dsl.index import Expr, Var, as_expr
 from ...dsl.ops.index_terms import index_term
 
 Env = dict[str, syntax.Expr]
+MOST_LINES = 64  # of a schedule, strategies written out: lowering goes a few calls deeper with each
+MOST_TILES = 12  # of one index: each may have an end of its own inside those above
 
 
 @dataclass(frozen=True)
@@ -61,10 +64,32 @@ def elaborate(
     work = _Elaboration(strategies, roles, dict(params or {}), collected)
     work.taken = dict(taken or {})
     lines = work.block(decl.lines, env, ())
+    if work.count > MOST_LINES and work.top is not None:
+        help = "leave lines to completion, which adds what is missing, or give parts of the op schedules of their own"
+        message = f"`{decl.name}` has more than {MOST_LINES} lines once strategies are written out"
+        collected.add(TooManyLines(message, work.top.span, help=help))
+        collected.raise_if_any()
+    _refuse_many_tiles(lines, collected)
     work.report_unused()
     if diagnostics is None:
         collected.raise_if_any()
     return (*roles.fuses, *lines)
+
+
+def _refuse_many_tiles(lines: tuple[syntax.Line, ...], diagnostics: Diagnostics) -> None:
+    """Adds TooManyLines where one index is tiled more often than any hardware has levels."""
+    tiled: dict[str, int] = {}
+    todo = list(reversed(lines))
+    while todo:
+        line = todo.pop()
+        for axis in line.axes if isinstance(line, syntax.Tile) else ():
+            tiled[axis.index] = tiled.get(axis.index, 0) + 1
+            if tiled[axis.index] == MOST_TILES + 1:
+                message = f"`{axis.index}` is tiled more than {MOST_TILES} times"
+                diagnostics.add(
+                    TooManyLines(message, line.span, help="a tile for each level of units and of memories is enough")
+                )
+        todo += reversed(getattr(line, "block", None) or ())
 
 
 class _Elaboration:
@@ -73,6 +98,8 @@ class _Elaboration:
         self.taken: dict[str, str] = {}
         self.declared: dict[str, syntax.Param] = {}
         self.used: set[str] = set()
+        self.count = 0  # lines so far, strategies written out; an `apply` is one, so that those of nothing end, too
+        self.top: syntax.Line | None = None  # the line of the schedule itself that is being worked on
 
     def report_unused(self) -> None:
         """Parameters that no line uses; silent where some line is wrong, which might have been the one."""
@@ -97,6 +124,10 @@ class _Elaboration:
         out: list[syntax.Line] = []
         env = dict(env)
         for line in lines:
+            self.top = line if not stack else self.top
+            self.count += 1
+            if self.count > MOST_LINES:
+                break
             try:
                 match line:
                     case syntax.Param():

@@ -15,7 +15,7 @@ class ArgumentCount(UserError):
 
 
 class ArgumentKind(UserError):
-    """An argument that is no array this kernel can read.
+    """An argument of another kind than the function takes; at a call of a kernel, one that is no array it can read.
 
     NumPy arrays are taken, and anything with `__dlpack__` or `__array__` whose memory the target reaches. A list is not
     converted silently: it would cost a copy and choose a type; pass `numpy.asarray(list, dtype)`.

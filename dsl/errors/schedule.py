@@ -222,6 +222,15 @@ class StrategyRecursion(UserError):
     id = "schedule-strategy-recursion"
 
 
+class TooManyLines(UserError):
+    """A schedule is longer than any that is written by hand, once its strategies are written out.
+
+    Strategies that apply others more than once multiply; the line shown is the one at which there were too many.
+    """
+
+    id = "schedule-too-many-lines"
+
+
 class BadParam(UserError):
     """A `param` is set to a value that is not among its own.
 

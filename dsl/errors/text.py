@@ -23,6 +23,24 @@ class NotUtf8(SyntaxFault):
     id = "not-utf8"
 
 
+class NotText(SyntaxFault):
+    """The file is no text: it has a byte 0.
+
+    A program, an archive or an image was named instead of a `.sched` file, or a text was saved as UTF-16.
+    """
+
+    id = "not-text"
+
+
+class NotSched(SyntaxFault):
+    """The text is another one than a `.sched` file: none of its lines begins a declaration, and most cannot be read.
+
+    A file is made of `op`, `device`, `schedule`, `strategy` and `import`, each at the beginning of a line.
+    """
+
+    id = "not-sched"
+
+
 class TextTooLarge(SyntaxFault):
     """The text is far larger than a program can be.
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..errors.op import EmptyArgmax, WrongArgument
+from ..expected import expect
 from ..op import Op, Tensor
 from ..ops.bind_op import bind_params, specialise
 from ..types import TYPES, DType
@@ -28,6 +29,8 @@ def reference(op: Op, exact: bool = False) -> Callable[..., Any]:
 
     Raises WrongArgument, EmptyArgmax, and what `bind_params` and `specialise` raise.
     """
+
+    expect("op", op, Op, "an op, as in `module.ops`")
 
     def run(*arrays: Any, **params: int) -> Any:
         bound = bind_params(op, params)

@@ -10,13 +10,13 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from ... import grammar
 from .. import syntax
 from ..collector import collector_waits
-from ..errors.base import UserError
-from ..errors.text import LineTooLong, NestedTooDeep, NotUtf8, TextTooLarge
+from ..errors.base import UserError, UserErrors
+from ..errors.text import LineTooLong, NestedTooDeep, NotSched, NotText, NotUtf8, TextTooLarge
 from ..forks import Lock
 from ..source import Source, Span
 from .builder import Builder
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from lark import Token
 
 _MOST_TEXT = 2_000_000  # characters; a large file of schedules has tens of thousands
+_MOST_BYTES = 4 * _MOST_TEXT
+MOST_STRAY = 4  # mistakes that are told one by one in a file without a declaration
+_DECLARATION = re.compile(r"^[ \t]*(?:import|op|device|schedule|strategy)\b", re.MULTILINE)
+_HEAD = 8192  # bytes at the beginning, by which a file is known not to be text
 _UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e\u2066-\u2069\ufeff]")  # also those that reorder what is shown
 _LONG_LINE = re.compile(r"[^\n]{20001}")
 _MOST_OPERATORS = 150  # inside each other: later passes walk trees by recursion
@@ -84,12 +88,44 @@ def read(source: Source) -> tuple[syntax.File, list[Token]]:
     return syntax.File(declarations, source, span=Span(source, 0, len(source.text))), tokens
 
 
+def parse_file(source: Source) -> syntax.File:
+    """As `parse`, of what a file has, which may be any file. Raises NotSched where it is another kind of text altogether."""
+    try:
+        return parse(source)
+    except UserErrors as faults:
+        if len(faults.errors) <= MOST_STRAY or _DECLARATION.search(source.text):
+            raise
+        raise NotSched(
+            f"{source.name} is no `.sched` file: none of its lines begins a declaration",
+            faults.errors[0].span,
+            help="a file is made of `op`, `device`, `schedule`, `strategy` and `import`",
+        ) from None
+
+
 def parse_text(text: str, name: str = "<string>") -> syntax.File:
     return parse(Source(name, text))
 
 
+def read_bytes(file: IO[bytes], name: str) -> bytes:
+    """What is in a file, also where it has no end. Raises NotText, TextTooLarge, OSError."""
+    data = file.read(_MOST_BYTES + 1)
+    _refuse_binary(data, name)
+    if len(data) > _MOST_BYTES:
+        raise TextTooLarge(
+            f"{name} has more than {_MOST_BYTES:,} bytes, which is more than is read",
+            help="split it into files that import each other, if it is a `.sched` file",
+        )
+    return data
+
+
+def _refuse_binary(data: bytes, name: str) -> None:
+    if 0 in data[:_HEAD]:
+        raise NotText(f"{name} is no text: it has a byte 0", help="name a `.sched` file, saved as UTF-8")
+
+
 def decode(data: bytes, name: str) -> Source:
     """The source of a file's bytes, or an error that says where they are not UTF-8."""
+    _refuse_binary(data, name)
     try:
         return Source(name, data.decode("utf-8"))
     except UnicodeDecodeError as fault:

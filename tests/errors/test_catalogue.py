@@ -46,6 +46,7 @@ ELSEWHERE = {
     "cannot-write": ("CannotWrite", "errors/test_catalogue.py"),
     "tile-text": ("TileText", "test_parse_tile.py"),
     "text-too-large": ("TextTooLarge", "test_syntax_errors.py"),
+    "not-sched": ("NotSched", "test_strange_inputs.py"),
     "import-without-base": ("ImportWithoutBase", "test_module.py"),
     "import-too-deep": ("ImportTooDeep", "test_module.py"),
     "unknown-device": ("UnknownDevice", "test_module.py"),
