@@ -27,6 +27,10 @@ op depthwise_nhwc[N, C, H, W, R, S](I: f32[N, H, W, C], F: f32[R, S, C], stride:
         -> (Y: f32[N, P, Q, C])
         where P = (H + 2*pad - R) / stride + 1, Q = (W + 2*pad - S) / stride + 1:
     Y[n, p, q, c] = sum(r, s) I[n, p*stride + r - pad, q*stride + s - pad, c else 0] * F[r, s, c]
+op conv2d_nhwc_i8[N, C, H, W, O, R, S](I: i8[N, H, W, C], F: i8[O, R, S, C], stride: int = 1, pad: int = 0)
+        -> (Y: i32[N, P, Q, O])
+        where P = (H + 2*pad - R) / stride + 1, Q = (W + 2*pad - S) / stride + 1:
+    Y[n, p, q, o] = sum(r, s, c) i32(I[n, p*stride + r - pad, q*stride + s - pad, c else 0]) * i32(F[o, r, s, c])
 op causal[B, T, D, K](X: f32[B, T, D], W: f32[D, K]) -> (Y: f32[B, T, D]):
     Y[b, t, d] = sum(k) X[b, t + k - 3, d else 0] * W[d, k]
 op causal_last[B, D, T, K](X: f32[B, D, T], W: f32[D, K]) -> (Y: f32[B, D, T]):
@@ -47,6 +51,10 @@ CASES = {
     "causal_last": dict(B=3, D=5, T=37, K=4),
     "conv2d_nhwc": dict(N=1, C=5, H=9, W=7, O=33, R=3, S=3, pad=1),
     "conv2d": dict(N=1, C=5, H=9, W=7, O=11, R=3, S=3, pad=1),
+    "conv2d_i8": dict(N=1, C=19, H=9, W=7, O=33, R=3, S=3, pad=1),
+    "conv2d_f16": dict(N=1, C=19, H=9, W=7, O=33, R=3, S=3, pad=1),
+    "conv2d_nhwc_i8": dict(N=1, C=19, H=9, W=7, O=33, R=3, S=3, pad=1),
+    "conv2d_nhwc_f16": dict(N=1, C=19, H=9, W=7, O=33, R=3, S=3, pad=1),
     "turned": dict(M=35, N=21),
     "third": dict(M=5, L=137),
     "padded_third": dict(M=5, L=137),
@@ -57,7 +65,7 @@ CASES = {
     "stencil5": dict(M=17, N=43),
 }
 # A vector that crosses lines of an image is no run of memory, and its edges are no range of lanes.
-APART = {"conv2d"}
+APART = {"conv2d", "conv2d_i8", "conv2d_f16"}
 
 
 @cache
@@ -82,9 +90,32 @@ def test_right(name, target):
     for more in (params, sizes):
         kernel = compile(module(), op=op, target=target, threads=1, **more)  # pyright: ignore[reportArgumentType]
         inputs = random_inputs(kernel.op, {k: v for k, v in sizes.items() if k not in params})
-        out = [np.full(x.shape, np.nan, x.dtype) for x in listed(reference(kernel.op)(*inputs))]
-        kernel(*inputs, out=out[0])
-        np.testing.assert_allclose(out[0], listed(reference(kernel.op)(*inputs))[0], rtol=1e-5, atol=1e-5)
+        expected = listed(reference(kernel.op)(*inputs))[0]
+        out = np.full(expected.shape, -1 if expected.dtype.kind == "i" else np.nan, expected.dtype)
+        kernel(*inputs, out=out)
+        exact = 1e-3 if expected.dtype == np.float16 else 1e-5
+        np.testing.assert_allclose(out, expected, rtol=exact, atol=exact)
+
+
+@pytest.mark.parametrize("name", ["conv2d_i8", "conv2d_f16", "conv2d_nhwc_i8", "conv2d_nhwc_f16"])
+def test_windows_are_converted_once(name):
+    """A tensor of 8 or 16 bits is converted as it is, not once for each window; and the schedule says so, and is read back."""
+    sizes = CASES[name] | {"pad": 1}
+    kernel = compile(module(), op=name, target="cpu:avx2", threads=1, **sizes)  # pyright: ignore[reportArgumentType]
+    made = f"keep Y.I_{'i32' if name.endswith('i8') else 'f32'} in dram:"
+    assert made in kernel.schedule
+    again = loads(OPS + kernel.schedule, "<again>")
+    other = compile(again, op=name, schedule=f"{name}_auto", target="cpu:avx2", threads=1, **sizes)  # pyright: ignore
+    assert other.schedule == kernel.schedule
+    assert other.source == kernel.source
+
+
+def test_few_reads_convert_as_they_read():
+    text = """
+op blur[N](X: f16[N]) -> (Y: f32[M]) where M = N - 2:
+    Y[i] = sum(r: 3) f32(X[i + r]) * f32(X[i])
+"""
+    assert "keep Y.X_f32" not in compile(loads(text, "<test>"), target="cpu:avx2", threads=1, N=1001).schedule
 
 
 def listed(x):

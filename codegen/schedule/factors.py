@@ -5,7 +5,11 @@
 
 Pointwise, they are computed where they are read unless a line says `move` or `keep`; then they are made there. So a schedule
 for a product serves products of anything, and instructions take operands that memory does not hold. With its conversion a
-factor is called by its type, `C.right_f32`, where a line speaks of that.
+factor is called by its type, `C.right_f32`, where a line speaks of that. Of windows, which overlap, the tensor is converted
+that they are cut out of:
+
+    Y[p] = sum(c, r) f32(I[c, p + r - 1 else 0]) * F[c, r]     -->    Y.I_f32[c, i1] = f32(I[c, i1])
+                                                                      Y[p] = sum(c, r) Y.I_f32[c, p + r - 1 else 0] * F[c, r]
 
     C[i, j] = sum(k) A[i, k] * A[j, k]    -->    C.left[i, k] = A[i, k]; C.right[j, k] = A[j, k]
 
@@ -15,12 +19,14 @@ SECOND_NAME   where a tensor is multiplied with itself its name tells neither fa
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ...dsl.frozen import replace
-from ...dsl.index import Var, as_expr
+from ...dsl.index import Expr, Var, as_expr
 from ...dsl.op import Op, Statement, Tensor
-from ...dsl.values import Apply, Cast, Load, Value, loads, transform
+from ...dsl.values import Apply, Cast, Const, Load, Value, loads, transform
 from ..lower.access import indices_of
-from ..lower.work import substitute
+from ..lower.work import plain_index, substitute
 
 SIDES = ("left", "right")
 
@@ -29,8 +35,15 @@ def factored(op: Op, names: frozenset[str] | None = None) -> Op:
     """The op with an intermediate for each computed factor of a sum of two; only for those of `names`, where given."""
     statements: list[Statement] = []
     tensors = list(op.tensors)
+    shapes = {t.name: t.shape for t in op.tensors}
     for s in op.statements:
         value = s.value
+        for name, (n, x) in windows(s).items() if names is not None else ():
+            if name in (names or ()):
+                made, read = _converted_tensor(s, name, x, shapes)
+                statements.append(made)
+                tensors.append(Tensor(name, x.dtype, tuple(e for _, e in made.ranges), "intermediate", s.span))
+                value = _with_factor(value, n, read, x)
         plain, typed = named(s), named(s, converted(s)) if names is not None else {}
         for name, (n, x) in (plain | typed).items():
             if names is not None and name not in names:
@@ -120,6 +133,41 @@ def converted(s: Statement) -> tuple[Cast | None, Cast | None]:
     found = s.value.args if isinstance(s.value, Apply) and factors(s) else (None, None)
     left, right = (x if isinstance(x, Cast) else None for x in found)
     return left, right
+
+
+def windows(s: Statement) -> dict[str, tuple[int, Cast]]:
+    """Factors that convert elements of windows, by the name of the tensor that is converted, with the number of their side."""
+    target, _, inner = s.target.partition(".")
+    number = "".join(c for c in inner if c.isdigit())
+    return {
+        f"{target}.{x.arg.tensor}{number}_{x.dtype}": (n, x)
+        for n, x in enumerate(converted(s))
+        if x is not None and isinstance(x.arg, Load) and any(plain_index(e) is None for e in x.arg.indices)
+    }
+
+
+def _converted_tensor(s: Statement, name: str, x: Cast, shapes: Mapping[str, tuple[Expr, ...]]) -> tuple[Statement, Load]:
+    """The statement that converts the whole tensor, and the window of it."""
+    window = x.arg
+    assert isinstance(window, Load)
+    taken = {i for i, _ in s.ranges}
+    indices: list[str] = []
+    for n, e in enumerate(window.indices):
+        own = plain_index(e)
+        index = own if own is not None and own not in indices else f"{window.tensor.lower()}{n}"
+        while index != own and index in taken:
+            index += "_"
+        indices.append(index)
+    ranges = tuple(zip(indices, shapes[window.tensor], strict=True))
+    element = Load(window.tensor, tuple(as_expr(Var(i)) for i in indices), window.dtype)
+    other = window.otherwise
+    if isinstance(other, Const) and not other.value:
+        other = Const(0.0 if x.dtype.kind == "float" else 0, x.dtype)
+    elif other is not None:
+        other = Cast(other, x.dtype)
+    return Statement(name, tuple(indices), Cast(element, x.dtype), None, ranges, s.span), Load(
+        name, window.indices, x.dtype, other
+    )
 
 
 def named(s: Statement, found: tuple[Value | None, Value | None] | None = None) -> dict[str, tuple[int, Value]]:

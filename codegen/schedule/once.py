@@ -11,14 +11,15 @@ weights made; 32 rows 8.7 and 4.8.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 
 from ...dsl.device import Device
 from ...dsl.op import Op, Statement
-from ...dsl.values import loads
+from ...dsl.values import Cast, Load, loads
 from ..lower.work import Work, plain_index, plan
 from ..rtile.cpu import FEW, lies_along
 from ..rtile.cpu_product import Product, product_of
-from .factors import converted, factored, named
+from .factors import converted, factored, factors, named, windows
 from .nests import cores_and_lanes
 
 ROWS = 32  # up to which weights are better read as they lie
@@ -27,7 +28,8 @@ ROWS = 32  # up to which weights are better read as they lie
 def made_once(op: Op, device: Device) -> frozenset[str]:
     """Names of pointwise intermediates, of the op or of factors that `factored` names; for processors whose cores share a
     memory."""
-    return frozenset(name for product, names in opened(op, device) if _pays(product) for name in names)
+    found = frozenset(name for product, names in opened(op, device) if _pays(product) for name in names)
+    return found | _converted_for_windows(op, device)
 
 
 def opened(op: Op, device: Device) -> Iterator[tuple[Product, frozenset[str]]]:
@@ -49,9 +51,37 @@ def opened(op: Op, device: Device) -> Iterator[tuple[Product, frozenset[str]]]:
             yield product, frozenset(pointwise & {product.wide.tensor, product.narrow.tensor})
 
 
+def _converted_for_windows(op: Op, device: Device) -> frozenset[str]:
+    """Tensors that a contraction of windows converts again and again, although it is no product that an instruction takes, as
+    where channels are last: lanes that gather elements of 8 or 16 bits convert them one by one."""
+    if cores_and_lanes(device) is None or all(s.reduction is None for s in op.statements):
+        return frozenset()
+    whole = factored(op, frozenset(name for s in op.statements for name in _as_taken(s)))
+    made = {s.target: s for s in whole.statements if s.reduction is None and isinstance(s.value, Cast) and _whole(s)}
+    names: set[str] = set()
+    for s in whole.statements:
+        read = [x for x in factors(s) if isinstance(x, Load)]
+        if any(plain_index(e) is None for ld in read for e in ld.indices):
+            names |= {ld.tensor for ld in read if ld.tensor in made and _often(s, made[ld.tensor])}
+    return frozenset(names)
+
+
+def _whole(s: Statement) -> bool:
+    """Is it a conversion of a tensor, element by element?"""
+    x = s.value.arg if isinstance(s.value, Cast) else None
+    return isinstance(x, Load) and tuple(map(plain_index, x.indices)) == s.indices
+
+
+def _often(reader: Statement, s: Statement) -> bool:
+    """Are there so many more iterations than elements that each is read more than a few times? So of sizes that are open."""
+    times, elements = (prod(e.constant or 0 for _, e in x.ranges) for x in (reader, s))
+    return not elements or not times or times > ROWS * elements
+
+
 def _as_taken(s: Statement) -> list[str]:
     """Names of the factors of a product as it takes them: converted, where they are."""
-    typed = named(s, converted(s))
+    cut = windows(s)
+    typed = {name: x for name, x in named(s, converted(s)).items() if x[0] not in {n for n, _ in cut.values()}} | cut
     sides = {n for n, _ in typed.values()}
     return [*typed, *(name for name, (n, _) in named(s).items() if n not in sides)]
 
