@@ -92,6 +92,7 @@ def _refuse(top: argparse.ArgumentParser, args: argparse.Namespace, unknown: Seq
     options = [x for a in command._actions for x in a.option_strings if x.startswith("--")]
     near = difflib.get_close_matches(unknown[0].partition("=")[0], options, n=1)
     command.error(f"unrecognized arguments: {' '.join(unknown)}" + (f"; did you mean `{near[0]}`?" if near else ""))
+    raise SystemExit(2)
 
 
 def _run(args: argparse.Namespace) -> int:

@@ -173,7 +173,9 @@ class _Lines:
             what = ", ".join(f"`{a.index}`" for a in line.axes)
             self.add(ModifierArgument(f"no reduction over {what}: units have nothing to combine", span, help="leave it out"))
         elif isinstance(line, syntax.Keep) and not self.reduces(line.tensors):
-            self.add(ModifierArgument(f"`{line.tensors[0]}` is no reduction", span, help="leave it out"))
+            within = sorted(r for r in self.results if r.startswith(f"{line.tensors[0]}."))
+            help = f"the reduction in its statement is `{within[0]}`: keep that" if within else "leave it out"
+            self.add(ModifierArgument(f"`{line.tensors[0]}` is no reduction", span, help=help))
 
     def reduces(self, tensors: tuple[str, ...]) -> bool:
         roles = {t.name: t.role for t in self.op.tensors}

@@ -119,11 +119,13 @@ def did_you_mean(word: str, known: Iterable[str]) -> str | None:
 
 
 def _clip(text: str, column: int, width: int) -> tuple[str, int, int]:
-    """A window of at most 120 characters of a line around column..column+width."""
+    """A window of at most 120 characters of a line around column..column+width; `...` where it goes on."""
     if len(text) <= 120:
         return text, column, min(width, max(1, len(text) - column + 1))
     start = max(0, column - 41)
     piece = text[start : start + 120]
+    piece = "..." + piece[3:] if start else piece
+    piece = piece[:-3] + "..." if start + 120 < len(text) else piece
     return piece, column - start, min(width, max(1, len(piece) - (column - start) + 1))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import andiron
 import pytest
 from andiron.dsl.errors import UserError
+from andiron.tools.checking import check_schedules
 
 VECTOR = "op f[N](X: f32[N]) -> (Y: f32[N]):\n    Y[i] = {}\n"
 
@@ -35,3 +36,21 @@ def test_an_instruction_of_other_types_says_which():
     text += "schedule s for g on sm_80:\n    tile m: 16, n: 8 -> block\n    compute with mma_m16n8k8_tf32\n"
     with pytest.raises(UserError, match="it takes tf32; what is read here is f16"):
         andiron.compile(text, schedule="s", target="cuda:sm_80")
+
+
+def test_a_long_line_shows_that_it_goes_on():
+    many = " + ".join(["X[i]"] * 40)
+    with pytest.raises(UserError) as caught:
+        andiron.loads(f"op f[N](X: f32[N]) -> (Y: f32[N]):\n    Y[i] = {many} + Q[i] + {many}\n")
+    line, carets = str(caught.value).splitlines()[2:4]
+    assert line.startswith("2 | ...")
+    assert line.endswith("...")
+    assert line[carets.index("^")] == "Q"
+    assert len(line) < 130
+
+
+def test_a_reduction_inside_a_statement_is_named():
+    text = "import std.ops.norm\nschedule s for layernorm on sm_80 where N <= 1024:\n    tile i: 1 -> block\n"
+    module = andiron.loads(text + "    keep mean in register by shuffle\n    tile j: 1 every 128 -> thread\n")
+    (error,) = check_schedules(module)
+    assert error.help == "the reduction in its statement is `mean.sum1`: keep that"
