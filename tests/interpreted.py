@@ -43,11 +43,16 @@ TURNED = Formula("op f[M, N](X: f32[M, N]) -> (Y: f32[N, M]):\n    Y[n, m] = X[m
 def program_of(
     formula: Formula, lines: str, device: str, fixed: Sizes | None = None, where: str = "", devices: str = ""
 ) -> Program:
-    """The tile program. `lines`: of the schedule, apart by " / "; `fixed`: sizes given when it is compiled."""
-    body = "".join(f"    {x.strip()}\n" for x in lines.split(" / "))
-    module = loads(f"{formula.text}\nschedule s for f{where and ' where ' + where}:\n{body}\n{devices}")
+    """The tile program. `lines`: of the schedule (`written`); `fixed`: sizes given when it is compiled."""
+    module = loads(f"{formula.text}\nschedule s for f{where and ' where ' + where}:\n{written(lines)}\n{devices}")
     op = specialise(module.ops["f"], dict(fixed or {}))
     return compile_program(module, op, module.schedules["s"], module.device(device)).program
+
+
+def written(lines: str) -> str:
+    """Lines of a schedule that stand apart by " / "; those of a nested block begin with "> "."""
+    indented = (f"    {x[2:].strip()}" if x.startswith("> ") else x for x in map(str.strip, lines.split(" / ")))
+    return "".join(f"    {x}\n" for x in indented)
 
 
 def inputs_of(formula: Formula, sizes: Sizes, seed: int = 0) -> dict[str, np.ndarray]:

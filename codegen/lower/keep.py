@@ -4,9 +4,6 @@ FIRST_AND_LAST   with reduction loops above the accumulator, the first iteration
                  applies the epilogue and rounds. In between it lives in the output if the types agree and there is no
                  epilogue, else in a workspace of its own type.
 OWNER_WRITES     initialisation and write-back visit the registers by the tiles of the body.
-ROUND_FIRST      a write-back that goes through another memory takes results, not sums, where a unit can make them from what it
-                 holds and from tensors with fewer axes (a row of biases): what passes through is as narrow as the result.
-                 Tensors as large as the result are read after the hop, in the order that the block says.
 """
 
 from __future__ import annotations
@@ -18,7 +15,7 @@ from ...dsl.errors import did_you_mean
 from ...dsl.errors.schedule import HeldTwice, NotComputed
 from ...dsl.frozen import replace
 from ...dsl.index import Expr, Var, as_expr
-from ...dsl.values import Load, Value, loads, transform
+from ...dsl.values import Load, Value, transform
 from ..tile import Alloc, Buffer, If, Stmt
 from .access import identity
 from .accumulator import Combine, Exchange, Fill, Reload
@@ -27,12 +24,13 @@ from .context import Context
 from .leaf import Spread
 from .leaf_instr import register_buffer
 from .match import fragment
-from .places import nowhere, place_found, place_type
+from .places import nowhere, place_type
 from .spec import Focus, View
 from .storing import storing
 from .units import swaps
 from .work import Work, work_extents
 from .workspace import workspace
+from .write_back import write_back
 
 if TYPE_CHECKING:
     from .recursion import Lowering
@@ -243,7 +241,7 @@ def accumulate(low: Lowering, focus: Focus, w: Work, lines: tuple, keep: syntax.
     init = low.lower(single, owner)
     combine = _combined(low, single, w, owner, names) if w.name in ctx.reduced else []
     loops = [(var, trips) for index, var, trips in focus.loops if index in w.reduced]
-    stored = _write_back(low, replace(inner, loops=()), w, owner, keep, lines)
+    stored = write_back(low, replace(inner, loops=()), w, owner, keep, lines)
     if loops:
         init, stored = _between(low, inner, w, owner, names, loops, init, stored)
     out: list[Stmt] = [*init, *body, *combine, *stored]
@@ -279,73 +277,6 @@ def _accumulator_type(w: Work):
 
 def _as(kind: type, w: Work):
     return kind(**{f: getattr(w, f) for f in Work.__dataclass_fields__})
-
-
-def _final(ctx: Context, w: Work, value: Value) -> Value:
-    """For argmax the result is the place, not the value."""
-    if w.reduction is None or w.reduction.kind not in ("argmax", "argmin"):
-        return value
-    place = w.name + "@at"
-
-    def step(v: Value) -> Value | None:
-        return place_found(Load(place, v.indices, ctx.dtypes[place])) if isinstance(v, Load) and v.tensor == w.name else None
-
-    return transform(value, step)
-
-
-def _write_back(low: Lowering, focus: Focus, w: Work, owner: tuple, keep: syntax.Keep | None, lines: tuple) -> list[Stmt]:
-    out: list[Stmt] = []
-    block = keep.block if keep and keep.block else None
-    for o in w.outputs:
-        using = storing(low, keep, low.ctx.dtypes[o.tensor])
-        block = None if using else block
-        value = _final(low.ctx, w, o.value)
-        work = Work(
-            o.tensor,
-            w.indices,
-            value,
-            None,
-            w.extents,
-            span=o.span or w.span,
-            subscripts=o.indices,
-            atomic=o.atomic,
-            fused=w.fused,
-            using=using,
-        )
-        f = replace(focus, works=(work,))
-        if block is None:
-            out += low.lower(f, owner)
-            continue
-        if _made_by_owners(low, focus, work, w, block):
-            rounded = o.tensor + "@@"
-            low.ctx.dtypes[rounded] = low.ctx.dtypes[o.tensor]
-            at = tuple(as_expr(Var(i)) for i in w.indices)
-            work = replace(work, value=Load(rounded, at, low.ctx.dtypes[rounded]))
-            f = replace(focus, works=(work,)).with_view(rounded, replace(focus.views[w.name], leaving=value))
-            out += low.lower(f, tuple(_renamed(line, {o.tensor, w.name.rstrip("@")}, rounded) for line in block))
-            continue
-        # the block's `move C -> shared` stages the accumulator: the copy's source is what the block calls by the tensor's name
-        out += low.lower(f, tuple(_renamed(line, {o.tensor, w.name.rstrip("@")}, w.name) for line in block))
-    return out
-
-
-def _made_by_owners(low: Lowering, focus: Focus, work: Work, w: Work, block: tuple) -> bool:
-    """ROUND_FIRST."""
-    ctx = low.ctx
-    hop = next((x for x in block if isinstance(x, syntax.Move)), None)
-    if hop is None or hop.tensor not in (work.name, w.name.rstrip("@")) or focus.views[w.name].form != "path":
-        return False
-    if ctx.register(hop.memory or ctx.device.memories[-1].name) or ctx.dtypes[work.name].bytes > ctx.dtypes[w.name].bytes:
-        return False
-    own = (w.name, w.name + "@at")
-    others = [ld for ld in loads(work.value) if ld.tensor not in own]
-    return all(len({v for e in ld.indices for v in e.variables()}) < len(w.indices) for ld in others)
-
-
-def _renamed(line, names: set[str], to: str):
-    if isinstance(line, syntax.Move) and line.tensor in names:
-        return replace(line, tensor=to)
-    return line
 
 
 def _between(low: Lowering, focus: Focus, w: Work, owner: tuple, names: list[str], loops, init: list[Stmt], stored: list[Stmt]):

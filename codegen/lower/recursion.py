@@ -33,6 +33,7 @@ from .split import Split, splits
 from .tiles import lower_tile
 from .units import advance
 from .work import Work, substitute
+from .write_back import LeftOpen, share_out
 
 HELD = (UnboundedTile, SplitReduction)
 
@@ -96,6 +97,8 @@ class Lowering:
                 return [s for w in focus.works for s in leaf(self.ctx, focus, w, line.fragment)]
             case With():
                 return self.copy_with(focus, line)
+            case LeftOpen():
+                return share_out(self, focus, line)
         raise TypeError(f"line {line!r}")
 
     def _holding(self, line: syntax.Move | syntax.Keep, lowered: Callable, focus: Focus, rest: tuple) -> list[Stmt]:

@@ -95,7 +95,8 @@ go). How a tensor in registers is spread over units follows from the tiles below
 write-back; `with` names an instruction that stores what registers hold. It is taken for whole vectors, where addresses are
 aligned for it and the tensor is large enough for it to pay (`least`, see [devices](device.md)); the rest is stored as usual.
 Where the block moves the tensor to another memory first, results go there, not sums: they may be narrower. (What follows the
-reduction is then computed before the move, but for tensors as large as the result, which are read after it.)
+reduction is then computed before the move, but for tensors as large as the result, which are read after it.) Where no line
+of the block has a level, and none is `compute`, units share out the stores from there as they do a copy.
 
 A reduction that the text gives no name is called after its statement: `Y.sum1` is the first sum in the statement of `Y`.
 """,

@@ -39,6 +39,6 @@ def schedule_text(op: Op, decl: syntax.ScheduleDecl | None, device: Device, writ
 
 def _filled(line, ctx: Context):
     """With the nested block that completion gave it."""
-    if isinstance(line, syntax.Move) and line.block is None and id(line) in ctx.filled:
+    if isinstance(line, syntax.Move | syntax.Keep) and id(line) in ctx.filled:
         return replace(line, block=ctx.filled[id(line)])
     return line
