@@ -41,6 +41,6 @@ class Elsewhere:
             if place is not None:
                 kernel = self._kernels.get(place)
                 if kernel is None:
-                    kernel = self._kernels[place] = self._compile(place[0])
+                    kernel = self._kernels.setdefault(place, self._compile(place[0]))
                 return kernel
         return None

@@ -74,6 +74,9 @@ def test_a_child_compiles_while_the_parent_compiles():
         KERNEL
         + """
 import gc, time
+TEXT = "op f[N](x: f32[N]) -> (y: f32[N]):\\n    y[i] = x[i - 1 else 0] * 2.0\\n"
+def check(k, threads):
+    np.testing.assert_array_equal(k(np.ones(5, np.float32), threads=threads), [0, 2, 2, 2, 2])
 stop = threading.Event()
 kernels = [andiron.compile(TEXT, target="cpu:generic")]  # whose first call may be under way
 def compiles(i):
@@ -83,7 +86,7 @@ def compiles(i):
         k = andiron.compile(text, target=draw.choice(["cpu:generic", "cuda:sm_80"]))
         k.trace, k.source
         if i == 0:
-            kernels[0] = k = andiron.compile(TEXT, target="cpu:generic", M=draw.randrange(100, 140))
+            kernels[0] = k = andiron.compile(TEXT, target="cpu:generic", N=5)
             k.prepare()
 others = [threading.Thread(target=compiles, args=(i,)) for i in range(3)]
 for t in others:
@@ -95,8 +98,8 @@ def child():
     check(k, 2)
     kernels[0].prepare()
 try:
-    for n in range(12):
-        time.sleep(0.05 + 0.03 * n)
+    for n in range(10):
+        time.sleep(0.02 + 0.03 * n)
         ended_well(forked(child))
 finally:
     stop.set()
