@@ -30,6 +30,8 @@ schedule s for gemm on sm_80:
     tile m: 128, n: 128 -> block
     keep C in register:
         move C -> shared pad 8
+        tile m: 1, n: 1
+        compute
     tile k: 8
     move A -> shared
     move B -> shared
@@ -71,7 +73,7 @@ MANY = "schedule s for gemm on cpu:avx2:\n    tile m: 8, n: 8\n    keep C in reg
 @pytest.mark.parametrize(
     ("text", "id", "line", "message"),
     [
-        (ONE_STORES, "one-unit-for-all", "move C -> shared pad 8", "1 of 256 threads stores 16,384 elements of `C`"),
+        (ONE_STORES, "one-unit-for-all", "tile m: 1, n: 1", "1 of 256 threads stores 16,384 elements of `C`"),
         (ONE_COPIES, "one-unit-for-all", "move A -> shared:", "1 of 256 threads executes `load_global_f32x4` 256 times"),
         (ONE_THREAD, "idle-units", "tile i: 1 -> block", "a block has 1 thread; a wave of gfx90a drives 64 at once"),
         (NO_BLOCK, "idle-units", "schedule s", "a block has 1 thread; a warp of sm_80 drives 32 at once"),
@@ -99,8 +101,8 @@ def test_a_cliff_is_told_at_its_line(text, id, line, message):
 @pytest.mark.parametrize(
     "text",
     [
-        ONE_STORES.replace(":\n        move C -> shared pad 8", ""),  # the compiler deals the write-back out
-        ONE_STORES.replace("pad 8\n", "pad 8\n        tile m: 1, n: 4 -> thread\n"),
+        ONE_STORES.replace("        tile m: 1, n: 1\n        compute\n", ""),  # the compiler deals the write-back out
+        ONE_STORES.replace("tile m: 1, n: 1", "tile m: 1, n: 4 -> thread"),
         ONE_COPIES.replace("tile m: 1\n", "tile m: 1, k: 4 -> thread\n"),
         ONE_THREAD.replace("tile j: 1", "tile j: 64\n    tile j: 1 -> thread"),
         DOWN.replace("    tile j: 1, i", "    move X -> shared pad 1\n    tile j: 1, i"),
