@@ -1,4 +1,4 @@
-"""Lines that deal to a level where the focus is already: two lines multiply, a block has only the unit that it is for."""
+"""Lines that deal to a level where the focus is already, `arrange`, `every`: which unit has which tile, and of nothing none."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from andiron.codegen.interpret import interpret
 from andiron.codegen.pipeline import compile_program
-from andiron.dsl.errors.schedule import BadLayout, LevelOrder
+from andiron.dsl.errors.schedule import BadArrange, BadLayout, HeldTwice, LevelOrder
 from andiron.dsl.module import loads
 from andiron.dsl.ops.bind_op import specialise
 
@@ -55,6 +55,70 @@ def test_a_block_has_no_other_unit_of_the_level_in_focus(device: str, lines: str
         program(lines, device, M=4, N=8)
     assert caught.value.span is not None
     assert caught.value.span.source.line(caught.value.span.line).strip().startswith("tile")
+
+
+@pytest.mark.parametrize("device", ["sm_80", "cpu:avx512"])
+@pytest.mark.parametrize("map_of", ["u % 4", "u / 8", "u / 2 % 4"])
+def test_arranged_lanes_combine_their_own_parts(device: str, map_of: str) -> None:
+    """The digit that `arrange` says is the one by which lanes find each other."""
+    rest = {"u % 4": "u / 4", "u / 8": "u % 8", "u / 2 % 4": "u % 2 + 2*(u / 8)"}[map_of]
+    level = "thread" if device == "sm_80" else "lane"
+    module = loads(
+        "op rows[M, N](X: f32[M, N]) -> (Y: f32[M]):\n    Y[m] = sum(n) X[m, n]\n"
+        f"schedule s for rows:\n    tile n: 16, m: 8\n    tile n: 4, m: 1 -> {level} arrange u: n = {map_of}, m = {rest}\n"
+    )
+    p = compile_program(module, module.ops["rows"], module.schedules["s"], module.device(device)).program
+    for shape in ((8, 16), (13, 35), (1, 1), (3, 0)):
+        x = np.random.default_rng(0).integers(-4, 5, shape).astype("f4")
+        np.testing.assert_array_equal(interpret(p, {"X": x})["Y"], x.sum(axis=1))
+
+
+def test_arranged_parts_of_a_reduction_are_a_digit() -> None:
+    with pytest.raises(BadArrange, match="one digit"):
+        program("tile n: 8\ntile n: 2 -> lane arrange u: n = 3 - u", "cpu:avx512", "total")
+
+
+@pytest.mark.parametrize(
+    ("device", "op", "lines"),
+    [
+        ("cpu:avx2", "double", "tile m: 1 every 1 -> core"),
+        ("cpu:avx2", "double", "tile n: 1 every 4 -> lane"),
+        ("sm_80", "total", "tile n: 1 every 1 -> thread"),
+        ("sm_80", "total", "tile n: 1 every 1 -> block"),
+        ("gfx90a", "total", "tile n: 1 every 17 -> wave by workspace"),
+    ],
+)
+def test_no_chunk_of_an_extent_of_zero(device: str, op: str, lines: str) -> None:
+    p = program(lines, device, op, **({"M": 0, "N": 0} if op == "double" else {"N": 0}))
+    x = np.zeros((0, 0) if op == "double" else (0,), "f4")
+    (y,) = interpret(p, {"X": x}).values()
+    np.testing.assert_array_equal(y, 2 * x if op == "double" else 0)
+
+
+@pytest.mark.parametrize(
+    ("device", "lines"),
+    [
+        ("cpu:avx2", "tile m: 1 -> core\nkeep Y in l2:\n    move Y -> l1"),
+        ("cpu:avx2", "tile m: 4\ntile m: 2\nkeep Y in l3:\n    move Y -> register"),
+        ("cpu:avx2", "tile m: 3\nkeep Y in l3 pad 2:\n    tile m: 2\n    move Y -> register"),
+        ("sm_80", "tile m: 4 -> block\nkeep Y in shared:\n    move Y -> register\n    tile m: 1 -> thread"),
+    ],
+)
+@pytest.mark.parametrize("shape", [(7, 5), (1, 3), (0, 2), (8, 0)])
+def test_a_result_in_memory_goes_out_by_way_of_another(device: str, lines: str, shape: tuple[int, int]) -> None:
+    """The hop reads where the tile lies, not as far beyond as the tile begins."""
+    module = loads(
+        "op rows[M, N](X: f32[M, N]) -> (Y: f32[M]):\n    Y[m] = sum(n) X[m, n]\nschedule s for rows:\n"
+        + "".join(f"    {x}\n" for x in lines.split("\n"))
+    )
+    p = compile_program(module, module.ops["rows"], module.schedules["s"], module.device(device)).program
+    x = np.random.default_rng(0).integers(-4, 5, shape).astype("f4")
+    np.testing.assert_array_equal(interpret(p, {"X": x})["Y"], x.sum(axis=1))
+
+
+def test_a_block_has_no_hop_to_where_it_is() -> None:
+    with pytest.raises(HeldTwice):
+        program("tile n: 1\nkeep Y in l3:\n    move Y -> l3", "cpu:avx2")
 
 
 def test_a_tensor_without_axes_has_no_rows_to_swizzle() -> None:

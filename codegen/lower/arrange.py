@@ -10,6 +10,25 @@ from ...dsl.index import Expr, Var, as_expr
 from ..schedule.elaborate import arranged
 
 
+def arranged_stride(m: syntax.Modifier, index: str, count: Expr, total: Expr, reduced: bool) -> int:
+    """How far apart the numbers of units are that have neighbouring tiles of an index, where they are a digit of the number.
+
+    Units that combine their parts find each other by that digit. Raises BadArrange where a reduced index is no digit.
+    """
+    units, tiles = total.constant or 1, count.constant or 1
+    found = [int(arranged(m, index, as_expr(Var("unit"))).evaluate({"unit": u})) for u in range(units)]
+    for stride in range(1, units // tiles + 1):
+        if units % (stride * tiles) == 0 and all(u // stride % tiles == t for u, t in enumerate(found)):
+            return stride
+    if reduced:
+        raise BadArrange(
+            f"the units that have parts of a reduction over `{index}` are told by one digit of their number; this is none",
+            m.span,
+            help=f"`{index} = u % {tiles}` is one, or `u / N % {tiles}`",
+        )
+    return 1
+
+
 def check_arrange(m: syntax.Modifier, indices: list[str], counts: list[Expr], later: Expr) -> None:
     """Raises BadArrange unless each tile has `later` units, told apart by what the lines below do with the number."""
     known = [c.constant for c in counts]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ...dsl.index import Expr, Var, as_expr, minimum
 from ..tile import Let
-from .arrange import check_arrange
+from .arrange import arranged_stride, check_arrange
 from .axes import Axis, clamped, modifier, number_of
 from .context import Context
 from .spec import ONE, ZERO, Digit, Focus, Range, Step
@@ -20,6 +20,7 @@ def decode(ctx: Context, focus: Focus, line, axes: list[Axis], counts, later: Ex
     whole   nothing of the number is for lines above
     """
     arrange = modifier(line, "arrange")
+    reduced = {i for w in focus.works for i in w.reduced}
     if arrange is not None:
         check_arrange(arrange, [a.index for a in axes], counts, later)
     digits: list[Digit] = []
@@ -51,6 +52,8 @@ def decode(ctx: Context, focus: Focus, line, axes: list[Axis], counts, later: Ex
         else:
             e = digit_of[n]
         e = ZERO if count.constant == 1 else _named(ctx, a.index, e, count, lets)
+        if arrange is not None and count.constant != 1:
+            strides[n] = as_expr(arranged_stride(arrange, a.index, count, stride, a.index in reduced))
         digits.append(Digit(a.index, levels, e, strides[n], count))
         step = Step(e, count, line.level)
         if a.every is not None:

@@ -231,7 +231,8 @@ def accumulate(low: Lowering, focus: Focus, w: Work, lines: tuple, keep: syntax.
 
             axes = [(i, low.footprint(focus, i, lines)) for i in w.indices]
             local, layout = memory_buffer(ctx, focus, name, ctx.dtypes[name], memory, axes, keep)
-            view = View(local.name, "indices", w.indices, tuple(focus.ranges[i].base for i in w.indices), layout)
+            origin = tuple(focus.ranges[i].base for i in w.indices)
+            view = View(local.name, "indices", w.indices, origin, layout, filled=False)
             made.append(local)
             ctx.buffers.append(local)
         inner = inner.with_view(name, view)

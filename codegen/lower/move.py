@@ -155,7 +155,7 @@ def _to_memory(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple, foun
         )
     if source.form == "path":
         return _from_registers(low, focus, line, rest, source, memory, copy_name)
-    if line.view is not None or any(n in alias for n in names):
+    if line.view is not None or source.form == "indices" or any(n in alias for n in names):
         wanted = line.view or tuple(dict.fromkeys(alias.get(n, n) for ld in found for e in ld.indices for n in _ordered(e)))
         form = "indices"
         axes = [index_axis(low, focus, i, line.tensor, memory, rest) for i in wanted]

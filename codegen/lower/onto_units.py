@@ -154,15 +154,15 @@ def tile_count(low: Lowering, r: Range, a: Axis, kind: str, line) -> Expr:
     By capacity too for units that are open in a loop, and for parts of a reduction that a later launch combines: how many
     there are is known before the loop begins.
     """
-    size = clamped(r, a.size)
-    if a.every is not None and r.capacity is None:
+    size, whole = clamped(r, a.size), r.capacity
+    if a.every is not None and whole is None:
         raise UnboundedTile(
             f"every run of `{a.index}` is visited, and it has no bound here",
             line.span,
             help=f"tile `{a.index}` one after another first, or state a bound: `where N <= 4096`",
         )
-    if a.every is not None:
-        return as_expr(in_groups(low.ctx, line.level, max(1, -(-min(a.every, r.capacity or a.every) // size))))
+    if a.every is not None and whole is not None:
+        return as_expr(in_groups(low.ctx, line.level, max(1, -(-min(a.every, whole) // size))))
     turning = {v for step in r.steps for v in step.expr.variables()} & r.trips(size).variables()
     ahead = kind == "open" or (kind == "finite" and _may_be_zero(low, a.index) and splits(low.ctx.device, line))
     if ahead and turning and r.capacity is not None:
@@ -180,7 +180,7 @@ def tile_count(low: Lowering, r: Range, a: Axis, kind: str, line) -> Expr:
 
 def _used(r: Range, a: Axis) -> int | None:
     """How many units get a tile of it: where they come in groups (`in_groups`), the others idle."""
-    tiles = r.capacity if a.every is None else min(a.every, r.capacity or a.every)
+    tiles = r.capacity if a.every is None or r.capacity is None else min(a.every, r.capacity)
     return None if tiles is None else max(1, -(-tiles // clamped(r, a.size)))
 
 

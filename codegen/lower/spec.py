@@ -101,7 +101,7 @@ class Range:
         whole = self.capacity
         assert whole is not None
         offset = step.expr * size
-        count = -(-whole // every)
+        count = max(1, -(-whole // every))  # an extent of 0 has guards as others have, and no run that passes them
         bounds = tuple(b - offset for b in (*self.bounds, self.size))
         bounds = tuple(dict.fromkeys(b for b in bounds if not at_least(b, (count - 1) * every + size)))
         reps = (*self.reps, Rep(count, every)) if count > 1 else self.reps

@@ -100,7 +100,9 @@ class _Lines:
                     self.ordered(line, None)
             block = getattr(line, "block", None)
             if block:
-                self.block(block, _State(state.loops, {}))
+                # what the line holds goes from the block to another memory, or comes from one
+                own = line.tensors if isinstance(line, syntax.Keep) else (getattr(line, "tensor", ""),)
+                self.block(block, _State(state.loops, {(t, getattr(line, "memory", None) or ""): line for t in own}))
 
     def add(self, error) -> None:
         self.diagnostics.add(error)

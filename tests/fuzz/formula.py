@@ -303,7 +303,10 @@ def reduced(kind: str, v: Value, fused: bool) -> Value:
         free = (np.maximum(size_of, 1).prod(axis=-1) > 2.0 ** BITS[v.dtype]) | (wide % 1 != 0).any(axis=-1)
     off = np.where(free | (carried > 0), carried + (n + 2) * u * terms + SMALLEST[v.dtype] * (n + 1), 0.0).astype(np.float64)
     data = data.astype(x.dtype)
-    largest = float(np.finfo(x.dtype).max)
+    largest, least = float(np.finfo(x.dtype).max), float(np.finfo(x.dtype).tiny)
+    if kind == "prod":  # some orders pass infinity or 0 on the way
+        small = np.where(size_of > 0, np.minimum(size_of, 1), 1).prod(axis=-1)
+        off = np.where((np.maximum(size_of, 1).prod(axis=-1) > largest) | (small < least), np.inf, off)
     off = np.where((off > 0) & (~np.isfinite(terms.astype(np.float64)) | (terms > largest)) & ~np.isnan(data), np.inf, off)
     return Value(data, np.where(np.isnan(data), 0.0, off), v.dtype)
 
