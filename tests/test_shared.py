@@ -92,7 +92,7 @@ def truth(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     a = (x * x + 3 * x > 4) | (x < -5)
     b = (a & (x > 0)) | (~a & (x < -1))
     c = (b & a) | (~b & ~a)
-    return (c & b) | (~c & a), (c & ~b).any(1)
+    return (c & b) | (~c & a), np.any(c & ~b, axis=1)
 
 
 def halves(x: np.ndarray) -> np.ndarray:
