@@ -32,6 +32,7 @@ CHAIN = 4.0  # cycles from one operation to the next that needs it
 TURN, ENTER, TASK = 1.5, 12.0, 10.0  # cycles of a loop's turn, to begin and end a register tile, to take what is dealt
 STRIDED, GATHER = 0.45, 0.8  # cycles of an element whose neighbours lie a few further along the lanes, or far apart
 MASKED, SEARCHED = 2.0, 27.0  # of a vector at an edge: known at compile time, or not
+COUNTED = 6.0  # times as much for one that is computed before it is known whether it is stored: a count for each load
 TEST = 1.5  # to ask whether it is one
 BRANCHES, CROWDED = 4, 1.4  # registers of more than two rows that such pieces fill at once, and what more of them costs
 WINDOWS = 200.0  # to take what is dealt, where it must be told from the edges
@@ -191,7 +192,18 @@ def _load(p: Problem, a: Access, nest: Nest, lanes: int, known: bool, deep: int)
         cost = min(cost, GATHER * lanes / 2)
     if _outside(p, a):
         cost += _edges(nest, lanes, known, stride == 1, deep)
-    return cost + _cut(nest, lanes, stride == 1)
+    cut = _cut(nest, lanes, stride == 1)
+    return cost + (COUNTED * _together(nest) * cut if _held(p, nest) else cut)
+
+
+def _together(nest: Nest) -> int:
+    """Vectors of the innermost tile."""
+    return next((x.trips for x in reversed(nest.loops) if x.axis == nest.vector), 1)
+
+
+def _held(p: Problem, nest: Nest) -> bool:
+    """Is it in registers before it is stored? Then all vectors of a tile that is cut are loaded by masks, also whole ones."""
+    return not p.reduced and any(t in nest.kept for t in p.work.targets)
 
 
 def _outside(p: Problem, a: Access) -> bool:

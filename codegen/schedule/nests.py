@@ -140,16 +140,13 @@ def _streamed(
 
 
 def _past_caches(ctx: Context, w: Work, lanes: int, cores: Level) -> tuple[syntax.Modifier, ...]:
-    """STREAMED. What the next launch reads is better found in a cache, and so is what is known to be too small."""
-    out = next((b for b in ctx.buffers if b.name == w.name and b.kind == "output"), None)
-    if out is None:
+    """STREAMED. What the next launch reads is better found in a cache."""
+    if not any(b.name == w.name and b.kind == "output" for b in ctx.buffers):
         return ()
-    most = (out.size * out.dtype.bytes).interval[1]
     for i in ctx.device.instrs:
         target = i.operand(i.statement.target)
         fits = i.level == cores.name and target.dtype == ctx.dtypes[w.name] and target.shape == (lanes,)
-        pays = most is None or most >= target.least
-        if fits and pays and target.memory == ctx.device.memories[0].name and stores(i, ctx.register):
+        if fits and target.memory == ctx.device.memories[0].name and stores(i, ctx.register):
             return (syntax.Modifier("with", words=(i.family or i.name,)),)
     return ()
 
