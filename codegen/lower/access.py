@@ -75,8 +75,11 @@ def _times(shape: tuple[int, ...]) -> str:
 def _path(ctx: Context, focus: Focus, view: View) -> tuple[Expr, ...]:
     coords: list[Expr] = []
     extents: list[int] = []
+    owners: list[object] = []
     for index, depth in zip(view.axes, view.depth, strict=True):
         for step in focus.ranges[index].steps[depth:]:
+            if step.unit != "fragment" and step.extent.constant != 1:
+                owners.append((index, step.digit, step.stride))
             if step.unit is None:
                 n = step.extent.constant
                 if n is None:
@@ -95,6 +98,11 @@ def _path(ctx: Context, focus: Focus, view: View) -> tuple[Expr, ...]:
     if known != shape:
         raise RegisterMismatch(
             f"`{view.buffer}` is held in {_times(known)} registers here and in {_times(shape)} there",
+            help="the lines below must spread it alike wherever it is used; or hold it in a memory that units share",
+        )
+    if ctx.owners.setdefault(view.buffer, tuple(owners)) != tuple(owners):
+        raise RegisterMismatch(
+            f"`{view.buffer}` is held in registers, and a unit has other elements of it here than there",
             help="the lines below must spread it alike wherever it is used; or hold it in a memory that units share",
         )
     return tuple(coords)

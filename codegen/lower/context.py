@@ -41,6 +41,7 @@ class Context:
     buffers: list[Buffer] = field(default_factory=list)
     launches: list[Launch] = field(default_factory=list)
     cells: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    owners: dict[str, tuple[object, ...]] = field(default_factory=dict)  # buffer in registers -> which unit has what of it
     combining: frozenset[str] = frozenset()  # lockstep levels to which parts of a reduction are dealt in this launch
     reduced: dict[str, set] = field(default_factory=dict)  # accumulator -> unit digits of its reduced indices
     instrs: dict[str, Instr] = field(default_factory=dict)

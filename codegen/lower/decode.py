@@ -55,7 +55,7 @@ def decode(ctx: Context, focus: Focus, line, axes: list[Axis], counts, later: Ex
         if arrange is not None and count.constant != 1:
             strides[n] = as_expr(arranged_stride(arrange, a.index, count, stride, a.index in reduced))
         digits.append(Digit(a.index, levels, e, strides[n], count))
-        step = Step(e, count, line.level)
+        step = Step(e, count, line.level, (levels, strides[n], count, arrange, raster))
         if a.every is not None:
             new[a.index] = r.split_strided(size, a.every, step)
         else:

@@ -30,7 +30,7 @@ from .storing import storing
 from .units import swaps
 from .work import Work, work_extents
 from .workspace import workspace
-from .write_back import write_back
+from .write_back import block_of, renamed, write_back
 
 if TYPE_CHECKING:
     from .recursion import Lowering
@@ -187,8 +187,24 @@ def _keep_pointwise(low: Lowering, focus: Focus, line: syntax.Keep, w: Work, res
     at = tuple(as_expr(Var(i)) for i in w.indices)
     first = replace(w, name=held, subscripts=())
     last = replace(w, value=Load(held, at, ctx.dtypes[w.name]), using=storing(low, line, ctx.dtypes[w.name]))
+    if line.block and last.using is None and focus.works == (w,) and ctx.register(line.memory or ctx.device.memories[-1].name):
+        return _kept_and_moved(low, focus, line, first, last, rest)
     works = tuple(x for v in focus.works for x in ((first, last) if v is w else (v,)))
     return _materialise(low, replace(focus, works=works), replace(line, tensors=(held,)), held, first, rest)
+
+
+def _kept_and_moved(low: Lowering, focus: Focus, line: syntax.Keep, first: Work, last: Work, rest: tuple) -> list[Stmt]:
+    """A pointwise result is computed in registers by the lines below, and written back from there by the block."""
+    ctx, held = low.ctx, first.name
+    memory = line.memory or ctx.device.memories[-1].name
+    indices = tuple(dict.fromkeys(first.alias.get(i, i) for i in first.indices))
+    buffer = ctx.fresh(held.lower())
+    depth = tuple(len(focus.ranges[i].steps) for i in indices)
+    view = View(buffer, "path", indices, depth=depth, owner=owner_lines(low, rest, first), filled=False)
+    inner = focus.with_view(held, view)
+    made = low.lower(replace(inner, works=(first,)), rest)
+    stored = low.lower(replace(inner, works=(last,)), tuple(renamed(x, {last.name}, held) for x in block_of(ctx, line)))
+    return [Alloc(register_buffer(ctx, buffer, ctx.dtypes[held], memory, line.span), (*made, *stored), span=line.span)]
 
 
 # ---------------------------------------------------------------- accumulators

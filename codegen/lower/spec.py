@@ -25,12 +25,15 @@ ONE = as_expr(1)
 class Step:
     """One step of the path from the whole range to an element: coordinate += stride * expr, 0 <= expr < extent.
 
-    `unit`: the level whose units the step was dealt to (None: loops, one after another).
+    `unit`: the level whose units the step was dealt to (None: loops, one after another); `digit`: which unit has which, as
+    lines on units say it. `stride` is known once a range was split.
     """
 
     expr: Expr
     extent: Expr
     unit: str | None
+    digit: tuple[object, ...] = ()
+    stride: int = 0
 
 
 @dataclass(frozen=True)
@@ -94,7 +97,7 @@ class Range:
         else:
             base, left = self.base + offset, [b - offset for b in left]
         bounds = tuple(dict.fromkeys(b for b in left if not at_least(b, size)))
-        return Range(base, as_expr(size), bounds, self.reps, (*self.steps, step))
+        return Range(base, as_expr(size), bounds, self.reps, (*self.steps, replace(step, stride=size)))
 
     def split_strided(self, size: int, every: int, step: Step) -> Range:
         """Chunk `step.expr` of `size` within each run of `every`; the runs become pending repetitions."""
@@ -105,7 +108,7 @@ class Range:
         bounds = tuple(b - offset for b in (*self.bounds, self.size))
         bounds = tuple(dict.fromkeys(b for b in bounds if not at_least(b, (count - 1) * every + size)))
         reps = (*self.reps, Rep(count, every)) if count > 1 else self.reps
-        steps = (*self.steps, step)
+        steps = (*self.steps, replace(step, stride=size))
         return Range(self.base + offset, as_expr(size), bounds, reps, steps)
 
     def open_rep(self, step: Step) -> Range:
@@ -115,7 +118,7 @@ class Range:
         need = sum((r.count - 1) * r.stride for r in rest) + (self.capacity or 0)
         bounds = tuple(b - offset for b in self.bounds)
         bounds = tuple(b for b in bounds if not at_least(b, need))
-        return Range(self.base + offset, self.size, bounds, rest, (*self.steps, step))
+        return Range(self.base + offset, self.size, bounds, rest, (*self.steps, replace(step, stride=rep.stride)))
 
 
 def multiple(e: Expr, n: int) -> bool:

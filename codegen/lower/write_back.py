@@ -44,7 +44,7 @@ def _final(ctx: Context, w: Work, value: Value) -> Value:
 
 def write_back(low: Lowering, focus: Focus, w: Work, owner: tuple, keep: syntax.Keep | None, lines: tuple) -> list[Stmt]:
     out: list[Stmt] = []
-    block = _block(low.ctx, keep) if keep and keep.block else None
+    block = block_of(low.ctx, keep) if keep and keep.block else None
     for o in w.outputs:
         using = storing(low, keep, low.ctx.dtypes[o.tensor])
         block = None if using else block
@@ -71,10 +71,10 @@ def write_back(low: Lowering, focus: Focus, w: Work, owner: tuple, keep: syntax.
             at = tuple(as_expr(Var(i)) for i in w.indices)
             work = replace(work, value=Load(rounded, at, low.ctx.dtypes[rounded]))
             f = replace(focus, works=(work,)).with_view(rounded, replace(focus.views[w.name], leaving=value))
-            out += low.lower(f, tuple(_renamed(line, {o.tensor, w.name.rstrip("@")}, rounded) for line in block))
+            out += low.lower(f, tuple(renamed(line, {o.tensor, w.name.rstrip("@")}, rounded) for line in block))
             continue
         # the block's `move C -> shared` stages the accumulator: the copy's source is what the block calls by the tensor's name
-        out += low.lower(f, tuple(_renamed(line, {o.tensor, w.name.rstrip("@")}, w.name) for line in block))
+        out += low.lower(f, tuple(renamed(line, {o.tensor, w.name.rstrip("@")}, w.name) for line in block))
     return out
 
 
@@ -91,7 +91,7 @@ def _made_by_owners(low: Lowering, focus: Focus, work: Work, w: Work, block: tup
     return all(len({v for e in ld.indices for v in e.variables()}) < len(w.indices) for ld in others)
 
 
-def _renamed(line, names: set[str], to: str):
+def renamed(line, names: set[str], to: str):
     if isinstance(line, syntax.Move) and line.tensor in names:
         return replace(line, tensor=to)
     return line
@@ -107,7 +107,7 @@ class LeftOpen:
     keep: syntax.Keep
 
 
-def _block(ctx: Context, keep: syntax.Keep) -> tuple:
+def block_of(ctx: Context, keep: syntax.Keep) -> tuple:
     """The lines of the block, and what they leave open (LEFT_OPEN)."""
     block = keep.block or ()
     said = any(isinstance(x, syntax.Compute) or (isinstance(x, syntax.Tile) and x.level is not None) for x in block)
