@@ -30,7 +30,9 @@ from ...dsl.index import Expr, Var, as_expr
 from ...dsl.ops.index_terms import index_term
 
 Env = dict[str, syntax.Expr]
-MOST_LINES = 64  # of a schedule, strategies written out: lowering goes a few calls deeper with each
+MOST_LINES = 2000  # of a schedule, strategies written out
+MOST_BELOW = 64  # one below the other, for one launch: lowering goes a few calls deeper with each
+MOST_NESTED = 20  # strategies that apply each other
 MOST_TILES = 12  # of one index: each may have an end of its own inside those above
 
 
@@ -70,18 +72,25 @@ def elaborate(
         collected.add(TooManyLines(message, work.top.span, help=help))
         collected.raise_if_any()
     _refuse_many_tiles(lines, collected)
+    nested = [x for x in lines if not (isinstance(x, syntax.Keep) and x.block is not None)]
+    if len(nested) > MOST_BELOW:
+        message = f"`{decl.name}` has more than {MOST_BELOW} lines one below the other"
+        collected.add(
+            TooManyLines(message, nested[MOST_BELOW].span, help="leave lines to completion, which adds what is missing")
+        )
+        collected.raise_if_any()
     work.report_unused()
     if diagnostics is None:
         collected.raise_if_any()
     return (*roles.fuses, *lines)
 
 
-def _refuse_many_tiles(lines: tuple[syntax.Line, ...], diagnostics: Diagnostics) -> None:
-    """Adds TooManyLines where one index is tiled more often than any hardware has levels."""
-    tiled: dict[str, int] = {}
-    todo = list(reversed(lines))
-    while todo:
-        line = todo.pop()
+def _refuse_many_tiles(
+    lines: tuple[syntax.Line, ...], diagnostics: Diagnostics, above: Mapping[str, int] | None = None
+) -> None:
+    """Adds TooManyLines where one index is tiled more often than any hardware has levels. `above`: how often it is already."""
+    tiled = dict(above or {})
+    for line in lines:
         for axis in line.axes if isinstance(line, syntax.Tile) else ():
             tiled[axis.index] = tiled.get(axis.index, 0) + 1
             if tiled[axis.index] == MOST_TILES + 1:
@@ -89,7 +98,9 @@ def _refuse_many_tiles(lines: tuple[syntax.Line, ...], diagnostics: Diagnostics)
                 diagnostics.add(
                     TooManyLines(message, line.span, help="a tile for each level of units and of memories is enough")
                 )
-        todo += reversed(getattr(line, "block", None) or ())
+        if isinstance(line, syntax.Keep | syntax.Move) and line.block:
+            launch = above is None and isinstance(line, syntax.Keep)  # its block is a nest of its own
+            _refuse_many_tiles(line.block, diagnostics, {} if launch else tiled)
 
 
 class _Elaboration:
@@ -161,6 +172,9 @@ class _Elaboration:
             help = "write out the lines that are meant, where the circle closes"
             circle = " -> ".join((*stack, line.strategy))
             raise StrategyRecursion(f"`{line.strategy}` applies itself: {circle}", line.span, help=help)
+        if len(stack) >= MOST_NESTED:
+            message = f"more than {MOST_NESTED} strategies apply one another in a row"
+            raise TooManyLines(message, line.span, help="write out the lines of some")
         names = [p for p, _ in strategy.params]
         given = dict(zip(names, line.args, strict=False))
         named = dict(line.named)
