@@ -23,6 +23,8 @@ def loop_tiles(ctx: Context, focus: Focus, a: Axis, cell: bool, unroll, inner, l
         rep = r.reps[0]
         var = ctx.var(f"{a.index}_run", as_expr(rep.count))
         opened = focus.with_range(a.index, r.open_rep(Step(as_expr(var), as_expr(rep.count), None)))
+        if any(a.index in w.reduced and w.name not in focus.open for w in focus.works):
+            opened = replace(opened, loops=(*focus.loops, (a.index, var, as_expr(rep.count))))
         body = loop_tiles(ctx, opened, a, cell, unroll, inner, line, ahead)
         return [For(var, ZERO, as_expr(rep.count), ONE, tuple(body), unroll=0, span=line.span)]
     size = clamped(r, a.size)
