@@ -116,6 +116,19 @@ def test_a_result_in_memory_goes_out_by_way_of_another(device: str, lines: str, 
     np.testing.assert_array_equal(interpret(p, {"X": x})["Y"], x.sum(axis=1))
 
 
+def test_a_view_by_fused_indices_is_of_one_access() -> None:
+    module = loads(
+        "op o[M, K](A: f32[M, K], B: f32[M, K]) -> (Y: f32[M, M]):\n"
+        "    Y[n, m] = A[n, n else 2] + (sum(k) A[n, k] * B[m, k])\n"
+        "schedule s for o:\n    fuse m, n as f\n    tile f: 8 -> block\n    tile k: 2 -> warp\n    move A -> shared\n"
+    )
+    op = specialise(module.ops["o"], {"M": 3, "K": 5})
+    with pytest.raises(BadLayout, match="several places") as caught:
+        compile_program(module, op, module.schedules["s"], module.device("sm_80"))
+    assert caught.value.span is not None
+    assert caught.value.span.line == 7
+
+
 def test_a_block_has_no_hop_to_where_it_is() -> None:
     with pytest.raises(HeldTwice):
         program("tile n: 1\nkeep Y in l3:\n    move Y -> l3", "cpu:avx2")

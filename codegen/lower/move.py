@@ -156,6 +156,12 @@ def _to_memory(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple, foun
     if source.form == "path":
         return _from_registers(low, focus, line, rest, source, memory, copy_name)
     if line.view is not None or source.form == "indices" or any(n in alias for n in names):
+        if len({ld.indices for ld in found}) > 1:
+            raise BadLayout(
+                f"`{line.tensor}` is read at several places, and a copy by the indices in focus holds what is read at one",
+                line.span,
+                help=f"leave the line out, or tile without `fuse`: then the copy is a box of `{line.tensor}`",
+            )
         wanted = line.view or tuple(dict.fromkeys(alias.get(n, n) for ld in found for e in ld.indices for n in _ordered(e)))
         form = "indices"
         axes = [index_axis(low, focus, i, line.tensor, memory, rest) for i in wanted]
