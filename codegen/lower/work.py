@@ -12,7 +12,6 @@ from heapq import heappop, heappush
 from typing import Any
 
 from ...dsl.cached import cached_property
-from ...dsl.errors import InternalError
 from ...dsl.frozen import replace
 from ...dsl.index import Expr, Var, as_expr
 from ...dsl.op import Op, Reduction, Statement
@@ -112,14 +111,30 @@ def substitute(value: Value, mapping: dict[Var, Expr]) -> Value:
     return transform(value, step)
 
 
-def plan(op: Op, kept: frozenset[str], apart: frozenset[str] = frozenset()) -> tuple[tuple[Work, ...], ...]:
-    """The op's works, grouped by launch, in order. `kept`: intermediates that a schedule keeps inside their readers' launch;
-    `apart`: those that it computes by themselves, before."""
+class CircularLaunches(Exception):
+    """Launches need each other's results, for one of `tensors` joins the launch that computes it with that of its readers."""
+
+    def __init__(self, tensors: frozenset[str]) -> None:
+        super().__init__(tensors)
+        self.tensors = tensors
+
+
+def plan(
+    op: Op, kept: frozenset[str], apart: frozenset[str] = frozenset(), staged: frozenset[str] = frozenset()
+) -> tuple[tuple[Work, ...], ...]:
+    """The op's works, grouped by launch, in order. Raises CircularLaunches.
+
+    kept    intermediates that a schedule keeps inside their readers' launch
+    apart   those that it computes by themselves, before
+    staged  pointwise intermediates that it moves: those are computed where they are moved, in their readers' launch, unless
+            they are the epilogue of a reduction, which is a launch of its own
+    """
     from .inline import inlined
 
+    kept |= staged
     works = inlined([_work(s) for s in op.statements], op, kept | apart)
     works = _ride_along(works, op, kept)
-    return _launches(works, kept)
+    return _launches(works, kept - {t for w in works if w.reduction is not None for t in w.targets if t in staged})
 
 
 def _work(s: Statement) -> Work:
@@ -139,7 +154,7 @@ def _ride_along(works: list[Work], op: Op, kept: frozenset[str]) -> list[Work]:
         if w.name in kept and any(roles[x.name] != "output" for x in readers):
             continue
         # everything else a rider reads must exist before the reduction runs
-        position = {x.name: n for n, x in enumerate(out)}
+        position = {t: n for n, x in enumerate(out) for t in (x.name, *x.targets)}
         if any(position.get(t, -1) > position[w.name] for x in readers for t in x.reads):
             continue
         outputs = tuple(Output(x.name, x.indices, x.value, span=x.span) for x in readers)
@@ -185,10 +200,10 @@ def _launches(works: list[Work], kept: frozenset[str]) -> tuple[tuple[Work, ...]
             for x in groups[other]:
                 group_of[x] = mine
             groups[mine] += groups.pop(other)
-    return _in_order([[works[n] for n in sorted(g)] for g in groups.values()])
+    return _in_order([[works[n] for n in sorted(g)] for g in groups.values()], kept)
 
 
-def _in_order(groups: list[list[Work]]) -> tuple[tuple[Work, ...], ...]:
+def _in_order(groups: list[list[Work]], kept: frozenset[str]) -> tuple[tuple[Work, ...], ...]:
     """Launches after the launches whose results they read."""
     made = {t: i for i, g in enumerate(groups) for w in g for t in w.targets}
     needs = [{made[r] for w in g for r in w.reads if r in made and made[r] != i} for i, g in enumerate(groups)]
@@ -206,7 +221,8 @@ def _in_order(groups: list[list[Work]]) -> tuple[tuple[Work, ...], ...]:
             if not missing[i]:
                 heappush(ready, i)
     if len(out) < len(groups):
-        raise InternalError("launches depend on each other in a circle")
+        stuck = [g for i, g in enumerate(groups) if i not in out and len(g) > 1]
+        raise CircularLaunches(kept & {t for g in stuck for w in g for t in (w.name, *w.targets)})
     return tuple(tuple(groups[i]) for i in out)
 
 
