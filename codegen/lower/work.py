@@ -12,6 +12,7 @@ from heapq import heappop, heappush
 from typing import Any
 
 from ...dsl.cached import cached_property
+from ...dsl.errors import InternalError
 from ...dsl.frozen import replace
 from ...dsl.index import Expr, Var, as_expr
 from ...dsl.op import Op, Reduction, Statement
@@ -137,6 +138,23 @@ def plan(
     return _launches(works, kept - {t for w in works if w.reduction is not None for t in w.targets if t in staged})
 
 
+def plan_keeping(op: Op, kept: frozenset[str]) -> tuple[tuple[Work, ...], ...]:
+    """`plan` that keeps those of `kept` that do not make launches need each other."""
+    while True:
+        try:
+            return plan(op, kept)
+        except CircularLaunches as error:
+            kept -= error.tensors
+
+
+def is_one_launch(op: Op, kept: frozenset[str]) -> bool:
+    """Whether all of the op is one launch that keeps these intermediates."""
+    try:
+        return len(plan(op, kept)) == 1
+    except CircularLaunches:
+        return False
+
+
 def _work(s: Statement) -> Work:
     return Work(s.target, s.indices, s.value, s.reduction, s.ranges, span=s.span)
 
@@ -222,7 +240,10 @@ def _in_order(groups: list[list[Work]], kept: frozenset[str]) -> tuple[tuple[Wor
                 heappush(ready, i)
     if len(out) < len(groups):
         stuck = [g for i, g in enumerate(groups) if i not in out and len(g) > 1]
-        raise CircularLaunches(kept & {t for g in stuck for w in g for t in (w.name, *w.targets)})
+        joined = kept & {t for g in stuck for w in g for t in (w.name, *w.targets)}
+        if not joined:
+            raise InternalError("launches depend on each other in a circle")
+        raise CircularLaunches(joined)
     return tuple(tuple(groups[i]) for i in out)
 
 

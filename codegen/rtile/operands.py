@@ -10,7 +10,7 @@ from __future__ import annotations
 from ...dsl.op import Op
 from ...dsl.values import loads
 from ..lower.context import Context
-from ..lower.work import Work, plan
+from ..lower.work import Work, plan, plan_keeping
 from .machine import Machine
 from .match import mappings
 
@@ -21,7 +21,7 @@ def operands(ctx: Context, machine: Machine, op: Op, pointwise: frozenset[str]) 
     """Those of `pointwise` that open a product to an instruction of groups."""
     found: set[str] = set()
     plainly = {w.name: w for g in plan(op, frozenset()) for w in g}
-    for g in plan(op, pointwise):
+    for g in plan_keeping(op, pointwise):
         for w in [x for x in g if x.reduction is not None]:
             made = made_for((*(x for x in g if x.name in w.reads), w))
             as_it_is = plainly.get(w.name)

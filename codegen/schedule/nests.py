@@ -22,7 +22,7 @@ from ...dsl.values import Load, loads
 from ..lower.context import Context
 from ..lower.match import Match
 from ..lower.storing import stores
-from ..lower.work import Work, plain_index, plan
+from ..lower.work import Work, is_one_launch, plain_index, plan
 from ..rtile.cpu_product import turning
 from ..rtile.machine import Machine
 from ..rtile.match import reused
@@ -235,7 +235,7 @@ def row_statistics(op: Op, device: Device) -> frozenset[str]:
     kept = frozenset(t for t, names in readers.items() if not set(names) <= rides)
     levels = cores_and_lanes(device)
     held = held_rows(op, device, levels[0], rows, along) if levels is not None else frozenset()
-    return next((x for x in (kept | held, kept) if len(plan(op, x)) == 1), frozenset())
+    return next((x for x in (kept | held, kept) if is_one_launch(op, x)), frozenset())
 
 
 def _shared(works: tuple[Work, ...]) -> tuple[str, ...]:
