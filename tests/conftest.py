@@ -46,3 +46,21 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def first_choices(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the compiler chooses must compile: for a user another choice takes its place, a test shall see the error."""
     monkeypatch.setattr("andiron.codegen.attempts.MOST", 1)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def well_formed() -> Iterator[None]:
+    """Every program that is compiled here is one (`codegen.verify`)."""
+    from andiron.codegen import pipeline
+    from andiron.codegen.verify.well_formed import check_well_formed
+
+    compiled = pipeline.compiled
+
+    def checked(*args: object) -> object:
+        result = compiled(*args)  # type: ignore[arg-type]
+        check_well_formed(result.program)
+        return result
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pipeline, "compiled", checked)
+        yield

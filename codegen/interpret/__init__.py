@@ -21,12 +21,12 @@ import numpy as np
 
 from ...dsl.device import GROUPED
 from ...dsl.index import Expr, Var
-from ...dsl.meaning.numerics import cast
 from ...dsl.values import Load, Value
 from ..abi import chosen
 from ..tile import Alloc, AllReduce, Barrier, Buffer, Call, Commit, For, If, Launch, Let, Program, Stmt, Store, Wait
 from ..walk_tile import written, written_atomically
 from .call import Landing, all_reduce, call
+from .domain import NUMBERS, Domain
 from .faults import Fault, Reports
 from .frame import Env, Frame, UnitTree
 from .memory import Memory, Site
@@ -49,6 +49,8 @@ def interpret(
     on_fault: Literal["raise"] | list[Fault] = "raise",
     traffic: dict[tuple[str, str], int] | None = None,
     addresses: Mapping[str, int] | None = None,
+    domain: Domain = NUMBERS,
+    log: dict[str, Memory] | None = None,
 ) -> dict[str, np.ndarray]:
     """Runs `program` on the inputs `arrays` and gives its outputs by name.
 
@@ -57,6 +59,8 @@ def interpret(
     checks    races and reads of memory never written are looked for; bounds always are
     traffic   gets the bytes by (memory, "read" or "written") that were accessed
     addresses where arguments begin, in bytes, of which only the remainder by a power of two matters; default: aligned to any
+    domain    what is computed with; arrays are of its values
+    log       gets the outputs' memories, each with a `log` of who stored where
     on_fault  "raise" at the first fault, or a list that collects one fault of each kind, buffer and statement
 
     Raises Fault (an InternalError: lowering was wrong), ValueError for arrays or sizes that do not fit.
@@ -66,7 +70,7 @@ def interpret(
     reports = Reports(on_fault)
     memories: dict[str, Memory] = {}
     for buffer in program.buffers:
-        memory = memories[buffer.name] = Memory(buffer, env, 1, 0, 1)
+        memory = memories[buffer.name] = Memory(buffer, env, 1, 0, 1, domain=domain)
         memory.base = (addresses or {}).get(buffer.name, 0)
         if buffer.kind == "input":
             if arrays[buffer.name].shape != memory.shape:
@@ -74,9 +78,11 @@ def interpret(
             memory.fill(arrays[buffer.name])
         elif not checks:
             memory.defined = None
+        if log is not None and buffer.kind == "output":
+            log[buffer.name], memory.log = memory, []
     with np.errstate(all="ignore"):
         for launch in program.launches:
-            _run_launch(program, launch, env, memories, checks, reports, traffic)
+            _run_launch(program, launch, env, memories, checks, reports, domain, traffic)
     return {b.name: _result(memories[b.name], reports) for b in program.buffers if b.kind == "output"}
 
 
@@ -122,11 +128,12 @@ def _run_launch(
     memories: dict[str, Memory],
     checks: bool,
     reports: Reports,
+    domain: Domain,
     traffic: dict[tuple[str, str], int] | None = None,
 ) -> None:
     counts = tuple(int(u.count.evaluate(sizes)) for u in launch.units)
     tree = UnitTree(program.device, launch, counts)
-    site = Site(reports, tree, Clock(tree), [], traffic)
+    site = Site(reports, tree, Clock(tree), [], domain, traffic)
     stores, atomics = written(launch.body, program.instrs), written_atomically(launch.body)
     machine = _Machine(program, site, dict(memories), atomics, checks)
     for buffer in program.buffers:
@@ -297,7 +304,7 @@ class _Machine:
     def local(self, buffer: Buffer, frame: Frame) -> Memory:
         tree, below = self.site.tree, self.site.tree.size(buffer.level)
         slices = max(1, tree.size(self.program.device.memory(buffer.memory).level) // below)
-        memory = Memory(buffer, frame.env, below, self.start, self.units, slices)
+        memory = Memory(buffer, frame.env, below, self.start, self.units, slices, self.site.domain)
         if self.checks and below > 1:
             memory.shadow = Shadow(self.site.clock, memory.elements, tree.grains(buffer.level), buffer.name in self.atomics)
         return memory
@@ -306,7 +313,7 @@ class _Machine:
         return self.memories[at.tensor].load(self.site, frame.ids, [e.evaluate(frame.env) for e in at.indices])
 
     def value(self, value: Value, frame: Frame) -> np.ndarray:
-        return evaluate(value, frame, self.load)
+        return evaluate(value, frame, self.load, self.site.domain)
 
     def store(self, s: Store, frame: Frame) -> None:
         memory = self.memories[s.buffer]
@@ -314,10 +321,10 @@ class _Machine:
         value = self.value(s.value, frame)
         if s.atomic is not None:
             compute = memory.buffer.dtype.compute
-            value = np.broadcast_to(cast(value, s.value.dtype, compute), frame.ids.shape)
+            value = np.broadcast_to(self.site.domain.cast(value, s.value.dtype, compute), frame.ids.shape)
             memory.combine(self.site, frame.ids, coords, value, compute, _COMBINE[s.atomic])
             return
-        rounded = cast(value, s.value.dtype, memory.buffer.dtype)
+        rounded = self.site.domain.cast(value, s.value.dtype, memory.buffer.dtype)
         memory.store(self.site, frame.ids, coords, np.broadcast_to(rounded, frame.ids.shape))
 
     def call(self, s: Call, frame: Frame) -> None:

@@ -4,26 +4,21 @@ A `Call` is executed by each unit of the instruction's level with all units belo
 (lane, r) of an operand is element r of the piece that this lane passes; the operand's map says which logical element it is.
 So register fragments and addressed memory are one case. Of an operand without a lane coordinate every lane has a copy when it
 lies in registers, and lane 0 speaks for all when it lies in shared memory.
-
-A float sum inside an instruction is formed in f64 and rounded once: within any tensor unit's stated bound, and exact where
-(docs/numbers.md) results must be.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from math import prod
 
 import numpy as np
 
 from ...dsl.device import Instr, Operand
 from ...dsl.index import Expr
-from ...dsl.meaning.numerics import apply, cast
-from ...dsl.types import DType
 from ...dsl.values import Apply, Load, Value, children, loads, walk
 from ..tile import AllReduce, Call, Piece, is_digit
+from .domain import Domain
 from .frame import Env, Frame
-from .memory import Memory, Site, same_bits
+from .memory import Memory, Site
 from .value import evaluate
 
 _COMBINE = {"sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "or", "all": "and"}
@@ -48,9 +43,9 @@ def call(stmt: Call, instr: Instr, frame: Frame, memories: dict[str, Memory], si
     inputs = [(o, p) for o, p in zip(instr.operands, stmt.pieces, strict=True) if o.role != "output"]
     # READ_WHAT_IS_TAKEN: which elements of an operand in memory are read may depend on one in registers.
     for operand, piece in sorted(inputs, key=lambda x: memories[x[1].buffer].below > 1):
-        taken = _taken(instr, operand.name, dense, groups)
+        taken = _taken(instr, operand.name, dense, groups, site.domain)
         dense[operand.name] = _gather(operand, piece, frame, memories[piece.buffer], groups, lanes, site, taken)
-    results = _execute(instr, dense, groups)
+    results = _execute(instr, dense, groups, site.domain)
     landing: list[Landing] = []
     for operand, piece in zip(instr.operands, stmt.pieces, strict=True):
         if operand.role == "input":
@@ -58,7 +53,7 @@ def call(stmt: Call, instr: Instr, frame: Frame, memories: dict[str, Memory], si
         memory = memories[piece.buffer]
         view = _View(operand, piece, frame, memory, groups, lanes, site)
         values = results[(slice(None), *view.logical)].reshape(-1)
-        values = cast(values, operand.dtype, memory.buffer.dtype)
+        values = site.domain.cast(values, operand.dtype, memory.buffer.dtype)
         where, units = memory.store(site, view.ids, view.coords, values, flight=instr.awaits is not None)
         if instr.awaits is not None:
             landing.append((memory, where, units))
@@ -122,7 +117,7 @@ def _split(lane_vars: list, lane: np.ndarray) -> dict[str, np.ndarray]:
     return env
 
 
-def _taken(instr: Instr, operand: str, dense: dict[str, np.ndarray], groups: int) -> np.ndarray | None:
+def _taken(instr: Instr, operand: str, dense: dict[str, np.ndarray], groups: int, domain: Domain) -> np.ndarray | None:
     """Which elements of an operand are read: those on the side of a `where` that is taken; None: all.
 
     Shape (groups, *operand.shape).
@@ -140,7 +135,11 @@ def _taken(instr: Instr, operand: str, dense: dict[str, np.ndarray], groups: int
                 found[(frame.ids[here], *(w[here] for w in where))] = True
             case Apply(fn="where", args=(cond, one, other)):
                 visit(cond, here)
-                true = here if operand in {x.tensor for x in loads(cond)} else here & _values(cond, frame, dense)
+                true = (
+                    here
+                    if operand in {x.tensor for x in loads(cond)}
+                    else here & domain.choice(_values(cond, frame, dense, domain))
+                )
                 visit(one, true)
                 visit(other, here & ~true)
             case _:
@@ -155,22 +154,23 @@ def _gather(
     operand: Operand, piece: Piece, frame: Frame, memory: Memory, groups: int, lanes: int, site: Site, taken: np.ndarray | None
 ) -> np.ndarray:
     """The logical operand of each group, shape (groups, *operand.shape)."""
-    view = _View(operand, piece, frame, memory, groups, lanes, site)
+    view, domain = _View(operand, piece, frame, memory, groups, lanes, site), site.domain
     if taken is not None and not taken.all():
         read = taken[(slice(None), *view.logical)].reshape(-1)
-        values = np.zeros(len(view.ids), operand.dtype.numpy)
+        values = np.zeros(len(view.ids), domain.storage(operand.dtype))
         loaded = memory.load(site, view.ids[read], [c[read] for c in view.coords])
-        values[read] = cast(loaded, memory.buffer.dtype, operand.dtype)
+        values[read] = domain.cast(loaded, memory.buffer.dtype, operand.dtype)
         values = values.reshape(groups, -1)
     else:
-        values = cast(memory.load(site, view.ids, view.coords), memory.buffer.dtype, operand.dtype).reshape(groups, -1)
+        loaded = memory.load(site, view.ids, view.coords)
+        values = domain.cast(loaded, memory.buffer.dtype, operand.dtype).reshape(groups, -1)
     if not operand.shape:  # every unit holds the one element
-        if not same_bits(values, np.broadcast_to(values[:, :1], values.shape)).all():
+        if not domain.same(values, np.broadcast_to(values[:, :1], values.shape)).all():
             site.report("replica-mismatch", f"units disagree about the scalar {operand.name}", memory.buffer.name)
         return values[:, 0]
-    dense = np.zeros((groups, *operand.shape), operand.dtype.numpy)
+    dense = np.zeros((groups, *operand.shape), domain.storage(operand.dtype))
     dense[(slice(None), *view.logical)] = values
-    if not same_bits(dense[(slice(None), *view.logical)], values).all():
+    if not domain.same(dense[(slice(None), *view.logical)], values).all():
         site.report("replica-mismatch", f"units disagree about a replicated element of {operand.name}", memory.buffer.name)
     return dense
 
@@ -186,40 +186,24 @@ def _grid(instr: Instr, groups: int) -> tuple[Frame, list[int]]:
     return Frame(env[""], env), extents
 
 
-def _values(value: Value, frame: Frame, dense: dict[str, np.ndarray]) -> np.ndarray:
+def _values(value: Value, frame: Frame, dense: dict[str, np.ndarray], domain: Domain) -> np.ndarray:
     def load(at: Load, inner: Frame) -> np.ndarray:
         where = tuple(np.broadcast_to(e.evaluate(inner.env), inner.ids.shape) for e in at.indices)
         return dense[at.tensor][(inner.ids, *where)]
 
-    return np.broadcast_to(evaluate(value, frame, load), frame.ids.shape)
+    return np.broadcast_to(evaluate(value, frame, load, domain), frame.ids.shape)
 
 
-def _execute(instr: Instr, dense: dict[str, np.ndarray], groups: int) -> np.ndarray:
+def _execute(instr: Instr, dense: dict[str, np.ndarray], groups: int, domain: Domain) -> np.ndarray:
     """The target's new contents, shape (groups, *target shape)."""
     s = instr.statement
     frame, extents = _grid(instr, groups)
     target = instr.operand(s.target)
-    values = _values(s.value, frame, dense).reshape(extents)
+    values = _values(s.value, frame, dense, domain).reshape(extents)
     kind = s.reduction.kind if s.reduction else "sum"
     axes = tuple(range(1 + len(s.indices), len(extents)))
     before = dense[s.target] if instr.accumulate else None
-    return _reduced(values, kind, axes, before, s.value.dtype, target.dtype)
-
-
-def _reduced(
-    values: np.ndarray, kind: str, axes: tuple[int, ...], before: np.ndarray | None, src: DType, dst: DType
-) -> np.ndarray:
-    wide = np.float64 if src.kind == "float" else values.dtype
-    ufunc = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum, "any": np.logical_or}.get(
-        kind, np.logical_and
-    )
-    out = values.astype(wide)
-    if axes:
-        out = ufunc.reduce(out, axis=axes, dtype=np.bool_ if kind in ("any", "all") else wide)
-    if before is not None:
-        out = ufunc(out, before.astype(wide))
-    rounded = out.astype(src.numpy)
-    return cast(rounded, src, dst)
+    return domain.reduce(kind, values, axes, before, s.value.dtype, target.dtype)
 
 
 def _constant(e: Expr) -> int:
@@ -251,29 +235,18 @@ def all_reduce(stmt: AllReduce, frame: Frame, memories: dict[str, Memory], site:
         memory = memories[name]
         at = [c.evaluate(frame.env) for c in coords]
         cells.append((memory, at, memory.load(site, frame.ids, at)))
-    dtype = cells[0][0].buffer.dtype
+    dtype, domain = cells[0][0].buffer.dtype, site.domain
     if stmt.kind in ("argmax", "argmin"):
-        best = list(_arg_members(stmt.kind, cells[0][2], cells[1][2], members))
-        for (memory, at, _), values in zip(cells, best, strict=True):
+        best, where = cells[0][2][members[0]], cells[1][2][members[0]]
+        for j in members[1:]:
+            take = domain.better(stmt.kind, cells[0][2][j], cells[1][2][j], best, where)
+            best, where = np.where(take, cells[0][2][j], best), np.where(take, cells[1][2][j], where)
+        for (memory, at, _), values in zip(cells, (best, where), strict=True):
             memory.store(site, frame.ids, at, values)
         return
     memory, at, values = cells[0]
-    wide = cast(values, dtype, dtype.compute)
+    wide = domain.cast(values, dtype, dtype.compute)
     total = wide[members[0]]
     for j in members[1:]:
-        total = np.asarray(apply(_COMBINE[stmt.kind], (total, wide[j]), dtype.compute))
-    memory.store(site, frame.ids, at, cast(total, dtype.compute, dtype))
-
-
-def _arg_members(kind: str, values: np.ndarray, index: np.ndarray, members: list[np.ndarray]) -> Iterator[np.ndarray]:
-    """The winning value and its index. As in NumPy a NaN wins over numbers; the smaller index wins a tie."""
-    best, where = values[members[0]], index[members[0]]
-    for j in members[1:]:
-        v, i = values[j], index[j]
-        v_nan, best_nan = v != v, best != best
-        better = (v > best) if kind == "argmax" else (v < best)
-        tie = (v == best) | (v_nan & best_nan)
-        take = (better & ~best_nan) | (v_nan & ~best_nan) | (tie & (i < where))
-        best, where = np.where(take, v, best), np.where(take, i, where)
-    yield best
-    yield where
+        total = domain.apply(_COMBINE[stmt.kind], (total, wide[j]), dtype.compute)
+    memory.store(site, frame.ids, at, domain.cast(total, dtype.compute, dtype))

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from ...dsl.meaning.numerics import apply, cast
 from ...dsl.types import DType
 from ..tile import Buffer, Stmt
+from .domain import NUMBERS, Domain
 from .faults import Fault, Reports, describe
 from .frame import UnitTree
 from .shadow import Clock, Conflict, Shadow
@@ -31,6 +31,7 @@ class Site:
     tree: UnitTree
     clock: Clock
     past: list[Stmt]
+    domain: Domain = NUMBERS
     traffic: dict[tuple[str, str], int] | None = None  # bytes by (memory, "read" or "written"), when asked for
 
     def count(self, buffer: Buffer, how: str, elements: int) -> None:
@@ -50,28 +51,16 @@ class Site:
         self.reports.add(Fault(kind, message, buffer, self.stmt))
 
 
-def poison(dtype: DType, count: int) -> np.ndarray:
-    """What memory holds before it is written: NaN, or bytes 0xAB. Any use of it shows."""
-    if dtype.kind == "float":
-        return np.full(count, np.nan, np.float64).astype(dtype.numpy)
-    if dtype.kind == "bool":
-        return np.ones(count, np.bool_)
-    return np.full(count * dtype.numpy.itemsize, 0xAB, np.uint8).view(dtype.numpy)
-
-
-def same_bits(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Elementwise equality of representations: NaN equals itself, 0 is not -0."""
-    word = np.dtype(f"u{a.dtype.itemsize}")
-    return np.ascontiguousarray(a).view(word) == np.ascontiguousarray(b).view(word)
-
-
 class Memory:
     """The instances of `buffer` for the innermost units from `first` on; `below` of them share one instance.
 
     `slices`: instances that lie in one memory, one after another; each memory begins at an address aligned to any.
     """
 
-    def __init__(self, buffer: Buffer, env: Any, below: int, first: int, units: int, slices: int = 1) -> None:
+    def __init__(
+        self, buffer: Buffer, env: Any, below: int, first: int, units: int, slices: int = 1, domain: Domain = NUMBERS
+    ) -> None:
+        self.domain = domain
         self.buffer = buffer
         self.shape = tuple(int(e.evaluate(env)) for e in buffer.shape)
         self.strides = tuple(int(e.evaluate(env)) for e in buffer.strides)
@@ -81,19 +70,20 @@ class Memory:
         self._first = first // below
         self.elements = max(1, -(-units // below)) * self.size
         self.base = 0  # the first element's address, as far as it matters for alignment
-        self.data = poison(buffer.dtype, self.elements)
+        self.data = domain.poison(buffer.dtype, self.elements)
         self.defined: np.ndarray | None = np.zeros(self.elements, np.bool_)
         self.shadow: Shadow | None = None
         self.flying: np.ndarray | None = None  # elements an asynchronous copy is under way to
+        self.log: list[tuple[Site, Stmt | None, np.ndarray, np.ndarray]] | None = None  # who stored where, when asked for
 
     def fill(self, values: np.ndarray) -> None:
         """The contents of an argument; all of it counts as written."""
-        self.data = np.ascontiguousarray(values, dtype=self.buffer.dtype.numpy).reshape(-1).copy()
+        self.data = np.ascontiguousarray(values, dtype=self.domain.storage(self.buffer.dtype)).reshape(-1).copy()
         self.defined = None
 
     def forget(self) -> None:
         """A new lifetime in the same place: the contents are gone, who used it when is not."""
-        self.data = poison(self.buffer.dtype, self.elements)
+        self.data = self.domain.poison(self.buffer.dtype, self.elements)
         self.defined = np.zeros(self.elements, np.bool_)
 
     def locate(self, site: Site, ids: np.ndarray, coords: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
@@ -147,7 +137,7 @@ class Memory:
             self._race(site, "read", self.shadow.read(where, ids if whole else ids[keep]), ids, coords, keep)
         if whole:
             return self.data[where]
-        out = poison(self.buffer.dtype, len(ids))
+        out = self.domain.poison(self.buffer.dtype, len(ids))
         out[keep] = self.data[where]
         return out
 
@@ -165,7 +155,9 @@ class Memory:
             at = int(np.argmax(self.flying[where]))
             self._report(site, "in-flight", "written by {unit}, has a copy under way to it", ids, coords, keep[at])
         self.data[where] = values
-        if self.below > 1 and not (same := same_bits(self.data[where], values)).all():
+        if self.log is not None:
+            self.log.append((site, site.stmt, where, ids[keep]))
+        if self.below > 1 and not (same := self.domain.same(self.data[where], values)).all():
             at = int(np.argmin(same))
             self._report(site, "race", "given different values in one statement; one is {unit}'s", ids, coords, keep[at])
         if self.defined is not None:
@@ -194,10 +186,12 @@ class Memory:
             self._report(site, "uninitialised", "combined by {unit}, was never written", ids, coords, keep[at])
         if self.shadow is not None:
             self._race(site, "combined", self.shadow.combine(where, ids[keep]), ids, coords, keep)
-        own = self.buffer.dtype
+        if self.log is not None:
+            self.log.append((site, site.stmt, where, ids[keep]))
+        own, domain = self.buffer.dtype, self.domain
         for some in _rounds(where):
-            old = cast(self.data[where[some]], own, dtype)
-            self.data[where[some]] = cast(apply(fn, (old, values[some]), dtype), dtype, own)
+            old = domain.cast(self.data[where[some]], own, dtype)
+            self.data[where[some]] = domain.cast(domain.apply(fn, (old, values[some]), dtype), dtype, own)
 
     def _race(self, site: Site, doing: str, found: Conflict | None, ids: Any, coords: Any, keep: Any) -> None:
         if found is None:
