@@ -33,6 +33,7 @@ _TYPE = np.dtype([("at", np.int64, (_LANES,)), ("num", np.float64)])
 _INFINITE = 0x2F6E9A31
 _OTHER = 0x1BD1E995  # what NaN is
 _SCALE = {"max": 0x3C6EF372, "min": 0x1A541FF5, "or": 0x510E527F, "and": 0x1F83D9AB}
+_IDENTITY = {"or": 0, "and": 1, "max": P - _INFINITE, "min": _INFINITE}  # for all types the same
 # What max and min of some type begin with: their results are the other operand.
 _LOWEST = (float("-inf"), -8, -(1 << 7), -(1 << 15), -(1 << 31), -(1 << 63))
 _HIGHEST = (float("inf"), 7, (1 << 7) - 1, 255, (1 << 15) - 1, (1 << 31) - 1, (1 << 63) - 1)
@@ -110,7 +111,7 @@ class Points:
         known = np.logical_and.reduce([np.broadcast_to(~np.isnan(a["num"]), num.shape) for a in args])
         num = np.where(known, num, np.nan)
         if fn in _SCALE:
-            return self._extreme(fn, *args, num, dtype)
+            return self._extreme(fn, args[0], args[1], num, dtype)
         exact = _field(fn, [a["at"] for a in args])
         return self._function(fn, args, num) if exact is None else _made(exact, num)
 
@@ -145,7 +146,7 @@ class Points:
         return out
 
     def _extreme(self, fn: str, a: Array, b: Array, num: Array, dtype: DType) -> Array:
-        first = _begins(fn, dtype)
+        first = _IDENTITY[fn]
         a, b = np.broadcast_arrays(a, b)
         x, y = (a["at"] - first) % P, (b["at"] - first) % P
         out = _made((first + x + y + x * y % P * _SCALE[fn]) % P, num)
@@ -212,11 +213,6 @@ def _made(at: np.ndarray, num: Any) -> Array:
     out = np.empty(shape, _TYPE)
     out["at"], out["num"] = at, num
     return out
-
-
-def _begins(fn: str, dtype: DType) -> int:
-    """The identity that stands for all of them in the operation's law."""
-    return {"or": 0, "and": 1, "max": P - _INFINITE, "min": _INFINITE}[fn]
 
 
 @lru_cache(maxsize=64)
