@@ -1,6 +1,6 @@
 """Whether a tile program is one: what its grammar (`codegen.tile`) says in words, as far as it shows without running it.
 
-BOUND_ONCE   a variable is bound before it is named, and not again inside; what a name promises of it is so where it is bound
+BOUND_ONCE   a variable is bound before it is named, and not again inside, but to the same; its interval is one of its values
 IN_SCOPE     a buffer is declared around its accesses, which have its rank and its type
 THERE        levels, memories, instructions and kinds of asynchronous copies are there, and operands match in number and extent
 
@@ -61,6 +61,7 @@ class _Checker:
     p: Program
     staged: bool
     scope: dict[str, Interval] = field(default_factory=dict)
+    lets: dict[str, Expr] = field(default_factory=dict)
     buffers: dict[str, Buffer] = field(default_factory=dict)
     stmt: Stmt | None = None
     launch: Launch | None = None
@@ -156,11 +157,11 @@ class _Checker:
     # ------------------------------------------------------------ statements
 
     def body(self, body: tuple[Stmt, ...]) -> None:
-        outer = dict(self.scope)
+        outer, lets = dict(self.scope), dict(self.lets)
         for s in body:
             self.stmt = s
             self.statement(s)
-        self.scope = outer
+        self.scope, self.lets = outer, lets
 
     def statement(self, s: Stmt) -> None:
         match s:
@@ -177,7 +178,9 @@ class _Checker:
                 self.scope = outer
             case Let():
                 self.exprs([s.value] if s.extent is None else [s.value, s.extent])
-                self.bind(s.var, let_interval(s, self.scope))
+                if s.var.name not in self.scope or self.lets.get(s.var.name) != s.value:
+                    self.bind(s.var, let_interval(s, self.scope))
+                    self.lets[s.var.name] = s.value
             case If():
                 self.exprs(s.conds)
                 self.body(s.body)
