@@ -23,7 +23,7 @@ from pathlib import Path
 from andiron.codegen import tile
 from andiron.codegen.pipeline import compile_program
 from andiron.codegen.schedule.statements import NOT_YET, STATEMENTS, STRATEGIES, Statement
-from andiron.dsl.errors import UserError, UserErrors
+from andiron.dsl.errors import AndironError, InternalError, UserError, UserErrors
 from andiron.dsl.errors.warning import Caution
 from andiron.dsl.module import loads
 from andiron.dsl.ops.bind_op import bind_params
@@ -47,6 +47,7 @@ ROOMS = {
     "device": "Devices",
     "schedule": "Schedules",
     "warning": "Warnings",
+    "verify": "Faults of the compiler",
     "target": "Targets and compilers",
     "run": "Calls",
     "emulate": "The emulator",
@@ -111,20 +112,20 @@ def schedule_page() -> str:
 # ---------------------------------------------------------------- errors
 
 
-def mistakes() -> dict[str, list[type[UserError]]]:
+def mistakes() -> dict[str, list[type[AndironError]]]:
     """The classes of mistakes, by the room of the language they are in, in the order of the source."""
-    found: dict[str, list[type[UserError]]] = {room: [] for room in ROOMS}
+    found: dict[str, list[type[AndironError]]] = {room: [] for room in ROOMS}
     for package in ("dsl.errors", "dsl", "codegen", "runtime", "tools"):
         base = importlib.import_module(f"andiron.{package}")
         for info in pkgutil.iter_modules(base.__path__):
             source = Path(base.__path__[0], f"{info.name}.py")
-            if not source.exists() or '    id = "' not in source.read_text(encoding="utf-8"):
+            if not source.exists() or not re.search('^    id[^\n"]*= "', source.read_text(encoding="utf-8"), re.MULTILINE):
                 continue
             module = importlib.import_module(f"andiron.{package}.{info.name}")
             for cls in vars(module).values():
-                if not (inspect.isclass(cls) and issubclass(cls, UserError) and cls.__module__ == module.__name__):
+                if not (inspect.isclass(cls) and issubclass(cls, AndironError) and cls.__module__ == module.__name__):
                     continue
-                if cls in (UserError, UserErrors, Caution) or "id" not in vars(cls):
+                if cls in (AndironError, InternalError, UserError, UserErrors, Caution) or "id" not in vars(cls):
                     continue
                 room = info.name if package == "dsl.errors" else {"dsl": "op", "codegen": "schedule"}.get(package, "run")
                 found.setdefault(room if room in ROOMS else "run", []).append(cls)

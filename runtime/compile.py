@@ -16,7 +16,7 @@ from ..codegen.schedule.speaks_of import places_of, speaks_of
 from ..codegen.targets import Target, has_blocks, target_of
 from ..dsl.collector import collector_waits
 from ..dsl.device import Device
-from ..dsl.errors import did_you_mean
+from ..dsl.errors import UserError, did_you_mean
 from ..dsl.errors.emulate import NotEmulated
 from ..dsl.errors.module import UnknownDevice
 from ..dsl.errors.target import AmbiguousChoice, NotInModule, UnknownTarget, WrongSchedule
@@ -55,6 +55,7 @@ class Request:
     threads: int | None = None
     notes: frozenset[str] = frozenset()
     checks: bool = True
+    verify: bool = False
 
     def variant(
         self, schedule: ScheduleDecl | None, values: Mapping[str, int] | None = None, emit: Callable[..., str] = emit
@@ -63,7 +64,27 @@ class Request:
         values = self.values if values is None else values
         made = variant(self.module, self.special, schedule, self.device, self.target, values, emit)
         made.checks = self.checks
+        if self.verify:
+            self.check(made, schedule)
         return made
+
+    def check(self, made: Variant, schedule: ScheduleDecl | None) -> None:
+        """Raises NotVerified. What was checked is noted: other sizes are not proven by that."""
+        from ..codegen.verify.verified import smaller, verify
+
+        called = "the compiler's own schedule" if schedule is None else f"schedule `{schedule.name}`"
+        span = None if schedule is None else schedule.span
+        found, instead = verify(made.program, self.special, called, span), ""
+        less = smaller(self.sizes)
+        if not found.checked and less != self.sizes:
+            instead = f" of {', '.join(f'{n}={x}' for n, x in less.items())}, since those asked for are too large"
+            try:
+                op = specialise(self.op, less)
+                other = compile_program(self.module, op, schedule, self.device, given_to(schedule, self.values))
+                found = verify(other.program, op, called, span)
+            except UserError as error:
+                instead = f"; smaller sizes are refused ({error.id})"
+        made.facts["notes"] = (*made.facts.get("notes", ()), f"each point counts once: {found}{instead}")
 
     def kernel(self, variants: Sequence[Variant]) -> Kernel:
         """A kernel of these variants."""
@@ -86,6 +107,7 @@ def compile(
     threads: int | None = None,
     tune: int | None = None,
     checks: bool | int = True,
+    verify: bool | int = False,
     **sizes: int,
 ) -> Kernel:
     """An op as a kernel for a target. Nothing is built before the first call, but for `tune`.
@@ -99,13 +121,15 @@ def compile(
     tune      None: what was found by tuning before is used, if there is something (`ANDIRON_TUNED=0`: no); 0: it is not;
               N: where nothing was found yet among as many, N candidates are measured, see `Kernel.tune`
     checks    false: under the emulator no access is looked at, which takes less than half the time (docs/emulator.md)
+    verify    each program that is compiled is checked, in some seconds: that it computes what its op says, each point once, at
+              several small sizes (docs/verify.md); `report.notes` says at how many, and what was left out
     sizes     fixes sizes of the op, gives values of its integer parameters, and of the schedule's (`param BM in ...`)
 
     Raises NotInModule, AmbiguousChoice, WrongSchedule, UnknownTarget, NoDevice, NotEmulated, and the diagnostics of the
-    compiler; with `tune` what `Kernel.tune` raises.
+    compiler; with `tune` what `Kernel.tune` raises; with `verify` NotVerified for a program that is wrong, which is our fault.
     """
     expect("tune", tune, (int, type(None)), "how many candidates to measure")
-    request = asked(mod, op, schedule, target, threads, **sizes)
+    request = replace(asked(mod, op, schedule, target, threads, **sizes), verify=bool(verify))
     if not checks:
         if request.target.family.launcher != "emulator":
             raise NotEmulated(f"{request.target.name} has no checks to leave out", help="they are the emulator's")
@@ -118,7 +142,7 @@ def compile(
 
         given = dict(request.given)
         kernel.elsewhere = Elsewhere(
-            lambda name: compile(request.module, op, schedule, name, tune=tune, checks=checks, **given)
+            lambda name: compile(request.module, op, schedule, name, tune=tune, checks=checks, verify=verify, **given)
         )
     return kernel
 
@@ -297,14 +321,19 @@ def variant(
     emit: Callable[..., str] = emit,
 ) -> Variant:
     """One op, one schedule, one device: compiled to text. Of `values` those count that are the schedule's parameters."""
-    given = {n: v for n, v in values.items() if n in parameters(schedule)}
     with collector_waits():
-        compiled = compile_program(module, op, schedule, device, given)
+        compiled = compile_program(module, op, schedule, device, given_to(schedule, values))
         text = emit(compiled.program, target.family.dialect, (too_small_for_threads(op),))
     made = Variant
     if target.family.launcher == "emulator":
         from .emulator.variant import EmulatedVariant as made
     return made(compiled.program, text, compiled.schedule, target, compiled.report, compiled.steps)
+
+
+def given_to(schedule: ScheduleDecl | None, values: Mapping[str, int]) -> dict[str, int]:
+    """Of values by name those of the schedule's parameters."""
+    known = parameters(schedule)
+    return {n: v for n, v in values.items() if n in known}
 
 
 def parameters(schedule: ScheduleDecl | None) -> dict[str, Param]:

@@ -7,7 +7,7 @@ KEPT   an answer is kept where the file could be read wholly; its key is the tex
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any
 
 from ..codegen.lint import lint
 from ..dsl.errors import UserError
+from ..dsl.errors.verify import NotVerified
 from ..dsl.errors.warning import Caution
 from ..dsl.module import Module, survey
 from ..runtime.cache import cache as kept_entries
@@ -24,9 +25,11 @@ from ..runtime.files import read_text
 from .checking import Case, emitted, mistake, scheduled, unscheduled
 from .spills import spilled
 from .terminal import as_json
+from .verified import Passed, verified
 
-# What `check --verify` adds: each takes a case that compiled, and yields errors and warnings (`Caution`).
-VERIFIERS: tuple[Callable[[Case], Iterator[UserError]], ...] = (spilled,)
+Found = UserError | NotVerified | Passed
+# What `check --verify` adds: each takes a case, and yields errors, warnings (`Caution`), and what was found right (`Passed`).
+VERIFIERS: tuple[Callable[[Case], Iterator[Found]], ...] = (spilled, verified)
 
 
 @dataclass(frozen=True)
@@ -37,17 +40,18 @@ class Said:
     json: dict[str, Any]
 
     @staticmethod
-    def of(error: UserError) -> list[Said]:
+    def of(error: UserError | NotVerified) -> list[Said]:
         found = getattr(error, "errors", (error,))
         return [Said(str(e), j) for e, j in zip(found, as_json(error), strict=True)]
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What was found in a file."""
+    """What was found in a file. `verified`: what `--verify` executed, and found right or passed over."""
 
     errors: list[Said] = field(default_factory=list)
     warnings: list[Said] = field(default_factory=list)
+    verified: list[Said] = field(default_factory=list)
 
 
 def checked(path: str, verify: bool = False) -> Answer:
@@ -72,7 +76,7 @@ def checked(path: str, verify: bool = False) -> Answer:
     return answer
 
 
-def findings(module: Module, verify: bool = False) -> Iterator[UserError]:
+def findings(module: Module, verify: bool = False) -> Iterator[Found]:
     """The mistakes and the warnings of a module's schedules and ops."""
     for found in scheduled(module):
         if isinstance(found, UserError):
@@ -87,24 +91,31 @@ def findings(module: Module, verify: bool = False) -> Iterator[UserError]:
         yield from _of_program(one, verify)
 
 
-def _of_program(one: Case, verify: bool) -> Iterator[UserError]:
+def _of_program(one: Case, verify: bool) -> Iterator[Found]:
     """What can be said of a case only once it is compiled."""
-    if one.compiled is None:
+    if one.error is not None:
         return
-    emitted(one)
-    if one.schedule is not None and one.schedule.span.source is one.module.file.source:
+    if one.compiled is not None:
+        emitted(one)
+    if one.compiled is not None and one.schedule is not None and one.schedule.span.source is one.module.file.source:
         yield from lint(one.compiled.program, one.schedule)
     for verifier in VERIFIERS if verify else ():
         yield from verifier(one)
 
 
-def _answer(found: Iterator[UserError] | list[UserError]) -> Answer:
+def _answer(found: Iterable[Found]) -> Answer:
     """In the order of the text; what is said twice is said once."""
-    each = [e for error in found for e in getattr(error, "errors", (error,))]
-    each = list({(e.id, e.message, e.span): e for e in each}.values())
+    passed: list[Said] = []
+    said: list[UserError | NotVerified] = []
+    for one in found:
+        if isinstance(one, Passed):
+            passed.append(Said(str(one), one.json))
+        else:
+            said += getattr(one, "errors", (one,))
+    each = list({(e.id, e.message, e.span): e for e in said}.values())
     each.sort(key=lambda e: e.span.start if e.span else -1)
     errors = [x for e in each if not isinstance(e, Caution) for x in Said.of(e)]
-    return Answer(errors, [x for e in each if isinstance(e, Caution) for x in Said.of(e)])
+    return Answer(errors, [x for e in each if isinstance(e, Caution) for x in Said.of(e)], passed)
 
 
 def _read(path: Path) -> Answer | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..codegen.lower.trace import bytes_text
-from ..codegen.targets import target_of
+from ..codegen.targets import has_blocks, target_of
 from ..dsl.errors import UserError
 from ..dsl.errors.target import CompilerFailed, NoCompiler
 from ..dsl.errors.warning import Spills
@@ -19,7 +19,7 @@ def spilled(case: Case) -> Iterator[UserError]:
     """A warning for each kernel of a schedule that spills. Nothing where no compiler for the device is found."""
     from ..runtime.gpu.figures import figures
 
-    if case.compiled is None or case.schedule is None or case.device.limit("units") is None:
+    if case.compiled is None or case.schedule is None or not has_blocks(case.device) or case.device.limit("units") is None:
         return
     target = target_of(target_for(case.device.name, case.module), Lineages(case.module))
     if target.family.launcher != "driver":

@@ -9,6 +9,7 @@ import sys
 from typing import Any, TextIO
 
 from ..dsl.errors import AndironError, UserError, UserErrors
+from ..dsl.errors.verify import NotVerified
 
 _RED, _BLUE, _CYAN, _OFF = "\033[1;31m", "\033[1;34m", "\033[1;36m", "\033[0m"
 
@@ -37,7 +38,7 @@ def say_json(value: Any) -> None:
     print(json.dumps(value, indent=2, default=str))
 
 
-def as_json(error: UserError) -> list[dict[str, Any]]:
+def as_json(error: UserError | NotVerified) -> list[dict[str, Any]]:
     """Diagnostics for programs: id, message, file, line and column (both from 1), help."""
     found = error.errors if isinstance(error, UserErrors) else (error,)
     return [
@@ -70,6 +71,8 @@ def apology(error: Exception) -> str:
         return "error[memory]: this machine has too little memory for these sizes"
     if isinstance(error, RecursionError):
         return "error[too-deep]: the text nests deeper than this program can follow"
+    if isinstance(error, NotVerified):
+        return str(error)
     kind = "" if isinstance(error, AndironError) else f"{type(error).__name__}: "
     return (
         f"error[internal]: {kind}{error}\n  help: this is a fault of Andiron's, not of yours. Please report it, with "

@@ -36,16 +36,22 @@ def check_once(
     *,
     addresses: Mapping[str, int] | None = None,
     seed: int = 0,
-) -> None:
+    work: int | None = None,
+) -> int:
     """Raises a Fault where the program does not compute `op` at these sizes.
 
     op        with numbers for its parameters        sizes   of all dims that it has, and of others
     finite    how many units of each finite level take part, by level (`interpret`)
+    work      how many values may be computed, then `points.TooMuch` is raised; gives how many were
     """
     concrete = specialise(op, {v.name: sizes[v.name] for v in op.dims})
     chooses = any(s.reduction is not None and s.reduction.kind.startswith("arg") for s in op.statements)
+    spent = 0
     for n in range(3 if chooses else 1):  # where data choose, one choice alone would show little
-        _check(program, concrete, sizes, finite, addresses, Points(seed + n, chooses))
+        domain = Points(seed + n, chooses, None if work is None else work - spent)
+        _check(program, concrete, sizes, finite, addresses, domain)
+        spent += domain.spent
+    return spent
 
 
 def _check(program: Program, op: Op, sizes, finite, addresses, domain: Points) -> None:
@@ -77,7 +83,7 @@ def _fault(program, name: str, at: tuple[int, ...], wrong: int, total: int, want
     told = why or "it is not what its statement says"
     last, who = _stored(memory, at)
     parts = [f"{place}: {told}", f"{wrong} of {total} elements of {name} are wrong", *who]
-    if want.statement.span is not None:
+    if want.statement.span is not None and (last is None or last.span != want.statement.span):
         parts.append(f"{name} is {want.statement.span.text.strip()}")
     return Fault("not-once", "\n  ".join(parts), name, last)
 

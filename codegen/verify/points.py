@@ -29,6 +29,7 @@ from ..interpret.domain import Array
 
 P = (1 << 31) - 1  # products of two elements fit 64 bits
 _LANES = 2
+_CALL = 200
 _TYPE = np.dtype([("at", np.int64, (_LANES,)), ("num", np.float64)])
 _INFINITE = 0x2F6E9A31
 _OTHER = 0x1BD1E995  # what NaN is
@@ -52,13 +53,32 @@ def element(value: int | float | bool) -> int:
     return exact.numerator % P * pow(exact.denominator, -1, P) % P
 
 
+class TooMuch(Exception):
+    """More values were computed than was allowed."""
+
+    def __init__(self, spent: int) -> None:
+        super().__init__(f"more than {spent} values")
+        self.spent = spent
+
+
 class Points:
     """The domain (`interpret.domain`). Arrays are of one type, whatever values are: `at`, two elements, and `num`, NaN where no
-    number goes along."""
+    number goes along.
 
-    def __init__(self, seed: int = 0, chooses: bool = False) -> None:
+    work   values that may be computed, then TooMuch is raised; None: any number        spent   so many were
+    """
+
+    def __init__(self, seed: int = 0, chooses: bool = False, work: int | None = None) -> None:
         self.rng = np.random.default_rng(seed)
         self.chooses = chooses
+        self.work = work
+        self.spent = 0
+
+    def _spend(self, values: int) -> None:
+        """A call of NumPy takes as long as some hundred values."""
+        self.spent += values + _CALL
+        if self.work is not None and self.spent > self.work:
+            raise TooMuch(self.spent)
 
     def inputs(self, dtype: DType, shape: tuple[int, ...]) -> Array:
         """Elements that have nothing to do with each other."""
@@ -98,18 +118,24 @@ class Points:
 
     def cast(self, x: Array, src: DType, dst: DType) -> Array:
         x = np.asarray(x)
+        self._spend(x.size)
         if src == dst or (dst.kind == "float") or (src.kind != "float" and dst.kind != "bool") or src.kind == dst.kind:
             return x
         return self._function("nonzero" if dst.kind == "bool" else "integer", (x,), np.trunc(x["num"]))
 
     def apply(self, fn: str, args: tuple[Array, ...], dtype: DType) -> Array:
         args = tuple(np.asarray(a) for a in args)
+        self._spend(max(a.size for a in args))
         if fn == "where":
             return self._where(*args)
-        with np.errstate(all="ignore"):
-            num = apply(fn, tuple(a["num"] for a in args), TYPES["bool" if dtype.kind == "bool" else "f64"])
-        known = np.logical_and.reduce([np.broadcast_to(~np.isnan(a["num"]), num.shape) for a in args])
-        num = np.where(known, num, np.nan)
+        known: Any = True
+        for a in args:
+            known = known & ~np.isnan(a["num"])
+        num = np.full(np.shape(known), np.nan)
+        if np.any(known):
+            with np.errstate(all="ignore"):
+                num = apply(fn, tuple(a["num"] for a in args), TYPES["bool" if dtype.kind == "bool" else "f64"])
+            num = np.where(known, num, np.nan)
         if fn in _SCALE:
             return self._extreme(fn, args[0], args[1], num, dtype)
         exact = _field(fn, [a["at"] for a in args])

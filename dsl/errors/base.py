@@ -13,7 +13,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 from ..source import Span
 
@@ -139,7 +139,19 @@ def _underlined(span: Span, mark: str, note: str, gutter: int) -> list[str]:
     return [f"{shown} | {text}", f"{' ' * gutter} | {' ' * (column - 1)}{mark * width}{' ' + note if note else ''}".rstrip()]
 
 
-def render(error: UserError) -> str:
+class Diagnostic(Protocol):
+    """What is shown of an error with a place in a text."""
+
+    id: ClassVar[str]
+    word: ClassVar[str]
+    message: str
+    span: Span | None
+    note: str
+    labels: tuple[Label, ...]
+    help: str | None
+
+
+def render(error: Diagnostic) -> str:
     """The error as people see it: id, message, place, carets, help."""
     if isinstance(error, UserErrors):
         return str(error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,10 @@ import numpy as np
 from andiron.codegen.interpret import interpret
 from andiron.codegen.pipeline import compile_program
 from andiron.codegen.tile import Program
+from andiron.codegen.verify import check_once
+from andiron.codegen.verify.points import TooMuch
+from andiron.codegen.verify.verified import verify
+from andiron.codegen.verify.well_formed import check_well_formed
 from andiron.dsl.errors import InternalError, UserError, UserErrors
 from andiron.runtime.emulator.program import play, variant_of
 
@@ -18,6 +23,8 @@ from .case import Case, inputs, module_and_op
 from .formula import evaluate
 
 LONG = 150_000  # characters of emitted text that compilers take many seconds for
+WORK = 300_000  # values computed to count points, as long as the rest of a case takes
+MORE = 4_000_000  # the same, where sizes other than the case's are looked at as well
 
 
 @dataclass(frozen=True)
@@ -85,6 +92,14 @@ def interpreted(case: Case, program: Program) -> dict[str, np.ndarray]:
     return interpret(program, inputs(case), sizes, {level: case.cores for level, _ in program.finite})
 
 
+def counted(case: Case, program: Program) -> None:
+    """Each point once, at the sizes of the case, where these are small enough. Raises a Fault."""
+    check_well_formed(program)
+    with suppress(TooMuch):
+        finite = {level: case.cores for level, _ in program.finite}
+        check_once(program, module_and_op(case)[1], dict(case.sizes), finite, work=WORK)
+
+
 def emulated(case: Case, program: Program) -> dict[str, np.ndarray] | None:
     """None where the text is too long to be worth it."""
     variant = variant_of(program)
@@ -114,10 +129,15 @@ def compared(case: Case, got: Mapping[str, np.ndarray]) -> Outcome:
 
 
 def run(case: Case, how: str = "interpreter") -> Outcome:
-    """`how`: compile, interpreter or emulate."""
+    """`how`: compile, interpreter, verify or emulate."""
     try:
         program = compiled(case)
         if how == "compile":
+            return Outcome("right")
+        if how in ("interpreter", "verify"):
+            counted(case, program)
+        if how == "verify":
+            verify(program, module_and_op(case)[1], work=MORE)
             return Outcome("right")
         got = _ran(case, program, how)
         return Outcome("long") if got is None else compared(case, got)

@@ -1,0 +1,36 @@
+"""What the checker of compiled programs finds. It is our fault, and never the author's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from ..source import Span
+from .base import InternalError, Label, render
+
+
+class NotVerified(InternalError):
+    """A program that the compiler made does not compute what its op says, or is none.
+
+    Andiron is at fault: please report it, with the text. The line of the schedule that the statement at fault was made from is
+    underlined; without that line, or with another tile, the program may be right. Raised by `compile(verify=True)`, told by
+    `andiron check --verify`. `kind` says what was found: `not-once`, `malformed`, `race`, `out-of-bounds`, `uninitialised` or
+    another fault of the interpreter; `sizes` says at which sizes.
+    """
+
+    id: ClassVar[str] = "internal-not-verified"
+    word: ClassVar[str] = "error"
+    note: str = ""
+    help: str | None = "this is a fault of Andiron's, not of yours. Please report it, with the text"
+
+    def __init__(
+        self, message: str, span: Span | None, kind: str, sizes: Mapping[str, int], *, labels: Sequence[Label] = ()
+    ) -> None:
+        super().__init__(message)
+        self.span = span
+        self.kind = kind
+        self.sizes = dict(sizes)
+        self.labels = tuple(labels)
+
+    def __str__(self) -> str:
+        return render(self)
