@@ -360,9 +360,10 @@ class Context:
         if self.shares > 1:
             self.share = share or 0
         self.in_lane, self.fixed_lane = True, lane
-        self.env[self.lanes.var] = self.number((self.share or 0) * self.width + lane)
+        before, here = self.env, {self.lanes.var: self.number((self.share or 0) * self.width + lane)}
+        self.env = {v: self.put_in(e, here) for v, e in before.items()} | here  # names stand for what the lane is part of
         yield
-        del self.env[self.lanes.var]
+        self.env = before
         self.in_lane, self.fixed_lane = False, None
         self.share = share
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...dsl.types import DType
 from .access import splat
-from .code import AND, ATOM, BOOL, COMPARE, SUM, TERNARY, UNARY, Code, is_converted, literal, storage
+from .code import AND, ATOM, BOOL, COMPARE, PRODUCT, TERNARY, UNARY, Code, is_converted, literal, storage
 from .context import Context
 
 
@@ -110,9 +110,9 @@ class Conversions:
     def _wrap(self, c: Code, dtype: DType) -> Code:
         """An i32 reduced to the values of a narrower integer."""
         if dtype.kind == "uint":
-            return Code(f"({c.at(AND + 1)} & {(1 << dtype.bits) - 1})", c.dtype, c.vector)
+            return Code(f"({c.at(PRODUCT)} & {(1 << dtype.bits) - 1})", c.dtype, c.vector)
         shift = 32 - dtype.bits
-        return Code(f"({c.at(SUM)} << {shift} >> {shift})", c.dtype, c.vector)
+        return Code(f"({c.at(PRODUCT)} << {shift} >> {shift})", c.dtype, c.vector)
 
 
 def _rounds_twice(source: DType, target: DType) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...dsl.errors import InternalError
 from ...dsl.types import DType
 from ..tile import AllReduce
+from .access import load
 from .code import storage
 from .context import Context
 
@@ -26,7 +27,7 @@ def all_reduce(ctx: Context, s: AllReduce) -> None:
     vectors: list[list[str]] = []  # of each share, its vectors
     for share in range(ctx.shares):
         with ctx.one_share(share):
-            vectors.append([ctx.cell(name, coords) for name, coords in s.cells])
+            vectors.append([load(ctx, name, coords)[0] for name, coords in s.cells])
     distances = [s.stride << n for n in range(s.count.bit_length() - 1)]
     with ctx.one_share(0):
         # whole vectors first: then one of them is enough
