@@ -122,9 +122,13 @@ class Scope:
                 return None, ()
             level = group
         else:
-            for u in self._below(level):
-                if self.device.level(u.level).siblings == "nothing":
-                    level = u.level
+            several = False
+            units = {u.level: u for u in self.units}
+            for x in self.device.levels[self.device.depth(level) + 1 :]:
+                # a launch that says nothing of a level has one unit of it
+                if x.siblings == "nothing" and (x.name in units or not several):
+                    level = x.name
+                several = several or (x.name in units and units[x.name].count.constant != 1)
         sharers = self._sharers(level, lockstep)
         return (level, sharers) if sharers else (None, ())
 

@@ -1,0 +1,82 @@
+"""Reductions that are split where what reads them stands in the same schedule, and where the schedule says little else."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from andiron.codegen.emit import emit
+
+from .interpreted import GEMM, HIGHEST, ROWS, Formula, agrees, program_of
+
+
+def shifted(x: np.ndarray) -> np.ndarray:
+    return x - x.max(1, keepdims=True, initial=-np.inf)
+
+
+def spread(x: np.ndarray) -> np.ndarray:
+    centred = x - x.sum(1, keepdims=True)
+    return centred + (centred * centred).sum(1, keepdims=True)
+
+
+# softmax and the normalisation of a layer, in integers: what is read where is the same
+SOFTMAX = Formula(
+    "op f[M, K](X: f32[M, K]) -> (Y: f32[M, K]):\n"
+    "    top[m] = max(k) X[m, k]\n    e[m, k] = X[m, k] - top[m]\n"
+    "    t[m] = sum(k) e[m, k]\n    Y[m, k] = 2 * e[m, k] + t[m]\n",
+    lambda x: 2 * shifted(x) + shifted(x).sum(1, keepdims=True),
+)
+NORM = Formula(
+    "op f[M, K](X: f32[M, K]) -> (Y: f32[M, K]):\n    mean[m] = sum(k) X[m, k]\n"
+    "    v[m] = sum(k) (X[m, k] - mean[m]) * (X[m, k] - mean[m])\n    Y[m, k] = X[m, k] - mean[m] + v[m]\n",
+    spread,
+)
+FORMULAS = {"softmax": SOFTMAX, "norm": NORM, "rows": ROWS, "highest": HIGHEST, "product": GEMM}
+SIZES = ({"M": 3, "K": 37}, {"M": 2, "K": 16}, {"M": 1, "K": 1}, {"M": 0, "K": 3})
+
+# (formulas, lines): on CPUs, on GPUs
+CPU = [
+    ("softmax norm", "tile k: 16 -> core by workspace"),
+    ("softmax norm", "tile k: 16 -> core by atomic"),
+    ("softmax norm", "tile k: 16 -> core"),
+    ("softmax norm", "tile m: 1 -> core / tile k: 64 / tile k: 4 -> lane by workspace"),
+    ("softmax norm", "tile k: 16 / tile k: 4 -> core by workspace"),
+    ("softmax norm", "tile m: 4 / tile k: 4 / tile k: 3, m: 2 -> lane"),
+    ("rows highest product", "tile m: 2 peel / tile k: 4 -> core by workspace"),
+    ("rows highest product", "tile m: 2 peel / tile k: 4 -> core by atomic"),
+    ("rows highest product", "tile k: 16 / tile k: 4 -> core by workspace"),
+    ("product", "tile n: 2 peel / tile k: 4 -> core by workspace"),
+]
+GPU = [
+    ("softmax norm", "tile k: 2 / tile k: 1 -> {warp} by shuffle"),
+    ("softmax norm", "tile k: 32 / tile k: 1 -> {warp}"),
+    ("softmax norm", "tile k: 64 / tile k: 1 -> thread"),
+    ("softmax norm", "tile k: 16 -> block by workspace"),
+    ("rows product", "tile k: 2 / tile k: 1 -> {warp} by shuffle"),
+    ("rows product", "tile m: 2 peel / tile k: 4 -> block by workspace"),
+    ("rows product", "tile m: 8 / tile m: 2 -> thread / tile m: 1 -> thread"),
+]
+DIALECTS = {"cpu": "cpp", "sm_": "cuda", "gfx": "hip"}
+
+
+def of_devices(cases: list[tuple[str, str]], *devices: str) -> list[tuple[str, str, str]]:
+    """Each formula's name with each line and device; `{warp}` is the level between a block and its threads."""
+    return [
+        (name, lines.replace("{warp}", "wave" if device.startswith("gfx") else "warp"), device)
+        for names, lines in cases
+        for name in names.split()
+        for device in devices
+    ]
+
+
+CASES = [*of_devices(CPU, "cpu:generic"), *of_devices(GPU, "sm_80", "gfx90a")]
+
+
+@pytest.mark.parametrize(("name", "lines", "device"), CASES)
+def test_right(name: str, lines: str, device: str) -> None:
+    formula, more = FORMULAS[name], {"N": 5} if name == "product" else {}
+    for sizes in ({}, SIZES[0]):
+        fixed = {**more, **sizes} if sizes else {}
+        program = program_of(formula, lines, device, fixed)
+        emit(program, next(d for head, d in DIALECTS.items() if device.startswith(head)))
+        for known in SIZES[: 1 if fixed else None]:
+            agrees(formula, program, {**more, **known})
