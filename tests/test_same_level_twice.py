@@ -57,3 +57,13 @@ def test_an_index_fused_below_registers_is_refused():
 def test_turned():
     sizes = {"M": 2, "N": 3}
     agrees(TURNED, program_of(TURNED, "tile m: 2 -> thread / tile m: 1 -> thread", "sm_80", {"M": 2}), sizes)
+
+
+@pytest.mark.parametrize("size", [1, 4, 6])
+@pytest.mark.parametrize("lines", [
+    "tile m: 4 every 4 -> thread / tile m: 5 / tile m: 1 -> thread",
+    "tile m: 2 every 4 -> warp / tile m: 9 / tile m: 1 -> warp",
+])  # fmt: skip
+def test_a_loop_over_the_chunks_between_them(lines, size):
+    """A tile of the loop is no larger than a chunk, and so are those below it."""
+    agrees(ROWS, program_of(ROWS, lines, "sm_90a", None, "M <= 6, K <= 6"), {"M": size, "K": 3})

@@ -17,8 +17,9 @@ from .spec import ONE, ZERO, Range, Step
 
 def advance(r: Range, size: int, every: int | None) -> Range:
     """The range after a tile, for counting only (the tile's number is taken as 0)."""
-    if r.reps:
+    if r.reps:  # a loop visits the chunks one after another, and a tile is no larger than one of them
         r = replace(r, reps=())
+        size = clamped(r, size)
     if every is not None and r.capacity is not None:
         return r.split_strided(size, every, Step(ZERO, ONE, None))
     return r.split(size, Step(ZERO, ONE, None))
