@@ -14,6 +14,7 @@ from ..dsl.errors.schedule import DeviceMismatch
 from ..dsl.frozen import replace
 from ..dsl.index import Expr, as_expr
 from ..dsl.op import Op
+from ..dsl.ops.bind_op import bind_params
 from .attempts import Attempts
 from .barriers import place_barriers
 from .launches import context_of, launches_of, with_factors
@@ -63,7 +64,10 @@ def compile_program(
     device: Device,
     params: Mapping[str, int] | None = None,
 ) -> Compiled:
-    """Raises UserErrors for what cannot be compiled correctly, with the line that asks for it."""
+    """`params`: numbers for parameters of the schedule; those of the op are its defaults, where `bind_params` gave no others.
+
+    Raises UserErrors for what cannot be compiled correctly, with the line that asks for it; MissingParameter.
+    """
     # A size's bound is a fact about its variable, so it must be known before any expression is simplified.
     if schedule is not None:
         check_device(module, schedule, device)
@@ -71,6 +75,8 @@ def compile_program(
     roles = roles_of(module, op, schedule) if schedule is not None else Roles()
     diagnostics = Diagnostics()
     lines = explicit_lines(module, op, schedule, device, roles, params, diagnostics)
+    # Programs have no parameters: one that was given no number has its default, or is missed here.
+    op = bind_params(op)
     # Factors that are computed have names where lines, or rTile, make them somewhere; elsewhere they stay what they are.
     op = with_factors(op, device, lines)
     # Names are checked all at once, before lowering stops at the first that it cannot use.
