@@ -280,4 +280,5 @@ def maps(ctx: Context, machine: Machine, problem: Problem) -> list[Map]:
 
 
 def _plain(a: Access) -> bool:
-    return all(len(d) == 1 and d[0][1] == 1 for d in a.dims)
+    """Whether each axis goes with an index of its own: of a diagonal there is no tile with sides."""
+    return all(len(d) == 1 and d[0][1] == 1 for d in a.dims) and len({d[0][0] for d in a.dims}) == len(a.dims)
