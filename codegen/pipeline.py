@@ -209,7 +209,7 @@ def lower_launch(ctx: Context, works: tuple[Work, ...], lines: tuple) -> Launch:
     """One launch: unit counts, then the recursion."""
     ctx.units.clear()
     ranges = {i: Range(ZERO, e) for w in works for i, e in w.extents}
-    low = Lowering(ctx, works)
+    low = Lowering(ctx, works, lines)
     ctx.trace.launch(works, lines)
     for w in works:
         if w.name not in ctx.dtypes:

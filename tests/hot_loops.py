@@ -25,7 +25,7 @@ class Loop:
 
     @property
     def multiply_adds(self) -> int:
-        return sum("vfmadd" in x for x in self.lines)
+        return sum("vfmadd" in x or "vpmaddwd" in x for x in self.lines)
 
     @property
     def stack(self) -> tuple[str, ...]:

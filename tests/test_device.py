@@ -44,7 +44,7 @@ def test_cpus(cpus, name, wide, f32, f64):
     assert device.memories[0].name == "dram"
     assert device.memory("dram").transaction == 64
     assert {m.backing for m in device.memories} == {None, "dram"}
-    assert {i.family for i in device.instrs} <= {"fma", "transpose", "stream"}
+    assert {i.family for i in device.instrs} <= {"fma", "dot", "transpose", "stream"}
     fused = [i for i in device.instrs if i.family == "fma"]
     whole = [("i32", f32)] * any(i.name.startswith("madd") for i in fused)
     assert bool(whole) == (name in ("avx2", "avx512"))
@@ -59,6 +59,16 @@ def test_cpus(cpus, name, wide, f32, f64):
         assert Fragment.of(i.operands[2]).linear().ravel().tolist() == list(range(lanes))
         assert dict(i.emits)["cpp"].startswith("c = ")
         assert i.cycles is not None
+    dots = [i for i in device.instrs if i.family == "dot"]
+    assert bool(dots) == bool(whole)
+    for i in dots:  # pairs that lie side by side, in both operands
+        assert [(o.role, o.dtype.name, o.shape) for o in i.operands] == [
+            ("input", "i16", (2,)), ("input", "i16", (2, f32)), ("inout", "i32", (f32,)),
+        ]  # fmt: skip
+        at = [tuple(int(e.evaluate({"r": r})) for e in i.operands[1].map) for r in range(2 * f32)]
+        assert at == [(k, n) for n in range(f32) for k in range(2)]
+        assert i.accumulate
+        assert i.statement.reduction is not None
     peak = device.limit("f32")
     assert peak == 2 * f32 * (device.limit("clock") or 0) / device.instrs[0].cycles
 

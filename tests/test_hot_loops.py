@@ -17,6 +17,16 @@ from andiron.dsl.ops.bind_op import bind_params, specialise
 from .cpp_build import COMPILERS
 from .hot_loops import Loop, assembly, innermost_loops
 
+OPS = """
+import std.ops.gemm
+import std.ops.conv
+
+op conv2d_nhwc_i8[N, C, H, W, O, R, S](I: i8[N, H, W, C], F: i8[O, R, S, C], stride: int = 1, pad: int = 0)
+        -> (Y: i32[N, P, Q, O])
+        where P = (H + 2*pad - R) / stride + 1, Q = (W + 2*pad - S) / stride + 1:
+    Y[n, p, q, o] = sum(r, s, c) i32(I[n, p*stride + r - pad, q*stride + s - pad, c else 0]) * i32(F[o, r, s, c])
+"""
+
 # rows, columns, depth: an edge of each alone, of all, even sizes, and sizes that are open
 SIZES = {
     "even": (996, 1008, 1000),
@@ -31,12 +41,14 @@ SIZES = {
 
 @cache
 def module():
-    return loads("import std.ops.gemm\nimport std.ops.conv\n", "<test>")
+    return loads(OPS, "<test>")
 
 
 def loops(op: str, device: str, compiler: str, **sizes: int) -> list[Loop]:
     m = module()
-    program = compile_program(m, specialise(bind_params(m.ops[op], {}), sizes), None, m.device(f"cpu:{device}")).program
+    params = {k: v for k, v in sizes.items() if k in dict(m.ops[op].params)}
+    bound = specialise(bind_params(m.ops[op], params), {k: v for k, v in sizes.items() if k not in params})
+    program = compile_program(m, bound, None, m.device(f"cpu:{device}")).program
     return innermost_loops(assembly(emit(program), compiler, device))
 
 
@@ -62,6 +74,32 @@ def test_products(size, device, compiler):
 @pytest.mark.parametrize("device", ["avx2", "avx512"])
 def test_even_sizes_have_no_edge(device):
     assert not any(x.edge for x in loops("gemm", device, "gcc", M=996, N=1008, K=1000))
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("device", ["avx2", "avx512"])
+@pytest.mark.parametrize("size", ["even", "all", "open"])
+def test_products_of_8_bits_are_added_in_pairs(size, device, compiler):
+    sizes = dict(zip("MNK", SIZES[size], strict=True)) if SIZES[size] else {}
+    found = loops("gemm_i8", device, compiler, **sizes)
+    assert any(x.multiply_adds >= 10 and not x.edge for x in found)
+    if compiler != "zig":  # clang changes the order of sums of integers, and then lacks registers
+        check(found, 10)
+    assert not any("vpmulld" in line for x in found for line in x.lines)
+
+
+IMAGES = {"even": dict(N=1, C=64, H=56, W=56, O=64, R=3, S=3), "odd": dict(N=1, C=63, H=57, W=57, O=65, R=3, S=3)}
+
+
+@pytest.mark.parametrize("device", ["avx2", "avx512"])
+@pytest.mark.parametrize("size", IMAGES)
+@pytest.mark.parametrize("op", ["conv2d", "conv2d_i8", "conv2d_nhwc", "conv2d_nhwc_i8"])
+def test_convolutions(op, size, device):
+    found = loops(op, device, "gcc", **IMAGES[size], stride=1, pad=1)
+    if "nhwc" in op:
+        check(found, 8)  # of the others gcc writes out the filter's columns, and keeps a vector or two of results on the stack
+    assert any(x.multiply_adds >= 8 and not x.edge for x in found)
+    assert not any("gather" in line or "vpmulld" in line for x in found for line in x.lines)
 
 
 @pytest.mark.parametrize("op", ["gemm_f64", "gemm_nt", "gemm_tn"])

@@ -102,7 +102,7 @@ def test_windows_are_converted_once(name):
     """A tensor of 8 or 16 bits is converted as it is, not once for each window; and the schedule says so, and is read back."""
     sizes = CASES[name] | {"pad": 1}
     kernel = compile(module(), op=name, target="cpu:avx2", threads=1, **sizes)  # pyright: ignore[reportArgumentType]
-    made = f"keep Y.I_{'i32' if name.endswith('i8') else 'f32'} in dram:"
+    made = f"keep Y.I_{'i16' if name.endswith('i8') else 'f32'} in dram:"
     assert made in kernel.schedule
     again = loads(OPS + kernel.schedule, "<again>")
     other = compile(again, op=name, schedule=f"{name}_auto", target="cpu:avx2", threads=1, **sizes)  # pyright: ignore

@@ -58,7 +58,7 @@ def in_parts(ctx: Context, name: str, coords: Sequence[Expr], written: bool = Fa
     if name in ctx.lanes.registers:
         return ctx.lanes.registers[name].named and not written
     step = lane_step(ctx, address(ctx, ctx.buffers[name], coords))
-    return step is not None and (not written or step.constant != 0)
+    return written if step is None else not written or step.constant != 0
 
 
 def load(ctx: Context, name: str, coords: Sequence[Expr]) -> tuple[str, bool]:
@@ -158,7 +158,8 @@ def store(ctx: Context, name: str, coords: Sequence[Expr], value: Code, using: s
         ctx.text.line(f"const {ctx.element(element, True)} {t} = {text};")
         for i, x in enumerate(_lanes(ctx, e)):
             pointer, index = place(ctx, buffer, x)
-            ctx.text.line(f"{pointer}[{index}] = {t}[{i}];")
+            asked = "" if ctx.part is None else f"if ({i} < {ctx.part}) "
+            ctx.text.line(f"{asked}{pointer}[{index}] = {t}[{i}];")
     elif ctx.part is not None and step.constant != 1:
         ctx.need("scatter_part", element, True)
         shown = ctx.text.index.text(step)

@@ -75,6 +75,10 @@ class Values(Conversions):
             case Cast() if v.dtype == dtype and _plain_cast(v):
                 if v.arg.dtype == dtype:
                     return self.stored(v.arg, dtype, register)
+                if isinstance(v.arg, Load) and _widens(self._dtype(v.arg), dtype):
+                    text, vector = load(self.ctx, v.arg.tensor, v.arg.indices)
+                    wide = f"__builtin_convertvector({text}, {self.ctx.element(storage(dtype), True)})" if vector else text
+                    return Code(wide, dtype, vector)
                 return self.to_storage(self.value(v.arg), dtype, register)
         return self.to_storage(self.value(v), dtype, register)
 
@@ -172,14 +176,11 @@ class Values(Conversions):
 
     def _masked(self, v: Masked, show: Callable[[Value], Code]) -> Code:
         ctx = self.ctx
-        inner = v.value
-        if isinstance(inner, Masked) and isinstance(v.otherwise, Const) and inner.otherwise == v.otherwise:
-            both = (*v.conds, *inner.conds)  # in order: what the first ones keep from being computed stays so
-            merged = replace(inner, conds=both)
-            live = ctx.live(both)
-            apart = any(ctx.varies(ctx.ix(e)) for e in both)
-            if not apart or between(ctx, merged, live) or told_apart(ctx, merged, live):
-                return self._masked(merged, show)
+        if (both := merged(v)) is not v:
+            live = ctx.live(both.conds)
+            apart = any(ctx.varies(ctx.ix(e)) for e in both.conds)
+            if not apart or between(ctx, both, live) or told_apart(ctx, both, live):
+                return self._masked(both, show)
         conds = ctx.live(v.conds)
         if not conds:
             return show(v.value)
@@ -333,7 +334,7 @@ class Values(Conversions):
             if isinstance(n, Load)
             else not isinstance(n, Masked)
             or not any(self.ctx.varies(self.ctx.ix(e)) for e in n.conds)
-            or between(self.ctx, n, self.ctx.live(n.conds)) is not None
+            or between(self.ctx, merged(n), self.ctx.live(merged(n).conds)) is not None
             for n in walk(v)
         )
 
@@ -371,3 +372,19 @@ class Values(Conversions):
 def _plain_cast(v: Cast) -> bool:
     """Whether storing the argument rounds it just as the cast would: floats, and integers from integers."""
     return v.dtype.kind == "float" or v.arg.dtype.kind in ("int", "uint")
+
+
+def merged(v: Masked) -> Masked:
+    """Conditions around conditions, with the same constant elsewhere, as one choice: in order, as the first ones may keep from
+    being computed what the others ask."""
+    inner = v.value
+    if not isinstance(inner, Masked) or not isinstance(v.otherwise, Const) or inner.otherwise != v.otherwise:
+        return v
+    return merged(
+        replace(inner, conds=(*v.conds, *inner.conds))
+    )  # in order: what the first ones keep from being computed stays so
+
+
+def _widens(source: DType, target: DType) -> bool:
+    """Does a wider integer type hold each value as it is?"""
+    return target.kind == "int" and source.kind in ("int", "uint") and source.bits < target.bits

@@ -7,7 +7,7 @@ contiguous accesses is taken.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 from operator import itemgetter
@@ -48,10 +48,24 @@ class Match:
         return out
 
 
-def match(instr: Instr, work: Work) -> Match | None:
-    """The best way the instruction computes the work, or None."""
-    best = max(_found(instr, work), key=SCORE, default=None)
+def match(instr: Instr, work: Work, tiles: Mapping[str, int] | None = None) -> Match | None:
+    """The best way the instruction computes the work, or None.
+
+    tiles  the smallest of each reduced index, where lines cut it: an instruction takes no more of an index than that if it may
+           take another
+    """
+    found = _found(instr, work)
+    if tiles and len(found) > 1:
+        least = min((_beyond(instr, x, tiles) for x in found), default=0)
+        found = tuple(x for x in found if _beyond(instr, x, tiles) == least)
+    best = max(found, key=SCORE, default=None)
     return None if best is None else Match(instr, best[0], best[1], best[2])
+
+
+def _beyond(instr: Instr, way: Way, tiles: Mapping[str, int]) -> int:
+    """Indices of which the instruction takes more at once than a tile has."""
+    extents = {name: e.constant or 1 for name, e in instr.statement.ranges}
+    return sum(theirs in tiles and extents[mine] > tiles[theirs] for mine, theirs in way[0])
 
 
 def matches(instr: Instr, work: Work) -> Iterator[Match]:

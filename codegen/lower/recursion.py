@@ -41,9 +41,10 @@ HELD = (UnboundedTile, SplitReduction)
 class Lowering:
     """Lowers one launch. `works` are all works of the launch, for what a line must know of the whole."""
 
-    def __init__(self, ctx: Context, works: tuple[Work, ...]) -> None:
+    def __init__(self, ctx: Context, works: tuple[Work, ...], lines: tuple = ()) -> None:
         self.ctx = ctx
         self.works = works
+        self.finest = _finest(lines)  # tiles: which of several indices an instruction may take
         self.split: dict[str, Split] = {}  # works whose parts a later launch combines, or atomics
         self.holding = 0  # lines that hold something, above the one being lowered
 
@@ -182,7 +183,7 @@ class Lowering:
 
     def _fits(self, instr: Instr, inside: Work, spread) -> Match | None:
         if spread is None:
-            return match(instr, inside)
+            return match(instr, inside, {i: n for i, n in self.finest.items() if i in inside.reduced})
         target = instr.statement.target
         found = [m for m in matches(instr, inside) if same_fragment(spread, fragment(m, target))]
         return max(found, key=lambda m: m.score, default=None)
@@ -293,6 +294,15 @@ class Lowering:
         tiles = (x for x in lines if isinstance(x, syntax.Tile) and x.level is not None)
         dealt = {a.index for x in tiles if self.ctx.device.level(x.level).units == "finite" for a in x.axes}  # type: ignore[arg-type]
         return any(focus.ranges[i].capacity is None or i in dealt for i in w.indices)
+
+
+def _finest(lines: tuple) -> dict[str, int]:
+    """The smallest tile of each index that lines cut."""
+    found: dict[str, int] = {}
+    for a in (a for x in lines if isinstance(x, syntax.Tile) for a in x.axes):
+        if isinstance(a.size, syntax.Num):
+            found[a.index] = min(int(a.size.value), found.get(a.index, int(a.size.value)))
+    return found
 
 
 def _volume(m: Match) -> int:

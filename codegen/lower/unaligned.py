@@ -30,6 +30,7 @@ def filled(low: Lowering, focus: Focus, axes: Axes, lines: tuple, buffer: Buffer
         return spanned(tuple(low.lower(focus, others or lines)), buffer.span)
     apart = ctx.apart or Apart(ctx.names.copy())
     again = Lowering(ctx.copy(names=apart.names, unaligned=True, apart=None), low.works)
+    again.finest = low.finest
     ctx.unaligned, ctx.apart = False, None
     made = spanned(tuple(low.lower(focus, lines)), buffer.span)
     ctx.unaligned, ctx.apart = None, apart

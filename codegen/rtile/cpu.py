@@ -3,10 +3,13 @@
 PANELS   a tile of the result is a core's; a block of the wide operand is packed into panels as wide as the register tile, in a
          cache of the core, so that cores never wait for each other; results stay in registers through a block of k
          (after Van Zee & van de Geijn, "BLIS: A Framework for Rapidly Instantiating BLAS Functionality", 2015).
+CHANNELS LAST   the narrow operand is an image (`cpu_channels`).
 WINDOWS  as panels, but a block of the image goes into a cache of the core as it is, with zeros at its edges; windows are
          vectors that begin anywhere in its lines. Nothing is copied once for each place of the filter.
 FEW ROWS   as DOTS, with the operands' parts exchanged: nothing is turned.
 DOTS     few columns: lanes lie along k, the narrow operand is read once, as it lies; the few columns are turned, once for all.
+
+SEVERAL  an instruction that adds up several products itself reads neighbours along k of both operands: both are packed so.
 
 REGISTERS   three quarters of them hold results; the rest what is multiplied, and what a compiler has in flight.
 FLAT        no more rows at a time than stores are followed along (32); results of many more wait for their pages as well.
@@ -14,18 +17,22 @@ FLAT        no more rows at a time than stores are followed along (32); results 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
 from ...dsl import syntax
 from ...dsl.device import Device
 from ...dsl.index import Expr, Var
+from ...dsl.values import Load
 from ..lower.context import Context
 from ..lower.work import Work
+from .cpu_channels import channel_blockings, channel_lines
 from .cpu_cost import Blocking, seconds
 from .cpu_product import Processor, Product, product_of
-from .lines import modifier, tile
+from .cpu_sizes import depth as deep
+from .cpu_sizes import even, near, parts, scratch
+from .lines import Digit, laid_out, modifier, tile
 
 FEW = 8  # columns, at most, for which lanes lie along k
 FLAT = 24
@@ -91,6 +98,9 @@ def judged(p: Product, index: str) -> int:
 
 def blockings(p: Product, cpu: Processor) -> Iterator[Blocking]:
     held = _held(cpu)
+    if p.slides:
+        yield from channel_blockings(p, cpu, held)
+        return
     most = p.most(p.n)
     if most is not None and most <= FEW and not p.batch and not p.fused and p.along(p.narrow, p.k):
         yield from _dots(p, cpu, held, max(1, most))
@@ -115,7 +125,7 @@ def _few_rows(p: Product) -> Iterator[Blocking]:
         return
     size = p.fixed(last)
     lines = max(1, 8 >> (m - 1).bit_length())
-    for across in (64, 256) if size is None else _parts(size, (32, 64, 256), lines):
+    for across in (64, 256) if size is None else parts(size, (32, 64, 256), lines):
         yield Blocking("few rows", m, lines, None, across, m, across, False, False)
 
 
@@ -129,7 +139,7 @@ def _dots(p: Product, cpu: Processor, held: int, columns: int) -> Iterator[Block
     turned = columns > 1 and not p.along(p.wide, p.k)
     room = int(cpu.private[-1].capacity or 1 << 18) // 16 // (columns * p.dtype.bytes)
     depth = max(256, min(4096, 1 << (room.bit_length() - 1)))
-    for high in (64, 256) if p.fixed(p.m) is None else _parts(p.fixed(p.m) or 1, (32, 64, 256), rows):
+    for high in (64, 256) if p.fixed(p.m) is None else parts(p.fixed(p.m) or 1, (32, 64, 256), rows):
         yield Blocking("dots", rows, columns, depth if turned else None, high, high, columns, turned, False)
 
 
@@ -142,23 +152,27 @@ def _panels(p: Product, cpu: Processor, held: int) -> Iterator[Blocking]:
     across_lanes = (p.lanes,) if p.plain(p.narrow) and not p.along(p.narrow, p.k) else ()  # whole vectors of it are packed
     for vectors, rows in product((1, 2, 3, 4), (0, *across_lanes)):
         columns, given = vectors * p.lanes, rows
-        rows = rows or max(1, min(held // vectors, 12, most if most is not None else 12))
+        fit = (cpu.registers - scratch(p)) // vectors - 1
+        rows = rows or max(1, min(held // vectors, fit, 12, most if most is not None else 12))
         if (given and rows * vectors > held) or (most is not None and rows > most):
             continue
-        if rows * vectors + vectors + 1 > cpu.registers or (vectors > 1 and n is not None and columns >= n + p.lanes):
+        if rows * vectors + vectors + scratch(p) > cpu.registers or (vectors > 1 and n is not None and columns >= n + p.lanes):
             continue
         if m is not None and not given:
-            rows = _even(m, rows)
-        depths = DEPTHS if k is None else tuple(dict.fromkeys(_depth(k, d) for d in DEPTHS))
-        across = _near((128, 256, 512), columns) if n is None else _parts(n, (128, 256, 512, 1024), columns)
+            rows = even(m, rows)
+        depths = DEPTHS if k is None else tuple(dict.fromkeys(deep(k, d) for d in DEPTHS))
+        across = near((128, 256, 512), columns) if n is None else parts(n, (128, 256, 512, 1024), columns)
         for depth, wide, flat, packed in product(depths, across, (FLAT, 4 * FLAT), (True, False)):
             high = -(-flat // rows) * rows
             # What is packed stays in a cache of the core, with room for what passes by.
             packing, more = p.dtype.bytes * depth * wide * packed, p.dtype.bytes * depth * high
-            if packing > room:
+            if packing > room or (p.step > 1 and (not packed or packing + more > room)):
                 continue
-            tall = (-(-TYPICAL // high) * high,) if m is None else _parts(m, (m, -(-m // cpu.count), 1024), high)
+            tall = (-(-TYPICAL // high) * high,) if m is None else parts(m, (m, -(-m // cpu.count), 1024), high)
             for t in tall:
+                if p.step > 1:  # SEVERAL
+                    yield Blocking("panels", rows, columns, depth, min(high, t), t, wide, True, True)
+                    continue
                 if packed or (p.plain(p.wide) and not p.wide_transposed):
                     yield Blocking("panels", rows, columns, depth, min(high, t), t, wide, packed, False)
                 if packed and t > high and packing + more <= room:
@@ -170,41 +184,23 @@ def _windows(p: Product, cpu: Processor, held: int) -> Iterator[Blocking]:
     m, columns, known = p.fixed(p.m), p.parts(p.n), [p.fixed(i) for i in (*p.parts(p.n), *p.parts(p.k))]
     if m is None or p.plain(p.wide) or None in known or 0 in known or not m or not p.along(p.wide, columns[-1]):
         return
-    if not all(isinstance(a, Var) for e in p.wide.indices for a, _ in e.terms):
+    if not all(isinstance(a, Var) for e in p.wide.indices for a, _ in e.terms) or (p.step > 1 and p.deep is None):
         return
     height, width = p.image
     room = (cpu.private[-1].capacity or 1 << 18) // p.dtype.bytes // 6
-    depths = tuple(dict.fromkeys(_even(p.deep_extent, d) for d in (16, 32, 64, 128, 256)))
+    depths = tuple(dict.fromkeys(-(-even(p.deep_extent, d) // p.step) * p.step for d in (16, 32, 64, 128, 256)))
     for vectors, lines in product((1, 2, 3, 4), (1, 2, 3, 4)):
         wide = vectors * p.lanes
         whole = width <= wide < width + p.lanes  # no line is cut where a register tile can have all of it
         if lines > height or vectors * lines > 4 or not (whole or width > 4 * p.lanes > wide >= 2 * p.lanes):
             continue
-        rows = _even(m, max(1, min(held // (vectors * lines), WINDOW_ROWS, m)))
-        talls = _parts(m, (m, -(-m // cpu.count)), rows)
-        acrosses = _parts(height, (height, -(-height // cpu.count), -(-height // (2 * cpu.count))), lines)
+        fit = (cpu.registers - scratch(p)) // (vectors * lines) - 1
+        rows = even(m, max(1, min(held // (vectors * lines), fit, WINDOW_ROWS, m)))
+        talls = parts(m, (m, -(-m // cpu.count)), rows)
+        acrosses = parts(height, (height, -(-height // cpu.count), -(-height // (2 * cpu.count))), lines)
         for tall, across, depth in product(talls, acrosses, depths):
             if p.window(across, -(-width // wide) * wide, depth) <= room:
                 yield Blocking("windows", rows, wide, depth, rows, tall, across, True, False, lines)
-
-
-def _even(size: int, most: int) -> int:
-    """Tiles of at most `most` that are as good as alike."""
-    return -(-size // -(-size // most)) if size else 1
-
-
-def _depth(k: int, most: int) -> int:
-    """Blocks of k that are as good as alike, whole unrolled turns."""
-    return max(4, -(-_even(k, most) // 4) * 4)
-
-
-def _near(sizes: tuple[int, ...], unit: int) -> tuple[int, ...]:
-    return tuple(max(unit, s // unit * unit) for s in sizes)
-
-
-def _parts(size: int, targets: tuple[int, ...], unit: int) -> tuple[int, ...]:
-    """Whole units that cut a size into as good as equal parts of about these sizes."""
-    return tuple(dict.fromkeys(max(unit, -(-_even(size, max(t, 1)) // unit) * unit) for t in targets))
 
 
 # ---------------------------------------------------------------- lines
@@ -213,6 +209,7 @@ def _parts(size: int, targets: tuple[int, ...], unit: int) -> tuple[int, ...]:
 def lines_of(p: Product, cpu: Processor, b: Blocking) -> tuple[syntax.Line, ...]:
     keep = syntax.Keep((p.name,), cpu.register.name)
     made = {"dots": _dot_lines, "few rows": _few_lines, "windows": _window_lines, "panels": _panel_lines}
+    made["channels last"] = channel_lines
     return made[b.kind](p, cpu, b, keep)
 
 
@@ -223,14 +220,19 @@ def _panel_lines(p: Product, cpu: Processor, b: Blocking, keep: syntax.Line) -> 
     k = p.fixed(p.k)
     if k is None or b.depth is None or b.depth < k:
         lines.append(tile((p.k, b.depth or DEPTHS[0])))
-    if b.pack_wide:
+    pairs: list[Digit] = [(p.n, "/", b.columns), (p.k, "/", p.step), (p.n, "%", b.columns), (p.k, "%", p.step)]
+    if b.pack_wide and p.step > 1:  # SEVERAL
+        lines.append(_ordered(p, p.wide, inner, pairs))
+    elif b.pack_wide:
         lines.append(_move(p.wide.tensor, inner, p.n, b.columns, _squares(p, cpu)))
     if b.high < b.tall:
         lines.append(tile((p.m, b.high)))
-    if b.pack_narrow:
+    if b.pack_narrow and p.step > 1:
+        lines.append(_ordered(p, p.narrow, inner, [p.m, p.k]))
+    elif b.pack_narrow:
         lines.append(_move(p.narrow.tensor, inner, p.m, b.rows))
     lines += [tile((p.n, b.columns)), tile((p.m, b.rows)), keep]
-    lines.append(tile((p.k, 1), modifiers=modifier("unroll", 4)))
+    lines.append(tile((p.k, p.step), modifiers=modifier("unroll", 4)))
     return (*lines, syntax.Compute(p.instr.name))
 
 
@@ -269,11 +271,18 @@ def _window_lines(p: Product, cpu: Processor, b: Blocking, keep: syntax.Line) ->
     lines: list[syntax.Line] = [tile(*ones, (p.m, b.tall), *((i, b.across) for i in others[-1:]), level=cpu.cores.name)]
     if p.deep is not None and b.depth is not None and b.depth < p.deep_extent:
         lines.append(tile((p.deep, b.depth)))
-    lines.append(syntax.Move(p.wide.tensor, cpu.private[-1].name))
+    inner = cpu.private[-1].name
+    if p.step > 1 and p.deep is not None:  # SEVERAL
+        lines.append(_move(p.wide.tensor, inner, p.deep, p.step))
+        axes = [*(a for a in p.axes(p.narrow) if a != p.deep), p.deep]
+        gathered = (*(tile((a, 1)) for a in axes[:-1]), tile((p.deep, 1), level=cpu.device.levels[-1].name), syntax.Compute())
+        lines.append(laid_out(p.narrow.tensor, inner, axes, gathered))
+    else:
+        lines.append(syntax.Move(p.wide.tensor, inner))
     lines += [tile((i, b.lines)) for i in others[-1:]]
     lines += [tile((last, b.columns))] if b.columns < p.image[1] else []
     lines += [tile((p.m, b.rows)), keep]
-    lines.append(tile(*((i, 1) for i in p.parts(p.k))))
+    lines.append(tile(*((i, p.step if i == p.deep else 1) for i in p.parts(p.k))))
     return (*lines, syntax.Compute(p.instr.name))
 
 
@@ -283,6 +292,13 @@ def _squares(p: Product, cpu: Processor) -> tuple[syntax.Line, ...] | None:
         return None
     square = tile((p.n, p.turn.extent(p.n)), (p.k, p.turn.extent(p.k)))
     return (square, syntax.Keep((p.wide.tensor,), cpu.register.name), syntax.Compute(p.turn.instr.name))
+
+
+def _ordered(p: Product, load: Load, memory: str, digits: Sequence[Digit]) -> syntax.Move:
+    """A copy with these digits innermost, of the product's row, column and reduced indices."""
+    mine = {d if isinstance(d, str) else d[0] for d in digits}
+    others: list[Digit] = [a for a in p.fused_axes(load) if a not in mine]
+    return laid_out(load.tensor, memory, [*others, *digits])
 
 
 def _move(tensor: str, memory: str, axis: str, panel: int, block: tuple[syntax.Line, ...] | None = None) -> syntax.Move:

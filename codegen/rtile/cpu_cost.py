@@ -17,6 +17,7 @@ LOAD, STORE = 0.5, 1.0
 CROWDED = 0.1  # of loads that arithmetic hides, so much still counts
 ENTER = 40.0  # to begin and end a register tile
 COPY, TURN, GATHER = 0.15, 1.2, 4.0  # to pack an element whose neighbours stay neighbours, one whose do not, one of a window
+APART = 1.5  # one whose neighbours come to lie a few elements apart
 SPLIT = 4.0  # one whose neighbours come to lie in several panels
 WHOLE, BROKEN = 0.6, 2.0  # of a window, where vectors lie in one line of the image, or as the image does; where they do not
 ASKED = 6.0  # and where it must be asked of each element whether it is inside of the image
@@ -55,6 +56,9 @@ class Blocking:
         if self.kind == "few rows":
             return f"few rows: {self.rows} by {self.columns} lines at a time, {self.across} a core"
         packed = " and ".join(x for x, on in (("wide", self.pack_wide), ("narrow", self.pack_narrow)) if on) or "nothing"
+        if self.kind == "channels last":
+            shape = f"{self.rows} x {self.columns} in registers"
+            return f"{self.kind}: {shape}, {self.tall} lines of {self.high} by {self.across} a core by {self.depth or 'all'}"
         if self.kind == "windows":
             shape = f"{self.rows} x {self.lines} x {self.columns} in registers"
             return f"windows: {shape}, {self.tall} x {self.across} lines a core by {self.depth or 'all'}, image packed"
@@ -83,6 +87,8 @@ def seconds(p: Product, cpu: Processor, b: Blocking, sizes: Mapping[str, int]) -
     """For the extents of all indices; all cores take part, where that is worth waking them."""
     m, n, k = sizes[p.m], sizes[p.n], sizes[p.k]
     count = prod(sizes[i] for i in p.batch)
+    if b.kind == "channels last":
+        return _channels(p, cpu, b, sizes)
     if b.kind == "windows":
         cost = _windows(p, cpu, b, sizes)
     else:
@@ -134,7 +140,7 @@ def _panels(p: Product, cpu: Processor, b: Blocking, m: int, n: int, k: int) -> 
     for count, wide in kinds:
         step = max(b.rows * wide * (p.instr.cycles or 0.5), (b.rows + wide) * LOAD, p.instr.latency or 4)
         step += CROWDED * (b.rows + wide) * LOAD
-        busy = k * step + blocks * (ENTER + b.rows * wide * (LOAD + STORE))
+        busy = _ceil(k, p.step) * step + blocks * (ENTER + b.rows * wide * (LOAD + STORE))
         narrow = k * b.rows * line * beside
         bytes_ = k * wide * p.lanes * size
         for times, near in ((cores_m, first), (max(0, flats - cores_m), later), (max(0, tiles_m - flats), again)):
@@ -162,7 +168,8 @@ def _panels(p: Product, cpu: Processor, b: Blocking, m: int, n: int, k: int) -> 
 
     packing = k * n * cores_m * _packing(p, cpu, b, depth) if b.pack_wide else 0.0
     flat = COPY if b.rows % p.lanes == 0 else SPLIT
-    packing += m * k * cores_n * (TURN if p.along(p.narrow, p.k) else flat) if b.pack_narrow else 0.0
+    flat = (COPY if p.along(p.narrow, p.k) else SPLIT) if p.step > 1 else TURN if p.along(p.narrow, p.k) else flat
+    packing += m * k * cores_n * flat if b.pack_narrow else 0.0
     return Parts(arithmetic, traffic, packing, 0.0, together)
 
 
@@ -199,7 +206,7 @@ def _windows(p: Product, cpu: Processor, b: Blocking, sizes: Mapping[str, int]) 
     cores_m = _ceil(m, b.tall)
     across = _tiles(height, b.across, b.lines) * _ceil(width, b.columns)
     tiles = _tiles(m, b.tall, b.rows) * across
-    arithmetic = tiles * (k * step + blocks * enter)
+    arithmetic = tiles * (_ceil(k, p.step) * step + blocks * enter)
 
     held = size * p.window(b.across, width, b.depth)
     near = size * p.window(b.lines, b.columns, b.depth)
@@ -207,11 +214,44 @@ def _windows(p: Product, cpu: Processor, b: Blocking, sizes: Mapping[str, int]) 
     narrow = m * k * size * across * _cycles(cpu, size * m * k / blocks + near)
     results = 2 * m * height * width * size * (blocks * _cycles(cpu, size * b.tall * b.across * width))
     packed = p.window(b.across, width, b.depth) * blocks * _ceil(height, b.across) * cores_m
-    return Parts(arithmetic, wide + narrow + results, packed * (COPY + size * _cycles(cpu, 2 * held)), 0.0)
+    packing = packed * ((COPY if p.step == 1 else APART) + size * _cycles(cpu, 2 * held))
+    # Several neighbours along k, which filters are packed for: once by each core's tile.
+    packing += m * k * TURN * 2 * _ceil(height, b.across) if p.step > 1 else 0.0
+    return Parts(arithmetic, wide + narrow + results, packing, 0.0)
+
+
+def _channels(p: Product, cpu: Processor, b: Blocking, sizes: Mapping[str, int]) -> Cost:
+    """Windows of lines of an image, with channels last, that lie in a cache with their edges; filters packed beside them."""
+    size, n, m, k = p.dtype.bytes, sizes[p.n], sizes[p.m], sizes[p.k]
+    deep = p.deep or ""
+    depth, vectors = b.depth or p.deep_extent, b.columns / p.lanes
+    blocks = _ceil(p.deep_extent, depth)
+    step = max(b.rows * vectors * (p.instr.cycles or 0.5), (b.rows + vectors) * LOAD, p.instr.latency or 4)
+    step += CROWDED * (b.rows + vectors) * LOAD
+    count = prod(sizes[i] for i in p.batch)
+    tasks = count // p.lines * _ceil(p.lines, b.tall) * _ceil(m, b.high) * _ceil(n, b.across)
+    tiles = count * _tiles(m, b.high, b.rows) * _tiles(n, b.across, b.columns)
+    turns = _ceil(depth, p.step) * (k // p.deep_extent)
+    arithmetic = tiles * blocks * (turns * step + ENTER + b.rows * vectors * (LOAD + STORE))
+
+    filter_ = p.taken(p.wide, {p.n: b.columns, deep: depth})
+    image = p.taken(p.narrow, {p.m: b.high, p.line: b.tall, deep: depth})
+    rows = p.taken(p.narrow, {p.m: b.rows, deep: depth})
+    wide = tiles * blocks * filter_ * size * _cycles(cpu, (filter_ + rows) * size)
+    narrow = tiles * blocks * rows * size * _cycles(cpu, image * size)
+    results = 2 * count * m * n * size * blocks * _cycles(cpu, size * count * m * n)
+    far = size * _cycles(cpu, size * (count * m * k // max(1, k // p.deep_extent) + n * k))
+    packing = tasks * blocks * (image * (COPY + far) + _ceil(min(b.across, n), b.columns) * filter_ * (APART + far))
+    traffic = wide + narrow + results
+    alone = max(arithmetic, traffic) + HIDDEN * min(arithmetic, traffic) + packing
+    bound = "packing" if packing > max(arithmetic, traffic) else "arithmetic" if arithmetic >= traffic else "memory"
+    return Cost(min(alone, alone * _ceil(tasks, cpu.count) / tasks + WAKE * cpu.clock) / cpu.clock, bound)
 
 
 def _packing(p: Product, cpu: Processor, b: Blocking, depth: int) -> float:
     """Cycles to pack an element of the wide operand."""
+    if p.step > 1 and p.plain(p.wide):
+        return SPLIT if p.wide_transposed else APART
     if p.plain(p.wide):
         return _turning(p, cpu, b, depth) if p.wide_transposed else COPY
     width = p.fixed(p.parts(p.n)[-1])

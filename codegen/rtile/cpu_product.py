@@ -18,7 +18,7 @@ from ...dsl.index import ONE, Expr, Var, as_expr
 from ...dsl.types import DType
 from ...dsl.values import Load, loads
 from ..lower.match import Match, match
-from ..lower.work import Work
+from ..lower.work import Work, plain_index
 
 # Where a device's text is silent: bytes in a cycle of one core from the caches, innermost first, and seconds to wake the cores.
 CACHE_RATES = (128.0, 40.0, 12.0)
@@ -107,7 +107,18 @@ class Product:
 
     @property
     def lanes(self) -> int:
-        return self.match.extent(self.match.index[0][1])
+        return self.match.extents()[self.instr.statement.indices[0]]
+
+    @property
+    def step(self) -> int:
+        """Products that the instruction adds up itself: of neighbours along a reduced index."""
+        reduction = self.instr.statement.reduction
+        return self.match.extents()[reduction.indices[0]] if reduction is not None else 1
+
+    @property
+    def rate(self) -> float:
+        """Multiplications a cycle."""
+        return self.lanes * self.step / (self.instr.cycles or 0.5)
 
     def plain(self, load: Load) -> bool:
         """Is the operand read by single indices, everywhere inside, or as if it were? Else its elements are gathered."""
@@ -158,18 +169,48 @@ class Product:
         last = dict(self.fused).get(index, (index,))[-1]
         return load.indices[-1].coefficient(Var(last)) == 1
 
+    @property
+    def slides(self) -> bool:
+        """Are the rows windows of the narrow operand, as where channels are last?"""
+        return not _plain(self.narrow)
+
+    def axes(self, load: Load) -> tuple[str, ...]:
+        """What the axes of a copy of an operand are called: by the indices that it has, or its own where these are windows."""
+        return tuple(plain_index(e) or f"{load.tensor}.{d}" for d, e in enumerate(load.indices))
+
+    def fused_axes(self, load: Load) -> tuple[str, ...]:
+        """What they are called where some of the indices became one: by the indices of the product."""
+        alias = {part: name for name, parts in self.fused for part in parts}
+        names = (v.name for e in load.indices for v in sorted(e.variables(), key=str))
+        return tuple(dict.fromkeys(alias.get(n, n) for n in names))
+
     def parts(self, index: str) -> tuple[str, ...]:
         """The indices that one stands for."""
         return dict(self.fused).get(index, (index,))
 
     @property
     def deep(self) -> str | None:
-        """The reduced index that the wide operand has as an axis of its own: it may be cut without cutting windows."""
-        return next((i for i in self.parts(self.k) if any(e == as_expr(Var(i)) for e in self.wide.indices)), None)
+        """The reduced index that both operands have as an axis of its own: it may be cut without cutting windows."""
+        both = (self.wide, self.narrow)
+        return next((i for i in self.parts(self.k) if all(as_expr(Var(i)) in load.indices for load in both)), None)
 
     @property
     def deep_extent(self) -> int:
         return (self.fixed(self.deep) or 1) if self.deep is not None else 1
+
+    @property
+    def line(self) -> str:
+        """The last of the indices that are done one by one: that of lines, where rows are windows."""
+        return self.batch[-1] if self.batch else ""
+
+    @property
+    def lines(self) -> int:
+        return (self.fixed(self.line) or 1) if self.line else 1
+
+    def taken(self, load: Load, tiles: Mapping[str, int]) -> int:
+        """Elements of an operand in the box that tiles read; of indices without a tile all if they are reduced, else one."""
+        extents = {i: tiles.get(i, (self.fixed(i) or 1) if i in self.parts(self.k) else 1) for i in self.extents}
+        return prod(1 + sum(abs(c) * (extents.get(str(a), 1) - 1) for a, c in e.terms) for e in load.indices)
 
     @cached_property
     def image(self) -> tuple[int, int]:
@@ -224,6 +265,16 @@ def product_of(device: Device, work: Work, shapes: Mapping[str, tuple[Expr, ...]
         return Product(
             work.name.rstrip("@"), m, wide, narrow, rows[0], n, k, batch, extents, wide.dtype, (), shapes or {}, turn
         )
+    reduced = work.reduced if len(work.reduced) == 1 else ("".join(work.reduced),)
+    if work.indices[-1] == n and columns == () and _plain(wide) and not _plain(narrow):
+        # Windows of the narrow operand: the last of its indices makes rows, others are done one by one.
+        extents |= {i: prod((extents[x] for x in work.reduced), start=ONE) for i in reduced}
+        sums = ((reduced[0], work.reduced),) if len(work.reduced) > 1 else ()
+        batch = tuple(i for i in work.indices if i not in (n, rows[-1]))
+        row = rows[-1]
+        return Product(
+            work.name.rstrip("@"), m, wide, narrow, row, n, reduced[0], batch, extents, wide.dtype, sums, shapes or {}
+        )
     # Results that are neighbours stay so: only the last indices of the result become columns, others are done one by one.
     if work.indices[-1] != n or len(rows) != 1 or not _plain(narrow):
         return None
@@ -265,14 +316,15 @@ def turning(device: Device, copy: Work, both: set[str], cores: Level) -> Match |
 
 def operands_of(device: Device, work: Work) -> tuple[Match, str, Load, Load, tuple[str, ...]] | None:
     """The multiply-add, the index along its lanes, the operand that has it, the one that has not, the indices of only that one.
+    It may add several products to each element of its result, which are neighbours along one reduced index.
 
     None where there is no such instruction, an operand is computed, or all of it is read once: a matrix by a vector, but not
     windows of it.
     """
     m = fma_of(device, work)
-    if m is None or len(m.index) != 1 or not work.reduced:
+    if m is None or len(m.instr.statement.indices) != 1 or not work.reduced:
         return None
-    n = m.index[0][1]
+    n = dict(m.index)[m.instr.statement.indices[0]]
     values = [v for _, v in m.operands]
     wide = next((v for v in values if _has(v, n)), None)
     narrow = next((v for v in values if not _has(v, n)), None)

@@ -132,6 +132,11 @@ def _blocking(p: Product, b: Blocking, lines: Lines, sizes: Mapping[str, int]) -
         case "windows":
             across = core.get(line, p.image[0])
             return replace(b, rows=rows[-1], high=rows[-1], columns=columns, depth=depth, tall=tall, across=across)
+        case "channels last":
+            tall, high, across = core.get(p.line, 1), core.get(p.m, sizes[p.m]), core.get(p.n, sizes[p.n])
+            depth = next((n for n in inner.get(p.deep or "", ()) if n > p.step), None)
+            columns = (inner.get(p.n) or [b.columns])[-1]
+            return replace(b, rows=rows[-1], high=high, columns=columns, depth=depth, tall=tall, across=across)
         case "few rows":
             across = core.get(last, sizes[p.n])
             return replace(b, rows=rows[-1], high=rows[-1], tall=rows[-1], columns=columns, across=across)

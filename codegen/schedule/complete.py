@@ -195,6 +195,8 @@ def _direct(ctx: Context, work: Work) -> tuple[syntax.Line, ...] | None:
     if cpu is None or found is None:
         return None
     m, n, finite = found[0], found[1], cpu.cores
+    if len(m.index) != 1:
+        return None  # what it takes must be packed for it
     if n != (work.subscripts or work.indices)[-1] and found[2].indices[-1].coefficient(Var(n)) != 1:
         return None
     others = [i for i in work.indices if i != n]

@@ -13,17 +13,20 @@ that they are cut out of:
 
     C[i, j] = sum(k) A[i, k] * A[j, k]    -->    C.left[i, k] = A[i, k]; C.right[j, k] = A[j, k]
 
+IN_STEPS      an integer may be widened in steps: `C.left_i16` of `i32(A[m, k])`, where A is i8, is `i16(A[m, k])`, and the
+              product converts that. A type between holds each value of the narrower one, so nothing is lost.
 SECOND_NAME   where a tensor is multiplied with itself its name tells neither factor, so both have names. Nothing is computed
               for them: they are the tensor under another name (`second_names`), and a line may stage one without the other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from ...dsl.frozen import replace
 from ...dsl.index import Expr, Var, as_expr
 from ...dsl.op import Op, Statement, Tensor
+from ...dsl.types import TYPES, DType
 from ...dsl.values import Apply, Cast, Const, Load, Value, loads, transform
 from ..lower.access import indices_of
 from ..lower.work import plain_index, substitute
@@ -38,13 +41,13 @@ def factored(op: Op, names: frozenset[str] | None = None) -> Op:
     shapes = {t.name: t.shape for t in op.tensors}
     for s in op.statements:
         value = s.value
-        for name, (n, x) in windows(s).items() if names is not None else ():
+        for name, (n, x) in _all_windows(s).items() if names is not None else ():
             if name in (names or ()):
                 made, read = _converted_tensor(s, name, x, shapes)
                 statements.append(made)
                 tensors.append(Tensor(name, x.dtype, tuple(e for _, e in made.ranges), "intermediate", s.span))
                 value = _with_factor(value, n, read, x)
-        plain, typed = named(s), named(s, converted(s)) if names is not None else {}
+        plain, typed = named(s), _all_converted(s) if names is not None else {}
         for name, (n, x) in (plain | typed).items():
             if names is not None and name not in names:
                 continue
@@ -135,15 +138,42 @@ def converted(s: Statement) -> tuple[Cast | None, Cast | None]:
     return left, right
 
 
-def windows(s: Statement) -> dict[str, tuple[int, Cast]]:
-    """Factors that convert elements of windows, by the name of the tensor that is converted, with the number of their side."""
+def in_steps(s: Statement) -> Iterator[tuple[Cast | None, Cast | None]]:
+    """IN_STEPS: the same, converted to a type between, where both factors can be; the narrowest type first."""
+    left, right = converted(s)
+    if left is None or right is None:
+        return
+    for dtype in sorted(TYPES.values(), key=lambda t: t.bits):
+        if all(_between(x.arg.dtype, dtype, x.dtype) for x in (left, right)):
+            yield replace(left, dtype=dtype), replace(right, dtype=dtype)
+
+
+def _between(narrow: DType, dtype: DType, wide: DType) -> bool:
+    """Is it an integer type that holds each value of the narrower one, and converts to the wider as that does?"""
+    signed = dtype.kind == wide.kind == "int" and narrow.kind in ("int", "uint")
+    return signed and narrow.bits < dtype.bits < wide.bits
+
+
+def windows(s: Statement, found: tuple[Cast | None, Cast | None] | None = None) -> dict[str, tuple[int, Cast]]:
+    """Factors that convert elements of windows, by the name of the tensor that is converted, with the number of their side.
+
+    found   the conversions, where they are not those of the statement
+    """
     target, _, inner = s.target.partition(".")
     number = "".join(c for c in inner if c.isdigit())
     return {
         f"{target}.{x.arg.tensor}{number}_{x.dtype}": (n, x)
-        for n, x in enumerate(converted(s))
+        for n, x in enumerate(found or converted(s))
         if x is not None and isinstance(x.arg, Load) and any(plain_index(e) is None for e in x.arg.indices)
     }
+
+
+def _all_windows(s: Statement) -> dict[str, tuple[int, Cast]]:
+    return windows(s) | {name: x for found in in_steps(s) for name, x in windows(s, found).items()}
+
+
+def _all_converted(s: Statement) -> dict[str, tuple[int, Value]]:
+    return named(s, converted(s)) | {name: x for found in in_steps(s) for name, x in named(s, found).items()}
 
 
 def _converted_tensor(s: Statement, name: str, x: Cast, shapes: Mapping[str, tuple[Expr, ...]]) -> tuple[Statement, Load]:
