@@ -85,7 +85,8 @@ def test_an_extending_device_changes_only_what_it_states(cpus):
     )["mine"]
     assert child.level("core").most == 3
     assert child.level("core").siblings == "barrier"
-    assert [m.name for m in child.memories] == [*(m.name for m in avx2.memories), "scratch"]
+    assert [m.name for m in child.memories] == ["dram", "l3", "l2", "l1", "scratch", "register"]  # outermost first
+    assert [m.name for m in avx2.memories] == ["dram", "l3", "l2", "l1", "register"]
     assert child.limit("clock") == 4e9
     assert child.limit("f32") == avx2.limit("f32")
     assert child.instrs == avx2.instrs

@@ -207,6 +207,9 @@ def by_reuse(fusings: Fusings, work: Work) -> Iterator[Mapping]:
     if work.reduction.kind in ("argmax", "argmin"):
         yield replace(bare, refused=f"{work.reduction.kind} has no parts")
         return
+    if not any(v.name in work.reduced for ld in loads(work.value) for e in ld.indices for v in e.variables()):
+        yield replace(bare, refused="no operand has a reduced index: there is nothing to stage")
+        return
     groups = reused(work)
     if len(groups) < 2:
         yield replace(bare, refused="no two groups of indices are apart in what is read: nothing is read twice")

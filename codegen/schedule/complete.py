@@ -139,7 +139,9 @@ def _sizes(ctx: Context, line: syntax.Line) -> syntax.Line:
         )
         return replace(line, axes=axes)
     if isinstance(line, (syntax.Move, syntax.Keep)) and line.block is not None:
-        return replace(line, block=tuple(_sizes(ctx, x) for x in line.block))
+        # `auto` in a block leaves open what a block may leave out; one of nothing else is as good as none
+        block = tuple(_sizes(ctx, x) for x in line.block if not isinstance(x, syntax.AutoLine))
+        return replace(line, block=block or None)
     return line
 
 

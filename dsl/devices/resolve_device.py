@@ -15,7 +15,7 @@ from dataclasses import replace
 from .. import syntax
 from ..device import Device, Instr, Level, Memory
 from ..errors import Diagnostics, Label, UserError, did_you_mean
-from ..errors.device import ArgumentMemory, DuplicateItem, ExtendsCycle, UnknownLevel, UnknownMemory, UnknownParent
+from ..errors.device import ArgumentMemory, BadFact, DuplicateItem, ExtendsCycle, UnknownLevel, UnknownMemory, UnknownParent
 from ..ops.index_terms import spot
 from ..std import std_devices
 from . import device_facts as facts
@@ -142,6 +142,11 @@ def _levels(items: list[Item], parent: Device, diagnostics: Diagnostics) -> tupl
         deeper = set(names[names.index(item.name) + 1 :])
         levels[item.name], more = facts.level(item, levels.get(item.name), deeper, diagnostics)
         limits |= dict(more)
+        if item.name == names[0] and (levels[item.name].units == "shaped" or levels[item.name].most not in (None, 1)):
+            diagnostics.add(BadFact(
+                f"a program runs on one `{item.name}`, the outermost level of the device",
+                item.span, help=f"`level {item.name}: finite 1, ...`, and several of what it is made of in a level below",
+            ))  # fmt: skip
     return levels, limits
 
 
@@ -168,4 +173,6 @@ def _memories(items: list[Item], parent: Device, levels: dict[str, Level], diagn
             f"arguments live in `{first.name}`, the first memory, so it belongs to `{outermost}`, not to `{first.level}`",
             first.span, help=f"`memory {first.name} of {outermost}: ...`",
         ))  # fmt: skip
-    return memories
+    # outermost first: one that a device adds to its parent's lies outside of those of deeper levels
+    depth = {name: n for n, name in enumerate(levels)}
+    return {x.name: x for x in sorted(memories.values(), key=lambda x: depth.get(x.level, 0))}
