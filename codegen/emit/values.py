@@ -247,7 +247,7 @@ class Values(Conversions):
         count = ctx.prefix(conds)
         if count is not None and zero(v.otherwise) and not sample.mask and self.in_parts(v.value):
             ctx.part = text.index.text(count)
-            zero_elsewhere = isinstance(v.value, Load)
+            zero_elsewhere = self._loads_lanes(v.value)
             value = self._wide(show(v.value), sample)
             zeros = Code(f"({self._ctype(value)}){{}}", value.dtype, True)
             text.line(f"{t} = {value.text if zero_elsewhere else self._first_lanes(value, zeros).text};")
@@ -260,6 +260,11 @@ class Values(Conversions):
             tidy_else(lines, start - 1)
         lines.insert(mark, f"{kind} {t};")
         return Code(t, sample.dtype, True, sample.mask)
+
+    def _loads_lanes(self, v: Value) -> bool:
+        """Whether it is a load of another element for each lane, from memory: a part of it has zeros in the other lanes."""
+        of_memory = isinstance(v, Load) and v.tensor not in self.ctx.lanes.registers
+        return of_memory and any(self.ctx.varies(self.ctx.ix(e)) for e in v.indices)
 
     def _load_first(self, v: Masked, conds: list[Expr], show: Callable[[Value], Code]) -> Code | None:
         """A load of the first lanes, and what the others have instead."""
