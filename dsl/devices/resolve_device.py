@@ -15,7 +15,16 @@ from dataclasses import replace
 from .. import syntax
 from ..device import Device, Instr, Level, Memory
 from ..errors import Diagnostics, Label, UserError, did_you_mean
-from ..errors.device import ArgumentMemory, BadFact, DuplicateItem, ExtendsCycle, UnknownLevel, UnknownMemory, UnknownParent
+from ..errors.device import (
+    ArgumentMemory,
+    BadFact,
+    DuplicateItem,
+    ExtendsCycle,
+    TooFewLanes,
+    UnknownLevel,
+    UnknownMemory,
+    UnknownParent,
+)
 from ..ops.index_terms import spot
 from ..std import std_devices
 from . import device_facts as facts
@@ -75,7 +84,7 @@ def resolve_device(decl: syntax.DeviceDecl, parents: Mapping[str, Device]) -> De
     items = _unique(decl, diagnostics)
     levels, limits = _levels(items, parent, diagnostics)
     memories = _memories(items, parent, levels, diagnostics)
-    instrs: dict[str, Instr] = {i.name: i for i in parent.instrs if _has_lanes(i, levels)}
+    instrs: dict[str, Instr] = {i.name: i for i in parent.instrs if _lacks_lanes(i, levels) is None}
     for item in items:
         if isinstance(item, syntax.LimitDecl):
             for name in facts.absent(item, [*(i.name for i in parent.instrs), *dict(parent.limits)], diagnostics):
@@ -84,7 +93,8 @@ def resolve_device(decl: syntax.DeviceDecl, parents: Mapping[str, Device]) -> De
             limits |= facts.figures(item, diagnostics)
         elif isinstance(item, syntax.InstrDecl):
             try:
-                instrs[item.name] = resolve_instr(item, tuple(levels.values()), memories)
+                instrs[item.name] = resolved = resolve_instr(item, tuple(levels.values()), memories)
+                _require_lanes(resolved, levels)
             except UserError as e:
                 diagnostics.add(e)
     for item in items:
@@ -97,16 +107,27 @@ def resolve_device(decl: syntax.DeviceDecl, parents: Mapping[str, Device]) -> De
     )  # fmt: skip
 
 
-def _has_lanes(instr: Instr, levels: Mapping[str, Level]) -> bool:
-    """Are there as many units below one of the instruction's level as its operands are spread over?"""
-    inner = list(levels)[list(levels).index(instr.level) + 1 :]
-    there = 1
-    for level in (levels[name] for name in inner):
-        if level.most is None:
-            return True
-        there *= level.most
-    lanes = (c.hi for o in instr.operands for c in o.coords if c.name == LANE)
-    return max((hi for hi in lanes if hi is not None), default=0) < there
+def _lacks_lanes(instr: Instr, levels: Mapping[str, Level]) -> str | None:
+    """Why a unit of the instruction's level has not the lanes that its operands are spread over; None if it has."""
+    inner = [levels[name] for name in list(levels)[list(levels).index(instr.level) + 1 :]]
+    spread = (c.hi for o in instr.operands for c in o.coords if c.name == LANE)
+    lanes = left = max((hi for hi in spread if hi is not None), default=0) + 1
+    there = " x ".join(f"{x.most} units of `{x.name}`" for x in inner) or "none"
+    for level in reversed(inner):
+        take = left if level.most is None else min(left, level.most)
+        if level.siblings == "lockstep" and level.width is None and take & (take - 1):
+            return f"takes {lanes} lanes; units of `{level.name}` come in powers of two where no `width` is stated"
+        if left % take:  # some units of this level, and some of those of the next: they are no unit's
+            return f"takes {lanes} lanes; below one {instr.level} are {there}"
+        left //= take
+    return f"takes {lanes} lanes; below one {instr.level} are {there}" if left > 1 else None
+
+
+def _require_lanes(instr: Instr, levels: Mapping[str, Level]) -> None:
+    """Raises TooFewLanes where no unit of the instruction's level can execute it."""
+    if (why := _lacks_lanes(instr, levels)) is not None:
+        help = "take other lanes and more registers, or say that there are more units"
+        raise TooFewLanes(f"`{instr.name}` {why}", instr.span, help=help)
 
 
 Item = syntax.LevelDecl | syntax.MemoryDecl | syntax.LimitDecl | syntax.InstrDecl

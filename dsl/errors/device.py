@@ -178,3 +178,13 @@ class ResultReplicated(UserError):
     """
 
     id = "result-replicated"
+
+
+class TooFewLanes(UserError):
+    """An instruction is spread over more lanes than a unit of its level has.
+
+    A vector of 64 bytes has 16 lanes of four bytes; a level `at most 8 units` has no such vector. Lanes come in powers of two
+    where no `width` is stated. Of inherited instructions, a device has those that find their lanes.
+    """
+
+    id = "too-few-lanes"

@@ -44,6 +44,11 @@ def changed(old: str, new: str) -> str:
 
 
 TWICE = changed("D[i] = S[i]", "D[i, j] = S[i, j] + S[j, i]").replace("f32[8]", "f32[4, 4]")
+THREE = "    level thread: shaped, siblings lockstep, at most 3 units, width 3"
+STRANDS = changed(THREE.replace("3", "4"), f"    level strand: shaped, siblings barrier, at most 4 units\n{THREE}")
+STRANDS = STRANDS.replace("(lane, r): i = 2*lane + r", "(lane): i = lane")
+SIX = (HEAD + INSTR).replace("at most 4 units, width 4", "24 bytes").replace("f32[8]", "f32[6]")
+SIX = SIX.replace("(lane, r): i = 2*lane + r", "(lane): i = lane")
 
 CASES = [
     ("unknown-parent", "device d extends q:\n    clock 1 GHz\n", "no device `q`"),
@@ -99,6 +104,9 @@ CASES = [
     ("fragment-not-covering", changed(PLACE_S, "S in shared at (lane): i = lane"), "no lane holds S[4]"),
     ("result-replicated", changed(PLACE_D, "D in register at (lane, r): i = lane + r"), "D[1] is held"),
     ("result-replicated", changed(PLACE_D, "D in register at (r): i = r"), "every lane holds all"),
+    ("too-few-lanes", changed("at most 4 units, width 4", "at most 2 units, width 4"), "takes 4 lanes"),
+    ("too-few-lanes", SIX, "takes 6 lanes; units of `thread` come in powers of two"),
+    ("too-few-lanes", STRANDS, "takes 8 lanes; below one warp are 4 units of `strand` x 3 units of `thread`"),
     ("unknown-type", changed("S: f32[8]", "S: f33[8]"), "f33"),
 ]  # fmt: skip
 

@@ -18,9 +18,11 @@ def _cpu(rng: Random, name: str) -> str:
         "level socket: open, siblings nothing",
         f"level core: finite {rng.choice((1, 2, 3, 4, 8))}, siblings {rng.choice(('barrier', 'barrier', 'nothing'))}",
     ]
-    if rng.random() < 0.15:
-        lines.append(f"level strand: shaped, siblings barrier, at most {rng.choice((2, 3, 4))} units")
-    lines.append(f"level lane: shaped, siblings lockstep, at most {rng.choice((1, 2, 3, 8, 64))} units, {width} bytes")
+    strands = rng.choice((2, 3, 4)) if rng.random() < 0.15 else 1
+    if strands > 1:
+        lines.append(f"level strand: shaped, siblings barrier, at most {strands} units")
+    lanes = rng.choice((1, 2, 3, 8, 64))
+    lines.append(f"level lane: shaped, siblings lockstep, at most {lanes} units, {width} bytes")
     cached = rng.random() < 0.6
     lines.append("memory dram of socket: 20 GB/s")
     for memory, level, size in (("l3", "socket", "1 MiB"), ("l2", "core", "64 KiB"), ("l1", "core", "4 KiB")):
@@ -28,7 +30,10 @@ def _cpu(rng: Random, name: str) -> str:
             lines.append(f"memory {memory} of {level}: {size}" + (", in dram" if cached else ""))
     lines.append(f"memory register of lane: {rng.choice((8, 16, 32, 64))} x {rng.choice((4, 4, 8))} B")
     if rng.random() < 0.5 and width % 4 == 0:
-        lines += _row_instr(rng, "core", "lane", width // 4)
+        instr = _row_instr(rng, "core", "lane", width // 4)
+        n, take = width // 4, min(width // 4, lanes)
+        whole = take & (take - 1) == 0 and n % take == 0 and n // take <= strands
+        lines += instr if whole else []  # others no device has: lanes come in powers of two
     return _text(name, lines)
 
 
