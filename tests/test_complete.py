@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import andiron
+import numpy as np
 import pytest
+from andiron.codegen.interpret import interpret
+from andiron.codegen.pipeline import compile_program
 
 MODULES = ("attention", "conv", "elementwise", "gemm", "norm", "pool", "reduce", "stencil", "tensor")
 # One op of each kind of default nest, and all that take several launches or have sums without a name.
@@ -25,3 +28,19 @@ def test_what_is_printed_means_the_same(op, library):
     again = andiron.compile(library, op=op, schedule=first.schedule, target="cpu:avx2")
     assert again.schedule == first.schedule
     assert again.program == first.program
+
+
+@pytest.mark.parametrize(
+    ("device", "level"), [("sm_80", "warp"), ("sm_80", "thread"), ("cpu:avx2", "core"), ("cpu:avx2", "lane")]
+)
+@pytest.mark.parametrize("every", [1, 3, 8, 40])
+def test_a_chosen_size_divides_its_stride(device, level, every):
+    """Chunks that overlap would count elements twice."""
+    text = (
+        "op f[N](A: f32[N], B: f32[N]) -> (Y: f32[]):\n    Y = sum(n) A[n] * B[n]\n"
+        f"schedule s for f where N <= 70:\n    tile n: 70\n    tile n: auto every {every} -> {level}\n"
+    )
+    module = andiron.loads(text)
+    program = compile_program(module, module.ops["f"], module.schedules["s"], module.device(device)).program
+    A, B = np.arange(65, dtype=np.float32), np.ones(65, np.float32)
+    assert interpret(program, {"A": A, "B": B})["Y"] == A.sum()

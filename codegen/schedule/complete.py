@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import chain
+from math import gcd
 
 from ...dsl import syntax
 from ...dsl.device import Level
@@ -134,15 +135,22 @@ def _instr(ctx: Context, works: tuple[Work, ...], line: syntax.Line) -> syntax.L
 
 def _sizes(ctx: Context, line: syntax.Line) -> syntax.Line:
     if isinstance(line, syntax.Tile):
-        axes = tuple(
+        axes = (
             replace(a, size=syntax.Num(_default_size(ctx, line))) if isinstance(a.size, syntax.Auto) else a for a in line.axes
         )
-        return replace(line, axes=axes)
+        return replace(line, axes=tuple(map(_within_stride, axes)))
     if isinstance(line, (syntax.Move, syntax.Keep)) and line.block is not None:
         # `auto` in a block leaves open what a block may leave out; one of nothing else is as good as none
         block = tuple(_sizes(ctx, x) for x in line.block if not isinstance(x, syntax.AutoLine))
         return replace(line, block=block or None)
     return line
+
+
+def _within_stride(a: syntax.TileAxis) -> syntax.TileAxis:
+    """An axis whose chunks do not overlap: an author's size divides `every` (checked), one that was chosen may not."""
+    if not (isinstance(a.size, syntax.Num) and isinstance(a.every, syntax.Num)) or a.every.value % a.size.value == 0:
+        return a
+    return replace(a, size=syntax.Num(gcd(int(a.size.value), int(a.every.value))))
 
 
 def _default_size(ctx: Context, line: syntax.Tile) -> int:
