@@ -9,6 +9,7 @@ schedules   random schedules for an op on a device
 devices     random devices
 case        an op, a schedule, a device and sizes: all that is needed to run it again
 heads       the head of a schedule, its parameters and strategies
+drawn       the case of a seed; of the kinds `wide-...` and `product` by the generators in `wide`
 execute     runs a case in the interpreter and under the emulator, compares it with the formula, and counts its points
 native      runs cases on this CPU, many to a text
 shrink      the smallest case that still fails in the same way
@@ -19,7 +20,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from .drawn import drawn
+from .drawn import KINDS, WIDE, drawn
 from .runner import Summary, many
 
 
@@ -28,7 +29,7 @@ def main() -> int:
         prog="python -m tests.fuzz", description="random cases", epilog=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--seeds", default="0..99", help="A..B, both ends included, or one")
-    parser.add_argument("--kind", default="schedule", choices=("schedule", "op", "device"))
+    parser.add_argument("--kind", default="schedule", choices=(*KINDS, *WIDE))
     parser.add_argument("--run", default="interpreter", choices=("compile", "interpreter", "verify", "native", "emulate"))
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--no-shrink", action="store_true", help="print failing cases as they are")

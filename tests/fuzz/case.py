@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 from andiron.dsl.device import Device
 from andiron.dsl.module import loads, std_device
-from andiron.dsl.ops.bind_op import specialise
+from andiron.dsl.ops.bind_op import bind_params, specialise
 
 from .formula import DTYPES, size
 from .model import Op
+from .wide.spelling import spelled
 
 CORES = 3
 
@@ -22,7 +23,8 @@ CORES = 3
 @dataclass(frozen=True)
 class Case:
     """`schedule`: the text of schedule `s` and what it needs; "" for the compiler's own. `device_text`: of a device of its own.
-    `fixed`: sizes known when compiling. `special`: inputs have infinities and NaN among their numbers."""
+    `fixed`: sizes known when compiling. `special`: inputs have infinities and NaN among their numbers. `spelling`: the seed of
+    how the text is spelled; None: plainly."""
 
     seed: int
     op: Op
@@ -33,10 +35,12 @@ class Case:
     fixed: tuple[str, ...]
     cores: int = CORES
     special: bool = False
+    spelling: int | None = None
 
     @property
     def text(self) -> str:
-        return "\n".join(x for x in (self.op.text, self.schedule, self.device_text) if x)
+        text = "\n".join(x for x in (self.op.text, self.schedule, self.device_text) if x)
+        return text if self.spelling is None else spelled(text, Random(self.spelling))
 
     def __str__(self) -> str:
         sizes = ", ".join(f"{n}={x}" + ("" if n in self.fixed else " (open)") for n, x in self.sizes)
@@ -47,9 +51,10 @@ class Case:
 def inputs(case: Case) -> dict[str, np.ndarray]:
     """Small whole numbers, so that results are exact."""
     rng = np.random.default_rng(case.seed)
+    known = with_derived(case.op, dict(case.sizes))
     out = {}
     for t in case.op.inputs:
-        shape = [size(e, dict(case.sizes)) for e in t.shape]
+        shape = [size(e, known) for e in t.shape]
         low, high = (0, 2) if t.dtype == "bool" else (0, 4) if t.dtype == "u8" else (-3, 4)
         array = rng.integers(low, high, shape).astype(DTYPES[t.dtype])
         if case.special and t.dtype in ("f64", "f32", "f16", "bf16") and array.size:
@@ -71,7 +76,8 @@ def module_and_op(case: Case) -> tuple[Any, Any]:
     """The module, and the op with its fixed sizes. Raises UserErrors of the op or of the text."""
     module = loads(case.text)
     known = dict(case.sizes)
-    return module, specialise(module.ops[case.op.name], {n: known[n] for n in case.fixed})
+    op = bind_params(module.ops[case.op.name], {n: x for n, x, default in case.op.params if x != default})
+    return module, specialise(op, {n: known[n] for n in case.fixed})
 
 
 def points(op: Op, sizes: Mapping[str, int]) -> int:
@@ -87,7 +93,7 @@ def points(op: Op, sizes: Mapping[str, int]) -> int:
 
 
 def with_derived(op: Op, sizes: Mapping[str, int]) -> dict[str, int]:
-    known = dict(sizes)
+    known = dict(sizes) | {n: x for n, x, _ in op.params}
     for name, e in op.derived:
         known[name] = size(e, known)
     return known

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
 from itertools import product
+from math import erf
 
 import ml_dtypes
 import numpy as np
@@ -51,7 +52,7 @@ class Value:
 
 def evaluate(op: Op, sizes: Mapping[str, int], inputs: Mapping[str, np.ndarray]) -> dict[str, Value]:
     """The outputs of `op`, as stored."""
-    known = dict(sizes)
+    known = dict(sizes) | {n: x for n, x, _ in op.params}
     for name, e in op.derived:
         known[name] = size(e, known)
     tensors = {t.name: Value(inputs[t.name], np.zeros(inputs[t.name].shape), t.dtype) for t in op.inputs}
@@ -73,6 +74,10 @@ def size(e: Expr, sizes: Mapping[str, int]) -> int:
         case Binary(symbol, left, right):
             a, b = size(left, sizes), size(right, sizes)
             return {"+": a + b, "-": a - b, "*": a * b}[symbol] if symbol in "+-*" else a // b if symbol == "/" else a % b
+        case Apply("min" | "max" as function, args):
+            return (min if function == "min" else max)(size(x, sizes) for x in args)
+        case Apply("-", (x,)):
+            return -size(x, sizes)
     raise AssertionError(e)
 
 
@@ -102,7 +107,7 @@ class _Frame:
     def value(self, e: Expr) -> Value:
         match e:
             case Number(value):
-                return _exact(np.asarray(value), "index")
+                return _exact(np.asarray(value), "bool" if isinstance(value, bool) else "index")
             case Named(name):
                 return _exact(self.numbers(name) if name in self.axes else np.asarray(self.sizes[name]), "index")
             case Read():
@@ -220,7 +225,7 @@ def cast(v: Value, to: str, store: bool = False) -> Value:
         wide = np.clip(wide, -LARGEST[to], LARGEST[to])
     if to == "tf32":
         bits = np.ascontiguousarray(x.astype(np.float32)).view(np.int32)
-        data = ((bits + 0xFFF + ((bits >> 13) & 1)) & ~0x1FFF).view(np.float32)
+        data = ((bits + 0xFFF + ((bits >> 13) & 1)) & ~0x1FFF).view(np.float32).reshape(x.shape)
     else:
         data = wide.astype(np.float32).astype(DTYPES[to]) if to not in ("f64", "f16") else wide.astype(DTYPES[to])
         data = x.astype(DTYPES[to]) if x.dtype.kind in "iu" and to in ("f32", "f64") else data
@@ -237,8 +242,10 @@ FUNCTIONS = {
     "exp": np.exp, "exp2": np.exp2, "tanh": np.tanh, "sin": np.sin, "cos": np.cos, "log1p": np.log1p, "expm1": np.expm1,
     "sqrt": np.sqrt, "sigmoid": lambda x: 1 / (1 + np.exp(-x)), "silu": lambda x: x / (1 + np.exp(-x)), "atan": np.arctan,
     "asin": np.arcsin, "acos": np.arccos, "sinh": np.sinh, "cosh": np.cosh, "tan": np.tan, "log": np.log, "log2": np.log2,
-    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "rsqrt": lambda x: 1 / np.sqrt(x), "erf": np.vectorize(erf, otypes=[float]),
+    "gelu": lambda x: x * (1 + FUNCTIONS["erf"](x / np.sqrt(2))) / 2,
 }  # fmt: skip
+SEVERAL = {"fma": lambda a, b, c: a * b + c, "atan2": np.arctan2, "pow": np.power}
 STEPS = {"abs": np.abs, "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "round": np.rint}
 
 
@@ -247,6 +254,10 @@ def apply(function: str, args: list[Value]) -> Value:
         return cast(args[0], function)
     if function == "not":
         return Value(~args[0].data, args[0].bound, "bool")
+    if function == "-":
+        return Value(-args[0].data, args[0].bound, args[0].dtype)
+    if function in SEVERAL:
+        return _several(function, args)
     if function == "where":
         c, a, b = args
         a, b, dtype = _met(a, b)
@@ -268,6 +279,25 @@ def apply(function: str, args: list[Value]) -> Value:
     spread = np.maximum(*(np.abs(e - data) for e in ends))
     bound = 1.5 * spread + 16 * _unit(v.dtype) * (np.abs(data) + np.abs(wide) * 0 + 2.0**-20)
     return Value(data.astype(x.dtype), np.where(np.isnan(bound) & ~np.isnan(data), np.inf, bound), v.dtype)
+
+
+def _several(function: str, args: list[Value]) -> Value:
+    """A rounding function of several values."""
+    first = next(a for a in args if a.dtype != "index")
+    args = [_to(a, first.dtype) for a in args]
+    wide = [a.data.astype(np.longdouble) for a in args]
+    data = SEVERAL[function](*wide)
+    ends = [
+        SEVERAL[function](*(w + s * a.bound for w, a, s in zip(wide, args, signs, strict=True))) for signs in _signs(len(args))
+    ]
+    spread = reduce(np.maximum, (np.abs(e - data) for e in ends)).astype(np.float64)
+    free = np.where((data == np.rint(data)) & (spread == 0) & (function == "fma"), 0, 16 * _unit(first.dtype))
+    bound = 1.5 * spread + free * (np.abs(data) + 2.0**-20).astype(np.float64)
+    return Value(data.astype(first.data.dtype), np.where(np.isnan(bound) & ~np.isnan(data), np.inf, bound), first.dtype)
+
+
+def _signs(n: int) -> list[tuple[int, ...]]:
+    return list(product((-1, 1), repeat=n))
 
 
 def _lesser(pick: np.ufunc, a: Value, b: Value) -> Value:

@@ -46,7 +46,7 @@ class Binary:
 
 @dataclass(frozen=True)
 class Apply:
-    """A function, a cast by the name of a type, `where`, or `not`."""
+    """A function, a cast by the name of a type, `where`, `not`, or `-` before a value."""
 
     function: str
     args: tuple[Expr, ...]
@@ -87,7 +87,8 @@ class Statement:
 
 @dataclass(frozen=True)
 class Op:
-    """`nonempty`: sizes that must not be 0 (an argmax runs over them); `least`: the smallest legal values of others."""
+    """`nonempty`: sizes that must not be 0 (an argmax runs over them); `least`: the smallest legal values of others. `params`:
+    the name of each, the number that it is given, and the default that the text has for it; `conditions`: of `where`."""
 
     name: str
     dims: tuple[str, ...]
@@ -97,12 +98,18 @@ class Op:
     derived: tuple[tuple[str, Expr], ...] = ()
     nonempty: frozenset[str] = frozenset()
     least: tuple[tuple[str, int], ...] = ()
+    params: tuple[tuple[str, int, int | None], ...] = ()
+    conditions: tuple[tuple[Expr, str, Expr], ...] = ()
 
     @property
     def text(self) -> str:
-        head = f"op {self.name}[{', '.join(self.dims)}]({_tensors(self.inputs)}) -> ({_tensors(self.outputs)})"
-        if self.derived:
-            head += " where " + ", ".join(f"{n} = {bare(written(e))}" for n, e in self.derived)
+        params = [f"{n}: int" + (f" = {default}" if default is not None else "") for n, _, default in self.params]
+        given = ", ".join(x for x in (_tensors(self.inputs), *params) if x)
+        head = f"op {self.name}[{', '.join(self.dims)}]({given}) -> ({_tensors(self.outputs)})"
+        where = [f"{n} = {bare(written(e))}" for n, e in self.derived]
+        where += [f"{bare(written(a))} {symbol} {bare(written(b))}" for a, symbol, b in self.conditions]
+        if where:
+            head += " where " + ", ".join(where)
         return head + ":\n" + "".join(f"    {_statement(s)}\n" for s in self.statements)
 
 
@@ -130,8 +137,10 @@ def bare(text: str) -> str:
 def written(e: Expr, ranges: dict[str, Expr] | None = None) -> str:
     """The text of an expression, in parentheses where it is more than an operand."""
     match e:
+        case Number(bool() as value):
+            return str(value).lower()
         case Number(value):
-            return str(value) if value >= 0 else f"(-{-value})"
+            return f"(-{-value})" if value < 0 else str(value)
         case Named(name):
             return name
         case Read(tensor, at, fill):
@@ -143,6 +152,8 @@ def written(e: Expr, ranges: dict[str, Expr] | None = None) -> str:
             return f"({written(left, ranges)} {symbol} {written(right, ranges)})"
         case Apply("not", (x,)):
             return f"(not {written(x, ranges)})"
+        case Apply("-", (x,)):
+            return f"(-{written(x, ranges)})"
         case Apply(function, args):
             return f"{function}({', '.join(bare(written(x, ranges)) for x in args)})"
         case Reduce(kind, over, body, stated):

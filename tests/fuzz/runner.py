@@ -13,7 +13,7 @@ from multiprocessing.connection import Connection, wait
 
 from .case import Case
 from .drawn import drawn
-from .execute import Outcome, run
+from .execute import Late, Outcome, run
 from .native import one as native_one
 from .shrink import shrunk
 
@@ -53,22 +53,18 @@ class Summary:
         )
 
 
-class Hang(BaseException):
-    """A case ran for longer than the runner allows."""
-
-
 def limited(function: Callable[[Case], Outcome], seconds: int = SECONDS) -> Callable[[Case], Outcome]:
     """`function`, whose Python code is broken off after so many seconds."""
 
     def late(_signal: int, _frame: object) -> None:
-        raise Hang
+        raise Late
 
     def bounded(case: Case) -> Outcome:
         before = signal.signal(signal.SIGALRM, late)
         signal.alarm(seconds)
         try:
             return function(case)
-        except Hang:
+        except Late:
             return Outcome("hang", "", f"over {seconds} s")
         finally:
             signal.alarm(0)
@@ -84,8 +80,10 @@ def one(seed: int, kind: str, how: str, shrinks: bool) -> tuple[Outcome, str]:
     outcome = limited(runs)(case)
     if outcome.failed and shrinks:
         attempts, end = 20 if outcome.kind == "hang" else 1200, time.monotonic() + SHRINKING
-        small, found = shrunk(case, limited(runs, 10), attempts, lambda: time.monotonic() > end)
-        return outcome, f"{small}\n{found.text}"
+        quick = limited(runs, 10)
+        if quick(case).same(outcome):
+            small, found = shrunk(case, quick, attempts, lambda: time.monotonic() > end)
+            return outcome, f"{small}\n{found.text}"
     return outcome, f"{case}\n{outcome.text}" if outcome.failed else ""
 
 
