@@ -34,7 +34,13 @@ def random_wide_schedule(rng: Random, op: Op, device: Device, sizes: Mapping[str
             if len(mine) > 1 and (all(set(mine) <= {*f, *r} for f, r in facts.nests) or rng.random() < 0.1):
                 facts = fused(facts, mine, f"f{n}")
                 lines.append(Line(f"fuse {', '.join(mine)} as f{n}"))
-    lines += WideWriter(rng, facts, device, known).body()
+    if facts.extents:
+        lines += WideWriter(rng, facts, device, known).body()
+    else:  # numbers alone
+        held = [Line(f"keep {n}") for n in facts.results] + [
+            Line(f"move {t} -> {device.memories[-1].name}") for t in facts.moved
+        ]
+        lines += [*rng.sample(held, rng.randint(0, len(held))), Line(rng.choice(("compute", "auto")))]
     if rng.random() < 0.03:
         what = rng.choice((f"({what}, {what})", f"({what}, {what} as {what}, {what})", f"({what} as {what})", f"({what},)"))
     return headed(rng, name, what, device, where, lines)

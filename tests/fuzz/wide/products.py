@@ -80,8 +80,9 @@ def random_product(rng: Random, device: Device, name: str) -> Product | None:
     tensors = rng.choice((("A", "B", "C"), ("X", "W", "Y"), ("Q", "V", "S")))
     gram = types[0] == types[1] and rng.random() < 0.06 and len(left) == len(right)
     if gram:  # one tensor is both
-        right = [{"m": "n", "m2": "n2"}.get(i, i) for i in left]
-        roles["n"] = tuple({"m": "n", "m2": "n2"}[i] for i in roles["m"])
+        turned = {"m": "n", "m2": "n2"}
+        right = [turned.get(i, i) for i in left]
+        roles["n"] = tuple(turned[i] for i in roles["m"])
         dims |= {n: dims[m] for m, n in zip(roles["m"], roles["n"], strict=True)}
         dims = {i: dims[i] for x in roles.values() for i in x}
         free = [*roles["b"], *roles["m"], *roles["n"]]
