@@ -37,35 +37,38 @@ def check_once(
     addresses: Mapping[str, int] | None = None,
     seed: int = 0,
     work: int | None = None,
+    checks: bool = True,
 ) -> int:
     """Raises a Fault where the program does not compute `op` at these sizes.
 
     op        with numbers for its parameters        sizes   of all dims that it has, and of others
     finite    how many units of each finite level take part, by level (`interpret`)
     work      how many values may be computed, then `points.TooMuch` is raised; gives how many were
+    checks    whether the interpreter looks for races and for reads of memory never written
     """
     concrete = specialise(op, {v.name: sizes[v.name] for v in op.dims})
     chooses = any(s.reduction is not None and s.reduction.kind.startswith("arg") for s in op.statements)
     spent = 0
     for n in range(3 if chooses else 1):  # where data choose, one choice alone would show little
         domain = Points(seed + n, chooses, None if work is None else work - spent)
-        _check(program, concrete, sizes, finite, addresses, domain)
+        _check(program, concrete, sizes, finite, addresses, domain, checks)
         spent += domain.spent
     return spent
 
 
-def _check(program: Program, op: Op, sizes, finite, addresses, domain: Points) -> None:
+def _check(program: Program, op: Op, sizes, finite, addresses, domain: Points, checks: bool) -> None:
     inputs = {t.name: domain.inputs(t.dtype, tuple(e.constant or 0 for e in t.shape)) for t in op.inputs}
     if any(not _chooses(s, {i: e.constant for i, e in s.ranges}) for s in op.statements):
         return
     log: dict[str, Memory] = {}
     open_ = {v.name: sizes[v.name] for v in program.dims if v.name in sizes}
-    got = interpret(program, inputs, open_, finite, domain=domain, log=log, addresses=addresses)
+    got = interpret(program, inputs, open_, finite, domain=domain, log=log, addresses=addresses, checks=checks)
     meant = meaning(op, inputs, domain)
     for t in op.outputs:
         want = meant[t.name]
         wrong = ~domain.same(got[t.name], np.broadcast_to(want.values, got[t.name].shape))
         if wrong.any():
+            domain.work = None  # what is at fault is found out whatever it takes
             at = tuple(int(i) for i in np.unravel_index(int(np.argmax(wrong)), wrong.shape))
             raise _fault(program, t.name, at, int(wrong.sum()), wrong.size, want, got[t.name][at], domain, log[t.name])
 
