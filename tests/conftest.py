@@ -3,19 +3,43 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from random import randrange
+from zlib import crc32
 
 import pytest
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-goldens", action="store_true", help="rewrite the expected texts; then read what changed")
+    parser.addoption("--part", metavar="K/N", help="run the K-th of N parts of the tests; each holds some of every file")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """`--part K/N`: which part a test belongs to depends on its name alone."""
+    if (chosen := part(config)) is None:
+        return
+    selected = [crc32(x.nodeid.encode()) % chosen[1] == chosen[0] - 1 for x in items]
+    config.hook.pytest_deselected(items=[x for x, taken in zip(items, selected, strict=True) if not taken])
+    items[:] = [x for x, taken in zip(items, selected, strict=True) if taken]
+
+
+def part(config: pytest.Config) -> tuple[int, int] | None:
+    """K and N of `--part K/N`. Raises a UsageError if it is anything else."""
+    text = config.getoption("--part")
+    if text is None:
+        return None
+    match = re.fullmatch(r"([1-9]\d*)/([1-9]\d*)", text)
+    if match is None or int(match[1]) > int(match[2]):
+        raise pytest.UsageError(f"--part {text}: it is K/N with K from 1 to N, as 1/6")
+    return int(match[1]), int(match[2])
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """`FUZZ=N` asks for N random cases: new ones, unless `FUZZ_FROM` says which. Workers inherit what is chosen."""
+    part(config)
     if os.environ.get("FUZZ") and "FUZZ_FROM" not in os.environ:
         os.environ["FUZZ_FROM"] = str(randrange(10**6, 10**9))
 
