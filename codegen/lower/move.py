@@ -162,7 +162,9 @@ def _to_memory(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple, foun
                 line.span,
                 help=f"leave the line out, or tile without `fuse`: then the copy is a box of `{line.tensor}`",
             )
-        wanted = line.view or tuple(dict.fromkeys(alias.get(n, n) for ld in found for e in ld.indices for n in _ordered(e)))
+        subscripts = tuple(dict.fromkeys(alias.get(n, n) for ld in found for e in ld.indices for n in _ordered(e)))
+        wanted = line.view or subscripts
+        _check_view(focus, line, wanted, subscripts)
         form = "indices"
         axes = [index_axis(low, focus, i, line.tensor, memory, rest) for i in wanted]
         value: Value = first
@@ -207,6 +209,15 @@ def _to_memory(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple, foun
     ctx.rotating[buffer.name] = staging.depth
     body = low.lower(focus.with_view(line.tensor, view), rest)
     return [Alloc(buffer, (*copy, *body), line.span, staging)]
+
+
+def _check_view(focus: Focus, line: syntax.Move, wanted: tuple[str, ...], subscripts: tuple[str, ...]) -> None:
+    """Raises BadLayout where the indices of `as (...)` are not all in focus, or do not tell all elements apart."""
+    if gone := [i for i in wanted if i not in focus.ranges]:
+        raise BadLayout(f"`{gone[0]}` is no index in focus here: it is part of another, or of another launch", line.span)
+    if lost := [i for i in subscripts if i not in wanted]:
+        help = f"`as ({', '.join((*wanted, *lost))})`, say"
+        raise BadLayout(f"`{line.tensor}` is read by `{lost[0]}`, which `as (...)` does not name", line.span, help=help)
 
 
 def staged_view(ctx: Context, focus: Focus, buffer: Buffer, form: str, axes: list[Staged], layout: Layout) -> View:

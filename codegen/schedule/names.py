@@ -9,6 +9,7 @@ from ...dsl.device import Device
 from ...dsl.errors import Diagnostics, did_you_mean
 from ...dsl.errors.schedule import (
     BadFuse,
+    BadLayout,
     LateInline,
     LevelOrder,
     NameClash,
@@ -56,6 +57,7 @@ class _Names:
                 case syntax.Move():
                     self.known(line.tensor, self.tensors, UnknownTensorInSchedule, "tensor", spot(line.span, line.tensor))
                     self.memory(line)
+                    self.view(line, indices)
                     if line.block is not None:
                         self.block(line.block, indices | self.axes_of(line.tensor), level, line.tensor, level)
                 case syntax.Keep():
@@ -76,6 +78,16 @@ class _Names:
                         self.instr(w, m.span or line.span)
                 if m.name in NOT_YET:
                     self.diagnostics.add(NotYet(f"`{m.name}` is not lowered yet", m.span or line.span, help="leave it out"))
+
+    def view(self, line: syntax.Move, indices: set[str]) -> None:
+        """The indices of `as (...)`: each is there, and stands once."""
+        seen: set[str] = set()
+        for i in line.view or ():
+            self.known(i, indices, UnknownIndexInSchedule, "index", spot(line.span, i))
+            if i in seen:
+                help = "name each once, outermost first"
+                self.diagnostics.add(BadLayout(f"`as (...)` names `{i}` twice", spot(line.span, i, last=True), help=help))
+            seen.add(i)
 
     def fuse(self, line: syntax.Fuse, indices: set[str], staged: str | None) -> None:
         for i in line.indices:

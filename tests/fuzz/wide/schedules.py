@@ -98,10 +98,23 @@ class WideWriter(Writer):
             line.text += f" with {self.rng.choice(self.copies)}"
         if "->" in line.text and self.maybe(0.04):
             line.text = line.text.replace(f"move {name} -> {self.memory_of(line)}", f"move {name} -> auto")
+        if "->" in line.text and self.maybe(0.08):
+            line.text = self.viewed(line.text, self.facts.moved[name])
         plain = self.facts.plain.get(name, ())
         if self.depth < DEEPEST and plain and line.block is None and self.maybe(0.25):
             line.block = self.copied(spot, name, plain) or None
         return lines
+
+    def viewed(self, text: str, axes: tuple[str, ...]) -> str:
+        """The copy by indices of the focus: those that the tensor is read by in any order, now and then others."""
+        mine = [i for i in axes if "." not in i]
+        if not mine or self.maybe(0.1):
+            mine = list(self.facts.indices)
+        if self.maybe(0.1):
+            mine.append(self.rng.choice(self.facts.indices))
+        view = f" as ({', '.join(self.rng.sample(mine, len(mine) if self.maybe(0.9) else 1))})"
+        text = re.sub(r" layout \(.*?\)| layout panels\(.*?\)", "", text)
+        return re.sub(r"^(move [\w.]+) ->", rf"\1{view} ->", text) if self.maybe(0.6) else text + view
 
     def memory_of(self, line: Line) -> str:
         found = re.search(r"-> (\w+)", line.text)
@@ -193,16 +206,13 @@ class WideWriter(Writer):
             words = ("persistent", "online", "multicast m", "multicast m, n")
             text = "tile nonzeros(A): 4" if self.maybe(0.2) else f"{text} {rng.choice(words)}"
         elif text.startswith("move"):
-            view = f" as ({', '.join(rng.sample(self.facts.indices, min(2, len(self.facts.indices))))})"
-            before = re.sub(r"^(move [\w.]+) ->", rf"\1{view} ->", text)
-            text = rng.choice((text + f" by {rng.choice(('producer', 'consumer'))}", before, before, text + view))
+            text += f" by {rng.choice(('producer', 'consumer'))}"
         return [*more, Line(text, line.block)]
 
     def body(self) -> list[Line]:
         out = self.decorated(super().body())
         if self.maybe(0.04):
             moves = [n for n, x in enumerate(out) if x.text.startswith("move") and "->" in x.text]
-            moves += [n for n in moves if out[n].block] * 3
-            n = self.rng.choice(moves if moves and self.maybe(0.5) else range(len(out)))
+            n = self.rng.choice(moves if moves and self.maybe(0.3) else range(len(out)))
             out[n : n + 1] = self.waiting(out[n])
         return out
