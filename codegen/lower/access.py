@@ -140,17 +140,15 @@ def _read(ctx: Context, focus: Focus, load: Load) -> Value:
     alias = focus.aliases
     names = {alias.get(x.name, x.name) for e in load.indices for x in e.variables()}
     mine = sorted(n for n in names if n in focus.ranges)
-    if view.form != "global" and view.filled:
-        below = edges_below(focus, view, mine)
-        return Masked(below, value, _zero(load.dtype), load.dtype) if below else value
-    if load.otherwise is not None and view.form == "global":
+    if load.otherwise is not None and (view.form == "global" or view.computed):
         subs = focus.binding
         at = [e.subs(subs) for e in load.indices]
-        inside = [c for e, n in zip(at, ctx.shapes[load.tensor], strict=True) for c in (e, n - e - 1)]
+        shape = ctx.shapes[load.tensor]
+        inside = [c for e, n in zip(at, shape, strict=True) for c in (e, n - e - 1)]
         conds = tuple(c for c in inside if c.interval[0] is None or c.interval[0] < 0)
         if conds:
             value = Masked(conds, value, translate(ctx, focus, load.otherwise), load.dtype)
-    conds = edge_conds(focus, mine)
+    conds = edges_below(focus, view, mine) if view.form != "global" and view.filled else edge_conds(focus, mine)
     return Masked(conds, value, _zero(load.dtype), load.dtype) if conds else value
 
 

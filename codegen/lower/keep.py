@@ -15,16 +15,18 @@ from ...dsl.errors import did_you_mean
 from ...dsl.errors.schedule import HeldTwice, NotComputed
 from ...dsl.frozen import replace
 from ...dsl.index import Expr, Var, as_expr
-from ...dsl.values import Load, Value, transform
+from ...dsl.values import Load
 from ..tile import Alloc, Buffer, If, Stmt
 from .access import identity
 from .accumulator import Combine, Exchange, Fill, Reload
+from .buffers import memory_buffer
 from .combine import exchange_buffer
 from .context import Context
 from .leaf import Spread
 from .leaf_instr import register_buffer
 from .match import fragment
 from .places import nowhere, place_type
+from .readers import form_of, kept_before, open_at_the_end, own_elements, stored_besides, subscripts_of
 from .spec import Focus, View
 from .storing import storing
 from .units import swaps
@@ -90,18 +92,15 @@ def lower_keep(low: Lowering, focus: Focus, line: syntax.Keep, rest: tuple) -> l
     for w in focus.works:
         if name not in (w.name.rstrip("@"), *w.targets):
             continue
-        here = {x.name for x in focus.works}
-        leaves = any(b.name == name and b.kind == "output" for b in low.ctx.buffers)
-        if name in read_here and (leaves or any(name in x.reads for x in low.works if x.name not in here)):
-            return _keep_output(low, focus, line, name, w, rest)
         if name in read_here and line.block:
             return lower_produced(low, focus, line, name, w, rest)
         if name in read_here:
-            return _materialise(low, focus, line, name, w, rest)
+            return _materialise(low, stored_besides(low, focus, name, w, (line, *rest)), line, name, w, rest)
         if w.name in focus.open:
             return _held_already(low, focus, line, w, rest)
         if w.reduction is not None:
-            return accumulate(low, replace(focus, works=focus.works), w, rest, line)
+            before = kept_before(focus, w, replace(line, tensors=(name,)) if others else line, rest)
+            return low.lower(focus, before) if before else accumulate(low, focus, w, rest, line)
         return _keep_pointwise(low, focus, line, w, rest)
     if low.elsewhere(focus, lambda w: name in (w.name.rstrip("@"), *w.targets)):
         return low.lower(focus, rest)
@@ -126,46 +125,14 @@ def _held_already(low: Lowering, focus: Focus, line: syntax.Keep, w: Work, rest:
     return low.lower(focus, rest)
 
 
-def _keep_output(low: Lowering, focus: Focus, line: syntax.Keep, name: str, w: Work, rest: tuple) -> list[Stmt]:
-    """An output that later statements read, or what is read in other nests too: those here read what is kept, and it is written
-    back besides."""
-    held = name + "@kept"
-    low.ctx.dtypes[held] = low.ctx.dtypes[name]
-    output = next((o for o in w.outputs if o.tensor == name), None)
-    indices = output.indices if output else w.indices
-
-    def renamed(v: Value) -> Value | None:
-        return replace(v, tensor=held) if isinstance(v, Load) and v.tensor == name else None
-
-    def reading(x: Work) -> Work:
-        outputs = tuple(
-            replace(o, tensor=held if x is w and o.tensor == name else o.tensor, value=transform(o.value, renamed))
-            for o in x.outputs
-        )
-        return replace(x, value=transform(x.value, renamed), outputs=outputs)
-
-    back = Load(held, tuple(as_expr(Var(i)) for i in indices), low.ctx.dtypes[name])
-    copy = Work(name, indices, back, None, w.extents, span=w.span, fused=w.fused)
-    works: list[Work] = []
-    for x in focus.works:
-        new = reading(x)
-        if x is not w:
-            works.append(new)
-            continue
-        works += [new if output else replace(new, name=held, subscripts=()), copy]
-    made = next(x for x in works if held in x.targets)
-    return _materialise(low, replace(focus, works=tuple(works)), replace(line, tensors=(held,)), held, made, rest)
-
-
 def _materialise(low: Lowering, focus: Focus, line: syntax.Keep, name: str, w: Work, rest: tuple) -> list[Stmt]:
     """An intermediate lives in the memory named, from here to the end of the focus."""
-    from .move import memory_buffer
-
     ctx = low.ctx
     output = next((o for o in w.outputs if o.tensor == name), None)
     indices = tuple(dict.fromkeys(w.alias.get(i, i) for i in (output.indices if output else w.indices)))
     memory = line.memory or ctx.device.memories[-1].name
     if ctx.register(memory):
+        own_elements(focus, line, name, w)
         buffer = ctx.fresh(name.lower())
         view = View(buffer, "path", indices, depth=tuple(len(focus.ranges[i].steps) for i in indices), filled=False)
         body = low.lower(focus.with_view(name, view), rest)
@@ -173,7 +140,7 @@ def _materialise(low: Lowering, focus: Focus, line: syntax.Keep, name: str, w: W
     axes = [(i, low.footprint(focus, i, rest)) for i in indices]
     origin = tuple(focus.ranges[i].base for i in indices)
     made, layout = memory_buffer(ctx, focus, name, ctx.dtypes[name], memory, axes, line)
-    view = View(made.name, "box", indices, origin, layout, filled=False)
+    view = View(made.name, form_of(focus.works, line, name, w), indices, origin, layout, filled=False, computed=True)
     ctx.buffers.append(made)
     body = low.lower(focus.with_view(name, view), rest)
     return [Alloc(made, tuple(body), span=line.span)]
@@ -184,8 +151,8 @@ def _keep_pointwise(low: Lowering, focus: Focus, line: syntax.Keep, w: Work, res
     ctx = low.ctx
     held = w.name + "@"
     ctx.dtypes[held] = ctx.dtypes[w.name]
-    at = tuple(as_expr(Var(i)) for i in w.indices)
-    first = replace(w, name=held, subscripts=())
+    at = tuple(as_expr(Var(i)) for i in subscripts_of(w, w.name))
+    first = replace(w, name=held)
     last = replace(w, value=Load(held, at, ctx.dtypes[w.name]), using=storing(low, line, ctx.dtypes[w.name]))
     if line.block and last.using is None and focus.works == (w,) and ctx.register(line.memory or ctx.device.memories[-1].name):
         return _kept_and_moved(low, focus, line, first, last, rest)
@@ -230,6 +197,7 @@ def accumulate(low: Lowering, focus: Focus, w: Work, lines: tuple, keep: syntax.
     """Initialisation + body + combination + write-back of one reduction."""
     ctx = low.ctx
     assert w.reduction is not None
+    open_at_the_end(focus, w, lines)
     memory = (keep.memory if keep else None) or ctx.device.memories[-1].name
     owner = owner_lines(low, lines, w)
     buffers: list[tuple[str, str]] = []
@@ -243,8 +211,6 @@ def accumulate(low: Lowering, focus: Focus, w: Work, lines: tuple, keep: syntax.
             view = View(buffer, "path", w.indices, depth=tuple(len(focus.ranges[i].steps) for i in w.indices), owner=owner)
             buffers.append((name, buffer))
         else:
-            from .move import memory_buffer
-
             axes = [(i, low.footprint(focus, i, lines)) for i in w.indices]
             local, layout = memory_buffer(ctx, focus, name, ctx.dtypes[name], memory, axes, keep)
             origin = tuple(focus.ranges[i].base for i in w.indices)

@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING
 
 from ...dsl import syntax
 from ...dsl.errors import did_you_mean
-from ...dsl.errors.schedule import BadLayout, CannotMeet, MoveDistributed, NotRead, RegisterMismatch, UnboundedTile
+from ...dsl.errors.schedule import BadLayout, HeldTwice, NotRead, RegisterMismatch
 from ...dsl.frozen import replace
 from ...dsl.hull import hull
 from ...dsl.index import Expr, Var, as_expr, ceildiv
 from ...dsl.layout import Layout
-from ...dsl.types import DType
 from ...dsl.values import Const, Load, Masked, Value, loads
 from ..schedule.placed import placed
 from ..tile import Alloc, Buffer, Stmt
 from ..walk_tile import spanned
 from .access import live_ends
 from .axes import modifier
+from .buffers import memory_buffer
 from .context import Context
 from .copy_lines import copy_lines, with_leaf
 from .keep import owner_lines
@@ -55,6 +55,12 @@ def lower_move(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple) -> l
     maker = next((w for w in focus.works if line.tensor in w.targets), None)
     if maker is not None and focus.views[line.tensor].form == "global":
         return lower_produced(low, focus, line, line.tensor, maker, rest)
+    if maker is not None:
+        raise HeldTwice(
+            f"`{line.tensor}` is kept by a line above, and computed by the lines below: there is nothing to move yet",
+            line.span,
+            help=f"leave this line out, or the `keep`: this line alone computes it in `{memory}`",
+        )
     if ctx.register(memory):
         if any((ld.indices, ld.otherwise) != (found[0].indices, found[0].otherwise) for ld in found):
             raise RegisterMismatch(
@@ -333,69 +339,3 @@ def _from_registers(
     stored = low.lower(replace(focus, works=(work,), views={**focus.views, copy_name: view}, loops=()), source.owner)
     body = low.lower(focus.with_view(line.tensor, view), rest)
     return [Alloc(buffer, (*stored, *body), span=line.span)]
-
-
-# ---------------------------------------------------------------- buffers
-
-
-def memory_buffer(ctx: Context, focus: Focus, tensor: str, dtype: DType, memory: str, axes, line) -> tuple[Buffer, Layout]:
-    """A buffer for a tile in an addressable memory: owned by the deeper of the memory's level and the focus's."""
-    m = ctx.device.memory(memory)
-    if ctx.device.depth(m.level) > ctx.device.depth(focus.level):
-        raise MoveDistributed(
-            f"each {m.level} has its own `{memory}`, and the focus is a {focus.level}",
-            line.span,
-            help=f"`tile ... -> {m.level}` first",
-        )
-    sharers = ctx.device.levels[ctx.device.depth(m.level) + 1 :][:1]
-    if m.backing is not None and sharers and sharers[0].siblings == "nothing":
-        below = [x.name for x in ctx.device.memories if ctx.device.depth(x.level) > ctx.device.depth(m.level)]
-        raise CannotMeet(
-            f"every {sharers[0].name} sees one `{memory}`, and none waits for another: nothing can be staged there",
-            line.span,
-            help=f"stage it in {' or '.join(f'`{x}`' for x in below)}; a cache holds what is read again without being told",
-        )
-    if m.backing is None and sharers and sharers[0].units == "open":
-        below = [x.name for x in ctx.device.memories if ctx.device.depth(x.level) > ctx.device.depth(m.level)]
-        raise CannotMeet(
-            f"`{memory}` is where arguments live: there is no room of its own for each {sharers[0].name}",
-            line.span,
-            help=f"{' or '.join(f'`{x}`' for x in below)}; `keep T in {memory}:` with a block is a launch for T alone",
-        )
-    layout = tile_layout([(a, as_expr(n)) for a, n in axes], line, dtype)
-    shape, strides, size = layout.shape, layout.strides, layout.size
-    if size.constant is None:
-        raise UnboundedTile(f"the tile of `{tensor}` has no constant extent here", line.span)
-    name = ctx.fresh(tensor.replace("~", f"_{memory}").replace("@", "").lower())
-    return Buffer(name, dtype, "local", memory, focus.level, shape, strides, size, line.span), layout
-
-
-def tile_layout(axes, line, dtype: DType) -> Layout:
-    """The layout that the line's modifiers ask for; row-major without any."""
-    m = modifier(line, "layout")
-    names = [a for a, _ in axes]
-    try:
-        if m is None:
-            layout = Layout.row_major(axes)
-        elif m.words and m.words[0] == "panels":
-            layout = Layout.panels(axes, {name: int(e.value) for name, e in m.maps})  # type: ignore[union-attr]
-        elif all(isinstance(v, syntax.Name) for v in m.values):
-            order = [v.id for v in m.values if isinstance(v, syntax.Name)]
-            layout = Layout.permuted(axes, order)
-        else:
-            from ...dsl.ops.index_terms import index_term
-
-            table = {n: as_expr(Var(n)) for n in names}
-            layout = Layout.written(axes, [index_term(v, table) for v in m.values])  # type: ignore[arg-type]
-        pad = modifier(line, "pad")
-        if pad is not None:
-            layout = layout.padded(int(pad.values[0].value))  # type: ignore[union-attr]
-        swizzle = modifier(line, "swizzle")
-        if swizzle is not None:
-            sizes = [int(v.value) for v in swizzle.values]  # type: ignore[union-attr]
-            if len(sizes) > 2:
-                raise ValueError("a swizzle has a number of bits and the elements of a chunk, no more")
-            layout = layout.swizzled(dtype.bytes, *sizes)
-    except ValueError as e:
-        raise BadLayout(str(e), line.span, help=f"the axes here are {', '.join(names)}") from None
-    return layout

@@ -19,7 +19,7 @@ from .context import Context
 from .decode import decode
 from .leaf import cell_indices
 from .loops import loop_tiles
-from .spec import ONE, ZERO, Digit, Focus, Range
+from .spec import ONE, ZERO, Focus, Range
 from .split import split_reduction, splits
 from .units import advance, in_groups
 
@@ -42,19 +42,20 @@ def onto_units(low: Lowering, focus: Focus, line: syntax.Tile, axes: list[Axis],
             raise UnboundedTile(f"`{a.index}` still has strided chunks; tile it one after another first", line.span)
         adjacent = focus.level == level and r.size.constant is not None  # counted by the line above, by capacity
         counts.append(tile_count(low, r, a, "shaped" if adjacent else kind, line))
-    if any(c.constant == 0 for c in counts):
+    needed = {i for w in focus.works for i in w.all_indices}
+    if any(c.constant == 0 and a.index in needed for a, c in zip(axes, counts, strict=True)):
         return []  # an axis without extent: nothing to do
     later = low.later_tiles(focus, axes, rest, level)
     total = later * product(counts)
     if kind == "open":
         ctx.units.setdefault(level, total)
-    needed = {i for w in focus.works for i in w.all_indices}
     # Adjacent tiles onto one level multiply: the line above has dealt these out, too.
     in_hand = focus.dealt[0] if focus.dealt is not None and id(line) in focus.dealt[1] and focus.level == level else None
     several = any(a.index in needed and c.constant != 1 for a, c in zip(axes, counts, strict=True))
-    alike = focus.level == level or not all(a.index in needed for a in axes)  # the line above, or this one, deals out nothing
+    # This line deals out nothing, or it was the line above.
+    alike = focus.level == level or not axes or not all(a.index in needed for a in axes)
     if kind == "finite" and in_hand is None and not several and alike:
-        return _replicated(low, focus, line, axes, levels, rest)
+        return _replicated(low, focus, line, axes, rest)
     number, available = ctx.number(levels)
     number = number if in_hand is None else in_hand
     if kind == "finite":
@@ -203,23 +204,20 @@ def _not_in_registers(focus: Focus, axes: list[Axis], cells: set[str], line: syn
             )
 
 
-def _replicated(low: Lowering, focus: Focus, line: syntax.Tile, axes: list[Axis], levels, rest: tuple) -> list[Stmt]:
+def _replicated(low: Lowering, focus: Focus, line: syntax.Tile, axes: list[Axis], rest: tuple) -> list[Stmt]:
     """Nothing in focus has the indices that were dealt out, or only one tile of them: every unit does the same, and unit 0
-    stores it."""
-    ctx = low.ctx
+    stores it, where no line below tells units of the level apart."""
     assert line.level is not None
-    unit, count = as_expr(Var(line.level, 0, None)), as_expr(ctx.finite_count(line.level))
     ranges = dict(focus.ranges)
     for a in axes:
         ranges[a.index] = advance(ranges[a.index], clamped(ranges[a.index], a.size), a.every)
-    needed = {i for w in focus.works for i in w.all_indices}
-    digits = tuple(Digit(a.index, levels, unit, ONE, count) for a in axes if a.index not in needed)
     start = focus.parent if focus.level == line.level else focus.level
-    return low.lower(replace(focus, ranges=ranges, level=line.level, parent=start, digits=(*focus.digits, *digits)), rest)
+    return low.lower(replace(focus, ranges=ranges, level=line.level, parent=start), rest)
 
 
 def _may_be_zero(low: Lowering, index: str) -> bool:
-    return any(index in w.reduced for w in low.works)
+    """Has one unit something to do all the same: what lacks the index, or stores the result of a reduction over nothing?"""
+    return any(index not in w.indices for w in low.works)
 
 
 def _rounds(

@@ -15,8 +15,10 @@ from ...dsl.index import as_expr
 from ...dsl.values import loads
 from ..schedule.placed import placed
 from ..tile import Alloc, Stmt
+from .buffers import memory_buffer
 from .copy_lines import copy_lines
-from .move import index_axis, masked, memory_buffer, staged_view
+from .move import index_axis, masked, staged_view
+from .readers import form_of, stored_besides
 from .spec import Focus, Range
 from .unaligned import filled
 from .work import Work
@@ -43,13 +45,15 @@ def lower_produced(low: Lowering, focus: Focus, line: syntax.Keep | syntax.Move,
             line.span,
             help=f"write `keep {first.rstrip('@')} in {memory}`, with a block, above this line",
         )
+    focus = stored_besides(low, focus, name, w, (line, *rest))
     output = next((o for o in w.outputs if o.tensor == name), None)
     indices = tuple(dict.fromkeys(w.alias.get(i, i) for i in (output.indices if output else w.indices)))
     others = replace(focus, works=tuple(x for x in focus.works if x is not w))
     axes = [index_axis(low, others, i, name, memory, rest) for i in indices]
     buffer, layout = memory_buffer(ctx, focus, name, ctx.dtypes[name], memory, [(a.name, a.extent) for a in axes], line)
     ctx.buffers.append(buffer)
-    view = staged_view(ctx, focus, buffer, "indices", axes, layout)
+    form = form_of(others.works, line, name, w)
+    view = replace(staged_view(ctx, focus, buffer, form, axes, layout), computed=True)
     if w.reduction is None:  # zero outside the live ranges, as copies are
         own = replace(w, value=masked(w.value, axes))
         ranges = {a.name: Range(a.origin, as_expr(a.extent), a.fill) for a in axes}

@@ -46,6 +46,7 @@ class Lowering:
         self.works = works
         self.finest = _finest(lines)  # tiles: which of several indices an instruction may take
         self.split: dict[str, Split] = {}  # works whose parts a later launch combines, or atomics
+        self.served: dict[str, set[str]] = {}  # tensors that several nests make, each for itself: the works that read their own
         self.holding = 0  # lines that hold something, above the one being lowered
 
     def lower(self, focus: Focus, lines: tuple) -> list[Stmt]:
@@ -287,6 +288,11 @@ class Lowering:
         """A line below leaves parts of the reduction to a later launch: accumulators are those of the parts."""
         tiles = [x for x in lines[1:] if isinstance(x, syntax.Tile) and splits(self.ctx.device, x)]
         return any(a.index in w.reduced for x in tiles for a in x.axes)
+
+    def read_afterwards(self, focus: Focus, tensor: str, lines: tuple) -> bool:
+        """Does a launch that follows from a split of a line below read the tensor, for the results that it combines?"""
+        readers = [w for w in focus.works if any(ld.tensor == tensor for o in w.outputs for ld in loads(o.value))]
+        return any(w.reduction is not None and w.name not in focus.open and self._split_below(w, lines) for w in readers)
 
     def _deferred(self, focus: Focus, w: Work, lines: tuple) -> bool:
         """No `keep` was written, and free indices are still whole or dealt out below in numbers that are not known: the

@@ -75,7 +75,7 @@ def live_extent(focus: Focus, index: str) -> Expr:
 
 def _bare(name: str) -> str:
     """Without the mark of an accumulator; a copy keeps its own, `A~`."""
-    return name.replace("@", "")
+    return name.partition("@")[0]
 
 
 def _work(focus: Focus, w: Work) -> str:

@@ -156,6 +156,7 @@ class View:
     # a staged copy: how far each index was live where it was made, which the copy has filled; None: not told
     held: frozenset[tuple[str, Expr]] | None = None
     whole: frozenset[str] = frozenset()  # a staged copy: indices along which all that it spans was written
+    computed: bool = False  # made here of other tensors, not copied: what an access outside of it is instead, its readers say
     leaving: Value | None = None  # path: what owners store of it where it leaves registers for a memory; None: itself
 
 

@@ -7,6 +7,7 @@ C[m, n] = sum(k) ...     -->     P[t, m, n] = sum(k in tile t) ...;   C[m, n] = 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,8 +19,9 @@ from ...dsl.frozen import replace
 from ...dsl.index import Expr, Var, as_expr
 from ...dsl.op import Op, Reduction
 from ...dsl.source import Span
-from ...dsl.values import Load, Value, transform
+from ...dsl.values import Load, Value, loads, transform
 from .access import identity
+from .axes import Axis
 from .spec import ONE, Focus, Range, View
 from .work import Output, Work, work_extents
 from .workspace import workspace
@@ -47,6 +49,24 @@ def any_splits(op: Op, device: Device, lines: tuple) -> bool:
     return False
 
 
+def split_apart(focus: Focus, works: tuple[Work, ...], axes: Sequence[Axis]) -> list[tuple[Work, ...]]:
+    """Runs of the works, such that a tile of a later launch's parts splits all or none of those that have its indices: what
+    its units are to a work that is split, parts, they are not to the others."""
+    out: list[list[Work]] = []
+    for w in works:
+        mine = [v for v in out[-1] if any(a.index in v.all_indices for a in axes)] if out else []
+        if out and all(is_split(focus, v, axes) == is_split(focus, w, axes) for v in mine[:1]):
+            out[-1].append(w)
+        else:
+            out.append([w])
+    return [tuple(run) for run in out]
+
+
+def is_split(focus: Focus, w: Work, axes: Sequence[Axis]) -> bool:
+    """Whether a tile of these axes, of those that `splits`, leaves parts of this work to a later launch."""
+    return any(a.index in w.reduced for a in axes) and w.name not in focus.open and bool(w.outputs)
+
+
 @dataclass(frozen=True)
 class Split:
     """A reduction that is split, by a line at `span`: its parts go to `target`, of which `parts` are axes of their own: each is
@@ -62,6 +82,7 @@ def split_reduction(low: Lowering, focus: Focus, line: syntax.Tile, axes, counts
 
     ONE_TARGET   where lines stand in several copies (`peel`), all copies store to one target, which is combined once.
     COMBINED_FIRST   nothing in the launch reads the result: it is there when the launch that combines it is done.
+    STILL_THERE   what that launch reads is stored to the outermost memory by then.
     """
     ctx = low.ctx
     assert line.level is not None
@@ -70,11 +91,12 @@ def split_reduction(low: Lowering, focus: Focus, line: syntax.Tile, axes, counts
     ranges, views, digits = dict(focus.ranges), dict(focus.views), list(focus.digits)
     for w in focus.works:
         mine = [(n, a) for n, a in enumerate(axes) if a.index in w.reduced]
-        if not mine or w.name in focus.open or not splits(ctx.device, line) or not w.outputs:
+        if not splits(ctx.device, line) or not is_split(focus, w, axes):
             works.append(w)
             continue
         _once(low, w, line)
         _read_later(low, focus, w, line)
+        _there_afterwards(low, focus, w, line)
         at = tuple(as_expr(Var(i)) for i in w.indices)
         own = Load(w.name, at, ctx.dtypes[w.name])
         known = low.split.get(w.name)
@@ -118,6 +140,20 @@ def _read_later(low: Lowering, focus: Focus, w: Work, line: syntax.Tile) -> None
             f"`{readers[0].rstrip('@~')}` reads `{whole}` in the launch that makes parts of it, before they are combined",
             line.span,
             help=f"leave the `by` out: units of `{line.level}` combine their parts at once; or {alone}" if meet else alone,
+        )
+
+
+def _there_afterwards(low: Lowering, focus: Focus, w: Work, line: syntax.Tile) -> None:
+    """STILL_THERE. Raises CannotMeet."""
+    made = {t for x in low.works if x.name != w.name for t in x.targets if f"{t}@back" not in focus.views}
+    reads = {ld.tensor for o in w.outputs for ld in loads(o.value)} & made
+    gone = next((t for t in sorted(reads) if t in focus.views and focus.views[t].form != "global"), None)
+    if gone is not None:
+        raise CannotMeet(
+            f"the parts of `{w.name.rstrip('@')}` are combined by a launch of its own, and what it needs of `{gone}` is held in"
+            f" this one",
+            line.span,
+            help=f"leave the line that holds `{gone}` out",
         )
 
 

@@ -1,7 +1,9 @@
 """`tile`: loops (`loops`), or the digits of unit numbers (`onto_units`).
 
 FISSION      works that need a whole result of an earlier work under a tile get nests of their own, one after another.
-MADE_BELOW   so do works that do not share the tile's indices; but what is kept below the tile is made there, for each tile.
+MADE_BELOW   so do works that do not share the tile's indices; but what is kept below the tile is made there, for each tile, if
+             it is pointwise; under units that cannot wait for each other all that is kept, by each of them. Nests one after
+             another make it each for itself.
 """
 
 from __future__ import annotations
@@ -10,7 +12,6 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from ...dsl import syntax
-from ...dsl.errors.schedule import CannotMeet
 from ...dsl.frozen import replace
 from ...dsl.values import loads
 from ..tile import Stmt
@@ -19,11 +20,12 @@ from .axes import Axis, axes_of, clamped, modifier
 from .leaf import cell_indices
 from .loops import loop_tiles
 from .onto_units import onto_units
+from .readers import needs_more, stored_by_others
 from .spec import Focus
-from .split import splits
+from .split import split_apart, splits
 from .staging import depth_of, moves_below, written_out
 from .units import advance
-from .work import Work, plain_index
+from .work import Work
 
 if TYPE_CHECKING:
     from .recursion import Lowering
@@ -33,9 +35,13 @@ def lower_tile(low: Lowering, focus: Focus, line: syntax.Tile, rest: tuple) -> l
     ctx = low.ctx
     mine = [a for a in axes_of(line) if a.index in focus.ranges]
     below = held_in(rest)
-    parts = groups(focus.works, tuple(a.index for a in mine), below)
+    alone = line.level is not None and ctx.device.level(line.level).siblings == "nothing"
+    parts = groups(focus.works, tuple(a.index for a in mine), below, alone)
+    if splits(ctx.device, line):
+        parts = [run for g in parts for run in split_apart(focus, g, mine)]
     if len(parts) > 1:
-        _must_meet(low, focus, parts, (line, *rest))
+        parts = made_in_each(low, parts, lambda v, w: _together(v, w, tuple(a.index for a in mine), below, alone), below)
+        stored_by_others(low, focus, parts, (line, *rest))
         return [s for g in parts for s in low.lower(replace(focus, works=g), (line, *rest))]
     if not splits(ctx.device, line):
         opened = low.open_accumulators(focus, {a.index for a in mine}, (line, *rest))
@@ -80,59 +86,54 @@ def held_in(lines: Iterable[syntax.Line]) -> frozenset[str]:
     return frozenset(held)
 
 
-def _must_meet(low: Lowering, focus: Focus, parts: list[tuple[Work, ...]], lines: tuple) -> None:
-    """Refuses nests one after another (FISSION) on units of which none waits for another, where the later one needs it."""
-    pairs = [(v, w) for n, later in enumerate(parts) for earlier in parts[:n] for v in earlier for w in later]
-    for x in lines:
-        if not isinstance(x, syntax.Tile) or x.level is None or low.ctx.device.level(x.level).siblings != "nothing":
-            continue
-        for a in axes_of(x):
-            capacity = focus.ranges[a.index].capacity if a.index in focus.ranges else 1
-            if capacity is not None and capacity <= a.size:
-                continue  # one tile: one unit
-            for v, w in pairs:
-                if _needs_more(v, w, a.index):
-                    first, then = v.name.rstrip("@"), w.name.rstrip("@")
-                    raise CannotMeet(
-                        f"`{then}` needs what every {x.level} makes of `{first}`, and none waits for another",
-                        x.span,
-                        help=f"leave the `keep` that holds them in one launch out, or do all of it in one {x.level}",
-                    )
+def groups(
+    works: tuple[Work, ...], indices: tuple[str, ...], below: frozenset[str] = frozenset(), alone: bool = False
+) -> list[tuple[Work, ...]]:
+    """Consecutive works that may share the loops of these indices (FISSION).
 
-
-def groups(works: tuple[Work, ...], indices: tuple[str, ...], below: frozenset[str] = frozenset()) -> list[tuple[Work, ...]]:
-    """Consecutive works that may share the loops of these indices (FISSION). `below`: what lines below keep (MADE_BELOW)."""
+    below  what lines below keep (MADE_BELOW);  alone  the tiles are dealt to units that cannot wait for each other
+    """
     out: list[list[Work]] = []
     for w in works:
-        if out and all(_together(v, w, indices, below) for v in out[-1]):
+        if out and all(_together(v, w, indices, below, alone) for v in out[-1]):
             out[-1].append(w)
         else:
             out.append([w])
     return [tuple(g) for g in out]
 
 
-def _together(first: Work, second: Work, indices: tuple[str, ...], below: frozenset[str]) -> bool:
+def made_in_each(
+    low: Lowering, parts: list[tuple[Work, ...]], together: Callable[[Work, Work], bool], below: frozenset[str]
+) -> list[tuple[Work, ...]]:
+    """The parts, where each that reads what is made below the tile (MADE_BELOW) makes it for itself, if it can."""
+    outputs = {b.name for b in low.ctx.buffers if b.kind == "output"}
+    made = [w for part in parts for w in part if not below.isdisjoint(w.targets) and outputs.isdisjoint(w.targets)]
+    out: list[tuple[Work, ...]] = []
+    for part in parts:
+        here = list(part)
+        for v in reversed(made):  # what they read of each other is made before it
+            readers = {w.name for w in here if not w.reads.isdisjoint(v.targets)}
+            if not readers or v in part:
+                continue
+            joins = all(together(v, w) for w in here)
+            here = [v, *here] if joins else here
+            for t in v.targets:
+                served = low.served.setdefault(t, set())
+                low.served[t] = served | readers if joins else served - readers
+        out.append(tuple(here))
+    return out
+
+
+def _together(first: Work, second: Work, indices: tuple[str, ...], below: frozenset[str], alone: bool) -> bool:
     def again(w: Work) -> bool:
-        return w.reduction is None and not below.isdisjoint(w.targets)
+        return not below.isdisjoint(w.targets) and (w.reduction is None or alone)
 
     def fits(i: str) -> bool:
         having = (i in first.all_indices, i in second.all_indices)
         return having[0] == having[1] or (again(first) and (again(second) or not having[0]))
 
-    alike = all(map(fits, indices))
-    return alike and not any(_needs_more(first, second, i) for i in indices)
-
-
-def _needs_more(first: Work, second: Work, i: str) -> bool:
-    """Whether one tile of `i` in the second work reads what more than that tile makes in the first."""
-    for v in [second.value, *(o.value for o in second.outputs)]:
-        for ld in loads(v):
-            if ld.tensor not in first.targets:
-                continue
-            if i in first.reduced:
-                return True
-            at = next((o.indices for o in first.outputs if o.tensor == ld.tensor), first.subscripts or first.indices)
-            here = zip(at, ld.indices, strict=True)  # components of fused indices by their own names
-            if any(first.alias.get(c, c) == i and plain_index(e) != c for c, e in here):
-                return True
-    return False
+    # The accumulator of the second opens above these tiles: what its write-back reads is there no more if made below them.
+    at_the_end = any(ld.tensor in first.targets for o in second.outputs for ld in loads(o.value))
+    if at_the_end and not set(second.reduced).isdisjoint(indices) and set(first.all_indices).isdisjoint(indices):
+        return False
+    return all(map(fits, indices)) and not any(needs_more(first, second, i) for i in indices)

@@ -159,7 +159,9 @@ def _traced(e: _Entry) -> Traced:
 
 def _scope(now: _Moment) -> Scope:
     extents = {i: live_extent(now.focus, i) for i in now.focus.ranges}
-    places = {t.replace("@", ""): memory for t, memory in places_of(now, now.focus).items()}  # names as authors know them
+    places: dict[str, str] = {}
+    for t, memory in places_of(now, now.focus).items():
+        places.setdefault(t.partition("@")[0], memory)  # names as authors know them
     return Scope(now.focus.level, extents, places)
 
 

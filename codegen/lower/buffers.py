@@ -1,0 +1,80 @@
+"""Buffers for tiles in addressable memories: who owns one, and how it is laid out."""
+
+from __future__ import annotations
+
+from ...dsl import syntax
+from ...dsl.errors.schedule import BadLayout, CannotMeet, MoveDistributed, UnboundedTile
+from ...dsl.index import Var, as_expr
+from ...dsl.layout import Layout
+from ...dsl.types import DType
+from ..tile import Buffer
+from .axes import modifier
+from .context import Context
+from .spec import Focus
+
+
+def memory_buffer(ctx: Context, focus: Focus, tensor: str, dtype: DType, memory: str, axes, line) -> tuple[Buffer, Layout]:
+    """A buffer for a tile in an addressable memory: owned by the deeper of the memory's level and the focus's."""
+    m = ctx.device.memory(memory)
+    if ctx.device.depth(m.level) > ctx.device.depth(focus.level):
+        raise MoveDistributed(
+            f"each {m.level} has its own `{memory}`, and the focus is a {focus.level}",
+            line.span,
+            help=f"`tile ... -> {m.level}` first",
+        )
+    sharers = ctx.device.levels[ctx.device.depth(m.level) + 1 :][:1]
+    below = [x.name for x in ctx.device.memories if ctx.device.depth(x.level) > ctx.device.depth(m.level)]
+    inside = [ctx.device.level(x) for x in ctx.below(focus.level, ctx.innermost) if x in ctx.units]
+    if m.backing is not None and sharers and sharers[0].siblings == "nothing":
+        alone = sharers[0]
+    else:
+        alone = next((x for x in inside if x.siblings == "nothing" and x.units == "finite"), None)
+    if alone is not None:
+        raise CannotMeet(
+            f"every {alone.name} sees one `{memory}`, and none waits for another: nothing can be staged there",
+            line.span,
+            help=f"stage it in {' or '.join(f'`{x}`' for x in below)}; a cache holds what is read again without being told",
+        )
+    if m.backing is None and sharers and sharers[0].units == "open":
+        raise CannotMeet(
+            f"`{memory}` is where arguments live: there is no room of its own for each {sharers[0].name}",
+            line.span,
+            help=f"{' or '.join(f'`{x}`' for x in below)}; `keep T in {memory}:` with a block is a launch for T alone",
+        )
+    layout = tile_layout([(a, as_expr(n)) for a, n in axes], line, dtype)
+    shape, strides, size = layout.shape, layout.strides, layout.size
+    if size.constant is None:
+        raise UnboundedTile(f"the tile of `{tensor}` has no constant extent here", line.span)
+    name = ctx.fresh(tensor.replace("~", f"_{memory}").replace("@", "").lower())
+    return Buffer(name, dtype, "local", memory, focus.level, shape, strides, size, line.span), layout
+
+
+def tile_layout(axes, line, dtype: DType) -> Layout:
+    """The layout that the line's modifiers ask for; row-major without any."""
+    m = modifier(line, "layout")
+    names = [a for a, _ in axes]
+    try:
+        if m is None:
+            layout = Layout.row_major(axes)
+        elif m.words and m.words[0] == "panels":
+            layout = Layout.panels(axes, {name: int(e.value) for name, e in m.maps})  # type: ignore[union-attr]
+        elif all(isinstance(v, syntax.Name) for v in m.values):
+            order = [v.id for v in m.values if isinstance(v, syntax.Name)]
+            layout = Layout.permuted(axes, order)
+        else:
+            from ...dsl.ops.index_terms import index_term
+
+            table = {n: as_expr(Var(n)) for n in names}
+            layout = Layout.written(axes, [index_term(v, table) for v in m.values])  # type: ignore[arg-type]
+        pad = modifier(line, "pad")
+        if pad is not None:
+            layout = layout.padded(int(pad.values[0].value))  # type: ignore[union-attr]
+        swizzle = modifier(line, "swizzle")
+        if swizzle is not None:
+            sizes = [int(v.value) for v in swizzle.values]  # type: ignore[union-attr]
+            if len(sizes) > 2:
+                raise ValueError("a swizzle has a number of bits and the elements of a chunk, no more")
+            layout = layout.swizzled(dtype.bytes, *sizes)
+    except ValueError as e:
+        raise BadLayout(str(e), line.span, help=f"the axes here are {', '.join(names)}") from None
+    return layout

@@ -1,0 +1,184 @@
+"""Readers of what a launch makes itself: they read it where it is, and when it is there.
+
+OWN_ELEMENTS      a unit's registers hold the elements that it computed: a reader of other elements needs a memory.
+STORED_BESIDES    what others than the works in focus read is stored to the outermost memory besides.
+OPEN_AT_THE_END   what a write-back reads is kept by a line above the one that opens the accumulator.
+STORED_BY_OTHERS  what a nest stores to the outermost memory a later nest of the launch reads: each unit what it stored itself,
+                  where units cannot wait for each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from ...dsl import syntax
+from ...dsl.device import Device
+from ...dsl.errors.schedule import BadLayout, CannotMeet, NotComputed, RegisterMismatch
+from ...dsl.frozen import replace
+from ...dsl.index import Expr, Var, as_expr
+from ...dsl.source import Span
+from ...dsl.values import Load, loads
+from .axes import axes_of
+from .spec import Focus
+from .work import Work, plain_index
+
+if TYPE_CHECKING:
+    from .recursion import Lowering
+
+
+def reads_of(works: Iterable[Work], tensor: str) -> list[Load]:
+    """What works read of a tensor, in their values and where they are written back."""
+    values = [v for w in works for v in (w.value, *(o.value for o in w.outputs))]
+    return [ld for v in values for ld in loads(v) if ld.tensor == tensor]
+
+
+def subscripts_of(w: Work, tensor: str) -> tuple[str, ...]:
+    """The indices that a work's target has for its axes; components of fused indices by their own names."""
+    return next((o.indices for o in w.outputs if o.tensor == tensor), w.subscripts or w.indices)
+
+
+def is_own(w: Work, load: Load) -> bool:
+    """Does the load read the very element that the work makes with the same indices?"""
+    return load.otherwise is None and tuple(map(plain_index, load.indices)) == subscripts_of(w, load.tensor)
+
+
+def own_elements(focus: Focus, line: syntax.Keep, tensor: str, w: Work) -> None:
+    """OWN_ELEMENTS. Raises RegisterMismatch."""
+    other = next((ld for ld in reads_of(focus.works, tensor) if not is_own(w, ld)), None)
+    if other is not None:
+        name = tensor.rstrip("@")
+        at = ", ".join(map(str, other.indices)) + (" else ..." if other.otherwise is not None else "")
+        raise RegisterMismatch(
+            f"`{name}` is read as `{name}[{at}]`, and a unit's registers hold the elements that it computes itself",
+            line.span,
+            help="keep it in a memory that units share",
+        )
+
+
+def form_of(readers: Iterable[Work], line: syntax.Keep | syntax.Move, tensor: str, w: Work) -> str:
+    """How accesses of what `w` makes follow from its buffer (`View.form`): by subscripts; where indices are fused, by indices.
+
+    Raises BadLayout where indices do not say it.
+    """
+    if not w.alias:
+        return "box"
+    if not all(is_own(w, ld) for ld in reads_of(readers, tensor)):
+        raise BadLayout(
+            f"`{tensor.rstrip('@')}` is read at other elements than those of the same indices, and some of"
+            " its indices are fused",
+            line.span,
+            help="leave the line out, or tile without `fuse`",
+        )
+    return "indices"
+
+
+def stored_besides(low: Lowering, focus: Focus, tensor: str, w: Work, lines: tuple) -> Focus:
+    """STORED_BESIDES: the focus where `w` makes the tensor, with a copy to the outermost memory, if somebody reads it there: the
+    caller, whose output it is; works of other nests; a launch to follow. Those in focus read what is kept."""
+    ctx, here = low.ctx, {x.name for x in focus.works}
+    elsewhere = any(tensor in x.reads for x in low.works if x.name not in here and x.name not in low.served.get(tensor, ()))
+    leaves = any(b.name == tensor and b.kind == "output" for b in ctx.buffers)
+    if not elsewhere and not leaves and not low.read_afterwards(focus, tensor, lines):
+        return focus
+    copy, own = tensor + "@back", subscripts_of(w, tensor)
+    ctx.dtypes[copy] = ctx.dtypes[tensor]
+    value = Load(tensor, tuple(as_expr(Var(i)) for i in own), ctx.dtypes[tensor])
+    back = Work(copy, w.indices, value, None, w.extents, span=w.span, fused=w.fused, subscripts=own)
+    works = tuple(x for v in focus.works for x in ((v, back) if v is w else (v,)))
+    return replace(focus.with_view(copy, focus.views[tensor]), works=works)
+
+
+# ---------------------------------------------------------------- write-backs
+
+
+def kept_before(focus: Focus, w: Work, line: syntax.Keep, rest: tuple) -> tuple | None:
+    """OPEN_AT_THE_END: the lines, of which those right below `line` that keep what the write-back of `w` reads come first; None
+    where there are none."""
+    needed = _needed(focus, w)
+    first: list[syntax.Keep] = []
+    after: list = []
+    for n, x in enumerate(rest):
+        if not isinstance(x, syntax.Keep):
+            after += rest[n:]
+            break
+        mine = tuple(t for t in x.tensors if t in needed)
+        others = tuple(t for t in x.tensors if t not in needed)
+        first += [replace(x, tensors=mine)] if mine else []
+        after += [replace(x, tensors=others)] if others else []
+    return (*first, line, *after) if first else None
+
+
+def open_at_the_end(focus: Focus, w: Work, lines: tuple) -> None:
+    """OPEN_AT_THE_END. Raises NotComputed at a line below that keeps what the write-back of `w` reads."""
+    needed = _needed(focus, w)
+    for x in lines if needed else ():
+        held = x.tensors if isinstance(x, syntax.Keep) else (x.tensor,) if isinstance(x, syntax.Move) else ()
+        mine = next((t for t in held if t in needed), None)
+        if mine is not None:
+            whole = w.name.rstrip("@")
+            raise NotComputed(
+                f"`{mine}` is read where `{whole}` is written back, when what this line holds is gone",
+                x.span,
+                help=f"write it above the line that opens `{whole}`, or leave it out",
+            )
+
+
+def _needed(focus: Focus, w: Work) -> frozenset[str]:
+    """What the write-back of `w` reads of other works in focus that nothing keeps yet."""
+    made = {t for x in focus.works if x is not w for t in x.targets if t in focus.views and focus.views[t].form == "global"}
+    return frozenset(ld.tensor for o in w.outputs for ld in loads(o.value) if ld.tensor in made)
+
+
+# ---------------------------------------------------------------- nests one after another
+
+
+def stored_by_others(low: Lowering, focus: Focus, parts: list[tuple[Work, ...]], lines: tuple) -> None:
+    """STORED_BY_OTHERS. Raises CannotMeet where a later part reads what units store that it cannot wait for."""
+    pairs = [
+        (v, w, t)
+        for n, part in enumerate(parts)
+        for v in (v for earlier in parts[:n] for v in earlier if v not in part)
+        for w in part
+        for t in v.targets
+        if t in w.reads and focus.views[t].form == "global"
+    ]
+    if not pairs:
+        return
+    for index, level, span in _dealt(low.ctx.device, focus, lines):
+        for v, w, t in pairs:
+            if index not in v.all_indices or needs_more(v, w, index):
+                first, then = v.name.rstrip("@"), w.name.rstrip("@")
+                raise CannotMeet(
+                    f"`{then}` needs what every {level} makes of `{first}`, and none waits for another"
+                    if index in v.all_indices
+                    else f"`{first}` is stored by one {level}, and `{then}` in every {level} reads it: none waits for another",
+                    span,
+                    help=f"leave the `keep` that holds `{t}` in one launch out, or do all of it in one {level}",
+                )
+
+
+def _dealt(device: Device, focus: Focus, lines: tuple) -> Iterator[tuple[str, str, Span | None]]:
+    """The indices whose tiles are dealt to units that cannot wait for each other: the level, and the line that deals them."""
+    for d in focus.digits:
+        alone = next((x for x in d.levels if device.level(x).siblings == "nothing"), None)
+        if alone is not None and d.extent.constant != 1:
+            yield d.index, alone, None
+    for x in lines:
+        if not isinstance(x, syntax.Tile) or x.level is None or device.level(x.level).siblings != "nothing":
+            continue
+        for a in axes_of(x):
+            capacity = focus.ranges[a.index].capacity if a.index in focus.ranges else 1
+            if capacity is None or capacity > a.size:  # one tile: one unit
+                yield a.index, x.level, x.span
+
+
+def needs_more(first: Work, second: Work, i: str) -> bool:
+    """Whether one tile of `i` in the second work reads what more than that tile makes in the first."""
+    for ld in (ld for t in first.targets for ld in reads_of((second,), t)):
+        if i in first.reduced:
+            return True
+        here: Iterable[tuple[str, Expr]] = zip(subscripts_of(first, ld.tensor), ld.indices, strict=True)
+        if any(first.alias.get(c, c) == i and plain_index(e) != c for c, e in here):
+            return True
+    return False
