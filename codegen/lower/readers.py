@@ -74,7 +74,7 @@ def form_of(readers: Iterable[Work], line: syntax.Keep | syntax.Move, tensor: st
 
 
 def stored_besides(low: Lowering, focus: Focus, tensor: str, w: Work, lines: tuple) -> Focus:
-    """STORED_BESIDES: the focus where `w` makes the tensor, with a copy to the outermost memory, if somebody reads it there: the
+    """STORED_BESIDES: the focus where `w` makes the tensor, with a copy to the outermost memory if somebody reads it there: the
     caller, whose output it is; works of other nests; a launch to follow. Those in focus read what is kept."""
     ctx, here = low.ctx, {x.name for x in focus.works}
     elsewhere = any(tensor in x.reads for x in low.works if x.name not in here and x.name not in low.served.get(tensor, ()))

@@ -49,17 +49,11 @@ def any_splits(op: Op, device: Device, lines: tuple) -> bool:
     return False
 
 
-def split_apart(focus: Focus, works: tuple[Work, ...], axes: Sequence[Axis]) -> list[tuple[Work, ...]]:
-    """Runs of the works, such that a tile of a later launch's parts splits all or none of those that have its indices: what
-    its units are to a work that is split, parts, they are not to the others."""
-    out: list[list[Work]] = []
-    for w in works:
-        mine = [v for v in out[-1] if any(a.index in v.all_indices for a in axes)] if out else []
-        if out and all(is_split(focus, v, axes) == is_split(focus, w, axes) for v in mine[:1]):
-            out[-1].append(w)
-        else:
-            out.append([w])
-    return [tuple(run) for run in out]
+def are_split_alike(focus: Focus, first: Work, second: Work, axes: Sequence[Axis]) -> bool:
+    """Whether a tile that `splits` leaves parts of both works to a later launch, or of none that has its indices: what it deals
+    out are parts of the one, tiles of the other."""
+    having = [w for w in (first, second) if any(a.index in w.all_indices for a in axes)]
+    return len({is_split(focus, w, axes) for w in having}) < 2
 
 
 def is_split(focus: Focus, w: Work, axes: Sequence[Axis]) -> bool:

@@ -22,7 +22,7 @@ from .loops import loop_tiles
 from .onto_units import onto_units
 from .readers import needs_more, stored_by_others
 from .spec import Focus
-from .split import split_apart, splits
+from .split import are_split_alike, splits
 from .staging import depth_of, moves_below, written_out
 from .units import advance
 from .work import Work
@@ -35,12 +35,16 @@ def lower_tile(low: Lowering, focus: Focus, line: syntax.Tile, rest: tuple) -> l
     ctx = low.ctx
     mine = [a for a in axes_of(line) if a.index in focus.ranges]
     below = held_in(rest)
+    indices = tuple(a.index for a in mine)
     alone = line.level is not None and ctx.device.level(line.level).siblings == "nothing"
-    parts = groups(focus.works, tuple(a.index for a in mine), below, alone)
-    if splits(ctx.device, line):
-        parts = [run for g in parts for run in split_apart(focus, g, mine)]
+
+    def together(v: Work, w: Work) -> bool:
+        alike = not splits(ctx.device, line) or are_split_alike(focus, v, w, mine)
+        return alike and _together(v, w, indices, below, alone)
+
+    parts = groups(focus.works, together)
     if len(parts) > 1:
-        parts = made_in_each(low, parts, lambda v, w: _together(v, w, tuple(a.index for a in mine), below, alone), below)
+        parts = made_in_each(low, parts, together, below)
         stored_by_others(low, focus, parts, (line, *rest))
         return [s for g in parts for s in low.lower(replace(focus, works=g), (line, *rest))]
     if not splits(ctx.device, line):
@@ -86,16 +90,11 @@ def held_in(lines: Iterable[syntax.Line]) -> frozenset[str]:
     return frozenset(held)
 
 
-def groups(
-    works: tuple[Work, ...], indices: tuple[str, ...], below: frozenset[str] = frozenset(), alone: bool = False
-) -> list[tuple[Work, ...]]:
-    """Consecutive works that may share the loops of these indices (FISSION).
-
-    below  what lines below keep (MADE_BELOW);  alone  the tiles are dealt to units that cannot wait for each other
-    """
+def groups(works: tuple[Work, ...], together: Callable[[Work, Work], bool]) -> list[tuple[Work, ...]]:
+    """Consecutive works that may share loops (FISSION)."""
     out: list[list[Work]] = []
     for w in works:
-        if out and all(_together(v, w, indices, below, alone) for v in out[-1]):
+        if out and all(together(v, w) for v in out[-1]):
             out[-1].append(w)
         else:
             out.append([w])
@@ -125,6 +124,11 @@ def made_in_each(
 
 
 def _together(first: Work, second: Work, indices: tuple[str, ...], below: frozenset[str], alone: bool) -> bool:
+    """Whether an earlier and a later work may share the loops of these indices.
+
+    below  what lines below keep (MADE_BELOW);  alone  the tiles are dealt to units that cannot wait for each other
+    """
+
     def again(w: Work) -> bool:
         return not below.isdisjoint(w.targets) and (w.reduction is None or alone)
 
