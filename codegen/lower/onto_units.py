@@ -107,6 +107,7 @@ def _dealt(
     whole = (later * product(counts)).constant
     # idle units hold the identity in their registers, and take part
     together = all(isinstance(w, (Fill, Combine)) and focus.views[w.name].form == "path" for w in focus.works)
+    alike = _all_alike(focus, axes)
     first = focus.level != level  # of adjacent tiles onto one level the first has told the idle units apart
     surplus = first and available is not None and whole is not None and whole < available
     last = as_expr((whole or 1) - 1)
@@ -134,12 +135,21 @@ def _dealt(
         tiles = (here or {}).get(a.index, as_expr(n or 0))
         if n is not None and (tiles.interval[0] is None or tiles.interval[0] < (count.constant or 0)):
             beyond.append(tiles - 1 - digit.expr)
-    if together:
+    if together or alike:
         return [*lets, *body]
     if beyond:
         body = [If(tuple(beyond), tuple(body), span=line.span)]
     body = [*lets, *body]
     return [If(tuple(idle), tuple(body), span=line.span)] if idle else body
+
+
+def _all_alike(focus: Focus, axes: list[Axis]) -> bool:
+    """Does nothing in focus have these indices, and do units store only to registers of their own? Then all do the same, idle
+    ones too: what they do next they may not do alike."""
+    if any(a.index in w.all_indices for w in focus.works for a in axes):
+        return False
+    targets = [t for w in focus.works for t in ((w.name,) if w.name in focus.open else w.targets)]
+    return all(focus.views[t].form == "path" for t in targets)
 
 
 def product(counts: list[Expr]) -> Expr:
