@@ -36,13 +36,15 @@ def onto_units(low: Lowering, focus: Focus, line: syntax.Tile, axes: list[Axis],
     ranges = focus.ranges
     counts: list[Expr] = []
     cells = {i for w in focus.works for i in cell_indices(focus, w)}
+    needed = {i for w in focus.works for i in w.all_indices}
     for a in axes:
         r = ranges[a.index]
         if r.reps:
             raise UnboundedTile(f"`{a.index}` still has strided chunks; tile it one after another first", line.span)
         adjacent = focus.level == level and r.size.constant is not None  # counted by the line above, by capacity
-        counts.append(tile_count(low, r, a, "shaped" if adjacent else kind, line))
-    needed = {i for w in focus.works for i in w.all_indices}
+        count = tile_count(low, r, a, "shaped" if adjacent else kind, line)
+        # Of tiles dealt out one after another (ONCE), those of what nothing here has are one: it would be done again in each.
+        counts.append(ONE if kind == "finite" and a.index not in needed else count)
     if any(c.constant == 0 and a.index in needed for a, c in zip(axes, counts, strict=True)):
         return []  # an axis without extent: nothing to do
     later = low.later_tiles(focus, axes, rest, level)

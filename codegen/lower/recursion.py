@@ -224,11 +224,14 @@ class Lowering:
         ranges = dict(focus.ranges)
         for a in axes:
             ranges[a.index] = advance(ranges[a.index], clamped(ranges[a.index], a.size), a.every)
+        dealt = self.ctx.device.level(level).units == "finite"
+        needed = {i for w in focus.works for i in w.all_indices}
         total: Expr = as_expr(1)
         for line in rest:
             if isinstance(line, syntax.Fuse):
                 sizes = [ranges[i].size for i in line.indices if i in ranges]
                 ranges[line.name] = Range(as_expr(0), product(sizes))
+                needed |= {line.name} if needed & set(line.indices) else set()
             if not isinstance(line, syntax.Tile):
                 continue
             if line.level is not None and line.level != level:
@@ -236,7 +239,7 @@ class Lowering:
             for a in axes_of(line):
                 if a.index not in ranges:
                     continue
-                if line.level == level:
+                if line.level == level and (a.index in needed or not dealt):
                     # a tile of a tile counts by capacity, or the digits of a unit's number would mean less at the edges
                     kind = "shaped" if ranges[a.index].size.constant is not None else self.ctx.device.level(level).units
                     total = total * tile_count(self, ranges[a.index], a, kind, line)
