@@ -26,7 +26,7 @@ from .leaf import Spread
 from .leaf_instr import register_buffer
 from .match import fragment
 from .places import nowhere, place_type
-from .readers import form_of, kept_before, open_at_the_end, own_elements, stored_besides, subscripts_of
+from .readers import form_of, kept_before, open_at_the_end, own_elements, stored_besides, stored_by_others, subscripts_of
 from .spec import Focus, View
 from .storing import storing
 from .units import swaps
@@ -98,6 +98,8 @@ def lower_keep(low: Lowering, focus: Focus, line: syntax.Keep, rest: tuple) -> l
             return _materialise(low, stored_besides(low, focus, name, w, (line, *rest)), line, name, w, rest)
         if w.name in focus.open:
             return _held_already(low, focus, line, w, rest)
+        if w.reduction is not None and any(x.reads & {*w.targets} for x in focus.works if x is not w):
+            return _read_when_done(low, focus, w, (line, *rest))
         if w.reduction is not None:
             before = kept_before(focus, w, replace(line, tensors=(name,)) if others else line, rest)
             return low.lower(focus, before) if before else accumulate(low, focus, w, rest, line)
@@ -109,6 +111,14 @@ def lower_keep(low: Lowering, focus: Focus, line: syntax.Keep, rest: tuple) -> l
         return lower_keep(low, focus, replace(line, tensors=(copy,)), rest)
     known = {t for w in focus.works for t in (w.name.rstrip("@"), *w.targets)}
     raise NotComputed(f"nothing in focus computes `{name}`", line.span, help=did_you_mean(name, known))
+
+
+def _read_when_done(low: Lowering, focus: Focus, w: Work, lines: tuple) -> list[Stmt]:
+    """Others read the result that the accumulator of `w` is written back to: they have a nest of their own, after it."""
+    at = focus.works.index(w) + 1
+    parts = [focus.works[:at], focus.works[at:]]
+    stored_by_others(low, focus, parts, lines)
+    return [s for part in parts for s in low.lower(replace(focus, works=part), lines)]
 
 
 def _held_already(low: Lowering, focus: Focus, line: syntax.Keep, w: Work, rest: tuple) -> list[Stmt]:

@@ -114,7 +114,7 @@ def _dealt(
     surplus = first and available is not None and whole is not None and whole < available
     last = as_expr((whole or 1) - 1)
     idle = [last - number] if surplus else []
-    if surplus and together:
+    if surplus and (together or alike):
         number = minimum(number, last)  # with the coordinates of the last unit that is not idle
     digits, lets, new = decode(ctx, focus, line, axes, counts, later, number, levels, whole=kind == "finite")
     left = number
@@ -252,7 +252,10 @@ def _rounds(
     counts = [c if a.index in needed else ONE for a, c in zip(axes, counts, strict=True)]
     whole = product(counts).constant or 1
     if whole <= available:
-        return _dealt(low, focus, line, axes, counts, ONE, number, levels, rest, available)
+        # Units that idle here may have tiles of what reads the results: they get them, too.
+        free = {i for w in focus.works for i in w.indices}
+        taking = None if any(a.index in free for a in axes) else available
+        return _dealt(low, focus, line, axes, counts, ONE, number, levels, rest, available, taking=taking)
     trips = as_expr(-(-whole // available))
     var = ctx.var("round", trips)
     tile = as_expr(var) * available + number

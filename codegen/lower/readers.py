@@ -21,7 +21,7 @@ from ...dsl.source import Span
 from ...dsl.values import Load, loads
 from .axes import axes_of
 from .spec import Focus
-from .work import Work, plain_index
+from .work import BACK, Work, plain_index
 
 if TYPE_CHECKING:
     from .recursion import Lowering
@@ -78,10 +78,11 @@ def stored_besides(low: Lowering, focus: Focus, tensor: str, w: Work, lines: tup
     caller, whose output it is; works of other nests; a launch to follow. Those in focus read what is kept."""
     ctx, here = low.ctx, {x.name for x in focus.works}
     elsewhere = any(tensor in x.reads for x in low.works if x.name not in here and x.name not in low.served.get(tensor, ()))
+    elsewhere = elsewhere or tensor in low.read_again
     leaves = any(b.name == tensor and b.kind == "output" for b in ctx.buffers)
     if not elsewhere and not leaves and not low.read_afterwards(focus, tensor, lines):
         return focus
-    copy, own = tensor + "@back", subscripts_of(w, tensor)
+    copy, own = tensor + BACK, subscripts_of(w, tensor)
     ctx.dtypes[copy] = ctx.dtypes[tensor]
     value = Load(tensor, tuple(as_expr(Var(i)) for i in own), ctx.dtypes[tensor])
     back = Work(copy, w.indices, value, None, w.extents, span=w.span, fused=w.fused, subscripts=own)

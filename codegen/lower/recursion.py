@@ -32,7 +32,7 @@ from .spec import Focus, Range
 from .split import Split, splits
 from .tiles import lower_tile
 from .units import advance
-from .work import Work, substitute
+from .work import BACK, Work, substitute
 from .write_back import LeftOpen, share_out
 
 HELD = (UnboundedTile, SplitReduction)
@@ -47,6 +47,7 @@ class Lowering:
         self.finest = _finest(lines)  # tiles: which of several indices an instruction may take
         self.split: dict[str, Split] = {}  # works whose parts a later launch combines, or atomics
         self.served: dict[str, set[str]] = {}  # tensors that several nests make, each for itself: the works that read their own
+        self.read_again: set[str] = set()  # what those read that several nests make
         self.holding = 0  # lines that hold something, above the one being lowered
 
     def lower(self, focus: Focus, lines: tuple) -> list[Stmt]:
@@ -204,7 +205,7 @@ class Lowering:
     def elsewhere(self, focus: Focus, fits: Callable[[Work], bool]) -> bool:
         """Is this a line of works that a tile above gave a nest of their own (FISSION)? It says nothing about those here."""
         mine = {w.name for w in self.works}
-        return all(w.name in mine for w in focus.works) and any(fits(w) for w in self.works)
+        return all(w.name in mine or w.name.endswith(BACK) for w in focus.works) and any(fits(w) for w in self.works)
 
     def footprint(self, focus: Focus, index: str, lines: tuple) -> int:
         """How far from the focus's base the lines below reach along an index (FOOTPRINT_IS_WHAT_IS_READ)."""

@@ -23,7 +23,7 @@ from ...dsl.values import Load, Value, loads, transform
 from .access import identity
 from .axes import Axis
 from .spec import ONE, Focus, Range, View
-from .work import Output, Work, work_extents
+from .work import BACK, Output, Work, work_extents
 from .workspace import workspace
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def _read_later(low: Lowering, focus: Focus, w: Work, line: syntax.Tile) -> None
 
 def _there_afterwards(low: Lowering, focus: Focus, w: Work, line: syntax.Tile) -> None:
     """STILL_THERE. Raises CannotMeet."""
-    made = {t for x in low.works if x.name != w.name for t in x.targets if f"{t}@back" not in focus.views}
+    made = {t for x in low.works if x.name != w.name for t in x.targets if t + BACK not in focus.views}
     reads = {ld.tensor for o in w.outputs for ld in loads(o.value)} & made
     gone = next((t for t in sorted(reads) if t in focus.views and focus.views[t].form != "global"), None)
     if gone is not None:

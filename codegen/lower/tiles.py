@@ -115,7 +115,9 @@ def made_in_each(
             if not readers or v in part:
                 continue
             joins = all(together(v, w) for w in here)
-            here = [v, *here] if joins else here
+            if joins:
+                here = [v, *here]
+                low.read_again |= v.reads
             for t in v.targets:
                 served = low.served.setdefault(t, set())
                 low.served[t] = served | readers if joins else served - readers

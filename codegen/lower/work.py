@@ -19,6 +19,10 @@ from ...dsl.op import Op, Reduction, Statement
 from ...dsl.source import Span
 from ...dsl.values import Load, Value, loads, transform
 
+BACK = (
+    "@back"  # a tensor's name with this is that of the copy in the outermost memory of what is held elsewhere (STORED_BESIDES)
+)
+
 
 @dataclass(frozen=True)
 class Output:
