@@ -94,6 +94,36 @@ LATE = op(
     lambda a: (2 * a, 2 * a.sum(1)),
     "M <= 64",
 )
+TWICE = op(
+    "[N](B: f32[N]) -> (t1: f32[N, N]) / t0 = sum(k) B[k] / t1[n, n2] = t0 * 2",
+    lambda b: (np.full((len(b), len(b)), 2 * b.sum()),),
+    "N <= 40",
+)
+ROW_SUMS = op(
+    "[M, N](A: f32[M, N], C: f32[M]) -> (t1: f32[N]) / t0[m] = sum(k) A[m, k] * C[m] / t1[n] = sum(h) t0[h]",
+    lambda a, c: (np.full(a.shape[1], (a * c[:, None]).sum()),),
+    "M <= 40, N <= 16",
+)
+SHARING = op(
+    "[M, N](A: f32[M, N], B: f32[N], S: f32[]) -> (t2: f32[N]) / t0[m] = (sum(k) A[m, k]) * 2 / t1[m] = t0[m] + S"
+    " / t2[n] = sum(h) (t1[h] + B[n])",
+    lambda a, b, s: ((2 * a.sum(1) + s).sum() + b * a.shape[0],),
+    "M <= 16, N <= 16",
+)
+CHAIN = op(
+    "[M, N](A: f32[M, N], C: f32[M]) -> (t1: f32[M], t3: f32[N]) / t0[n] = sum(h) (C[h] - A[h, n])"
+    " / t1[m] = (sum(k) (t0[k] - A[m, k])) + 1 / t2[m] = sum(k) (t0[k] * t1[m]) / t3[n] = (sum(h) (t2[h] - t0[n])) + 1",
+    lambda a, c: chained(a, c),
+    "M <= 16, N <= 16",
+)
+
+
+def chained(a: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    t0 = c.sum() - a.sum(0)
+    t1 = (t0 - a).sum(1) + 1
+    t2 = t0.sum() * t1
+    return t1, t2.sum() - len(c) * t0 + 1
+
 
 CPUS, GPUS = ("cpu:generic", "cpu:avx2", "cpu:avx512"), ("sm_80", "sm_90a", "gfx90a", "gfx1100")
 RIGHT: dict[str, tuple[Op, str, tuple[str, ...]]] = {
@@ -132,6 +162,22 @@ RIGHT: dict[str, tuple[Op, str, tuple[str, ...]]] = {
     # a line that deals out an index that is not there, then one for an index that is
     "onto cores twice": (SCALES, "tile m: 1 -> core / tile n: 1 -> core / keep t0", CPUS),
     "onto cores twice, of two launches": (FOLDED, "tile a: 1 / keep t3 / tile m: 1 -> core / tile g: 1 -> core", CPUS),
+    "onto cores, of which one lacks an index": (ROW_SUMS, "keep t0 / tile n: 1, k: 4 -> core / tile m: 4", CPUS),
+    # idle units make in registers what all make: they read it later
+    "idle in one nest, not in the next": (
+        TWICE,
+        "tile n2: 8 -> block / keep t0 / tile n2: 1 -> warp / tile k: 2, n: 2 -> thread",
+        ("sm_80", "sm_90a"),
+    ),
+    "more units in the next nest": (ROW_SUMS, "keep t0 / tile n: 1, k: 3 -> warp / tile n: 1", ("sm_80", "sm_90a")),
+    "more units in the next nest, waves": (ROW_SUMS, "keep t0 / tile n: 1, k: 3 -> wave / tile n: 1", ("gfx90a", "gfx1100")),
+    # a result is read when its accumulator is closed; what is made again reads what was stored for it
+    "read by what is made again": (
+        SHARING,
+        "tile n: 4, m: 1 / keep t0.sum1 in l3: / > compute / keep t0 / tile n: 1, k: 1",
+        CPUS,
+    ),
+    "kept, and read by the next": (CHAIN, "keep t1.sum1 / keep t0 in l3 / keep t3.sum1 in register", CPUS),
     # what is kept is an output too
     "an output, kept": (LATE, "tile i: 1 -> core / keep t0 in l1 / tile j: 8", CPUS),
     "an output, kept, blocks": (LATE, "tile i: 1 -> block / keep t0 in shared / tile j: 8 -> thread", GPUS),

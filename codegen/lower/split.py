@@ -88,6 +88,7 @@ def split_reduction(low: Lowering, focus: Focus, line: syntax.Tile, axes, counts
         if not splits(ctx.device, line) or not is_split(focus, w, axes):
             works.append(w)
             continue
+        assert w.reduction is not None
         _once(low, w, line)
         _read_later(low, focus, w, line)
         _there_afterwards(low, focus, w, line)
@@ -101,7 +102,7 @@ def split_reduction(low: Lowering, focus: Focus, line: syntax.Tile, axes, counts
             for n, _ in mine:
                 digits[before + n] = replace(digits[before + n], index="")
         else:
-            if w.reduction is not None and w.reduction.kind in ("argmax", "argmin"):
+            if w.reduction.kind in ("argmax", "argmin"):
                 raise NotYet(f"`{w.reduction.kind}` is not split over units that cannot meet yet", line.span)
             known = known or _in_parts(low, w, line, [(a.index, counts[n]) for n, a in mine])
             for (n, _), (name, _) in zip(mine, known.parts, strict=True):
@@ -129,6 +130,7 @@ def _read_later(low: Lowering, focus: Focus, w: Work, line: syntax.Tile) -> None
     if readers:
         whole = w.name.rstrip("@")
         alone = f"leave the `keep` that holds `{whole}` out: it gets a launch of its own"
+        assert line.level is not None
         meet = low.ctx.device.level(line.level).siblings != "nothing"
         raise CannotMeet(
             f"`{readers[0].rstrip('@~')}` reads `{whole}` in the launch that makes parts of it, before they are combined",
