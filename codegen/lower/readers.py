@@ -13,13 +13,13 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from ...dsl import syntax
-from ...dsl.device import Device
 from ...dsl.errors.schedule import BadLayout, CannotMeet, NotComputed, RegisterMismatch
 from ...dsl.frozen import replace
 from ...dsl.index import Expr, Var, as_expr
 from ...dsl.source import Span
 from ...dsl.values import Load, loads
 from .axes import axes_of
+from .context import Context
 from .spec import Focus
 from .work import BACK, Work, plain_index
 
@@ -103,9 +103,9 @@ def kept_before(focus: Focus, w: Work, line: syntax.Keep, rest: tuple) -> tuple 
         if not isinstance(x, syntax.Keep):
             after += rest[n:]
             break
-        mine = tuple(t for t in x.tensors if t in needed)
+        read = tuple(t for t in x.tensors if t in needed)
         others = tuple(t for t in x.tensors if t not in needed)
-        first += [replace(x, tensors=mine)] if mine else []
+        first += [replace(x, tensors=read)] if read else []
         after += [replace(x, tensors=others)] if others else []
     return (*first, line, *after) if first else None
 
@@ -114,14 +114,14 @@ def open_at_the_end(focus: Focus, w: Work, lines: tuple) -> None:
     """OPEN_AT_THE_END. Raises NotComputed at a line below that keeps what the write-back of `w` reads."""
     needed = _needed(focus, w)
     for x in lines if needed else ():
-        held = x.tensors if isinstance(x, syntax.Keep) else (x.tensor,) if isinstance(x, syntax.Move) else ()
-        mine = next((t for t in held if t in needed), None)
-        if mine is not None:
+        names = x.tensors if isinstance(x, syntax.Keep) else (x.tensor,) if isinstance(x, syntax.Move) else ()
+        first = next((t for t in names if t in needed), None)
+        if first is not None:
             whole = w.name.rstrip("@")
             raise NotComputed(
-                f"`{mine}` is read where `{whole}` is written back, when what this line holds is gone",
+                f"`{first}` is read at the write-back of `{whole}`, which comes after the end of what this line keeps",
                 x.span,
-                help=f"write it above the line that opens `{whole}`, or leave it out",
+                help=f"write it above the line that keeps `{whole}`, or leave it out",
             )
 
 
@@ -146,7 +146,7 @@ def stored_by_others(low: Lowering, focus: Focus, parts: list[tuple[Work, ...]],
     ]
     if not pairs:
         return
-    for index, level, span in _dealt(low.ctx.device, focus, lines):
+    for index, level, span in _distributed(low.ctx, focus, lines):
         for v, w, t in pairs:
             if index not in v.all_indices or needs_more(v, w, index):
                 first, then = v.name.rstrip("@"), w.name.rstrip("@")
@@ -159,19 +159,26 @@ def stored_by_others(low: Lowering, focus: Focus, parts: list[tuple[Work, ...]],
                 )
 
 
-def _dealt(device: Device, focus: Focus, lines: tuple) -> Iterator[tuple[str, str, Span | None]]:
-    """The indices whose tiles are dealt to units that cannot wait for each other: the level, and the line that deals them."""
+def _distributed(ctx: Context, focus: Focus, lines: tuple) -> Iterator[tuple[str, str, Span | None]]:
+    """The indices whose tiles units get that cannot wait for each other (none where all do the same, and one stores): the level
+    of the units, and the line that distributes the tiles."""
+    known: set[str] = set()
     for d in focus.digits:
-        alone = next((x for x in d.levels if device.level(x).siblings == "nothing"), None)
+        known.update(d.levels)
+        alone = next((x for x in d.levels if ctx.device.level(x).siblings == "nothing"), None)
         if alone is not None and d.extent.constant != 1:
             yield d.index, alone, None
     for x in lines:
-        if not isinstance(x, syntax.Tile) or x.level is None or device.level(x.level).siblings != "nothing":
+        if not isinstance(x, syntax.Tile) or x.level is None or ctx.device.level(x.level).siblings != "nothing":
             continue
+        known.add(x.level)
         for a in axes_of(x):
             capacity = focus.ranges[a.index].capacity if a.index in focus.ranges else 1
             if capacity is None or capacity > a.size:  # one tile: one unit
                 yield a.index, x.level, x.span
+    for level in ctx.device.levels[1:]:
+        if level.siblings == "nothing" and level.units == "finite" and level.name in ctx.units and level.name not in known:
+            yield "", level.name, None
 
 
 def needs_more(first: Work, second: Work, i: str) -> bool:

@@ -146,10 +146,9 @@ def _there_afterwards(low: Lowering, focus: Focus, w: Work, line: syntax.Tile) -
     gone = next((t for t in sorted(reads) if t in focus.views and focus.views[t].form != "global"), None)
     if gone is not None:
         raise CannotMeet(
-            f"the parts of `{w.name.rstrip('@')}` are combined by a launch of its own, and what it needs of `{gone}` is held in"
-            f" this one",
+            f"a launch that follows combines the parts of `{w.name.rstrip('@')}` and reads `{gone}`, which is kept in this one only",
             line.span,
-            help=f"leave the line that holds `{gone}` out",
+            help=f"leave the line that keeps `{gone}` out",
         )
 
 
