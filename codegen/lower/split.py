@@ -146,7 +146,7 @@ def _there_afterwards(low: Lowering, focus: Focus, w: Work, line: syntax.Tile) -
     gone = next((t for t in sorted(reads) if t in focus.views and focus.views[t].form != "global"), None)
     if gone is not None:
         raise CannotMeet(
-            f"a launch that follows combines the parts of `{w.name.rstrip('@')}` and reads `{gone}`, which is kept in this one only",
+            f"a launch that follows combines the parts of `{w.name.rstrip('@')}`, and reads `{gone}`, kept in this one only",
             line.span,
             help=f"leave the line that keeps `{gone}` out",
         )
