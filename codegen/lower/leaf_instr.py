@@ -283,13 +283,19 @@ def _lies_in(ctx: Context, memory: str) -> str:
 
 
 def _one_by_one(ctx: Context, focus: Focus, work: Work, m: Match) -> list[Stmt]:
-    """The same elements, each by itself, spread over the lanes as a fragment says: the target's, if it is spread."""
+    """The same points, each by itself, spread over the lanes as a fragment says: the target's, if it is spread."""
     spread = fragment(m, m.instr.statement.target)
     if spread.lane is None:
         others = (fragment(m, o.name) for o in m.instr.operands)
         spread = next((f for f in others if f.lane is not None and len(f.maps) == len(spread.maps)), spread)
     mine = [i for i in work.indices if spread.of(i)]
-    return _registers(ctx, focus, spread, mine, lambda f: element(ctx, f, work))
+
+    def reduced(f: Focus, left: list[str]) -> list[Stmt]:
+        if left:
+            return open_index(ctx, f, left[0], 1, False, lambda g: reduced(g, left[1:]))
+        return _registers(ctx, f, spread, mine, lambda g: element(ctx, g, work))
+
+    return reduced(focus, [i for i in work.reduced if m.extent(i) > 1])
 
 
 def masked_inside(work: Work) -> tuple[Work, tuple]:

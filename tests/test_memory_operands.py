@@ -1,0 +1,46 @@
+"""Instructions whose operands are in memory: where a tile does not lie as they read it, its points are computed one by one, all of
+them, along the sum as well."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from andiron.codegen.interpret import interpret
+from andiron.codegen.pipeline import compile_program
+from andiron.codegen.verify import check_once
+from andiron.dsl.module import loads
+
+TEXT = """
+op rows[M, N, K](A: i16[M, K], B: i16[N, K]) -> (C: i32[M, N]):
+    C[m, n] = sum(k) i32(A[m, k]) * i32(B[n, k])
+
+op columns[M, N, K](A: i16[M, K], B: i16[K, N]) -> (C: i32[M, N]):
+    C[m, n] = sum(k) i32(A[m, k]) * i32(B[k, n])
+
+device odd extends cpu:generic:
+    instr three on core in dot:
+        op (A: i16[3], B: i16[3, 4], C: i32[4]):
+            C[n] += sum(k) i32(A[k]) * i32(B[k, n])
+        A in dram at (r): k = r
+        B in dram at (r): n = r / 3, k = r % 3
+        C in register at (lane): n = lane
+"""
+
+
+def program(op: str, device: str, lines: str):
+    module = loads(f"{TEXT}\nschedule s for {op}:\n{lines}    compute with dot\n")
+    return module.ops[op], compile_program(module, module.ops[op], module.schedules["s"], module.device(device)).program
+
+
+@pytest.mark.parametrize("op", ["rows", "columns"])
+@pytest.mark.parametrize("device", ["cpu:avx2", "cpu:avx512", "odd"])
+@pytest.mark.parametrize("lines", ["", "    tile m: 2, n: 9 -> core\n    keep C in register\n    tile k: 5\n"])
+@pytest.mark.parametrize(("m", "n", "k"), [(1, 1, 2), (3, 17, 7), (2, 16, 6), (5, 9, 1), (2, 3, 0)])
+def test_every_point_of_a_tile_counts(op, device, lines, m, n, k):
+    declared, done = program(op, device, lines)
+    rng = np.random.default_rng(0)
+    A = rng.integers(-9, 9, (m, k)).astype(np.int16)
+    B = rng.integers(-9, 9, (n, k) if op == "rows" else (k, n)).astype(np.int16)
+    want = np.einsum("mk,nk->mn" if op == "rows" else "mk,kn->mn", A.astype(np.int64), B)
+    assert (interpret(done, {"A": A, "B": B})["C"] == want).all()
+    check_once(done, declared, {"M": m, "N": n, "K": k})
