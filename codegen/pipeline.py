@@ -226,7 +226,7 @@ def lower_launch(ctx: Context, works: tuple[Work, ...], lines: tuple) -> Launch:
                 from .lower.match import fragment
 
                 n = max((fragment(m, o.name).lanes for o in m.instr.operands if ctx.register(o.memory)), default=1)
-                return (m.instr.level, n) if n > 1 else None
+                return (m.instr.level, n) if n > 1 or m.instr.level != ctx.innermost else None
         return None
 
     ctx.combining = combining_levels(ctx, {i for w in works for i in w.reduced}, lines)

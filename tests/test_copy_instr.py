@@ -134,3 +134,36 @@ def test_nothing_is_staged_where_nobody_waits():
     assert caught.value.span
     assert caught.value.help
     assert "shared" in caught.value.help
+
+
+PLAIN = """
+op f[M, N, K](A: f32[K, M], B: f32[N, K]) -> (C: f32[M, N]):
+    C[m, n] = sum(k) A[k, m] * B[n, k]
+
+device plain:
+    level grid: finite 1, siblings nothing
+    level block: open, siblings nothing
+    level thread: shaped, siblings lockstep, at most 32 units, width 32
+    memory global of grid: 1 GB/s
+    memory shared of block: 16 KiB, banks 32 x 4 B
+    memory register of thread: 64 x 4 B
+    instr take on thread in take for f32 x 4:
+        op (S: T[N]) -> (D: T[N]):
+            D[i] = S[i]
+        S in global at (r): i = r
+        D in register at (r): i = r
+
+schedule s for f:
+    tile n: 1 -> block
+    auto
+"""
+
+
+@pytest.mark.parametrize("shape", [(5, 1, 1), (8, 3, 4), (1, 4, 0)])
+def test_a_copy_that_says_nothing_of_alignment(shape):
+    m, n, k = shape
+    module = loads(PLAIN)
+    program = compile_program(module, module.ops["f"], module.schedules["s"], module.device("plain")).program
+    rng = np.random.default_rng(0)
+    A, B = rng.integers(-3, 4, (k, m)).astype(np.float32), rng.integers(-3, 4, (n, k)).astype(np.float32)
+    assert (interpret(program, {"A": A, "B": B})["C"] == (B @ A).T).all()

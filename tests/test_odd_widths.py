@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+from andiron.codegen.interpret import interpret
+from andiron.codegen.pipeline import compile_program
 from andiron.codegen.tile import AllReduce
 from andiron.codegen.walk_tile import statements
+from andiron.dsl.module import loads
+from andiron.dsl.ops.bind_op import specialise
 
 from .interpreted import CENTRED, GEMM, HIGHEST, ROWS, TOTALS, Formula, agrees, program_of
 
@@ -78,3 +83,37 @@ def test_one_lane(lines):
     program = program_of(ROWS, lines, "own", where="M <= 20", devices=ONE_LANE)
     for size in (0, 1, 5, 23):
         agrees(ROWS, program, {"M": 9, "K": size})
+
+
+def test_an_instruction_of_one_lane_beside_lines_that_take_more():
+    """Units that lines of a block deal to are those of the instruction: they have one lane."""
+    text = """
+op f[M, N, K](Q: f32[M, K], V: f32[K, N]) -> (S: f32[M, N]):
+    S[m, n] = sum(k) Q[m, k] * V[k, n]
+
+device odd:
+    level socket: open, siblings nothing
+    level core: finite 4, siblings nothing
+    level lane: shaped, siblings lockstep, at most 3 units, 4 bytes
+    memory dram of socket: 20 GB/s
+    memory l1 of core: 4 KiB
+    memory register of lane: 16 x 8 B
+    instr rows on core in rows:
+        op (A: f32[], B: f32[2], C: f32[2]):
+            C[n] += A[] * B[n]
+        A in register at ()
+        B in register at (lane, r): n = lane + r
+        C in register at (lane, r): n = lane + r
+
+schedule s for f:
+    tile n: 2 -> core
+    keep S:
+        move S -> l1
+        tile m: 1 -> lane
+    compute with rows
+"""
+    module = loads(text)
+    op = specialise(module.ops["f"], {"M": 2, "N": 3, "K": 2})
+    program = compile_program(module, op, module.schedules["s"], module.device("odd")).program
+    Q, V = np.arange(4, dtype=np.float32).reshape(2, 2), np.arange(6, dtype=np.float32).reshape(2, 3)
+    assert (interpret(program, {"Q": Q, "V": V})["S"] == Q @ V).all()

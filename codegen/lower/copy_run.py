@@ -117,7 +117,7 @@ class _Source:
     def _needs(self, buffer: Buffer, address: Expr, n: int, by: Member) -> Needs | None:
         """What sizes must be divisible by, for a run of `n` to be read `by` that; None: it does not lie so."""
         found = _run(self.axes, self.fastest, address, n)
-        return required(found[0], by.align // buffer.dtype.bytes, _known(self.ctx)) if found and found[1] == 1 else None
+        return required(found[0], max(1, by.align // buffer.dtype.bytes), _known(self.ctx)) if found and found[1] == 1 else None
 
 
 def _run(axes: tuple[tuple[str, int], ...], fastest: str, address: Expr, n: int) -> tuple[Expr, int] | None:
