@@ -142,9 +142,10 @@ op f[M, N, K](A: f32[K, M], B: f32[N, K]) -> (C: f32[M, N]):
 
 device plain:
     level grid: finite 1, siblings nothing
-    level block: open, siblings nothing
-    level thread: shaped, siblings lockstep, at most 32 units, width 32
-    memory global of grid: 1 GB/s
+    level block: open, siblings nothing, at most 1024 threads
+    level warp: shaped, siblings barrier, at most 32 units
+    level thread: shaped, siblings lockstep, at most 64 units, width 64
+    memory global of grid: 900 GB/s, transaction 64 B
     memory shared of block: 16 KiB, banks 32 x 4 B
     memory register of thread: 64 x 4 B
     instr take on thread in take for f32 x 4:
@@ -163,7 +164,8 @@ schedule s for f:
 def test_a_copy_that_says_nothing_of_alignment(shape):
     m, n, k = shape
     module = loads(PLAIN)
-    program = compile_program(module, module.ops["f"], module.schedules["s"], module.device("plain")).program
+    op = specialise(module.ops["f"], {"M": m, "N": n, "K": k})
+    program = compile_program(module, op, module.schedules["s"], module.device("plain")).program
     rng = np.random.default_rng(0)
     A, B = rng.integers(-3, 4, (k, m)).astype(np.float32), rng.integers(-3, 4, (n, k)).astype(np.float32)
     assert (interpret(program, {"A": A, "B": B})["C"] == (B @ A).T).all()

@@ -1,5 +1,7 @@
-"""Instructions whose operands are in memory: where a tile does not lie as they read it, its points are computed one by one, all of
-them, along the sum as well."""
+"""Instructions whose operands are in memory: where a tile does not lie as they read it, its points are computed one by one.
+
+All of them, along the sum as well.
+"""
 
 from __future__ import annotations
 

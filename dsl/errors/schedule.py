@@ -252,7 +252,8 @@ class BadFuse(UserError):
 class BadLayout(UserError):
     """A `layout`, `pad`, `swizzle` or `as (...)` does not fit the tensor that is moved.
 
-    A layout names each axis of what is staged, `as (...)` each index by which it is read. Registers have none: their layout follows from the tiles and the leaf below.
+    A layout names each axis of what is staged, `as (...)` each index by which it is read. Registers have no layout: theirs
+    follows from the tiles and the leaf below.
     """
 
     id = "schedule-layout"
