@@ -128,3 +128,25 @@ def test_no_loop_over_lanes(name, device):
     made = text(name, device, True)
     assert re.search(r"\b(store|load)_?\w*\(", made)
     assert not re.search(r"for \(\w+ lane = ", made), made[made.index("static void launch") :]
+
+
+@pytest.mark.parametrize("device", ["cpu:avx2", "cpu:avx512"])
+@pytest.mark.parametrize("name", ["depthwise_nhwc", "causal"])
+def test_windows_that_are_inside_ask_nothing(name, device):
+    """One version of what a window adds up asks nothing, not even for parts of vectors; another one only for these."""
+    made = text(name, device, True)
+    asked = [body for body in written_out(made) if "fma(" in body]
+    assert any("?" not in body and "if (" not in body and "part" not in body for body in asked), made
+    assert any("?" not in body and "if (" not in body and "part" in body for body in asked), made
+
+
+def written_out(made: str) -> list[str]:
+    """What stands in each loop that is written out, and in no loop but such ones."""
+    lines = made[made.index("static void launch") :].splitlines()
+    found = []
+    for n, line in enumerate(lines):
+        if line.strip().startswith("m_unroll("):
+            indent = lines[n + 1][: len(lines[n + 1]) - len(lines[n + 1].lstrip())]
+            end = next(m for m in range(n + 2, len(lines)) if lines[m] == f"{indent}}}")
+            found.append("\n".join(lines[n + 1 : end]))
+    return found

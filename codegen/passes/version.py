@@ -5,6 +5,10 @@ conditions that remain depend on nothing computed inside it, worst cases of unro
 
     for k: if (m + 5 < M) ...      -->      if (all of the tile is inside) { for k: ... } else { for k: if ... }
 
+SOME_LANES      Where a vector's last lanes are beyond an edge, its neighbours need not be, nor what is asked of whole vectors:
+                a third version loads parts of vectors, and asks nothing else.
+WINDOWS         Loops over a window that are written out have a version of their own where all of it is inside: compilers then
+                see which places neighbours share, and load these once.
 OWN_REGISTERS   What a loop accumulates in vector registers belongs to one version: its conditions part the whole life of such
                 registers, and the version at the edge is outlined. A compiler that has too few registers at the edge otherwise
                 keeps an accumulator in memory in both versions, also in the loop where there would be enough.
@@ -141,10 +145,14 @@ def _same_stores(s: If, lanes: frozenset[Var]) -> bool:
 
 @dataclass(frozen=True)
 class _Found:
-    """The guards in a statement: worst cases in terms of what is outside; `open` where some depend on what is inside."""
+    """The guards in a statement: worst cases in terms of what is outside; `open` where some depend on what is inside.
+
+    of_lanes  those that keep some lanes of a vector out
+    """
 
     conds: tuple[Expr, ...]
     open: bool
+    of_lanes: frozenset[Expr] = frozenset()
 
 
 _NONE: frozenset[Var] = frozenset()
@@ -174,6 +182,10 @@ def _version(body: tuple[Stmt, ...], units: _Units) -> tuple[Stmt, ...]:
             out.append(s)
         elif conds := _of_registers(s, units):
             out.append(If(conds, (_inside(s, units),), (_outlined(s, units),), span=s.span))
+        elif isinstance(s, Alloc) and (window := _of_windows(s, units)) is not None:
+            (same, lanes), inner = window, _inside(s, units)
+            inside = If(lanes, (inner,), (inner,), span=s.span) if same and lanes else inner
+            out.append(If(same or lanes, (inside,), (inner,), span=s.span))
         elif (
             found.open
             or isinstance(s, Alloc)
@@ -183,8 +195,24 @@ def _version(body: tuple[Stmt, ...], units: _Units) -> tuple[Stmt, ...]:
         ):
             out.append(_inside(s, units))
         else:
-            out.append(If(found.conds, (_bare(s),), (_outlined(s, units),), span=getattr(s, "span", None)))
+            out.append(_versions(s, found, units))
     return tuple(_joined(out))
+
+
+def _versions(s: Stmt, found: _Found, units: _Units) -> If:
+    """The statement without guards where it has none, and as it is elsewhere. SOME_LANES"""
+    span, edge = getattr(s, "span", None), (_outlined(s, units),)
+    same = tuple(c for c in found.conds if c not in found.of_lanes)
+    if not same or not found.of_lanes or not units.registers or not _loads_some(s, units.lanes):
+        return If(found.conds, (_bare(s),), edge, span=span)
+    lanes = tuple(c for c in found.conds if c in found.of_lanes)
+    return If(same, (If(lanes, (_bare(s),), (s,), span=span),), edge, span=span)
+
+
+def _loads_some(s: Stmt, lanes: frozenset[Var]) -> bool:
+    """Is anything loaded that depends on the lane?"""
+    values = (v for x in statements((s,)) if isinstance(x, Store) for v in walk(x.value) if isinstance(v, Masked) and loads(v))
+    return any(not lanes.isdisjoint(c.variables()) for v in values for c in v.conds)
 
 
 def _waits(s: Stmt) -> bool:
@@ -224,6 +252,30 @@ def _of_registers(s: Stmt, units: _Units) -> tuple[Expr, ...]:
     return () if any(not bound.isdisjoint(c.variables()) for c in conds) else conds
 
 
+def _of_windows(s: Alloc, units: _Units) -> tuple[tuple[Expr, ...], tuple[Expr, ...]] | None:
+    """WINDOWS: conditions under which all places of a window are inside, for all lanes and of some; None if it has none."""
+    if s.buffer.name not in units.registers or _waits(s) or not any(map(_is_written_out, statements(s.body))):
+        return None
+    found = _guards(_written_out(s), units.lanes, {})
+    bound = {x.var for x in statements(s.body) if isinstance(x, For | Let)}
+    if found.open or not found.conds or any(not bound.isdisjoint(c.variables()) for c in found.conds):
+        return None
+    return tuple(c for c in found.conds if c not in found.of_lanes), tuple(c for c in found.conds if c in found.of_lanes)
+
+
+def _is_written_out(s: Stmt) -> bool:
+    """Is it a loop that compilers write out whole?"""
+    if not isinstance(s, For) or s.unroll <= 1:
+        return False
+    trips = (s.stop - s.start).constant
+    return trips is not None and s.step.constant == 1 and 1 < trips <= s.unroll
+
+
+def _written_out(s: Stmt) -> Stmt:
+    s = map_bodies(s, lambda body: tuple(map(_written_out, body)))
+    return replace(s, unroll=0) if isinstance(s, For) and _is_written_out(s) else s
+
+
 def _of_loops(body: tuple[Stmt, ...], units: _Units) -> tuple[Expr, ...]:
     """What loops that are not written out ask in their iterations, where none of it depends on what is inside."""
     conds: list[Expr] = []
@@ -251,6 +303,7 @@ def _outlined(s: Stmt, units: _Units) -> Stmt:
 
 def _guards(s: Stmt, lanes: frozenset[Var], asked: Asked) -> _Found:
     conds: list[Expr] = []
+    of_lanes: set[Expr] = set()
     unknown = False
     for guard, bound, dynamic in _all_guards(s, asked):
         for c in guard:
@@ -259,7 +312,8 @@ def _guards(s: Stmt, lanes: frozenset[Var], asked: Asked) -> _Found:
                 unknown = True
             elif worst.interval[0] is None or worst.interval[0] < 0:
                 conds.append(worst)
-    return _Found(tuple(dict.fromkeys(conds)), unknown)
+                of_lanes |= {worst} if not lanes.isdisjoint(c.variables()) else set()
+    return _Found(tuple(dict.fromkeys(conds)), unknown, frozenset(of_lanes))
 
 
 def _all_guards(s: Stmt, asked: Asked) -> list[_Guard]:

@@ -125,7 +125,11 @@ def seconds(ctx: Context, cpu: Processor, problems: Sequence[Problem], lines: Li
     dtype = max(problems, key=lambda p: len(p.axes)).work.value.dtype.compute
     reduced = frozenset(a for p in problems for a in p.reduced)
     nest = nest_of(ctx, lines, sizes, max(1, (lane.bytes or 1) // dtype.bytes), reduced)
-    lanes = max(1, (lane.bytes or 1) // dtype.bytes) if nest.vector else 1
+    # Results that are wider than what is computed with, as places are, make vectors of fewer lanes.
+    stored = [a.dtype.bytes for p in problems for a in p.writes if nest.vector in a.axes]
+    lanes = max(1, (lane.bytes or 1) // max(dtype.bytes, *stored, 1)) if nest.vector else 1
+    if stored and max(stored) > dtype.bytes:
+        nest = nest_of(ctx, lines, sizes, lanes, reduced)
     written = {a.tensor: a.footprint(sizes) * a.dtype.bytes for p in problems for a in p.writes}
     past = frozenset(t for t, least in nest.streamed.items() if written.get(t, 0) >= least)
     arithmetic = sum(_cycles(p, nest, lanes, past) for p in problems)
