@@ -56,7 +56,7 @@ def analyse(program: Program, launch: Launch, var: Var | None, width: int) -> La
     everything = statements(launch.body)
     varying = _varying_variables(everything, var)
     buffers = {s.buffer.name: s.buffer for s in everything if type(s) is Alloc and is_register(s.buffer, program.device)}
-    candidates = _unrollable(launch.body, frozenset())
+    candidates = _unrollable(everything)
     accesses: dict[str, list[tuple[Expr, ...]]] = {name: [] for name in buffers}
     for name, coords in _accesses(everything):
         if name in accesses:
@@ -184,21 +184,21 @@ def has_lane(operand: Operand) -> bool:
     return any(v.name == "lane" for e in operand.map for v in e.variables())
 
 
-def _unrollable(body: tuple[Stmt, ...], outer: frozenset[Var]) -> frozenset[Var]:
-    """Variables of loops that can be unrolled by the printer: constant trip counts, given those around."""
-    found = outer
-    for s in body:
-        match s:
-            case For():
-                bounds = s.start.variables() | s.stop.variables() | s.step.variables()
-                once = s.start.constant is not None and s.stop.constant == s.start.constant + 1 and s.step.constant == 1
-                inner = found | {s.var} if (s.unroll == 0 or once) and bounds <= found else found
-                found = found | _unrollable(s.body, inner)
-            case Alloc():
-                found = found | _unrollable(s.body, found)
-            case If():
-                found = found | _unrollable(s.body, found) | _unrollable(s.orelse, found)
-    return found
+def _unrollable(everything: list[Stmt]) -> frozenset[Var]:
+    """Variables all of whose loops can be unrolled by the printer: constant trip counts, given those around."""
+    bounds: dict[Var, set[Var] | None] = {}  # what the bounds of its loops depend on; None where one stays a loop
+    for s in everything:
+        if type(s) is For:
+            once = s.start.constant is not None and s.stop.constant == s.start.constant + 1 and s.step.constant == 1
+            used = bounds.setdefault(s.var, set())
+            if used is None or not (s.unroll == 0 or once):
+                bounds[s.var] = None
+            else:
+                used |= s.start.variables() | s.stop.variables() | s.step.variables()
+    found: set[Var] = set()
+    while more := {v for v, used in bounds.items() if v not in found and used is not None and used <= found}:
+        found |= more
+    return frozenset(found)
 
 
 def _accesses(everything: list[Stmt]) -> Iterator[tuple[str, tuple[Expr, ...]]]:

@@ -169,3 +169,28 @@ def test_right(name: str, device: str) -> None:
         want = reference(op)(*arrays)
         for t, w in zip(op.outputs, want if isinstance(want, tuple) else (want,), strict=True):
             np.testing.assert_array_equal(got[t.name], w)
+
+
+PARTLY_UNROLLED = """
+op gemm[M, N, K](A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]):
+    C[m, n] = sum(k) A[m, k] * B[k, n]
+schedule s for gemm:
+    tile m: 8, n: 8 -> block
+    tile k: 8
+    keep C in register
+    tile m: 1, n: 2 -> thread
+    tile k: 2 pipeline 2
+    move A -> shared
+    move B -> register
+"""
+
+
+@pytest.mark.parametrize("device", ["sm_80", "gfx90a"])
+def test_a_buffer_of_one_thread_that_loops_of_one_name_index_is_an_array(device: str) -> None:
+    """Some of the loops are unrolled, and some not."""
+    kernel = andiron.compile(PARTLY_UNROLLED, target=f"emulate:{device}", schedule="s")
+    for m, n, k in [(8, 8, 16), (9, 10, 11), (1, 1, 1), (5, 3, 0), (0, 2, 4)]:
+        rng = np.random.default_rng(m)
+        a, b = rng.standard_normal((m, k)).astype("f4"), rng.standard_normal((k, n)).astype("f4")
+        out = np.full((m, n), np.nan, "f4")
+        np.testing.assert_allclose(kernel(a, b, out=out), a @ b, rtol=1e-4, atol=1e-5)
