@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import andiron
 import numpy as np
 import pytest
 from andiron.codegen.lower.capacity import peaks
