@@ -3,7 +3,8 @@
 FOOTPRINT_IS_WHAT_IS_READ   a leaf may read past its tile up to padding, so a buffer spans what the lines below will read, and
                             the copy fills what is not there with zero (or with the access's `else` value).
 BOX_OR_VIEW                 an axis subscripted by a plain index is staged under that index; other axes as their box hull; where
-                            a fused index is involved the copy is a view over the focus's indices (im2col).
+                            a fused index is involved the copy is a view over the focus's indices (im2col), and so it is where
+                            one index subscripts several axes: of a diagonal no box is copied.
 """
 
 from __future__ import annotations
@@ -161,7 +162,7 @@ def _to_memory(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple, foun
         )
     if source.form == "path":
         return _from_registers(low, focus, line, rest, source, memory, copy_name)
-    if line.view is not None or source.form == "indices" or any(n in alias for n in names):
+    if line.view is not None or source.form == "indices" or any(n in alias for n in names) or _diagonal(found):
         if len({ld.indices for ld in found}) > 1:
             raise BadLayout(
                 f"`{line.tensor}` is read at several places, and a copy by the indices in focus holds what is read at one",
@@ -177,7 +178,9 @@ def _to_memory(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple, foun
         also = _inherited(focus, first)
     else:
         form = "box"
-        axes = [_box_axis(low, focus, line, memory, rest, d, found) for d in range(len(first.indices))]
+        axes: list[Staged] = []
+        for d in range(len(first.indices)):
+            axes.append(_box_axis(low, focus, line, memory, rest, d, found, {a.name for a in axes}))
         value = replace(first, indices=tuple(a.origin + Var(a.name) for a in axes))
         own = {Var(a.name): a.origin + Var(a.name) for a in axes if a.name in focus.ranges}
         also = tuple(
@@ -277,11 +280,20 @@ def index_axis(low: Lowering, focus: Focus, index: str, tensor: str, memory: str
     return Staged(index, r.base, extent, valid, _filled(low, focus, index, tensor, memory, rest, extent))
 
 
-def _box_axis(low: Lowering, focus: Focus, line: syntax.Move, memory: str, rest: tuple, d: int, found: list[Load]) -> Staged:
+def _diagonal(found: list[Load]) -> bool:
+    """Whether what is read has one index for several axes: a copy by indices then holds just that."""
+    plain = [i for i in map(plain_index, found[0].indices) if i is not None]
+    return len(set(plain)) < len(plain) and len({ld.indices for ld in found}) == 1
+
+
+def _box_axis(
+    low: Lowering, focus: Focus, line: syntax.Move, memory: str, rest: tuple, d: int, found: list[Load], taken: set[str]
+) -> Staged:
+    """`taken`: the names of the axes before this one; an index is one of them only once."""
     ctx = low.ctx
     plain = {plain_index(ld.indices[d]) for ld in found}
     index = next(iter(plain))
-    if len(plain) == 1 and index is not None and index in focus.ranges:
+    if len(plain) == 1 and index is not None and index in focus.ranges and index not in taken:
         r = focus.ranges[index]
         extent = low.footprint(focus, index, rest)
         valid = tuple(b - Var(index) - 1 for b in (*r.bounds, _spanned(r)))
