@@ -319,6 +319,13 @@ def _box_axis(
     at = origin + Var(name)
     size = ctx.shapes[line.tensor.rstrip("@")][d]
     valid = () if found[0].otherwise is not None else (at, size - at - 1)
+    source = focus.views[line.tensor]
+    mine = {v.name for ld in found for v in ld.indices[d].variables()} & focus.ranges.keys()
+    if source.form == "box" and any(low.footprint(focus, i, rest) > (focus.ranges[i].whole_capacity or 0) for i in mine):
+        # what lines below read past a tile, in strided chunks or a leaf's, is not in the copy that this one is made of
+        assert source.layout is not None
+        here = at - source.origin[d]
+        valid = (*valid, here, source.layout.axes[d][1] - here - 1)
     return Staged(name, origin, extent, valid, ())
 
 
