@@ -189,7 +189,7 @@ def _call(ctx: Context, focus: Focus, work: Work, m: Match, demands, span) -> li
     for op in m.instr.operands:
         f = fragment(m, op.name)
         if op.name == m.instr.statement.target:
-            view, indices = focus.views[work.name], tuple(as_expr(Var(i)) for i in work.indices)
+            view, indices = focus.views[work.name], tuple(as_expr(Var(i)) for i in work.subscripts or work.indices)
             tensor = work.name
         else:
             d = by_name[op.name]
