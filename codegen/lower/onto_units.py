@@ -19,7 +19,7 @@ from .context import Context
 from .decode import decode
 from .leaf import cell_indices
 from .loops import loop_tiles
-from .spec import ONE, ZERO, Focus, Range
+from .spec import ONE, ZERO, Digit, Focus, Range
 from .split import split_reduction, splits
 from .units import advance, in_groups
 
@@ -109,14 +109,17 @@ def _dealt(
     whole = (later * product(counts)).constant
     # idle units hold the identity in their registers, and take part
     together = all(isinstance(w, (Fill, Combine)) and focus.views[w.name].form == "path" for w in focus.works)
-    alike = _all_alike(focus, axes)
+    alike = _alike(focus, (line, *rest), level)
     first = focus.level != level  # of adjacent tiles onto one level the first has told the idle units apart
     surplus = first and available is not None and whole is not None and whole < available
     last = as_expr((whole or 1) - 1)
     idle = [last - number] if surplus else []
+    unit = number
     if surplus and (together or alike):
         number = minimum(number, last)  # with the coordinates of the last unit that is not idle
     digits, lets, new = decode(ctx, focus, line, axes, counts, later, number, levels, whole=kind == "finite")
+    if surplus and alike and whole == 1:  # no digit tells the one from the others
+        digits.append(Digit(axes[0].index, levels, unit, ONE, ONE))
     left = number
     if kind == "finite" and later.constant != 1 and not all(c.constant == 1 for c in counts):
         rest_of = ctx.var("rest", later)  # digits below are of what these leave: proofs can follow the chain
@@ -133,7 +136,7 @@ def _dealt(
     f = split_reduction(low, f, line, axes, parts, len(focus.digits))
     body: list[Stmt] = low.lower(f, rest)
     beyond: list[Expr] = []
-    for a, digit, count, n in zip(axes, digits, counts, used, strict=True):
+    for a, digit, count, n in zip(axes, digits[: len(axes)], counts, used, strict=True):
         tiles = (here or {}).get(a.index, as_expr(n or 0))
         if n is not None and (tiles.interval[0] is None or tiles.interval[0] < (count.constant or 0)):
             beyond.append(tiles - 1 - digit.expr)
@@ -145,13 +148,22 @@ def _dealt(
     return [If(tuple(idle), tuple(body), span=line.span)] if idle else body
 
 
-def _all_alike(focus: Focus, axes: list[Axis]) -> bool:
-    """Does nothing in focus have these indices, and do units store only to registers of their own? Then all do the same, idle
-    ones too: what they do next they may not do alike."""
-    if any(a.index in w.all_indices for w in focus.works for a in axes):
-        return False
+def _alike(focus: Focus, lines: tuple, level: str) -> bool:
+    """Does nothing in focus have an index that these lines, the first ones onto a level, distribute, and do units store to
+    registers of their own? Then all do the same, idle ones too, for they may be the ones that read it in the next nest. To a
+    memory one of them stores."""
+    needed = {i for w in focus.works for i in w.all_indices}
+    for x in lines:
+        if isinstance(x, syntax.Fuse) and needed & set(x.indices):
+            needed.add(x.name)
+        if not isinstance(x, syntax.Tile) or x.level is None:
+            continue
+        if x.level != level:
+            break
+        if any(a.index in needed for a in x.axes):
+            return False
     targets = [t for w in focus.works for t in ((w.name,) if w.name in focus.open else w.targets)]
-    return all(focus.views[t].form == "path" for t in targets)
+    return any(focus.views[t].form == "path" for t in targets)
 
 
 def product(counts: list[Expr]) -> Expr:
