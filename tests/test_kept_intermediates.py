@@ -94,6 +94,11 @@ LATE = op(
     lambda a: (2 * a, 2 * a.sum(1)),
     "M <= 64",
 )
+BESIDES = op(
+    "[K, M](A: f32[K], B: f32[M, M]) -> (u: f32[], t: f32[M, M]) / s = sum(k) A[k] / u = s * 2 / t[m, n] = s + B[m, n]",
+    lambda a, b: (2 * a.sum(), a.sum() + b),
+    "M <= 40",
+)
 TWICE = op(
     "[N](B: f32[N]) -> (t1: f32[N, N]) / t0 = sum(k) B[k] / t1[n, n2] = t0 * 2",
     lambda b: (np.full((len(b), len(b)), 2 * b.sum()),),
@@ -169,6 +174,7 @@ RIGHT: dict[str, tuple[Op, str, tuple[str, ...]]] = {
         "tile n2: 8 -> block / keep t0 / tile n2: 1 -> warp / tile k: 2, n: 2 -> thread",
         ("sm_80", "sm_90a"),
     ),
+    "idle in one nest, which stores to memory too": (BESIDES, "keep s / tile m: 1, n: 1 -> thread", GPUS),
     "more units in the next nest": (ROW_SUMS, "keep t0 / tile n: 1, k: 3 -> warp / tile n: 1", ("sm_80", "sm_90a")),
     "more units in the next nest, waves": (ROW_SUMS, "keep t0 / tile n: 1, k: 3 -> wave / tile n: 1", ("gfx90a", "gfx1100")),
     # a result is read when its accumulator is closed; what is made again reads what was stored for it
