@@ -237,6 +237,12 @@ REFUSED = {
         "sm_80",
         "schedule-move-distributed",
     ),
+    "rounded where an instruction leaves more": (
+        op("[M](C: f32[M, M]) -> (Y: i8[M, M]) / Y[i, j] = i32(C[i, j])", lambda c: (c.astype(np.int8),), "M <= 1"),
+        "keep Y / compute with ldmatrix",
+        "sm_90a",
+        "schedule-instruction-mismatch",
+    ),
     "made by one block, in a loop": (SCALED, "tile j: 1 -> block / tile i: 2 / keep t0", "sm_80", "schedule-cannot-meet"),
 }
 

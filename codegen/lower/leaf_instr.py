@@ -14,8 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from ...dsl.device import Operand
-from ...dsl.errors.schedule import InstrCannotMask
+from ...dsl.device import Instr, Operand
+from ...dsl.errors.schedule import InstrCannotMask, InstrMismatch
 from ...dsl.frozen import replace
 from ...dsl.index import Expr, Var, as_expr
 from ...dsl.values import Load, Masked, Value
@@ -303,3 +303,27 @@ def masked_inside(work: Work) -> tuple[Work, tuple]:
     if isinstance(work.value, Masked):
         return replace(work, value=work.value.value), work.value.conds
     return work, ()
+
+
+def within_reach(ctx: Context, instr: Instr, focus: Focus, work: Work, span) -> None:
+    """An instruction is executed by all units below one of its level, so none of them may have been told apart; what it
+    accumulates in registers must be held there."""
+    target, name = instr.operand(instr.statement.target), work.name.rstrip("@")
+    if instr.accumulate and ctx.register(target.memory) and focus.views[work.name].form != "path":
+        raise InstrMismatch(
+            f"`{instr.name}` accumulates in registers, and `{name}` is kept elsewhere",
+            span,
+            help=f"`keep {name} in {target.memory}`",
+        )
+    if focus.views[work.name].form == "path" and ctx.register(target.memory) and ctx.dtypes[work.name] != target.dtype:
+        raise InstrMismatch(
+            f"`{instr.name}` leaves {target.dtype} in registers, and `{name}` is kept there as {ctx.dtypes[work.name]}",
+            span,
+            help=f"leave the line that keeps `{name}` out, or `with {instr.name}`",
+        )
+    if ctx.device.depth(focus.level) > ctx.device.depth(instr.level):
+        raise InstrMismatch(
+            f"`{instr.name}` is executed by a whole {instr.level}, and the focus is one {focus.level} of it",
+            span,
+            help=f"leave the tiles `-> {focus.level}` out: the instruction says which {focus.level} holds what",
+        )

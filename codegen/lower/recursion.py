@@ -24,7 +24,7 @@ from .context import Context
 from .footprint import grain, reach
 from .keep import accumulate, accumulate_at_leaf, lower_keep
 from .leaf import Spread, leaf
-from .leaf_instr import instr_leaf, masked_inside, same_fragment
+from .leaf_instr import instr_leaf, masked_inside, same_fragment, within_reach
 from .match import Fragment, Match, fragment, match, matches
 from .move import With, lower_move
 from .onto_units import product, tile_count
@@ -139,7 +139,7 @@ class Lowering:
                     out += leaf(self.ctx, f, w, spread, order, times)
                     continue
             if m is not None:
-                self._within_reach(m.instr, f, w, line.span)
+                within_reach(self.ctx, m.instr, f, w, line.span)
                 out += instr_leaf(self.ctx, f, w, m, order, times, line.span)
                 laid[w.name] = fragment(m, m.instr.statement.target)
             else:
@@ -165,23 +165,6 @@ class Lowering:
                 f"`{name}` does not compute `{work.name.rstrip('@')}`", line.span, help=_other_types(known, work)
             )
         return None
-
-    def _within_reach(self, instr: Instr, focus: Focus, work: Work, span) -> None:
-        """An instruction is executed by all units below one of its level, so none of them may have been told apart; what it
-        accumulates in registers must be held there."""
-        target, name = instr.operand(instr.statement.target), work.name.rstrip("@")
-        if instr.accumulate and self.ctx.register(target.memory) and focus.views[work.name].form != "path":
-            raise InstrMismatch(
-                f"`{instr.name}` accumulates in registers, and `{name}` is kept elsewhere",
-                span,
-                help=f"`keep {name} in {target.memory}`",
-            )
-        if self.ctx.device.depth(focus.level) > self.ctx.device.depth(instr.level):
-            raise InstrMismatch(
-                f"`{instr.name}` is executed by a whole {instr.level}, and the focus is one {focus.level} of it",
-                span,
-                help=f"leave the tiles `-> {focus.level}` out: the instruction says which {focus.level} holds what",
-            )
 
     def _fits(self, instr: Instr, inside: Work, spread) -> Match | None:
         if spread is None:
