@@ -99,6 +99,11 @@ BESIDES = op(
     lambda a, b: (2 * a.sum(), a.sum() + b),
     "M <= 40",
 )
+SUMS_LATER = op(
+    "[M, N](A: f32[M, N], B: f32[N]) -> (t0: f32[N], t1: f32[M, N]) / t0[n] = (sum(h) A[h, n] + B[n]) + 1 / t1[m, n] = t0[n] + B[n]",
+    lambda a, b: (a.sum(0) + len(a) * b + 1, np.repeat([a.sum(0) + len(a) * b + 1 + b], len(a), 0)),
+    "M <= 8, N <= 40",
+)
 TWICE = op(
     "[N](B: f32[N]) -> (t1: f32[N, N]) / t0 = sum(k) B[k] / t1[n, n2] = t0 * 2",
     lambda b: (np.full((len(b), len(b)), 2 * b.sum()),),
@@ -175,6 +180,7 @@ RIGHT: dict[str, tuple[Op, str, tuple[str, ...]]] = {
         ("sm_80", "sm_90a"),
     ),
     "idle in one nest, which stores to memory too": (BESIDES, "keep s / tile m: 1, n: 1 -> thread", GPUS),
+    "threads get tiles of another launch": (SUMS_LATER, "keep t0.sum1 / tile m: 4 -> thread / tile h: 2, n: 1", GPUS),
     "more units in the next nest": (ROW_SUMS, "keep t0 / tile n: 1, k: 3 -> warp / tile n: 1", ("sm_80", "sm_90a")),
     "more units in the next nest, waves": (ROW_SUMS, "keep t0 / tile n: 1, k: 3 -> wave / tile n: 1", ("gfx90a", "gfx1100")),
     # a result is read when its accumulator is closed; what is made again reads what was stored for it

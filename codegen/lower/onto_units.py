@@ -119,7 +119,7 @@ def _dealt(
         number = minimum(number, last)  # with the coordinates of the last unit that is not idle
     digits, lets, new = decode(ctx, focus, line, axes, counts, later, number, levels, whole=kind == "finite")
     if surplus and alike and whole == 1:  # no digit tells the one from the others
-        digits.append(Digit(axes[0].index, levels, unit, ONE, ONE))
+        digits.append(Digit(line.axes[0].index, levels, unit, ONE, ONE))
     left = number
     if kind == "finite" and later.constant != 1 and not all(c.constant == 1 for c in counts):
         rest_of = ctx.var("rest", later)  # digits below are of what these leave: proofs can follow the chain
