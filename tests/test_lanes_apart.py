@@ -16,6 +16,7 @@ ROWS_OF_NUMBERS = Formula(
     lambda x: np.broadcast_to(x.astype(np.int64), (len(x),) * 2),
 )
 PLACE = Formula("op f[M, K](X: f32[M, K]) -> (Y: i64[M]):\n    Y[m] = argmax(k) X[m, k]\n", lambda x: x.argmax(1))
+COLUMNS_ROWS_PARTS = "tile n: 4 / tile n: 1 -> lane / tile m: 1 -> lane / tile k: 8 / tile k: 4 -> lane"
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
@@ -30,6 +31,9 @@ PLACE = Formula("op f[M, K](X: f32[M, K]) -> (Y: i64[M]):\n    Y[m] = argmax(k) 
         (GEMM, "tile k: 4 -> lane / tile k: 1", {"M": 32, "N": 31, "K": 15}, False, "M <= 32, N <= 32, K <= 16"),
         (HIGHEST, "tile k: 1 -> lane", {"M": 299, "K": 16}, False, "M <= 300, K <= 16"),
         (PLACE, "tile k: 1 -> lane", {"M": 299, "K": 15}, False, "M <= 300, K <= 16"),
+        # lanes combine their parts under a condition of some rows, in each of two versions of the columns
+        (GEMM, COLUMNS_ROWS_PARTS, {"M": 7, "N": 33, "K": 13}, True, ""),
+        (GEMM, COLUMNS_ROWS_PARTS, {"M": 8, "N": 32, "K": 16}, True, ""),
     ],
 )
 def test_right(formula: Formula, lines: str, sizes: dict[str, int], fixed: bool, where: str, compiler: str) -> None:

@@ -28,7 +28,7 @@ def converge(body: tuple[Stmt, ...], varying: frozenset[Var]) -> tuple[Stmt, ...
         out: list[Stmt] = []
         for s in stmts:
             if isinstance(s, If) and _parts(s.conds, varying) and _meets((s,)):
-                out += _sunk(s.body, (s.conds, True), varying, buffers) + _sunk(s.orelse, (s.conds, False), varying, buffers)
+                out += _both(s, (), varying, buffers)
             else:
                 out.append(map_bodies(s, visit))
         return tuple(out)
@@ -36,7 +36,13 @@ def converge(body: tuple[Stmt, ...], varying: frozenset[Var]) -> tuple[Stmt, ...
     return visit(body) if _meets(body) else body
 
 
-Where = tuple[tuple[Expr, ...], bool]  # conditions, and whether it is the branch where they hold
+Where = tuple[tuple[tuple[Expr, ...], bool], ...]  # conditions, outermost first, and whether it is the branch where they hold
+
+
+def _both(s: If, where: Where, varying: frozenset[Var], buffers: Mapping[str, Buffer]) -> list[Stmt]:
+    """Both branches of a choice that parts lanes."""
+    body = _sunk(s.body, (*where, (s.conds, True)), varying, buffers)
+    return body + _sunk(s.orelse, (*where, (s.conds, False)), varying, buffers)
 
 
 def _sunk(stmts: tuple[Stmt, ...], where: Where, varying: frozenset[Var], buffers: Mapping[str, Buffer]) -> list[Stmt]:
@@ -53,18 +59,21 @@ def _sunk(stmts: tuple[Stmt, ...], where: Where, varying: frozenset[Var], buffer
             case For() if _parts((s.start, s.stop, s.step), varying):
                 raise InternalError(f"lanes repeat a reduction over lanes a different number of times: the loop over {s.var}")
             case If() if _parts(s.conds, varying):
-                both = where[0] + s.conds
-                if s.orelse or not where[1]:
-                    raise InternalError("a reduction over lanes under two conditions that part them, one with an else")
-                out += _sunk(s.body, (both, True), varying, buffers)
+                out += _both(s, where, varying, buffers)
             case _:
                 out.append(map_bodies(s, inner))
     return out
 
 
 def _under(where: Where, s: Stmt) -> Stmt:
-    conds, holds = where
-    return If(conds, (s,)) if holds else If(conds, (), (s,))
+    for conds, holds in reversed(where):
+        if not holds:
+            s = If(conds, (), (s,))
+        elif isinstance(s, If) and not s.orelse and s.conds and s.span is None and not s.turns:
+            s = If(conds + s.conds, s.body)
+        else:
+            s = If(conds, (s,))
+    return s
 
 
 def _apart(s: AllReduce, where: Where, buffers: Mapping[str, Buffer]) -> Stmt:
