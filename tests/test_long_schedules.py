@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+from andiron.codegen.interpret import interpret
 from andiron.codegen.pipeline import compile_program
 from andiron.codegen.schedule import elaborate
+from andiron.codegen.tile import Store
+from andiron.codegen.walk_tile import statements
 from andiron.dsl.errors import UserError
 from andiron.dsl.module import loads
+from andiron.dsl.ops.bind_op import specialise
 
 from .counted import calls
 
@@ -67,3 +72,33 @@ def test_as_many_as_there_may_be():
     module = loads(OP + f"schedule long for double:\n{lines}")
     for name in ("cpu:avx2", "sm_80"):
         compile_program(module, module.ops["double"], module.schedules["long"], module.device(name))
+
+
+ROWS = "op rows[M, N](X: f32[M, N]) -> (Y: f32[M]):\n    Y[i] = sum(j) X[i, j]\n"
+
+
+def peeled(n: int, sizes: dict[str, int] | None = None):
+    """Rows under n tiles, none of which divides the one above, each of them peeled."""
+    lines = "".join(f"    tile i: {3 * 2 ** (n - k) - 1} peel\n" for k in range(n))
+    module = loads(f"{ROWS}schedule long for rows:\n{lines}    compute\n")
+    op = specialise(module.ops["rows"], sizes or {})
+    return compile_program(module, op, module.schedules["long"], module.device("cpu:generic")).program
+
+
+def test_remainders_are_not_peeled_again_and_again():
+    """Copies are as many as pairs of lines, not as sets of lines."""
+
+    def copies(n: int) -> int:
+        return sum(isinstance(s, Store) and s.buffer == "Y" for x in peeled(n).launches for s in statements(x.body))
+
+    assert copies(1) == 2
+    assert copies(2) == 4
+    for n in (4, 6, 8):
+        assert n < copies(n) <= 1 + n + n * (n - 1) // 2  # where a remainder cannot be, it is not written
+
+
+@pytest.mark.parametrize("rows", [0, 1, 5, 23, 47, 120])
+def test_peeled_rows_are_right(rows):
+    x = np.random.default_rng(rows).integers(-4, 5, (rows, 3)).astype("f4")
+    for program in (peeled(5), peeled(5, {"M": rows})):
+        np.testing.assert_array_equal(interpret(program, {"X": x})["Y"], x.sum(1))

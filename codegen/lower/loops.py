@@ -2,6 +2,8 @@
 
 AT_LEAST_ONCE   a reduction loop above its accumulator runs at least once, or an empty reduction would never be stored.
 TO_THE_END      one over a staged tile runs to the tile's end where what is not live adds nothing (`whole`).
+REMAINDERS      `peel` copies all that is below it, and a remainder is a small part of the work: within the remainder of a
+                remainder edges are guarded, so copies grow with the square of the lines, not with a power of two.
 """
 
 from __future__ import annotations
@@ -14,6 +16,8 @@ from .axes import Axis, clamped, modifier, number_of
 from .context import Context
 from .spec import ONE, ZERO, Focus, Step, multiple
 from .whole import to_the_end
+
+REMAINDERS = 2  # one in the other
 
 
 def loop_tiles(ctx: Context, focus: Focus, a: Axis, cell: bool, unroll, inner, line, ahead: bool = False) -> list[Stmt]:
@@ -54,7 +58,8 @@ def loop_tiles(ctx: Context, focus: Focus, a: Axis, cell: bool, unroll, inner, l
     if trips.constant == 1:
         f = focus.with_range(a.index, r.split(size, Step(ZERO, ONE, None), live=live))
         return inner(f.turning(a.index, None, line))
-    if modifier(line, "peel") is not None and not cell and not reducing and r.live.constant is None:
+    peels = modifier(line, "peel") is not None and focus.remainders < REMAINDERS
+    if peels and not cell and not reducing and r.live.constant is None:
         return _peeled(ctx, focus, a, size, hint, trips, inner, line)
     grouped = 1 < hint < (trips.constant or 0) and multiple(trips, hint)
     if whole and r.bounds and grouped and not reducing and not ahead:
@@ -88,6 +93,7 @@ def _peeled(ctx: Context, focus: Focus, a: Axis, size: int, hint: int, trips: Ex
         var = ctx.var(a.index, trips)
         part = r.split(size, Step(as_expr(var), trips, None), live=True)
         part = replace(part, bounds=()) if whole else part
-        body = inner(focus.with_range(a.index, part).turning(a.index, var, line))
+        f = focus if whole else replace(focus, remainders=focus.remainders + 1)
+        body = inner(f.with_range(a.index, part).turning(a.index, var, line))
         out.append(For(var, start, stop, ONE, tuple(body), unroll=hint if whole else 1, span=line.span))
     return out

@@ -194,6 +194,7 @@ class Focus:
     `open`     works whose accumulator is open: name -> number of digits at its opening
     `dealt`    the number of the tile that a unit of a finite level has in hand, and the ids of the lines that it counts
     `element`  the fragment's register coordinate and how many there are, inside a leaf
+    `remainders` how many loops over what `peel` left are around here
     """
 
     works: tuple[Work, ...]
@@ -207,6 +208,7 @@ class Focus:
     element: tuple[Expr, int] | None = None
     dealt: tuple[Expr, frozenset[int]] | None = None
     turns: tuple[Turn, ...] = ()
+    remainders: int = 0
 
     @cached_property
     def binding(self) -> dict[Var, Expr]:

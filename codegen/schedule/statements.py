@@ -248,7 +248,8 @@ are padded. A final `compute` may be left out.
         """
 `unroll` writes a loop's body out, wholly or COUNT times; wholly, within a tile, it has the same turns at an edge as elsewhere,
 and copies fill what is not there; COUNT turns at a time, the last of them may go past the end of a staged tile. `peel` makes a
-loop of the whole tiles, without guards, and treats the partial one by itself. `vector` lays so many neighbours side
+loop of the whole tiles, without guards, and treats the partial one by itself (within the partial tile of a partial tile it
+keeps the guards). `vector` lays so many neighbours side
 by side: on a CPU they go to the lanes.
 """,
         "add_row",
