@@ -14,6 +14,7 @@ from .index import OF_INTEGERS, Expr, Fn, Var, evaluated
 
 _STEPS = 24
 _STEPS_NEAR = 6  # of a search that starts near a point: it is found in two, or not there
+_EVALUATIONS = 2000  # of functions in a search: what is there is found with a few dozen, however many bounds there are
 _MENDED = 2  # of the negative expressions, those for which changes are tried
 _NEGATIVE = 1000  # what a negative expression counts; each one below zero counts 1
 _INFINITE = float("inf")
@@ -72,6 +73,7 @@ class _Search:
                 divisors |= by
                 self.factors |= factors
         self.wanted = (*constraints, *(d - 1 for d in divisors))
+        self.evaluations = 0
 
     def start(self, near: Mapping[str, int]) -> bool:
         """Whether there is anything to start with."""
@@ -153,10 +155,12 @@ class _Search:
         return compute(*self._sums(args))
 
     def mend(self, negative: list[int]) -> bool:
-        """Makes the change that is best for one of these. Whether there is one."""
+        """Makes the change that is best for one of these. Whether there is one, and it does not take too long to find."""
         best: tuple[int, Var, list[tuple[int, int]], dict[int, int]] | None = None
         for n in negative:
             for v, by in _changes(self.wanted[n], -self.values[n], self.at):
+                if self.evaluations > _EVALUATIONS:
+                    return False
                 again = v == self.last
                 if again and (by > 0) != self.up:
                     continue
@@ -198,6 +202,7 @@ class _Search:
         now = self.now
         before = [(variable, now[variable])]
         now[variable] = new
+        self.evaluations += len(self.within[variable])
         try:
             for f in self.within[variable]:
                 if (x := self._value(f)) != now[f]:

@@ -47,6 +47,9 @@ _MOST_CONJUNCTS = 16
 # Constraints that are added to another one to refute it.
 _MOST_SUMMANDS = 4
 
+# Sums that are tried for that: of many constraints there are more than anyone waits for, and isl is left to ask.
+_MOST_SUMS = 4000
+
 # Stands for the atom in the facts about it; no author's variable has this name.
 _OPAQUE = Var("$", None)
 
@@ -227,22 +230,29 @@ def _solvable(constraints: Iterable[Expr], facts: Facts, more: Iterable[Expr], a
     return not any(_empty(_text(group)) for group in groups if len(groups) == 1 or point(group) is None)
 
 
-def _contradicts(e: Expr, others: Sequence[Expr], most: int = _MOST_SUMMANDS) -> bool:
-    """Whether `e` is negative where the others are >= 0, as a sum of positive multiples of it and of at most so many of them
-    shows: each one is added because it rids the sum of what may be the largest."""
-    high = e.interval[1]
-    if high is not None and high < 0:
-        return True
-    if not most or not e.terms:
+def _contradicts(e: Expr, others: Sequence[Expr]) -> bool:
+    """Whether `e` is negative where the others are >= 0, as a sum of positive multiples of it and of a few of them shows: each
+    one is added because it rids the sum of what may be the largest."""
+    left = _MOST_SUMS
+
+    def shows(e: Expr, most: int) -> bool:
+        nonlocal left
+        left -= 1
+        high = e.interval[1]
+        if high is not None and high < 0:
+            return True
+        if not most or not e.terms:
+            return False
+        atom, c = max(e.terms, key=_largest)
+        for f in others if isinstance(atom, Var) else (*_facts(atom, _as(atom)), *others):
+            k = next((k for a, k in f.terms if a == atom), 0)
+            if k * c < 0 and left > 0:
+                common = gcd(k, c)
+                if shows(e * (abs(k) // common) + f * (abs(c) // common), most - 1):
+                    return True
         return False
-    atom, c = max(e.terms, key=_largest)
-    for f in others if isinstance(atom, Var) else (*_facts(atom, _as(atom)), *others):
-        k = next((k for a, k in f.terms if a == atom), 0)
-        if k * c < 0:
-            common = gcd(k, c)
-            if _contradicts(e * (abs(k) // common) + f * (abs(c) // common), others, most - 1):
-                return True
-    return False
+
+    return shows(e, _MOST_SUMMANDS)
 
 
 def _largest(term: tuple[Atom, int]) -> float:

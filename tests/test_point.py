@@ -8,6 +8,7 @@ from andiron.dsl.point import point
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from .counted import calls
 from .test_prove import BOX, VARS, expression, linear
 
 M, N, k, block = (Var(n, 0) for n in ("M", "N", "k", "block"))
@@ -101,3 +102,16 @@ def test_divisors_are_positive():
     assert found is not None
     assert found["N"] > 3
     assert point([M // (3 - N) - 1, N - 3]) is None
+
+
+def test_a_search_in_vain_takes_as_long_as_its_question_is_large():
+    """Bounds of nested tiles: each is the least of many, and all of them are computed anew for every change that is tried."""
+
+    def asked(n: int) -> int:
+        tiles = [Var(f"t{k}", 0) for k in range(n)]
+        within = [minimum(*(M - 3 * a - 5 * b for b in tiles)) // 2 for a in tiles]
+        never = sum(within[1:], within[0])
+        return calls(lambda: point([never - 9, 3 - never, *within]))
+
+    few, many = asked(6), asked(24)
+    assert many < 20 * few

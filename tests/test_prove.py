@@ -12,6 +12,8 @@ from andiron.dsl.prove import Facts, always, conjuncts, equal, feasible
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from .counted import calls
+
 BOX = {"a": (-4, 5), "b": (0, 7), "c": (0, 9), "d": (1, 3)}
 VARS = {n: Var(n, lo, hi) for n, (lo, hi) in BOX.items()}
 GRID = dict(zip(BOX, np.meshgrid(*(np.arange(lo, hi + 1) for lo, hi in BOX.values()), indexing="ij"), strict=True))
@@ -244,3 +246,11 @@ def test_a_long_row_of_facts():
         facts = facts.where(lambda n=n: (Var(f"v{n}") + 1,))
     assert len(facts.conds) == 5001
     assert always(x - 3, facts)
+
+
+def test_sums_of_many_constraints_are_not_all_tried(monkeypatch):
+    monkeypatch.setattr(prove, "_MOST_SUMS", 50)
+    x = [Var(f"x{i}", 0) for i in range(12)]
+    others = [a - b for a in x for b in x if a is not b]
+    assert calls(lambda: prove._contradicts(as_expr(x[0]), others)) < 50 * 10 * len(others)
+    assert prove._contradicts(x[0] - x[1], [x[1] - x[2], x[2] - x[0] - 1, *others])
