@@ -110,7 +110,8 @@ def test_some_of_its_lines_are_completed_or_refused(seed: int) -> None:
 def test_a_diagonal_is_not_turned_in_a_tile(device: str) -> None:
     """Its rows and columns are one index, so a staged tile of it has no second side."""
     diagonal = Formula(
-        "op f[M, N](X: f64[M, N, M], Z: f64[M, N]) -> (Y: f64[M, N]):\n    t[n, m] = X[m, n, m]\n    Y[m, n] = Z[m, n] - t[n, m]\n",
+        "op f[M, N](X: f64[M, N, M], Z: f64[M, N]) -> (Y: f64[M, N]):\n"
+        "    t[n, m] = X[m, n, m]\n    Y[m, n] = Z[m, n] - t[n, m]\n",
         lambda x, z: z - np.diagonal(x, axis1=0, axis2=2).T,
     )
     agrees(diagonal, program_of(diagonal, "auto", device), {"M": 5, "N": 3})
