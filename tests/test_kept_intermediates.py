@@ -100,9 +100,10 @@ BESIDES = op(
     "M <= 40",
 )
 SUMS_LATER = op(
-    "[M, N](A: f32[M, N], B: f32[N]) -> (t0: f32[N], t1: f32[M, N]) / t0[n] = (sum(h) A[h, n] + B[n]) + 1 / t1[m, n] = t0[n] + B[n]",
+    "[M, N](A: f32[M, N], B: f32[N]) -> (t0: f32[N], t1: f32[M, N])"
+    " / t0[n] = (sum(h) (A[h, n] + B[n])) + 1 / t1[m, n] = t0[n] + B[n]",
     lambda a, b: (a.sum(0) + len(a) * b + 1, np.repeat([a.sum(0) + len(a) * b + 1 + b], len(a), 0)),
-    "M <= 8, N <= 40",
+    "M <= 40, N <= 40",
 )
 TWICE = op(
     "[N](B: f32[N]) -> (t1: f32[N, N]) / t0 = sum(k) B[k] / t1[n, n2] = t0 * 2",
