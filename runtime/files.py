@@ -29,7 +29,10 @@ def read_text(path: str) -> str:
 
 
 def write_text(path: str | Path, text: str) -> None:
-    """Replaces a file in one step, keeping its permissions; a link stays a link. Raises CannotWrite."""
+    """Replaces a file in one step, keeping its permissions; a link stays a link. A pipe or a device is written to.
+
+    Raises CannotWrite.
+    """
     write_bytes(path, text.encode("utf-8"))
 
 
@@ -38,6 +41,10 @@ def write_bytes(path: str | Path, data: bytes) -> None:
     target = Path(os.path.realpath(path))
     temporary: str | None = None
     try:
+        if target.exists() and not target.is_file() and not target.is_dir():
+            with target.open("wb") as file:
+                file.write(data)
+            return
         handle, temporary = _beside(target)
         with os.fdopen(handle, "wb") as file:
             file.write(data)
