@@ -156,9 +156,10 @@ def store(ctx: Context, name: str, coords: Sequence[Expr], value: Code, using: s
     if step is None:
         t = ctx.text.temp()
         ctx.text.line(f"const {ctx.element(element, True)} {t} = {text};")
+        few = f"({ctx.part})" if ctx.part is not None and " ? " in ctx.part else ctx.part
         for i, x in enumerate(_lanes(ctx, e)):
             pointer, index = place(ctx, buffer, x)
-            asked = "" if ctx.part is None else f"if ({i} < {ctx.part}) "
+            asked = "" if few is None else f"if ({i} < {few}) "
             ctx.text.line(f"{asked}{pointer}[{index}] = {t}[{i}];")
     elif ctx.part is not None and step.constant != 1:
         ctx.need("scatter_part", element, True)

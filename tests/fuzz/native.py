@@ -25,6 +25,7 @@ from .execute import LONG, Outcome, Refused, compared, compiled, failure
 
 MACHINE_OF = {"cpu:generic": "baseline", "cpu:avx2": "avx2", "cpu:avx512": "avx512"}
 QUICK = ("-O1", *(f for f in FLAGS if f != "-O3"))
+_EXTENDS = re.compile(r"^device \w+ extends (cpu:\w+)", re.MULTILINE)
 _INCLUDE = re.compile(r"^\s*#include\b.*\n", re.MULTILINE)
 
 
@@ -64,13 +65,21 @@ def built(text: str, machine: str, flags: Sequence[str] = QUICK) -> ctypes.CDLL 
     return loaded
 
 
+def machine_of(case: Case) -> str | None:
+    """The machine that runs a case: a device of its own is one of the library's if it extends that."""
+    if not case.device_text:
+        return MACHINE_OF.get(case.device)
+    parent = _EXTENDS.search(case.device_text)
+    return MACHINE_OF.get(parent[1]) if parent else None
+
+
 def outcomes(cases: Sequence[Case], flags: Sequence[str] = QUICK) -> dict[int, Outcome]:
     """What comes of each case, by its seed; of those for machines that this one is not, nothing."""
     out: dict[int, Outcome] = {}
     ready: dict[str, list[tuple[Case, Program, str]]] = {}
     for case in cases:
-        machine = MACHINE_OF.get(case.device)
-        if machine is None or case.device_text or not machine_has(machine):
+        machine = machine_of(case)
+        if machine is None or not machine_has(machine):
             continue
         try:
             program = compiled(case)
