@@ -52,6 +52,8 @@ def shape_of(instr: Instr) -> dict[str, int]:
 
 def random_product(rng: Random, device: Device, name: str) -> Product | None:
     found = computing(device)
+    wide = [i for i in found if computes_in(sums := i.operand(i.statement.target).dtype.name) == sums]
+    found = wide if wide and rng.random() < 0.95 else found  # few ops are sums in a type that computes in another
     if not found:
         return None
     names = sorted({(i.family or i.name) for i in found})
@@ -93,7 +95,8 @@ def random_product(rng: Random, device: Device, name: str) -> Product | None:
         cast(rng, Read(t.name, tuple(map(Named, at))), t.dtype, sums)
         for t, at in zip((inputs[0], inputs[-1]), (left, right), strict=True)
     ]
-    value: Expr = Reduce("sum", roles["k"], Binary("*", *reads))
+    both: Expr = Binary("*", *reads)
+    value: Expr = Reduce("sum", roles["k"], Apply("-", (both,)) if instr.family == "minus" else both)
     types_in = computes_in(sums)
     if rng.random() < 0.3:
         inputs.append(Tensor("bias", types_in, tuple(Named(dims[i]) for i in roles["n"][:1])))
@@ -196,7 +199,7 @@ class Guided:
             if i.family and not i.accumulate and i.family != "shuffle" and len(i.operands) == 2
             and i.operands[-1].memory == memory and (memory == last or i.operands[0].memory != last)
         ]  # fmt: skip
-        return f" with {self.rng.choice(sorted(set(fits)))}" if fits and self.maybe(0.35) else ""
+        return f" with {self.rng.choice(sorted(set(fits)))}" if fits and self.maybe(0.2) else ""
 
     def lines(self) -> list[Line]:
         """Tiles for the outer level, results and copies, tiles for the instruction's level, its operands, the instruction."""
@@ -206,7 +209,7 @@ class Guided:
         out = [Line(f"fuse {', '.join(x)} as f{role}") for role, x in p.roles.items() if len(x) > 1]
         inner = {"m": self.times("m", 3), "n": self.times("n", 4)}
         whole = {r: n * rng.choice((1, 1, 2)) for r, n in inner.items()}
-        k = self.times("k", 2)
+        k = self.shape.get("k", 1) if self.maybe(0.75) else self.times("k", 2)
         first = levels[0].name if len(levels) > 1 else ""
         if "b" in self.names:
             out += self.tile({"b": 1}, levels[0].name if levels and self.maybe(0.5) else "")
