@@ -150,7 +150,11 @@ def _to_memory(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple, foun
     found = sorted(found, key=lambda ld: ld.otherwise is None)
     first = found[0]
     if len({ld.otherwise for ld in found} - {None}) > 1:
-        raise BadLayout(f"`{line.tensor}` is read with different `else` values, so no one copy serves", line.span)
+        raise BadLayout(
+            f"`{line.tensor}` is read with different `else` values, so no one copy serves",
+            line.span,
+            help="leave the line out: each access then reads the tensor where it is",
+        )
     names = {x.name for ld in found for e in ld.indices for x in e.variables()}
     copy_name = line.tensor.rstrip("@") + "~"
     ctx.dtypes[copy_name] = ctx.dtypes[line.tensor]

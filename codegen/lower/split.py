@@ -103,7 +103,11 @@ def split_reduction(low: Lowering, focus: Focus, line: syntax.Tile, axes, counts
                 digits[before + n] = replace(digits[before + n], index="")
         else:
             if w.reduction.kind in ("argmax", "argmin"):
-                raise NotYet(f"`{w.reduction.kind}` is not split over units that cannot meet yet", line.span)
+                raise NotYet(
+                    f"`{w.reduction.kind}` is not split over units that cannot meet yet",
+                    line.span,
+                    help="distribute another index here, and the reduced one over units that a barrier or a shuffle joins",
+                )
             known = known or _in_parts(low, w, line, [(a.index, counts[n]) for n, a in mine])
             for (n, _), (name, _) in zip(mine, known.parts, strict=True):
                 ranges[name] = Range(digits[before + n].expr, ONE)
