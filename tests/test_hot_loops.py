@@ -52,11 +52,12 @@ def loops(op: str, device: str, compiler: str, **sizes: int) -> list[Loop]:
     return innermost_loops(assembly(emit(program), compiler, device))
 
 
-def check(found: list[Loop], least: int) -> None:
+def check(found: list[Loop], least: int, share: float = 0.0) -> None:
+    """Of loops with so many multiply-adds. `share`: of vectors on the stack for each of these, where a compiler needs some."""
     hot = [x for x in found if not x.edge and x.multiply_adds >= least]
     assert hot, [(x.edge, x.multiply_adds) for x in found]
     for x in hot:
-        assert not x.stack, "\n".join(x.lines)
+        assert len(x.stack) <= share * x.multiply_adds, "\n".join(x.lines)
     for x in found:
         assert not (x.multiply_adds and x.calls), "\n".join(x.lines)
 
@@ -82,9 +83,7 @@ def test_even_sizes_have_no_edge(device):
 def test_products_of_8_bits_are_added_in_pairs(size, device, compiler):
     sizes = dict(zip("MNK", SIZES[size], strict=True)) if SIZES[size] else {}
     found = loops("gemm_i8", device, compiler, **sizes)
-    assert any(x.multiply_adds >= 10 and not x.edge for x in found)
-    if compiler != "zig":  # clang changes the order of sums of integers, and then lacks registers
-        check(found, 10)
+    check(found, 10, 1.0 if compiler == "zig" else 0.0)  # clang has every load of the turns that it writes out under way
     assert not any("vpmulld" in line for x in found for line in x.lines)
 
 
@@ -96,9 +95,7 @@ IMAGES = {"even": dict(N=1, C=64, H=56, W=56, O=64, R=3, S=3), "odd": dict(N=1, 
 @pytest.mark.parametrize("op", ["conv2d", "conv2d_i8", "conv2d_nhwc", "conv2d_nhwc_i8"])
 def test_convolutions(op, size, device):
     found = loops(op, device, "gcc", **IMAGES[size], stride=1, pad=1)
-    if "nhwc" in op:
-        check(found, 8)  # of the others gcc writes out the filter's columns, and keeps a vector or two of results on the stack
-    assert any(x.multiply_adds >= 8 and not x.edge for x in found)
+    check(found, 8, 0.0 if "nhwc" in op else 0.25)  # of the others gcc writes out the filter's columns
     assert not any("gather" in line or "vpmulld" in line for x in found for line in x.lines)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -150,3 +151,34 @@ def written_out(made: str) -> list[str]:
             end = next(m for m in range(n + 2, len(lines)) if lines[m] == f"{indent}}}")
             found.append("\n".join(lines[n + 1 : end]))
     return found
+
+
+@pytest.mark.parametrize("device", ["cpu:avx2", "cpu:avx512"])
+@pytest.mark.parametrize("sizes", [(5, 7, 3, 3), (1, 1, 1, 3), (9, 1, 5, 7), (0, 3, 3, 3), (33, 9, 2, 3)])
+def test_short_rows_are_one_after_another(sizes, device):
+    """Where all tensors lie alike, what is computed point by point has one remainder, not one for each row."""
+    skip_unless_run_here(device)
+    op = """
+op widened[A, B, C, D](X: i8[A, B, C, D], Z: i8[A, B, C, D]) -> (Y: i16[A, B, C, D]):
+    Y[a, b, c, d] = i16(X[a, b, c, d]) * 3 - i16(Z[a, b, c, d])
+"""
+    rng = np.random.default_rng(0)
+    x, z = (rng.integers(-128, 128, sizes).astype(np.int8) for _ in range(2))
+    a, b, c, d = sizes
+    kernel = compile(loads(op, "<test>"), op="widened", target=device, threads=1, A=a, B=b, C=c, D=d)
+    out = np.full(sizes, 12345, np.int16)
+    kernel(x, z, out=out)
+    np.testing.assert_array_equal(out, x.astype(np.int16) * 3 - z)
+    assert ("fuse a, b, c, d as abcd" in kernel.schedule) == (0 not in sizes)
+
+
+def test_rows_that_lie_apart_stay_rows():
+    op = """
+op turned[A, B](X: f32[B, A]) -> (Y: f32[A, B]):
+    Y[a, b] = X[b, a] * 2
+op cut[A, L](X: f32[A, L]) -> (Y: f32[A, B]) where B = L - 1:
+    Y[a, b] = X[a, b] * 2
+"""
+    for name, sizes in (("turned", dict(A=7, B=3)), ("cut", dict(A=7, L=4))):
+        kernel: Any = compile(loads(op, "<test>"), op=name, target="cpu:avx2", threads=1, **sizes)  # pyright: ignore
+        assert "fuse" not in kernel.schedule

@@ -189,13 +189,14 @@ def _windows(p: Product, cpu: Processor, held: int) -> Iterator[Blocking]:
     height, width = p.image
     room = (cpu.private[-1].capacity or 1 << 18) // p.dtype.bytes // 6
     depths = tuple(dict.fromkeys(-(-even(p.deep_extent, d) // p.step) * p.step for d in (16, 32, 64, 128, 256)))
+    most = held if p.step == 1 else cpu.registers // 2  # where the filter's columns are written out, sums of several wait
     for vectors, lines in product((1, 2, 3, 4), (1, 2, 3, 4)):
         wide = vectors * p.lanes
         whole = width <= wide < width + p.lanes  # no line is cut where a register tile can have all of it
-        if lines > height or vectors * lines > 4 or not (whole or width > 4 * p.lanes > wide >= 2 * p.lanes):
+        cut = width > wide if p.step > 1 else width > 4 * p.lanes > wide
+        if lines > height or vectors * lines > 4 or not (whole or (cut and wide >= 2 * p.lanes)):
             continue
-        fit = (cpu.registers - scratch(p)) // (vectors * lines) - 1
-        rows = even(m, max(1, min(held // (vectors * lines), fit, WINDOW_ROWS, m)))
+        rows = even(m, max(1, min(most // (vectors * lines), WINDOW_ROWS, m)))
         talls = parts(m, (m, -(-m // cpu.count)), rows)
         acrosses = parts(height, (height, -(-height // cpu.count), -(-height // (2 * cpu.count))), lines)
         for tall, across, depth in product(talls, acrosses, depths):

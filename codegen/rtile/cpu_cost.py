@@ -17,6 +17,7 @@ LOAD, STORE = 0.5, 1.0
 CROWDED = 0.1  # of loads that arithmetic hides, so much still counts
 ENTER = 40.0  # to begin and end a register tile
 COPY, TURN, GATHER = 0.15, 1.2, 4.0  # to pack an element whose neighbours stay neighbours, one whose do not, one of a window
+BESIDE = 1.0  # more for one of a window that comes to lie beside its neighbour along k
 APART = 1.5  # one whose neighbours come to lie a few elements apart
 SPLIT = 4.0  # one whose neighbours come to lie in several panels
 WHOLE, BROKEN = 0.6, 2.0  # of a window, where vectors lie in one line of the image, or as the image does; where they do not
@@ -254,10 +255,11 @@ def _packing(p: Product, cpu: Processor, b: Blocking, depth: int) -> float:
         return SPLIT if p.wide_transposed else APART
     if p.plain(p.wide):
         return _turning(p, cpu, b, depth) if p.wide_transposed else COPY
+    apart = BESIDE if p.step > 1 else 0.0
     width = p.fixed(p.parts(p.n)[-1])
     if width is None or width % p.lanes == 0 or p.stride(p.wide, p.n) == 1:
-        return GATHER if width is None else WHOLE
-    return BROKEN if p.inside else ASKED
+        return apart + (GATHER if width is None else WHOLE)
+    return apart + (BROKEN if p.inside else ASKED)
 
 
 def _turning(p: Product, cpu: Processor, b: Blocking, depth: int) -> float:

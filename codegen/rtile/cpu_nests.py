@@ -97,6 +97,8 @@ def ways_of(ctx: Context, cpu: Processor, works: tuple[Work, ...], rule: Lines) 
     """Nests besides the rule's. Each is legal for any sizes; none where there are no vectors."""
     work = max(works, key=lambda w: len(w.all_indices))
     lane = ctx.device.levels[-1]
+    if rule and isinstance(rule[0], syntax.Fuse):
+        return  # rows that are as one have nothing to choose
     fast = next((x.axes[0].index for x in rule if isinstance(x, syntax.Tile) and x.level == lane.name), None)
     leaf = rule[-1]
     if fast is None and isinstance(leaf, syntax.Compute) and leaf.instr is not None and work.reduction is not None:

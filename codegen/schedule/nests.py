@@ -2,6 +2,7 @@
 
 LANES_READ    lanes go to the index along which most traffic has its neighbours, four vectors at a time, so that loads overlap.
 CHUNKS        a core takes long pieces, and several rows: with less, cores share lines, and memory sees them take turns.
+FLAT_MAPS     where rows are short, and all tensors lie alike, rows are one after another: one index, and one remainder.
 TRANSPOSED    where reads and writes have different neighbours, squares are turned in registers by an instruction of the
               device, or pass through the innermost cache. Blocks are long where rows are read: a page of each.
 STREAMED      what a launch leaves behind goes past the caches where the device can, if it is larger than they are: else each
@@ -83,10 +84,25 @@ def _pointwise(ctx: Context, w: Work, fast: str, block: int, vectors: list[str],
     rows = tuple(i for i in w.indices if i != fast)
     if not rows:
         return [tile((fast, CHUNK), level=cores.name), *_lanes(fast, block, vectors)] if fast else []
+    if vectors and (flat := _flat(ctx, w, block)) is not None:
+        fuse, one = flat
+        return [fuse, tile((one, CHUNK), level=cores.name), *_lanes(one, block, vectors)]
     across = _transposed(w, fast) if vectors else {}
     if across and len(set(across.values())) == 1:
         return _squares(ctx, w, fast, across, vectors, cores)
     return [*_dealt_rows(rows, cores, (fast, CHUNK)), *_lanes(fast, block, vectors)]
+
+
+def _flat(ctx: Context, w: Work, block: int) -> tuple[syntax.Fuse, str] | None:
+    """FLAT_MAPS: the indices as one, where all that is read lies as what is written and rows are short; None elsewhere."""
+    sizes = [e.constant for i, e in w.extents if i in w.indices]
+    alike = [tuple(map(plain_index, ld.indices)) == w.indices and ld.otherwise is None for ld in loads(w.value)]
+    short = None not in sizes and 0 not in sizes and 1 < (sizes[-1] or 0) < block and (sizes[-1] or 0) % (block // UNROLL)
+    if w.outputs or w.subscripts or not short or not alike or not all(alike) or len(w.indices) != len(sizes):
+        return None
+    same = all(tuple(x.constant for x in ctx.shapes.get(ld.tensor, ())) == tuple(sizes) for ld in loads(w.value))
+    name = "".join(w.indices)
+    return (syntax.Fuse(w.indices, name), name) if same and name not in ctx.names else None
 
 
 def _transposed(w: Work, fast: str) -> dict[str, str]:

@@ -28,9 +28,11 @@ ROWS = 32  # up to which weights are better read as they lie
 def made_once(op: Op, device: Device) -> frozenset[str]:
     """Names of pointwise intermediates, of the op or of factors that `factored` names; for processors whose cores share a
     memory."""
+    if cores_and_lanes(device) is None:
+        return frozenset()
     found = list(opened(op, device))
     names = frozenset(name for product, names in found if _pays(product) for name in names)
-    return names | _converted_for_windows(op, device, {product.name for product, _ in found})
+    return names | _converted_for_windows(op, device, {product.name for product, _ in found} | _as_it_is(op, device))
 
 
 def opened(op: Op, device: Device) -> Iterator[tuple[Product, frozenset[str]]]:
@@ -38,7 +40,7 @@ def opened(op: Op, device: Device) -> Iterator[tuple[Product, frozenset[str]]]:
     multiplies most in a cycle."""
     if cores_and_lanes(device) is None or not any(s.reduction is not None for s in op.statements):
         return
-    as_it_is = {w.name for w in _works(op, frozenset()) if product_of(device, w) is not None}
+    as_it_is = _as_it_is(op, device)
     best: dict[str, tuple[float, Product, frozenset[str]]] = {}
     for names in _typings(op):
         whole = factored(op, names)
@@ -55,6 +57,11 @@ def opened(op: Op, device: Device) -> Iterator[tuple[Product, frozenset[str]]]:
     yield from ((product, made) for _, product, made in best.values())
 
 
+def _as_it_is(op: Op, device: Device) -> set[str]:
+    """What is a product of tensors that are there."""
+    return {w.name for w in _works(op, frozenset()) if product_of(device, w) is not None}
+
+
 def _typings(op: Op) -> Iterator[frozenset[str]]:
     """Names of the factors of all products: as these take them, then of each type between that factors can have. Last none, as
     those that lines speak of have their names already."""
@@ -68,7 +75,7 @@ def _typings(op: Op) -> Iterator[frozenset[str]]:
 def _converted_for_windows(op: Op, device: Device, products: set[str]) -> frozenset[str]:
     """Tensors that a contraction of windows converts again and again, although it is no product that an instruction takes:
     lanes that gather elements of 8 or 16 bits convert them one by one."""
-    if cores_and_lanes(device) is None or all(s.reduction is None for s in op.statements):
+    if all(s.reduction is None for s in op.statements):
         return frozenset()
     whole = factored(op, frozenset(name for s in op.statements for name in _as_taken(s)))
     made = {s.target: s for s in whole.statements if s.reduction is None and isinstance(s.value, Cast) and _whole(s)}
