@@ -6,16 +6,20 @@ Inputs are small integers, so that every partial sum is exact and results are bi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 from andiron.codegen.interpret import interpret
 from andiron.codegen.pipeline import compile_program
 from andiron.codegen.tile import Program
+from andiron.codegen.verify import check_once
+from andiron.codegen.verify.points import TooMuch
 from andiron.dsl.module import loads
 from andiron.dsl.ops.bind_op import specialise
 
 Sizes = Mapping[str, int]
+WORK = 20_000  # values computed to count points, at most: some milliseconds
 
 
 @dataclass(frozen=True)
@@ -64,8 +68,10 @@ def inputs_of(formula: Formula, sizes: Sizes, seed: int = 0) -> dict[str, np.nda
 
 
 def agrees(formula: Formula, program: Program, sizes: Sizes, finite: Sizes | None = None) -> None:
-    """The program's one output is what the formula says."""
+    """The program's one output is what the formula says, and each point counts once."""
     arrays = inputs_of(formula, sizes)
     dims = {v.name: sizes[v.name] for v in program.dims}
     (got,) = interpret(program, arrays, dims, finite).values()
     np.testing.assert_array_equal(got, formula.result(*arrays.values()))
+    with suppress(TooMuch):
+        check_once(program, loads(formula.text).ops["f"], sizes, finite, work=WORK)
