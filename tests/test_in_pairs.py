@@ -221,3 +221,37 @@ def test_pairs_are_what_the_device_says(name):
 
 def test_a_sum_of_more_bits_is_not_for_them():
     assert "dot2" not in compiled("wide", "cpu:avx2", dict(M=64, N=64, K=64)).schedule
+
+
+SCHEDULE = """
+schedule pairs for gemm_i8 on cpu:avx2:
+    tile m: 12, n: 32 -> core
+    tile k: 6
+    move C.right_i16 -> l2 layout (n/16, k/2, n % 16, k % 2)
+    move C.left_i16 -> l2
+    tile n: 16
+    tile m: 6
+    keep C in register
+    tile k: 2
+    compute with dot
+"""
+
+
+@pytest.mark.parametrize("size", [(13, 33, 7), (12, 32, 6), (1, 1, 1), (5, 17, 0)])
+def test_a_schedule_may_name_the_steps_itself(size):
+    skip_unless_run_here("cpu:avx2")
+    sizes = dict(zip("MNK", size, strict=True))
+    arrays = inputs("gemm_i8", sizes, "ends")
+    kernel: Any = compile(
+        loads(OPS + SCHEDULE, "<test>"), op="gemm_i8", schedule="pairs", target="cpu:avx2", threads=1, **sizes
+    )
+    np.testing.assert_array_equal(kernel(*arrays), wrapped(product("gemm_i8", arrays), np.int32))
+    assert not sizes["K"] or "i__dot2_i16x8(" in kernel.source
+    assert "in dram" not in kernel.schedule
+
+
+def test_an_index_that_tiles_leave_enough_of_is_taken():
+    """Of the filter's places and channels, all of which are summed up, pairs are of the index whose tile has two."""
+    made = compiled("conv2d_i8", "cpu:avx2", dict(N=1, C=16, H=16, W=16, O=32, R=3, S=3, pad=1))
+    assert "tile c: 2, r: 1, s: 1" in made.schedule
+    assert "layout panels(c: 2)" in made.schedule
