@@ -115,6 +115,9 @@ wherever it is read. In the outermost memory, with a block, it is computed by a 
 The lines below are for it too, or a block schedules its statement, here and now: as much of it as the lines below read, with
 zeros past the edges, as a copy has them. So an operand that is made of several tensors (weights of four bits, their scales) is
 made in shared memory for an instruction that reads it there. It is made again for each focus that the line is in.
+
+From registers a unit reads the elements that it computed; readers of others (a transpose, a neighbour, an `else`) need a memory
+that units share. What a write-back reads is kept at or above the line of its accumulator.
 """,
         "softmax",
         "tile i: 1 -> core\nkeep top in register\nkeep total in register\ncompute",
