@@ -13,7 +13,7 @@ from .model import Apply, Binary, Expr, Named, Number, Op, Read, Reduce, Stateme
 _MODIFIERS = re.compile(
     r" (?:unroll(?: \d+| auto)?|peel|persistent|online|through|vector \d+|raster \d+|pad \d+|pipeline \d+(?: through)?"
     r"|order [\w., ]+?(?=$|:| by| unroll| peel| vector| pipeline)|arrange u: .*$|swizzle(?: \([\d, ]+\))?|layout \(.*?\)"
-    r"|layout panels\(.*?\)|by \w+|with \w+|every \d+|in \w+(?=:?$)|multicast \w+)",
+    r"|layout panels\(.*?\)|as \([\w, ]+\)|by \w+|with \w+|every \d+|in \w+(?=:?$)|multicast \w+)",
 )
 _NUMBER = re.compile(r"(?<![\w.])\d+\b")
 _ATTEMPTS = 1200
@@ -53,6 +53,10 @@ def candidates(case: Case) -> Iterator[Case]:
         yield fitted(case, op)
     for text in devices(case.device_text):
         yield replace(case, device_text=text)
+    if case.spelling is not None:
+        yield replace(case, spelling=None)
+    if case.op.conditions:
+        yield replace(case, op=replace(case.op, conditions=()))
     if case.special:
         yield replace(case, special=False)
     sizes = dict(case.sizes)
@@ -223,7 +227,9 @@ def pruned(op: Op) -> Op:
     ranges = {x.name for s in statements for _, e in s.ranges for x in walk(e) if isinstance(x, Named)}
     derived = tuple((n, e) for n, e in op.derived if n in ranges)
     dims = tuple(d for d in op.dims if d in used)
-    return replace(op, inputs=inputs, statements=tuple(statements), dims=dims, derived=derived)
+    left = {*dims, *(n for n, _ in derived), *(n for n, _, _ in op.params)}
+    conditions = tuple(c for c in op.conditions if {x.name for x in walk(c) if isinstance(x, Named)} <= left)
+    return replace(op, inputs=inputs, statements=tuple(statements), dims=dims, derived=derived, conditions=conditions)
 
 
 def without(op: Op, dim: str) -> Op | None:
