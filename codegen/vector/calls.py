@@ -9,8 +9,10 @@ FILLED      `if (inside) copy else zeros` is one instruction that every unit exe
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from ...dsl.frozen import replace
-from ...dsl.index import Expr, Var, as_expr
+from ...dsl.index import Expr, Fn, Var, as_expr
 from ...dsl.values import Const, Load, Masked
 from ..tile import Alloc, Call, For, If, Piece, Stmt, Store
 from .guard import strongest, together
@@ -29,7 +31,7 @@ def legal_call(state: State, s: Stmt) -> list[Stmt] | None:
     chosen = _widest(state, member, source, target)
     if chosen is None:
         state.note(f"`{call.instr}`: {source.buffer} or {target.buffer} is not aligned for it; its elements go one by one")
-        return [_conditional(s, _elements(call, member, source, target))]
+        return [_conditional(s, _elements(state, call, member, source, target))]
     fit, claims = chosen
     state.take(claims)
     if fit is not member:
@@ -71,8 +73,29 @@ def _claim(state: State, p: Piece, m: Member) -> Claim | None:
     return state.claim(buffer, state.addresses.of(buffer, p.coords), m.align)
 
 
-def _moved(p: Piece, by, extent: int) -> Piece:
-    return Piece(p.buffer, (*p.coords[:-1], p.coords[-1] + by), extent)
+def _moved(state: State, p: Piece, by: Expr, extent: int) -> Piece:
+    """A piece that begins `by` elements further on. Where axes are digits of one number, as after a `fuse`, it is the number
+    that grows:  B[x / 17, x % 17]  -->  B[(x + by) / 17, (x + by) % 17]"""
+    last = p.coords[-1]
+    width = state.buffers[p.buffer].shape[-1]
+    for digit in (a for a, c in last.terms if c == 1 and isinstance(a, Fn) and a.kind == "mod" and a.args[1] == width):
+        for above in (f for e in p.coords[:-1] for f in _quotients(e, width)):
+            x = above.args[0]
+            if ((x - digit.args[0]) % width).constant == 0:
+                same = {v: as_expr(v) for v in x.variables() | digit.args[0].variables()}
+                grown = {digit: (x + by) % width, above: (x + by) // width}
+                return Piece(p.buffer, tuple(e.subs(same, grown) for e in p.coords), extent)
+    return Piece(p.buffer, (*p.coords[:-1], last + by), extent)
+
+
+def _quotients(e: Expr, by: Expr) -> Iterator[Fn]:
+    """What is divided by it, in an expression and in arguments of its functions."""
+    for a, _ in e.terms:
+        if isinstance(a, Fn):
+            if a.kind == "div" and a.args[1] == by:
+                yield a
+            for x in a.args:
+                yield from _quotients(x, by)
 
 
 def _narrow(state: State, call: Call, member: Member, fit: Member, source: Piece, target: Piece) -> Stmt:
@@ -86,16 +109,16 @@ def _narrow(state: State, call: Call, member: Member, fit: Member, source: Piece
 def _one(state: State, call: Call, fit: Member, source: Piece, target: Piece, by: Expr, live: str | None = None) -> Call:
     """The instruction, `by` elements on; `live`: the register with the number of elements that are to be read."""
     state.instrs[fit.instr.name] = fit.instr
-    by_name = {fit.source.name: _moved(source, by, fit.count), fit.target.name: _moved(target, by, fit.count)}
+    by_name = {fit.source.name: _moved(state, source, by, fit.count), fit.target.name: _moved(state, target, by, fit.count)}
     if fit.live is not None and live is not None:
         by_name[fit.live.name] = Piece(live, ())
     return Call(fit.instr.name, tuple(by_name[o.name] for o in fit.instr.operands), call.span)
 
 
-def _elements(call: Call, member: Member, source: Piece, target: Piece) -> Stmt:
+def _elements(state: State, call: Call, member: Member, source: Piece, target: Piece) -> Stmt:
     r = Var("r", 0, member.count - 1)
-    value = Load(source.buffer, _moved(source, r, 1).coords, member.dtype)
-    store = Store(target.buffer, _moved(target, r, 1).coords, value, span=call.span)
+    value = Load(source.buffer, _moved(state, source, as_expr(r), 1).coords, member.dtype)
+    store = Store(target.buffer, _moved(state, target, as_expr(r), 1).coords, value, span=call.span)
     return For(r, as_expr(0), as_expr(member.count), as_expr(1), (store,), unroll=0)
 
 
@@ -121,7 +144,10 @@ def _filled(state: State, s: If, member: Member, fit: Member, source: Piece, tar
     body: Stmt
     if filled is None or filled.live is None:
         body = If(
-            found.whole, (_one(state, call, fit, source, target, first),), (_zeros(call, fit, target, first),), span=s.span
+            found.whole,
+            (_one(state, call, fit, source, target, first),),
+            (_zeros(state, call, fit, target, first),),
+            span=s.span,
         )
     else:
         live = state.register("live", filled.live.dtype, None, s.span)
@@ -132,9 +158,9 @@ def _filled(state: State, s: If, member: Member, fit: Member, source: Piece, tar
     return [body if i is None else For(i, as_expr(0), as_expr(times), as_expr(1), (body,), unroll=0, span=call.span)]
 
 
-def _zeros(call: Call, member: Member, target: Piece, first: Expr) -> Stmt:
+def _zeros(state: State, call: Call, member: Member, target: Piece, first: Expr) -> Stmt:
     r = Var("r", 0, member.count - 1)
-    store = Store(target.buffer, _moved(target, first + r, 1).coords, Const(0, member.dtype), span=call.span)
+    store = Store(target.buffer, _moved(state, target, first + r, 1).coords, Const(0, member.dtype), span=call.span)
     return For(r, as_expr(0), as_expr(member.count), as_expr(1), (store,), unroll=0)
 
 

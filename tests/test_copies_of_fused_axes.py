@@ -1,0 +1,43 @@
+"""Copies of axes that a schedule fused: a piece that crosses from one row into the next is at the next row's coordinates."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from andiron.codegen.interpret import interpret
+from andiron.codegen.pipeline import compile_program
+from andiron.dsl.module import loads
+from andiron.dsl.ops.bind_op import specialise
+
+TEXT = """
+op o[W, R, N, K](A: f16[W, K], B: f16[N, R, K]) -> (C: f32[P, N]) where P = W + 4 - R + 1:
+    C[m, n] = sum(r, k) f32(A[m + r - 2, k else 0]) * f32(B[n, r, k])
+schedule s for o:
+    fuse r, k as kk
+    tile m: 16, n: 8 -> block raster 2
+    keep C in register
+    tile kk: 64
+    move A -> shared pad 1:
+        tile m: 2 -> warp
+        tile m: 1, k: 4 -> thread
+    move B -> shared swizzle with cp_async
+    tile m: 16, n: 32 -> warp
+    move A -> register vector 2
+    move B -> register with ldmatrix
+    compute with mma_m16n8k16_f16
+"""
+
+
+@pytest.mark.parametrize(("k", "r"), [(17, 2), (9, 3), (16, 3), (1, 5), (33, 1)])
+@pytest.mark.parametrize(("w", "n"), [(33, 65), (5, 1)])
+def test_right(k: int, r: int, w: int, n: int) -> None:
+    module = loads(TEXT)
+    op = specialise(module.ops["o"], {"K": k, "R": r})
+    program = compile_program(module, op, module.schedules["s"], module.device("sm_90a")).program
+    rng = np.random.default_rng(k)
+    a, b = rng.integers(-2, 3, (w, k)).astype("f2"), rng.integers(-2, 3, (n, r, k)).astype("f2")
+    rows = w + 4 - r + 1
+    padded = np.zeros((rows + r, k))
+    padded[2 : 2 + w] = a[: rows + r - 2]
+    expected = sum(padded[i : i + rows] @ b[:, i].T.astype("f8") for i in range(r))
+    np.testing.assert_array_equal(interpret(program, {"A": a, "B": b}, {"W": w, "N": n})["C"], expected)
