@@ -109,7 +109,7 @@ def lower_keep(low: Lowering, focus: Focus, line: syntax.Keep, rest: tuple) -> l
     copy = next((w.name for w in focus.works if w.name == f"{name}~"), None)
     if copy is not None:  # in the block of a `move`, what it copies goes by the tensor's name
         return lower_keep(low, focus, replace(line, tensors=(copy,)), rest)
-    known = {t for w in focus.works for t in (w.name.rstrip("@"), *w.targets)}
+    known = {t.rstrip("@~") for w in focus.works for t in (w.name, *w.targets)}
     raise NotComputed(f"nothing in focus computes `{name}`", line.span, help=did_you_mean(name, known))
 
 

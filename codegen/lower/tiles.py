@@ -39,7 +39,8 @@ def lower_tile(low: Lowering, focus: Focus, line: syntax.Tile, rest: tuple) -> l
     alone = line.level is not None and ctx.device.level(line.level).siblings == "nothing"
 
     def together(v: Work, w: Work) -> bool:
-        alike = not splits(ctx.device, line) or are_split_alike(focus, v, w, mine)
+        made_below = v.reduction is None and not below.isdisjoint(v.targets)  # for each part, by the lines below
+        alike = made_below or not splits(ctx.device, line) or are_split_alike(focus, v, w, mine)
         return alike and _together(v, w, indices, below, alone)
 
     parts = groups(focus.works, together)
