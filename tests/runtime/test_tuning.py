@@ -189,6 +189,7 @@ def test_several_variants(last_wins):
 )
 def test_a_broken_candidate_is_rejected(monkeypatch, statement, reason):
     spoil(monkeypatch, statement)
+    monkeypatch.setattr("andiron.runtime.tuning.rounds._PATIENCE", 1.0)  # the endless one is given up sooner
     k = andiron.compile(GEMM, **SIZES)
     found = k.tune(top=3, seconds=600)  # on a busy machine the good ones take their time
     bad = found.trials[1]
