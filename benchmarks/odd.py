@@ -198,9 +198,8 @@ def product(sizes: Sizes) -> Any:
 
 def points(kernel: Any, sizes: Sizes) -> int:
     """Points of the loops of all statements."""
-    from andiron.runtime.workload import all_sizes
 
-    every = all_sizes(kernel.op, sizes)
+    every = kernel.op.all_sizes(sizes)
     return sum(prod(e.evaluate(every) for _, e in s.ranges) for s in kernel.op.statements)
 
 

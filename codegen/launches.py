@@ -10,6 +10,7 @@ from ..dsl.index import Var, as_expr
 from ..dsl.op import Op
 from ..dsl.types import TYPES
 from ..dsl.values import Load
+from .lower.axes import tensors_of
 from .lower.context import Context
 from .lower.split import any_splits
 from .lower.tiles import held_in
@@ -80,22 +81,17 @@ def _planned(op: Op, kept: frozenset[str], apart: frozenset[str], staged: frozen
         try:
             return plan(op, kept, apart, staged)
         except CircularLaunches as error:
-            line = next((x for x in _all_lines(lines) if error.tensors & _tensors(x)), None)
+            line = next((x for x in _all_lines(lines) if not error.tensors.isdisjoint(tensors_of(x))), None)
             if line is None:
                 kept, staged = kept - error.tensors, staged - error.tensors
                 continue
-            name = min(error.tensors & _tensors(line))
+            name = min(error.tensors.intersection(tensors_of(line)))
             raise NotComputed(
                 f"`{name}` cannot be computed in the launch of all its readers: one of them needs a result of another launch,"
                 " which needs this one",
                 line.span,
                 help=f"leave the line out, or give `{name}` a launch of its own: `keep {name} in {outer}:`",
             ) from None
-
-
-def _tensors(line) -> frozenset[str]:
-    """Tensors that a line keeps or moves."""
-    return frozenset(line.tensors if isinstance(line, syntax.Keep) else (line.tensor,) if isinstance(line, syntax.Move) else ())
 
 
 def without_second_names(op: Op) -> Op:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from . import syntax
@@ -82,6 +83,13 @@ class Op:
     def __repr__(self) -> str:
         inputs, outputs = (", ".join(map(str, some)) for some in (self.inputs, self.outputs))
         return f"<op {self.name}({inputs}) -> ({outputs})>"
+
+    def all_sizes(self, sizes: Mapping[str, int]) -> dict[str, int]:
+        """Those of all dims, with the derived ones."""
+        known = dict(sizes)
+        for var, e in self.derived:
+            known[var.name] = e.evaluate(known)
+        return known
 
     def tensor(self, name: str) -> Tensor:
         return next(t for t in self.tensors if t.name == name)

@@ -59,11 +59,8 @@ class Report:
     def of(op: Op, variants: Sequence[Variant], sizes: Mapping[str, int], threads: int, notes: Iterable[str]) -> Report:
         first = variants[0]
         built = next((v.library for v in variants if v.library), None)
-        known = dict(sizes)
-        closed = all(d.name in known for d in op.dims)
-        if closed:
-            for var, expr in op.derived:
-                known[var.name] = expr.evaluate(known)
+        closed = all(d.name in sizes for d in op.dims)
+        known = op.all_sizes(sizes) if closed else dict(sizes)
         if closed:
             first = next((v for v in variants if v.refusal(known) is None), first)
         program = first.program

@@ -58,8 +58,7 @@ def _sizes(torch: Any, kernel: Kernel, tensors: Sequence[Any]) -> Mapping[str, A
         for expr, extent in zip(tensor.shape, x.shape, strict=True):
             if str(expr).isidentifier():
                 sizes.setdefault(str(expr), extent)
-    for var, expr in kernel.op.derived:
-        sizes[var.name] = expr.evaluate(sizes)
+    sizes = kernel.op.all_sizes(sizes)
     for tensor, x in zip(kernel.op.inputs, tensors, strict=True):
         for expr, extent in zip(tensor.shape, x.shape, strict=True):
             torch._check(expr.evaluate(sizes) == extent, lambda t=tensor: f"{describe(t)} has another shape here")

@@ -31,7 +31,7 @@ def _default_sizes(
     windows = _windows(op)
     for guess in (512, 256, 128, 64, 32, 16, 8, 4, 2, 1):
         sizes = {d.name: given.get(d.name, _within(d, min(guess, 3) if d.name in windows else guess)) for d in op.dims}
-        every = all_sizes(op, sizes)
+        every = op.all_sizes(sizes)
         allowed = [e.evaluate(every) >= 0 for e, _ in op.conditions] + [every[v.name] >= 0 for v, _ in op.derived]
         if all(allowed) and argument_bytes(op, every) <= _BYTES and flops(op, every) <= _FLOPS and accepted(every):
             return sizes
@@ -46,21 +46,13 @@ def _within(dim: Var, guess: int) -> int:
 def _windows(op: Op) -> set[str]:
     """Sizes that make a derived one smaller, as a convolution's window does its result."""
     plain = {d.name: 64 for d in op.dims}
-    made = all_sizes(op, plain)
+    made = op.all_sizes(plain)
     found = set()
     for d in op.dims:
-        less = all_sizes(op, plain | {d.name: 32})
+        less = op.all_sizes(plain | {d.name: 32})
         if any(less[v.name] > made[v.name] for v, _ in op.derived):
             found.add(d.name)
     return found
-
-
-def all_sizes(op: Op, sizes: Mapping[str, int]) -> dict[str, int]:
-    """With the derived ones."""
-    out = dict(sizes)
-    for var, expr in op.derived:
-        out[var.name] = expr.evaluate(out)
-    return out
 
 
 def shape_of(tensor: Tensor, sizes: Mapping[str, int]) -> tuple[int, ...]:
@@ -70,7 +62,7 @@ def shape_of(tensor: Tensor, sizes: Mapping[str, int]) -> tuple[int, ...]:
 def random_inputs(op: Op, sizes: Mapping[str, int], seed: int = 0) -> list[np.ndarray]:
     """One array an input: floats uniform in [-1, 1), integers in -8..8 (0..8 unsigned), booleans both alike."""
     rng = np.random.default_rng(seed)
-    every = all_sizes(op, sizes)
+    every = op.all_sizes(sizes)
     return [_random(rng, t, shape_of(t, every)) for t in op.inputs]
 
 

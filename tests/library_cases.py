@@ -44,9 +44,7 @@ def cases(op: Op, modes: Sequence[str] = MODES) -> Iterator[Case]:
         ):
             continue
         arrays = [values(rng, t.dtype, tuple(e.evaluate(sizes) for e in t.shape), op.name in POSITIVE) for t in op.inputs]
-        everything = dict(sizes)
-        for v, e in op.derived:
-            everything[v.name] = e.evaluate(everything)
+        everything = op.all_sizes(sizes)
         out = [poisoned(tuple(e.evaluate(everything) for e in t.shape), t.dtype.numpy) for t in op.outputs]
         yield Case(mode, sizes, arrays, out)
 

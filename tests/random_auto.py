@@ -267,19 +267,12 @@ def suits(op: Op, sizes: Mapping[str, int]) -> bool:
         specialise(op, dict(sizes))
     except UserError:
         return False
-    return all(c.evaluate(_with_derived(op, sizes)) >= 0 for c, _ in op.conditions)
-
-
-def _with_derived(op: Op, sizes: Mapping[str, int]) -> dict[str, int]:
-    env = dict(sizes)
-    for v, e in op.derived:
-        env[v.name] = int(e.evaluate(env))
-    return env
+    return all(c.evaluate(op.all_sizes(sizes)) >= 0 for c, _ in op.conditions)
 
 
 def _points(op: Op, sizes: Mapping[str, int]) -> int:
     """Of all statements' index spaces."""
-    env, total = _with_derived(op, sizes), 0
+    env, total = op.all_sizes(sizes), 0
     for s in op.statements:
         n = 1
         for _, e in s.ranges:

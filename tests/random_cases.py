@@ -79,9 +79,7 @@ def _sizes(rng: Random, op: Op, written: RandomOp) -> dict[str, int]:
 def inputs_of(case: Case, op: Op) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(case.seed)
     out = {}
-    env = dict(case.sizes)
-    for v, e in op.derived:
-        env[v.name] = int(e.evaluate(env))
+    env = op.all_sizes(case.sizes)
     for t in op.inputs:
         shape = tuple(e.evaluate(env) for e in t.shape)
         out[t.name] = rng.integers(-3, 4, shape).astype(t.dtype.numpy)

@@ -76,11 +76,11 @@ def _compare(args: argparse.Namespace, kernels: Mapping[str, Kernel], dims: dict
 
     from ..runtime.measure import argument_bytes, flops
     from ..runtime.timing import interleaved, ratio
-    from ..runtime.workload import all_sizes, random_inputs
+    from ..runtime.workload import random_inputs
 
     first = next(iter(kernels.values()))
     op = first.op
-    sizes, inputs = all_sizes(op, dims), random_inputs(op, dims, args.seed)
+    sizes, inputs = op.all_sizes(dims), random_inputs(op, dims, args.seed)
     calls: dict[str, Callable[[], Any]] = {}
     placed = first.place(inputs)
     for name, kernel in kernels.items():

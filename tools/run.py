@@ -112,11 +112,11 @@ def measure(kernel: Kernel, repeat: int | None = None, check: bool = True, seed:
     from ..runtime import verdict
     from ..runtime.measure import argument_bytes, flops
     from ..runtime.timing import interleaved, seconds
-    from ..runtime.workload import all_sizes, random_inputs
+    from ..runtime.workload import random_inputs
 
     op = kernel.op
     dims = scheduled_sizes(kernel)
-    sizes = all_sizes(op, dims)
+    sizes = op.all_sizes(dims)
     guessed = [n for n in dims if n not in kernel.sizes]
     inputs = random_inputs(op, dims, seed)
     placed = kernel.place(inputs)

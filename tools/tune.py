@@ -52,14 +52,14 @@ def rank(kernel: Kernel, top: int, reason: UserError, progress: Progress, json: 
     """Candidates by predicted times, for a device that is not at hand."""
     from ..runtime.tuning.result import table
     from ..runtime.tuning.trials import trials_for
-    from ..runtime.workload import all_sizes, default_sizes
+    from ..runtime.workload import default_sizes
 
     if kernel.request is None:
         raise reason
     dims = default_sizes(kernel.op, kernel.sizes)
     trials, refused = trials_for(kernel.request, 0, top, dims, progress)
     progress.end()
-    sizes = all_sizes(kernel.op, dims)
+    sizes = kernel.op.all_sizes(dims)
     if json:
         answer = {"op": kernel.op.name, "target": kernel.target, "sizes": sizes, "measured": False, "reason": reason.message}
         say_json(

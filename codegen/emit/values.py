@@ -263,8 +263,9 @@ class Values(Conversions):
 
     def _loads_lanes(self, v: Value) -> bool:
         """Whether it is a load of another element for each lane, from memory: a part of it has zeros in the other lanes."""
-        of_memory = isinstance(v, Load) and v.tensor not in self.ctx.lanes.registers
-        return of_memory and any(self.ctx.varies(self.ctx.ix(e)) for e in v.indices)
+        if not isinstance(v, Load) or v.tensor in self.ctx.lanes.registers:
+            return False
+        return any(self.ctx.varies(self.ctx.ix(e)) for e in v.indices)
 
     def _load_first(self, v: Masked, conds: list[Expr], show: Callable[[Value], Code]) -> Code | None:
         """A load of the first lanes, and what the others have instead."""
@@ -339,9 +340,13 @@ class Values(Conversions):
             if isinstance(n, Load)
             else not isinstance(n, Masked)
             or not any(self.ctx.varies(self.ctx.ix(e)) for e in n.conds)
-            or between(self.ctx, merged(n), self.ctx.live(merged(n).conds)) is not None
+            or self._is_range(merged(n))
             for n in walk(v)
         )
+
+    def _is_range(self, v: Masked) -> bool:
+        """Whether it is a load of lanes that follow each other."""
+        return between(self.ctx, v, self.ctx.live(v.conds)) is not None
 
     def _each_masked(self, v: Masked, show: Callable[[Value], Code], t: str, kind: str, sample: Code) -> None:
         ctx, text = self.ctx, self.ctx.text
@@ -385,9 +390,7 @@ def merged(v: Masked) -> Masked:
     inner = v.value
     if not isinstance(inner, Masked) or not isinstance(v.otherwise, Const) or inner.otherwise != v.otherwise:
         return v
-    return merged(
-        replace(inner, conds=(*v.conds, *inner.conds))
-    )  # in order: what the first ones keep from being computed stays so
+    return merged(replace(inner, conds=(*v.conds, *inner.conds)))
 
 
 def _widens(source: DType, target: DType) -> bool:

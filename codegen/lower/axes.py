@@ -1,4 +1,4 @@
-"""The axes of a tile line, and the modifiers of any line, resolved to numbers."""
+"""What a line names: the axes of a tile line, resolved to numbers; the tensors that a line keeps or moves; modifiers."""
 
 from __future__ import annotations
 
@@ -28,6 +28,11 @@ def axes_of(line: syntax.Tile) -> list[Axis]:
         place = {w: n for n, w in enumerate(order.words)}
         out.sort(key=lambda a: place.get(a.index, len(place)))
     return out
+
+
+def tensors_of(line: syntax.Line) -> tuple[str, ...]:
+    """The tensors that a line keeps or moves."""
+    return line.tensors if isinstance(line, syntax.Keep) else (line.tensor,) if isinstance(line, syntax.Move) else ()
 
 
 def modifier(line, name: str) -> syntax.Modifier | None:

@@ -18,7 +18,7 @@ from ...dsl.frozen import replace
 from ...dsl.index import Expr, Var, as_expr
 from ...dsl.source import Span
 from ...dsl.values import Load, loads
-from .axes import axes_of
+from .axes import axes_of, tensors_of
 from .context import Context
 from .spec import Focus
 from .work import BACK, Work, plain_index
@@ -114,8 +114,7 @@ def open_at_the_end(focus: Focus, w: Work, lines: tuple) -> None:
     """OPEN_AT_THE_END. Raises NotComputed at a line below that keeps what the write-back of `w` reads."""
     needed = _needed(focus, w)
     for x in lines if needed else ():
-        names = x.tensors if isinstance(x, syntax.Keep) else (x.tensor,) if isinstance(x, syntax.Move) else ()
-        first = next((t for t in names if t in needed), None)
+        first = next((t for t in tensors_of(x) if t in needed), None)
         if first is not None:
             whole = w.name.rstrip("@")
             raise NotComputed(

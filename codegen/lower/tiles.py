@@ -16,7 +16,7 @@ from ...dsl.frozen import replace
 from ...dsl.values import loads
 from ..tile import Stmt
 from .access import zero_is_neutral
-from .axes import Axis, axes_of, clamped, modifier
+from .axes import Axis, axes_of, clamped, modifier, tensors_of
 from .leaf import cell_indices
 from .loops import loop_tiles
 from .onto_units import onto_units
@@ -85,10 +85,7 @@ def _nested(
 
 def held_in(lines: Iterable[syntax.Line]) -> frozenset[str]:
     """The tensors that lines keep or move."""
-    held: set[str] = set()
-    for x in lines:
-        held |= {*x.tensors} if isinstance(x, syntax.Keep) else {x.tensor} if isinstance(x, syntax.Move) else set()
-    return frozenset(held)
+    return frozenset(t for x in lines for t in tensors_of(x))
 
 
 def groups(works: tuple[Work, ...], together: Callable[[Work, Work], bool]) -> list[tuple[Work, ...]]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeGuard
 from ...dsl import syntax
 from ...dsl.values import Load, loads
 from .access import zero_is_neutral
-from .axes import axes_of, modifier
+from .axes import axes_of, modifier, tensors_of
 from .context import Context
 from .spec import Focus
 from .work import Work
@@ -49,7 +49,7 @@ def filled_to_the_end(low: Lowering, focus: Focus, index: str, tensor: str, memo
         return False
     if any(a.index == index and modifier(x, "peel") for x in rest if isinstance(x, syntax.Tile) for a in axes_of(x)):
         return False
-    held = [(x.tensors if isinstance(x, syntax.Keep) else (x.tensor,), x.memory) for x in rest if _stages(x)]
+    held = [(tensors_of(x), x.memory) for x in rest if _stages(x)]
     below = {t for tensors, m in held if m is not None and scratch(ctx, m) for t in tensors}
     works = tuple(w for w in focus.works if below.isdisjoint(w.targets))  # the others are made by lines below, each by itself
 

@@ -89,13 +89,18 @@ def seconds(p: Product, cpu: Processor, b: Blocking, sizes: Mapping[str, int]) -
     m, n, k = sizes[p.m], sizes[p.n], sizes[p.k]
     count = prod(sizes[i] for i in p.batch)
     if b.kind == "channels last":
-        return _channels(p, cpu, b, sizes)
+        return _in_all(*_channels(p, cpu, b, sizes), cpu)
     if b.kind == "windows":
         cost = _windows(p, cpu, b, sizes)
     else:
         cost = {"dots": _dots, "few rows": _few_rows, "panels": _panels}[b.kind](p, cpu, b, m, n, k)
     cost = Parts(*(x * count for x in (cost.arithmetic, cost.traffic, cost.packing, cost.waits, cost.together)))
     tasks = count * _ceil(m, b.tall) * _ceil(n // (p.image[1] if b.kind == "windows" else 1), b.across)
+    return _in_all(cost, tasks, cpu)
+
+
+def _in_all(cost: Parts, tasks: int, cpu: Processor) -> Cost:
+    """Of so many tasks, which one core does alone, or all cores."""
     busiest = _ceil(tasks, cpu.count) / tasks
     longest, other = max(cost.arithmetic, cost.traffic), min(cost.arithmetic, cost.traffic)
     alone = ((cost.together or longest + HIDDEN * other) + cost.packing) / cpu.clock
@@ -221,8 +226,11 @@ def _windows(p: Product, cpu: Processor, b: Blocking, sizes: Mapping[str, int]) 
     return Parts(arithmetic, wide + narrow + results, packing, 0.0)
 
 
-def _channels(p: Product, cpu: Processor, b: Blocking, sizes: Mapping[str, int]) -> Cost:
-    """Windows of lines of an image, with channels last, that lie in a cache with their edges; filters packed beside them."""
+def _channels(p: Product, cpu: Processor, b: Blocking, sizes: Mapping[str, int]) -> tuple[Parts, int]:
+    """Windows of lines of an image, with channels last, that lie in a cache with their edges; filters packed beside them.
+
+    With the number of tasks that cores share.
+    """
     size, n, m, k = p.dtype.bytes, sizes[p.n], sizes[p.m], sizes[p.k]
     deep = p.deep or ""
     depth, vectors = b.depth or p.deep_extent, b.columns / p.lanes
@@ -243,10 +251,7 @@ def _channels(p: Product, cpu: Processor, b: Blocking, sizes: Mapping[str, int])
     results = 2 * count * m * n * size * blocks * _cycles(cpu, size * count * m * n)
     far = size * _cycles(cpu, size * (count * m * k // max(1, k // p.deep_extent) + n * k))
     packing = tasks * blocks * (image * (COPY + far) + _ceil(min(b.across, n), b.columns) * filter_ * (APART + far))
-    traffic = wide + narrow + results
-    alone = max(arithmetic, traffic) + HIDDEN * min(arithmetic, traffic) + packing
-    bound = "packing" if packing > max(arithmetic, traffic) else "arithmetic" if arithmetic >= traffic else "memory"
-    return Cost(min(alone, alone * _ceil(tasks, cpu.count) / tasks + WAKE * cpu.clock) / cpu.clock, bound)
+    return Parts(arithmetic, wide + narrow + results, packing, 0.0), tasks
 
 
 def _packing(p: Product, cpu: Processor, b: Blocking, depth: int) -> float:

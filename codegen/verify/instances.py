@@ -91,8 +91,9 @@ def everything(program: Program, op: Op, sizes: Mapping[str, int], units: Mappin
     known = dict(sizes)
     for level, var in program.finite:
         known[var.name] = units.get(level, 1)
-    for var, e in (*op.derived, *program.lets):
-        known[var.name] = int(e.evaluate(known))
+    known = op.all_sizes(known)
+    for var, e in program.lets:
+        known[var.name] = e.evaluate(known)
     return known
 
 

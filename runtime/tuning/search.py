@@ -18,7 +18,7 @@ from ..sizes import bind_sizes
 from ..timing import duration
 from ..variant import Variants
 from ..verdict import Expected
-from ..workload import all_sizes, default_sizes, random_inputs
+from ..workload import default_sizes, random_inputs
 from .bench import Bench, Failed
 from .kept import Kept, keep, kept
 from .result import Trial, Tuning
@@ -89,7 +89,7 @@ class Search:
             self.dims = {v.name: given[v.name] for v in op.dims}
         else:
             self.dims = default_sizes(op, kernel.sizes)
-        self.sizes = all_sizes(op, self.dims)
+        self.sizes = op.all_sizes(self.dims)
         self.place = self._place()
         self.trials: list[Trial] = []
         self.refused: list[tuple[str, str]] = []

@@ -21,13 +21,11 @@ def random_schedule(rng: Random, op: Op, device: Device, sizes: Mapping[str, int
     """The text of schedule `s` for `op`, whose fixed sizes are numbers already; `sizes`: what those left open will be."""
     bounds, where = _bounds(rng, op, sizes)
     facts = facts_of(op, bounds)
-    if len(op.statements) > 1 and rng.random() < 0.75:
-        most = max(range(len(op.statements)), key=lambda n: (len(op.statements[n].ranges), n))
-        facts = narrowed(facts, op, most if rng.random() < 0.9 else rng.randrange(len(op.statements)))
+    facts = of_one_statement(rng, op, facts, 0.75, 0.9)
     what, lines = op.name, []
-    if rng.random() < 0.06 and (found := _contraction(op, facts)) is not None:
+    if rng.random() < 0.06 and (found := contraction_facts(op, facts)) is not None:
         facts, what = found, "contraction"
-    elif rng.random() < 0.1 and (mine := _fusable(rng, facts)):
+    elif rng.random() < 0.1 and (mine := fusable(rng, facts)):
         facts = fused(facts, mine, "f")
         lines.append(Line(f"fuse {', '.join(mine)} as f"))
     lines += Writer(rng, facts, device).body()
@@ -41,6 +39,14 @@ def random_schedule(rng: Random, op: Op, device: Device, sizes: Mapping[str, int
         lines = _param(rng, lines)
     body = "\n".join(x for line in lines for x in line.lines(1))
     return f"{strategies}{head}{where}:\n{body}\n"
+
+
+def of_one_statement(rng: Random, op: Op, facts: Facts, share: float, largest: float) -> Facts:
+    """For a share of the ops that have several, the facts of one statement, which for another share is the largest."""
+    if len(op.statements) <= 1 or rng.random() >= share:
+        return facts
+    most = max(range(len(op.statements)), key=lambda n: (len(op.statements[n].ranges), n))
+    return narrowed(facts, op, most if rng.random() < largest else rng.randrange(len(op.statements)))
 
 
 def _bounds(rng: Random, op: Op, sizes: Mapping[str, int]) -> tuple[dict[str, int], str]:
@@ -57,7 +63,7 @@ def _bounds(rng: Random, op: Op, sizes: Mapping[str, int]) -> tuple[dict[str, in
     return bounds, f" where {', '.join(texts)}" if texts else ""
 
 
-def _fusable(rng: Random, facts: Facts) -> tuple[str, ...]:
+def fusable(rng: Random, facts: Facts) -> tuple[str, ...]:
     """Two or three indices that one statement has, all free or all reduced."""
     pools = [x for nest in facts.nests for x in nest if len(x) > 1]
     if not pools:
@@ -66,7 +72,7 @@ def _fusable(rng: Random, facts: Facts) -> tuple[str, ...]:
     return tuple(rng.sample(pool, rng.choice((2, 2, 3)) if len(pool) > 2 else 2))
 
 
-def _contraction(op: Op, facts: Facts) -> Facts | None:
+def contraction_facts(op: Op, facts: Facts) -> Facts | None:
     """The facts in the words of `for contraction`, where the op has one contraction and nothing else."""
     found = contractions_of(op)
     if len(found) != 1 or len(op.statements) != 1 or found[0].reduction is None:

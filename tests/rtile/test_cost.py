@@ -94,9 +94,7 @@ COUNTED = [
 def test_bytes_asked_of_each_memory_are_what_the_emulator_counts(op: str, device: str, sizes: dict[str, int]) -> None:
     kernel = compile(library(), op, None, f"emulate:{device}", None, **sizes)
     kernel.counting = True
-    env = dict(sizes)
-    for v, e in kernel.op.derived:
-        env[v.name] = int(e.evaluate(env))
+    env = kernel.op.all_sizes(sizes)
     kernel(*(np.ones([int(e.evaluate(env)) for e in t.shape], t.dtype.numpy) for t in kernel.op.inputs))
     counts = kernel.report.counts
     assert counts is not None

@@ -10,7 +10,7 @@ from andiron.dsl.text.format import format_node
 from andiron.runtime import features
 from andiron.runtime.compile import compile
 from andiron.runtime.verdict import check
-from andiron.runtime.workload import all_sizes, shape_of
+from andiron.runtime.workload import shape_of
 
 from .common import library, op_of
 
@@ -35,7 +35,7 @@ def test_right(target, op, sizes, params):
         pytest.skip(f"this machine lacks {', '.join(lacking)}")
     kernel = compile(library(), op=op, target=target, threads=2, **sizes, **params)
     rng = np.random.default_rng(3)
-    arrays = [rng.standard_normal(shape_of(t, all_sizes(kernel.op, sizes)), np.float32) for t in kernel.op.inputs]
+    arrays = [rng.standard_normal(shape_of(t, kernel.op.all_sizes(sizes)), np.float32) for t in kernel.op.inputs]
     assert check(kernel.op, arrays, [kernel(*arrays)]).ok
 
 

@@ -51,9 +51,7 @@ def test_right(name: str, sizes: dict[str, int], device: str) -> None:
     if name in SLOW and device != "sm_80":
         pytest.skip("on another machine")
     op = op_of(name)
-    env = dict(sizes)
-    for v, e in op.derived:
-        env[v.name] = int(e.evaluate(env))
+    env = op.all_sizes(sizes)
     rng = np.random.default_rng(1)
     arrays = {t.name: rng.integers(-3, 4, [int(e.evaluate(env)) for e in t.shape]).astype(t.dtype.numpy) for t in op.inputs}
     faults: list = []
@@ -106,9 +104,7 @@ OTHERS = ("gfx90a", "sm_75", "gfx1100")  # each takes a third
 def test_extreme_shapes_emulated(name: str, sizes: dict[str, int], device: str) -> None:
     kernel = compile(library(), name, None, f"emulate:{device}", None, **sizes)
     op = op_of(name)
-    env = dict(sizes)
-    for v, e in op.derived:
-        env[v.name] = int(e.evaluate(env))
+    env = op.all_sizes(sizes)
     rng = np.random.default_rng(1)
     arrays = [rng.integers(-3, 4, [int(e.evaluate(env)) for e in t.shape]).astype(t.dtype.numpy) for t in op.inputs]
     out = kernel(*arrays)

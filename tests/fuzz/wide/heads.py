@@ -9,8 +9,8 @@ from random import Random
 from andiron.dsl.device import Device
 from andiron.dsl.op import Op
 
-from ..facts import facts_of, fused, narrowed
-from ..heads import _contraction, _fusable
+from ..facts import facts_of, fused
+from ..heads import contraction_facts, fusable, of_one_statement
 from ..schedules import Line
 from .schedules import WideWriter
 
@@ -22,15 +22,13 @@ def random_wide_schedule(rng: Random, op: Op, device: Device, sizes: Mapping[str
     known = {n: x for n, x in op.params if x is not None}
     bounds, where = random_bounds(rng, op, sizes)
     facts = facts_of(op, bounds)
-    if len(op.statements) > 1 and rng.random() < 0.7:
-        most = max(range(len(op.statements)), key=lambda n: (len(op.statements[n].ranges), n))
-        facts = narrowed(facts, op, most if rng.random() < 0.8 else rng.randrange(len(op.statements)))
+    facts = of_one_statement(rng, op, facts, 0.7, 0.8)
     what, lines = op.name, []
-    if rng.random() < 0.06 and (found := _contraction(op, facts)) is not None:
+    if rng.random() < 0.06 and (found := contraction_facts(op, facts)) is not None:
         facts, what, known = found, "contraction", {}
     else:
         for n in range(rng.choice((0, 0, 0, 1, 1, 2))):
-            mine = tuple(i for i in _fusable(rng, facts) if i in facts.extents)
+            mine = tuple(i for i in fusable(rng, facts) if i in facts.extents)
             if len(mine) > 1 and (all(set(mine) <= {*f, *r} for f, r in facts.nests) or rng.random() < 0.1):
                 facts = fused(facts, mine, f"f{n}")
                 lines.append(Line(f"fuse {', '.join(mine)} as f{n}"))
