@@ -67,7 +67,7 @@ def even(n: int) -> int:
 
 def cases() -> Iterator[Case]:
     def case(group: str, op: str, params: Sizes | None = None, **odd: int) -> Case:
-        same = {"N", "R", "S", "K", "B"} if group not in ("product", "rows", "stencil", "map") else set()
+        same = {"N", "R", "S", "K", "B"} if group not in ("product", "rows", "stencil", "map", "permute") else set()
         return Case(group, op, odd, {k: n if k in same else even(n) for k, n in odd.items()}, params or {})
 
     for m, n, k in PRODUCTS:
@@ -101,6 +101,9 @@ def cases() -> Iterator[Case]:
     yield case("map", "transpose", M=1023, N=1025)
     yield case("map", "add_row", M=1023, N=1025)
     yield case("map", "gelu_map", N=1_000_001)
+    yield case("rows", "col_max", M=255, N=257)
+    for op in ("permute_021", "permute_102", "permute_120", "permute_201", "permute_210"):
+        yield case("permute", op, A=63, B=129, C=255)
 
 
 NARROW = (  # op, the same in f32, sizes, params
