@@ -139,7 +139,8 @@ def test_right(name, sizes, fixed):
     arrays = {t.name: rng.integers(-3, 4, [e.evaluate(given) for e in t.shape]).astype(t.dtype.numpy) for t in op.inputs}
     want = reference(op)(*arrays.values())
     dims = {v.name: given[v.name] for v in program.dims}
-    for cores in (1, 2, 3):
+    dealt = any(u.level == "core" for launch in program.launches for u in launch.units)
+    for cores in (1, 2, 3) if dealt else (1,):
         got = interpret(program, arrays, dims, {"core": cores})
         for t, w in zip(op.outputs, want if isinstance(want, tuple) else (want,), strict=True):
             np.testing.assert_array_equal(got[t.name], w, err_msg=f"{t.name} on {cores} cores")

@@ -221,7 +221,10 @@ class _Machine:
             self.site.report("interval", f"{s.var.name} is not always within the extent {s.extent} that it is said to have")
 
     def block(self, body: tuple[Stmt, ...], frame: Frame) -> None:
-        scope = frame.sub()
+        self.statements(body, frame.sub())
+
+    def statements(self, body: tuple[Stmt, ...], scope: Frame) -> None:
+        """A block whose scope nothing else uses."""
         for s in body:
             self.statement(s, scope)
 
@@ -236,9 +239,9 @@ class _Machine:
                 if isinstance(mask, bool):
                     self.block(s.body if mask else s.orelse, frame)
                 else:
-                    self.block(s.body, frame.sub(mask))
+                    self.statements(s.body, frame.sub(mask))
                     if s.orelse:
-                        self.block(s.orelse, frame.sub(~mask))
+                        self.statements(s.orelse, frame.sub(~mask))
             case Alloc():
                 self.alloc(s, frame)
             case _:
@@ -272,13 +275,13 @@ class _Machine:
             for i in range(start, stop, step):
                 inner = frame.sub()
                 self.bind(inner.env, s.var, i)
-                self.block(s.body, inner)
+                self.statements(s.body, inner)
             return
         at = np.broadcast_to(start, frame.ids.shape)
         while (active := at < stop).any():
             inner = frame.sub(None if active.all() else active)
             self.bind(inner.env, s.var, at if active.all() else at[active])
-            self.block(s.body, inner)
+            self.statements(s.body, inner)
             at = at + step
 
     def alloc(self, s: Alloc, frame: Frame) -> None:

@@ -21,6 +21,7 @@ from .frame import UnitTree
 from .shadow import Clock, Conflict, Shadow
 
 Written = tuple[np.ndarray, np.ndarray]  # positions, units
+_Located = tuple[np.ndarray, np.ndarray, Sequence[Any], Any]  # positions, units, coordinates; which ones, if not all
 
 
 @dataclass
@@ -69,6 +70,9 @@ class Memory:
         self.slices = slices
         self._first = first // below
         self.elements = max(1, -(-units // below)) * self.size
+        self._alone = self.elements == self.size  # one instance: its position is 0 for every unit
+        last = sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True))
+        self._inside = min(self.strides, default=0) >= 0 and last < self.size  # what is within the shape is within the size
         self.base = 0  # the first element's address, as far as it matters for alignment
         self.data = domain.poison(buffer.dtype, self.elements)
         self.defined: np.ndarray | None = np.zeros(self.elements, np.bool_)
@@ -86,8 +90,8 @@ class Memory:
         self.data = self.domain.poison(self.buffer.dtype, self.elements)
         self.defined = np.zeros(self.elements, np.bool_)
 
-    def locate(self, site: Site, ids: np.ndarray, coords: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
-        """Positions in `data` for one access a unit, and which accesses they are for (those within bounds)."""
+    def locate(self, site: Site, ids: np.ndarray, coords: Sequence[Any]) -> _Located:
+        """Where each unit's access is. Those out of bounds are reported and left out."""
         if len(coords) != len(self.shape):
             site.report(
                 "malformed", f"`{self.buffer.name}` has {len(self.shape)} coordinates, not {len(coords)}", self.buffer.name
@@ -97,15 +101,21 @@ class Memory:
         for c, extent, stride in zip(coords, self.shape, self.strides, strict=True):
             good = good & (c >= 0) & (c < extent)
             address = address + c * stride
-        good = good & (address >= 0) & (address < self.size)
-        keep = np.arange(len(ids)) if np.all(good) else np.flatnonzero(np.broadcast_to(good, ids.shape))
-        if len(keep) != len(ids):
-            at = int(np.argmin(np.broadcast_to(good, ids.shape)))
+        if not self._inside:
+            good = good & (address >= 0) & (address < self.size)
+        keep = None
+        if not (good.all() if isinstance(good, np.ndarray) else good):
+            good = np.broadcast_to(good, ids.shape)
+            keep, at = np.flatnonzero(good), int(np.argmin(good))
             where = f"`{self.buffer.name}`[{self._indices(coords, at)}] is outside shape {list(self.shape)}, size {self.size}"
             site.report("out-of-bounds", f"{where}; accessed by {site.tree.name(int(ids[at]))}", self.buffer.name)
             ids = ids[keep]
-            address = address[keep] if isinstance(address, np.ndarray) else address
-        return (ids // self.below - self._first) * self.size + address, keep
+            address, *coords = [x[keep] if isinstance(x, np.ndarray) else x for x in (address, *coords)]
+        if not self._alone:
+            address = (ids // self.below - self._first) * self.size + address
+        elif not isinstance(address, np.ndarray):
+            address = np.full(ids.shape, address)
+        return address, ids, coords, keep
 
     def check_aligned(self, site: Site, ids: np.ndarray, coords: Sequence[Any], multiple: int) -> None:
         """Every unit's address is a multiple of so many bytes."""
@@ -124,20 +134,20 @@ class Memory:
 
     def load(self, site: Site, ids: np.ndarray, coords: Sequence[Any]) -> np.ndarray:
         """One element a unit; poison where the access is out of bounds."""
-        where, keep = self.locate(site, ids, coords)
-        site.count(self.buffer, "read", len(ids))
-        whole = len(keep) == len(ids)
+        count = len(ids)
+        site.count(self.buffer, "read", count)
+        where, ids, coords, keep = self.locate(site, ids, coords)
         if self.defined is not None and not self.defined[where].all():
             at = int(np.argmin(self.defined[where]))
-            self._report(site, "uninitialised", "read by {unit}, was never written", ids, coords, keep[at])
+            self._report(site, "uninitialised", "read by {unit}, was never written", ids, coords, at)
         if self.flying is not None and self.flying[where].any():
             at = int(np.argmax(self.flying[where]))
-            self._report(site, "in-flight", "read by {unit}, was not waited for", ids, coords, keep[at])
+            self._report(site, "in-flight", "read by {unit}, was not waited for", ids, coords, at)
         if self.shadow is not None:
-            self._race(site, "read", self.shadow.read(where, ids if whole else ids[keep]), ids, coords, keep)
-        if whole:
+            self._race(site, "read", self.shadow.read(where, ids), ids, coords)
+        if keep is None:
             return self.data[where]
-        out = self.domain.poison(self.buffer.dtype, len(ids))
+        out = self.domain.poison(self.buffer.dtype, count)
         out[keep] = self.data[where]
         return out
 
@@ -146,27 +156,27 @@ class Memory:
 
         Gives the positions written and the units that did. `flight`: by an asynchronous copy.
         """
-        where, keep = self.locate(site, ids, coords)
         site.count(self.buffer, "written", len(ids))
-        values = values if len(keep) == len(ids) else values[keep]
+        where, ids, coords, keep = self.locate(site, ids, coords)
+        values = values if keep is None else values[keep]
         if self.shadow is not None:
-            self._race(site, "written", self.shadow.write(where, ids[keep]), ids, coords, keep)
+            self._race(site, "written", self.shadow.write(where, ids), ids, coords)
         if self.flying is not None and self.flying[where].any():
             at = int(np.argmax(self.flying[where]))
-            self._report(site, "in-flight", "written by {unit}, has a copy under way to it", ids, coords, keep[at])
+            self._report(site, "in-flight", "written by {unit}, has a copy under way to it", ids, coords, at)
         self.data[where] = values
         if self.log is not None:
-            self.log.append((site, site.stmt, where, ids[keep]))
+            self.log.append((site, site.stmt, where, ids))
         if self.below > 1 and not (same := self.domain.same(self.data[where], values)).all():
             at = int(np.argmin(same))
-            self._report(site, "race", "given different values in one statement; one is {unit}'s", ids, coords, keep[at])
+            self._report(site, "race", "given different values in one statement; one is {unit}'s", ids, coords, at)
         if self.defined is not None:
             self.defined[where] = True
         if flight:
             if self.flying is None:
                 self.flying = np.zeros(self.elements, np.bool_)
             self.flying[where] = True
-        return where, ids[keep]
+        return where, ids
 
     def land(self, site: Site, where: np.ndarray, ids: np.ndarray) -> None:
         """An asynchronous copy issued by `ids` is complete: what it wrote at `where` counts as written now."""
@@ -177,30 +187,30 @@ class Memory:
 
     def combine(self, site: Site, ids: np.ndarray, coords: Sequence[Any], values: np.ndarray, dtype: DType, fn: str) -> None:
         """Atomic updates `x = fn(x, value)`, one after another in the order of the units, each rounded to the buffer's type."""
-        where, keep = self.locate(site, ids, coords)
         site.count(self.buffer, "read", len(ids))
         site.count(self.buffer, "written", len(ids))
-        values = values[keep]
+        where, ids, coords, keep = self.locate(site, ids, coords)
+        values = values if keep is None else values[keep]
         if self.defined is not None and not self.defined[where].all():
             at = int(np.argmin(self.defined[where]))
-            self._report(site, "uninitialised", "combined by {unit}, was never written", ids, coords, keep[at])
+            self._report(site, "uninitialised", "combined by {unit}, was never written", ids, coords, at)
         if self.shadow is not None:
-            self._race(site, "combined", self.shadow.combine(where, ids[keep]), ids, coords, keep)
+            self._race(site, "combined", self.shadow.combine(where, ids), ids, coords)
         if self.log is not None:
-            self.log.append((site, site.stmt, where, ids[keep]))
+            self.log.append((site, site.stmt, where, ids))
         own, domain = self.buffer.dtype, self.domain
         for some in _rounds(where):
             old = domain.cast(self.data[where[some]], own, dtype)
             self.data[where[some]] = domain.cast(domain.apply(fn, (old, values[some]), dtype), dtype, own)
 
-    def _race(self, site: Site, doing: str, found: Conflict | None, ids: Any, coords: Any, keep: Any) -> None:
+    def _race(self, site: Site, doing: str, found: Conflict | None, ids: Any, coords: Any) -> None:
         if found is None:
             return
         at, unit, then, what = found
         before = site.past[then - 1]
         earlier = "in the same statement" if before is site.stmt and then == site.clock.now else f"by `{describe(before)}`"
         text = f"{doing} by {{unit}}, was {what} by {site.tree.name(unit)} {earlier} with no barrier between"
-        self._report(site, "race", text, ids, coords, keep[at])
+        self._report(site, "race", text, ids, coords, at)
 
     def _report(self, site: Site, kind: str, text: str, ids: np.ndarray, coords: Sequence[Any], at: int) -> None:
         text = text.replace("{unit}", site.tree.name(int(ids[at])))
