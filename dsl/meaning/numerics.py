@@ -132,7 +132,7 @@ def wrap(array: Array, dtype: DType) -> Array:
 def constant(value: int | float | bool, dtype: DType, wide: Wide = None) -> Array:
     """A literal as a value of `dtype`, rounded once."""
     if dtype.kind == "float":
-        return round_to(float(value), dtype).astype(storage(dtype, wide))[()]
+        return _to_float(np.asarray(float(value)), TYPES["f64"], dtype, wide)[()]
     return np.asarray(value).astype(dtype.numpy)[()]
 
 
@@ -163,6 +163,8 @@ def _round_once(p: Array, c: Array) -> Array:
     s = p + c
     t = s - p
     error = (p - (s - t)) + (c - t)
+    if not error.any():  # most often: whole numbers
+        return s
     s, error = np.broadcast_arrays(s, error)
     bits = np.ascontiguousarray(s).view(np.int64).reshape(s.shape)
     toward = np.where(error > 0, np.nextafter(s, np.inf), np.nextafter(s, -np.inf))
