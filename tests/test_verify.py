@@ -25,11 +25,12 @@ from andiron.codegen.verify.points import P, Points, element
 from andiron.codegen.verify.well_formed import check_well_formed
 from andiron.codegen.walk_tile import map_bodies, statements
 from andiron.dsl.index import Var, as_expr
+from andiron.dsl.meaning.numerics import identity
 from andiron.dsl.meaning.reference import reference
 from andiron.dsl.module import loads
 from andiron.dsl.op import Op
-from andiron.dsl.ops.bind_op import bind_params
-from andiron.dsl.types import TYPES
+from andiron.dsl.ops.bind_op import bind_params, specialise
+from andiron.dsl.types import TYPES, DType
 from andiron.dsl.values import Masked, transform
 
 from .edits import edited
@@ -116,6 +117,31 @@ def test_numbers_in_the_field() -> None:
     assert element(0.5) * 2 % P == 1
     assert (element(-3) + 3) % P == 0
     assert len({element(float("inf")), element(float("-inf")), element(float("nan")), 0, 1}) == 5
+
+
+@pytest.mark.parametrize("dtype", [TYPES["i8"], TYPES["i16"], I32, TYPES["i64"]])
+@pytest.mark.parametrize("fn", ["min", "max"])
+def test_small_numbers_are_no_ends_of_a_type(fn: str, dtype: DType) -> None:
+    """An extreme of one number and the end of a type is the number, also where the two are near each other in the field."""
+    d, wide = Points(), dtype.compute
+    start = d.constant(identity(fn, wide).item(), wide)
+    for n in range(-3, 4):
+        number = d.constant(n, wide)
+        assert d.same(d.apply(fn, (start, number), wide), number).all(), n
+        assert not d.same(start, number).any(), n
+
+
+@pytest.mark.parametrize("kind", ["min", "max"])
+@pytest.mark.parametrize("value", ["0", "3 % 2", "(0 - 3) % 2 - 2", "(0 - 1) % 2 - 3"])
+def test_an_extreme_of_constants(kind: str, value: str) -> None:
+    text = (
+        "op o[M](A: i32[M, M]) -> (Y: i32[M, M]):\n"
+        f"    t[e] = {value}\n    u = {kind}(m) t[m]\n    Y[n, m] = (A[n, m] - u) + t[m]\n"
+    )
+    module = loads(text)
+    op = specialise(module.ops["o"], {"M": 1})
+    program = compile_program(module, op, None, module.device("cpu:generic")).program
+    check_once(program, op, {}, {"core": 1})
 
 
 # ---------------------------------------------------------------- programs that are broken

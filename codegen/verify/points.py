@@ -27,7 +27,8 @@ from ...dsl.meaning.numerics import apply
 from ...dsl.types import TYPES, DType
 from ..interpret.domain import Array
 
-P = (1 << 31) - 1  # products of two elements fit 64 bits
+# A prime: products of two elements fit 64 bits, and the ends of i32 and i64 are no small numbers (modulo 2^31 - 1: 0 and 1).
+P = 15 * (1 << 27) + 1
 _LANES = 2
 _CALL = 200
 _TYPE = np.dtype([("at", np.int64, (_LANES,)), ("num", np.float64)])
@@ -242,15 +243,22 @@ def _made(at: np.ndarray, num: Any) -> Array:
 
 
 @lru_cache(maxsize=64)
-def _neutral(fn: str, dtype: DType) -> tuple[int, ...]:
+def _neutral(fn: str, dtype: DType) -> tuple[int | float, ...]:
     """What the operation begins with in some type, the weakest first."""
     if fn in ("or", "and"):
         return (int(fn == "and"),)
     if dtype.kind == "float":
-        return (element(float("-inf" if fn == "max" else "inf")),)
-    return tuple(map(element, sorted((*_LOWEST, 0)) if fn == "max" else sorted(_HIGHEST, reverse=True)))
+        return (float("-inf" if fn == "max" else "inf"),)
+    return tuple(sorted((*_LOWEST, 0)) if fn == "max" else sorted(_HIGHEST, reverse=True))
 
 
-def _rank(x: Array, elements: tuple[int, ...]) -> np.ndarray:
-    """From 1 on, by its place among the elements; 0 for others."""
-    return sum((n * (x["at"] == e).all(-1) for n, e in enumerate(elements, 1)), np.zeros(x.shape, np.int64))
+def _rank(x: Array, numbers: tuple[int | float, ...]) -> np.ndarray:
+    """From 1 on, by its place among the numbers; 0 for others.
+
+    An element alone does not tell: other numbers are the same modulo p. The number that goes along alone does not either: an
+    input may happen to be this number, and its element is random.
+    """
+    out = np.zeros(x.shape, np.int64)
+    for n, number in enumerate(numbers, 1):
+        out[(x["num"] == float(number)) & (x["at"] == element(number)).all(-1)] = n
+    return out
