@@ -25,6 +25,7 @@ from .context import Context
 from .leaf import Spread
 from .leaf_instr import register_buffer
 from .match import fragment
+from .opening import REGISTER_CELLS
 from .places import nowhere, place_type
 from .readers import form_of, kept_before, open_at_the_end, own_elements, stored_besides, stored_by_others, subscripts_of
 from .spec import Focus, View
@@ -36,8 +37,6 @@ from .write_back import block_of, renamed, write_back
 
 if TYPE_CHECKING:
     from .recursion import Lowering
-
-REGISTER_CELLS = 64  # an accumulator opened at a leaf spans at most so many elements a unit
 
 
 def owner_lines(low: Lowering, lines: tuple, work: Work, operand_of: str | None = None) -> tuple:

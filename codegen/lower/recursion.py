@@ -28,6 +28,7 @@ from .leaf_instr import instr_leaf, masked_inside, same_fragment, within_reach
 from .match import Fragment, Match, fragment, match, matches
 from .move import With, lower_move
 from .onto_units import product, tile_count
+from .opening import opens_at_leaf
 from .spec import Focus, Range
 from .split import Split, splits
 from .tiles import lower_tile
@@ -251,7 +252,7 @@ class Lowering:
                 continue
             if not parallel and self._split_below(w, lines):
                 continue
-            if self._deferred(focus, w, lines):
+            if opens_at_leaf(self, focus, w, lines):
                 if not parallel:
                     continue
                 one = syntax.Tile(tuple(syntax.TileAxis(i, syntax.Num(1)) for i in w.indices))
@@ -280,13 +281,6 @@ class Lowering:
         """Does a launch that follows from a split of a line below read the tensor, for the results that it combines?"""
         readers = [w for w in focus.works if any(ld.tensor == tensor for o in w.outputs for ld in loads(o.value))]
         return any(w.reduction is not None and w.name not in focus.open and self._split_below(w, lines) for w in readers)
-
-    def _deferred(self, focus: Focus, w: Work, lines: tuple) -> bool:
-        """No `keep` was written, and free indices are still whole or dealt out below in numbers that are not known: the
-        accumulator opens at the leaf, below reduction loops."""
-        tiles = (x for x in lines if isinstance(x, syntax.Tile) and x.level is not None)
-        dealt = {a.index for x in tiles if self.ctx.device.level(x.level).units == "finite" for a in x.axes}  # type: ignore[arg-type]
-        return any(focus.ranges[i].capacity is None or i in dealt for i in w.indices)
 
 
 def _finest(lines: tuple) -> dict[str, int]:
