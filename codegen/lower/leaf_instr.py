@@ -26,7 +26,7 @@ from ..vector.nest import linear
 from .access import coordinates, edge_conds, edges_below, indices_of, translate, zero_is_neutral
 from .accumulate import note_reduced
 from .context import Context
-from .leaf import _registers, element, lanes_below, open_index
+from .leaf import _registers, cell_indices, element, lanes_below, open_index
 from .match import Fragment, Match, fragment
 from .spec import ZERO, Focus, Step, View
 from .work import Work
@@ -112,7 +112,8 @@ def _repeat(ctx: Context, focus: Focus, work: Work, m: Match, todo, demands, unr
                     m,
                     lambda f, v, n=n, d=d: _repeat(ctx, f, work, m, todo, _loaded(demands, n, d, v), unroll, span),
                 )
-        cell = index in work.indices and _cell_target(focus, work)
+        # Registers are numbered by constants: also of a part of a tile, where what runs over holds zeros, all of it is visited.
+        cell = index in cell_indices(focus, work) or (index in work.indices and _cell_target(focus, work))
         return open_index(
             ctx, focus, index, m.extent(index), cell, lambda f: _repeat(ctx, f, work, m, todo[1:], demands, 1, span), unroll
         )
