@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from ..codegen.tile import Buffer
 from ..dsl.errors.run import ArgumentShape, SizeRefused
 from ..dsl.index import Expr
+from ..dsl.meaning.choices import check_choices
 from ..dsl.op import Op, Tensor
 
 MOST = (1 << 63) - 1  # sizes and byte counts are 64-bit integers in the emitted text
@@ -22,7 +23,7 @@ def bind_sizes(op: Op, shapes: Sequence[tuple[int, ...]], fixed: Mapping[str, in
     """The value of every size of the op, the derived ones too, for inputs of these shapes.
 
     `fixed` are sizes given at compile time. Raises ArgumentShape naming the tensor, what was expected and from where, and
-    SizeRefused for sizes that the op excludes.
+    SizeRefused for sizes that the op excludes, EmptyArgmax where it would choose from nothing.
     """
     sizes = dict(fixed)
     origin = dict.fromkeys(fixed, "compile time")
@@ -49,6 +50,7 @@ def bind_sizes(op: Op, shapes: Sequence[tuple[int, ...]], fixed: Mapping[str, in
         if value < 0:
             raise SizeRefused(f"{var.name} = {expr} is {value}: a size cannot be negative", help=_sizes(expr, sizes))
     check_conditions(op.conditions, sizes)
+    check_choices(op, sizes)
     check_countable(op, sizes)
     return sizes
 

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ..errors.op import EmptyArgmax, WrongArgument
+from ..errors.op import WrongArgument
 from ..expected import expect
 from ..op import Op, Tensor
 from ..ops.bind_op import bind_params, specialise
 from ..types import TYPES, DType
+from .choices import check_choices
 from .evaluate import Plain, evaluate
 
 
@@ -87,11 +88,7 @@ def _check(op: Op, inputs: Mapping[str, np.ndarray]) -> None:
         shape = tuple(e.constant for e in t.shape)
         if shape != inputs[t.name].shape:
             raise WrongArgument(f"`{t.name}` of op `{op.name}` has the shape {shape}; the array's is {inputs[t.name].shape}")
-    for s in op.statements:
-        if s.reduction is not None and s.reduction.kind in ("argmax", "argmin"):
-            free = [s.extent(i).constant for i in s.indices]
-            if 0 not in free and any(s.extent(i).constant == 0 for i in s.reduction.indices):
-                raise EmptyArgmax(f"`{s.reduction.kind}` over nothing in `{s.target}` of op `{op.name}`", s.span)
+    check_choices(op, {})
 
 
 def _outputs(op: Op, inputs: Mapping[str, np.ndarray], exact: bool) -> dict[str, Any]:
