@@ -14,7 +14,7 @@ from ...dsl.index import Expr, Fn, Var
 from ..tile import Buffer
 from .address import address, place, place_of, pointer_to
 from .ahead import fetch_ahead
-from .code import ATOM, BOOL, Code, storage
+from .code import ATOM, BOOL, COMPARE, Code, storage
 from .context import Context
 from .lanes import Register
 
@@ -84,14 +84,15 @@ def load(ctx: Context, name: str, coords: Sequence[Expr]) -> tuple[str, bool]:
             ctx.need("load_where", element, True)
             return f"load_where_{element}x{ctx.width}({pointer}, {ctx.where})", True
         if ctx.within is not None or ctx.part is not None:
-            how, lanes = (f"{how}_between", ctx.within) if ctx.within is not None else (f"{how}_part", ctx.part)
+            part = ctx.part.text if ctx.part is not None else None
+            how, lanes = (f"{how}_between", ctx.within) if ctx.within is not None else (f"{how}_part", part)
             ctx.need(how, element, True)
             return f"{how}_{element}x{ctx.width}({pointer}, {lanes})", True
         ctx.need(how, element, True)
         if step.const == 1:
             fetch_ahead(ctx, buffer, e, pointer)
         return f"{how}_{element}x{ctx.width}({pointer})", True
-    how, lanes = ("gather", "") if ctx.part is None else ("gather_part", f", {ctx.part}")
+    how, lanes = ("gather", "") if ctx.part is None else ("gather_part", f", {ctx.part.text}")
     how, lanes = (how, lanes) if ctx.within is None else ("gather_between", f", {ctx.within}")
     ctx.need(how, element, True)
     return f"{how}_{element}x{ctx.width}({pointer_to(ctx, buffer, e)}, {ctx.text.index.text(step)}{lanes})", True
@@ -156,7 +157,7 @@ def store(ctx: Context, name: str, coords: Sequence[Expr], value: Code, using: s
     if step is None:
         t = ctx.text.temp()
         ctx.text.line(f"const {ctx.element(element, True)} {t} = {text};")
-        few = f"({ctx.part})" if ctx.part is not None and " ? " in ctx.part else ctx.part
+        few = None if ctx.part is None else ctx.part.at(COMPARE + 1)
         for i, x in enumerate(_lanes(ctx, e)):
             pointer, index = place(ctx, buffer, x)
             asked = "" if few is None else f"if ({i} < {few}) "
@@ -164,10 +165,10 @@ def store(ctx: Context, name: str, coords: Sequence[Expr], value: Code, using: s
     elif ctx.part is not None and step.constant != 1:
         ctx.need("scatter_part", element, True)
         shown = ctx.text.index.text(step)
-        ctx.text.line(f"scatter_part({pointer_to(ctx, buffer, e)}, {shown}, {ctx.part}, {text});")
+        ctx.text.line(f"scatter_part({pointer_to(ctx, buffer, e)}, {shown}, {ctx.part.text}, {text});")
     elif ctx.part is not None:
         ctx.need("store_part", element, True)
-        ctx.text.line(f"store_part({pointer_to(ctx, buffer, e)}, {ctx.part}, {text});")
+        ctx.text.line(f"store_part({pointer_to(ctx, buffer, e)}, {ctx.part.text}, {text});")
     elif not step.terms and step.const == 1:
         ctx.need("store", element, True)
         fit = ctx.storing(using, buffer.dtype) if using else None

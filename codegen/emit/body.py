@@ -14,11 +14,11 @@ from ..tile import Alloc, AllReduce, Barrier, Call, Commit, For, If, Let, Stmt, 
 from .access import splat, store
 from .address import address, pointer_to
 from .again import Again
-from .code import storage
+from .code import COMPARE, storage
 from .context import Context, Turning
 from .lanes import Register, value_varies
 from .operands import instr_name, passed
-from .parts import partly, store_first
+from .parts import lane_count, partly, store_first
 from .reduce import all_reduce
 from .registers import declarations, declare_where_set
 from .scope import tidy_else, tidy_if
@@ -259,11 +259,11 @@ class Body:
             with text.block(lambda: f"if ({ctx.condition(whole)})"):
                 self.block(s.body)
         if count is not None:
-            shown = text.index.text(count)
+            part = lane_count(ctx, count)
             if whole:
-                lines[-1] = f"}} else if ({shown} > 0) {{"
-            head = "" if whole else f"if ({shown} > 0)"
-            ctx.part = shown
+                lines[-1] = f"}} else if ({part.at(COMPARE + 1)} > 0) {{"
+            head = "" if whole else f"if ({part.at(COMPARE + 1)} > 0)"
+            ctx.part = part
             with text.block(lambda: head):
                 self.block(s.body)
             ctx.part = None

@@ -13,7 +13,7 @@ from ...dsl.index import Expr, Var, as_expr, maximum, minimum
 from ...dsl.types import DType
 from ..tile import Buffer, Piece, Program
 from .asked import Asked
-from .code import ATOM, ELEMENTS, SCALARS, Need, storage
+from .code import ATOM, ELEMENTS, SCALARS, Code, Need, storage
 from .lanes import Lanes
 from .put_in import PutIn
 from .scope import INDENT, Scope, Text
@@ -44,7 +44,7 @@ class Context:
     fixed_lane: int | None = None  # with in_lane: not a loop, this one lane
     within: str | None = None  # from which lane to which a load is made
     where: str | None = None  # the mask of those that a load is made for
-    part: str | None = None  # the number of lanes that take part, the first ones, where not all do
+    part: Code | None = None  # the number of lanes that take part, the first ones, where not all do
     cells: dict[str, dict[tuple[int, ...], str]] = field(default_factory=dict)
     put_in: PutIn = field(default_factory=PutIn)
     counted: dict[int, dict[Var, Expr]] = field(default_factory=dict)  # share -> what the lane is in it

@@ -18,6 +18,7 @@ from ...dsl.values import Const, Load, Masked, Value, walk
 from ..tile import Alloc, If, Stmt, Store
 from .access import in_parts, lane_step
 from .address import address
+from .code import I64, SUM, TERNARY, Code
 from .context import Context
 
 
@@ -26,7 +27,7 @@ def zero(v: Value) -> bool:
     return isinstance(v, Const) and not v.value and math.copysign(1, v.value) > 0
 
 
-def count_of_first(ctx: Context, v: Masked, conds: Sequence[Expr]) -> str | None:
+def count_of_first(ctx: Context, v: Masked, conds: Sequence[Expr]) -> Code | None:
     """How many lanes load, the first ones; None if it is not a load of what lies evenly apart, and a constant elsewhere."""
     load = v.value
     if not isinstance(load, Load) or not isinstance(v.otherwise, Const) or load.dtype.kind == "bool" or not _free(ctx):
@@ -108,12 +109,17 @@ def _free(ctx: Context) -> bool:
     return ctx.part is None and not ctx.in_lane and (ctx.shares == 1 or ctx.share is not None)
 
 
-def _count(ctx: Context, conds: Sequence[Expr]) -> str | None:
-    """How many lanes take part, as text."""
+def lane_count(ctx: Context, count: Expr) -> Code:
+    """A number of lanes that take part: a sum, or what binds stronger."""
+    return Code(ctx.text.index.text(count), I64, precedence=SUM)
+
+
+def _count(ctx: Context, conds: Sequence[Expr]) -> Code | None:
+    """How many lanes take part."""
     same = [e for e in conds if not ctx.varies(e)]
     parting = [e for e in conds if ctx.varies(e)]
     count = ctx.prefix(parting)
     if count is None or count.constant == 1 or not ctx.in_all_lanes(parting):
         return None
-    shown = ctx.text.index.text(count)
-    return f"{ctx.condition(same)} ? {shown} : 0" if same else shown
+    first = lane_count(ctx, count)
+    return Code(f"{ctx.condition(same)} ? {first.text} : 0", I64, precedence=TERNARY) if same else first

@@ -34,7 +34,7 @@ from .code import (
 )
 from .convert import Conversions
 from .lanes import of_places
-from .parts import between, count_of_first, zero
+from .parts import between, count_of_first, lane_count, zero
 from .scope import INDENT, tidy_else
 from .where import lanes_where, told_apart, where_told
 
@@ -246,7 +246,7 @@ class Values(Conversions):
         start = len(lines)
         count = ctx.prefix(conds)
         if count is not None and zero(v.otherwise) and not sample.mask and self.in_parts(v.value):
-            ctx.part = text.index.text(count)
+            ctx.part = lane_count(ctx, count)
             zero_elsewhere = self._loads_lanes(v.value)
             value = self._wide(show(v.value), sample)
             zeros = Code(f"({self._ctype(value)}){{}}", value.dtype, True)
@@ -325,7 +325,8 @@ class Values(Conversions):
 
     def _first_lanes(self, c: Code, other: Code) -> Code:
         """One value in the lanes that take part, another elsewhere."""
-        return self._chosen_lanes("first_lanes", str(self.ctx.part), c, other)
+        assert self.ctx.part is not None
+        return self._chosen_lanes("first_lanes", self.ctx.part.text, c, other)
 
     def _chosen_lanes(self, which: str, lanes: str, c: Code, other: Code) -> Code:
         """One value in the lanes that a helper tells, another elsewhere."""
