@@ -4,6 +4,7 @@ import andiron
 import numpy as np
 import pytest
 
+from .beside import HERE, beside, exit_code
 from .cpp_build import skip_unless_run_here
 
 OP = """
@@ -160,3 +161,41 @@ def test_every_second_element_is_loaded_by_vectors(target):
             room[1:4] = image
             got = k(room[1:4], filters)
             np.testing.assert_allclose(got, expected(image, filters, pad)[:, ::2], rtol=1e-5, atol=1e-5)
+
+
+READS = {  # an op, the types and sizes of its inputs for an M, and the sizes known when it is compiled
+    "a range of the lanes that take part": (
+        "op f[M](A: f32[M]) -> (Y: f32[]):\n    t = sum(m) A[m]\n    u[m] = A[m] - t + A[m - 3 else 0]\n"
+        "    Y = max(m) (A[m] + u[m else 0])\nschedule s for f:\n    tile m: 1\n",
+        lambda m: [(np.float32, m)],
+        {},
+    ),
+    "every second of them": (
+        "op f[M, K](A: i32[K], B: i32[M]) -> (Y: i32[]):\n    Y = sum(m) (A[2 * m - 1 else 2] + B[m])",
+        lambda m: [(np.int32, 4), (np.int32, m)],
+        {"M": 3, "K": 4},
+    ),
+    "one for all lanes, where some vectors have none": (
+        "op f[M](A: i64[M], C: i64[(M + 3) / 4]) -> (Y: i64[M]):\n    Y[m] = A[m + 300 else 1] - C[m / 4]",
+        lambda m: [(np.int64, m), (np.int64, (m + 3) // 4)],
+        {"M": 100},
+    ),
+}
+
+
+@pytest.mark.skipif(not HERE, reason="no mprotect")
+@pytest.mark.parametrize("target", ["cpu:avx512", "cpu:avx2", "cpu:generic"])
+@pytest.mark.parametrize("name", READS)
+def test_nothing_beyond_an_input_is_read(name, target):
+    skip_unless_run_here(target)
+    op, inputs, fixed = READS[name]
+    k = andiron.compile(op, target=target, threads=1, **fixed)
+    want = andiron.reference(andiron.loads(op).ops["f"])
+
+    def calls():
+        for m in [fixed["M"]] if fixed else range(1, 70):
+            given = [(np.arange(size) % 7).astype(dtype) for dtype, size in inputs(m)]
+            for at_end in (True, False):
+                np.testing.assert_array_equal(k(*(beside(a, at_end) for a in given)), want(*given))
+
+    assert exit_code(calls) == 0

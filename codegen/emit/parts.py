@@ -50,14 +50,30 @@ def load_step(ctx: Context, v: Masked) -> Expr | None:
 
 def between(ctx: Context, v: Masked, conds: Sequence[Expr]) -> str | None:
     """From which lane to which it loads, as two arguments; None if it is not a load of what lies evenly apart, and a constant
-    elsewhere."""
+    elsewhere. Lanes that take no part (`Context.part`) are none of them: what they would load may lie outside."""
     step = load_step(ctx, v)
     lanes = ctx.between([e for e in conds if ctx.varies(e)]) if step is not None and step.constant != 0 else None
     if lanes is None:
         return None
     first, stop = map(ctx.text.index.text, lanes)
+    if ctx.part is not None and stop != ctx.part:
+        ctx.need("imin")
+        stop = f"imin({stop}, {ctx.part})"
     same = [e for e in conds if not ctx.varies(e)]
     return f"{first}, {f'{ctx.condition(same)} ? {stop} : 0' if same else stop}"
+
+
+def loads_lanes(ctx: Context, v: Value) -> bool:
+    """Whether it is a load of another element for each lane, from memory: a part of it has zeros in the other lanes."""
+    if not isinstance(v, Load) or v.tensor in ctx.lanes.registers:
+        return False
+    return any(ctx.varies(ctx.ix(e)) for e in v.indices)
+
+
+def loads_one(ctx: Context, v: Value) -> bool:
+    """Whether all lanes load one element from memory, somewhere in a value."""
+    found = [n for n in walk(v) if isinstance(n, Load) and n.tensor not in ctx.lanes.registers]
+    return any(not ctx.varies(address(ctx, ctx.buffers[n.tensor], n.indices)) for n in found)
 
 
 def store_first(ctx: Context, s: If, conds: Sequence[Expr], show: Callable[[Store], None]) -> bool:

@@ -34,7 +34,7 @@ from .code import (
 )
 from .convert import Conversions
 from .lanes import of_places
-from .parts import between, count_of_first, lane_count, zero
+from .parts import between, count_of_first, lane_count, loads_lanes, loads_one, zero
 from .scope import INDENT, tidy_else
 from .where import lanes_where, told_apart, where_told
 
@@ -246,12 +246,7 @@ class Values(Conversions):
         start = len(lines)
         count = ctx.prefix(conds)
         if count is not None and zero(v.otherwise) and not sample.mask and self.in_parts(v.value):
-            ctx.part = lane_count(ctx, count)
-            zero_elsewhere = self._loads_lanes(v.value)
-            value = self._wide(show(v.value), sample)
-            zeros = Code(f"({self._ctype(value)}){{}}", value.dtype, True)
-            text.line(f"{t} = {value.text if zero_elsewhere else self._first_lanes(value, zeros).text};")
-            ctx.part = None
+            self._in_part(v.value, show, t, lane_count(ctx, count), sample)
         else:
             self._each_masked(v, show, t, kind, sample)
         if whole:
@@ -261,11 +256,18 @@ class Values(Conversions):
         lines.insert(mark, f"{kind} {t};")
         return Code(t, sample.dtype, True, sample.mask)
 
-    def _loads_lanes(self, v: Value) -> bool:
-        """Whether it is a load of another element for each lane, from memory: a part of it has zeros in the other lanes."""
-        if not isinstance(v, Load) or v.tensor in self.ctx.lanes.registers:
-            return False
-        return any(self.ctx.varies(self.ctx.ix(e)) for e in v.indices)
+    def _in_part(self, v: Value, show: Callable[[Value], Code], t: str, count: Code, sample: Code) -> None:
+        """Sets the first lanes of `t`, and zeros elsewhere. What all lanes read is there only if some lane takes part."""
+        ctx, text = self.ctx, self.ctx.text
+        ctx.part, zeros = count, Code(f"({self._ctype(sample)}){{}}", sample.dtype, True)
+        if loads_one(ctx, v):
+            text.line(f"{t} = {zeros.text};")
+            with text.block(lambda: f"if ({count.at(COMPARE + 1)} > 0)"):
+                text.line(f"{t} = {self._first_lanes(self._wide(show(v), sample), zeros).text};")
+        else:
+            value = self._wide(show(v), sample)
+            text.line(f"{t} = {value.text if loads_lanes(ctx, v) else self._first_lanes(value, zeros).text};")
+        ctx.part = None
 
     def _load_first(self, v: Masked, conds: list[Expr], show: Callable[[Value], Code]) -> Code | None:
         """A load of the first lanes, and what the others have instead."""
