@@ -9,14 +9,15 @@ What is rounded where is not asked here. A program that fails is our fault: a `F
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from math import prod
 
 import numpy as np
 
-from ...dsl.op import Op
+from ...dsl.op import Op, Statement
 from ...dsl.ops.bind_op import specialise
 from ..interpret import Fault, interpret
-from ..interpret.domain import Array
+from ..interpret.domain import Array, Domain
 from ..interpret.faults import describe
 from ..interpret.memory import Memory
 from ..tile import Program, Stmt
@@ -25,7 +26,8 @@ from .points import Points
 
 _MOST_POINTS = 12  # of those at fault, by name
 _MOST_UNITS = 3
-_TIMES = 40  # how often a point is tried to be there
+_TIMES = (*range(2, 40), 64, 128, 256)  # how often a point is tried to be there
+_AT_ONCE = 256  # hypotheses that are tried together
 
 
 def check_once(
@@ -98,10 +100,13 @@ def _points(want: Meant, at: tuple[int, ...], got: Array, domain: Points) -> str
         return ""
     reduced, extents = s.reduction.indices, want.parts.shape[len(at) :]
     parts = want.parts[at].reshape(-1)
-    for counts, said in _hypotheses(len(parts)):
-        times = np.repeat(parts, counts)
-        found = reduction(s.reduction.kind, times, s, domain)
-        if domain.same(np.asarray(found), np.asarray(got)):
+    powers = _powers(parts, s, domain)
+    hypotheses = _hypotheses(len(parts))
+    while batch := list(islice(hypotheses, _AT_ONCE)):
+        times = np.stack([counts for counts, _ in batch])
+        found = reduction(s.reduction.kind, powers[times, np.arange(len(parts))], s, domain)
+        if (fits := domain.same(found, np.asarray(got))).any():
+            counts, said = batch[int(np.argmax(fits))]
             named = [
                 ", ".join(f"{i}={int(n)}" for i, n in zip(reduced, np.unravel_index(p, extents), strict=True))
                 for p in np.flatnonzero(counts != 1)
@@ -111,10 +116,20 @@ def _points(want: Meant, at: tuple[int, ...], got: Array, domain: Points) -> str
     return ""
 
 
+def _powers(parts: Array, s: Statement, domain: Domain) -> Array:
+    """[times, point]: what a point comes to that contributes so many times, from 0 on."""
+    assert s.reduction is not None
+    kind = s.reduction.kind
+    out = [reduction(kind, parts[:, None][:, :0], s, domain)]
+    for _ in range(max(_TIMES)):
+        out.append(reduction(kind, np.stack([out[-1], parts], axis=-1), s, domain))
+    return np.stack(out)
+
+
 def _hypotheses(n: int) -> Iterator[tuple[np.ndarray, str]]:
     one = np.ones(n, np.int64)
     yield one * 0, "never contributes"
-    for times in (*range(2, _TIMES), 64, 128, 256):
+    for times in _TIMES:
         yield one * times, f"contributes {times} times"
     for times in (2, 0, 3, 4):
         for width in sorted({1, 2, 3, 4, 8, 16, n // 2}):
