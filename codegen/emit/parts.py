@@ -56,9 +56,9 @@ def between(ctx: Context, v: Masked, conds: Sequence[Expr]) -> str | None:
     if lanes is None:
         return None
     first, stop = map(ctx.text.index.text, lanes)
-    if ctx.part is not None and stop != ctx.part:
+    if ctx.part is not None and stop != ctx.part.text:
         ctx.need("imin")
-        stop = f"imin({stop}, {ctx.part})"
+        stop = f"imin({stop}, {ctx.part.text})"
     same = [e for e in conds if not ctx.varies(e)]
     return f"{first}, {f'{ctx.condition(same)} ? {stop} : 0' if same else stop}"
 
