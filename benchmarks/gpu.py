@@ -39,7 +39,7 @@ def main() -> None:
     import andiron
     from andiron.dsl.errors import UserError
     from andiron.dsl.module import loads
-    from andiron.runtime.compile import fits, schedules_for
+    from andiron.runtime.devices import fits, schedules_for
     from andiron.runtime.gpu.arrays import any_library
     from andiron.runtime.gpu.driver import find_driver
     from andiron.runtime.timing import interleaved, ratio

@@ -29,7 +29,8 @@ from .lower.units import combining_levels, count_units, whole_groups
 from .lower.work import Work
 from .lower.workspace import workspace
 from .passes.hoist import hoist_invariants
-from .passes.version import prove_guards, version_guards
+from .passes.proven import prove_guards
+from .passes.version import version_guards
 from .schedule.breaks_off import continued
 from .schedule.complete import complete
 from .schedule.elaborate import Roles, elaborate

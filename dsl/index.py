@@ -160,10 +160,7 @@ class Fn(_Cached):
         return f"Fn({self})"
 
     def __str__(self) -> str:
-        if self.kind in _INFIX:
-            left, right = self.args
-            return f"{_factor(left, self.kind == 'mul')}{_INFIX[self.kind]}{_factor(right, False)}"
-        return f"{self.kind}({', '.join(map(str, self.args))})"
+        return shown.function(self)
 
     def variables(self) -> frozenset[Var]:
         """All variables of the arguments."""
@@ -188,8 +185,6 @@ class Fn(_Cached):
 
 
 Atom = Union[Var, Fn]  # noqa: UP007 - evaluated at run time
-_INFIX = {"div": "/", "mod": " % ", "mul": "*"}
-
 # What each function is of integers.
 OF_INTEGERS: dict[str, Callable[..., int]] = {
     "div": operator.floordiv,
@@ -260,13 +255,7 @@ class Expr(_Arithmetic, _Cached):
         return f"Expr({self})"
 
     def __str__(self) -> str:
-        out = ""
-        for atom, c in self.terms:
-            text = str(atom) if isinstance(atom, Var) or abs(c) == 1 or atom.kind not in ("div", "mod") else f"({atom})"
-            out += (" - " if c < 0 else " + ") + (f"{abs(c)}*" if abs(c) != 1 else "") + text
-        if self.const or not out:
-            out += (" - " if self.const < 0 else " + ") + str(abs(self.const))
-        return out[3:] if out.startswith(" + ") else "-" + out[3:]
+        return shown.linear(self)
 
     @property
     def constant(self) -> int | None:
@@ -394,17 +383,7 @@ def evaluated(f: Fn, env: Mapping[str, Any]) -> Any:
     return OF_INTEGERS[f.kind](*values)
 
 
-def _factor(e: Expr, product: bool) -> str:
-    """An operand of an infix operator, in parentheses unless it binds at least as tightly."""
-    text = str(e)
-    if not e.terms:
-        return text if e.const >= 0 else f"({text})"
-    atom, c = e.terms[0]
-    simple = len(e.terms) == 1 and not e.const and c == 1
-    bare = simple and (isinstance(atom, Var) or atom.kind not in _INFIX or (product and atom.kind == "mul"))
-    return text if bare else f"({text})"
-
-
 # Last, because these build on the classes above.
 from . import index_rules as rules  # noqa: E402
 from . import index_subs as put_in  # noqa: E402
+from . import index_text as shown  # noqa: E402

@@ -1,10 +1,48 @@
-"""When `out` may be the same memory as an input (docs/python.md)."""
+"""When `out` may be the same memory as an input (docs/python.md), and the refusal where it may not."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..dsl.errors.run import OutputOverlap
 from ..dsl.index import Var, as_expr
-from ..dsl.op import Op
+from ..dsl.op import Op, Tensor
 from ..dsl.values import loads
+
+
+def refuse_overlaps(
+    op: Op,
+    arrays: Sequence[np.ndarray],
+    written: Sequence[np.ndarray],
+    results: Sequence[np.ndarray],
+    addresses: Sequence[int],
+) -> None:
+    """Raises OutputOverlap. What the kernel touches is contiguous, so comparing bounds is exact.
+
+    An output that is not contiguous is written by way of a copy, after all inputs were read: it may overlap them.
+    """
+    first, inputs, outputs = len(arrays), op.inputs, op.outputs
+    for j, (w, r) in enumerate(zip(written, results, strict=True)):
+        for k in range(j):
+            if np.may_share_memory(w, written[k]) and w.size and written[k].size:
+                raise OutputOverlap(f"out `{outputs[j].name}` shares memory with out `{outputs[k].name}`")
+        start = addresses[first + j]
+        for i, x in enumerate(arrays):
+            if w is r and start < addresses[i] + x.nbytes and addresses[i] < start + r.nbytes:
+                refuse_overlap(op, outputs[j], inputs[i], start == addresses[i] and x.shape == r.shape)
+
+
+def refuse_overlap(op: Op, output: Tensor, input: Tensor, same: bool) -> None:
+    """Raises OutputOverlap unless the output may be written over the input. `same`: they are the same memory, all of it."""
+    if same and may_alias(op, output.name, input.name):
+        return
+    reads = f"{op.name} reads {input.name} at other places than the one being written"
+    raise OutputOverlap(
+        f"out `{output.name}` shares memory with {input.name}: {reads if same else 'they overlap only in part'}",
+        help=f"pass a copy of {input.name}, or another out",
+    )
 
 
 def may_alias(op: Op, output: str, input: str) -> bool:

@@ -28,28 +28,17 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ..dsl.forks import Lock
+from .entry import Entry, entries_of, fault_of, fingerprint, folders, read, sum_of
 from .trust import closed, strange_file, stranger
 
 LIMIT = 1 << 30  # bytes, unless ANDIRON_CACHE_LIMIT says otherwise
 _STALE = 3600.0  # seconds after which a folder in `building` belongs to nobody
 _OURS = ("entries", "building", "locks", "zig")  # what `clear` may remove: the folder may be shared with others
 _PATIENCE = 60.0  # seconds to wait for another process that builds the same entry, before building it as well
-
-
-@dataclass(frozen=True)
-class Entry:
-    """An entry in place: `path` is its folder, `info` what its maker said of it, `used` in seconds since the epoch."""
-
-    key: str
-    path: Path
-    bytes: int
-    used: float
-    info: dict[str, Any]
 
 
 def key_of(*parts: object) -> str:
@@ -111,10 +100,10 @@ class Cache:
     def get(self, key: str) -> Entry | None:
         """The entry, checked against its record; None when there is none, or none that is sound."""
         for root in self._roots():
-            entry = _read(root / "entries" / key)
+            entry = read(root / "entries" / key)
             if entry is None:
                 continue
-            fault = _fault(entry)
+            fault = fault_of(entry)
             if fault is None:
                 with suppress(OSError):
                     os.utime(entry.path / "entry.json")
@@ -172,13 +161,13 @@ class Cache:
                 os.rename(folder, target)
             except OSError:
                 # Somebody else's entry is in place. Theirs is as good when it is sound.
-                theirs = _read(target)
-                if anew or theirs is None or _fault(theirs) is not None:
+                theirs = read(target)
+                if anew or theirs is None or fault_of(theirs) is not None:
                     _discard(root, target)
                     os.rename(folder, target)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-        entry = _read(target)
+        entry = read(target)
         if entry is None:
             raise OSError(f"the cache entry {target} vanished as it was made")
         self._bound(root, keep=key)
@@ -187,9 +176,9 @@ class Cache:
     def _fill(self, folder: Path, key: str, make: Callable[[Path], dict[str, Any]]) -> None:
         try:
             info = make(folder)
-            files = {p.name: _fingerprint(p) for p in sorted(folder.iterdir())}
+            files = {p.name: fingerprint(p) for p in sorted(folder.iterdir())}
             record = {"key": key, "made": time.time(), "files": files, "info": info}
-            (folder / "entry.json").write_text(json.dumps(record | {"sum": _sum(record)}, indent=1), encoding="utf-8")
+            (folder / "entry.json").write_text(json.dumps(record | {"sum": sum_of(record)}, indent=1), encoding="utf-8")
             for path in folder.iterdir():
                 closed(path)
         except Exception as error:
@@ -203,7 +192,7 @@ class Cache:
 
     def entries(self) -> list[Entry]:
         """All entries, the one used last first."""
-        return sorted(_entries(self.root), key=lambda e: -e.used)
+        return sorted(entries_of(self.root), key=lambda e: -e.used)
 
     def clear(self, kind: str | None = None) -> tuple[int, int]:
         """Removes everything, or the entries of one kind; how many entries that was, and how many bytes."""
@@ -216,11 +205,11 @@ class Cache:
 
     def _bound(self, root: Path, keep: str) -> None:
         """BOUNDED, and sweeps what killed processes left."""
-        for left in _folders(root / "building"):
+        for left in folders(root / "building"):
             with suppress(OSError):
                 if time.time() - left.stat().st_mtime > _STALE:
                     shutil.rmtree(left, ignore_errors=True)
-        found = sorted(_entries(root), key=lambda e: e.used)
+        found = sorted(entries_of(root), key=lambda e: e.used)
         total = sum(e.bytes for e in found)
         for entry in found:
             if total <= self.limit:
@@ -301,60 +290,6 @@ def _own_folder(path: Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.mkdir(mode=0o700, exist_ok=True)
     return path
-
-
-def _fingerprint(path: Path) -> list[Any]:
-    data = path.read_bytes()
-    return [len(data), hashlib.sha256(data).hexdigest()]
-
-
-def _folders(path: Path) -> list[Path]:
-    try:
-        return [p for p in path.iterdir() if p.is_dir()]
-    except OSError:
-        return []
-
-
-def _entries(root: Path) -> Iterator[Entry]:
-    return (e for e in map(_read, _folders(root / "entries")) if e is not None)
-
-
-def _read(folder: Path) -> Entry | None:
-    """What `entry.json` says, unchecked. A folder without a readable one counts as an unsound entry of no bytes."""
-    record = folder / "entry.json"
-    try:
-        stat = folder.stat()
-    except OSError:
-        return None
-    try:
-        stat = record.stat()
-        said = json.loads(record.read_text(encoding="utf-8"))
-        size = sum(int(n) for n, _ in said["files"].values())
-        return Entry(folder.name, folder, size, stat.st_mtime, dict(said["info"]))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return Entry(folder.name, folder, 0, stat.st_mtime, {})
-
-
-def _fault(entry: Entry) -> str | None:
-    """CHECKED, TRUSTED: what is wrong with an entry; "" where that is nothing to tell, None where all is well."""
-    try:
-        record = json.loads((entry.path / "entry.json").read_bytes())
-        files = record["files"]
-        if "sum" not in record:
-            return ""  # of an earlier version
-        if record.pop("sum") != _sum(record) or any(_fingerprint(entry.path / name) != said for name, said in files.items()):
-            return "is damaged"
-        if any(map(strange_file, (entry.path, entry.path / "entry.json", *(entry.path / name for name in files)))):
-            return "could have been written by others"
-        return None
-    except FileNotFoundError:
-        return "is damaged" if entry.path.exists() else ""
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return "is damaged"
-
-
-def _sum(record: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()
 
 
 def _discard(root: Path, folder: Path) -> bool:

@@ -5,28 +5,26 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 from ..codegen.emit import emit
 from ..codegen.pipeline import compile_program
 from ..codegen.schedule.bounds import settled
 from ..codegen.schedule.own import own_schedules
-from ..codegen.schedule.speaks_of import places_of, speaks_of
-from ..codegen.targets import Target, has_blocks, target_of
+from ..codegen.targets import Target, target_of
 from ..dsl.collector import collector_waits
 from ..dsl.device import Device
 from ..dsl.errors import UserError, did_you_mean
 from ..dsl.errors.emulate import NotEmulated
-from ..dsl.errors.module import UnknownDevice
-from ..dsl.errors.target import AmbiguousChoice, NotInModule, UnknownTarget, WrongSchedule
+from ..dsl.errors.target import AmbiguousChoice, NotInModule, WrongSchedule
 from ..dsl.expected import expect
-from ..dsl.module import Module, load, loads, std_roots
+from ..dsl.module import Module, load, loads
 from ..dsl.op import Op
 from ..dsl.ops.bind_op import bind_params, specialise
 from ..dsl.schedule_builder import Schedule
-from ..dsl.std import std_devices
 from ..dsl.syntax import OpDecl, Param, ScheduleDecl
+from .devices import Lineages, device_of, fits, passed_over, schedules_for, suits
 from .kernel import Kernel
 from .measure import too_small_for_threads
 from .threads import checked_threads, default_threads
@@ -224,7 +222,7 @@ def asked(
     count = None if threads is None else checked_threads(threads)
     if goal.family.launcher == "ctypes" and (count or goal.device is None):
         device = device.taking_part(count or default_threads())  # what is chosen is chosen for these
-    notes = frozenset(_passed_over(module, chosen, device) if named is None and not own else ())
+    notes = frozenset(passed_over(module, chosen, device) if named is None and not own else ())
     return Request(module, bound, special, device, goal, named, tuple(candidates), given, fixed, values, count, notes)
 
 
@@ -236,79 +234,6 @@ def as_module(mod: Module | str | os.PathLike[str]) -> Module:
     if isinstance(mod, str) and ("\n" in mod or (mod.startswith("op ") and not mod.endswith(".sched"))):
         return loads(mod)
     return load(mod)
-
-
-@lru_cache(maxsize=1)
-def native_device() -> Device:
-    """The device that this machine is, with all its cores."""
-    from .detect import NAME, detect_cpu
-
-    return loads(detect_cpu()).devices[NAME]
-
-
-def device_of(target: Target, module: Module) -> Device:
-    """The device of a target: the machine at hand, the module's own of that name, or the standard library's.
-
-    Raises UnknownTarget for a device that only serves to describe others, and for one without blocks in a dialect of GPUs.
-    """
-    if target.device is None:
-        return native_device()
-    device = module.device(target.device)
-    if target.family.launcher == "emulator" and not has_blocks(device):
-        raise UnknownTarget(f"`{target.name}`: {device.name} is no GPU", help=f"compile for `{device.name}` itself")
-    if target.family.launcher == "driver" and device.limit("units") is None:
-        raise UnknownTarget(f"`{target.name}`: {device.name} does not say how many units it has; others extend it")
-    return device
-
-
-class Lineages(Mapping[str, list[str]]):
-    """The devices of a module and of the standard library, each with the names of those that it extends, nearest first."""
-
-    def __init__(self, module: Module) -> None:
-        self.module = module
-
-    def __getitem__(self, name: str) -> list[str]:
-        try:
-            return ancestry(self.module.device(name), self.module)[1:]
-        except UnknownDevice:
-            raise KeyError(name) from None
-
-    def __iter__(self) -> Iterator[str]:
-        return iter({**dict.fromkeys(self.module.devices), **std_devices()})
-
-    def __len__(self) -> int:
-        return len({*self.module.devices, *std_devices()})
-
-
-def ancestry(device: Device, module: Module) -> list[str]:
-    """The device's name and those of the devices it extends."""
-    names, decl = [device.name], device.decl
-    while decl is not None and decl.extends:
-        names.append(decl.extends)
-        decl = module.device(decl.extends).decl
-    return names
-
-
-def fits(schedule: ScheduleDecl, device: Device, module: Module) -> bool:
-    """Whether the schedule is for this device: it names none, this one, or one that this one extends."""
-    return schedule.device is None or schedule.device in ancestry(device, module)
-
-
-def suits(schedule: ScheduleDecl, device: Device, module: Module) -> bool:
-    """Whether the schedule may be taken for this device where nobody asked for it by name: it fits, and the device has the
-    levels and memories that it speaks of. A name that no device has is a mistake, and no reason to pass the schedule over."""
-    if not fits(schedule, device, module):
-        return False
-    lacking = speaks_of(schedule.lines, module.strategies) - places_of(device)
-    if schedule.device is not None or not lacking:
-        return True
-    elsewhere = [*module.devices.values(), *std_roots(), native_device()]
-    return not any(lacking & places_of(d) for d in elsewhere)
-
-
-def schedules_for(module: Module, op: str) -> list[ScheduleDecl]:
-    """The module's schedules for an op, in the order of the file."""
-    return [s for s in module.schedules.values() if s.op == op]
 
 
 def variant(
@@ -351,15 +276,6 @@ def _candidates(
             yield s
         if one is None or (s is not None and not s.where):
             return
-
-
-def _passed_over(module: Module, op: Op, device: Device) -> set[str]:
-    """A note where the module has schedules for the op, and all are for other devices."""
-    written = schedules_for(module, op.name)
-    if not written or any(suits(s, device, module) for s in written):
-        return set()
-    others = ", ".join(sorted({f"`{s.name}`" + (f" on {s.device}" if s.device else "") for s in written}))
-    return {f"no schedule for {op.name} is for {device.name}, so this one is the compiler's own; there are {others}"}
 
 
 def _settled(schedule: ScheduleDecl, known: Mapping[str, Any]) -> ScheduleDecl | None:

@@ -15,11 +15,11 @@ from ..codegen.lower.trace import Traced
 from ..codegen.tile import Program
 from ..dsl.errors import InternalError, did_you_mean
 from ..dsl.errors.emulate import NotEmulated
-from ..dsl.errors.run import ArgumentCount, ArgumentShape, OutputOverlap, SizeRefused
+from ..dsl.errors.run import ArgumentCount, ArgumentShape, SizeRefused
 from ..dsl.forks import Lock
-from ..dsl.op import Op, Tensor
+from ..dsl.op import Op
 from .address import address_of
-from .alias import may_alias
+from .alias import refuse_overlaps
 from .arrays import Back, empty, numpy_dtype, to_numpy, way_back, writable
 from .caller import Caller, caller
 from .measure import argument_bytes, flops
@@ -262,7 +262,7 @@ class Kernel:
             results = [w if w.flags.c_contiguous and w.flags.aligned else np.empty(w.shape, w.dtype) for w in written]
         addresses = [address_of(x) for x in (*arrays, *results)]
         if out is not None and not plan.apart(addresses):
-            self._refuse_overlaps(arrays, written, results, addresses)
+            refuse_overlaps(self.op, arrays, written, results, addresses)
         if plan.order is not None:
             addresses = [addresses[i] for i in plan.order]
         count = checked_threads(self.threads if threads is None else threads)
@@ -377,36 +377,6 @@ class Kernel:
                 raise ArgumentShape(f"out `{tensor.name}` has shape {array.shape}; expected {shape}: {describe(tensor)}")
             written.append(array)
         return written
-
-    def _refuse_overlaps(
-        self,
-        arrays: Sequence[np.ndarray],
-        written: Sequence[np.ndarray],
-        results: Sequence[np.ndarray],
-        addresses: Sequence[int],
-    ) -> None:
-        """Raises OutputOverlap. What the kernel touches is contiguous, so comparing bounds is exact.
-
-        An output that is not contiguous is written by way of a copy, after all inputs were read: it may overlap them.
-        """
-        first = len(arrays)
-        for j, (w, r) in enumerate(zip(written, results, strict=True)):
-            for k in range(j):
-                if np.may_share_memory(w, written[k]) and w.size and written[k].size:
-                    raise OutputOverlap(f"out `{self._outputs[j].name}` shares memory with out `{self._outputs[k].name}`")
-            start = addresses[first + j]
-            for i, x in enumerate(arrays):
-                if w is r and start < addresses[i] + x.nbytes and addresses[i] < start + r.nbytes:
-                    self._refuse_overlap(self._outputs[j], self._inputs[i], start == addresses[i] and x.shape == r.shape)
-
-    def _refuse_overlap(self, output: Tensor, input: Tensor, same: bool) -> None:
-        if same and may_alias(self.op, output.name, input.name):
-            return
-        reads = f"{self.op.name} reads {input.name} at other places than the one being written"
-        raise OutputOverlap(
-            f"out `{output.name}` shares memory with {input.name}: {reads if same else 'they overlap only in part'}",
-            help=f"pass a copy of {input.name}, or another out",
-        )
 
     def _failure(self, status: int, plan: _Plan) -> Exception:
         if status == 1:

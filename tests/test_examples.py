@@ -13,7 +13,8 @@ from andiron.codegen.targets import target_of
 from andiron.dsl.module import load
 from andiron.dsl.ops.bind_op import bind_params
 from andiron.dsl.text.format import format_source
-from andiron.runtime.compile import ancestry, compile, device_of, fits
+from andiron.runtime.compile import compile
+from andiron.runtime.devices import ancestry, device_of, fits
 from andiron.tools import cli
 
 from .library_cases import check_right

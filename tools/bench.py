@@ -37,7 +37,8 @@ def run(args: argparse.Namespace) -> int:
     if args.threads:  # NumPy's libraries ask once, when they are loaded
         for name in THREAD_COUNTS:
             os.environ.setdefault(name, str(args.threads))
-    from ..runtime.compile import compile, fits, schedules_for
+    from ..runtime.compile import compile
+    from ..runtime.devices import fits, schedules_for
 
     module, fixed = load_module(args.file), fixed_values(args)
     target = target_name(args, module)

@@ -24,7 +24,7 @@ from ..dsl.op import Op
 from ..dsl.ops.bind_op import bind_params
 from ..dsl.ops.index_terms import spot
 from ..dsl.source import Span
-from ..runtime.compile import native_device, schedules_for, suits
+from ..runtime.devices import native_device, schedules_for, suits
 from .target_for import target_for
 
 

@@ -9,7 +9,7 @@ from ..codegen.targets import has_blocks, target_of
 from ..dsl.errors import UserError
 from ..dsl.errors.target import CompilerFailed, NoCompiler
 from ..dsl.errors.warning import Spills
-from ..runtime.compile import Lineages
+from ..runtime.devices import Lineages
 from ..runtime.variant import Variant
 from .checking import Case, emitted
 from .target_for import target_for

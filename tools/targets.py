@@ -65,7 +65,7 @@ def _gpu_rows(gpus: dict[str, list[str]]) -> list[dict[str, Any]]:
     from ..codegen.targets import FAMILIES
     from ..dsl.module import std_device, std_module
     from ..dsl.std import std_devices
-    from ..runtime.compile import ancestry
+    from ..runtime.devices import ancestry
     from ..runtime.gpu.arch import form_for
 
     rows: list[dict[str, Any]] = []

@@ -11,10 +11,10 @@ from ...dsl.index import Expr, Var, as_expr, maximum, minimum
 from ...dsl.source import Span
 from ...dsl.values import Load
 from ..tile import Alloc, AllReduce, Barrier, Call, Commit, For, If, Let, Stmt, Store, Wait
-from .access import splat, store
-from .address import address, pointer_to
+from .access import store
 from .again import Again
-from .code import COMPARE, storage
+from .atomic import store_atomic
+from .code import COMPARE
 from .context import Context, Turning
 from .lanes import Register, value_varies
 from .operands import instr_name, passed
@@ -367,20 +367,7 @@ class Body:
             return store(ctx, s.buffer, s.coords, value, s.using)
         if register or dtype.compute != dtype:
             raise InternalError(f"an atomic store to {s.buffer}, which is {dtype}{' in registers' if register else ''}")
-        ctx.need(f"atomic_{s.atomic}", storage(dtype))
-        e = address(ctx, ctx.buffers[s.buffer], s.coords)
-        if ctx.in_lane or ctx.lanes.var is None or not (value.vector or ctx.varies(e)):
-            # a uniform value at a uniform place: every lane adds its own
-            times = 1 if ctx.in_lane or ctx.lanes.var is None else ctx.width
-            for _ in range(times if s.atomic == "sum" else 1):
-                ctx.text.line(f"atomic_{s.atomic}({pointer_to(ctx, ctx.buffers[s.buffer], e)}, {value.text});")
-            return
-        t = ctx.text.temp()
-        text = value.text if value.vector else splat(ctx, storage(dtype), value)
-        ctx.text.line(f"const {ctx.element(storage(dtype), True)} {t} = {text};")
-        for i in range(ctx.width):
-            where = pointer_to(ctx, ctx.buffers[s.buffer], ctx.at_lane(e, i))
-            ctx.text.line(f"atomic_{s.atomic}({where}, {t}[{i}]);")
+        store_atomic(ctx, s, s.atomic, value)
 
     # ------------------------------------------------------------ instructions
 

@@ -1,7 +1,7 @@
-"""Guards: proven away where they always hold, and taken out of hot loops by two versions of the code.
+"""Guards are taken out of hot loops by two versions of the code.
 
-`prove_guards` drops conditions that follow from the enclosing loops. `version_guards` wraps the largest statement in which the
-conditions that remain depend on nothing computed inside it, worst cases of unrolled loops and lockstep units aside:
+`version_guards` wraps the largest statement in which the conditions that are not proven depend on nothing computed inside it,
+worst cases of unrolled loops and lockstep units aside:
 
     for k: if (m + 5 < M) ...      -->      if (all of the tile is inside) { for k: ... } else { for k: if ... }
 
@@ -21,77 +21,11 @@ from dataclasses import dataclass, field
 from ...dsl.device import Instr
 from ...dsl.frozen import replace
 from ...dsl.index import Expr, Var
-from ...dsl.prove import Facts, always, feasible
 from ...dsl.values import Masked, Value, loads, transform, walk
 from ..tile import Alloc, Barrier, For, If, Launch, Let, Program, Stmt, Store
-from ..walk_tile import known, map_bodies, statements, with_bodies, written
+from ..walk_tile import map_bodies, statements, written
+from .proven import prove_guards
 from .split import split_loops
-
-# ---------------------------------------------------------------- proofs
-
-
-def prove_guards(program: Program) -> Program:
-    """Conditions that always hold are dropped; statements under conditions that never hold are too, and loops left empty."""
-    facts = Facts(lambda: known(program))
-    return replace(program, launches=tuple(replace(x, body=_prove(x.body, facts)) for x in program.launches))
-
-
-def _prove(body: tuple[Stmt, ...], facts: Facts) -> tuple[Stmt, ...]:
-    out: list[Stmt] = []
-    for s in body:
-        match s:
-            case Let():
-                facts = facts if s.extent is None else facts.where(s.known)
-                out.append(s)
-            case For():
-                out += _unless_empty(with_bodies(s, _prove(s.body, facts.where(s.known))))
-            case Alloc():
-                out += _unless_empty(with_bodies(s, _prove(s.body, facts)))
-            case If():
-                conds = tuple([c for c in s.conds if not always(c, facts)])
-                if not conds:
-                    out += _prove(s.body, facts)
-                    continue
-                if not feasible(conds, facts):
-                    out += _prove(s.orelse, facts)
-                    continue
-                kept = _prove(s.body, facts.also(*conds))
-                other = _prove(s.orelse, facts.also(-conds[0] - 1) if len(conds) == 1 else facts)
-                s = s if len(conds) == len(s.conds) else replace(s, conds=conds)
-                out += _unless_empty(with_bodies(s, kept, other))
-            case Store():
-                value = _prove_value(s.value, facts)
-                out.append(s if value is s.value else replace(s, value=value))
-            case _:
-                out.append(s)
-    return tuple(out)
-
-
-def _unless_empty(s: For | Alloc | If) -> list[Stmt]:
-    """Names alone do nothing."""
-    does = any(not isinstance(x, Let) for x in s.body)
-    if not isinstance(s, If):
-        return [s] if does else []
-    if not any(not isinstance(x, Let) for x in s.orelse):
-        s = replace(s, orelse=())
-    return [s] if does or s.orelse else []
-
-
-def _prove_value(value: Value, facts: Facts) -> Value:
-    def step(v: Value) -> Value | None:
-        if isinstance(v, Masked):
-            conds = tuple([c for c in v.conds if not always(c, facts)])
-            inner, other = _prove_value(v.value, facts.also(*conds)), _prove_value(v.otherwise, facts)
-            if not conds:
-                return inner
-            same = len(conds) == len(v.conds) and inner is v.value and other is v.otherwise
-            return v if same else replace(v, conds=conds, value=inner, otherwise=other)
-        return None
-
-    return transform(value, step)
-
-
-# ---------------------------------------------------------------- versions
 
 
 def version_guards(program: Program) -> Program:

@@ -20,6 +20,7 @@ from ...codegen.emit import launches
 from ...dsl.errors import InternalError
 from ...dsl.errors.run import ArgumentShape, ArgumentType, DeviceMismatch, OutputOverlap, SizeRefused
 from ...dsl.op import Op, Tensor
+from ..alias import refuse_overlap
 from ..arrays import numpy_dtype, way_back
 from ..kernel import Kernel, Used, wrong_count
 from ..sizes import bind_sizes, describe, output_shapes
@@ -247,7 +248,7 @@ class DeviceKernel(Kernel):
                     raise OutputOverlap(
                         f"out `{self._outputs[j].name}` shares memory with out `{self._outputs[i - inputs].name}`"
                     )
-                self._refuse_overlap(self._outputs[j], self._inputs[i], start == addresses[i] and size == plan.nbytes[i])
+                refuse_overlap(self.op, self._outputs[j], self._inputs[i], start == addresses[i] and size == plan.nbytes[i])
 
     # ------------------------------------------------------------ plans
 

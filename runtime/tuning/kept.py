@@ -126,7 +126,7 @@ def keep(request: Request, found: Kept) -> None:
 
 
 def _lineage(request: Request) -> list[str]:
-    from ..compile import ancestry
+    from ..devices import ancestry
 
     return ancestry(request.device, request.module)
 

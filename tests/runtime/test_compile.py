@@ -9,7 +9,7 @@ from andiron.codegen.targets import target_of
 from andiron.dsl.errors import UserError
 from andiron.dsl.errors.run import DeviceMismatch, SizeRefused
 from andiron.dsl.errors.target import AmbiguousChoice, NoDevice, NotInModule, UnknownTarget, WrongSchedule
-from andiron.runtime.compile import ancestry, device_of, fits
+from andiron.runtime.devices import ancestry, device_of, fits
 
 SCALE = """
 op scale[N](X: f32[N]) -> (Y: f32[N]):

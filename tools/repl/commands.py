@@ -229,7 +229,7 @@ def target(session: Session, arguments: list[str]) -> None:
         session.say(session.target())
         return
     from ...codegen.targets import target_of
-    from ...runtime.compile import Lineages
+    from ...runtime.devices import Lineages
 
     target_of(arguments[0], Lineages(session.module()))
     after = replace(session.now, target=arguments[0])
