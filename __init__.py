@@ -16,13 +16,13 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from .dsl.errors import AndironError
-    from .dsl.meaning.reference import reference
     from .dsl.module import Module, load, loads
     from .dsl.schedule_builder import Schedule
+    from .dsl.semantics.reference import reference
     from .runtime.compile import compile
-    from .runtime.embed import kernel, op
+    from .runtime.decorators import kernel, op
     from .runtime.kernel import Kernel
-    from .runtime.saved import load_kernel
+    from .runtime.storage.serialize import load_kernel
     from .runtime.torch_op import torch_op
 
 _HOMES = {
@@ -31,13 +31,13 @@ _HOMES = {
     "Module": ".dsl.module",
     "Schedule": ".dsl.schedule_builder",
     "compile": ".runtime.compile",
-    "kernel": ".runtime.embed",
+    "kernel": ".runtime.decorators",
     "load": ".dsl.module",
-    "load_kernel": ".runtime.saved",
+    "load_kernel": ".runtime.storage.serialize",
     "load_ipython_extension": ".tools.notebook",
     "loads": ".dsl.module",
-    "op": ".runtime.embed",
-    "reference": ".dsl.meaning.reference",
+    "op": ".runtime.decorators",
+    "reference": ".dsl.semantics.reference",
     "torch_op": ".runtime.torch_op",
 }
 

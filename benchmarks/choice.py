@@ -106,7 +106,7 @@ def main() -> None:
 def tried(module: Any, op: str, sizes: dict[str, int], args: argparse.Namespace) -> dict[str, Any]:
     """The figures of one pair."""
     import andiron
-    from andiron.codegen.rtile.candidates import proposals
+    from andiron.codegen.autoschedule.enumerate_schedules import proposals
     from andiron.runtime.compile import asked
     from andiron.runtime.workload import random_inputs
 

@@ -44,7 +44,7 @@ def machine() -> str:
     """The processor's own name, and the versions that matter."""
     import andiron
     import numpy as np
-    from andiron.runtime.toolchain import find_compiler
+    from andiron.runtime.native.cxx_compiler import find_compiler
 
     name = platform.processor() or platform.machine()
     info = Path("/proc/cpuinfo")

@@ -21,7 +21,7 @@ TRIES = 20
 def random_ways(op: Any, device: Any, rng: Random) -> Iterator[tuple[Any, float]]:
     """Schedules of an op of known sizes, and predicted seconds, until new ones are rare; none where there is no choice."""
     from andiron.codegen.pipeline import context_of, launches_of, with_factors
-    from andiron.codegen.schedule.text import schedule_text
+    from andiron.codegen.schedule.print_schedule import schedule_text
     from andiron.dsl import syntax
     from andiron.dsl.source import Source
     from andiron.dsl.text.parser import parse
@@ -46,36 +46,36 @@ def random_ways(op: Any, device: Any, rng: Random) -> Iterator[tuple[Any, float]
 
 def _maker(ctx: Any, works: tuple[Any, ...]) -> Any:
     """Draws lines and seconds for one launch; None where the compiler has no candidates."""
-    from andiron.codegen.rtile import cpu, cpu_cost, cpu_nest_cost
-    from andiron.codegen.rtile.cpu_nests import nest_choices
-    from andiron.codegen.rtile.cpu_product import Processor
-    from andiron.codegen.rtile.problem import Problem
-    from andiron.codegen.schedule.complete import rule_lines
+    from andiron.codegen.autoschedule.access_model import Problem
+    from andiron.codegen.autoschedule.complete import rule_lines
+    from andiron.codegen.autoschedule.cpu import matmul, matmul_cost, nest_cost
+    from andiron.codegen.autoschedule.cpu.matmul_model import Processor
+    from andiron.codegen.autoschedule.cpu.nest_space import nest_choices
 
     for w in works:
         ctx.dtypes.setdefault(w.name, w.value.dtype)
     machine = Processor.of(ctx.device)
-    found = cpu.problem(ctx.device, works[0], ctx.shapes) if len(works) == 1 else None
+    found = matmul.problem(ctx.device, works[0], ctx.shapes) if len(works) == 1 else None
     if machine is None:
         return None
     product = found[1] if found is not None else None
-    if product is not None and (ways := list(dict.fromkeys(cpu.blockings(product, machine)))):
-        extents = {i: e.constant or cpu.TYPICAL for i, e in product.extents.items()}
+    if product is not None and (ways := list(dict.fromkeys(matmul.blockings(product, machine)))):
+        extents = {i: e.constant or matmul.TYPICAL for i, e in product.extents.items()}
 
         def blocked(rng: Random) -> tuple[Any, float]:
             b = _blocking(rng, rng.choice(ways), product, extents, machine.registers)
-            return cpu.lines_of(product, machine, b), cpu_cost.seconds(product, machine, b, extents).seconds
+            return matmul.lines_of(product, machine, b), matmul_cost.seconds(product, machine, b, extents).seconds
 
         return blocked
     choices = nest_choices(ctx, works, rule_lines(ctx, works))
     problems = tuple(Problem.of(w, ctx.dtypes) for w in works)
-    extents = {a: e.constant or cpu.TYPICAL for p in problems for a, e in p.extents.items()}
+    extents = {a: e.constant or matmul.TYPICAL for p in problems for a, e in p.extents.items()}
     lane = ctx.device.levels[-1]
     lanes = max(1, (lane.bytes or 1) // max(w.value.dtype.compute.bytes for w in works))
 
     def nested(rng: Random) -> tuple[Any, float]:
         lines = redrawn(rng, rng.choice(choices).lines, extents, lane.name, lanes, ctx.device.instrs)
-        return lines, cpu_nest_cost.seconds(ctx, machine, problems, lines, extents).seconds
+        return lines, nest_cost.seconds(ctx, machine, problems, lines, extents).seconds
 
     return nested if choices else None
 

@@ -26,8 +26,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from .emit.names import clean
-from .tile import Buffer, Program
+from .emit.c.name_mangling import clean
+from .ir.tile_ir import Buffer, Program
 
 MAX_THREADS = 256
 

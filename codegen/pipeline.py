@@ -7,40 +7,40 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..dsl import syntax
-from ..dsl.cached import cached_property
 from ..dsl.device import Device
 from ..dsl.errors import Diagnostics, UserError
 from ..dsl.errors.schedule import DeviceMismatch
-from ..dsl.frozen import replace
-from ..dsl.index import Expr, as_expr
+from ..dsl.index.expr import Expr, as_expr
 from ..dsl.op import Op
-from ..dsl.ops.bind_op import bind_params
-from .attempts import Attempts
-from .barriers import place_barriers
-from .launches import context_of, launches_of, with_factors
+from ..dsl.ops.specialise import bind_params
+from ..dsl.support.cached import cached_property
+from ..dsl.support.fast_replace import replace
+from .autoschedule.complete import complete
+from .ir.tile_ir import Buffer, Launch, Program, Units
 from .lower.capacity import check_capacity
-from .lower.context import Context
-from .lower.recursion import Lowering
+from .lower.copies.pipeline_depth import idle_pipelines
+from .lower.copies.unaligned_copies import unaligned
+from .lower.lower_schedule import Lowering
+from .lower.lowering_context import Context
+from .lower.schedule_trace import Trace, Traced
 from .lower.spec import ZERO, Focus, Range, View
-from .lower.staging import idle_pipelines
-from .lower.trace import Trace, Traced
-from .lower.unaligned import unaligned
-from .lower.units import combining_levels, count_units, whole_groups
-from .lower.work import Work
+from .lower.tiling.count_units import combining_levels, count_units, whole_groups
 from .lower.workspace import workspace
-from .passes.hoist import hoist_invariants
-from .passes.proven import prove_guards
-from .passes.version import version_guards
-from .schedule.breaks_off import continued
-from .schedule.complete import complete
+from .plan.computations import Work
+from .plan.launches import context_of, launches_of, with_factors
+from .schedule.check_names import check_names
 from .schedule.elaborate import Roles, elaborate
-from .schedule.names import check_names
-from .schedule.placed import placed
+from .schedule.implicit_auto import continued
+from .schedule.print_schedule import schedule_text
 from .schedule.roles import roles_of
-from .schedule.text import schedule_text
-from .staging import stage_copies
-from .tile import Buffer, Launch, Program, Units
-from .vector.variants import variants
+from .schedule.schedule_fallback import Attempts
+from .schedule.synthetic_spans import placed
+from .transforms.barriers.place_barriers import place_barriers
+from .transforms.licm import hoist_invariants
+from .transforms.multiversion import variants
+from .transforms.pipelining.stage_copies import stage_copies
+from .transforms.prove_guards import prove_guards
+from .transforms.version_guards import version_guards
 
 
 @dataclass(frozen=True)
@@ -201,7 +201,7 @@ def explicit_lines(
 
 def bounded(op: Op, schedule: syntax.ScheduleDecl | None) -> Op:
     """The op with the sizes' bounds of `schedule ... where N <= 4096` as intervals of their variables."""
-    from .schedule.bounds import with_bounds
+    from .schedule.size_bounds import with_bounds
 
     return op if schedule is None or not schedule.where else with_bounds(op, schedule.where)
 
@@ -224,7 +224,7 @@ def lower_launch(ctx: Context, works: tuple[Work, ...], lines: tuple) -> Launch:
         for w in works:
             m = low.find(line.instr, w, line, must=False)
             if m is not None:
-                from .lower.match import fragment
+                from .lower.leaves.match_instr import fragment
 
                 n = max((fragment(m, o.name).lanes for o in m.instr.operands if ctx.register(o.memory)), default=1)
                 return (m.instr.level, n) if n > 1 or m.instr.level != ctx.innermost else None
@@ -261,7 +261,7 @@ def assemble(op: Op, ctx: Context, launches: Sequence[Launch]) -> Program:
     """The program of these launches; buffers of the outermost memory that nothing touches are dropped."""
     buffers: list[Buffer] = [b for b in ctx.buffers if b.kind in ("input", "output")]
     used = {b.name for b in buffers}
-    from .walk_tile import buffers_used
+    from .ir.tile_visitors import buffers_used
 
     touched = {name for launch in launches for name in buffers_used(launch.body)}
     buffers += [b for b in ctx.buffers if b.kind == "workspace" and b.name in touched and b.name not in used]

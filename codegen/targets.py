@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ..dsl.device import Device
 from ..dsl.errors import did_you_mean
 from ..dsl.errors.target import UnknownTarget
-from ..dsl.std import std_devices
+from ..dsl.stdlib_files import std_devices
 from . import abi
 
 

@@ -1,9 +1,9 @@
 """Writes the pages of the docs that are made from the code: `python docs/generate.py`.
 
-    schedule.md      from `codegen/schedule/statements.py`, and the traces of its examples
+    schedule.md      from `codegen/schedule/statement_reference.py`, and the traces of its examples
     errors.md        from the error classes, and the cases of `tests/errors`
     commands.md      from the parser of the command line
-    architecture.md  the grammar of the tile program, from `codegen/tile.py`, between its marks
+    architecture.md  the grammar of the tile program, from `codegen/ir/tile_ir.py`, between its marks
     pictures/*.svg   from the recipes of cookbook.md
 
 `tests/test_docs.py` holds that they are up to date.
@@ -20,18 +20,18 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from andiron.codegen import tile
+from andiron.codegen.ir import tile_ir
 from andiron.codegen.pipeline import compile_program
-from andiron.codegen.schedule.statements import NOT_YET, STATEMENTS, STRATEGIES, Statement
+from andiron.codegen.schedule.statement_reference import NOT_YET, STATEMENTS, STRATEGIES, Statement
 from andiron.dsl.errors import AndironError, InternalError, UserError, UserErrors
 from andiron.dsl.errors.warning import Caution
 from andiron.dsl.module import loads
-from andiron.dsl.ops.bind_op import bind_params
+from andiron.dsl.ops.specialise import bind_params
 from andiron.runtime.compile import compile as compile_kernel
 from andiron.tools import cli
+from andiron.tools.pictures.bank_accesses import staged
 from andiron.tools.pictures.banks import banks
 from andiron.tools.pictures.roofline import roofline
-from andiron.tools.pictures.staged import staged
 from andiron.tools.pictures.tiles import tiles
 from andiron.tools.pictures.traffic import traffic
 from andiron.tools.repl.view import report_of
@@ -195,7 +195,7 @@ def commands_page() -> str:
 def architecture_page() -> str:
     """The page by hand, with the grammar of the tile program in its place."""
     text = (DOCS / "architecture.md").read_text(encoding="utf-8")
-    doc = inspect.cleandoc(tile.__doc__ or "")
+    doc = inspect.cleandoc(tile_ir.__doc__ or "")
     grammar = inspect.cleandoc("    " + doc.split("\n\n")[1].strip("\n"))
     block = f"<!-- grammar -->\n```text\n{grammar}\n```\n<!-- /grammar -->"
     return re.sub(r"<!-- grammar -->.*?<!-- /grammar -->", lambda _: block, text, flags=re.DOTALL)

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from . import syntax
-from .cached import cached_property
-from .index import Expr, Var
+from .index.expr import Expr, Var
 from .op import Statement
 from .source import Span
+from .support.cached import cached_property
 from .types import DType
 
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from .cached import cached_property
-from .index import ZERO, Atom, Expr, Fn, Index, Var, as_expr
+from .index.expr import ZERO, Atom, Expr, Fn, Index, Var, as_expr
+from .support.cached import cached_property
 
 if TYPE_CHECKING:
     from .device import Operand

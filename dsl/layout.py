@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from math import gcd, prod
 
 from .fragment import Fragment, read_digit
-from .frozen import replace
-from .index import ONE, ZERO, Expr, Index, as_expr, ceildiv, xor
+from .index.expr import ONE, ZERO, Expr, Index, as_expr, ceildiv, xor
+from .support.fast_replace import replace
 
 __all__ = ["Digit", "Fragment", "Layout", "Swizzle"]
 

@@ -22,11 +22,11 @@ from .device import Device
 from .devices.resolve_device import resolve_devices
 from .errors import module as errors
 from .errors.base import Diagnostics, Label, UserError, did_you_mean
-from .expected import expect
 from .op import Op
 from .ops.resolve_op import resolve_op
 from .source import Source, Span
-from .std import std_bytes, std_devices, std_names
+from .stdlib_files import std_bytes, std_devices, std_names
+from .support.expected import expect
 from .text.parser import decode, parse, parse_file, read_bytes
 
 MOST_IMPORTS = 50  # one inside the other

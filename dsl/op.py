@@ -1,6 +1,7 @@
 """A resolved op: typed tensors and single-assignment statements over named indices.
 
-`dsl.ops.resolve_op.resolve_op(decl) -> Op` builds it from the syntax tree and checks it; `dsl.meaning.reference` evaluates it.
+`dsl.ops.resolve_op.resolve_op(decl) -> Op` builds it from the syntax tree and checks it; `dsl.semantics.reference`
+evaluates it.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from . import syntax
-from .index import Expr, Var
+from .index.expr import Expr, Var
 from .source import Span
 from .types import DType
 from .values import Value

@@ -8,7 +8,7 @@ from __future__ import annotations
 import bisect
 from dataclasses import dataclass, field
 
-from .cached import cached_property
+from .support.cached import cached_property
 
 
 @dataclass(frozen=True)

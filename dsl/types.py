@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from .cached import cached_property
+from .support.cached import cached_property
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,6 +1,6 @@
 """Value expressions: the typed scalar arithmetic of ops and of tile programs.
 
-Pure trees. `Load` names a tensor (in an op) or a buffer (in a tile program). Index arithmetic is `dsl.index.Expr`, not this.
+Pure trees. `Load` names a tensor (in an op) or a buffer (in a tile program). Index arithmetic is `dsl.index.expr`, not this.
 Meaning (docs/numbers.md): floats narrower than f32 compute in f32, integers narrower than i32 in i32 and wrap; so `Apply` never
 has a narrow type, only loads, casts and constants do. Rounding to a narrower type happens at `Cast` and at stores.
 """
@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from operator import is_not
 
-from .frozen import replace
-from .index import Expr
+from .index.expr import Expr
+from .support.fast_replace import replace
 from .types import DType
 
 

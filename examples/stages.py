@@ -9,8 +9,8 @@ There is no code for GPUs in this version; the tile program is what such code wi
 
 import andiron
 import numpy as np
-from andiron.codegen.interpret import interpret
-from andiron.codegen.lower.trace import show_trace
+from andiron.codegen.interpret.machine import interpret
+from andiron.codegen.lower.schedule_trace import show_trace
 from andiron.codegen.pipeline import compile_program
 
 OP = """

@@ -8,26 +8,26 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from ..codegen.emit import emit
+from ..codegen.autoschedule.default_schedules import own_schedules
+from ..codegen.emit.printers import emit
 from ..codegen.pipeline import compile_program
-from ..codegen.schedule.bounds import settled
-from ..codegen.schedule.own import own_schedules
+from ..codegen.schedule.size_bounds import settled
 from ..codegen.targets import Target, target_of
-from ..dsl.collector import collector_waits
 from ..dsl.device import Device
 from ..dsl.errors import UserError, did_you_mean
 from ..dsl.errors.emulate import NotEmulated
 from ..dsl.errors.target import AmbiguousChoice, NotInModule, WrongSchedule
-from ..dsl.expected import expect
 from ..dsl.module import Module, load, loads
 from ..dsl.op import Op
-from ..dsl.ops.bind_op import bind_params, specialise
+from ..dsl.ops.specialise import bind_params, specialise
 from ..dsl.schedule_builder import Schedule
+from ..dsl.support.collector import collector_waits
+from ..dsl.support.expected import expect
 from ..dsl.syntax import OpDecl, Param, ScheduleDecl
 from .devices import Lineages, device_of, fits, passed_over, schedules_for, suits
 from .kernel import Kernel
-from .measure import too_small_for_threads
-from .threads import checked_threads, default_threads
+from .native.threads import checked_threads, default_threads
+from .op_counts import too_small_for_threads
 from .variant import Variant, Variants
 
 
@@ -68,7 +68,7 @@ class Request:
 
     def check(self, made: Variant, schedule: ScheduleDecl | None) -> None:
         """Raises NotVerified. What was checked is noted: other sizes are not proven by that."""
-        from ..codegen.verify.verified import smaller, verify
+        from ..codegen.verify.verify_program import smaller, verify
 
         called = "the compiler's own schedule" if schedule is None else f"schedule `{schedule.name}`"
         span = None if schedule is None else schedule.span
@@ -136,7 +136,7 @@ def compile(
     if tune and kernel.tuned is None:
         kernel.tune(top=tune)
     if target is None:
-        from .gpu.elsewhere import Elsewhere
+        from .gpu.dispatch import Elsewhere
 
         given = dict(request.given)
         kernel.elsewhere = Elsewhere(
@@ -165,7 +165,7 @@ def untuned(request: Request) -> Kernel:
 
 def tuned(request: Request, count: int = 0) -> Kernel | None:
     """The kernel as tuning found it, if it was tuned among at least `count` candidates. None too where it may not be used."""
-    from .tuning.kept import allowed, kept
+    from .tuning.tuning_store import allowed, kept
 
     found = kept(request) if allowed() else None
     if found is None or found.asked < count:
@@ -193,7 +193,7 @@ def asked(
     known = Lineages(module)
     goal = target_of(target or "cpu", known)
     if goal.device is None and goal.family.launcher == "driver":
-        from .gpu.elsewhere import at_hand
+        from .gpu.dispatch import at_hand
 
         goal = target_of(at_hand(goal.name, known), known)
     device = device_of(goal, module)

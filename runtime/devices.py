@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
-from ..codegen.schedule.speaks_of import places_of, speaks_of
+from ..codegen.schedule.required_levels import places_of, speaks_of
 from ..codegen.targets import Target, has_blocks
 from ..dsl.device import Device
 from ..dsl.errors.module import UnknownDevice
 from ..dsl.errors.target import UnknownTarget
 from ..dsl.module import Module, loads, std_roots
 from ..dsl.op import Op
-from ..dsl.std import std_devices
+from ..dsl.stdlib_files import std_devices
 from ..dsl.syntax import ScheduleDecl
 
 
 @lru_cache(maxsize=1)
 def native_device() -> Device:
     """The device that this machine is, with all its cores."""
-    from .detect import NAME, detect_cpu
+    from .native.detect_cpu import NAME, detect_cpu
 
     return loads(detect_cpu()).devices[NAME]
 

@@ -11,28 +11,28 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..codegen.lower.trace import Traced
-from ..codegen.tile import Program
+from ..codegen.ir.tile_ir import Program
+from ..codegen.lower.schedule_trace import Traced
 from ..dsl.errors import InternalError, did_you_mean
 from ..dsl.errors.emulate import NotEmulated
 from ..dsl.errors.run import ArgumentCount, ArgumentShape, SizeRefused
-from ..dsl.forks import Lock
 from ..dsl.op import Op
-from .address import address_of
-from .alias import refuse_overlaps
-from .arrays import Back, empty, numpy_dtype, to_numpy, way_back, writable
-from .caller import Caller, caller
-from .measure import argument_bytes, flops
+from ..dsl.support.forks import Lock
+from .arrays.alias import refuse_overlaps
+from .arrays.bind_sizes import bind_sizes, describe, output_shapes
+from .arrays.convert import Back, empty, numpy_dtype, to_numpy, way_back, writable
+from .arrays.data_pointer import address_of
+from .native.fast_call import Caller, caller
+from .native.threads import checked_threads, default_threads
+from .op_counts import argument_bytes, flops
 from .report import Report
-from .sizes import bind_sizes, describe, output_shapes
-from .threads import checked_threads, default_threads
 from .variant import Variant, Variants
 
 if TYPE_CHECKING:
     from .compile import Request
     from .timing import Timing
-    from .tuning.kept import Kept
     from .tuning.search import Tuning
+    from .tuning.tuning_store import Kept
 
 _PLANS = 512  # shapes remembered per kernel
 
@@ -138,7 +138,7 @@ class Kernel:
 
         Raises CannotSave, CannotWrite, NoCompiler, CompilerFailed.
         """
-        from .saved import save
+        from .storage.serialize import save
 
         save(self, path)
 

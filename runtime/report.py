@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ..codegen.facts import facts
+from ..codegen.analysis.roofline import predict
+from ..codegen.analysis.static_traffic import facts
+from ..codegen.ir.tile_ir import Program
 from ..codegen.lower.capacity import peaks
-from ..codegen.lower.trace import bytes_text
-from ..codegen.predict import predict
-from ..codegen.tile import Program
+from ..codegen.lower.schedule_trace import bytes_text
 from ..dsl.op import Op, Statement
-from .measure import argument_bytes, flops
+from .op_counts import argument_bytes, flops
 from .variant import Variant
 
 if TYPE_CHECKING:

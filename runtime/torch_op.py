@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..dsl.errors.run import NoPackage
+from .arrays.bind_sizes import describe
 from .gpu.arrays import TORCH
-from .sizes import describe
 
 if TYPE_CHECKING:
     from .kernel import Kernel

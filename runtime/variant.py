@@ -6,17 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from ..codegen import abi
-from ..codegen.lower.trace import Trace, Traced
+from ..codegen.ir.tile_ir import Program
+from ..codegen.lower.schedule_trace import Trace, Traced
 from ..codegen.targets import Target
-from ..codegen.tile import Program
-from ..dsl.cached import cached_property
 from ..dsl.errors import UserError
 from ..dsl.errors.run import DeviceMismatch
-from ..dsl.forks import Lock
-from . import features
-from .build import Library, build
-from .gpu.code import Code
-from .sizes import check_conditions, check_workspaces
+from ..dsl.support.cached import cached_property
+from ..dsl.support.forks import Lock
+from .arrays.bind_sizes import check_conditions, check_workspaces
+from .gpu.device_code import Code
+from .native import cpu_features
+from .native.build_library import Library, build
 
 if TYPE_CHECKING:
     from .emulator.report import EmulationReport
@@ -66,7 +66,7 @@ class Variant:
 
                 self.library = build_code(self.source, self.target, what=abi.symbol(self.program))
             if self.library is None:
-                lacking = features.missing(self.target.machine)
+                lacking = cpu_features.missing(self.target.machine)
                 if lacking:
                     raise DeviceMismatch(
                         f"this machine cannot execute code for {self.target.name}: it lacks {', '.join(lacking)}",

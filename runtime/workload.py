@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..dsl.index import Var
+from ..dsl.index.expr import Var
 from ..dsl.op import Op, Tensor
-from .measure import argument_bytes, flops
+from .op_counts import argument_bytes, flops
 
 _BYTES, _FLOPS = 64 << 20, 1 << 30  # what default sizes may cost: small enough for any machine, large enough to time
 

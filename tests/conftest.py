@@ -69,7 +69,7 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture(autouse=True)
 def first_choices(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the compiler chooses must compile: for a user another choice takes its place, a test shall see the error."""
-    monkeypatch.setattr("andiron.codegen.attempts.MOST", 1)
+    monkeypatch.setattr("andiron.codegen.schedule.schedule_fallback.MOST", 1)
 
 
 @pytest.fixture(scope="session", autouse=True)

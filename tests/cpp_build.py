@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import pytest
 from andiron.codegen.abi import FLAGS, arguments, symbol
-from andiron.codegen.emit import emit
+from andiron.codegen.emit.printers import emit
+from andiron.codegen.ir.tile_ir import Program
 from andiron.codegen.targets import target_of
-from andiron.codegen.tile import Program
-from andiron.runtime import features
+from andiron.runtime.native import cpu_features
 
 COMMANDS = {"gcc": ("g++",), "zig": (sys.executable, "-m", "ziglang", "c++", "-nostdlib++")}
 COMPILERS = [name for name, found in [("gcc", shutil.which("g++")), ("zig", importlib.util.find_spec("ziglang"))] if found] or [
@@ -46,7 +46,7 @@ def machine_has(machine: str) -> bool:
 
 def skip_unless_run_here(target: str) -> None:
     """Skips a test of a kernel for a target whose instructions this machine has not."""
-    lacking = features.missing(target_of(target).machine)
+    lacking = cpu_features.missing(target_of(target).machine)
     if lacking:
         pytest.skip(f"this machine lacks {', '.join(lacking)}")
 

@@ -2,23 +2,9 @@
 
 from __future__ import annotations
 
-from andiron.codegen.tile import (
-    Alloc,
-    Barrier,
-    Buffer,
-    Call,
-    For,
-    If,
-    Launch,
-    Let,
-    Piece,
-    Program,
-    Stmt,
-    Store,
-    Units,
-)
+from andiron.codegen.ir.tile_ir import Alloc, Barrier, Buffer, Call, For, If, Launch, Let, Piece, Program, Stmt, Store, Units
 from andiron.dsl.device import Device, Instr, Level, Memory, Operand
-from andiron.dsl.index import Expr, Index, Var, as_expr, ceildiv, minimum
+from andiron.dsl.index.expr import Expr, Index, Var, as_expr, ceildiv, minimum
 from andiron.dsl.op import Statement
 from andiron.dsl.types import TYPES, DType
 from andiron.dsl.values import Apply, Const, Load, Masked, Value

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from andiron.codegen.tile import Barrier, Program, Stmt
-from andiron.codegen.walk_tile import map_bodies, statements
+from andiron.codegen.ir.tile_ir import Barrier, Program, Stmt
+from andiron.codegen.ir.tile_visitors import map_bodies, statements
 
 
 def edited(p: Program, edit: Callable[[Stmt], list[Stmt]]) -> Program:

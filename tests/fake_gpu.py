@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 from andiron.codegen.abi import programs
-from andiron.codegen.emit import launches
-from andiron.codegen.emit.code import ELEMENTS, storage
-from andiron.runtime.gpu.code import Code
+from andiron.codegen.emit.c.c_expr import ELEMENTS, storage
+from andiron.codegen.emit.printers import launches
+from andiron.runtime.gpu.device_code import Code
 from andiron.runtime.gpu.driver import Cuda
 
 HERE = Path(__file__).parent

@@ -10,13 +10,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
-from andiron.codegen.interpret import interpret
+from andiron.codegen.interpret.machine import interpret
+from andiron.codegen.ir.tile_ir import Program
 from andiron.codegen.pipeline import compile_program
-from andiron.codegen.tile import Program
 from andiron.codegen.verify import check_once
-from andiron.codegen.verify.points import TooMuch
+from andiron.codegen.verify.field_elements import TooMuch
 from andiron.dsl.module import loads
-from andiron.dsl.ops.bind_op import specialise
+from andiron.dsl.ops.specialise import specialise
 
 Sizes = Mapping[str, int]
 WORK = 20_000  # values computed to count points, at most: some milliseconds

@@ -10,7 +10,7 @@ import numpy as np
 from andiron.dsl.errors import UserError
 from andiron.dsl.module import Module, loads
 from andiron.dsl.op import Op
-from andiron.runtime.verdict import check
+from andiron.runtime.check_results import check
 
 from .test_stdlib_ops import POSITIVE, ROOT, shapes, values
 

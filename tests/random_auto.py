@@ -13,7 +13,7 @@ from random import Random
 from andiron.dsl.errors import UserError
 from andiron.dsl.module import Module, loads
 from andiron.dsl.op import Op
-from andiron.dsl.ops.bind_op import specialise
+from andiron.dsl.ops.specialise import specialise
 
 from .random_cases import Case
 from .random_ops import RandomOp, random_op

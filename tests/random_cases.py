@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from random import Random
 
 import numpy as np
-from andiron.codegen.interpret import interpret
+from andiron.codegen.interpret.machine import interpret
 from andiron.codegen.pipeline import Compiled, compile_program
 from andiron.dsl.errors import UserError, UserErrors
 from andiron.dsl.errors.op import BadSize, ConditionFailed
-from andiron.dsl.meaning.reference import reference
 from andiron.dsl.module import loads, std_device
 from andiron.dsl.op import Op
-from andiron.dsl.ops.bind_op import specialise
+from andiron.dsl.ops.specialise import specialise
+from andiron.dsl.semantics.reference import reference
 
 from .random_ops import RandomOp, random_op
 from .random_schedules import random_schedule

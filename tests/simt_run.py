@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-from andiron.codegen.tile import Program
-from andiron.runtime.emulator.program import emulate
+from andiron.codegen.ir.tile_ir import Program
+from andiron.runtime.emulator.run_program import emulate
 
 
 def run(program: Program, arrays: Mapping[str, np.ndarray], sizes: Mapping[str, int], folder: Path) -> dict[str, np.ndarray]:

@@ -11,14 +11,14 @@ from random import Random
 
 import numpy as np
 import pytest
-from andiron.codegen.emit import emit
-from andiron.codegen.interpret import interpret
+from andiron.codegen.emit.printers import emit
+from andiron.codegen.interpret.machine import interpret
 from andiron.codegen.pipeline import Compiled, compile_program
-from andiron.codegen.schedule.placed import is_filled_in
+from andiron.codegen.schedule.synthetic_spans import is_filled_in
 from andiron.dsl.errors import UserError, UserErrors
 from andiron.dsl.module import Module, loads
 from andiron.dsl.op import Op
-from andiron.runtime.emulator.program import play, variant_of
+from andiron.runtime.emulator.run_program import play, variant_of
 
 from .interpreted import Formula, agrees, program_of
 from .random_auto import AMD, CPUS, DEVICES, NVIDIA, auto_case, special

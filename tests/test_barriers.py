@@ -1,4 +1,4 @@
-"""Barriers: each rule of `codegen.barriers` places what is needed and nothing more.
+"""Barriers: each rule of `codegen.transforms.barriers.place_barriers` places what is needed and nothing more.
 
 Every program here is run by the interpreter with its barriers (nothing is reported, results are right) and without any single
 one of them (a race is reported): so no barrier is missing, and none is there for nothing.
@@ -8,15 +8,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from andiron.codegen.barriers import place_barriers
-from andiron.codegen.barriers.scope import _in_rows
-from andiron.codegen.interpret import interpret
-from andiron.codegen.printer import show_statements
-from andiron.codegen.tile import Alloc, Barrier, Call, Commit, If, Launch, Piece, Program, Units, Wait
-from andiron.codegen.walk_tile import statements
+from andiron.codegen.interpret.machine import interpret
+from andiron.codegen.ir.printer import show_statements
+from andiron.codegen.ir.tile_ir import Alloc, Barrier, Call, Commit, If, Launch, Piece, Program, Units, Wait
+from andiron.codegen.ir.tile_visitors import statements
+from andiron.codegen.transforms.barriers.known_facts import _in_rows
+from andiron.codegen.transforms.barriers.place_barriers import place_barriers
 from andiron.dsl.errors.base import InternalError
 from andiron.dsl.errors.schedule import CannotMeet
-from andiron.dsl.index import Var, as_expr, xor
+from andiron.dsl.index.expr import Var, as_expr, xor
 from andiron.dsl.source import Source, Span
 
 from .tile_programs import (

@@ -4,11 +4,11 @@ import random
 
 import numpy as np
 import pytest
-from andiron.codegen.barriers import place_barriers
-from andiron.codegen.interpret import interpret
-from andiron.codegen.printer import show
-from andiron.codegen.tile import Alloc, If, Program, Stmt
-from andiron.dsl.index import Expr, Index, Var, as_expr, xor
+from andiron.codegen.interpret.machine import interpret
+from andiron.codegen.ir.printer import show
+from andiron.codegen.ir.tile_ir import Alloc, If, Program, Stmt
+from andiron.codegen.transforms.barriers.place_barriers import place_barriers
+from andiron.dsl.index.expr import Expr, Index, Var, as_expr, xor
 
 from .tile_programs import ZERO, N, T, W, add, at, barriers, buffer, gpu, let, loop, put, when
 

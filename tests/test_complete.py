@@ -5,7 +5,7 @@ from __future__ import annotations
 import andiron
 import numpy as np
 import pytest
-from andiron.codegen.interpret import interpret
+from andiron.codegen.interpret.machine import interpret
 from andiron.codegen.pipeline import compile_program
 
 MODULES = ("attention", "conv", "elementwise", "gemm", "norm", "pool", "reduce", "stencil", "tensor")

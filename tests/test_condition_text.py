@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 
 import pytest
-from andiron.dsl.condition_text import condition_text, conditions_text
-from andiron.dsl.index import Expr, Var, as_expr, maximum
+from andiron.dsl.index.condition_text import condition_text, conditions_text
+from andiron.dsl.index.expr import Expr, Var, as_expr, maximum
 
 M, K, m1, thread, warp = Var("M"), Var("K"), Var("m1"), Var("thread", 0, 31), Var("warp", 0, 7)
 below = Var("below", None, None)

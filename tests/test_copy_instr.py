@@ -6,14 +6,14 @@ from functools import lru_cache
 
 import numpy as np
 import pytest
-from andiron.codegen.emit import emit
-from andiron.codegen.interpret import interpret
+from andiron.codegen.emit.printers import emit
+from andiron.codegen.interpret.machine import interpret
+from andiron.codegen.ir.tile_ir import Program, Stmt, Wait
+from andiron.codegen.ir.tile_visitors import statements
 from andiron.codegen.pipeline import compile_program
-from andiron.codegen.tile import Program, Stmt, Wait
-from andiron.codegen.walk_tile import statements
 from andiron.dsl.errors.schedule import CannotMeet, InstrMismatch, UnknownInstr
 from andiron.dsl.module import Module, loads
-from andiron.dsl.ops.bind_op import specialise
+from andiron.dsl.ops.specialise import specialise
 
 from .gpu_compilers import hip
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from andiron.codegen import pipeline
 from andiron.codegen.abi import programs
-from andiron.codegen.lower.context import Apart, Context
+from andiron.codegen.ir.tile_ir import Alloc, Call, Program
+from andiron.codegen.ir.tile_visitors import statements
+from andiron.codegen.lower.lowering_context import Apart, Context
 from andiron.codegen.pipeline import Compiled, compile_program, lower_launch
-from andiron.codegen.tile import Alloc, Call, Program
-from andiron.codegen.walk_tile import statements
-from andiron.dsl.meaning.reference import reference
 from andiron.dsl.module import Module, loads
-from andiron.dsl.ops.bind_op import bind_params, specialise
+from andiron.dsl.ops.specialise import bind_params, specialise
+from andiron.dsl.semantics.reference import reference
 from andiron.runtime.compile import compile
 
 OPS = """import std.devices.amd

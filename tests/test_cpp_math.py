@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from andiron.codegen.tile import Let
-from andiron.dsl.index import Var
-from andiron.dsl.meaning.numerics import apply, cast
+from andiron.codegen.ir.tile_ir import Let
+from andiron.dsl.index.expr import Var
+from andiron.dsl.semantics.numerics import apply, cast
 from andiron.dsl.types import TYPES
 from andiron.dsl.values import Apply, Cast
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import andiron
 import pytest
-from andiron.codegen.rtile.candidates import candidates
-from andiron.dsl.ops.bind_op import bind_params
+from andiron.codegen.autoschedule.enumerate_schedules import candidates
+from andiron.dsl.ops.specialise import bind_params
 from andiron.dsl.text.format import format_node
 
 from .library_cases import check_right

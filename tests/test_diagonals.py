@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from andiron.codegen.tile import Alloc
-from andiron.codegen.verify.verified import verify
-from andiron.codegen.walk_tile import statements
+from andiron.codegen.ir.tile_ir import Alloc
+from andiron.codegen.ir.tile_visitors import statements
+from andiron.codegen.verify.verify_program import verify
 from andiron.dsl.module import loads
 
 from .interpreted import Formula, agrees, program_of

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from andiron.codegen.barriers.digits import Contradiction, Digits, never_equal
-from andiron.dsl.index import Expr, Var, as_expr, xor
+from andiron.codegen.transforms.barriers.mixed_radix_equality import Contradiction, Digits, never_equal
+from andiron.dsl.index.expr import Expr, Var, as_expr, xor
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -23,12 +23,12 @@ from pathlib import Path
 import andiron
 import pytest
 from andiron.codegen.pipeline import compile_program
-from andiron.codegen.schedule.statements import STATEMENTS, STRATEGIES
+from andiron.codegen.schedule.statement_reference import STATEMENTS, STRATEGIES
 from andiron.dsl.errors import AndironError
-from andiron.dsl.ops.bind_op import bind_params
-from andiron.runtime.tuning import rounds
+from andiron.dsl.ops.specialise import bind_params
+from andiron.runtime.tuning import racing
 from andiron.tools import cli
-from andiron.tools.checking import check_schedules
+from andiron.tools.checks.compile_schedules import check_schedules
 from andiron.tools.repl.session import Session
 
 ROOT = Path(__file__).parent.parent
@@ -122,7 +122,7 @@ def options(words: str) -> dict[str, str]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.relative_to(ROOT).as_posix().removeprefix("docs/"))
 def test_samples(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(rounds, "ROUNDS", 2)  # how well candidates are told apart is not what samples show
+    monkeypatch.setattr(racing, "ROUNDS", 2)  # how well candidates are told apart is not what samples show
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     namespace: dict[str, object] = {"__name__": page.stem}
     session = Session()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from andiron.codegen.emit import emit
-from andiron.codegen.emit.again import Again
-from andiron.codegen.emit.body import Body
+from andiron.codegen.emit.printers import emit
+from andiron.codegen.emit.statements import Body
+from andiron.codegen.emit.unroll_replay import Again
 from andiron.codegen.pipeline import compile_program
 from andiron.dsl.module import loads
 

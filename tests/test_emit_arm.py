@@ -4,9 +4,9 @@ import importlib.util
 
 import numpy as np
 import pytest
-from andiron.codegen.emit import emit
-from andiron.dsl.meaning.numerics import cast
+from andiron.codegen.emit.printers import emit
 from andiron.dsl.module import loads
+from andiron.dsl.semantics.numerics import cast
 from andiron.dsl.types import TYPES
 from andiron.runtime.compile import compile
 

@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from andiron.codegen.abi import symbol
-from andiron.codegen.emit import emit
-from andiron.codegen.emit.names import Names, clean
-from andiron.codegen.interpret import interpret
-from andiron.codegen.tile import Alloc, Barrier, If, Let, Store
-from andiron.dsl.index import Var, as_expr, ceildiv, xor
+from andiron.codegen.emit.c.name_mangling import Names, clean
+from andiron.codegen.emit.printers import emit
+from andiron.codegen.interpret.machine import interpret
+from andiron.codegen.ir.tile_ir import Alloc, Barrier, If, Let, Store
+from andiron.dsl.index.expr import Var, as_expr, ceildiv, xor
 from andiron.dsl.types import TYPES
 from andiron.dsl.values import Apply, Cast, IndexValue, Masked
 
@@ -227,7 +227,7 @@ def test_integers_wrap(compiler):
 @both
 def test_workspaces_and_launches(compiler):
     """Two launches with a workspace between them: all of the first is done before the second."""
-    from andiron.codegen.tile import Launch
+    from andiron.codegen.ir.tile_ir import Launch
 
     prog = elementwise(W)
     work = buffer("work", "workspace", (N,))

@@ -10,20 +10,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 from andiron.codegen.abi import programs
-from andiron.codegen.emit import emit
-from andiron.codegen.emit.cuda import kernels
-from andiron.codegen.emit.used import used_only
+from andiron.codegen.emit.c.dead_declarations import used_only
+from andiron.codegen.emit.gpu.cuda import kernels
+from andiron.codegen.emit.printers import emit
+from andiron.codegen.ir.tile_ir import Alloc, AllReduce, Barrier, Buffer, If, Launch, Program, Store, Units
 from andiron.codegen.pipeline import compile_program
-from andiron.codegen.tile import Alloc, AllReduce, Barrier, Buffer, If, Launch, Program, Store, Units
 from andiron.dsl.errors import UserError
-from andiron.dsl.index import Var, as_expr
-from andiron.dsl.meaning.reference import reference
+from andiron.dsl.index.expr import Var, as_expr
 from andiron.dsl.module import load, loads
-from andiron.dsl.ops.bind_op import bind_params
+from andiron.dsl.ops.specialise import bind_params
+from andiron.dsl.semantics.reference import reference
 from andiron.dsl.types import TYPES
 from andiron.dsl.values import Load
-from andiron.runtime.emulator.program import emulate
-from andiron.runtime.verdict import check
+from andiron.runtime.check_results import check
+from andiron.runtime.emulator.run_program import emulate
 
 from .edits import edited
 from .gpu_compilers import cuda, hip

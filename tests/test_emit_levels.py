@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from andiron.codegen.emit import emit
-from andiron.codegen.tile import Alloc, AllReduce, Barrier, If, Launch, Units
+from andiron.codegen.emit.printers import emit
+from andiron.codegen.ir.tile_ir import Alloc, AllReduce, Barrier, If, Launch, Units
 from andiron.dsl.errors import InternalError
-from andiron.dsl.index import Var, as_expr, ceildiv
+from andiron.dsl.index.expr import Var, as_expr, ceildiv
 from andiron.dsl.types import TYPES
 from andiron.dsl.values import Apply, IndexValue, Masked
 

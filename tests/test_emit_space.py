@@ -4,9 +4,9 @@ import re
 
 import numpy as np
 import pytest
-from andiron.codegen.emit import emit
-from andiron.codegen.tile import Alloc, Barrier
-from andiron.dsl.index import Var
+from andiron.codegen.emit.printers import emit
+from andiron.codegen.ir.tile_ir import Alloc, Barrier
+from andiron.dsl.index.expr import Var
 from andiron.dsl.values import Apply
 
 from .cpp_build import run

@@ -7,7 +7,7 @@ from functools import cache
 import andiron
 import numpy as np
 import pytest
-from andiron.codegen.interpret import interpret
+from andiron.codegen.interpret.machine import interpret
 from andiron.codegen.pipeline import compile_program
 from andiron.dsl.module import Module
 from andiron.dsl.types import TYPES

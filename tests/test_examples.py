@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from andiron.codegen.targets import target_of
 from andiron.dsl.module import load
-from andiron.dsl.ops.bind_op import bind_params
+from andiron.dsl.ops.specialise import bind_params
 from andiron.dsl.text.format import format_source
 from andiron.runtime.compile import compile
 from andiron.runtime.devices import ancestry, device_of, fits

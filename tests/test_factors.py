@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from andiron.codegen.interpret import interpret
+from andiron.codegen.interpret.machine import interpret
 from andiron.codegen.pipeline import compile_program
-from andiron.codegen.schedule.factors import factored
-from andiron.dsl.meaning.reference import reference
+from andiron.codegen.plan.name_factors import factored
 from andiron.dsl.module import loads
+from andiron.dsl.semantics.reference import reference
 
 OPS = """import std.ops.gemm
 import std.schedules.gemm

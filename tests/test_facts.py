@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from andiron.codegen import facts as rules
 from andiron.codegen.abi import chosen
-from andiron.codegen.facts import facts
-from andiron.codegen.interpret import interpret
+from andiron.codegen.analysis import static_traffic as rules
+from andiron.codegen.analysis.static_traffic import facts
+from andiron.codegen.interpret.machine import interpret
 from andiron.codegen.pipeline import compile_program
 from andiron.dsl.module import loads
-from andiron.dsl.ops.bind_op import bind_params
+from andiron.dsl.ops.specialise import bind_params
 
 HERE = Path(__file__).parent / "devices"
 CPU = """

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from andiron.dsl import syntax as s
 from andiron.dsl.text.format import format_node, format_source
-from andiron.dsl.text.format_node import quote
 from andiron.dsl.text.parser import parse_text
+from andiron.dsl.text.print_node import quote
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

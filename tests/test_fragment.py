@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from andiron.dsl.fragment import Fragment
-from andiron.dsl.index import Var, as_expr
+from andiron.dsl.index.expr import Var, as_expr
 
 lane = Var("lane", 0, 31)
 r4, r2, r8 = Var("r", 0, 3), Var("r", 0, 1), Var("r", 0, 7)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from andiron.codegen.tile import For
-from andiron.dsl.frozen import replace
-from andiron.dsl.index import Var, as_expr
+from andiron.codegen.ir.tile_ir import For
+from andiron.dsl.index.expr import Var, as_expr
+from andiron.dsl.support.fast_replace import replace
 
 
 def test_replace():

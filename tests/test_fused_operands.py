@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from andiron.codegen.verify.verified import verify
+from andiron.codegen.verify.verify_program import verify
 from andiron.dsl.module import loads
 
 from .interpreted import Formula, agrees, program_of

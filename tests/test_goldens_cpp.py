@@ -4,9 +4,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from andiron.codegen.emit import emit
-from andiron.codegen.tile import Alloc, AllReduce, Program
-from andiron.dsl.index import Var, as_expr
+from andiron.codegen.emit.printers import emit
+from andiron.codegen.ir.tile_ir import Alloc, AllReduce, Program
+from andiron.dsl.index.expr import Var, as_expr
 from andiron.dsl.source import Source, Span
 from andiron.dsl.values import Apply
 

@@ -14,12 +14,26 @@ from pathlib import Path
 import andiron
 import numpy as np
 import pytest
-from andiron.codegen.interpret import interpret
-from andiron.codegen.tile import Alloc, Barrier, Buffer, Call, Commit, For, Launch, Piece, Program, Stmt, Store, Units, Wait
+from andiron.codegen.interpret.machine import interpret
+from andiron.codegen.ir.tile_ir import (
+    Alloc,
+    Barrier,
+    Buffer,
+    Call,
+    Commit,
+    For,
+    Launch,
+    Piece,
+    Program,
+    Stmt,
+    Store,
+    Units,
+    Wait,
+)
 from andiron.dsl.device import GROUPED, Device, Instr, Operand
 from andiron.dsl.devices.resolve_device import resolve_devices
 from andiron.dsl.fragment import Fragment
-from andiron.dsl.index import Expr, Var, as_expr
+from andiron.dsl.index.expr import Expr, Var, as_expr
 from andiron.dsl.syntax import DeviceDecl
 from andiron.dsl.text.parser import parse_text
 from andiron.dsl.values import Load

@@ -8,9 +8,9 @@ import shutil
 import subprocess
 
 import pytest
-from andiron.codegen.emit.gpu_index import GpuIndex
-from andiron.codegen.emit.index import IndexPrinter
-from andiron.dsl.index import Expr, Var, as_expr, maximum, xor
+from andiron.codegen.emit.c.index_printer import IndexPrinter
+from andiron.codegen.emit.gpu.int32_index import GpuIndex
+from andiron.dsl.index.expr import Expr, Var, as_expr, maximum, xor
 
 ENDS = [3, 31, 255, 1 << 16, 1 << 30, (1 << 31) - 1, None]
 HELPERS = """

@@ -6,10 +6,10 @@ import os
 from functools import lru_cache
 
 import pytest
-from andiron.codegen.emit import emit
+from andiron.codegen.emit.printers import emit
 from andiron.codegen.pipeline import compile_program
 from andiron.dsl.module import Module, loads
-from andiron.dsl.ops.bind_op import bind_params
+from andiron.dsl.ops.specialise import bind_params
 
 from .gpu_compilers import accepted, toolchain
 from .test_stdlib_ops import OPS, ROOT

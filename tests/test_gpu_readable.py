@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 
 import pytest
-from andiron.codegen.emit.condition import simplest
-from andiron.codegen.emit.tidy import tidied
-from andiron.dsl.index import Var, as_expr
+from andiron.codegen.emit.c.peephole import tidied
+from andiron.codegen.emit.c.simplify_conditions import simplest
+from andiron.dsl.index.expr import Var, as_expr
 
 
 def test_words_are_cleared_at_once():

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from andiron.codegen.emit import emit
+from andiron.codegen.emit.printers import emit
 from andiron.codegen.pipeline import compile_program
 from andiron.dsl.module import Module
-from andiron.dsl.ops.bind_op import bind_params
+from andiron.dsl.ops.specialise import bind_params
+from andiron.runtime.check_results import check
 from andiron.runtime.compile import compile
 from andiron.runtime.emulator.report import EmulationReport
-from andiron.runtime.verdict import check
 
 from .gpu_compilers import accepted, toolchain
 from .test_stdlib_ops import values

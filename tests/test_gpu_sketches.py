@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from andiron.codegen.abi import programs
-from andiron.codegen.interpret import interpret
+from andiron.codegen.interpret.machine import interpret
+from andiron.codegen.ir.tile_ir import Program
 from andiron.codegen.pipeline import compile_program
-from andiron.codegen.tile import Program
-from andiron.dsl.meaning.reference import reference
 from andiron.dsl.module import Module, loads
-from andiron.dsl.ops.bind_op import bind_params
+from andiron.dsl.ops.specialise import bind_params
+from andiron.dsl.semantics.reference import reference
 
 TEXT = Path(__file__).parent / "devices" / "gpu_sketches.sched"
 

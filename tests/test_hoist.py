@@ -1,13 +1,13 @@
-"""Values that a loop does not change leave it, where they can be read: `codegen.passes.hoist`."""
+"""Values that a loop does not change leave it, where they can be read: `codegen.transforms.licm`."""
 
 from __future__ import annotations
 
 import numpy as np
-from andiron.codegen.interpret import interpret
-from andiron.codegen.passes.hoist import hoist_invariants
-from andiron.codegen.tile import Alloc, Buffer, For, If, Program, Store
-from andiron.codegen.walk_tile import statements
-from andiron.dsl.index import ONE, Var, as_expr
+from andiron.codegen.interpret.machine import interpret
+from andiron.codegen.ir.tile_ir import Alloc, Buffer, For, If, Program, Store
+from andiron.codegen.ir.tile_visitors import statements
+from andiron.codegen.transforms.licm import hoist_invariants
+from andiron.dsl.index.expr import ONE, Var, as_expr
 from andiron.dsl.values import loads
 
 from .tile_programs import F32, ZERO, N, T, add, at, buffer, gpu, loop, put, when

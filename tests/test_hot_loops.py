@@ -9,10 +9,10 @@ from __future__ import annotations
 from functools import cache
 
 import pytest
-from andiron.codegen.emit import emit
+from andiron.codegen.emit.printers import emit
 from andiron.codegen.pipeline import compile_program
 from andiron.dsl.module import loads
-from andiron.dsl.ops.bind_op import bind_params, specialise
+from andiron.dsl.ops.specialise import bind_params, specialise
 
 from .cpp_build import COMPILERS
 from .hot_loops import Loop, assembly, innermost_loops

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 
 import pytest
-from andiron.dsl.hull import hull
-from andiron.dsl.index import Expr, Var, as_expr, maximum, minimum
+from andiron.dsl.index.expr import Expr, Var, as_expr, maximum, minimum
+from andiron.dsl.index.hull import hull
 
 I, J, K = Var("i"), Var("j"), Var("k", None, None)  # i and j run over a tile, k stands for the rest
 

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 from andiron import compile, loads
-from andiron.codegen.interpret import interpret
+from andiron.codegen.interpret.machine import interpret
 from andiron.codegen.pipeline import compile_program
 from andiron.codegen.verify import check_once
 from andiron.codegen.verify.well_formed import check_well_formed
-from andiron.dsl.ops.bind_op import bind_params, specialise
+from andiron.dsl.ops.specialise import bind_params, specialise
 
 from .cpp_build import skip_unless_run_here
 

@@ -7,7 +7,7 @@ import pickle
 
 import numpy as np
 import pytest
-from andiron.dsl.index import Expr, Fn, Var, as_expr, ceildiv, maximum, minimum, xor
+from andiron.dsl.index.expr import Expr, Fn, Var, as_expr, ceildiv, maximum, minimum, xor
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

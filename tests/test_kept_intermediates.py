@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from andiron.codegen.interpret import interpret
+from andiron.codegen.interpret.machine import interpret
 from andiron.codegen.pipeline import compile_program
 from andiron.codegen.verify import check_once
 from andiron.dsl.errors import UserError

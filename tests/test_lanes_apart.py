@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from andiron.codegen.emit import emit
+from andiron.codegen.emit.printers import emit
 
 from .cpp_build import COMPILERS, run
 from .interpreted import GEMM, HIGHEST, Formula, inputs_of, program_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from andiron.dsl.index import Var, as_expr
+from andiron.dsl.index.expr import Var, as_expr
 from andiron.dsl.layout import Layout, Swizzle
 from hypothesis import given, settings
 from hypothesis import strategies as st

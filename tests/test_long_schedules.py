@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from andiron.codegen.interpret import interpret
+from andiron.codegen.interpret.machine import interpret
+from andiron.codegen.ir.tile_ir import Store
+from andiron.codegen.ir.tile_visitors import statements
 from andiron.codegen.pipeline import compile_program
 from andiron.codegen.schedule import elaborate
-from andiron.codegen.tile import Store
-from andiron.codegen.walk_tile import statements
 from andiron.dsl.errors import UserError
 from andiron.dsl.module import loads
-from andiron.dsl.ops.bind_op import specialise
+from andiron.dsl.ops.specialise import specialise
 
 from .counted import calls
 

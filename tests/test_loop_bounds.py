@@ -6,10 +6,10 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from andiron.codegen.interpret import interpret
+from andiron.codegen.interpret.machine import interpret
+from andiron.codegen.ir.tile_ir import Alloc, For, If, Stmt, Store
+from andiron.codegen.ir.tile_visitors import statements
 from andiron.codegen.pipeline import compile_program
-from andiron.codegen.tile import Alloc, For, If, Stmt, Store
-from andiron.codegen.walk_tile import statements
 from andiron.dsl.module import loads
 from andiron.dsl.values import Masked, walk
 

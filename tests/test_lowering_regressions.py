@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from andiron.codegen.interpret import interpret
+from andiron.codegen.interpret.machine import interpret
+from andiron.codegen.ir.tile_ir import Call
+from andiron.codegen.ir.tile_visitors import statements
 from andiron.codegen.pipeline import compile_program
-from andiron.codegen.tile import Call
-from andiron.codegen.walk_tile import statements
 from andiron.dsl.errors import UserError
-from andiron.dsl.meaning.reference import reference
 from andiron.dsl.module import loads
-from andiron.dsl.ops.bind_op import specialise
+from andiron.dsl.ops.specialise import specialise
+from andiron.dsl.semantics.reference import reference
 
 GEMM = "op f[M, N, K](A: f32[M, K], B: f32[K, N]) -> (Y: f32[M, N]):\n    Y[i, j] = sum(k) A[i, k] * B[k, j]\n"
 FULL = "op f[N, M, K](A: f32[N, M, K]) -> (Y: f32[K]):\n    Y[k] = sum(i, j) A[j, i, k]\n"

@@ -7,11 +7,11 @@ import re
 import numpy as np
 import pytest
 from andiron import compile, loads, reference
+from andiron.codegen.ir.tile_ir import Store
+from andiron.codegen.ir.tile_visitors import statements
 from andiron.codegen.pipeline import compile_program
-from andiron.codegen.tile import Store
-from andiron.codegen.walk_tile import statements
 from andiron.dsl.values import Apply, walk
-from andiron.runtime.verdict import check
+from andiron.runtime.check_results import check
 from andiron.runtime.workload import random_inputs
 
 from .cpp_build import skip_unless_run_here

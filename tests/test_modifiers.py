@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from andiron.codegen.interpret import interpret
+from andiron.codegen.interpret.machine import interpret
+from andiron.codegen.ir.tile_ir import For
+from andiron.codegen.ir.tile_visitors import statements
 from andiron.codegen.pipeline import compile_program
-from andiron.codegen.tile import For
-from andiron.codegen.walk_tile import statements
 from andiron.dsl.module import loads
 
 OP = """

@@ -9,7 +9,7 @@ from andiron.dsl.device import Device
 from andiron.dsl.errors import UserError, UserErrors
 from andiron.dsl.module import MOST_IMPORTS, load, loads, std_device, std_module
 from andiron.dsl.op import Op
-from andiron.dsl.std import std_devices, std_names
+from andiron.dsl.stdlib_files import std_devices, std_names
 from andiron.dsl.syntax import ScheduleDecl, StrategyDecl
 
 COPY = "op {0}[M](A: f32[M]) -> (Y: f32[M]):\n    Y[m] = A[m]\n"
@@ -145,7 +145,7 @@ def test_an_own_op_takes_the_place_of_imported_ones(tmp_path):
 
 def test_schedules_of_the_library_serve_an_own_op_of_the_same_name():
     from andiron.codegen.pipeline import compile_program
-    from andiron.dsl.ops.bind_op import bind_params
+    from andiron.dsl.ops.specialise import bind_params
 
     text = "import std.schedules.gemm_nvidia\nop gemm_f16[M, N, K](A: f16[M, K], B: f16[N, K]) -> (C: f16[M, N]):\n"
     text += "    H[m, n] = sum(k) f32(A[m, k]) * f32(B[n, k])\n    C[m, n] = relu(H[m, n])\n"

@@ -6,8 +6,8 @@ Where the tiles do not fill the last round, no unit reads past what is staged.
 from __future__ import annotations
 
 import pytest
-from andiron.codegen.tile import AllReduce, For
-from andiron.codegen.walk_tile import statements
+from andiron.codegen.ir.tile_ir import AllReduce, For
+from andiron.codegen.ir.tile_visitors import statements
 
 from .interpreted import CENTRED, GEMM, HIGHEST, ROWS, TOTALS, TURNED, agrees, program_of
 

@@ -8,11 +8,11 @@ from random import Random
 
 import andiron
 import pytest
-from andiron.codegen.emit import emit
+from andiron.codegen.emit.printers import emit
 from andiron.codegen.pipeline import compile_program
 from andiron.dsl.errors import UserError
 from andiron.dsl.module import survey
-from andiron.dsl.ops.bind_op import bind_params
+from andiron.dsl.ops.specialise import bind_params
 from andiron.dsl.syntax import OpDecl, ScheduleDecl
 
 STDLIB = Path(andiron.__file__).parent / "stdlib"

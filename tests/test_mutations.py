@@ -13,12 +13,12 @@ import re
 from collections.abc import Callable, Mapping
 
 import pytest
-from andiron.codegen.interpret import Fault, interpret
-from andiron.codegen.parse_tile import parse
-from andiron.codegen.tile import Program
+from andiron.codegen.interpret.machine import Fault, interpret
+from andiron.codegen.ir.parser import parse
+from andiron.codegen.ir.tile_ir import Program
 from andiron.codegen.verify import check_once
-from andiron.codegen.verify.points import Points
-from andiron.codegen.verify.verified import verify
+from andiron.codegen.verify.field_elements import Points
+from andiron.codegen.verify.verify_program import verify
 from andiron.codegen.verify.well_formed import check_well_formed
 from andiron.dsl.errors.verify import NotVerified
 from andiron.dsl.module import loads, std_device

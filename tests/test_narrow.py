@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from andiron.codegen.emit import emit
+from andiron.codegen.emit.printers import emit
 from andiron.codegen.pipeline import compile_program
 from andiron.dsl.module import loads
 

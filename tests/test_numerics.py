@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from andiron.dsl.meaning.numerics import apply, cast, constant, fold, identity, round_to
+from andiron.dsl.semantics.numerics import apply, cast, constant, fold, identity, round_to
 from andiron.dsl.types import TYPES
 
 T = TYPES

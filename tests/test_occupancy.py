@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from andiron.codegen.occupancy import occupancy
+from andiron.codegen.analysis.occupancy import occupancy
 from andiron.dsl.module import loads, std_device
 
 # device, threads, registers, shared bytes, groups -> blocks, threads of a unit, what bounds them

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from andiron.codegen.emit import emit
+from andiron.codegen.emit.printers import emit
 from andiron.codegen.pipeline import compile_program
-from andiron.dsl.meaning.reference import reference
 from andiron.dsl.module import loads
-from andiron.dsl.ops.bind_op import bind_params, specialise
+from andiron.dsl.ops.specialise import bind_params, specialise
+from andiron.dsl.semantics.reference import reference
 from andiron.runtime.compile import compile
 from andiron.runtime.workload import random_inputs
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from andiron.codegen.ir.printer import show
 from andiron.codegen.lower.capacity import peaks
-from andiron.codegen.printer import show
 
 from .interpreted import GEMM, HIGHEST, ROWS, Formula, agrees, program_of
 

@@ -7,17 +7,17 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from andiron.codegen.barriers import place_barriers
-from andiron.codegen.parse_tile import parse
+from andiron.codegen.ir.parser import parse
+from andiron.codegen.ir.printer import show
+from andiron.codegen.ir.tile_ir import Alloc, Program, Staging
 from andiron.codegen.pipeline import compile_program, context_of, launches_of, lowered
-from andiron.codegen.printer import show
-from andiron.codegen.tile import Alloc, Program, Staging
+from andiron.codegen.transforms.barriers.place_barriers import place_barriers
 from andiron.dsl.device import Device
 from andiron.dsl.errors import UserError
 from andiron.dsl.errors.tile import TileText
-from andiron.dsl.index import Var, as_expr
+from andiron.dsl.index.expr import Var, as_expr
 from andiron.dsl.module import Module, loads, std_device
-from andiron.dsl.ops.bind_op import bind_params
+from andiron.dsl.ops.specialise import bind_params
 
 from . import tile_programs
 from .library_cases import library

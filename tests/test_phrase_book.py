@@ -10,7 +10,7 @@ import pytest
 from andiron.dsl.errors import UserError
 from andiron.dsl.errors.module import UnknownDevice
 from andiron.dsl.source import Source
-from andiron.dsl.text.explain import _LINES, _MODIFIERS
+from andiron.dsl.text.explain_syntax_error import _LINES, _MODIFIERS
 from andiron.dsl.text.parser import parse
 from andiron.dsl.text.phrase_book import OPS, SCHEDULES
 

@@ -14,18 +14,18 @@ from random import Random
 
 import numpy as np
 import pytest
-from andiron.codegen.emit import emit
-from andiron.codegen.interpret import interpret
+from andiron.codegen.emit.printers import emit
+from andiron.codegen.interpret.machine import interpret
+from andiron.codegen.ir.tile_ir import Alloc, Barrier, Commit, For, If, Let, Program, Staging, Stmt, Wait
+from andiron.codegen.ir.tile_visitors import map_bodies, map_places, statements
 from andiron.codegen.pipeline import compile_program
-from andiron.codegen.staging import stage_copies
-from andiron.codegen.tile import Alloc, Barrier, Commit, For, If, Let, Program, Staging, Stmt, Wait
-from andiron.codegen.walk_tile import map_bodies, map_places, statements
+from andiron.codegen.transforms.pipelining.stage_copies import stage_copies
 from andiron.dsl.errors import UserError
 from andiron.dsl.errors.schedule import CapacityExceeded, ModifierArgument
-from andiron.dsl.index import Expr, Fn, Var, as_expr
-from andiron.dsl.meaning.reference import reference
+from andiron.dsl.index.expr import Expr, Fn, Var, as_expr
 from andiron.dsl.module import Module, loads
-from andiron.dsl.ops.bind_op import bind_params
+from andiron.dsl.ops.specialise import bind_params
+from andiron.dsl.semantics.reference import reference
 
 from .gpu_compilers import cuda, hip, toolchain
 from .simt_run import run as run_emitted
@@ -290,7 +290,7 @@ def test_registers_rotate_by_name():
 
 
 def test_fixed_sizes_take_no_more_buffers_than_turns():
-    from andiron.dsl.ops.bind_op import specialise
+    from andiron.dsl.ops.specialise import specialise
 
     mod = module()
     op = specialise(mod.ops["gemm"], {"K": 8})
@@ -307,7 +307,7 @@ def test_lifted_out_of_a_loop_that_does_not_change_it():
 
 
 def _loaded(s: Stmt) -> list[str]:
-    from andiron.codegen.walk_tile import accessed
+    from andiron.codegen.ir.tile_visitors import accessed
 
     return list(accessed(s))
 
@@ -335,7 +335,7 @@ def test_copies_apart_in_one_turn():
     body = Alloc(r, (put(r, 0, value=at(x, 0, T)), loop(K, 1, 10, first), put(y, T, value=at(r, 0))))
     program = gpu("apart", (), (x, y), [(Var("b", 0, 0), 1)], 4, body)
     program = _threads(program)
-    from andiron.codegen.barriers import place_barriers
+    from andiron.codegen.transforms.barriers.place_barriers import place_barriers
 
     notes: list[str] = []
     done = place_barriers(stage_copies(program, notes.append))
@@ -350,7 +350,7 @@ def test_copies_apart_in_one_turn():
 
 def _threads(p: Program) -> Program:
     """T stands for the thread's number in its block."""
-    from andiron.codegen.walk_tile import map_exprs
+    from andiron.codegen.ir.tile_visitors import map_exprs
 
     from .tile_programs import T as thread
     from .tile_programs import W

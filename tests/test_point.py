@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from andiron.dsl.index import Var, as_expr, ceildiv, minimum, xor
-from andiron.dsl.point import point
+from andiron.dsl.index.counterexample import point
+from andiron.dsl.index.expr import Var, as_expr, ceildiv, minimum, xor
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

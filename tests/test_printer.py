@@ -3,9 +3,9 @@
 import subprocess
 import sys
 
-from andiron.codegen.barriers import place_barriers
-from andiron.codegen.printer import show, show_value
-from andiron.dsl.index import Var, as_expr
+from andiron.codegen.ir.printer import show, show_value
+from andiron.codegen.transforms.barriers.place_barriers import place_barriers
+from andiron.dsl.index.expr import Var, as_expr
 from andiron.dsl.types import TYPES
 from andiron.dsl.values import Apply, Cast, Const, IndexValue, Masked
 
@@ -51,5 +51,5 @@ def test_values():
 
 
 def test_importing_the_interpreter_is_not_needed_to_print():
-    code = "import sys; import andiron.codegen.printer; print('andiron.codegen.interpret' in sys.modules)"
+    code = "import sys; import andiron.codegen.ir.printer; print('andiron.codegen.interpret.machine' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from andiron.codegen.interpret import interpret
+from andiron.codegen.interpret.machine import interpret
 from andiron.codegen.pipeline import compile_program
 from andiron.dsl.errors import UserError
-from andiron.dsl.meaning.reference import reference
 from andiron.dsl.module import loads
-from andiron.dsl.ops.bind_op import specialise
+from andiron.dsl.ops.specialise import specialise
+from andiron.dsl.semantics.reference import reference
 
 from .edits import barriers, without_barrier
 

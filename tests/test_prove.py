@@ -6,9 +6,9 @@ import weakref
 
 import numpy as np
 import pytest
-from andiron.dsl import prove
-from andiron.dsl.index import Var, as_expr, ceildiv, maximum, minimum, xor
-from andiron.dsl.prove import Facts, always, conjuncts, equal, feasible
+from andiron.dsl.index import prove
+from andiron.dsl.index.expr import Var, as_expr, ceildiv, maximum, minimum, xor
+from andiron.dsl.index.prove import Facts, always, conjuncts, equal, feasible
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -103,7 +103,7 @@ W, S, Q, s = (Var(n, 0) for n in "WSQs")
 
 def test_sums_of_conditions_prove_without_isl(monkeypatch):
     """A window inside its tensor; a lane inside its tile; an empty loop over a size that is not."""
-    monkeypatch.setattr("andiron.dsl.prove.is_empty", lambda text: pytest.fail(text))
+    monkeypatch.setattr("andiron.dsl.index.prove.is_empty", lambda text: pytest.fail(text))
     window = [S + Q - W - 1, W - S - Q + 1, S - 1 - s]
     assert always(W - 1 - s - i % Q, window)
     assert not always(W - 2 - s - i % Q, window)
@@ -131,8 +131,8 @@ def test_where_it_failed_before_is_looked_at_first(monkeypatch):
     x, size = Var("x", 0, 99), Var("size", 0)
     cond = size - x - 1
     assert not always(cond, [x - 3])
-    monkeypatch.setattr("andiron.dsl.prove.point", lambda constraints: None)
-    monkeypatch.setattr("andiron.dsl.prove.is_empty", lambda text: pytest.fail(text))
+    monkeypatch.setattr("andiron.dsl.index.prove.point", lambda constraints: None)
+    monkeypatch.setattr("andiron.dsl.index.prove.is_empty", lambda text: pytest.fail(text))
     assert not always(cond, [x - 3, 90 - x])
     assert always(cond, [size - 64, 63 - x])
     assert always(cond, [Var("size", 200) - 200])

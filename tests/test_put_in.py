@@ -7,8 +7,8 @@ import itertools
 import andiron
 import numpy as np
 import pytest
-from andiron.codegen.emit.put_in import PutIn
-from andiron.dsl.index import Var, as_expr
+from andiron.codegen.emit.c.memo_substitution import PutIn
+from andiron.dsl.index.expr import Var, as_expr
 
 from .cpp_build import skip_unless_run_here
 

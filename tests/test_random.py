@@ -12,11 +12,11 @@ from collections import Counter
 import andiron.codegen.pipeline as pipeline
 import numpy as np
 import pytest
+from andiron.codegen.ir.printer import show
 from andiron.codegen.pipeline import compile_program
-from andiron.codegen.printer import show
 from andiron.dsl.errors import UserError
 from andiron.dsl.module import loads, std_module
-from andiron.dsl.ops.bind_op import bind_params, specialise
+from andiron.dsl.ops.specialise import bind_params, specialise
 from andiron.dsl.source import Source
 from andiron.dsl.text.parser import parse
 from hypothesis import HealthCheck, given, settings

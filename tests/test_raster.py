@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from andiron.codegen.interpret import interpret
+from andiron.codegen.interpret.machine import interpret
+from andiron.codegen.ir.tile_ir import Let, Program
+from andiron.codegen.ir.tile_visitors import statements
 from andiron.codegen.pipeline import compile_program
-from andiron.codegen.tile import Let, Program
-from andiron.codegen.walk_tile import statements
 from andiron.dsl.module import loads
-from andiron.dsl.ops.bind_op import specialise
+from andiron.dsl.ops.specialise import specialise
 
 SIMT = (Path(__file__).parent / "devices" / "simt.sched").read_text(encoding="utf-8")
 TEXT = """

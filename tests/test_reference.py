@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from andiron.dsl.errors import UserError
-from andiron.dsl.meaning import evaluate
-from andiron.dsl.meaning.evaluate import Plain
-from andiron.dsl.meaning.reference import reference
-from andiron.dsl.ops.bind_op import bind_params, specialise
 from andiron.dsl.ops.resolve_op import resolve_op
+from andiron.dsl.ops.specialise import bind_params, specialise
+from andiron.dsl.semantics import evaluate
+from andiron.dsl.semantics.evaluate import Plain
+from andiron.dsl.semantics.reference import reference
 from andiron.dsl.source import Source
 from andiron.dsl.text.parser import parse, parse_text
 

@@ -2,9 +2,9 @@
 
 import pytest
 from andiron.dsl.errors import UserError, UserErrors
-from andiron.dsl.index import Var, as_expr
-from andiron.dsl.ops.bind_op import bind_params, specialise
+from andiron.dsl.index.expr import Var, as_expr
 from andiron.dsl.ops.resolve_op import resolve_op
+from andiron.dsl.ops.specialise import bind_params, specialise
 from andiron.dsl.text.parser import parse_text
 from andiron.dsl.types import TYPES
 from andiron.dsl.values import Apply, Cast, Const, IndexValue, Load

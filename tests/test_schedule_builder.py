@@ -6,8 +6,8 @@ import andiron
 import numpy as np
 import pytest
 from andiron import Schedule
-from andiron.codegen.printer import show
-from andiron.codegen.schedule.statements import STATEMENTS
+from andiron.codegen.ir.printer import show
+from andiron.codegen.schedule.statement_reference import STATEMENTS
 from andiron.dsl.errors import UserError
 from andiron.dsl.errors.schedule import NotOneLine
 

@@ -16,7 +16,7 @@ import pytest
 from andiron.codegen.pipeline import compile_program
 from andiron.dsl.errors import UserError, UserErrors
 from andiron.dsl.module import loads
-from andiron.dsl.ops.bind_op import bind_params
+from andiron.dsl.ops.specialise import bind_params
 from andiron.dsl.source import Source
 from andiron.dsl.syntax import ScheduleDecl
 from andiron.dsl.text.parser import parse

@@ -5,9 +5,9 @@ from __future__ import annotations
 import andiron
 import numpy as np
 import pytest
-from andiron.codegen.lower import inline
-from andiron.codegen.lower.work import plan
 from andiron.codegen.pipeline import compile_program
+from andiron.codegen.plan import inlining
+from andiron.codegen.plan.computations import plan
 from andiron.dsl.module import loads
 from andiron.dsl.values import Shared, walk
 
@@ -194,7 +194,7 @@ def test_parts_have_a_limit():
     op = loads(squares(300, "Y[i, j] = @")).ops["g"]
     parts = [len(v.parts) for group in plan(op, frozenset()) for w in group for v in walk(w.value) if isinstance(v, Shared)]
     assert parts
-    assert max(parts) <= inline.MOST_PARTS
+    assert max(parts) <= inlining.MOST_PARTS
 
 
 def test_the_library_shares_nothing_so_that_its_texts_stay():

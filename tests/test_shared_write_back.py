@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from andiron.codegen.ir.tile_ir import If, Program
+from andiron.codegen.ir.tile_visitors import buffers_used, statements
 from andiron.codegen.pipeline import compile_program
-from andiron.codegen.tile import If, Program
-from andiron.codegen.walk_tile import buffers_used, statements
-from andiron.dsl.index import as_expr
+from andiron.dsl.index.expr import as_expr
 from andiron.dsl.module import loads
 from andiron.dsl.source import Source
 from andiron.dsl.text.parser import parse

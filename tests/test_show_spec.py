@@ -1,6 +1,6 @@
 """The spec in focus is shown after each line, once, with the line's effect."""
 
-from andiron.codegen.lower.trace import show_trace
+from andiron.codegen.lower.schedule_trace import show_trace
 from andiron.codegen.pipeline import compile_program
 from andiron.dsl.module import loads
 

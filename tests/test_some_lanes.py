@@ -9,8 +9,8 @@ from functools import cache
 
 import numpy as np
 import pytest
-from andiron.codegen.emit.code import ELEMENTS, Need
-from andiron.codegen.emit.cpp_prelude import prelude
+from andiron.codegen.emit.c.c_expr import ELEMENTS, Need
+from andiron.codegen.emit.cpu.cpp_prelude import prelude
 
 from .cpp_build import COMPILERS, MACHINES, library
 

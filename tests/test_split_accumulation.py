@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from andiron.codegen.interpret import interpret
+from andiron.codegen.interpret.machine import interpret
+from andiron.codegen.ir.tile_ir import Program, Store
+from andiron.codegen.ir.tile_visitors import statements
 from andiron.codegen.pipeline import compile_program
-from andiron.codegen.tile import Program, Store
-from andiron.codegen.walk_tile import statements
 from andiron.dsl.errors.schedule import NotYet
 from andiron.dsl.module import loads, std_device
-from andiron.dsl.ops.bind_op import specialise
+from andiron.dsl.ops.specialise import specialise
 
 HEAD = "op f[M, K](X: f32[M, K]) -> (Y: {type}[M]):\n    Y[m] = "
 OPS = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from andiron.codegen.emit import emit
+from andiron.codegen.emit.printers import emit
 
 from .interpreted import GEMM, HIGHEST, ROWS, Formula, agrees, program_of
 

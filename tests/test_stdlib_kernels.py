@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from andiron.dsl.ops.bind_op import bind_params
+from andiron.dsl.ops.specialise import bind_params
 from andiron.runtime.compile import compile
 
 from .library_cases import check_right, into, library

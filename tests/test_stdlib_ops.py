@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from andiron.dsl.meaning.reference import reference
-from andiron.dsl.ops.bind_op import bind_params
 from andiron.dsl.ops.resolve_op import resolve_op
+from andiron.dsl.ops.specialise import bind_params
+from andiron.dsl.semantics.reference import reference
 from andiron.dsl.source import Source
 from andiron.dsl.text.parser import parse
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from andiron.codegen.targets import target_of
 from andiron.dsl.module import loads
-from andiron.dsl.ops.bind_op import bind_params
+from andiron.dsl.ops.specialise import bind_params
 from andiron.runtime.compile import compile
-from andiron.runtime.features import missing
+from andiron.runtime.native.cpu_features import missing
 
 from .library_cases import check_right
 

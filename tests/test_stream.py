@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from andiron.codegen.interpret import interpret
+from andiron.codegen.interpret.machine import interpret
 from andiron.codegen.pipeline import compile_program
 from andiron.codegen.targets import MACHINES
 from andiron.dsl.errors import UserError
 from andiron.dsl.module import loads
-from andiron.runtime import features
-from andiron.runtime.arrays import empty
+from andiron.runtime.arrays.convert import empty
 from andiron.runtime.compile import compile
+from andiron.runtime.native import cpu_features
 
 TEXT = """
 import std.devices.cpu
@@ -44,7 +44,7 @@ TWICE = "tile i: 4096 -> core\ntile i: 64\n{}\ntile i: 1 -> lane\ncompute"
 def test_any_address(target: str, dtype: str, start: int) -> None:
     """Aligned or not, above and below the size from which on it pays: the same result."""
     mod = loads(TEXT.replace("TYPE", dtype))
-    if features.missing(MACHINES[target]) if target in MACHINES else []:
+    if cpu_features.missing(MACHINES[target]) if target in MACHINES else []:
         pytest.skip(f"this machine cannot execute code for {target}")
     kernel = compile(mod, op="turn", target=target)
     if target == "cpu:avx2":

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from andiron.codegen.emit import emit
-from andiron.codegen.interpret import interpret
+from andiron.codegen.emit.printers import emit
+from andiron.codegen.interpret.machine import interpret
 from andiron.codegen.pipeline import compile_program
 from andiron.dsl.module import loads
 

@@ -11,10 +11,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from andiron.codegen.abi import FLAGS, symbol
-from andiron.codegen.emit import emit
-from andiron.codegen.emit.deal import deals
-from andiron.codegen.tile import Alloc, Barrier, Launch, Let, Store
-from andiron.dsl.index import Expr, Var, as_expr
+from andiron.codegen.emit.cpu.work_sharing import deals
+from andiron.codegen.emit.printers import emit
+from andiron.codegen.ir.tile_ir import Alloc, Barrier, Launch, Let, Store
+from andiron.dsl.index.expr import Expr, Var, as_expr
 from andiron.dsl.types import TYPES
 from andiron.dsl.values import IndexValue
 

@@ -8,13 +8,13 @@ from functools import lru_cache
 
 import numpy as np
 import pytest
-from andiron.codegen.emit import emit
-from andiron.codegen.interpret import interpret
+from andiron.codegen.emit.printers import emit
+from andiron.codegen.interpret.machine import interpret
+from andiron.codegen.ir.tile_ir import Call, For, Program, Store
+from andiron.codegen.ir.tile_visitors import statements
 from andiron.codegen.pipeline import compile_program
-from andiron.codegen.tile import Call, For, Program, Store
-from andiron.codegen.walk_tile import statements
 from andiron.dsl.module import Module, loads
-from andiron.dsl.ops.bind_op import bind_params, specialise
+from andiron.dsl.ops.specialise import bind_params, specialise
 from andiron.runtime.compile import compile
 
 DEVICES = {"sm_80": "warp", "sm_90a": "warp", "gfx90a": "wave", "gfx1100": "wave"}

@@ -11,16 +11,16 @@ import andiron
 import numpy as np
 import pytest
 from andiron.codegen.abi import chosen, programs
-from andiron.codegen.emit import emit
-from andiron.codegen.interpret import Fault, interpret
+from andiron.codegen.analysis.divisibility import Known, divisor, required
+from andiron.codegen.emit.printers import emit
+from andiron.codegen.interpret.machine import Fault, interpret
+from andiron.codegen.ir.tile_ir import Call, Program, Store
+from andiron.codegen.ir.tile_visitors import statements
 from andiron.codegen.pipeline import Compiled, compile_program
-from andiron.codegen.tile import Call, Program, Store
-from andiron.codegen.vector.align import Known, divisor, required
-from andiron.codegen.walk_tile import statements
-from andiron.dsl.index import Expr, Var, as_expr, minimum, xor
-from andiron.dsl.meaning.reference import reference
+from andiron.dsl.index.expr import Expr, Var, as_expr, minimum, xor
 from andiron.dsl.module import loads
-from andiron.dsl.ops.bind_op import bind_params, specialise
+from andiron.dsl.ops.specialise import bind_params, specialise
+from andiron.dsl.semantics.reference import reference
 
 TEXT = """
 op gemm[M, N, K](A: f16[M, K], B: f16[K, N]) -> (C: f32[M, N]):

@@ -8,15 +8,15 @@ from collections.abc import Callable
 import andiron
 import pytest
 from andiron.codegen import pipeline
+from andiron.codegen.ir.tile_ir import AllReduce, Program, Stmt, Store
 from andiron.codegen.pipeline import compile_program
-from andiron.codegen.tile import AllReduce, Program, Stmt, Store
 from andiron.codegen.verify.instances import Instance, instances
-from andiron.codegen.verify.verified import smaller, verify
+from andiron.codegen.verify.verify_program import smaller, verify
 from andiron.dsl.errors import InternalError, UserError
 from andiron.dsl.errors.verify import NotVerified
-from andiron.dsl.frozen import replace
 from andiron.dsl.module import loads
-from andiron.dsl.ops.bind_op import bind_params
+from andiron.dsl.ops.specialise import bind_params
+from andiron.dsl.support.fast_replace import replace
 from andiron.tools import cli
 
 from .edits import edited

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 from andiron.codegen.pipeline import compile_program
-from andiron.codegen.verify.verified import verify
+from andiron.codegen.verify.verify_program import verify
 from andiron.dsl.module import load
-from andiron.dsl.ops.bind_op import bind_params
-from andiron.dsl.std import std_devices
-from andiron.tools.checking import scheduled, unscheduled
-from andiron.tools.target_for import whole
+from andiron.dsl.ops.specialise import bind_params
+from andiron.dsl.stdlib_files import std_devices
+from andiron.tools.checks.compile_schedules import scheduled, unscheduled
+from andiron.tools.infer_target import whole
 
 from .library_cases import library
 from .test_stdlib_ops import OPS

@@ -16,20 +16,20 @@ from typing import Any
 import numpy as np
 import pytest
 from andiron.codegen.abi import chosen
-from andiron.codegen.interpret import Fault, interpret
+from andiron.codegen.interpret.machine import Fault, interpret
+from andiron.codegen.ir.printer import show
+from andiron.codegen.ir.tile_ir import Alloc, AllReduce, Barrier, Call, For, If, Let, Program, Staging, Stmt, Store, Wait
+from andiron.codegen.ir.tile_visitors import map_bodies, statements
 from andiron.codegen.pipeline import compile_program
-from andiron.codegen.printer import show
-from andiron.codegen.tile import Alloc, AllReduce, Barrier, Call, For, If, Let, Program, Staging, Stmt, Store, Wait
 from andiron.codegen.verify import check_once
-from andiron.codegen.verify.points import P, Points, element
+from andiron.codegen.verify.field_elements import P, Points, element
 from andiron.codegen.verify.well_formed import check_well_formed
-from andiron.codegen.walk_tile import map_bodies, statements
-from andiron.dsl.index import Var, as_expr
-from andiron.dsl.meaning.numerics import identity
-from andiron.dsl.meaning.reference import reference
+from andiron.dsl.index.expr import Var, as_expr
 from andiron.dsl.module import loads
 from andiron.dsl.op import Op
-from andiron.dsl.ops.bind_op import bind_params, specialise
+from andiron.dsl.ops.specialise import bind_params, specialise
+from andiron.dsl.semantics.numerics import identity
+from andiron.dsl.semantics.reference import reference
 from andiron.dsl.types import TYPES, DType
 from andiron.dsl.values import Masked, transform
 

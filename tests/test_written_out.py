@@ -6,11 +6,11 @@ import re
 from pathlib import Path
 
 import pytest
-from andiron.codegen.emit import emit
-from andiron.codegen.emit.written_out import MOST_COPIES, MOST_INDEXED
+from andiron.codegen.emit.c.unrolling import MOST_COPIES, MOST_INDEXED
+from andiron.codegen.emit.printers import emit
 from andiron.codegen.pipeline import compile_program
 from andiron.dsl.module import loads
-from andiron.dsl.ops.bind_op import bind_params
+from andiron.dsl.ops.specialise import bind_params
 
 ROOT = Path(__file__).parent.parent / "stdlib"
 LIBRARY = "".join(f"import std.{d}.{f.stem}\n" for d in ("ops", "schedules") for f in sorted((ROOT / d).glob("*.sched")))

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
-from andiron.codegen.tile import (
+from andiron.codegen.ir.tile_ir import (
     Alloc,
     AllReduce,
     Barrier,
@@ -27,9 +27,9 @@ from andiron.codegen.tile import (
     Units,
     Wait,
 )
-from andiron.codegen.walk_tile import map_bodies, statements
+from andiron.codegen.ir.tile_visitors import map_bodies, statements
 from andiron.dsl.device import Device, Instr, Level, Memory, Operand
-from andiron.dsl.index import Expr, Index, Var, as_expr, ceildiv
+from andiron.dsl.index.expr import Expr, Index, Var, as_expr, ceildiv
 from andiron.dsl.op import Reduction, Statement
 from andiron.dsl.types import TYPES
 from andiron.dsl.values import Apply, Cast, Const, Load, Masked, Value

@@ -17,7 +17,7 @@ from typing import NoReturn
 
 from .. import __version__
 from ..dsl.errors import UserError
-from . import bench, build, cache, check, complete, emit, explain, fmt, run, targets, tune
+from .commands import bench, build, cache, check, complete, emit, explain, fmt, run, targets, tune
 from .lsp import main as lsp
 from .repl import main as repl
 from .terminal import apology, as_json, complain, say_json, tolerant_streams

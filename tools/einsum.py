@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from string import ascii_letters
 
-from ..dsl.index import Var, as_expr
+from ..dsl.index.expr import Var, as_expr
 from ..dsl.op import Op
 from ..dsl.values import Apply, Cast, Load, Value
 

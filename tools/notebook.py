@@ -14,16 +14,16 @@ from html import escape
 from typing import Any, NoReturn
 
 from ..dsl.errors import AndironError, UserError
-from ..dsl.errors.shell import BadMagic
+from ..dsl.errors.repl import BadMagic
 from ..dsl.module import Module, survey
 from ..dsl.op import Op
 from ..dsl.syntax import ScheduleDecl
-from ..dsl.text.format_node import format_node
+from ..dsl.text.print_node import format_node
 from ..runtime.compile import compile
 from ..runtime.kernel import Kernel
 from ..runtime.report import Report
-from .checking import check_schedules
-from .workload import assignments
+from .checks.compile_schedules import check_schedules
+from .size_arguments import assignments
 
 _BOX = "font:12.5px/1.5 ui-monospace,Menlo,Consolas,monospace;white-space:pre;overflow:auto;margin:.5em 0"
 

@@ -42,21 +42,21 @@ def positive(text: str) -> int:
 def load_module(path: str) -> Any:
     """The module of a file, or of the input stream for `-`. Raises the file's diagnostics."""
     from ..dsl.module import load, loads
-    from ..runtime.files import read_text
+    from ..runtime.storage.files import read_text
 
     return loads(read_text("-"), "<stdin>", base=".") if path == "-" else load(path)
 
 
 def fixed_values(args: argparse.Namespace) -> dict[str, int]:
     """`--size` and `--param` together."""
-    from .workload import assignments
+    from .size_arguments import assignments
 
     return {**assignments(args.size, "size"), **assignments(args.param, "parameter")}
 
 
 def target_name(args: argparse.Namespace, module: Module) -> str:
     """What is compiled for: what is asked for, what the schedule names, or this machine."""
-    from .target_for import target_for
+    from .infer_target import target_for
 
     named = module.schedules.get(args.schedule)
     if args.target is None and named is not None and named.device is not None:

@@ -13,9 +13,9 @@ from math import prod
 import numpy as np
 
 from ...dsl.device import Instr, Operand
-from ...dsl.index import Expr
+from ...dsl.index.expr import Expr
 from ...dsl.values import Apply, Load, Value, children, loads, walk
-from ..tile import AllReduce, Call, Piece, is_digit
+from ..ir.tile_ir import AllReduce, Call, Piece, is_digit
 from .domain import Domain
 from .frame import Env, Frame
 from .memory import Memory, Site

@@ -1,7 +1,8 @@
 """What the interpreter computes with: the numbers of the language, or values that stand for them.
 
 A domain says how values are stored and what the operations on them are; which unit executes what, when and on which elements is
-the interpreter's and the same for all. `NUMBERS` is what a program means; `codegen.verify.points` has values that count.
+the interpreter's and the same for all. `NUMBERS` is what a program means.
+`codegen.verify.field_elements` has values that count.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ...dsl.meaning.numerics import apply, cast, constant
+from ...dsl.semantics.numerics import apply, cast, constant
 from ...dsl.types import TYPES, DType
 
 Array = Any  # np.ndarray of `Domain.storage`

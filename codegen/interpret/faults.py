@@ -6,8 +6,8 @@ from typing import Literal
 
 from ...dsl.errors.base import InternalError
 from ...dsl.source import Span
-from ..printer import show_statement
-from ..tile import Stmt
+from ..ir.printer import show_statement
+from ..ir.tile_ir import Stmt
 
 
 class Fault(InternalError):

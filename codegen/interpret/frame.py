@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from ...dsl.device import Device
-from ...dsl.index import Expr
-from ..tile import Launch
+from ...dsl.index.expr import Expr
+from ..ir.tile_ir import Launch
 
 Index = Any  # an int, or an int64 array with one entry a unit
 

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from ...dsl.types import DType
-from ..tile import Buffer, Stmt
+from ..ir.tile_ir import Buffer, Stmt
 from .domain import NUMBERS, Domain
 from .faults import Fault, Reports, describe
 from .frame import UnitTree
-from .shadow import Clock, Conflict, Shadow
+from .race_shadow import Clock, Conflict, Shadow
 
 Written = tuple[np.ndarray, np.ndarray]  # positions, units
 _Located = tuple[np.ndarray, np.ndarray, Sequence[Any], Any]  # positions, units, coordinates; which ones, if not all

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from ...dsl import syntax
 from ...dsl.errors.schedule import BadLayout, CannotMeet, MoveDistributed, UnboundedTile
-from ...dsl.index import Var, as_expr
+from ...dsl.index.expr import Var, as_expr
 from ...dsl.layout import Layout
 from ...dsl.types import DType
-from ..tile import Buffer
-from .axes import modifier
-from .context import Context
+from ..ir.tile_ir import Buffer
+from .lowering_context import Context
 from .spec import Focus
+from .tile_axes import modifier
 
 
 def memory_buffer(ctx: Context, focus: Focus, tensor: str, dtype: DType, memory: str, axes, line) -> tuple[Buffer, Layout]:
@@ -62,7 +62,7 @@ def tile_layout(axes, line, dtype: DType) -> Layout:
             order = [v.id for v in m.values if isinstance(v, syntax.Name)]
             layout = Layout.permuted(axes, order)
         else:
-            from ...dsl.ops.index_terms import index_term
+            from ...dsl.ops.index_syntax import index_term
 
             table = {n: as_expr(Var(n)) for n in names}
             layout = Layout.written(axes, [index_term(v, table) for v in m.values])  # type: ignore[arg-type]

@@ -15,11 +15,11 @@ from ...dsl.device import Device, Memory
 from ...dsl.errors import Diagnostics
 from ...dsl.errors.base import Label
 from ...dsl.errors.schedule import CapacityExceeded, TooManyUnits
-from ...dsl.frozen import replace
 from ...dsl.source import Span
-from ..tile import Alloc, Buffer, For, If, Launch, Program, Stmt
-from .staging import depth_of
-from .trace import bytes_text
+from ...dsl.support.fast_replace import replace
+from ..ir.tile_ir import Alloc, Buffer, For, If, Launch, Program, Stmt
+from .copies.pipeline_depth import depth_of
+from .schedule_trace import bytes_text
 
 _TRIES = 12  # compilations that a proposal may cost
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...dsl import syntax
-from ...dsl.index import as_expr
-from .match import Match
+from ...dsl.index.expr import as_expr
+from ..plan.computations import Work
+from .copies.pipeline_depth import written_out
+from .leaves.match_instr import Match
 from .spec import ZERO, Focus, Range
-from .staging import written_out
-from .work import Work
 
 if TYPE_CHECKING:
-    from .recursion import Lowering
+    from .lower_schedule import Lowering
 
 
 def _instr(low: Lowering, focus: Focus, line) -> tuple[Match, Work] | None:

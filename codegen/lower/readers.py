@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING
 
 from ...dsl import syntax
 from ...dsl.errors.schedule import BadLayout, CannotMeet, NotComputed, RegisterMismatch
-from ...dsl.frozen import replace
-from ...dsl.index import Expr, Var, as_expr
+from ...dsl.index.expr import Expr, Var, as_expr
 from ...dsl.source import Span
+from ...dsl.support.fast_replace import replace
 from ...dsl.values import Load, loads
-from .axes import axes_of, tensors_of
-from .context import Context
+from ..plan.computations import BACK, Work, plain_index
+from .lowering_context import Context
 from .spec import Focus
-from .work import BACK, Work, plain_index
+from .tile_axes import axes_of, tensors_of
 
 if TYPE_CHECKING:
-    from .recursion import Lowering
+    from .lower_schedule import Lowering
 
 
 def reads_of(works: Iterable[Work], tensor: str) -> list[Load]:

@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from ...dsl.device import Device
-from ...dsl.frozen import replace
-from ...dsl.index import Expr, Var, as_expr
+from ...dsl.index.expr import Expr, Var, as_expr
+from ...dsl.support.fast_replace import replace
 from ...dsl.values import Load, Masked, Value, loads, transform
-from ..printer import show_value
-from ..tile import Buffer
+from ..ir.printer import show_value
+from ..ir.tile_ir import Buffer
+from ..plan.computations import Work
 from .spec import ONE, Focus
-from .work import Work
 
 _SIGN = {"sum": "+=", "prod": "*=", None: "="}
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ...dsl.cached import cached_property
-from ...dsl.frozen import replace
-from ...dsl.index import Expr, Var, as_expr, ceildiv, minimum
+from ...dsl.index.expr import Expr, Var, as_expr, ceildiv, minimum
 from ...dsl.layout import Layout
+from ...dsl.support.cached import cached_property
+from ...dsl.support.fast_replace import replace
 from ...dsl.values import Value
-from .work import Work
+from ..plan.computations import Work
 
 ZERO = as_expr(0)
 ONE = as_expr(1)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ...dsl.index import Expr, as_expr
-from ..tile import Buffer
-from .context import Context
+from ...dsl.index.expr import Expr, as_expr
+from ..ir.tile_ir import Buffer
+from .lowering_context import Context
 
 
 def workspace(ctx: Context, name: str, dtype, shape: tuple[Expr, ...]) -> Buffer:

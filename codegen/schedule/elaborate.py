@@ -25,9 +25,9 @@ from ...dsl.errors.schedule import (
     UnknownStrategy,
     UnusedParam,
 )
-from ...dsl.frozen import replace
-from ...dsl.index import Expr, Var, as_expr
-from ...dsl.ops.index_terms import index_term
+from ...dsl.index.expr import Expr, Var, as_expr
+from ...dsl.ops.index_syntax import index_term
+from ...dsl.support.fast_replace import replace
 
 Env = dict[str, syntax.Expr]
 MOST_LINES = 2000  # of a schedule, strategies written out

@@ -13,8 +13,8 @@ from ...dsl.errors import did_you_mean
 from ...dsl.errors.schedule import AmbiguousRole, ScheduleDoesNotFit, UnknownOpInSchedule, UnknownTensorInSchedule
 from ...dsl.op import Op, Statement
 from ...dsl.values import Load, loads
+from ..plan.name_factors import factored
 from .elaborate import Roles
-from .factors import factored
 
 
 def roles_of(module: Any, op: Op, decl: syntax.ScheduleDecl) -> Roles:
@@ -34,7 +34,7 @@ def roles_of(module: Any, op: Op, decl: syntax.ScheduleDecl) -> Roles:
 
 
 def contractions_of(op: Op) -> list[Statement]:
-    """The op's sums of products; those with most indices if there are several. Computed factors have names (`factors`)."""
+    """The op's sums of products; those with most indices if there are several. Computed factors have names (`name_factors`)."""
     found = [
         s for s in factored(op).statements if s.reduction is not None and s.reduction.kind == "sum" and len(loads(s.value)) == 2
     ]

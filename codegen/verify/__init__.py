@@ -1,6 +1,6 @@
 """Checks of tile programs that are no part of lowering: that one is well formed, and computes each point exactly once."""
 
-from .once import check_once
-from .points import Points
+from .exactly_once import check_once
+from .field_elements import Points
 
 __all__ = ["Points", "check_once"]

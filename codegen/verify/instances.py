@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from ...dsl.index import Expr, Fn, as_expr
+from ...dsl.index.expr import Expr, Fn, as_expr
 from ...dsl.op import Op
 from ..abi import programs
-from ..tile import Alloc, For, If, Launch, Let, Program, Stmt
+from ..ir.tile_ir import Alloc, For, If, Launch, Let, Program, Stmt
 
 _ODD = (3, 5, 7, 2, 3, 5, 2, 3)
 _LARGEST = 1 << 17  # of a size

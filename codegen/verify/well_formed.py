@@ -1,4 +1,4 @@
-"""Whether a tile program is one: what its grammar (`codegen.tile`) says in words, as far as it shows without running it.
+"""Whether a tile program is one: what its grammar (`codegen.ir.tile_ir`) says in words, as far as it shows without running it.
 
 BOUND_ONCE   a variable is bound before it is named, and not again inside, but to the same; its interval is one of its values
 IN_SCOPE     a buffer is declared around its accesses, which have its rank and its type
@@ -13,14 +13,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ...dsl.device import AWAITED, GROUPED, Device
-from ...dsl.index import Expr, Var
-from ...dsl.intervals import Interval
+from ...dsl.index.expr import Expr, Var
+from ...dsl.index.intervals import Interval
 from ...dsl.types import TYPES
 from ...dsl.values import Apply, Cast, Const, IndexValue, Load, Masked, Value, children
 from ..abi import programs
 from ..interpret.faults import Fault
-from ..printer import DIM, TAKING_PART, interval_of, let_interval
-from ..tile import (
+from ..ir.printer import DIM, TAKING_PART, interval_of, let_interval
+from ..ir.tile_ir import (
     Alloc,
     AllReduce,
     Barrier,

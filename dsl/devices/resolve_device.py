@@ -25,10 +25,10 @@ from ..errors.device import (
     UnknownMemory,
     UnknownParent,
 )
-from ..ops.index_terms import spot
-from ..std import std_devices
+from ..ops.index_syntax import spot
+from ..stdlib_files import std_devices
 from . import device_facts as facts
-from .instr_kinds import one_of_each
+from .instr_templates import one_of_each
 from .resolve_instr import LANE, resolve_instr
 
 

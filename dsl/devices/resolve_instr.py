@@ -30,9 +30,9 @@ from ..errors.device import (
     UnknownOperand,
 )
 from ..fragment import REGISTER, Fragment
-from ..index import Expr, Var, as_expr
+from ..index.expr import Expr, Var, as_expr
 from ..op import Op, Statement
-from ..ops.index_terms import index_term, spot
+from ..ops.index_syntax import index_term, spot
 from ..ops.resolve_op import resolve_op
 from ..syntax import Quantity
 from ..values import loads

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .malformed import (
+from .missing_tokens import (
     Malformed,
     MissingArrow,
     MissingAs,

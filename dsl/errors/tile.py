@@ -8,7 +8,7 @@ from .text import SyntaxFault
 class TileText(SyntaxFault):
     """The text is no tile program.
 
-    Tile programs are written by `andiron emit --stage program` and read back by `codegen.parse_tile`. At the caret stands
+    Tile programs are written by `andiron emit --stage program` and read back by `codegen.ir.parser`. At the caret stands
     what no program says, or the name of a variable, a buffer, an instruction or a type that is not there: compare with what is
     printed.
     """

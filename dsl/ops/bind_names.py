@@ -25,14 +25,14 @@ from ..errors.op import (
     WrongArity,
     WrongRank,
 )
-from ..index import Expr, as_expr
+from ..index.expr import Expr, as_expr
 from ..op import Tensor
 from ..types import TYPES
-from .bound import Binder, Bound, Convert, Literal, Number, Operation, Read, Reduced
+from .builtins import FUNCTIONS, REDUCTIONS
 from .declare_op import RESERVED, Names, require_natural, require_positive
-from .functions import FUNCTIONS, REDUCTIONS
-from .index_terms import LARGEST, index_term, shown, spot
+from .index_syntax import LARGEST, index_term, shown, spot
 from .infer_ranges import infer_range, range_from_consumers
+from .untyped_body import Binder, Bound, Convert, Literal, Number, Operation, Read, Reduced
 
 Scope = tuple[Binder, ...]
 

@@ -12,9 +12,9 @@ from collections.abc import Callable
 
 from ..errors import Diagnostics
 from ..errors.op import MayLeaveTensor
-from ..index import Expr, Var, as_expr
+from ..index.expr import Expr, Var, as_expr
+from ..index.prove import always
 from ..op import Op, Statement
-from ..prove import always
 from ..source import Span
 from ..values import Load, loads
 

@@ -20,12 +20,12 @@ from ..errors.op import (
     UnknownName,
     UnknownType,
 )
-from ..index import Expr, Var, as_expr
+from ..index.expr import Expr, Var, as_expr
 from ..op import Tensor
 from ..source import Span
 from ..types import TYPES, DType
-from .functions import FUNCTIONS, REDUCTIONS
-from .index_terms import index_term, shown, spot
+from .builtins import FUNCTIONS, REDUCTIONS
+from .index_syntax import index_term, shown, spot
 
 RESERVED = {
     *FUNCTIONS,

@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from .. import syntax
 from ..errors import Diagnostics, Label
 from ..errors.op import AmbiguousRange, InconsistentRange
-from ..index import Expr
+from ..index.expr import Expr
+from ..index.prove import always
 from ..op import Tensor
-from ..prove import always
-from .bound import Binder
 from .declare_op import Names
+from .untyped_body import Binder
 
 
 def infer_range(b: Binder, names: Names, diagnostics: Diagnostics, where: str) -> bool:

@@ -21,9 +21,9 @@ from ..values import Value, loads
 from .bind_names import bind_names
 from .check_accesses import check_accesses
 from .declare_op import Names, declare
-from .index_terms import spot
+from .index_syntax import spot
 from .split_reductions import Piece, split_reductions
-from .typing_rules import BOOL, INT, SIZE, Typing, check_store
+from .typecheck import BOOL, INT, SIZE, Typing, check_store
 from .unify_axes import unify_axes
 
 

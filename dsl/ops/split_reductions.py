@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from ..frozen import replace
-from ..index import as_expr
+from ..index.expr import as_expr
 from ..source import Span
-from .bound import Binder, Bound, Convert, Operation, Read, Reduced, variables
+from ..support.fast_replace import replace
+from .untyped_body import Binder, Bound, Convert, Operation, Read, Reduced, variables
 
 
 @dataclass(frozen=True, eq=False)

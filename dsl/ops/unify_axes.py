@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from ..frozen import replace
-from ..index import Expr, Var, as_expr
+from ..index.expr import Expr, Var, as_expr
 from ..op import Reduction, Statement
+from ..support.fast_replace import replace
 from ..values import IndexValue, Load, Masked, Value, loads, transform
 
 Member = tuple[int, str]  # a statement's number and the name of one of its indices

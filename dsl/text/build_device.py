@@ -6,7 +6,7 @@ from typing import Any
 
 from .. import syntax as s
 from ..errors import syntax as errors
-from .build_rules import Parts, Rules
+from .builder_base import Parts, Rules
 
 
 class DeviceRules(Rules):

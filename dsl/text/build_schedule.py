@@ -8,7 +8,7 @@ from typing import Any
 from .. import syntax as s
 from ..errors import syntax as errors
 from ..errors.base import Label
-from .build_rules import Parts, Rules
+from .builder_base import Parts, Rules
 
 
 class View:

@@ -16,8 +16,8 @@ from ..errors import syntax as errors
 from ..errors.base import Diagnostics
 from ..source import Source, Span
 from .build_device import DeviceRules
-from .build_rules import Parts, Rules
 from .build_schedule import ScheduleRules
+from .builder_base import Parts, Rules
 
 _VALUES = {"inf": math.inf, "nan": math.nan, "true": True, "false": False}
 REDUCTIONS = ("sum", "max", "min", "prod", "argmax", "argmin", "any", "all")

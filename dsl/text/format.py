@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from ..errors.base import InternalError
 from ..source import Source
-from .format_node import format_node
 from .parser import parse_text, read
+from .print_node import format_node
 
 if TYPE_CHECKING:
     from lark import Token

@@ -14,14 +14,14 @@ from typing import IO, TYPE_CHECKING, Any
 
 from ... import grammar
 from .. import syntax
-from ..collector import collector_waits
 from ..errors.base import UserError, UserErrors
 from ..errors.text import LineTooLong, NestedTooDeep, NotSched, NotText, NotUtf8, TextTooLarge
-from ..forks import Lock
 from ..source import Source, Span
+from ..support.collector import collector_waits
+from ..support.forks import Lock
 from .builder import Builder
-from .explain import character, explain
-from .lines import MANY_OPERATORS, LineLayout
+from .explain_syntax_error import character, explain
+from .indentation import MANY_OPERATORS, LineLayout
 from .recover import mistakes
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from ..errors.base import Diagnostics, UserError
 from ..errors.syntax import EmptyBlock
 from ..errors.text import TabIndent, UnclosedBracket, UnclosedString
 from ..source import Source
-from .explain import explain
+from .explain_syntax_error import explain
 
 if TYPE_CHECKING:
     from .parser import Machine

@@ -19,16 +19,16 @@ from pathlib import Path
 from typing import Any
 
 from ...codegen.abi import FLAGS as ARITHMETIC
-from ...codegen.emit.templates import folder
+from ...codegen.emit.c.templates import folder
 from ...codegen.targets import NATIVE
 from ...dsl.errors import AndironError, InternalError
 from ...dsl.errors.target import CompilerFailed
-from .. import features
-from ..build import version
-from ..cache import Entry, cache, key_of
+from ..native import cpu_features
+from ..native.build_library import version
+from ..native.cxx_compiler import SUFFIX, Compiler, find_compiler
 from ..progress import tell
-from ..toolchain import SUFFIX, Compiler, find_compiler
-from .lines import FLAGS as LINES
+from ..storage.cache import Entry, cache, key_of
+from .dwarf_lines import FLAGS as LINES
 
 _HERE = Path(__file__).parent
 _PLAIN = ("-fno-strict-aliasing", "-fvisibility=hidden", f"-I{_HERE}", f"-I{folder('emulate')}")
@@ -130,12 +130,12 @@ def _sources() -> tuple[tuple[str, str], ...]:
 
 
 def _where(compiler: Compiler) -> tuple[object, ...]:
-    return *compiler.key, features.identity()
+    return *compiler.key, cpu_features.identity()
 
 
 def _arithmetic(compiler: Compiler, level: int = 1) -> tuple[str, ...]:
     """What the text needs, and this machine's instructions: half precision in software is slow."""
-    given = features.flags_for(NATIVE, compiler.kind)
+    given = cpu_features.flags_for(NATIVE, compiler.kind)
     assert set(ARITHMETIC) <= set(given)
     return (f"-O{level}", *(f for f in given if f != "-shared" and not _OPTIMISED.fullmatch(f)))
 

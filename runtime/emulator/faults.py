@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ...codegen.tile import Alloc, Buffer, Call, Program, Store
-from ...codegen.walk_tile import statements
+from ...codegen.ir.tile_ir import Alloc, Buffer, Call, Program, Store
+from ...codegen.ir.tile_visitors import statements
 from ...dsl.errors import Label, UserError, UserErrors
 from ...dsl.errors import emulate as errors
-from ...dsl.index import Atom, Expr, Fn
-from .observed import ATOMIC, LOAD, STORE, UNDER_WAY, Fault, Reach
-from .origin import Origin, Where, bare
+from ...dsl.index.expr import Atom, Expr, Fn
+from .observer_records import ATOMIC, LOAD, STORE, UNDER_WAY, Fault, Reach
 from .report import most_shared, most_threads
+from .source_map import Origin, Where, bare
 
 _MOST = 12  # errors that are shown
 _DOES = {LOAD: "reads", STORE: "writes", ATOMIC: "combines with"}

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ...codegen.schedule.placed import is_filled_in
+from ...codegen.schedule.synthetic_spans import is_filled_in
 from ...dsl.device import Device, Instr, Memory
 from ...dsl.source import Span
-from .observed import ATOMIC, LOAD, STORE, InstrCount, LaunchCount, Observer, Site
-from .origin import Origin
+from .observer_records import ATOMIC, LOAD, STORE, InstrCount, LaunchCount, Observer, Site
+from .source_map import Origin
 
 _WORDS = {LOAD: "read", STORE: "written", ATOMIC: "combined"}
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from ...codegen import abi
-from ...codegen.emit.emulate import Described, describe
-from ...dsl.cached import cached_property
-from ...dsl.forks import Lock
-from ..build import Library
+from ...codegen.emit.emulated.emulated_printer import Described, describe
+from ...dsl.support.cached import cached_property
+from ...dsl.support.forks import Lock
+from ..native.build_library import Library
 from ..variant import Variant
 from .build import Built, build
 from .faults import Told, error_of
-from .observed import Observer
-from .origin import Origin
+from .observer_records import Observer
 from .report import report_of, watched
+from .source_map import Origin
 
 _FOUND = 3  # the status of a call in which something was found wrong
 # What a call found is asked for after it; a call takes all cores anyway. In the middle of one, the runtime has threads and

@@ -15,7 +15,7 @@ import numpy as np
 
 from ...dsl.errors.run import ArgumentKind
 from ...dsl.types import DType
-from ..arrays import numpy_dtype
+from ..arrays.convert import numpy_dtype
 
 KINDS = {2: "cuda", 10: "hip", 13: "cuda"}  # of DLPack's devices: CUDA, ROCm, CUDA managed
 

@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from ...codegen.emit.hip import FLAGS
+from ...codegen.emit.gpu.hip import FLAGS
 from ...dsl.errors.target import CompilerFailed
-from ..cache import cache
-from ..toolchain import run_command
-from .code import Made
-from .packages import folders_of
-from .remarks import FLAG, parse_remarks
+from ..native.cxx_compiler import run_command
+from ..storage.cache import cache
+from .amdgpu_remarks import FLAG, parse_remarks
+from .device_code import Made
+from .pip_tools import folders_of
 
 _NEWEST, _OLDEST = 25, 17  # of the system's clangs that are looked for by number
 

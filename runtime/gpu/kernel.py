@@ -16,19 +16,19 @@ import numpy as np
 
 from ...codegen.abi import chosen as chosen_program
 from ...codegen.abi import programs
-from ...codegen.emit import launches
+from ...codegen.emit.printers import launches
 from ...dsl.errors import InternalError
 from ...dsl.errors.run import ArgumentShape, ArgumentType, DeviceMismatch, OutputOverlap, SizeRefused
 from ...dsl.op import Op, Tensor
-from ..alias import refuse_overlap
-from ..arrays import numpy_dtype, way_back
+from ..arrays.alias import refuse_overlap
+from ..arrays.bind_sizes import bind_sizes, describe, output_shapes
+from ..arrays.convert import numpy_dtype, way_back
 from ..kernel import Kernel, Used, wrong_count
-from ..sizes import bind_sizes, describe, output_shapes
 from ..variant import Variant
 from .arch import form_for
 from .arrays import Arrays, any_library, kind_of, library_of
+from .call_plan import Launch, Plan, Way
 from .driver import Driver, find_driver
-from .plan import Launch, Plan, Way
 from .toolchains import build_code
 
 _MOST_BLOCKS = 2**31 - 1  # of a launch, along its first axis

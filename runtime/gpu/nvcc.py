@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from ...codegen.emit.cuda import FLAGS
-from ..toolchain import run_command
-from .code import Made
-from .packages import nvidia_folders
+from ...codegen.emit.gpu.cuda import FLAGS
+from ..native.cxx_compiler import run_command
+from .device_code import Made
+from .pip_tools import nvidia_folders
 from .ptxas import parse_ptxas
 
 

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from ...codegen.emit.cuda import FLAGS
+from ...codegen.emit.gpu.cuda import FLAGS
 from ...dsl.errors.target import CompilerFailed
-from .code import Made
-from .packages import nvidia_folders
+from .device_code import Made
+from .pip_tools import nvidia_folders
 from .ptxas import parse_ptxas
 
 _COMPILATION = 6  # NVRTC_ERROR_COMPILATION: it read the text, and did not accept it

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from .code import Usage
+from .device_code import Usage
 
 _ENTRY = re.compile(r"Compiling entry function '([^']+)'")
 _STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, \d+ bytes spill loads")

@@ -11,10 +11,10 @@ from typing import Any, Protocol
 from ...codegen.targets import Target
 from ...dsl.errors import InternalError
 from ...dsl.errors.target import CompilerFailed, NoCompiler
-from ..build import version
-from ..cache import cache, key_of
+from ..native.build_library import version
+from ..storage.cache import cache, key_of
 from .clang import find_clangs
-from .code import FORMATS, Code, Made, Usage
+from .device_code import FORMATS, Code, Made, Usage
 from .nvcc import find_nvcc
 from .nvrtc import find_nvrtc
 

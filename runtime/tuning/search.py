@@ -13,17 +13,17 @@ import numpy as np
 
 from ...dsl.errors import AndironError, UserError
 from ...dsl.errors.run import CannotTune, NothingRight
-from .. import features
-from ..sizes import bind_sizes
+from ..arrays.bind_sizes import bind_sizes
+from ..check_results import Expected
+from ..native import cpu_features
 from ..timing import duration
 from ..variant import Variants
-from ..verdict import Expected
 from ..workload import default_sizes, random_inputs
-from .bench import Bench, Failed
-from .kept import Kept, keep, kept
+from .racing import ROUNDS, compete, limit_for, winner
 from .result import Trial, Tuning
-from .rounds import ROUNDS, compete, limit_for, winner
 from .trials import prediction, trials_for
+from .tuning_store import Kept, keep, kept
+from .worker_client import Bench, Failed
 
 if TYPE_CHECKING:
     from ..kernel import Kernel
@@ -97,7 +97,7 @@ class Search:
         self._lead: Trial | None = None
         self._loaded: set[int] = set()
         self._bench = Bench(self._prepare)
-        self._pool = ThreadPoolExecutor(features.usable_cores())
+        self._pool = ThreadPoolExecutor(cpu_features.usable_cores())
 
     def _place(self) -> int:
         """Which of the request's schedules is the one at these sizes."""

@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ...dsl.errors import InternalError, UserError
-from .. import features
-from .proposals import proposed
+from ..native import cpu_features
+from .candidates import proposed
 from .result import Trial
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def prediction(request: Request, variant: Variant, dims: dict[str, int]) -> tupl
     from ..report import Report
 
     with suppress(InternalError, UserError):
-        report = Report.of(request.op, [variant], dims, request.threads or features.usable_cores(), ())
+        report = Report.of(request.op, [variant], dims, request.threads or cpu_features.usable_cores(), ())
         if report.bound:
             return report.seconds[report.bound], report.bound
     return None, ""

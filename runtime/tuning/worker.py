@@ -59,7 +59,7 @@ class Worker:
 
         What is not a float is computed twice: no one filling is a value that cannot be right.
         """
-        from ..sizes import bind_sizes, output_shapes
+        from ..arrays.bind_sizes import bind_sizes, output_shapes
 
         kernel, placed, _ = self.kernels[number]
         op = kernel.op

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 from andiron.codegen.abi import symbol
-from andiron.codegen.emit import emit
+from andiron.codegen.emit.printers import emit
 
 sys.path.insert(0, __file__.rpartition("/benchmarks/")[0])
 

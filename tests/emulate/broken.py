@@ -9,16 +9,16 @@ from pathlib import Path
 
 import numpy as np
 from andiron.codegen import abi
-from andiron.codegen.emit import emit
+from andiron.codegen.emit.printers import emit
+from andiron.codegen.ir.tile_ir import Program, Stmt
+from andiron.codegen.ir.tile_visitors import map_bodies, statements
 from andiron.codegen.pipeline import compile_program
 from andiron.codegen.targets import target_of
-from andiron.codegen.tile import Program, Stmt
-from andiron.codegen.walk_tile import map_bodies, statements
 from andiron.dsl.errors import UserError, UserErrors
-from andiron.dsl.meaning.reference import reference
 from andiron.dsl.module import Module, loads
 from andiron.dsl.op import Op
-from andiron.dsl.ops.bind_op import bind_params
+from andiron.dsl.ops.specialise import bind_params
+from andiron.dsl.semantics.reference import reference
 from andiron.runtime.emulator.variant import EmulatedVariant
 from andiron.runtime.kernel import Kernel
 

@@ -9,13 +9,13 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 from andiron.codegen import abi
-from andiron.codegen.barriers import place_barriers
-from andiron.codegen.emit import emit
-from andiron.codegen.interpret import interpret
+from andiron.codegen.emit.printers import emit
 from andiron.codegen.interpret.faults import Fault
+from andiron.codegen.interpret.machine import interpret
+from andiron.codegen.ir.tile_ir import Let, Program, Stmt, Wait
+from andiron.codegen.ir.tile_visitors import map_bodies
 from andiron.codegen.targets import target_of
-from andiron.codegen.tile import Let, Program, Stmt, Wait
-from andiron.codegen.walk_tile import map_bodies
+from andiron.codegen.transforms.barriers.place_barriers import place_barriers
 from andiron.dsl.errors import UserErrors
 from andiron.dsl.errors.emulate import EmulatorFault
 from andiron.runtime.emulator.variant import EmulatedVariant

@@ -5,9 +5,9 @@ from __future__ import annotations
 import andiron
 import numpy as np
 import pytest
-from andiron.codegen.tile import Barrier
+from andiron.codegen.ir.tile_ir import Barrier
 from andiron.dsl.errors.emulate import DivergentBarrier, NotEmulated, Race
-from andiron.runtime.build import Library
+from andiron.runtime.native.build_library import Library
 from andiron.tools.cli import main
 
 from .broken import SIZES, compiled, each_without, emulated, found

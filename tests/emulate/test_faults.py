@@ -9,8 +9,8 @@ import re
 from dataclasses import replace
 
 import pytest
-from andiron.codegen.tile import AllReduce, Barrier, Call, If, Let, Program, Stmt, Store, Wait
-from andiron.codegen.walk_tile import map_places, statements
+from andiron.codegen.ir.tile_ir import AllReduce, Barrier, Call, If, Let, Program, Stmt, Store, Wait
+from andiron.codegen.ir.tile_visitors import map_places, statements
 from andiron.dsl.errors import UserError
 from andiron.dsl.errors.emulate import (
     DivergentBarrier,
@@ -25,10 +25,10 @@ from andiron.dsl.errors.emulate import (
     ReplicasDiffer,
     Uninitialised,
 )
-from andiron.dsl.index import as_expr
+from andiron.dsl.index.expr import as_expr
 from andiron.dsl.module import loads
 from andiron.dsl.values import Masked, transform
-from andiron.runtime.toolchain import find_compiler
+from andiron.runtime.native.cxx_compiler import find_compiler
 
 from .broken import DEVICES, FILES, SIZES, compiled, each_without, edited, emulated, found, line_of, wrong
 
@@ -214,7 +214,7 @@ def test_a_wrong_fragment_map() -> None:
     false = "A in register at (lane, r): m = lane/4 + 8*(r/4), k = 2*(lane % 4) + r % 2 + 8*(r/2 % 2)\n        B in"
     assert text.count(right) == 1
     from andiron.codegen.pipeline import compile_program
-    from andiron.dsl.ops.bind_op import bind_params
+    from andiron.dsl.ops.specialise import bind_params
 
     schedule = """
 schedule plain for hgemm on simt:

@@ -12,16 +12,16 @@ from math import prod
 
 import numpy as np
 import pytest
-from andiron.codegen.emit.code import Need
-from andiron.codegen.emit.cpp_prelude import prelude
-from andiron.codegen.emit.cuda import SPELLING
-from andiron.codegen.emit.templates import environment
-from andiron.codegen.emulate import function_of
-from andiron.codegen.tile import Program
+from andiron.codegen.emit.c.c_expr import Need
+from andiron.codegen.emit.c.templates import environment
+from andiron.codegen.emit.cpu.cpp_prelude import prelude
+from andiron.codegen.emit.emulated.instr_function import function_of
+from andiron.codegen.emit.gpu.cuda import SPELLING
+from andiron.codegen.ir.tile_ir import Program
 from andiron.dsl.device import Device, Instr, Operand
 from andiron.dsl.fragment import Fragment
 from andiron.runtime.emulator.build import Built, build
-from andiron.runtime.emulator.observed import Observer
+from andiron.runtime.emulator.observer_records import Observer
 
 from .. import gpu_fragments as manual
 from ..gpu_text import registers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from andiron.runtime.emulator.observed import ATOMIC, LOAD, STORE, UNDER_WAY
+from andiron.runtime.emulator.observer_records import ATOMIC, LOAD, STORE, UNDER_WAY
 
 from .texts import run
 

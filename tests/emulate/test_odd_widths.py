@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from andiron.runtime.emulator.program import play, variant_of
+from andiron.runtime.emulator.run_program import play, variant_of
 
 from ..interpreted import GEMM, ROWS, inputs_of, program_of
 from ..test_odd_widths import GPU

@@ -10,14 +10,14 @@ import os
 from collections import Counter
 
 import pytest
+from andiron.codegen.ir.tile_ir import Program
 from andiron.codegen.pipeline import compile_program
-from andiron.codegen.tile import Program
 from andiron.dsl.errors import UserError, UserErrors
 from andiron.dsl.errors.emulate import EmulatorFault
 from andiron.dsl.module import loads
 from andiron.dsl.op import Op
-from andiron.dsl.ops.bind_op import specialise
-from andiron.runtime.emulator.program import play, variant_of
+from andiron.dsl.ops.specialise import specialise
+from andiron.runtime.emulator.run_program import play, variant_of
 
 from ..random_cases import Case, agree, inputs_of
 from ..random_gpu import FEATURES, features, gpu, gpu_case

@@ -12,11 +12,11 @@ from andiron.codegen.lower.capacity import peaks
 from andiron.codegen.pipeline import compile_program
 from andiron.dsl.errors import UserError
 from andiron.dsl.errors.schedule import CannotMeet
-from andiron.dsl.meaning.reference import reference
 from andiron.dsl.module import loads
 from andiron.dsl.op import Op
-from andiron.dsl.ops.bind_op import specialise
-from andiron.runtime.emulator.program import emulate
+from andiron.dsl.ops.specialise import specialise
+from andiron.dsl.semantics.reference import reference
+from andiron.runtime.emulator.run_program import emulate
 
 ROW = "op f[M, N](A: f32[M, N]) -> (Y: f32[M]):\n    Y[i] = sum(j) A[i, j]\n"
 ARGMAX = "op f[M, N](A: f32[M, N]) -> (Y: i64[N]):\n    Y[j] = argmax(i) A[i, j]\n"

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from andiron.codegen.emit.templates import folder
+from andiron.codegen.emit.c.templates import folder
 from andiron.runtime import emulator
-from andiron.runtime.toolchain import find_compiler
+from andiron.runtime.native.cxx_compiler import find_compiler
 
 from .texts import aligned, run, text_of
 

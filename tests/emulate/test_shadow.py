@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from andiron.runtime import emulator
-from andiron.runtime.toolchain import find_compiler
+from andiron.runtime.native.cxx_compiler import find_compiler
 
 LOAD, STORE, ATOMIC, UNDER_WAY = 1, 2, 4, 8
 HERE = Path(__file__).parent

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from andiron.codegen.interpret import interpret
+from andiron.codegen.interpret.machine import interpret
 from andiron.codegen.pipeline import compile_program
-from andiron.dsl.meaning.reference import reference
 from andiron.dsl.module import Module, load
-from andiron.dsl.ops.bind_op import bind_params
+from andiron.dsl.ops.specialise import bind_params
+from andiron.dsl.semantics.reference import reference
 from andiron.runtime.compile import compile
-from andiron.runtime.emulator.program import emulate
+from andiron.runtime.emulator.run_program import emulate
 
 from ..test_gpu_sketches import CONV, GEMM, USES
 from ..test_sketches import CASES, inputs, program

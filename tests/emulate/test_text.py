@@ -8,13 +8,13 @@ from functools import lru_cache
 from pathlib import Path
 
 import pytest
-from andiron.codegen.emit import emit
-from andiron.codegen.emit.emulate import base_of, describe
+from andiron.codegen.emit.emulated.emulated_printer import base_of, describe
+from andiron.codegen.emit.printers import emit
 from andiron.codegen.pipeline import compile_program
 from andiron.dsl.module import load, loads
-from andiron.dsl.ops.bind_op import bind_params
+from andiron.dsl.ops.specialise import bind_params
 from andiron.runtime.compile import compile
-from andiron.runtime.toolchain import find_compiler
+from andiron.runtime.native.cxx_compiler import find_compiler
 
 from ..library_cases import library
 

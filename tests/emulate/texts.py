@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from andiron.codegen.emit.templates import folder
+from andiron.codegen.emit.c.templates import folder
 from andiron.runtime.emulator.build import Built, build
-from andiron.runtime.emulator.observed import Fault, Observer, Site
-from andiron.runtime.emulator.origin import Origin
+from andiron.runtime.emulator.observer_records import Fault, Observer, Site
+from andiron.runtime.emulator.source_map import Origin
 
 # Two inputs A, B and an output C of f32, a workspace W of as many; shared buffers s, t with a gap of 16 bytes between.
 TEXT = """\

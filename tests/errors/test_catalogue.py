@@ -128,7 +128,7 @@ def test_those_made_elsewhere_are_made_there(id):
 
 
 def test_cannot_write(tmp_path):
-    from andiron.runtime.files import write_text
+    from andiron.runtime.storage.files import write_text
 
     with pytest.raises(CannotWrite, match="cannot write"):
         write_text(tmp_path / "nowhere" / "x.cpp", "text")

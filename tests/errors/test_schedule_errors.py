@@ -13,7 +13,7 @@ from andiron.codegen.pipeline import compile_program
 from andiron.dsl.errors import Diagnostics, UserError, UserErrors
 from andiron.dsl.errors import schedule as mistakes
 from andiron.dsl.module import loads, survey
-from andiron.tools.checking import check_schedules
+from andiron.tools.checks.compile_schedules import check_schedules
 
 CASES = sorted((Path(__file__).parent / "schedule").glob("*.sched"))
 # No mistake of a text alone; see ELSEWHERE of `test_catalogue`.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import andiron
 import pytest
 from andiron.dsl.errors import UserError
-from andiron.tools.checking import check_schedules
+from andiron.tools.checks.compile_schedules import check_schedules
 
 VECTOR = "op f[N](X: f32[N]) -> (Y: f32[N]):\n    Y[i] = {}\n"
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from andiron.dsl.device import Device
 from andiron.dsl.module import loads, std_device
-from andiron.dsl.ops.bind_op import bind_params, specialise
+from andiron.dsl.ops.specialise import bind_params, specialise
 
 from .formula import DTYPES, size
 from .model import Op

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from andiron.codegen.interpret import interpret
+from andiron.codegen.interpret.machine import interpret
+from andiron.codegen.ir.tile_ir import Program
 from andiron.codegen.pipeline import compile_program
-from andiron.codegen.tile import Program
 from andiron.codegen.verify import check_once
-from andiron.codegen.verify.points import TooMuch
-from andiron.codegen.verify.verified import verify
+from andiron.codegen.verify.field_elements import TooMuch
+from andiron.codegen.verify.verify_program import verify
 from andiron.codegen.verify.well_formed import check_well_formed
 from andiron.dsl.errors import InternalError, UserError, UserErrors
-from andiron.runtime.emulator.program import play, variant_of
+from andiron.runtime.emulator.run_program import play, variant_of
 
 from .case import Case, inputs, module_and_op
 from .formula import evaluate

@@ -16,8 +16,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from andiron.codegen.abi import FLAGS, symbol
-from andiron.codegen.emit import emit
-from andiron.codegen.tile import Program
+from andiron.codegen.emit.printers import emit
+from andiron.codegen.ir.tile_ir import Program
 
 from ..beside import beside
 from ..cpp_build import MACHINES, call, folder, machine_has

@@ -8,8 +8,8 @@ from random import Random
 
 import numpy as np
 import pytest
-from andiron.dsl.meaning.reference import reference
 from andiron.dsl.module import loads
+from andiron.dsl.semantics.reference import reference
 
 from .case import Case, inputs, random_sizes
 from .drawn import drawn, valid_op

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from andiron.dsl.meaning.reference import reference
-from andiron.dsl.ops.bind_op import bind_params
+from andiron.dsl.ops.specialise import bind_params
+from andiron.dsl.semantics.reference import reference
 from andiron.runtime.compile import compile
 from andiron.runtime.gpu.arch import form_for
 

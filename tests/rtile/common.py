@@ -8,7 +8,7 @@ import andiron
 from andiron.codegen.pipeline import Compiled, compile_program
 from andiron.dsl.module import Module, loads
 from andiron.dsl.op import Op
-from andiron.dsl.ops.bind_op import bind_params, specialise
+from andiron.dsl.ops.specialise import bind_params, specialise
 
 MODULES = ("attention", "conv", "elementwise", "gemm", "norm", "pool", "recurrent", "reduce", "stencil", "tensor")
 IMPORTS = "".join(f"import std.ops.{m}\n" for m in MODULES)

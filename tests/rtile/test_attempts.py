@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from andiron.codegen import attempts
+from andiron.codegen.autoschedule import complete
 from andiron.codegen.lower.capacity import check_capacity
 from andiron.codegen.pipeline import Compiled
-from andiron.codegen.schedule import complete
+from andiron.codegen.schedule import schedule_fallback
 from andiron.dsl import syntax
 from andiron.dsl.errors import UserError
 from andiron.dsl.errors.schedule import CapacityExceeded
@@ -21,7 +21,7 @@ OP = dict(M=64, N=64, K=64)
 @pytest.fixture
 def users(monkeypatch: pytest.MonkeyPatch) -> None:
     """As outside of tests, where other choices are taken."""
-    monkeypatch.setattr(attempts, "MOST", 4)
+    monkeypatch.setattr(schedule_fallback, "MOST", 4)
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def spoilt(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
         def construct(*args: object):
             for n, way in enumerate(own(*args)):  # type: ignore[arg-type]
                 bad = (*way.lines[:-1], syntax.Compute("nothing"))
-                yield attempts.Way(bad, way.about, way.why) if n < count else way
+                yield schedule_fallback.Way(bad, way.about, way.why) if n < count else way
 
         monkeypatch.setattr(complete, "construct", construct)
 
@@ -76,7 +76,7 @@ def test_where_none_can_be_compiled_the_first_error_is_said(users, monkeypatch) 
     monkeypatch.setattr("andiron.codegen.pipeline.check_capacity", refuse)
     with pytest.raises(CapacityExceeded, match="number 0"):
         compiled("gemm_f16", "sm_80", OP)
-    assert next(said) == attempts.MOST
+    assert next(said) == schedule_fallback.MOST
 
 
 def test_any_launch_may_be_to_blame(users, monkeypatch) -> None:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from andiron.codegen.interpret import interpret
+from andiron.codegen.autoschedule.enumerate_schedules import candidates, is_open
+from andiron.codegen.autoschedule.neighbourhood import variations
+from andiron.codegen.interpret.machine import interpret
 from andiron.codegen.pipeline import compile_program
-from andiron.codegen.rtile.candidates import candidates, is_open
-from andiron.codegen.rtile.variations import variations
 from andiron.dsl.module import loads
-from andiron.dsl.ops.bind_op import bind_params
+from andiron.dsl.ops.specialise import bind_params
 from andiron.dsl.source import Source
-from andiron.dsl.text.format_node import format_node
 from andiron.dsl.text.parser import parse
-from andiron.runtime.verdict import check
+from andiron.dsl.text.print_node import format_node
+from andiron.runtime.check_results import check
 from andiron.runtime.workload import random_inputs
 
 from .common import IMPORTS, compiled, library, op_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from andiron.codegen.rtile.explain import Candidate, Choice
+from andiron.codegen.autoschedule.report import Candidate, Choice
 
 from .common import compiled, library
 

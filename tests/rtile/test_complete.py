@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from andiron.codegen.pipeline import compile_program
 from andiron.dsl.module import loads
-from andiron.dsl.ops.bind_op import specialise
+from andiron.dsl.ops.specialise import specialise
 
 from .common import compiled, scheduled
 

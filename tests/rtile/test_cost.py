@@ -6,12 +6,12 @@ from itertools import product
 
 import numpy as np
 import pytest
-from andiron.codegen.facts import facts
-from andiron.codegen.occupancy import occupancy
+from andiron.codegen.analysis.occupancy import occupancy
+from andiron.codegen.analysis.static_traffic import facts
+from andiron.codegen.autoschedule.gpu.cost import Cost, Demand, cost, residency
+from andiron.codegen.autoschedule.gpu.machine_model import Machine
+from andiron.codegen.autoschedule.rank import Ranked, best, judged_at, nests, ranked
 from andiron.codegen.pipeline import context_of, launches_of
-from andiron.codegen.rtile.construct import Ranked, best, judged_at, nests, ranked
-from andiron.codegen.rtile.cost import Cost, Demand, cost, residency
-from andiron.codegen.rtile.machine import Machine
 from andiron.runtime.compile import compile
 
 from .common import GPUS, compiled, library, op_of

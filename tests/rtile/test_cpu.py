@@ -6,12 +6,12 @@ import re
 
 import numpy as np
 import pytest
+from andiron.codegen.autoschedule.cpu.matmul import cpu_choices
+from andiron.codegen.autoschedule.enumerate_schedules import candidates
 from andiron.codegen.pipeline import context_of, launches_of
-from andiron.codegen.rtile.candidates import candidates
-from andiron.codegen.rtile.cpu import cpu_choices
+from andiron.runtime.check_results import check
 from andiron.runtime.compile import compile
 from andiron.runtime.variant import Variants
-from andiron.runtime.verdict import check
 from andiron.runtime.workload import shape_of
 
 from .common import library, op_of

@@ -6,16 +6,16 @@ from itertools import islice
 from random import Random
 
 import pytest
-from andiron.codegen.interpret import interpret
+from andiron.codegen.autoschedule.complete import complete, rule_lines
+from andiron.codegen.autoschedule.cpu.matmul_model import Processor
+from andiron.codegen.autoschedule.cpu.nest_space import nest_choices
+from andiron.codegen.autoschedule.enumerate_schedules import proposals
+from andiron.codegen.interpret.machine import interpret
 from andiron.codegen.pipeline import compile_program, context_of, launches_of
-from andiron.codegen.rtile.candidates import proposals
-from andiron.codegen.rtile.cpu_nests import nest_choices
-from andiron.codegen.rtile.cpu_product import Processor
-from andiron.codegen.schedule.complete import complete, rule_lines
 from andiron.dsl import syntax
-from andiron.dsl.ops.bind_op import bind_params, specialise
-from andiron.dsl.text.format_node import format_node
-from andiron.runtime.verdict import check
+from andiron.dsl.ops.specialise import bind_params, specialise
+from andiron.dsl.text.print_node import format_node
+from andiron.runtime.check_results import check
 from andiron.runtime.workload import random_inputs
 
 from .common import library

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from andiron.codegen.rtile.candidates import candidates
+from andiron.codegen.autoschedule.enumerate_schedules import candidates
 from andiron.codegen.targets import target_of
 from andiron.dsl.text.format import format_node
-from andiron.runtime import features
+from andiron.runtime.check_results import check
 from andiron.runtime.compile import compile
-from andiron.runtime.verdict import check
+from andiron.runtime.native import cpu_features
 from andiron.runtime.workload import shape_of
 
 from .common import library, op_of
@@ -30,7 +30,7 @@ CASES = [  # op, sizes, parameters
 @pytest.mark.parametrize(("op", "sizes", "params"), CASES)
 @pytest.mark.parametrize("target", ["cpu:avx512", "cpu:avx2", "cpu:generic"])
 def test_right(target, op, sizes, params):
-    lacking = features.missing(target_of(target).machine)
+    lacking = cpu_features.missing(target_of(target).machine)
     if lacking:
         pytest.skip(f"this machine lacks {', '.join(lacking)}")
     kernel = compile(library(), op=op, target=target, threads=2, **sizes, **params)

@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
-from andiron.codegen.rtile.explain import Choice, mapping_verdicts, show_choice, show_verdicts
+from andiron.codegen.autoschedule.report import Choice, mapping_verdicts, show_choice, show_verdicts
 from andiron.tools.cli import main
 from andiron.tools.pictures.svg import stacked, table
 

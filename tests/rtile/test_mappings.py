@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from andiron.codegen.autoschedule.instr_mappings import Mapping, mappings
 from andiron.codegen.pipeline import compile_program, context_of, launches_of
-from andiron.codegen.rtile.match import Mapping, mappings
 from andiron.dsl.module import loads
-from andiron.dsl.ops.bind_op import bind_params
+from andiron.dsl.ops.specialise import bind_params
 
 from .common import library, op_of
 

@@ -6,10 +6,10 @@ import os
 
 import numpy as np
 import pytest
-from andiron.codegen.interpret import interpret
-from andiron.dsl.meaning.reference import reference
+from andiron.codegen.interpret.machine import interpret
+from andiron.dsl.semantics.reference import reference
+from andiron.runtime.check_results import check
 from andiron.runtime.compile import compile
-from andiron.runtime.verdict import check
 from andiron.runtime.workload import random_inputs
 
 from .common import AMD, NVIDIA, compiled, library, op_of

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
-from andiron.codegen.emit import emit
+from andiron.codegen.emit.printers import emit
 from andiron.codegen.lower.capacity import peaks
 from andiron.codegen.pipeline import Compiled
 from andiron.dsl.device import Device

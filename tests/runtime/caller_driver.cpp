@@ -1,4 +1,4 @@
-// Calls through `caller.cpp` from several threads, with a small interpreter of its own in place of Python: objects are counted
+// Calls through `fast_call.cpp` from several threads, with a small interpreter of its own in place of Python: objects are counted
 // and freed as soon as nobody has them, under one lock. Built with a sanitizer, which sees what is used after it was freed, or
 // by two threads at once. CALLER names the text that is tried.
 #include CALLER

@@ -1,10 +1,10 @@
 """Kernels written by hand against `codegen.abi`, so that the runtime is tested without the compiler in front of it."""
 
 import pytest
+from andiron.codegen.ir.tile_ir import Buffer, Program
 from andiron.codegen.targets import target_of
-from andiron.codegen.tile import Buffer, Program
 from andiron.dsl.device import Device, Level, Memory
-from andiron.dsl.index import as_expr
+from andiron.dsl.index.expr import as_expr
 from andiron.dsl.ops.resolve_op import resolve_op
 from andiron.dsl.source import Source
 from andiron.dsl.text.parser import parse

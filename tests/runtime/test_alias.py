@@ -1,7 +1,7 @@
 """Which inputs `out` may be: those read only where the result is written."""
 
 import pytest
-from andiron.runtime.alias import may_alias
+from andiron.runtime.arrays.alias import may_alias
 
 CASES = [
     ("op f[N](X: f32[N], Y: f32[N]) -> (Z: f32[N]):\n    Z[i] = X[i] + Y[i]\n", "X", True),

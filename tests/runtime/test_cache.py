@@ -11,7 +11,7 @@ import time
 import warnings
 
 import pytest
-from andiron.runtime.cache import Cache, default_root, key_of
+from andiron.runtime.storage.cache import Cache, default_root, key_of
 
 
 def maker(text="hello", calls=None):

@@ -8,8 +8,8 @@ import andiron
 import numpy as np
 import pytest
 from andiron.dsl.errors.run import ArgumentKind, ArgumentShape, ArgumentType, OutputOverlap, OutputReadOnly
-from andiron.runtime import caller as module
-from andiron.runtime.caller import caller
+from andiron.runtime.native import fast_call as module
+from andiron.runtime.native.fast_call import caller
 
 SCALE = "op scale[N](x: f32[N]) -> (y: f32[N]):\n    y[i] = x[i] * 2.0\n"
 SHIFT = "op shift[N](x: f32[N]) -> (y: f32[N]):\n    y[i] = x[i - 1 else 0]\n"

@@ -1,14 +1,14 @@
-"""`caller.cpp` under sanitizers: nothing is used after it was freed, and no two threads touch an object at once."""
+"""`fast_call.cpp` under sanitizers: nothing is used after it was freed, and no two threads touch an object at once."""
 
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
-from andiron.runtime import caller
+from andiron.runtime.native import fast_call
 
 HERE = Path(__file__).parent
-TEXT = Path(caller.__file__).with_suffix(".cpp")
+TEXT = Path(fast_call.__file__).with_suffix(".cpp")
 
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="no g++")
 

@@ -11,16 +11,16 @@ from andiron.dsl.devices.resolve_device import resolve_devices
 from andiron.dsl.errors.target import UnknownTarget
 from andiron.dsl.syntax import DeviceDecl
 from andiron.dsl.text.parser import parse_text
-from andiron.runtime import detect, features
+from andiron.runtime.native import cpu_features, detect_cpu
 
-STDLIB = Path(features.__file__).parent.parent / "stdlib" / "devices" / "cpu.sched"
+STDLIB = Path(cpu_features.__file__).parent.parent / "stdlib" / "devices" / "cpu.sched"
 
 
 def resolved(text: str) -> Device:
     known: dict[str, Device] = {}
     for source in (STDLIB.read_text(encoding="utf-8"), text):
         known |= resolve_devices([d for d in parse_text(source).declarations if isinstance(d, DeviceDecl)], known)
-    return known[detect.NAME]
+    return known[detect_cpu.NAME]
 
 
 @pytest.fixture
@@ -47,18 +47,18 @@ def sysfs(tmp_path: Path) -> Path:
 
 
 def test_this_machine():
-    device = resolved(detect.detect_cpu())
-    assert device.level("core").most == len(detect.usable_cpus())
+    device = resolved(detect_cpu.detect_cpu())
+    assert device.level("core").most == len(detect_cpu.usable_cpus())
     assert device.memory("l1").capacity is not None
     assert any(i.family == "fma" for i in device.instrs)
 
 
-@pytest.mark.skipif(detect.sys.platform == "darwin", reason="reads /sys")
+@pytest.mark.skipif(detect_cpu.sys.platform == "darwin", reason="reads /sys")
 @pytest.mark.parametrize(
     ("architecture", "words", "parent", "width"),
     [
-        ("x86_64", detect.MACHINES["cpu:avx512"].features, "cpu:avx512", 64),
-        ("x86_64", detect.MACHINES["cpu:avx2"].features, "cpu:avx2", 32),
+        ("x86_64", detect_cpu.MACHINES["cpu:avx512"].features, "cpu:avx512", 64),
+        ("x86_64", detect_cpu.MACHINES["cpu:avx2"].features, "cpu:avx2", 32),
         ("x86_64", frozenset({"sse4_2"}), "cpu:generic", 16),
         ("aarch64", frozenset({"asimd"}), "cpu:neon", 16),
         ("aarch64", frozenset(), "cpu:neon", 16),
@@ -66,10 +66,10 @@ def test_this_machine():
     ],
 )
 def test_described_machine(monkeypatch, sysfs, architecture, words, parent, width):
-    monkeypatch.setattr(features, "architecture", lambda: architecture)
-    monkeypatch.setattr(features, "features", lambda: words)
-    monkeypatch.setattr(detect, "usable_cpus", lambda: [0, 1, 2])
-    text = detect.detect_cpu(sysfs)
+    monkeypatch.setattr(cpu_features, "architecture", lambda: architecture)
+    monkeypatch.setattr(cpu_features, "features", lambda: words)
+    monkeypatch.setattr(detect_cpu, "usable_cpus", lambda: [0, 1, 2])
+    text = detect_cpu.detect_cpu(sysfs)
     assert f"extends {parent}:" in text
     device = resolved(text)
     assert device.level("core").most == 3
@@ -82,24 +82,24 @@ def test_described_machine(monkeypatch, sysfs, architecture, words, parent, widt
 
 
 def test_silent_machine(monkeypatch, tmp_path):
-    monkeypatch.setattr(features, "architecture", lambda: "")
-    monkeypatch.setattr(features, "features", frozenset)
-    monkeypatch.setattr(features, "_cpuinfo", lambda *keys: "")
-    monkeypatch.setattr(features, "_sysctl", lambda *names: "")
-    monkeypatch.delattr(detect.os, "sysconf", raising=False)
-    monkeypatch.delattr(detect.os, "sched_getaffinity", raising=False)
-    monkeypatch.setattr(detect.os, "cpu_count", lambda: None)
-    text = detect.detect_cpu(tmp_path)
+    monkeypatch.setattr(cpu_features, "architecture", lambda: "")
+    monkeypatch.setattr(cpu_features, "features", frozenset)
+    monkeypatch.setattr(cpu_features, "_cpuinfo", lambda *keys: "")
+    monkeypatch.setattr(cpu_features, "_sysctl", lambda *names: "")
+    monkeypatch.delattr(detect_cpu.os, "sysconf", raising=False)
+    monkeypatch.delattr(detect_cpu.os, "sched_getaffinity", raising=False)
+    monkeypatch.setattr(detect_cpu.os, "cpu_count", lambda: None)
+    text = detect_cpu.detect_cpu(tmp_path)
     assert text == "device cpu:native extends cpu:generic:\n    level core: finite 1\n"
     resolved(text)
 
 
 def test_odd_texts():
-    assert detect._bytes("48K") == 49152
-    assert detect._bytes("nonsense") is None
-    assert detect._bytes("") is None
-    assert detect._cpu_list("0-2,7") == {0, 1, 2, 7}
-    assert detect._cpu_list("") == set()
+    assert detect_cpu._bytes("48K") == 49152
+    assert detect_cpu._bytes("nonsense") is None
+    assert detect_cpu._bytes("") is None
+    assert detect_cpu._cpu_list("0-2,7") == {0, 1, 2, 7}
+    assert detect_cpu._cpu_list("") == set()
 
 
 @pytest.fixture
@@ -107,12 +107,12 @@ def limited(monkeypatch: pytest.MonkeyPatch):
     """Sets ANDIRON_CPU on a machine of AVX-512; what is remembered of the machine is forgotten before and after."""
 
     def forget() -> None:
-        features.features.cache_clear()
-        features.machine_limit.cache_clear()
+        cpu_features.features.cache_clear()
+        cpu_features.machine_limit.cache_clear()
 
     def limit(name: str, words: frozenset[str] = targets.MACHINES["cpu:avx512"].features) -> None:
-        monkeypatch.setattr(features, "architecture", lambda: "x86_64")
-        monkeypatch.setattr(features, "_feature_words", lambda: sorted(words))
+        monkeypatch.setattr(cpu_features, "architecture", lambda: "x86_64")
+        monkeypatch.setattr(cpu_features, "_feature_words", lambda: sorted(words))
         monkeypatch.setenv("ANDIRON_CPU", name)
         forget()
 
@@ -123,10 +123,10 @@ def limited(monkeypatch: pytest.MonkeyPatch):
 
 def test_a_machine_is_used_as_an_older_one(limited):
     limited("cpu:avx2")
-    assert detect.fitting_device() == "cpu:avx2"
-    assert features.missing(targets.MACHINES["cpu:avx512"])
-    assert "-march=x86-64-v3" in features.flags_for(targets.NATIVE, "gcc")
-    assert "-march=x86-64-v4" in features.flags_for(targets.MACHINES["cpu:avx512"], "gcc")
+    assert detect_cpu.fitting_device() == "cpu:avx2"
+    assert cpu_features.missing(targets.MACHINES["cpu:avx512"])
+    assert "-march=x86-64-v3" in cpu_features.flags_for(targets.NATIVE, "gcc")
+    assert "-march=x86-64-v4" in cpu_features.flags_for(targets.MACHINES["cpu:avx512"], "gcc")
 
 
 @pytest.mark.parametrize(
@@ -140,4 +140,4 @@ def test_a_machine_is_used_as_an_older_one(limited):
 def test_a_limit_that_this_machine_cannot_be(limited, name, words, reason):
     limited(name, words)
     with pytest.raises(UnknownTarget, match=reason):
-        features.features()
+        cpu_features.features()

@@ -10,7 +10,7 @@ from pathlib import Path
 import andiron
 import pytest
 from andiron.dsl.errors.target import CannotWrite
-from andiron.runtime.files import write_bytes, write_text
+from andiron.runtime.storage.files import write_bytes, write_text
 
 SCALE = "op scale[N](x: f32[N]) -> (y: f32[N]):\n    y[i] = x[i] * 2.0\n"
 

@@ -12,9 +12,9 @@ from andiron.codegen.targets import Target
 from andiron.dsl.errors import InternalError
 from andiron.dsl.errors.target import CompilerFailed, NoCompiler
 from andiron.runtime.gpu import clang, nvcc, nvrtc, toolchains
-from andiron.runtime.gpu.code import FORMATS, Usage
+from andiron.runtime.gpu.amdgpu_remarks import parse_remarks
+from andiron.runtime.gpu.device_code import FORMATS, Usage
 from andiron.runtime.gpu.ptxas import parse_ptxas
-from andiron.runtime.gpu.remarks import parse_remarks
 
 from ..gpu_compilers import needs
 

@@ -18,7 +18,7 @@ from andiron.dsl.errors.target import NoDevice
 from andiron.runtime.gpu import arrays, driver
 from andiron.runtime.gpu.arch import amd_name, form_for, nearest
 from andiron.runtime.gpu.kernel import DeviceKernel
-from andiron.runtime.tuning import rounds, search
+from andiron.runtime.tuning import racing, search
 from andiron.runtime.tuning.worker import Worker
 from andiron.runtime.variant import Variant
 from andiron.tools.cli import main
@@ -397,7 +397,7 @@ def test_candidates_are_measured(gpu, monkeypatch, tmp_path):
 
     monkeypatch.setattr(search, "Bench", Here)
     monkeypatch.setattr(search, "winner", lambda trials: [t for t in trials if not t.rejected][-1])
-    monkeypatch.setattr(rounds, "ROUNDS", 2)
+    monkeypatch.setattr(racing, "ROUNDS", 2)
     text = TALL.partition("schedule")[0]
     kernel = andiron.compile(text, target="cuda:sm_80", M=13, N=17, K=150)
     a, b = numbers(13, 150), numbers(150, 17)

@@ -14,7 +14,7 @@ from andiron.dsl.errors.run import (
     OutputReadOnly,
     SizeRefused,
 )
-from andiron.dsl.index import Var
+from andiron.dsl.index.expr import Var
 from andiron.runtime.kernel import Kernel
 
 GEMM = """

@@ -117,7 +117,7 @@ def test_what_takes_long_once_is_told_at_a_terminal_alone(monkeypatch):
 
 def test_the_emulators_runtime_is_announced_once(monkeypatch, tmp_path):
     from andiron.runtime.emulator import build
-    from andiron.runtime.toolchain import Compiler, find_compiler
+    from andiron.runtime.native.cxx_compiler import Compiler, find_compiler
 
     monkeypatch.setattr(Compiler, "run", lambda self, args, folder: (folder / "fibers.o").write_bytes(b""))
     compiler = find_compiler()

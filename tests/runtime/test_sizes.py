@@ -8,7 +8,7 @@ import andiron
 import pytest
 from andiron.dsl.errors.run import SizeRefused
 from andiron.dsl.module import loads
-from andiron.runtime.sizes import bind_sizes, output_shapes
+from andiron.runtime.arrays.bind_sizes import bind_sizes, output_shapes
 
 TEXT = """
 op gemm[M, N, K](A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]):

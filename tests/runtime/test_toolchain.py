@@ -8,7 +8,7 @@ import pytest
 from andiron.codegen import targets
 from andiron.dsl.errors import InternalError
 from andiron.dsl.errors.target import CompilerFailed, NoCompiler, UnknownTarget
-from andiron.runtime import build, features, toolchain
+from andiron.runtime.native import build_library, cpu_features, cxx_compiler
 
 TEXT = """\
 extern "C" int twice(void* const* args, const long long* dims, int threads) {
@@ -23,9 +23,9 @@ extern "C" int twice(void* const* args, const long long* dims, int threads) {
 @pytest.fixture(autouse=True)
 def own_cache(monkeypatch, tmp_path):
     monkeypatch.setenv("ANDIRON_CACHE", str(tmp_path / "cache"))
-    toolchain._find.cache_clear()
+    cxx_compiler._find.cache_clear()
     yield
-    toolchain._find.cache_clear()
+    cxx_compiler._find.cache_clear()
 
 
 def call(library):
@@ -42,84 +42,84 @@ def script(path, text):
 
 def test_builds_loads_and_remembers():
     cpu = targets.target_of("cpu")
-    first = build.build(TEXT, "twice", cpu)
+    first = build_library.build(TEXT, "twice", cpu)
     assert call(first) == (5, [2.0, 4.0, 6.0])
     assert not first.cached
-    second = build.build(TEXT, "twice", cpu)
+    second = build_library.build(TEXT, "twice", cpu)
     assert second.cached
-    assert second.compiler == str(toolchain.find_compiler())
+    assert second.compiler == str(cxx_compiler.find_compiler())
     assert call(second) == (5, [2.0, 4.0, 6.0])
-    other = build.build(TEXT, "twice", targets.target_of("cpu:generic"))
+    other = build_library.build(TEXT, "twice", targets.target_of("cpu:generic"))
     assert not other.cached
-    assert not build.build(TEXT, "twice", cpu, schedule="another").cached
+    assert not build_library.build(TEXT, "twice", cpu, schedule="another").cached
 
 
 def test_what_a_compiler_is_and_obeys_is_part_of_keys(monkeypatch, tmp_path):
     """Another compiler of the same name and first line, other variables: other libraries."""
-    cpu, real = targets.target_of("cpu"), toolchain.find_compiler().command[0]
+    cpu, real = targets.target_of("cpu"), cxx_compiler.find_compiler().command[0]
     wrapped = f'[ "$1" = --version ] && {{ echo "c++ 1.0"; echo "build NUMBER"; exit; }}\nexec {real} "$@"\n'
     monkeypatch.setenv("ANDIRON_CXX", script(tmp_path / "cxx", wrapped.replace("NUMBER", "1")))
-    assert not build.build(TEXT, "twice", cpu).cached
-    assert build.build(TEXT, "twice", cpu).cached
+    assert not build_library.build(TEXT, "twice", cpu).cached
+    assert build_library.build(TEXT, "twice", cpu).cached
     script(tmp_path / "cxx", wrapped.replace("NUMBER", "2"))
-    toolchain._find.cache_clear()
-    assert not build.build(TEXT, "twice", cpu).cached
+    cxx_compiler._find.cache_clear()
+    assert not build_library.build(TEXT, "twice", cpu).cached
     monkeypatch.setenv("CPATH", str(tmp_path))
-    assert not build.build(TEXT, "twice", cpu).cached
+    assert not build_library.build(TEXT, "twice", cpu).cached
     monkeypatch.delenv("CPATH")
-    assert build.build(TEXT, "twice", cpu).cached
+    assert build_library.build(TEXT, "twice", cpu).cached
 
 
 def test_a_compiler_named_relative_to_where_the_process_works(monkeypatch, tmp_path):
-    real = toolchain.find_compiler().command[0]
+    real = cxx_compiler.find_compiler().command[0]
     script(tmp_path / "cxx", f'exec {real} "$@"\n')
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ANDIRON_CXX", "./cxx")
-    assert call(build.build(TEXT, "twice", targets.target_of("cpu"))) == (5, [2.0, 4.0, 6.0])
+    assert call(build_library.build(TEXT, "twice", targets.target_of("cpu"))) == (5, [2.0, 4.0, 6.0])
 
 
 def test_a_truncated_library_is_built_again():
     cpu = targets.target_of("cpu")
-    path = build.build(TEXT, "twice", cpu).path
+    path = build_library.build(TEXT, "twice", cpu).path
     path.unlink()  # not truncated in place: this process has it mapped
     path.write_bytes(b"\x7fELF")
     with pytest.warns(RuntimeWarning, match="is damaged: it was removed"):
-        again = build.build(TEXT, "twice", cpu)
+        again = build_library.build(TEXT, "twice", cpu)
     assert not again.cached
     assert call(again)[0] == 5
 
 
 def test_text_that_does_not_compile_is_our_fault_and_shown_in_the_compilers_words():
     with pytest.raises(InternalError, match="nonsense"):
-        build.build("nonsense", "f", targets.target_of("cpu"))
+        build_library.build("nonsense", "f", targets.target_of("cpu"))
 
 
 def test_a_compiler_that_dies_is_the_machines_fault(monkeypatch, tmp_path):
-    real = toolchain.find_compiler()
+    real = cxx_compiler.find_compiler()
     killed = script(tmp_path / "c++", f'case "$*" in *kernel.cpp*) kill -9 $$;; esac; exec {real.command[0]} "$@"')
     monkeypatch.setenv("ANDIRON_CXX", killed)
     with pytest.raises(CompilerFailed, match="ended by signal 9"):
-        build.build(TEXT, "twice", targets.target_of("cpu"))
+        build_library.build(TEXT, "twice", targets.target_of("cpu"))
 
 
 def test_a_compiler_named_by_the_environment_must_work(monkeypatch, tmp_path):
     monkeypatch.setenv("ANDIRON_CXX", str(tmp_path / "missing"))
     with pytest.raises(NoCompiler, match="ANDIRON_CXX"):
-        toolchain.find_compiler()
+        cxx_compiler.find_compiler()
 
 
 def test_a_broken_compiler_is_passed_over(monkeypatch, tmp_path):
     bad = script(tmp_path / "c++", 'case "$*" in *--version*) echo "broken 1.0";; *) echo "no cc1plus" >&2; exit 1;; esac')
     monkeypatch.setenv("CXX", bad)
-    assert "broken" not in str(toolchain.find_compiler())
+    assert "broken" not in str(cxx_compiler.find_compiler())
 
 
 def test_none_at_all_says_the_way_out(monkeypatch, tmp_path):
-    monkeypatch.setattr(toolchain.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(cxx_compiler.importlib.util, "find_spec", lambda name: None)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CXX", raising=False)
     with pytest.raises(NoCompiler) as caught:
-        toolchain.find_compiler()
+        cxx_compiler.find_compiler()
     assert "pip install 'andiron[compiler]'" in str(caught.value)
     assert "clang++: not found" in str(caught.value)
 
@@ -128,8 +128,8 @@ def test_the_packaged_compiler_serves_a_machine_with_only_python(monkeypatch, tm
     pytest.importorskip("ziglang")
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CXX", raising=False)
-    assert toolchain.find_compiler().kind == "zig"
-    assert call(build.build(TEXT, "twice", targets.target_of("cpu"))) == (5, [2.0, 4.0, 6.0])
+    assert cxx_compiler.find_compiler().kind == "zig"
+    assert call(build_library.build(TEXT, "twice", targets.target_of("cpu"))) == (5, [2.0, 4.0, 6.0])
 
 
 def test_flags_are_data():
@@ -163,14 +163,14 @@ def test_compilers_know_the_library_s_devices():
 
 def test_a_machine_is_refused_what_it_cannot_execute(monkeypatch):
     wide = targets.MACHINES["cpu:avx512"]
-    monkeypatch.setattr(features, "features", lambda: targets.MACHINES["cpu:avx2"].features)
-    monkeypatch.setattr(features, "architecture", lambda: "x86_64")
-    assert "avx512f" in features.missing(wide)
-    assert features.missing(targets.MACHINES["cpu:avx2"]) == []
-    assert features.missing(targets.MACHINES["cpu:neon"]) == ["the aarch64 architecture"]
-    assert features.missing(targets.NATIVE) == []
+    monkeypatch.setattr(cpu_features, "features", lambda: targets.MACHINES["cpu:avx2"].features)
+    monkeypatch.setattr(cpu_features, "architecture", lambda: "x86_64")
+    assert "avx512f" in cpu_features.missing(wide)
+    assert cpu_features.missing(targets.MACHINES["cpu:avx2"]) == []
+    assert cpu_features.missing(targets.MACHINES["cpu:neon"]) == ["the aarch64 architecture"]
+    assert cpu_features.missing(targets.NATIVE) == []
 
 
 def test_this_machine_is_known():
-    assert features.architecture()
-    assert 1 <= features.usable_cores() <= (os.cpu_count() or 1)
+    assert cpu_features.architecture()
+    assert 1 <= cpu_features.usable_cores() <= (os.cpu_count() or 1)

@@ -9,9 +9,9 @@ from pathlib import Path
 import andiron
 import numpy as np
 import pytest
-from andiron.runtime import trust
-from andiron.runtime.cache import Cache
-from andiron.runtime.trust import stranger
+from andiron.runtime.storage import trust
+from andiron.runtime.storage.cache import Cache
+from andiron.runtime.storage.trust import stranger
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "getuid"), reason="no users as POSIX has them")
 root = pytest.mark.skipif(getattr(os, "getuid", lambda: 1)() != 0, reason="only root gives files away")

@@ -16,12 +16,12 @@ import andiron
 import numpy as np
 import pytest
 from andiron.dsl.errors.run import ArgumentShape, CannotTune, NothingRight
-from andiron.runtime.cache import Cache, cache
 from andiron.runtime.compile import Request, asked
-from andiron.runtime.tuning import bench as benches
+from andiron.runtime.storage.cache import Cache, cache
 from andiron.runtime.tuning import search
-from andiron.runtime.tuning.bench import Bench, Failed
-from andiron.runtime.tuning.kept import Kept, keep, kept, key
+from andiron.runtime.tuning import worker_client as benches
+from andiron.runtime.tuning.tuning_store import Kept, keep, kept, key
+from andiron.runtime.tuning.worker_client import Bench, Failed
 
 GEMM = """\
 op gemm[M, N, K](A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]):
@@ -189,7 +189,7 @@ def test_several_variants(last_wins):
 )
 def test_a_broken_candidate_is_rejected(monkeypatch, statement, reason):
     spoil(monkeypatch, statement)
-    monkeypatch.setattr("andiron.runtime.tuning.rounds._PATIENCE", 1.0)  # the endless one is given up sooner
+    monkeypatch.setattr("andiron.runtime.tuning.racing._PATIENCE", 1.0)  # the endless one is given up sooner
     k = andiron.compile(GEMM, **SIZES)
     found = k.tune(top=3, seconds=600)  # on a busy machine the good ones take their time
     bad = found.trials[1]

@@ -10,8 +10,8 @@ import xml.etree.ElementTree as ET
 import andiron
 import numpy as np
 import pytest
+from andiron.tools.pictures.bank_accesses import staged
 from andiron.tools.pictures.banks import banks
-from andiron.tools.pictures.staged import staged
 from andiron.tools.repl.view import report_of
 from andiron.tools.view.page import page
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
-from andiron.codegen.schedule.breaks_off import breaks_off, continued
+from andiron.codegen.schedule.implicit_auto import breaks_off, continued
 from andiron.dsl.module import loads
 from andiron.dsl.syntax import AutoLine
-from andiron.runtime.tuning import rounds
+from andiron.runtime.tuning import racing
 from andiron.tools.cli import main
 
 SOFTMAX = """\
@@ -38,7 +38,7 @@ CASES = [(target, op, n) for target in LEVELS for op, lines in BEGINS.items() fo
 @pytest.fixture(autouse=True)
 def own_cache(monkeypatch, tmp_path):
     monkeypatch.setenv("ANDIRON_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(rounds, "ROUNDS", 2)
+    monkeypatch.setattr(racing, "ROUNDS", 2)
 
 
 def written(tmp_path, op: str, lines: str, target: str, end: str) -> list[str]:
@@ -81,7 +81,7 @@ def test_it_can_be_tuned(end, tmp_path, capsys):
 @pytest.mark.parametrize("target", ["cpu", "cuda:sm_80"])
 def test_tuning_has_the_same_candidates(target, tmp_path):
     from andiron.runtime.compile import asked
-    from andiron.runtime.tuning.proposals import proposed
+    from andiron.runtime.tuning.candidates import proposed
 
     found = []
     for end in ("", "    auto\n"):

@@ -8,9 +8,10 @@ import andiron
 import pytest
 from andiron.codegen import pipeline
 from andiron.dsl.errors import InternalError
-from andiron.runtime.cache import Cache
-from andiron.tools import checked, checking, cli
-from andiron.tools.spills import spilled
+from andiron.runtime.storage.cache import Cache
+from andiron.tools import cli
+from andiron.tools.checks import compile_schedules, file_findings
+from andiron.tools.checks.spills import spilled
 
 GEMM = """\
 op gemm[M, N, K](A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]):
@@ -34,7 +35,7 @@ def check(tmp_path, text, *options):
 def test_a_schedule_of_blocks_without_a_device_is_checked_for_the_usual_gpus(tmp_path, capsys):
     assert check(tmp_path, GEMM + BLOCKS) == 0
     module = andiron.loads(GEMM + BLOCKS)
-    assert [d.name for d in checking.devices_of(module, module.schedules["s"])] == ["sm_80", "gfx90a"]
+    assert [d.name for d in compile_schedules.devices_of(module, module.schedules["s"])] == ["sm_80", "gfx90a"]
     assert check(tmp_path, GEMM + BLOCKS.replace("4 -> thread", "4 -> therad")) == 1
     assert "therad" in capsys.readouterr().err
 
@@ -45,12 +46,12 @@ def test_names_in_strategies_count_too(tmp_path):
         + "strategy mine(T):\n    move T -> shared\nschedule s for gemm:\n    tile m: 64, n: 64 -> warp\n    apply mine(A)\n"
     )
     module = andiron.loads(text)
-    assert [d.name for d in checking.devices_of(module, module.schedules["s"])] == ["sm_80"]
+    assert [d.name for d in compile_schedules.devices_of(module, module.schedules["s"])] == ["sm_80"]
 
 
 def test_a_plain_schedule_is_for_this_machine():
     module = andiron.loads(GEMM + "schedule s for gemm:\n    tile m: 4, n: 4\n    keep C in register\n")
-    assert [d.name for d in checking.devices_of(module, module.schedules["s"])] == ["cpu:native"]
+    assert [d.name for d in compile_schedules.devices_of(module, module.schedules["s"])] == ["cpu:native"]
 
 
 def test_an_unknown_device_is_underlined(tmp_path, capsys):
@@ -64,7 +65,9 @@ def test_an_op_without_a_schedule_is_compiled_too(tmp_path, monkeypatch):
     """By the compiler's own: a file without mistakes can be run."""
     seen = []
     monkeypatch.setattr(
-        checking, "compile_program", lambda m, op, s, d: seen.append((op.name, s)) or pipeline.compile_program(m, op, s, d)
+        compile_schedules,
+        "compile_program",
+        lambda m, op, s, d: seen.append((op.name, s)) or pipeline.compile_program(m, op, s, d),
     )
     assert check(tmp_path, GEMM) == 0
     assert seen == [("gemm", None)]
@@ -76,14 +79,14 @@ def test_text_is_printed_too(tmp_path, capsys, monkeypatch):
     def broken(program, dialect):
         raise InternalError("no text")
 
-    monkeypatch.setattr(checking, "emit", broken)
+    monkeypatch.setattr(compile_schedules, "emit", broken)
     assert check(tmp_path, GEMM + BLOCKS) == 1
     assert "error[internal]: no text (schedule `s` for gemm on sm_80)" in capsys.readouterr().err
 
 
 def test_answers_are_kept_by_content(tmp_path, capsys, monkeypatch):
     compiled = []
-    monkeypatch.setattr(checking, "compile_program", lambda *a: compiled.append(a) or pipeline.compile_program(*a))
+    monkeypatch.setattr(compile_schedules, "compile_program", lambda *a: compiled.append(a) or pipeline.compile_program(*a))
     assert check(tmp_path, GEMM + BLOCKS) == 0
     first = len(compiled)
     assert first == 3  # two GPUs, and the op by the compiler's own on this machine
@@ -102,9 +105,9 @@ def test_answers_are_kept_by_content(tmp_path, capsys, monkeypatch):
 
 def test_an_answer_of_other_code_is_not_taken(tmp_path, monkeypatch):
     assert check(tmp_path, GEMM) == 0
-    monkeypatch.setattr(checked, "own_code", lambda: "another state")
+    monkeypatch.setattr(file_findings, "own_code", lambda: "another state")
     asked = []
-    monkeypatch.setattr(checking, "compile_program", lambda *a: asked.append(a) or pipeline.compile_program(*a))
+    monkeypatch.setattr(compile_schedules, "compile_program", lambda *a: asked.append(a) or pipeline.compile_program(*a))
     assert check(tmp_path, GEMM) == 0
     assert asked
 
@@ -143,12 +146,12 @@ def test_an_imported_schedule_is_not_warned_of(tmp_path, capsys):
 
 def test_spills_that_a_compiler_reported(tmp_path, capsys, monkeypatch):
     from andiron.dsl.errors.target import NoCompiler
-    from andiron.runtime.gpu import figures
+    from andiron.runtime.gpu import resource_usage
 
     text = GEMM + "schedule s for gemm on sm_80:\n    tile m: 64, n: 64 -> block\n    tile m: 4, n: 4 -> thread\n"
-    said = figures.Figures("gemm_C", 256, 64, 255, 96, 0, None)
-    monkeypatch.setattr(figures, "figures", lambda variant: [said])
-    monkeypatch.setattr(checked, "VERIFIERS", (spilled,))  # the other ones take seconds: test_verified.py
+    said = resource_usage.Figures("gemm_C", 256, 64, 255, 96, 0, None)
+    monkeypatch.setattr(resource_usage, "figures", lambda variant: [said])
+    monkeypatch.setattr(file_findings, "VERIFIERS", (spilled,))  # the other ones take seconds: test_verified.py
     assert check(tmp_path, text, "--verify") == 0
     assert "warning[spills]: gemm_C: the compiler stores 96 B a thread for lack of registers" in capsys.readouterr().err
     assert check(tmp_path, text) == 0
@@ -157,6 +160,6 @@ def test_spills_that_a_compiler_reported(tmp_path, capsys, monkeypatch):
     def missing(variant):
         raise NoCompiler("none")
 
-    monkeypatch.setattr(figures, "figures", missing)
+    monkeypatch.setattr(resource_usage, "figures", missing)
     assert check(tmp_path, text, "--verify") == 0
     assert "spills" not in capsys.readouterr().err

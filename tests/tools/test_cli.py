@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 from andiron.dsl.module import loads
-from andiron.tools import bench, cli
+from andiron.tools import cli
 from andiron.tools.cli import main
+from andiron.tools.commands import bench
 
 ROOT = Path(__file__).parent.parent.parent
 GEMM = """\
@@ -57,9 +58,9 @@ def test_run_says_which_sizes_it_chose(gemm, capsys):
 
 
 def test_a_wrong_result_fails(gemm, capsys, monkeypatch):
-    from andiron.runtime import verdict
+    from andiron.runtime import check_results
 
-    monkeypatch.setattr(verdict, "check", lambda *_: verdict.Verdict(False, 1.0, 1e-6))
+    monkeypatch.setattr(check_results, "check", lambda *_: check_results.Verdict(False, 1.0, 1e-6))
     assert main(["run", gemm, *SMALL, "--repeat", "1"]) == 1
     assert "FAIL" in capsys.readouterr().out
 
@@ -129,14 +130,14 @@ def test_a_wrong_result_says_where_and_whose_fault_it_is(gemm, capsys, monkeypat
 def test_a_wrong_row_is_told_by_its_place_in_the_whole(monkeypatch):
     """Where only some rows are compared, for ops whose reference would take long."""
     import numpy as np
-    from andiron.runtime import verdict
+    from andiron.runtime import check_results
 
     module = loads("op neg[M, N](X: f32[M, N]) -> (Y: f32[M, N]):\n    Y[m, n] = -X[m, n]\n")
-    monkeypatch.setattr(verdict, "_REFERENCE_FLOPS", 1)
+    monkeypatch.setattr(check_results, "_REFERENCE_FLOPS", 1)
     x = np.ones((100, 3), np.float32)
     y = -x
     y[99, 1] = 7
-    found = verdict.check(module.ops["neg"], [x], [y])
+    found = check_results.check(module.ops["neg"], [x], [y])
     assert not found.ok
     (wrong,) = found.wrong
     assert (wrong.at, wrong.count, wrong.of, wrong.expected, wrong.got) == ((99, 1), 1, 48, -1.0, 7.0)
@@ -381,7 +382,7 @@ def test_errors_as_json(tmp_path, capsys):
 
 
 def test_our_own_faults_are_told_without_a_traceback(gemm, capsys, monkeypatch):
-    from andiron.tools import run
+    from andiron.tools.commands import run
 
     def break_down(args):
         raise ZeroDivisionError("oops")
@@ -397,7 +398,7 @@ def test_our_own_faults_are_told_without_a_traceback(gemm, capsys, monkeypatch):
 
 
 def test_interrupted(gemm, capsys, monkeypatch):
-    from andiron.tools import run
+    from andiron.tools.commands import run
 
     def interrupt(args):
         raise KeyboardInterrupt

@@ -11,7 +11,7 @@ import andiron
 import pytest
 
 pytest.importorskip("pygls", reason="the language server needs pygls")
-from andiron.codegen.printer import show
+from andiron.codegen.ir.printer import show
 from andiron.tools.lsp.analysis import Analysis
 from andiron.tools.lsp.position import Positions
 from lsprotocol import types as lsp

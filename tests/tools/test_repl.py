@@ -10,9 +10,9 @@ import time
 import andiron
 import pytest
 from andiron.dsl.errors import UserError
-from andiron.dsl.errors.shell import NothingToDo, NothingToSchedule, NotUnderstood
+from andiron.dsl.errors.repl import NothingToDo, NothingToSchedule, NotUnderstood
 from andiron.tools import cli
-from andiron.tools.repl.candidates import completions
+from andiron.tools.repl.completion import completions
 from andiron.tools.repl.session import Session, cells
 from andiron.tools.repl.state import declarations, draft_of
 
@@ -222,12 +222,12 @@ def test_sizes_that_nothing_has(talk):
 @pytest.mark.parametrize(("target", "said"), [("cpp", 'extern "C"'), ("cuda", "__global__"), ("hip", "__global__")])
 def test_code_for_another_kind_of_machine(talk, monkeypatch, target, said):
     from andiron.dsl.errors.target import NoDevice
-    from andiron.runtime.gpu import elsewhere
+    from andiron.runtime.gpu import dispatch
 
     def nothing(family):
         raise NoDevice(f"no driver of {family} on this machine")
 
-    monkeypatch.setattr(elsewhere, "find_driver", nothing)
+    monkeypatch.setattr(dispatch, "find_driver", nothing)
     text = talk(f"code {target}")
     assert said in text
     if target != "cpp":
@@ -419,10 +419,10 @@ def test_try_lists_whole_schedules_too(talk):
 
 def test_tune_in_the_shell(monkeypatch, tmp_path):
     from andiron.dsl.errors.run import CannotTune
-    from andiron.runtime.tuning import rounds, search
+    from andiron.runtime.tuning import racing, search
 
     monkeypatch.setenv("ANDIRON_CACHE", str(tmp_path))
-    monkeypatch.setattr(rounds, "ROUNDS", 2)
+    monkeypatch.setattr(racing, "ROUNDS", 2)
     monkeypatch.setattr(search, "winner", lambda trials: [t for t in trials if t.samples and not t.rejected][-1])
     talk = Talk(GEMM, "schedule s for gemm:", "size M=40 N=33 K=20")
     before = talk("complete")

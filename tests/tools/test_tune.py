@@ -7,7 +7,7 @@ import os
 import sys
 
 import pytest
-from andiron.runtime.tuning import rounds, search
+from andiron.runtime.tuning import racing, search
 from andiron.tools.cli import main
 
 GEMM = """\
@@ -20,7 +20,7 @@ SIZES = ["--size", "M=61,N=47,K=33"]
 @pytest.fixture(autouse=True)
 def own_cache(monkeypatch, tmp_path):
     monkeypatch.setenv("ANDIRON_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(rounds, "ROUNDS", 3)
+    monkeypatch.setattr(racing, "ROUNDS", 3)
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from andiron.tools.pictures.roofline import roofline
 from andiron.tools.pictures.tiles import steps, tiles
 from andiron.tools.pictures.traffic import traffic
 from andiron.tools.repl.view import report_of
-from andiron.tools.traced import launches_of
+from andiron.tools.schedule_lines import launches_of
 from andiron.tools.view.page import page
 
 TEXT = """\

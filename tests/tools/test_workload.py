@@ -6,11 +6,11 @@ import pytest
 from andiron.dsl.ops.resolve_op import resolve_op
 from andiron.dsl.source import Source
 from andiron.dsl.text.parser import parse
-from andiron.runtime import verdict
-from andiron.runtime.measure import argument_bytes, flops, too_small_for_threads
+from andiron.runtime import check_results
+from andiron.runtime.op_counts import argument_bytes, flops, too_small_for_threads
 from andiron.runtime.workload import default_sizes, random_inputs
 from andiron.tools.einsum import einsum_of
-from andiron.tools.workload import BadAssignment, assignments
+from andiron.tools.size_arguments import BadAssignment, assignments
 
 
 def op_of(text):
@@ -64,38 +64,40 @@ def test_inputs_follow_the_types_and_the_seed():
 def test_a_right_result_passes_and_a_wrong_one_does_not():
     a, b = random_inputs(GEMM, {"M": 20, "N": 30, "K": 40})
     c = a @ b
-    good = verdict.check(GEMM, [a, b], [c])
+    good = check_results.check(GEMM, [a, b], [c])
     assert good.ok
     assert 0 <= good.error <= good.allowed
     c[3, 4] += 1e-3
-    bad = verdict.check(GEMM, [a, b], [c])
+    bad = check_results.check(GEMM, [a, b], [c])
     assert not bad.ok
     assert bad.error == pytest.approx(1e-3, rel=0.1)
     c[3, 4] = np.nan
-    assert not verdict.check(GEMM, [a, b], [c]).ok
+    assert not check_results.check(GEMM, [a, b], [c]).ok
 
 
 def test_infinities_and_nans_of_the_reference_are_right():
     op = op_of("op f[N](X: f32[N]) -> (Y: f32[N]):\n    Y[i] = log(X[i])\n")
     x = np.array([-1, 0, 1], np.float32)
-    assert verdict.check(op, [x], [np.array([np.nan, -np.inf, 0], np.float32)]).ok
-    assert not verdict.check(op, [x], [np.array([np.nan, -np.inf, np.nan], np.float32)]).ok
-    assert not verdict.check(op, [x], [np.array([np.nan, -np.inf, np.inf], np.float32)]).ok
+    assert check_results.check(op, [x], [np.array([np.nan, -np.inf, 0], np.float32)]).ok
+    assert not check_results.check(op, [x], [np.array([np.nan, -np.inf, np.nan], np.float32)]).ok
+    assert not check_results.check(op, [x], [np.array([np.nan, -np.inf, np.inf], np.float32)]).ok
 
 
 def test_nothing_is_right():
-    assert verdict.check(GEMM, [np.ones((0, 3), np.float32), np.ones((3, 4), np.float32)], [np.ones((0, 4), np.float32)]).ok
+    assert check_results.check(
+        GEMM, [np.ones((0, 3), np.float32), np.ones((3, 4), np.float32)], [np.ones((0, 4), np.float32)]
+    ).ok
 
 
 def test_large_ones_are_checked_by_rows(monkeypatch):
-    monkeypatch.setattr(verdict, "_REFERENCE_FLOPS", 1000)
+    monkeypatch.setattr(check_results, "_REFERENCE_FLOPS", 1000)
     a, b = random_inputs(GEMM, {"M": 100, "N": 10, "K": 10})
     c = a @ b
-    said = verdict.check(GEMM, [a, b], [c])
+    said = check_results.check(GEMM, [a, b], [c])
     assert said.ok
     assert "16 of 100 rows along M" in said.note
     c[-1] += 1
-    assert not verdict.check(GEMM, [a, b], [c]).ok
+    assert not check_results.check(GEMM, [a, b], [c]).ok
 
 
 @pytest.mark.parametrize(
@@ -112,7 +114,7 @@ def test_large_ones_are_checked_by_rows(monkeypatch):
     ],
 )
 def test_rows_that_stand_alone(text, dim):
-    assert verdict.row_dim(op_of(text)) == dim
+    assert check_results.row_dim(op_of(text)) == dim
 
 
 def test_assignments():
@@ -133,6 +135,6 @@ def test_products_in_einsum():
 def test_elements_without_a_bound_are_told():
     op = andiron.loads("op f[N](X: f32[N]) -> (Y: f32[N]):\n    Y[i] = 1.0 / sqrt(X[i])\n").ops["f"]
     x = np.array([4.0, 9.0, -1.0], np.float32)
-    said = verdict.check(op, [x], [np.array([1 / 2, 1 / 3, np.nan], np.float32)])
+    said = check_results.check(op, [x], [np.array([1 / 2, 1 / 3, np.nan], np.float32)])
     assert said.ok
     assert "1 of 3 elements, which were not compared" in said.note

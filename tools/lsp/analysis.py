@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...codegen.lint import lint
-from ...codegen.lower.trace import Traced
+from ...codegen.lint.find_cliffs import lint
+from ...codegen.lower.schedule_trace import Traced
 from ...dsl import syntax
-from ...dsl.cached import cached_property
 from ...dsl.errors import AndironError, UserError, UserErrors
 from ...dsl.module import Module, survey
 from ...dsl.source import Source, Span
+from ...dsl.support.cached import cached_property
 from ...dsl.text.parser import parse, read
 from ...runtime.compile import outline
 from ...runtime.kernel import Kernel
-from ..checking import check_schedules
-from ..target_for import target_for
-from ..traced import flat, traced_lines
+from ..checks.compile_schedules import check_schedules
+from ..infer_target import target_for
+from ..schedule_lines import flat, traced_lines
 from .names import Occurrence, occurrences
 
 _MOST = 64  # schedules kept
@@ -193,7 +193,7 @@ def _places(schedule: syntax.ScheduleDecl) -> list[Span]:
 
 
 def _heads(schedule: syntax.ScheduleDecl) -> list[tuple[syntax.Line, str]]:
-    from ...codegen.lower.trace import head_of
+    from ...codegen.lower.schedule_trace import head_of
 
     return [(line, "    " * depth + head_of(line)) for line, depth in flat(schedule.lines)]
 

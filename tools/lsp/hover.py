@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ...dsl.device import Device
 from ...dsl.errors import UserError
-from ...dsl.text.format_node import format_node
-from ..about import device_in_short, of_device, statements_about
+from ...dsl.text.print_node import format_node
 from ..repl.view import costs, report_of
+from ..word_help import device_in_short, of_device, statements_about
 from .analysis import Analysis
 from .names import Occurrence
 

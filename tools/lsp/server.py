@@ -17,7 +17,7 @@ from ...dsl import syntax
 from ...dsl.errors import AndironError, UserError
 from ...dsl.errors.warning import Caution
 from ...dsl.text.format import format_source
-from ..repl.candidates import completions
+from ..repl.completion import completions
 from ..repl.session import Session
 from ..repl.state import Draft
 from .analysis import Analysis

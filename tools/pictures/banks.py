@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .staged import Staged
+from .bank_accesses import Staged
 from .svg import INK, picture, tag, text
 
 WIDE, HIGH, LEFT, TOP = 26.0, 22.0, 30.0, 66.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ...codegen.lower.trace import Traced
-from ...dsl.index import Expr, Var, as_expr
+from ...codegen.lower.schedule_trace import Traced
+from ...dsl.index.expr import Expr, Var, as_expr
 from ...dsl.op import Op, Statement
 from ...dsl.values import loads
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from ...codegen.lower.trace import Traced
+from ...codegen.lower.schedule_trace import Traced
 from ...dsl.op import Op
-from ..traced import launches_of
+from ..schedule_lines import launches_of
 from .svg import CHARACTER, HUES, INK, picture, stacked, tag, text
 
 SIDE, GAP, TOP, MOST_LINES = 150.0, 46.0, 34.0, 32

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import sqrt
 
-from ...codegen.lower.trace import bytes_text
+from ...codegen.lower.schedule_trace import bytes_text
 from ...dsl.device import Device
 from ...runtime.report import Report
 from .svg import HUES, INK, picture, tag, text

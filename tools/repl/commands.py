@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 from ...codegen.targets import FAMILIES
 from ...dsl.errors import AndironError, UserError, did_you_mean
 from ...dsl.errors.op import BadSize, UnknownSize
-from ...dsl.errors.shell import NothingToDo, NotUnderstood
+from ...dsl.errors.repl import NothingToDo, NotUnderstood
 from ...dsl.errors.target import NoDevice, WrongSchedule
 from ...dsl.source import Source
 from ...dsl.text.format import format_source
 from ...dsl.text.parser import parse
-from ...runtime.files import read_text, write_text
-from ..about import DECLARATIONS, STATEMENTS, names_of, of_device, statements_about
-from ..workload import assignments
+from ...runtime.storage.files import read_text, write_text
+from ..size_arguments import assignments
+from ..word_help import DECLARATIONS, STATEMENTS, names_of, of_device, statements_about
 from .session import Session
 from .state import draft_of
 from .view import report_of, show_draft, show_step
@@ -79,7 +79,7 @@ def show(session: Session, arguments: list[str]) -> None:
 
 def try_(session: Session, arguments: list[str]) -> None:
     """try [LINE | LINE ...]: what each of these lines would give, best first; alone: what might come next."""
-    from .candidates import next_lines, wholes
+    from .completion import next_lines, wholes
 
     state = session.now
     if state.draft is None:
@@ -102,7 +102,7 @@ def try_(session: Session, arguments: list[str]) -> None:
         moved = float(sum(report.read.values()) + sum(report.written.values()))
         rows.append((time, moved, line, report.bound or ""))
     session.progress("")
-    from ...codegen.lower.trace import bytes_text
+    from ...codegen.lower.schedule_trace import bytes_text
     from ...runtime.timing import duration
 
     width = max((len(line) for _, _, line, _ in rows), default=0)
@@ -189,14 +189,14 @@ def diff(session: Session, arguments: list[str]) -> None:
 
 def run(session: Session, _: list[str]) -> None:
     """run: on random arrays, checked against the reference and timed."""
-    from ..run import measure, table
+    from ..commands.run import measure, table
 
     session.say(table(measure(session.kernel())))
 
 
 def explain(session: Session, _: list[str]) -> None:
     """explain: every line with the spec it leaves, footprints, bytes moved, predicted time."""
-    from ...codegen.lower.trace import show_trace
+    from ...codegen.lower.schedule_trace import show_trace
 
     kernel = session.kernel()
     session.say(show_trace(kernel.trace))

@@ -19,7 +19,7 @@ from prompt_toolkit.shortcuts import print_formatted_text
 from ...dsl.errors import AndironError
 from ...grammar.pygments_lexer import SchedLexer
 from ...grammar.words import words
-from .candidates import completions
+from .completion import completions
 from .session import Session
 
 INDENT = "    "

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from ...dsl.device import Device
 from ...dsl.errors import UserError, did_you_mean
-from ...dsl.errors.shell import NothingToSchedule, NotUnderstood
+from ...dsl.errors.repl import NothingToSchedule, NotUnderstood
 from ...dsl.module import Module, loads, survey
 from ...grammar.words import words
-from ..target_for import target_for
+from ..infer_target import target_for
 from .state import NAME, Draft, State, declarations, draft_of
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Session:
         before = {n for kind, n in self.now.declared if kind == "schedule"} - {
             n for kind, n, _, _ in found if kind == "schedule"
         }
-        from ..checking import check_schedules
+        from ..checks.compile_schedules import check_schedules
 
         module, mistakes = survey(text=text if name else after.text, name=name or NAME, base=str(self.base))
         for error in check_schedules(module, before):

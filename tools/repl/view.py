@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ...codegen.lower.trace import Traced, bytes_text
+from ...codegen.lower.schedule_trace import Traced, bytes_text
 from ...dsl.module import Module, std_module
 from ...dsl.source import Source
 from ...dsl.syntax import ScheduleDecl
@@ -13,7 +13,7 @@ from ...dsl.text.parser import parse
 from ...runtime.report import Report
 from ...runtime.timing import duration
 from ...runtime.workload import default_sizes
-from ..traced import traced_lines
+from ..schedule_lines import traced_lines
 from .state import NAME, Draft, State
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ...runtime.files import write_text
+    from ...runtime.storage.files import write_text
     from .page import page
 
     kernel = kernel_of(args)

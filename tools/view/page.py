@@ -11,14 +11,14 @@ from html import escape
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from ... import __version__
-from ...codegen.lower.trace import Traced
+from ...codegen.lower.schedule_trace import Traced
 from ...dsl.device import Instr
 from ...runtime.kernel import Kernel
+from ..pictures.bank_accesses import staged
 from ..pictures.banks import banks
 from ..pictures.footprints import footprints
 from ..pictures.fragments import fragments
 from ..pictures.roofline import roofline
-from ..pictures.staged import staged
 from ..pictures.tiles import tiles
 from ..pictures.traffic import traffic
 from ..repl.view import costs, report_of

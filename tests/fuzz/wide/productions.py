@@ -9,7 +9,7 @@ from importlib.resources import files
 
 from andiron import grammar
 from andiron.dsl.source import Source
-from andiron.dsl.text.lines import LineLayout
+from andiron.dsl.text.indentation import LineLayout
 
 # Productions that no case is drawn with, each with the reason. By `shown`, and a part of it is enough.
 EXCEPTIONS: Mapping[str, str] = {

@@ -1,0 +1,254 @@
+"""What a program does, counted without running it: bytes read and written in each memory, barriers met, units.
+
+PRODUCT        where nothing inside a loop depends on its variable, the body counts once for each trip
+POINTS         else the variable takes its values: all of them while there are few, else the first, the second (for all in
+               between) and the last, which is exact for tiles of which only the last is partial
+AS_WRITTEN     each access counts, those that a cache would serve too; registers are not counted
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ...dsl.device import Operand
+from ...dsl.index.expr import Expr, Var
+from ...dsl.values import Load, Masked, Value, children
+from ..abi import chosen
+from ..ir.tile_ir import Alloc, AllReduce, Barrier, Buffer, Call, For, If, Launch, Let, Program, Stmt, Store
+from ..ir.tile_visitors import statements
+
+_POINTS = 300_000  # points at which a launch is looked at, at most
+
+
+@dataclass(frozen=True)
+class Facts:
+    """`read` and `written`: bytes by memory, outermost first. `units`: for each launch, how many of each level.
+
+    `exact` is False where loops were too long to look at each turn of those that differ.
+    """
+
+    read: dict[str, int]
+    written: dict[str, int]
+    launches: int
+    barriers: int
+    units: tuple[dict[str, int], ...]
+    exact: bool
+
+    def moved(self, memory: str) -> int:
+        return self.read.get(memory, 0) + self.written.get(memory, 0)
+
+
+def facts(program: Program, sizes: Mapping[str, int], finite: Mapping[str, int] | None = None) -> Facts:
+    """Of the variant that is taken for these sizes. `sizes` of the program's dims;
+    `finite` is how many units of each finite level take part (default: all)."""
+    env: dict[str, Any] = {name: int(n) for name, n in sizes.items()}
+    for level, var in program.finite:
+        env[var.name] = (finite or {}).get(level) or program.device.level(level).most or 1
+    for var, expr in program.lets:
+        env[var.name] = int(expr.evaluate(env))
+    program = chosen(program, env, {})
+    found = _Count(program)
+    units = []
+    for launch in program.launches:
+        counts = {u.level: int(u.count.evaluate(env)) for u in launch.units}
+        units.append(counts)
+        if all(counts.values()):
+            found.launch(launch, env, counts)
+    order = [m.name for m in program.device.memories if not found.private(m.name)]
+    barriers = sum(isinstance(s, Barrier) for x in program.launches for s in statements(x.body))
+    read, written = ({m: round(table[m]) for m in order if table.get(m)} for table in (found.read, found.written))
+    return Facts(read, written, len(program.launches), barriers, tuple(units), found.exact)
+
+
+@dataclass(frozen=True)
+class _Points:
+    """Values of variables, as numbers or one a point; `weight` is how often each point stands for."""
+
+    env: dict[str, Any]
+    weight: Any  # a number, or one a point
+
+    @property
+    def total(self) -> float:
+        return float(np.sum(self.weight))
+
+    @property
+    def count(self) -> int:
+        return int(np.size(self.weight))
+
+    def only(self, mask: Any) -> _Points | None:
+        """The points where the mask holds; None where there are none."""
+        if isinstance(mask, bool | np.bool_) or np.ndim(mask) == 0:
+            return self if bool(mask) else None
+        if mask.all():
+            return self
+        if not mask.any():
+            return None
+        n = len(mask)
+        weight = np.broadcast_to(self.weight, (n,))[mask]
+        return _Points({k: v[mask] if np.ndim(v) else v for k, v in self.env.items()}, weight)
+
+    def times(self, n: Any) -> _Points:
+        return replace(self, weight=self.weight * n)
+
+
+@dataclass
+class _Count:
+    program: Program
+    read: dict[str, float] = field(default_factory=dict)
+    written: dict[str, float] = field(default_factory=dict)
+    exact: bool = True
+
+    def __post_init__(self) -> None:
+        self.buffers: dict[str, Buffer] = {b.name: b for b in self.program.buffers}
+        self.instrs = {i.name: i for i in self.program.instrs}
+        self.units: dict[str, int] = {}
+
+    def private(self, memory: str) -> bool:
+        device = self.program.device
+        return device.memory(memory).level == device.levels[-1].name
+
+    def launch(self, launch: Launch, env: dict[str, Any], counts: dict[str, int]) -> None:
+        self.units = counts
+        names = _relevant(launch.body)
+        points = _Points(dict(env), 1)
+        for u in launch.units:
+            points = self.values(points, u.var, 0, counts[u.level], 1, u.var.name in names)
+        self.body(launch.body, points, names)
+
+    # ------------------------------------------------------------ control flow
+
+    def values(self, points: _Points, var: Var, start: Any, stop: Any, step: Any, matters: bool) -> _Points:
+        """The points of a loop over `var`; one for all its trips where the variable does not matter."""
+        trips = np.maximum(0, -(-(np.asarray(stop) - start) // step))
+        if not matters:
+            return points.times(trips if np.ndim(trips) else int(trips))
+        n = max(points.count, int(np.size(trips)))
+        most = int(np.max(trips, initial=0))
+        if n * most > _POINTS and most > 3:
+            picked = self.ends(trips, n)
+        else:
+            turns = np.broadcast_to(trips, (n,))
+            owner = np.repeat(np.arange(n), turns)
+            picked = owner, np.arange(len(owner)) - np.repeat(np.cumsum(turns) - turns, turns), np.ones(len(owner))
+        owner, turn, weight = picked
+        env = {k: np.broadcast_to(v, (n,))[owner] if np.ndim(v) else v for k, v in points.env.items()}
+        first = np.broadcast_to(np.asarray(start), (n,))[owner]
+        by = np.broadcast_to(np.asarray(step), (n,))[owner]
+        env[var.name] = first + turn * by
+        return _Points(env, np.broadcast_to(points.weight, (n,))[owner] * weight)
+
+    def ends(self, trips: Any, n: int) -> tuple[Any, Any, Any]:
+        """First, second for all in between, last."""
+        self.exact = False
+        turns = np.broadcast_to(trips, (n,))
+        owner = np.tile(np.arange(n), 3)
+        turn = np.concatenate([np.zeros(n, np.int64), np.ones(n, np.int64), turns - 1])
+        weight = np.concatenate([np.ones(n), turns - 2, np.ones(n)]).astype(float)
+        keep = np.concatenate([turns > 0, turns > 2, turns > 1])
+        return owner[keep], turn[keep], weight[keep]
+
+    def body(self, body: Iterable[Stmt], points: _Points | None, names: frozenset[str]) -> None:
+        for s in body:
+            if points is None or not points.count:
+                return
+            match s:
+                case Let():
+                    if s.var.name in names:
+                        points = replace(points, env={**points.env, s.var.name: s.value.evaluate(points.env)})
+                case For():
+                    start, stop, step = (e.evaluate(points.env) for e in (s.start, s.stop, s.step))
+                    self.body(s.body, self.values(points, s.var, start, stop, step, s.var.name in names), names)
+                case If():
+                    mask = _hold(s.conds, points)
+                    self.body(s.body, points.only(mask), names)
+                    if s.orelse:
+                        self.body(s.orelse, points.only(np.logical_not(mask)), names)
+                case Alloc():
+                    self.buffers[s.buffer.name] = s.buffer
+                    self.body(s.body, points, names)
+                case Store():
+                    self.value(s.value, points)
+                    if s.atomic is not None:
+                        self.add(self.read, s.buffer, points.total)
+                    self.add(self.written, s.buffer, points.total)
+                case Call():
+                    self.call(s, points)
+                case AllReduce() | Barrier():
+                    pass
+
+    # ------------------------------------------------------------ accesses
+
+    def value(self, v: Value, points: _Points | None) -> None:
+        if points is None:
+            return
+        if isinstance(v, Masked):
+            mask = _hold(v.conds, points)
+            self.value(v.value, points.only(mask))
+            self.value(v.otherwise, points.only(np.logical_not(mask)))
+            return
+        if isinstance(v, Load):
+            self.add(self.read, v.tensor, points.total)
+        for x in children(v):
+            self.value(x, points)
+
+    def call(self, s: Call, points: _Points) -> None:
+        """A unit of the instruction's level executes it with all units below: an operand is accessed once by them together."""
+        instr = self.instrs[s.instr]
+        depth = self.program.device.depth(instr.level)
+        lanes = prod(self.units.get(x.name, 1) for x in self.program.device.levels[depth + 1 :])
+        for o, piece in zip(instr.operands, s.pieces, strict=True):
+            elements = points.total / lanes * _elements(o)
+            if o.role != "output":
+                self.add(self.read, piece.buffer, elements)
+            if o.role != "input":
+                self.add(self.written, piece.buffer, elements)
+
+    def add(self, table: dict[str, float], buffer: str, elements: float) -> None:
+        b = self.buffers[buffer]
+        table[b.memory] = table.get(b.memory, 0) + elements * b.dtype.bytes
+
+
+def _elements(o: Operand) -> int:
+    return prod((c.hi or 0) + 1 for c in o.coords)
+
+
+def _hold(conds: Iterable[Expr], points: _Points) -> Any:
+    mask: Any = True
+    for c in conds:
+        mask = mask & np.asarray(c.evaluate(points.env) >= 0)
+    return mask
+
+
+def _relevant(body: tuple[Stmt, ...]) -> frozenset[str]:
+    """Variables on which it depends what is executed: those in bounds and conditions, through `Let`s."""
+    names: set[str] = set()
+    lets: list[tuple[str, frozenset[Var]]] = []
+
+    def note(exprs: Iterable[Expr]) -> None:
+        names.update(v.name for e in exprs for v in e.variables())
+
+    def conditions(v: Value) -> None:
+        if isinstance(v, Masked):
+            note(v.conds)
+        for x in children(v):
+            conditions(x)
+
+    for s in statements(body):
+        match s:
+            case For():
+                note((s.start, s.stop, s.step))
+            case If():
+                note(s.conds)
+            case Let():
+                lets.append((s.var.name, s.value.variables()))
+            case Store():
+                conditions(s.value)
+    for name, used in reversed(lets):
+        if name in names:
+            names.update(v.name for v in used)
+    return frozenset(names)

@@ -1,0 +1,197 @@
+"""What a launch computes, in the terms that tiles are chosen by: axes with extents, and what each access spans of a tensor.
+
+A tile gives every axis an extent. What an access spans under it, its footprint, is a product over the tensor's dimensions of
+`sum |c| (t - 1) + 1` for a subscript `sum c * axis`: a polynomial of the tile's extents, evaluated for arrays of tiles at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...dsl.index.expr import Expr
+from ...dsl.support.cached import cached_property
+from ...dsl.types import DType
+from ...dsl.values import Apply, Load, loads, walk
+from ..plan.computations import Work, work_extents
+from .tile_space import pieces
+
+_FREE = {"and", "or", "not", "where", "lt", "le", "gt", "ge", "eq", "ne"}
+_SLOW = {
+    "div": 8,
+    "exp": 8,
+    "log": 10,
+    "pow": 20,
+    "tanh": 12,
+    "sigmoid": 12,
+    "gelu": 20,
+    "silu": 12,
+    "erf": 20,
+    "sin": 20,
+    "cos": 20,
+}
+
+
+@dataclass(frozen=True)
+class Access:
+    """One tensor as it is read or written: each dimension as ((axis, coefficient), ...).
+
+    `once`: it is read at one place only, so that a copy of what a tile needs of it has one shape.
+    """
+
+    tensor: str
+    dtype: DType
+    dims: tuple[tuple[tuple[str, int], ...], ...]
+    once: bool = True
+
+    @cached_property
+    def axes(self) -> frozenset[str]:
+        return frozenset(a for d in self.dims for a, _ in d)
+
+    @cached_property
+    def fast(self) -> str | None:
+        """The axis along which it has its neighbours in memory."""
+        return next((a for a, c in self.dims[-1] if c == 1), None) if self.dims else None
+
+    @cached_property
+    def view(self) -> bool:
+        """Does an axis stand in several dimensions?"""
+        return sum(len(d) for d in self.dims) > len(self.axes)
+
+    @cached_property
+    def spread(self) -> tuple[tuple[tuple[str, int], ...], ...]:
+        """Of each dimension how far apart neighbours along its axes lie; inside quotients and remainders 1."""
+        return tuple(tuple((a, max(1, abs(c))) for a, c in d) for d in self.dims)
+
+    def plain(self, axis: str) -> bool:
+        """Is some dimension just this axis?"""
+        return ((axis, 1),) in self.dims
+
+    def stride(self, axis: str) -> int | None:
+        """Elements between neighbours along an axis; 0: the same element for all of them, None: they lie far apart."""
+        return self._strides.get(axis, 0)
+
+    @cached_property
+    def _strides(self) -> dict[str, int | None]:
+        near = {a: max(1, abs(c)) for a, c in self.dims[-1]} if self.dims else {}
+        return near | {a: None for d in self.dims[:-1] for a, _ in d}
+
+    def coalesced(self, axis: str, run: Any, transaction: int) -> Any:
+        """Bytes moved for a byte asked for, lanes being neighbours along an axis, `run` elements neighbours in memory.
+
+        Of what lanes that lie apart leave of a transaction, later ones find half.
+        """
+        run = run * self.dtype.bytes
+        whole = pieces(run, transaction) * transaction / np.maximum(run, 1)
+        return whole if self.stride(axis) is not None else (whole + transaction / self.dtype.bytes) / 2
+
+    def path(self, axis: str, transaction: int) -> float:
+        """Bytes that a load path moves for each element, when lanes are neighbours along an axis."""
+        size, stride = self.dtype.bytes, self.stride(axis)
+        return transaction if stride is None else min(stride * size, transaction) if stride else size / 8
+
+    def footprint(self, tile: Mapping[str, Any]) -> Any:
+        """Elements that it spans under a tile (axes without extent there: 1).
+
+        An axis in several dimensions is a fused one: what is read then is a view over the axes.
+        """
+        total: Any = 1.0  # of the largest tensors there are more bytes than integers count
+        if self.view:
+            for a in self.axes:
+                total = total * tile.get(a, 1)
+            return total
+        for d in self.spread:
+            if len(d) == 1 and d[0][1] == 1:
+                total = total * tile.get(d[0][0], 1)
+                continue
+            span: Any = 1
+            for a, c in d:
+                span = span + c * (tile.get(a, 1) - 1)
+            total = total * span
+        return total
+
+    def run(self, tile: Mapping[str, Any]) -> Any:
+        """Elements in one run of memory."""
+        return tile.get(self.fast, 1) if self.fast is not None else 1
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One work of a launch. `operations` and `inner` (what is read) are for each point of the whole iteration space."""
+
+    work: Work
+    free: tuple[str, ...]
+    reduced: tuple[str, ...]
+    extents: Mapping[str, Expr]
+    reads: tuple[Access, ...]
+    writes: tuple[Access, ...]
+    operations: float
+    inner: tuple[Access, ...] = ()
+
+    @staticmethod
+    def of(work: Work, dtypes: Mapping[str, DType]) -> Problem:
+        key = ("problem", *(dtypes.get(t, work.value.dtype) for t in work.targets))
+        if key not in work.found:
+            work.found[key] = _problem(work, dtypes)
+        return work.found[key]
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        return self.free + self.reduced
+
+    @cached_property
+    def guarded(self) -> frozenset[str]:
+        """Tensors that may be read outside of what there is."""
+        return frozenset(ld.tensor for ld in loads(self.work.value) if ld.otherwise is not None)
+
+    def sizes(self, env: Mapping[str, int]) -> dict[str, int]:
+        """Extents for given sizes, at least 1."""
+        key = tuple(env.items())
+        if key not in self._sizes:
+            self._sizes[key] = {a: max(1, int(self.extents[a].evaluate(env))) for a in self.axes}
+        return self._sizes[key]
+
+    @cached_property
+    def _sizes(self) -> dict[tuple, dict[str, int]]:
+        return {}
+
+
+def _problem(work: Work, dtypes: Mapping[str, DType]) -> Problem:
+    value = [work.value]
+    after = [o.value for o in work.outputs]
+    inner = tuple(_reads(value, work))
+    reads = inner + tuple(a for a in _reads(after, work) if a.tensor != work.name)
+    named = [(o.tensor, o.indices) for o in work.outputs] or [(work.name, work.subscripts or work.indices)]
+    alias = work.alias
+    writes = tuple(Access(t, dtypes.get(t, work.value.dtype), tuple(((alias.get(i, i), 1),) for i in at)) for t, at in named)
+    count = sum(_SLOW.get(v.fn, 1) for v in walk(work.value) if isinstance(v, Apply) and v.fn not in _FREE)
+    counted = max(1, count + (1 if work.reduction else 0))
+    return Problem(work, work.indices, work.reduced, work_extents(work), reads, writes, counted, inner)
+
+
+def _reads(values: list, work: Work) -> list[Access]:
+    """Accesses of the values, one a place."""
+    alias = work.alias
+    found: dict[tuple, Load] = {}
+    for v in values:
+        for ld in loads(v):
+            found.setdefault((ld.tensor, ld.indices, ld.otherwise), ld)
+    out = []
+    for ld in found.values():
+        dims = tuple(_dim(e, alias, work.all_indices) for e in ld.indices)
+        once = sum(x.tensor == ld.tensor for x in found.values()) == 1
+        out.append(Access(ld.tensor, ld.dtype, dims, once))
+    return out
+
+
+def _dim(e: Expr, alias: Mapping[str, str], axes: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
+    """A subscript as axes with coefficients; 0: the axis stands inside a quotient or a remainder."""
+    out: dict[str, int] = {}
+    for v in sorted(e.variables(), key=lambda v: v.name):
+        name = alias.get(v.name, v.name)
+        if name in axes:
+            out[name] = out.get(name, 0) or (e.coefficient(v) if name == v.name else 0)
+    return tuple(out.items())

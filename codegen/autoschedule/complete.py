@@ -1,0 +1,256 @@
+"""Completion: what a schedule leaves open is filled in. Here by a simple sound rule a kind of work.
+
+CONTRACTION   sums of products that a multiply-add instruction matches: products of matrices as `rtile.cpu` ranks them, others
+              without packing.
+NEIGHBOURS    else the index with neighbours in memory goes to lockstep units, the others to units of the outer levels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from math import gcd
+
+from ...dsl import syntax
+from ...dsl.device import Level
+from ...dsl.index.expr import Var
+from ...dsl.support.fast_replace import replace
+from ...dsl.text.format import format_node
+from ..lower.lowering_context import Context
+from ..plan.computations import Work
+from ..schedule.schedule_fallback import Way
+from .cpu.constraints import respecting
+from .cpu.default_nests import cores_and_lanes, fastest, tile, vector_nest
+from .cpu.matmul import product_ways
+from .cpu.matmul_model import Processor, fma_of, operands_of
+from .cpu.nest_space import nest_choices
+from .gpu.machine_model import Machine
+from .modifier_values import with_numbers
+from .rank import construct, meant
+
+Lines = tuple[syntax.Line, ...]
+
+UNROLL = 4  # vectors a lane index is cut into, so that loads overlap
+
+
+def complete(ctx: Context, works: tuple[Work, ...], lines: tuple[syntax.Line, ...]) -> tuple[syntax.Line, ...]:
+    """Explicit lines for one launch: absent ones and `auto` filled in, what the author wrote kept."""
+    if all(isinstance(x, syntax.AutoLine) for x in lines):
+        return _chosen(ctx, works, _ways(ctx, works))
+    machine = Machine.of(ctx.device)
+    lines = vectors(ctx, works, tuple(with_numbers(x) for x in lines))
+    if any(is_open(x) for x in lines):
+        lines = _chosen(ctx, works, chain(_completed(ctx, machine, works, lines), _plainly(ctx, machine, works, lines)))
+    out = tuple(_sizes(ctx, x) for x in lines if not isinstance(x, syntax.AutoLine))
+    if not isinstance(out[-1], syntax.Compute):
+        out = (*out, syntax.Compute())
+    return tuple(_instr(ctx, works, x) for x in out)
+
+
+def _completed(ctx: Context, machine: Machine | None, works: tuple[Work, ...], lines: Lines) -> Iterator[Way]:
+    """Ways to do a launch, the author's lines among them, the best first; none where rTile has no place for one of them."""
+    if machine is not None:
+        yield from construct(ctx, machine, works, lines)
+    else:
+        found = respecting(ctx, works, lines, rule_lines(ctx, works))
+        yield from (Way(x.lines, x.about) for x in found[:2])  # what is written can always be done plainly
+
+
+def _plainly(ctx: Context, machine: Machine | None, works: tuple[Work, ...], lines: Lines) -> Iterator[Way]:
+    """Nothing more than the author's lines, with a note on the first that no candidate has a place for below those above it."""
+    for n, line in enumerate(lines):
+        upto = (*lines[: n + 1], syntax.AutoLine())
+        if isinstance(line, syntax.AutoLine) or next(_completed(ctx, machine, works, upto), None) is not None:
+            continue
+        fits = machine is None or not meant(ctx, machine, works, upto)
+        why = "none has it there" if fits else "none with it fits the device"
+        where = f"line {line.span.line}, " if line.span is not None else ""
+        ctx.note(f"{where}`{format_node(line).strip()}`: of rTile's nests {why}; what is open is filled in plainly")
+        break
+    yield Way(lines)
+
+
+def is_open(line: syntax.Line) -> bool:
+    """Is it `auto`, or has it a size, a memory or an instruction that is?"""
+    match line:
+        case syntax.AutoLine():
+            return True
+        case syntax.Tile():
+            return any(isinstance(a.size, syntax.Auto) for a in line.axes)
+        case syntax.Move() | syntax.Keep():
+            return line.memory is None
+        case syntax.Compute():
+            return isinstance(line.instr, syntax.Auto)
+    return False
+
+
+def vectors(ctx: Context, works: tuple[Work, ...], lines: tuple[syntax.Line, ...]) -> tuple[syntax.Line, ...]:
+    """`vector n`, where vectors are made of lanes: that many neighbours go to the lanes.
+
+    tile j: 32 vector 8 -->   tile j: 32;  tile j: 8;  tile j: 1 -> lane
+    compute vector 8    -->   tile j: 8;  tile j: 1 -> lane;  compute        (j: the index with neighbours in memory)
+
+    Where a line below deals to units of an outer level, lanes are those of each of these units: their line follows it.
+    """
+    level = lanes(ctx)
+    if level is None or _deals_to(level.name, lines):
+        return lines
+    dealt = max((n for n, x in enumerate(lines) if isinstance(x, syntax.Tile) and x.level is not None), default=-1)
+    out: list[syntax.Line] = []
+    later: list[syntax.Line] = []
+    for n, line in enumerate(lines):
+        m = next((m for m in getattr(line, "modifiers", ()) if m.name == "vector"), None)
+        if m is None or not isinstance(line, (syntax.Tile, syntax.Compute)):
+            out.append(line)
+            if n == dealt:
+                out += later
+            continue
+        plain = replace(line, modifiers=tuple(x for x in line.modifiers if x is not m))
+        width = m.values[0] if m.values else syntax.Num(level.bytes or 1)
+        index = line.axes[-1].index if isinstance(line, syntax.Tile) else fastest(max(works, key=lambda w: len(w.all_indices)))
+        cut, lanes_of = syntax.Tile((syntax.TileAxis(index, width),)), tile((index, 1), level=level.name)
+        if n < dealt:
+            out += [plain, cut]
+            later += [] if lanes_of in later else [lanes_of]
+            continue
+        out += [plain, *later, cut, lanes_of] if isinstance(line, syntax.Tile) else [cut, lanes_of, plain]
+        later = []
+    return tuple(out)
+
+
+def _deals_to(level: str, lines: tuple[syntax.Line, ...]) -> bool:
+    """Does a line, or one of a block, deal to this level?"""
+    return any(
+        x.level == level if isinstance(x, syntax.Tile) else _deals_to(level, getattr(x, "block", None) or ()) for x in lines
+    )
+
+
+def _instr(ctx: Context, works: tuple[Work, ...], line: syntax.Line) -> syntax.Line:
+    """`compute with auto`: an instruction that matches, or the scalar body."""
+    if isinstance(line, syntax.Compute) and isinstance(line.instr, syntax.Auto):
+        m = next((m for w in works if (m := fma_of(ctx.device, w)) is not None), None)
+        return replace(line, instr=m.instr.name if m else None)
+    return line
+
+
+def _sizes(ctx: Context, line: syntax.Line) -> syntax.Line:
+    if isinstance(line, syntax.Tile):
+        axes = (
+            replace(a, size=syntax.Num(_default_size(ctx, line))) if isinstance(a.size, syntax.Auto) else a for a in line.axes
+        )
+        return replace(line, axes=tuple(map(_within_stride, axes)))
+    if isinstance(line, (syntax.Move, syntax.Keep)) and line.block is not None:
+        # `auto` in a block leaves open what a block may leave out; one of nothing else is as good as none
+        block = tuple(_sizes(ctx, x) for x in line.block if not isinstance(x, syntax.AutoLine))
+        return replace(line, block=block or None)
+    return line
+
+
+def _within_stride(a: syntax.TileAxis) -> syntax.TileAxis:
+    """An axis whose chunks do not overlap: an author's size divides `every` (checked), one that was chosen may not."""
+    if not (isinstance(a.size, syntax.Num) and isinstance(a.every, syntax.Num)) or a.every.value % a.size.value == 0:
+        return a
+    return replace(a, size=syntax.Num(gcd(int(a.size.value), int(a.every.value))))
+
+
+def _default_size(ctx: Context, line: syntax.Tile) -> int:
+    if line.level is None:
+        return 16
+    return 1 if ctx.device.level(line.level).siblings == "lockstep" else 64
+
+
+# ---------------------------------------------------------------- nothing written
+
+
+def _ways(ctx: Context, works: tuple[Work, ...]) -> Iterator[Way]:
+    """Ways to do a launch of which the author said nothing, the best first; the rule's, which asks for least, last."""
+    machine = Machine.of(ctx.device)
+    if machine is not None:
+        yield from construct(ctx, machine, works)
+    if len(works) == 1:
+        yield from (Way(x.lines, x.about) for x in product_ways(ctx, works[0]))
+    rule = rule_lines(ctx, works)
+    yield from (Way(x.lines, x.about) for x in nest_choices(ctx, works, rule))
+    yield Way(rule)
+
+
+def _chosen(ctx: Context, works: tuple[Work, ...], ways: Iterable[Way]) -> Lines:
+    way = ctx.attempts.choose(works[-1].name, ways)
+    if way.why is not None:
+        ctx.choices.append(way.why)
+    return way.lines
+
+
+def rule_lines(ctx: Context, works: tuple[Work, ...]) -> tuple[syntax.Line, ...]:
+    """The nest for what is no product, by a few rules: what `rtile` compares with others of its kind."""
+    work = max(works, key=lambda w: len(w.all_indices))
+    levels = cores_and_lanes(ctx.device)
+    found = _direct(ctx, work) if len(works) == 1 else None
+    return found or (_neighbours(ctx, work) if levels is None else vector_nest(ctx, works, *levels))
+
+
+def lanes(ctx: Context) -> Level | None:
+    """The vector lanes of a device whose lockstep units are counted in bytes, if it has such."""
+    level = ctx.device.levels[-1]
+    return level if level.siblings == "lockstep" and level.bytes else None
+
+
+def _direct(ctx: Context, work: Work) -> tuple[syntax.Line, ...] | None:
+    """A contraction without packing: outputs to units, a few vectors in registers, the reduction inside.
+
+    None where the instruction's lanes would lie along an index that has no neighbours in memory, in neither the operand nor the
+    result, as the batch of a depthwise convolution: then another index is better off without the instruction.
+    """
+    cpu, found = Processor.of(ctx.device), operands_of(ctx.device, work)
+    if cpu is None or found is None:
+        return None
+    m, n, finite = found[0], found[1], cpu.cores
+    if len(m.index) != 1:
+        return None  # what it takes must be packed for it
+    if n != (work.subscripts or work.indices)[-1] and found[2].indices[-1].coefficient(Var(n)) != 1:
+        return None
+    others = [i for i in work.indices if i != n]
+    lines: list[syntax.Line] = []
+    if others:
+        lines.append(tile(*((i, 1) for i in others), level=finite.name))
+        lines.append(tile((n, UNROLL * m.extent(n))))
+    else:
+        lines.append(tile((n, UNROLL * m.extent(n)), level=finite.name))
+    lines.append(syntax.Keep((work.name.rstrip("@"),), ctx.device.memories[-1].name))
+    lines += [tile((k, 1)) for k in work.reduced]
+    lines.append(syntax.Compute(m.instr.name))
+    return tuple(lines)
+
+
+def _neighbours(ctx: Context, work: Work) -> tuple[syntax.Line, ...]:
+    """Outer indices to outer units, the index with neighbours to lockstep units; reductions inside."""
+    outer = next((x for x in ctx.device.levels[1:] if x.units in ("open", "finite")), None)
+    inner = ctx.device.levels[-1]
+    dtype = work.value.dtype.compute
+    width = max(1, inner.bytes // dtype.bytes) if inner.bytes else inner.most or 1
+    fast = fastest(work)
+    lines: list[syntax.Line] = []
+    parallel = inner.siblings == "lockstep" and inner.units == "shaped" and work.value.dtype.name != "bool"
+    if fast in work.indices or not work.indices:
+        others = [i for i in work.indices if i != fast]
+        if others and outer:
+            lines.append(tile(*((i, 1) for i in others), level=outer.name))
+        elif outer and fast in work.indices:
+            lines.append(tile((fast, width), level=outer.name))
+        if fast in work.indices:
+            lines.append(tile((fast, UNROLL * width if outer is None or outer.units != "open" else width)))
+            if parallel:
+                lines.append(tile((fast, 1), level=inner.name))
+        if work.reduction is not None:
+            lines.append(syntax.Keep((work.name.rstrip("@"),), ctx.device.memories[-1].name))
+            lines += [tile((k, 1)) for k in work.reduced if k != fast or fast in work.indices]
+    if work.reduction is not None and fast in work.reduced:
+        if work.indices:
+            lines = [tile(*((i, 1) for i in work.indices), level=outer.name if outer else None)]
+            lines.append(syntax.Keep((work.name.rstrip("@"),), ctx.device.memories[-1].name))
+            lines += [tile((k, 1)) for k in work.reduced if k != fast]
+        lines.append(tile((fast, UNROLL * width)))
+        if parallel:
+            lines.append(tile((fast, 1), level=inner.name))
+    lines.append(syntax.Compute())
+    return tuple(lines)

@@ -1,0 +1,182 @@
+"""Schedules of which the author wrote some lines: those stay, sizes left `auto` are chosen, the rest goes where `auto` stands.
+
+A nest is a sequence of slots, each with the names that its sizes have among a candidate's. An author's line is read into the
+first slot, below that of the line before, that is about the same: the same kind, level and indices. Numbers written there hold
+for all candidates; the slots between the last line above `auto` and the first below it are what `auto` stands for. A nest that
+has no slot for a line cannot be meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ...dsl import syntax
+from ...dsl.device import Device
+from ...dsl.support.fast_replace import replace
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A place for a line: `level` of a tile, or the memory of a move or keep; `about`: tensors, or the instruction of a leaf.
+
+    axes    of a tile: (index, name of its size in the candidates); "" where it is always 1
+    needed  the other lines make no sense without it
+    absent  sizes that candidates have where there is no line for it
+    """
+
+    name: str
+    kind: type
+    level: str | None = None
+    axes: tuple[tuple[str, str], ...] = ()
+    about: tuple[str, ...] = ()
+    needed: bool = False
+    absent: tuple[tuple[str, int], ...] = ()
+
+
+Named = tuple[tuple[str, syntax.Line], ...]  # lines with the slots they are for
+
+
+@dataclass
+class Read:
+    """What was written: `fixed` sizes by name, those that are `asked` for by `auto`, the slot of each line, axes of the last
+    line's slot that it does not tile."""
+
+    fixed: dict[str, int] = field(default_factory=dict)
+    asked: set[str] = field(default_factory=set)
+    places: list[int] = field(default_factory=list)
+    left: tuple[tuple[str, str], ...] = ()
+    autos: list[int] = field(default_factory=list)  # lines above each `auto`
+
+
+def read(device: Device, slots: Sequence[Slot], lines: Sequence[syntax.Line]) -> Read | None:
+    """The author's lines as slots; None where one of them has none here."""
+    out = Read()
+    at = -1
+    for line in lines:
+        if isinstance(line, syntax.AutoLine):
+            out.autos.append(len(out.places))
+            continue
+        if out.left and len(out.places) not in out.autos:
+            return None  # the rest of a tile would have to be written between two of the author's lines
+        found = next((n for n in range(at + 1, len(slots)) if _suits(device, slots[n], line)), None)
+        if found is None:
+            return None
+        fixed, out.left = _sizes(slots[found], line)
+        if any(out.fixed.get(name, n) != n for name, n in fixed.items()):
+            return None
+        out.fixed |= fixed
+        out.asked |= _asked(slots[found], line)
+        at = found
+        out.places.append(found)
+    missing = [s for n, s in enumerate(slots) if (s.needed or s.absent) and not _there(out, n)]
+    for s in missing:
+        out.fixed |= {name: n for name, n in s.absent if name not in out.fixed}
+    return None if any(s.needed for s in missing) else out
+
+
+def _there(r: Read, slot: int) -> bool:
+    """Was a line for the slot written, or does an `auto` stand where it would?"""
+    return slot in r.places or sum(place < slot for place in r.places) in r.autos
+
+
+def _asked(slot: Slot, line: syntax.Line) -> set[str]:
+    names = dict(slot.axes)
+    return {names[a.index] for a in getattr(line, "axes", ()) if isinstance(a.size, syntax.Auto)} - {""}
+
+
+def _suits(device: Device, slot: Slot, line: syntax.Line) -> bool:
+    if not isinstance(line, slot.kind):
+        return False
+    match line:
+        case syntax.Tile():
+            names = dict(slot.axes)
+            ones = all(names[a.index] or number(a.size) in (1, None) for a in line.axes if a.index in names)
+            return line.level == slot.level and all(a.index in names and a.every is None for a in line.axes) and ones
+        case syntax.Move():
+            return line.tensor in slot.about and line.memory in (None, slot.level)
+        case syntax.Keep():
+            return set(line.tensors) <= set(slot.about) and line.memory in (None, slot.level)
+        case syntax.Compute():
+            if isinstance(line.instr, syntax.Auto):
+                return True
+            names = {n for i in device.instrs if i.name in slot.about for n in (i.name, i.family)}
+            return line.instr in names if line.instr is not None else not slot.about
+    return False
+
+
+def _sizes(slot: Slot, line: syntax.Line) -> tuple[dict[str, int], tuple[tuple[str, str], ...]]:
+    """Sizes that the line fixes, and the slot's axes that it leaves out."""
+    fixed: dict[str, int] = {}
+    if not isinstance(line, syntax.Tile):
+        return fixed, ()
+    names = dict(slot.axes)
+    for a in line.axes:
+        n = number(a.size)
+        if names[a.index] and n is not None:
+            fixed[names[a.index]] = n
+    for m in line.modifiers:
+        if m.name == "pipeline" and m.values and (n := number(m.values[0])) is not None:
+            fixed["stages"] = n
+    mine = {a.index for a in line.axes}
+    return fixed, tuple((i, name) for i, name in slot.axes if i not in mine) if line.level is not None else ()
+
+
+def number(size: object) -> int | None:
+    """A size that is known."""
+    return int(size.value) if isinstance(size, syntax.Num) else None
+
+
+def completed(slots: Sequence[Slot], lines: Sequence[syntax.Line], r: Read, chosen: Named, at: Mapping[str, int]) -> tuple:
+    """The author's lines with sizes in place of `auto`, and the chosen lines where it stands; `at`: the candidate's sizes."""
+    by_slot: dict[str, list[syntax.Line]] = {}
+    for name, line in chosen:
+        by_slot.setdefault(name, []).append(line)
+    written = [x for x in lines if not isinstance(x, syntax.AutoLine)]
+    filled = [_filled(slots[n], x, at, by_slot) for n, x in zip(r.places, written, strict=True)]
+    out: list[syntax.Line] = []
+    used = {slots[n].name for n in r.places}
+    for n in range(len(filled) + 1):
+        if n in r.autos:
+            first = r.places[n - 1] + 1 if n else 0
+            last = r.places[n] if n < len(filled) else len(slots)
+            if r.left and n == r.autos[0]:
+                rest = tuple(syntax.TileAxis(i, syntax.Num(at[name] if name else 1)) for i, name in r.left)
+                out.append(syntax.Tile(rest, slots[first - 1].level))
+            # moves stand in any order: what was not written of those before comes too
+            before = slots[:first] if n and slots[first - 1].kind is syntax.Move else ()
+            early = [s for s in before if s.kind is syntax.Move and s.level == slots[first - 1].level]
+            names = [s.name for s in (*early, *slots[first:last]) if s.name not in used]
+            for k, name in enumerate(names):  # a slot that may stand in two places is taken at the later one
+                out += by_slot.get(name, []) if name not in names[k + 1 :] else []
+            used.update(names)
+        out += filled[n : n + 1]
+    return tuple(out)
+
+
+def staged_as(line: syntax.Move, theirs: syntax.Move) -> syntax.Move:
+    """An author's move that says no more than where to is made as the candidate's is: layout, instruction, block."""
+    plain = not line.modifiers and line.block is None and line.view is None
+    return replace(theirs, span=line.span) if plain else replace(line, memory=theirs.memory)
+
+
+def _filled(slot: Slot, line: syntax.Line, at: Mapping[str, int], by_slot: Mapping[str, list[syntax.Line]]) -> syntax.Line:
+    match line:
+        case syntax.Tile():
+            names = dict(slot.axes)
+            axes = tuple(
+                replace(a, size=syntax.Num(at[n] if (n := names[a.index]) else 1)) if isinstance(a.size, syntax.Auto) else a
+                for a in line.axes
+            )
+            return replace(line, axes=axes)
+        case syntax.Move():
+            theirs = by_slot.get(slot.name, ())
+            named = replace(line, memory=slot.level)
+            return staged_as(named, theirs[0]) if len(theirs) == 1 and isinstance(theirs[0], syntax.Move) else named
+        case syntax.Keep():
+            return replace(line, memory=slot.level)
+        case syntax.Compute(instr=syntax.Auto()):
+            (leaf,) = by_slot[slot.name]
+            assert isinstance(leaf, syntax.Compute)
+            return replace(line, instr=leaf.instr)
+    return line

@@ -1,0 +1,298 @@
+"""Schedules for CPUs of which the author wrote some lines: those stay, and candidates are laid over them.
+
+    tile m: 48 -> core                tile m: 48 -> core
+    auto                    -->       tile n: 128 -> core
+    compute with fma                  tile k: 256;  tile n: 16;  tile m: 6;  keep C in register;  tile k: 1 unroll 4
+                                      compute with fma
+
+MEETING   An author's line meets a candidate's line about the same: the same kind, level, memory, and indices or tensors. Lines
+          meet in order; all ways in which they can are tried.
+OPEN      Lines of the candidate that meet none stand where `auto` does, and are left out where it does not. So is the rest of a
+          tile of which the author has some indices.
+FITTED    Numbers of the author's stay. A candidate's number around one becomes a whole multiple of it, one inside at most as
+          large; a tile as large as what it cuts is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ....dsl import syntax
+from ....dsl.device import Device
+from ....dsl.support.fast_replace import replace
+from ....dsl.values import loads
+from ...lower.lowering_context import Context
+from ...plan.computations import Work, work_extents
+from ..constraints import number, staged_as
+from ..line_builders import panels_resized
+from .matmul import Choice, blockings, judged, lines_of, problem
+from .matmul_cost import Blocking, Cost
+from .matmul_cost import seconds as product_seconds
+from .matmul_model import Product
+from .nest_space import about, nest_ways
+
+Lines = tuple[syntax.Line, ...]
+Price = Callable[[Lines], Cost]
+
+
+def respecting(ctx: Context, works: tuple[Work, ...], lines: Lines, rule: Lines) -> list[Choice]:
+    """Ways to complete the author's lines, best first; empty where no candidate has a place for each of them.
+
+    rule   the nest that a few rules make where nothing is written (`schedule.complete.rule_lines`)
+    """
+    for ways in (_products, _nests):  # what their models say is not compared
+        found: dict[Lines, tuple[int, Cost]] = {}
+        for way, price in ways(ctx, works, rule):
+            for laid in (x for w in dict.fromkeys((way, _joined(way))) for x in _laid_over(ctx.device, w, lines)):
+                fitted = _fitted(laid)
+                if not _sound(ctx, works, fitted):
+                    continue
+                rank = _foreign(way, laid), price(fitted)
+                if fitted not in found or rank[0] < found[fitted][0]:
+                    found[fitted] = rank
+        if found:
+            order = sorted(found.items(), key=lambda x: (x[1][0], x[1][1].seconds))
+            return [Choice(way, cost.seconds, cost.bound, about(way)) for way, (_, cost) in order]
+    return []
+
+
+def _sound(ctx: Context, works: tuple[Work, ...], lines: Lines) -> bool:
+    """Is what lines hold, and deal to lanes, bounded, and by the units that have the memory? Of a nest some of whose tiles were
+    left out it may not be."""
+    levels = {ctx.device.levels[0].name}
+    open_ = {i for w in works for i, e in work_extents(w).items() if e.interval[1] is None}
+    for line in lines:
+        held: set[str] = set()
+        match line:
+            case syntax.Tile():
+                held = {a.index for a in line.axes} if line.level == ctx.innermost else set()
+            case syntax.Keep():
+                held = {i for w in works if {w.name.rstrip("@"), *w.targets} & {*line.tensors} for i in w.indices}
+            case syntax.Move():
+                read = [ld for w in works for ld in loads(w.value) if ld.tensor == line.tensor]
+                held = {v.name for ld in read for e in ld.indices for v in e.variables()}
+                if line.memory is None or ctx.device.memory(line.memory).level not in levels:
+                    return False
+        if held & open_:
+            return False
+        if isinstance(line, syntax.Tile):
+            levels |= {line.level} if line.level is not None else set()
+            open_ -= {a.index for a in line.axes}
+    return True
+
+
+def _foreign(way: Lines, laid: Sequence[_Laid]) -> int:
+    """Lines, or indices of tiles, that the candidate lost, and lines besides its own: the model does not know of them."""
+    kept = sum(_weight(x.line) for x in laid if not x.alone)
+    return sum(map(_weight, way)) - kept + sum(x.alone for x in laid)
+
+
+def _weight(line: syntax.Line) -> int:
+    return len(line.axes) if isinstance(line, syntax.Tile) else 1
+
+
+def _products(ctx: Context, works: tuple[Work, ...], rule: Lines) -> Iterator[tuple[Lines, Price]]:
+    """The candidates for a product of which nothing is written, and how lines near each are judged."""
+    found = problem(ctx.device, works[0], ctx.shapes) if len(works) == 1 else None
+    if found is None:
+        return
+    cpu, p = found
+    extents = {i: judged(p, i) for i in p.extents}
+    for b in dict.fromkeys(blockings(p, cpu)):
+        yield lines_of(p, cpu, b), lambda x, b=b: product_seconds(p, cpu, _blocking(p, b, x, extents), extents)
+
+
+def _nests(ctx: Context, works: tuple[Work, ...], rule: Lines) -> Iterator[tuple[Lines, Price]]:
+    """The same for other nests."""
+    ways, price = nest_ways(ctx, works, rule)
+    yield from ((way, price) for way in ways)
+
+
+def _blocking(p: Product, b: Blocking, lines: Lines, sizes: Mapping[str, int]) -> Blocking:
+    """The blocking that lines near those of `b` stand for."""
+    tiles = [x for x in lines if isinstance(x, syntax.Tile)]
+    core = {a.index: (number(a.size) or 1) for x in tiles if x.level is not None for a in x.axes}
+    inner = {i: [(number(a.size) or 1) for x in tiles if x.level is None for a in x.axes if a.index == i] for i in sizes}
+    *outer, last = p.parts(p.n)
+    line = outer[-1] if outer else last
+    moved = {x.tensor for x in lines if isinstance(x, syntax.Move)}
+    deep = p.deep if b.kind == "windows" and p.deep is not None else p.k
+    depth = next((n for n in inner.get(deep, ()) if n > 1), None)
+    rows = inner.get(p.m) or [core.get(p.m, sizes[p.m])]
+    tall = core.get(p.m, sizes[p.m])
+    columns = (inner.get(last) or inner.get(p.n) or [b.columns])[-1]
+    match b.kind:
+        case "panels":
+            across = core.get(p.n, sizes[p.n])
+            return replace(
+                b, rows=rows[-1], columns=columns, depth=depth, high=rows[0] if len(rows) > 1 else tall, tall=tall,
+                across=across, pack_wide=p.wide.tensor in moved, pack_narrow=p.narrow.tensor in moved,
+            )  # fmt: skip
+        case "windows":
+            across = core.get(line, p.image[0])
+            return replace(b, rows=rows[-1], high=rows[-1], columns=columns, depth=depth, tall=tall, across=across)
+        case "channels last":
+            tall, high, across = core.get(p.line, 1), core.get(p.m, sizes[p.m]), core.get(p.n, sizes[p.n])
+            depth = next((n for n in inner.get(p.deep or "", ()) if n > p.step), None)
+            columns = (inner.get(p.n) or [b.columns])[-1]
+            return replace(b, rows=rows[-1], high=high, columns=columns, depth=depth, tall=tall, across=across)
+        case "few rows":
+            across = core.get(last, sizes[p.n])
+            return replace(b, rows=rows[-1], high=rows[-1], tall=rows[-1], columns=columns, across=across)
+    return replace(b, rows=rows[-1], high=tall, tall=tall, columns=columns, across=columns)
+
+
+# ---------------------------------------------------------------- MEETING, OPEN
+
+
+@dataclass(frozen=True)
+class _Laid:
+    """A line of the result; `own`: indices whose sizes the author wrote; `alone`: the candidate had none like it; `was`: the
+    sizes that it had there."""
+
+    line: syntax.Line
+    own: frozenset[str] = frozenset()
+    alone: bool = False
+    was: tuple[tuple[str, int], ...] = ()
+
+
+def _joined(way: Lines) -> Lines:
+    """Tiles one below the other as one, which an author's tile of several indices may meet."""
+    out: list[syntax.Line] = []
+    for x in way:
+        above = out[-1] if out else x
+        if isinstance(x, syntax.Tile) and isinstance(above, syntax.Tile) and _apart(above, x):
+            out[-1] = replace(above, axes=(*above.axes, *x.axes))
+        else:
+            out.append(x)
+    return tuple(out)
+
+
+def _apart(above: syntax.Tile, x: syntax.Tile) -> bool:
+    """Are both plain loops, over different indices?"""
+    plain = not (x.level or above.level or x.modifiers or above.modifiers)
+    return plain and {a.index for a in above.axes}.isdisjoint(a.index for a in x.axes)
+
+
+def _laid_over(device: Device, way: Lines, lines: Sequence[syntax.Line], opened: bool = False) -> Iterator[tuple[_Laid, ...]]:
+    """All ways in which the author's lines meet those of a candidate in order; `opened`: an `auto` stands before them."""
+    if not lines:
+        if opened:
+            yield tuple(_Laid(x) for x in way)
+        elif not any(isinstance(x, syntax.Compute) for x in way):
+            yield ()
+        return
+    line, *rest = lines
+    if isinstance(line, syntax.AutoLine):
+        yield from _laid_over(device, way, rest, True)
+        return
+    for n, theirs in enumerate((*way, None)):
+        above = tuple(_Laid(x) for x in way[:n]) if opened else ()
+        if (opened or n == 0) and isinstance(line, (syntax.Tile, syntax.Move)) and _alone(line):
+            own = frozenset(a.index for a in line.axes) if isinstance(line, syntax.Tile) else frozenset()
+            yield from ((*above, _Laid(line, own, True), *x) for x in _laid_over(device, way[n:], rest))
+        if theirs is None:
+            return
+        if _meets(device, theirs, line):
+            before, after = _left(theirs, line)
+            above = (*above, *(_Laid(x) for x in before)) if opened else ()
+            yield from ((*above, _filled(line, theirs), *x) for x in _laid_over(device, (*after, *way[n + 1 :]), rest))
+        if not opened and isinstance(theirs, syntax.Fuse):
+            return  # lines below speak of what it makes
+
+
+def _alone(line: syntax.Tile | syntax.Move) -> bool:
+    """May the line stand where no candidate has one like it? A loop may, of a known size, and a copy."""
+    if isinstance(line, syntax.Move):
+        return line.memory is not None
+    return line.level is None and all(isinstance(a.size, syntax.Num) for a in line.axes)
+
+
+def _meets(device: Device, theirs: syntax.Line, line: syntax.Line) -> bool:
+    if type(theirs) is not type(line):
+        return False
+    match line, theirs:
+        case syntax.Tile(), syntax.Tile():
+            indices = {a.index for a in theirs.axes}
+            return line.level == theirs.level and all(a.index in indices and a.every is None for a in line.axes)
+        case syntax.Move(), syntax.Move():
+            return line.tensor == theirs.tensor and line.memory in (None, theirs.memory)
+        case syntax.Keep(), syntax.Keep():
+            return set(line.tensors) <= set(theirs.tensors) and line.memory in (None, theirs.memory)
+        case syntax.Fuse(), syntax.Fuse():
+            return line.indices == theirs.indices and line.name == theirs.name
+        case syntax.Compute(), syntax.Compute():
+            names = {n for i in device.instrs if i.name == theirs.instr for n in (i.name, i.family)} or {None}
+            return isinstance(line.instr, syntax.Auto) or line.instr in names
+    return False
+
+
+def _left(theirs: syntax.Line, line: syntax.Line) -> tuple[Lines, Lines]:
+    """The indices of a candidate's tile that the author's has not: those that are cut before it, and after it."""
+    if not isinstance(theirs, syntax.Tile) or not isinstance(line, syntax.Tile):
+        return (), ()
+    own = {a.index for a in line.axes}
+    first = next(n for n, a in enumerate(theirs.axes) if a.index in own) if theirs.level is None else 0
+    before = theirs.axes[:first]
+    after = tuple(a for a in theirs.axes[first:] if a.index not in own)
+    return tuple((replace(theirs, axes=x),) if x else () for x in (before, after))  # type: ignore[return-value]
+
+
+def _filled(line: syntax.Line, theirs: syntax.Line) -> _Laid:
+    """What the author's line leaves open is the candidate's."""
+    match line, theirs:
+        case syntax.Tile(), syntax.Tile():
+            known = {a.index: a.size for a in theirs.axes}
+            axes = tuple(replace(a, size=known[a.index]) if isinstance(a.size, syntax.Auto) else a for a in line.axes)
+            own = frozenset(a.index for a in line.axes if isinstance(a.size, syntax.Num))
+            was = tuple((a.index, number(a.size) or 1) for a in theirs.axes if a.index in own)
+            return _Laid(replace(line, axes=axes), own, was=was)
+        case syntax.Move(), syntax.Move():
+            return _Laid(staged_as(line, theirs))
+        case syntax.Keep(), syntax.Keep():
+            return _Laid(replace(line, memory=theirs.memory))
+        case syntax.Compute(), syntax.Compute() if isinstance(line.instr, syntax.Auto):
+            return _Laid(replace(line, instr=theirs.instr))
+    return _Laid(line)
+
+
+# ---------------------------------------------------------------- FITTED
+
+
+def _fitted(laid: Sequence[_Laid]) -> Lines:
+    lines = [x.line for x in laid]
+    within: dict[str, int] = {}
+    changed: dict[tuple[str, int], int] = {}
+    for n, x in reversed(list(enumerate(laid))):  # whole multiples of what is inside
+        if isinstance(x.line, syntax.Tile):
+            axes = []
+            for a in x.line.axes:
+                size = was = number(a.size) or 1
+                if a.index not in x.own:
+                    unit = within.get(a.index, 1)
+                    size = max(unit, -(-size // unit) * unit)
+                within[a.index] = size
+                axes.append(replace(a, size=syntax.Num(size)) if isinstance(a.size, syntax.Num) else a)
+                changed[a.index, dict(x.was).get(a.index, was)] = size
+            lines[n] = replace(x.line, axes=tuple(axes))
+    around: dict[str, int] = {}
+    out: list[syntax.Line] = []
+    for x, line in zip(laid, lines, strict=True):  # no larger than what is around
+        if isinstance(line, syntax.Tile):
+            axes = []
+            for a in line.axes:
+                size = number(a.size) or 1
+                if a.index in around and a.index not in x.own and isinstance(a.size, syntax.Num):
+                    if size >= around[a.index] and line.level is None and size > 1:
+                        changed[a.index, size] = around[a.index]
+                        continue
+                    size = min(size, around[a.index])
+                    a = replace(a, size=syntax.Num(size))
+                around[a.index] = size
+                axes.append(a)
+            if not axes:
+                continue
+            line = replace(line, axes=tuple(axes))
+        out.append(line)
+    return tuple(replace(x, modifiers=panels_resized(x.modifiers, changed)) if isinstance(x, syntax.Move) else x for x in out)

@@ -1,0 +1,299 @@
+"""Default nests for processors whose cores share a memory and have the lanes of a vector unit: what is no contraction.
+
+LANES_READ    lanes go to the index along which most traffic has its neighbours, four vectors at a time, so that loads overlap.
+CHUNKS        a core takes long pieces, and several rows: with less, cores share lines, and memory sees them take turns.
+FLAT_MAPS     where rows are short, and all tensors lie alike, rows are one after another: one index, and one remainder.
+TRANSPOSED    where reads and writes have different neighbours, squares are turned in registers by an instruction of the
+              device, or pass through the innermost cache. Blocks are long where rows are read: a page of each.
+STREAMED      what a launch leaves behind goes past the caches where the device can, if it is larger than they are: else each
+              line that is written is read first.
+IN_STRIPS     a sum over the slow index keeps a strip of results in registers, for a few rows at a time: long runs of memory.
+SPLIT         a reduction of everything is split over the cores, by a workspace.
+FUSED         statistics of a row and what reads them are one nest, so that the row is still in the cache (`row_statistics`).
+              What is dear and read twice is held there (`held`).
+"""
+
+from __future__ import annotations
+
+from ....dsl import syntax
+from ....dsl.device import Device, Level
+from ....dsl.op import Op
+from ....dsl.support.fast_replace import replace
+from ....dsl.values import Load, loads
+from ...lower.leaves.match_instr import Match
+from ...lower.lowering_context import Context
+from ...lower.stores.store_instr import stores
+from ...plan.computations import Work, is_one_launch, plain_index, plan
+from ..gpu.machine_model import Machine
+from ..instr_mappings import reused
+from .matmul_model import turning
+from .row_caching import cache_for, held_rows
+
+UNROLL = 4  # vectors a lane index is cut into
+ROWS = 32  # rows that a core takes at once
+CHUNK = 16384  # elements of a row that a core takes at once
+FLAT, LONG = 64, 1024  # of a block of squares: along what is written, along what is read
+STRIP = 8192  # bytes of a row that a core takes at once in register strips, of so many rows:
+DEEP = 8
+ARGUMENTS = ("argmax", "argmin")
+
+
+def cores_and_lanes(device: Device) -> tuple[Level, Level] | None:
+    """The levels that these nests are for, where the device has them."""
+    lane = device.levels[-1]
+    cores = next((x for x in device.levels if x.units == "finite"), None)
+    return (cores, lane) if cores is not None and lane.siblings == "lockstep" and lane.bytes else None
+
+
+def vector_nest(ctx: Context, works: tuple[Work, ...], cores: Level, lane: Level) -> tuple[syntax.Line, ...]:
+    """The lines of a launch."""
+    work = max(works, key=lambda w: len(w.all_indices))
+    dtype = work.value.dtype.compute
+    vectors = [] if dtype.name == "bool" else [lane.name]
+    block = UNROLL * max(1, (lane.bytes or 1) // dtype.bytes)
+    fast, register = fastest(work), ctx.device.memories[-1].name
+    if len(works) > 1:
+        kept = _kept(ctx, works, cores)
+        lines = _rows(ctx, work, _shared(works), fast, block, vectors, cores, kept)
+        left = [w for w in works if set(w.targets).isdisjoint(t for t, _ in kept)]
+        lines = _streamed(ctx, left, fast, lines, cores, lane)
+    elif work.reduction is None:
+        lines = _streamed(ctx, [work], fast, _pointwise(ctx, work, fast, block, vectors, cores), cores, lane)
+    elif fast in work.reduced and work.indices:
+        lines = _rows(ctx, work, work.indices, fast, block, vectors, cores, ((work.name.rstrip("@"), register),))
+    elif fast in work.reduced:
+        lines = _everything(ctx, work, fast, block, vectors, cores)
+    else:
+        lines = _columns(ctx, work, fast, block, vectors, cores)
+    return tuple(lines) if lines and isinstance(lines[-1], syntax.Compute) else (*lines, syntax.Compute())
+
+
+def _lanes(fast: str, block: int, vectors: list[str]) -> list[syntax.Line]:
+    return [tile((fast, block)), *(tile((fast, 1), level=x) for x in vectors)]
+
+
+def _dealt_rows(rows: tuple[str, ...], cores: Level, *more: tuple[str, int]) -> list[syntax.Line]:
+    """CHUNKS. All rows but the last index one by one."""
+    if not rows:
+        return [tile(*more, level=cores.name)] if more else []
+    sizes = [(i, ROWS if i == rows[-1] else 1) for i in rows]
+    return [tile(*sizes, *more, level=cores.name), tile((rows[-1], 1))]
+
+
+def _pointwise(ctx: Context, w: Work, fast: str, block: int, vectors: list[str], cores: Level) -> list[syntax.Line]:
+    rows = tuple(i for i in w.indices if i != fast)
+    if not rows:
+        return [tile((fast, CHUNK), level=cores.name), *_lanes(fast, block, vectors)] if fast else []
+    if vectors and (flat := _flat(ctx, w, block)) is not None:
+        fuse, one = flat
+        return [fuse, tile((one, CHUNK), level=cores.name), *_lanes(one, block, vectors)]
+    across = _transposed(w, fast) if vectors else {}
+    if across and len(set(across.values())) == 1:
+        return _squares(ctx, w, fast, across, vectors, cores)
+    return [*_dealt_rows(rows, cores, (fast, CHUNK)), *_lanes(fast, block, vectors)]
+
+
+def _flat(ctx: Context, w: Work, block: int) -> tuple[syntax.Fuse, str] | None:
+    """FLAT_MAPS: the indices as one, where all that is read lies as what is written and rows are short; None elsewhere."""
+    sizes = [e.constant for i, e in w.extents if i in w.indices]
+    alike = [tuple(map(plain_index, ld.indices)) == w.indices and ld.otherwise is None for ld in loads(w.value)]
+    short = None not in sizes and 0 not in sizes and 1 < (sizes[-1] or 0) < block and (sizes[-1] or 0) % (block // UNROLL)
+    if w.outputs or w.subscripts or not short or not alike or not all(alike) or len(w.indices) != len(sizes):
+        return None
+    same = all(tuple(x.constant for x in ctx.shapes.get(ld.tensor, ())) == tuple(sizes) for ld in loads(w.value))
+    name = "".join(w.indices)
+    return (syntax.Fuse(w.indices, name), name) if same and name not in ctx.names else None
+
+
+def _transposed(w: Work, fast: str) -> dict[str, str]:
+    """Tensors that are read along `fast`, but have their neighbours along another index: which."""
+    out: dict[str, str] = {}
+    for ld in loads(w.value):
+        plain = [plain_index(e) for e in ld.indices]
+        once = len([x for x in loads(w.value) if x.tensor == ld.tensor]) == 1
+        simple = None not in plain and len(set(plain)) == len(plain) and ld.otherwise is None
+        if simple and once and fast in plain and plain[-1] not in (fast, None):
+            out[ld.tensor] = str(plain[-1])
+    return out
+
+
+def _squares(ctx: Context, w: Work, fast: str, across: dict[str, str], vectors: list[str], cores: Level) -> list[syntax.Line]:
+    """TRANSPOSED"""
+    slow = next(iter(across.values()))
+    swap = _swap(ctx, w, {fast, slow}, cores)
+    if swap is not None:
+        others = [(i, 1) for i in w.indices if i not in (fast, slow)]
+        lanes = (ctx.device.levels[-1].bytes or 1) // w.value.dtype.bytes
+        lines = [tile(*others, (fast, FLAT), (slow, LONG), level=cores.name)]
+        lines.append(tile((slow, swap.extent(slow)), (fast, swap.extent(fast))))
+        keep = syntax.Keep((w.name,), ctx.device.memories[-1].name, modifiers=_past_caches(ctx, w, lanes, cores))
+        return [*lines, keep, syntax.Compute(swap.instr.name)]
+    near = min((m for m in ctx.device.memories if m.level == cores.name), key=lambda m: m.capacity or 0, default=None)
+    if near is None:
+        return [*_dealt_rows(tuple(i for i in w.indices if i != fast), cores), *_lanes(fast, 1, vectors)]
+    size, room = 64, (near.capacity or 1 << 15) * 2 // 3 // len(across)
+    while size > 8 and size * (size + 1) * w.value.dtype.bytes > room:
+        size //= 2
+    pad = syntax.Modifier("pad", (syntax.Num(1),))
+    lines: list[syntax.Line] = [tile(*((i, size if i in (fast, slow) else 1) for i in w.indices), level=cores.name)]
+    lines += [syntax.Move(t, near.name, modifiers=(pad,)) for t in across]
+    return [*lines, tile((slow, 1)), *(tile((fast, 1), level=x) for x in vectors)]
+
+
+def _streamed(
+    ctx: Context, works: list[Work], fast: str, lines: list[syntax.Line], cores: Level, lane: Level
+) -> list[syntax.Line]:
+    """STREAMED: whole vectors of what is written along `fast`, out of registers."""
+    if not lines or lines[-1] != tile((fast, 1), level=lane.name):
+        return lines
+    keeps: list[syntax.Line] = []
+    for w in works:
+        lanes = (lane.bytes or 1) // w.value.dtype.compute.bytes
+        along = w.reduction is None and (w.subscripts or w.indices)[-1:] == (fast,)
+        past = _past_caches(ctx, w, lanes, cores) if along and not w.outputs else ()
+        keeps += [syntax.Keep((w.name,), ctx.device.memories[-1].name, modifiers=past)] if past else []
+    return [*lines[:-1], *keeps, lines[-1]]
+
+
+def _past_caches(ctx: Context, w: Work, lanes: int, cores: Level) -> tuple[syntax.Modifier, ...]:
+    """STREAMED. What the next launch reads is better found in a cache."""
+    if not any(b.name == w.name and b.kind == "output" for b in ctx.buffers):
+        return ()
+    for i in ctx.device.instrs:
+        target = i.operand(i.statement.target)
+        fits = i.level == cores.name and target.dtype == ctx.dtypes[w.name] and target.shape == (lanes,)
+        if fits and target.memory == ctx.device.memories[0].name and stores(i, ctx.register):
+            return (syntax.Modifier("with", words=(i.family or i.name,)),)
+    return ()
+
+
+def _swap(ctx: Context, w: Work, both: set[str], cores: Level) -> Match | None:
+    """An instruction of a core that takes a square across its registers: what the work is, if it is nothing but a copy."""
+    if not isinstance(w.value, Load) or w.value.dtype != ctx.dtypes[w.name]:
+        return None
+    return turning(ctx.device, w, both, cores)
+
+
+def _rows(
+    ctx: Context, w: Work, rows: tuple[str, ...], fast: str, block: int, vectors, cores: Level, kept
+) -> list[syntax.Line]:
+    lines = _dealt_rows(rows, cores)
+    lines += [syntax.Keep((t,), memory) for t, memory in kept]
+    lines += [tile((i, 1)) for i in w.all_indices if i != fast and i not in rows]
+    return [*lines, *_lanes(fast, block, vectors)]
+
+
+def _everything(ctx: Context, w: Work, fast: str, block: int, vectors: list[str], cores: Level) -> list[syntax.Line]:
+    """SPLIT, unless it is what a split left, or cannot be."""
+    given = {b.name for b in ctx.buffers if b.kind == "input"}
+    others = [i for i in w.reduced if i != fast]
+    lines: list[syntax.Line] = []
+    if {ld.tensor for ld in loads(w.value)} <= given and w.reduction is not None and w.reduction.kind not in ARGUMENTS:
+        by = (syntax.Modifier("by", words=("workspace",)),)
+        first = (others[0], 2 * ROWS) if others else (fast, 4 * CHUNK)
+        lines.append(syntax.Tile((syntax.TileAxis(first[0], syntax.Num(first[1])),), cores.name, modifiers=by))
+    lines.append(syntax.Keep((w.name.rstrip("@"),), ctx.device.memories[-1].name))
+    return [*lines, *(tile((i, 1)) for i in others), *_lanes(fast, block, vectors)]
+
+
+def _columns(ctx: Context, w: Work, fast: str, block: int, vectors: list[str], cores: Level) -> list[syntax.Line]:
+    """IN_STRIPS, where all that is read is a matrix or more, by plain indices."""
+    register = ctx.device.memories[-1].name
+    rows = tuple(i for i in w.indices if i != fast)
+    read = loads(w.value)
+    plain = all(ld.otherwise is None and None not in map(plain_index, ld.indices) for ld in read)
+    strips = plain and w.reduction is not None and w.reduction.kind not in ARGUMENTS
+    lines: list[syntax.Line] = []
+    if strips:
+        lines = [
+            tile(*((i, 1) for i in rows), (fast, max(block, STRIP // w.value.dtype.compute.bytes)), level=cores.name),
+            tile((w.reduced[0], DEEP)),
+        ]
+    elif rows:
+        lines = [tile(*((i, 1) for i in rows), level=cores.name)]
+    else:
+        lines = [tile((fast, CHUNK), level=cores.name)]
+    lines += [tile((fast, block)), syntax.Keep((w.name.rstrip("@"),), register)]
+    unroll = (syntax.Modifier("unroll", (syntax.Num(DEEP),)),) if strips else ()
+    lines += [replace(tile((i, 1)), modifiers=unroll if i == w.reduced[0] else ()) for i in w.reduced]
+    return [*lines, *(tile((fast, 1), level=x) for x in vectors)]
+
+
+# ---------------------------------------------------------------- statistics of rows
+
+
+def row_statistics(op: Op, device: Device) -> frozenset[str]:
+    """FUSED: intermediates to keep where nothing was written: the op is reductions of rows, and what reads them row by row."""
+    if cores_and_lanes(device) is None and Machine.of(device) is None:
+        return frozenset()
+    works = [w for g in plan(op, frozenset()) for w in g]
+    made = {t: w for w in works[:-1] for t in w.targets}
+    inner = {t.name for t in op.tensors if t.role == "intermediate"} & set(made)
+    firsts = list({id(made[t]): made[t] for t in inner}.values())
+    if len(works) < 2 or not firsts or not firsts[0].indices:
+        return frozenset()
+    rows = firsts[0].indices
+    along = {i for i in firsts[0].reduced}
+    for w in works:
+        if w.reduction is not None and len(reused(w)) > 1:
+            return frozenset()  # a product: tiles of it reuse what they read, rows do not
+        if {i for i in w.all_indices if i not in rows} != along or not set(rows) <= set(w.indices):
+            return frozenset()
+        if w in firsts and (w.reduction is None or w.reduction.kind in ARGUMENTS or w.indices != rows):
+            return frozenset()
+        for ld in (x for v in (w.value, *(o.value for o in w.outputs)) for x in loads(v)):
+            if ld.tensor in inner and tuple(plain_index(e) for e in ld.indices) != rows:
+                return frozenset()
+    # What only gets a finish before others read it rides along with that.
+    of_rows = {s.target: s for s in op.statements if s.indices == rows and s.target not in {t.name for t in op.outputs}}
+    rides = {s.target for s in of_rows.values() if s.reduction is None}
+    readers = {t: [s.target for s in op.statements if t in {ld.tensor for ld in loads(s.value)}] for t in of_rows}
+    kept = frozenset(t for t, names in readers.items() if not set(names) <= rides)
+    levels = cores_and_lanes(device)
+    held = held_rows(op, device, levels[0], rows, along) if levels is not None else frozenset()
+    return next((x for x in (kept | held, kept) if is_one_launch(op, x)), frozenset())
+
+
+def _shared(works: tuple[Work, ...]) -> tuple[str, ...]:
+    return min((w.indices for w in works), key=len)
+
+
+def _kept(ctx: Context, works: tuple[Work, ...], cores: Level) -> tuple[tuple[str, str], ...]:
+    """What later works of the launch read of earlier ones, and where it is kept: in registers what a row has one of."""
+    read = {t for w in works for t in w.reads}
+    rows, register = _shared(works), ctx.device.memories[-1].name
+    out = []
+    for w in works:
+        extents = [e for i, e in w.extents if i in w.indices and i not in rows]
+        memory = cache_for(ctx.device, cores, extents, w.value.dtype.bytes) if extents else register
+        out += [(t.rstrip("@"), memory or register) for t in w.targets if t in read]
+    return tuple(out)
+
+
+# ---------------------------------------------------------------- neighbours
+
+
+def fastest(work: Work) -> str:
+    """The index along which most of the traffic has its neighbours (LANES_READ): each access counts by its rank."""
+    votes: dict[str, float] = {}
+    outputs = [o.indices for o in work.outputs] or [work.subscripts or work.indices]
+    for indices in outputs:
+        if indices:
+            alias = work.alias.get(indices[-1], indices[-1])
+            votes[alias] = votes.get(alias, 0) + (len(indices) + 0.5 if work.reduction is None else 0.5)
+    for ld in loads(work.value):
+        last = ld.indices[-1] if ld.indices else None
+        for v in last.variables() if last is not None else ():
+            if last is not None and last.coefficient(v) == 1 and v.name in work.all_indices:
+                votes[v.name] = votes.get(v.name, 0) + len(ld.indices)
+    votes = {i: n for i, n in votes.items() if i in work.all_indices}
+    if not votes:
+        return work.all_indices[-1] if work.all_indices else ""
+    return max(votes, key=lambda i: (votes[i], i in work.indices))
+
+
+def tile(*axes: tuple[str, int], level: str | None = None) -> syntax.Tile:
+    return syntax.Tile(tuple(syntax.TileAxis(i, syntax.Num(s)) for i, s in axes), level)
+
+
+__all__ = ["cores_and_lanes", "fastest", "row_statistics", "tile", "vector_nest"]

@@ -1,0 +1,299 @@
+"""Seconds of a blocked product on a CPU, in closed form: arithmetic, traffic of each cache, packing, balance.
+
+The longest of arithmetic and traffic counts whole, a share of the other: what a core fetches ahead hides most of it. Packing
+adds to both. Sizes of the device's text; what it does not say is in `cpu_product`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+
+from .matmul_model import LINE, PAGE, WAKE, Processor, Product
+
+# Cycles, of cores that load two vectors and store one in each.
+LOAD, STORE = 0.5, 1.0
+CROWDED = 0.1  # of loads that arithmetic hides, so much still counts
+ENTER = 40.0  # to begin and end a register tile
+COPY, TURN, GATHER = 0.15, 1.2, 4.0  # to pack an element whose neighbours stay neighbours, one whose do not, one of a window
+BESIDE = 1.0  # more for one of a window that comes to lie beside its neighbour along k
+APART = 1.5  # one whose neighbours come to lie a few elements apart
+SPLIT = 4.0  # one whose neighbours come to lie in several panels
+WHOLE, BROKEN = 0.6, 2.0  # of a window, where vectors lie in one line of the image, or as the image does; where they do not
+ASKED = 6.0  # and where it must be asked of each element whether it is inside of the image
+CROSSED = 1.5  # loads at any place: so many more, as vectors cross from line to line of a cache
+COMBINE = 8.0  # to add the lanes of a vector
+HIDDEN = 0.3  # of what is not the bound, so much still counts
+PAGES, FIND = 64, 7.0  # pages a core finds at once, and to find another
+AHEAD = 4  # lines that come along where a row goes on beyond what is wanted of it
+STRIDED = 0.2  # of what lies in pieces in a core's caches, where nothing is fetched ahead
+BEGIN = 10.0  # to begin a page beyond a core's caches: nothing is fetched ahead across its end
+MEET = 1e-6  # seconds for the cores to meet
+
+
+@dataclass(frozen=True)
+class Blocking:
+    """Sizes of one way to do a product.
+
+    rows, columns   of the register tile            depth   of a block of k, None: all of it
+    high            rows of a block that stays in the inner caches
+    tall, across    rows and columns of a core's tile
+    lines           of an image in the register tile; `columns` are of each, and `across` counts lines (WINDOWS)
+    """
+
+    kind: str
+    rows: int
+    columns: int
+    depth: int | None
+    high: int
+    tall: int
+    across: int
+    pack_wide: bool
+    pack_narrow: bool
+    lines: int = 1
+
+    def __str__(self) -> str:
+        if self.kind == "few rows":
+            return f"few rows: {self.rows} by {self.columns} lines at a time, {self.across} a core"
+        packed = " and ".join(x for x, on in (("wide", self.pack_wide), ("narrow", self.pack_narrow)) if on) or "nothing"
+        if self.kind == "channels last":
+            shape = f"{self.rows} x {self.columns} in registers"
+            return f"{self.kind}: {shape}, {self.tall} lines of {self.high} by {self.across} a core by {self.depth or 'all'}"
+        if self.kind == "windows":
+            shape = f"{self.rows} x {self.lines} x {self.columns} in registers"
+            return f"windows: {shape}, {self.tall} x {self.across} lines a core by {self.depth or 'all'}, image packed"
+        block = f"{self.tall} x {self.across} a core by {self.depth or 'all'}, {self.high} rows a block"
+        return f"{self.kind}: {self.rows} x {self.columns} in registers, {block}, {packed} packed"
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Cycles of one core. `together`: arithmetic and traffic, where they are known to overlap in part; 0: the usual share."""
+
+    arithmetic: float
+    traffic: float
+    packing: float
+    waits: float
+    together: float = 0.0
+
+
+@dataclass(frozen=True)
+class Cost:
+    seconds: float
+    bound: str
+
+
+def seconds(p: Product, cpu: Processor, b: Blocking, sizes: Mapping[str, int]) -> Cost:
+    """For the extents of all indices; all cores take part, where that is worth waking them."""
+    m, n, k = sizes[p.m], sizes[p.n], sizes[p.k]
+    count = prod(sizes[i] for i in p.batch)
+    if b.kind == "channels last":
+        return _in_all(*_channels(p, cpu, b, sizes), cpu)
+    if b.kind == "windows":
+        cost = _windows(p, cpu, b, sizes)
+    else:
+        cost = {"dots": _dots, "few rows": _few_rows, "panels": _panels}[b.kind](p, cpu, b, m, n, k)
+    cost = Parts(*(x * count for x in (cost.arithmetic, cost.traffic, cost.packing, cost.waits, cost.together)))
+    tasks = count * _ceil(m, b.tall) * _ceil(n // (p.image[1] if b.kind == "windows" else 1), b.across)
+    return _in_all(cost, tasks, cpu)
+
+
+def _in_all(cost: Parts, tasks: int, cpu: Processor) -> Cost:
+    """Of so many tasks, which one core does alone, or all cores."""
+    busiest = _ceil(tasks, cpu.count) / tasks
+    longest, other = max(cost.arithmetic, cost.traffic), min(cost.arithmetic, cost.traffic)
+    alone = ((cost.together or longest + HIDDEN * other) + cost.packing) / cpu.clock
+    shared = alone * busiest + WAKE + cost.waits * MEET
+    bound = "packing" if cost.packing > longest else "arithmetic" if cost.arithmetic >= cost.traffic else "memory"
+    return Cost(min(alone, shared), bound)
+
+
+def _panels(p: Product, cpu: Processor, b: Blocking, m: int, n: int, k: int) -> Parts:
+    """A register tile may be the first to read its panel of the wide operand; for others the panel is near by then."""
+    size, vectors = p.dtype.bytes, b.columns / p.lanes
+    depth = min(b.depth or k, k)
+    blocks = _ceil(k, depth)
+    tall, across, high = min(b.tall, m), min(b.across, n), min(b.high, m)
+    cores_m, cores_n, flats = _ceil(m, b.tall), _ceil(n, b.across), _ceil(m, b.high)
+    everything = size * (m * k + k * n + m * n)
+
+    # Columns of the last tile that are not there are left out where rows ask for nothing.
+    whole = n // b.columns if m % b.rows == 0 else _tiles(n, b.across, b.columns)
+    rest = _ceil(n % b.columns, p.lanes) if m % b.rows == 0 else 0
+    kinds = [(whole, vectors), (1, rest)] if rest else [(whole, vectors)]
+
+    # How far away what a tile reads is, in cycles a byte: the wide operand at first and again, the narrow one.
+    stride = size * (p.stride(p.wide, p.k) or n)  # where it is open: of a matrix of this size
+    far = _cycles(cpu, everything) if k * n * size > cpu.caches[0][0] else 1 / cpu.caches[0][1]
+    if b.pack_wide:
+        first = _cycles(cpu, depth * across * size)
+        again = _cycles(cpu, (depth * (b.columns + b.rows)) * size)
+    else:
+        again = _near(cpu, depth, b.columns * size, stride, depth * b.rows * size)
+        first = max(far, again)
+    later = _near(cpu, depth, across * size, stride) if not b.pack_wide else first
+    side = size * (p.stride(p.narrow, p.k) or m)
+    beside, line, found, began = _cycles(cpu, (high + b.columns) * depth * size), float(size), 0.0, 0.0
+    if not b.pack_narrow and not p.along(p.narrow, p.k):  # each step of k reads of another line, maybe of another page
+        beside = _near(cpu, depth, max(high, b.rows) * size, side, depth * b.columns * size)
+        line, found = float(LINE / b.rows), FIND * (1 - cpu.share(0, side, b.rows * size))
+        began = BEGIN * min(1.0, side / PAGE) if m * k * size > (cpu.private[-1].capacity or 1 << 18) else 0.0
+
+    private = 1 / cpu.caches[len(cpu.private) - 1][1]
+    arithmetic = traffic = together = 0.0
+    tiles_m = _tiles(m, b.tall, b.rows)
+    for count, wide in kinds:
+        step = max(b.rows * wide * (p.instr.cycles or 0.5), (b.rows + wide) * LOAD, p.instr.latency or 4)
+        step += CROWDED * (b.rows + wide) * LOAD
+        busy = _ceil(k, p.step) * step + blocks * (ENTER + b.rows * wide * (LOAD + STORE))
+        narrow = k * b.rows * line * beside
+        bytes_ = k * wide * p.lanes * size
+        for times, near in ((cores_m, first), (max(0, flats - cores_m), later), (max(0, tiles_m - flats), again)):
+            moved = narrow + bytes_ * near
+            arithmetic += count * times * busy
+            traffic += count * times * moved
+            # What lies side by side in a core's caches is fetched ahead in time.
+            shown = HIDDEN if near > private else 0.0 if b.pack_wide or near <= 1 / cpu.caches[0][1] else STRIDED
+            together += count * times * (max(busy, moved) + shown * min(busy, moved))
+    waited = tiles_m * k * (sum(count for count, _ in kinds) * found + cores_n * began)
+
+    # Results by every block of k; rows that lie far apart, more of them than pages are found at once, are waited for.
+    results = 2 * m * n * size * (blocks - 1) * _cycles(cpu, tall * across * size) + 2 * m * n * size * _cycles(cpu, everything)
+    results *= 1.5 if high > PAGES else 1.0
+    # What is read the first time. Packing waits for it; and of each piece of a row a few lines more than are wanted come along.
+    source = m * k * size * (_cycles(cpu, everything) + (cores_n - 1) * _cycles(cpu, tall * k * size))
+    fetched = k * n * size * (far + (cores_m - 1) * _cycles(cpu, k * n * size)) if b.pack_wide else 0.0
+    begun = k * min(1.0, stride / PAGE) * BEGIN  # pages of a piece of each row
+    if not p.wide_transposed and stride > across * size and far > private:
+        fetched += k * cores_n * AHEAD * LINE * far + (begun * cores_n if b.pack_wide else 0.0)
+    if not b.pack_wide and far > private:
+        fetched += begun * cores_m * sum(count for count, _ in kinds)
+    traffic += results + source + fetched + waited
+    together += fetched + waited + (results + source if traffic > arithmetic else HIDDEN * (results + source))
+
+    packing = k * n * cores_m * _packing(p, cpu, b, depth) if b.pack_wide else 0.0
+    flat = COPY if b.rows % p.lanes == 0 else SPLIT
+    flat = (COPY if p.along(p.narrow, p.k) else SPLIT) if p.step > 1 else TURN if p.along(p.narrow, p.k) else flat
+    packing += m * k * cores_n * flat if b.pack_narrow else 0.0
+    return Parts(arithmetic, traffic, packing, 0.0, together)
+
+
+def _dots(p: Product, cpu: Processor, b: Blocking, m: int, n: int, k: int) -> Parts:
+    size = p.dtype.bytes
+    blocks = _ceil(k, b.depth or k)
+    step = max(b.rows * b.columns * (p.instr.cycles or 0.5), (b.rows + b.columns) * LOAD, p.instr.latency or 4)
+    tiles = _ceil(m, b.rows) * _ceil(n, b.columns)
+    arithmetic = tiles * (_ceil(k, p.lanes) * step + blocks * (ENTER + b.rows * b.columns * COMBINE))
+    traffic = m * k * size * _cycles(cpu, size * (m * k + k * n)) + tiles * k * b.columns * size * _cycles(
+        cpu, min(b.depth or k, k) * b.columns * size
+    )
+    return Parts(arithmetic, traffic, k * n * TURN if b.pack_wide else 0.0, float(blocks if b.pack_wide else 0))
+
+
+def _few_rows(p: Product, cpu: Processor, b: Blocking, m: int, n: int, k: int) -> Parts:
+    size = p.dtype.bytes
+    step = max(b.rows * b.columns * (p.instr.cycles or 0.5), (b.rows + b.columns) * LOAD, p.instr.latency or 4)
+    tiles = _ceil(m, b.rows) * _ceil(n, b.columns)
+    arithmetic = tiles * (_ceil(k, p.lanes) * step + ENTER + b.rows * b.columns * COMBINE)
+    wide = n * k * size * _ceil(m, b.rows) * _cycles(cpu, size * (m * k + k * n))
+    return Parts(arithmetic, wide + tiles * k * b.rows * size * _cycles(cpu, k * b.rows * size), 0.0, 0.0)
+
+
+def _windows(p: Product, cpu: Processor, b: Blocking, sizes: Mapping[str, int]) -> Parts:
+    """Lines of the image lie in a cache with their edges; windows are read from there at each place of the filter."""
+    size, m, k = p.dtype.bytes, sizes[p.m], sizes[p.k]
+    height, width = p.image
+    vectors = b.lines * b.columns / p.lanes
+    deep = p.deep_extent
+    blocks = _ceil(deep, b.depth or deep)
+    step = max(b.rows * vectors * (p.instr.cycles or 0.5), (b.rows + CROSSED * vectors) * LOAD, p.instr.latency or 4)
+    enter = ENTER + b.rows * vectors * (LOAD + STORE)
+    cores_m = _ceil(m, b.tall)
+    across = _tiles(height, b.across, b.lines) * _ceil(width, b.columns)
+    tiles = _tiles(m, b.tall, b.rows) * across
+    arithmetic = tiles * (_ceil(k, p.step) * step + blocks * enter)
+
+    held = size * p.window(b.across, width, b.depth)
+    near = size * p.window(b.lines, b.columns, b.depth)
+    wide = tiles * k * vectors * p.lanes * size * _cycles(cpu, near)
+    narrow = m * k * size * across * _cycles(cpu, size * m * k / blocks + near)
+    results = 2 * m * height * width * size * (blocks * _cycles(cpu, size * b.tall * b.across * width))
+    packed = p.window(b.across, width, b.depth) * blocks * _ceil(height, b.across) * cores_m
+    packing = packed * ((COPY if p.step == 1 else APART) + size * _cycles(cpu, 2 * held))
+    # Several neighbours along k, which filters are packed for: once by each core's tile.
+    packing += m * k * TURN * 2 * _ceil(height, b.across) if p.step > 1 else 0.0
+    return Parts(arithmetic, wide + narrow + results, packing, 0.0)
+
+
+def _channels(p: Product, cpu: Processor, b: Blocking, sizes: Mapping[str, int]) -> tuple[Parts, int]:
+    """Windows of lines of an image, with channels last, that lie in a cache with their edges; filters packed beside them.
+
+    With the number of tasks that cores share.
+    """
+    size, n, m, k = p.dtype.bytes, sizes[p.n], sizes[p.m], sizes[p.k]
+    deep = p.deep or ""
+    depth, vectors = b.depth or p.deep_extent, b.columns / p.lanes
+    blocks = _ceil(p.deep_extent, depth)
+    step = max(b.rows * vectors * (p.instr.cycles or 0.5), (b.rows + vectors) * LOAD, p.instr.latency or 4)
+    step += CROWDED * (b.rows + vectors) * LOAD
+    count = prod(sizes[i] for i in p.batch)
+    tasks = count // p.lines * _ceil(p.lines, b.tall) * _ceil(m, b.high) * _ceil(n, b.across)
+    tiles = count * _tiles(m, b.high, b.rows) * _tiles(n, b.across, b.columns)
+    turns = _ceil(depth, p.step) * (k // p.deep_extent)
+    arithmetic = tiles * blocks * (turns * step + ENTER + b.rows * vectors * (LOAD + STORE))
+
+    filter_ = p.taken(p.wide, {p.n: b.columns, deep: depth})
+    image = p.taken(p.narrow, {p.m: b.high, p.line: b.tall, deep: depth})
+    rows = p.taken(p.narrow, {p.m: b.rows, deep: depth})
+    wide = tiles * blocks * filter_ * size * _cycles(cpu, (filter_ + rows) * size)
+    narrow = tiles * blocks * rows * size * _cycles(cpu, image * size)
+    results = 2 * count * m * n * size * blocks * _cycles(cpu, size * count * m * n)
+    far = size * _cycles(cpu, size * (count * m * k // max(1, k // p.deep_extent) + n * k))
+    packing = tasks * blocks * (image * (COPY + far) + _ceil(min(b.across, n), b.columns) * filter_ * (APART + far))
+    return Parts(arithmetic, wide + narrow + results, packing, 0.0), tasks
+
+
+def _packing(p: Product, cpu: Processor, b: Blocking, depth: int) -> float:
+    """Cycles to pack an element of the wide operand."""
+    if p.step > 1 and p.plain(p.wide):
+        return SPLIT if p.wide_transposed else APART
+    if p.plain(p.wide):
+        return _turning(p, cpu, b, depth) if p.wide_transposed else COPY
+    apart = BESIDE if p.step > 1 else 0.0
+    width = p.fixed(p.parts(p.n)[-1])
+    if width is None or width % p.lanes == 0 or p.stride(p.wide, p.n) == 1:
+        return apart + (GATHER if width is None else WHOLE)
+    return apart + (BROKEN if p.inside else ASKED)
+
+
+def _turning(p: Product, cpu: Processor, b: Blocking, depth: int) -> float:
+    """By squares, in registers, or element by element: then a column of a panel is written line by line, `depth` of them."""
+    if p.turn is not None:
+        n, k = p.turn.extent(p.n), p.turn.extent(p.k)
+        return ((p.turn.instr.cycles or 0) + (n * LOAD + k * STORE) * max(1.0, max(n, k) / p.lanes)) / (n * k) + COPY
+    room = cpu.caches[0][0] * cpu.share(0, b.columns * p.dtype.bytes, p.dtype.bytes)
+    return TURN if depth * LINE <= room else SPLIT
+
+
+def _cycles(cpu: Processor, footprint: float) -> float:
+    """Cycles to bring a byte of what has this footprint to a core, again: from the innermost cache that holds it."""
+    return next(1 / rate for room, rate in cpu.caches if footprint <= room)
+
+
+def _near(cpu: Processor, rows: int, run: float, stride: int, more: float = 0.0) -> float:
+    """The same for runs of so many bytes that begin a stride apart, and other bytes: they lie in few sets of a cache."""
+    lines = rows * (_ceil(int(run), LINE) + (stride % LINE != 0)) * LINE
+    for level, (room, rate) in enumerate(cpu.caches):
+        if lines <= room * cpu.share(level, stride, run) and lines + more <= room:
+            return 1 / rate
+    return 1 / cpu.caches[-1][1]
+
+
+def _tiles(size: int, outer: int, inner: int) -> int:
+    """Inner tiles of all outer ones, the last of each cut short."""
+    return size // outer * _ceil(outer, inner) + _ceil(size % outer, inner)
+
+
+def _ceil(a: int, b: int) -> int:
+    return -(-a // b)

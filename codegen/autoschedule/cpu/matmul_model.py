@@ -1,0 +1,350 @@
+"""A product of matrices as CPUs see it: which index lies along a vector, which operand has it, what is batched; the machine.
+
+    C[.., m, n] = sum(k) narrow[.., m, k] * wide[.., k, n]        n: along the lanes of the multiply-add
+
+Read from the work and the device's text by what they say (law: hardware is data); no name is tested.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from math import gcd, prod
+
+from ....dsl.device import Device, Instr, Level, Memory
+from ....dsl.index.expr import ONE, Expr, Var, as_expr
+from ....dsl.support.cached import cached_property
+from ....dsl.types import DType
+from ....dsl.values import Load, loads
+from ...lower.leaves.match_instr import Match, match
+from ...plan.computations import Work, plain_index
+
+# Where a device's text is silent: bytes in a cycle of one core from the caches, innermost first, and seconds to wake the cores.
+CACHE_RATES = (128.0, 40.0, 12.0)
+WAKE = 4e-6
+DRAM_RATE = 20e9  # bytes a second that one core alone gets at most
+LINE, PAGE = 64, 4096
+WAYS = 16  # of a cache that is not the innermost; of that, a way is a page: it is looked up before addresses are translated
+
+
+@dataclass(frozen=True)
+class Processor:
+    """Cores that share a memory, each with vectors of lanes and caches of its own."""
+
+    device: Device
+    cores: Level
+    register: Memory
+    private: tuple[Memory, ...]  # caches of a core, innermost first
+    shared: tuple[Memory, ...]  # those that all cores have together, innermost first
+
+    @staticmethod
+    def of(device: Device) -> Processor | None:
+        cores = next((x for x in device.levels if x.units == "finite"), None)
+        lane, register = device.levels[-1], device.memories[-1]
+        if cores is None or lane.siblings != "lockstep" or not lane.bytes or register.registers is None:
+            return None
+        caches = [m for m in reversed(device.memories) if m.backing is not None]
+        private = tuple(m for m in caches if m.level == cores.name)
+        shared = tuple(m for m in caches if device.depth(m.level) < device.depth(cores.name))
+        return Processor(device, cores, register, private, shared) if private and shared else None
+
+    @cached_property
+    def count(self) -> int:
+        return self.cores.most or 1
+
+    @cached_property
+    def clock(self) -> float:
+        return self.device.limit("clock") or 2e9
+
+    @cached_property
+    def registers(self) -> int:
+        assert self.register.registers is not None
+        return self.register.registers[0]
+
+    @cached_property
+    def caches(self) -> tuple[tuple[float, float], ...]:
+        """(bytes that one core may count on, bytes a cycle that one core gets), innermost first, the outermost memory last."""
+        mine = [(float(m.capacity or 1 << 18), m) for m in self.private]
+        ours = [(float(m.capacity or 1 << 22) / self.count, m) for m in self.shared]
+        rates = [*CACHE_RATES[: len(mine + ours)], *[CACHE_RATES[-1]] * len(mine + ours)]
+        out = [(size, (m.bandwidth or 0) / self.clock or rate) for (size, m), rate in zip([*mine, *ours], rates, strict=False)]
+        return (*out, (float("inf"), min(self.device.memories[0].bandwidth or DRAM_RATE, DRAM_RATE) / self.clock))
+
+    def share(self, level: int, stride: int | None, run: float) -> float:
+        """The part of a cache that runs of so many bytes can lie in, which begin a stride of bytes apart.
+
+        A line can lie in one set, by the bits of its address above those of the line; strides that have a large power of two in
+        common with the size of a way begin in few sets (Hennessy & Patterson, "Computer Architecture", appendix B).
+        """
+        if not stride:
+            return 1.0
+        way = PAGE if level == 0 else int(self.caches[level][0] if self.caches[level][0] < float("inf") else PAGE) // WAYS
+        return min(1.0, -(-run // LINE) * LINE / gcd(stride, way or PAGE))
+
+
+@dataclass(frozen=True)
+class Product:
+    """One contraction that a multiply-add of the device does, with plain subscripts, one row index and one reduced index."""
+
+    name: str
+    match: Match
+    wide: Load
+    narrow: Load
+    m: str
+    n: str
+    k: str
+    batch: tuple[str, ...]
+    extents: dict[str, Expr]
+    dtype: DType
+    fused: tuple[tuple[str, tuple[str, ...]], ...] = ()  # of m, n, k, those that stand for several indices
+    shapes: Mapping[str, tuple[Expr, ...]] = field(default_factory=dict)  # of the tensors, where they are told
+    turn: Match | None = None  # what turns squares of the wide operand in registers, where it lies along k
+
+    @property
+    def instr(self) -> Instr:
+        return self.match.instr
+
+    @property
+    def lanes(self) -> int:
+        return self.match.extents()[self.instr.statement.indices[0]]
+
+    @property
+    def step(self) -> int:
+        """Products that the instruction adds up itself: of neighbours along a reduced index."""
+        reduction = self.instr.statement.reduction
+        return self.match.extents()[reduction.indices[0]] if reduction is not None else 1
+
+    @property
+    def rate(self) -> float:
+        """Multiplications a cycle."""
+        return self.lanes * self.step / (self.instr.cycles or 0.5)
+
+    def plain(self, load: Load) -> bool:
+        """Is the operand read by single indices, everywhere inside, or as if it were? Else its elements are gathered."""
+        return (not self.fused and _plain(load)) or (load is self.wide and self.flat)
+
+    @cached_property
+    def flat(self) -> bool:
+        """Are the windows the image itself, its lines one after another? So they are for filters of one element."""
+        return self.stride(self.wide, self.n) == 1 and self.inside
+
+    @cached_property
+    def inside(self) -> bool:
+        """Do all windows lie inside of the image, as far as sizes tell?"""
+        shape = self.shapes.get(self.wide.tensor, ())
+        for e, size in zip(self.wide.indices, shape, strict=False):
+            ends = {Var(i): (n.constant or 1) - 1 for i, n in self.extents.items() if Var(i) in e.variables()}
+            if any(self.fixed(str(v)) is None for v in ends) or e.subs(dict.fromkeys(ends, 0)).const < 0:
+                return False
+            if size.constant is None or (last := e.subs(ends).constant) is None or last >= size.constant:
+                return False
+        return bool(shape)
+
+    def stride(self, load: Load, index: str) -> int | None:
+        """Elements from one place to the next along an index, where that is one number and known."""
+        steps: list[tuple[int, int | None]] = []
+        for part in self.parts(index):
+            if self.fixed(part) == 1:
+                continue
+            total, step = 0, 1
+            for e, size in reversed(list(zip(load.indices, self.shapes.get(load.tensor, ()), strict=False))):
+                if c := e.coefficient(Var(part)):
+                    if step is None:
+                        return None
+                    total += c * step
+                step = None if step is None or size.constant is None else step * size.constant
+            steps.append((total, self.fixed(part)))
+        if any(n is None or step != within * n for (step, _), (within, n) in pairwise(steps)):
+            return None
+        return steps[-1][0] or None if steps else 1
+
+    @property
+    def simple(self) -> bool:
+        """Are both operands read by single indices, none of them a window?"""
+        return _plain(self.wide) and _plain(self.narrow)
+
+    def along(self, load: Load, index: str) -> bool:
+        """Has the operand its neighbours in memory along the index?"""
+        last = dict(self.fused).get(index, (index,))[-1]
+        return load.indices[-1].coefficient(Var(last)) == 1
+
+    @property
+    def slides(self) -> bool:
+        """Are the rows windows of the narrow operand, as where channels are last?"""
+        return not _plain(self.narrow)
+
+    def axes(self, load: Load) -> tuple[str, ...]:
+        """What the axes of a copy of an operand are called: by the indices that it has, or its own where these are windows."""
+        return tuple(plain_index(e) or f"{load.tensor}.{d}" for d, e in enumerate(load.indices))
+
+    def fused_axes(self, load: Load) -> tuple[str, ...]:
+        """What they are called where some of the indices became one: by the indices of the product."""
+        alias = {part: name for name, parts in self.fused for part in parts}
+        names = (v.name for e in load.indices for v in sorted(e.variables(), key=str))
+        return tuple(dict.fromkeys(alias.get(n, n) for n in names))
+
+    def parts(self, index: str) -> tuple[str, ...]:
+        """The indices that one stands for."""
+        return dict(self.fused).get(index, (index,))
+
+    @property
+    def deep(self) -> str | None:
+        """The reduced index that both operands have as an axis of its own: it may be cut without cutting windows."""
+        both = (self.wide, self.narrow)
+        return next((i for i in self.parts(self.k) if all(as_expr(Var(i)) in load.indices for load in both)), None)
+
+    @property
+    def deep_extent(self) -> int:
+        return (self.fixed(self.deep) or 1) if self.deep is not None else 1
+
+    @property
+    def line(self) -> str:
+        """The last of the indices that are done one by one: that of lines, where rows are windows."""
+        return self.batch[-1] if self.batch else ""
+
+    @property
+    def lines(self) -> int:
+        return (self.fixed(self.line) or 1) if self.line else 1
+
+    def taken(self, load: Load, tiles: Mapping[str, int]) -> int:
+        """Elements of an operand in the box that tiles read; of indices without a tile all if they are reduced, else one."""
+        extents = {i: tiles.get(i, (self.fixed(i) or 1) if i in self.parts(self.k) else 1) for i in self.extents}
+        return prod(1 + sum(abs(c) * (extents.get(str(a), 1) - 1) for a, c in e.terms) for e in load.indices)
+
+    @cached_property
+    def image(self) -> tuple[int, int]:
+        """Lines, and columns of one line."""
+        *others, last = self.parts(self.n)
+        return self.fixed(others[-1]) or 1 if others else 1, self.fixed(last) or 1
+
+    def window(self, lines: int, columns: int, depth: int | None) -> int:
+        """Elements of the wide operand that so many lines and columns of results read, and so many of the deep index."""
+        *others, last = self.parts(self.n)
+        extents = {last: columns} | {i: self.fixed(i) or 1 for i in self.parts(self.k)}
+        extents |= {others[-1]: lines} if others else {}
+        extents |= {self.deep: depth} if self.deep is not None and depth is not None else {}
+        total = 1
+        for e in self.wide.indices:
+            total *= 1 + sum(abs(c) * (extents.get(str(a), 1) - 1) for a, c in e.terms)
+        return total
+
+    @property
+    def wide_transposed(self) -> bool:
+        return not self.along(self.wide, self.n)
+
+    def most(self, index: str) -> int | None:
+        """The largest extent of an index that is known."""
+        return self.extents[index].interval[1]
+
+    def fixed(self, index: str) -> int | None:
+        return self.extents[index].constant
+
+
+def product_of(device: Device, work: Work, shapes: Mapping[str, tuple[Expr, ...]] | None = None) -> Product | None:
+    """None for what is no such product.
+
+    shapes      of the tensors, for what strides cost
+
+    Indices of one kind that are several become one: those that only one operand has, and the reduced ones. So a convolution is
+    the product of its filters and its windows.
+    """
+    found = operands_of(device, work)
+    if found is None:
+        return None
+    m, n, wide, narrow, rows = found
+    extents = dict(work.extents)
+    columns = tuple(i for i in work.indices if i != n and _has(wide, i) and not _has(narrow, i))
+    kinds = (rows, (*columns, n), work.reduced)
+    if all(len(kind) == 1 for kind in kinds) and _plain(wide) and _plain(narrow):
+        k = work.reduced[0]
+        if not any(wide.indices[-1].coefficient(Var(i)) == 1 for i in (n, k)):
+            return None
+        batch = tuple(i for i in work.indices if i not in (n, *rows))
+        turn = _turning(device, wide, n, k, extents) if wide.indices[-1].coefficient(Var(k)) == 1 else None
+        return Product(
+            work.name.rstrip("@"), m, wide, narrow, rows[0], n, k, batch, extents, wide.dtype, (), shapes or {}, turn
+        )
+    reduced = work.reduced if len(work.reduced) == 1 else ("".join(work.reduced),)
+    if work.indices[-1] == n and columns == () and _plain(wide) and not _plain(narrow):
+        # Windows of the narrow operand: the last of its indices makes rows, others are done one by one.
+        extents |= {i: prod((extents[x] for x in work.reduced), start=ONE) for i in reduced}
+        sums = ((reduced[0], work.reduced),) if len(work.reduced) > 1 else ()
+        batch = tuple(i for i in work.indices if i not in (n, rows[-1]))
+        row = rows[-1]
+        return Product(
+            work.name.rstrip("@"), m, wide, narrow, row, n, reduced[0], batch, extents, wide.dtype, sums, shapes or {}
+        )
+    # Results that are neighbours stay so: only the last indices of the result become columns, others are done one by one.
+    if work.indices[-1] != n or len(rows) != 1 or not _plain(narrow):
+        return None
+    last = len(work.indices)
+    while last and work.indices[last - 1] in kinds[1]:
+        last -= 1
+    taken = {wide.tensor, narrow.tensor, work.name, *extents, *(v.name for e in extents.values() for v in e.variables())}
+    taken |= {x.name for x in device.levels} | {x.name for x in device.memories}
+    fused: list[tuple[str, tuple[str, ...]]] = []
+    names: list[str] = []
+    for kind in (rows, work.indices[last:], work.reduced):
+        name = "".join(kind)
+        if len(kind) > 1:
+            if name in taken:
+                return None
+            fused.append((name, kind))
+            extents[name] = prod((extents[i] for i in kind), start=ONE)
+        names.append(name)
+    batch = tuple(i for i in work.indices[:last] if i not in rows)
+    row, column, k = names
+    return Product(
+        work.name.rstrip("@"), m, wide, narrow, row, column, k, batch, extents, wide.dtype, tuple(fused), shapes or {}
+    )
+
+
+def _turning(device: Device, wide: Load, n: str, k: str, extents: dict[str, Expr]) -> Match | None:
+    cores = next((x for x in device.levels if x.units == "finite"), None)
+    copy = Work(f"{wide.tensor}~", (k, n), wide, None, tuple(extents.items()))
+    return turning(device, copy, {n, k}, cores) if cores is not None else None
+
+
+def turning(device: Device, copy: Work, both: set[str], cores: Level) -> Match | None:
+    """The instruction of a core that takes a square across its registers, for a copy of which two indices change places."""
+    held = {m.name for m in device.memories if m.level == device.levels[-1].name}
+    found = [m for i in device.instrs if i.level == cores.name and not i.accumulate and (m := match(i, copy)) is not None]
+    whole = [m for m in found if {x for _, x in m.index} == both and all(o.memory in held for o in m.instr.operands)]
+    return max(whole, key=lambda m: m.score, default=None)
+
+
+def operands_of(device: Device, work: Work) -> tuple[Match, str, Load, Load, tuple[str, ...]] | None:
+    """The multiply-add, the index along its lanes, the operand that has it, the one that has not, the indices of only that one.
+    It may add several products to each element of its result, which are neighbours along one reduced index.
+
+    None where there is no such instruction, an operand is computed, or all of it is read once: a matrix by a vector, but not
+    windows of it.
+    """
+    m = fma_of(device, work)
+    if m is None or len(m.instr.statement.indices) != 1 or not work.reduced:
+        return None
+    n = dict(m.index)[m.instr.statement.indices[0]]
+    values = [v for _, v in m.operands]
+    wide = next((v for v in values if _has(v, n)), None)
+    narrow = next((v for v in values if not _has(v, n)), None)
+    if not isinstance(wide, Load) or not isinstance(narrow, Load):
+        return None
+    rows = tuple(i for i in work.indices if i != n and _has(narrow, i) and not _has(wide, i))
+    return (m, n, wide, narrow, rows) if rows or not _plain(wide) else None
+
+
+def fma_of(device: Device, work: Work) -> Match | None:
+    """The best multiply-add instruction for a sum of products."""
+    if work.reduction is None or work.reduction.kind != "sum":
+        return None
+    found = [m for i in device.instrs if i.accumulate and (m := match(i, work)) is not None]
+    return max(found, key=lambda m: m.score, default=None)
+
+
+def _has(v, index: str) -> bool:
+    return any(x.name == index for ld in loads(v) for e in ld.indices for x in e.variables())
+
+
+def _plain(load: Load) -> bool:
+    return load.otherwise is None and all(len(e.terms) == 1 and e.const == 0 and e.terms[0][1] == 1 for e in load.indices)

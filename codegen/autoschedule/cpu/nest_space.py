@@ -1,0 +1,275 @@
+"""Ways to lay out on CPUs what is no product of matrices, as schedule lines, ranked by a closed form (`cpu_nest_cost`).
+
+The rule's own nest (`schedule.nests`) is one of them, and stays the choice where nothing is predicted to be clearly faster.
+
+MAPS      pieces of rows and rows that a core takes; how many vectors are under way; rows inside columns, for windows; squares
+          that an instruction turns.
+ROWS      lanes along a reduced axis: rows of a core, rows in registers together, vectors; or lanes across rows that are short.
+COLUMNS   lanes along a free axis, the reduction in a loop: strips of columns by a few rows, or all rows for a few columns.
+WINDOWS   reduced axes that are short are unrolled: then each place of a window knows at compile time where it lies, and edges
+          are masks. Several rows in registers share what they read.
+WHOLE     a reduction of everything: parts for cores, vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import product
+from math import inf, log, prod
+
+from ....dsl import syntax
+from ....dsl.index.expr import Expr, Var
+from ....dsl.support.fast_replace import replace
+from ....dsl.values import loads
+from ...lower.lowering_context import Context
+from ...plan.computations import Work, plain_index, work_extents
+from ..access_model import Problem
+from ..line_builders import modifier, tile
+from .matmul import TYPICAL, Choice
+from .matmul_cost import Cost
+from .matmul_model import Processor, fma_of
+from .nest_cost import seconds
+
+Lines = tuple[syntax.Line, ...]
+VECTORS = (4, 1, 2, 8)
+ROWS = (32, 1, 4, 128)
+CHUNKS = (16384, 1024)
+STRIPS = (2048, 512, 4096, 8192)
+WINDOW = 32  # places of a window, at most, that are unrolled
+CLEARLY = 0.05  # what the model must see in another nest before the rule's is left: its own precision
+SAME = 0.02
+
+
+def nest_choices(ctx: Context, works: tuple[Work, ...], rule: Lines) -> list[Choice]:
+    """All ways that are constructed, best first. `rule`: the lines that stand where the model sees no better ones."""
+    ways, price = nest_ways(ctx, works, rule)
+    if not ways:
+        return []
+    costs = [price(x) for x in ways]
+    best = min(c.seconds for c in costs)
+    own = [log(costs[0].seconds / best) <= CLEARLY, *[False] * (len(ways) - 1)]
+    order = sorted(range(len(ways)), key=lambda n: (not own[n], int(log(costs[n].seconds / best) / SAME), n))
+    return [Choice(ways[n], costs[n].seconds, costs[n].bound, about(ways[n])) for n in order]
+
+
+def nest_ways(ctx: Context, works: tuple[Work, ...], rule: Lines) -> tuple[list[Lines], Callable[[Lines], Cost]]:
+    """The rule's lines and the others that are constructed, and what any lines for these works are predicted to cost."""
+    cpu = Processor.of(ctx.device)
+    if cpu is None or not works:
+        return [], lambda _: Cost(inf, "")
+    problems = tuple(Problem.of(w, ctx.dtypes) for w in works)
+    sizes = judged(problems)
+    return list(dict.fromkeys((rule, *ways_of(ctx, cpu, works, rule)))), lambda x: seconds(ctx, cpu, problems, x, sizes)
+
+
+def judged(problems: tuple[Problem, ...]) -> dict[str, int]:
+    """The extents, or what is typical of those that are open. An axis alone is as long as two axes are together."""
+    extents = {a: e for p in problems for a, e in p.extents.items()}
+    typical = TYPICAL if len(extents) > 1 else TYPICAL**2
+    return {a: _judged(e, typical) for a, e in extents.items()}
+
+
+def _judged(e: Expr, typical: int) -> int:
+    low, high = e.interval
+    typical = typical if high is None else min(typical, high)
+    return max(1, e.constant if e.constant is not None else max(low or 0, typical))
+
+
+def about(lines: Lines) -> str:
+    """The sizes of the tiles and what is kept, for people."""
+    out = []
+    for x in lines:
+        if isinstance(x, syntax.Tile):
+            sizes = ", ".join(f"{a.index}: {a.size.value}" for a in x.axes if isinstance(a.size, syntax.Num))
+            unroll = [f" unroll {n.value}" for m in x.modifiers for n in m.values if isinstance(n, syntax.Num)]
+            out.append("".join((sizes, f" -> {x.level}" if x.level else "", *unroll)))
+        elif isinstance(x, syntax.Keep):
+            out.append(f"{', '.join(x.tensors)} in {x.memory}" + (" past the caches" if x.modifiers else ""))
+        elif isinstance(x, syntax.Move):
+            out.append(f"{x.tensor} -> {x.memory}")
+    return "; ".join(out)
+
+
+# ---------------------------------------------------------------- candidates
+
+
+def ways_of(ctx: Context, cpu: Processor, works: tuple[Work, ...], rule: Lines) -> Iterator[Lines]:
+    """Nests besides the rule's. Each is legal for any sizes; none where there are no vectors."""
+    work = max(works, key=lambda w: len(w.all_indices))
+    lane = ctx.device.levels[-1]
+    if rule and isinstance(rule[0], syntax.Fuse):
+        return  # rows that are as one have nothing to choose
+    fast = next((x.axes[0].index for x in rule if isinstance(x, syntax.Tile) and x.level == lane.name), None)
+    leaf = rule[-1]
+    if fast is None and isinstance(leaf, syntax.Compute) and leaf.instr is not None and work.reduction is not None:
+        m = fma_of(ctx.device, work)
+        fast = m.index[0][1] if m is not None and len(m.index) == 1 else None
+    if fast is None:
+        yield from _squares(rule, work_extents(work))
+        return
+    n = Nests(ctx, cpu, work, rule, fast, max(1, (lane.bytes or 1) // work.value.dtype.compute.bytes))
+    if len(works) > 1:
+        yield from n.chain()
+    elif work.reduction is None:
+        yield from n.maps()
+    elif not work.indices:
+        yield from n.whole()
+    elif fast in work.reduced and not n.window:
+        yield from n.rows()
+    else:
+        yield from n.columns()
+
+
+def _squares(rule: Lines, extents: Mapping[str, Expr]) -> Iterator[Lines]:
+    """MAPS, squares that an instruction turns: other blocks of them, and the other order inside a block."""
+    outer = rule[0] if rule else None
+    if not isinstance(outer, syntax.Tile) or outer.level is None or len(rule) < 2 or not isinstance(rule[1], syntax.Tile):
+        return
+    square = rule[1]
+    both = [a.index for a in square.axes]
+    if len(both) != 2:
+        return
+    for flat, long in ((64, 1024), (16, 1024), (64, 256), (128, 512), (32, 4096), (64, 4096), (256, 256)):
+        new = {i: _within(extents[i].constant, x, square) for i, x in ((both[1], flat), (both[0], long))}
+        axes = tuple(replace(a, size=syntax.Num(new[a.index])) if a.index in new else a for a in outer.axes)
+        yield (replace(outer, axes=axes), *rule[1:])
+
+
+def _within(extent: int | None, size: int, square: syntax.Tile) -> int:
+    """Not more whole squares than there are."""
+    step = max(int(a.size.value) for a in square.axes if isinstance(a.size, syntax.Num))
+    return size if extent is None else max(step, min(size, -(-extent // step) * step))
+
+
+class Nests:
+    """Candidates for one work, or several that share rows, with lanes along `fast`."""
+
+    def __init__(self, ctx: Context, cpu: Processor, work: Work, rule: Lines, fast: str, lanes: int):
+        self.work, self.rule, self.fast, self.lanes = work, rule, fast, lanes
+        self.extents = work_extents(work)
+        self.cores, self.lane = cpu.cores.name, ctx.device.levels[-1].name
+        self.keeps = tuple(x for x in rule if isinstance(x, syntax.Keep))
+        self.plain = tuple(x for x in self.keeps if not x.modifiers)
+        self.result = syntax.Keep((work.name.rstrip("@"),), cpu.register.name)
+        extents = [self.extents[i].constant for i in work.reduced]
+        moving = any(plain_index(e) is None for ld in loads(work.value) for e in ld.indices)
+        self.window = moving and None not in extents and 0 < prod(n or 0 for n in extents) <= WINDOW
+        if self.window and work.indices and fast in work.reduced:
+            self.fast = work.indices[-1]
+        m = fma_of(ctx.device, work) if work.reduction is not None else None
+        self.leaf = m.instr.name if m is not None and [theirs for _, theirs in m.index] == [self.fast] else None
+
+    def most(self, index: str) -> int | None:
+        return self.extents[index].interval[1]
+
+    def blocks(self, along: str) -> list[int]:
+        """Vectors of an axis together, without those beyond its extent."""
+        most = self.most(along)
+        found = [v * self.lanes for v in VECTORS]
+        return [b for b in found if most is None or b < most + self.lanes or b == self.lanes]
+
+    def sizes(self, index: str, wanted: tuple[int, ...]) -> list[int]:
+        """Sizes of an axis's tile: of an extent that is known, as good as equal parts."""
+        known = self.extents[index].constant
+        if known is None:
+            return list(wanted)
+        n = max(1, known)
+        return list(dict.fromkeys(-(-n // -(-n // min(x, n))) for x in wanted))
+
+    def dealt(self, rows: tuple[str, ...], size: int, *more: tuple[str, int]) -> syntax.Tile:
+        return tile(*((i, size if i == rows[-1] else 1) for i in rows), *more, level=self.cores)
+
+    def vector(self, along: str) -> syntax.Tile:
+        return tile((along, 1), level=self.lane)
+
+    # ------------------------------------------------------------ without reduction
+
+    def maps(self) -> Iterator[Lines]:
+        fast = self.fast
+        rows = tuple(i for i in self.work.indices if i != fast)
+        keeps = tuple(dict.fromkeys((self.keeps, ())))
+        if not rows:
+            for chunk, b, keep in product(self.sizes(fast, (16384, 4096, 65536)), self.blocks(fast), keeps):
+                yield (tile((fast, chunk), level=self.cores), tile((fast, b)), *keep, self.vector(fast), syntax.Compute())
+            return
+        one = tile((rows[-1], 1))
+        for r, chunk, b, keep in product(
+            self.sizes(rows[-1], (32, 4, 128)), self.sizes(fast, CHUNKS), self.blocks(fast), keeps
+        ):
+            yield (self.dealt(rows, r, (fast, chunk)), one, tile((fast, b)), *keep, self.vector(fast), syntax.Compute())
+        reads = [ld.tensor for ld in loads(self.work.value)]
+        if len(set(reads)) < len(reads):
+            for r, b in product(self.sizes(rows[-1], (32, 8)), self.blocks(fast)):
+                dealt = self.dealt(rows, r, (fast, CHUNKS[0]))
+                yield (dealt, tile((fast, b)), one, *self.keeps, self.vector(fast), syntax.Compute())
+
+    # ------------------------------------------------------------ reductions
+
+    def chain(self) -> Iterator[Lines]:
+        rows = tuple(i for i in self.work.indices if i != self.fast)
+        if not rows:
+            return
+        streams = tuple(x for x in self.keeps if x.modifiers)
+        past = dict.fromkeys((streams, ()))
+        for r, b, stream in product(self.sizes(rows[-1], ROWS), self.blocks(self.fast), past):
+            lines = (self.dealt(rows, r), tile((rows[-1], 1)), *self.plain, tile((self.fast, b)), *stream)
+            yield (*lines, self.vector(self.fast), syntax.Compute())
+
+    def rows(self) -> Iterator[Lines]:
+        w, fast = self.work, self.fast
+        rows, others = w.indices, [tile((i, 1)) for i in w.reduced if i != self.fast]
+        end = (self.vector(fast), syntax.Compute())
+        for r, b in product(self.sizes(rows[-1], ROWS), self.blocks(fast)):
+            yield (self.dealt(rows, r), tile((rows[-1], 1)), *self.plain, *others, tile((fast, b)), *end)
+            for j in (2, 4):
+                if j <= r and b <= 4 * self.lanes // j:
+                    few, each = tile((rows[-1], j)), tile((rows[-1], 1), modifiers=modifier("unroll", j))
+                    yield (self.dealt(rows, r), few, *self.plain, *others, tile((fast, b)), each, *end)
+        across = (self.vector(rows[-1]), syntax.Compute())
+        for b in self.blocks(rows[-1]):
+            inner = [tile((i, 1)) for i in w.reduced]
+            yield (self.dealt(rows, max(b, 128)), tile((rows[-1], b)), *self.plain, *inner, *across)
+
+    def whole(self) -> Iterator[Lines]:
+        w, fast = self.work, self.fast
+        others = [i for i in w.reduced if i != fast]
+        by = (syntax.Modifier("by", words=("workspace",)),)
+        first = others[0] if others else fast
+        split = any(isinstance(x, syntax.Tile) and x.level == self.cores for x in self.rule)
+        parts = self.sizes(first, (64, 16, 256) if others else (65536, 16384, 262144)) if split else [0]
+        for part, b in product(parts, self.blocks(fast)):
+            dealt = (tile((first, part), level=self.cores, modifiers=by),) if split else ()
+            yield (*dealt, *self.plain, *(tile((i, 1)) for i in others), tile((fast, b)), self.vector(fast), syntax.Compute())
+
+    def columns(self) -> Iterator[Lines]:
+        w, fast = self.work, self.fast
+        rows = tuple(i for i in w.indices if i != fast)
+        kept = self.plain or (self.result,)
+        end = (self.vector(fast), syntax.Compute())
+        inner = [tile((i, 1), modifiers=modifier("unroll", self.extents[i].constant) if self.window else ()) for i in w.reduced]
+        whole = all(None not in map(plain_index, ld.indices) and ld.otherwise is None for ld in loads(w.value))
+        arguments = w.reduction is not None and w.reduction.kind in ("argmax", "argmin")
+        if whole and not arguments and not self.window:
+            first, rest = w.reduced[0], [tile((i, 1)) for i in w.reduced[1:]]
+            for strip, deep, b in product(self.sizes(fast, STRIPS), self.sizes(first, (8, 4, 32)), self.blocks(fast)):
+                dealt = tile(*((i, 1) for i in rows), (fast, max(strip, b)), level=self.cores)
+                each = tile((first, 1), modifiers=modifier("unroll", min(8, deep)))
+                yield (dealt, tile((first, deep)), tile((fast, b)), *kept, each, *rest, *end)
+        for b in self.blocks(fast):
+            if not rows:
+                for strip in self.sizes(fast, (b, 1024, 16384)):
+                    yield (tile((fast, max(b, strip)), level=self.cores), tile((fast, b)), *kept, *inner, *end)
+                continue
+            last = rows[-1]
+            ends = (end, (syntax.Compute(self.leaf),)) if self.leaf is not None else (end,)
+            for r, j, e in product(self.sizes(last, (16, 4, 128, 1)), (1, 2, 4, 8), ends):
+                if j > r or (j > 1 and not self.reused(last)) or j * b > 8 * self.lanes:
+                    continue
+                few = (tile((last, j)),) if j < r else ()
+                each = (tile((last, 1), modifiers=modifier("unroll", j)),) if j > 1 else ()
+                yield (self.dealt(rows, r), *few, tile((fast, b)), *kept, *inner, *each, *e)
+
+    def reused(self, index: str) -> bool:
+        """Is there anything that is read for several of an index's points?"""
+        reads = [ld.indices for ld in loads(self.work.value)]
+        return any(all(e.coefficient(Var(index)) == 0 for e in x) or None in map(plain_index, x) for x in reads)

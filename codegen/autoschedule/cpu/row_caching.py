@@ -1,0 +1,50 @@
+"""Rows of an intermediate that cost much to compute and are read more than once: computed once, into a cache of the core.
+
+softmax: `e[i, j] = exp(X[i, j] - top[i])` is summed and divided. Where nothing bounds a row it is computed twice, for a buffer
+that holds it has a size at compile time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import prod
+
+from ....dsl.device import Device, Level
+from ....dsl.index.expr import Expr
+from ....dsl.op import Op
+from ....dsl.values import Apply, Value, loads, walk
+from ...plan.computations import plain_index
+
+_CHEAP = {"add", "sub", "mul", "div", "neg", "abs", "min", "max", "fma", "floordiv", "mod", "relu", "sqrt", "rsqrt"}
+_CHEAP |= {"where", "lt", "le", "gt", "ge", "eq", "ne", "and", "or", "not"}
+
+
+def held_rows(op: Op, device: Device, cores: Level, rows: tuple[str, ...], along: Iterable[str]) -> frozenset[str]:
+    """Intermediates over `rows` and `along` that are worth holding, and whose rows fit."""
+    every = {*rows, *along}
+    inner = {t.name for t in op.tensors if t.role == "intermediate"}
+    found = set()
+    for s in op.statements:
+        if s.target not in inner or s.reduction is not None or set(s.indices) != every or not costs(s.value):
+            continue
+        reads = [ld for x in op.statements for ld in loads(x.value) if ld.tensor == s.target]
+        plain = all(plain_index(e) is not None for ld in reads for e in ld.indices)
+        extents = [e for i, e in s.ranges if i not in rows]
+        if len(reads) > 1 and plain and cache_for(device, cores, extents, s.value.dtype.bytes) is not None:
+            found.add(s.target)
+    return frozenset(found)
+
+
+def costs(value: Value) -> bool:
+    """Whether computing it again costs more than reading it from a cache."""
+    return any(isinstance(v, Apply) and v.fn not in _CHEAP for v in walk(value))
+
+
+def cache_for(device: Device, cores: Level, extents: Iterable[Expr], bytes_: int) -> str | None:
+    """The smallest of a core's caches half of which holds so many elements; None where there is none, or no bound."""
+    highest = [e.interval[1] for e in extents]
+    if None in highest:
+        return None
+    size = prod(n or 0 for n in highest) * bytes_
+    caches = [m for m in device.memories if m.level == cores.name and m.backing is not None and (m.capacity or 0) >= 2 * size]
+    return min(caches, key=lambda m: m.capacity or 0).name if caches else None

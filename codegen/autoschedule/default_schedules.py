@@ -1,0 +1,97 @@
+"""The compiler's own schedules for an op: nothing is written, all is completed, for sizes that differ in what can be proven.
+
+NARROW_PLACES   argmax of a row counts its elements in 32 bits where the row has at most 2^31 - 1 of them, else in 64.
+FEW             a product of matrices has one for many columns, one for one, one for two, one for up to four, for those of a
+                vector, and of two; or the same for rows, where the other operand lies along what is added up, as weights do.
+                So have several with that size.
+MADE            operands that are made once for many rows are read as they lie for few (`once`).
+HELD            a row of an intermediate is held where it has at most so many elements that a cache takes it (`held`).
+"""
+
+from __future__ import annotations
+
+from ...dsl import syntax
+from ...dsl.device import Device, Level
+from ...dsl.op import Op
+from ..lower.reductions.argreduce_index import MOST_NARROW, counts_narrow
+from ..plan.computations import plan
+from ..schedule.size_bounds import with_bounds
+from .cpu.default_nests import ARGUMENTS, cores_and_lanes, row_statistics
+from .cpu.matmul import few, lies_along
+from .cpu.precompute_operands import ROWS, opened
+from .cpu.row_caching import costs
+
+FEW_COLUMNS = 4  # with more, vectors of them are as good
+
+
+def own_schedules(op: Op, device: Device) -> tuple[syntax.ScheduleDecl | None, ...]:
+    """In the order in which they are to be tried; together they take all sizes. None: one without conditions."""
+    levels = cores_and_lanes(device)
+    if levels is None:
+        return (None,)
+    dims = {v.name for v in op.dims}
+    bounds = _narrow_places(op, dims) or _held(op, device, levels[0], dims)
+    if bounds:
+        return _auto(op, "", *_where(bounds)), None
+    return _few(op, device, dims) or _made(op, device, dims) or (None,)
+
+
+def _narrow_places(op: Op, dims: set[str]) -> dict[str, int]:
+    """NARROW_PLACES: the most that sizes may be."""
+    bounds: dict[str, int] = {}
+    for s in op.statements:
+        if s.reduction is None or s.reduction.kind not in ARGUMENTS or not counts_narrow(s.value.dtype):
+            continue
+        extents = [e for i, e in s.ranges if i in s.reduction.indices]
+        if len(extents) == 1 and extents[0].interval[1] is None and str(extents[0]) in dims:
+            bounds[str(extents[0])] = MOST_NARROW
+    return bounds
+
+
+def _held(op: Op, device: Device, cores: Level, dims: set[str]) -> dict[str, int]:
+    """HELD: the most that the size of a row may be, if that changes what is kept."""
+    inner = {t.name for t in op.tensors if t.role == "intermediate"}
+    dear = [s for s in op.statements if s.target in inner and s.reduction is None and costs(s.value)]
+    along = {i for s in op.statements if s.reduction is not None for i in s.reduction.indices}
+    open_ = {str(e) for s in dear for i, e in s.ranges if i in along and e.interval[1] is None}
+    largest = max((m.capacity or 0 for m in device.memories if m.level == cores.name), default=0)
+    if len(open_) != 1 or not open_ <= dims:
+        return {}
+    bounds = {n: largest // 2 // max(s.value.dtype.bytes for s in dear) for n in open_}
+    return bounds if row_statistics(with_bounds(op, _where(bounds)), device) != row_statistics(op, device) else {}
+
+
+def _few(op: Op, device: Device, dims: set[str]) -> tuple[syntax.ScheduleDecl | None, ...]:
+    """FEW, the usual one first: others are compiled when they are needed."""
+    works = [w for group in plan(op, frozenset()) for w in group]
+    found = [(dict(w.extents)[x[0]], x[1]) for w in works if (x := few(device, w)) is not None]
+    size = next((e for e, _ in found), None)
+    if size is None or len({e for e, _ in found}) > 1 or str(size) not in dims or size.interval[1] is not None:
+        return ()
+    n, lanes = syntax.Name(str(size)), max(FEW_COLUMNS, *(x for _, x in found))
+    return (
+        _auto(op, "", syntax.Where(n, ">", syntax.Num(2 * lanes))),
+        _auto(op, "_one", syntax.Where(n, "==", syntax.Num(1))),
+        _auto(op, "_two", syntax.Where(n, "==", syntax.Num(2))),
+        _auto(op, "_few", syntax.Where(n, "<=", syntax.Num(FEW_COLUMNS))),
+        *((_auto(op, "_narrow", syntax.Where(n, "<=", syntax.Num(lanes))),) if lanes > FEW_COLUMNS else ()),
+        _auto(op, "_twice", syntax.Where(n, "<=", syntax.Num(2 * lanes))),
+    )
+
+
+def _made(op: Op, device: Device, dims: set[str]) -> tuple[syntax.ScheduleDecl | None, ...]:
+    """MADE, the usual one first."""
+    sizes = {p.extents[p.m] for p, _ in opened(op, device) if lies_along(p)}
+    size = next(iter(sizes)) if len(sizes) == 1 else None
+    if size is None or str(size) not in dims or size.interval[1] is not None:
+        return ()
+    n, most = syntax.Name(str(size)), syntax.Num(ROWS)
+    return _auto(op, "", syntax.Where(n, ">", most)), _auto(op, "_few", syntax.Where(n, "<=", most))
+
+
+def _where(bounds: dict[str, int]) -> tuple[syntax.Where, ...]:
+    return tuple(syntax.Where(syntax.Name(n), "<=", syntax.Num(most)) for n, most in bounds.items())
+
+
+def _auto(op: Op, suffix: str, *where: syntax.Where) -> syntax.ScheduleDecl:
+    return syntax.ScheduleDecl(f"{op.name}_auto{suffix}", op.name, None, (), None, where, (syntax.AutoLine(),))

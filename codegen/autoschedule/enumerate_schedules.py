@@ -1,0 +1,181 @@
+"""The best schedules for an op, in order: what `construct` takes the first of, as schedule text.
+
+A launch has its candidates in order (`construct`, `cpu`, `cpu_nests`); schedules of several launches are put together best
+first, by the time of all launches. On processors schedules near the completed one follow (`variations`).
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from ...dsl import syntax
+from ...dsl.device import Device
+from ...dsl.errors import Diagnostics
+from ...dsl.op import Op
+from ...dsl.ops.specialise import specialise
+from ...dsl.source import Source
+from ...dsl.support.fast_replace import replace
+from ...dsl.text.parser import parse
+from ..lower.lowering_context import Context
+from ..plan.computations import Work
+
+Works = tuple[Work, ...]
+Lines = tuple[syntax.Line, ...]
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A schedule worth a try.
+
+    schedule  to compile                       seconds  predicted, of all launches; None: the model has no opinion
+    bound     what the longest launch waits for         about    what tells it from others, for people
+    """
+
+    schedule: syntax.ScheduleDecl
+    seconds: float | None
+    bound: str
+    about: str
+
+
+@dataclass(frozen=True)
+class _Option:
+    """One way to do a launch."""
+
+    lines: Lines
+    seconds: float
+    bound: str
+    about: str
+
+
+def candidates(
+    op: Op,
+    device: Device,
+    sizes: Mapping[str, int],
+    count: int,
+    schedule: syntax.ScheduleDecl | None = None,
+    module: Any = None,
+    params: Mapping[str, int] | None = None,
+) -> list[Proposal]:
+    """The `count` best schedules for the op at these sizes, by predicted time; those that are alike are there once.
+
+    schedule  lines that stay, with `params` for its parameters; what it leaves open is chosen. None: all is
+    module    where the schedule's strategies and roles are declared
+    """
+    return list(islice(proposals(specialise(op, sizes) if sizes else op, device, schedule, module, params), count))
+
+
+def proposals(
+    op: Op,
+    device: Device,
+    schedule: syntax.ScheduleDecl | None = None,
+    module: Any = None,
+    params: Mapping[str, int] | None = None,
+) -> Iterator[Proposal]:
+    """All of them, in order. Raises the diagnostics of the schedule given."""
+    from ..pipeline import bounded, compile_program, context_of, explicit_lines, launches_of, with_factors
+    from ..schedule.elaborate import Roles
+    from ..schedule.print_schedule import schedule_text
+    from ..schedule.roles import roles_of
+    from .gpu.machine_model import Machine
+    from .neighbourhood import variations
+
+    machine = Machine.of(device)
+    op = bounded(op, schedule)
+    roles = roles_of(module, op, schedule) if schedule is not None else Roles()
+    diagnostics = Diagnostics()
+    lines = explicit_lines(module, op, schedule, device, roles, params, diagnostics)
+    diagnostics.raise_if_any()
+    op = with_factors(op, device, lines)
+    ctx = context_of(op, device)
+    parts = launches_of(op, device, lines)
+    options = [_options(ctx, machine, works, todo) for works, todo in parts]
+    seen: set[str] = set()
+    for chosen in _best_first(options):
+        written = [(works, option.lines) for (works, _), option in zip(parts, chosen, strict=True)]
+        text = schedule_text(op, schedule, device, written, ctx)
+        if text in seen:
+            continue
+        seen.add(text)
+        longest = max(chosen, key=lambda x: x.seconds)
+        about = "; ".join(x.about for x in chosen if x.about)
+        total = sum(x.seconds for x in chosen) if all(x.about for x in chosen) else None
+        yield Proposal(_parsed(text), total, longest.bound, about)
+    if machine is None and (schedule is None or is_open(schedule, device, module)):
+        text = compile_program(module, op, schedule, device, params).schedule
+        extents = {i: e.constant for s in op.statements for i, e in s.ranges if e.constant is not None}
+        for near, about in variations(_parsed(text), device, extents):
+            yield Proposal(near, None, "", about)
+
+
+def _options(ctx: Context, machine: Any, works: Works, lines: Lines) -> list[_Option]:
+    """The ways to do one launch, the best first; only the one that is written, where nothing is open or no nest is for it."""
+    from .complete import is_open, rule_lines
+    from .cpu.constraints import respecting
+    from .cpu.matmul import cpu_choices
+    from .cpu.nest_space import nest_choices
+    from .rank import AUTO, best, lines_of, ranked
+
+    for w in works:
+        ctx.dtypes.setdefault(w.name, w.value.dtype)
+    todo = lines or AUTO
+    if machine is None:
+        rule = rule_lines(ctx, works)
+        if not all(isinstance(x, syntax.AutoLine) for x in todo):
+            found = respecting(ctx, works, todo, rule) if any(is_open(x) for x in todo) else []
+        else:
+            found = cpu_choices(ctx, works[0]) if len(works) == 1 else []
+            found = found or nest_choices(ctx, works, rule)
+        return [_Option(c.lines, c.seconds, c.bound, c.about) for c in found] or [_Option(todo, 0.0, "", "")]
+    order = best(ranked(ctx, machine, works, todo)) if any(is_open(x) for x in todo) else []
+    if not order:
+        return [_Option(todo, 0.0, "", "")]
+    out = []
+    for r, i, _ in order:
+        about = f"{r.nest.name} " + " ".join(f"{name}={n}" for name, n in r.tile(i).items())
+        out.append(_Option(lines_of(r, i, todo), float(r.seconds[-1, i]), r.bound(i), about))
+    return out
+
+
+def _best_first(options: Sequence[Sequence[_Option]]) -> Iterator[tuple[_Option, ...]]:
+    """One option of each launch, by how much time is lost against the first of each; the order of each list counts, too."""
+    # The order may differ from that of the seconds, by what is alike within the model's precision: it must not go backwards.
+    loss = []
+    for ways in options:
+        worst, row = 0.0, []
+        for w in ways:
+            worst = max(worst, w.seconds - ways[0].seconds)
+            row.append(worst)
+        loss.append(row)
+    start: tuple[int, ...] = (0,) * len(options)
+    queue: list[tuple[float, tuple[int, ...]]] = [(0.0, start)]
+    seen: set[tuple[int, ...]] = {start}
+    while queue:
+        _, at = heapq.heappop(queue)
+        yield tuple(ways[i] for ways, i in zip(options, at, strict=True))
+        for n, i in enumerate(at):
+            near = (*at[:n], i + 1, *at[n + 1 :])
+            if i + 1 < len(options[n]) and near not in seen:
+                seen.add(near)
+                heapq.heappush(queue, (sum(row[k] for row, k in zip(loss, near, strict=True)), near))
+
+
+def is_open(schedule: syntax.ScheduleDecl, device: Device, module: Any = None) -> bool:
+    """Whether it leaves anything to choose: by `auto` in its lines or in the blocks below them, or because they break off."""
+    from ..schedule.implicit_auto import breaks_off
+    from .complete import is_open
+
+    def open_(lines: Lines) -> bool:
+        return any(is_open(x) or open_(getattr(x, "block", None) or ()) for x in lines)
+
+    if not schedule.lines or open_(schedule.lines):
+        return True
+    return breaks_off(schedule.lines, device.memories[0].name, getattr(module, "strategies", None))
+
+
+def _parsed(text: str) -> syntax.ScheduleDecl:
+    (found,) = (d for d in parse(Source("<candidate>", text)).declarations if isinstance(d, syntax.ScheduleDecl))
+    return replace(found, where=())

@@ -1,0 +1,371 @@
+"""Nests for reductions whose operands are read many times: tiles in registers, staged tiles in the memory of a unit, units.
+
+    tile m, n -> outer;  [tile k -> outer by workspace];  keep;  tile k;  move operands -> staging;  tile m, n -> group;  leaf
+
+REGISTERS_FIRST   a group's tile grows until registers are full: every element read serves a row or a column of it.
+THEN_STAGED       tiles of a unit grow by whole groups until its memory is full.
+SPLIT             with too few tiles for the units the reduction is split, and a second launch adds the parts.
+AHEAD             a compiler moves the loads of unrolled turns up, so few are unrolled where each loads much.
+STRIDED           lanes take chunks of neighbours apart from each other, so that what they read together lies together.
+
+Sizes of a candidate by name: `bm bn bk` of a unit's tile, `wm wn` of a group's, `gm gn` groups, `tm tn` of a lane's with `lm`
+lanes along m, `stages` of the pipeline, `split` of the reduction (0: whole). `alike`: a number that those share which differ in
+`stages` alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as Dict
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ....dsl import syntax
+from ....dsl.support.cached import cached_property
+from ....dsl.support.fast_replace import replace
+from ....dsl.values import Load
+from ...lower.footprint import reach
+from ...lower.leaves.match_instr import fragment
+from ...lower.lower_schedule import Lowering
+from ...lower.lowering_context import Context
+from ...lower.spec import Focus
+from ..access_model import Access, Problem
+from ..constraints import Named, Slot
+from ..instr_mappings import Mapping
+from ..line_builders import modifier, tile, tiled
+from ..tile_space import Tiles, crossed, ladder, scale_up, taken, up, volume
+from .cost import Demand
+from .machine_model import RESERVED, Machine
+from .materialised_operands import Made
+from .operand_layouts import CHUNK, Orders, Staged, stagings
+from .traffic import Traffic
+
+DEPTHS = (32, 64, 128)  # bytes of a row of a staged tile, along k: whole transactions
+STAGES = (1, 2)  # buffers of a copy through registers
+ASYNCHRONOUS = (2, 3, 4)  # and of one that is not waited for
+SPLITS = (2, 4, 8, 16, 32, 64, 128)
+OPEN_PART = 1024  # of a reduction whose extent is open, at least
+GROUPS = (1, 2, 3, 4, 8)  # of one unit, along an axis
+MOST_GROUPS = 8
+LOADED = 64  # registers that unrolled turns load, at most
+POWERS = (1, 2, 4, 8, 16)
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """Candidates of one mapping. `whole`: the problem as it is written, for what must be moved at least.
+
+    `made`: tensors that are computed where they are staged: one element after another, by all units, before they are read.
+    """
+
+    ctx: Context
+    machine: Machine
+    mapping: Mapping
+    whole: Problem
+    made: Made = ()
+
+    name = "contraction"
+
+    def __str__(self) -> str:
+        return str(self.mapping)
+
+    @property
+    def problem(self) -> Problem:
+        return self._problem
+
+    @cached_property
+    def _problem(self) -> Problem:
+        return Problem.of(self.mapping.work, self.ctx.dtypes)
+
+    @property
+    def by_group(self) -> bool:
+        """Is the leaf an instruction of a whole group?"""
+        return self.mapping.instr is not None and self.mapping.instr.level != self.machine.lane.name
+
+    @cached_property
+    def inputs(self) -> tuple[Access, ...]:
+        """What the reduction reads."""
+        return tuple(a for a in self.problem.reads if a.axes & set(self.problem.reduced))
+
+    def staged(self, depth: int) -> tuple[Staged, ...]:
+        """How operands are staged in tiles that deep."""
+        if depth not in self._staged:
+            found = (stagings(self.ctx, self.machine, self.mapping, a, depth, self._orders) for a in self.inputs)
+            made = (
+                replace(s, copiers=(), vector=1, stored=1) if s and s.access.tensor in dict(self.made) else s for s in found
+            )
+            self._staged[depth] = tuple(s for s in made if s is not None)
+        return self._staged[depth]
+
+    @property
+    def makes_all(self) -> bool:
+        """Is all that is made staged?"""
+        return not self.made or dict(self.made).keys() <= {s.access.tensor for s in self.staged(self.mapping.leaf[2])}
+
+    def read_for(self, a: Access) -> int:
+        """Bytes of the outermost memory that are read for an element of an operand."""
+        return dict(self.made).get(a.tensor, a.dtype.bytes)
+
+    @cached_property
+    def _orders(self) -> Orders:
+        return {}
+
+    @cached_property
+    def _staged(self) -> dict[int, tuple[Staged, ...]]:
+        return {}
+
+    # ------------------------------------------------------------ candidates
+
+    def candidates(self, sizes: list[dict[str, int]], fixed: Dict[str, int]) -> Tiles:
+        """All tiles worth costing, for the largest of the sizes; `fixed`: sizes that were written."""
+        mp = self.mapping
+        m, n, k = (max((s.get(x, 1) for s in sizes), default=1) for x in (mp.m, mp.n, mp.k))
+        m, n = fixed.get("bm", m), fixed.get("bn", n)
+        groups = self._groups(m, n, fixed)
+        if not len(groups["wm"]):
+            return groups  # no tile of a group has the sizes that were written
+        size, leaf = max(a.dtype.bytes for a in self.inputs), mp.leaf[2]
+        depths = sorted({up(max(1, d // size), leaf) for d in DEPTHS})
+        depths = [d for d in depths if d < 2 * k or d == depths[0]]
+        depths = [fixed["bk"]] if "bk" in fixed else depths
+        stages = ASYNCHRONOUS if any(s.asynchronous for s in self.staged(depths[0])) else STAGES
+        stages = (fixed["stages"],) if "stages" in fixed else stages
+        pairs, inside = self._units(groups, m, n, fixed)
+        # in the order of tiles of a group, depths, numbers of groups; those outside are not made
+        of, deep, count = np.nonzero(np.broadcast_to(inside[:, None, :], (len(inside), len(depths), inside.shape[1])))
+        pair = of * inside.shape[1] + count
+        t = {name: v[of] for name, v in groups.items()}
+        t |= {"bk": np.array(depths)[deep], "stages": np.array(stages)[:, None]}
+        t |= {name: pairs[name][pair] for name in ("gm", "gn", "bm", "bn")}
+        t["split"] = np.full(len(t["bk"]), fixed.get("split", 0), np.int64)
+        t["inner"] = np.full(len(t["bk"]), fixed.get("inner", leaf), np.int64)
+        return t if "split" in fixed else self._split(t, sizes, k, depths[-1])
+
+    def _units(self, t: Tiles, m: int, n: int, fixed: Dict[str, int]) -> tuple[Tiles, np.ndarray]:
+        """THEN_STAGED: every tile of a group with every number of groups, and which of these to try: [tiles, numbers]."""
+        most = min(self.machine.most_groups, MOST_GROUPS)
+        least_m, least_n = int(t["wm"].min()), int(t["wn"].min())
+        count = scale_up(
+            {"gm": ladder(1, -(-m // least_m), 8, GROUPS), "gn": ladder(1, -(-n // least_n), 8, GROUPS)},
+            lambda t: 1 / t["gm"] + 1 / t["gn"],
+            lambda t: t["gm"] + t["gn"],
+            lambda t: t["gm"] * t["gn"] <= most,
+        )
+        for b, g, w in (("bm", "gm", "wm"), ("bn", "gn", "wn")):
+            if b in fixed:  # as many groups as it takes
+                count = {x: v[count[g] == 1] for x, v in count.items()}
+                t = t | {"need" + g: -(-fixed[b] // t[w])}
+        t = crossed(t, count)
+        for b, g, w in (("bm", "gm", "wm"), ("bn", "gn", "wn")):
+            if b in fixed:
+                t[g] = t.pop("need" + g)
+            t[b] = np.full_like(t[g], fixed[b]) if b in fixed else t[w] * t[g]
+        # a group that lies outside of all that there is has nothing to do
+        inside = ((t["gm"] == 1) | (t["bm"] - t["wm"] < m)) & ((t["gn"] == 1) | (t["bn"] - t["wn"] < n))
+        fits = inside & (t["gm"] * t["gn"] <= self.machine.most_groups)
+        return t, fits.reshape(-1, len(count["gm"]))
+
+    def _split(self, t: Tiles, sizes: list[dict[str, int]], k: int, depth: int) -> Tiles:
+        """SPLIT: parts of the reduction, where some size leaves units without a tile."""
+        mp = self.mapping
+        if not self.problem.work.outputs or mp.loops:
+            return t
+        parts = sorted({up(-(-k // s), depth) for s in SPLITS if k // s >= 2 * depth}, reverse=True)
+        if self.problem.extents[mp.k].constant is None:
+            parts = [p for p in parts if p >= OPEN_PART][-1:]
+        if not parts:
+            return t
+        few = np.zeros(len(t["bk"]), bool)
+        for s in sizes:
+            blocks = volume(s[x] for x in mp.batch) * -(-s[mp.m] // t["bm"]) * -(-s[mp.n] // t["bn"])
+            few |= blocks < self.machine.units
+        if not few.any():
+            return t
+        whole = {name: v[few] for name, v in t.items() if name not in ("split", "stages")}
+        some = crossed(whole, {"split": np.array(parts)})
+        return {name: np.concatenate([v, some[name]]) if name in some else v for name, v in t.items()}
+
+    def _groups(self, m: int, n: int, fixed: Dict[str, int]) -> Tiles:
+        """REGISTERS_FIRST"""
+        rows, columns, _ = self.mapping.leaf
+        room = self.machine.most_registers - RESERVED
+
+        def grown(a: str, b: str, most: tuple[int, int]) -> Tiles:
+            ladders = {a: ladder(rows, m, most[0], POWERS), b: ladder(columns, n, most[1], POWERS)}
+            return scale_up(
+                {x: (fixed[x],) if x in fixed else steps for x, steps in ladders.items()},
+                lambda t: 1 / t[a] + 1 / t[b],
+                self.held,
+                lambda t: self.held(t) <= room,
+            )
+
+        if self.by_group:
+            return grown("wm", "wn", (128, 128))
+        lanes = self.machine.lanes
+        t = crossed(grown("tm", "tn", (16, 16)), {"lm": np.array([1 << e for e in range(lanes.bit_length())])})
+        t["wm"], t["wn"] = t["tm"] * t["lm"], t["tn"] * (lanes // t["lm"])
+        if "wm" in fixed or "wn" in fixed:
+            exact = np.ones(len(t["wm"]), bool)
+            for w in ("wm", "wn"):
+                exact &= t[w] == fixed.get(w, t[w])
+            return taken(t, exact)
+        square = (t["wm"] <= 4 * t["wn"]) & (t["wn"] <= 4 * t["wm"])
+        inside = (t["wm"] < 2 * m) & (t["wn"] < 2 * n)
+        fills = ((t["wm"] < 2 * m) | (t["lm"] == 1)) & ((t["wn"] < 2 * n) | (t["lm"] == lanes))
+        some = fills & (square | (min(m, n) <= 64)) if inside.any() else fills
+        return taken(t, some if some.any() else np.ones_like(some))
+
+    def held(self, t: Tiles) -> Any:
+        """Registers of a lane for the tile: accumulators, and a row and a column of operands."""
+        word = self.machine.register_bytes
+        out = max(1, self.problem.work.value.dtype.bytes // word)
+        if not self.by_group:
+            k = self.mapping.leaf[2]
+            each = [max(1, a.dtype.bytes * k // word) for a in self.inputs[:2]] or [1]
+            return t["tm"] * t["tn"] * out + t["tm"] * each[0] + t["tn"] * each[-1]
+        left, right = self.fragments
+        lm, ln, _ = self.mapping.leaf
+        held = np.floor(t["wm"] * t["wn"] * out / self.machine.lanes)
+        return held + np.floor(t["wm"] / lm) * left + np.floor(t["wn"] / ln) * right
+
+    @cached_property
+    def fragments(self) -> tuple[int, int]:
+        """Registers of a lane for one fragment of the operand along m, and of that along n."""
+        found = {"m": 1, "n": 1}
+        assert self.mapping.match is not None
+        assert self.mapping.instr is not None
+        for name, _ in self.mapping.match.operands:
+            f = fragment(self.mapping.match, name)
+            words = max(1, f.registers * self.mapping.instr.operand(name).dtype.bytes // self.machine.register_bytes)
+            found["m" if f.of(self.mapping.m) else "n"] = words
+        return found["m"], found["n"]
+
+    def demand(self, t: Tiles, sizes: Dict[str, Any]) -> Demand:
+        from .contraction_resources import demand
+
+        return demand(self, t, sizes)
+
+    def traffic(self, t: Tiles, sizes: Dict[str, Any]) -> Traffic:
+        from .contraction_traffic import traffic
+
+        return traffic(self, t, sizes)
+
+    def least(self, sizes: Dict[str, int]) -> float:
+        from .contraction_resources import least
+
+        return least(self, sizes)
+
+    # ------------------------------------------------------------ lines
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        mp, machine = self.mapping, self.machine
+        outer, group, lane = (x.name for x in (machine.outer, machine.group, machine.lane))
+        staged = self.staged(up(DEPTHS[0] // max(a.dtype.bytes for a in self.inputs), mp.leaf[2]))
+        axes = (*((x, "") for x in mp.batch), (mp.m, "bm"), (mp.n, "bn"))
+        out = [Slot("fuse", syntax.Fuse, needed=bool(mp.fuses)), Slot("outer", syntax.Tile, outer, axes, needed=True)]
+        if self.problem.work.outputs:
+            out.append(Slot("split", syntax.Tile, outer, ((mp.k, "split"),)))
+        names = (mp.work.name.rstrip("@"), *mp.work.targets)
+        out.append(Slot("keep", syntax.Keep, machine.register.name, about=names))
+        if mp.loops:
+            out.append(Slot("loops", syntax.Tile, None, tuple((x, "") for x in mp.loops)))
+        out.append(Slot("k", syntax.Tile, None, ((mp.k, "bk"),), needed=True))
+        out += [Slot("stage " + s.access.tensor, syntax.Move, machine.staging.name, about=(s.access.tensor,)) for s in staged]
+        alone = (("gm", 1), ("gn", 1))
+        out.append(Slot("group", syntax.Tile, group, ((mp.m, "wm"), (mp.n, "wn")), absent=alone))
+        if not self.by_group:
+            out.append(Slot("lane", syntax.Tile, lane, ((mp.m, "tm"), (mp.n, "tn")), needed=True))
+        out.append(Slot("inner", syntax.Tile, None, ((mp.k, "inner"),)))
+        out += [Slot("load " + s.access.tensor, syntax.Move, machine.register.name, about=(s.access.tensor,)) for s in staged]
+        return (*out, Slot("leaf", syntax.Compute, about=(mp.instr.name,) if mp.instr else ()))
+
+    def lines(self, at: dict[str, int], sizes: Dict[str, int]) -> Named:
+        """The schedule lines of a candidate."""
+        machine, mp = self.machine, self.mapping
+        tiles_m, tiles_n = (-(-sizes.get(x, 1) // at[b]) for x, b in ((mp.m, "bm"), (mp.n, "bn")))
+        rows = int(raster(at, tiles_m, tiles_n, machine.units * 2))
+        walk = modifier("raster", rows) if rows > 1 else ()
+        outer = [(x, 1) for x in mp.batch] + [(mp.m, at["bm"]), (mp.n, at["bn"])]
+        lines: list[tuple[str, syntax.Line]] = [("fuse", x) for x in mp.fuses]
+        lines.append(("outer", tile(*outer, level=machine.outer.name, modifiers=walk)))
+        if at["split"]:
+            by = modifier("by", words=("workspace",))
+            lines.append(("split", tile((mp.k, at["split"]), level=machine.outer.name, modifiers=by)))
+        lines.append(("keep", syntax.Keep((mp.work.name.rstrip("@"),), machine.register.name)))
+        if mp.loops:
+            lines.append(("loops", tile(*((x, 1) for x in mp.loops))))
+        deep = modifier("pipeline", at["stages"]) if at["stages"] > 1 else ()
+        lines.append(("k", tile((mp.k, at["bk"]), modifiers=deep)))
+        kept = self.staged(at["bk"])
+        below: list[tuple[str, syntax.Line]] = []
+        if at["gm"] * at["gn"] > 1 or self.by_group:
+            below.append(("group", tile((mp.m, at["wm"]), (mp.n, at["wn"]), level=machine.group.name)))
+        below += self._group_leaf(at, kept) if self.by_group else self._lane_leaf(at, kept)
+        tiles_of = {mp.m: at["bm"], mp.n: at["bn"], mp.k: at["bk"]}
+        for s in kept:
+            row = self._reach(s.inner, tiles_of[s.inner], tuple(x for _, x in below))
+            lines.append(("stage " + s.access.tensor, s.line(machine.staging.name, row)))
+        return (*lines, *below)
+
+    def _reach(self, axis: str, size: int, below: tuple[syntax.Line, ...]) -> int:
+        """How far the lines below read along an axis of a staged tile."""
+        work, top = self.mapping.work, self.machine.outer.name
+        extent = self.problem.extents[axis].constant
+        focus = Focus((work,), {}, top, top, {})
+        return reach(Lowering(self.ctx, (work,)), focus, axis, size if extent is None else max(1, min(size, extent)), below)
+
+    def _group_leaf(self, at: dict[str, int], kept: tuple[Staged, ...]) -> Named:
+        mp, memory = self.mapping, self.machine.register.name
+        assert mp.instr is not None
+        lines: list[tuple[str, syntax.Line]] = []
+        if at["bk"] > mp.leaf[2]:
+            lines.append(("inner", tile((mp.k, mp.leaf[2]))))
+        for s in kept:
+            if s.load is not None:
+                line = syntax.Move(s.access.tensor, memory, modifiers=modifier("with", words=(s.load,)))
+                lines.append(("load " + s.access.tensor, line))
+        return (*lines, ("leaf", syntax.Compute(mp.instr.name)))
+
+    def _lane_leaf(self, at: dict[str, int], kept: tuple[Staged, ...]) -> Named:
+        """STRIDED"""
+        machine, mp = self.machine, self.mapping
+        axes = []
+        for x, mine, lanes, leaf in (
+            (mp.m, at["tm"], at["lm"], mp.leaf[0]),
+            (mp.n, at["tn"], machine.lanes // at["lm"], mp.leaf[1]),
+        ):
+            wide = max(leaf, CHUNK // max(a.dtype.bytes for a in self.inputs))
+            axes.append((x, mine, None) if mine <= wide or lanes == 1 else (x, wide, wide * lanes))
+        direct = {v.tensor for _, v in mp.match.operands if isinstance(v, Load)} if mp.match else None
+        # what an instruction gets converted is read as its fragment says, so it is not held otherwise
+        mine = [s.access.tensor for s in kept if direct is None or s.access.tensor in direct]
+        return (
+            ("lane", tiled(axes, level=machine.lane.name)),
+            ("inner", tile((mp.k, mp.leaf[2]), modifiers=self._unrolled(at))),
+            *(("load " + x, syntax.Move(x, machine.register.name)) for x in mine),
+            ("leaf", syntax.Compute(mp.instr.name if mp.instr else None)),
+        )
+
+    def _unrolled(self, at: dict[str, int]) -> tuple[syntax.Modifier, ...]:
+        turns, most = at["bk"] // self.mapping.leaf[2], int(self._most_unrolled(at))
+        return modifier("unroll", most) if 4 <= most < turns else modifier("unroll")
+
+    def _most_unrolled(self, t: Any) -> Any:
+        """AHEAD"""
+        return np.exp2(np.floor(np.log2(np.maximum(1, np.floor(LOADED / (t["tm"] + t["tn"]))))))
+
+    def ahead(self, t: Tiles) -> Any:
+        """Turns of the inner loop that a compiler has in view at a time, so that loads of the next hide behind this one's."""
+        if self.by_group:
+            return 1
+        turns, most = np.floor(t["bk"] / self.mapping.leaf[2]), self._most_unrolled(t)
+        return np.maximum(1, np.where((most >= 4) & (most < turns), most, turns))
+
+
+def raster(t: Dict[str, Any], tiles_m: Any, tiles_n: Any, wave: int) -> Any:
+    """Rows of tiles that are walked together, so that a wave of them is about square in what it reads; 1: no need."""
+    rows = np.exp2(np.round(np.log2(np.sqrt(np.maximum(1, wave * t["bn"] / t["bm"])))))
+    flat = tiles_n * t["bn"] * 2 > wave / tiles_n * t["bm"]
+    return np.where(flat & (tiles_m * tiles_n > wave), np.minimum(rows, tiles_m), 1)

@@ -1,0 +1,273 @@
+"""What candidates of a contraction ask of the machine: per step of the reduction loop, per unit, over all units."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...lower.tiling.padded_trip_counts import MOST
+from ..access_model import Access
+from ..tile_space import Tiles, pieces, taken, volume
+from .cost import Demand
+from .machine_model import RESERVED
+from .operand_layouts import Staged
+
+if TYPE_CHECKING:
+    from .contraction import Contraction
+
+SYNC = 20  # cycles that groups lose where they meet
+PLAIN = 4  # instructions for an address that the next one differs from by a constant
+STALL = 20  # cycles from a turn's loads of staged operands to its arithmetic, that what is unrolled does not fill
+STEP = 16  # instructions of a group to go round the reduction loop
+
+
+@dataclass(frozen=True)
+class Walk:
+    """How blocks go through the problem: tiles along m and n, the `part` of the reduction that a block has, its `steps` along k
+    and `turns` of the leaf's k, in all turns of the outer loops and in `each`, so many `ahead` in view at a time; `share` of a
+    tile that is there, by axis.
+
+    Bytes of all blocks: what is written (`out`), what is read for each result (`after`), and the parts of a split reduction,
+    that are written and then read by the launch that adds them up (`parts`).
+    """
+
+    tiles_m: Any
+    tiles_n: Any
+    blocks: Any
+    part: Any
+    steps: Any
+    each: Any
+    turns: Any
+    ahead: Any
+    share: Mapping[str, Any]
+    out: Any
+    after: Any
+    parts: Any
+
+
+def walk(nest: Contraction, t: Tiles, sizes: Mapping[str, Any]) -> Walk:
+    mp, p = nest.mapping, nest.problem
+    m, n, k = (sizes.get(x, 1) for x in (mp.m, mp.n, mp.k))
+    batch, loops = volume(sizes[x] for x in mp.batch), volume(sizes[x] for x in mp.loops)
+    tiles_m, tiles_n = pieces(m, t["bm"]), pieces(n, t["bn"])
+    split = t["split"] > 0
+    some = split.any()
+    part: Any = np.where(split, np.minimum(t["split"], k), k) if some else k
+    splits = pieces(k, part)
+    deep = pieces(part, t["bk"])
+    share = {mp.m: m / (tiles_m * t["bm"]), mp.n: n / (tiles_n * t["bn"]), mp.k: part / (deep * t["bk"])}
+    ahead = nest.ahead(t)
+    each = _turns(nest, t, part, ahead)
+    result = batch * m * n
+    return Walk(
+        tiles_m,
+        tiles_n,
+        blocks=batch * tiles_m * tiles_n * splits,
+        part=part,
+        steps=deep * loops,
+        each=each,
+        turns=each * loops,
+        ahead=ahead,
+        share=share,
+        out=sum(a.dtype.bytes for a in p.writes) * result,
+        after=sum(a.dtype.bytes for a in p.reads if a not in nest.inputs) * result,
+        parts=np.where(split, splits * result * p.work.value.dtype.bytes, 0) if some else 0,
+    )
+
+
+@dataclass
+class Operands:
+    """One step's worth of all operands. `stage`, `written`: bytes of a unit, held and stored.
+
+    Of a group, for one turn of the leaf's k: `read` bytes' worth of staging memory, `fetch` instructions. Of a lane, a step:
+    `copies` instructions, `prefetch` registers of what is on its way through them.
+    """
+
+    stage: Any
+    written: Any
+    read: Any
+    fetch: Any
+    copies: Any
+    prefetch: Any
+
+
+def demand(nest: Contraction, t: Tiles, sizes: Mapping[str, Any]) -> Demand:
+    machine = nest.machine
+    w, o, leaf, stages, split = walk(nest, t, sizes), _operands(nest, t), _leaf(nest, t), t["stages"], t["split"] > 0
+    groups = t["gm"] * t["gn"]
+    stored = np.where(split, w.parts, w.out) if split.any() else w.out
+    registers = nest.held(t) + RESERVED
+    return Demand(
+        blocks=w.blocks,
+        groups=groups,
+        registers=np.ceil(np.where(stages > 1, registers + o.prefetch, registers)),
+        staged=np.ceil(o.stage * stages),
+        pipe=leaf * _cycles(nest) * w.turns + SYNC * w.steps * np.where(stages > 2, 1, 2),
+        issue=(leaf * _issued(nest) + o.fetch) * w.turns + (o.copies + STEP) * w.steps + 4 * t["wm"] * t["wn"] / machine.lanes,
+        staging=o.read * w.turns * groups + o.written * w.steps,
+        near=_near(nest, t, w) * w.steps * w.blocks + stored,
+        far=_far(nest, t, sizes, w) + stored,
+        flight=(o.stage + 1) * np.maximum(1, stages - 1),
+        rounds=2 + np.where(stages == 1, w.steps / 2, 0) if (stages == 1).any() else 2,
+        launches=1 + split,
+        stall=STALL * w.turns / w.ahead,
+        after=np.where(split, w.parts + w.out + w.after, 0) if split.any() else 0,
+        run=t["wn"],
+    )
+
+
+def least(nest: Contraction, sizes: Mapping[str, int]) -> float:
+    """Seconds of a launch and of the arithmetic alone, all units busy all the time: no candidate's `cost` is less."""
+    machine, mp = nest.machine, nest.mapping
+    points = volume(sizes.get(x, 1) for x in (*mp.batch, *mp.loops, mp.m, mp.n, mp.k))
+    leaves = points / (prod(mp.leaf) * (1 if nest.by_group else machine.lanes))
+    rounded = 1 - 1e-6
+    busy = leaves * max(_cycles(nest), _issued(nest)) / (machine.schedulers * machine.units * machine.clock)
+    return rounded * (machine.launch + busy)
+
+
+def _operands(nest: Contraction, t: Tiles) -> Operands:
+    """Those of depths at which operands are staged alike together."""
+    alike: dict[tuple, list[int]] = {}
+    for depth in np.flatnonzero(np.bincount(t["bk"].astype(np.int64))).tolist():  # that there are, each once
+        alike.setdefault(tuple((s.access.tensor, s.counted) for s in nest.staged(depth)), []).append(depth)
+    if len(alike) == 1:
+        return _of_depths(nest, t, next(iter(alike.values()))[0])
+    out = Operands(*np.empty((len(fields(Operands)), len(t["bk"]))))
+    for depths in alike.values():
+        here = np.flatnonzero(np.isin(t["bk"], depths))
+        found = _of_depths(nest, taken(t, here), depths[0])
+        for f in fields(Operands):
+            getattr(out, f.name)[here] = getattr(found, f.name)
+    return out
+
+
+def _of_depths(nest: Contraction, t: Tiles, depth: int) -> Operands:
+    """Where operands are staged as they are in tiles that deep."""
+    machine, mp = nest.machine, nest.mapping
+    extents = {mp.m: t["bm"], mp.n: t["bn"], mp.k: t["bk"]}
+    lanes = t["gm"] * t["gn"] * machine.lanes
+    o = Operands(*(0.0 for _ in fields(Operands)))
+    for a in nest.inputs:
+        s = next((s for s in nest.staged(depth) if s.access is a), None)
+        if s is None:
+            o.fetch += _unstaged(nest, a, t)
+            continue
+        size = a.dtype.bytes
+        spans = a.footprint(extents)
+        rows = spans / (t["bk"] if s.inner == mp.k else extents[s.free])
+        read, fetch = _reading(nest, s, t)
+        o.stage += (spans + rows * s.pad) * size
+        o.written += spans * size * (1 if s.stored > 1 else 2)
+        o.read += read
+        o.fetch += fetch
+        each = spans / lanes
+        mine = np.maximum(1, each)  # of a lane: of a small tile each has something before one has more
+        loaded, stored = np.minimum(s.vector, mine), np.minimum(s.stored, mine)
+        o.copies += each * ((2 + s.calc) / loaded + 1 / stored)
+        if not s.asynchronous:  # and where it is computed at length, an address each
+            o.prefetch += each * (size / machine.register_bytes + (s.calc > PLAIN) / s.vector)
+    return o
+
+
+def _turns(nest: Contraction, t: Tiles, part: Any, ahead: Any) -> Any:
+    """Turns of the leaf's k in all steps: those of the last one run to the end of the tile, or of what is unrolled, where all
+    operands are staged (`lower.whole`)."""
+    inner = nest.mapping.leaf[2]
+    deep = np.minimum(t["bk"], pieces(part, inner) * inner)  # a tile is no larger than what it cuts
+    full = np.floor(part / deep) * deep
+    unit: Any = inner
+    if len(nest.staged(int(t["bk"][0]))) == len(nest.inputs):
+        unit = np.where(t["bk"] <= MOST, deep if nest.by_group else ahead * inner, inner)
+    return (full + np.minimum(pieces(deep, inner) * inner, pieces(part - full, unit) * unit)) / inner
+
+
+def _near(nest: Contraction, t: Tiles, w: Walk) -> Any:
+    """Bytes asked of all units for one step."""
+    mp = nest.mapping
+    extents = {mp.m: t["bm"], mp.n: t["bn"], mp.k: t["bk"]}
+    fused = {name for name, _ in mp.work.fused}
+    whole = nest.machine.home.transaction or 32
+    near: Any = 0.0
+    for a in nest.inputs:
+        run = extents.get(a.fast or "", 8 if a.fast in fused else 1) * a.dtype.bytes
+        transactions = pieces(run, whole) * whole / run  # bytes moved for a byte asked for: runs come in whole transactions
+        near = near + a.footprint(extents) * nest.read_for(a) * transactions * prod(w.share[x] for x in w.share if x in a.axes)
+    return near
+
+
+def _reading(nest: Contraction, s: Staged, t: Tiles) -> tuple[Any, Any]:
+    """Bytes' worth of staging memory cycles, and instructions, of a group for one turn of the leaf's k."""
+    machine, mp = nest.machine, nest.mapping
+    along = "m" if s.free == mp.m else "n"
+    if nest.by_group:
+        count = t["w" + along] / mp.leaf[0 if along == "m" else 1]
+        return count * s.cycles * machine.bank_bytes, count * s.reads
+    mine = t["t" + along]
+    reads = np.ceil(mine * s.reads) if s.reads < 1 else mine * s.reads
+    # what lanes read together is served by turns of all banks, as if each read its own
+    asked = np.maximum(machine.lanes * mine * s.access.dtype.bytes, reads * machine.bank_bytes)
+    return asked * mp.leaf[2], reads * (mp.leaf[2] if s.inner != mp.k else 1)
+
+
+def _unstaged(nest: Contraction, a: Access, t: Tiles) -> Any:
+    """Instructions of a group to read it where it is, for one turn of the leaf's k."""
+    mp = nest.mapping
+    if nest.by_group:
+        left, right = nest.fragments
+        rows = np.where(mp.m in a.axes, t["wm"] / mp.leaf[0] * left, 0)
+        return 4.0 * (rows + np.where(mp.n in a.axes, t["wn"] / mp.leaf[1] * right, 0))
+    return 3.0 * mp.leaf[2] * np.where(mp.m in a.axes, t["tm"], 1) * np.where(mp.n in a.axes, t["tn"], 1)
+
+
+def _leaf(nest: Contraction, t: Tiles) -> Any:
+    """Executions of the leaf by a group for one turn of its k."""
+    lm, ln, _ = nest.mapping.leaf
+    m, n = ("wm", "wn") if nest.by_group else ("tm", "tn")
+    return np.floor(t[m] / lm) * np.floor(t[n] / ln)
+
+
+def _cycles(nest: Contraction) -> float:
+    """Cycles of a scheduler's pipe for one execution of the leaf by a group."""
+    machine, instr = nest.machine, nest.mapping.instr
+    if instr is not None:
+        return machine.instr_cycles(instr)
+    per_cycle = machine.operations(nest.problem.work.value.dtype.compute) / machine.schedulers
+    return _issued(nest) * machine.lanes / per_cycle
+
+
+def _issued(nest: Contraction) -> float:
+    """Instructions of one execution of the leaf: a product and its sum are one."""
+    return 1.0 if nest.mapping.instr is not None else max(1.0, nest.problem.operations - 1)
+
+
+def _far(nest: Contraction, t: Tiles, sizes: Mapping[str, Any], w: Walk) -> Any:
+    """Bytes of operands that reach the outermost memory: a wave of tiles reads rows and columns of them together.
+
+    What all of them weigh may fit the cache; else each is read again for every wave that has other rows (or columns).
+    """
+    from .contraction import raster
+
+    cache = nest.machine.cache.capacity or 0 if nest.machine.cache else 0
+    total = {a.tensor: nest.read_for(a) * a.footprint(sizes) for a in nest.whole.reads}
+    some = sum(total.values()) > 0.75 * cache
+    large = {a.tensor: some & (total[a.tensor] > 0.5 * cache) for a in nest.inputs}
+    if not any(np.any(x) for x in large.values()):
+        return sum(total[a.tensor] for a in nest.inputs)
+    wave = nest.machine.units * 2
+    rows, wave = raster(t, w.tiles_m, w.tiles_n, wave), np.minimum(w.blocks, wave)
+    high = np.where(rows > 1, np.minimum(w.tiles_m, rows), np.maximum(1, np.floor(wave / w.tiles_n)))
+    wide = np.minimum(w.tiles_n, np.maximum(1, np.floor(wave / high)))
+    far: Any = 0.0
+    for a in nest.inputs:
+        again: Any = 1.0
+        if nest.mapping.n not in a.axes:
+            again = w.tiles_n / wide
+        elif nest.mapping.m not in a.axes:
+            again = np.maximum(1, w.tiles_m / high)
+        far = far + total[a.tensor] * np.where(large[a.tensor], again, 1.0)
+    return far

@@ -1,0 +1,138 @@
+"""How long a launch takes, from what one unit's tile asks of the device: closed form, for arrays of candidates at once.
+
+    seconds = max(pipe, issue, staging, near, far, group) + OVERLAP * the others + waiting + after + launches
+
+pipe      the schedulers' arithmetic pipes (a matrix instruction's cycles, or scalar operations), padding included
+issue     instructions issued: loads, stores and addresses besides the arithmetic
+staging   bytes through the memory of a unit, bank conflicts counted
+near      bytes asked of the memory that all share (its cache, where it has one), partly used transactions counted
+far       bytes that reach the outermost memory: what all must move at least, and what the cache does not keep
+group     what a group takes by itself, each turn's wait for its operands included: with a group to a scheduler nothing hides it
+waiting   the first loads and last stores of each round of tiles, which nothing hides but other groups of the same scheduler
+after     bytes of a launch that comes after: it adds up the parts of a split reduction when all are there
+
+Tiles are dealt to units in rounds, so the busiest unit counts: ceil(blocks / units) tiles. A memory gives its bandwidth only to
+as many bytes as are under way: Little's law (Little, "A Proof for the Queuing Formula L = lambda W", 1961), bytes in flight
+over latency. Residency follows from registers and staged bytes (NVIDIA, "CUDA Occupancy Calculator").
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from ..tile_space import pieces
+from .machine_model import Machine
+
+OVERLAP = 0.125  # what is not the bound still gets in the way: units run out of step only partly
+PIPES = ("pipe", "issue", "staging", "near", "far")
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What candidates ask, each field a number or an array. Of one tile of the outer level ("block") unless said otherwise.
+
+    blocks     how many blocks                              groups     lockstep groups in one
+    registers  of a lane                                    staged     bytes of staging memory
+    pipe       cycles of a scheduler's pipe, of one group   issue      instructions of one group
+    staging    bytes through the staging memory             near       bytes asked of the shared memory, by all blocks
+    far        bytes to and from the outermost, by all      flight     bytes under way at a time
+    rounds     round trips that a block waits for, one      launches   how many launches it takes
+               after another                                stall      cycles that a group waits on the way
+    after      bytes of the launch that comes after
+    run        elements that a group stores in a row: of what costs the same, longer ones are fewer transactions
+
+    Arrays are [.., candidates], as the tiles are; what depends on sizes has an axis more in front where several sets of these
+    are asked for at once (`tiles.columns`).
+    """
+
+    blocks: Any
+    groups: Any
+    registers: Any
+    staged: Any
+    pipe: Any
+    issue: Any
+    staging: Any
+    near: Any
+    far: Any
+    flight: Any
+    rounds: Any
+    launches: Any
+    stall: Any = 0
+    after: Any = 0
+    run: Any = 0
+
+
+@dataclass(frozen=True)
+class Cost:
+    """`seconds`, and of it each part by name; `resident` blocks of a unit. Arrays as those of the demand; infinite seconds
+    where a candidate does not fit."""
+
+    seconds: np.ndarray
+    parts: dict[str, np.ndarray]
+    resident: np.ndarray
+
+
+def residency(machine: Machine, groups: Any, registers: Any, staged: Any) -> np.ndarray:
+    """Blocks that one unit holds at a time; 0 where a block is too large."""
+    device, lanes = machine.device, machine.lanes
+    limit = device.limit
+    held: Any = float(1 << 30)
+    threads = limit(f"resident {machine.lane.name}s")
+    if threads:
+        held = np.minimum(held, np.floor(int(threads) / (groups * lanes)))
+    if resident := limit(f"resident {machine.outer.name}s"):
+        held = np.minimum(held, int(resident))
+    if resident := limit(f"resident {machine.group.name}s"):
+        held = np.minimum(held, np.floor(int(resident) / groups))
+    if file := limit("registers"):
+        granule = int(limit(f"{machine.register.name} granule") or 1)
+        each = pieces(registers, granule) * granule * lanes
+        held = np.minimum(held, np.floor(np.floor(int(file) // machine.schedulers / each) * machine.schedulers / groups))
+    granule = int(limit(f"{machine.staging.name} granule") or 1)
+    most = machine.staging.capacity or np.inf
+    taken = np.maximum(1, pieces(staged + machine.staging.reserve, granule) * granule)
+    space = limit(machine.staging.name) or most
+    held = np.where(staged > 0, np.minimum(held, np.floor(space / taken)), held)
+    fits = (groups <= machine.most_groups) & (registers <= machine.most_registers) & (staged <= most)
+    return np.where(fits, held, 0)
+
+
+def cost(machine: Machine, d: Demand, resident: np.ndarray | None = None) -> Cost:
+    """The time of each candidate. `resident`: blocks of a unit, where they are known (they do not depend on sizes)."""
+    clock, units = machine.clock, machine.units
+    blocks = np.maximum(1.0, d.blocks)
+    held = residency(machine, d.groups, d.registers, d.staged) if resident is None else resident
+    most = np.ceil(blocks / units)  # blocks of the busiest unit
+    resident = np.maximum(1, np.minimum(held, most))
+    groups = resident * d.groups
+    turns = groups / machine.schedulers
+    even = groups / (np.ceil(turns) * machine.schedulers)  # groups are dealt to schedulers
+    per_scheduler = most * d.groups / machine.schedulers / even / clock
+    flight = np.minimum(blocks, units * resident) * np.maximum(d.flight, 1.0)
+    reach = flight / machine.latency
+    outermost = machine.home.bandwidth or 1e11
+    near = reach if machine.cache is None or not machine.cache.bandwidth else np.minimum(machine.cache.bandwidth, reach)
+    far = np.minimum(outermost, reach)
+    parts = {
+        "pipe": d.pipe * per_scheduler,
+        "issue": d.issue * per_scheduler,
+        "staging": most * d.staging / machine.staging_bytes / clock,
+        "near": d.near / near,
+        "far": d.far / far,
+    }
+    bound = reduce(np.maximum, parts.values())
+    rest = reduce(np.add, parts.values()) - bound
+    rounds = np.ceil(most / resident)
+    parts["group"] = rounds * (d.pipe + d.stall) / clock
+    bound = np.maximum(bound, parts["group"])
+    other = np.minimum(resident, np.maximum(1, turns))  # blocks that a scheduler can turn to
+    waiting = rounds * d.rounds * machine.latency / np.minimum(other, 2)
+    cache = machine.cache.bandwidth or outermost if machine.cache else outermost
+    kept = np.asarray(d.after) < (machine.cache.capacity or 0 if machine.cache else 0)
+    after = d.after / np.where(kept, cache, outermost)
+    seconds = bound + OVERLAP * rest + waiting + after + d.launches * machine.launch
+    return Cost(np.where(held > 0, seconds, np.inf), parts, held)

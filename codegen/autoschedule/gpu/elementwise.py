@@ -1,0 +1,284 @@
+"""Nests that compute each result by itself: pointwise works, windows, and reductions along an axis without neighbours.
+
+    tile .., s, f -> outer;  [tile k -> outer by workspace];  [keep];  tile s, f -> group;  tile f -> lanes
+
+COALESCED   lanes go to an axis along which memory has neighbours, several neighbours a lane where a vector takes them.
+TURNED      what has its neighbours along another axis is read through a staged tile: both sides move whole transactions.
+SHARED_OUT  a long reduction with few results is dealt to groups (who pass their parts on), or split over units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as Dict
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ....dsl import syntax
+from ...lower.lowering_context import Context
+from ..access_model import Access, Problem
+from ..constraints import Named, Slot
+from ..line_builders import modifier, tile
+from ..tile_space import Tiles, crossed, ladder, padded, pieces, taken, volume
+from .cost import Demand
+from .machine_model import RESERVED, Machine
+from .operand_layouts import CHUNK
+from .traffic import Traffic
+
+SETUP = 40  # instructions of a lane before its first element
+VECTORS = (1, 2, 4, 8)
+MOST_GROUPS = 8  # of one unit, unless more were asked for
+DEEP = 8  # turns of a reduction that a group takes at once
+PARTS = (64, 256, 1024, 4096)  # of a split reduction
+TURN = (32, 64)
+AHEAD = 4  # loads of a lane that are under way together
+WHOLE = ("argmax", "argmin")  # what has no parts
+
+
+@dataclass(frozen=True)
+class Map:
+    """Candidates with lanes along `fast`; `slow`: the other axis that a unit has several of ("" for none)."""
+
+    ctx: Context
+    machine: Machine
+    problem: Problem
+    fast: str
+    slow: str
+    turned: tuple[Access, ...] = ()
+
+    name = "map"
+
+    def __str__(self) -> str:
+        return f"lanes along {self.fast}" + (f", {', '.join(a.tensor for a in self.turned)} turned" if self.turned else "")
+
+    @property
+    def split_axis(self) -> str:
+        """The reduced axis that may be split: the longest run of turns."""
+        return self.problem.reduced[0] if self.problem.reduced else ""
+
+    # ------------------------------------------------------------ candidates
+
+    def candidates(self, sizes: list[dict[str, int]], fixed: Dict[str, int]) -> Tiles:
+        f = fixed.get("bf", max(s.get(self.fast, 1) for s in sizes))
+        r = fixed.get("bs", max((s.get(self.slow, 1) for s in sizes), default=1))
+        k = max((s.get(self.split_axis, 1) for s in sizes), default=1)
+        t = self._turned(f, r, fixed) if self.turned else self._straight(f, r, fixed)
+        t = taken(t, (t["gk"] - 1) * DEEP < k)  # each group has turns of the reduction
+        t["part"] = np.full_like(t["bf"], fixed.get("part", 0))
+        alone = t["gk"] == 1
+        t["wf"] = np.where(alone, -(-t["bf"] // t["gf"]), 0)
+        t["ws"] = np.where(alone, -(-t["bs"] // t["gs"]), 0)
+        t["kk"], t["kg"] = t["gk"] * DEEP * ~alone, DEEP * ~alone
+        few = self._blocks(t, sizes[0]) < self.machine.units
+        parts = [p for p in PARTS if 2 * p <= k]
+        if "part" in fixed or not self._parts() or not few.any() or not parts or not self.problem.work.outputs:
+            return t
+        some = crossed({n: x[few] for n, x in t.items() if n != "part"}, {"part": np.array(parts)})
+        return {n: np.concatenate([x, some[n]]) for n, x in t.items()}
+
+    def _turned(self, f: int, r: int, fixed: Dict[str, int]) -> Tiles:
+        square = np.array([n for n in TURN if n < 2 * max(f, r)] or TURN[:1])
+        t = crossed({"bf": square}, {"gs": np.array([4, 8])})
+        one = np.ones_like(t["bf"])
+        t["bs"] = one * fixed["bs"] if "bs" in fixed else t["bf"]
+        t["bf"] = one * fixed["bf"] if "bf" in fixed else t["bf"]
+        return t | {"groups": t["gs"], "gf": one, "gk": one, "v": one}
+
+    def _straight(self, f: int, r: int, fixed: Dict[str, int]) -> Tiles:
+        lanes = self.machine.lanes
+        size = max(a.dtype.bytes for a in (*self.problem.reads, *self.problem.writes))
+        v = [n for n in VECTORS if n == 1 or (n * size <= CHUNK and n * lanes // 2 < f)]
+        t = crossed(
+            {"v": np.array(v)},
+            {"gf": np.array(ladder(1, -(-f // lanes), MOST_GROUPS, VECTORS))},
+            {"gs": np.array([g for g in VECTORS if g == 1 or g < 2 * r])},
+            {"rows": np.array([n for n in VECTORS if n == 1 or n < 2 * r])},
+            {"gk": np.array(VECTORS if self._parts() else (1,))},
+        )
+        if "bf" in fixed:
+            t["gf"] = -(-fixed["bf"] // (t["v"] * lanes))
+        if "bs" in fixed:
+            t["rows"] = -(-fixed["bs"] // t["gs"])
+        t["bf"] = np.full_like(t["v"], fixed["bf"]) if "bf" in fixed else t["v"] * lanes * t["gf"]
+        t["bs"] = np.full_like(t["v"], fixed["bs"]) if "bs" in fixed else t["gs"] * t["rows"]
+        t["groups"] = t["gf"] * t["gs"] * t["gk"]
+        most = self.machine.most_groups if "bf" in fixed else MOST_GROUPS
+        fits = (t["groups"] <= most) & ((t["gk"] == 1) | (t["gs"] == 1))
+        return taken(t, fits & ((t["bs"] < 2 * r) | (t["bs"] == 1)))
+
+    def _parts(self) -> bool:
+        """May the reduction be dealt out?"""
+        w = self.problem.work
+        return w.reduction is not None and w.reduction.kind not in WHOLE and not w.name.endswith("@@")
+
+    def _blocks(self, t: Tiles, sizes: Dict[str, Any]) -> Any:
+        others = volume(sizes[x] for x in self.problem.free if x not in (self.fast, self.slow))
+        return others * pieces(sizes.get(self.slow, 1), t["bs"]) * pieces(sizes.get(self.fast, 1), t["bf"])
+
+    # ------------------------------------------------------------ what they ask
+
+    def least(self, sizes: Dict[str, int]) -> float:
+        return self.machine.launch
+
+    def demand(self, t: Tiles, sizes: Dict[str, Any]) -> Demand:
+        machine, p = self.machine, self.problem
+        k = volume(sizes[x] for x in p.reduced)
+        whole = sizes.get(self.split_axis, 1)
+        part = np.where(t["part"] > 0, np.minimum(t["part"], whole), whole)
+        splits = pieces(whole, part)
+        blocks = self._blocks(t, sizes) * splits
+        deep = k / whole * part  # turns of the reduction in a block
+        each = self._each(t)
+        points = each * pieces(deep, t["gk"])
+        near, far, loads, flight, path = (0.0 for _ in range(5))
+        tile_of = {self.fast: t["bf"], self.slow: t["bs"], self.split_axis: part}
+        tile_of |= {x: sizes[x] for x in p.reduced if x != self.split_axis}
+        for a in (*p.reads, *p.writes):
+            size = a.dtype.bytes
+            written = a in p.writes
+            spans = a.footprint({x: np.minimum(n, sizes.get(x, 1)) for x, n in tile_of.items() if x}) * size
+            transaction = machine.home.transaction or 32
+            ineff = self._transactions(a, t, sizes)
+            apart = not (written or a in self.turned) or a.stride(self.fast) is not None
+            near = near + spans * blocks * (ineff if apart or not written else transaction / size)
+            # of whole rows the next one finds what is left of a transaction
+            once = np.where(t["bf"] >= sizes.get(self.fast, 1), 1, ineff) if a.fast == self.fast else ineff
+            far = far + np.minimum(a.footprint(sizes) * size * once, spans * blocks * ineff)
+            wide = t["v"] if a.stride(self.fast) in (0, 1) and a.fast in (None, self.fast) else np.ones(len(t["bf"]))
+            count = each if written else points
+            loads = loads + count / wide * (1 if a not in self.turned else 2)
+            path = path + count * t["groups"] * machine.lanes * (size if a in self.turned else a.path(self.fast, transaction))
+            if not written:
+                flight = flight + t["groups"] * machine.lanes * np.minimum(count, np.maximum(wide, AHEAD)) * size
+        ops = points * p.operations
+        per_cycle = machine.operations(p.work.value.dtype.compute) / machine.schedulers
+        combine = np.where(t["gk"] > 1, 3 * each, 0)
+        result = volume(sizes[x] for x in p.free) * p.work.value.dtype.bytes
+        parts = np.where(t["part"] > 0, splits * result, 0)  # written, then read by the launch that adds them up
+        stage, passed = self._staged(t)
+        staged = stage + passed
+        return Demand(
+            blocks=blocks,
+            groups=t["groups"],
+            registers=np.ceil(RESERVED + 2 * each),
+            staged=np.ceil(staged),
+            pipe=ops * machine.lanes / per_cycle,
+            issue=SETUP + ops + 2 * loads + combine,
+            staging=path + stage + staged,
+            near=near + parts,
+            far=far + parts,
+            flight=flight,
+            rounds=2 + np.where(t["gk"] > 1, 0.2, 0),
+            launches=1 + (t["part"] > 0),
+            after=parts + np.where(t["part"] > 0, result, 0),
+            run=t["bf"],
+        )
+
+    def _each(self, t: Tiles) -> Any:
+        """Results of a lane."""
+        return pieces(t["bs"], t["gs"]) * t["v"] * pieces(t["bf"], t["v"] * self.machine.lanes * t["gf"])
+
+    def _staged(self, t: Tiles) -> tuple[Any, Any]:
+        """Bytes of the memory of a unit: what is turned there, and parts of results that groups pass on."""
+        stage = sum((t["bf"] + 1) * t["bs"] * a.dtype.bytes for a in self.turned)
+        each = self.problem.work.value.dtype.bytes * self._each(t)
+        return stage, np.where(t["gk"] > 1, t["groups"] * self.machine.lanes * each, 0)
+
+    def traffic(self, t: Tiles, sizes: Dict[str, Any]) -> Traffic:
+        p = self.problem
+        free, turns = (volume(sizes[x] for x in axes) for axes in (p.free, p.reduced))
+        splits = np.where(t["part"] > 0, pieces(sizes.get(self.split_axis, 1), np.maximum(t["part"], 1)), 1)
+        # each turn of the reduction reads what stands in it
+        asked = sum(free * (turns if a in p.inner and a not in p.writes else 1) * a.dtype.bytes for a in (*p.reads, *p.writes))
+        parts = np.where(t["part"] > 0, splits * free * p.work.value.dtype.bytes, 0)
+        stage, passed = self._staged(t)
+        share = padded(sizes.get(self.fast, 1), t["bf"]) * padded(sizes.get(self.slow, 1), t["bs"])
+        return Traffic(
+            least=sum(a.footprint(sizes) * a.dtype.bytes for a in (*p.reads, *p.writes)),
+            asked=asked + 2 * parts,
+            served=(2 * stage * t["bf"] / (t["bf"] + 1) + passed * (1 + t["gk"])) * self._blocks(t, sizes) * splits,
+            waste=1 - share,
+        )
+
+    def _transactions(self, a: Access, t: Tiles, sizes: Dict[str, Any]) -> Any:
+        """Bytes moved for a byte asked for."""
+        whole = self.machine.home.transaction or 32
+        if a in self.turned or a.fast is None:
+            return np.ones(len(t["bf"]))
+        if self.fast not in a.axes:  # all lanes read the same
+            return np.ones(len(t["bf"]))
+        near = self.fast if a.stride(self.fast) is not None else a.fast
+        inner = sizes.get(near, 1) if near in self.problem.reduced else 1
+        extent = {self.fast: t["bf"], self.slow: t["bs"]}.get(near, np.asarray(inner))
+        return a.coalesced(self.fast, np.minimum(extent, sizes.get(near, 1)), whole)
+
+    # ------------------------------------------------------------ lines
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        p, machine = self.problem, self.machine
+        size = {self.slow: "bs", self.fast: "bf"}
+        outer, group, lane = (x.name for x in (machine.outer, machine.group, machine.lane))
+        out = [Slot("outer", syntax.Tile, outer, tuple((x, size.get(x, "")) for x in p.free), needed=bool(p.free))]
+        if self._parts() and p.work.outputs:
+            out.append(Slot("split", syntax.Tile, outer, ((self.split_axis, "part"),)))
+        out += [Slot("stage " + a.tensor, syntax.Move, machine.staging.name, about=(a.tensor,)) for a in self.turned]
+        keep = [Slot("keep", syntax.Keep, machine.register.name, about=(p.work.name.rstrip("@"), *p.work.targets))]
+        keep = keep if p.work.reduction is not None else []
+        axes = tuple((x, n) for x, n in ((self.slow, "ws"), (self.fast, "wf")) if x)
+        out += [*keep, Slot("group", syntax.Tile, group, axes), Slot("row", syntax.Tile, None, ((self.slow, ""),)), *keep]
+        if self._parts():
+            out.append(Slot("turn", syntax.Tile, None, ((self.split_axis, "kk"),)))
+            out.append(Slot("share", syntax.Tile, group, ((self.split_axis, "kg"),)))
+        out.append(Slot("lane", syntax.Tile, lane, ((self.fast, "v"),), needed=True))
+        out += [Slot("loop " + x, syntax.Tile, None, ((x, ""),)) for x in p.reduced]
+        return (*out, Slot("leaf", syntax.Compute))
+
+    def lines(self, at: dict[str, int], sizes: Dict[str, int]) -> Named:
+        machine, p = self.machine, self.problem
+        size = {self.slow: at["bs"], self.fast: at["bf"]}
+        outer, group = machine.outer.name, machine.group.name
+        lines: list[tuple[str, syntax.Line]] = []
+        if p.free:
+            lines.append(("outer", tile(*((x, size.get(x, 1)) for x in p.free), level=outer)))
+        if at["part"]:
+            by = modifier("by", words=("workspace",))
+            lines.append(("split", tile((self.split_axis, at["part"]), level=outer, modifiers=by)))
+        for a in self.turned:
+            lines.append(("stage " + a.tensor, syntax.Move(a.tensor, machine.staging.name, modifiers=modifier("pad", 1))))
+        keep = ("keep", syntax.Keep((p.work.name.rstrip("@"),), machine.register.name))
+        if at["gk"] == 1:
+            narrow = [a for a, n in (((self.slow, at["ws"]), at["gs"]), ((self.fast, at["wf"]), at["gf"])) if n > 1]
+            lines += [("group", tile(*narrow, level=group))] if narrow else []
+            lines += [("row", tile((self.slow, 1)))] if self.slow and at["ws"] > 1 else []
+        lines += [keep] if p.work.reduction is not None else []
+        if at["gk"] > 1:  # SHARED_OUT: each group has a run of the reduction in turn
+            lines.append(("turn", tile((self.split_axis, at["kk"]))))
+            lines.append(("share", tile((self.split_axis, at["kg"]), level=group)))
+        lines.append(("lane", tile((self.fast, at["v"]), level=machine.lane.name)))
+        lines += [("loop " + x, tile((x, 1))) for x in p.reduced]
+        return (*lines, ("leaf", syntax.Compute()))
+
+
+def maps(ctx: Context, machine: Machine, problem: Problem) -> list[Map]:
+    """Nests of one work, by the axis of the lanes."""
+    votes: dict[str, float] = {}
+    for a in (*problem.writes, *problem.reads):
+        if a.fast in problem.free:
+            votes[a.fast] = max(votes.get(a.fast, 0), len(a.dims))
+    axes = sorted(votes, key=lambda x: (votes[x], problem.free.index(x)), reverse=True) or list(problem.free[-1:])
+    out = []
+    for fast in axes[:2]:
+        others = [x for x in problem.free if x != fast]
+        slow = others[-1] if others else ""
+        out.append(Map(ctx, machine, problem, fast, slow))
+        turned = tuple(a for a in problem.reads if a.once and fast in a.axes and a.fast in others and _plain(a))
+        if turned and problem.work.reduction is None and len({a.fast for a in turned}) == 1:
+            out.append(Map(ctx, machine, problem, fast, turned[0].fast or "", turned))
+    return out
+
+
+def _plain(a: Access) -> bool:
+    """Whether each axis goes with an index of its own: of a diagonal there is no tile with sides."""
+    return all(len(d) == 1 and d[0][1] == 1 for d in a.dims) and len({d[0][0] for d in a.dims}) == len(a.dims)

@@ -1,0 +1,166 @@
+"""A device as rTiles see it: which level tiles are dealt to, where they are staged, and the rates that bound them.
+
+Read from the device's text by what it says of levels and memories (law: hardware is data); no name is tested.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ....dsl.device import Device, Instr, Level, Memory
+from ....dsl.support.cached import cached_property
+from ....dsl.types import DType
+
+# Where a device's text is silent. Round figures that are never far off; they only rank candidates.
+LATENCY = 500.0  # cycles until a load from the outermost memory is there
+LAUNCH = 2e-6  # seconds from the end of one launch to the work of the next
+RESERVED = 40  # registers of a thread for addresses, counters and what a compiler has in flight
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A device whose outermost units are open (blocks), meet at barriers inside (warps) and end in lockstep lanes (threads).
+
+    outer    the open level: tiles scale out over its units           group    what meets at barriers below it
+    lane     the lockstep level                                       home     where arguments live
+    staging  the memory that a unit of `outer` has to itself          register that of a lane
+    cache    the memory between `home` and all units, or None
+    """
+
+    device: Device
+    outer: Level
+    group: Level
+    lane: Level
+    home: Memory
+    staging: Memory
+    register: Memory
+    cache: Memory | None
+
+    @staticmethod
+    def of(device: Device) -> Machine | None:
+        """None for devices of another build, such as processors whose cores are finite."""
+        if "machine" not in device.found:
+            device.found["machine"] = _machine(device)
+        return device.found["machine"]
+
+    # ------------------------------------------------------------ counts
+
+    @cached_property
+    def lanes(self) -> int:
+        return self.lane.width or 1
+
+    @cached_property
+    def units(self) -> int:
+        """How many of what a rate `per unit` is for."""
+        return int(self.device.limit("units") or 1)
+
+    @cached_property
+    def schedulers(self) -> int:
+        return int(self.device.limit("schedulers") or 1)
+
+    @cached_property
+    def most_groups(self) -> int:
+        """Groups in one unit of the outer level, at most."""
+        threads = self.device.limit(f"{self.outer.name} {self.lane.name}")
+        return int(min(self.group.most or 32, (threads or 1024) // self.lanes))
+
+    @cached_property
+    def most_registers(self) -> int:
+        """Registers of a lane, at most."""
+        return self.register.registers[0] if self.register.registers else 255
+
+    @cached_property
+    def register_bytes(self) -> int:
+        return self.register.registers[1] if self.register.registers else 4
+
+    @cached_property
+    def asynchronous(self) -> tuple[tuple[Instr, DType, int], ...]:
+        """Copies by a lane from where arguments live to the staging memory that it does not wait for: of which type, how many
+        elements; the widest first."""
+        found = []
+        for i in self.device.instrs:
+            places = {o.role: o.memory for o in i.operands}
+            mine = i.level == self.lane.name and places == {"input": self.home.name, "output": self.staging.name}
+            if i.awaits and mine and len(i.operands) == 2 and len(i.statement.ranges) == 1:
+                found.append((i, i.operands[0].dtype, i.statement.ranges[0][1].constant or 1))
+        return tuple(sorted(found, key=lambda x: -x[2]))
+
+    @cached_property
+    def loaders(self) -> dict[tuple[str, DType], tuple[Instr, ...]]:
+        """Instructions that copy from the staging memory alone, by the level that executes them and the type they copy."""
+        found: dict[tuple[str, DType], tuple[Instr, ...]] = {}
+        for i in self.device.instrs:
+            memories = {o.memory for o in i.operands if o.role == "input"}
+            types = {o.dtype for o in i.operands}
+            if not i.accumulate and memories == {self.staging.name} and len(types) == 1:
+                key = i.level, types.pop()
+                found[key] = (*found.get(key, ()), i)
+        return found
+
+    @cached_property
+    def reading(self) -> dict[tuple[str, str, int, bool, int], tuple[int, float, float]]:
+        """How fragments are read from rows of staged tiles, as far as it was counted (`staging`)."""
+        return {}
+
+    # ------------------------------------------------------------ rates
+
+    @cached_property
+    def clock(self) -> float:
+        return self.device.limit("clock") or 1e9
+
+    @cached_property
+    def launch(self) -> float:
+        return self.device.limit("launch") or LAUNCH
+
+    @cached_property
+    def latency(self) -> float:
+        """Seconds until a load from the outermost memory is there."""
+        cycles = [i.latency for i in self.device.instrs if i.latency and self._reads(i, self.home)]
+        return (2 * max(cycles) if cycles else LATENCY) / self.clock
+
+    def _reads(self, i: Instr, memory: Memory) -> bool:
+        return not i.accumulate and any(o.role == "input" and o.memory == memory.name for o in i.operands)
+
+    @cached_property
+    def bank_bytes(self) -> int:
+        """Bytes that all banks of the staging memory serve in a cycle."""
+        count, width = self.staging.banks or (self.lanes, 4)
+        return count * width
+
+    @cached_property
+    def staging_bytes(self) -> float:
+        """Bytes that the staging memory of one unit moves in a cycle."""
+        per_unit = (self.staging.bandwidth or 0) / self.units / self.clock
+        return per_unit or float(self.bank_bytes)
+
+    def operations(self, dtype: DType) -> float:
+        """Multiply-adds, and the like, that one unit does in a cycle on scalars of the type."""
+        name = dtype.compute.name if dtype.kind == "float" else "f32"
+        rate = self.device.limit(name) or self.device.limit("f32")
+        return rate / 2 / self.clock if rate else float(self.lanes * self.schedulers)
+
+    def instr_cycles(self, i: Instr) -> float:
+        """Cycles for which one execution occupies a scheduler's pipe; from the rate for matrices where the text is silent."""
+        if i.cycles:
+            return i.cycles
+        work = 1.0
+        for _, e in i.statement.ranges:
+            work *= e.constant or 1
+        kind = i.operands[0].dtype.name
+        rate = self.device.limit(f"matrix {kind}") or self.device.limit(f"matrix {kind[:2]}")
+        per_cycle = rate / 2 / self.clock if rate else self.operations(i.operands[-1].dtype)
+        return work * self.schedulers / per_cycle
+
+
+def _machine(device: Device) -> Machine | None:
+    outer = next((x for x in device.levels if x.units == "open"), None)
+    lane = device.levels[-1]
+    group = next((x for x in device.levels if x.siblings == "barrier"), None)
+    if outer is None or group is None or lane.siblings != "lockstep" or not lane.width:
+        return None
+    home, register = device.memories[0], device.memories[-1]
+    staging = next((m for m in device.memories if m.level == outer.name and m.backing is None), None)
+    if staging is None or register.level != lane.name or register.registers is None:
+        return None
+    cache = next((m for m in device.memories if m.backing == home.name), None)
+    return Machine(device, outer, group, lane, home, staging, register, cache)

@@ -1,0 +1,53 @@
+"""Operands of a group's instruction that are made, not copied: which intermediates are worth a place in the staging memory.
+
+An instruction that matches a product only where a factor is a tensor needs that factor in memory: it is computed where it would
+be staged, for each tile (`codegen/lower/compute_at.py`). Where the instruction can convert the factor itself, or none matches,
+the factor stays where it is read.
+"""
+
+from __future__ import annotations
+
+from ....dsl.op import Op
+from ....dsl.values import loads
+from ...lower.lowering_context import Context
+from ...plan.computations import Work, plan, plan_keeping
+from ..instr_mappings import mappings
+from .machine_model import Machine
+
+Made = tuple[tuple[str, int], ...]  # a tensor, and the bytes that are read to make an element of it
+
+
+def operands(ctx: Context, machine: Machine, op: Op, pointwise: frozenset[str]) -> frozenset[str]:
+    """Those of `pointwise` that open a product to an instruction of groups."""
+    found: set[str] = set()
+    plainly = {w.name: w for g in plan(op, frozenset()) for w in g}
+    for g in plan_keeping(op, pointwise):
+        for w in [x for x in g if x.reduction is not None]:
+            made = made_for((*(x for x in g if x.name in w.reads), w))
+            as_it_is = plainly.get(w.name)
+            if made and as_it_is is not None and _grouped(ctx, machine, w, made) and not _grouped(ctx, machine, as_it_is):
+                found |= {name for name, _ in made}
+    return frozenset(found)
+
+
+def made_for(works: tuple[Work, ...]) -> Made:
+    """What the last work, a reduction, reads of the others, which are pointwise and span fewer indices: its operands."""
+    *first, last = works
+    if last.reduction is None or any(
+        w.reduction is not None or w.name not in last.reads or not set(w.indices) < set(last.all_indices) for w in first
+    ):
+        return ()
+    return tuple((w.name, sum(ld.dtype.bytes for ld in loads(w.value))) for w in first)
+
+
+def _grouped(ctx: Context, machine: Machine, work: Work, made: Made = ()) -> bool:
+    """Does an instruction of whole groups compute it, with these of its operands staged?"""
+    from ..access_model import Problem
+    from .contraction import Contraction
+
+    for m in mappings(ctx, work):
+        if m.instr is None or m.refused or m.instr.level == machine.lane.name:
+            continue
+        if Contraction(ctx, machine, m, Problem.of(work, ctx.dtypes), made).makes_all:
+            return True
+    return False

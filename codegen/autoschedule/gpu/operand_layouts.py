@@ -1,0 +1,302 @@
+"""How a staged operand lies in the memory of a unit: its order, a pad or a swizzle, and how groups read it without conflicts.
+
+A memory of banks serves one word of each bank in a cycle. Lanes that want different words of one bank wait for each other, so
+the same tile read along another axis can take many times as long; which layout is best is counted, not known by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import gcd, prod
+
+import numpy as np
+
+from ....dsl import syntax
+from ....dsl.device import Instr, Operand
+from ....dsl.fragment import Fragment as Spread
+from ....dsl.support.fast_replace import replace
+from ....dsl.values import Load, loads
+from ...analysis.bank_conflicts import served
+from ...lower.leaves.instr_leaf import same_fragment
+from ...lower.leaves.match_instr import Match, fragment, matches
+from ...lower.leaves.scalar_leaf import Spread as Line
+from ...lower.lowering_context import Context
+from ...plan.computations import Work, plain_index
+from ..access_model import Access
+from ..instr_mappings import Mapping
+from .machine_model import Machine
+
+CHUNK = 16  # bytes of the widest access of a lane, and of what a swizzle moves
+
+
+@dataclass(frozen=True)
+class Staged:
+    """One operand. `free`: its axis that is not reduced; `inner`: the axis with neighbours in the staged copy.
+
+    modifiers   of the line that stages it              pad        elements added to each row of the copy
+    load        the instruction that loads its fragments to registers, or None
+    cycles      of the staging memory that a group takes to read a fragment (of a scalar body: a row of `free`, per element)
+    reads       instructions that it takes              calc       instructions for the address of what is copied at once
+    vector      elements that the copy loads at once    stored     and that it stores
+    copiers     instructions that copy it without registers, with the elements of each, the widest first
+    """
+
+    access: Access
+    free: str
+    inner: str
+    modifiers: tuple[syntax.Modifier, ...]
+    pad: int
+    load: str | None
+    cycles: float
+    reads: float
+    vector: int
+    stored: int
+    calc: int
+    copiers: tuple[tuple[Instr, int], ...]
+
+    @property
+    def counted(self) -> tuple:
+        """All that its cost follows from, but for the tile."""
+        return (
+            self.free,
+            self.inner,
+            self.pad,
+            self.cycles,
+            self.reads,
+            self.calc,
+            self.vector,
+            self.stored,
+            self.asynchronous,
+        )
+
+    @property
+    def asynchronous(self) -> bool:
+        return bool(self.copiers)
+
+    def line(self, memory: str, row: int) -> syntax.Move:
+        """The line that stages it, where rows of the copy are that long."""
+        fits = [(i, n) for i, n in self.copiers if row % n == 0]
+        aligned = next((i for i, n in fits if self.pad % n == 0), None)
+        words: tuple[syntax.Modifier, ...] = ()
+        if aligned is not None:  # by the family's name, where that means this one
+            words = (
+                syntax.Modifier("with", words=(aligned.family or aligned.name if aligned is fits[0][0] else aligned.name,)),
+            )
+        return syntax.Move(self.access.tensor, memory, modifiers=(*self.modifiers, *words))
+
+
+# ---------------------------------------------------------------- orders
+
+
+def axes_of(work: Work, load: Load) -> tuple[str, ...] | None:
+    """Names of a staged copy's axes in their natural order; None where one has no name to write (a box of several indices)."""
+    alias = work.alias
+    names = [v.name for e in load.indices for v in sorted(e.variables(), key=lambda v: v.name)]
+    names = [n for n in names if alias.get(n, n) in work.all_indices]
+    if any(n in alias for n in names):
+        return tuple(dict.fromkeys(alias.get(n, n) for n in names))
+    plain = [plain_index(e) for e in load.indices]
+    return None if None in plain else tuple(p for p in plain if p is not None)
+
+
+def _modifiers(natural: tuple[str, ...] | None, outer: str, inner: str) -> tuple[syntax.Modifier, ...] | None:
+    """What orders a copy so that `inner` is last and `outer` before it; None where that cannot be written."""
+    if natural is None:
+        return None
+    order = (*(a for a in natural if a not in (outer, inner)), *(a for a in (outer, inner) if a in natural))
+    if order == natural:
+        return ()
+    return (syntax.Modifier("layout", tuple(syntax.Name(a) for a in order)),)
+
+
+# ---------------------------------------------------------------- choosing
+
+
+Orders = dict[str, "tuple[tuple[Staged, Operand | None], ...]"]  # tensor -> ways to stage it, the same for all depths
+
+
+def stagings(ctx: Context, machine: Machine, mapping: Mapping, access: Access, depth: int, orders: Orders) -> Staged | None:
+    """The best way to stage an operand with tiles `depth` deep along k; None where it cannot be staged."""
+    if access.tensor not in orders:
+        orders[access.tensor] = tuple(_orders(ctx, machine, mapping, access))
+    return min((_deep(machine, mapping, s, o, depth) for s, o in orders[access.tensor]), key=_effort, default=None)
+
+
+def _orders(ctx: Context, machine: Machine, mapping: Mapping, access: Access) -> Iterator[tuple[Staged, Operand | None]]:
+    """The ways to order a staged operand, and the operand of a group's instruction that it is: then how it is read is open."""
+    work = mapping.work
+    frees = [a for a in (mapping.m, mapping.n) if a in access.axes]
+    if mapping.k not in access.axes or len(frees) != 1 or not access.once:
+        return
+    load = next(ld for ld in loads(work.value) if ld.tensor == access.tensor)
+    natural, operand = axes_of(work, load), _operand(mapping, access)
+    loaders = [] if operand is None else _loaders(ctx, machine, mapping, access, load, operand)
+    for inner in (mapping.k, frees[0]):
+        outer = frees[0] if inner == mapping.k else mapping.k
+        order = _modifiers(natural, outer, inner)
+        if order is None:  # as it lies
+            if inner != access.fast:
+                continue
+            order = ()
+        staged = _ordered(ctx, machine, mapping, access, frees[0], inner, order)
+        if operand is None:
+            size, along_k = access.dtype.bytes, inner == mapping.k
+            yield _read(staged, *_scalar(machine, mapping, size, along_k, _near(mapping, access) == inner)), None
+        else:
+            yield replace(staged, load=_loader(loaders, inner)), operand
+
+
+def _effort(s: Staged) -> float:
+    """To choose between orders: cycles and instructions to read, and what a copy costs that is spread over several reads."""
+    copy = (s.calc + 1) / s.vector + 1 / s.stored
+    return 8 * (s.cycles + s.reads) + 0.5 * copy + (0 if s.asynchronous else 0.5)
+
+
+def _near(mapping: Mapping, access: Access) -> str | None:
+    """The axis along which it has its neighbours, where that is one of its own."""
+    fused = {name for name, _ in mapping.work.fused}
+    return access.fast if access.fast not in fused and access.plain(access.fast or "") else None
+
+
+def _ordered(
+    ctx: Context, machine: Machine, mapping: Mapping, access: Access, free: str, inner: str, order: tuple[syntax.Modifier, ...]
+) -> Staged:
+    """How it is copied."""
+    fused = {name for name, _ in mapping.work.fused}
+    fast = _near(mapping, access)
+    # what is turned on the way may be loaded at once; where its stores would meet in banks, it is not
+    vector = _at_once(ctx, access, access.dtype.bytes) if fast == inner else 1
+    calc = 4 if fast is not None else 6 if not fused & access.axes else 24
+    copiers = tuple((i, n) for i, dtype, n in machine.asynchronous if dtype == access.dtype) if fast == inner else ()
+    return Staged(access, free, inner, order, 0, None, 0.0, 0.0, vector, vector, calc, copiers)
+
+
+def _deep(machine: Machine, mapping: Mapping, s: Staged, operand: Operand | None, depth: int) -> Staged:
+    """In tiles that deep."""
+    if operand is None:
+        return s
+    size, along_k = s.access.dtype.bytes, s.inner == mapping.k
+    if s.load is not None:
+        if not along_k or depth * size >= 2 * CHUNK:
+            s = replace(s, modifiers=(*s.modifiers, syntax.Modifier("swizzle")))
+        return _read(s, 0, max(1.0, prod(operand.shape) * size / machine.bank_bytes), 1.0)
+    assert mapping.instr is not None
+    asked = mapping.instr.name, operand.name, size, along_k, depth  # of the device alone: counted once
+    if asked not in machine.reading:
+        machine.reading[asked] = _fragment(machine, mapping, operand, size, along_k, depth)
+    return _read(s, *machine.reading[asked])
+
+
+def _read(s: Staged, pad: int, cycles: float, reads: float) -> Staged:
+    """With rows padded so, and read at that cost."""
+    if not pad:
+        return replace(s, cycles=cycles, reads=reads)
+    padded = (*s.modifiers, syntax.Modifier("pad", (syntax.Num(pad),)))
+    return replace(s, modifiers=padded, pad=pad, cycles=cycles, reads=reads, stored=gcd(s.stored, pad))
+
+
+def _at_once(ctx: Context, access: Access, size: int) -> int:
+    """Elements of the widest load: fewer where the rows of a tensor are known to begin at no multiple of it."""
+    row = ctx.shapes[access.tensor][-1].constant if len(access.dims) > 1 and access.tensor in ctx.shapes else None
+    return gcd(max(1, CHUNK // size), row or 0)
+
+
+def _operand(mapping: Mapping, access: Access) -> Operand | None:
+    """The operand of a group's instruction that the access is."""
+    if mapping.instr is None or mapping.match is None or len(mapping.match.instr.operands) < 3:
+        return None
+    for name, value in mapping.match.operands:
+        if any(ld.tensor == access.tensor for ld in loads(value)):
+            o = mapping.instr.operand(name)
+            return o if len(o.shape) == 2 else None
+    return None
+
+
+def _scalar(machine: Machine, mapping: Mapping, size: int, along_k: bool, natural: bool) -> tuple[int, float, float]:
+    """Lanes read chunks of `free`: rows along it need a pad only where the copy turns them; rows along k an odd stride."""
+    leaf = mapping.leaf[2]
+    if along_k:  # each element, or run of k that the leaf takes, by itself
+        return max(leaf, 4 // size), size / machine.bank_bytes, 1.0 / leaf
+    wide = max(1, CHUNK // size)
+    return 0 if natural else wide, size / machine.bank_bytes, 1.0 / wide
+
+
+def _fragment(
+    machine: Machine, mapping: Mapping, operand: Operand, size: int, along_k: bool, depth: int
+) -> tuple[int, float, float]:
+    """Pad, cycles and instructions to read an operand's fragment from rows along k (or along its free axis)."""
+    at = _k_axis(mapping, operand)
+    table = Spread.of(operand).table()
+    fine, coarse = (table[..., at], table[..., 1 - at]) if along_k else (table[..., 1 - at], table[..., at])
+    run = 1
+    most = max(1, CHUNK // size)
+    registers = table.shape[1]
+    while run < most and registers % (2 * run) == 0 and _runs(fine, coarse, 2 * run):
+        run *= 2
+    banks = machine.staging.banks or (machine.lanes, 4)
+    best = (0, float("inf"))
+    for pad in sorted({0, *(p // size for p in (4, 8, 16) if p % size == 0 and p // size % run == 0 and p >= size)}):
+        total = 0
+        for r in range(0, registers, run):
+            addresses = (coarse[:, r] * (depth + pad) + fine[:, r]) * size
+            total += served(addresses, run * size, banks)
+        if total < best[1]:
+            best = (pad, float(total))
+    return best[0], best[1], registers / run
+
+
+def _k_axis(mapping: Mapping, operand: Operand) -> int:
+    """Which axis of an operand is the reduced one."""
+    assert mapping.instr is not None
+    s = mapping.instr.statement
+    reduced = s.reduction.indices if s.reduction else ()
+    ld = next(x for x in loads(s.value) if x.tensor == operand.name)
+    return next(n for n, e in enumerate(ld.indices) if any(v.name in reduced for v in e.variables()))
+
+
+def _runs(fine: np.ndarray, coarse: np.ndarray, run: int) -> bool:
+    f = fine.reshape(len(fine), -1, run)
+    c = coarse.reshape(len(coarse), -1, run)
+    return bool((f == f[:, :, :1] + np.arange(run)).all() and (c == c[:, :, :1]).all() and (f[:, :, 0] % run == 0).all())
+
+
+# ---------------------------------------------------------------- instructions that copy
+
+
+def _loaders(ctx: Context, machine: Machine, mapping: Mapping, access: Access, load: Load, operand: Operand) -> list[Match]:
+    """Instructions with which a group loads this operand's fragment from rows along either axis."""
+    assert mapping.match is not None
+    assert mapping.instr is not None
+    if not any(isinstance(v, Load) and v.tensor == access.tensor for _, v in mapping.match.operands):
+        return []  # it is converted on the way
+    alias = mapping.work.alias
+    names = (alias.get(v.name, v.name) for e in load.indices for v in sorted(e.variables(), key=str))
+    indices = tuple(i for i in dict.fromkeys(names) if i in mapping.work.all_indices)
+    copy = Work(access.tensor + "~", indices, load, None, (), fused=mapping.work.fused)
+    wanted = Line(fragment(mapping.match, operand.name))
+    fitting = []
+    for i in machine.loaders.get((mapping.instr.level, access.dtype), ()):
+        fits = [m for m in matches(i, copy) if same_fragment(wanted, fragment(m, i.statement.target))]
+        fitting += [max(fits, key=lambda m: m.score)] if fits else []
+    return fitting
+
+
+def _loader(fitting: list[Match], inner: str) -> str | None:
+    """The family (or the name) of one that loads from rows along `inner`."""
+    right = [m for m in fitting if _along(m.instr, dict(m.index)) == inner]
+    if not right:
+        return None
+    taken = max(fitting, key=lambda m: m.score)  # as the lowering does for a family
+    return right[0].instr.name if taken not in right or not taken.instr.family else taken.instr.family
+
+
+def _along(i: Instr, index: dict[str, str]) -> str | None:
+    """The work's index along which the instruction reads neighbours of its source."""
+    (ld,) = loads(i.statement.value)
+    source = i.operand(ld.tensor)
+    r = next((v for v in source.coords if v.name == "r"), None)
+    for e, x in zip(source.map, ld.indices, strict=True):
+        if r is not None and e.coefficient(r) == 1:
+            return index[next(iter(x.variables())).name]
+    return None

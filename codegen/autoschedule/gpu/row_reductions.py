@@ -1,0 +1,260 @@
+"""Nests for reductions along the axis with neighbours, and for chains of them with what reads them row by row (softmax).
+
+    tile rows -> outer;  [tile f -> outer by workspace];  [tile row -> group];  keep ..;  tile f;  tile f -> lanes
+
+NEIGHBOURS   lanes take parts of a row, several neighbours each, and combine them: within a group in registers, between groups
+             through the memory of the unit.
+A_ROW        a short row has one group, and a unit several rows; a long one has the whole unit; few rows are split over units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as Dict
+from dataclasses import dataclass
+from math import log2
+from typing import Any
+
+import numpy as np
+
+from ....dsl import syntax
+from ....dsl.support.cached import cached_property
+from ...lower.lowering_context import Context
+from ...plan.computations import Work
+from ..access_model import Access, Problem
+from ..constraints import Named, Slot
+from ..line_builders import modifier, tile
+from ..tile_space import Tiles, crossed, padded, pieces, taken, volume
+from .cost import Demand
+from .elementwise import PARTS, SETUP, WHOLE
+from .machine_model import RESERVED, Machine
+from .operand_layouts import CHUNK
+from .traffic import Traffic
+
+TURNS = 4  # vectors of a lane in one turn of the loop over a row, at most
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Candidates for works that share `rows`; `fast` is reduced, or read row by row, by each of them."""
+
+    ctx: Context
+    machine: Machine
+    problems: tuple[Problem, ...]
+    rows: tuple[str, ...]
+    fast: str
+    kept: tuple[str, ...]
+
+    name = "rows"
+
+    def __str__(self) -> str:
+        return f"lanes along {self.fast}"
+
+    @property
+    def problem(self) -> Problem:
+        return self._problem
+
+    @cached_property
+    def _problem(self) -> Problem:
+        return max(self.problems, key=lambda p: len(p.axes))
+
+    def candidates(self, sizes: list[dict[str, int]], fixed: Dict[str, int]) -> Tiles:
+        machine = self.machine
+        n = max(s[self.fast] for s in sizes)
+        m = fixed.get("rows", max(volume(s[x] for x in self.rows) for s in sizes))
+        size = max(a.dtype.bytes for p in self.problems for a in p.reads)
+        v = [x for x in (1, 2, 4, 8) if x == 1 or (x * size <= CHUNK and x * machine.lanes // 2 < n)]
+        groups = [g for g in (1, 2, 4, 8, 16, 32) if g == 1 or g * machine.lanes < 2 * n]
+        t = crossed(
+            {"v": np.array(v)},
+            {"gr": np.array(groups)},
+            {"rows": np.array([fixed["rows"]] if "rows" in fixed else [1, 2, 4, 8])},
+            {"turns": np.array([1, 2, TURNS])},
+        )
+        t = taken(t, (t["rows"] * t["gr"] <= machine.most_groups) & ((t["gr"] == 1) | (t["rows"] == 1)) & (t["rows"] < 2 * m))
+        span = t["v"] * t["gr"] * machine.lanes * t["turns"]
+        t = taken(t, ((t["turns"] == 1) | (span < 2 * n)) & ((t["gr"] == 1) | (span // 2 < n)))  # none has nothing to do
+        t["turn"] = t["v"] * t["gr"] * machine.lanes
+        t["span"] = t["turn"] * t["turns"]
+        t["part"] = np.full_like(t["v"], fixed.get("part", 0))
+        longest = max(s[self.split_axis] for s in sizes)
+        parts = [p for p in PARTS if 2 * p <= longest]
+        if "part" in fixed or not self._splits() or not parts:
+            return t
+        few = self._blocks(t, sizes[0]) < machine.units
+        if not few.any():
+            return t
+        some = crossed({n: x[few] for n, x in t.items() if n != "part"}, {"part": np.array(parts)})
+        return {n: np.concatenate([x, some[n]]) for n, x in t.items()}
+
+    @cached_property
+    def split_axis(self) -> str:
+        """The slowest of the reduced axes, so that parts are long runs."""
+        return next((x for x in self.problem.reduced if x != self.fast), self.fast)
+
+    def _splits(self) -> bool:
+        w = self.problem.work
+        if len(self.problems) > 1 or w.reduction is None or not w.outputs:
+            return False
+        return w.reduction.kind not in WHOLE and not w.name.endswith("@@")
+
+    def _blocks(self, t: Tiles, sizes: Dict[str, Any]) -> Any:
+        last = sizes[self.rows[-1]] if self.rows else 1
+        return volume(sizes[x] for x in self.rows[:-1]) * pieces(last, t["rows"])
+
+    # ------------------------------------------------------------ what they ask
+
+    def least(self, sizes: Dict[str, int]) -> float:
+        return self.machine.launch
+
+    def demand(self, t: Tiles, sizes: Dict[str, Any]) -> Demand:
+        machine, lanes = self.machine, self.machine.lanes
+        whole = sizes[self.split_axis]
+        part = np.where(t["part"] > 0, np.minimum(t["part"], whole), whole)
+        splits = pieces(whole, part)
+        blocks = self._blocks(t, sizes) * splits
+        groups = t["rows"] * t["gr"]
+        n, turns = (part, 1.0) if self.split_axis == self.fast else (sizes[self.fast], part)
+        turns = turns * volume(sizes[x] for x in self.problem.reduced if x not in (self.fast, self.split_axis))
+        chunks = pieces(n, t["v"] * t["gr"] * lanes) * turns  # vectors of a lane
+        per_cycle = machine.operations(self.problem.work.value.dtype.compute) / machine.schedulers
+        ops, loads, near, far, path, flight, combining = (0.0 for _ in range(7))
+        seen: set[str] = set()
+        for p in self.problems:
+            ops = ops + (chunks * t["v"] * p.operations if self.fast in p.axes else p.operations)
+            for a in self._moved(p):
+                moved = span = a.footprint(sizes) * a.dtype.bytes
+                # each row reads it: those of a unit find it close by, if it is small those of later units on the same place too
+                again = volume(sizes[x] for x in self.rows if x not in a.axes)
+                if np.any(again > 1):
+                    close = span <= (machine.staging.capacity or 0) / 2
+                    shared = t["rows"] if self.rows[-1] not in a.axes else 1
+                    span = span * np.minimum(pieces(again, shared), np.where(close, 1 + blocks / machine.units, again))
+                ineff = self._transactions(a, t, sizes)
+                near = near + span * ineff
+                if a.tensor not in seen:
+                    seen.add(a.tensor)
+                    far = far + moved * ineff
+                if self.fast in a.axes:
+                    wide = t["v"] if a.stride(self.fast) == 1 else 1
+                    loads = loads + chunks * t["v"] / wide
+                    path = path + chunks * t["v"] * groups * lanes * a.path(self.fast, machine.home.transaction or 32)
+                    flight = np.maximum(flight, groups * lanes * wide * a.dtype.bytes * np.minimum(t["turns"], chunks))
+            if p.reduced:
+                combining = combining + 2 * log2(lanes) + np.where(t["gr"] > 1, 8 + t["gr"], 0)
+        staged = self._staged(t)
+        result = volume(sizes[x] for x in self.rows) * self.problem.work.value.dtype.bytes
+        parts = np.where(t["part"] > 0, splits * result, 0)  # written, then read by the launch that adds them up
+        meetings = np.where(t["gr"] > 1, 2 * sum(bool(p.reduced) for p in self.problems), 0)
+        return Demand(
+            blocks=blocks,
+            groups=groups,
+            registers=RESERVED + t["v"] * t["turns"],
+            staged=staged,
+            pipe=ops * lanes / per_cycle,
+            issue=SETUP + ops + 2 * loads + 4 * chunks / t["turns"] + combining,
+            staging=path + staged * (1 + t["gr"]),
+            near=near + parts,
+            far=np.minimum(near, far) + parts,
+            flight=flight,
+            rounds=1 + len(self.problems) + 0.1 * meetings,
+            launches=1 + (t["part"] > 0),
+            after=parts + np.where(t["part"] > 0, result, 0),
+        )
+
+    def _moved(self, p: Problem) -> list[Access]:
+        """What is read and written of the outermost memory: of several works some results stay in registers."""
+        kept = self.kept if len(self.problems) > 1 else ()
+        return [a for a in (*p.reads, *p.writes) if a.tensor.rstrip("@") not in kept]
+
+    def _staged(self, t: Tiles) -> Any:
+        """Bytes of the memory of a unit: parts of results that groups pass on."""
+        held = sum(p.work.value.dtype.bytes for p in self.problems if p.reduced)
+        return np.where(t["gr"] > 1, t["rows"] * t["gr"] * self.machine.lanes * held, 0)
+
+    def traffic(self, t: Tiles, sizes: Dict[str, Any]) -> Traffic:
+        lanes = self.machine.lanes
+        whole, rows = sizes[self.split_axis], volume(sizes[x] for x in self.rows)
+        part = np.where(t["part"] > 0, np.minimum(t["part"], whole), whole)
+        splits = pieces(whole, part)
+        asked: Any = 2 * np.where(t["part"] > 0, splits * rows * self.problem.work.value.dtype.bytes, 0)
+        bytes_of: dict[str, Any] = {}
+        for p in self.problems:
+            for a in self._moved(p):
+                each = volume(sizes[x] for x in p.axes if x not in self.rows) if self.fast in a.axes else 1
+                if self.fast in p.axes and self.fast not in a.axes and a in p.reads:
+                    each = t["gr"] * lanes  # all lanes of a row
+                asked = asked + a.dtype.bytes * rows * each
+                bytes_of.setdefault(a.tensor, a.footprint(sizes) * a.dtype.bytes)
+        n = part if self.split_axis == self.fast else sizes[self.fast]
+        return Traffic(
+            least=sum(bytes_of.values()),
+            asked=asked,
+            served=self._staged(t) * (1 + t["gr"]) * self._blocks(t, sizes) * splits,
+            waste=1 - padded(n, t["v"] * t["gr"] * lanes),
+        )
+
+    def _transactions(self, a: Access, t: Tiles, sizes: Dict[str, Any]) -> Any:
+        """Bytes moved for a byte asked for."""
+        whole = self.machine.home.transaction or 32
+        if self.fast not in a.axes or a.stride(self.fast) is not None or a.fast is None:
+            return 1.0
+        return a.coalesced(self.fast, t["rows"] if self.rows and a.fast == self.rows[-1] else 1, whole)
+
+    # ------------------------------------------------------------ lines
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        machine = self.machine
+        outer, group, lane = (x.name for x in (machine.outer, machine.group, machine.lane))
+        out: list[Slot] = []
+        if self.rows:
+            axes = (*((x, "") for x in self.rows[:-1]), (self.rows[-1], "rows"))
+            out.append(Slot("outer", syntax.Tile, outer, axes, needed=True))
+        if self._splits():
+            out.append(Slot("split", syntax.Tile, outer, ((self.split_axis, "part"),)))
+        keep = [Slot("keep " + x, syntax.Keep, machine.register.name, about=(x,)) for x in self.kept]
+        row = [Slot("row", syntax.Tile, group, ((self.rows[-1], ""),))] if self.rows else []
+        out += [*keep, *row, *keep, *(Slot("loop " + x, syntax.Tile, None, ((x, ""),)) for x in self._loops)]
+        out += [Slot(x, syntax.Tile, None, ((self.fast, x),)) for x in ("span", "turn")]
+        return (*out, Slot("lane", syntax.Tile, lane, ((self.fast, "v"),), needed=True), Slot("leaf", syntax.Compute))
+
+    @property
+    def _loops(self) -> tuple[str, ...]:
+        return tuple(x for x in self.problem.axes if x not in self.rows and x != self.fast)
+
+    def lines(self, at: dict[str, int], sizes: Dict[str, int]) -> Named:
+        machine = self.machine
+        outer = machine.outer.name
+        lines: list[tuple[str, syntax.Line]] = []
+        if self.rows:
+            rows = (*((x, 1) for x in self.rows[:-1]), (self.rows[-1], at["rows"]))
+            lines.append(("outer", tile(*rows, level=outer)))
+        if at["part"]:
+            by = modifier("by", words=("workspace",))
+            lines.append(("split", tile((self.split_axis, at["part"]), level=outer, modifiers=by)))
+        if at["rows"] > 1:
+            lines.append(("row", tile((self.rows[-1], 1), level=machine.group.name)))
+        lines += [("keep " + x, syntax.Keep((x,), machine.register.name)) for x in self.kept]
+        lines += [("loop " + x, tile((x, 1))) for x in self._loops]
+        lines.append(("span", tile((self.fast, at["span"]))))
+        if at["turns"] > 1:
+            lines.append(("turn", tile((self.fast, at["turn"]), modifiers=modifier("unroll"))))
+        lines.append(("lane", tile((self.fast, at["v"]), level=machine.lane.name)))
+        return (*lines, ("leaf", syntax.Compute()))
+
+
+def rows(ctx: Context, machine: Machine, works: tuple[Work, ...], problems: tuple[Problem, ...]) -> list[Rows]:
+    """The nest of rows, where the works are reductions of rows along one axis, and what reads them row by row."""
+    shared = min((w.indices for w in works), key=len)
+    main = max(problems, key=lambda p: len(p.axes))
+    along = [a.fast for p in problems for a in p.reads if a.fast is not None and a.fast not in shared]
+    if not any(p.reduced for p in problems) or not along:
+        return []
+    if len(works) == 1:
+        candidates = [x for x in dict.fromkeys(along) if x in main.reduced]
+        kept: tuple[str, ...] = (works[0].name.rstrip("@"),)
+    else:
+        candidates = [x for x in dict.fromkeys(along) if all(x in p.axes or not p.reduced for p in problems)]
+        read = {name for w in works for name in w.reads}
+        kept = tuple(name.rstrip("@") for w in works for name in w.targets if name in read)
+    return [Rows(ctx, machine, problems, shared, x, kept) for x in candidates[:1]]

@@ -1,0 +1,248 @@
+"""Which indices of a work an instruction's indices can stand for: all mappings, those that are not legal with a reason.
+
+An index of the instruction stands for an index of the work that occurs in exactly the same operands (ISA Mapper, Sotoudeh et
+al.; TensorIR, Feng et al., ASPLOS 2023), or for several of them fused: so a matrix product is found in a convolution, in
+batched, transposed and grouped products. Indices that nothing stands for are computed one at a time: free ones by different
+units (`batch`), reduced ones in loops (`loops`). Where extents do not divide, tiles are padded.
+
+Without an instruction the scalar body does the same on lanes: the indices that only some operands have are tiled, so that what
+is read once serves many (`by_reuse`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import product
+
+from ...dsl import syntax
+from ...dsl.device import Device, Instr
+from ...dsl.support.fast_replace import replace
+from ...dsl.values import Cast, Load, Value, loads
+from ..lower.leaves.match_instr import Match, bindings, match, stand_ins, why_not
+from ..lower.lower_schedule import fused
+from ..lower.lowering_context import Context
+from ..lower.spec import ZERO, Focus, Range
+from ..plan.computations import Work, plain_index, work_extents
+
+MOST_FUSED = 4  # indices
+Fusing = tuple[Work, tuple[syntax.Fuse, ...], list[str]]
+
+
+@dataclass(frozen=True)
+class Mapping:
+    """`m`, `n`, `k`: the indices of `work` that are tiled; of `n` neighbours are nearer in the result, where it has either.
+
+    `leaf`: how much of m, n, k one execution covers. `work` is what is left after `fuses`. `refused`: why it is not legal.
+    `of`: what each index of the instruction stands for, outermost first.
+    """
+
+    instr: Instr | None
+    work: Work
+    fuses: tuple[syntax.Fuse, ...] = ()
+    m: str = ""
+    n: str = ""
+    k: str = ""
+    leaf: tuple[int, int, int] = (1, 1, 1)
+    batch: tuple[str, ...] = ()
+    loops: tuple[str, ...] = ()
+    match: Match | None = None
+    of: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    refused: str = ""
+
+    def __str__(self) -> str:
+        said = [f"{x} = {'*'.join(theirs)}" for x, theirs in self.of]
+        return f"{self.instr.name if self.instr else 'scalars'}({', '.join(said)})"
+
+
+def mappings(ctx: Context, work: Work) -> Iterator[Mapping]:
+    """All of the device's instructions that accumulate, then the scalar body."""
+    fusings = Fusings(ctx, work)
+    for instr in candidates(ctx.device):
+        yield from of_instr(fusings, instr, work)
+    yield from by_reuse(fusings, work)
+
+
+def candidates(device: Device) -> tuple[Instr, ...]:
+    return tuple(i for i in device.instrs if i.accumulate)
+
+
+# ---------------------------------------------------------------- instructions
+
+
+def of_instr(fusings: Fusings, instr: Instr, work: Work) -> Iterator[Mapping]:
+    """Every mapping of one instruction; a single refused one where its op is another, or a type is."""
+    bare = Mapping(instr, work)
+    if why := why_not(instr, work):
+        yield replace(bare, refused=why)
+        return
+    found = list(bindings(instr, work))
+    if not found:
+        kinds = ", ".join(dict.fromkeys(o.dtype.name for o in instr.operands if o.role == "input"))
+        yield replace(bare, refused=f"its operands, of type {kinds}, are not the factors here")
+        return
+    tried: list[Mapping] = []
+    for binding in found:
+        choices = stand_ins(instr, work, binding)
+        if lacking := [x for x, theirs in choices.items() if not theirs]:
+            for x in lacking[:1]:
+                inside = _operands_with(instr, x)
+                tried.append(replace(bare, refused=f"nothing occurs just where `{x}` does, in {inside}"))
+            continue
+        for pick in product(*(_groups(theirs) for theirs in choices.values())):
+            tried.append(_mapped(fusings, bare, tuple(zip(choices, pick, strict=True))))
+    # an operand swap may say the same twice, and a legal way speaks for the refused ones
+    seen: dict[tuple, Mapping] = {}
+    for t in tried:
+        if t.of not in seen or seen[t.of].refused:
+            seen[t.of] = t
+    yield from seen.values()
+
+
+def _operands_with(instr: Instr, x: str) -> str:
+    s = instr.statement
+    names = [s.target] if x in s.indices else []
+    names += [ld.tensor for ld in loads(s.value) if any(v.name == x for e in ld.indices for v in e.variables())]
+    return " and ".join(dict.fromkeys(names))
+
+
+def _groups(theirs: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """All of them as one, then each by itself."""
+    whole = [theirs] if 1 < len(theirs) <= MOST_FUSED else []
+    return whole + [(i,) for i in theirs]
+
+
+def _mapped(fusings: Fusings, bare: Mapping, of: tuple[tuple[str, tuple[str, ...]], ...]) -> Mapping:
+    """The mapping in which `of` stands for the instruction's indices; refused where the leaf would not take it so."""
+    assert bare.instr is not None
+    instr, s = bare.instr, bare.instr.statement
+    work, fuses, names = fusings.by(*(theirs for _, theirs in of))
+    mapped = replace(bare, work=work, fuses=fuses, of=of)
+    wanted = dict(zip((x for x, _ in of), names, strict=True))
+    m = match(instr, work)
+    if m is None:
+        return replace(mapped, refused="the fused indices do not occur in the same operands")
+    if dict(m.index) != wanted:
+        theirs = next(i for x, i in m.index if wanted[x] != i)
+        return replace(mapped, refused=f"left to itself the leaf takes `{theirs}` there, whose neighbours are nearer")
+    if s.reduction and any(not _loaded(v) for _, v in m.operands):
+        return replace(mapped, refused="a factor is computed, so what pads it is not zero")
+    frees, reduced = [wanted[x] for x in s.indices], [wanted[x] for x in (s.reduction.indices if s.reduction else ())]
+    subscripts = [e for ld in loads(work.value) for e in ld.indices]
+    if mixed := [i for i in reduced if any(plain_index(e) != i and i in {v.name for v in e.variables()} for e in subscripts)]:
+        return replace(mapped, refused=f"where `{mixed[0]}` runs over there are neighbours, not zeros")
+    if len(reduced) > 1 or len(frees) > 2:
+        return replace(mapped, refused=f"it has {len(frees)} free and {len(reduced)} reduced indices")
+    if instr.level == fusings.ctx.innermost:
+        groups = reused(work)
+        if len(groups) < 2 or any(all(i not in g for g in groups) for i in frees):
+            return replace(mapped, refused="no two groups of indices are apart in what is read")
+        mine = [next((g for g in groups if i in g), None) for i in frees]
+        rest = [g for g in groups if g not in mine]
+        frees = [*(g[-1] for g in rest[len(frees) - 2 :]), *frees]
+    elif len(frees) < 2 or not reduced:
+        return replace(mapped, refused="it has no two free indices and a reduced one")
+    extents, theirs = m.extents(), {i: x for x, i in m.index}
+    k = reduced[0] if reduced else work.reduced[-1]
+    leaf = tuple(extents[theirs[i]] if i in theirs else 1 for i in (*frees, k))
+    mapped = replace(mapped, m=frees[0], n=frees[1], k=k, leaf=(leaf[0], leaf[1], leaf[2]), match=m)
+    return _others(mapped)
+
+
+def _loaded(v: Value) -> bool:
+    return isinstance(v, Load) or (isinstance(v, Cast) and _loaded(v.arg))
+
+
+def _others(mapping: Mapping) -> Mapping:
+    mine = {mapping.m, mapping.n, mapping.k}
+    w = mapping.work
+    return replace(
+        mapping, batch=tuple(i for i in w.indices if i not in mine), loops=tuple(i for i in w.reduced if i not in mine)
+    )
+
+
+@dataclass(frozen=True)
+class Fusings:
+    """A work with indices of it fused: by the same groups, the same for all instructions."""
+
+    ctx: Context
+    work: Work
+    known: dict[tuple[tuple[str, ...], ...], Fusing] = field(default_factory=dict)
+
+    def by(self, *groups: tuple[str, ...]) -> Fusing:
+        if groups not in self.known:
+            self.known[groups] = _fused(self.ctx, self.work, groups)
+        return self.known[groups]
+
+
+def _fused(ctx: Context, work: Work, groups: tuple[tuple[str, ...], ...]) -> Fusing:
+    """The work with each group of several indices as one, the lines that say so, and the name of each group."""
+    names, fuses = [], []
+    taken = set(ctx.names) | set(work.all_indices)
+    for g in groups:
+        if len(g) == 1:
+            names.append(g[0])
+            continue
+        name = "".join(g)
+        while name in taken:
+            name += "_"
+        taken.add(name)
+        names.append(name)
+        line = syntax.Fuse(g, name)
+        fuses.append(line)
+        ranges = {i: Range(ZERO, e) for i, e in work_extents(work).items() if i in work.all_indices}
+        (work,) = fused(Focus((work,), ranges, ctx.outermost, ctx.outermost, {}), line).works
+    return work, tuple(fuses), names
+
+
+# ---------------------------------------------------------------- the scalar body
+
+
+def by_reuse(fusings: Fusings, work: Work) -> Iterator[Mapping]:
+    """The scalar body: free indices by the reads that have them; two groups that are not in all of them are tiled."""
+    bare = Mapping(None, work)
+    if work.reduction is None:
+        yield replace(bare, refused="no reduction: nothing is read twice")
+        return
+    if work.reduction.kind in ("argmax", "argmin"):
+        yield replace(bare, refused=f"{work.reduction.kind} has no parts")
+        return
+    if not any(v.name in work.reduced for ld in loads(work.value) for e in ld.indices for v in e.variables()):
+        yield replace(bare, refused="no operand has a reduced index: there is nothing to stage")
+        return
+    groups = reused(work)
+    if len(groups) < 2:
+        yield replace(bare, refused="no two groups of indices are apart in what is read: nothing is read twice")
+        return
+    subscripts = [e for ld in loads(work.value) for e in ld.indices]
+    mixed = {v.name for e in subscripts if plain_index(e) is None for v in e.variables()}
+    single = tuple(i for i in work.reduced if i not in mixed)
+    whole = _groups(work.reduced)[:1]
+    for rows in _near(groups[-2]):
+        for columns in _near(groups[-1]):
+            for inner in [*whole, *((i,) for i in single if (i,) not in whole)]:
+                yield _scalar(fusings, bare, rows, columns, inner)
+
+
+def _near(theirs: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """All of them as one, and the last, whose neighbours are nearest."""
+    return list(dict.fromkeys([*_groups(theirs)[:1], theirs[-1:]]))
+
+
+def reused(work: Work) -> list[tuple[str, ...]]:
+    """Free indices by the reads that have them, without those that are in all; the one with neighbours in the result last."""
+    reads = [{work.alias.get(v.name, v.name) for e in ld.indices for v in e.variables()} for ld in loads(work.value)]
+    groups: dict[frozenset[int], list[str]] = {}
+    for i in work.indices:
+        having = frozenset(n for n, names in enumerate(reads) if i in names)
+        if len(having) < len(reads):
+            groups.setdefault(having, []).append(i)
+    return sorted((tuple(g) for g in groups.values()), key=lambda g: (work.indices[-1] in g, len(g)))
+
+
+def _scalar(
+    fusings: Fusings, bare: Mapping, rows: tuple[str, ...], columns: tuple[str, ...], inner: tuple[str, ...]
+) -> Mapping:
+    work, fuses, (m, n, k) = fusings.by(rows, columns, inner)
+    of = (("m", rows), ("n", columns), ("k", inner))
+    return _others(replace(bare, work=work, fuses=fuses, m=m, n=n, k=k, of=of))

@@ -1,0 +1,60 @@
+"""Schedule lines, written short."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
+
+from ...dsl import syntax
+from ...dsl.support.fast_replace import replace
+
+_Size = TypeVar("_Size", bound=syntax.Size)
+
+
+def tile(*axes: tuple[str, int], level: str | None = None, modifiers: tuple[syntax.Modifier, ...] = ()) -> syntax.Tile:
+    """`tile m: 128, n: 64 -> level`; axes without a name are left out."""
+    return tiled(((i, size, None) for i, size in axes), level, modifiers)
+
+
+def tiled(
+    axes: Iterable[tuple[str, int, int | None]], level: str | None = None, modifiers: tuple[syntax.Modifier, ...] = ()
+) -> syntax.Tile:
+    """The same with strides: `tile m: 4 every 32 -> level`."""
+    made = (syntax.TileAxis(i, syntax.Num(size), None if every is None else syntax.Num(every)) for i, size, every in axes if i)
+    return syntax.Tile(tuple(made), level, modifiers)
+
+
+def modifier(name: str, value: int | None = None, words: tuple[str, ...] = ()) -> tuple[syntax.Modifier, ...]:
+    return (syntax.Modifier(name, () if value is None else (syntax.Num(value),), words),)
+
+
+Digit = str | tuple[str, str, int]  # an axis; or an axis divided by a number, or the remainder
+
+
+def laid_out(tensor: str, memory: str, digits: Iterable[Digit], block: tuple[syntax.Line, ...] | None = None) -> syntax.Move:
+    """`move B -> l2 layout (n/16, k/2, n % 16, k % 2)`"""
+    values = tuple(
+        syntax.Name(d) if isinstance(d, str) else syntax.Binary(d[1], syntax.Name(d[0]), syntax.Num(d[2])) for d in digits
+    )
+    return syntax.Move(tensor, memory, block=block, modifiers=(syntax.Modifier("layout", values),))
+
+
+def resized(index: str, size: _Size, new: Mapping[tuple[str, int], int]) -> _Size | syntax.Num:
+    """A size of an index, where some have changed: (index, size as it was) -> size."""
+    return syntax.Num(new.get((index, int(size.value)), size.value)) if isinstance(size, syntax.Num) else size
+
+
+def panels_resized(modifiers: tuple[syntax.Modifier, ...], new: Mapping[tuple[str, int], int]) -> tuple[syntax.Modifier, ...]:
+    """The same of layouts: panels stay as wide as the tiles that read them."""
+
+    def digit(e: syntax.Size) -> syntax.Size:
+        if isinstance(e, syntax.Binary) and isinstance(e.left, syntax.Name):
+            return replace(e, right=resized(e.left.id, e.right, new))
+        return e
+
+    return tuple(
+        replace(m, maps=tuple((i, resized(i, e, new)) for i, e in m.maps), values=tuple(map(digit, m.values)))
+        if m.name == "layout"
+        else m
+        for m in modifiers
+    )

@@ -1,0 +1,116 @@
+"""Schedules near a given one: its tile sizes halved, doubled, or a step of the vector unit away; one at a time, then in pairs.
+
+SAME_SIZE    One index and one size are one choice wherever they stand together: a panel's width and the tile that reads it.
+MULTIPLES    A size that held a whole number of the next smaller one of its index still does: it is rounded up to one.
+IN_VAIN      A size beyond the index's extent is as good as the extent.
+SINGLE       An index that is dealt to units one by one, and not cut again, may be dealt in small groups: what a unit then has
+             at once shares what it reads.
+TRADES       Pairs make one size larger and another one smaller: what fits a cache keeps about its footprint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import combinations
+
+from ...dsl import syntax
+from ...dsl.device import Device
+from ...dsl.support.fast_replace import replace
+from .line_builders import panels_resized, resized
+
+Choice = tuple[str, int]  # an index and a size
+_GROUPS = (4, 2, 8)  # SINGLE
+_SMALL = 64  # sizes up to it also change by a step
+
+
+def variations(
+    decl: syntax.ScheduleDecl, device: Device, extents: Mapping[str, int]
+) -> Iterator[tuple[syntax.ScheduleDecl, str]]:
+    """Explicit schedules near an explicit one, and in words what is different. What exceeds a limit is found when compiling.
+
+    extents  those that are known, by index
+    """
+    sizes = _sizes(decl.lines, _single(decl.lines))
+    lane = device.levels[-1]
+    width = max(1, (lane.bytes or 4) // 4)
+    seen = {_applied(decl, sizes, {})}
+    moves = {c: _others(c[1], width, extents.get(c[0])) for c in sizes}
+    single = [{c: n} for k in range(4) for c in sizes for n in moves[c][k : k + 1]]
+    pairs = [
+        {a: n, b: m}
+        for a, b in combinations(sizes, 2)
+        if a[0] != b[0]
+        for n in moves[a]
+        for m in moves[b]
+        if (n > a[1]) != (m > b[1])
+    ]
+    for change in (*single, *pairs):
+        made = _applied(decl, sizes, change)
+        if made not in seen:
+            seen.add(made)
+            yield made, ", ".join(f"{i}: {n} for {was}" for (i, was), n in change.items())
+
+
+def _others(size: int, width: int, extent: int | None) -> list[int]:
+    """IN_VAIN"""
+    if size == 1:
+        return [n for n in _GROUPS if extent is None or n <= extent]
+    step = width if size % width == 0 else 2
+    near = [2 * size, size // 2 if size % 2 == 0 else (size + 1) // 2]
+    if size <= _SMALL:
+        near += [size + step, size - step]
+    aligned = [n for n in near if n > 0 and (size % width or n % width == 0)]
+    if extent is not None:
+        aligned = [n for n in aligned if min(n, extent) != min(size, extent)]
+    return list(dict.fromkeys(n for n in aligned if n != size))
+
+
+def _single(lines: tuple[syntax.Line, ...]) -> frozenset[str]:
+    """SINGLE"""
+    tiles = [x for x in lines if isinstance(x, syntax.Tile)]
+    named = [a.index for t in tiles for a in t.axes]
+    dealt = {a.index for t in tiles if t.level for a in t.axes if isinstance(a.size, syntax.Num) and a.size.value == 1}
+    return frozenset(i for i in dealt if named.count(i) == 1)
+
+
+def _sizes(lines: tuple[syntax.Line, ...], single: frozenset[str] = frozenset()) -> list[Choice]:
+    """What can be chosen: an index and a size above 1, or one that is dealt singly, in the order in which they stand first."""
+    found: dict[Choice, None] = {}
+    for line in lines:
+        if isinstance(line, syntax.Tile):
+            for a in line.axes:
+                if a.every is None and isinstance(a.size, syntax.Num) and (a.size.value > 1 or a.index in single):
+                    found[a.index, int(a.size.value)] = None
+        for x in _sizes(getattr(line, "block", None) or ()):
+            found[x] = None
+    return list(found)
+
+
+def _applied(decl: syntax.ScheduleDecl, sizes: list[Choice], change: Mapping[Choice, int]) -> syntax.ScheduleDecl:
+    """MULTIPLES"""
+    new: dict[Choice, int] = {}
+    below: dict[str, tuple[int, int]] = {}  # of an index: the next smaller size, as it was and as it is
+    for index, was in sorted(sizes, key=lambda c: c[1]):
+        n = change.get((index, was), was)
+        old_inner, inner = below.get(index, (1, 1))
+        if was % old_inner == 0:
+            n = max(inner, -(-n // inner) * inner)
+        new[index, was] = n
+        below[index] = was, n
+    return replace(decl, lines=_lines(decl.lines, new))
+
+
+def _lines(lines: tuple[syntax.Line, ...], new: Mapping[Choice, int]) -> tuple[syntax.Line, ...]:
+    return tuple(_line(x, new) for x in lines)
+
+
+def _line(line: syntax.Line, new: Mapping[Choice, int]) -> syntax.Line:
+    """SAME_SIZE"""
+    out = line
+    if isinstance(out, syntax.Tile):
+        axes = (a if a.every is not None else replace(a, size=resized(a.index, a.size, new)) for a in out.axes)
+        out = replace(out, axes=tuple(axes))
+    if isinstance(out, (syntax.Move, syntax.Keep)):
+        modifiers = panels_resized(out.modifiers, new)
+        out = replace(out, modifiers=modifiers, block=_lines(out.block, new) if out.block is not None else None)
+    return replace(out, span=None)

@@ -1,0 +1,236 @@
+"""Why a schedule was chosen: candidates with their times and what bounds them, and what each instruction could stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...dsl.device import Device
+from ...dsl.op import Op
+
+if TYPE_CHECKING:
+    from .rank import Ranked
+
+KEPT = 8  # candidates that a compiled program remembers
+UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One candidate at the largest of the sizes it was judged at. `slower`: times the best at each of the sizes.
+
+    served    bytes that they ask of the memory of a unit
+    parts     seconds by what needs them; the largest is the `bound`       seconds   all together
+    asked     bytes that lanes ask of the outermost memory                 moved     bytes to and from the outermost memory
+    blocks    of the launch                                                waves     of them over the whole device
+    resident  blocks of a unit at a time                                   busy      share of the units' time that is used
+    occupancy share of the lanes that a unit can hold which it holds
+    waste     share of what is computed that is padding                    held      bytes of staging memory of a block
+    """
+
+    nest: str
+    tile: Mapping[str, int]
+    slower: float
+    seconds: float
+    bound: str
+    parts: Mapping[str, float]
+    asked: float
+    served: float
+    moved: float
+    blocks: float
+    waves: float
+    resident: int
+    occupancy: float
+    busy: float
+    waste: float
+    registers: float
+    held: float
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What was chosen for a launch (the first of `candidates`) among `count`; `least`: bytes that must be moved to and from
+    `home`, the outermost memory; `staging`: the memory of a unit."""
+
+    launch: str
+    sizes: tuple[Mapping[str, int], ...]
+    count: int
+    least: float
+    home: str
+    staging: str
+    candidates: tuple[Candidate, ...]
+
+
+def choice(launch: str, found: Sequence[Ranked], order: Sequence[tuple[Ranked, int, float]]) -> Choice:
+    """The choice among ranked candidates."""
+    kept, told = order[:KEPT], {}
+    for r in {id(r): r for r, _, _ in kept}.values():
+        told |= {(id(r), i): x for i, x in _told(r, [(i, slower) for x, i, slower in kept if x is r])}
+    r, i, _ = kept[0]
+    count = sum(x.count for x in found)
+    machine = r.nest.machine
+    least = told[id(r), i][1]
+    candidates = tuple(told[id(r), i][0] for r, i, _ in kept)
+    return Choice(launch, tuple(r.sizes), count, least, machine.home.name, machine.staging.name, candidates)
+
+
+def _told(r: Ranked, which: list[tuple[int, float]]) -> Iterator[tuple[int, tuple[Candidate, float]]]:
+    """Candidates of one nest by number, each with the bytes that must be moved; given are number and `slower`."""
+    machine, d, numbers = r.nest.machine, r.demand, [i for i, _ in which]
+    most = machine.device.limit(f"resident {machine.lane.name}s") or machine.most_groups * machine.lanes
+    fields = (r.tiles.values(), r.cost.parts.values(), (d.far, d.blocks, d.groups, d.registers, d.staged, r.cost.resident))
+    rows = (r.table(numbers, *x).T.tolist() for x in fields)
+    t = r.traffic(numbers)
+    bytes_ = zip(*((x + np.zeros(len(which))).tolist() for x in (t.least, t.asked, t.served, t.waste)), strict=True)
+    for (i, slower), tile, each, demand, traffic in zip(which, *rows, bytes_, strict=True):
+        parts = dict(zip(r.cost.parts, each, strict=True))
+        far, blocks, groups, registers, staged, resident = demand
+        least, asked, served, waste = traffic
+        candidate = Candidate(
+            nest=f"{r.nest.name}: {r.nest}",
+            tile=dict(zip(r.tiles, map(int, tile), strict=True)),
+            slower=slower,
+            seconds=float(r.seconds[-1, i]),
+            bound=max(parts, key=lambda name: parts[name]),
+            parts=parts,
+            asked=asked,
+            served=served,
+            moved=far,
+            blocks=blocks,
+            waves=blocks / (machine.units * max(1, resident)),
+            resident=int(resident),
+            occupancy=resident * groups * machine.lanes / most,
+            busy=blocks / (machine.units * ceil(blocks / machine.units)),
+            waste=waste,
+            registers=registers,
+            held=staged,
+        )
+        yield i, (candidate, least)
+
+
+# ---------------------------------------------------------------- tables
+
+
+def show_choice(c: Choice, most: int = KEPT) -> str:
+    """A table of the best candidates, then the sizes of each by name, and what needs how long; then the first one's bytes."""
+    at = "; ".join(", ".join(f"{n}={x}" for n, x in s.items()) for s in c.sizes)
+    rows = candidate_rows(c, most)
+    out = [f"launch {c.launch}: {c.count} candidates, judged at {at}; at least {_bytes(c.least)} must be moved"]
+    out += ["  " + x for x in _aligned(rows)]
+    for n, x in enumerate(c.candidates[:most], 1):
+        shares = ", ".join(f"{name} {_time(s)}" for name, s in x.parts.items())
+        sizes = " ".join(f"{name}={v}" for name, v in x.tile.items())
+        out.append(f"  {n}: {x.nest}; {sizes}; {shares}")
+    return "\n".join(out + ["  " + x for x in _aligned(traffic_rows(c))])
+
+
+def traffic_rows(c: Choice) -> list[list[str]]:
+    """Bytes of the first candidate by memory: what lanes ask for, what caches let through, the least there can be."""
+    x = c.candidates[0]
+    least = max(c.least, 1.0)
+    outermost = [c.home, _bytes(x.asked), _bytes(x.moved), _bytes(c.least), f"{x.moved / least:.2f}"]
+    return [["memory", "asked", "moved", "at least", "times"], outermost, [c.staging, _bytes(x.served), "", "", ""]]
+
+
+def candidate_rows(c: Choice, most: int = KEPT) -> list[list[str]]:
+    """The table of the best candidates, names of the columns first."""
+    names = ("", "time", "slower", "bound by", "blocks", "waves", "a unit", "occupied", "busy", "waste", "registers", "held")
+    head = [*names, "asked", "moved"]
+    rows = [head]
+    for n, x in enumerate(c.candidates[:most], 1):
+        rows.append(
+            [
+                f"{n}", _time(x.seconds), f"{x.slower:.2f}", x.bound, f"{x.blocks:.0f}", f"{x.waves:.2f}", f"{x.resident}",
+                f"{x.occupancy:.0%}", f"{x.busy:.0%}", f"{x.waste:.0%}", f"{x.registers:.0f}", _bytes(x.held), _bytes(x.asked),
+                _bytes(x.moved),
+            ]
+        )  # fmt: skip
+    return rows
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(len(r[n]) for r in rows) for n in range(len(rows[0]))]
+    return ["  ".join(x.rjust(w) for x, w in zip(r, widths, strict=True)).rstrip() for r in rows]
+
+
+def _time(seconds: float) -> str:
+    for size, name in UNITS:
+        if seconds >= size:
+            return f"{seconds / size:.3g} {name}"
+    return "0"
+
+
+def _bytes(n: float) -> str:
+    for size, name in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
+        if n >= size:
+            return f"{n / size:.3g} {name}"
+    return f"{n:.0f} B"
+
+
+# ---------------------------------------------------------------- mappings
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A mapping of an instruction's indices, and its best predicted time, or why it is not legal."""
+
+    mapping: str
+    seconds: float | None
+    refused: str
+
+
+def mapping_verdicts(op: Op, device: Device) -> list[tuple[str, list[Verdict]]]:
+    """For each reduction of the op: every mapping of every instruction that accumulates, and the scalar body.
+
+    Empty for devices for which no schedule is constructed this way.
+    """
+    from ..pipeline import context_of, launches_of, with_factors
+    from .access_model import Problem
+    from .gpu.contraction import Contraction
+    from .gpu.machine_model import Machine
+    from .instr_mappings import mappings
+    from .rank import costed, judged_at
+
+    machine = Machine.of(device)
+    if machine is None:
+        return []
+    out = []
+    op = with_factors(op, device, ())
+    ctx = context_of(op, device)
+    for works, _ in launches_of(op, device, ()):
+        for w in works:
+            ctx.dtypes.setdefault(w.name, w.value.dtype)
+        if len(works) != 1 or works[0].reduction is None:
+            continue
+        whole, at = Problem.of(works[0], ctx.dtypes), judged_at(ctx, works)
+        verdicts = []
+        for m in mappings(ctx, works[0]):
+            seconds = None
+            if not m.refused:
+                found = costed(ctx, at, Contraction(ctx, machine, m, whole))
+                seconds = float(found.seconds[-1].min()) if found is not None else None
+            verdicts.append(Verdict(str(m), seconds, m.refused))
+        out.append((works[0].name.rstrip("@"), verdicts))
+    return out
+
+
+def show_verdicts(found: Sequence[tuple[str, Sequence[Verdict]]], everything: bool = True) -> str:
+    """Legal ones first, the fastest first; then the others, those of one instruction with one reason together."""
+    out = []
+    for name, verdicts in found:
+        out.append(f"reduction {name}")
+        legal = sorted((v for v in verdicts if not v.refused), key=lambda v: v.seconds or 0.0)
+        for v in legal:
+            out.append(f"  {v.mapping}: " + (_time(v.seconds) if v.seconds is not None else "no tile fits"))
+        reasons: dict[str, list[str]] = {}
+        for v in verdicts:
+            if v.refused and everything:
+                reasons.setdefault(v.refused, []).append(v.mapping.removesuffix("()"))
+        for why, names in reasons.items():
+            shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+            out.append(f"  not {shown}: {why}")
+    return "\n".join(out) or "no reduction for which instructions are matched"

@@ -1,0 +1,97 @@
+"""The sizes that candidates are judged by: those that are fixed, and a spread for those that are open.
+
+A schedule for open sizes must be good at all of them, so it is judged at several: every open size small, medium and large,
+within the bounds that are known, and so that tensors of more dimensions have as many elements. Sizes of windows (reduced
+indices that only stand in a sum with others, as in a convolution; sizes the larger of which makes another smaller) are small. A
+size on which nothing depends does not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from ...dsl.index.expr import Expr, Var
+from .access_model import Problem
+
+SPREAD = (256, 1024, 4096)  # of a side of a matrix
+WINDOW = 3
+
+
+def spread(problems: Iterable[Problem], derived: tuple[tuple[Var, Expr], ...] = ()) -> list[dict[str, int]]:
+    """Values for all sizes that the problems' extents depend on; one set where none is open."""
+    problems = tuple(problems)
+    open_ = _open(problems, derived)
+    if not open_:
+        return [dict(_derived({}, derived))]
+    ranks = _ranks(problems, dict(derived))
+    windows = _windows(problems) | _shrinking(derived)
+    out: list[dict[str, int]] = []
+    for size in SPREAD:
+        env: dict[str, int] = {}
+        for v in open_:
+            n = WINDOW if v.name in windows else round(size ** (2 / ranks.get(v.name, 1)))
+            low, high = v.interval
+            env[v.name] = min(max(n, low or 0, 1), high if high is not None else n)
+        env = _derived(env, derived)
+        if env not in out:
+            out.append(env)
+    return out
+
+
+def _open(problems: tuple[Problem, ...], derived: tuple[tuple[Var, Expr], ...]) -> list[Var]:
+    known = dict(derived)
+    found: dict[str, Var] = {}
+    queue = [v for p in problems for e in p.extents.values() for v in e.variables()]
+    while queue:
+        v = queue.pop()
+        if v in known:
+            queue += known[v].variables()
+        else:
+            found[v.name] = v
+    return [found[n] for n in sorted(found)]
+
+
+def _derived(env: Mapping[str, int], derived: tuple[tuple[Var, Expr], ...]) -> dict[str, int]:
+    out = dict(env)
+    for v, e in derived:
+        if all(x.name in out for x in e.variables()):
+            out[v.name] = max(1, int(e.evaluate(out)))
+    return out
+
+
+def _ranks(problems: tuple[Problem, ...], derived: Mapping[Var, Expr]) -> dict[str, int]:
+    """For each size the dimensions of the largest tensor that has it."""
+    out: dict[str, int] = {}
+
+    def note(v: Var, rank: int) -> None:
+        out[v.name] = max(out.get(v.name, 1), rank)
+        for x in derived[v].variables() if v in derived else ():
+            note(x, rank)
+
+    for p in problems:
+        for a in (*p.reads, *p.writes):
+            for axis in a.axes:
+                for v in p.extents[axis].variables():
+                    note(v, len(a.dims))
+    return out
+
+
+def _windows(problems: tuple[Problem, ...]) -> set[str]:
+    out: set[str] = set()
+    for p in problems:
+        for axis in p.reduced:
+            mixed = any(len(d) > 1 and axis in dict(d) for a in p.reads for d in a.dims)
+            if mixed:
+                out |= {v.name for v in p.extents[axis].variables()}
+    return out
+
+
+def _shrinking(derived: tuple[tuple[Var, Expr], ...]) -> set[str]:
+    """Sizes the larger of which makes a derived size smaller: `P = H - R + 1`."""
+    out: set[str] = set()
+    for _, e in derived:
+        names = [v.name for v in e.variables()]
+        for n in names:
+            even = dict.fromkeys(names, 64)
+            out |= {n} if e.evaluate(even | {n: 32}) > e.evaluate(even) else set()
+    return out

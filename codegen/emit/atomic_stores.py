@@ -1,0 +1,27 @@
+"""Atomic stores: each lane adds its own to a place in memory."""
+
+from __future__ import annotations
+
+from ..ir.tile_ir import Store
+from .addressing import address, pointer_to
+from .c.c_expr import Code, storage
+from .emission_context import Context
+from .load_store import splat
+
+
+def store_atomic(ctx: Context, s: Store, kind: str, value: Code) -> None:
+    """Prints the store to memory of a value in the type that it computes in. `kind`: how it joins what is there."""
+    buffer = ctx.buffers[s.buffer]
+    ctx.need(f"atomic_{kind}", storage(buffer.dtype))
+    e = address(ctx, buffer, s.coords)
+    if ctx.in_lane or ctx.lanes.var is None or not (value.vector or ctx.varies(e)):
+        # a uniform value at a uniform place: every lane adds its own
+        times = 1 if ctx.in_lane or ctx.lanes.var is None else ctx.width
+        for _ in range(times if kind == "sum" else 1):
+            ctx.text.line(f"atomic_{kind}({pointer_to(ctx, buffer, e)}, {value.text});")
+        return
+    t = ctx.text.temp()
+    text = value.text if value.vector else splat(ctx, storage(buffer.dtype), value)
+    ctx.text.line(f"const {ctx.element(storage(buffer.dtype), True)} {t} = {text};")
+    for i in range(ctx.width):
+        ctx.text.line(f"atomic_{kind}({pointer_to(ctx, buffer, ctx.at_lane(e, i))}, {t}[{i}]);")

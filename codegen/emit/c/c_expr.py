@@ -1,0 +1,105 @@
+"""Pieces of C text with their type, and the vocabulary of types and helper functions that all dialects share.
+
+A `Code` is a scalar or, where lanes differ, a vector of one element a lane. Values are held in the type they compute in
+(`DType.compute`); a varying bool is a mask: all ones or zeros in integers of `mask` bits.
+
+Helper functions are asked for by name and type (`Need`); the dialect's prelude defines those that were asked for. The same
+name serves scalars and vectors, as overloads, from one text: SAME_BITS.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ....dsl.types import TYPES, DType
+
+COMPARISONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
+TERNARY, OR, AND, COMPARE, SUM, PRODUCT, UNARY, ATOM = 0, 1, 2, 3, 4, 5, 6, 10
+
+F32, F64, I32, I64, BOOL = (TYPES[n] for n in ("f32", "f64", "i32", "i64", "bool"))
+
+
+class Need(NamedTuple):
+    """A helper: its name, the element type it works on ("" if none), the number of lanes (1: scalar)."""
+
+    name: str
+    type: str = ""
+    lanes: int = 1
+
+
+@dataclass(frozen=True)
+class Code:
+    text: str
+    dtype: DType
+    vector: bool = False
+    mask: int = 0
+    precedence: int = ATOM
+
+    def at(self, precedence: int) -> str:
+        return self.text if self.precedence >= precedence else f"({self.text})"
+
+
+SCALARS = {
+    "f64": "double",
+    "f32": "float",
+    "tf32": "float",
+    "bf16": "uint16_t",
+    "f16": "uint16_t",
+    "f8e4m3": "uint8_t",
+    "f8e5m2": "uint8_t",
+    "i64": "int64_t",
+    "i32": "int32_t",
+    "i16": "int16_t",
+    "i8": "int8_t",
+    "u8": "uint8_t",
+    "i4": "int8_t",
+    "bool": "uint8_t",
+}
+ELEMENTS = SCALARS | {"u16": "uint16_t", "u32": "uint32_t", "u64": "uint64_t"}
+
+_STORAGE = {"tf32": "f32", "bf16": "u16", "f16": "u16", "f8e4m3": "u8", "f8e5m2": "u8", "i4": "i8", "bool": "u8"}
+
+
+def storage(dtype: DType) -> str:
+    """The plain element that memory holds: f16 and bf16 are u16, f8 and bool u8, i4 i8, tf32 f32."""
+    return _STORAGE.get(dtype.name, dtype.name)
+
+
+def is_converted(dtype: DType) -> bool:
+    """Whether memory holds other bits than arithmetic works on."""
+    return dtype.compute != dtype or dtype.kind == "bool"
+
+
+def literal(value: int | float | bool, dtype: DType) -> str:
+    """A constant of a compute type, exactly."""
+    if dtype.kind == "bool":
+        return "true" if value else "false"
+    if dtype.kind in ("int", "uint"):
+        n = int(value)
+        bits = max(dtype.bits, 32)
+        n = (n + (1 << (bits - 1))) % (1 << bits) - (1 << (bits - 1))
+        if n == -(1 << (bits - 1)):
+            return "INT64_MIN" if bits == 64 else "INT32_MIN"
+        return f"INT64_C({n})" if bits == 64 and abs(n) >= 1 << 31 else str(n)
+    x = float(value)
+    suffix = "" if dtype.bits == 64 else "f"
+    if x != x:
+        return f'__builtin_nan{suffix}("")'
+    if x in (float("inf"), float("-inf")):
+        return f"{'-' if x < 0 else ''}__builtin_inf{suffix}()"
+    if not suffix:
+        return repr(x)
+    text = _shortest_f32(x) if x else str(x)
+    if text is None:
+        return f"{'-' if x < 0 else ''}__builtin_inff()"
+    return (text if "." in text or "e" in text else text + ".0") + "f"
+
+
+def _shortest_f32(x: float) -> str | None:
+    """The shortest decimal that rounds to the nearest f32 of x; None when it overflows."""
+    import numpy as np
+
+    with np.errstate(over="ignore"):
+        y = np.float32(x)
+    return None if np.isinf(y) else str(y) if y != 0 else ("-0.0" if np.signbit(y) else "0.0")

@@ -1,0 +1,1 @@
+"""Emission for CPUs: cores as threads, lanes as vectors."""

@@ -1,0 +1,180 @@
+"""The helper functions of a C++ text: just those it calls, each for just the types it calls it with.
+
+Templates hold one macro a helper, written once for scalars and vectors of any width: SAME_BITS. A macro's text tells by the
+names in it which other helpers it needs (`_uses`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache
+
+from ....dsl.errors import InternalError
+from ...ir.tile_ir import Program
+from ..c.c_expr import ELEMENTS, Need
+from ..c.templates import environment
+
+_SPELLING = "spelling.j2"  # of a dialect other than C++; what it says goes before what it shares
+_MODULES = ("vectors.j2", "arithmetic.j2", "convert.j2", "math.j2")
+_CALL = re.compile(r"\b(m_\w+|fma|bits|flt|\w+_from_\w+|f32_to_tf32|floordiv|floormod|imin|imax)\(")
+_ON_VECTORS = r"(?:load(?:_even)?|gather)(?:_part|_between|_where)?|splat|first_lanes|lanes_between"
+_VECTOR = re.compile(rf"\b((?:{_ON_VECTORS})_)?([fiu]\d+)x(\d+)(_u)?\b")
+_BITS = {"f64": 64, "f32": 32, "i64": 64, "i32": 32, "i16": 16, "i8": 8, "u8": 8, "u16": 16, "tf32": 32}
+_STORED = {"f16": "u16", "bf16": "u16", "f8e4m3": "u8", "f8e5m2": "u8", "tf32": "f32", "bool": "u8", "i4": "i8"}
+
+
+@dataclass(frozen=True)
+class Types:
+    """What a macro sees: `e` the element, `w` lanes, `t` the C type of values, `i` and `u` the integers of that size."""
+
+    e: str
+    w: int
+
+    def of(self, element: str) -> str:
+        return f"{element}x{self.w}" if self.w > 1 else ELEMENTS[element]
+
+    @property
+    def vector(self) -> bool:
+        return self.w > 1
+
+    @property
+    def bits(self) -> int:
+        return _BITS.get(self.e, 32)
+
+    @property
+    def t(self) -> str:
+        return self.of(_STORED.get(self.e, self.e))
+
+    @property
+    def register(self) -> str:
+        """The C type of one value in a register: as in memory, but for truth values."""
+        return "bool" if self.e == "bool" else self.scalar
+
+    @property
+    def scalar(self) -> str:
+        return ELEMENTS[_STORED.get(self.e, self.e)]
+
+    @property
+    def i(self) -> str:
+        return self.of(f"i{self.bits}")
+
+    @property
+    def u(self) -> str:
+        return self.of(f"u{self.bits}")
+
+    @property
+    def mask(self) -> str:
+        """What a comparison gives."""
+        return self.i if self.vector else "bool"
+
+    def k(self, text: str, element: str = "") -> str:
+        """A constant in all lanes."""
+        element = element or self.e
+        return f"splat_{element}x{self.w}({text})" if self.vector else text
+
+    def convert(self, text: str, element: str) -> str:
+        return f"__builtin_convertvector({text}, {element}x{self.w})" if self.vector else f"({ELEMENTS[element]})({text})"
+
+    @staticmethod
+    def top(name: str) -> str:
+        """The largest integer of a type."""
+        bits, signed = int(name[1:]), name[0] == "i"
+        return "INT64_MAX" if bits == 64 else str((1 << (bits - signed)) - 1)
+
+    @staticmethod
+    def bottom(name: str) -> str:
+        """The smallest."""
+        bits, signed = int(name[1:]), name[0] == "i"
+        return f"INT{bits}_MIN" if bits >= 32 else str(-(1 << (bits - 1)) if signed else 0)
+
+    @property
+    def head(self) -> str:
+        return "m_inline"
+
+
+@cache
+def _module(name: str, dialect: str) -> object:
+    return environment(dialect).get_template(name).module
+
+
+def _macro(name: str, dialect: str) -> Callable[..., str] | None:
+    """From the first template that has it: the later ones take long to read, and few kernels need them."""
+    modules = _MODULES if dialect == "cpp" else (_SPELLING, *_MODULES)
+    return next((m for file in modules if (m := getattr(_module(file, dialect), name, None)) is not None), None)
+
+
+@cache
+def _function(need: Need, dialect: str) -> str:
+    name = need.name
+    if name.partition("_from_")[0][0] in "iu" and name.endswith(("_from_f32", "_from_f64")):
+        name = name.rpartition("_")[0] + "_float"
+    macro = _macro(name, dialect)
+    if macro is None and need.name.startswith("m_") and (libm := _macro("m_libm", dialect)) is not None:
+        return str(libm(Types(need.type, need.lanes), need.name[2:])).strip("\n")
+    if macro is None:
+        raise InternalError(f"the {dialect} prelude has no {need.name}")
+    return str(macro(Types(need.type, need.lanes))).strip("\n")
+
+
+def has_helper(name: str, dialect: str) -> bool:
+    return _macro(name, dialect) is not None
+
+
+def _uses(need: Need, text: str) -> list[Need]:
+    """Other helpers named in a helper's text: vector types, and functions of the same type."""
+    if need.name in ("unroll", "outlined"):
+        return []
+    out = [
+        Need(prefix[:-1] if prefix else "vector", element, int(lanes)) for prefix, element, lanes, _ in _VECTOR.findall(text)
+    ]
+    for name in _CALL.findall(text):
+        if name == f"m_{need.name}_{need.type}":  # what it defines itself
+            continue
+        if name == need.name:
+            if need.lanes > 1 and "[l]" in text:
+                out.append(need._replace(lanes=1))  # lane by lane
+        else:
+            out.append(Need(name, _works_on(name, need), need.lanes))
+    return [n for n in out if n != need]
+
+
+def _works_on(name: str, caller: Need) -> str:
+    """The element type a helper is made for, when `caller` calls it."""
+    if name in ("floordiv", "floormod", "imin", "imax"):
+        return ""
+    if "_from_" in name:
+        target, _, source = name.partition("_from_")
+        return source if target[0] in "iu" or target in ("f32", "f32_odd") else target
+    narrow = caller.type not in ("f32", "f64", "i32", "i64") or caller.name.startswith("f32_odd_")
+    return "f32" if narrow else caller.type
+
+
+def prelude(needs: Iterable[Need], program: Program, instrs: str, dialect: str = "cpp") -> str:
+    """The text of all helpers in `needs` and of what they and the instructions need, callees first."""
+    done: dict[Need, str] = {}
+    under_way: set[Need] = set()
+
+    def visit(need: Need) -> None:
+        if need in done or need in under_way:
+            return
+        under_way.add(need)
+        text = _function(need, dialect)
+        for other in _uses(need, text):
+            visit(other)
+        done[need] = text
+
+    wanted = list(needs)
+    for need in wanted:
+        visit(need)
+    if re.search(r"\bfma\(", instrs):
+        for element, lanes in sorted({(e, int(w)) for e, w in re.findall(r"\b(f32|f64)x(\d+)\b", instrs)}):
+            visit(Need("fma", element, lanes))
+            if re.search(rf"\b{ELEMENTS[element]} ", instrs):
+                visit(Need("fma_scalar", element, lanes))
+        if not re.search(r"\b(f32|f64)x\d+\b", instrs):
+            for element in ("f32", "f64"):
+                if re.search(rf"\b{ELEMENTS[element]}\b", instrs):
+                    visit(Need("fma", element))
+    return "\n".join(f"{text}\n" for need, text in done.items() if text) if done else ""

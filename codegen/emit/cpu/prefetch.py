@@ -1,0 +1,61 @@
+"""Lines that a loop will read are asked for some turns ahead, where no cache of a core holds the tensor.
+
+Hardware looks ahead by itself, but no further than a page, for some thirty streams, and late where stores go past the caches.
+
+WALKED   what is asked for lies where the innermost loop goes on to: its turns read vectors side by side. A copy is also
+         followed along the loop around it (squares of a transposition): there lines of many rows are on their way, few of each.
+ONCE     what a loop reads again and again is in a cache by then, and not asked for.
+"""
+
+from __future__ import annotations
+
+from ....dsl.device import Device
+from ....dsl.index.expr import Expr
+from ...ir.tile_ir import Buffer
+from ..emission_context import Context, Turning
+
+FAR = 8 << 10  # bytes ahead in an innermost loop: about what memory delivers while a line is on its way
+NEAR = 256  # in a loop around it
+LINE = 64  # bytes that are asked for at once; where lines are longer, twice
+VECTORS = 4  # that a turn reads of a row at most
+
+
+def largest_of_core(device: Device) -> int:
+    """Bytes of the largest cache of one core; 0 where there is none."""
+    return max(
+        (m.capacity or 0 for m in device.memories if m.backing is not None and m.level != device.levels[0].name), default=0
+    )
+
+
+def fetch_ahead(ctx: Context, buffer: Buffer, e: Expr, pointer: str) -> None:
+    """WALKED, ONCE. Prints the request for what follows a vector load at the linear address `e`, which is `pointer` as text."""
+    if not ctx.caches or buffer.kind != "input" or any(x.names.isdisjoint(e.variables()) for x in ctx.loops):
+        return
+    size = ctx.ix(buffer.size) * buffer.dtype.bytes
+    if size.constant is not None and size.constant < ctx.caches:
+        return
+    walked = next((n for n, x in enumerate(reversed(ctx.loops)) if _walks(ctx, buffer, e, x, NEAR if n else FAR)), None)
+    if walked is None or (walked > 0 and not ctx.copies_only):
+        return
+    ahead = (NEAR if walked else FAR) // buffer.dtype.bytes
+    line = (buffer.name, e - e.const, e.const * buffer.dtype.bytes // LINE)
+    scope = ctx.text.scopes[-1]
+    if line in scope.fetched:
+        return
+    scope.fetched.add(line)
+    key = f"{buffer.name} {ahead}"
+    if key not in ctx.ahead:
+        ctx.ahead[key] = ctx.text.fresh(f"{ctx.spoken[buffer.name]}_ahead", 0)
+        why = "// asked for so early, where no cache of a core holds it"
+        shown = ctx.text.index.text(size)
+        ctx.text.declare(f"const int64_t {ctx.ahead[key]} = {shown} >= {ctx.caches} ? {ahead} : 0;  {why}", 0)
+    # Where nothing is asked for, the request would still take a turn of a load's port.
+    asked = f"if ({ctx.ahead[key]}) " if size.constant is None else ""
+    ctx.text.line(f"{asked}__builtin_prefetch({pointer} + {ctx.ahead[key]});")
+
+
+def _walks(ctx: Context, buffer: Buffer, e: Expr, loop: Turning, ahead: int) -> bool:
+    """Whether its turns read vectors side by side, and reach as far as is asked for."""
+    grows = e.coefficient(loop.var) * loop.step
+    reach = ahead if loop.var.hi is None else (loop.var.hi + 1) * e.coefficient(loop.var) * buffer.dtype.bytes
+    return 0 < grows <= VECTORS * ctx.width and grows % ctx.width == 0 and reach >= ahead

@@ -1,0 +1,384 @@
+"""What every part of the printer shares while one launch is printed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...dsl.device import Instr
+from ...dsl.errors import InternalError
+from ...dsl.index.expr import Expr, Var, as_expr, maximum, minimum
+from ...dsl.types import DType
+from ..ir.tile_ir import Buffer, Piece, Program
+from .c.c_expr import ATOM, ELEMENTS, SCALARS, Code, Need, storage
+from .c.memo_substitution import PutIn
+from .c.text_builder import INDENT, Scope, Text
+from .lane_analysis import Lanes
+from .recorded_operands import Asked
+
+
+@dataclass
+class Turning:
+    """A loop that is being printed; `names`: its variable and what is computed from it. `step` is 0 where it is no number."""
+
+    var: Var
+    step: int
+    names: set[Var]
+
+
+@dataclass
+class Context:
+    """`env`: what unrolled loops and plain Lets stand for. `in_lane`: inside a loop over lanes, where all is scalar."""
+
+    program: Program
+    lanes: Lanes
+    text: Text
+    buffers: dict[str, Buffer]
+    needs: dict[Need, None]
+    env: dict[Var, Expr] = field(default_factory=dict)
+    shares: int = 1  # hardware vectors that the lanes take; each statement is printed for one share of the lanes at a time
+    share: int | None = None  # which one, while that is so
+    in_lane: bool = False
+    fixed_lane: int | None = None  # with in_lane: not a loop, this one lane
+    within: str | None = None  # from which lane to which a load is made
+    where: str | None = None  # the mask of those that a load is made for
+    part: Code | None = None  # the number of lanes that take part, the first ones, where not all do
+    cells: dict[str, dict[tuple[int, ...], str]] = field(default_factory=dict)
+    put_in: PutIn = field(default_factory=PutIn)
+    counted: dict[int, dict[Var, Expr]] = field(default_factory=dict)  # share -> what the lane is in it
+    numbers: dict[int, Expr] = field(default_factory=dict)
+    addresses: dict[tuple[int, int], tuple] = field(default_factory=dict)
+    products: dict[tuple[int, int], tuple[Expr, Expr, Expr]] = field(default_factory=dict)  # of coordinates and strides
+    inside: dict[int, tuple[tuple[Var, ...], Expr]] = field(default_factory=dict)  # variables in functions in addresses
+    near: dict[tuple[int, ...], Any] = field(default_factory=dict)  # of addresses, those that differ by a constant
+    steps: dict[int, tuple[Expr | None, Expr]] = field(default_factory=dict)  # of addresses, from lane to lane
+    spoken: dict[str, str] = field(default_factory=dict)  # buffer -> its name in the text
+    copies: dict[str, tuple[str, str]] = field(default_factory=dict)  # vector -> (its copy in the lane loop, type)
+    false: tuple[Expr, ...] = ()  # conditions that are known not to hold here
+    unset: set[str] = field(default_factory=set)  # temporaries, which every lane writes
+    written: set[str] = field(default_factory=set)  # vectors whose copies are written
+    pays: dict[str, str] = field(default_factory=dict)  # what tells where instructions that store are taken
+    caches: int = 0  # bytes that the largest cache of a core holds, where memory is asked ahead for what it does not hold
+    loops: list[Turning] = field(default_factory=list)  # that are being printed
+    copies_only: bool = False  # inside a statement that stores what it loads
+    ahead: dict[str, str] = field(default_factory=dict)  # what tells how far ahead
+    stored_with: set[str] = field(default_factory=set)  # such instructions
+    packed: dict[str, int] = field(default_factory=dict)  # register buffer -> elements that share a 32-bit variable
+    stored: set[str] = field(default_factory=set)  # buffers with single stores, where some are packed
+    elements: dict[int, tuple[list[tuple[Expr, ...]], Piece]] = field(default_factory=dict)  # of operands, by identity
+    asked: Asked | None = None  # while a statement is recorded
+
+    # ------------------------------------------------------------ index expressions
+
+    def ix(self, e: Expr) -> Expr:
+        """With what is known put in, the lane counted within the share. Never applied twice."""
+        if not e.terms:
+            return e
+        e = self.put_in(e, self.env)
+        return e if self.share is None else self.put_in(e, self._counted(self.share))
+
+    def _counted(self, share: int) -> dict[Var, Expr]:
+        """The lane as it is counted within a share of the lanes."""
+        found = self.counted.get(share)
+        if found is None:
+            var, width = self.lanes.var, self.lanes.width // self.shares
+            found = self.counted[share] = {} if var is None else {var: Var(var.name, 0, width - 1) + share * width}
+        return found
+
+    @property
+    def width(self) -> int:
+        """Lanes of one vector; of all, where no share is being printed."""
+        return self.lanes.width if self.share is None else self.lanes.width // self.shares
+
+    @contextmanager
+    def one_share(self, share: int) -> Iterator[None]:
+        before, self.share = self.share, share
+        yield
+        self.share = before
+
+    def number(self, n: int) -> Expr:
+        """Always the same object for a number."""
+        if n not in self.numbers:
+            self.numbers[n] = as_expr(n)
+        return self.numbers[n]
+
+    def ask(self, answer: Callable[..., str], *about: object) -> str:
+        """Text that turns of a loop that is written out may differ in; while a statement is recorded, a mark for it."""
+        return answer(*about) if self.asked is None else self.asked.mark(answer, *about)
+
+    def index_text(self, e: Expr) -> str:
+        """An index expression as an operand."""
+        return self.ask(self._index_text, e)
+
+    def _index_text(self, e: Expr) -> str:
+        return self.text.index.text(self.ix(e), ATOM)
+
+    def plus(self, e: Expr, n: int) -> Expr:
+        return e + n if e.terms else self.number(e.const + n)
+
+    def varies(self, e: Expr) -> bool:
+        return not self.in_lane and self.lanes.var is not None and self.lanes.var in e.variables()
+
+    def at_lane(self, e: Expr, lane: int) -> Expr:
+        return e if self.lanes.var is None else self.put_in(e, {self.lanes.var: self.number(lane)})
+
+    def need(self, name: str, element: str = "", vector: bool = False) -> None:
+        self.needs[Need(name, element, self.width if vector else 1)] = None
+
+    def storing(self, using: str, dtype: DType) -> Instr | None:
+        """The instruction of that name or family that stores one vector of `dtype`."""
+        for i in self.program.instrs:
+            target = i.operand(i.statement.target)
+            if using in (i.name, i.family) and target.dtype == dtype and target.shape == (self.width,):
+                self.need(f"instr:{i.name}", "", True)
+                self.need(f"put:{i.name}", "", True)
+                self.stored_with.add(i.name)
+                return i
+        return None
+
+    def fence(self) -> str:
+        """The line after which others see what such instructions stored."""
+        told = all(i.operand(i.statement.target).least for i in self.program.instrs if i.name in self.stored_with)
+        low = " & ".join(self.pays.values())
+        taken = f"if ({f'({low})' if len(self.pays) > 1 else low} != UINTPTR_MAX) " if told else ""
+        return f"{taken}__atomic_thread_fence(__ATOMIC_SEQ_CST);  // others see what went past the caches"
+
+    # ------------------------------------------------------------ types
+
+    def whole(self, var: Var, e: Expr) -> str:
+        """The C type of `var`, whose values are those of `e`."""
+        return "int64_t"
+
+    def element(self, element: str, vector: bool) -> str:
+        """The C type of plain elements (`storage` names), a vector of which has one a lane."""
+        if not vector:
+            return ELEMENTS[element]
+        self.need("vector", element, True)
+        return f"{element}x{self.width}"
+
+    def ctype(self, dtype: DType, vector: bool, mask: int = 0) -> str:
+        """The C type of a value of a compute type."""
+        if mask:
+            return self.element(f"i{mask}", True)
+        if dtype.kind == "bool":
+            return "bool"
+        return self.element(dtype.name, vector) if vector else SCALARS[dtype.name]
+
+    def register_type(self, buffer: Buffer, vector: bool) -> str:
+        """Of one cell: as in memory, but bools are masks (a lane each) or `bool`."""
+        if buffer.dtype.kind == "bool":
+            return self.element("i32", True) if vector else "bool"
+        return self.element(storage(buffer.dtype), vector)
+
+    # ------------------------------------------------------------ conditions
+
+    def live(self, conds: Sequence[Expr]) -> list[Expr]:
+        """Conditions that are not plainly true; [-1] stands for false."""
+        out: list[Expr] = []
+        for c in conds:
+            e = self.ix(c)
+            lo, hi = e.interval
+            if (hi is not None and hi < 0) or e in self.false:
+                return [as_expr(-1)]
+            if (lo is None or lo < 0) and e not in out:
+                out.append(e)
+        return out
+
+    @contextmanager
+    def failing(self, conds: Sequence[Expr]) -> Iterator[None]:
+        """Where not all of the conditions hold."""
+        before = self.false
+        self.false = (*before, *conds) if len(conds) == 1 else before
+        yield
+        self.false = before
+
+    @contextmanager
+    def anew(self, var: Var) -> Iterator[None]:
+        """Where a variable takes another value."""
+        before = self.false
+        self.false = tuple(e for e in before if var not in e.variables())
+        yield
+        self.false = before
+
+    def condition(self, conds: Sequence[Expr]) -> str:
+        return " && ".join([self.text.index.once(e, self._compare) for e in conds]) if conds else "true"
+
+    def _compare(self, e: Expr) -> str:
+        if not e.terms:
+            return "true" if e.const >= 0 else "false"
+        plus = [(a, c) for a, c in e.terms if c > 0]
+        minus = [(a, -c) for a, c in e.terms if c < 0]
+        show, k = self.text.index.terms, e.const
+        if not minus:
+            return f"{show(plus, 0)} > {-k - 1}" if k == -1 else f"{show(plus, 0)} >= {-k}"
+        if not plus:
+            return f"{show(minus, 0)} <= {k}"
+        if k == -1:
+            return f"{show(minus, 0)} < {show(plus, 0)}"
+        return f"{show(minus, -k)} <= {show(plus, 0)}" if k < 0 else f"{show(minus, 0)} <= {show(plus, k)}"
+
+    def in_all_lanes(self, conds: Sequence[Expr]) -> list[Expr] | None:
+        """Conditions, the same for all lanes, that hold when `conds` hold in every lane; None if there is no simple one."""
+        var, last = self.lanes.var, self.width - 1
+        out: list[Expr] = []
+        for e in conds:
+            if var is None or not self.varies(e):
+                out.append(e)
+                continue
+            worst = self.at_lane(e, last if e.coefficient(var) < 0 else 0)
+            linear = e - e.coefficient(var) * var
+            if var in linear.variables():
+                return None
+            out.append(worst)
+        return self.live(out)
+
+    def prefix(self, conds: Sequence[Expr]) -> Expr | None:
+        """How many lanes, the first ones, conditions hold in (it may be negative or exceed the width); None if not so."""
+        var = self.lanes.var
+        counts = []
+        for e in conds:
+            step = e.coefficient(var) if var is not None else 0
+            rest = e if var is None else e - step * var
+            if step >= 0 or var in rest.variables():
+                return None
+            counts.append(rest // -step + 1)
+        return minimum(*counts) if counts else None
+
+    def between(self, conds: Sequence[Expr]) -> tuple[Expr, Expr] | None:
+        """The first lane that conditions hold in, and the one after the last (either may lie outside); None if not so."""
+        var = self.lanes.var
+        first, stop = [as_expr(0)], [as_expr(self.width)]
+        for e in conds:
+            step = e.coefficient(var) if var is not None else 0
+            rest = e if var is None else e - step * var
+            if not step or var in rest.variables():
+                return None
+            (first if step > 0 else stop).append(-(rest // step) if step > 0 else rest // -step + 1)
+        return maximum(*first), minimum(*stop)
+
+    # ------------------------------------------------------------ registers
+
+    def declare_register(self, buffer: Buffer, scope: Scope) -> None:
+        self.spoken[buffer.name] = self.text.fresh(buffer.name)
+        self.cells[buffer.name] = {}
+
+    def cell(self, name: str, coords: Sequence[Expr]) -> str:
+        """The variable that is this cell of a named register buffer."""
+        return self.ask(self._cell, name, coords)
+
+    def word(self, name: str, coords: Sequence[Expr]) -> str:
+        """The variable that a cell of a packed register buffer lies in."""
+        return self.ask(self._word, name, coords)
+
+    def part_of_word(self, name: str, coords: Sequence[Expr]) -> str:
+        """Which part of that variable it is."""
+        return self.ask(self._part, name, coords)
+
+    def _word(self, name: str, coords: Sequence[Expr]) -> str:
+        where = self._numbers(name, coords)
+        return self._named(name, (*where[:-1], where[-1] // self.packed[name]))
+
+    def _part(self, name: str, coords: Sequence[Expr]) -> str:
+        return str(self._numbers(name, coords)[-1] % self.packed[name])
+
+    def _cell(self, name: str, coords: Sequence[Expr]) -> str:
+        return self._named(name, self._numbers(name, coords))
+
+    def _numbers(self, name: str, coords: Sequence[Expr]) -> tuple[int, ...]:
+        """What coordinates of a named register buffer are here."""
+        env = self.env
+        out: list[int] = []
+        for e in coords:
+            n = e.const
+            for a, c in e.terms:
+                if type(a) is not Var or a not in env or env[a].terms:
+                    e = self.ix(e)
+                    if e.terms:
+                        raise InternalError(
+                            f"register {name} is indexed by {', '.join(map(str, coords))}, which is not constant"
+                        )
+                    n = e.const
+                    break
+                n += c * env[a].const
+            out.append(n)
+        return tuple(out)
+
+    def _named(self, name: str, where: tuple[int, ...]) -> str:
+        cells = self.cells[name]
+        shared = self.shares > 1 and not self.lanes.registers[name].uniform
+        if shared:
+            if self.share is None:
+                raise InternalError(f"register {name} differs between lanes, where none are singled out")
+            where = (*where, self.share)
+        found = cells.get(where)
+        if found is None:
+            suffix = "".join([f"_{c}" if c >= 0 else f"_m{-c}" for c in where])
+            single = self.lanes.registers[name].buffer.size.constant == 1 and not shared
+            found = cells[where] = self.spoken[name] + ("" if single else suffix)
+        return found
+
+    # ------------------------------------------------------------ loops over lanes
+
+    @contextmanager
+    def each_lane(self) -> Iterator[str]:
+        """`for (l = 0; l < W; l++) { ... }` with all scalar inside.
+
+        A vector that is indexed by a variable must live in memory, for gcc through its whole life; so lanes are read and
+        written in copies, and the vectors proper stay in registers.
+        """
+        var, width = self.lanes.var, self.width
+        assert var is not None
+        assert not self.in_lane
+        lines = self.text.scopes[-1].lines
+        mark = len(lines)
+        self.in_lane, self.copies, self.written = True, {}, set()
+
+        def name() -> str:
+            return self.text.index.atom(var, 0)
+
+        # edges only: unrolled, they would cost far more to compile than they could gain
+        self.need("unroll")
+        self.text.line("m_unroll(1)")
+        with self.text.block(lambda: f"for (int64_t {name()} = 0; {name()} < {width}; {name()}++)", var.name, var):
+            yield name()
+        if self.copies:
+            before = [
+                f"{kind} {copy};" if vector in self.unset else f"{kind} {copy} = {vector};"
+                for vector, (copy, kind) in self.copies.items()
+            ]
+            after = [f"{vector} = {copy};" for vector, (copy, _) in self.copies.items() if vector in self.written]
+            lines[mark:] = ["{", *(INDENT + x for x in (*before, *lines[mark:], *after)), "}"]
+        self.in_lane, self.copies = False, {}
+
+    @contextmanager
+    def one_lane(self, lane: int) -> Iterator[None]:
+        """All scalar, for one lane whose number is known."""
+        assert self.lanes.var is not None
+        share = self.share
+        if self.shares > 1:
+            self.share = share or 0
+        self.in_lane, self.fixed_lane = True, lane
+        before, here = self.env, {self.lanes.var: self.number((self.share or 0) * self.width + lane)}
+        self.env = {v: self.put_in(e, here) for v, e in before.items()} | here  # names stand for what the lane is part of
+        yield
+        self.env = before
+        self.in_lane, self.fixed_lane = False, None
+        self.share = share
+
+    def only_in_lanes(self, name: str) -> None:
+        """A register whose life is inside the loop over lanes: its copies are all there is of it."""
+        cells = set(self.cells[name].values())
+        self.unset |= cells
+        self.written -= cells
+
+    def lane_of(self, vector: str, kind: str, write: bool = False) -> str:
+        """An element of a vector variable, in a loop over lanes."""
+        assert self.lanes.var is not None
+        if self.fixed_lane is not None:
+            return f"{vector}[{self.fixed_lane}]"
+        copy, _ = self.copies.setdefault(vector, (f"{vector}_l", kind))
+        if write:
+            self.written.add(vector)
+        return f"{copy}[{self.text.index.atom(self.lanes.var, 0)}]"

@@ -1,0 +1,149 @@
+"""The emulated dialect: the kernels of a GPU dialect, letter for letter, with functions of C++ around them (docs/emulator.md).
+
+What the kernels call is replaced: the dialect's own names (`templates/emulate`), and each instruction (`codegen.emulate`). In
+place of the launcher stands one that has the same interface as C++ kernels (`codegen.abi`) and calls the emulator's runtime.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from math import prod
+
+from ....dsl.device import Device, Instr
+from ....dsl.errors import InternalError
+from ....dsl.index.expr import Expr
+from ....dsl.source import Span
+from ...abi import FLAGS
+from ...ir.tile_ir import Buffer, Call, Launch, Program
+from ...ir.tile_visitors import statements
+from ..c.c_expr import ELEMENTS, Need, storage
+from ..c.text_builder import Line
+from ..gpu import cuda, hip
+from ..gpu.gpu_printer import GpuPrinter
+from ..gpu.launch_geometry import realise
+from .instr_function import function_of
+
+_BASES = {"cuda": cuda, "hip": hip}
+
+
+def base_of(device: Device) -> str:
+    """The dialect whose text is emulated: the one that most of the device's instructions have a text for, and for devices
+    without texts the first whose exchanges reach all lanes of a unit in lockstep."""
+    texts = Counter(d for i in device.instrs for d, _ in i.emits if d in _BASES)
+    if texts:
+        return texts.most_common(1)[0][0]
+    return "cuda" if lanes_of(device, 1) <= 32 else "hip"
+
+
+def lanes_of(device: Device, count: int) -> int:
+    """Threads of a unit in lockstep, of which a launch has `count`."""
+    inner = device.levels[-1]
+    return max(inner.width or count, 1) if inner.siblings == "lockstep" else 1
+
+
+def render(program: Program, serial_when: tuple[Expr, ...] = ()) -> str:
+    return _Printer(program).render()
+
+
+@dataclass(frozen=True)
+class Described:
+    """What reports about a text need.
+
+    spans  for lines of it, from 1 on, the part of the schedule that they come from
+    lanes  threads of a unit in lockstep, of the widest launch
+    """
+
+    spans: dict[int, Span]
+    lanes: int
+
+
+def describe(program: Program) -> Described:
+    """Of the text that `render` gives."""
+    printer = _Printer(program)
+    text = printer.render().splitlines()
+    spans: dict[int, Span] = {}
+    for kernel in printer.bodies:
+        head = next(i for i, x in enumerate(text) if x.startswith(f"{kernel['name']}("))
+        for i, line in enumerate(kernel["lines"]):
+            if isinstance(line, Line) and line.span is not None:
+                spans[head + 2 + i] = line.span
+    return Described(spans, max((k["lanes"] for k in printer.bodies), default=1))
+
+
+class _Printer(GpuPrinter):
+    def __init__(self, program: Program) -> None:
+        base = _BASES[base_of(program.device)]
+        super().__init__(program, base.SPELLING, base.API)
+        self.dialect = "emulate"
+        for own in ("call", "globals", "status", "way"):
+            self.names.fresh(own)
+        self.bodies: list[dict] = []
+
+    def launch(self, launch: Launch, program: Program) -> dict:
+        out = super().launch(launch, program)
+        plan = realise(self.program, launch)
+        inner = plan.threads[-1].count.constant if plan.threads else 1
+        out["lanes"] = lanes_of(self.program.device, inner or 1)
+        out["places"] = list({(b.name, at): _place(b, at, n) for b, at, n in out["places"]}.values())
+        self.bodies.append(out)
+        return out
+
+    def parts(self) -> dict:
+        out = super().parts()
+        owned = [b for b in self.program.buffers if b.kind == "workspace"]
+        return {
+            **out,
+            "base": self.spelling.dialect,
+            "build": f"c++ -std=c++17 {' '.join(FLAGS)} -fno-strict-aliasing -c, linked with the emulator's runtime",
+            "globals": [self._global(b) for b in self.program.buffers],
+            "owned": [(self._pointer(b), self.field[b.name], self._size(b)) for b in owned],
+        }
+
+    def _bindings(self, kernels: list[dict], choice: str) -> tuple[list[str], list[str]]:
+        return self._known()
+
+    def _size(self, b: Buffer) -> str:
+        return f"{b.dtype.bytes} * ({self.host.text(b.size)})"
+
+    def _pointer(self, b: Buffer) -> str:
+        return f"{ELEMENTS[storage(b.dtype)]}*"
+
+    def _global(self, b: Buffer) -> dict:
+        # an output may be the memory of an input: it is initialised then, and that input is written
+        other = {"input": "output", "output": "input"}.get(b.kind)
+        here = [x for x in self.program.buffers if x.kind == other and x.dtype == b.dtype]
+        same = " || ".join(f"(const void*){self.field[b.name]} == {self.field[x.name]}" for x in here)
+        known = {"input": "1", "output": same or "0", "workspace": "0"}
+        read = f"{same} ? EM_READ | EM_WRITE : EM_READ" if same else "EM_READ"
+        mode = {"input": read, "output": "EM_WRITE", "workspace": "EM_READ | EM_WRITE"}[b.kind]
+        return {
+            "name": b.name, "field": self.field[b.name], "bytes": self._size(b), "element": b.dtype.bytes, "mode": mode,
+            "initialised": known[b.kind], "poison": poison(b),
+        }  # fmt: skip
+
+    def _instr(self, need: Need) -> str:
+        instr = self._called(need).instr
+        launches = [x for p in self.ways for x in p.launches]
+        units = {self._units(x, instr) for x in launches if _calls(x, instr)}
+        if len(units) != 1:
+            raise InternalError(f"{instr.name} is executed by {', '.join(map(str, sorted(units)))} threads together")
+        return function_of(instr, units.pop(), self.program.device, self.spelling, self.needs)
+
+    def _units(self, launch: Launch, instr: Instr) -> int:
+        depth = self.program.device.depth
+        threads = realise(self.program, launch).threads
+        return prod(u.count.constant or 1 for u in threads if depth(u.level) > depth(instr.level))
+
+
+def poison(b: Buffer) -> str:
+    """The byte that fills what was never written: NaN, and for whole numbers one that is far from 0."""
+    return "0xff" if b.dtype.kind == "float" else "0xab"
+
+
+def _place(b: Buffer, offset: int, size: int) -> dict:
+    return {"name": b.name, "offset": offset, "bytes": size, "element": b.dtype.bytes, "poison": poison(b)}
+
+
+def _calls(launch: Launch, instr: Instr) -> bool:
+    return any(isinstance(s, Call) and s.instr == instr.name for s in statements(launch.body))

@@ -1,0 +1,1 @@
+"""Emission for GPUs: kernels in CUDA and HIP."""

@@ -1,0 +1,359 @@
+"""The dialects of GPUs: one `__global__` function a launch, and a function of the host that launches them all.
+
+How a level is realised follows from its facts (`launch_geometry`). A local buffer at the level of the blocks, or below in a
+memory that blocks share, lies in the block's shared memory (`layout`); others are registers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from textwrap import wrap
+
+from ....dsl.errors import InternalError
+from ....dsl.index.expr import Expr, Var, as_expr
+from ...abi import programs, symbol
+from ...ir.tile_ir import Alloc, AllReduce, Barrier, Buffer, Launch, Needs, Program, Store, Units
+from ...ir.tile_visitors import statements
+from ..c.c_expr import ELEMENTS, Need, storage
+from ..c.dead_declarations import kept, used_only
+from ..c.index_printer import IndexPrinter
+from ..c.name_mangling import Names, clean
+from ..c.peephole import tidied
+from ..c.templates import environment
+from ..c.text_builder import INDENT, Text
+from ..cpu.cpp_prelude import prelude
+from ..lane_analysis import analyse, is_register
+from .instr_wrapper import Executed, executed, instr_text
+from .launch_geometry import Kernel, Plan, realise
+from .shared_memory_layout import Space, divergent, layout
+from .simt_statements import GpuBody, GpuContext, GpuIndex, Spelling, packed_buffers
+from .tile_counts import named_counts
+
+__all__ = ["Api", "GpuPrinter", "Spelling", "kernels_of", "render_gpu"]
+
+
+_MOST_BLOCKS = (1 << 31) - 1  # of a launch: its number of blocks is one number
+
+
+@dataclass(frozen=True)
+class Api:
+    """The host's side. `opt_in`: bytes of shared memory beyond which a kernel asks for them."""
+
+    prefix: str
+    stream: str
+    opt_in: int
+    build: str
+
+
+class GpuPrinter:
+    def __init__(self, program: Program, spelling: Spelling, api: Api) -> None:
+        self.program = program
+        self.ways = tuple(programs(program))
+        self.executed = executed(self.ways)
+        self.spelling, self.api = spelling, api
+        self.dialect = spelling.dialect  # whose templates are used
+        self.needs: dict[Need, None] = {}
+        self.names = Names()
+        self.symbol = self.names.fresh(symbol(program))
+        for own in ("blocks", "stream", "error", "at", "way"):  # of the launcher
+            self.names.fresh(own)
+        self.field = {b.name: self.names.fresh(b.name) for b in program.buffers}
+        sizes = (*program.dims, *(v for v, _ in program.lets), *(v for _, v in program.finite))
+        self.size = {v: self.names.fresh(v.name) for v in sizes}
+        self.host = IndexPrinter(self._size_name, self._need)
+        self.kernels: list[Kernel] = []
+
+    def _size_name(self, v: Var) -> str:
+        if v not in self.size:
+            raise InternalError(f"what the host computes depends on {v}, which is not known at the call")
+        return self.size[v]
+
+    def _need(self, name: str) -> None:
+        self.needs[Need(name)] = None
+
+    # ------------------------------------------------------------ launches
+
+    def launch(self, launch: Launch, program: Program) -> dict:
+        """`program`: the one of `abi.programs` whose launch it is."""
+        plan = realise(program, launch)
+        launch = named_counts(launch, plan.blocks, frozenset(self.size), _MOST_BLOCKS)
+        text = Text(lambda v: self._outside(v, text, plan), self._need, GpuIndex)
+        for name in (*self.field.values(), *self.size.values()):
+            text.names.fresh(name)
+        text.constants = set(self.size)
+        short = {v: v.hi for v in (*program.dims, *(v for v, _ in program.lets)) if v.hi is not None and v.hi < 1 << 31}
+        assert isinstance(text.index, GpuIndex)
+        # before anything is printed: what a unit's number is multiplied by may need 64 bits at the first mention
+        text.index.learn(short | {u.var: self._last(u, plan) for u in (*plan.blocks, *plan.threads)})
+        lanes = analyse(program, launch, None, 1)
+        ctx = GpuContext(program, lanes, text, {b.name: b for b in program.buffers}, self.needs)
+        everything = statements(launch.body)
+        allocs = [s for s in everything if type(s) is Alloc]
+        ctx.packed = {n: k for n, k in packed_buffers(program, everything).items() if lanes.registers[n].named}
+        ctx.stored = {s.buffer for s in everything if type(s) is Store}
+        ctx.spoken.update(self.field)
+        ctx.env.update({u.var: Expr() for u in plan.ones})
+        ctx.env.update({v: as_expr(1) for _, v in program.finite})
+        vars_of = frozenset(u.var for u in plan.threads)
+        memories = {s.buffer.memory for s in allocs if self._shared(s.buffer)}
+        capacity = min((c for n in memories if (c := program.device.memory(n).capacity)), default=None)
+        space = layout(launch.body, lambda b: self._bytes(b, plan), vars_of, capacity)
+        lockstep = {u.level: u.var for u in plan.threads if program.device.level(u.level).siblings == "lockstep"}
+        reduced = any([type(s) is AllReduce for s in everything])  # nothing else asks where units part ways
+        parts = divergent(launch.body, frozenset(lockstep.values())) if reduced else frozenset()
+        body = GpuBody(ctx, self.spelling, lambda s: self._barrier(s, plan), lambda s: self._local(s, ctx, plan, space), parts)
+        body.units = lockstep
+        body.block(launch.body)
+        lines, used = kept(text.finish())
+        lines = tidied(lines)  # which says nothing less
+        text.close()
+        if space.total:
+            lines.insert(0, "extern __shared__ __attribute__((aligned(16))) unsigned char m_shared[];")
+        name = f"{self.symbol}__{self.names.fresh(launch.name)}"
+        buffers = [b for b in program.buffers if self.field[b.name] in used]
+        ones = {v: as_expr(1) for _, v in program.finite}
+        given = [v for v, n in self.size.items() if n in used and v not in ones]
+        sizes = [(self.size[v], v in short) for v in given]
+        passed = (*(self.field[b.name] for b in buffers), *(f"(int){n}" if cut else n for n, cut in sizes))
+        grid = plan.grid.subs(ones)
+        self.kernels.append(Kernel(name, grid, plan.count, space.total, tuple(buffers), tuple(given)))
+        shape = " x ".join(f"{u.count} {u.level}s" for u in plan.threads)
+        return {
+            "name": name,
+            "threads": plan.count,
+            "units": f"  // of a block: {shape}" if len(plan.threads) > 1 else "",
+            "shared": space.total,
+            "footprint": self._footprint(launch.name, allocs, plan),
+            "parameters": [
+                *(self._parameter(b) for b in buffers),
+                *(f"{'int' if cut else 'int64_t'} {n}" for n, cut in sizes),
+            ],
+            "names": (*(self.field[b.name] for b in buffers), *(n for n, _ in sizes)),
+            "lines": lines,
+            "body": "\n".join([f"{INDENT}{x}" if x else "" for x in lines]),
+            "blocks": self.host.text(grid),
+            "passed": passed,
+            "places": self._places(allocs, plan, space),
+        }
+
+    def _places(self, allocs: list[Alloc], plan: Plan, space: Space) -> list[tuple[Buffer, int, int]]:
+        """Buffers in shared memory, with their first byte and how many there are."""
+        return [(s.buffer, space.at[id(s)], self._bytes(s.buffer, plan) or 0) for s in allocs if id(s) in space.at]
+
+    def _footprint(self, name: str, allocs: list[Alloc], plan: Plan) -> list[str]:
+        """Lines for people: the launch, what of a memory a block holds, what a thread holds."""
+        locals_ = {s.buffer.name: s.buffer for s in allocs}
+        found = [(b, self._bytes(b, plan)) for b in locals_.values()]
+        shared = [f"{b.name}~{n}~bytes" for b, n in found if n is not None]
+        registers = [f"{b.name}~{b.size}~x~{b.dtype}" for b, n in found if n is None and not b.passing]
+        memory = next((b.memory for b, n in found if n is not None), "")
+        parts = [f"{memory}: {', '.join(shared)}"] * bool(shared) + [f"registers: {', '.join(registers)}"] * bool(registers)
+        return [name, *(line.replace("~", " ") for x in parts for line in wrap(x, 110, subsequent_indent="  "))]
+
+    def _outside(self, v: Var, text: Text, plan: Plan) -> str:
+        """Sizes are parameters; unit numbers are digits of the block's and the thread's."""
+        if v in self.size:
+            return self.size[v]
+        for units, number in ((plan.blocks, self.spelling.block), (plan.threads, self.spelling.thread)):
+            for i, u in enumerate(units):
+                if u.var != v:
+                    continue
+                below = as_expr(1)
+                for inner in units[i + 1 :]:
+                    below = below * inner.count
+                shown = number
+                if below.constant != 1:
+                    shown += f" / {text.index.text(below, 6)}"
+                if i > 0:
+                    shown += f" % {text.index.text(u.count, 6)}"
+                name = text.fresh(v.name, 0)
+                text.scopes[0].decls.append(f"const int {name} = {shown};")
+                return name
+        raise InternalError(f"the variable {v} is not bound")
+
+    def _last(self, u: Units, plan: Plan) -> int:
+        """The greatest number of a unit, at most."""
+        if u not in plan.blocks:
+            return (u.count.constant or 1) - 1
+        return _MOST_BLOCKS if u.var.hi is None else min(u.var.hi, _MOST_BLOCKS)
+
+    # ------------------------------------------------------------ memory
+
+    def _shared(self, b: Buffer) -> bool:
+        return b.kind == "local" and not is_register(b, self.program.device)
+
+    def _bytes(self, b: Buffer, plan: Plan) -> int | None:
+        """Of all instances of a buffer in one block; None for registers."""
+        if not self._shared(b):
+            return None
+        depth = self.program.device.depth
+        if depth(b.level) < plan.owner or self.program.device.memory(b.memory) == self.program.device.memories[0]:
+            raise InternalError(f"{b.name} of {b.level} in {b.memory} is larger than a block; it should be a workspace")
+        if b.size.constant is None:
+            raise InternalError(f"{b.name} has {b.size} elements, which is not constant")
+        return b.size.constant * b.dtype.bytes * prod(u.count.constant or 1 for u in self._slices(b, plan))
+
+    def _slices(self, b: Buffer, plan: Plan) -> list[Units]:
+        """Levels below the block each of whose units has an instance of its own."""
+        depth = self.program.device.depth
+        return [u for u in plan.threads if depth(u.level) <= depth(b.level)]
+
+    def _local(self, s: Alloc, ctx: GpuContext, plan: Plan, space: Space) -> None:
+        b = s.buffer
+        text = ctx.text
+        if id(s) in space.meet:
+            text.line(f"{self._meet(self.spelling.barrier)}  // {b.name} lies where others were")
+        name = text.fresh(b.name, 0)
+        ctx.spoken[b.name], ctx.buffers[b.name] = name, b
+        slice_ = as_expr(0)
+        for u in self._slices(b, plan):
+            slice_ = slice_ * u.count + u.var
+        element = ELEMENTS[storage(b.dtype)]
+        base = "m_shared" + (f" + {space.at[id(s)]}" if space.at[id(s)] else "")
+        shown = f"({element}*)({base})" if "+" in base else f"({element}*){base}"
+        if slice_ != as_expr(0):
+            shown += f" + {text.index.text(slice_ * b.size)}"
+        text.declare(f"{element}* {name} = {shown};", 0)
+
+    def _barrier(self, s: Barrier, plan: Plan) -> list[str]:
+        device = self.program.device
+        depth = device.depth(s.level)
+        why = f"  // {' '.join(s.why.split())}" if s.why else ""
+        if depth < plan.owner:
+            raise InternalError(f"units of {device.levels[plan.owner].name} cannot meet within a launch")
+        below = [u for u in plan.threads if device.depth(u.level) > depth]
+        if not below:
+            return []
+        if all(device.level(u.level).siblings == "lockstep" for u in below) and len(below) < len(plan.threads):
+            return [self._meet(self.spelling.lockstep) + why]
+        return [self._meet(self.spelling.barrier) + why]
+
+    def _meet(self, barrier: str) -> str:
+        if barrier.startswith("m_"):
+            self._need(barrier.partition("(")[0])
+        return barrier
+
+    def _parameter(self, b: Buffer) -> str:
+        const = "const " if b.kind == "input" else ""
+        own = " __restrict__" if self._unaliased(b) else ""
+        return f"{const}{ELEMENTS[storage(b.dtype)]}*{own} {self.field[b.name]}"
+
+    def _unaliased(self, b: Buffer) -> bool:
+        """An output may be the memory of an input of its type and shape; everything else is apart."""
+        if b.kind == "workspace":
+            return True
+        others = [x for x in self.program.buffers if {x.kind, b.kind} == {"input", "output"}]
+        return not any(x.dtype == b.dtype and x.shape == b.shape for x in others)
+
+    # ------------------------------------------------------------ the whole
+
+    def render(self) -> str:
+        return _respelled(environment(self.dialect).get_template("kernel.j2").render(**self.parts()))
+
+    def parts(self) -> dict:
+        """What the templates see."""
+        program = self.program
+        kernels = [{**self.launch(x, p), "way": n} for n, p in enumerate(self.ways) for x in p.launches]
+        choice = self._choice(self.ways)
+        instrs = [self._instr(n) for n in list(self.needs) if n.name.startswith("instr:")]
+        bindings, sizes = self._bindings(kernels, choice)
+        shown = {b.name: f"{b.dtype.bytes} * ({self.host.text(b.size)})" for b in program.buffers}
+        spaces = [shown[b.name] for b in program.buffers if b.kind == "workspace"]
+        helpers = [n for n in self.needs if not n.name.startswith("instr:")]
+        return dict(
+            program=program, name=self.symbol, title=clean(program.name), build=self.api.build,
+            head=[_comment(x) for x in program.head.strip("\n").splitlines()],
+            prelude=self._prelude(helpers, kernels), instrs=instrs, kernels=kernels, choice=choice,
+            bounds=self.spelling.bounds, api=self.api.prefix, stream=self.api.stream, opt_in=self.api.opt_in,
+            arguments=[self.field[b.name] for b in program.buffers if b.kind != "workspace"],
+            dims=[self.size[v] for v in program.dims], bindings=bindings, sizes=sizes, workspaces=spaces,
+        )  # fmt: skip
+
+    def _prelude(self, helpers: list[Need], kernels: list[dict]) -> str:
+        """With what `_respelled` will call, first; what `tidied` made of use, and not what it made of no use."""
+        body = "\n".join(k["body"] for k in kernels)
+        packs = [n._replace(name="pack") for n in helpers if n.name == "set_part" and f"m_pack_{n.type}(" in body]
+        helpers = [n for n in helpers if n.name != "set_part" or f"m_set_part_{n.type}(" in body]
+        helpers += [n for n in packs if n not in helpers]
+        whole = prelude(helpers, self.program, "", self.dialect) + body
+        bits = [Need("flt", e) for e, names in (("f32", _F32), ("f64", _F64)) if any(n in whole for n in names)]
+        return prelude([*bits, *helpers], self.program, "", self.dialect)
+
+    def _choice(self, ways: Sequence[Program]) -> str:
+        """The number of the program whose needs hold; empty where there is one program."""
+        out = ""
+        for n, p in enumerate(ways[:-1]):
+            needs = p.needs or Needs()
+            parts = [f"(uintptr_t){self.field[name]} % {multiple} == 0" for name, multiple in needs.aligned]
+            for e in needs.conds:
+                none = not e.const and (-e).interval[0] == 0
+                parts.append(f"{self.host.text(-e)} == 0" if none else f"{self.host.text(e.const - e)} <= {e.const}")
+            out += f"{' && '.join(parts)} ? {n} : "
+        return f"{out}{len(ways) - 1}" if out else ""
+
+    def _bindings(self, kernels: list[dict], choice: str) -> tuple[list[str], list[str]]:
+        """What the host's functions begin with: arguments, sizes, conditions, workspaces; and the sizes alone."""
+        lines, sizes = self._known()
+        kept = [b for b in self.program.buffers if b.kind == "workspace"]
+        if kept:
+            lines += [f"int64_t at[{len(kept) + 1}];", f"{self.symbol}__spaces(dims, at);"]
+        last = sum(b.kind != "workspace" for b in self.program.buffers)
+        for i, b in enumerate(kept):
+            kind = f"{ELEMENTS[storage(b.dtype)]}*"
+            lines.append(f"{kind} {self.field[b.name]} = ({kind})((char*)args[{last}] + at[{i}]);")
+        needed = choice + "\n" + "\n".join(k["blocks"] + " " + " ".join(k["passed"]) for k in kernels)
+        spaces = "\n".join(self.host.text(b.size) for b in kept)
+        return used_only(lines, needed), used_only(sizes, spaces)
+
+    def _known(self) -> tuple[list[str], list[str]]:
+        """Arguments, sizes, conditions; and the sizes alone."""
+        program, lines = self.program, []
+        for i, b in enumerate(b for b in program.buffers if b.kind != "workspace"):
+            kind = f"{'const ' if b.kind == 'input' else ''}{ELEMENTS[storage(b.dtype)]}*"
+            lines.append(f"{kind} {self.field[b.name]} = ({kind})args[{i}];")
+        sizes = [f"const int64_t {self.size[v]} = dims[{i}];" for i, v in enumerate(program.dims)]
+        sizes += [f"const int64_t {self.size[v]} = 1;" for _, v in program.finite]
+        sizes += [f"const int64_t {self.size[v]} = {self.host.text(e)};" for v, e in program.lets]
+        lines += sizes
+        for i, (e, why) in enumerate(program.conditions):
+            lines.append(f"if ({self.host.text(e)} < 0) return {100 + i};  // {' '.join(why.split())}")
+        return lines, sizes
+
+    def _instr(self, need: Need) -> str:
+        return instr_text(self._called(need), self.spelling.dialect)
+
+    def _called(self, need: Need) -> Executed:
+        return self.executed[need.name.partition(":")[2]]
+
+
+def render_gpu(program: Program, spelling: Spelling, api: Api) -> str:
+    return GpuPrinter(program, spelling, api).render()
+
+
+def kernels_of(program: Program, spelling: Spelling, api: Api) -> tuple[Kernel, ...]:
+    """The launches of the program itself, not of `instead`, as a driver needs them, in order."""
+    printer = GpuPrinter(program, spelling, api)
+    for launch in printer.program.launches:
+        printer.launch(launch, program)
+    return tuple(printer.kernels)
+
+
+_F32 = {'__builtin_nanf("")': "flt(0x7fc00000)", "__builtin_inff()": "flt(0x7f800000)"}
+_F64 = {
+    '__builtin_nan("")': "flt(INT64_C(0x7ff8000000000000))",
+    "__builtin_inf()": "flt(INT64_C(0x7ff0000000000000))",
+}
+
+
+def _respelled(text: str) -> str:
+    """Numbers that shared text writes as compilers of C++ have them built in, as their bits."""
+    for built_in, bits in (_F32 | _F64).items():
+        text = text.replace(built_in, bits)
+    return re.sub(r"^static (?=\w+ m_\w+\()", "m_inline ", text, flags=re.MULTILINE)
+
+
+def _comment(line: str) -> str:
+    return (line if line.isprintable() else "".join(c if c.isprintable() else "?" for c in line)).rstrip("\\ ")

@@ -1,0 +1,31 @@
+"""The HIP dialect. Kernels use what the compiler has built in, so that they compile without ROCm's headers."""
+
+from __future__ import annotations
+
+from ....dsl.index.expr import Expr
+from ...ir.tile_ir import Program
+from .gpu_printer import Api, Spelling, kernels_of, render_gpu
+from .launch_geometry import Kernel
+
+FLAGS = ("-std=c++17", "-ffp-contract=off")
+"""What the text needs of clang: contraction only where the program says fma."""
+
+SPELLING = Spelling(
+    dialect="hip",
+    block="__builtin_amdgcn_workgroup_id_x()",
+    thread="__builtin_amdgcn_workitem_id_x()",
+    barrier="m_barrier();",
+    lockstep="m_wave_barrier();",
+    shuffle="m_shuffle_xor({x}, {d})",
+    bounds="__attribute__((amdgpu_flat_work_group_size(1, {name})))",
+)
+API = Api("hip", "hipStream_t", opt_in=64 << 10, build=f"hipcc {' '.join(FLAGS)} --offload-arch=DEVICE -shared -fPIC")
+
+
+def render(program: Program, serial_when: tuple[Expr, ...] = ()) -> str:
+    return render_gpu(program, SPELLING, API)
+
+
+def kernels(program: Program) -> tuple[Kernel, ...]:
+    """The launches as a driver needs them, in order, for who loads the text without its launcher."""
+    return kernels_of(program, SPELLING, API)

@@ -1,0 +1,85 @@
+"""The function of one instruction around its text. What a text sees (stdlib/devices/nvidia.sched says it in full):
+
+    in registers   an array of the unit's registers by the operand's lower-case name: f64, f32, i64 and i32 one element each,
+                   other types in 32-bit words, as many elements to a word as fit, the first in the lowest bits
+    in memory      a generic pointer
+
+The function takes registers one by one, results by reference, so that arrays never outlive its text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from textwrap import dedent, indent
+
+from ....dsl.device import Instr, Operand
+from ....dsl.errors import InternalError
+from ...ir.tile_ir import Call, Program
+from ...ir.tile_visitors import statements
+from ..c.c_expr import ELEMENTS, storage
+from ..instr_operands import instr_name
+from ..lane_analysis import register_memories
+
+_WHOLE = ("f64", "f32", "i64", "i32")
+
+
+@dataclass(frozen=True)
+class Registers:
+    """How a register operand is passed: `count` variables of C type `kind`, `share` elements in each."""
+
+    kind: str
+    count: int
+    share: int
+
+
+def registers_of(o: Operand, extent: int) -> Registers:
+    if o.dtype.name in _WHOLE:
+        return Registers(ELEMENTS[storage(o.dtype)], extent, 1)
+    share = max(1, 4 // o.dtype.bytes)
+    return Registers("uint32_t", -(-extent // share), share)
+
+
+@dataclass(frozen=True)
+class Executed:
+    """An instruction, the first program that executes it, and how many elements of each operand a unit gives."""
+
+    program: Program
+    instr: Instr
+    extents: dict[str, int]
+
+
+def executed(programs: Iterable[Program]) -> dict[str, Executed]:
+    """By name."""
+    found: dict[str, Executed] = {}
+    for program in programs:
+        calls = {s.instr: s for x in program.launches for s in statements(x.body) if type(s) is Call}
+        for instr in program.instrs:
+            if (call := calls.get(instr.name)) is not None and instr.name not in found:
+                extents = {o.name: p.extent for p, o in zip(call.pieces, instr.operands, strict=True)}
+                found[instr.name] = Executed(program, instr, extents)
+    return found
+
+
+def instr_text(what: Executed, dialect: str) -> str:
+    program, instr, extents = what.program, what.instr, what.extents
+    emit = dict(instr.emits).get(dialect)
+    if emit is None:
+        raise InternalError(f"the instruction {instr.name} has no text for {dialect}")
+    roles = ", ".join(f"{o.name}: {o.dtype}{list(o.shape)}" for o in instr.operands)
+    params, before, after = [], [], []
+    for o in instr.operands:
+        name = o.name.lower()
+        if o.memory not in register_memories(program.device):
+            params.append(f"{'const ' if o.role == 'input' else ''}void* {name}")
+            continue
+        r = registers_of(o, extents.get(o.name, 1))
+        cells = [f"{name}_{i}" for i in range(r.count)]
+        params += [f"{r.kind}{'' if o.role == 'input' else '&'} {c}" for c in cells]
+        given = "" if o.role == "output" else f" = {{{', '.join(cells)}}}"
+        before.append(f"{r.kind} {name}[{r.count}]{given};")
+        if o.role != "input":
+            after += [f"{c} = {name}[{i}];" for i, c in enumerate(cells)]
+    lines = [*before, *dedent(emit).strip("\n").splitlines(), *after]
+    body = indent("\n".join(lines), "    ")
+    return f"// {instr.name} ({roles})\nm_inline void {instr_name(instr)}({', '.join(params)}) {{\n{body}\n}}\n"

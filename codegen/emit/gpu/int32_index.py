@@ -1,0 +1,159 @@
+"""Index expressions of one thread: `int` where everything that is formed on the way fits, 64 bits where not.
+
+FITS    a sum whose terms together stay below 2**31 is formed in `int`; else its largest terms are made 64 bits wide first, so
+        that what is left does.
+STEPS   x / (c*n) is x / n / c, and x % (c*n) is x / n % c * n + x % n, of which no part is more than x.
+KNOWN   what an atom's values do not exceed is asked again at each level of a nested expression, so it is remembered until what
+        is known of a variable changes. By identity: equal atoms may differ in their variables' intervals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Mapping, Sequence
+from math import prod
+from operator import itemgetter
+
+from ....dsl.index.expr import Atom, Expr, Fn, Var
+from ..c.index_printer import IndexPrinter
+
+_END = 1 << 31
+
+
+class GpuIndex(IndexPrinter):
+    """`bounds`: the largest absolute values of variables that are `int`; all others are 64 bits wide."""
+
+    def __init__(self, name: Callable[[Var], str], needs: Callable[[str], None]) -> None:
+        super().__init__(name, needs)
+        self.bounds: dict[Var, int] = {}
+        self._known: dict[int, tuple[Fn, int | None]] = {}  # KNOWN
+        self._mosts: dict[int, tuple[Fn, int | None]] = {}
+
+    def learn(self, bounds: Mapping[Var, int | None]) -> None:
+        """Absolute values that variables do not exceed; None: nothing is known any more."""
+        for var, bound in bounds.items():
+            if self.bounds.get(var) == bound:
+                continue
+            if var in self.bounds:  # nothing was said of others
+                self._known.clear()
+                self._mosts.clear()
+                self.renamed()
+            if bound is None:
+                del self.bounds[var]
+            else:
+                self.bounds[var] = bound
+
+    def bound(self, e: Expr) -> int | None:
+        """An absolute value that `e` does not exceed, as far as variables that are `int` tell."""
+        lo, hi = e.interval
+        known = None if lo is None or hi is None else max(abs(lo), abs(hi))
+        total = self._total(e, self._bound)
+        return known if total is None or (known is not None and known < total) else total
+
+    def _total(self, e: Expr, of: Callable[[Atom], int | None]) -> int | None:
+        """The sum of what its terms do not exceed; None where nothing is known of one. `of`: of an atom that is no variable."""
+        total = abs(e.const)
+        bounds = self.bounds
+        for a, c in e.terms:
+            most = bounds.get(a) if type(a) is Var else of(a)
+            if most is None:
+                return None
+            total += most * c if c > 0 else -most * c
+        return total
+
+    def _bound(self, atom: Atom) -> int | None:
+        if type(atom) is Var:
+            return self.bounds.get(atom)
+        found = self._known.get(id(atom))
+        if found is None:
+            assert isinstance(atom, Fn)
+            found = self._known[id(atom)] = (atom, self._bound_fn(atom))  # what the key names stays alive
+        return found[1]
+
+    def _bound_fn(self, atom: Fn) -> int | None:
+        args = [self.bound(e) for e in atom.args]
+        lo, hi = atom.interval
+        found = [] if lo is None or hi is None else [max(abs(lo), abs(hi))]
+        match atom.kind:
+            case "mul" if None not in args:
+                found.append(prod(b or 0 for b in args))
+            case "div" if args[0] is not None:
+                found.append(args[0])
+            case "mod" if _natural(atom.args[0]):
+                found += [b for b in (args[0], args[1] and args[1] - 1) if b is not None]
+            case "xor" | "min" | "max" if None not in args:
+                found.append(2 * max(b or 0 for b in args))
+        return min(found, default=None)
+
+    def fits(self, e: Expr) -> bool:
+        """Whether the text of an expression is an `int`."""
+        total = self._total(e, self._most)
+        return total is not None and total < _END
+
+    def _most(self, atom: Atom) -> int | None:
+        """What the values of an atom whose text is an `int` do not exceed; None where it is a 64-bit number."""
+        if type(atom) is Var:
+            return self.bounds.get(atom)
+        found = self._mosts.get(id(atom))
+        if found is None:
+            assert isinstance(atom, Fn)
+            found = self._mosts[id(atom)] = (atom, None if self._wide(atom) else self._of(atom))
+        return found[1]
+
+    def _wide(self, atom: Fn) -> bool:
+        if atom.kind in ("min", "max"):
+            return True
+        if self._in_steps(atom) is not None:
+            return False
+        return not all(map(self.fits, atom.args)) or (b := self._bound(atom)) is None or b >= _END
+
+    def _of(self, atom: Atom) -> int:
+        b = self._bound(atom)
+        return _END if b is None else b
+
+    def _formed(self, terms: Sequence[tuple[Atom, int]]) -> int:
+        """What the terms of a sum do not exceed together, those that are `int`."""
+        total = 0
+        bounds = self.bounds
+        for a, c in terms:
+            most = bounds.get(a) if type(a) is Var else self._most(a)
+            if most is not None:
+                total += most * c if c > 0 else -most * c
+        return total
+
+    def room(self, terms: Sequence[tuple[Atom, int]]) -> int:
+        return _END - 1 - self._formed(terms)
+
+    def terms(self, terms: Sequence[tuple[Atom, int]], const: int, at_least: int = 0, wide: Container[Atom] = ()) -> str:
+        total = abs(const) + self._formed(terms)
+        if total >= _END:
+            wide = []
+            sized = [(abs(c) * self._of(a), a) for a, c in terms]
+            for size, a in sorted(sized, key=itemgetter(0), reverse=True):
+                if total >= _END and self._most(a) is not None:
+                    wide.append(a)
+                    total -= size
+        return super().terms(terms, const, at_least, wide)
+
+    def _in_steps(self, f: Fn) -> tuple[Expr, int] | None:
+        """STEPS: (n, c) of a quotient or remainder by c*n that is formed in `int`, though c*n may not fit."""
+        if f.kind not in ("div", "mod"):
+            return None
+        by = f.args[1]
+        if len(by.terms) != 1 or by.const or by.terms[0][1] < 2 or self.fits(by) or not _natural(f.args[0]):
+            return None
+        n = Expr(((by.terms[0][0], 1),))
+        return (n, by.terms[0][1]) if self.fits(n) and self.fits(f.args[0]) and _natural(n) else None
+
+    def _fn(self, f: Fn) -> tuple[str, int]:
+        steps = self._in_steps(f)
+        if steps is not None:
+            x, n, c = self.text(f.args[0], 5), self.text(steps[0], 6), steps[1]
+            return (f"{x} / {n} / {c}", 5) if f.kind == "div" else (f"{x} / {n} % {c} * {n} + {x} % {n}", 4)
+        if f.kind == "mul" and all(map(self.fits, f.args)) and self._of(f) >= _END:
+            return f"(int64_t){self.text(f.args[0], 10)} * {self.text(f.args[1], 6)}", 5
+        return super()._fn(f)
+
+
+def _natural(e: Expr) -> bool:
+    low = e.interval[0]
+    return low is not None and low >= 0

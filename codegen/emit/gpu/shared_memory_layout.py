@@ -1,0 +1,114 @@
+"""Where the buffers of a block lie in its shared memory.
+
+    STACKED   every buffer has bytes of its own; buffers of one name share them (barriers know buffers by name)
+    NESTED    buffers whose lifetimes do not meet share bytes; before such a buffer's lifetime begins the units meet
+
+NESTED is taken where it saves memory and its barriers stand outside loops, or where the capacity leaves no choice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from ....dsl.errors import InternalError
+from ....dsl.index.expr import Var
+from ...ir.tile_ir import Alloc, Buffer, For, If, Let, Stmt
+
+ALIGN = 16  # bytes: the widest access of one unit
+
+
+@dataclass(frozen=True)
+class Space:
+    """`at`: first byte of each Alloc, by identity. `meet`: Allocs before which the units meet. `total`: bytes in all."""
+
+    at: dict[int, int]
+    meet: frozenset[int]
+    total: int
+
+
+@dataclass(frozen=True)
+class _Place:
+    alloc: Alloc
+    first: int
+    last: int
+    loops: tuple[int, ...]  # around it, by identity
+
+
+def layout(body: tuple[Stmt, ...], size: Callable[[Buffer], int | None], units: frozenset[Var], capacity: int | None) -> Space:
+    """`size` in bytes, None for buffers that are not in shared memory. `units`: of the block, by their numbers. Raises
+    InternalError when the buffers do not fit."""
+    nested = list(_nested(body, size, 0, ()))
+    slots: dict[str, tuple[int, int]] = {}
+    top = 0
+    for p in nested:
+        n = p.last - p.first
+        _, room = slots.get(p.alloc.buffer.name, (top, -1))  # a buffer of no bytes has a place, too
+        if room < n:
+            slots[p.alloc.buffer.name] = (top, n)
+            top = _up(top + n)
+    stacked = Space({id(p.alloc): slots[p.alloc.buffer.name][0] for p in nested}, frozenset(), top)
+    total = max((p.last for p in nested), default=0)
+    shares = [p for i, p in enumerate(nested) if any(_overlap(p, q) and (j < i or _again(p, q)) for j, q in enumerate(nested))]
+    tight = capacity is not None and stacked.total > capacity
+    pays = total < stacked.total and (tight or not any(p.loops for p in shares))
+    parts = divergent(body, units) if pays else frozenset()  # where the units part ways they cannot meet
+    if pays and not any(id(p.alloc) in parts for p in shares):
+        return Space({id(p.alloc): p.first for p in nested}, frozenset(id(p.alloc) for p in shares), total)
+    if tight:
+        raise InternalError(f"buffers of {stacked.total} bytes do not fit into {capacity}")
+    return stacked
+
+
+def _overlap(p: _Place, q: _Place) -> bool:
+    return p.alloc.buffer.name != q.alloc.buffer.name and p.first < q.last and q.first < p.last
+
+
+def _again(p: _Place, q: _Place) -> bool:
+    """Whether `p` may begin after `q` wherever they stand: they are in one loop."""
+    return bool({*p.loops} & {*q.loops})
+
+
+def _nested(body: tuple[Stmt, ...], size: Callable[[Buffer], int | None], top: int, loops: tuple[int, ...]) -> Iterator[_Place]:
+    for s in body:
+        match s:
+            case Alloc():
+                n = size(s.buffer)
+                if n is not None:
+                    yield _Place(s, top, top + n, loops)
+                yield from _nested(s.body, size, top if n is None else _up(top + n), loops)
+            case For():
+                yield from _nested(s.body, size, top, (*loops, id(s)))
+            case If():
+                yield from _nested(s.body, size, top, loops)
+                yield from _nested(s.orelse, size, top, loops)
+
+
+def _up(n: int) -> int:
+    return -(-n // ALIGN) * ALIGN
+
+
+def divergent(body: tuple[Stmt, ...], units: frozenset[Var]) -> frozenset[int]:
+    """Statements, by identity, that only some of the units may execute: where control flow depends on `units`."""
+    found: set[int] = set()
+
+    def visit(stmts: tuple[Stmt, ...], varying: frozenset[Var], apart: bool) -> None:
+        for s in stmts:
+            if apart:
+                found.add(id(s))
+            match s:
+                case Let() if not varying.isdisjoint(s.value.variables()):
+                    varying = varying | {s.var}
+                case For():
+                    start = not varying.isdisjoint(s.start.variables() | s.step.variables())
+                    inner = varying | {s.var} if start else varying
+                    visit(s.body, inner, apart or start or not varying.isdisjoint(s.stop.variables()))
+                case If():
+                    inside = apart or any(not varying.isdisjoint(c.variables()) for c in s.conds)
+                    visit(s.body, varying, inside)
+                    visit(s.orelse, varying, inside)
+                case Alloc():
+                    visit(s.body, varying, apart)
+
+    visit(body, units, False)
+    return frozenset(found)

@@ -1,0 +1,241 @@
+"""Statements of one thread of a block, for all dialects of GPUs.
+
+Every unit below the block is a thread, so values are scalars and registers named variables. What differs from the walk that
+dialects share: whole numbers that fit are `int`; elements narrower than a register that an instruction takes lie several to
+a variable (PACKED); lockstep units combine registers by shuffles; instructions may be asynchronous.
+
+PACKED: an instruction's register operand of 8- or 16-bit elements is passed as 32-bit words, element 0 in the lowest bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from ....dsl.device import Operand
+from ....dsl.errors import InternalError
+from ....dsl.index.expr import Expr, Var, as_expr
+from ....dsl.types import DType
+from ...ir.tile_ir import Alloc, AllReduce, Barrier, Buffer, Call, Commit, For, Let, Piece, Program, Stmt, Wait
+from ..addressing import pointer_of
+from ..c.c_expr import COMPARE, storage
+from ..c.simplify_conditions import simplest
+from ..cpu.cpp_prelude import has_helper
+from ..emission_context import Context
+from ..instr_operands import instr_name, places
+from ..lane_analysis import register_memories
+from ..load_store import load
+from ..statements import Body
+from .instr_wrapper import Registers, registers_of
+from .int32_index import GpuIndex
+from .unroll_limit import turns_at_once
+
+_INT = 1 << 31  # numbers below this are `int`
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """What a dialect calls things. `shuffle` is a format of x (a value), d (a distance), mask (lanes that take part)."""
+
+    dialect: str
+    block: str
+    thread: str
+    barrier: str
+    lockstep: str
+    shuffle: str
+    bounds: str  # a format of name, the constant that holds the threads of a block
+    unroll: str = "#pragma unroll {n}"
+
+
+class GpuContext(Context):
+    def whole(self, var: Var, e: Expr) -> str:
+        index = self.text.index
+        assert isinstance(index, GpuIndex)
+        found = [index.bound(e), None if var.lo is None or var.hi is None else max(abs(var.lo), abs(var.hi))]
+        bound = min((b for b in found if b is not None), default=None)
+        if bound is None or bound >= _INT:
+            index.learn({var: None})
+            return "int64_t"
+        index.learn({var: bound})
+        return "int"
+
+    def live(self, conds: Sequence[Expr]) -> list[Expr]:
+        found = simplest(super().live(conds))
+        return [as_expr(-1)] if any(e in self.false for e in found) else found
+
+    def _compare(self, e: Expr) -> str:
+        """The last element that is touched is below the size; where a whole tile is inside, its end is at most the size."""
+        plus, minus = [t for t in e.terms if t[1] > 0], [(a, -c) for a, c in e.terms if c < 0]
+        show, k = self.text.index.terms, e.const
+        if minus and not plus:
+            nothing = k == 0 and all(a.interval[0] == 0 for a, _ in minus)
+            return f"{show(minus, 0, COMPARE + 1)} == 0" if nothing else f"{show(minus, 0)} < {k + 1}"
+        if minus and k < -1 and -k % max(c for _, c in minus):
+            return f"{show(minus, -k - 1)} < {show(plus, 0)}"
+        return super()._compare(e)
+
+    def register_type(self, buffer: Buffer, vector: bool) -> str:
+        return "uint32_t" if buffer.name in self.packed else super().register_type(buffer, vector)
+
+
+def packed_buffers(program: Program, everything: Sequence[Stmt]) -> dict[str, int]:
+    """PACKED: register buffers of these statements that hold several elements in a variable, and how many."""
+    registers = register_memories(program.device)
+    instrs = {i.name: i for i in program.instrs}
+    local = {s.buffer.name: s.buffer for s in everything if type(s) is Alloc and s.buffer.memory in registers}
+    found: dict[str, int] = {}
+    apart: set[str] = set()
+    for s in everything:
+        if type(s) is Call:
+            for piece, o in zip(s.pieces, instrs[s.instr].operands, strict=True):
+                share = registers_of(o, piece.extent).share if o.memory in registers else 1
+                if share > 1 and piece.buffer in local:
+                    found[piece.buffer] = share
+                    last = piece.coords[-1] if piece.coords else as_expr(0)
+                    if piece.extent % share or any(c % share for _, c in last.terms) or last.const % share:
+                        apart.add(piece.buffer)
+    return {name: n for name, n in found.items() if name not in apart}
+
+
+class GpuBody(Body):
+    def __init__(
+        self,
+        ctx: GpuContext,
+        spelling: Spelling,
+        barrier: Callable[[Barrier], list[str]],
+        local: Callable[[Alloc], None],
+        parts: frozenset[int],
+    ) -> None:
+        super().__init__(ctx, barrier, local)
+        self.spelling, self.parts = spelling, parts
+        self.units: dict[str, Var] = {}  # of the lockstep levels that have several
+
+    def _at_once(self, s: For) -> int | None:
+        return super()._at_once(s) or turns_at_once(self.ctx, s)
+
+    def _unroll(self, count: int) -> str:
+        return self.spelling.unroll.format(n=min(count, 64))
+
+    def _seen_through(self, s: Let, e: Expr) -> bool:
+        """Not what has 32 bits by its name alone (`counts`)."""
+        index = self.ctx.text.index
+        assert isinstance(index, GpuIndex)
+        narrower = s.extent is None and s.var.hi is not None and s.var.hi < _INT and not index.fits(e)
+        return super()._seen_through(s, e) and not narrower
+
+    # ------------------------------------------------------------ instructions
+
+    def _call(self, s: Call) -> None:
+        ctx, instr = self.ctx, self._instrs[s.instr]
+        args: list[str] = []
+        after: list[str] = []
+        for piece, operand in zip(s.pieces, instr.operands, strict=True):
+            args += self._passed(piece, operand, after)
+        ctx.need(f"instr:{instr.name}", "", True)
+        ctx.text.line(f"{instr_name(instr)}({', '.join(args)});")
+        for line in after:
+            ctx.text.line(line)
+
+    def _commit(self, s: Commit) -> None:
+        self.ctx.need(f"m_commit_{s.kind}")
+        self.ctx.text.line(f"m_commit_{s.kind}();")
+
+    def _wait(self, s: Wait) -> None:
+        self.ctx.need(f"m_wait_{s.kind}")
+        self.ctx.text.line(f"m_wait_{s.kind}<{s.pending}>();")
+
+    def _passed(self, piece: Piece, o: Operand, after: list[str]) -> list[str]:
+        """An operand as arguments; `after`: what stores results that cannot be passed by reference."""
+        ctx = self.ctx
+        if o.memory not in register_memories(ctx.program.device):
+            return [pointer_of(ctx, piece.buffer, piece.coords)]
+        r = registers_of(o, piece.extent)
+        elements = places(ctx, piece)
+        if piece.buffer in ctx.packed:
+            return [ctx.word(piece.buffer, p) for p in elements[:: r.share]]
+        held = ctx.lanes.registers.get(piece.buffer)
+        if held is not None and r.kind == ctx.register_type(held.buffer, False):
+            return [load(ctx, piece.buffer, p)[0] for p in elements]
+        words = [elements[i : i + r.share] for i in range(0, piece.extent, r.share)]
+        if o.role == "input":
+            return [self._word(r, [load(ctx, piece.buffer, p)[0] for p in word], o.dtype) for word in words]
+        out = [ctx.text.temp() for _ in words]
+        for t, word in zip(out, words, strict=True):
+            cells = [load(ctx, piece.buffer, p)[0] for p in word]
+            given = f" = {self._word(r, cells, o.dtype)}" if o.role == "inout" else ""
+            ctx.text.line(f"{r.kind} {t}{given};")
+            after += [f"{cell} = {self._unpacked(t, i, r, o.dtype)};" for i, cell in enumerate(cells)]
+        return out
+
+    def _word(self, r: Registers, texts: list[str], dtype: DType) -> str:
+        """Elements as one variable of an operand."""
+        ctx, element = self.ctx, storage(dtype)
+        if r.kind != "uint32_t":
+            return texts[0]
+        if element == "f32":
+            ctx.need("bits", "f32")
+            return f"(uint32_t)bits({texts[0]})"
+        ctx.need("pack", element)
+        return f"m_pack_{element}({', '.join(texts + ['0'] * (r.share - len(texts)))})"
+
+    def _unpacked(self, word: str, i: int, r: Registers, dtype: DType) -> str:
+        ctx, element = self.ctx, storage(dtype)
+        if r.kind != "uint32_t":
+            return word
+        if element == "f32":
+            ctx.need("flt", "f32")
+            return f"flt((int32_t){word})"
+        ctx.need("part", element)
+        return f"m_part_{element}({word}, {i})"
+
+    # ------------------------------------------------------------ reductions over lockstep units
+
+    def _all_reduce(self, s: AllReduce) -> None:
+        if s.count == 1 or s.level not in self.units:
+            return
+        if s.stride & (s.stride - 1) or s.count & (s.count - 1):
+            raise InternalError(f"a reduction over {s.count} units at a stride of {s.stride}")
+        mask = self._mask(s)
+        cells = [self.ctx.cell(name, coords) for name, coords in s.cells]
+        dtypes = [self.ctx.lanes.registers[name].buffer.dtype for name, _ in s.cells]
+        distance = s.stride
+        while distance < s.stride * s.count:
+            self._combine(s.kind, cells, dtypes, distance, mask)
+            distance *= 2
+
+    def _mask(self, s: AllReduce) -> str:
+        """The units that take part: those of the group, where not all come here."""
+        if id(s) not in self.parts:
+            return "0xffffffffu"
+        group = sum(1 << (j * s.stride) for j in range(s.count))
+        lane = as_expr(self.units[s.level])
+        first = lane - (lane // s.stride) % s.count * s.stride
+        return f"{group:#x}u << {self.ctx.text.index.text(first, 10)}"
+
+    def _combine(self, kind: str, cells: list[str], dtypes: list, distance: int, mask: str) -> None:
+        ctx = self.ctx
+        elements = [storage(d) for d in dtypes]
+        if has_helper("m_shuffle_xor", self.spelling.dialect):
+            for d in dtypes:  # an overload for the very type that a register has: conversions would be ambiguous
+                ctx.need("m_shuffle_xor", d.name if d.kind == "bool" else storage(d))
+        others = [self.spelling.shuffle.format(x=c, d=distance, mask=mask) for c in cells]
+        if kind in ("argmax", "argmin"):
+            t, i = ctx.text.temp(), ctx.text.temp()
+            types = [ctx.element(e, False) for e in elements]
+            ctx.text.line(f"const {types[0]} {t} = {others[0]};")
+            ctx.text.line(f"const {types[1]} {i} = {others[1]};")
+            sign = "max" if kind == "argmax" else "min"
+            ctx.need(f"m_better_{sign}", elements[0])
+            ctx.text.line(f"if (m_better_{sign}({t}, {i}, {cells[0]}, {cells[1]})) {{")
+            ctx.text.line(f"    {cells[0]} = {t};")
+            ctx.text.line(f"    {cells[1]} = {i};")
+            ctx.text.line("}")
+            return
+        if dtypes[0].compute != dtypes[0]:
+            raise InternalError(f"a reduction over units of {dtypes[0]}; it is done in {dtypes[0].compute}")
+        a, b = cells[0], others[0]
+        if kind in ("max", "min"):
+            ctx.need(f"m_{kind}", dtypes[0].name)
+        form = {"sum": "{a} + {b}", "prod": "{a} * {b}", "any": "{a} | {b}", "all": "{a} & {b}"}
+        text = form[kind].format(a=a, b=b) if kind in form else f"m_{kind}({a}, {b})"
+        ctx.text.line(f"{a} = {text};")

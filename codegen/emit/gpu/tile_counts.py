@@ -1,0 +1,115 @@
+"""How many tiles there are along each index has a name, and 32 bits, where blocks are told apart by it.
+
+    m = block / ((N + 63) / 64)      -->      N_tiles = (N + 63) / 64; m = block / N_tiles
+
+Where there is a block there are at least one and at most `most` of them, so no factor of their number is more; a division of
+64 bits at the head of every kernel is some hundred instructions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ....dsl.index.expr import Atom, Expr, Fn, Var, as_expr
+from ....dsl.index.simplify import combined, rebuild
+from ....dsl.support.fast_replace import replace
+from ...analysis.divisibility import factors
+from ...ir.tile_ir import For, Launch, Let, Stmt, Units
+from ...ir.tile_visitors import map_bodies, map_own, statements
+
+
+def named_counts(launch: Launch, blocks: Iterable[Units], sizes: frozenset[Var], most: int) -> Launch:
+    """`sizes`: what the host knows. Counts of blocks that have more than one factor, as others divide nothing."""
+    found = [f for u in blocks for f in _factors(u.count)]
+    if not found:
+        return launch
+    names = {v.name for v in (*sizes, *(u.var for u in launch.units))}
+    names |= {s.var.name for s in statements(launch.body) if type(s) is For or type(s) is Let}
+    lets: list[Let] = []
+    plain: dict[Var, Expr] = {}
+    whole: dict[Fn, Expr] = {}
+    for f in dict.fromkeys(found):
+        own = Expr(((f, 1),)).variables()
+        if not own <= sizes or (isinstance(f, Var) and f.hi is not None and f.hi <= most):
+            continue
+        wish = name = f"{''.join(sorted(v.name for v in own))}_{'count' if isinstance(f, Var) else 'tiles'}"
+        n = 1
+        while name in names:
+            n += 1
+            name = f"{wish}{n}"
+        names.add(name)
+        var = Var(name, 0, most)
+        lets.append(Let(var, Expr(((f, 1),))))
+        if isinstance(f, Var):
+            plain[f] = as_expr(var)
+        else:
+            whole[f] = as_expr(var)
+    if not lets:
+        return launch
+    counted = frozenset(v for x in lets for v in x.value.variables())
+    return replace(launch, body=(*lets, *_Counts(counted, plain, whole).body(launch.body)))
+
+
+class _Counts:
+    """Puts names of counts into statements."""
+
+    def __init__(self, counted: frozenset[Var], plain: dict[Var, Expr], whole: dict[Fn, Expr]) -> None:
+        self.counted, self.whole = counted, whole
+        self.given = {v: as_expr(v) for v in counted} | plain
+        self.done: dict[int, tuple[Fn, Expr]] = {}  # by identity: equal ones may differ in their variables' ends
+
+    def body(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        return tuple(map(self.statement, body))
+
+    def statement(self, s: Stmt) -> Stmt:
+        own = map_own(s, self.named)
+        return _ended(own) if isinstance(own, Let) else map_bodies(own, self.body)
+
+    def named(self, e: Expr) -> Expr:
+        """The same object where no quotient or the like is of what is counted."""
+        counted = self.counted
+        for a, _ in e.terms:
+            if type(a) is not Var and not counted.isdisjoint(a.variables()):  # type: ignore[union-attr]
+                break
+        else:
+            return e
+        return combined([(as_expr(a) if type(a) is Var else self.once(a), c) for a, c in e.terms], e.const)  # type: ignore[arg-type]
+
+    def once(self, f: Fn) -> Expr:
+        if id(f) not in self.done:
+            self.done[id(f)] = f, self.function(f)  # what the key names stays alive
+        return self.done[id(f)][1]
+
+    def function(self, f: Fn) -> Expr:
+        found = self.whole.get(f) or _rounded(f, self.whole)
+        if found is not None:
+            return found
+        left, *others = map(self.named, f.args)
+        if f.kind in ("div", "mod"):
+            by = f.args[1].subs(self.given, self.whole)
+            return left // by if f.kind == "div" else left % by
+        return rebuild(f.kind, [left, *others])
+
+
+def _rounded(f: Fn, whole: dict[Fn, Expr]) -> Expr | None:
+    """A number of bands of tiles by the number of tiles: (M + 511)/512 is (M_tiles + 15)/16."""
+    by = f.args[1].constant if f.kind == "div" else None
+    for g, name in whole.items() if by else ():
+        c = g.args[1].constant if g.kind == "div" else None
+        if by and c and by % c == 0 and (Expr(((g, 1),)) + (by // c - 1)) // (by // c) == Expr(((f, 1),)):
+            return (name + (by // c - 1)) // (by // c)
+    return None
+
+
+def _ended(s: Let) -> Let:
+    """Names of tiles have the ends that the numbers of tiles give them."""
+    last = None if s.extent is None else s.extent.interval[1]
+    if last is None or (s.var.hi is not None and s.var.hi < last):
+        return s
+    return replace(s, var=Var(s.var.name, s.var.lo, max(last - 1, s.var.lo or 0)))
+
+
+def _factors(count: Expr) -> tuple[Atom, ...]:
+    """Of a product of several."""
+    found = tuple(factors(count.terms[0][0])) if len(count.terms) == 1 and not count.const else ()
+    return found if len(found) > 1 else ()

@@ -1,0 +1,61 @@
+"""How many turns of a loop a GPU's compiler is asked to write out where the schedule does not say it.
+
+It would write out short loops wholly, and then move the loads of all turns up. Where one turn loads much, registers do not hold
+that, and spilled ones cost far more than waiting does. As many turns as load 64 registers are enough to wait for none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...ir.tile_ir import Alloc, Barrier, For, If, Stmt
+from ..c.unrolling import MOST_COPIES, copies, trips_of
+from ..emission_context import Context
+
+LOADED = 64  # registers that the turns written out load, at most; one turn may load more
+SHORT = 64  # turns of a loop that compilers might write out
+
+
+def turns_at_once(ctx: Context, s: For) -> int | None:
+    """A divisor of the loop's turns, 1: none are to be written out; None where compilers may do as they like."""
+    if s.unroll != 1 or not ctx.loops:
+        return None  # what is done once is short enough
+    trips = trips_of(ctx, s)
+    if trips is None or not 1 < trips <= SHORT:
+        return None
+    loaded = _loaded(ctx, s.body)
+    if not loaded:
+        return None
+    most = min(LOADED // loaded, MOST_COPIES // max(1, copies(ctx, s.body)))
+    return max((n for n in range(1, trips + 1) if trips % n == 0 and n <= most), default=1)
+
+
+def _loaded(ctx: Context, body: Sequence[Stmt]) -> int | None:
+    """Registers that a turn loads, and holds no longer; None where there is a loop in it that stays one, or a barrier."""
+    total = 0
+    for s in body:
+        match s:
+            case Barrier():
+                return None
+            case Alloc():
+                n = s.buffer.size.constant
+                if s.buffer.name not in ctx.lanes.registers or n is None:
+                    return None
+                inner, own = _loaded(ctx, s.body), -(-n // ctx.packed.get(s.buffer.name, 1))
+            case For():
+                inner, own = _loaded(ctx, s.body), 0
+                trips = trips_of(ctx, s) if s.var in ctx.lanes.unrolled else None
+                if inner is None or trips is None:
+                    return None
+                inner *= trips
+            case If():
+                one, other = _loaded(ctx, s.body), _loaded(ctx, s.orelse)
+                if one is None or other is None:
+                    return None
+                inner, own = max(one, other), 0
+            case _:
+                continue
+        if inner is None:
+            return None
+        total += inner + own
+    return total

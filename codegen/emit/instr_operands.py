@@ -1,0 +1,40 @@
+"""What an instruction is called with: the operands as arguments of its inline function."""
+
+from __future__ import annotations
+
+from ...dsl.device import Instr, Operand
+from ...dsl.index.expr import Expr
+from ..ir.tile_ir import Piece
+from .addressing import pointer_of
+from .c.c_expr import BOOL, Code, storage
+from .emission_context import Context
+from .lane_analysis import has_lane, register_memories
+from .load_store import load, splat
+
+
+def instr_name(instr: Instr) -> str:
+    """The inline function of an instruction; the double underscore keeps users' names off it."""
+    return f"i__{instr.name}"
+
+
+def places(ctx: Context, piece: Piece) -> list[tuple[Expr, ...]]:
+    """The coordinates of each element of an operand; always the same objects."""
+    found = ctx.elements.get(id(piece))
+    if found is None:
+        c = piece.coords
+        found = ctx.elements[id(piece)] = [(*c[:-1], c[-1] + i) if c else () for i in range(piece.extent)], piece
+    return found[0]
+
+
+def passed(ctx: Context, piece: Piece, operand: Operand) -> list[str]:
+    """An operand for all lanes: registers one by one, those that are still in memory loaded here; memory as a pointer."""
+    loaded = operand.memory in register_memories(ctx.program.device) and operand.role == "input"
+    if piece.buffer not in ctx.lanes.registers and not loaded:
+        return [pointer_of(ctx, piece.buffer, piece.coords)]
+    out = []
+    for place in places(ctx, piece):
+        text, vector = load(ctx, piece.buffer, place)
+        if has_lane(operand) and not vector and operand.role == "input" and ctx.lanes.var is not None:
+            text = splat(ctx, storage(operand.dtype), Code(text, operand.dtype if operand.dtype.kind != "bool" else BOOL))
+        out.append(text)
+    return out

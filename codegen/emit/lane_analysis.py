@@ -1,0 +1,244 @@
+"""What a launch looks like to a machine with vector lanes: which values differ between lanes, where registers live.
+
+The body of a launch is written for one lane. The printer writes each statement once for all lanes: what is the same in
+every lane is a scalar (UNIFORM), the rest a vector. A register buffer becomes
+
+    named    one variable per cell, when all its coordinates are constants once `unroll = 0` loops are unrolled (a scalar when
+             UNIFORM, else a vector of lanes): compilers keep those in registers
+    array    otherwise
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ...dsl.device import Device, Level, Operand
+from ...dsl.index.expr import Expr, Var, as_expr
+from ...dsl.values import Apply, IndexValue, Load, Masked, Value, walk
+from ..ir.tile_ir import Alloc, AllReduce, Buffer, Call, For, If, Launch, Let, Program, Stmt, Store
+from ..ir.tile_visitors import statements
+from .c.c_expr import COMPARISONS
+
+MOST_CELLS = 256  # of a named buffer
+
+
+@dataclass(frozen=True)
+class Register:
+    buffer: Buffer
+    named: bool
+    uniform: bool
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """`var`, `width`: the lane's number and how many there are (None, 1: no vectors). `varying`: variables that differ
+    between lanes. `unrolled`: loops (by variable) that must be unrolled by the printer."""
+
+    var: Var | None
+    width: int
+    varying: frozenset[Var]
+    registers: dict[str, Register]
+    unrolled: frozenset[Var]
+
+
+def register_memories(device: Device) -> frozenset[str]:
+    """Memories whose cells are named, not addressed."""
+    return frozenset(m.name for m in device.memories if m.registers or m.level == device.levels[-1].name)
+
+
+def is_register(buffer: Buffer, device: Device) -> bool:
+    """Private to an innermost unit, or in registers."""
+    return buffer.kind == "local" and (buffer.level == device.levels[-1].name or buffer.memory in register_memories(device))
+
+
+def analyse(program: Program, launch: Launch, var: Var | None, width: int) -> Lanes:
+    everything = statements(launch.body)
+    varying = _varying_variables(everything, var)
+    buffers = {s.buffer.name: s.buffer for s in everything if type(s) is Alloc and is_register(s.buffer, program.device)}
+    candidates = _unrollable(everything)
+    accesses: dict[str, list[tuple[Expr, ...]]] = {name: [] for name in buffers}
+    for name, coords in _accesses(everything):
+        if name in accesses:
+            accesses[name].append(coords)
+    lets = {s.var: s.value for s in everything if type(s) is Let}
+    sources = {c: _sources(c, lets) for c in {c for used in accesses.values() for coords in used for c in coords}}
+    named = {
+        name
+        for name, b in buffers.items()
+        if (n := b.size.constant) is not None
+        and n <= MOST_CELLS
+        and all(sources[c] <= candidates for coords in accesses[name] for c in coords)
+    }
+    unrolled = frozenset(v for name in named for coords in accesses[name] for c in coords for v in sources[c])
+    differs = _varying_registers(program, launch.body, varying, set(buffers)) if var is not None else set()
+    registers = {n: Register(b, n in named, n not in differs) for n, b in buffers.items()}
+    return Lanes(var, width, varying, registers, _with_bounds(everything, unrolled, lets))
+
+
+def shares_of(launch: Launch, level: Level, width: int) -> int:
+    """How many hardware vectors the lanes take. A vector of the widest type in use must not exceed the hardware's: gcc keeps
+    such in memory. An instruction takes its operands whole."""
+    everything = statements(launch.body)
+    if level.bytes is None or any(isinstance(s, Call) for s in everything):
+        return 1
+    types = [s.buffer.dtype for s in everything if isinstance(s, Alloc)]
+    bound = {s.var for s in everything if isinstance(s, (For, Let))} | {u.var for u in launch.units}
+    single = {id(x) for s in everything if isinstance(s, If) and _of_one(s, launch, level) for x in statements(s.body)}
+    values = [v for s in everything if isinstance(s, Store) and id(s) not in single for v in walk(s.value)]
+    compared = {id(a) for v in values if isinstance(v, Apply) and of_places(v) for a in v.args}  # by fewer bits
+    # a size is a number, the same in all lanes
+    types += [
+        v.dtype for v in values if not isinstance(v, IndexValue) or (v.expr.variables() & bound and id(v) not in compared)
+    ]
+    # a vector of one element is no vector to compilers
+    fit = max(2, level.bytes * 8 // max((t.compute.bits for t in types), default=32))
+    return width // fit if fit < width and width % fit == 0 and not (width // fit) & (width // fit - 1) else 1
+
+
+def of_places(v: Apply) -> bool:
+    """Whether it compares two sums of indices, as a causal mask does: 64 bits each, but their difference needs fewer."""
+    return v.fn in COMPARISONS and all(isinstance(a, IndexValue) and a.dtype.name == "i64" for a in v.args)
+
+
+def _of_one(s: If, launch: Launch, level: Level) -> bool:
+    """Whether lane 0 does it for all: then it is no matter of vectors."""
+    lane = next((u.var for u in launch.units if u.level == level.name), None)
+    return lane is not None and not s.orelse and any(c == -as_expr(lane) for c in s.conds)
+
+
+def value_varies(value: Value, varying: frozenset[Var], differs: set[str]) -> bool:
+    """Whether a value may differ between lanes."""
+    for v in walk(value):
+        match v:
+            case IndexValue():
+                exprs: tuple[Expr, ...] = (v.expr,)
+            case Load():
+                if v.tensor in differs:
+                    return True
+                exprs = v.indices
+            case Masked():
+                exprs = v.conds
+            case _:
+                continue
+        if any(not varying.isdisjoint(e.variables()) for e in exprs):
+            return True
+    return False
+
+
+def _varying_variables(everything: list[Stmt], lane: Var | None) -> frozenset[Var]:
+    if lane is None:
+        return frozenset()
+    found = {lane}
+    grown = True
+    while grown:
+        grown = False
+        for s in everything:
+            exprs = (s.start, s.step) if isinstance(s, For) else (s.value,) if isinstance(s, Let) else ()
+            if exprs and s.var not in found and any(not found.isdisjoint(e.variables()) for e in exprs):  # type: ignore[union-attr]
+                found.add(s.var)  # type: ignore[union-attr]
+                grown = True
+    return frozenset(found)
+
+
+def _varying_registers(program: Program, body: tuple[Stmt, ...], varying: frozenset[Var], buffers: set[str]) -> set[str]:
+    """By growing from none until nothing changes."""
+    instrs = {i.name: i for i in program.instrs}
+    differs: set[str] = set()
+
+    def visit(stmts: tuple[Stmt, ...], guarded: bool) -> None:
+        for s in stmts:
+            match s:
+                case For():
+                    bounds = s.start.variables() | s.stop.variables() | s.step.variables()
+                    visit(s.body, guarded or not varying.isdisjoint(bounds))
+                case Alloc():
+                    visit(s.body, guarded)
+                case If():
+                    inner = guarded or any(not varying.isdisjoint(c.variables()) for c in s.conds)
+                    visit(s.body, inner)
+                    visit(s.orelse, inner)
+                case Store():
+                    if s.buffer in buffers and (guarded or value_varies(s.value, varying, differs) or _any(s.coords, varying)):
+                        differs.add(s.buffer)
+                case Call():
+                    for piece, operand in zip(s.pieces, instrs[s.instr].operands, strict=True):
+                        if piece.buffer in buffers and operand.role != "input" and has_lane(operand):
+                            differs.add(piece.buffer)
+                case AllReduce():
+                    differs.update(name for name, _ in s.cells)
+
+    before = -1
+    while len(differs) != before:
+        before = len(differs)
+        visit(body, False)
+    return differs
+
+
+def _any(coords: tuple[Expr, ...], varying: frozenset[Var]) -> bool:
+    return any(not varying.isdisjoint(c.variables()) for c in coords)
+
+
+def has_lane(operand: Operand) -> bool:
+    """Whether the operand is spread over the units below the executing one."""
+    return any(v.name == "lane" for e in operand.map for v in e.variables())
+
+
+def _unrollable(everything: list[Stmt]) -> frozenset[Var]:
+    """Variables all of whose loops can be unrolled by the printer: constant trip counts, given those around."""
+    bounds: dict[Var, set[Var] | None] = {}  # what the bounds of its loops depend on; None where one stays a loop
+    for s in everything:
+        if type(s) is For:
+            once = s.start.constant is not None and s.stop.constant == s.start.constant + 1 and s.step.constant == 1
+            used = bounds.setdefault(s.var, set())
+            if used is None or not (s.unroll == 0 or once):
+                bounds[s.var] = None
+            else:
+                used |= s.start.variables() | s.stop.variables() | s.step.variables()
+    found: set[Var] = set()
+    while more := {v for v, used in bounds.items() if v not in found and used is not None and used <= found}:
+        found |= more
+    return frozenset(found)
+
+
+def _accesses(everything: list[Stmt]) -> Iterator[tuple[str, tuple[Expr, ...]]]:
+    for s in everything:
+        match s:
+            case Store():
+                yield s.buffer, s.coords
+                for v in walk(s.value):
+                    if isinstance(v, Load):
+                        yield v.tensor, v.indices
+            case Call():
+                for p in s.pieces:
+                    yield p.buffer, p.coords
+            case AllReduce():
+                yield from s.cells
+
+
+def _sources(e: Expr, lets: dict[Var, Expr]) -> frozenset[Var]:
+    """Variables of an expression, Lets seen through."""
+    out: set[Var] = set()
+    todo = list(e.variables())
+    while todo:
+        v = todo.pop()
+        if v in lets:
+            todo += lets[v].variables()
+        else:
+            out.add(v)
+    return frozenset(out)
+
+
+def _with_bounds(everything: list[Stmt], unrolled: frozenset[Var], lets: dict[Var, Expr]) -> frozenset[Var]:
+    """With the loops that bounds of unrolled loops depend on."""
+    loops = {s.var: s for s in everything if type(s) is For}
+    todo = list(unrolled)
+    out = set(unrolled)
+    while todo:
+        s = loops.get(todo.pop())
+        for e in (s.start, s.stop, s.step) if s else ():
+            for v in _sources(e, lets):
+                if v not in out:
+                    out.add(v)
+                    todo.append(v)
+    return frozenset(out)

@@ -1,0 +1,239 @@
+"""Loads and stores of stored elements: registers by name, memory through hoisted pointers.
+
+An access to memory is told apart by how its linear address changes from lane to lane: by one (a vector load or store), by two
+(two loads and a shuffle), not at all (a scalar, or one store), by another number (gather, scatter), or in no simple way (lane
+by lane).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...dsl.device import Instr
+from ...dsl.index.expr import Expr, Fn, Var
+from ..ir.tile_ir import Buffer
+from .addressing import address, place, place_of, pointer_to
+from .c.c_expr import ATOM, BOOL, COMPARE, Code, storage
+from .cpu.prefetch import fetch_ahead
+from .emission_context import Context
+from .lane_analysis import Register
+
+BESIDE = (1, 2)  # steps from lane to lane that are loads of neighbours: of all of them, or of every second one
+
+
+def lane_step(ctx: Context, e: Expr) -> Expr | None:
+    """How much an address grows from one lane to the next; None when that differs."""
+    if not ctx.varies(e):
+        return ctx.number(0)
+    found = ctx.steps.get(id(e))
+    if found is None:
+        found = ctx.steps[id(e)] = (_lane_step(ctx, e), e)  # what the key names stays alive
+    return found[0]
+
+
+def _lane_step(ctx: Context, e: Expr) -> Expr | None:
+    var = ctx.lanes.var
+    assert var is not None
+    if all(a == var or isinstance(a, Var) or var not in _variables(a) for a, _ in e.terms):
+        return ctx.number(e.coefficient(var))
+    first = ctx.at_lane(e, 0)
+    step = ctx.at_lane(e, 1) - first
+    return step if e == first + step * var else None
+
+
+def _variables(f: Fn) -> frozenset[Var]:
+    return frozenset().union(*(a.variables() for a in f.args))
+
+
+def _lanes(ctx: Context, e: Expr) -> list[Expr]:
+    return [ctx.at_lane(e, i) for i in range(ctx.width)]
+
+
+def _braces(ctx: Context, element: str, pieces: Sequence[str]) -> str:
+    return f"({ctx.element(element, True)}){{{', '.join(pieces)}}}"
+
+
+def in_parts(ctx: Context, name: str, coords: Sequence[Expr], written: bool = False) -> bool:
+    """Whether an access has a form for a part of the lanes (`Context.part`)."""
+    if name in ctx.lanes.registers:
+        return ctx.lanes.registers[name].named and not written
+    step = lane_step(ctx, address(ctx, ctx.buffers[name], coords))
+    return written if step is None else not written or step.constant != 0
+
+
+def load(ctx: Context, name: str, coords: Sequence[Expr]) -> tuple[str, bool]:
+    """The stored element (see `storage`) of a buffer as text, and whether it is a vector."""
+    if name in ctx.lanes.registers:
+        return _load_register(ctx, name, coords)
+    if ctx.lanes.var is None:
+        return place_of(ctx, name, coords), False
+    buffer = ctx.buffers[name]
+    e = address(ctx, buffer, coords)
+    step = lane_step(ctx, e)
+    element = storage(buffer.dtype)
+    if step is None:
+        places = [place(ctx, buffer, x) for x in _lanes(ctx, e)]
+        return _braces(ctx, element, [f"{p}[{i}]" for p, i in places]), True
+    if not step.terms and step.const == 0:
+        pointer, index = place(ctx, buffer, e)
+        return f"{pointer}[{index}]", False
+    if step.constant in BESIDE:
+        how = "load" if step.const == 1 else "load_even"
+        pointer = pointer_to(ctx, buffer, e)
+        if ctx.where is not None:
+            ctx.need("load_where", element, True)
+            return f"load_where_{element}x{ctx.width}({pointer}, {ctx.where})", True
+        if ctx.within is not None or ctx.part is not None:
+            part = ctx.part.text if ctx.part is not None else None
+            how, lanes = (f"{how}_between", ctx.within) if ctx.within is not None else (f"{how}_part", part)
+            ctx.need(how, element, True)
+            return f"{how}_{element}x{ctx.width}({pointer}, {lanes})", True
+        ctx.need(how, element, True)
+        if step.const == 1:
+            fetch_ahead(ctx, buffer, e, pointer)
+        return f"{how}_{element}x{ctx.width}({pointer})", True
+    how, lanes = ("gather", "") if ctx.part is None else ("gather_part", f", {ctx.part.text}")
+    how, lanes = (how, lanes) if ctx.within is None else ("gather_between", f", {ctx.within}")
+    ctx.need(how, element, True)
+    return f"{how}_{element}x{ctx.width}({pointer_to(ctx, buffer, e)}, {ctx.text.index.text(step)}{lanes})", True
+
+
+def _load_register(ctx: Context, name: str, coords: Sequence[Expr]) -> tuple[str, bool]:
+    register = ctx.lanes.registers[name]
+    buffer = register.buffer
+    if name in ctx.packed:
+        ctx.need("part", storage(buffer.dtype))
+        return f"m_part_{storage(buffer.dtype)}({ctx.word(name, coords)}, {ctx.part_of_word(name, coords)})", False
+    if register.named:
+        cell = ctx.cell(name, coords)
+        if register.uniform or not ctx.in_lane:
+            return cell, not register.uniform
+        return ctx.lane_of(cell, ctx.register_type(buffer, True)), False
+    e = _in_array(ctx, register, address(ctx, buffer, coords))
+    array = ctx.spoken[name]
+    if ctx.varies(e):
+        lane = "" if register.uniform else "[{}]"
+        pieces = [f"{array}[{ctx.text.index.text(x)}]" + lane.format(i) for i, x in enumerate(_lanes(ctx, e))]
+        return _braces(ctx, "i32" if buffer.dtype.kind == "bool" else storage(buffer.dtype), pieces), True
+    cell = f"{array}[{ctx.text.index.text(e)}]"
+    if register.uniform or not ctx.in_lane:
+        return cell, not register.uniform
+    return f"{cell}[{_lane_name(ctx)}]", False
+
+
+def _in_array(ctx: Context, register: Register, e: Expr) -> Expr:
+    """The place of a cell in an array: the vectors of one cell lie side by side."""
+    return e if register.uniform or ctx.shares == 1 else e * ctx.shares + (ctx.share or 0)
+
+
+def _lane_name(ctx: Context) -> str:
+    var = ctx.lanes.var
+    assert isinstance(var, Var)
+    if ctx.fixed_lane is not None:
+        return str(ctx.fixed_lane)
+    return ctx.text.index.atom(var, 0)
+
+
+def store(ctx: Context, name: str, coords: Sequence[Expr], value: Code, using: str | None = None) -> None:
+    """Prints the store of a stored element (already converted; for bool registers a mask or a bool).
+
+    `using`: the instruction, or family, that stores whole vectors where it may.
+    """
+    if name in ctx.lanes.registers:
+        return _store_register(ctx, name, coords, value)
+    if ctx.lanes.var is None:
+        ctx.text.line(f"{place_of(ctx, name, coords)} = {value.text};")
+        return
+    buffer = ctx.buffers[name]
+    e = address(ctx, buffer, coords)
+    step = lane_step(ctx, e)
+    element, last = storage(buffer.dtype), ctx.width - 1
+    if step is not None and not step.terms and step.const == 0:
+        # one place for all lanes: the last one is seen
+        pointer, index = place(ctx, buffer, e)
+        ctx.text.line(f"{pointer}[{index}] = {f'{value.at(ATOM)}[{last}]' if value.vector else value.text};")
+        return
+    text = value.text if value.vector else splat(ctx, element, value)
+    if step is None:
+        t = ctx.text.temp()
+        ctx.text.line(f"const {ctx.element(element, True)} {t} = {text};")
+        few = None if ctx.part is None else ctx.part.at(COMPARE + 1)
+        for i, x in enumerate(_lanes(ctx, e)):
+            pointer, index = place(ctx, buffer, x)
+            asked = "" if few is None else f"if ({i} < {few}) "
+            ctx.text.line(f"{asked}{pointer}[{index}] = {t}[{i}];")
+    elif ctx.part is not None and step.constant != 1:
+        ctx.need("scatter_part", element, True)
+        shown = ctx.text.index.text(step)
+        ctx.text.line(f"scatter_part({pointer_to(ctx, buffer, e)}, {shown}, {ctx.part.text}, {text});")
+    elif ctx.part is not None:
+        ctx.need("store_part", element, True)
+        ctx.text.line(f"store_part({pointer_to(ctx, buffer, e)}, {ctx.part.text}, {text});")
+    elif not step.terms and step.const == 1:
+        ctx.need("store", element, True)
+        fit = ctx.storing(using, buffer.dtype) if using else None
+        if fit is None:
+            ctx.text.line(f"store({pointer_to(ctx, buffer, e)}, {text});")
+        else:
+            ctx.text.line(f"put_{fit.name}({pointer_to(ctx, buffer, e)}, {text}, {_never(ctx, buffer, fit)});")
+    else:
+        ctx.need("scatter", element, True)
+        ctx.text.line(f"scatter({pointer_to(ctx, buffer, e)}, {ctx.text.index.text(step)}, {text});")
+
+
+def _never(ctx: Context, buffer: Buffer, instr: Instr) -> str:
+    """The bits of an address that must be 0 for the instruction to be taken; all of them where it does not pay at all."""
+    target = instr.operand(instr.statement.target)
+    must = f"{max(target.alignment, buffer.dtype.bytes) - 1}"
+    if not target.least:
+        return must
+    key = f"{buffer.name} {must} {target.least}"
+    if key not in ctx.pays:
+        ctx.pays[key] = ctx.text.fresh(f"{ctx.spoken[buffer.name]}_low", 0)
+        bytes_ = ctx.text.index.text(ctx.ix(buffer.size) * buffer.dtype.bytes)
+        why = f"// {instr.name} pays from {target.least} bytes on"
+        ctx.text.declare(f"const uintptr_t {ctx.pays[key]} = {bytes_} >= {target.least} ? {must} : UINTPTR_MAX;  {why}", 0)
+    return ctx.pays[key]
+
+
+def _store_register(ctx: Context, name: str, coords: Sequence[Expr], value: Code) -> None:
+    register = ctx.lanes.registers[name]
+    is_bool = register.buffer.dtype.kind == "bool"
+    text = value.text
+    if not register.uniform and not value.vector and not ctx.in_lane:
+        text = splat(ctx, "i32" if is_bool else storage(register.buffer.dtype), _as_mask(value) if is_bool else value)
+    elif not register.uniform and ctx.in_lane and is_bool:
+        text = _as_mask(value).text
+    if name in ctx.packed:
+        word, part = ctx.word(name, coords), ctx.part_of_word(name, coords)
+        ctx.need("set_part", storage(register.buffer.dtype))
+        ctx.text.line(f"m_set_part_{storage(register.buffer.dtype)}({word}, {part}, {text});")
+        return
+    kind = ctx.register_type(register.buffer, not register.uniform)
+    if register.named:
+        cell = ctx.cell(name, coords)
+        target = cell if register.uniform or not ctx.in_lane else ctx.lane_of(cell, kind, write=True)
+        ctx.text.line(f"{target} = {text};")
+        return
+    e = _in_array(ctx, register, address(ctx, register.buffer, coords))
+    array = ctx.spoken[name]
+    if ctx.varies(e):
+        t = ctx.text.temp()
+        ctx.text.line(f"const {kind} {t} = {text};")
+        for i, x in enumerate(_lanes(ctx, e)):
+            ctx.text.line(f"{array}[{ctx.text.index.text(x)}][{i}] = {t}[{i}];")
+        return
+    lane = f"[{_lane_name(ctx)}]" if ctx.in_lane and not register.uniform else ""
+    ctx.text.line(f"{array}[{ctx.text.index.text(e)}]{lane} = {text};")
+
+
+def _as_mask(value: Code) -> Code:
+    return Code(f"-(int32_t){value.at(ATOM)}", BOOL)
+
+
+def splat(ctx: Context, element: str, value: Code) -> str:
+    """A uniform element in all lanes."""
+    if value.text in ("0", "0.0f", "0.0"):
+        return f"({ctx.element(element, True)}){{}}"
+    ctx.need("splat", element, True)
+    return f"splat_{element}x{ctx.width}({value.text})"

@@ -1,0 +1,38 @@
+"""The printer: a tile program as text in a dialect.
+
+    emit(program, "cpp") -> str          also "cuda", "hip", "emulate"
+
+The walk over launches (`emit_body`, `emit_values`, `emit_access`) is shared; a dialect says how levels are realised, what
+surrounds a launch, and defines the helper functions that were asked for. A dialect is a module with
+`render(program, serial_when) -> str`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from ...dsl.errors import InternalError
+from ...dsl.index.expr import Expr
+from ..ir.tile_ir import Program
+
+if TYPE_CHECKING:
+    from .gpu.launch_geometry import Kernel
+
+DIALECTS = {"cpp": "cpu.cpu_printer", "cuda": "gpu.cuda", "hip": "gpu.hip", "emulate": "emulated.emulated_printer"}
+
+
+def emit(program: Program, dialect: str = "cpp", serial_when: tuple[Expr, ...] = ()) -> str:
+    """The text of `program`: complete, compilable by itself, the same for equal programs.
+
+    `serial_when`: expressions over the sizes; a call for which one of them is >= 0 is too small to be worth waking threads. The
+    first of them is less by a picosecond for each that the call takes longer.
+    """
+    if dialect not in DIALECTS:
+        raise InternalError(f"no dialect {dialect}; there are {', '.join(DIALECTS)}")
+    return import_module(f".{DIALECTS[dialect]}", __package__).render(program, serial_when)
+
+
+def launches(program: Program, dialect: str) -> tuple[Kernel, ...]:
+    """The kernels of a GPU's text as a driver needs them, in the order of their launches."""
+    return import_module(f".{DIALECTS[dialect]}", __package__).kernels(program)

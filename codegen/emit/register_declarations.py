@@ -1,0 +1,50 @@
+"""The lines that declare the cells of a register: in the line that sets one before all else, or a few in a line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .c.dead_declarations import words
+from .c.text_builder import Scope
+from .emission_context import Context
+
+_WIDTH = 110
+
+
+def declare_where_set(ctx: Context, name: str, scopes: Sequence[Scope]) -> None:
+    """Cells that lines of these scopes, which are one block, set before all else are declared in that line."""
+    kind, pending = _cell_type(ctx, name), {text: where for where, text in ctx.cells[name].items()}
+    spoken = ctx.spoken[name]
+    for lines in (scope.lines for scope in scopes):
+        for i, line in enumerate(lines):
+            if spoken not in line:
+                continue
+            if not pending:
+                return
+            for cell in pending.keys() & words(line):
+                where = pending.pop(cell)
+                if line.startswith(f"{cell} = "):
+                    lines[i] = f"{kind} " + line
+                    del ctx.cells[name][where]
+
+
+def declarations(ctx: Context, name: str) -> list[str]:
+    """Of the cells that were used and not declared yet."""
+    kind = _cell_type(ctx, name)
+    lines, line = [], ""
+    for _, cell in sorted(ctx.cells[name].items()):
+        piece = f"{', ' if line else kind + ' '}{cell}"
+        if len(line) + len(piece) > _WIDTH:
+            lines.append(line + ";")
+            line, piece = "", f"{kind} {cell}"
+        line += piece
+    lines += [line + ";"] if line else []
+    if name in ctx.packed and name in ctx.stored:  # parts are put in one by one
+        lines = [x.replace(",", " = 0,").replace(";", " = 0;") for x in lines]
+    return lines
+
+
+def _cell_type(ctx: Context, name: str) -> str:
+    register = ctx.lanes.registers[name]
+    with ctx.one_share(0):
+        return ctx.register_type(register.buffer, not register.uniform)

@@ -1,0 +1,389 @@
+"""Statements as text: the one walk over a launch's body that all dialects share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from ...dsl.errors import InternalError
+from ...dsl.index.expr import Expr, Var, as_expr, maximum, minimum
+from ...dsl.source import Span
+from ...dsl.support.fast_replace import replace
+from ...dsl.values import Load
+from ..ir.tile_ir import Alloc, AllReduce, Barrier, Call, Commit, For, If, Let, Stmt, Store, Wait
+from .atomic_stores import store_atomic
+from .c.c_expr import COMPARE
+from .c.text_builder import tidy_else, tidy_if
+from .c.unrolling import turns, written_out
+from .cpu.lane_reduction import all_reduce
+from .cpu.masked_access import lane_count, partly, store_first
+from .emission_context import Context, Turning
+from .instr_operands import instr_name, passed
+from .lane_analysis import Register, value_varies
+from .load_store import store
+from .register_declarations import declarations, declare_where_set
+from .unroll_replay import Again
+from .value_printer import Values
+
+_S = TypeVar("_S", Store, Call)
+
+
+class Body:
+    """`barrier(level)` gives the lines of a barrier; `local(buffer)` makes the base pointer of a local buffer in memory."""
+
+    def __init__(self, ctx: Context, barrier: Callable[[Barrier], list[str]], local: Callable[[Alloc], None]) -> None:
+        self.ctx = ctx
+        self.values = Values(ctx)
+        self._barrier, self._local = barrier, local
+        self._instrs = {i.name: i for i in ctx.program.instrs}
+        self._shown: set[tuple[int, int]] = set()
+        self._inside: set[str] = set()  # registers made where only a part of the lanes goes
+        self._again = Again(ctx)
+        self._turning = 0  # loops around that are written out
+
+    def block(self, stmts: Sequence[Stmt]) -> None:
+        text = self.ctx.text
+        around = text.span
+        for s in stmts:
+            # what stands below an allocation is not all of its part of the schedule
+            text.span = around if isinstance(s, Alloc) else s.span or around
+            self._statement(s)
+        text.span = around
+
+    def _statement(self, s: Stmt) -> None:
+        match s:
+            case For():
+                self._for(s)
+            case Let():
+                self._let(s)
+            case If():
+                self._if(s)
+            case Alloc():
+                self._alloc(s)
+            case Store():
+                shared = self.ctx.shares > 1 and self._varies(s)
+                self._by_shares(lambda s=s: self._leaf(s, self._store)) if shared else self._leaf(s, self._store)
+            case Call():
+                self._leaf(s, self._call)
+            case AllReduce():
+                self._all_reduce(s)
+            case Barrier():
+                for line in self._barrier(s):
+                    self.ctx.text.line(line)
+            case Commit():
+                self._commit(s)
+            case Wait():
+                self._wait(s)
+
+    # ------------------------------------------------------------ what a dialect may do otherwise
+
+    def _all_reduce(self, s: AllReduce) -> None:
+        all_reduce(self.ctx, s)
+
+    def _commit(self, s: Commit) -> None:
+        raise InternalError(f"asynchronous copies of kind {s.kind} have no meaning here")
+
+    def _wait(self, s: Wait) -> None:
+        raise InternalError(f"asynchronous copies of kind {s.kind} have no meaning here")
+
+    def _at_once(self, s: For) -> int | None:
+        """How many turns of a loop compilers are asked to write out; None where they are not told."""
+        count = written_out(self.ctx, s)
+        return count if count > 1 else None
+
+    def _unroll(self, count: int) -> str:
+        """The line before a loop that is to be unrolled `count` times."""
+        self.ctx.need("unroll")
+        return f"m_unroll({min(count, 64)})"
+
+    # ------------------------------------------------------------ where it comes from
+
+    def _comment(self, span: Span | None) -> None:
+        """The line of the schedule, once."""
+        if span is None:
+            return
+        at = (id(span.source), span.start)  # lines that were filled in twice, for two kernels, have one name
+        if at not in self._shown:
+            self._shown.add(at)
+            # Neither its file nor its number: an explicit schedule, fed back, gives this very text.
+            said = span.said or " ".join(span.text.split("\n")[0].split("#")[0].split())
+            self.ctx.text.line(f"// {_printable(said.removesuffix(':'))}")
+
+    # ------------------------------------------------------------ loops and names
+
+    def _for(self, s: For) -> None:
+        ctx, text = self.ctx, self.ctx.text
+        start, stop, step = ctx.ix(s.start), ctx.ix(s.stop), ctx.ix(s.step)
+        trips = turns(start, stop, step)
+        if trips == 0:
+            return
+        self._comment(s.span)
+        if trips == 1 or (trips is not None and s.var in ctx.lanes.unrolled):
+            first = [start + step * i for i in range(trips)] if start.terms else None
+            return self._turns(s, first or [ctx.number(start.const + i * step.const) for i in range(trips)])
+        if any(ctx.varies(e) for e in (start, stop, step)):
+            return self._by_shares(lambda: self._varying_for(s))
+        count = self._at_once(s)
+        lines = text.scopes[-1].lines
+        mark = begun = len(lines)
+        if count is not None:
+            text.line(self._unroll(count))
+            begun += 1
+
+        def head() -> str:
+            i = text.index.atom(s.var, 0)
+            grow = f"{i}++" if step.constant == 1 else f"{i} += {text.index.text(step)}"
+            last = as_expr(s.var) if step.constant is None else s.var + step
+            return f"for ({ctx.whole(s.var, last)} {i} = {text.index.text(start)}; {i} < {text.index.text(stop)}; {grow})"
+
+        old = ctx.env.pop(s.var, None)
+        ctx.loops.append(Turning(s.var, step.constant or 0, {s.var}))
+        with ctx.anew(s.var), text.block(head, s.var.name, s.var):
+            self.block(s.body)
+        ctx.loops.pop()
+        if len(lines) == begun + 2:  # nothing in it
+            del lines[mark:]
+        if old is not None:
+            ctx.env[s.var] = old
+
+    def _turns(self, s: For, values: list[Expr]) -> None:
+        """A loop that is written out."""
+        env, var = self.ctx.env, s.var
+        old = env.get(var)
+        several = len(values) > 1
+        self._turning += several
+        show = self.block if self._again.declares_nothing(s.body) else self._scoped
+        for value in values:
+            env[var] = value
+            show(s.body)
+        self._turning -= several
+        if old is None:
+            del env[var]
+        else:
+            env[var] = old
+
+    def _leaf(self, s: _S, show: Callable[[_S], None]) -> None:
+        if self._turning:
+            self._again.recorded(s, show)
+        else:
+            show(s)
+
+    def _varying_for(self, s: For) -> None:
+        """for (i = start(lane); i < stop; i += step)  -->  for (b = first start; b < stop; b += step) { if (i < stop) ... }
+        with i = b + (start(lane) - first start); the other loops over unit numbers are like it."""
+        ctx, width = self.ctx, self.ctx.width
+        start, stop = ctx.ix(s.start), ctx.ix(s.stop)
+        if ctx.varies(ctx.ix(s.step)):
+            raise InternalError(f"the step of the loop over {s.var} differs between lanes")
+        first = minimum(*(ctx.at_lane(start, i) for i in range(width)))
+        last = maximum(*(ctx.at_lane(stop, i) for i in range(width)))
+        base = Var(f"{s.var.name}_first", s.var.lo, s.var.hi)
+        here = base + (s.start - first)
+        inner = For(base, first, last, s.step, (Let(s.var, here), If((s.stop - 1 - here,), s.body)), s.unroll)
+        self._for(inner)
+
+    def _let(self, s: Let) -> None:
+        """Sums are put in where they are used, so that addresses see through them; other names become variables."""
+        ctx, text = self.ctx, self.ctx.text
+        e = ctx.ix(s.value)
+        if ctx.varies(e) or self._seen_through(s, e):
+            ctx.env[s.var] = ctx.put_in(s.value, ctx.env)  # the lane as the program counts it
+            return
+        ctx.env.pop(s.var, None)
+        for loop in ctx.loops:
+            if not loop.names.isdisjoint(e.variables()):
+                loop.names.add(s.var)
+        shown = text.index.text(e)
+        text.begin(text.scopes[-1].tag, s.var)
+        # a declaration like the pointers of this scope, before those that use it
+        text.declare(f"const {ctx.whole(s.var, e)} {text.index.atom(s.var, 0)} = {shown};")
+
+    def _seen_through(self, s: Let, e: Expr) -> bool:
+        return all(isinstance(a, Var) for a, _ in e.terms)
+
+    # ------------------------------------------------------------ choices
+
+    def _if(self, s: If) -> None:
+        ctx, text = self.ctx, self.ctx.text
+        conds = ctx.live(s.conds)
+        if not conds:
+            return self._scoped(s.body)
+        if not conds[0].terms and conds[0].const < 0:
+            return self._scoped(s.orelse)
+        if not any(ctx.varies(e) for e in conds):
+            return self._plain_if(conds, s)
+        if store_first(ctx, s, conds, self._store):
+            return None
+        same = [e for e in conds if not ctx.varies(e)]
+        if same and not s.orelse:
+            with text.block(lambda: f"if ({ctx.condition(same)})"):
+                self._varying_if(s)
+        else:
+            self._varying_if(s)
+
+    def _plain_if(self, conds: list[Expr], s: If) -> None:
+        text = self.ctx.text
+        lines = text.scopes[-1].lines
+        mark = len(lines)
+        with text.block(lambda: f"if ({self.ctx.condition(conds)})"):
+            self.block(s.body)
+        if len(lines) == mark + 2 and not s.orelse:
+            del lines[mark:]
+        elif s.orelse:
+            lines[-1] = "} else {"
+            at = len(lines) - 1
+            with self.ctx.failing(conds), text.block(lambda: ""):
+                self.block(s.orelse)
+            tidy_else(lines, at)
+        else:
+            tidy_if(lines, mark)
+
+    def _varying_if(self, s: If) -> None:
+        """Whole vectors where all lanes take part, as is common; else the first lanes, if it is those, or lane by lane."""
+        ctx, text = self.ctx, self.ctx.text
+        conds = ctx.live([e for e in s.conds if s.orelse or ctx.varies(ctx.ix(e))])
+        whole = ctx.in_all_lanes(conds)
+        count = ctx.prefix(conds) if not s.orelse else None
+        if count is not None and count.constant == 1:  # what lane 0 does for all
+            with ctx.one_lane(0):
+                return self._scoped(s.body)
+        count = count if partly(ctx, self.values.in_parts, s.body) else None
+        lines = text.scopes[-1].lines
+        if whole is not None and not whole:
+            return self._scoped(s.body)
+        if ctx.shares > 1 and ctx.share is None:
+            return self._if_by_shares(s, whole, ctx.prefix(conds) if not s.orelse else None)
+        if whole and not whole[0].terms:  # never in all lanes
+            whole = None
+        if whole:
+            with text.block(lambda: f"if ({ctx.condition(whole)})"):
+                self.block(s.body)
+        if count is not None:
+            part = lane_count(ctx, count)
+            if whole:
+                lines[-1] = f"}} else if ({part.at(COMPARE + 1)} > 0) {{"
+            head = "" if whole else f"if ({part.at(COMPARE + 1)} > 0)"
+            ctx.part = part
+            with text.block(lambda: head):
+                self.block(s.body)
+            ctx.part = None
+        elif whole:
+            lines[-1] = "} else {"
+            at = len(lines) - 1
+            with text.block(lambda: ""):
+                self._lane_by_lane(s)
+            tidy_else(lines, at)
+        else:
+            self._lane_by_lane(s)
+
+    def _if_by_shares(self, s: If, whole: list[Expr] | None, count: Expr | None) -> None:
+        """As `_varying_if`, where the lanes take several vectors: each of them by itself, if not all lanes take part."""
+        ctx, text = self.ctx, self.ctx.text
+        if count is not None and count.constant == 1:
+            with ctx.one_lane(0):
+                return self._scoped(s.body)
+        rest = s if s.orelse else replace(s, conds=tuple(e for e in s.conds if ctx.varies(ctx.ix(e))))
+        if not whole or not whole[0].terms:
+            return self._by_shares(lambda: self._if(rest))
+        with text.block(lambda: f"if ({ctx.condition(whole)})"):
+            self.block(s.body)
+        lines = text.scopes[-1].lines
+        lines[-1] = "} else {"
+        at = len(lines) - 1
+        with ctx.failing(whole), text.block(lambda: ""):
+            self._by_shares(lambda: self._if(rest))
+        tidy_else(lines, at)
+
+    def _by_shares(self, f: Callable[[], None]) -> None:
+        """For each vector of lanes, one after another; once, if there is one, or one is being printed, or one lane."""
+        if self.ctx.shares == 1 or self.ctx.share is not None or self.ctx.in_lane:
+            return f()
+        for share in range(self.ctx.shares):
+            with self.ctx.one_share(share):
+                f()
+
+    def _lane_by_lane(self, s: If) -> None:
+        with self.ctx.each_lane():
+            self._if(s)
+
+    def _scoped(self, stmts: Sequence[Stmt]) -> None:
+        outer = self.ctx.text.begin()
+        self.block(stmts)
+        self.ctx.text.end(outer)
+
+    # ------------------------------------------------------------ buffers
+
+    def _alloc(self, s: Alloc) -> None:
+        ctx, text = self.ctx, self.ctx.text
+        register = ctx.lanes.registers.get(s.buffer.name)
+        if register is None:
+            self._local(s)
+            return self._scoped(s.body)
+        match s.body:
+            case (If(orelse=()) as choice,) if register.named and not ctx.in_lane:  # what only lanes inside have
+                return self._if(replace(choice, body=(replace(s, body=choice.body),)))
+        if s.outlined:
+            ctx.need("outlined")
+            with text.block(lambda: "[=]() m_outlined", footer="}();"):
+                return self._register(s, register)
+        self._register(s, register)
+
+    def _register(self, s: Alloc, register: Register) -> None:
+        ctx, text = self.ctx, self.ctx.text
+        if ctx.part is not None:
+            self._inside.add(s.buffer.name)
+        at = text.begin()
+        scope = text.scopes[at]
+        ctx.declare_register(s.buffer, scope)
+        if not register.named:
+            with ctx.one_share(0):
+                kind = ctx.register_type(s.buffer, not register.uniform)
+            size = ctx.ix(s.buffer.size) * (1 if register.uniform else ctx.shares)
+            scope.decls.append(f"{kind} {ctx.spoken[s.buffer.name]}[{text.index.text(size)}];")
+        self.block(s.body)
+        if register.named and ctx.in_lane and ctx.fixed_lane is None and not register.uniform:
+            ctx.only_in_lanes(s.buffer.name)
+        elif register.named:
+            declare_where_set(ctx, s.buffer.name, text.scopes[at:])
+            scope.decls[:0] = declarations(ctx, s.buffer.name)
+        text.end(at)
+
+    def _varies(self, s: Store) -> bool:
+        """Whether lanes store different values, or at different places."""
+        lanes = self.ctx.lanes
+        differs = {name for name, r in lanes.registers.items() if not r.uniform}
+        coords = any(not lanes.varying.isdisjoint(c.variables()) for c in s.coords)
+        return coords or s.buffer in differs or value_varies(s.value, lanes.varying, differs)
+
+    def _store(self, s: Store) -> None:
+        ctx = self.ctx
+        register = ctx.lanes.registers.get(s.buffer)
+        dtype = register.buffer.dtype if register else ctx.buffers[s.buffer].dtype
+        ctx.copies_only = isinstance(s.value, Load)
+        value = self.values.stored(s.value, dtype, register is not None)
+        if register is not None and ctx.part is not None and s.buffer not in self._inside:
+            value = self.values.first_lanes(value, Load(s.buffer, s.coords, dtype))
+        if s.atomic is None:
+            return store(ctx, s.buffer, s.coords, value, s.using)
+        if register or dtype.compute != dtype:
+            raise InternalError(f"an atomic store to {s.buffer}, which is {dtype}{' in registers' if register else ''}")
+        store_atomic(ctx, s, s.atomic, value)
+
+    # ------------------------------------------------------------ instructions
+
+    def _call(self, s: Call) -> None:
+        ctx = self.ctx
+        instr = self._instrs[s.instr]
+        if ctx.in_lane:
+            raise InternalError(f"{s.instr} stands where lanes part; its operands are shared by all lanes")
+        args: list[str] = []
+        for piece, operand in zip(s.pieces, instr.operands, strict=True):
+            args += passed(ctx, piece, operand)
+        ctx.need(f"instr:{instr.name}", "", True)
+        ctx.text.line(f"{instr_name(instr)}({', '.join(args)});")
+
+
+def _printable(text: str) -> str:
+    """One line that a comment can hold: no line splice at its end, nothing unprintable."""
+    text = text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
+    return text.rstrip("\\ ").replace("??/", "? ?/")

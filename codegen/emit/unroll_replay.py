@@ -1,0 +1,113 @@
+"""Stores and calls in loops that are written out: printed once, with holes for what differs from turn to turn.
+
+Turns name other cells of registers, other places in memory and other index values. What prints a statement asks for them with
+the expressions that the program has (`Context.asked`). While a statement is recorded, what is asked for is kept, and a mark put
+in its place; in each turn after that the same is asked, in the same order, and put where the marks are.
+
+ALIKE     All else in a line is the same in every turn. What is printed for a part of the lanes, or as several lines, is not
+          recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from ...dsl.index.expr import Expr
+from ...dsl.values import IndexValue, Load, Masked, Value, walk
+from ..ir.tile_ir import Call, For, Stmt, Store
+from .addressing import linear
+from .c.text_builder import is_risky
+from .emission_context import Context
+from .recorded_operands import Asked, Hole
+
+_S = TypeVar("_S", Store, Call)
+
+
+@dataclass(frozen=True)
+class _Line:
+    """`text`: a format of the answers that `taken` says."""
+
+    text: str
+    taken: list[int]
+    holes: list[Hole]
+
+
+class Again:
+    def __init__(self, ctx: Context) -> None:
+        self.ctx = ctx
+        # by identity, with what the key names
+        self._alikes: dict[int, tuple[bool, Stmt]] = {}
+        self._bare: dict[int, tuple[bool, tuple[Stmt, ...]]] = {}  # of bodies of loops
+        self._lines: dict[tuple, _Line | None] = {}
+
+    def recorded(self, s: _S, show: Callable[[_S], None]) -> None:
+        """Prints a statement of a loop that is written out, by `show` the first time."""
+        ctx = self.ctx
+        if not self._alike(s) or ctx.in_lane or ctx.part is not None:
+            return show(s)
+        key = id(s), ctx.share
+        if key not in self._lines:
+            self._lines[key] = self._record(s, show)
+            return None
+        line = self._lines[key]
+        if line is None:
+            return show(s)
+        told = [ask(*about) for ask, about in line.holes]
+        ctx.text.line(line.text % tuple([told[n] for n in line.taken]))
+        return None
+
+    def _record(self, s: _S, show: Callable[[_S], None]) -> _Line | None:
+        """Prints it; None where that took more than a line."""
+        ctx = self.ctx
+        asked, temps, lines = Asked(ctx.text), ctx.text.temps, ctx.text.scopes[-1].lines
+        mark = len(lines)
+        ctx.asked = asked
+        show(s)
+        ctx.asked = None
+        alone = len(lines) == mark + asked.lines + 1 and ctx.text.temps == temps
+        said = asked.format(lines[-1]) if alone else None
+        asked.fill(lines, mark)
+        return None if said is None else _Line(*said, asked.holes)
+
+    def _alike(self, s: Store | Call) -> bool:
+        """ALIKE"""
+        found = self._alikes.get(id(s))
+        if found is None:
+            told = isinstance(s, Call) or (s.atomic is None and all(map(self._told, walk(s.value))))
+            found = self._alikes[id(s)] = told and all([self._plain(name) for name, _ in _accesses(s)]), s
+        return found[0]
+
+    def _told(self, v: Value) -> bool:
+        """Whether its text is of one form."""
+        varying = self.ctx.lanes.varying
+        return not isinstance(v, Masked) and (not isinstance(v, IndexValue) or varying.isdisjoint(v.expr.variables()))
+
+    def declares_nothing(self, body: tuple[Stmt, ...]) -> bool:
+        """Whether a turn of a loop over `body` needs no scope of its own: it says neither names nor pointers."""
+        found = self._bare.get(id(body))
+        if found is None:
+            found = self._bare[id(body)] = all(map(self._bare_statement, body)), body
+        return found[0]
+
+    def _bare_statement(self, s: Stmt) -> bool:
+        if isinstance(s, For):
+            return s.var in self.ctx.lanes.unrolled and self.declares_nothing(s.body)
+        return isinstance(s, (Store, Call)) and self._alike(s) and not any(map(self._declares, _accesses(s)))
+
+    def _declares(self, access: tuple[str, tuple[Expr, ...]]) -> bool:
+        name, coords = access
+        memory = name not in self.ctx.lanes.registers
+        return memory and any([is_risky(a) for a, _ in linear(self.ctx, self.ctx.buffers[name], coords).terms])
+
+    def _plain(self, buffer: str) -> bool:
+        """Whether one name says what is accessed, or one pointer and an index."""
+        register = self.ctx.lanes.registers.get(buffer)
+        return self.ctx.lanes.var is None if register is None else register.named
+
+
+def _accesses(s: Store | Call) -> list[tuple[str, tuple[Expr, ...]]]:
+    if isinstance(s, Call):
+        return [(p.buffer, p.coords) for p in s.pieces]
+    return [(s.buffer, s.coords), *((v.tensor, v.indices) for v in walk(s.value) if isinstance(v, Load))]

@@ -1,0 +1,1 @@
+"""The tile program: its grammar, visitors, printer and parser."""

@@ -1,0 +1,292 @@
+"""The tile program: what lowering builds, the interpreter runs and the printers print. Its grammar, on one screen:
+
+    Program   = dims, lets, buffers (arguments and workspaces), instrs, launches; needs, instead
+    Launch    = name, units (one `Units` a level below the launch), body
+    Stmt      = For(var, start, stop, step, body)      one after another
+              | Let(var, expr)                         names an index expression for the rest of its block
+              | If(conds, body, orelse)                each cond is an index expression, true when >= 0
+              | Alloc(buffer, body)                    a local buffer, alive in body
+              | Store(buffer, coords, value)
+              | Call(instr, operands)                  an instruction, executed by all units below its level together
+              | AllReduce(level, kind, cells, ...)     combines a register of lockstep units; every unit gets the result
+              | Barrier(level)                         all units below one unit of `level` meet here
+              | Commit(kind)                           asynchronous copies issued since the last one are a group
+              | Wait(kind, pending)                    asynchronous copies are complete, but for the latest groups
+    value     = dsl.values.Value; loads name buffers, their indices are the buffer's own coordinates
+    coords    = index expressions over Vars: unit numbers, loop variables, Lets, dims
+
+A launch is SPMD: its body is executed by every unit of every level at once, from the first statement to the last, in
+terms of the variables of `Launch.units` (a unit's number under its parent). There are no unit loops: `tile -> warp` becomes
+`Let`s that decode the warp's number, `tile -> core` a `For` that starts at the core's number. Control flow may depend on
+units. Lockstep siblings (threads of a warp, lanes of a core) run statement by statement together.
+
+Instances of a buffer: one for each unit of `Buffer.level` (a buffer at the innermost level is private to each innermost
+unit: registers). A buffer's linear address, in elements, is sum(coord * stride).
+
+Everything is a frozen dataclass; printing (`print(program)`) shows it as text. A program is a value: equal input, equal output,
+and no global counters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ...dsl.device import Device, Instr
+from ...dsl.index.expr import Expr, Fn, Var
+from ...dsl.source import Span
+from ...dsl.types import DType
+from ...dsl.values import Value
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """Where elements live.
+
+    kind      input | output (arguments, row-major, in the outermost memory) | workspace (outermost memory, from the host, alive
+              during the whole program, not initialised) | local (declared by Alloc)
+    memory    the memory the author named (a cache's name for a buffer meant to stay in it; see `Memory.backing`)
+    level     the level whose units each own one instance; arguments and workspaces: the outermost level
+    shape     extents per coordinate; constant for registers and for memories with a capacity (bounds), symbolic for arguments
+    strides   in elements; constant or symbolic
+    size      elements to allocate (>= addresses reached), constant or symbolic
+    passing   registers that a value passes through on its way; nobody asked for them
+    """
+
+    name: str
+    dtype: DType
+    kind: str
+    memory: str
+    level: str
+    shape: tuple[Expr, ...]
+    strides: tuple[Expr, ...]
+    size: Expr
+    span: Span | None = field(default=None, compare=False, repr=False)
+    passing: bool = False
+
+
+@dataclass(frozen=True)
+class For:
+    """for (var = start; var < stop; var += step). `unroll`: 1 no, n by n, 0 wholly (constant extent).
+
+    `var`'s interval covers all its values. start, stop, step may be symbolic and may depend on unit variables.
+    """
+
+    var: Var
+    start: Expr
+    stop: Expr
+    step: Expr
+    body: tuple[Stmt, ...]
+    unroll: int = 1
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+    def known(self) -> tuple[Expr, ...]:
+        """What holds (>= 0) in each turn, beyond the variable's interval."""
+        ends = self.stop - self.var - 1
+        return (ends,) if self.start.constant == 0 else (ends, self.var - self.start)
+
+
+@dataclass(frozen=True)
+class Let:
+    """`extent`: when given, 0 <= var < extent is known (a fact for proofs, not a computation)."""
+
+    var: Var
+    value: Expr
+    extent: Expr | None = None
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+    def known(self) -> tuple[Expr, ...]:
+        """What holds (>= 0) where it is named, beyond its interval."""
+        return () if self.extent is None else (self.extent - self.var - 1,)
+
+
+@dataclass(frozen=True)
+class If:
+    """`turns`: the conditions are about turns of loops, not about edges of tensors; no version of the code is without them."""
+
+    conds: tuple[Expr, ...]
+    body: tuple[Stmt, ...]
+    orelse: tuple[Stmt, ...] = ()
+    span: Span | None = field(default=None, compare=False, repr=False)
+    turns: bool = False
+
+
+@dataclass(frozen=True)
+class Staging:
+    """The first `copy` statements of an Alloc's body fill its buffer, the others read it.
+
+    depth    buffers that rotate over the loop of `loop`: depth - 1 copies are made ahead
+    loop     None: no loop changes what is copied
+    through  the first copies of that loop are made before the turn of the loop around it ends that comes before
+    """
+
+    copy: int
+    depth: int = 1
+    loop: Var | None = None
+    through: bool = False
+
+
+@dataclass(frozen=True)
+class Alloc:
+    """`staging`: what lowering knows of a `move`, until `stage_copies` has seen to it.
+
+    `outlined`: text that a compiler of registers sees has the body as a function of its own, which is not inlined; it writes no
+    register that is declared around it.
+    """
+
+    buffer: Buffer
+    body: tuple[Stmt, ...]
+    span: Span | None = field(default=None, compare=False, repr=False)
+    staging: Staging | None = None
+    outlined: bool = False
+
+
+@dataclass(frozen=True)
+class Store:
+    """buffer[coords] = value, rounded to the buffer's dtype. `atomic` (sum, max, min): combined with what is there.
+
+    `using`: an instruction, or a family, that stores what registers hold; a printer takes it for what it fits.
+    """
+
+    buffer: str
+    coords: tuple[Expr, ...]
+    value: Value
+    atomic: str | None = None
+    span: Span | None = field(default=None, compare=False, repr=False)
+    using: str | None = None
+
+
+@dataclass(frozen=True)
+class Piece:
+    """An instruction's operand: `extent` elements of `buffer` from `coords` on, one after another along its last coordinate;
+    one that is longer than that, or whose coordinates are digits of one number, goes on in the rows that follow, which lie
+    right behind.
+
+    For a register operand these are the executing unit's registers r = 0, 1, ...; for a memory operand the address that
+    this unit passes.
+    """
+
+    buffer: str
+    coords: tuple[Expr, ...]
+    extent: int = 1
+
+
+def is_digit(coord: Expr, row: Expr) -> bool:
+    """Whether a coordinate counts up to the extent of its dimension, and then anew, in the row that follows."""
+    return any([type(a) is Fn and a.kind == "mod" and a.args[1] == row for a, _ in coord.terms])
+
+
+@dataclass(frozen=True)
+class Call:
+    """`pieces` in the order of `Instr.operands`; `instr` names one of Program.instrs."""
+
+    instr: str
+    pieces: tuple[Piece, ...]
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class AllReduce:
+    """Combines registers across lockstep units of `level`: units whose numbers differ only in the digit
+    `number // stride % count` form a group; afterwards each has the combination of the group's values.
+
+    `cells` names (buffer, coords) of one register; for argmax/argmin two: the value, then its index (i64; the smaller index
+    wins a tie).
+    """
+
+    level: str
+    kind: str
+    stride: int
+    count: int
+    cells: tuple[tuple[str, tuple[Expr, ...]], ...]
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Barrier:
+    """Every unit below one unit of `level` waits for the others; their writes are visible after it. `why` is for people."""
+
+    level: str
+    why: str = ""
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Commit:
+    """The asynchronous copies of `kind` that this unit issued since its last Commit are one group, which may be empty.
+
+    Only of kinds that complete in groups (`dsl.device.GROUPED`).
+    """
+
+    kind: str
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Until at most the latest `pending` groups of asynchronous copies of `kind` that this unit committed are under way.
+
+    Of a kind that does not complete in groups each copy is one.
+    """
+
+    kind: str
+    pending: int
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
+Stmt = For | Let | If | Alloc | Store | Call | AllReduce | Barrier | Commit | Wait
+
+
+@dataclass(frozen=True)
+class Units:
+    """The units of one level in a launch. `count` per parent: constant for shaped levels; symbolic for open ones; for
+    finite levels a variable that the launcher binds (how many take part). `var`: the unit's number under its parent."""
+
+    level: str
+    var: Var
+    count: Expr
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One launch: all of it is complete before the next one starts."""
+
+    name: str
+    units: tuple[Units, ...]  # outermost first; levels without a choice (one unit) are left out
+    body: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a program takes for granted of a call: index expressions over the sizes that are >= 0, and arguments whose first
+    element is at a multiple of so many bytes."""
+
+    conds: tuple[Expr, ...] = ()
+    aligned: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class Program:
+    """`dims`: the sizes left open, arguments of the kernel in this order. `lets`: sizes derived from them, in order.
+
+    `finite`: variables for the unit counts of finite levels, bound by the launcher (level, var).
+    `needs`, `instead`: calls for which the needs do not hold get the other program, of the same arguments and workspaces
+    (`abi.chosen`).
+    """
+
+    name: str
+    device: Device
+    dims: tuple[Var, ...]
+    lets: tuple[tuple[Var, Expr], ...]
+    finite: tuple[tuple[str, Var], ...]
+    buffers: tuple[Buffer, ...]  # inputs, outputs, workspaces
+    launches: tuple[Launch, ...]
+    instrs: tuple[Instr, ...] = ()
+    conditions: tuple[tuple[Expr, str], ...] = ()  # must be >= 0 at the call; the text says what failed
+    head: str = ""  # the explicit schedule, for the head comment of emitted text
+    needs: Needs | None = None
+    instead: Program | None = None
+
+    def __str__(self) -> str:
+        from .printer import show
+
+        return show(self)

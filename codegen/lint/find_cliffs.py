@@ -1,0 +1,49 @@
+"""Cliffs of performance: what a tile program does that is right and slow, found without running it.
+
+    lint(program, decl) -> warnings       each at the line of the schedule that asks for it, or at the schedule's head
+
+    units.one_for_all   few of many units store, or copy, what all could
+    units.idle          blocks smaller than what an instruction drives; units that never do anything
+    access.strided      units in lockstep that read or write far apart
+    registers           more registers than there are
+
+It knows nothing of how the program was made, only the program. Nothing is said of what the compiler chose where
+the author wrote `auto`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...dsl import syntax
+from ...dsl.errors.warning import Caution
+from ...dsl.source import Span
+from ..ir.tile_ir import Program
+from .idle_units import idle, one_for_all
+from .register_use import too_many
+from .strided_access import strided
+from .typical_block import typical_block
+
+
+def lint(program: Program, decl: syntax.ScheduleDecl) -> list[Caution]:
+    """The warnings of a program compiled by a schedule, in the order of its lines; each is said once a line."""
+    mine = tuple(_spans(decl.lines))
+    found: list[tuple[Span | None, Caution]] = list(too_many(program, mine))
+    for launch in program.launches:
+        block = typical_block(program, launch)
+        if block is not None:
+            found += [*one_for_all(block, mine), *idle(block, decl), *strided(block, mine, decl)]
+    out: dict[tuple, Caution] = {}
+    chosen = any(isinstance(x, syntax.AutoLine) for x in decl.lines)
+    for span, caution in found:
+        if span is None and chosen:
+            continue
+        caution.span = span or decl.span
+        out.setdefault((caution.id, caution.span), caution)
+    return sorted(out.values(), key=lambda c: c.span.start if c.span else -1)
+
+
+def _spans(lines: tuple[syntax.Line, ...]) -> Iterator[Span]:
+    for line in lines:
+        yield line.span
+        yield from _spans(getattr(line, "block", None) or ())

@@ -1,0 +1,222 @@
+"""One typical block of a launch, looked at point by point: who executes what, how often, and at which addresses.
+
+TYPICAL   Open sizes are large (`SIZE`, or the nearest that their bounds allow), so that tiles are whole; the block is the one
+          in the middle. All units below it are looked at.
+SAMPLED   Of a loop with more than a few turns the first, the second (for all in between) and the last are taken; where points
+          become too many, only the second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ...dsl import syntax
+from ...dsl.index.expr import Expr, Var
+from ...dsl.source import Span
+from ...dsl.values import Load, Masked, Value, children
+from ..ir.tile_ir import Alloc, AllReduce, Barrier, Buffer, Call, Commit, For, If, Launch, Let, Program, Stmt, Store, Wait
+
+SIZE, _WINDOW = 4096, 3
+_MOST = 60_000  # points of one statement
+_FEW = 4  # turns of a loop that are all taken
+
+
+@dataclass(frozen=True)
+class Points:
+    """Points at which a statement is executed: values of variables, the unit of each point, and how often each stands for."""
+
+    env: Mapping[str, Any]
+    unit: np.ndarray
+    weight: np.ndarray
+
+    def only(self, mask: np.ndarray) -> Points:
+        env = {k: v[mask] if np.ndim(v) else v for k, v in self.env.items()}
+        return Points(env, self.unit[mask], self.weight[mask])
+
+    def value(self, e: Expr) -> np.ndarray:
+        return np.broadcast_to(np.asarray(e.evaluate(self.env)), self.unit.shape)
+
+    def where(self, conds: Iterable[Expr]) -> np.ndarray:
+        mask = np.ones(self.unit.shape, bool)
+        for c in conds:
+            mask &= self.value(c) >= 0
+        return mask
+
+
+@dataclass
+class Node:
+    """A statement of the launch with the points that reach it; `inside` those of its body. Statements that nobody reaches are
+    left out."""
+
+    stmt: Stmt
+    points: Points
+    inside: list[Node] = field(default_factory=list)
+    up: Node | None = None
+
+    def leaves(self) -> Iterator[Node]:
+        """The statements at the ends: those that do something."""
+        if isinstance(self.stmt, For | If | Alloc):
+            for x in self.inside:
+                yield from x.leaves()
+        elif isinstance(self.stmt, Store | Call | AllReduce):
+            yield self
+
+    def above(self) -> Iterator[Node]:
+        """From the node itself outwards."""
+        at: Node | None = self
+        while at is not None:
+            yield at
+            at = at.up
+
+
+@dataclass(frozen=True)
+class Block:
+    """A launch's typical block. `units`: how many there are below it; `counts`: of each level."""
+
+    program: Program
+    launch: Launch
+    counts: Mapping[str, int]
+    units: int
+    nodes: tuple[Node, ...]
+    buffers: Mapping[str, Buffer]
+
+    def leaves(self) -> Iterator[Node]:
+        for n in self.nodes:
+            yield from n.leaves()
+
+
+def typical_block(program: Program, launch: Launch) -> Block | None:
+    """None where the launch has no units for typical sizes."""
+    env: dict[str, Any] = typical_sizes(program)
+    for level, var in program.finite:
+        env[var.name] = program.device.level(level).most or 1
+    for var, expr in program.lets:
+        env[var.name] = int(expr.evaluate(env))
+    counts: dict[str, int] = {}
+    inner: list[tuple[Var, int]] = []
+    for u in launch.units:
+        counts[u.level] = n = int(u.count.evaluate(env))
+        if n < 1:
+            return None
+        if program.device.level(u.level).units == "shaped" or u.level == program.device.levels[-1].name:
+            inner.append((u.var, n))
+        else:
+            env[u.var.name] = n // 2
+    total = prod(n for _, n in inner)
+    unit = np.arange(total)
+    left = total
+    for var, n in inner:
+        left //= n
+        env[var.name] = unit // left % n
+    walk = _Walk({b.name: b for b in program.buffers})
+    nodes = walk.body(launch.body, Points(env, unit, np.ones(total)), None)
+    return Block(program, launch, counts, total, tuple(nodes), walk.buffers)
+
+
+def typical_sizes(program: Program) -> dict[str, int]:
+    """Of the open sizes. Those that make a derived one smaller, as a window does the result, are small."""
+    sizes = {v.name: _size(v, SIZE) for v in program.dims}
+    for v in program.dims:
+        less = sizes | {v.name: _size(v, _WINDOW)}
+        if any(_derived(program, less)[name] > n for name, n in _derived(program, sizes).items()):
+            sizes = less
+    return sizes
+
+
+def _derived(program: Program, sizes: Mapping[str, int]) -> dict[str, int]:
+    known = dict(sizes)
+    for var, expr in program.lets:
+        known[var.name] = int(expr.evaluate(known))
+    return {var.name: known[var.name] for var, _ in program.lets}
+
+
+def _size(v: Var, wanted: int) -> int:
+    lo, hi = v.interval
+    return max(wanted if hi is None else min(wanted, hi), lo or 0)
+
+
+@dataclass
+class _Walk:
+    buffers: dict[str, Buffer]
+
+    def body(self, body: Iterable[Stmt], points: Points, up: Node | None) -> list[Node]:
+        out: list[Node] = []
+        for s in body:
+            if not len(points.unit):
+                break
+            if isinstance(s, Let):
+                points = replace(points, env={**points.env, s.var.name: s.value.evaluate(points.env)})
+            if isinstance(s, Let | Barrier | Commit | Wait):
+                continue
+            node = Node(s, points, up=up)
+            match s:
+                case For():
+                    node.inside = self.body(s.body, turns(points, s), node)
+                case If():
+                    mask = points.where(s.conds)
+                    node.inside = self.body(s.body, points.only(mask), node) if mask.any() else []
+                    if s.orelse and not mask.all():
+                        node.inside += self.body(s.orelse, points.only(~mask), node)
+                case Alloc():
+                    self.buffers[s.buffer.name] = s.buffer
+                    node.inside = self.body(s.body, points, node)
+            out.append(node)
+        return out
+
+
+def turns(points: Points, loop: For) -> Points:
+    """The points of the loop's body (SAMPLED)."""
+    start, stop, step = (points.value(e) for e in (loop.start, loop.stop, loop.step))
+    trips = np.maximum(0, -(-(stop - start) // np.maximum(step, 1)))
+    n, most = len(trips), int(trips.max(initial=0))
+    if most <= _FEW and n * most <= _MOST:
+        owner = np.repeat(np.arange(n), trips)
+        turn = np.arange(len(owner)) - np.repeat(np.cumsum(trips) - trips, trips)
+        weight = np.ones(len(owner))
+    elif n * 3 <= _MOST:
+        owner = np.tile(np.arange(n), 3)
+        turn = np.concatenate([np.zeros(n, int), np.ones(n, int), trips - 1])
+        weight = np.concatenate([np.ones(n), trips - 2.0, np.ones(n)])
+        keep = np.concatenate([trips > 0, trips > 2, trips > 1])
+        owner, turn, weight = owner[keep], turn[keep], weight[keep]
+    else:
+        owner = np.flatnonzero(trips > 0)
+        turn, weight = np.minimum(1, trips[owner] - 1), trips[owner].astype(float)
+    env = {k: np.broadcast_to(v, (n,))[owner] if np.ndim(v) else v for k, v in points.env.items()}
+    env[loop.var.name] = start[owner] + turn * step[owner]
+    return Points(env, points.unit[owner], points.weight[owner] * weight)
+
+
+def loads_at(value: Value, points: Points) -> Iterator[tuple[Load, Points]]:
+    """The loads of a value, each with the points at which it is made."""
+    if not len(points.unit):
+        return
+    if isinstance(value, Masked):
+        mask = points.where(value.conds)
+        yield from loads_at(value.value, points.only(mask))
+        yield from loads_at(value.otherwise, points.only(~mask))
+        return
+    if isinstance(value, Load):
+        yield value, points
+    for x in children(value):
+        yield from loads_at(x, points)
+
+
+def line_of(node: Node, mine: tuple[Span, ...]) -> Span | None:
+    """The innermost line of the schedule, of those in `mine`, that a statement comes from."""
+    for n in node.above():
+        spans = [n.stmt.span, *([n.stmt.buffer.span] if isinstance(n.stmt, Alloc) else [])]
+        for span in spans:
+            if span is not None and any(span.source is m.source and m.start <= span.start < m.end for m in mine):
+                return span
+    return None
+
+
+def line_onto(decl: syntax.ScheduleDecl, level: str) -> Span | None:
+    """The innermost line on the schedule's main path that deals tiles to a level."""
+    return next((x.span for x in reversed(decl.lines) if isinstance(x, syntax.Tile) and x.level == level), None)

@@ -1,0 +1,195 @@
+"""Reads and writes: from a tensor and its subscripts to a buffer and its coordinates, with the masks that edges need.
+
+MASK_LOGICAL   a guard compares logical indices with live extents, never addresses.
+FILLED         a staged copy is padded by the copy that made it, so reads of it need no mask, but where a tile below ends inside
+               of what it holds: an instruction that is larger than the tile would read its neighbour.
+"""
+
+from __future__ import annotations
+
+from ...dsl.errors.schedule import RegisterMismatch, UnboundedTile
+from ...dsl.index.expr import Expr, Var
+from ...dsl.support.fast_replace import replace
+from ...dsl.types import DType
+from ...dsl.values import Apply, Cast, Const, IndexValue, Load, Masked, Part, Shared, Value, copied, loads, transform
+from ..plan.computations import plain_index
+from .lowering_context import Context
+from .spec import Focus, View
+
+IDENTITY: dict[str, float | int | bool] = {
+    "sum": 0, "prod": 1, "max": float("-inf"), "min": float("inf"), "any": False, "all": True,
+    "argmax": float("-inf"), "argmin": float("inf"),
+}  # fmt: skip
+
+
+def identity(kind: str, dtype: DType) -> Const:
+    """The value that a reduction starts from; integers have no infinity, so their extremes stand for it."""
+    value = IDENTITY[kind]
+    if dtype.kind in ("int", "uint") and isinstance(value, float) and value in (float("inf"), float("-inf")):
+        low = 0 if dtype.kind == "uint" else -(1 << (dtype.bits - 1))
+        high = (1 << (dtype.bits if dtype.kind == "uint" else dtype.bits - 1)) - 1
+        value = low if value < 0 else high
+    return Const(value, dtype)
+
+
+def edge_conds(focus: Focus, indices) -> tuple[Expr, ...]:
+    """What must hold (>= 0) for the focus's element to be inside the live ranges of these indices."""
+    conds = [b - 1 for i in indices for b in focus.ranges[i].bounds]
+    return tuple(dict.fromkeys(c for c in conds if c.interval[0] is None or c.interval[0] < 0))
+
+
+def edges_below(focus: Focus, view: View, indices) -> tuple[Expr, ...]:
+    """Those of `edge_conds` that a staged copy was not filled for: of tiles below the line that made it."""
+    if view.held is None:
+        return ()
+    ranges = {i: focus.ranges[i] for i in indices}
+    conds = [b - 1 for i, r in ranges.items() for b in r.bounds if (i, r.base + b) not in view.held]
+    return tuple(dict.fromkeys(c for c in conds if c.interval[0] is None or c.interval[0] < 0))
+
+
+def live_ends(focus: Focus) -> frozenset[tuple[str, Expr]]:
+    """How far each index is live in the focus: `View.held` of what is staged here."""
+    return frozenset((i, r.base + b) for i, r in focus.ranges.items() for b in (*r.bounds, r.size))
+
+
+def coordinates(ctx: Context, focus: Focus, tensor: str, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """Coordinates of `tensor[indices]` in the buffer of its newest copy, at the focus's element."""
+    view = focus.views[tensor]
+    subs = focus.binding
+    if view.form == "global":
+        return tuple(e.subs(subs) for e in indices)
+    if view.form == "path":
+        return _path(ctx, focus, view)
+    if view.form == "box":
+        at = {a: e.subs(subs) - o for a, e, o in zip(view.axes, indices, view.origin, strict=True)}
+    else:
+        at = {i: subs[Var(i)] - o for i, o in zip(view.axes, view.origin, strict=True)}
+    assert view.layout is not None
+    return view.layout.coords(at)
+
+
+def _times(shape: tuple[int, ...]) -> str:
+    return " x ".join(map(str, shape)) or "1"
+
+
+def _path(ctx: Context, focus: Focus, view: View) -> tuple[Expr, ...]:
+    coords: list[Expr] = []
+    extents: list[int] = []
+    owners: list[object] = []
+    for index, depth in zip(view.axes, view.depth, strict=True):
+        for step in focus.ranges[index].steps[depth:]:
+            if step.unit != "fragment" and step.extent.constant != 1:
+                owners.append((index, step.digit, step.stride))
+            if step.unit is None:
+                n = step.extent.constant
+                if n is None:
+                    raise UnboundedTile(
+                        f"a tile held in registers spans `{index}`, whose extent has no bound here",
+                        help=f"tile `{index}` above this line, or state a bound: `where N <= 4096`",
+                    )
+                if n > 1:
+                    coords.append(step.expr)
+                    extents.append(n)
+    if focus.element is not None:
+        coords.append(focus.element[0])
+        extents.append(focus.element[1])
+    shape = tuple(extents)
+    known = ctx.cells.setdefault(view.buffer, shape)
+    if known != shape:
+        raise RegisterMismatch(
+            f"`{view.buffer}` is held in {_times(known)} registers here and in {_times(shape)} there",
+            help="the lines below must spread it alike wherever it is used; or hold it in a memory that units share",
+        )
+    if ctx.owners.setdefault(view.buffer, tuple(owners)) != tuple(owners):
+        raise RegisterMismatch(
+            f"`{view.buffer}` is held in registers, and a unit has other elements of it here than there",
+            help="the lines below must spread it alike wherever it is used; or hold it in a memory that units share",
+        )
+    return tuple(coords)
+
+
+def translate(ctx: Context, focus: Focus, v: Value) -> Value:
+    """The value at the focus's element: loads name buffers, indices are coordinates."""
+    subs = focus.binding
+
+    def step(n: Value) -> Value | None:
+        match n:
+            case Load():
+                return _read(ctx, focus, n)
+            case IndexValue():
+                return replace(n, expr=n.expr.subs(subs))
+            case Part():
+                return Load(n.name, (), n.dtype)  # its register
+            case Shared():
+                return translate(ctx, focus, copied(n))
+            case Masked():
+                conds = tuple(c.subs(subs) for c in n.conds)
+                return replace(
+                    n, conds=conds, value=translate(ctx, focus, n.value), otherwise=translate(ctx, focus, n.otherwise)
+                )
+        return None
+
+    return transform(v, step)
+
+
+def _read(ctx: Context, focus: Focus, load: Load) -> Value:
+    view = focus.views[load.tensor]
+    value: Value = Load(view.buffer, coordinates(ctx, focus, load.tensor, load.indices), load.dtype)
+    if view.form == "path":
+        return value
+    alias = focus.aliases
+    names = {alias.get(x.name, x.name) for e in load.indices for x in e.variables()}
+    mine = sorted(n for n in names if n in focus.ranges)
+    if load.otherwise is not None and (view.form == "global" or view.computed):
+        subs = focus.binding
+        at = [e.subs(subs) for e in load.indices]
+        shape = ctx.shapes[load.tensor]
+        inside = [c for e, n in zip(at, shape, strict=True) for c in (e, n - e - 1)]
+        conds = tuple(c for c in inside if c.interval[0] is None or c.interval[0] < 0)
+        if conds:
+            value = Masked(conds, value, translate(ctx, focus, load.otherwise), load.dtype)
+    conds = edges_below(focus, view, mine) if view.form != "global" and view.filled else edge_conds(focus, mine)
+    return Masked(conds, value, _zero(load.dtype), load.dtype) if conds else value
+
+
+def _zero(dtype: DType) -> Const:
+    return Const(False if dtype.kind == "bool" else 0, dtype)
+
+
+def zero_is_neutral(value: Value, indices: tuple[str, ...], focus: Focus) -> bool:
+    """Is a sum's term zero wherever its loads were filled with zero because one of `indices` ran over?
+
+    Only when the term is a product whose every factor is a load (perhaps cast) of filled data that has each of these indices: a
+    factor without it may be infinite, and 0 * inf is not 0. The box of a subscript such as i + r holds neighbours, not zeros,
+    where r runs over.
+    """
+    match value:
+        case Apply(fn="mul", args=args):
+            return all(zero_is_neutral(a, indices, focus) for a in args)
+        case Cast(arg=arg):
+            return zero_is_neutral(arg, indices, focus)
+        case Load(tensor=tensor, indices=subscripts):
+            view, alias = focus.views[tensor], focus.aliases
+            plain = {plain_index(e) for e in subscripts}
+            names = plain | {alias.get(v.name, v.name) for e in subscripts for v in e.variables() if view.form == "global"}
+            if view.form != "box":
+                names |= {alias[v.name] for e in subscripts for v in e.variables() if v.name in alias}
+            return view.filled and set(indices) <= names
+    return False
+
+
+def indices_of(v: Value, alias: dict[str, str]) -> set[str]:
+    """Index names that occur in the value's loads and index terms (fused ones for their components)."""
+    out = {x.name for ld in loads(v) for e in ld.indices for x in e.variables()}
+
+    def step(n: Value) -> Value | None:
+        if isinstance(n, IndexValue):
+            out.update(x.name for x in n.expr.variables())
+        return None
+
+    transform(v, step)
+    return {alias.get(x, x) for x in out}
+
+
+def plain_subscripts(load: Load) -> tuple[str | None, ...]:
+    return tuple(plain_index(e) for e in load.indices)

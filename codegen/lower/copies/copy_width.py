@@ -1,0 +1,186 @@
+"""How many neighbours a unit copies at once, where a copy between memories goes through registers.
+
+ALIGNED     a run is what the device loads at once from addresses that are aligned for it, or are so for sizes that the vector
+            pass may ask of a call: elements that are read one by one lie apart from those of the next unit.
+WORTH       of those, the run that takes the fewest memory instructions of a unit and turns of the banks: what a layout turns is
+            stored one by one whatever the run is, a pad may leave stores narrower than loads, and of a small tile there is no
+            run for each unit.
+UNALIGNED   a call whose sizes are not as asked for has a program of its own, in which units take neighbours.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from ....dsl import syntax
+from ....dsl.index.expr import Expr, Var
+from ....dsl.layout import Layout
+from ....dsl.support.cached import cached_property
+from ....dsl.support.fast_replace import replace
+from ....dsl.values import loads
+from ...analysis.bank_conflicts import served
+from ...analysis.divisibility import Known, Needs, divisor, required
+from ...analysis.loop_nest import linear, stepping
+from ...analysis.vector_instrs import Member, members_of
+from ...ir.tile_ir import Buffer
+from ..addressing import coordinates
+from ..lowering_context import Context
+from ..spec import Focus
+
+Axes = list[tuple[str, int]]
+
+
+def run_of(ctx: Context, focus: Focus, axes: Axes, fastest: str, layout: Layout, memory: str) -> int:
+    """Elements along `fastest` that an innermost unit copies at once, all axes being dealt as one index that ends with it.
+
+    `focus`: of the copy, its ranges at their beginnings; `layout`: of the tile in `memory`.
+    """
+    if not prod(e for _, e in axes):
+        return 1
+    source = _Source(ctx, focus, tuple(axes), fastest)
+    target = _Target(ctx, focus, tuple(axes), fastest, layout, memory)
+    return min((1, *source.runs), key=lambda n: (target.cost(n, len(source.reads)), n))
+
+
+def singly(ctx: Context, focus: Focus, axes: Axes, lines: tuple) -> tuple | None:
+    """The lines of a copy for calls that are not aligned for its runs (UNALIGNED); None where all are."""
+    match lines:
+        case (*fuses, syntax.Tile(axes=(tiled,), level=level) as tile, syntax.Compute(instr=None)) if level == ctx.innermost:
+            pass
+        case _:
+            return None
+    index = tiled.index
+    match fuses:
+        case []:
+            pass
+        case [syntax.Fuse(indices=indices, name=name)] if name == index:
+            index = indices[-1]
+        case _:
+            return None
+    n = tiled.size.value if isinstance(tiled.size, syntax.Num) else 1
+    plain = not tile.modifiers and tiled.every is None and index in dict(axes) and prod(e for _, e in axes)
+    if n < 2 or not plain or not _Source(ctx, focus, tuple(axes), index).asks(int(n)):
+        return None
+    return (*fuses, replace(tile, axes=(replace(tiled, size=syntax.Num(1)),)), lines[-1])
+
+
+# ---------------------------------------------------------------- where it is read
+
+
+@dataclass(frozen=True)
+class _Source:
+    ctx: Context
+    focus: Focus
+    axes: tuple[tuple[str, int], ...]
+    fastest: str
+
+    @cached_property
+    def reads(self) -> tuple[tuple[Buffer, Expr], ...]:
+        """What memory is read for an element, and the address there, the axes being variables."""
+        (work,) = self.focus.works
+        ranges = {i: replace(r, base=r.base + Var(i, 0, n - 1)) for i, n in self.axes if (r := self.focus.ranges.get(i))}
+        at = replace(self.focus, ranges={**self.focus.ranges, **ranges})
+        buffers = {b.name: b for b in self.ctx.buffers}
+        found = []
+        for load in dict.fromkeys(loads(work.value)):
+            view = at.views[load.tensor]
+            if view.form != "path":
+                buffer = buffers[view.buffer]
+                found.append((buffer, linear(buffer, coordinates(self.ctx, at, load.tensor, load.indices))))
+        return tuple(found)
+
+    @cached_property
+    def runs(self) -> tuple[int, ...]:
+        """ALIGNED"""
+        counts = {m.count for b, _ in self.reads for m in self._loads(b)} - {1}
+        whole = [n for n in sorted(counts) if dict(self.axes)[self.fastest] % n == 0]
+        return tuple(n for n in whole if all(self._at_once(b, e, n) for b, e in self.reads))
+
+    def asks(self, n: int) -> bool:
+        """Whether runs of `n` are read by wider loads for some sizes only."""
+        if dict(self.axes)[self.fastest] % n:
+            return False
+        return any(self._needs(b, e, n, m) for b, e in self.reads for m in self._loads(b) if m.count > 1 and n % m.count == 0)
+
+    def _loads(self, buffer: Buffer) -> tuple[Member, ...]:
+        members = members_of(self.ctx.device)
+        return members.fitting("load", buffer.memory, members.register, buffer.dtype)
+
+    def _at_once(self, buffer: Buffer, address: Expr, n: int) -> bool:
+        found = _run(self.axes, self.fastest, address, n)
+        again = found is not None and found[1] == 0
+        return again or any(self._needs(buffer, address, n, m) is not None for m in self._loads(buffer) if m.count == n)
+
+    def _needs(self, buffer: Buffer, address: Expr, n: int, by: Member) -> Needs | None:
+        """What sizes must be divisible by, for a run of `n` to be read `by` that; None: it does not lie so."""
+        found = _run(self.axes, self.fastest, address, n)
+        return required(found[0], max(1, by.align // buffer.dtype.bytes), _known(self.ctx)) if found and found[1] == 1 else None
+
+
+def _run(axes: tuple[tuple[str, int], ...], fastest: str, address: Expr, n: int) -> tuple[Expr, int] | None:
+    """The address where a run of `n` along an axis begins, and the step from one to the next; None where that differs."""
+    return stepping(address, Var(fastest), Var(f"{fastest}'", 0, dict(axes)[fastest] // n - 1) * n, n)
+
+
+def _known(ctx: Context) -> Known:
+    lets = dict(ctx.derived)
+    sizes = {v for shape in ctx.shapes.values() for e in shape for v in e.variables()}
+    return Known(frozenset(sizes | lets.keys()), lets, {})
+
+
+# ---------------------------------------------------------------- where it is written
+
+
+@dataclass(frozen=True)
+class _Target:
+    ctx: Context
+    focus: Focus
+    axes: tuple[tuple[str, int], ...]
+    fastest: str
+    layout: Layout
+    memory: str
+
+    def cost(self, n: int, reads: int) -> int:
+        """WORTH: of a unit that has most to do, `reads` loads for a run."""
+        ctx = self.ctx
+        units = ctx.number(ctx.below(self.focus.level, ctx.innermost))[1] or 1
+        total = prod(e for _, e in self.axes)
+        width = self._stored(n)
+        return -(-total // (n * units)) * (reads + n // width + self._turns(n, width))
+
+    @cached_property
+    def _size(self) -> int:
+        """Bytes of an element."""
+        return self.ctx.dtypes[self.focus.works[0].name].bytes
+
+    @cached_property
+    def _address(self) -> Expr:
+        return self.layout.address({a: Var(a, 0, e - 1) for a, e in self.axes})
+
+    def _stored(self, n: int) -> int:
+        """Elements of the widest store that a run takes."""
+        members, dtype = members_of(self.ctx.device), self.ctx.dtypes[self.focus.works[0].name]
+        for m in members.fitting("store", members.register, self.memory, dtype):
+            if n % m.count or m.count < 2:
+                continue
+            found = _run(self.axes, self.fastest, self._address, m.count)
+            if found and found[1] == 1 and divisor(found[0], _known(self.ctx)) * self._size % m.align == 0:
+                return m.count
+        return 1
+
+    def _turns(self, n: int, width: int) -> int:
+        """Turns of the banks for a run of each unit that an instruction drives, `width` elements a store."""
+        memory = self.ctx.device.memory(self.memory)
+        if memory.banks is None:
+            return 0
+        lanes = self.ctx.device.levels[-1].width or 1
+        extents = dict(self.axes)
+        order = [*(a for a in extents if a != self.fastest), self.fastest]
+        count = min(prod(extents.values()), lanes * n)
+        at = np.unravel_index(np.arange(count), [extents[a] for a in order])
+        found = self._address.evaluate(dict(zip(order, at, strict=True)))
+        address = np.broadcast_to(found, count).reshape(-1, n)
+        return sum(served(address[:, i] * self._size, width * self._size, memory.banks) for i in range(0, n, width))

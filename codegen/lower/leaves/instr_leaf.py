@@ -1,0 +1,330 @@
+"""The leaf that is an instruction: repetitions, operand fragments, the call.
+
+DEMAND        an operand that the instruction wants in registers but that lives in memory is moved there first, at the outermost
+              repetition where nothing it depends on changes.
+DIRECT        an operand that a `move` already laid out as the instruction's fragment is passed as it is.
+WHOLE_OR_NOT  an instruction that touches memory runs where its whole operand is inside; elsewhere elements go one by one.
+ALIGNED       as does one whose operand in a staged copy is not sure to be aligned as it must be: a pad may see to that.
+WHERE_IT_READS  or is in another memory than the one that the instruction reads or writes.
+TOGETHER      units that execute one instruction go the same way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from ....dsl.device import Instr, Operand
+from ....dsl.errors.schedule import InstrCannotMask, InstrMismatch
+from ....dsl.index.expr import Expr, Var, as_expr
+from ....dsl.support.fast_replace import replace
+from ....dsl.values import Load, Masked, Value
+from ...analysis.divisibility import Known, divisor
+from ...analysis.loop_nest import linear
+from ...ir.tile_ir import Alloc, Buffer, Call, If, Piece, Stmt, Store
+from ...plan.computations import Work
+from ...schedule.synthetic_spans import author_of
+from ..addressing import coordinates, edge_conds, edges_below, indices_of, translate, zero_is_neutral
+from ..lowering_context import Context
+from ..reductions.reduce_element import note_reduced
+from ..spec import ZERO, Focus, Step, View
+from .match_instr import Fragment, Match, fragment
+from .scalar_leaf import _registers, cell_indices, element, lanes_below, open_index
+
+_UNKNOWN = Known(frozenset(), {}, {})
+
+
+@dataclass(frozen=True)
+class _Demand:
+    """An operand on its way: its value, the indices it depends on, its fragment, and the view once it is loaded."""
+
+    operand: Operand
+    value: Value
+    indices: frozenset[str]
+    fragment: Fragment
+    view: View | None = None
+
+
+def instr_leaf(
+    ctx: Context, focus: Focus, work: Work, m: Match, order: tuple[str, ...] = (), unroll: int = 1, span=None
+) -> list[Stmt]:
+    """Runs the instruction over what is left of the focus."""
+    ctx.instrs[m.instr.name] = m.instr
+    names = [*work.reduced, *work.indices]
+    names = [i for i in order if i in names] + [i for i in names if i not in order]
+    values = dict(m.operands)
+    demands = []
+    for op in m.instr.operands:
+        if op.name == m.instr.statement.target:
+            continue
+        value = values[op.name]
+        if isinstance(work.value, Masked) and ctx.register(op.memory):  # of a copy: it is loaded where the mask says
+            value = replace(work.value, value=value)
+        direct = _direct(ctx, focus, m, op, value)
+        demands.append(_Demand(op, value, frozenset(indices_of(value, work.alias)), fragment(m, op.name), direct))
+    return _repeat(ctx, focus, work, m, tuple(names), tuple(demands), unroll, span)
+
+
+def _direct(ctx: Context, focus: Focus, m: Match, op: Operand, value: Value) -> View | None:
+    """The view of an operand that is where the instruction wants it."""
+    if not isinstance(value, Load):
+        return None
+    view = focus.views[value.tensor]
+    if ctx.register(op.memory):
+        return view if view.form == "path" and view.owner and same_fragment(view.owner[-1], fragment(m, op.name)) else None
+    return view
+
+
+def same_fragment(spread: object, other: Fragment) -> bool:
+    """Do both say the same element for every (lane, register)?"""
+    one = getattr(spread, "fragment", None)
+    if one is None:
+        return False
+    if (one.lanes, one.registers, len(one.maps)) != (other.lanes, other.registers, len(other.maps)):
+        return False
+    for index, extent, e in one.maps:
+        part = other.of(index)
+        if part is None or part[0] != extent or not _same(e, part[1], one.lanes, one.registers):
+            return False
+    return True
+
+
+@lru_cache(maxsize=1 << 12)
+def _same(e: Expr, other: Expr, lanes: int, registers: int) -> bool:
+    """Have both the same value for every lane and register? Of expressions of these two alone, so what is known stays true."""
+    import numpy as np
+
+    env = {"lane": np.arange(lanes)[:, None], "r": np.arange(registers)[None, :]}
+    return e == other or bool(np.all(e.evaluate(env) == other.evaluate(env)))
+
+
+def _repeat(ctx: Context, focus: Focus, work: Work, m: Match, todo, demands, unroll: int, span) -> list[Stmt]:
+    if todo:
+        index = todo[0]
+        for n, d in enumerate(demands):
+            static = all(focus.ranges[i].capacity is not None for i in d.indices if i in todo)
+            if d.view is None and index not in d.indices and static and ctx.register(d.operand.memory):
+                return _load(
+                    ctx,
+                    focus,
+                    d,
+                    todo,
+                    m,
+                    lambda f, v, n=n, d=d: _repeat(ctx, f, work, m, todo, _loaded(demands, n, d, v), unroll, span),
+                )
+        # Registers are numbered by constants: also of a part of a tile, where what runs over holds zeros, all of it is visited.
+        cell = index in cell_indices(focus, work) or (index in work.indices and _cell_target(focus, work))
+        return open_index(
+            ctx, focus, index, m.extent(index), cell, lambda f: _repeat(ctx, f, work, m, todo[1:], demands, 1, span), unroll
+        )
+    for n, d in enumerate(demands):
+        if d.view is None:
+            return _load(
+                ctx,
+                focus,
+                d,
+                (),
+                m,
+                lambda f, v, n=n, d=d: _repeat(ctx, f, work, m, (), _loaded(demands, n, d, v), unroll, span),
+            )
+    return _call(ctx, focus, work, m, demands, span)
+
+
+def _loaded(demands, n: int, d: _Demand, view: View):
+    return (*demands[:n], replace(d, view=view), *demands[n + 1 :])
+
+
+def _cell_target(focus: Focus, work: Work) -> bool:
+    return focus.views[work.name].form == "path"
+
+
+def _load(ctx: Context, focus: Focus, d: _Demand, todo, m: Match, then) -> list[Stmt]:
+    """`move operand -> register`, as the leaf demands it, then the rest inside its lifetime."""
+    name = ctx.fresh(d.operand.name.lower())
+    mine = tuple(i for i in focus.ranges if i in d.indices)
+    view = View(name, "path", mine, depth=tuple(len(focus.ranges[i].steps) for i in mine))
+    loops = [i for i in todo if i in d.indices]
+    spread = [i for i in mine if d.fragment.of(i)]
+
+    def fill(f: Focus) -> list[Stmt]:
+        coords = coordinates(ctx, f.with_view(name, view), name, ())
+        return [Store(name, coords, translate(ctx, f, d.value))]
+
+    def tiles(f: Focus, rest: list[str]) -> list[Stmt]:
+        if not rest:
+            return _registers(ctx, f, d.fragment, spread, fill)
+        return open_index(ctx, f, rest[0], m.extent(rest[0]), True, lambda g: tiles(g, rest[1:]))
+
+    filled = tiles(focus, loops)
+    body = then(focus.with_view(name, view), view)
+    buffer = register_buffer(ctx, name, d.operand.dtype, d.operand.memory)
+    return [Alloc(buffer, (*filled, *body))]
+
+
+def register_buffer(ctx: Context, name: str, dtype, memory: str, span=None) -> Buffer:
+    """A buffer private to each innermost unit, shaped as its accesses found."""
+    shape = ctx.cells.get(name, ())
+    strides, size = [], 1
+    for n in reversed(shape):
+        strides.append(as_expr(size))
+        size *= n
+    return Buffer(
+        name, dtype, "local", memory, ctx.innermost, tuple(map(as_expr, shape)), tuple(reversed(strides)), as_expr(size), span
+    )
+
+
+def _call(ctx: Context, focus: Focus, work: Work, m: Match, demands, span) -> list[Stmt]:
+    over = tuple(i for i in work.reduced if focus.ranges[i].bounds)
+    conds = edge_conds(focus, over)
+    if conds and work.reduction and not (work.reduction.kind == "sum" and zero_is_neutral(work.value, over, focus)):
+        raise InstrCannotMask(
+            f"`{m.instr.name}` cannot skip the part of `{over[0]}` that runs over",
+            span,
+            help=f"end the schedule with `compute`, or give `{over[0]}` a size that the tiles divide",
+        )
+    if work.reduction is not None:
+        note_reduced(ctx, focus, work)
+    by_name = {d.operand.name: d for d in demands}
+    pieces = []
+    guards: tuple = ()
+    for op in m.instr.operands:
+        f = fragment(m, op.name)
+        if op.name == m.instr.statement.target:
+            view, indices = focus.views[work.name], tuple(as_expr(Var(i)) for i in work.subscripts or work.indices)
+            tensor = work.name
+        else:
+            d = by_name[op.name]
+            assert d.view is not None
+            view, tensor = d.view, d.value.tensor if isinstance(d.value, Load) else d.view.buffer
+            indices = d.value.indices if isinstance(d.value, Load) else ()
+        if view.form == "path":
+            at = replace(focus, element=(ZERO, f.registers))
+            coords = coordinates(ctx, at.with_view("$piece", view), "$piece", ())
+        else:
+            halo = op.name in by_name and getattr(by_name[op.name].value, "otherwise", None) is not None
+            coords, more, straight = _address(ctx, focus, f, op, tensor, indices, masked_inside(work)[1], halo)
+            if not straight:
+                return _one_by_one(ctx, focus, work, m)
+            guards = (*guards, *more)
+        pieces.append(Piece(view.buffer, coords, f.registers))
+    call = Call(m.instr.name, tuple(pieces), author_of(span, work.span))
+    guards = tuple(dict.fromkeys(guards))
+    if not guards:
+        return [call]
+    elementwise = _one_by_one(ctx, focus, work, m)
+    together = _for_all(ctx, focus, guards)
+    return elementwise if together is None else [If(together, (call,), tuple(elementwise))]
+
+
+def _for_all(ctx: Context, focus: Focus, guards: tuple[Expr, ...]) -> tuple[Expr, ...] | None:
+    """TOGETHER: conditions, the same for all units that execute the instruction, under which the guards hold for each of them;
+    None where there are no simple ones."""
+    units = {ctx.unit_var(x): ctx.units[x].constant for x in ctx.below(focus.level, ctx.innermost) if x in ctx.units}
+    if not any(not v.isdisjoint(units) for v in (c.variables() for c in guards)):
+        return guards
+    import numpy as np
+
+    if None in units.values():
+        return None
+    at = np.indices(tuple(n or 1 for n in units.values()), sparse=True)
+    env = {v.name: x for v, x in zip(units, at, strict=True)}
+    out = []
+    for c in guards:
+        own = [(a, k) for a, k in c.terms if not Expr(((a, 1),)).variables().isdisjoint(units)]
+        mine = Expr(tuple(own))
+        if not mine.variables() <= set(units):
+            return None
+        out.append(c - mine + int(np.min(mine.evaluate(env))))
+    return tuple(dict.fromkeys(c for c in out if c.interval[0] is None or c.interval[0] < 0))
+
+
+def _address(ctx: Context, focus: Focus, f: Fragment, op: Operand, tensor: str, indices, inside, halo: bool):
+    """The address this unit passes, what must hold for the whole operand to be inside, and whether it is one run of memory.
+
+    `halo`: the tensor may be read outside of its shape, where something `else` counts.
+    """
+    lane, _ = ctx.number(lanes_below(ctx, focus.level, f.lanes))
+    view = focus.views[tensor]
+    buffer = next(b for b in ctx.buffers if b.name == view.buffer)
+    guards: list = []
+
+    def of(register: Expr) -> Focus:
+        ranges = dict(focus.ranges)
+        for i, extent, e in f.maps:
+            subs = {v: lane if v.name == "lane" else register for v in e.variables()}
+            ranges[i] = focus.ranges[i].split(1, Step(e.subs(subs), as_expr(extent), "fragment"))
+        return replace(focus, ranges=ranges)
+
+    def address(at: Focus) -> Expr:
+        return linear(buffer, coordinates(ctx, at, tensor, indices))
+
+    ends = {n: of(as_expr(n)) for n in sorted({0, f.registers - 1})}
+    for at in ends.values():
+        # a staged tile is as large as what is read of it, so only arguments need their edges guarded
+        mine = [i for i, _, _ in f.maps]
+        guards += edge_conds(at, mine) if view.form == "global" else edges_below(at, view, mine)
+        within = list(inside)
+        if halo and view.form == "global":
+            within += [c for e, n in zip(indices, ctx.shapes[tensor], strict=True) for c in (e, n - e - 1)]
+        guards += [c for c in (x.subs(at.binding) for x in within) if c.interval[0] is None or c.interval[0] < 0]
+    coords = coordinates(ctx, ends[0], tensor, indices)
+    first, r = linear(buffer, coords), Var("$r", 0, f.registers - 1)
+    straight = f.registers == 1 or first + r == address(of(as_expr(r)))
+    straight = straight or all((address(of(as_expr(n))) - first).constant == n for n in range(1, f.registers))
+    if view.form != "global" and divisor(first * buffer.dtype.bytes, _UNKNOWN) % max(op.alignment, 1):
+        straight = False  # ALIGNED
+    if _lies_in(ctx, buffer.memory) != _lies_in(ctx, op.memory):
+        straight = False  # WHERE_IT_READS
+    return coords, tuple(dict.fromkeys(guards)), straight
+
+
+def _lies_in(ctx: Context, memory: str) -> str:
+    """The memory that addresses are of: that behind a cache."""
+    return ctx.device.memory(memory).backing or memory
+
+
+def _one_by_one(ctx: Context, focus: Focus, work: Work, m: Match) -> list[Stmt]:
+    """The same points, each by itself, spread over the lanes as a fragment says: the target's, if it is spread."""
+    spread = fragment(m, m.instr.statement.target)
+    if spread.lane is None:
+        others = (fragment(m, o.name) for o in m.instr.operands)
+        spread = next((f for f in others if f.lane is not None and len(f.maps) == len(spread.maps)), spread)
+    mine = [i for i in work.indices if spread.of(i)]
+
+    def reduced(f: Focus, left: list[str]) -> list[Stmt]:
+        if left:
+            return open_index(ctx, f, left[0], 1, False, lambda g: reduced(g, left[1:]))
+        return _registers(ctx, f, spread, mine, lambda g: element(ctx, g, work))
+
+    return reduced(focus, [i for i in work.reduced if m.extent(i) > 1])
+
+
+def masked_inside(work: Work) -> tuple[Work, tuple]:
+    """A copy without its mask, and the mask's conditions."""
+    if isinstance(work.value, Masked):
+        return replace(work, value=work.value.value), work.value.conds
+    return work, ()
+
+
+def within_reach(ctx: Context, instr: Instr, focus: Focus, work: Work, span) -> None:
+    """An instruction is executed by all units below one of its level, so none of them may have been told apart; what it
+    accumulates in registers must be held there."""
+    target, name = instr.operand(instr.statement.target), work.name.rstrip("@")
+    if instr.accumulate and ctx.register(target.memory) and focus.views[work.name].form != "path":
+        raise InstrMismatch(
+            f"`{instr.name}` accumulates in registers, and `{name}` is kept elsewhere",
+            span,
+            help=f"`keep {name} in {target.memory}`",
+        )
+    if focus.views[work.name].form == "path" and ctx.register(target.memory) and ctx.dtypes[work.name] != target.dtype:
+        raise InstrMismatch(
+            f"`{instr.name}` leaves {target.dtype} in registers, and `{name}` is kept there as {ctx.dtypes[work.name]}",
+            span,
+            help=f"leave the line that keeps `{name}` out, or `with {instr.name}`",
+        )
+    if ctx.device.depth(focus.level) > ctx.device.depth(instr.level):
+        raise InstrMismatch(
+            f"`{instr.name}` is executed by a whole {instr.level}, and the focus is one {focus.level} of it",
+            span,
+            help=f"leave the tiles `-> {focus.level}` out: the instruction says which {focus.level} holds what",
+        )

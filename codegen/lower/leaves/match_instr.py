@@ -1,0 +1,235 @@
+"""Matching an instruction to a work: which operand is which factor, which instruction index is which index of the work.
+
+The instruction's op is unified with the work's value; operands bind to the factors (any expression of the operand's type).
+An instruction index may stand for a work index that occurs in exactly the same operands; among several the one that gives
+contiguous accesses is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from operator import itemgetter
+
+from ....dsl.device import Instr
+from ....dsl.index.expr import Expr, Var
+from ....dsl.op import Statement
+from ....dsl.values import Apply, Cast, Const, Load, Value, loads
+from ...plan.computations import Work
+
+COMMUTE = ("add", "mul", "min", "max")
+
+
+@dataclass(frozen=True)
+class Match:
+    """`index` maps the instruction's indices to the work's; `operands` the operands to values over the work's indices.
+
+    The target operand is bound to the work's own result.
+    """
+
+    instr: Instr
+    index: tuple[tuple[str, str], ...]
+    operands: tuple[tuple[str, Value], ...]
+    score: int
+
+    def extent(self, work_index: str) -> int:
+        """How many of a work's index one call covers (1 when the instruction does not have it)."""
+        for mine, theirs in self.index:
+            if theirs == work_index:
+                return self.extents()[mine]
+        return 1
+
+    def extents(self) -> dict[str, int]:
+        out: dict[str, int] = {}
+        for name, e in self.instr.statement.ranges:
+            assert e.constant is not None
+            out[name] = e.constant
+        return out
+
+
+def match(instr: Instr, work: Work, tiles: Mapping[str, int] | None = None) -> Match | None:
+    """The best way the instruction computes the work, or None.
+
+    tiles  the smallest of each reduced index, where lines cut it: an instruction takes no more of an index than that if it may
+           take another
+    """
+    found = _found(instr, work)
+    if tiles and len(found) > 1:
+        least = min((_beyond(instr, x, tiles) for x in found), default=0)
+        found = tuple(x for x in found if _beyond(instr, x, tiles) == least)
+    best = max(found, key=SCORE, default=None)
+    return None if best is None else Match(instr, best[0], best[1], best[2])
+
+
+def _beyond(instr: Instr, way: Way, tiles: Mapping[str, int]) -> int:
+    """Indices of which the instruction takes more at once than a tile has."""
+    extents = {name: e.constant or 1 for name, e in instr.statement.ranges}
+    return sum(theirs in tiles and extents[mine] > tiles[theirs] for mine, theirs in way[0])
+
+
+def matches(instr: Instr, work: Work) -> Iterator[Match]:
+    for index, operands, score in _found(instr, work):
+        yield Match(instr, index, operands, score)
+
+
+Way = tuple[tuple[tuple[str, str], ...], tuple[tuple[str, Value], ...], int]  # what a match says besides the instruction
+SCORE = itemgetter(2)
+
+
+def _found(instr: Instr, work: Work) -> tuple[Way, ...]:
+    """All ways, looked for once for all instructions that do the same."""
+    if why_not(instr, work):
+        return ()
+    found = work.found.get(instr.does)
+    if found is None:
+        work.found[instr.does] = found = tuple(_ways(instr, work))
+    return found
+
+
+def _ways(instr: Instr, work: Work) -> Iterator[Way]:
+    for binding in bindings(instr, work):
+        choices = stand_ins(instr, work, binding)
+        near = [_neighbours(ld) for v in binding.values() for ld in loads(v)]
+        operands = tuple(binding.items())
+        for pick in product(*choices.values()):
+            if len(set(pick)) == len(pick):
+                index = tuple(zip(choices, pick, strict=True))
+                yield index, operands, _score(work, near, dict(index), instr.statement)
+
+
+def why_not(instr: Instr, work: Work) -> str:
+    """Why what the instruction does is not what the work does, before any operand is looked at; empty where it may be."""
+    s = instr.statement
+    if instr.accumulate != (work.reduction is not None):
+        return "it accumulates, and this is no reduction" if instr.accumulate else "it does not accumulate"
+    kind = s.reduction.kind if s.reduction else "sum"
+    if work.reduction is not None and work.reduction.kind != kind:
+        return f"it does a {kind}, not a {work.reduction.kind}"
+    held = instr.operand(s.target).dtype
+    if instr.accumulate and held != work.value.dtype:
+        return f"it accumulates in {held}, and this {kind} is {work.value.dtype}"
+    return ""
+
+
+def bindings(instr: Instr, work: Work) -> Iterator[dict[str, Value]]:
+    """Each way to read the work's value as the instruction's: what every operand but the target is bound to."""
+    yield from _unify(instr.statement.value, work.value, {o.name: o.dtype.name for o in instr.operands})
+
+
+def stand_ins(instr: Instr, work: Work, binding: dict[str, Value]) -> dict[str, tuple[str, ...]]:
+    """For each index of the instruction those of the work that occur in exactly the same operands."""
+    s = instr.statement
+    theirs = {name: _indices(v, work.alias) for name, v in binding.items()}
+    theirs[s.target] = set(work.indices)
+    ours: dict[str, set[str]] = {s.target: set(s.indices)}
+    for ld in loads(s.value):
+        ours.setdefault(ld.tensor, set()).update(v.name for e in ld.indices for v in e.variables())
+    names = (*s.indices, *(s.reduction.indices if s.reduction else ()))
+    return {x: tuple(_candidates(x, ours, theirs, work, s.reduction)) for x in names}
+
+
+def _indices(v: Value, alias: dict[str, str]) -> set[str]:
+    return {alias.get(x.name, x.name) for ld in loads(v) for e in ld.indices for x in e.variables()}
+
+
+def _candidates(x: str, ours: dict[str, set[str]], theirs: dict[str, set[str]], work: Work, reduction) -> list[str]:
+    inside = {name for name, has in ours.items() if x in has}
+    pool = work.reduced if reduction and x in reduction.indices else work.indices
+    return [i for i in pool if {name for name, has in theirs.items() if i in has} == inside]
+
+
+def _neighbours(ld: Load) -> frozenset[str]:
+    """Indices along which it has its neighbours in memory."""
+    return frozenset(a.name for a, c in ld.indices[-1].terms if c == 1 and isinstance(a, Var)) if ld.indices else frozenset()
+
+
+def _score(work: Work, near: list[frozenset[str]], index: dict[str, str], s: Statement) -> int:
+    """Contiguity of the result counts most, then of the operands (on indices that the instruction spreads over lanes), then of
+    operands along another index of the result: what an instruction turns. `near`: `_neighbours` of what is read."""
+    score = 0
+    spread = [index[x] for x in s.indices]
+    if work.indices and spread and work.indices[-1] == spread[-1]:
+        score += 4
+    for names in near:
+        if spread and spread[-1] in names:
+            score += 2
+        elif not names.isdisjoint(spread):
+            score += 1
+    if work.reduced and s.reduction:
+        score += sum(1 for x in s.reduction.indices if index[x] == work.reduced[-1])
+    return score
+
+
+def _unify(pattern: Value, value: Value, operands: dict[str, str]) -> Iterator[dict[str, Value]]:
+    match pattern:
+        case Load():
+            if value.dtype.name == operands[pattern.tensor]:
+                yield {pattern.tensor: value}
+        case Cast():
+            if isinstance(value, Cast) and value.dtype == pattern.dtype:
+                yield from _unify(pattern.arg, value.arg, operands)
+        case Const():
+            if isinstance(value, Const) and value == pattern:
+                yield {}
+        case Apply():
+            if not (isinstance(value, Apply) and value.fn == pattern.fn and len(value.args) == len(pattern.args)):
+                return
+            orders = [value.args]
+            if pattern.fn in COMMUTE and len(value.args) == 2:
+                orders.append(value.args[::-1])
+            for args in orders:
+                yield from _unify_all(pattern.args, args, operands)
+        case _:
+            return
+
+
+def _unify_all(patterns: tuple[Value, ...], values: tuple[Value, ...], operands: dict[str, str]) -> Iterator[dict[str, Value]]:
+    if not patterns:
+        yield {}
+        return
+    for head in _unify(patterns[0], values[0], operands):
+        for rest in _unify_all(patterns[1:], values[1:], operands):
+            if all(rest.get(k, v) == v for k, v in head.items()):
+                yield {**head, **rest}
+
+
+@dataclass(frozen=True)
+class Fragment:
+    """How an operand's elements lie over the executing unit's lanes and registers, for the work's indices.
+
+    `maps`: for each work index the instruction has in this operand, (extent, expression of lane and r).
+    """
+
+    maps: tuple[tuple[str, int, Expr], ...]
+    lane: Var | None
+    lanes: int
+    r: Var | None
+    registers: int
+
+    def of(self, index: str) -> tuple[int, Expr] | None:
+        return next(((n, e) for i, n, e in self.maps if i == index), None)
+
+
+def fragment(m: Match, operand: str) -> Fragment:
+    """The fragment of a register operand, in terms of the work's indices."""
+    key = "fragment", operand
+    if key not in m.instr.found:
+        m.instr.found[key] = _own(m.instr, operand)
+    own, index = m.instr.found[key], dict(m.index)
+    return Fragment(tuple((index[a], n, e) for a, n, e in own.maps), own.lane, own.lanes, own.r, own.registers)
+
+
+def _own(instr: Instr, operand: str) -> Fragment:
+    """The same in terms of the instruction's own indices."""
+    op, s = instr.operand(operand), instr.statement
+    if operand == s.target:
+        axes = list(s.indices)
+    else:
+        ld = next(x for x in loads(s.value) if x.tensor == operand)
+        axes = [next(iter(e.variables())).name for e in ld.indices]
+    lane = next((v for v in op.coords if v.name == "lane"), None)
+    r = next((v for v in op.coords if v.name == "r"), None)
+    lanes = lane.hi + 1 if lane is not None and lane.hi is not None else 1
+    registers = r.hi + 1 if r is not None and r.hi is not None else 1
+    return Fragment(tuple(zip(axes, op.shape, op.map, strict=True)), lane, lanes, r, registers)

@@ -1,0 +1,78 @@
+"""What several readers share of an element's value: a register each, filled before the value is computed.
+
+The rule is SHARED in `plan.inlining`:
+
+Y[i] = a * a + a  where a = <much>    -->    alloc a: a = <much>; Y[i] = a * a + a
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ....dsl.index.expr import Expr
+from ....dsl.support.fast_replace import replace
+from ....dsl.values import Const, Load, Masked, Part, Shared, Value, children, rebuild, transform
+from ...ir.tile_ir import Alloc, Buffer, Stmt, Store
+from ...plan.computations import Work
+from ..addressing import translate
+from ..lowering_context import Context
+from ..spec import ONE, Focus
+
+Around = Callable[[list[Stmt]], list[Stmt]]
+
+
+def with_registers(ctx: Context, focus: Focus, work: Work, masks: tuple[Expr, ...] = ()) -> tuple[Value, Around]:
+    """The value that is left of a work's, at the focus's element, and what puts its parts around what is done with it.
+
+    `masks`: where these do not hold nobody looks at the value, and it may not be computable.
+    """
+    parts: list[tuple[str, Value]] = []
+    value = _taken_out(work.value, parts, ())
+    buffers: list[Buffer] = []
+    fills: list[Stmt] = []
+    names: dict[str, str] = {}
+    for name, part in parts:
+        part = translate(ctx, focus, _renamed(part, names))
+        made = Buffer(
+            ctx.fresh(name.partition("#")[0].lower()), part.dtype, "local", ctx.device.memories[-1].name, ctx.innermost,
+            (), (), ONE, work.span, passing=True,
+        )  # fmt: skip
+        names[name] = made.name
+        buffers.append(made)
+        fills.append(Store(made.name, (), masked(part, masks), span=work.span))
+
+    def around(body: list[Stmt]) -> list[Stmt]:
+        out: list[Stmt] = [*fills, *body]
+        for made in reversed(buffers):
+            out = [Alloc(made, tuple(out), work.span)]
+        return out
+
+    return translate(ctx, focus, _renamed(value, names)), around
+
+
+def masked(value: Value, conds: tuple[Expr, ...]) -> Value:
+    """The value where conditions hold, and zero elsewhere."""
+    zero = Const(False if value.dtype.kind == "bool" else 0, value.dtype)
+    return Masked(conds, value, zero, value.dtype) if conds else value
+
+
+def _taken_out(v: Value, parts: list[tuple[str, Value]], conds: tuple[Expr, ...]) -> Value:
+    """The value without its parts, which are added to `parts`, under the conditions that they stood under."""
+    match v:
+        case Shared():
+            for name, part in v.parts:
+                parts.append((name, masked(part, conds)))
+            return v.value
+        case Masked():
+            return replace(v, value=_taken_out(v.value, parts, (*conds, *v.conds)))
+        case Load():
+            return v
+    kids = children(v)
+    return rebuild(v, tuple([_taken_out(k, parts, conds) for k in kids])) if kids else v
+
+
+def _renamed(v: Value, names: dict[str, str]) -> Value:
+    def step(n: Value) -> Value | None:
+        return replace(n, name=names[n.name]) if isinstance(n, Part) and n.name in names else None
+
+    return transform(v, step) if names else v

@@ -1,0 +1,364 @@
+"""`move`: the footprint of a tensor under the focus is staged in a memory, once; then the name means the copy.
+
+FOOTPRINT_IS_WHAT_IS_READ   a leaf may read past its tile up to padding, so a buffer spans what the lines below will read, and
+                            the copy fills what is not there with zero (or with the access's `else` value).
+BOX_OR_VIEW                 an axis subscripted by a plain index is staged under that index; other axes as their box hull; where
+                            a fused index is involved the copy is a view over the focus's indices (im2col), and so it is where
+                            one index subscripts several axes: of a diagonal no box is copied.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ...dsl import syntax
+from ...dsl.errors import did_you_mean
+from ...dsl.errors.schedule import BadLayout, HeldTwice, NotRead, RegisterMismatch
+from ...dsl.index.expr import Expr, Var, as_expr, ceildiv
+from ...dsl.index.hull import hull
+from ...dsl.layout import Layout
+from ...dsl.support.fast_replace import replace
+from ...dsl.values import Const, Load, Masked, Value, loads
+from ..ir.tile_ir import Alloc, Buffer, Stmt
+from ..ir.tile_visitors import spanned
+from ..plan.computations import Work, plain_index
+from ..schedule.synthetic_spans import placed
+from .addressing import live_ends
+from .buffers import memory_buffer
+from .copies.distribute_copy import copy_lines, with_leaf
+from .copies.pipeline_depth import pipeline_of, staging_of
+from .copies.unaligned_copies import filled
+from .leaves.instr_leaf import register_buffer
+from .lower_keep import owner_lines
+from .lowering_context import Context
+from .spec import ZERO, Focus, Range, View
+from .tile_axes import modifier
+from .tiling.padded_trip_counts import filled_to_the_end, scratch
+
+if TYPE_CHECKING:
+    from .lower_schedule import Lowering
+
+
+def lower_move(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple) -> list[Stmt]:
+    from .compute_at import lower_produced
+
+    ctx = low.ctx
+    found = [
+        ld for w in focus.works for v in (w.value, *(o.value for o in w.outputs)) for ld in loads(v) if ld.tensor == line.tensor
+    ]
+    if not found:
+        if low.elsewhere(focus, lambda w: line.tensor in w.reads):
+            return low.lower(focus, rest)
+        reads = {t for w in focus.works for t in w.reads}
+        raise NotRead(f"nothing in focus reads `{line.tensor}`", line.span, help=did_you_mean(line.tensor, reads))
+    memory = line.memory or ctx.device.memories[-1].name
+    maker = next((w for w in focus.works if line.tensor in w.targets), None)
+    if maker is not None and focus.views[line.tensor].form == "global":
+        return lower_produced(low, focus, line, line.tensor, maker, rest)
+    if maker is not None:
+        raise HeldTwice(
+            f"`{line.tensor}` is kept by a line above, and computed by the lines below: there is nothing to move yet",
+            line.span,
+            help=f"leave this line out, or the `keep`: this line alone computes it in `{memory}`",
+        )
+    if ctx.register(memory):
+        if any((ld.indices, ld.otherwise) != (found[0].indices, found[0].otherwise) for ld in found):
+            raise RegisterMismatch(
+                f"`{line.tensor}` is read at several places, and a unit's registers hold what it reads at one of them",
+                line.span,
+                help="move it to a memory that units share",
+            )
+        return _to_registers(low, *_hop(focus, found[0]), line, rest, found[0], memory)
+    return _to_memory(low, focus, line, rest, found, memory)
+
+
+# ---------------------------------------------------------------- registers
+
+
+def _hop(focus: Focus, load: Load) -> tuple[Focus, Value]:
+    """A copy staged one hop further: its mask goes with the first hop, and what comes after reads whole data."""
+    (work, *others) = focus.works
+    if not others and isinstance(work.value, Masked) and work.value.value == load:
+        return replace(focus, works=(replace(work, value=load),)), work.value
+    return focus, _where(_inherited(focus, load), load)
+
+
+def _inherited(focus: Focus, load: Load) -> tuple[Expr, ...]:
+    """What a mask around all that is computed here says of the indices of one load: it is not there to be read elsewhere."""
+    (work, *others) = focus.works
+    if others or not isinstance(work.value, Masked):
+        return ()
+    mine = {v.name for e in load.indices for v in e.variables()}
+    return tuple(c for c in work.value.conds if all(v.name in mine for v in c.variables() if v.name in focus.ranges))
+
+
+def _to_registers(
+    low: Lowering, focus: Focus, source: Value, line: syntax.Move, rest: tuple, load: Load, memory: str
+) -> list[Stmt]:
+    """Each unit holds what it will read: the tiles below, and the leaf's fragment, say which elements those are."""
+    ctx = low.ctx
+    alias = focus.aliases
+    indices = tuple(dict.fromkeys(alias.get(x.name, x.name) for e in load.indices for x in sorted(e.variables(), key=str)))
+    indices = tuple(i for i in indices if i in focus.ranges)
+    copy_name = line.tensor + "~"
+    ctx.dtypes[copy_name] = load.dtype
+    fused = next((w.fused for w in focus.works if w.fused), ())
+    work = Work(copy_name, indices, source, None, (), span=line.span, fused=fused)
+    owner = owner_lines(low, rest, work, operand_of=line.tensor)
+    hops = tuple(x for x in line.block or () if isinstance(x, syntax.Move))
+    with_instr = modifier(line, "with")
+    if with_instr is not None and owner:
+        owner = (*owner[:-1], With(getattr(owner[-1], "fragment", None), with_instr.words[0], line))
+    buffer = ctx.fresh(line.tensor.rstrip("@").lower())
+    view = View(buffer, "path", indices, depth=tuple(len(focus.ranges[i].steps) for i in indices), owner=owner)
+    copying = replace(focus.with_view(copy_name, view), works=(work,), loops=(), turns=())
+    copy = spanned(tuple(low.lower(copying, (*hops, *owner))), line.span)
+    body = low.lower(focus.with_view(line.tensor, view), rest)
+    local = register_buffer(ctx, buffer, load.dtype, memory, line.span)
+    return [Alloc(local, (*copy, *body), line.span, staging_of(low, focus, line, [load], memory, len(copy)))]
+
+
+@dataclass(frozen=True)
+class With:
+    """A line of ours: the leaf of a copy is this instruction, which must lay the elements out as `fragment` says."""
+
+    fragment: object
+    instr: str
+    line: syntax.Move
+
+
+# ---------------------------------------------------------------- memories
+
+
+@dataclass(frozen=True)
+class Staged:
+    """One axis of a staged copy: its name, where it begins, how far it spans, what is valid, how much of it is filled."""
+
+    name: str
+    origin: Expr
+    extent: int
+    valid: tuple[Expr, ...]
+    fill: tuple[Expr, ...]
+
+
+def _to_memory(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple, found: list[Load], memory: str) -> list[Stmt]:
+    ctx = low.ctx
+    alias = focus.aliases
+    source = focus.views[line.tensor]
+    # A read without `else` stays inside, so what the copy holds outside is for the others to say.
+    found = sorted(found, key=lambda ld: ld.otherwise is None)
+    first = found[0]
+    if len({ld.otherwise for ld in found} - {None}) > 1:
+        raise BadLayout(
+            f"`{line.tensor}` is read with different `else` values, so no one copy serves",
+            line.span,
+            help="leave the line out: each access then reads the tensor where it is",
+        )
+    names = {x.name for ld in found for e in ld.indices for x in e.variables()}
+    copy_name = line.tensor.rstrip("@") + "~"
+    ctx.dtypes[copy_name] = ctx.dtypes[line.tensor]
+    if source.form == "path" and not line.tensor.endswith("@"):
+        raise RegisterMismatch(
+            f"`{line.tensor}` is held in registers here, and no unit knows what the others hold",
+            line.span,
+            help="write this line above the one that moves it to registers",
+        )
+    if source.form == "path":
+        return _from_registers(low, focus, line, rest, source, memory, copy_name)
+    if line.view is not None or source.form == "indices" or any(n in alias for n in names) or _diagonal(found):
+        if len({ld.indices for ld in found}) > 1:
+            raise BadLayout(
+                f"`{line.tensor}` is read at several places, and a copy by the indices in focus holds what is read at one",
+                line.span,
+                help=f"leave the line out, or tile without `fuse`: then the copy is a box of `{line.tensor}`",
+            )
+        subscripts = tuple(dict.fromkeys(alias.get(n, n) for ld in found for e in ld.indices for n in _ordered(e)))
+        wanted = line.view or subscripts
+        _check_view(focus, line, wanted, subscripts)
+        form = "indices"
+        axes = [index_axis(low, focus, i, line.tensor, memory, rest) for i in wanted]
+        value: Value = first
+        also = _inherited(focus, first)
+    else:
+        form = "box"
+        axes: list[Staged] = []
+        for d in range(len(first.indices)):
+            axes.append(_box_axis(low, focus, line, memory, rest, d, found, {a.name for a in axes}))
+        value = replace(first, indices=tuple(a.origin + Var(a.name) for a in axes))
+        own = {Var(a.name): a.origin + Var(a.name) for a in axes if a.name in focus.ranges}
+        also = tuple(
+            c.subs(own) for c in _inherited(focus, first) if all(v in own for v in c.variables() if v.name in focus.ranges)
+        )
+    ranges = {a.name: Range(ZERO if form == "box" else a.origin, as_expr(a.extent), a.fill) for a in axes}
+    buffer, layout = memory_buffer(
+        ctx, focus, copy_name, ctx.dtypes[line.tensor], memory, [(a.name, a.extent) for a in axes], line
+    )
+    ctx.buffers.append(buffer)
+    origin = tuple(a.origin for a in axes)
+    view = staged_view(ctx, focus, buffer, form, axes, layout)
+    fused = next((w.fused for w in focus.works if w.fused), ())
+    local = View(
+        buffer.name, "indices", tuple(a.name for a in axes), tuple(ZERO if form == "box" else o for o in origin), layout
+    )
+    names = tuple(a.name for a in axes)
+    work = Work(copy_name, names, masked(value, axes, also), None, (), span=line.span, fused=fused)
+    last = layout.digits[-1].axis if layout.digits else ""
+    if line.block is not None and last in names[:-1]:  # instructions are matched by what has its neighbours in the copy
+        work = replace(work, indices=(*(n for n in names if n != last), last), subscripts=names)
+    copying = replace(
+        focus, works=(work,), ranges=ranges, loops=(), turns=(), open={},
+        views={**focus.views, copy_name: local, line.tensor: source},
+    )  # fmt: skip
+    lines = line.block
+    if lines is not None:
+        lines = with_leaf(line, lines)
+    else:
+        lines = copy_lines(ctx, copying, [(a.name, a.extent) for a in axes], value, buffer, layout, line)
+        lines = placed(lines, ctx.places)
+        ctx.filled[id(line)] = lines
+    copy = filled(low, copying, [(a.name, a.extent) for a in axes], lines, buffer)
+    staging = staging_of(low, focus, line, found, memory, len(copy))
+    ctx.rotating[buffer.name] = staging.depth
+    body = low.lower(focus.with_view(line.tensor, view), rest)
+    return [Alloc(buffer, (*copy, *body), line.span, staging)]
+
+
+def _check_view(focus: Focus, line: syntax.Move, wanted: tuple[str, ...], subscripts: tuple[str, ...]) -> None:
+    """Raises BadLayout where the indices of `as (...)` are not all in focus, or do not tell all elements apart."""
+    if gone := [i for i in wanted if i not in focus.ranges]:
+        raise BadLayout(f"`{gone[0]}` is no index in focus here: it is part of another, or of another launch", line.span)
+    if lost := [i for i in subscripts if i not in wanted]:
+        help = f"`as ({', '.join((*wanted, *lost))})`, say"
+        raise BadLayout(f"`{line.tensor}` is read by `{lost[0]}`, which `as (...)` does not name", line.span, help=help)
+
+
+def staged_view(ctx: Context, focus: Focus, buffer: Buffer, form: str, axes: list[Staged], layout: Layout) -> View:
+    """What is staged here, zero outside of what is live here: lines below that end inside of it must ask."""
+    there = all(a.extent for a in axes)  # of no elements, none is filled
+    held = live_ends(focus) if there else frozenset()
+    whole = frozenset(a.name for a in axes if there and not a.fill and scratch(ctx, buffer.memory))
+    names, origins = tuple(a.name for a in axes), tuple(a.origin for a in axes)
+    return View(buffer.name, form, names, origins, layout, held=held, whole=whole)
+
+
+def _ordered(e: Expr) -> list[str]:
+    return [x.name for x in sorted(e.variables(), key=lambda v: v.name)]
+
+
+def _as_factors(focus: Focus, tensor: str) -> str | None:
+    """How to speak of the two factors of a product, where both are accesses of one tensor."""
+    from ..plan.name_factors import side_names
+
+    for w in focus.works:
+        if w.reduction is not None and sum(ld.tensor == tensor for ld in loads(w.value)) == 2:
+            left, right = side_names(w.name.rstrip("@"))
+            return f"as the factors of a product they have names of their own, `{left}` and `{right}`: write a line for each"
+    return None
+
+
+def masked(value: Value, axes: list[Staged], also: tuple[Expr, ...] = ()) -> Value:
+    """The value where it is valid, zero elsewhere."""
+    conds = (*also, *(c for a in axes for c in a.valid))
+    return _where(tuple(dict.fromkeys(c for c in conds if c.interval[0] is None or c.interval[0] < 0)), value)
+
+
+def _where(conds: tuple[Expr, ...], value: Value) -> Value:
+    if not conds:
+        return value
+    return Masked(conds, value, Const(False if value.dtype.kind == "bool" else 0, value.dtype), value.dtype)
+
+
+def _spanned(r: Range) -> Expr:
+    """What a range spans: its size, or all the strided chunks that are still to be visited."""
+    whole = r.whole_capacity
+    return as_expr(whole) if r.reps and whole is not None else r.size
+
+
+def index_axis(low: Lowering, focus: Focus, index: str, tensor: str, memory: str, rest: tuple) -> Staged:
+    """What a copy of `tensor` holds of an index of the focus, for the lines `rest`."""
+    r = focus.ranges[index]
+    extent = low.footprint(focus, index, rest)
+    here = as_expr(Var(index)) - r.base
+    valid = tuple(b - here - 1 for b in (*r.bounds, _spanned(r)))
+    return Staged(index, r.base, extent, valid, _filled(low, focus, index, tensor, memory, rest, extent))
+
+
+def _diagonal(found: list[Load]) -> bool:
+    """Whether what is read has one index for several axes: a copy by indices then holds just that."""
+    plain = [i for i in map(plain_index, found[0].indices) if i is not None]
+    return len(set(plain)) < len(plain) and len({ld.indices for ld in found}) == 1
+
+
+def _box_axis(
+    low: Lowering, focus: Focus, line: syntax.Move, memory: str, rest: tuple, d: int, found: list[Load], taken: set[str]
+) -> Staged:
+    """`taken`: the names of the axes before this one; an index is one of them only once."""
+    ctx = low.ctx
+    plain = {plain_index(ld.indices[d]) for ld in found}
+    index = next(iter(plain))
+    if len(plain) == 1 and index is not None and index in focus.ranges and index not in taken:
+        r = focus.ranges[index]
+        extent = low.footprint(focus, index, rest)
+        valid = tuple(b - Var(index) - 1 for b in (*r.bounds, _spanned(r)))
+        return Staged(index, r.base, extent, valid, _filled(low, focus, index, line.tensor, memory, rest, extent))
+    hulls = [
+        hull(ld.indices[d], {i: (r.base, low.footprint(focus, i, rest) - 1) for i, r in focus.ranges.items()}) for ld in found
+    ]
+    for ld, h in zip(found, hulls, strict=True):
+        if h is None:
+            where = f"`{line.tensor}` is subscripted by `{ld.indices[d]}`"
+            raise BadLayout(f"{where}, whose box has no constant extent", line.span)
+    lows = [h[0] for h in hulls if h]
+    highs = [h[0] + h[1] for h in hulls if h]
+    base = lows[0]
+    offsets = [(x - base).constant for x in lows]
+    ends = [(x - base).constant for x in highs]
+    if any(x is None for x in (*offsets, *ends)):
+        message = f"the accesses of `{line.tensor}` have no common box of constant extent"
+        raise BadLayout(message, line.span, help=_as_factors(focus, line.tensor))
+    origin = base + min(x for x in offsets if x is not None)
+    extent = max(x for x in ends if x is not None) - min(x for x in offsets if x is not None) + 1
+    name = f"{line.tensor}.{d}"
+    at = origin + Var(name)
+    size = ctx.shapes[line.tensor.rstrip("@")][d]
+    valid = () if found[0].otherwise is not None else (at, size - at - 1)
+    source = focus.views[line.tensor]
+    mine = {v.name for ld in found for v in ld.indices[d].variables()} & focus.ranges.keys()
+    if source.form == "box" and any(low.footprint(focus, i, rest) > (focus.ranges[i].whole_capacity or 0) for i in mine):
+        # what lines below read past a tile, in strided chunks or a leaf's, is not in the copy that this one is made of
+        assert source.layout is not None
+        here = at - source.origin[d]
+        valid = (*valid, here, source.layout.axes[d][1] - here - 1)
+    return Staged(name, origin, extent, valid, ())
+
+
+def _filled(low: Lowering, focus: Focus, index: str, tensor: str, memory: str, rest: tuple, extent: int) -> tuple[Expr, ...]:
+    """What of the axis the copy must fill, where not all: the live extent, rounded up to what a leaf reads at once."""
+    r = focus.ranges[index]
+    if not r.bounds or r.reps or filled_to_the_end(low, focus, index, tensor, memory, rest):
+        return ()  # strided chunks are visited whether they are live or not
+    grain = low.grain(focus, index, rest)
+    if grain >= extent:
+        return ()
+    return tuple(ceildiv(b, grain) * grain for b in r.bounds)
+
+
+def _from_registers(
+    low: Lowering, focus: Focus, line: syntax.Move, rest: tuple, source: View, memory: str, copy_name: str
+) -> list[Stmt]:
+    """A tile held in registers goes to a memory that all units see: every owner stores what it holds."""
+    ctx = low.ctx
+    if pipeline_of(line) is not None:
+        ctx.note(f"`pipeline` of `{line.tensor.rstrip('@')}`: what units hold in registers is stored at once")
+    axes = [(i, low.footprint(focus, i, source.owner)) for i in source.axes]
+    buffer, layout = memory_buffer(ctx, focus, copy_name, ctx.dtypes[line.tensor], memory, axes, line)
+    ctx.buffers.append(buffer)
+    view = View(buffer.name, "indices", source.axes, tuple(focus.ranges[i].base for i in source.axes), layout)
+    at = tuple(as_expr(Var(i)) for i in source.axes)
+    fused = next((w.fused for w in focus.works if w.fused), ())
+    value = source.leaving or Load(line.tensor, at, ctx.dtypes[line.tensor])
+    work = Work(copy_name, source.axes, value, None, (), span=line.span, fused=fused)
+    stored = low.lower(replace(focus, works=(work,), views={**focus.views, copy_name: view}, loops=()), source.owner)
+    body = low.lower(focus.with_view(line.tensor, view), rest)
+    return [Alloc(buffer, (*stored, *body), span=line.span)]

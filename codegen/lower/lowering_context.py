@@ -1,0 +1,138 @@
+"""What one lowering carries along: the device, the launch's units, names given out, buffers made, register shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+from ...dsl.device import Device, Instr
+from ...dsl.index.expr import Expr, Var, as_expr
+from ...dsl.support.fast_replace import replace
+from ...dsl.types import DType
+from ..ir.tile_ir import Buffer, Launch, Stmt
+from ..plan.computations import Work
+from ..schedule.schedule_fallback import Attempts
+from .schedule_trace import Trace
+
+
+@dataclass
+class Apart:
+    """Of the program for sizes that runs of copies are not aligned for: the names given out in it, and the copies in which it
+    differs from the other one (buffer -> the statements that fill it there, and those that do so here)."""
+
+    names: set[str]
+    copies: dict[str, tuple[tuple[Stmt, ...], tuple[Stmt, ...]]] = field(default_factory=dict)
+
+
+@dataclass
+class Context:
+    """Mutable, one per program. `units` and `numbers` belong to the launch being lowered."""
+
+    device: Device
+    op_name: str
+    dtypes: dict[str, DType]  # of every tensor, accumulator and copy by name
+    shapes: dict[str, tuple[Expr, ...]]  # of every tensor of the op
+    derived: tuple[tuple[Var, Expr], ...] = ()  # sizes of the op that follow from others
+    second_names: Mapping[str, str] = field(default_factory=dict)  # of tensors, under which lines may stage them
+    units: dict[str, Expr] = field(default_factory=dict)
+    names: set[str] = field(default_factory=set)  # given out, or not to be given out: indices, sizes, levels
+    buffers: list[Buffer] = field(default_factory=list)
+    launches: list[Launch] = field(default_factory=list)
+    cells: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    owners: dict[str, tuple[object, ...]] = field(default_factory=dict)  # buffer in registers -> which unit has what of it
+    combining: frozenset[str] = frozenset()  # lockstep levels to which parts of a reduction are dealt in this launch
+    reduced: dict[str, set] = field(default_factory=dict)  # accumulator -> unit digits of its reduced indices
+    instrs: dict[str, Instr] = field(default_factory=dict)
+    before: list[tuple[tuple[Work, ...], tuple]] = field(default_factory=list)  # launches that must come first
+    extra: list[tuple[tuple[Work, ...], tuple]] = field(default_factory=list)  # launches to follow (split reductions)
+    filled: dict[int, tuple] = field(default_factory=dict)  # id of a line -> the nested block that completion gives it
+    places: Iterator[int] = field(default_factory=count)  # numbers of lines that are filled in
+    notes: list[str] = field(default_factory=list)
+    choices: list[Any] = field(default_factory=list)  # why completion chose what it did, a launch each
+    attempts: Attempts = field(default_factory=Attempts)  # what it may choose from, where a choice cannot be compiled
+    paired: set[int] = field(default_factory=set)  # ids of tile lines whose loops change what some `move` copies
+    rotating: dict[str, int] = field(default_factory=dict)  # buffer -> how many of it there are
+    trace: Trace = field(default_factory=Trace)  # what each line did, for people
+    # Whether what is lowered is for calls whose sizes are not as vector loads of copies ask, or for the others; None: for both.
+    unaligned: bool | None = None
+    apart: Apart | None = None  # what the program for unaligned sizes has of its own, where there is one
+
+    def copy(self, **changes: Any) -> Context:
+        """For a part that is lowered once more: without what is for people, and without ids of lines."""
+        mine = {name: x.copy() for name, x in self.__dict__.items() if isinstance(x, dict | set | list)}
+        mine |= {"reduced": {name: digits.copy() for name, digits in self.reduced.items()}}
+        mine |= {"filled": {}, "paired": set(), "notes": [], "choices": [], "trace": Trace()}
+        return replace(self, **(mine | changes))
+
+    def take(self, name: str) -> None:
+        """The name is not to be given out."""
+        self.names.add(name)
+        if self.apart is not None:
+            self.apart.names.add(name)
+
+    def fresh(self, base: str) -> str:
+        """A name not given out before in this program, or in both: base, base1, base2, ..."""
+        base = base.replace("~", "_").replace(".", "_").replace("@", "_")
+        apart = self.apart.names if self.apart is not None else ()
+        n, name = 0, base
+        while name in self.names or name in apart:
+            n += 1
+            name = f"{base}{n}"
+        self.take(name)
+        return name
+
+    def var(self, base: str, extent: Expr) -> Var:
+        """A fresh variable for 0 .. extent-1."""
+        hi = extent.interval[1]
+        return Var(self.fresh(base), 0, None if hi is None else max(0, hi - 1))
+
+    def note(self, text: str) -> None:
+        """Something the author should know, once."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+    # ------------------------------------------------------------ levels
+
+    @property
+    def outermost(self) -> str:
+        return self.device.levels[0].name
+
+    @property
+    def innermost(self) -> str:
+        return self.device.levels[-1].name
+
+    def below(self, outer: str, inner: str) -> tuple[str, ...]:
+        """Levels strictly below `outer` down to `inner`, outermost first."""
+        lo, hi = self.device.depth(outer) + 1, self.device.depth(inner)
+        return tuple(level.name for level in self.device.levels[lo : hi + 1])
+
+    def unit_var(self, level: str) -> Var:
+        """The number of a unit of `level` under its parent."""
+        count = self.units.get(level)
+        kind = self.device.level(level)
+        if kind.units == "finite":
+            return Var(level, 0, None)
+        hi = None if count is None or count.interval[1] is None else max(0, count.interval[1] - 1)
+        return Var(level, 0, hi)
+
+    def finite_count(self, level: str) -> Var:
+        """How many units of a finite level take part (the launcher says)."""
+        return Var(f"{level}s", 1, None)
+
+    def number(self, levels: tuple[str, ...]) -> tuple[Expr, int | None]:
+        """The flattened number of a unit over `levels`, and how many there are (None when symbolic)."""
+        number: Expr = as_expr(0)
+        total: int | None = 1
+        for level in levels:
+            count = self.units.get(level)
+            if count is None:
+                continue  # one unit
+            number = number * count + self.unit_var(level)
+            total = None if total is None or count.constant is None else total * count.constant
+        return number, total
+
+    def register(self, memory: str) -> bool:
+        """Is this memory private to the innermost units?"""
+        return self.device.memory(memory).level == self.innermost

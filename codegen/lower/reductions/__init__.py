@@ -1,0 +1,1 @@
+"""Lowering of reductions: elements, partial results of units, and launches that combine them."""

@@ -1,0 +1,56 @@
+"""Works of ours on an accumulator: it is filled, goes on from what was stored, is combined over units."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ....dsl.support.cached import cached_property
+from ....dsl.values import Value
+from ...plan.computations import Work
+
+
+@dataclass(frozen=True)
+class Fill(Work):
+    """Initialisation of an accumulator: `name` gets its identity."""
+
+    @cached_property
+    def reduced(self) -> tuple[str, ...]:
+        return ()
+
+
+@dataclass(frozen=True)
+class Reload(Work):
+    """An accumulator goes on from what `home` holds (ONE_READER).
+
+    instead   what units start from that do not go on
+    parts     the indices whose parts units hold: which of them goes on is said elsewhere (`keep`)
+    """
+
+    home: str = ""
+    instead: Value | None = None
+    parts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """Partial results pass through `buffers`: each unit of `level` stores its own, then reads those of its group.
+
+    The group of a unit are those whose numbers differ only in `number // stride % count` (count 0: all that take part).
+    """
+
+    buffers: tuple[str, ...]
+    level: str
+    stride: int
+    count: int
+    storing: bool
+
+
+@dataclass(frozen=True)
+class Combine(Work):
+    """The partial results that units hold of `name` are combined; every unit gets the whole."""
+
+    how: Exchange | None = None
+
+    @cached_property
+    def reduced(self) -> tuple[str, ...]:
+        return ()

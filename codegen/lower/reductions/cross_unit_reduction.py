@@ -1,0 +1,90 @@
+"""Partial results of units that meet at barriers: stored side by side in a memory that they share, then read by all.
+
+EXCHANGE   the store comes before a barrier (placed like any other) and the reads after it; every unit of a group combines the
+           values in the same order, so all get the same bits.
+"""
+
+from __future__ import annotations
+
+from ....dsl.index.expr import Expr, Var, as_expr
+from ....dsl.types import DType
+from ....dsl.values import Load
+from ...ir.tile_ir import Buffer, For, If, Stmt, Store
+from ..addressing import identity
+from ..lowering_context import Context
+from ..spec import ONE, ZERO, Focus
+from .accumulator_computations import Combine, Exchange
+from .argreduce_index import nowhere
+from .reduce_element import combined
+
+MOST_UNITS = 256  # of a finite level, whose number is known at the call only
+
+
+def exchange_buffer(ctx: Context, name: str, dtype: DType, level: str, cells: tuple[int, ...]) -> Buffer:
+    """Room for every unit's registers: [unit of `level`, lockstep units below, register...] in a memory above `level`."""
+    above = [x.name for x in reversed(ctx.device.levels[: ctx.device.depth(level)])]
+    outer = above[0]
+    memory = next(m for x in above for m in ctx.device.memories if m.level == x and m.backing is None)
+    shape = (units_of(ctx, level), _lanes(ctx, level)[1], *cells)
+    strides, size = [], 1
+    for n in reversed(shape):
+        strides.append(as_expr(size))
+        size *= n
+    named = ctx.fresh(name.replace("@", "").lower() + "_parts")
+    return Buffer(
+        named, dtype, "local", memory.name, outer, tuple(map(as_expr, shape)), tuple(reversed(strides)), as_expr(size)
+    )
+
+
+def units_of(ctx: Context, level: str) -> int:
+    n = ctx.units[level].constant
+    return MOST_UNITS if n is None else n
+
+
+def _lanes(ctx: Context, level: str) -> tuple[Expr, int]:
+    below = ctx.device.levels[ctx.device.depth(level) + 1 :]
+    number, total = ctx.number(tuple(x.name for x in below))
+    return number, total or 1
+
+
+def _coords(ctx: Context, how: Exchange, unit: Expr, cell: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    return (unit, _lanes(ctx, how.level)[0], *cell)
+
+
+def share(ctx: Context, focus: Focus, work: Combine, names: list[str], cells) -> list[Stmt]:
+    how = work.how
+    assert how is not None
+    me = as_expr(ctx.unit_var(how.level))
+    return [
+        Store(buffer, _coords(ctx, how, me, cell), Load(register, cell, ctx.dtypes[n]), span=work.span)
+        for n, buffer, (register, cell) in zip(names, how.buffers, cells, strict=True)
+    ]
+
+
+def gather(ctx: Context, focus: Focus, work: Combine, names: list[str], cells) -> list[Stmt]:
+    how = work.how
+    assert how is not None
+    assert work.reduction is not None
+    kind = work.reduction.kind
+    me = as_expr(ctx.unit_var(how.level))
+    count = as_expr(how.count) if how.count else as_expr(ctx.finite_count(how.level))
+    var = ctx.var("part", count)
+    group = me - me // how.stride % how.count * how.stride if how.count else ZERO
+    other = group + as_expr(var) * how.stride
+    (register, cell), dtype = cells[0], ctx.dtypes[names[0]]
+    start: list[Stmt] = [Store(register, cell, identity(kind, dtype), span=work.span)]
+    now = Load(register, cell, dtype)
+    theirs = Load(how.buffers[0], _coords(ctx, how, other, cell), dtype)
+    if kind in ("argmax", "argmin"):
+        from .reduce_element import take_better
+
+        place, where = cells[1]
+        whole = ctx.dtypes[names[1]]
+        start.append(Store(place, where, nowhere(whole), span=work.span))
+        index = Load(how.buffers[1], _coords(ctx, how, other, where), whole)
+        body = take_better(kind, (register, cell, now), (place, where, Load(place, where, whole)), theirs, index)
+    else:
+        body = [Store(register, cell, combined(kind, now, theirs, dtype), span=work.span)]
+    if how.count and units_of(ctx, how.level) % (how.stride * how.count):  # the last group has fewer units
+        body = [If((units_of(ctx, how.level) - 1 - other,), tuple(body))]
+    return [*start, For(Var(var.name, var.lo, var.hi), ZERO, count, ONE, tuple(body))]

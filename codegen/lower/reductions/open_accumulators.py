@@ -1,0 +1,52 @@
+"""Where the accumulator of a reduction opens that no `keep` holds: above the first tile of a reduced index, or at the leaf.
+
+Above, it lives in registers while the reduction goes on, and spans all of the free indices that the lines below visit. At the
+leaf it spans few elements, and what is summed so far goes through memory with each tile above.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ....dsl import syntax
+from ...plan.computations import Work
+from ..spec import Focus
+from ..tile_axes import axes_of, clamped
+from ..tiling.count_units import advance
+
+if TYPE_CHECKING:
+    from ..lower_schedule import Lowering
+
+REGISTER_CELLS = 64  # what an accumulator spans that opens at a leaf, at most, in elements of a unit; above, it may always
+
+
+def opens_at_leaf(low: Lowering, focus: Focus, w: Work, lines: tuple) -> bool:
+    """No `keep` was written, and what the accumulator would span above is not known, dealt out below in numbers that are not
+    known, or more than the registers of a unit."""
+    tiles = (x for x in lines if isinstance(x, syntax.Tile) and x.level is not None)
+    dealt = {a.index for x in tiles if low.ctx.device.level(x.level).units == "finite" for a in x.axes}  # type: ignore[arg-type]
+    if any(focus.ranges[i].capacity is None or i in dealt for i in w.indices):
+        return True
+    m = low.ctx.device.memories[-1]
+    cells = _least_cells(focus, w, lines)
+    return cells > REGISTER_CELLS and m.capacity is not None and cells * w.value.dtype.bytes > m.capacity
+
+
+def _least_cells(focus: Focus, w: Work, lines: tuple) -> int:
+    """No fewer elements than these are each unit's: all that loops visit, were there units for all tiles that are dealt out.
+
+    1 where that takes more to know: an instruction spreads its results over units, and `fuse` gives other indices.
+    """
+    if any(isinstance(x, syntax.Fuse) or (isinstance(x, syntax.Compute) and x.instr is not None) for x in lines):
+        return 1
+    cells = 1
+    for i in w.indices:
+        r = focus.ranges[i]
+        share = r.whole_capacity or 1
+        for line in lines:
+            for a in (a for a in axes_of(line) if a.index == i) if isinstance(line, syntax.Tile) else ():
+                tiles = -(-(r.whole_capacity or 1) // clamped(r, a.size))
+                r = advance(r, clamped(r, a.size), a.every)
+                share = -(-share // tiles) if line.level is not None else share
+        cells *= share
+    return cells

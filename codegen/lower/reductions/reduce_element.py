@@ -1,0 +1,195 @@
+"""One element of a reduction: filled with the identity, added to, combined with what other units hold."""
+
+from __future__ import annotations
+
+from ....dsl.errors import InternalError
+from ....dsl.errors.schedule import SplitReduction
+from ....dsl.index.expr import Expr, Var, as_expr
+from ....dsl.types import TYPES, DType
+from ....dsl.values import Apply, IndexValue, Load, Masked, Value
+from ...ir.tile_ir import AllReduce, If, Stmt, Store
+from ...plan.computations import Work
+from ..addressing import coordinates, edge_conds, identity, zero_is_neutral
+from ..leaves.shared_values import with_registers
+from ..lowering_context import Context
+from ..spec import ONE, Digit, Focus
+from ..stores.predicated_store import narrowed, one_writer
+from ..tiling.count_units import swaps
+from .accumulator_computations import Combine
+from .argreduce_index import nowhere, places_grow
+
+
+def accumulate_element(ctx: Context, focus: Focus, work: Work) -> list[Stmt]:
+    """acc = acc (+) value, masked with the identity where a reduced index ran over."""
+    assert work.reduction is not None
+    kind = work.reduction.kind
+    note_reduced(ctx, focus, work)
+    dtype = ctx.dtypes[work.name]
+    at = tuple(as_expr(Var(i)) for i in work.indices)
+    view = focus.views[work.name]
+    coords = coordinates(ctx, focus, work.name, at)
+    now = Load(view.buffer, coords, dtype)
+    conds = edge_conds(focus, work.reduced)
+    value, around = with_registers(ctx, focus, work, conds)
+    over = tuple(i for i in work.reduced if focus.ranges[i].bounds)
+    if conds and not (kind == "sum" and zero_is_neutral(work.value, over, focus)):
+        value = Masked(conds, value, identity(kind, value.dtype), value.dtype)
+    value = narrowed(value, dtype)
+    if kind in ("argmax", "argmin"):
+        return _alone(ctx, focus, work, around(_argmax_element(ctx, focus, work, now, value, coords, at)))
+    new = combined(kind, now, value, dtype)
+    return _alone(ctx, focus, work, around([Store(view.buffer, coords, new, span=work.span)]))
+
+
+def combined(kind: str, now: Value, value: Value, dtype: DType) -> Value:
+    """One step of a reduction; a product under a float sum is fused into a multiply-add (docs/numbers.md)."""
+    fn = {"sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "or", "all": "and"}[kind]
+    if fn == "add" and dtype.kind == "float" and isinstance(value, Apply) and value.fn == "mul":
+        return Apply("fma", (*value.args, now), dtype)
+    return Apply(fn, (now, value), dtype)
+
+
+def _argmax_element(ctx: Context, focus: Focus, work: Work, now: Value, value: Value, coords, at) -> list[Stmt]:
+    assert work.reduction is not None
+    place = work.name + "@at"
+    dtype, buffer = ctx.dtypes[place], focus.views[place].buffer
+    here = coordinates(ctx, focus, place, at)
+    best = Load(buffer, here, dtype)
+    index = IndexValue(_place(focus, work), dtype)
+    held = (focus.views[work.name].buffer, coords, now)
+    grows = places_grow(ctx, focus, work, index.expr)
+    out = take_better(work.reduction.kind, held, (buffer, here, best), value, index, grows)
+    conds = () if grows else edge_conds(focus, work.reduced)  # the identity replaces nothing where ties do not count
+    return [If(conds, tuple(out))] if conds else out
+
+
+def _place(focus: Focus, work: Work) -> Expr:
+    """The element's number in the order of the op's reduced indices, whichever of them are fused by now."""
+    subs = focus.binding
+    components = {c for _, parts in work.fused for c, *_ in parts}
+    flat: Expr = as_expr(0)
+    for i, extent in work.extents:
+        own = i + "~" if i + "~" in components else i
+        if own not in (work.subscripts or work.indices):
+            flat = flat * extent + subs[Var(own)]
+    return flat
+
+
+def take_better(kind: str, held, place, value: Value, index: Value, grows: bool = False) -> list[Stmt]:
+    """(value, index) replaces what is held if it is better, or as good with a smaller index; NaN is best, the first of them.
+
+    `held` and `place` are (buffer, coords, load). Both stores compare with what was held before: the value is stored last, and
+    the comparison comes out the same after the index was. `grows`: the index is larger than that of all that was held.
+    """
+    boolean = TYPES["bool"]
+    register, coords, now = held
+    where, here, best = place
+    fn, beaten = ("gt", "le") if kind == "argmax" else ("lt", "ge")
+    better: Value = Apply(fn, (value, now), boolean)
+    floating = value.dtype.kind == "float"
+    if grows and floating:
+        sound, as_good = Apply("eq", (now, now), boolean), Apply(beaten, (value, now), boolean)
+        better = Apply("and", (sound, Apply("not", (as_good,), boolean)), boolean)  # not as good: better, or NaN
+    elif not grows:
+        earlier = Apply("lt", (index, best), boolean)
+        better = Apply("or", (better, Apply("and", (Apply("eq", (value, now), boolean), earlier), boolean)), boolean)
+        if floating:
+            nan, had = (Apply("ne", (v, v), boolean) for v in (value, now))
+            first = Apply("or", (Apply("not", (had,), boolean), earlier), boolean)
+            sound = Apply("and", (better, Apply("not", (had,), boolean)), boolean)
+            better = Apply("or", (sound, Apply("and", (nan, first), boolean)), boolean)
+    return [
+        Store(where, here, Apply("where", (better, index, best), index.dtype)),
+        Store(register, coords, Apply("where", (better, value, now), value.dtype)),
+    ]
+
+
+def fill_element(ctx: Context, focus: Focus, work: Work) -> list[Stmt]:
+    assert work.reduction is not None
+    kind = work.reduction.kind
+    dtype = ctx.dtypes[work.name]
+    at = tuple(as_expr(Var(i)) for i in work.indices)
+    out: list[Stmt] = [Store(focus.views[work.name].buffer, coordinates(ctx, focus, work.name, at), identity(kind, dtype))]
+    if kind in ("argmax", "argmin"):
+        place = work.name + "@at"
+        out.append(Store(focus.views[place].buffer, coordinates(ctx, focus, place, at), nowhere(ctx.dtypes[place])))
+    return _alone(ctx, focus, work, out)
+
+
+def combine_element(ctx: Context, focus: Focus, work: Combine) -> list[Stmt]:
+    """Lockstep units exchange registers; others pass their values through a memory that they share (see `lower_keep`)."""
+    assert work.reduction is not None
+    at = tuple(as_expr(Var(i)) for i in work.indices)
+    names = [work.name] + ([work.name + "@at"] if work.reduction.kind in ("argmax", "argmin") else [])
+    cells = tuple((focus.views[n].buffer, coordinates(ctx, focus, n, at)) for n in names)
+    if work.how is None:
+        return [
+            AllReduce(level, work.reduction.kind, stride, count, cells, work.span)
+            for level, stride, count in sorted(ctx.reduced.get(work.name, set()), key=lambda x: -ctx.device.depth(x[0]))
+            if swaps(ctx.device.level(level))
+        ]
+    from .cross_unit_reduction import gather, share
+
+    step = share if work.how.storing else gather
+    return step(ctx, focus, work, names, cells)
+
+
+def _alone(ctx: Context, focus: Focus, work: Work, stores: list[Stmt]) -> list[Stmt]:
+    """Stores to an accumulator: as they are in a unit's own registers; in a memory once for each live element."""
+    view = focus.views[work.name]
+    if view.form == "path":
+        return stores
+    indices = tuple(dict.fromkeys(work.alias.get(i, i) for i in work.indices))
+    guard = tuple(dict.fromkeys((*edge_conds(focus, indices), *one_writer(ctx, focus, indices, view.buffer))))
+    return [If(guard, tuple(stores))] if guard else stores
+
+
+def note_reduced(ctx: Context, focus: Focus, work: Work) -> None:
+    """Remembers over which unit digits the accumulator's partial results lie (for its `Combine`)."""
+    since = focus.open.get(work.name, 0)
+    for d in focus.digits[since:]:
+        if d.index in work.reduced and d.extent.constant != 1:
+            if focus.views[work.name].form != "path":
+                raise SplitReduction(
+                    f"the units of `{d.levels[-1]}` would add to one `{work.name.rstrip('@')}` all at once",
+                    help="keep it in registers, of which each unit has its own",
+                )
+            apart = [x for x in d.levels if ctx.device.level(x).siblings == "nothing" and ctx.units.get(x, ONE).constant != 1]
+            if apart:
+                raise SplitReduction(
+                    f"the parts of `{work.name.rstrip('@')}` would be those of units of `{apart[-1]}`, which cannot meet",
+                    help=f"tile `{d.index}` onto units that meet, or in a loop",
+                )
+            ctx.reduced.setdefault(work.name, set()).update(_per_level(ctx, focus, d, work))
+
+
+def _per_level(ctx: Context, focus: Focus, d: Digit, work: Work) -> list[tuple[str, int, int]]:
+    """A digit of a number that is flattened over several levels, as (level, stride, count) of each."""
+    if ctx.device.level(d.levels[-1]).units == "finite":
+        return [(d.levels[-1], 1, 0)]  # 0: all that take part
+    stride, extent = d.stride.constant, d.extent.constant
+    if stride is None or extent is None:
+        raise InternalError("a parallel reduction needs constant unit counts")
+    above = [x for x in focus.digits if x.levels == d.levels and x.extent.constant != 1]
+    top = all((x.stride.constant or 0) <= stride for x in above)  # what is beyond the last part idles
+    out = []
+    for level in reversed(d.levels):
+        n = ctx.units.get(level, ONE).constant
+        if n is None:
+            raise InternalError("a parallel reduction needs constant unit counts")
+        count = max(1, min(extent, n // stride))
+        # A digit that goes on in the level above begins anew with each of its units.
+        beyond = stride % n if stride >= n else extent > count and (n % (stride * count) or (extent % count and not top))
+        if beyond:
+            raise SplitReduction(
+                f"the parts of one `{work.name.rstrip('@')}` would not lie alike in each group of {n} units of `{level}`",
+                help=f"tile `{d.index}` onto one level a line",
+            )
+        if stride >= n:
+            stride //= n
+            continue
+        if count > 1:
+            out.append((level, stride, count))
+        extent = -(-extent // count)
+        stride = 1
+    return out

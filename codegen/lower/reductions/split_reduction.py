@@ -1,0 +1,224 @@
+"""A reduction split over units that cannot meet: partial results in a workspace, combined by a launch that follows.
+
+tile k: 4096 -> block by workspace
+
+C[m, n] = sum(k) ...     -->     P[t, m, n] = sum(k in tile t) ...;   C[m, n] = sum(t) P[t, m, n]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ....dsl import syntax
+from ....dsl.device import Device
+from ....dsl.errors.base import Label
+from ....dsl.errors.schedule import CannotMeet, NotYet
+from ....dsl.index.expr import Expr, Var, as_expr
+from ....dsl.op import Op, Reduction
+from ....dsl.source import Span
+from ....dsl.support.fast_replace import replace
+from ....dsl.values import Load, Value, loads, transform
+from ...plan.computations import BACK, Output, Work, work_extents
+from ..addressing import identity
+from ..spec import ONE, Focus, Range, View
+from ..tile_axes import Axis
+from ..workspace import workspace
+
+if TYPE_CHECKING:
+    from ..lower_schedule import Lowering
+
+
+def splits(device: Device, line: syntax.Tile) -> bool:
+    """Does this tile deal a reduction to units that combine their parts in a later launch?"""
+    if line.level is None:
+        return False
+    how = next((m.words[0] for m in line.modifiers if m.name == "by"), None)
+    return how in ("workspace", "atomic") or device.level(line.level).siblings == "nothing"
+
+
+def any_splits(op: Op, device: Device, lines: tuple) -> bool:
+    """Do the lines leave parts of a reduction to a later launch? What reads the result cannot share a launch with it then."""
+    reduced = {i for s in op.statements if s.reduction is not None for i in s.reduction.indices}
+    for line in lines:
+        if isinstance(line, syntax.Fuse) and reduced & set(line.indices):
+            reduced.add(line.name)
+        if isinstance(line, syntax.Tile) and splits(device, line) and any(a.index in reduced for a in line.axes):
+            return True
+    return False
+
+
+def are_split_alike(focus: Focus, first: Work, second: Work, axes: Sequence[Axis]) -> bool:
+    """Whether a tile that `splits` leaves parts of both works to a later launch, or of none that has its indices: what it deals
+    out are parts of the one, tiles of the other."""
+    having = [w for w in (first, second) if any(a.index in w.all_indices for a in axes)]
+    return len({is_split(focus, w, axes) for w in having}) < 2
+
+
+def is_split(focus: Focus, w: Work, axes: Sequence[Axis]) -> bool:
+    """Whether a tile of these axes, of those that `splits`, leaves parts of this work to a later launch."""
+    return any(a.index in w.reduced for a in axes) and w.name not in focus.open and bool(w.outputs)
+
+
+@dataclass(frozen=True)
+class Split:
+    """A reduction that is split, by a line at `span`: its parts go to `target`, of which `parts` are axes of their own: each is
+    the name of an index and how many parts there are (none where parts are combined by atomics)."""
+
+    span: Span | None
+    target: str
+    parts: tuple[tuple[str, Expr], ...] = ()
+
+
+def split_reduction(low: Lowering, focus: Focus, line: syntax.Tile, axes, counts: list[Expr], before: int) -> Focus:
+    """The focus with every reduction that this tile splits storing its partial results; unchanged where it splits none.
+
+    ONE_TARGET   where lines stand in several copies (`peel`), all copies store to one target, which is combined once.
+    COMBINED_FIRST   nothing in the launch reads the result: it is there when the launch that combines it is done.
+    STILL_THERE   what that launch reads is stored to the outermost memory by then.
+    """
+    ctx = low.ctx
+    assert line.level is not None
+    how = next((m.words[0] for m in line.modifiers if m.name == "by"), None)
+    works = []
+    ranges, views, digits = dict(focus.ranges), dict(focus.views), list(focus.digits)
+    for w in focus.works:
+        mine = [(n, a) for n, a in enumerate(axes) if a.index in w.reduced]
+        if not splits(ctx.device, line) or not is_split(focus, w, axes):
+            works.append(w)
+            continue
+        assert w.reduction is not None
+        _once(low, w, line)
+        _read_later(low, focus, w, line)
+        _there_afterwards(low, focus, w, line)
+        at = tuple(as_expr(Var(i)) for i in w.indices)
+        own = Load(w.name, at, ctx.dtypes[w.name])
+        known = low.split.get(w.name)
+        if how == "atomic":
+            known = known or _atomically(low, w, line)
+            subscripts = w.outputs[0].indices if known.target == w.outputs[0].tensor else w.indices
+            works.append(replace(w, outputs=(Output(known.target, subscripts, own, w.reduction.kind),)))
+            for n, _ in mine:
+                digits[before + n] = replace(digits[before + n], index="")
+        else:
+            if w.reduction.kind in ("argmax", "argmin"):
+                raise NotYet(
+                    f"`{w.reduction.kind}` is not split over units that cannot meet yet",
+                    line.span,
+                    help="distribute another index here, and the reduced one over units that a barrier or a shuffle joins",
+                )
+            known = known or _in_parts(low, w, line, [(a.index, counts[n]) for n, a in mine])
+            for (n, _), (name, _) in zip(mine, known.parts, strict=True):
+                ranges[name] = Range(digits[before + n].expr, ONE)
+                digits[before + n] = replace(digits[before + n], index=name)
+            names = tuple(name for name, _ in known.parts)
+            works.append(replace(w, outputs=(Output(known.target, (*names, *w.indices), own),)))
+        low.split[w.name] = known
+        views[known.target] = View(known.target, "global")
+    return replace(focus, works=tuple(works), ranges=ranges, views=views, digits=tuple(digits))
+
+
+def _once(low: Lowering, w: Work, line: syntax.Tile) -> None:
+    """Parts of a reduction are not split again."""
+    known = low.split.get(w.name)
+    if known is not None and known.target in w.targets and (known.parts or w.outputs[0].atomic):
+        labels = [Label(known.span, "split here already")] if known.span else []
+        help = "write one tile line for all its indices"
+        raise NotYet(f"`{w.name.rstrip('@')}` would be split a second time", line.span, labels=labels, help=help)
+
+
+def _read_later(low: Lowering, focus: Focus, w: Work, line: syntax.Tile) -> None:
+    """COMBINED_FIRST"""
+    readers = [x.name for x in (*low.works, *focus.works) if x.name != w.name and not x.reads.isdisjoint(w.targets)]
+    if readers:
+        whole = w.name.rstrip("@")
+        alone = f"leave the `keep` that holds `{whole}` out: it gets a launch of its own"
+        assert line.level is not None
+        meet = low.ctx.device.level(line.level).siblings != "nothing"
+        raise CannotMeet(
+            f"`{readers[0].rstrip('@~')}` reads `{whole}` in the launch that makes parts of it, before they are combined",
+            line.span,
+            help=f"leave the `by` out: units of `{line.level}` combine their parts at once; or {alone}" if meet else alone,
+        )
+
+
+def _there_afterwards(low: Lowering, focus: Focus, w: Work, line: syntax.Tile) -> None:
+    """STILL_THERE. Raises CannotMeet."""
+    made = {t for x in low.works if x.name != w.name for t in x.targets if t + BACK not in focus.views}
+    reads = {ld.tensor for o in w.outputs for ld in loads(o.value)} & made
+    gone = next((t for t in sorted(reads) if t in focus.views and focus.views[t].form != "global"), None)
+    if gone is not None:
+        raise CannotMeet(
+            f"a launch that follows combines the parts of `{w.name.rstrip('@')}`, and reads `{gone}`, kept in this one only",
+            line.span,
+            help=f"leave the line that keeps `{gone}` out",
+        )
+
+
+def _in_parts(low: Lowering, w: Work, line: syntax.Tile, counts: list[tuple[str, Expr]]) -> Split:
+    """Every unit stores its part to a place of its own; the launch that follows combines them."""
+    ctx = low.ctx
+    names = tuple((ctx.fresh(f"{index}_tile"), count) for index, count in counts)
+    parts = ctx.fresh(w.name.rstrip("@").lower() + "_parts")
+    _workspace(low, parts, w, names)
+    ctx.extra.append(((_finish(low, w, parts, names),), ()))
+    return Split(line.span, parts, names)
+
+
+def _atomically(low: Lowering, w: Work, line: syntax.Tile) -> Split:
+    """Every unit adds its part to what is there; a launch before sets the identity, one after does the epilogue, if any."""
+    ctx = low.ctx
+    assert w.reduction is not None
+    kind, dtype = w.reduction.kind, ctx.dtypes[w.name]
+    if kind not in ("sum", "max", "min") or dtype.name not in ("f32", "f64", "i32", "i64"):
+        raise NotYet(f"`{kind}` of {dtype} is not combined by atomics", line.span, help="`by workspace` combines any reduction")
+    at = tuple(as_expr(Var(i)) for i in w.indices)
+    first = w.outputs[0]
+    plain = len(w.outputs) == 1 and isinstance(first.value, Load) and ctx.dtypes[first.tensor] == dtype
+    extents = work_extents(w)
+    if plain and not w.fused:
+        target, subscripts = first.tensor, first.indices
+    else:
+        target, subscripts = ctx.fresh(w.name.rstrip("@").lower() + "_whole"), w.indices
+        shape = tuple(extents[i] for i in w.indices)
+        ctx.dtypes[target], ctx.shapes[target] = dtype, shape
+        ctx.buffers.append(workspace(ctx, target, dtype, shape))
+
+        def whole(v: Value) -> Value | None:
+            return Load(target, at, dtype) if isinstance(v, Load) and v.tensor == w.name else None
+
+        ranges = tuple((i, extents[i]) for i in w.indices)
+        for o in w.outputs:
+            value = transform(o.value, whole)
+            last = Work(o.tensor, w.indices, value, None, ranges, span=o.span or w.span, fused=w.fused, subscripts=o.indices)
+            ctx.extra.append(((last,), ()))
+    start = tuple((i, extents[i]) for i in subscripts)
+    ctx.before.append(((Work(target, subscripts, identity(kind, dtype), None, start, span=w.span),), ()))
+    return Split(line.span, target)
+
+
+def _workspace(low: Lowering, parts: str, w: Work, names) -> None:
+    ctx = low.ctx
+    extents = work_extents(w)
+    shape = (*(c for _, c in names), *(extents[i] for i in w.indices))
+    ctx.dtypes[parts], ctx.shapes[parts] = ctx.dtypes[w.name], shape
+    ctx.buffers.append(workspace(ctx, parts, ctx.dtypes[w.name], shape))
+
+
+def _finish(low: Lowering, w: Work, parts: str, names) -> Work:
+    """The work of the launch that follows: it combines, and does what was to be done with the result."""
+    assert w.reduction is not None
+    name = w.name + "@"
+    dtype = low.ctx.dtypes[w.name]
+    low.ctx.dtypes[name] = dtype
+    extents = work_extents(w)
+    value = Load(parts, tuple(as_expr(Var(i)) for i in (*(n for n, _ in names), *w.indices)), dtype)
+
+    def renamed(v: Value) -> Value | None:
+        return replace(v, tensor=name) if isinstance(v, Load) and v.tensor == w.name else None
+
+    outputs = tuple(replace(o, value=transform(o.value, renamed)) for o in w.outputs)
+    ranges = (*((i, extents[i]) for i in w.indices), *names)
+    reduction = Reduction(w.reduction.kind, tuple(n for n, _ in names))
+    return Work(name, w.indices, value, reduction, ranges, outputs, w.span, w.fused)

@@ -1,0 +1,259 @@
+"""What each line of a schedule did: the spec that it left, and its effect in numbers.
+
+MAIN_PATH   a line is shown once, as the author reads it: on the main path for the works of a launch, in a nested block for
+            the copy. Walks over the same lines for initialisation and write-back are not shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import prod
+from typing import TYPE_CHECKING
+
+from ...dsl import syntax
+from ...dsl.device import Device
+from ...dsl.index.expr import Expr, ceildiv
+from ...dsl.support.fast_replace import replace
+from ...dsl.text.format import format_node
+from ..ir.tile_ir import Buffer
+from ..plan.computations import Work
+from .show_spec import live_extent, memory_of, places_of, show_spec
+from .spec import Focus, View
+
+if TYPE_CHECKING:
+    from .lowering_context import Context
+
+MOST = 4  # specs of a line that are shown
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What is in focus after a line: the level that executes, the extent of each index, the memory that each tensor is in."""
+
+    level: str
+    extents: Mapping[str, Expr]
+    places: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A line as text (without its nested block), how deep it is nested, the specs after it, and what it did."""
+
+    line: str
+    depth: int
+    specs: tuple[str, ...]
+    effect: str = ""
+    scope: Scope | None = None
+
+
+@dataclass(frozen=True)
+class _Moment:
+    """A step of lowering, kept until someone asks: of most programs nobody does. `around`: where tensors live in it, and in
+    those around it."""
+
+    device: Device
+    buffers: tuple[Buffer, ...]
+    rotating: dict[str, int]
+    around: tuple[Mapping[str, View], ...]
+    focus: Focus
+    units: dict[str, Expr]
+
+    @property
+    def alive(self) -> frozenset[str]:
+        """Names of buffers."""
+        return frozenset(v.buffer for views in self.around for v in views.values() if v.form != "global")
+
+
+@dataclass
+class _Entry:
+    """`before`: what was in focus at the line; `done`: that, and the first moment after the line; `after`: all of those."""
+
+    line: object
+    depth: int
+    before: Focus | None = None
+    done: tuple[Focus, _Moment] | None = None
+    after: list[_Moment] = field(default_factory=list)
+
+
+class Trace:
+    """Filled while one program is lowered: `launch` for each launch, then `enter` and `leave` for each step; `result` is the
+    text of it, written when it is asked for."""
+
+    def __init__(self) -> None:
+        self.entries: list[_Entry] = []
+        self._at: dict[object, tuple[_Entry, _Entry, bool]] = {}  # key of a line -> (the line before it, its own, nested?)
+        self._names: set[tuple[str, bool]] = set()
+        self._around: list[Mapping[str, View]] = []
+        self._kept: list[object] = []  # lines by whose id we go
+
+    def launch(self, works: tuple[Work, ...], lines: tuple) -> None:
+        self._at.clear()
+        self._names = {(w.name, w.reduction is None) for w in works}
+        head = _Entry(", ".join(dict.fromkeys(t for w in works for t in w.targets)), 0)
+        self.entries.append(head)
+        self._block(lines, head, 1, False)
+
+    def _block(self, lines: tuple, head: _Entry, depth: int, nested: bool, at: int | None = None) -> None:
+        before = head
+        for line in lines:
+            entry = _Entry(line, depth)
+            self._kept.append(line)
+            if at is None:
+                self.entries.append(entry)
+            else:
+                self.entries.insert(at, entry)
+                at += 1
+            for key in (id(line), getattr(line, "span", None)):
+                if key is not None:
+                    self._at.setdefault(key, (before, entry, nested))
+            block = getattr(line, "block", None)
+            if block:
+                start = _Entry(None, depth + 1)
+                self._block(block, start, depth + 1, True)
+            before = entry
+
+    # ------------------------------------------------------------ steps of lowering
+
+    def enter(self, ctx: Context, focus: Focus, lines: tuple) -> None:
+        self._around.append(focus.views)
+        if not lines or not focus.works:
+            return
+        found = self._at.get(id(lines[0])) or self._at.get(getattr(lines[0], "span", None))
+        if found is None:
+            found = self._completed(ctx, lines)
+        if found is None:
+            return
+        before, own, nested = found
+        mine = any(type(w) is Work and (w.name, w.reduction is None) in self._names for w in focus.works)
+        if mine == nested:
+            return
+        now = _Moment(ctx.device, tuple(ctx.buffers), dict(ctx.rotating), tuple(self._around), focus, dict(ctx.units))
+        if own.before is None:
+            own.before = focus
+            if before.before is not None:
+                before.done = before.before, now
+        before.after.append(now)
+
+    def leave(self) -> None:
+        self._around.pop()
+
+    def _completed(self, ctx: Context, lines: tuple):
+        """A nested block that completion gave a line only now."""
+        parent = next((e for e in self.entries if id(e.line) in ctx.filled and ctx.filled[id(e.line)] is lines), None)
+        if parent is None:
+            return None
+        at = self.entries.index(parent) + 1
+        self._block(lines, _Entry(None, parent.depth + 1), parent.depth + 1, True, at)
+        return self._at.get(id(lines[0]))
+
+    def result(self) -> tuple[Traced, ...]:
+        return tuple(_traced(e) for e in self.entries)
+
+
+def _traced(e: _Entry) -> Traced:
+    specs = dict.fromkeys(show_spec(now, now.focus) for now in e.after)
+    line = e.line if isinstance(e.line, str) else head_of(e.line)
+    return Traced(line, e.depth, tuple(specs)[:MOST], _effect(e), _scope(e.after[0]) if e.after else None)
+
+
+def _scope(now: _Moment) -> Scope:
+    extents = {i: live_extent(now.focus, i) for i in now.focus.ranges}
+    places: dict[str, str] = {}
+    for t, memory in places_of(now, now.focus).items():
+        places.setdefault(t.partition("@")[0], memory)  # names as authors know them
+    return Scope(now.focus.level, extents, places)
+
+
+def _effect(e: _Entry) -> str:
+    if e.done is None:
+        return ""
+    before, now = e.done
+    if isinstance(e.line, syntax.Tile):
+        return _tiles(before, e.line, now)
+    return _held(before, now) if isinstance(e.line, (syntax.Move, syntax.Keep)) else ""
+
+
+def _held(before: Focus, now: _Moment) -> str:
+    old, names = {v.buffer for v in before.views.values()}, now.alive
+    new = {v.buffer: t for t, v in now.focus.views.items() if v.buffer not in old}
+    parts = []
+    for name, tensor in new.items():
+        memory = now.device.memory(memory_of(now, now.focus, tensor))
+        buffer = next((b for b in now.buffers if b.name == name), None)
+        if buffer is None:
+            continue  # registers: what each unit holds is known once the whole program is
+        turns = now.rotating.get(name, 1)
+        mine = (buffer.size.constant or 0) * buffer.dtype.bytes
+        alive = [b for b in now.buffers if b.name in names and b.memory == memory.name and b.kind == "local"]
+        total = sum((b.size.constant or 0) * b.dtype.bytes * now.rotating.get(b.name, 1) for b in alive)
+        text = f"{turns} x {bytes_text(mine)}" if turns > 1 else bytes_text(mine)
+        text += f" in {memory.name}"
+        if memory.capacity is not None:
+            text += f" ({bytes_text(total)} of {bytes_text(memory.capacity)})"
+        parts.append(text)
+    return ", ".join(parts)
+
+
+def head_of(line) -> str:
+    """A line as text, without its nested block."""
+    if getattr(line, "block", None):
+        line = replace(line, block=None)
+    return format_node(line).strip() if isinstance(line, syntax.Node) else ""
+
+
+def _tiles(before: Focus, line: syntax.Tile, now: _Moment) -> str:
+    counts = []
+    for a in line.axes:
+        if a.index not in before.ranges or not isinstance(a.size, syntax.Num):
+            continue
+        extent = live_extent(before, a.index)
+        if isinstance(a.every, syntax.Num):
+            extent = min(extent.constant, int(a.every.value)) if extent.constant is not None else int(a.every.value)
+        counts.append(str(ceildiv(extent, int(a.size.value))))
+    shown = " x ".join(f"({c})" if " " in c and len(counts) > 1 else c for c in counts) or "1"
+    if line.level is None:
+        return f"{shown} tiles, one after another"
+    return f"{shown} tiles{_over(now, before.level, line.level, [int(c) if c.isdigit() else None for c in counts])}"
+
+
+def _over(now: _Moment, outer: str, level: str, counts: list[int | None]) -> str:
+    """How tiles are spread over the units of a level below one unit of `outer`: `, one per block` where there are as many."""
+    levels, depth = now.device.levels, now.device.depth
+    passed = levels[depth(outer) + 1 : depth(level) + 1]
+    if any(x.units == "open" for x in passed) or now.device.level(level).units == "open":
+        return f", one per {level}"
+    units = prod(now.units[x.name].constant or 0 if x.name in now.units else 1 for x in passed)
+    if not passed or not units:
+        return f" over the {level}s"
+    if None in counts:
+        return f" over {units} {level}s"
+    tiles = prod(c or 1 for c in counts)
+    if tiles == units:
+        return f", one per {level}"
+    each = -(-tiles // units)
+    return f" over {units} {level}s" + (
+        f": {each} each" if tiles % units == 0 else f": {each} each at most" if each > 1 else ""
+    )
+
+
+def show_trace(trace: tuple[Traced, ...]) -> str:
+    """The lines as schedule text, each with its effect beside it and the spec it left below, as comments."""
+    out: list[str] = []
+    width = max((4 * t.depth + len(t.line) for t in trace if t.depth), default=0)
+    for t in trace:
+        margin = "    " * t.depth
+        if t.depth:
+            out.append(f"{margin + t.line:<{width}}  # {t.effect}" if t.effect else margin + t.line)
+        else:
+            out += ([""] if out else []) + [f"# launch: {t.line}"]
+        out += [f"{margin}    # {spec}" for spec in t.specs]
+    return "\n".join(out) + "\n"
+
+
+def bytes_text(n: int | float) -> str:
+    """`96 KiB`, `1.5 MiB`, `300 B`."""
+    for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if n >= size:
+            return f"{n / size:.4g} {unit}"
+    return f"{int(n)} B"

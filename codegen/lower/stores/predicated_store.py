@@ -1,0 +1,73 @@
+"""Stores of elements, each by one unit.
+
+ONE_WRITER   what several units would store alike is stored by unit 0.
+ONE_READER   from what is stored of an accumulator between loops only the unit goes on that stored it: others could not know
+             when it is there, and nobody reads what they hold.
+"""
+
+from __future__ import annotations
+
+from ....dsl.index.expr import Expr, Var, as_expr
+from ....dsl.types import DType
+from ....dsl.values import Cast, Masked, Value
+from ...ir.tile_ir import If, Stmt, Store
+from ...plan.computations import Work
+from ..addressing import coordinates, edge_conds
+from ..leaves.shared_values import Around, with_registers
+from ..lowering_context import Context
+from ..reductions.accumulator_computations import Reload
+from ..spec import ZERO, Focus
+
+
+def store_element(ctx: Context, focus: Focus, work: Work) -> list[Stmt]:
+    value, around = with_registers(ctx, focus, work)
+    if isinstance(work, Reload) and work.instead is not None:
+        alias = focus.aliases
+        indices = tuple(dict.fromkeys(alias.get(i, i) for i in (*work.indices, *work.parts)))
+        conds = one_writer(ctx, focus, indices, focus.views[work.home].buffer, among_lockstep=False)
+        value = Masked(conds, value, work.instead, value.dtype) if conds else value
+    return guarded_store(ctx, focus, work, value, around)
+
+
+def guarded_store(ctx: Context, focus: Focus, work: Work, value: Value, around: Around = list) -> list[Stmt]:
+    """`around`: what the store needs around it."""
+    tensor, indices = work.name, work.subscripts or work.indices
+    view = focus.views[tensor]
+    at = tuple(as_expr(Var(i)) for i in indices)
+    alias = focus.aliases
+    indices = tuple(dict.fromkeys(alias.get(i, i) for i in indices))
+    where, stored = coordinates(ctx, focus, tensor, at), narrowed(value, ctx.dtypes[tensor])
+    store = Store(view.buffer, where, stored, work.atomic, work.span, None if work.atomic else work.using)
+    stored_so = around([store])
+    if view.form == "path":
+        return stored_so
+    conds = tuple(dict.fromkeys((*edge_conds(focus, indices), *one_writer(ctx, focus, indices, view.buffer))))
+    return [If(conds, tuple(stored_so))] if conds else stored_so
+
+
+def narrowed(value: Value, dtype: DType) -> Value:
+    return value if value.dtype == dtype else Cast(value, dtype)
+
+
+def one_writer(
+    ctx: Context, focus: Focus, indices: tuple[str, ...], buffer: str, among_lockstep: bool = True
+) -> tuple[Expr, ...]:
+    """Unit 0 stores for all that would store the same (ONE_WRITER); those in lockstep with it, too, if not `among_lockstep`."""
+
+    def counts(*levels: str) -> bool:
+        return among_lockstep or any(ctx.device.level(x).siblings != "lockstep" for x in levels)
+
+    owner = next((b.level for b in ctx.buffers if b.name == buffer), None)
+    conds: list[Expr] = []
+    told_apart: set[str] = set()
+    top = ctx.device.depth(owner) if owner else 0
+    for d in focus.digits:
+        told_apart.update(d.levels)
+        if d.index and d.index not in indices and d.expr != ZERO and ctx.device.depth(d.levels[-1]) > top and counts(*d.levels):
+            conds.append(-d.expr)
+    for level in ctx.device.levels[top + 1 :]:
+        finite = level.units == "finite" and level.name in ctx.units
+        several = level.name in ctx.units and (finite or ctx.units[level.name].constant != 1)
+        if level.name not in told_apart and several and counts(level.name):
+            conds.append(-as_expr(ctx.unit_var(level.name)))
+    return tuple(conds)

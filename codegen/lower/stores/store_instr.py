@@ -1,0 +1,55 @@
+"""`keep C in register with I`: the instruction that stores what registers hold, for the elements that it fits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ....dsl import syntax
+from ....dsl.device import Instr
+from ....dsl.errors.schedule import InstrMismatch
+from ....dsl.types import DType
+from ....dsl.values import Load
+
+if TYPE_CHECKING:
+    from ..lower_schedule import Lowering
+
+
+def storing(low: Lowering, line: syntax.Keep | None, dtype: DType) -> str | None:
+    """The name that the line gives, of an instruction or a family; those for elements of `dtype` go into the program.
+
+    Taken for whole vectors, where the address is aligned and the tensor large enough; all else is stored as it would be.
+
+    Raises InstrMismatch where the name is not that of instructions that copy from registers to an addressable memory.
+    """
+    if line is None:
+        return None
+    name = next((m.words[0] for m in line.modifiers if m.name == "with" and m.words), None)
+    match line.block:
+        case (syntax.Compute(instr=str() as said),):  # the same, written out
+            name = said
+    if name is None:
+        return None
+    ctx = low.ctx
+    fitting = [i for i in ctx.device.instrs_named(name) if stores(i, ctx.register)]
+    if not fitting:
+        raise InstrMismatch(
+            f"`{name}` does not store what `{line.tensors[0]}` holds in registers",
+            line.span,
+            help="leave it out, or name an instruction that copies from registers to a memory",
+        )
+    of_type = [i for i in fitting if i.operands[0].dtype == dtype]
+    ctx.instrs |= {i.name: i for i in of_type}
+    if not of_type:
+        ctx.notes.append(
+            f"`with {name}`: no member of it stores {dtype}; the elements of `{line.tensors[0]}` are stored one by one"
+        )
+    return name if of_type else None
+
+
+def stores(i: Instr, register) -> bool:
+    """Whether it copies neighbours from registers to a memory. `register`: whether a memory is registers."""
+    s = i.statement
+    if i.accumulate or s.reduction is not None or not isinstance(s.value, Load) or len(s.indices) != 1:
+        return False
+    target, source = i.operand(s.target), i.operand(s.value.tensor)
+    return register(source.memory) and not register(target.memory) and target.dtype == source.dtype

@@ -1,0 +1,146 @@
+"""The write-back of an accumulator: by the units that hold it, or as the block of its `keep` says.
+
+ROUND_FIRST      a write-back that goes through another memory takes results, not sums, where a unit can make them from what it
+                 holds and from tensors with fewer axes (a row of biases): what passes through is as narrow as the result.
+                 Tensors as large as the result are read after the hop, in the order that the block says.
+LEFT_OPEN        where the block says where results go, and not which units store them from there, they are shared out like a
+                 copy (SHARE_OUT); `complete` writes it down.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ....dsl import syntax
+from ....dsl.index.expr import Var, as_expr
+from ....dsl.layout import Layout
+from ....dsl.support.fast_replace import replace
+from ....dsl.values import Load, Value, loads, transform
+from ...ir.tile_ir import Stmt
+from ...plan.computations import Work
+from ...schedule.synthetic_spans import placed
+from ..copies.distribute_copy import copy_lines
+from ..lowering_context import Context
+from ..reductions.argreduce_index import place_found
+from ..spec import Focus
+from .store_instr import storing
+
+if TYPE_CHECKING:
+    from ..lower_schedule import Lowering
+
+
+def _final(ctx: Context, w: Work, value: Value) -> Value:
+    """For argmax the result is the place, not the value."""
+    if w.reduction is None or w.reduction.kind not in ("argmax", "argmin"):
+        return value
+    place = w.name + "@at"
+
+    def step(v: Value) -> Value | None:
+        return place_found(Load(place, v.indices, ctx.dtypes[place])) if isinstance(v, Load) and v.tensor == w.name else None
+
+    return transform(value, step)
+
+
+def write_back(low: Lowering, focus: Focus, w: Work, owner: tuple, keep: syntax.Keep | None, lines: tuple) -> list[Stmt]:
+    out: list[Stmt] = []
+    block = block_of(low.ctx, keep) if keep and keep.block else None
+    for o in w.outputs:
+        using = storing(low, keep, low.ctx.dtypes[o.tensor])
+        block = None if using else block
+        value = _final(low.ctx, w, o.value)
+        work = Work(
+            o.tensor,
+            w.indices,
+            value,
+            None,
+            w.extents,
+            span=o.span or w.span,
+            subscripts=o.indices,
+            atomic=o.atomic,
+            fused=w.fused,
+            using=using,
+        )
+        f = replace(focus, works=(work,))
+        if block is None:
+            out += low.lower(f, owner)
+            continue
+        if _made_by_owners(low, focus, work, w, block):
+            rounded = o.tensor + "@@"
+            low.ctx.dtypes[rounded] = low.ctx.dtypes[o.tensor]
+            at = tuple(as_expr(Var(i)) for i in w.indices)
+            work = replace(work, value=Load(rounded, at, low.ctx.dtypes[rounded]))
+            f = replace(focus, works=(work,)).with_view(rounded, replace(focus.views[w.name], leaving=value))
+            out += low.lower(f, tuple(renamed(line, {o.tensor, w.name.rstrip("@")}, rounded) for line in block))
+            continue
+        # the block's `move C -> shared` stages the accumulator: the copy's source is what the block calls by the tensor's name
+        out += low.lower(f, tuple(renamed(line, {o.tensor, w.name.rstrip("@")}, w.name) for line in block))
+    return out
+
+
+def _made_by_owners(low: Lowering, focus: Focus, work: Work, w: Work, block: tuple) -> bool:
+    """ROUND_FIRST."""
+    ctx = low.ctx
+    hop = next((x for x in block if isinstance(x, syntax.Move)), None)
+    if hop is None or hop.tensor not in (work.name, w.name.rstrip("@")) or focus.views[w.name].form != "path":
+        return False
+    if ctx.register(hop.memory or ctx.device.memories[-1].name) or ctx.dtypes[work.name].bytes > ctx.dtypes[w.name].bytes:
+        return False
+    own = (w.name, w.name + "@at")
+    others = [ld for ld in loads(work.value) if ld.tensor not in own]
+    return all(len({v for e in ld.indices for v in e.variables()}) < len(w.indices) for ld in others)
+
+
+def renamed(line, names: set[str], to: str):
+    if isinstance(line, syntax.Move) and line.tensor in names:
+        return replace(line, tensor=to)
+    return line
+
+
+# ---------------------------------------------------------------- what a block leaves open
+
+
+@dataclass(frozen=True)
+class LeftOpen:
+    """A line of ours, the last of the block of `keep`: units share out what is left."""
+
+    keep: syntax.Keep
+
+
+def block_of(ctx: Context, keep: syntax.Keep) -> tuple:
+    """The lines of the block, and what they leave open (LEFT_OPEN)."""
+    block = keep.block or ()
+    said = any(isinstance(x, syntax.Compute) or (isinstance(x, syntax.Tile) and x.level is not None) for x in block)
+    hops = [x.memory or ctx.device.memories[-1].name for x in block if isinstance(x, syntax.Move)]
+    return block if said or not hops or ctx.register(hops[-1]) else (*block, LeftOpen(keep))
+
+
+def share_out(low: Lowering, focus: Focus, line: LeftOpen) -> list[Stmt]:
+    """The one work in focus by the lines of a copy."""
+    ctx, keep = low.ctx, line.keep
+    (work,) = focus.works
+    lines = ctx.filled.get(id(keep), ())[len(keep.block or ()) :]  # the same wherever the line is lowered
+    if not lines:
+        found = [(i, focus.ranges[i].whole_capacity) for i in work.indices]
+        axes = [(i, n) for i, n in found if n is not None]
+        held = any(focus.views[t].form == "path" for t in work.reads)
+        if held or len(axes) < len(found) or any(focus.ranges[i].reps for i in work.indices):
+            return low.lower(focus, (syntax.Compute(),))
+        last = (work.subscripts or work.indices)[-1:]
+        axes.sort(key=lambda a: a[0] in last)  # neighbours in the result are neighbours of one another
+        layout = Layout.row_major([(i, as_expr(n)) for i, n in axes])
+        target = next(b for b in ctx.buffers if b.name == focus.views[work.name].buffer)
+        result = Load(work.name, tuple(as_expr(Var(i)) for i, _ in axes), ctx.dtypes[work.name])
+        lines = _apart(copy_lines(ctx, focus, axes, result, target, layout, replace(keep, modifiers=())))
+        lines = placed(lines, ctx.places)
+        ctx.filled[id(keep)] = (*(keep.block or ()), *lines)
+    return low.lower(focus, lines)
+
+
+def _apart(lines: tuple) -> tuple:
+    """Lines that fuse all axes and deal out the one, with the axes apart: each has edges of its own, which a result has."""
+    match lines:
+        case (syntax.Fuse(indices=(*others, last)), syntax.Tile(axes=(tiled,)) as tile, *rest):
+            axes = (*(syntax.TileAxis(i, syntax.Num(1)) for i in others), replace(tiled, index=last))
+            return (replace(tile, axes=axes), *rest)
+    return lines

@@ -1,0 +1,1 @@
+"""Lowering of `tile`: loops, and units."""

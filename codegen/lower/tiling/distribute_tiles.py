@@ -1,0 +1,307 @@
+"""`tile ... -> level`: the digits of unit numbers.
+
+UNITS_OF_LEVEL   open levels have as many units as there are tiles; shaped ones what the main nest needs (`count_units`), the
+                 rest of a nest loops or idles; to the units of finite ones tiles are dealt out in turn.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ....dsl import syntax
+from ....dsl.errors.schedule import RegisterMismatch, TooManyUnits, UnboundedTile
+from ....dsl.index.expr import Expr, Var, as_expr, maximum, minimum
+from ....dsl.support.fast_replace import replace
+from ...ir.tile_ir import For, If, Let, Stmt
+from ..leaves.scalar_leaf import cell_indices
+from ..lowering_context import Context
+from ..reductions.accumulator_computations import Combine, Fill
+from ..reductions.split_reduction import split_reduction, splits
+from ..spec import ONE, ZERO, Digit, Focus, Range
+from ..tile_axes import Axis, clamped
+from .count_units import advance, in_groups
+from .delinearize import decode
+from .sequential_tiles import loop_tiles
+
+if TYPE_CHECKING:
+    from ..lower_schedule import Lowering
+
+
+def onto_units(low: Lowering, focus: Focus, line: syntax.Tile, axes: list[Axis], rest: tuple) -> list[Stmt]:
+    ctx = low.ctx
+    level = line.level
+    assert level is not None
+    levels = _told_apart(ctx, ctx.below(focus.parent if focus.level == level else focus.level, level))
+    kind = ctx.device.level(level).units
+    ranges = focus.ranges
+    counts: list[Expr] = []
+    cells = {i for w in focus.works for i in cell_indices(focus, w)}
+    needed = {i for w in focus.works for i in w.all_indices}
+    for a in axes:
+        r = ranges[a.index]
+        if r.reps:
+            raise UnboundedTile(f"`{a.index}` still has strided chunks; tile it one after another first", line.span)
+        adjacent = focus.level == level and r.size.constant is not None  # counted by the line above, by capacity
+        count = tile_count(low, r, a, "shaped" if adjacent else kind, line)
+        # Of tiles dealt out one after another (ONCE), those of what nothing here has are one: it would be done again in each.
+        counts.append(ONE if kind == "finite" and a.index not in needed else count)
+    if any(c.constant == 0 and a.index in needed for a, c in zip(axes, counts, strict=True)):
+        return []  # an axis without extent: nothing to do
+    later = low.later_tiles(focus, axes, rest, level)
+    total = later * product(counts)
+    if kind == "open":
+        ctx.units.setdefault(level, total)
+    # Adjacent tiles onto one level multiply: the line above has dealt these out, too.
+    in_hand = focus.dealt[0] if focus.dealt is not None and id(line) in focus.dealt[1] and focus.level == level else None
+    several = any(a.index in needed and c.constant != 1 for a, c in zip(axes, counts, strict=True))
+    # This line deals out nothing, or it was the line above.
+    alike = focus.level == level or not axes or not all(a.index in needed for a in axes)
+    if kind == "finite" and in_hand is None and not several and alike:
+        return _replicated(low, focus, line, axes, rest)
+    number, available = ctx.number(levels)
+    number = number if in_hand is None else in_hand
+    if kind == "finite":
+        _not_in_registers(focus, [a for a, c in zip(axes, counts, strict=True) if c.constant != 1], cells, line)
+        if in_hand is not None:
+            return _dealt(low, focus, line, axes, counts, later, number, levels, rest)
+        ctx.units.setdefault(level, as_expr(ctx.finite_count(level)))
+        var = ctx.var("tile", total)
+        body = _dealt(low, focus, line, axes, counts, later, as_expr(var), levels, rest)
+        return [For(var, as_expr(Var(level, 0, None)), total, as_expr(ctx.finite_count(level)), tuple(body), span=line.span)]
+    if kind == "open" or available is None or total.constant is None or total.constant <= available:
+        units = available if kind == "shaped" else None
+        return _dealt(low, focus, line, axes, counts, later, number, levels, rest, units)
+    if len(axes) == 1 and later.constant == 1:
+        return _surplus(low, focus, line, axes[0], number, available, levels, axes[0].index in cells, rest)
+    if any(a.index in cells for a in axes) or later.constant != 1:
+        raise TooManyUnits(
+            f"{total} tiles for the {available} units of `{level}`",
+            line.span,
+            help="tile one after another first, or one index a line",
+        )
+    return _rounds(low, focus, line, axes, counts, number, available, levels, rest)
+
+
+def _dealt(
+    low: Lowering,
+    focus: Focus,
+    line: syntax.Tile,
+    axes: list[Axis],
+    counts: list[Expr],
+    later: Expr,
+    number: Expr,
+    levels: tuple[str, ...],
+    rest: tuple,
+    available: int | None = None,
+    here: dict[str, Expr] | None = None,
+    taking: int | None = None,
+) -> list[Stmt]:
+    """Each unit does the tile that the digits of `number` say; there are no more tiles than units.
+
+    available  how many units a shaped level has
+    here       how many tiles there are, by index, where fewer than counted
+    taking     units that have parts of the reductions, where that does not follow from the digits
+    """
+    ctx = low.ctx
+    level = line.level
+    assert level is not None
+    kind = ctx.device.level(level).units
+    whole = (later * product(counts)).constant
+    # idle units hold the identity in their registers, and take part
+    together = all(isinstance(w, (Fill, Combine)) and focus.views[w.name].form == "path" for w in focus.works)
+    alike = _alike(focus, (line, *rest), level)
+    first = focus.level != level  # of adjacent tiles onto one level the first has told the idle units apart
+    surplus = first and available is not None and whole is not None and whole < available
+    last = as_expr((whole or 1) - 1)
+    idle = [last - number] if surplus else []
+    unit = number
+    if surplus and (together or alike):
+        number = minimum(number, last)  # with the coordinates of the last unit that is not idle
+    digits, lets, new = decode(ctx, focus, line, axes, counts, later, number, levels, whole=kind == "finite")
+    if surplus and alike and whole == 1:  # no digit tells the one from the others
+        digits.append(Digit(line.axes[0].index, levels, unit, ONE, ONE))
+    left = number
+    if kind == "finite" and later.constant != 1 and not all(c.constant == 1 for c in counts):
+        rest_of = ctx.var("rest", later)  # digits below are of what these leave: proofs can follow the chain
+        lets.append(Let(rest_of, number % later, extent=later))
+        left = as_expr(rest_of)
+    dealt = (left, frozenset(map(id, rest)))
+    if taking is not None:
+        added = {i for w in focus.works if w.name in focus.open for i in w.reduced} if taking == 1 else set()  # by one unit
+        digits = [replace(d, expr=ZERO if d.index in added else d.expr, stride=ONE, extent=as_expr(taking)) for d in digits]
+    start = focus.parent if focus.level == level else focus.level
+    f = replace(focus, ranges={**focus.ranges, **new}, level=level, parent=start, digits=(*focus.digits, *digits), dealt=dealt)
+    used = [_used(focus.ranges[a.index], a) if kind == "shaped" else None for a in axes]
+    parts = [c if n is None else as_expr(min(n, c.constant or n)) for n, c in zip(used, counts, strict=True)]
+    f = split_reduction(low, f, line, axes, parts, len(focus.digits))
+    body: list[Stmt] = low.lower(f, rest)
+    beyond: list[Expr] = []
+    for a, digit, count, n in zip(axes, digits[: len(axes)], counts, used, strict=True):
+        tiles = (here or {}).get(a.index, as_expr(n or 0))
+        if n is not None and (tiles.interval[0] is None or tiles.interval[0] < (count.constant or 0)):
+            beyond.append(tiles - 1 - digit.expr)
+    if together or alike:
+        return [*lets, *body]
+    if beyond:
+        body = [If(tuple(beyond), tuple(body), span=line.span)]
+    body = [*lets, *body]
+    return [If(tuple(idle), tuple(body), span=line.span)] if idle else body
+
+
+def _alike(focus: Focus, lines: tuple, level: str) -> bool:
+    """Does nothing in focus have an index that these lines, the first ones onto a level, distribute, and do units store to
+    registers of their own? Then all do the same, idle ones too, for they may be the ones that read it in the next nest. To a
+    memory one of them stores."""
+    needed = {i for w in focus.works for i in w.all_indices}
+    for x in lines:
+        if isinstance(x, syntax.Fuse) and needed & set(x.indices):
+            needed.add(x.name)
+        if not isinstance(x, syntax.Tile) or x.level is None:
+            continue
+        if x.level != level:
+            break
+        if any(a.index in needed for a in x.axes):
+            return False
+    targets = [t for w in focus.works for t in ((w.name,) if w.name in focus.open else w.targets)]
+    return any(focus.views[t].form == "path" for t in targets)
+
+
+def product(counts: list[Expr]) -> Expr:
+    total = as_expr(1)
+    for c in counts:
+        total = total * c
+    return total
+
+
+def tile_count(low: Lowering, r: Range, a: Axis, kind: str, line) -> Expr:
+    """How many tiles: by the live extent where units are open or dealt to, else by capacity (CAPACITY_NOT_LIVE).
+
+    By capacity too for units that are open in a loop, and for parts of a reduction that a later launch combines: how many
+    there are is known before the loop begins.
+    """
+    size, whole = clamped(r, a.size), r.capacity
+    if a.every is not None and whole is None:
+        raise UnboundedTile(
+            f"every run of `{a.index}` is visited, and it has no bound here",
+            line.span,
+            help=f"tile `{a.index}` one after another first, or state a bound: `where N <= 4096`",
+        )
+    if a.every is not None and whole is not None:
+        return as_expr(in_groups(low.ctx, line.level, max(1, -(-min(a.every, whole) // size))))
+    turning = {v for step in r.steps for v in step.expr.variables()} & r.trips(size).variables()
+    ahead = kind == "open" or (kind == "finite" and _may_be_zero(low, a.index) and splits(low.ctx.device, line))
+    if ahead and turning and r.capacity is not None:
+        return as_expr(max(1, -(-r.capacity // size)))
+    if kind != "shaped":
+        return maximum(r.trips(size), 1) if _may_be_zero(low, a.index) else r.trips(size)
+    if r.capacity is None:
+        raise UnboundedTile(
+            f"`{line.level}` has a fixed number of units, and `{a.index}` has no bound here",
+            line.span,
+            help=f"tile `{a.index}` one after another first, or use `every`",
+        )
+    return as_expr(in_groups(low.ctx, line.level, max(1, -(-r.capacity // size))))
+
+
+def _used(r: Range, a: Axis) -> int | None:
+    """How many units get a tile of it: where they come in groups (`in_groups`), the others idle."""
+    tiles = r.capacity if a.every is None or r.capacity is None else min(a.every, r.capacity)
+    return None if tiles is None else max(1, -(-tiles // clamped(r, a.size)))
+
+
+def _told_apart(ctx: Context, levels: tuple[str, ...]) -> tuple[str, ...]:
+    """The levels whose units a tile is dealt to: a finite level that is only passed does the same in each of its units."""
+    passed = [n for n, x in enumerate(levels[:-1]) if ctx.device.level(x).units == "finite" and x in ctx.units]
+    return levels[passed[-1] + 1 :] if passed else levels
+
+
+def _not_in_registers(focus: Focus, axes: list[Axis], cells: set[str], line: syntax.Tile) -> None:
+    """How many tiles a unit of a finite level gets is not known, so no tile held in registers spans them."""
+    for a in axes:
+        if a.index in cells:
+            held = next(t for w in focus.works for t in (w.name, *w.reads, *w.targets)
+                        if t in focus.views and focus.views[t].form == "path" and a.index in focus.views[t].axes)  # fmt: skip
+            raise RegisterMismatch(
+                f"`{held.rstrip('@~')}` is held in registers, and `{a.index}`, one of its indices, is dealt to `{line.level}`",
+                line.span,
+                help=f"write this tile above the `keep` or `move` of `{held.rstrip('@~')}`",
+            )
+
+
+def _replicated(low: Lowering, focus: Focus, line: syntax.Tile, axes: list[Axis], rest: tuple) -> list[Stmt]:
+    """Nothing in focus has the indices that were dealt out, or only one tile of them: every unit does the same, and unit 0
+    stores it, where no line below tells units of the level apart."""
+    assert line.level is not None
+    ranges = dict(focus.ranges)
+    for a in axes:
+        ranges[a.index] = advance(ranges[a.index], clamped(ranges[a.index], a.size), a.every)
+    start = focus.parent if focus.level == line.level else focus.level
+    return low.lower(replace(focus, ranges=ranges, level=line.level, parent=start), rest)
+
+
+def _may_be_zero(low: Lowering, index: str) -> bool:
+    """Has one unit something to do all the same: what lacks the index, or stores the result of a reduction over nothing?"""
+    return any(index not in w.indices for w in low.works)
+
+
+def _rounds(
+    low: Lowering,
+    focus: Focus,
+    line: syntax.Tile,
+    axes: list[Axis],
+    counts: list[Expr],
+    number: Expr,
+    available: int,
+    levels: tuple[str, ...],
+    rest: tuple,
+) -> list[Stmt]:
+    """More tiles of several indices than units: each unit takes one of every `available`, round after round.
+
+    ONCE   what does not have the indices is done in one round; it would be done again in each.
+    """
+    ctx = low.ctx
+    needed = {i for w in focus.works for i in w.all_indices}
+    counts = [c if a.index in needed else ONE for a, c in zip(axes, counts, strict=True)]
+    whole = product(counts).constant or 1
+    if whole <= available:
+        # Units that idle here may have tiles of what reads the results: they get them, too.
+        free = {i for w in focus.works for i in w.indices}
+        taking = None if any(a.index in free for a in axes) else available
+        return _dealt(low, focus, line, axes, counts, ONE, number, levels, rest, available, taking=taking)
+    trips = as_expr(-(-whole // available))
+    var = ctx.var("round", trips)
+    tile = as_expr(var) * available + number
+    body = _dealt(low, focus, line, axes, counts, ONE, tile, levels, rest, taking=available)
+    if whole % available:
+        body = [If((as_expr(whole - 1) - tile,), tuple(body), span=line.span)]
+    return [For(var, ZERO, trips, ONE, tuple(body), span=line.span)]
+
+
+def _surplus(
+    low: Lowering,
+    focus: Focus,
+    line: syntax.Tile,
+    a: Axis,
+    number: Expr,
+    available: int,
+    levels: tuple[str, ...],
+    cell: bool,
+    rest: tuple,
+) -> list[Stmt]:
+    """More tiles of an index than units: rounds, one after another, of a tile for each unit."""
+    r = focus.ranges[a.index]
+    size = clamped(r, a.size)
+    again = replace(a, size=size, every=None)
+    counts = [as_expr(available)]
+    if not any(a.index in w.all_indices for w in focus.works):  # nothing to visit: one round tells which units there are
+        f = focus.with_range(a.index, advance(r, size * available, None))
+        return _dealt(low, f, line, [again], counts, ONE, number, levels, rest, available)
+    assert r.capacity is not None
+    tiles = -(-r.capacity // size)
+
+    def one_round(f: Focus) -> list[Stmt]:
+        left = tiles - f.ranges[a.index].steps[-1].expr * available
+        return _dealt(low, f, line, [again], counts, ONE, number, levels, rest, available, {a.index: left})
+
+    unroll = syntax.Modifier("unroll") if cell else None
+    return loop_tiles(low.ctx, focus, Axis(a.index, size * available, None), cell, unroll, one_round, line)

@@ -1,1 +1,0 @@
-"""Passes over tile programs: each file is one, with one exported function."""

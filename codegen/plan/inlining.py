@@ -1,0 +1,146 @@
+"""Pointwise intermediates seen through: what their readers compute in their stead.
+
+    a[i] = X[i] * B[i]                       INLINED  Y[i] = exp(X[i] * B[i])
+    Y[i] = exp(a[i])
+
+    a[i] = <much>                            SHARED   Y[i] = a * a + a  where a = <much>
+    Y[i] = a[i] * a[i] + a[i]
+
+    a[i] = <much of many points>             APART    a is made by itself, before
+    b[i] = a[2*i] + a[2*i + 1]; ...
+
+INLINED   a copy for each reader, while copies are small.
+SHARED    what several readers want at one point is computed once, and named; so is what is nested deeply. Text and time grow
+          with the number of statements, not with that of the paths through them.
+APART     of what a reader would compute in more than MOST_NODES operations, or share more than MOST_PARTS values of, some is
+          materialised. Readers at many different points share nothing, and their number may double with every statement.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from ...dsl.index.expr import Expr, Var, as_expr
+from ...dsl.op import Op
+from ...dsl.support.fast_replace import replace
+from ...dsl.values import Load, Part, Shared, Value, children, loads, transform, walk
+from .computations import Work, substitute
+
+MOST_COPIED = 8  # nodes of copies that are written, before readers share
+DEEPEST = 24  # levels of operators that are written as one expression
+MOST_NODES = 2000  # operations of what a work computes for one point
+MOST_PARTS = 64  # values that a work shares for one point
+_MARK = "#"  # between the tensor of a shared value and its number
+
+Point = tuple[str, tuple[Expr, ...]]  # a tensor at these indices
+
+
+def inlined(works: list[Work], op: Op, kept: frozenset[str]) -> list[Work]:
+    """The works that remain. `kept`: intermediates that are computed by themselves."""
+    bodies = _seen_through(works, op, kept)
+    order = {w.name: n for n, w in enumerate(works)}
+    out: list[Work] = []
+    for w in reversed(works):  # what is materialised for a reader stands before it
+        if w.name in bodies:
+            continue
+        value = _expanded(w.value, bodies, order)
+        while isinstance(value, Shared) and len(value.parts) > MOST_PARTS:
+            del bodies[_tensor(value.parts[-MOST_PARTS][0])]
+            value = _expanded(w.value, bodies, order)
+        out.append(replace(w, value=value))
+    return out[::-1]
+
+
+def _seen_through(works: list[Work], op: Op, kept: frozenset[str]) -> dict[str, Work]:
+    """The intermediates that are inlined."""
+    roles = {t.name: t.role for t in op.tensors}
+    padded = {ld.tensor for w in works for ld in loads(w.value) if ld.otherwise is not None}
+    bodies: dict[str, Work] = {}
+    points: dict[str, frozenset[Point]] = {}  # what is computed for one element of a tensor, seen through
+    own = {w.name: sum(1 for _ in walk(w.value)) for w in works}
+    for w in works:
+        found, reads = _points(w.value, bodies, points)
+        while reads and own[w.name] + sum(own[t] for t, _ in found) > MOST_NODES:
+            largest = max(reads, key=lambda t: sum(own[x] for x, _ in points[t]))
+            del bodies[largest]
+            found, reads = _points(w.value, bodies, points)
+        if w.reduction is None and roles[w.name] == "intermediate" and w.name not in kept and w.name not in padded:
+            bodies[w.name] = w
+            points[w.name] = found | {(w.name, tuple(as_expr(Var(i)) for i in w.indices))}
+    return bodies
+
+
+def _points(
+    value: Value, bodies: dict[str, Work], points: dict[str, frozenset[Point]]
+) -> tuple[frozenset[Point], tuple[str, ...]]:
+    """What is computed for a value, and the intermediates that it reads itself."""
+    found: frozenset[Point] = frozenset()
+    reads = {(ld.tensor, ld.indices) for ld in loads(value) if ld.tensor in bodies}
+    for tensor, indices in reads:
+        mapping = _mapping(bodies[tensor], indices)
+        found |= _moved(points[tensor], mapping) if mapping else points[tensor]
+    return found, tuple(sorted({t for t, _ in reads}))
+
+
+def _moved(points: Iterable[Point], mapping: dict[Var, Expr]) -> frozenset[Point]:
+    return frozenset([(t, tuple([e.subs(mapping) for e in at])) for t, at in points])
+
+
+def _mapping(w: Work, indices: tuple[Expr, ...]) -> dict[Var, Expr]:
+    """What stands for the work's own indices where it is read; nothing for those that are the same."""
+    own = [Var(i) for i in w.indices]
+    return {v: e for v, e in zip(own, indices, strict=True) if e != as_expr(v)}
+
+
+def _expanded(value: Value, bodies: dict[str, Work], order: dict[str, int]) -> Value:
+    """The value with what it reads of intermediates, copied or shared."""
+    raw: dict[Point, Value] = {}
+    readers: Counter[Point] = Counter()
+    todo = [value]
+    while todo:
+        for ld in loads(todo.pop()):
+            if ld.tensor not in bodies:
+                continue
+            point = ld.tensor, ld.indices
+            readers[point] += 1
+            if point not in raw:
+                w = bodies[ld.tensor]
+                raw[point] = substitute(w.value, dict(zip(map(Var, w.indices), ld.indices, strict=True)))
+                todo.append(raw[point])
+    if not raw:
+        return value
+    known: dict[Point, Value] = {}
+    parts: list[tuple[str, Value]] = []
+    for point in sorted(raw, key=lambda p: order[p[0]]):  # what a statement reads is computed by earlier ones
+        new = _put_in(raw[point], known)
+        if _is_shared(new, readers[point]):
+            part = Part(f"{point[0]}{_MARK}{len(parts)}", new.dtype)
+            parts.append((part.name, new))
+            new = part
+        known[point] = new
+    new = _put_in(value, known)
+    return Shared(tuple(parts), new, new.dtype) if parts else new
+
+
+def _put_in(value: Value, known: dict[Point, Value]) -> Value:
+    def step(v: Value) -> Value | None:
+        return known.get((v.tensor, v.indices)) if isinstance(v, Load) else None
+
+    return transform(value, step)
+
+
+def _tensor(part: str) -> str:
+    return part.rpartition(_MARK)[0]
+
+
+def _is_shared(value: Value, readers: int) -> bool:
+    return (readers - 1) * (sum(1 for _ in walk(value)) - 1) > MOST_COPIED or depth(value) > DEEPEST
+
+
+def depth(value: Value) -> int:
+    """How deep its operators are nested."""
+    deepest, level = 0, [value]
+    while level:
+        deepest, level = deepest + 1, [c for v in level for c in children(v)]
+    return deepest

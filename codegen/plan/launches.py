@@ -1,0 +1,163 @@
+"""The launches of an op: which computations share one, which lines of a schedule are for it, and what has a name of its own."""
+
+from __future__ import annotations
+
+from ...dsl import syntax
+from ...dsl.device import Device
+from ...dsl.errors.schedule import NotComputed
+from ...dsl.index.expr import Var, as_expr
+from ...dsl.op import Op
+from ...dsl.support.fast_replace import replace
+from ...dsl.types import TYPES
+from ...dsl.values import Load
+from ..autoschedule.cpu.default_nests import row_statistics
+from ..autoschedule.cpu.precompute_operands import made_once
+from ..autoschedule.gpu.machine_model import Machine
+from ..autoschedule.gpu.materialised_operands import operands
+from ..lower.lower_tile import held_in
+from ..lower.lowering_context import Context
+from ..lower.reductions.split_reduction import any_splits
+from ..lower.tile_axes import tensors_of
+from ..lower.workspace import workspace
+from .computations import CircularLaunches, Output, Work, plan
+from .name_factors import copies_seen_through, factored, second_names, told_apart
+
+
+def context_of(op: Op, device: Device) -> Context:
+    """Every tensor of the op gets its type and shape; names that are taken are set aside."""
+    shapes = {t.name: t.shape for t in op.tensors}
+    again = second_names(op)
+    shapes |= {name: shapes[tensor] for name, tensor in again.items()}
+    ctx = Context(device, op.name, {t.name: t.dtype for t in op.tensors}, shapes, op.derived, again)
+    ctx.names |= {i for s in op.statements for i, _ in s.ranges}
+    ctx.names |= {v.name for v in op.dims} | {v.name for v, _ in op.derived} | {t.name for t in op.tensors}
+    for level in device.levels:
+        ctx.names |= {level.name, level.name + "s"}
+    for t in op.tensors:
+        if t.role != "intermediate":
+            ctx.buffers.append(replace(workspace(ctx, t.name, t.dtype, t.shape), kind=t.role))
+    return ctx
+
+
+def launches_of(op: Op, device: Device, lines: tuple) -> list[tuple[tuple[Work, ...], tuple]]:
+    """The works of each launch with the lines that are for it.
+
+    `keep T in <outermost memory>:` at the top gives T a launch of its own, scheduled by the block.
+    """
+    outer = device.memories[0].name
+    own = {
+        x.tensors[0]: x.block or () for x in lines if isinstance(x, syntax.Keep) and x.memory == outer and x.block is not None
+    }
+    rest = tuple(x for x in lines if not (isinstance(x, syntax.Keep) and x.memory == outer and x.block is not None))
+    rest = tuple(x for x in rest if not isinstance(x, syntax.Inline))
+    said = frozenset(t for x in _all_lines(rest) if isinstance(x, syntax.Keep) for t in x.tensors)
+    # A launch of its own keeps what its block says as well, but for the tensor that the block is for.
+    kept = frozenset(t for x in _all_lines(lines) if isinstance(x, syntax.Keep) for t in x.tensors) - own.keys()
+    moved = {x.tensor for x in _all_lines(lines) if isinstance(x, syntax.Move)}
+    apart = frozenset(own)
+    if all(isinstance(x, syntax.AutoLine) for x in lines) or (not said and _filled_in(rest)):
+        statistics = frozenset() if any_splits(op, device, rest) else row_statistics(op, device)
+        kept |= (statistics or made_operands(op, device)) - own.keys()
+        apart |= made_once(op, device) - kept - moved
+    staged = frozenset(s.target for s in op.statements if s.reduction is None and s.target in moved) - apart - kept
+    inner = {t.name for t in op.tensors if t.role == "intermediate"} - second_names(op).keys()
+    groups = _planned(without_second_names(op), kept & inner, apart & inner, staged & inner, lines, outer)
+    groups = tuple(tuple(_accumulating(w) for w in g) for g in groups)
+    blocks = [next((own[t] for w in g for t in w.targets if t in own), None) for g in groups]
+    main = _main([g for g, block in zip(groups, blocks, strict=True) if block is None], said)
+    rest_of = [x for x in rest if not isinstance(x, syntax.AutoLine)]
+    if main is None and rest_of:
+        raise NotComputed(
+            "every launch has a block of its own, and this line is for none of them",
+            rest_of[0].span,
+            help="write it inside the block of the tensor that it is for",
+        )
+    return [(g, block if block is not None else rest if g is main else ()) for g, block in zip(groups, blocks, strict=True)]
+
+
+def _planned(op: Op, kept: frozenset[str], apart: frozenset[str], staged: frozenset[str], lines: tuple, outer: str):
+    """`plan`, whose circles are the fault of a line of the author's; what only the compiler would keep is not kept then."""
+    while True:
+        try:
+            return plan(op, kept, apart, staged)
+        except CircularLaunches as error:
+            line = next((x for x in _all_lines(lines) if not error.tensors.isdisjoint(tensors_of(x))), None)
+            if line is None:
+                kept, staged = kept - error.tensors, staged - error.tensors
+                continue
+            name = min(error.tensors.intersection(tensors_of(line)))
+            raise NotComputed(
+                f"`{name}` cannot be computed in the launch of all its readers: one of them needs a result of another launch,"
+                " which needs this one",
+                line.span,
+                help=f"leave the line out, or give `{name}` a launch of its own: `keep {name} in {outer}:`",
+            ) from None
+
+
+def without_second_names(op: Op) -> Op:
+    """The op without the statements that only give a tensor another name: nothing is computed for them."""
+    again = second_names(op)
+    return replace(op, statements=tuple(s for s in op.statements if s.target not in again)) if again else op
+
+
+def with_factors(op: Op, device: Device, lines: tuple) -> Op:
+    """The op with names for the computed factors that lines speak of, or that rTile makes for an instruction."""
+    named = held_in(_all_lines(lines))
+    op = copies_seen_through(op, frozenset(named))
+    if all(isinstance(x, syntax.AutoLine) for x in lines) or _filled_in(lines):
+        named |= made_operands(factored(op), device) | made_once(op, device) | told_apart(op)
+    return factored(op, named)
+
+
+def made_operands(op: Op, device: Device) -> frozenset[str]:
+    """Pointwise intermediates that an instruction of a group can read from memory, where it cannot compute them."""
+    machine = Machine.of(device)
+    inner = {t.name for t in op.tensors if t.role == "intermediate"}
+    pointwise = ({s.target for s in op.statements if s.reduction is None} & inner) - second_names(op).keys()
+    if machine is None or not pointwise or all(s.reduction is None for s in op.statements):
+        return frozenset()
+    return operands(context_of(op, device), machine, op, frozenset(pointwise))
+
+
+def _filled_in(lines: tuple) -> bool:
+    """May completion keep what the author's lines do not mention?"""
+    return any(isinstance(x, syntax.AutoLine) for x in lines)
+
+
+def _all_lines(lines: tuple):
+    for x in lines:
+        yield x
+        if isinstance(x, (syntax.Move, syntax.Keep)) and x.block:
+            yield from _all_lines(x.block)
+
+
+def _main(groups, kept: frozenset[str]) -> tuple[Work, ...] | None:
+    """The launch that the schedule's lines are for: the one whose tensors it keeps, else the one with most to do."""
+    told = [(sum(t.rstrip("@") in kept for w in g for t in (w.name, *w.targets)), _effort(g)) for g in groups]
+    return groups[told.index(max(told))] if groups else None
+
+
+def _effort(group: tuple[Work, ...]) -> tuple[int, int]:
+    return max(len(w.all_indices) for w in group), len(group)
+
+
+def _accumulating(w: Work) -> Work:
+    """A reduction's accumulator gets a name apart from the tensor it is stored to: `C@` and C."""
+    if w.reduction is None:
+        return w
+    at = tuple(as_expr(Var(i)) for i in w.indices)
+    own = w.name + "@"
+    outputs = w.outputs or (Output(w.name, w.indices, Load(w.name, at, TYPES["f32"])),)
+    kind = TYPES["i64"] if w.reduction.kind in ("argmax", "argmin") else w.value.dtype
+    return replace(w, name=own, outputs=tuple(replace(o, value=_renamed(o.value, w.name, own, kind)) for o in outputs))
+
+
+def _renamed(value, old: str, new: str, dtype):
+    from ...dsl.values import transform
+
+    def step(v):
+        if isinstance(v, Load) and v.tensor == old:
+            return replace(v, tensor=new, dtype=dtype)
+        return None
+
+    return transform(value, step)

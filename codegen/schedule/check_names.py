@@ -1,0 +1,180 @@
+"""Are the names in a schedule's lines there? All mistakes at once, before anything is lowered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from ...dsl import syntax
+from ...dsl.device import Device
+from ...dsl.errors import Diagnostics, did_you_mean
+from ...dsl.errors.schedule import (
+    BadFuse,
+    BadLayout,
+    LateInline,
+    LevelOrder,
+    NameClash,
+    NotYet,
+    UnknownIndexInSchedule,
+    UnknownInstr,
+    UnknownLevel,
+    UnknownMemoryInSchedule,
+    UnknownTensorInSchedule,
+)
+from ...dsl.module import std_roots
+from ...dsl.op import Op
+from ...dsl.ops.index_syntax import spot
+from .check_lines import check_lines
+
+NOT_YET = ("online", "persistent", "multicast")
+
+
+def check_names(op: Op, device: Device, lines: tuple, diagnostics: Diagnostics | None = None) -> None:
+    """Names, then what each line says by itself. Raises UserErrors, for what is in `diagnostics` already too."""
+    diagnostics = diagnostics or Diagnostics()
+    indices = {i for s in op.statements for i, _ in s.ranges}
+    tensors = {t.name for t in op.tensors} | {s.target for s in op.statements}
+    _Names(op, device, tensors, diagnostics).block(lines, set(indices), device.levels[0].name, None)
+    check_lines(op, device, lines, diagnostics)
+    diagnostics.raise_if_any()
+
+
+class _Names:
+    def __init__(self, op: Op, device: Device, tensors: set[str], diagnostics: Diagnostics) -> None:
+        self.op, self.device, self.tensors, self.diagnostics = op, device, tensors, diagnostics
+        self.levels = [x.name for x in device.levels]
+        self.memories = [x.name for x in device.memories]
+
+    def block(self, lines: tuple, indices: set[str], level: str, staged: str | None, own: str = "") -> None:
+        """`own`: the level in focus where a block of a `move` or `keep` begins; what it is for belongs to one of its units."""
+        for line in lines:
+            match line:
+                case syntax.Tile():
+                    for a in line.axes:
+                        self.known(a.index, indices, UnknownIndexInSchedule, "index", a.span or line.span)
+                    level = self.level(line, level, own)
+                case syntax.Fuse():
+                    self.fuse(line, indices, staged)
+                case syntax.Move():
+                    self.known(line.tensor, self.tensors, UnknownTensorInSchedule, "tensor", spot(line.span, line.tensor))
+                    self.memory(line)
+                    self.view(line, indices)
+                    if line.block is not None:
+                        self.block(line.block, indices | self.axes_of(line.tensor), level, line.tensor, level)
+                case syntax.Keep():
+                    for t in line.tensors:
+                        self.known(t, self.tensors, UnknownTensorInSchedule, "tensor", spot(line.span, t))
+                    self.memory(line)
+                    if line.block is not None:
+                        self.block(line.block, set(indices), level, None, level)
+                case syntax.Compute(instr=str() as name):
+                    self.instr(name, line.span)
+                case syntax.Inline():
+                    for t in line.tensors:
+                        self.known(t, self.tensors, UnknownTensorInSchedule, "tensor", spot(line.span, t))
+                        self.inlined(t, line)
+            for m in getattr(line, "modifiers", ()):
+                if m.name == "with":
+                    for w in m.words:
+                        self.instr(w, m.span or line.span)
+                if m.name in NOT_YET:
+                    self.diagnostics.add(NotYet(f"`{m.name}` is not lowered yet", m.span or line.span, help="leave it out"))
+
+    def view(self, line: syntax.Move, indices: set[str]) -> None:
+        """The indices of `as (...)`: each is there, and stands once."""
+        seen: set[str] = set()
+        for i in line.view or ():
+            self.known(i, indices, UnknownIndexInSchedule, "index", spot(line.span, i))
+            if i in seen:
+                help = "name each once, outermost first"
+                self.diagnostics.add(BadLayout(f"`as (...)` names `{i}` twice", spot(line.span, i, last=True), help=help))
+            seen.add(i)
+
+    def fuse(self, line: syntax.Fuse, indices: set[str], staged: str | None) -> None:
+        for i in line.indices:
+            self.known(i, indices, BadFuse, "index", spot(line.span, i))
+        if len(set(line.indices)) < len(line.indices):
+            self.diagnostics.add(BadFuse("`fuse` names an index twice", line.span, help="name each once, outermost first"))
+        mine = set(line.indices)
+        where = [s for s in self.op.statements if mine <= {i for i, _ in s.ranges}]
+        if staged is None and where and not any(mine <= set(s.indices) or not mine & set(s.indices) for s in where):
+            help = "fuse free indices with each other, and reduced ones with each other"
+            self.diagnostics.add(BadFuse("fused indices are all free or all reduced", line.span, help=help))
+        taken = "an index" if line.name in indices - set(line.indices) else self.taken(line.name)
+        if taken:
+            message = f"`{line.name}` is {taken} already"
+            self.diagnostics.add(NameClash(message, line.span, help="give the fused index a name of its own"))
+        indices.add(line.name)
+
+    def taken(self, name: str) -> str | None:
+        """What of the op or the device goes by that name."""
+        if name in {v.name for v in self.op.dims} | {v.name for v, _ in self.op.derived} | {n for n, _ in self.op.params}:
+            return "a size of the op"
+        kinds = (("a tensor", self.tensors), ("a level", self.levels), ("a memory", self.memories))
+        return next((what for what, names in kinds if name in names), None)
+
+    def axes_of(self, tensor: str) -> set[str]:
+        """Names that axes of a staged copy go by."""
+        t = next((t for t in self.op.tensors if t.name == tensor), None)
+        return {f"{tensor}.{d}" for d in range(len(t.shape))} if t else set()
+
+    def known(self, name: str, names: set[str], error: type, what: str, span) -> None:
+        if name not in names:
+            self.diagnostics.add(error(f"there is no {what} `{name}` here", span, help=did_you_mean(name, names)))
+
+    def level(self, line: syntax.Tile, now: str, own: str) -> str:
+        if line.level is None:
+            return now
+        at = spot(line.span, line.level, last=True)
+        if line.level not in self.levels:
+            help = _or_elsewhere(line.level, self.levels, lambda d: [x.name for x in d.levels])
+            self.diagnostics.add(UnknownLevel(f"`{self.device.name}` has no level `{line.level}`", at, help=help))
+            return now
+        if self.levels.index(line.level) < self.levels.index(now):
+            message = f"the focus is a {now} already; `{line.level}` is outside it"
+            self.diagnostics.add(LevelOrder(message, at, help="move this line up"))
+            return now
+        if line.level == own != self.levels[0]:
+            message = f"this block is for one {own}, and no other takes part in it"
+            inner = self.levels[self.levels.index(own) + 1 :]
+            help = f"leave `-> {own}` out" + (f", or deal to {', '.join(f'`{x}`' for x in inner)}" if inner else "")
+            self.diagnostics.add(LevelOrder(message, at, help=help))
+            return now
+        if line.level == self.levels[0]:
+            message = f"`{line.level}` is the outermost level: the focus is there from the start"
+            self.diagnostics.add(LevelOrder(message, at, help=f"tiles go to {', '.join(self.levels[1:])}"))
+            return now
+        return line.level
+
+    def inlined(self, name: str, line: syntax.Inline) -> None:
+        if any(s.target == name and s.reduction is not None for s in self.op.statements):
+            self.diagnostics.add(LateInline(f"`{name}` is a reduction", line.span, help="keep it, or leave the line out"))
+        elif any(t.name == name and t.role != "intermediate" for t in self.op.tensors):
+            role = self.op.tensor(name).role
+            article = "an" if role[0] in "io" else "a"
+            self.diagnostics.add(LateInline(f"`{name}` is {article} {role}", line.span, help="leave the line out"))
+
+    def memory(self, line) -> None:
+        if line.memory is not None and line.memory not in self.memories:
+            help = _or_elsewhere(line.memory, self.memories, lambda d: [m.name for m in d.memories])
+            self.diagnostics.add(
+                UnknownMemoryInSchedule(
+                    f"`{self.device.name}` has no memory `{line.memory}`", spot(line.span, line.memory), help=help
+                )
+            )
+
+    def instr(self, name: str, span) -> None:
+        span = spot(span, name)
+        names = {n for i in self.device.instrs for n in (i.name, i.family) if n}
+        if name not in names:
+            message = f"`{self.device.name}` has no instruction `{name}`"
+            self.diagnostics.add(UnknownInstr(message, span, help=did_you_mean(name, names)))
+
+
+def _or_elsewhere(word: str, known: Iterable[str], names: Callable[[Device], Iterable[str]]) -> str | None:
+    """What may be meant: a name of this device, or devices of the library that have it."""
+    said = did_you_mean(word, known)
+    others = [d for d in std_roots() if word in names(d)]
+    if not others or (said and said.startswith("did you mean")):
+        return said
+    have = " and ".join(f"`{d.name}`" for d in others) + (" has it" if len(others) == 1 else " have it")
+    return f"{said}; {have}: a schedule for one says so, `for OP on {others[0].name}`"

@@ -1,0 +1,63 @@
+"""The ways chosen for the launches of one program: where one cannot be compiled the next is taken, and a note says so.
+
+What is chosen must compile, and the tests hold it to that (`MOST = 1`: the first choice, or its error). But whoever wrote no
+lines has no use for an error about lines: another way is worth more. An error that the author's own lines make is the same for
+all ways, so only a few are tried, and the first error is reported.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+from ...dsl import syntax
+from ...dsl.errors import UserError
+
+MOST = 4  # compilations of one program
+
+
+@dataclass(frozen=True)
+class Way:
+    """Lines for a launch; `about`: what tells them from others, for people; `why`: what `explain` shows of the choice."""
+
+    lines: tuple[syntax.Line, ...]
+    about: str = ""
+    why: Any = None
+
+
+@dataclass
+class Attempts:
+    """`over`: how many ways of a launch were passed over; `notes`: why. Of the attempt under way: the launch that is being
+    `lowered` ("": all were), and the way `chosen` for each, in the order in which they were asked for."""
+
+    over: Counter[str] = field(default_factory=Counter)
+    notes: list[str] = field(default_factory=list)
+    first: UserError | None = None
+    lowered: str = ""
+    chosen: dict[str, Way] = field(default_factory=dict)
+
+    def choose(self, launch: str, ways: Iterable[Way]) -> Way:
+        """The best way that was not passed over; the first error where none is left."""
+        found = next(islice(ways, self.over[launch], None), None)
+        if found is None:
+            assert self.first is not None
+            raise self.first
+        self.chosen[launch] = found
+        return found
+
+    def pass_over(self, error: UserError) -> None:
+        """Begins another attempt, after an error: without the way that it came from. Raises the first error where none is to
+        blame, or enough were tried."""
+        self.first, again = self.first or error, self.first is error
+        # What is found when all launches are there is blamed on each in turn, the last one first.
+        blamed = self.lowered or min(reversed(self.chosen), key=lambda x: self.over[x], default="")
+        if again or blamed not in self.chosen or self.over.total() + 1 >= MOST:
+            raise self.first from None
+        about = self.chosen[blamed].about or "the first choice"
+        self.notes.append(f"launch {blamed.rstrip('@')}: {about} cannot be compiled ({error.id}), so the next way was taken")
+        self.over[blamed] += 1
+        self.lowered = ""
+        self.chosen.clear()

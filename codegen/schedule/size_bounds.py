@@ -1,0 +1,124 @@
+"""Bounds on sizes: `schedule ... where N <= 16384` makes 16384 the upper end of N's interval, and a condition of the call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ...dsl import syntax
+from ...dsl.errors.schedule import BadBound
+from ...dsl.index.expr import Expr, Var, as_expr
+from ...dsl.op import Op
+from ...dsl.ops.index_syntax import index_term
+from ...dsl.support.fast_replace import replace
+from ..plan.computations import substitute
+
+
+def with_bounds(op: Op, where: tuple[syntax.Where, ...]) -> Op:
+    dims = {v.name: v for v in op.dims}
+    conditions = list(op.conditions)
+    ends: dict[str, tuple[int | None, int | None]] = {}
+    for w in where:
+        table = {n: as_expr(v) for n, v in dims.items()} | {v.name: as_expr(v) for v, _ in op.derived}
+        left, right = index_term(w.left, table), index_term(w.right, table)
+        slack = _slack(w, left, right)
+        conditions += [(c, f"{_shown(w)}") for c in slack]
+        if isinstance(w.left, syntax.Name) and w.left.id in dims and right.constant is not None:
+            lo, hi = ends.get(w.left.id, (None, None))
+            least, most = _ends(w.op, right.constant)
+            ends[w.left.id] = _most(lo, least, max), _most(hi, most, min)
+        elif right.constant is None and left.constant is None:
+            raise BadBound(f"`{_shown(w)}` is no bound of a size", w.span, help="write `where N <= 4096`")
+    for w in where:
+        _satisfiable(w, dims, ends)
+    mapping = {v: _within(n, *_meet(v, ends[n])) for n, v in dims.items() if n in ends}
+    tensors = tuple(replace(t, shape=tuple(e.subs(mapping) for e in t.shape)) for t in op.tensors)
+    statements = tuple(
+        replace(s, value=substitute(s.value, mapping), ranges=tuple((i, e.subs(mapping)) for i, e in s.ranges))
+        for s in op.statements
+    )
+    return replace(
+        op, dims=tuple(Var(v.name, *_meet(v, ends[v.name])) if v.name in ends else v for v in op.dims),
+        derived=tuple((v, e.subs(mapping)) for v, e in op.derived), tensors=tensors, statements=statements,
+        conditions=tuple((c.subs(mapping) if c.variables().isdisjoint(mapping) else c, text) for c, text in conditions),
+    )  # fmt: skip
+
+
+def settled(decl: syntax.ScheduleDecl, known: Mapping[str, int]) -> syntax.ScheduleDecl | None:
+    """The schedule without the conditions that sizes fixed at compile time decide; None when they exclude it."""
+    table = {name: as_expr(value) for name, value in known.items()}
+    left: list[syntax.Where] = []
+    for w in decl.where:
+        if not _names(w.left) | _names(w.right) <= known.keys():
+            left.append(w)
+        elif any((c.constant or 0) < 0 for c in _slack(w, index_term(w.left, table), index_term(w.right, table))):
+            return None
+    return replace(decl, where=tuple(left))
+
+
+def _within(name: str, low: int | None, high: int | None) -> Expr:
+    """What stands for a size of which the ends are known: the number itself where they are the same."""
+    return as_expr(low if low is not None and low == high else Var(name, low, high))
+
+
+def _names(e: syntax.Expr) -> set[str]:
+    match e:
+        case syntax.Name():
+            return {e.id}
+        case syntax.Unary():
+            return _names(e.operand)
+        case syntax.Binary():
+            return _names(e.left) | _names(e.right)
+        case syntax.Call():
+            return {n for a in e.args for n in _names(a)}
+    return set()
+
+
+def _slack(w: syntax.Where, left: Expr, right: Expr) -> list[Expr]:
+    match w.op:
+        case "<=":
+            return [right - left]
+        case "<":
+            return [right - left - 1]
+        case ">=":
+            return [left - right]
+        case ">":
+            return [left - right - 1]
+        case "==" | "=":
+            return [left - right, right - left]
+    raise BadBound(f"`{w.op}` makes no bound", w.span)
+
+
+def _most(a: int | None, b: int | None, pick) -> int | None:
+    return b if a is None else a if b is None else pick(a, b)
+
+
+def _satisfiable(w: syntax.Where, dims: Mapping[str, Var], ends) -> None:
+    """Raises BadBound where the bounds together leave no size."""
+    table = {n: as_expr(Var(n, *_meet(v, ends[n])) if n in ends else v) for n, v in dims.items()}
+    empty = next((n for n in _names(w.left) & ends.keys() if _none(*_meet(dims[n], ends[n]))), None)
+    if empty is not None:
+        raise BadBound(f"no `{empty}` satisfies `{_shown(w)}`", w.span, help="sizes are at least 0; a bound below excludes all")
+    if not (_names(w.left) | _names(w.right)) <= table.keys():
+        return
+    slack = _slack(w, index_term(w.left, table), index_term(w.right, table))
+    if any((hi := c.interval[1]) is not None and hi < 0 for c in slack):
+        raise BadBound(f"no sizes satisfy `{_shown(w)}`", w.span, help="sizes are at least 0")
+
+
+def _none(lo: int | None, hi: int | None) -> bool:
+    return lo is not None and hi is not None and lo > hi
+
+
+def _ends(op: str, n: int) -> tuple[int | None, int | None]:
+    return {"<=": (None, n), "<": (None, n - 1), ">=": (n, None), ">": (n + 1, None)}.get(op, (n, n))
+
+
+def _meet(v: Var, ends: tuple[int | None, int | None]) -> tuple[int | None, int | None]:
+    lo, hi = ends
+    return (v.lo if lo is None else max(lo, v.lo or 0)), (v.hi if hi is None else hi)
+
+
+def _shown(w: syntax.Where) -> str:
+    from ...dsl.ops.index_syntax import shown
+
+    return f"{shown(w.left)} {w.op} {shown(w.right)}"

@@ -1,0 +1,38 @@
+"""Lines that the compiler filled in get a place: a text that holds just the line. So diagnostics and comments can show them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from ...dsl import syntax
+from ...dsl.source import Source, Span
+from ...dsl.support.fast_replace import replace
+from ...dsl.text.print_node import format_node
+
+_FILLED_IN = "<filled in"
+
+
+def placed(lines: Iterable[syntax.Line], count: Iterator[int]) -> tuple[syntax.Line, ...]:
+    """The same lines; those without a span have one, all know what they say. `count` tells equal lines apart."""
+    return tuple(_placed(line, count) for line in lines)
+
+
+def _placed(line: syntax.Line, count: Iterator[int]) -> syntax.Line:
+    block = getattr(line, "block", None)
+    if block:
+        line = replace(line, block=placed(block, count))  # pyright: ignore[reportCallIssue]
+    text = format_node(replace(line, block=None) if block else line).strip()  # pyright: ignore[reportCallIssue]
+    if line.span is not None:
+        return replace(line, span=replace(line.span, said=text))
+    return replace(line, span=Span(Source(f"{_FILLED_IN} {next(count)}>", text), 0, len(text)))
+
+
+def is_filled_in(span: Span) -> bool:
+    """Whether the compiler filled the line in."""
+    return span.source.name.startswith(_FILLED_IN)
+
+
+def author_of(*spans: Span | None) -> Span | None:
+    """The first of them that the author wrote, else the first there is."""
+    there = [s for s in spans if s is not None]
+    return next((s for s in there if not is_filled_in(s)), there[0] if there else None)

@@ -1,0 +1,1 @@
+"""Transforms of tile programs: each file or folder is one pass."""

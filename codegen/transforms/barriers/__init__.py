@@ -1,0 +1,1 @@
+"""Barriers: where units must wait for each other. `place_barriers` starts here."""

@@ -1,0 +1,196 @@
+"""Whether two accesses need a barrier between them.
+
+    DISJOINT   the two never meet in an element (rotating stages; complementary guards).
+    SAME_UNIT  where they meet, it is one unit (or lockstep group) that makes both.
+    DEALT      in `for i = unit .. by number of units` the same i means the same unit, whatever the number is.
+
+The two accesses are made by two units u and v: variables that may differ between units are renamed apart, others are common.
+What is asked is whether all coordinates can be equal while u != v. Unsure is a conflict.
+
+The two may be of different times (`Access.at`). What holds at any times at all holds at each, so a question is often settled
+by another one of the same two accesses. First it is looked whether their stages differ, whatever the unit is (ROTATING).
+Most others never meet, whatever the conditions are: that is asked once for all accesses that differ in names alone (ALIKE), of
+the coordinates that tell of the unit. Otherwise the first that can tell answers:
+
+    WITNESS    two units that meet, found by a search (`dsl.index.counterexample`): most of them do, and a proof fails slowly
+    DIGITS     the coordinates taken apart (`mixed_radix_equality`)
+    PROVER     `dsl.index.prove`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from itertools import product
+
+from ....dsl.index.counterexample import point
+from ....dsl.index.expr import Expr, Fn
+from ....dsl.index.prove import feasible
+from ....dsl.support.cached import cached_property
+from .access import OLD, Access, Bare, Owner
+from .mixed_radix_equality import Contradiction, Digits, Pair, functions, never_equal
+
+_APART = "'"  # suffix of the later unit's variables
+
+Time = tuple[int, bool]  # of the earlier access, see `Access.at`
+_ANY: Time = (0, False)
+
+
+class Conflicts:
+    """Answers about pairs of accesses, each found once."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Access, Access], dict[Time, bool]] = {}
+        self._renamed: dict[Access, Access] = {}
+
+    def between(self, a: Access, b: Access, time: Time) -> bool:
+        """Whether `a`, made at that time, may need a barrier before `b`, made now."""
+        if a.buffer != b.buffer or a.kind == b.kind != "write":
+            return False
+        if len(a.coords) != len(b.coords):
+            return True  # one buffer in another shape
+        known = self._known.setdefault((a, b), {})
+        if time not in known:
+            known[time] = self._found(a, b, time, known)
+        return known[time]
+
+    def with_itself(self, a: Access) -> bool:
+        """Whether the access may need a barrier before it is made again."""
+        return bool(a.loops) and a.kind == "write" and not self._alike_never_meet(a, a)
+
+    def _found(self, a: Access, b: Access, time: Time, known: dict[Time, bool]) -> bool:
+        for other, answer in known.items():
+            if _within(other, time) if answer else _within(time, other):
+                return answer
+        if _in_other_stages(a, b, time):
+            return not self._never(a, b, time)
+        if self._alike_never_meet(a, b):
+            return not self._never(a, b, _ANY)
+        one, two = a.at(*time), self._apart(b)
+        proofs = {time: _Meeting.of(one, two)}
+        if proofs[time].seen():
+            return True
+        if proofs[time].by_digits():
+            return not self._never(a, b, time)
+        if _ANY not in known and time != _ANY:
+            proofs = {_ANY: _Meeting.of(a.at(*_ANY), two), **proofs}
+            if proofs[_ANY].by_digits():
+                return not self._never(a, b, _ANY)
+        return not any(self._never(a, b, t) for t, proof in proofs.items() if proof.by_prover())
+
+    def _alike_never_meet(self, a: Access, b: Access) -> bool:
+        """ALIKE"""
+        dims = tuple([n for n in range(len(a.coords)) if n not in a.loose or n not in b.loose])
+        return _never_meet(a.bare(dims), b.bare(dims))
+
+    def _never(self, a: Access, b: Access, time: Time) -> bool:
+        self._known[a, b][time] = False
+        if time == _ANY:  # which of the two is the earlier makes no difference
+            self._known.setdefault((b, a), {})[time] = False
+        return True
+
+    def _apart(self, b: Access) -> Access:
+        """With the variables of its unit renamed."""
+        if b not in self._renamed:
+            self._renamed[b] = b.apart(_APART)
+        return self._renamed[b]
+
+
+def _within(narrow: Time, wide: Time) -> bool:
+    """Whether all that is of the one time is also of the other."""
+    return narrow == wide or (wide[0] <= narrow[0] and not wide[1])
+
+
+def _in_other_stages(a: Access, b: Access, time: Time) -> bool:
+    """ROTATING"""
+    return any((x := a.turn(n, *time)) is not None and never_equal(x, b.coords[n]) for n in a.loose & b.loose)
+
+
+@lru_cache(maxsize=1 << 12)
+def _never_meet(a: Bare, b: Bare) -> bool:
+    """Whether the two, of units named apart, meet in no element, as far as digits tell."""
+    (coords, owners), (coords2, owners2) = a.marked(OLD, ""), b.marked(_APART, _APART)
+    return _Meeting(zip(coords, coords2, strict=True), zip(owners, owners2, strict=True)).by_digits()
+
+
+class _Meeting:
+    """Two accesses of units named apart, and what follows where they meet in an element."""
+
+    def __init__(self, coords: Iterable[Pair], owners: Iterable[tuple[Owner, Owner]], facts: tuple[Expr, ...] = ()) -> None:
+        self._coords, self._owners, self._facts = list(coords), list(owners), facts
+
+    @cached_property
+    def _digits(self) -> Digits:
+        return Digits(self._facts)
+
+    @staticmethod
+    def of(a: Access, b: Access) -> _Meeting:
+        coords, owners = zip(a.coords, b.coords, strict=True), zip(a.owners, b.owners, strict=True)
+        return _Meeting(coords, owners, (*a.conds, *b.conds))
+
+    def by_digits(self) -> bool:
+        """Whether no barrier is needed, as far as digits tell."""
+        try:
+            return self._digits.derive(self._coords, self._of_one_unit)
+        except Contradiction:
+            return True
+
+    def _of_one_unit(self) -> bool:
+        same = self._digits.same
+        return all(
+            (dealt is not None and dealt2 is not None and same(dealt, dealt2)) or same(unit, unit2)
+            for (unit, dealt), (unit2, dealt2) in self._owners
+        )
+
+    def seen(self) -> bool:
+        """Whether two units that access one element were found."""
+        facts = [*dict.fromkeys(self._facts), *(d for x, y in self._coords for d in (x - y, y - x))]
+        return any(point([*facts, *apart]) is not None for pair in self._owners for apart in _differ(*pair))
+
+    def by_prover(self) -> bool:
+        """Whether no barrier is needed, as far as the prover tells; after `by_digits`."""
+        if not feasible(self._all()):
+            return True
+        try:
+            self._look_into_functions()
+        except Contradiction:
+            return True
+        facts = self._all()
+        return all(
+            (dealt is not None and dealt2 is not None and _equal(dealt, dealt2, facts)) or _equal(unit, unit2, facts)
+            for (unit, dealt), (unit2, dealt2) in self._owners
+        )
+
+    def _all(self) -> list[Expr]:
+        """All that holds where the two meet, >= 0."""
+        facts = list(self._facts)
+        for x, y in (*self._coords, *((Expr(((atom, 1),)), e) for atom, e in self._digits.equal.items())):
+            facts += [x - y, y - x]
+        return facts
+
+    def _look_into_functions(self) -> None:
+        """Functions that only have a name for the prover: where they are equal, more may follow. Raises Contradiction."""
+        digits = self._digits
+        for x, y in self._coords:
+            for f, g in zip(_opaque(x), _opaque(y), strict=False):
+                one, two = Expr(((f, 1),)), Expr(((g, 1),))
+                if f.kind == g.kind and not digits.same(one, two) and _equal(one, two, self._all()):
+                    digits.derive([(one, two)])
+
+
+def _differ(one: Owner, two: Owner) -> Iterator[tuple[Expr, ...]]:
+    """The ways in which units differ, and the variables of their dealt loops with them: expressions that are all >= 0 then."""
+    (unit, dealt), (unit2, dealt2) = one, two
+    units = (unit - unit2 - 1, unit2 - unit - 1)
+    if dealt is None or dealt2 is None:
+        yield from product(units)
+    else:
+        yield from product(units, (dealt - dealt2 - 1, dealt2 - dealt - 1))
+
+
+def _opaque(e: Expr) -> list[Fn]:
+    return [f for f in functions(e) if f.kind == "xor" or (f.kind in ("div", "mod") and f.args[1].constant is None)]
+
+
+def _equal(x: Expr, y: Expr, facts: list[Expr]) -> bool:
+    return not feasible([*facts, x - y - 1]) and not feasible([*facts, y - x - 1])

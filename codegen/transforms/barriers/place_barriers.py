@@ -1,0 +1,339 @@
+"""Places barriers: `place_barriers(program) -> program`.
+
+Abstract interpretation of each launch. The state is the accesses of shared buffers since the last barrier that ordered them; a
+statement with an access that conflicts with the state (`conflict`) gets a barrier before it.
+
+    WRITE_THEN_READ, READ_THEN_WRITE, WRITE_THEN_WRITE
+                     a conflict in straight-line code: the barrier stands right before the later access.
+    ENTRY            an access in a loop or an If conflicts with the state that is entered with: the barrier stands before it.
+    FIRST_TURN       what a barrier of each iteration orders meets what stands before that barrier in the first iteration alone.
+    BACK_EDGE        an access conflicts with one of the iteration before: the barrier stands inside, before the later one.
+                     It is placed before ENTRY is looked at, and then often serves both.
+    DISTANCE         accesses of the iteration before are known exactly, with `i - step` for i (rotating stages stay apart);
+                     those that survive a whole iteration without a barrier are of any earlier one. Of the loops inside, they
+                     are of any iteration.
+    ZERO_TRIPS       a loop that may run zero times orders nothing: what came before is still in the state after it.
+    UNIFORM_POINT    a barrier of a level stands only where all units below one of its units go: what a divergent If or loop
+                     needs is placed before it; a conflict inside one cannot be ordered: the line that parts units is refused.
+    VISIBLE_AT_WAIT  what an asynchronous copy writes is written at the Wait: the barrier that lets others read it comes after.
+
+A barrier's level is the one that owns the buffer, so that all units that share the instance meet. Buffers that share space must
+share a name, or be kept apart by who lays them out (only where a barrier lies between their lifetimes).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import NamedTuple
+
+from ....dsl.errors.base import AndironError, InternalError
+from ....dsl.errors.schedule import CannotMeet
+from ....dsl.index.prove import always
+from ....dsl.source import Span
+from ....dsl.support.fast_replace import replace
+from ...ir.tile_ir import Alloc, Barrier, For, If, Launch, Program, Wait
+from ...ir.tile_visitors import known, written
+from .access import Access, Turns
+from .annotated_tree import Node, barriers, grow, harvest, reached, without
+from .conflict import Conflicts
+from .known_facts import Scope
+
+_ROUNDS = 8  # the state of a loop is stable after two or three
+
+_NAMES = {"read": "read", "write": "written", "combine": "combined"}
+
+
+def place_barriers(program: Program, lockstep: bool = False) -> Program:
+    """The program with the barriers it needs; barriers already there are kept, and counted on.
+
+    `lockstep` also places those that units in lockstep need where they do not stay together by themselves: a compiler may
+    move an access of shared memory over another lane's unless told not to (`__syncwarp` from Volta on). They are barriers of
+    the level just above the lockstep units, and mean nothing to the interpreter.
+
+    Raises CannotMeet where what is needed cannot stand (UNIFORM_POINT).
+    """
+    return replace(program, launches=tuple(_launch(program, launch, lockstep) for launch in program.launches))
+
+
+def _launch(program: Program, launch: Launch, lockstep: bool) -> Launch:
+    scope = Scope.of(launch, program.device, program.instrs, program.buffers, known(program))
+    nodes = grow(launch.body, scope, written(launch.body, program.instrs))
+    for together in (False, True) if lockstep else (False,):
+        conflicts = Conflicts()
+        nodes = reached(nodes, together, conflicts.with_itself)
+        if not all(n.still for n in nodes):
+            nodes = _fewest(nodes, _Placer(conflicts))
+    return replace(launch, body=harvest(nodes))
+
+
+def _fewest(nodes: tuple[Node, ...], placer: _Placer) -> tuple[Node, ...]:
+    """REDUNDANT: a barrier of a loop that was placed before its back edge was known may be served by a later one; each of
+    those placed is tried without."""
+    best = placer.placed(nodes)
+    given = set(barriers(nodes)) if best is not nodes else ()
+    for barrier in list(barriers(best)) if best is not nodes else ():
+        if barrier not in given and placer.enough(fewer := without(best, barrier)):
+            best = fewer
+    return best
+
+
+def _apart(parting: Span | None, a: Access, b: Access) -> AndironError:
+    """The mistake of the line that deals out, or tests, what keeps units from meeting; ours, if no line did."""
+    what = f"`{a.buffer}` is {_NAMES[a.kind]} by one unit, then {_NAMES[b.kind]} by another"
+    if parting is None:
+        return InternalError(f"no barrier of {a.level} can stand here, units part ways: {what}: `{a.text}`, then `{b.text}`")
+    return CannotMeet(
+        f"{what}, where the units of a {a.level} part ways and cannot wait for each other",
+        parting,
+        note="they part here",
+        help="write this tile below what makes the tensor, or keep the tensor in a memory of these units' own",
+    )
+
+
+class _Past(NamedTuple):
+    """An access made earlier: in the present iteration of the first `same` loops around it (None: of all that are also around
+    here) and any of those below; `before`: of the loop below them the iteration just before the present one."""
+
+    access: Access
+    same: int | None = None
+    before: bool = False
+
+
+class _State(NamedTuple):
+    """Accesses that no barrier has ordered, and those of asynchronous copies under way (in the order they were met)."""
+
+    open: tuple[_Past, ...] = ()
+    flying: tuple[_Past, ...] = ()
+
+    def plus(self, other: _State) -> _State:
+        if not self.open and not self.flying:
+            return other
+        return _State(_union(self.open, other.open), _union(self.flying, other.flying))
+
+    def after(self, barrier: str, scope: Scope) -> _State:
+        """All units below one unit of `barrier` have met: levels inside it have as well."""
+        depth = scope.device.depth(barrier)
+        return _State(tuple([p for p in self.open if p.access.depth < depth]), self.flying)
+
+    def waited(self, wait: Wait) -> _State:
+        """VISIBLE_AT_WAIT. Which copies are complete is not known, unless all are."""
+        landed = [p for p in self.flying if p.access.flight == wait.kind]
+        rest = self.flying if wait.pending else tuple([p for p in self.flying if p.access.flight != wait.kind])
+        return _State(_union(self.open, landed), rest)
+
+    def doing(self, accesses: tuple[Access, ...]) -> _State:
+        now = [_Past(a) for a in accesses if a.flight is None or a.kind == "read"]
+        return _State(_union(self.open, now), _union(self.flying, [_Past(a) for a in accesses if a.flight]))
+
+    def map(self, f: Callable[[_Past, Node], _Past], loop: Node) -> _State:
+        return _State(_union((), [f(p, loop) for p in self.open]), _union((), [f(p, loop) for p in self.flying]))
+
+
+def _union(a: tuple[_Past, ...], b: Collection[_Past]) -> tuple[_Past, ...]:
+    return tuple(dict.fromkeys((*a, *b))) if b else a
+
+
+class _Pair(NamedTuple):
+    """Two accesses of one buffer that are in conflict if they are now and in the first iteration of each of the loops."""
+
+    past: _Past
+    now: Access
+    loops: tuple[Node, ...] = ()
+
+
+Placed = tuple[list[Node], Node, _State]
+
+
+class _Needed(Exception):
+    """A barrier is missing."""
+
+
+class _Placer:
+    """Answers are kept: nested loops are met again and again while the outer ones settle."""
+
+    def __init__(self, conflicts: Conflicts) -> None:
+        self._conflicts = conflicts
+        self._settled: dict[tuple[Node, tuple[_Past, ...]], tuple[Node, _State]] = {}
+        self._done: dict[tuple[Node, _State], Placed] = {}
+        self._runs: dict[Turns, bool] = {}
+        self._first: dict[tuple[Node, Access], Access] = {}
+        self._only_asking = False
+
+    def placed(self, nodes: tuple[Node, ...]) -> tuple[Node, ...]:
+        return self.block(nodes, _State())[0]
+
+    def enough(self, nodes: tuple[Node, ...]) -> bool:
+        """Whether the barriers that are there are all that are needed."""
+        self._only_asking = True
+        try:
+            self.block(nodes, _State())
+        except _Needed:
+            return False
+        finally:
+            self._only_asking = False
+        return True
+
+    def block(self, nodes: tuple[Node, ...], state: _State) -> tuple[tuple[Node, ...], _State]:
+        """The nodes with their barriers (the same objects if they stay as they are), and the state after them."""
+        out: list[Node] = []
+        same = True
+        for n in nodes:
+            if not n.still:
+                before, done, state = self.node(n, state)
+                if before or done is not n:
+                    if self._only_asking:
+                        raise _Needed
+                    same = False
+                    out += before
+                    n = done
+            out.append(n)
+        return nodes if same else tuple(out), state
+
+    def node(self, n: Node, state: _State) -> Placed:
+        """Barriers to stand before the node, the node (the same object if it stays as it is), the state after it."""
+        matters = state if n.waits or not state.flying else _State(state.open)
+        if not n.body and not n.orelse:
+            before, done, after = self.place(n, matters)
+        elif (n, matters) in self._done:
+            before, done, after = self._done[n, matters]
+        else:
+            before, done, after = self._done[n, matters] = self.place(n, matters)
+        return before, done, after if matters is state else _State(after.open, _union(state.flying, after.flying))
+
+    def place(self, n: Node, state: _State) -> Placed:
+        match n.statement:
+            case For():
+                return self.loop(n, state)
+            case If():
+                before, state = self.ordered(self.exposed((n,), state)[0], n, state)  # ENTRY
+                body, one = self.block(n.body, state)
+                orelse, other = self.block(n.orelse, state)
+                return before, _holding(n, body, orelse), one.plus(other)
+            case Alloc():
+                body, state = self.block(n.body, state)
+                return [], _holding(n, body), state
+            case Barrier():
+                return [], n, state.after(n.statement.level, n.scope)
+            case Wait():
+                return [], n, state.waited(n.statement)
+            case _:
+                before, state = self.ordered(_pairs(state, n), n, state)
+                return before, n, state.doing(n.accesses)
+
+    def conflict(self, p: _Past, b: Access) -> bool:
+        a = p.access
+        return self._conflicts.between(a, b, (a.common(b), False) if p.same is None else (p.same, p.before))
+
+    def ordered(self, pairs: list[_Pair], n: Node, state: _State) -> tuple[list[Node], _State]:
+        """The barrier that orders those of the pairs that are in conflict, before `n`, and the state after it. It is of the
+        outermost level that one of them asks for: the others need not be looked at."""
+        if not pairs:
+            return [], state
+        for past, b, loops in sorted(pairs, key=lambda pair: pair.now.depth):
+            if self.conflict(past, b) and all(self.conflict(past, self.first(b, x)) for x in loops):
+                break
+        else:
+            return [], state
+        if self._only_asking:
+            raise _Needed
+        a = past.access
+        if n.scope.control > a.depth:  # UNIFORM_POINT
+            raise _apart(n.scope.parting, a, b)
+        why = f"{a.buffer} is {_NAMES[a.kind]} before, {_NAMES[b.kind]} after"
+        barrier = Barrier(a.level, why, getattr(n.statement, "span", None))
+        return [Node(barrier, n.scope)], state.after(a.level, n.scope)
+
+    def loop(self, n: Node, state: _State) -> Placed:
+        done, out = self.settled(n, state.flying)
+        pairs, left = self.exposed((done,), state)
+        before, state = self.ordered(pairs, n, state)  # ENTRY
+        if before:
+            _, left = self.exposed((done,), state)
+        return before, done, left.plus(out.map(_outside, n))
+
+    def settled(self, n: Node, flying: tuple[_Past, ...]) -> tuple[Node, _State]:
+        """The loop with the barriers that its iterations need, and the state at the end of one. What is open before the loop
+        is none of its business (ENTRY)."""
+        if (n, flying) not in self._settled:
+            body, entry = n.body, _State((), flying)
+            for _ in range(_ROUNDS):
+                new, out = self.block(body, entry)
+                joined = entry.plus(out.map(self.earlier, n))
+                if new is body and joined == entry:
+                    break
+                body, entry = new, joined
+            else:
+                raise InternalError(f"the accesses of the loop over {n.statement.var.name} do not settle")  # type: ignore
+            self._settled[n, flying] = _holding(n, body), out
+        return self._settled[n, flying]
+
+    def earlier(self, p: _Past, n: Node) -> _Past:
+        """BACK_EDGE, DISTANCE: an access of an iteration, as the next one sees it."""
+        number = len(n.scope.loops)
+        if p.same is None and n.turns in p.access.loops:
+            return _Past(p.access, number, p.access.steps(number))
+        return _Past(p.access, number) if p.same == number else p
+
+    def exposed(self, nodes: tuple[Node, ...], state: _State) -> tuple[list[_Pair], _State]:
+        """Accesses in the nodes with those of `state` alone, as far as no barrier in them orders them; and what is left of
+        `state` after them."""
+        found: list[_Pair] = []
+        for n in nodes:
+            if not state.open and not state.flying:
+                break
+            if n.still:
+                continue
+            match n.statement:
+                case For():
+                    inside, left = self.exposed(n.body, state)
+                    alive = {p.access for p in (*left.open, *left.flying)}
+                    found += [x if x.past.access in alive else x._replace(loops=(*x.loops, n)) for x in inside]
+                    state = left if left == state or self.runs(n) else state.plus(left)  # ZERO_TRIPS
+                case If():
+                    one, left = self.exposed(n.body, state)
+                    other, right = self.exposed(n.orelse, state)
+                    found += one + other
+                    state = left.plus(right)
+                case Alloc():
+                    inside, state = self.exposed(n.body, state)
+                    found += inside
+                case Barrier():
+                    state = state.after(n.statement.level, n.scope)
+                case Wait():
+                    state = state.waited(n.statement)
+                case _:
+                    found += _pairs(state, n)
+        return found, state
+
+    def first(self, b: Access, n: Node) -> Access:
+        """FIRST_TURN: an access in the loop, as made in its first iteration, where that is one for all units."""
+        if n.turns is None or n.turns.depends > b.depth:
+            return b
+        if (n, b) not in self._first:
+            assert isinstance(n.statement, For)
+            self._first[n, b] = b.where(n.statement.var, n.scope.plain(n.statement.start))
+        return self._first[n, b]
+
+    def runs(self, n: Node) -> bool:
+        """Whether the loop is proven to run at least once."""
+        s, scope = n.statement, n.scope
+        assert isinstance(s, For)
+        assert n.turns is not None
+        if n.turns not in self._runs:
+            self._runs[n.turns] = always(scope.plain(s.stop) - scope.plain(s.start) - 1, tuple(scope.conds))
+        return self._runs[n.turns]
+
+
+def _outside(p: _Past, n: Node) -> _Past:
+    """An access in the loop or before it, after the loop."""
+    return p if p.same is not None and p.same < len(n.scope.loops) else _Past(p.access)
+
+
+def _pairs(state: _State, n: Node) -> list[_Pair]:
+    """Accesses that the node's own may need a barrier after."""
+    return [_Pair(p, b) for p in state.open for b in n.accesses if p.access.buffer == b.buffer]
+
+
+def _holding(n: Node, body: tuple[Node, ...], orelse: tuple[Node, ...] | None = None) -> Node:
+    orelse = n.orelse if orelse is None else orelse
+    return n if body is n.body and orelse is n.orelse else replace(n, body=body, orelse=orelse)

@@ -1,0 +1,167 @@
+"""Values that a loop does not change are computed before it, into a register.
+
+for j: Y[i, j] = X[i, j] * rsqrt(variance + eps)      -->      h = rsqrt(variance + eps); for j: Y[i, j] = X[i, j] * h
+
+C compilers do not see it: `eps` may be where `Y` is stored, for all they know.
+
+NOTHING_NEW   only values of registers and of tensors without an index move: they can be read where a loop runs zero times.
+WRITTEN       a register is read before a loop only where it was stored under conditions that hold there: what idle units, or
+              units beyond an edge, never stored they do not read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...dsl.index.expr import ONE, Expr
+from ...dsl.support.fast_replace import replace
+from ...dsl.values import Apply, IndexValue, Load, Masked, Value, loads, transform, walk
+from ..ir.tile_ir import Alloc, Buffer, For, If, Launch, Program, Stmt, Store
+from ..ir.tile_visitors import map_bodies, mapped, statements, with_bodies, written
+
+# What holds around a statement: conditions (>= 0), and of an `else` those that do not all hold.
+Conds = frozenset[Expr | tuple[Expr, ...]]
+
+_TYPES = ("f32", "f64", "i32", "i64")
+
+
+def hoist_invariants(program: Program) -> Program:
+    names = {b.name for b in program.buffers} | {v.name for v in program.dims}
+    for launch in program.launches:
+        names |= {s.buffer.name for s in statements(launch.body) if isinstance(s, Alloc)}
+        names |= {s.var.name for s in statements(launch.body) if isinstance(s, For)}
+    return replace(program, launches=tuple(_Hoister(program, names).launch(x) for x in program.launches))
+
+
+class _Hoister:
+    def __init__(self, program: Program, names: set[str]) -> None:
+        self.program, self.names = program, names
+        self.made: set[str] = set()  # registers of our own
+        self.memory = program.device.memories[-1].name
+        self.level = program.device.levels[-1].name
+        self.still = {b.name for b in program.buffers if b.kind == "input" and not b.shape}  # as it was when the call began
+        self.written: dict[str, frozenset[Conds]] = {}  # registers without an index, and around which stores; WRITTEN
+        self.conds: Conds = frozenset()
+
+    def launch(self, launch: Launch) -> Launch:
+        reads = [ld for s in statements(launch.body) if isinstance(s, Store) for ld in loads(s.value)]
+        if all(ld.indices for ld in reads):
+            return launch  # NOTHING_NEW
+        return replace(launch, body=self.body(launch.body))
+
+    def body(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        return tuple(self.statement(s) for s in body)
+
+    def statement(self, s: Stmt) -> Stmt:
+        match s:
+            case For():
+                before = self.written
+                body = self.body(s.body)  # inner loops first: what leaves them may leave this one too
+                self.written = before  # it may run zero times
+                return self.loop(with_bodies(s, body))
+            case Alloc():
+                if s.buffer.memory == self.memory and not s.buffer.shape:
+                    self.written = {**self.written, s.buffer.name: frozenset()}
+                return with_bodies(s, self.body(s.body))
+            case If():
+                outside, held, failed = self.conds, self.conds | set(s.conds), self.conds | {s.conds}
+                self.conds = held
+                body = self.body(s.body)
+                self.conds = failed
+                orelse = self.body(s.orelse)
+                self.conds = outside
+                for name in self.written:
+                    if self.stored(name, held) and self.stored(name, failed):
+                        self.store(name)
+                return with_bodies(s, body, orelse)
+            case Store() if s.buffer in self.written:
+                self.store(s.buffer)
+        return s
+
+    def store(self, name: str) -> None:
+        self.written = {**self.written, name: self.written[name] | {self.conds}}
+
+    def stored(self, name: str, conds: Conds) -> bool:
+        """Whether the register was stored wherever `conds` hold."""
+        return any(around <= conds for around in self.written.get(name, ()))
+
+    def loop(self, s: For) -> Stmt:
+        changed = written(s.body, self.program.instrs) | {x.buffer.name for x in statements(s.body) if isinstance(x, Alloc)}
+        moved: dict[Value, Buffer] = {}
+
+        def step(v: Value) -> Value | None:
+            if isinstance(v, Masked):
+                return v
+            if not isinstance(v, Apply) or not self.moves(v, changed):
+                return None
+            if v not in moved:
+                moved[v] = self.register(v)
+            return Load(moved[v].name, (), v.dtype)
+
+        inner = _stored(s.body, step)
+        if not moved:
+            return s
+        inner = self.without_copies(inner)
+        out: tuple[Stmt, ...] = (*(Store(b.name, (), v, span=s.span) for v, b in moved.items()), replace(s, body=inner))
+        for b in reversed(list(moved.values())):
+            out = (Alloc(b, out, span=s.span),)
+        return out[0]
+
+    def without_copies(self, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        """A register of ours that left an inner loop and whose value now leaves this one is the register out there."""
+        out: list[Stmt] = []
+        for s in body:
+            if isinstance(s, Alloc) and s.buffer.name in self.made:
+                first, *rest = s.body
+                if isinstance(first, Store) and first.buffer == s.buffer.name and isinstance(first.value, Load):
+                    out += self.without_copies(_renamed(tuple(rest), s.buffer.name, first.value.tensor))
+                    continue
+            out.append(map_bodies(s, self.without_copies))
+        return tuple(out)
+
+    def moves(self, v: Apply, changed: frozenset[str]) -> bool:
+        """NOTHING_NEW, WRITTEN"""
+        if v.dtype.name not in _TYPES or not loads(v):
+            return False
+        for x in walk(v):
+            match x:
+                case Load():
+                    known = x.tensor in self.still or self.stored(x.tensor, self.conds)
+                    if x.indices or not known or x.tensor in changed:
+                        return False
+                case IndexValue():
+                    if not x.expr.variables() <= set(self.program.dims):
+                        return False
+                case Masked():
+                    return False
+        return True
+
+    def register(self, v: Value) -> Buffer:
+        name, n = "invariant", 0
+        while name in self.names:
+            n += 1
+            name = f"invariant{n}"
+        self.names.add(name)
+        self.made.add(name)
+        return Buffer(name, v.dtype, "local", self.memory, self.level, (), (), ONE, passing=True)
+
+
+def _stored(body: tuple[Stmt, ...], step: Callable[[Value], Value | None]) -> tuple[Stmt, ...]:
+    """The statements with `step` in all that is stored."""
+
+    def one(s: Stmt) -> Stmt:
+        if not isinstance(s, Store):
+            return map_bodies(s, lambda inner: _stored(inner, step))
+        value = transform(s.value, step)
+        return s if value is s.value else replace(s, value=value)
+
+    return mapped(body, one)
+
+
+def _renamed(body: tuple[Stmt, ...], old: str, new: str) -> tuple[Stmt, ...]:
+    """The statements, which only read the old register, reading the new one."""
+
+    def step(v: Value) -> Value | None:
+        return replace(v, tensor=new) if isinstance(v, Load) and v.tensor == old else None
+
+    return _stored(body, step)

@@ -1,0 +1,156 @@
+"""Sizes of ordinary calls get an upper end, so that index arithmetic is done in 32 bits where all it forms provably fits.
+
+    narrow(program) -> program, conditions (>= 0) on sizes for which it was made
+
+What follows from sizes (numbers of units, turns of loops, names of values) gets the ends that follow. A product of sizes that
+bounds loops or units, as that of indices fused into one, is a size as well: it gets a name (`lets`), and an end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...dsl.index.expr import Expr, Fn, Var, as_expr
+from ...dsl.support.fast_replace import replace
+from ..analysis.divisibility import factors
+from ..ir.tile_ir import Alloc, For, If, Launch, Let, Program, Stmt, Units
+from ..ir.tile_visitors import expressions, map_own, statements
+
+MOST = 1 << 30  # sums of one size and of tiles stay below 2**31
+
+
+def narrow(program: Program) -> tuple[Program, tuple[Expr, ...]]:
+    sizes: dict[Var, Expr] = {}
+    conds: list[Expr] = []
+    for v in (*program.dims, *(v for v, _ in program.lets)):
+        if v.hi is None or v.hi > MOST:
+            sizes[v] = as_expr(Var(v.name, v.lo, MOST))
+            conds.append(MOST - as_expr(v))
+    if not sizes:
+        return program, ()
+    dims = tuple(_same(v, sizes) for v in program.dims)
+    lets = tuple((_same(v, sizes), e.subs(sizes)) for v, e in program.lets)
+    names = {v.name for v in (*dims, *(v for v, _ in lets))} | {b.name for b in program.buffers}
+    whole: dict[Fn, Expr] = {}
+    for f in dict.fromkeys(f for x in program.launches for f in _products(x, frozenset((*dims, *(v for v, _ in lets))))):
+        product = Expr(((f, 1),))
+        parts = sorted(v.name for v in product.variables())
+        name = ("" if all(len(x) == 1 for x in parts) else "_").join(parts)
+        while name in names:
+            name += "_"
+        names.add(name)
+        made = Var(name, 0, MOST)
+        whole[f] = as_expr(made)
+        lets = (*lets, (made, product.subs(sizes)))
+        conds.append(MOST - as_expr(made))
+    launches = tuple(_launch(x, sizes, whole) for x in program.launches)
+    return replace(program, dims=dims, lets=lets, launches=launches), tuple(conds)
+
+
+def _products(launch: Launch, sizes: frozenset[Var]) -> Iterator[Fn]:
+    """The products of sizes that bound loops and units, where there are divisions by sizes."""
+    bounds = [u.count for u in launch.units]
+    used = (f for e in expressions(launch.body) for f in _functions(e))
+    if not any(f.kind in ("div", "mod") and f.args[1].terms for f in used):
+        return
+    for s in statements(launch.body):
+        match s:
+            case For():
+                bounds.append(s.stop)
+            case Let(extent=Expr() as extent):
+                bounds.append(extent)
+            case If():
+                bounds += s.conds
+    for f in (f for e in bounds for f in _functions(e)):
+        if f.kind == "mul" and all(x in sizes for x in factors(f)):
+            yield f
+
+
+def _functions(e: Expr) -> Iterator[Fn]:
+    """The functions in an expression, outermost first; not those in products."""
+    for atom, _ in e.terms:
+        if isinstance(atom, Fn):
+            yield atom
+            if atom.kind != "mul":
+                for x in atom.args:
+                    yield from _functions(x)
+
+
+def _same(v: Var, known: dict[Var, Expr]) -> Var:
+    """The variable with the ends that are known of it."""
+    new = known.get(v)
+    found = next(iter(new.variables())) if new is not None else v
+    return found
+
+
+def _launch(launch: Launch, sizes: dict[Var, Expr], whole: dict[Fn, Expr]) -> Launch:
+    ends = _Ends(sizes, whole)
+    units = []
+    for u in launch.units:
+        count = ends.of(u.count)
+        var = _ended(u.var, count - 1)
+        ends.known[u.var] = as_expr(var)
+        units.append(Units(u.level, var, count))
+    _collect(launch.body, ends)
+    return replace(launch, units=tuple(units), body=_with(launch.body, ends))
+
+
+class _Ends:
+    """Variables as they are known, and the expressions of a launch with them, each made once: known again by identity, because
+    equal ones may differ in the ends of their variables."""
+
+    def __init__(self, sizes: dict[Var, Expr], whole: dict[Fn, Expr]) -> None:
+        self.known, self.whole = dict(sizes), whole
+        self._met: set[Var] = set()
+        self._done: dict[int, tuple[Expr, Expr]] = {}
+
+    def of(self, e: Expr) -> Expr:
+        if id(e) not in self._done:
+            self._done[id(e)] = e, e.subs(self.known, self.whole)
+        return self._done[id(e)][1]
+
+    def learn(self, v: Var, *mosts: Expr) -> None:
+        """Where nothing new is known of a variable, what it is in stays the object that it is."""
+        ended = _ended(v, *mosts)
+        if ended.hi != v.hi or v in self.known:
+            self.known[v] = as_expr(ended)
+            if v in self._met:
+                self._done.clear()  # expressions that had another variable of that name
+        self._met.add(v)
+
+
+def _collect(body: tuple[Stmt, ...], ends: _Ends) -> None:
+    for s in body:
+        match s:
+            case For():
+                ends.learn(s.var, ends.of(s.stop) - 1)
+            case Let():
+                value = ends.of(s.value)
+                ends.learn(s.var, value if s.extent is None else ends.of(s.extent) - 1, value)
+        for inner in (getattr(s, "body", ()), getattr(s, "orelse", ())):
+            _collect(inner, ends)
+
+
+def _ended(v: Var, *mosts: Expr) -> Var:
+    """With the least upper end that any of the expressions gives; the lower end stays."""
+    ends = [e.interval[1] for e in mosts] + [v.hi]
+    his = [h for h in ends if h is not None]
+    return Var(v.name, v.lo, max(min(his), v.lo or 0) if his else None)
+
+
+def _with(body: tuple[Stmt, ...], ends: _Ends) -> tuple[Stmt, ...]:
+    """The statements with the variables as they are known. (Equal ones may differ in their ends: equality is not asked for.)"""
+    out: list[Stmt] = []
+    for s in body:
+        s = map_own(s, ends.of)
+        match s:
+            case Let():
+                s = replace(s, var=_same(s.var, ends.known))
+            case For():
+                s = replace(s, var=_same(s.var, ends.known), body=_with(s.body, ends))
+            case Alloc():
+                s = replace(s, body=_with(s.body, ends))
+            case If():
+                s = replace(s, body=_with(s.body, ends), orelse=_with(s.orelse, ends))
+        out.append(s)
+    return tuple(out)

@@ -1,0 +1,1 @@
+"""Pipelining: copies made ahead and waited for. `stage_copies` starts here."""

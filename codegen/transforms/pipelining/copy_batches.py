@@ -1,0 +1,166 @@
+"""What is found in a loop: batches of copies that stand together, each with what is around it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from ....dsl.device import GROUPED, Instr
+from ....dsl.index.expr import Expr, Var, as_expr
+from ....dsl.source import Span
+from ....dsl.support.fast_replace import replace
+from ...ir.tile_ir import Alloc, Buffer, Call, For, If, Let, Staging, Stmt
+from ...ir.tile_visitors import map_exprs, statements
+from .split_copies import Halves
+
+Body = tuple[Stmt, ...]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One copy, of the turn that the loop is in. `buffer` is all that rotate. `kinds`: of its asynchronous instructions."""
+
+    buffer: Buffer
+    copy: Body
+    depth: int
+    private: bool
+    kinds: tuple[str, ...]
+    halves: Halves | None = None
+    span: Span | None = None
+
+    @property
+    def ahead(self) -> int:
+        return self.depth - 1
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Copies with nothing but names between them. `context`: names and conditions on the way from the loop to them, outermost
+    first; `lets`: names between them; `rest`: what follows, less the trailing statements around them."""
+
+    entries: tuple[Entry, ...]
+    context: tuple[Let | If, ...]
+    lets: tuple[Let, ...]
+    rest: Body
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(k for e in self.entries for k in e.kinds))
+
+    @property
+    def ahead(self) -> int:
+        return max(e.ahead for e in self.entries)
+
+    def least(self, kind: str) -> int:
+        """How far the nearest of the copies of that kind runs ahead."""
+        return min(e.ahead for e in self.entries if kind in e.kinds)
+
+
+def kinds_in(body: Body, instrs: dict[str, Instr]) -> tuple[str, ...]:
+    """How the asynchronous copies in the statements are awaited."""
+    found = {}
+    for s in statements(body):
+        if isinstance(s, Call) and (awaits := instrs[s.instr].awaits):
+            found[awaits[0]] = None
+    return tuple(found)
+
+
+def grouped(kind: str) -> bool:
+    return kind in GROUPED
+
+
+def rotates(s: Stmt, var: Var) -> bool:
+    """Is this the buffer of a copy that is made ahead over the loop of `var`?"""
+    return isinstance(s, Alloc) and s.staging is not None and s.staging.loop == var and s.staging.depth > 1
+
+
+def staged(body: Body, var: Var) -> list[Alloc]:
+    return [s for s in statements(body) if isinstance(s, Alloc) and rotates(s, var)]
+
+
+def chain(s: Alloc, var: Var) -> tuple[tuple[Alloc, ...], tuple[Let, ...], Body]:
+    """The allocations of a batch, the names between them, what follows."""
+    allocs, lets = [s], []
+    rest = _after(s)
+    while True:
+        n = next((n for n, x in enumerate(rest) if not isinstance(x, Let)), len(rest))
+        if n == len(rest) or not rotates(rest[n], var):
+            return tuple(allocs), tuple(lets), rest
+        inner = rest[n]
+        assert isinstance(inner, Alloc)
+        allocs.append(inner)
+        lets += rest[:n]
+        rest = (*_after(inner), *rest[n + 1 :])
+
+
+def copy_of(s: Alloc) -> Body:
+    assert s.staging is not None
+    return s.body[: s.staging.copy]
+
+
+def _after(s: Alloc) -> Body:
+    assert s.staging is not None
+    return s.body[s.staging.copy :]
+
+
+def as_one(body: Body, refused: Callable[[Alloc], bool]) -> Body:
+    """Buffers that are refused do not rotate."""
+    out: list[Stmt] = []
+    for s in body:
+        match s:
+            case Alloc():
+                s = replace(s, body=as_one(s.body, refused))
+                if refused(s) and s.staging is not None:
+                    s = replace(s, staging=Staging(s.staging.copy))
+            case For():
+                s = replace(s, body=as_one(s.body, refused))
+            case If():
+                s = replace(s, body=as_one(s.body, refused), orelse=as_one(s.orelse, refused))
+        out.append(s)
+    return tuple(out)
+
+
+def plain(e: Expr, context: tuple[Let | If, ...]) -> Expr:
+    """With the names of the context put in."""
+    for s in reversed(context):
+        if isinstance(s, Let):
+            e = e.subs({s.var: s.value})
+    return e
+
+
+def around(context: tuple[Let | If, ...], body: Body) -> Body:
+    """The statements under the names and conditions of the context."""
+    for s in reversed(context):
+        body = (s, *body) if isinstance(s, Let) else (replace(s, body=body, orelse=()),)
+    return body
+
+
+def afresh(body: Body, fresh: Callable[[str], str]) -> Body:
+    """The statements with other names: they will stand where the old ones mean something else."""
+    names: dict[Var, Expr] = {}
+    out: list[Stmt] = []
+    for s in body:
+        if names:
+            (s,) = map_exprs((s,), lambda e: e.subs(names))
+        if isinstance(s, Let):
+            new = Var(fresh(s.var.name), s.var.lo, s.var.hi)
+            names[s.var] = as_expr(new)
+            s = replace(s, var=new)
+        out.append(s)
+    return tuple(out)
+
+
+def batches_of(body: Body, var: Var, context: tuple[Let | If, ...]) -> Iterator[tuple[Alloc, tuple[Let | If, ...]]]:
+    """The first buffer of each batch in the order of the text, and its context; of those that are filled once a turn."""
+    for s in body:
+        match s:
+            case Let():
+                context = (*context, s)
+            case Alloc() if rotates(s, var):
+                yield s, context
+                _, lets, rest = chain(s, var)
+                yield from batches_of(rest, var, (*context, *lets))
+            case Alloc():
+                yield from batches_of(s.body, var, context)
+            case If():
+                yield from batches_of(s.body, var, (*context, s))

@@ -1,0 +1,162 @@
+"""Copies of an inner loop that run ahead through the end of the loop around it.
+
+    for k: A(k); for i in 0 .. I: alloc S: [copy k, i to S; use S]; Z(k)                    n buffers, d = n - 1 copies ahead
+    -->
+    alloc S[n]:
+        if 0 < T: A(0); copy 0, 0 .. d-1 to S
+        for k in 0 .. T:
+            for i in 0 .. I-d: copy k, i+d to S[(i+d) % n]; use S[i % n]
+            Z(k)
+            if k+1 < T: A(k+1)                                                                          EARLIER
+            for each of the last d turns of i: if k+1 < T: copy k+1, .. to S; use S[i % n]
+
+EARLIER   what begins the next turn of k comes before the last turns of i, so these may touch nothing that it writes, nor write
+          what it touches; nor may what ends this turn of k have to do with them.
+UNIFORM   a wait stands before the condition, so that one barrier serves what is inside of it as well.
+PRIMED    asynchronous copies of the first turn are issued with those before it.
+EVEN      turns of i number the buffers, so n divides I.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ....dsl.index.expr import Expr, Var, as_expr
+from ....dsl.support.fast_replace import replace
+from ...ir.tile_ir import Alloc, Commit, For, If, Let, Stmt, Wait
+from ...ir.tile_visitors import buffers_used, map_exprs, map_places, statements, written
+from .copy_batches import Body, afresh, batches_of, chain, copy_of, rotates
+from .split_copies import pruned
+
+if TYPE_CHECKING:
+    from .stage_copies import Stager
+
+
+def candidate(s: For) -> Var | None:
+    """The loop right inside, through whose end copies run ahead."""
+    for x in statements(s.body):
+        if isinstance(x, Alloc) and x.staging is not None and x.staging.through and x.staging.depth > 1:
+            return x.staging.loop if x.staging.loop != s.var else None
+    return None
+
+
+def carried(stager: Stager, outer: For, var: Var, opening: Body) -> Body | str:
+    """What the loop becomes, or why it cannot. The loop over `var` in it is as lowering wrote it, all else is done.
+
+    `opening`: what each turn of the outer loop issues and commits, where the first turn's is done already (PRIMED).
+    """
+    parts = _parts(outer.body, var)
+    if parts is None:
+        return "it does not stand right in the loop around it"
+    allocs, before, inner, after = parts
+    turns = inner.stop.constant
+    if turns is None or inner.start.constant != 0 or inner.step.constant != 1:
+        return "the number of its turns is not known"
+    heads = list(batches_of(inner.body, var, ()))
+    at = next((n for n, x in enumerate(inner.body) if rotates(x, var)), None)
+    if len(heads) != 1 or at is None or not all(isinstance(x, Let) for x in inner.body[:at]):
+        return "its copies do not stand at its beginning"
+    found, lets, rest = chain(heads[0][0], var)
+    depths = {a.buffer.name: min(a.staging.depth, turns) for a in found if a.staging is not None}
+    if not all(stager.private(a.buffer) for a in found):
+        return "not all of what it copies goes to registers"
+    if turns < 2 or any(turns % n for n in depths.values()):  # EVEN
+        return f"{turns} turns are no multiple of the buffers"
+
+    def place(name: str, coords: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        return (var % depths[name], *coords) if name in depths else coords
+
+    names = (*inner.body[:at], *lets)
+    use = stager.body(map_places((*names, *rest, *inner.body[at + 1 :]), place))
+    copies = [(depths[a.buffer.name] - 1, pruned(map_places((*names, *stager.body(copy_of(a))), place))) for a in found]
+    instrs = tuple(stager.instrs.values())
+    moved, last = (*before, *after), use
+    reading = buffers_used(last) - set(depths)
+    if reading & written(moved, instrs) or buffers_used(moved) & written(last, instrs):  # EARLIER
+        return "its last turns have to do with what the next turn of the loop around it begins with"
+    if any(buffers_used(copy) & (written(last, instrs) - set(depths)) for _, copy in copies):
+        return "it writes what it copies"
+    always, depending = _names(before, outer.var)
+    waits = tuple(x for x in before if _waits(x))
+    before = tuple(x for x in before if not any(x is y for y in (*always, *waits)))
+    body = _turn(stager, outer, inner, turns, use, copies, (before, after, waits, depending))
+    first = tuple(x for n, copy in copies for j in range(n) for x in _at(copy, var, as_expr(j)))
+    ready = afresh(pruned((*(x for x in before if x not in opening), *first)), stager.fresh)
+    ready = _at(ready, outer.var, outer.start)
+    primed = sum(isinstance(x, Commit) for x in opening)
+    out: Body = (
+        *always,
+        *_at(_later(waits, primed), outer.var, outer.start),
+        If((outer.stop - 1 - outer.start,), ready, span=outer.span, turns=True),
+        replace(outer, body=(*depending, *body)),
+    )
+    for b in (*(stager.many(a.buffer, depths[a.buffer.name]) for a in reversed(found)), *reversed(allocs)):
+        out = (Alloc(b, out, span=inner.span),)
+    return out
+
+
+def _turn(
+    stager: Stager,
+    outer: For,
+    inner: For,
+    turns: int,
+    use: Body,
+    copies: list[tuple[int, Body]],
+    around: tuple[Body, Body, Body, Body],
+) -> Body:
+    """One turn of the outer loop."""
+    before, after, waits, depending = around
+    var, most = inner.var, max(n for n, _ in copies)
+    body: list[Stmt] = []
+    if turns > most:
+        early = tuple(x for n, copy in copies for x in _at(copy, var, var + n))
+        body.append(replace(inner, stop=as_expr(turns - most), body=(*early, *use), unroll=0))
+    body += [*after, *_at(waits, outer.var, outer.var + 1)]  # UNIFORM
+    more = (outer.stop - 2 - outer.var,)
+    for i in range(turns - most, turns):
+        mine = [x for n, copy in copies if i + n < turns for x in _at(copy, var, as_expr(i + n))]
+        following = [x for n, copy in copies if i + n >= turns for x in _at(copy, var, as_expr(i + n - turns))]
+        begin = (*(before if i == turns - most else depending), *following)
+        body += mine
+        begin = afresh(pruned(begin), stager.fresh)
+        body.append(If(more, _at(begin, outer.var, outer.var + 1), span=outer.span, turns=True))
+        body += _at(use, var, as_expr(i))
+    return tuple(body)
+
+
+def _parts(body: Body, var: Var) -> tuple[list, Body, For, Body] | None:
+    """Buffers on the way to the loop over `var`, what stands before it, the loop, what stands after it."""
+    for n, s in enumerate(body):
+        if isinstance(s, For) and s.var == var:
+            return [], body[:n], s, body[n + 1 :]
+        if isinstance(s, Alloc) and (found := _parts(s.body, var)) is not None:
+            allocs, before, inner, after = found
+            return [s.buffer, *allocs], (*body[:n], *before), inner, (*after, *body[n + 1 :])
+    return None
+
+
+def _names(before: Body, var: Var) -> tuple[Body, Body]:
+    """Names that are the same in every turn, and those that are not."""
+    depends = {var}
+    always, depending = [], []
+    for s in before:
+        if isinstance(s, Let):
+            if depends.isdisjoint(s.value.variables()):
+                always.append(s)
+            else:
+                depends.add(s.var)
+                depending.append(s)
+    return tuple(always), tuple(depending)
+
+
+def _waits(s: Stmt) -> bool:
+    return isinstance(s, Wait) or (isinstance(s, If) and all(map(_waits, (*s.body, *s.orelse))))
+
+
+def _later(waits: Body, groups: int) -> Body:
+    """The waits, so many groups having been committed besides."""
+    return tuple(replace(x, pending=x.pending + groups) if isinstance(x, Wait) else x for x in waits)
+
+
+def _at(body: Body, var: Var, turn: Expr) -> Body:
+    return map_exprs(body, lambda e: e.subs({var: turn}))

@@ -1,0 +1,204 @@
+"""A copy through registers in two halves: loads, which are issued early, and stores, which wait for what was loaded.
+
+    for i in 0 .. 4: S[i] = f(A[i])     -->     for i in 0 .. 4: t[i] = A[i]     and     for i in 0 .. 4: S[i] = f(t[i])
+
+LAST_HOP    what is loaded waits in registers: in those of the copy's own last hop, one set for each turn of the loops around
+            it, else in new ones.
+CAPACITY    loops around them are written out whole, so they run to their capacity; guards say what is live.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ....dsl.device import Instr
+from ....dsl.index.expr import Var, as_expr
+from ....dsl.support.fast_replace import replace
+from ....dsl.types import DType
+from ....dsl.values import Load, Masked, Value, loads, transform
+from ...ir.tile_ir import Alloc, Buffer, Call, For, If, Let, Stmt, Store
+from ...ir.tile_visitors import buffers_used, map_places, own_expressions, with_bodies
+
+Body = tuple[Stmt, ...]
+Loops = tuple[tuple[Var, int], ...]  # those around a statement: variable, how many turns at most
+
+
+@dataclass(frozen=True)
+class Halves:
+    early: Body
+    late: Body
+    held: tuple[Buffer, ...]  # registers that live from the early half to the late one
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What splitting needs of the device and the program. `register(name, dtype, shape)` makes a buffer of one unit's own."""
+
+    instrs: dict[str, Instr]
+    private: Callable[[Buffer], bool]
+    register: Callable[[str, DType, tuple[int, ...]], Buffer]
+
+
+class _Whole(Exception):
+    """The copy has no halves."""
+
+
+def split(copy: Body, target: str, machine: Machine) -> Halves | None:
+    """The halves of the copy that fills `target`; None where it does not pass through registers that could hold it."""
+    one = _Split(target, machine)
+    try:
+        early, late = one.both(copy, ())
+    except _Whole:
+        return None
+    return Halves(pruned(early), pruned(late), tuple(one.held.values()))
+
+
+class _Split:
+    def __init__(self, target: str, machine: Machine) -> None:
+        self.target, self.machine = target, machine
+        self.own: set[str] = set()  # register buffers of the copy
+        self.held: dict[tuple, Buffer] = {}
+
+    def both(self, body: Body, loops: Loops) -> tuple[Body, Body]:
+        early: list[Stmt] = []
+        late: list[Stmt] = []
+        for s in body:
+            one, other = self.halves(s, loops)
+            early += one
+            late += other
+        return tuple(early), tuple(late)
+
+    def halves(self, s: Stmt, loops: Loops) -> tuple[list[Stmt], list[Stmt]]:
+        match s:
+            case Let():
+                return [s], [s]
+            case For():
+                return self.loop(s, loops)
+            case If():
+                one, other = (tuple(map(pruned, self.both(x, loops))) for x in (s.body, s.orelse))
+                early: list[Stmt] = [replace(s, body=one[0], orelse=other[0])]
+                return early, list(one[1]) if one[1] == other[1] else [replace(s, body=one[1], orelse=other[1])]
+            case Alloc():
+                return self.hop(s, loops)
+            case Store() if s.buffer == self.target and s.atomic is None:
+                return self.store(s, loops)
+            case Store() if s.buffer in self.own:
+                return [s], []
+            case Call():
+                return self.call(s)
+        raise _Whole
+
+    def loop(self, s: For, loops: Loops) -> tuple[list[Stmt], list[Stmt]]:
+        """CAPACITY"""
+        most = s.stop.interval[1]
+        if s.start.constant != 0 or s.step.constant != 1 or most is None:
+            raise _Whole
+        body = s.body if s.stop.constant is not None else (If((s.stop - s.var - 1,), s.body),)
+        early, late = self.both(body, (*loops, (s.var, most)))
+        whole = replace(s, stop=as_expr(most), unroll=0)
+        return [replace(whole, body=early)], [replace(whole, body=late)]
+
+    def hop(self, s: Alloc, loops: Loops) -> tuple[list[Stmt], list[Stmt]]:
+        """LAST_HOP: a register buffer of the copy; where its loads and its stores part, each turn has one of its own."""
+        b = s.buffer
+        if not self.machine.private(b):
+            raise _Whole
+        self.own.add(b.name)
+        early, late = self.both(s.body, loops)
+        if b.name not in buffers_used(late):
+            return [replace(s, body=early)], list(late)
+        if any(e.constant is None for e in b.shape):
+            raise _Whole
+        shape = (*(n for _, n in loops), *(e.constant or 0 for e in b.shape))
+        held = self.held[b.name, loops] = replace(self.machine.register(b.name, b.dtype, shape), span=b.span)
+        at = tuple(as_expr(v) for v, _ in loops)
+
+        def place(name: str, coords: tuple) -> tuple:
+            return (*at, *coords) if name == b.name else coords
+
+        renamed = {b.name: held.name}
+        return (
+            list(_renamed(map_places(early, place), renamed)),
+            list(_renamed(map_places(late, place), renamed)),
+        )
+
+    def store(self, s: Store, loops: Loops) -> tuple[list[Stmt], list[Stmt]]:
+        early: list[Stmt] = []
+
+        def held(v: Value) -> Value | None:
+            """Loads wait in registers, and what masks them goes with them; what the hop's registers hold is there already."""
+            if not isinstance(v, Load | Masked):
+                return None
+            if all(ld.tensor in self.own for ld in loads(v)):
+                return v
+            # of two branches each fills the same register, so that they are stored alike
+            key = loops, s.coords, len(early), v.dtype
+            if key not in self.held:
+                self.held[key] = self.machine.register(f"{self.target}_ahead", v.dtype, tuple(n for _, n in loops))
+            at = tuple(as_expr(x) for x, _ in loops)
+            early.append(Store(self.held[key].name, at, v, span=s.span))
+            return Load(self.held[key].name, at, v.dtype)
+
+        late = replace(s, value=transform(s.value, held))
+        return early, [late]
+
+    def call(self, s: Call) -> tuple[list[Stmt], list[Stmt]]:
+        operands = self.machine.instrs[s.instr].operands
+        results = {p.buffer for p, o in zip(s.pieces, operands, strict=True) if o.role != "input"}
+        if results <= self.own:
+            return [s], []
+        given = {p.buffer for p, o in zip(s.pieces, operands, strict=True) if o.role != "output"}
+        if results == {self.target} and given <= self.own:
+            return [], [s]
+        raise _Whole
+
+
+def _renamed(body: Body, names: dict[str, str]) -> Body:
+    """The statements with buffers called otherwise."""
+
+    def value(v: Value) -> Value | None:
+        return replace(v, tensor=names[v.tensor]) if isinstance(v, Load) and v.tensor in names else None
+
+    def one(s: Stmt) -> Stmt:
+        match s:
+            case Store():
+                return replace(s, buffer=names.get(s.buffer, s.buffer), value=transform(s.value, value))
+            case Call():
+                return replace(s, pieces=tuple(replace(p, buffer=names.get(p.buffer, p.buffer)) for p in s.pieces))
+            case For() | Alloc():
+                return replace(s, body=_renamed(s.body, names))
+            case If():
+                return replace(s, body=_renamed(s.body, names), orelse=_renamed(s.orelse, names))
+        return s
+
+    return tuple(map(one, body))
+
+
+def pruned(body: Body) -> Body:
+    """Without Lets that nothing uses, and what is empty then."""
+    return _pruned(body)[0]
+
+
+def _pruned(body: Body) -> tuple[Body, set[Var]]:
+    """And the variables that are left in it."""
+    out: list[Stmt] = []
+    needed: set[Var] = set()
+    for s in reversed(body):
+        match s:
+            case Let():
+                if s.var not in needed:
+                    continue
+            case For() | Alloc():
+                inner, names = _pruned(s.body)
+                if not inner:
+                    continue
+                s, needed = with_bodies(s, inner), needed | names
+            case If():
+                (inner, names), (orelse, others) = _pruned(s.body), _pruned(s.orelse)
+                if not inner and not orelse:
+                    continue
+                s, needed = with_bodies(s, inner, orelse), needed | names | others
+        needed = needed.union(*[e.variables() for e in own_expressions(s)])
+        out.append(s)
+    return tuple(reversed(out)), needed

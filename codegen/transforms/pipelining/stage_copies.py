@@ -1,0 +1,387 @@
+"""Copies made ahead, and waited for: `stage_copies(program, note) -> program`.
+
+Lowering writes a `move` as an Alloc whose first statements fill the buffer (`Staging`). Here n buffers take turns over a loop:
+
+    for k in 0 .. T: alloc S: [copy k to S; use S]
+    -->
+    alloc S[n]:
+        for s in 0 .. n-1: if s < T: copy s to S[s]; commit                                             PROLOGUE
+        for k in 0 .. T: wait; if k + n-1 < T: copy k + n-1 to S[(k + n-1) % n]; commit; use S[k % n]   STEADY
+
+ONE_GROUP    copies with nothing between them are one group. One that is not made still closes its group, so that the number of
+             groups that may be under way at a wait is the same in every turn: those of n - 1 turns, less the one waited for.
+COUNTED      where a counter says how many copies are under way, only those surely made since may be: in the last turns none.
+TWO_HALVES   a copy that is complete when its statement ends is split at the registers it passes (`split_copies`): loads where
+             an asynchronous copy would be issued, stores after what the turn uses.
+NAMED        registers have no index: loops over those that rotate are written out, n turns at a time where their number is
+             open.
+NOTHING_NEW  a copy is made ahead only of what the loop does not write.
+
+Must run before barriers are placed: rotation is what lets one barrier a turn do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import lcm, prod
+
+from ....dsl.index.expr import ONE, ZERO, Expr, Var, as_expr, ceildiv
+from ....dsl.support.fast_replace import replace
+from ....dsl.types import DType
+from ...ir.tile_ir import Alloc, Buffer, Commit, For, If, Launch, Let, Program, Staging, Stmt, Wait
+from ...ir.tile_visitors import buffers_used, map_bodies, map_exprs, map_places, statements, with_bodies, written
+from .copy_batches import (
+    Batch,
+    Body,
+    Entry,
+    afresh,
+    around,
+    as_one,
+    batches_of,
+    chain,
+    copy_of,
+    grouped,
+    kinds_in,
+    plain,
+    rotates,
+    staged,
+)
+from .cross_loop import candidate, carried
+from .hoist_copies import lifted
+from .outstanding_copies import sure
+from .split_copies import Machine, pruned, split
+
+_ALIGN = 16  # bytes: the widest access of one unit; each of the buffers that rotate begins at a multiple
+_SHARE = 4  # a copy on its way may take one part in so many of a unit's registers
+_WHOLE = 16  # turns that are written out
+
+Note = Callable[[str], None]
+
+
+def stage_copies(program: Program, note: Note) -> Program:
+    """`note` is told, for the author, where copies do not run ahead as the schedule says."""
+    stager = Stager(program, note)
+    return replace(program, launches=tuple(stager.launch(x) for x in program.launches))
+
+
+class Stager:
+    def __init__(self, program: Program, note: Note) -> None:
+        self.device, self.note = program.device, note
+        self.instrs = {i.name: i for i in program.instrs}
+        self.held: set[Var] = set()  # loops that are seen to with the loop around them
+        self.names = {v.name for v in program.dims} | {b.name for b in program.buffers} | {v.name for v, _ in program.lets}
+        for launch in program.launches:
+            self.names |= {u.var.name for u in launch.units} | {u.level for u in launch.units}
+            for s in statements(launch.body):
+                self.names |= {s.buffer.name} if isinstance(s, Alloc) else {s.var.name} if isinstance(s, For | Let) else set()
+
+    def launch(self, launch: Launch) -> Launch:
+        return replace(launch, body=self.body(launch.body))
+
+    def body(self, body: Body) -> Body:
+        out: list[Stmt] = []
+        for s in body:
+            match s:
+                case For():
+                    out += self.loop(s)
+                case Alloc() if s.staging is not None:
+                    out.append(self.once(s, (), frozenset()))
+                case _:
+                    out.append(map_bodies(s, self.body))
+        return tuple(out)
+
+    def fresh(self, base: str) -> str:
+        """A name that is not taken: of `k2` the next one, `k3`."""
+        n, name = 0, base
+        base = base.rstrip("0123456789") or base
+        while name in self.names:
+            n += 1
+            name = f"{base}{n}"
+        self.names.add(name)
+        return name
+
+    # ------------------------------------------------------------ buffers
+
+    def private(self, b: Buffer) -> bool:
+        return b.level == self.device.levels[-1].name and b.memory == self.device.memories[-1].name
+
+    def register(self, name: str, dtype: DType, shape: tuple[int, ...]) -> Buffer:
+        strides = tuple(as_expr(prod(shape[n + 1 :])) for n in range(len(shape)))
+        memory, level = self.device.memories[-1].name, self.device.levels[-1].name
+        return Buffer(
+            self.fresh(name), dtype, "local", memory, level, tuple(map(as_expr, shape)), strides, as_expr(prod(shape))
+        )
+
+    def many(self, b: Buffer, depth: int) -> Buffer:
+        """So many buffers in one, the first coordinate says which."""
+        each = b.size.constant or 0
+        if not self.private(b):
+            step = max(1, _ALIGN // max(1, b.dtype.bytes))
+            each = -(-each // step) * step
+        return replace(
+            b, shape=(as_expr(depth), *b.shape), strides=(as_expr(each), *b.strides), size=as_expr(each * depth)
+        )  # fmt: skip
+
+    def fits(self, held: tuple[Buffer, ...]) -> bool:
+        """Whether what a copy has under way leaves most registers of a unit to others."""
+        registers = self.device.memories[-1].registers
+        if registers is None:
+            return True
+        in_lanes = self.device.levels[-1].bytes is not None  # a vector register for each element
+        need = sum((b.size.constant or 0) * (registers[1] if in_lanes else max(4, b.dtype.bytes)) for b in held)
+        return need * _SHARE <= registers[0] * registers[1]
+
+    # ------------------------------------------------------------ copies that do not run ahead
+
+    def once(self, s: Alloc, pending: tuple[str, ...], flying: frozenset[str]) -> Alloc:
+        """ONE_GROUP, waited for before what follows the last copy of those that stand together."""
+        copy, rest = self.body(copy_of(s)), s.body[len(copy_of(s)) :]
+        kinds = tuple(dict.fromkeys((*pending, *kinds_in(copy, self.instrs))))
+        flying |= {s.buffer.name}
+        n = next((n for n, x in enumerate(rest) if not isinstance(x, Let)), len(rest))
+        following = rest[n] if n < len(rest) else None
+        if kinds and isinstance(following, Alloc) and following.staging is not None and not flying & buffers_used(
+            copy_of(following)
+        ):  # fmt: skip
+            after: Body = (*rest[:n], self.once(following, kinds, flying), *self.body(rest[n + 1 :]))
+        else:
+            after = (*commits(kinds), *(Wait(k, 0, s.span) for k in kinds), *self.body(rest))
+        return replace(s, body=(*copy, *after), staging=None)
+
+    # ------------------------------------------------------------ loops
+
+    def loop(self, s: For) -> Body:
+        if s.var in self.held:
+            return (s,)
+        if not any(isinstance(x, Alloc) and x.staging is not None and x.staging.depth > 1 for x in statements(s.body)):
+            return (with_bodies(s, self.body(s.body)),)
+        s = self.sound(replace(s, body=lifted(s.body, s.var)))
+        inner = candidate(s)
+        if inner is not None:
+            self.held.add(inner)
+        turns = Turns(self, s) if staged(s.body, s.var) else None
+        steady = turns.steady() if turns else s
+        steady = replace(steady, body=self.body(steady.body))
+        out: Body = (steady,)
+        if inner is not None:
+            self.held.discard(inner)
+            opening = turns.opening() if turns else ()
+            made = "the loop around it is written out" if turns and turns.named else carried(self, steady, inner, opening)
+            if isinstance(made, str):
+                self.note(f"`through` of the loop over `{inner.name}`: {made}; its copies begin anew each time")
+                out = (replace(steady, body=self.body(steady.body)),)
+            else:
+                out = made
+                if turns and opening:
+                    return turns.around(out, primed=True)
+        return turns.around(out) if turns else out
+
+    def sound(self, s: For) -> For:
+        """The loop, in which only those buffers rotate that can."""
+        if (trips := (s.stop - s.start).constant) is not None and trips < 2:
+            return replace(s, body=as_one(s.body, lambda a: rotates(a, s.var)))
+        refused: dict[str, str] = {}
+        stored = written(s.body, tuple(self.instrs.values()))
+        for head, context in batches_of(s.body, s.var, ()):
+            allocs, _, _ = chain(head, s.var)
+            names = tuple(x for x in context if isinstance(x, Let))
+            conds = [plain(c, names) for x in context if isinstance(x, If) for c in x.conds]
+            for a in allocs:
+                own = {x.buffer.name for x in statements(copy_of(a)) if isinstance(x, Alloc)} | {a.buffer.name}
+                if s.step.constant != 1 or any(s.var in c.variables() for c in conds):
+                    refused[a.buffer.name] = "what is moved is not the next in turn"
+                elif (buffers_used(copy_of(a)) - own) & stored:  # NOTHING_NEW
+                    refused[a.buffer.name] = "the loop writes what it copies"
+        found = {a.buffer.name for head, _ in batches_of(s.body, s.var, ()) for a in chain(head, s.var)[0]}
+        for a in staged(s.body, s.var):
+            if a.buffer.name not in found:
+                refused[a.buffer.name] = "it is not filled once a turn"
+        for name, why in refused.items():
+            self.note(f"`pipeline` of `{name}`: {why}; one buffer")
+        return replace(s, body=as_one(s.body, lambda a: rotates(a, s.var) and a.buffer.name in refused)) if refused else s
+
+
+class Turns:
+    """A loop and the buffers that take turns over it."""
+
+    def __init__(self, stager: Stager, s: For) -> None:
+        self.stager = stager
+        trips = (s.stop - s.start).constant
+        depths = {a.buffer.name: a.staging.depth for a in staged(s.body, s.var) if a.staging is not None}
+        if trips is not None:
+            depths = {name: max(1, min(n, trips)) for name, n in depths.items()}
+
+        slots: dict[str, Expr] = {}
+        named: dict[int, Let] = {}
+        for a in staged(s.body, s.var):
+            name, depth = a.buffer.name, depths[a.buffer.name]
+            slots[name] = (s.var - s.start) % depth
+            if not stager.private(a.buffer):
+                if depth not in named:
+                    named[depth] = Let(Var(stager.fresh("slot"), 0, depth - 1), slots[name], span=s.span)
+                slots[name] = as_expr(named[depth].var)
+
+        def place(name: str, coords: tuple[Expr, ...]) -> tuple[Expr, ...]:
+            return (slots[name], *coords) if name in slots else coords
+
+        self.s = s = replace(s, body=(*named.values(), *map_places(s.body, place)))
+        self.batches: dict[str, Batch] = {}
+        self.first: list[Body] = []  # what each batch issues in a turn, of asynchronous copies
+        for head, context in batches_of(s.body, s.var, ()):
+            allocs, lets, rest = chain(head, s.var)
+            entries = tuple(self.entry(a, depths[a.buffer.name]) for a in allocs)
+            self.batches[head.buffer.name] = Batch(entries, context, lets, rest)
+        self.ahead = max(b.ahead for b in self.batches.values())
+        self.named = any(e.private for b in self.batches.values() for e in b.entries)
+
+    def entry(self, a: Alloc, depth: int) -> Entry:
+        stager, b = self.stager, a.buffer
+        copy, private = stager.body(copy_of(a)), stager.private(b)
+        kinds = kinds_in(copy, stager.instrs)
+        halves = None
+        if not kinds and not private and depth > 1:  # TWO_HALVES
+            halves = split(copy, b.name, Machine(stager.instrs, stager.private, stager.register))
+            if halves is None or not stager.fits(halves.held):
+                why = "is more than a unit's registers hold on the way" if halves else "does not pass through registers"
+                stager.note(f"`pipeline` of `{b.name}`: what one unit copies {why}; it is stored as soon as it is loaded")
+                halves = None
+        return Entry(stager.many(b, depth), copy, depth, private, kinds, halves, a.span)
+
+    # ------------------------------------------------------------ the parts
+
+    def steady(self) -> For:
+        body = self.rewritten(self.s.body)
+        return replace(self.s, body=body)
+
+    def opening(self) -> Body:
+        """What a turn issues, where that is all asynchronous, of one turn and of one group."""
+        batches = list(self.batches.values())
+        entries = [e for b in batches for e in b.entries]
+        if len(batches) > 1 or not all(len(e.kinds) == 1 and grouped(e.kinds[0]) for e in entries):
+            return ()
+        if any(isinstance(x, If) for x in batches[0].context) or len({(e.ahead, e.kinds) for e in entries}) > 1:
+            return ()
+        return (*self.first[0], *commits(batches[0].kinds))
+
+    def around(self, main: Body, primed: bool = False) -> Body:
+        """All buffers, the prologue and what the loop became. `primed`: the first turn has issued its copies as well."""
+        entries = [e for b in self.batches.values() for e in b.entries]
+        body: Body = (*self.prologue(self.ahead + primed), *(self.named_turns(main) if self.named else main))
+        for e in reversed(entries):
+            for held in e.halves.held if e.halves else ():
+                body = (Alloc(held, body, e.span),)
+            body = (Alloc(e.buffer, body, e.span),)
+        return body
+
+    def rewritten(self, body: Body) -> Body:
+        out: list[Stmt] = []
+        for s in body:
+            if isinstance(s, Alloc) and rotates(s, self.s.var):
+                batch = self.batches[s.buffer.name]
+                out += [*batch.lets, *self.head(batch), *self.rewritten(batch.rest), *self.tail(batch)]
+            else:
+                out.append(map_bodies(s, self.rewritten))
+        return tuple(out)
+
+    def head(self, batch: Batch) -> Body:
+        """STEADY: what a turn begins with."""
+        waits = [w for kind in batch.kinds for w in self.wait(kind, batch)]
+        first = [(e.ahead, e.copy) for e in batch.entries if e.kinds]
+        others = [(e.ahead, e.halves.early if e.halves else e.copy) for e in batch.entries if not e.kinds]
+        issued = self.issued(batch, first)
+        self.first.append(issued)
+        return (*waits, *issued, *commits(batch.kinds), *self.issued(batch, others))
+
+    def tail(self, batch: Batch) -> Body:
+        return self.issued(batch, [(e.ahead, e.halves.late) for e in batch.entries if e.halves])
+
+    def issued(self, batch: Batch, parts: list[tuple[int, Body]]) -> Body:
+        """Each part as of a later turn, if there is that turn; those of one turn under one condition."""
+        out: list[Stmt] = []
+        for ahead in dict.fromkeys(n for n, _ in parts):
+            body = tuple(x for n, part in parts if n == ahead for x in part)
+            then = self.s.var + ahead
+            out.append(If((self.s.stop - 1 - then,), self.at(batch, then, body), turns=True))
+        return tuple(out)
+
+    def at(self, batch: Batch, turn: Expr, body: Body) -> Body:
+        """The statements as of another turn, with the names that depend on it."""
+        var, depends, lets = self.s.var, {self.s.var}, []
+        for s in (*batch.context, *batch.lets):
+            if isinstance(s, Let) and not depends.isdisjoint(s.value.variables()):
+                depends.add(s.var)
+                lets.append(s)
+        here = afresh(pruned((*lets, *body)), self.stager.fresh)
+        return map_exprs(here, lambda e: e.subs({var: turn}))
+
+    def wait(self, kind: str, batch: Batch) -> Body:
+        sharing = sum(kind in b.kinds for b in self.batches.values())
+        nearest = batch.least(kind)
+        if grouped(kind):  # ONE_GROUP
+            return (Wait(kind, nearest * sharing - 1, batch.entries[0].span),)
+        calls = sum(sure(e.copy, kind, self.stager.instrs) for e in batch.entries)
+        some = (nearest - 1) * calls if sharing == 1 else 0
+        none = Wait(kind, 0, batch.entries[0].span)
+        if not some:
+            return (none,)
+        full = self.s.stop - 1 - (self.s.var - 1 + batch.ahead)  # COUNTED
+        return (If((full,), (replace(none, pending=some),), (none,), turns=True),)
+
+    def prologue(self, turns: int) -> Body:
+        """PROLOGUE: the turns before the first one, of which only what runs ahead is left."""
+        v = Var(self.stager.fresh("stage"), 0, turns - 1)
+        body: list[Stmt] = []
+        for batch in self.batches.values():
+            inside: list[Stmt] = []
+            for e in batch.entries:
+                late = self.ahead - e.ahead
+                turn = self.s.start + v - late
+                conds = (self.s.stop - 1 - turn, *([v - late] if late else []))
+                inside.append(If(conds, self.at(batch, turn, e.copy), turns=True))
+            depends = {self.s.var}
+            context: list[Let | If] = []
+            for s in (*batch.context, *batch.lets):
+                if isinstance(s, Let) and not depends.isdisjoint(s.value.variables()):
+                    depends.add(s.var)
+                else:
+                    context.append(s)
+            body += pruned(around(tuple(context), (*_merged(inside), *commits(batch.kinds))))
+        if turns == 1:
+            return map_exprs(tuple(body), lambda e: e.subs({v: ZERO}))
+        return (For(v, ZERO, as_expr(turns), ONE, tuple(body), 0 if self.named else 1, self.s.span),)
+
+    def named_turns(self, main: Body) -> Body:
+        """NAMED"""
+        at = next(n for n, x in enumerate(main) if isinstance(x, For) and x.var == self.s.var)
+        s = main[at]
+        assert isinstance(s, For)
+        trips = (s.stop - s.start).constant
+        if trips is not None and trips <= _WHOLE:
+            return (*main[:at], replace(s, unroll=0), *main[at + 1 :])
+        n = lcm(*(e.depth for b in self.batches.values() for e in b.entries if e.private))
+        outer = Var(self.stager.fresh(s.var.name), 0, None if s.var.hi is None else s.var.hi // n)
+        inner = Var(self.stager.fresh(f"{s.var.name}_turn"), 0, n - 1)
+        turn = s.start + outer * n + inner
+        body = map_exprs(s.body, lambda e: e.subs({s.var: turn}))
+        inside = For(inner, ZERO, as_expr(n), ONE, (If((s.stop - 1 - turn,), body, turns=True),), 0, s.span)
+        whole = For(outer, ZERO, ceildiv(s.stop - s.start, n), ONE, (inside,), 1, s.span)
+        return (*main[:at], whole, *main[at + 1 :])
+
+
+def commits(kinds: tuple[str, ...]) -> tuple[Commit, ...]:
+    return tuple(Commit(k) for k in kinds if grouped(k))
+
+
+def _merged(body: list[Stmt]) -> list[Stmt]:
+    """Neighbours under the same condition become one."""
+    out: list[Stmt] = []
+    for s in body:
+        last = out[-1] if out else None
+        if isinstance(s, If) and isinstance(last, If) and s.conds == last.conds:
+            out[-1] = replace(last, body=(*last.body, *s.body))
+        else:
+            out.append(s)
+    return out
+
+
+__all__ = ["Staging", "stage_copies"]

@@ -1,0 +1,70 @@
+"""Guards are proven away where they always hold: conditions that follow from the enclosing loops."""
+
+from __future__ import annotations
+
+from ...dsl.index.prove import Facts, always, feasible
+from ...dsl.support.fast_replace import replace
+from ...dsl.values import Masked, Value, transform
+from ..ir.tile_ir import Alloc, For, If, Let, Program, Stmt, Store
+from ..ir.tile_visitors import known, with_bodies
+
+
+def prove_guards(program: Program) -> Program:
+    """Conditions that always hold are dropped; statements under conditions that never hold are too, and loops left empty."""
+    facts = Facts(lambda: known(program))
+    return replace(program, launches=tuple(replace(x, body=_prove(x.body, facts)) for x in program.launches))
+
+
+def _prove(body: tuple[Stmt, ...], facts: Facts) -> tuple[Stmt, ...]:
+    out: list[Stmt] = []
+    for s in body:
+        match s:
+            case Let():
+                facts = facts if s.extent is None else facts.where(s.known)
+                out.append(s)
+            case For():
+                out += _unless_empty(with_bodies(s, _prove(s.body, facts.where(s.known))))
+            case Alloc():
+                out += _unless_empty(with_bodies(s, _prove(s.body, facts)))
+            case If():
+                conds = tuple([c for c in s.conds if not always(c, facts)])
+                if not conds:
+                    out += _prove(s.body, facts)
+                    continue
+                if not feasible(conds, facts):
+                    out += _prove(s.orelse, facts)
+                    continue
+                kept = _prove(s.body, facts.also(*conds))
+                other = _prove(s.orelse, facts.also(-conds[0] - 1) if len(conds) == 1 else facts)
+                s = s if len(conds) == len(s.conds) else replace(s, conds=conds)
+                out += _unless_empty(with_bodies(s, kept, other))
+            case Store():
+                value = _prove_value(s.value, facts)
+                out.append(s if value is s.value else replace(s, value=value))
+            case _:
+                out.append(s)
+    return tuple(out)
+
+
+def _unless_empty(s: For | Alloc | If) -> list[Stmt]:
+    """Names alone do nothing."""
+    does = any(not isinstance(x, Let) for x in s.body)
+    if not isinstance(s, If):
+        return [s] if does else []
+    if not any(not isinstance(x, Let) for x in s.orelse):
+        s = replace(s, orelse=())
+    return [s] if does or s.orelse else []
+
+
+def _prove_value(value: Value, facts: Facts) -> Value:
+    def step(v: Value) -> Value | None:
+        if isinstance(v, Masked):
+            conds = tuple([c for c in v.conds if not always(c, facts)])
+            inner, other = _prove_value(v.value, facts.also(*conds)), _prove_value(v.otherwise, facts)
+            if not conds:
+                return inner
+            same = len(conds) == len(v.conds) and inner is v.value and other is v.otherwise
+            return v if same else replace(v, conds=conds, value=inner, otherwise=other)
+        return None
+
+    return transform(value, step)

@@ -1,0 +1,1 @@
+"""Vector accesses, by proof. `vectorizer` starts here."""

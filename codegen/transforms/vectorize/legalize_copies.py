@@ -1,0 +1,193 @@
+"""Instructions that lowering placed, made legal: a copy whose addresses are not aligned for it takes a narrower one.
+
+    copy16(G[a], S[b])  -->  for i in 0 .. 4: copy4(G[a + 2*i], S[b + 2*i])  -->  element by element, synchronous
+
+WIDEST      of the instructions that copy between the same memories and are awaited alike, the widest that is aligned.
+FILLED      `if (inside) copy else zeros` is one instruction that every unit executes, where the device has it: what is not live
+            is not read, and zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ....dsl.index.expr import Expr, Fn, Var, as_expr
+from ....dsl.support.fast_replace import replace
+from ....dsl.values import Const, Load, Masked
+from ...analysis.vector_instrs import Member
+from ...ir.tile_ir import Alloc, Call, For, If, Piece, Stmt, Store
+from .joint_guards import strongest, together
+from .vectorizer_state import Claim, State
+
+
+def legal_call(state: State, s: Stmt) -> list[Stmt] | None:
+    """A copying instruction, or one under conditions, as it may stand; None: the statement is none, or good as it is."""
+    call = s.body[0] if isinstance(s, If) and not s.turns and len(s.body) == 1 else s
+    if not isinstance(call, Call) or (member := state.members.of(state.instrs[call.instr])) is None:
+        return None
+    if member.kind == "filled":
+        return None
+    source, target = _pieces(call, member)
+    chosen = _widest(state, member, source, target)
+    if chosen is None:
+        state.note(f"`{call.instr}`: {source.buffer} or {target.buffer} is not aligned for it; its elements go one by one")
+        return [_conditional(s, _elements(state, call, member, source, target))]
+    fit, claims = chosen
+    state.take(claims)
+    if fit is not member:
+        state.note(
+            f"`{call.instr}`: {source.buffer} and {target.buffer} are aligned for `{fit.instr.name}` only, which is taken"
+        )
+    if isinstance(s, If) and (filled := _filled(state, s, member, fit, source, target)) is not None:
+        return filled
+    if fit is member:
+        return [replace(s, conds=strongest(s.conds))] if isinstance(s, If) else None
+    return [_conditional(s, _narrow(state, call, member, fit, source, target))]
+
+
+def _pieces(call: Call, member: Member) -> tuple[Piece, Piece]:
+    by_name = {o.name: p for o, p in zip(member.instr.operands, call.pieces, strict=True)}
+    return by_name[member.source.name], by_name[member.target.name]
+
+
+def _conditional(s: Stmt, body: Stmt) -> Stmt:
+    return replace(s, body=(body,)) if isinstance(s, If) else body
+
+
+def _widest(state: State, member: Member, source: Piece, target: Piece) -> tuple[Member, list[Claim]] | None:
+    fits = state.members.fitting(member.kind, member.source.memory, member.target.memory, member.dtype, member.instr.awaits)
+    for fit in fits:
+        if fit.count > member.count or member.count % fit.count:
+            continue
+        claims = [_claim(state, p, fit) for p in (source, target)]
+        known = [c for c in claims if c is not None]
+        if len(known) == 2:
+            return fit, known
+    return None
+
+
+def _claim(state: State, p: Piece, m: Member) -> Claim | None:
+    if state.in_register(p.buffer):
+        return Claim()
+    buffer = state.buffers[p.buffer]
+    return state.claim(buffer, state.addresses.of(buffer, p.coords), m.align)
+
+
+def _moved(state: State, p: Piece, by: Expr, extent: int) -> Piece:
+    """A piece that begins `by` elements further on. Where axes are digits of one number, as after a `fuse`, it is the number
+    that grows:  B[x / 17, x % 17]  -->  B[(x + by) / 17, (x + by) % 17]"""
+    last = p.coords[-1]
+    width = state.buffers[p.buffer].shape[-1]
+    for digit in (a for a, c in last.terms if c == 1 and isinstance(a, Fn) and a.kind == "mod" and a.args[1] == width):
+        for above in (f for e in p.coords[:-1] for f in _quotients(e, width)):
+            x = above.args[0]
+            if ((x - digit.args[0]) % width).constant == 0:
+                same = {v: as_expr(v) for v in x.variables() | digit.args[0].variables()}
+                grown = {digit: (x + by) % width, above: (x + by) // width}
+                return Piece(p.buffer, tuple(e.subs(same, grown) for e in p.coords), extent)
+    return Piece(p.buffer, (*p.coords[:-1], last + by), extent)
+
+
+def _quotients(e: Expr, by: Expr) -> Iterator[Fn]:
+    """What is divided by it, in an expression and in arguments of its functions."""
+    for a, _ in e.terms:
+        if isinstance(a, Fn):
+            if a.kind == "div" and a.args[1] == by:
+                yield a
+            for x in a.args:
+                yield from _quotients(x, by)
+
+
+def _narrow(state: State, call: Call, member: Member, fit: Member, source: Piece, target: Piece) -> Stmt:
+    """`fit` as often as it takes."""
+    times = member.count // fit.count
+    i = Var(state.fresh("part"), 0, times - 1)
+    one = _one(state, call, fit, source, target, as_expr(i) * fit.count)
+    return For(i, as_expr(0), as_expr(times), as_expr(1), (one,), unroll=0, span=call.span)
+
+
+def _one(state: State, call: Call, fit: Member, source: Piece, target: Piece, by: Expr, live: str | None = None) -> Call:
+    """The instruction, `by` elements on; `live`: the register with the number of elements that are to be read."""
+    state.instrs[fit.instr.name] = fit.instr
+    by_name = {fit.source.name: _moved(state, source, by, fit.count), fit.target.name: _moved(state, target, by, fit.count)}
+    if fit.live is not None and live is not None:
+        by_name[fit.live.name] = Piece(live, ())
+    return Call(fit.instr.name, tuple(by_name[o.name] for o in fit.instr.operands), call.span)
+
+
+def _elements(state: State, call: Call, member: Member, source: Piece, target: Piece) -> Stmt:
+    r = Var("r", 0, member.count - 1)
+    value = Load(source.buffer, _moved(state, source, as_expr(r), 1).coords, member.dtype)
+    store = Store(target.buffer, _moved(state, target, as_expr(r), 1).coords, value, span=call.span)
+    return For(r, as_expr(0), as_expr(member.count), as_expr(1), (store,), unroll=0)
+
+
+# ---------------------------------------------------------------- zeros where nothing is
+
+
+def _filled(state: State, s: If, member: Member, fit: Member, source: Piece, target: Piece) -> list[Stmt] | None:
+    """FILLED: the copy and what stands in its `else`, as one; at least an `else` of zeros alone, where it is all or none."""
+    copied = _copied_or_zero(state, s.orelse, member, source, target)
+    if copied is None:
+        return None
+    call = s.body[0]
+    assert isinstance(call, Call)
+    r, conds = copied
+    times = member.count // fit.count
+    i = Var(state.fresh("part"), 0, times - 1) if times > 1 else None
+    first = as_expr(i) * fit.count if i is not None else as_expr(0)
+    found = together(conds, r, first, fit.count, state.known)
+    if not found.sharp:
+        return None
+    ends = member.source.memory, member.target.memory, member.dtype, member.instr.awaits
+    filled = next((m for m in state.members.fitting("filled", *ends) if m.count == fit.count and m.align == fit.align), None)
+    body: Stmt
+    if filled is None or filled.live is None:
+        body = If(
+            found.whole,
+            (_one(state, call, fit, source, target, first),),
+            (_zeros(state, call, fit, target, first),),
+            span=s.span,
+        )
+    else:
+        live = state.register("live", filled.live.dtype, None, s.span)
+        count, none = (Const(n, filled.live.dtype) for n in (filled.count, 0))
+        value = Masked(found.whole, count, none, filled.live.dtype) if found.whole else count
+        copy = _one(state, call, filled, source, target, first, live.name)
+        body = Alloc(live, (Store(live.name, (), value, span=s.span), copy), span=s.span)
+    return [body if i is None else For(i, as_expr(0), as_expr(times), as_expr(1), (body,), unroll=0, span=call.span)]
+
+
+def _zeros(state: State, call: Call, member: Member, target: Piece, first: Expr) -> Stmt:
+    r = Var("r", 0, member.count - 1)
+    store = Store(target.buffer, _moved(state, target, first + r, 1).coords, Const(0, member.dtype), span=call.span)
+    return For(r, as_expr(0), as_expr(member.count), as_expr(1), (store,), unroll=0)
+
+
+def _copied_or_zero(state: State, orelse: tuple[Stmt, ...], member: Member, source: Piece, target: Piece):
+    """(r, conditions) when `orelse` does the same copy element by element, with zero where conditions fail."""
+    if len(orelse) != 1 or not isinstance(orelse[0], For) or len(orelse[0].body) != 1:
+        return None
+    loop, store = orelse[0], orelse[0].body[0]
+    if (
+        not isinstance(store, Store)
+        or store.atomic
+        or loop.stop.constant != member.count
+        or not isinstance(store.value, Masked)
+    ):
+        return None
+    load, other = store.value.value, store.value.otherwise
+    if not (isinstance(load, Load) and isinstance(other, Const) and other.value == 0):
+        return None
+    places = ((source, load.tensor, load.indices), (target, store.buffer, store.coords))
+    same = all(_runs(state, p, name, coords, loop.var, member.count) for p, name, coords in places)
+    return (loop.var, store.value.conds) if same else None
+
+
+def _runs(state: State, p: Piece, name: str, coords: tuple[Expr, ...], r: Var, count: int) -> bool:
+    """Whether element r of the piece is at these coordinates."""
+    if p.buffer != name:
+        return False
+    of, buffer = state.addresses.of, state.buffers[name]
+    address = of(buffer, coords) - of(buffer, p.coords)
+    return all(address.subs({r: as_expr(i)}).constant == i for i in range(count))

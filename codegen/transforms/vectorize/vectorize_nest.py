@@ -1,0 +1,293 @@
+"""One store in a nest of loops, done several neighbours at a time by vector loads and stores.
+
+    for x in 0 .. 8: S[a + x] = G[b + x]
+    -->
+    alloc v[8]: load8(G[b], v); store8(v, S[a])
+
+DIRECT      registers that lie side by side are loaded and stored where they are; else a temporary of the nest holds the vector.
+EDGES       where some neighbours may be outside, whole vectors go one way and the rest element by element; where it is all or
+            none (`together`), there is no rest.
+ONE_CHUNK   the widest access of the nest says how many elements are done together; narrower ones take several instructions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ....dsl.index.expr import Expr, Var, as_expr
+from ....dsl.support.fast_replace import replace
+from ....dsl.values import Const, Load, Masked, Value, children, loads, transform
+from ...analysis.loop_nest import Loop, Nest, at, may_be_inner, nest_of, stepping, value_at, wrapped
+from ...analysis.vector_instrs import Member
+from ...ir.tile_ir import Alloc, Buffer, Call, For, If, Piece, Stmt, Store
+from .joint_guards import Together, together
+from .vectorizer_state import Claim, State
+
+
+@dataclass(frozen=True)
+class Access:
+    """A load (`value` is it) or the store (None), by `member`; `masks`: conditions around a load."""
+
+    member: Member
+    claim: Claim
+    buffer: Buffer
+    value: Load | None
+    masks: tuple[Expr, ...] = ()
+    whole: Masked | None = None  # what the load is the value of, with a constant elsewhere
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a nest is done: which loop, what its accesses are, how many elements together."""
+
+    x: Loop
+    count: int
+    loads: tuple[Access, ...]
+    store: Access | None
+
+    @property
+    def gain(self) -> float:
+        """Instructions saved for an element."""
+        found = [*self.loads, *([self.store] if self.store else [])]
+        return sum(1 - 1 / a.member.count for a in found)
+
+
+def vectorised(state: State, s: Stmt) -> list[Stmt] | None:
+    """A nest with vector accesses, as it is where it can have none; None: the statement is no nest. What a loop inside could
+    have, the nest could: there is no need to look at it by itself."""
+    nest = nest_of(s)
+    if nest is None:
+        return None
+    plans = [p for x in reversed(nest.loops) if (p := _plan(state, nest, x)) is not None]
+    if not plans:
+        return [s]
+    best = max(plans, key=lambda p: p.gain)
+    state.take([a.claim for a in (*best.loads, *([best.store] if best.store else []))])
+    return [s] if state.asks else _Chunk(state, nest, best).statements()
+
+
+# ---------------------------------------------------------------- what can be had
+
+
+def _plan(state: State, nest: Nest, x: Loop) -> Plan | None:
+    store = nest.store
+    if x.turns < 2:
+        return None
+    target = state.buffers[store.buffer]
+    if any(ld.tensor == store.buffer and ld.indices != store.coords for value in nest.values for ld in loads(value)):
+        return None
+    reads: dict[tuple, Access] = {}
+    for load, masks, whole in (found for value in nest.values for found in _reads(value)):
+        if not state.addressed(load.tensor):
+            continue
+        found = _access(state, x, state.buffers[load.tensor], load.indices, load, masks, whole)
+        if found is not None:
+            reads.setdefault((whole or load, masks), found)
+    written = _access(state, x, target, store.coords, None) if state.addressed(store.buffer) else None
+    if not reads and written is None:
+        return None
+    count = max(a.member.count for a in (*reads.values(), *([written] if written else [])))
+    return Plan(x, count, tuple(reads.values()), written) if may_be_inner(nest, x, target) else None
+
+
+def _reads(value: Value, masks: tuple[Expr, ...] = ()):
+    """Every load, the conditions it stands under, and the `Masked` of which it is the value (with a constant elsewhere)."""
+    match value:
+        case Load():
+            yield value, masks, None
+        case Masked(value=Load() as load, otherwise=Const()):
+            yield load, (*masks, *value.conds), value
+        case Masked():
+            yield from _reads(value.value, (*masks, *value.conds))  # the other side is read only where the conditions fail
+        case _:
+            for child in children(value):
+                yield from _reads(child, masks)
+
+
+def _access(
+    state: State, x: Loop, buffer: Buffer, coords: tuple[Expr, ...], load: Load | None, masks=(), whole: Masked | None = None
+) -> Access | None:
+    """The widest vector access of neighbours along `x` that is aligned, or can be asked to be."""
+    register = state.members.register
+    ends = (buffer.memory, register) if load is not None else (register, buffer.memory)
+    if x.var not in state.addresses.of(buffer, coords).variables():
+        return None
+    for member in state.members.fitting("load" if load is not None else "store", *ends, buffer.dtype):
+        n = member.count
+        if n < 2 or x.turns % n:
+            continue
+        first = state.addresses.neighbours(buffer, coords, x.var, x.turns, n)
+        if first is not None and (claim := state.claim(buffer, first, member.align)) is not None:
+            return Access(member, claim, buffer, load, tuple(masks), whole)
+    return None
+
+
+# ---------------------------------------------------------------- how it is written
+
+
+class _Chunk:
+    def __init__(self, state: State, nest: Nest, plan: Plan) -> None:
+        self.state, self.nest, self.plan = state, nest, plan
+        x, n = plan.x, plan.count
+        self.x, self.count = x.var, n
+        self.chunks = x.turns // n
+        self.outer = Var(state.fresh(x.var.name), 0, self.chunks - 1)
+        self.first = as_expr(self.outer) * n if self.chunks > 1 else as_expr(0)
+        self.inner = Var(state.fresh(x.var.name), 0, n - 1)
+        self.made: list[Buffer] = []
+        self.held: dict[Load | Masked, Load] = {}  # what a vector was loaded for -> its element `inner`
+
+    def statements(self) -> list[Stmt]:
+        x = self.plan.x
+        guard = (*self.nest.guard, *x.limits)
+        guarded = together(guard, self.x, self.first, self.count, self.state.known)
+        fast = self._fast()
+        body: list[Stmt] = fast if not guarded.whole else [If(guarded.whole, tuple(fast), tuple(self._rest(guarded, guard)))]
+        if self.chunks > 1:
+            unroll = x.loop.unroll if x.loop.unroll <= 1 else max(1, x.loop.unroll // self.count)
+            zero, one = as_expr(0), as_expr(1)
+            body = [For(self.outer, zero, as_expr(self.chunks), one, tuple(body), unroll, x.loop.span)]
+        return wrapped(self.nest.around(x), body)
+
+    def _rest(self, guarded: Together, guard: tuple[Expr, ...]) -> list[Stmt]:
+        """Where not all neighbours are inside."""
+        if guarded.sharp:
+            return []
+        conds = tuple(c.subs({self.x: self.first + self.inner}) for c in guard)
+        return self._each((If(conds, self._element(lambda v: v)),))
+
+    def _fast(self) -> list[Stmt]:
+        """All neighbours take part."""
+        store = self.nest.store
+        out: list[Stmt] = []
+        into = self._register_target()
+        for a in self.plan.loads:
+            direct = into if a.whole is None and a.value == store.value and not a.masks else None
+            direct = into if a.whole is not None and a.whole == store.value else direct
+            out += self._load(a, direct)
+            if direct is not None:
+                return self._allocated(out)
+        if self.plan.store is None:
+            return self._allocated([*out, *self._each(self._element(self._from_vectors))])
+        source = self._register_source(store.value) or self._vector_of(store.value)
+        if source is None:
+            made = self._made(self.plan.store.buffer)
+            out += self._each(self._element(self._from_vectors, (made.name, (as_expr(self.inner),))))
+            source = made.name, (), as_expr(0)
+        return self._allocated([*out, *self._stored(source)])
+
+    # ------------------------------------------------------------ loads
+
+    def _load(self, a: Access, direct: tuple | None) -> list[Stmt]:
+        """The vector in registers: `direct` ones (buffer, coordinates but the last, the last of the first), or temporaries."""
+        assert a.value is not None
+        if direct is None:
+            made = self._made(a.buffer)
+            into = made.name, (), as_expr(0)
+        else:
+            into = direct
+        name, before, last = into
+        held = Load(name, (*before, last + self.inner), a.buffer.dtype)
+        self.held[self._here(a.whole if a.whole is not None else a.value)] = held  # type: ignore[index]
+        calls = self._calls(a, into)
+        if not a.masks:
+            return calls
+        found = together(a.masks, self.x, self.first, self.count, self.state.known)
+        if not found.whole:
+            return calls
+        span = self.nest.store.span
+        if a.whole is not None:
+            # under all of the masks, those further out too: where one of these fails, nobody looks, and there may be no memory
+            fill = a.whole.otherwise if found.sharp else self._here(replace(a.whole, conds=a.masks))
+            rest = self._each((Store(name, held.indices, fill, span=span),))
+        elif found.sharp:
+            rest = []  # nothing reads what is not there
+        else:
+            masks = tuple(c.subs({self.x: self.first + self.inner}) for c in a.masks)
+            rest = self._each((If(masks, (Store(name, held.indices, self._here(a.value), span=span),)),))
+        return [If(found.whole, tuple(calls), tuple(rest))]
+
+    def _here(self, v: Value) -> Value:
+        """A value at the element `inner`."""
+        return value_at(v, {self.x: self.first + self.inner})
+
+    def _from_vectors(self, v: Value) -> Value:
+        """The value with what vectors were loaded for."""
+        return transform(v, self._held)
+
+    def _held(self, v: Value) -> Value | None:
+        return self.held.get(v) if isinstance(v, (Load, Masked)) else None
+
+    def _calls(self, a: Access, registers: tuple) -> list[Stmt]:
+        """As many instructions as the chunk takes, between memory and registers."""
+        store, m = self.nest.store, a.member
+        coords = store.coords if a.value is None else a.value.indices
+        out: list[Stmt] = []
+        name, before, last = registers
+        for i in range(0, self.count, m.count):
+            memory = Piece(a.buffer.name, tuple(c.subs({self.x: self.first + i}) for c in coords), m.count)
+            register = Piece(name, (*before, last + i), m.count)
+            by_name = {m.source.name: register, m.target.name: memory} if a.value is None else {}
+            by_name = by_name or {m.source.name: memory, m.target.name: register}
+            out.append(Call(m.instr.name, tuple(by_name[o.name] for o in m.instr.operands), span=store.span))
+        self.state.instrs[m.instr.name] = m.instr
+        return out
+
+    def _stored(self, source: tuple) -> list[Stmt]:
+        assert self.plan.store is not None
+        return self._calls(self.plan.store, source)
+
+    # ------------------------------------------------------------ registers
+
+    def _register_target(self) -> tuple | None:
+        """DIRECT: the registers that are stored to, when they lie side by side."""
+        store = self.nest.store
+        if self.plan.store is not None or not self.state.in_register(store.buffer):
+            return None
+        return self._side_by_side(store.buffer, store.coords)
+
+    def _register_source(self, value: Value) -> tuple | None:
+        assert self.plan.store is not None
+        if not isinstance(value, Load) or not self.state.in_register(value.tensor):
+            return None
+        return self._side_by_side(value.tensor, value.indices) if value.dtype == self.plan.store.buffer.dtype else None
+
+    def _side_by_side(self, buffer: str, coords: tuple[Expr, ...]) -> tuple | None:
+        if not coords or any(self.x in c.variables() for c in coords[:-1]):
+            return None
+        found = stepping(coords[-1], self.x, self.first, self.count)
+        return (buffer, coords[:-1], found[0]) if found and found[1] == 1 else None
+
+    def _vector_of(self, value: Value) -> tuple | None:
+        """The temporary that is what is stored, element by element."""
+        held = self.held.get(self._here(value)) if isinstance(value, (Load, Masked)) else None  # type: ignore[arg-type]
+        if held is None or self.plan.store is None or held.dtype != self.plan.store.buffer.dtype:
+            return None
+        return held.tensor, held.indices[:-1], held.indices[-1] - self.inner
+
+    def _made(self, like: Buffer) -> Buffer:
+        made = self.state.register(f"{like.name.lower()}_v", like.dtype, self.count, self.nest.store.span)
+        self.made.append(made)
+        return made
+
+    def _allocated(self, body: list[Stmt]) -> list[Stmt]:
+        for b in reversed(self.made):
+            body = [Alloc(b, tuple(body), span=self.nest.store.span)]
+        return body
+
+    # ------------------------------------------------------------ elements
+
+    def _element(self, value: Callable[[Value], Value], into: tuple[str, tuple[Expr, ...]] | None = None) -> tuple[Stmt, ...]:
+        """The element `inner`: what is shared of it, and the store, or one to the buffer and the coordinates `into`."""
+        store = at(self.nest.store, self.x, self.first + self.inner)
+        if into is not None:
+            store = Store(*into, store.value, span=store.span)
+        stores = [*[at(x, self.x, self.first + self.inner) for _, x in self.nest.shared], store]
+        body: tuple[Stmt, ...] = tuple([replace(x, value=value(x.value)) for x in stores])
+        for alloc, _ in reversed(self.nest.shared):
+            body = (replace(alloc, body=body),)
+        return body
+
+    def _each(self, body: tuple[Stmt, ...]) -> list[Stmt]:
+        return [For(self.inner, as_expr(0), as_expr(self.count), as_expr(1), body, unroll=0)]

@@ -1,0 +1,71 @@
+"""Vector accesses, by proof.
+
+    vectorised(program, assume, addresses) -> Vectors
+
+A run of neighbours that the program reads or writes one by one becomes an access of 4, 8 or 16 bytes by one of the device's
+instructions (`vector_instrs`), where three things are proven: the addresses follow each other, the first is a multiple of the
+access (`divisibility`), and the neighbours are inside together (`joint_guards`). Copies that lowering placed are checked, and
+made narrower where their addresses are not aligned (`legalize_copies`).
+
+What holds only for some calls (`K % 8 == 0`, an argument's address) is asked for when `assume` is set, and comes back as the
+result's needs; otherwise such accesses stay narrow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ....dsl.index.expr import Var
+from ....dsl.support.fast_replace import replace
+from ...analysis.vector_instrs import members_of
+from ...ir.tile_ir import Alloc, Program, Stmt
+from ...ir.tile_visitors import map_bodies
+from .address_cache import Addresses
+from .legalize_copies import legal_call
+from .vectorize_nest import vectorised as vectorised_nest
+from .vectorizer_state import State, state_of
+
+__all__ = ["Vectors", "vectorised"]
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """`multiples`: products of sizes and what must divide them. `pointers`: arguments and bytes that divide their address."""
+
+    program: Program
+    multiples: Mapping[tuple[Var, ...], int]
+    pointers: Mapping[str, int]
+    notes: tuple[str, ...]
+
+
+def vectorised(program: Program, assume: bool, addresses: Addresses) -> Vectors:
+    if not any(True for _ in members_of(program.device)):
+        return Vectors(program, {}, {}, ())
+    known, wanted = {}, {}
+    if assume and (program.dims or program.lets):
+        # Nothing is written before it is known what will hold: guards of neighbours become one.
+        state = state_of(program, assume, {}, addresses, asks=True)
+        _pass(state)
+        known, wanted = state.sizes, state.pointers
+    state = state_of(program, assume, known, addresses)
+    done = _pass(state)
+    return Vectors(done, {**known, **state.sizes}, {**wanted, **state.pointers}, tuple(state.notes))
+
+
+def _pass(state: State) -> Program:
+    launches = tuple(replace(x, body=_body(state, x.body)) for x in state.program.launches)
+    instrs = tuple(state.instrs[n] for n in sorted(state.instrs))
+    return replace(state.program, launches=launches, instrs=instrs)
+
+
+def _body(state: State, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    out: list[Stmt] = []
+    for s in body:
+        if isinstance(s, Alloc):
+            state.buffers[s.buffer.name] = s.buffer
+        legal = legal_call(state, s)
+        for one in legal if legal is not None else [s]:
+            nest = vectorised_nest(state, one)
+            out += [map_bodies(one, lambda b: _body(state, b))] if nest is None else nest
+    return tuple(out)

@@ -1,0 +1,135 @@
+"""What the pass carries along: buffers, instructions, what is known of sizes, what it has come to need, names it gave out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import gcd
+
+from ....dsl.device import Device, Instr
+from ....dsl.index.expr import Expr, Var, as_expr
+from ....dsl.source import Span
+from ....dsl.types import DType
+from ...analysis.divisibility import MOST, Known, Needs, merged, required
+from ...analysis.vector_instrs import Members, members_of
+from ...ir.tile_ir import Alloc, Buffer, Let, Program
+from ...ir.tile_visitors import statements
+from .address_cache import Addresses
+
+LOCAL = 16  # bytes: where buffers of a block begin in their memory
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What one access takes for granted: divisors of products of sizes, and of the address of an argument."""
+
+    sizes: Needs = ()
+    pointer: tuple[str, int] | None = None
+
+
+@dataclass
+class State:
+    """`assume`: what sizes and arguments are to be divisible by may be asked for at the call. `asks`: that is all that is to be
+    found out, and what comes out of nests is not looked at."""
+
+    program: Program
+    assume: bool
+    asks: bool
+    known: Known
+    members: Members
+    addresses: Addresses
+    names: set[str]
+    buffers: dict[str, Buffer]
+    sizes: dict[tuple[Var, ...], int] = field(default_factory=dict)
+    pointers: dict[str, int] = field(default_factory=dict)
+    instrs: dict[str, Instr] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def device(self) -> Device:
+        return self.program.device
+
+    def in_register(self, buffer: str) -> bool:
+        return self.buffers[buffer].memory == self.members.register
+
+    def addressed(self, buffer: str) -> bool:
+        """Whether instructions of memory may reach it. (What one innermost unit alone has is in registers.)"""
+        b = self.buffers[buffer]
+        return not self.in_register(buffer) and not (b.kind == "local" and b.level == self.device.levels[-1].name)
+
+    def claim(self, buffer: Buffer, address: Expr, bytes_: int) -> Claim | None:
+        """What makes `bytes_` divide the address of an element (elements from the buffer's beginning); None: nothing can."""
+        n = bytes_ // buffer.dtype.bytes
+        if n <= 1:
+            return Claim()
+        needs = required(address, n, self.known)
+        begins = self._begins(buffer)
+        if needs is None or (begins is not None and begins < bytes_):
+            return None
+        pointer = (buffer.name, bytes_) if begins is None else None
+        if (needs or pointer) and not self.assume:
+            return None
+        return Claim(needs, pointer)
+
+    def _begins(self, buffer: Buffer) -> int | None:
+        """Bytes that divide the address of each instance's first element; None: that of an argument, which the call tells."""
+        if buffer.kind == "workspace":
+            return MOST
+        if buffer.kind != "local":
+            return None
+        if buffer.level == self.device.memory(buffer.memory).level:
+            return LOCAL
+        return gcd(LOCAL, (buffer.size.constant or 1) * buffer.dtype.bytes)  # one instance after another
+
+    def take(self, claims: list[Claim]) -> None:
+        self.sizes = merged([*self.sizes.items(), *(n for c in claims for n in c.sizes)])
+        for c in claims:
+            if c.pointer is not None:
+                name, n = c.pointer
+                self.pointers[name] = max(self.pointers.get(name, 1), n)
+
+    def note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
+
+    def fresh(self, wish: str) -> str:
+        name, n = wish, 0
+        while name in self.names:
+            n += 1
+            name = f"{wish}{n}"
+        self.names.add(name)
+        return name
+
+    def register(self, wish: str, dtype: DType, count: int | None, span: Span | None = None) -> Buffer:
+        """A buffer of `count` registers of each innermost unit; None: a single one, without coordinates."""
+        shape = () if count is None else (as_expr(count),)
+        level = self.device.levels[-1].name
+        name = self.fresh(wish)
+        strides = tuple(as_expr(1) for _ in shape)
+        made = Buffer(
+            name, dtype, "local", self.members.register, level, shape, strides, as_expr(count or 1), span, passing=True
+        )
+        self.buffers[name] = made
+        return made
+
+
+def state_of(
+    program: Program, assume: bool, multiples: Mapping[tuple[Var, ...], int], addresses: Addresses, asks=False
+) -> State:
+    names = {v.name for v in program.dims} | {v.name for v, _ in program.lets} | {b.name for b in program.buffers}
+    buffers = {b.name: b for b in program.buffers}
+    lets: dict[Var, Expr] = dict(program.lets)
+    for launch in program.launches:
+        names |= {launch.name, *(u.var.name for u in launch.units)}
+        for s in statements(launch.body):
+            match s:
+                case Alloc():
+                    buffers[s.buffer.name] = s.buffer
+                    names.add(s.buffer.name)
+                case Let():
+                    lets[s.var] = s.value
+            if hasattr(s, "var"):
+                names.add(s.var.name)  # type: ignore[union-attr]
+    known = Known(frozenset((*program.dims, *(v for v, _ in program.lets))), lets, multiples)
+    instrs = {i.name: i for i in program.instrs}
+    return State(program, assume, asks, known, members_of(program.device), addresses, names, buffers, instrs=instrs)

@@ -1,0 +1,1 @@
+"""Integer index expressions: canonical form, substitution, intervals, proofs and counterexamples."""

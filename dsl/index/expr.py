@@ -1,0 +1,389 @@
+"""Quasi-affine integer index expressions with ranges, kept in a canonical form by construction.
+
+An `Expr` is a linear form `sum(coefficient * atom) + const`; an atom is a `Var`, or an `Fn` of other expressions:
+
+    div, mod   floor semantics, as in Python; the divisor is positive: usually a constant, else an expression taken to be > 0
+    mul        the product of two non-constant expressions (sums are multiplied out, so equal polynomials are equal)
+    xor        on integers in two's complement
+    min, max   of two or more
+
+Building an expression simplifies it, and never changes its value for any values of the variables inside their intervals.
+
+BY_NAME: variables are equal when their names are. Intervals are facts about a variable, not part of it; therefore nothing here
+may be cached under a key that holds expressions only -- what depends on intervals is cached on the instance.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from functools import reduce
+from typing import TYPE_CHECKING, Any, Final, Union
+
+from . import intervals
+from .intervals import Interval
+
+
+class _Arithmetic:
+    """The operators that `Var` and `Expr` share; all of them give an `Expr`."""
+
+    __slots__ = ()
+
+    def __add__(self, other: Index) -> Expr:
+        return rules.add(as_expr(self), other if type(other) is Expr else as_expr(other))  # type: ignore[arg-type]
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Index) -> Expr:
+        return rules.add(as_expr(self), other if type(other) is Expr else as_expr(other), -1)  # type: ignore[arg-type]
+
+    def __rsub__(self, other: Index) -> Expr:
+        return rules.add(as_expr(other), as_expr(self), -1)  # type: ignore[arg-type]
+
+    def __neg__(self) -> Expr:
+        return rules.scale(as_expr(self), -1)  # type: ignore[arg-type]
+
+    def __mul__(self, other: Index) -> Expr:
+        return rules.mul(as_expr(self), as_expr(other))  # type: ignore[arg-type]
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, other: Index) -> Expr:
+        return rules.div(as_expr(self), as_expr(other))  # type: ignore[arg-type]
+
+    def __rfloordiv__(self, other: Index) -> Expr:
+        return rules.div(as_expr(other), as_expr(self))  # type: ignore[arg-type]
+
+    def __mod__(self, other: Index) -> Expr:
+        return rules.mod(as_expr(self), as_expr(other))  # type: ignore[arg-type]
+
+    def __rmod__(self, other: Index) -> Expr:
+        return rules.mod(as_expr(other), as_expr(self))  # type: ignore[arg-type]
+
+
+_Name = object if TYPE_CHECKING else str  # what else texts can do is not for use
+
+# A variable's name and interval: what is known of it, which is not part of it (BY_NAME).
+Known = tuple[str, Union[int, None], Union[int, None]]  # noqa: UP007 - evaluated at run time
+
+
+class Var(_Arithmetic, _Name):
+    """An integer variable whose values lie in [lo, hi], both inclusive; None is unbounded.
+
+    It is its name, with what is known of it (BY_NAME): compared and hashed as names are, and as fast.
+    """
+
+    name: str
+    lo: int | None
+    hi: int | None
+    interval: Interval
+    known: Known
+    _expr: Expr | None = None  # see `as_expr`
+
+    __match_args__ = ("name", "lo", "hi")
+
+    def __new__(cls, name: str, lo: int | None = 0, hi: int | None = None) -> Var:
+        self = super().__new__(cls, name)  # type: ignore[call-arg]
+        self.name, self.lo, self.hi = name, lo, hi
+        self.interval, self.known = (lo, hi), (name, lo, hi)
+        return self
+
+    @property
+    def _key(self) -> tuple:
+        return 0, self.name
+
+    def __reduce__(self):
+        return Var, (self.name, self.lo, self.hi)
+
+    def __repr__(self) -> str:
+        return f"Var(name={self.name!r}, lo={self.lo!r}, hi={self.hi!r})"
+
+
+class Once:
+    """A value that is computed when it is first asked for and then is the instance's: `cached_property` without its lock."""
+
+    def __init__(self, compute: Callable[[Any], Any]) -> None:
+        self.compute = compute
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        value = self.compute(instance)
+        setattr(instance, self.name, value)
+        return value
+
+
+class _Cached:
+    """Immutable (a type checker holds it), with the hash, the sort key and whatever depends on them computed once an instance.
+
+    Attributes are set in the plain way: an instance whose `__dict__` was never asked for is made and read the fastest.
+    """
+
+    @Once
+    def _key(self) -> tuple:
+        raise NotImplementedError
+
+    _hash: int | None = None  # once it was asked for
+
+
+class Fn(_Cached):
+    """An atom that is a function of expressions. Made by the operators and functions below, which simplify; not by hand."""
+
+    kind: Final[str]
+    args: Final[tuple[Expr, ...]]
+    _quotient: Expr | None = None  # of a remainder's operands, see `index_rules`
+    _risky: bool | None = None  # see `codegen.emit.c.text_builder.is_risky`
+
+    def __init__(self, kind: str, args: tuple[Expr, ...]) -> None:
+        self.kind, self.args = kind, args
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return type(other) is Fn and self.kind == other.kind and self.args == other.args
+
+    def __hash__(self) -> int:
+        found = self._hash
+        if found is None:  # of the arguments' hashes, which are known; a key is nested as deep as it goes
+            found = self._hash = hash((self.kind, self.args))
+        return found
+
+    @Once
+    def _key(self) -> tuple:
+        return 1, self.kind, tuple([a._key for a in self.args])
+
+    def __reduce__(self):
+        return Fn, (self.kind, self.args)  # the cached hash is not valid in another process
+
+    def __repr__(self) -> str:
+        return f"Fn({self})"
+
+    def __str__(self) -> str:
+        return shown.function(self)
+
+    def variables(self) -> frozenset[Var]:
+        """All variables of the arguments."""
+        return self._variables
+
+    @Once
+    def _variables(self) -> frozenset[Var]:
+        first, *others = [mine for a in self.args if (mine := a._variables)]
+        return first.union(*others) if others else first
+
+    @Once
+    def remainders(self) -> tuple[Fn, ...]:
+        """Factors of a product that are remainders by expressions; of such a remainder itself."""
+        if self.kind == "mul":
+            return tuple([f for a in self.args if type(m := a.terms[0][0]) is Fn for f in m.remainders])
+        return (self,) if self.kind == "mod" and self.args[1].terms else ()
+
+    @Once
+    def interval(self) -> Interval:
+        square = self.kind == "mul" and self.args[0] == self.args[1]
+        return intervals.function(self.kind, tuple([a.interval for a in self.args]), square)
+
+
+Atom = Union[Var, Fn]  # noqa: UP007 - evaluated at run time
+# What each function is of integers.
+OF_INTEGERS: dict[str, Callable[..., int]] = {
+    "div": operator.floordiv,
+    "mod": operator.mod,
+    "mul": operator.mul,
+    "xor": operator.xor,
+    "min": min,
+    "max": max,
+}
+
+
+class Expr(_Arithmetic, _Cached):
+    """`sum(coefficient * atom) + const`; `terms` are sorted and have no zero coefficient."""
+
+    terms: Final[tuple[tuple[Atom, int], ...]]
+    const: Final[int]
+
+    # What others keep of it: `prove.conjuncts`, `counterexample`, `barriers.access.parts`, `simplify_conditions`.
+    _conjuncts: tuple[Expr, ...] | None = None
+    _divisors: tuple[dict[Expr, None], frozenset[Var]] | None = None
+    _parts: tuple[Expr, ...] | None = None
+    _plain: tuple[Expr, ...] | None = None
+    _open: frozenset[Var] | None = None
+
+    def __init__(self, terms: tuple[tuple[Atom, int], ...] = (), const: int = 0) -> None:
+        self.terms, self.const = terms, const
+
+    # The same as `_Arithmetic`'s, for what most sums are of.
+
+    def __add__(self, other: Index) -> Expr:
+        if type(other) is int:
+            return Expr(self.terms, self.const + other) if other else self
+        return rules.add(self, other if type(other) is Expr else as_expr(other))  # type: ignore[arg-type]
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Index) -> Expr:
+        if type(other) is int:
+            return Expr(self.terms, self.const - other) if other else self
+        return rules.add(self, other if type(other) is Expr else as_expr(other), -1)  # type: ignore[arg-type]
+
+    def __mul__(self, other: Index) -> Expr:
+        if type(other) is int:
+            return rules.scale(self, other)
+        return rules.mul(self, as_expr(other))
+
+    __rmul__ = __mul__
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return type(other) is Expr and self.const == other.const and self.terms == other.terms
+
+    def __hash__(self) -> int:
+        found = self._hash
+        if found is None:
+            found = self._hash = hash((self.terms, self.const))
+        return found
+
+    @Once
+    def _key(self) -> tuple:
+        return tuple([(a._key, c) for a, c in self.terms]), self.const
+
+    def __reduce__(self):
+        return Expr, (self.terms, self.const)
+
+    def __repr__(self) -> str:
+        return f"Expr({self})"
+
+    def __str__(self) -> str:
+        return shown.linear(self)
+
+    @property
+    def constant(self) -> int | None:
+        """The value when there are no variables, else None."""
+        return None if self.terms else self.const
+
+    @Once
+    def interval(self) -> Interval:
+        """(lowest, highest) value, inclusive, None where unbounded. Conservative: it may be wider than what is reached."""
+        return intervals.linear(self.terms, self.const)
+
+    def coefficient(self, var: Var) -> int:
+        """The coefficient of `var` as a term of the linear form; what stands inside atoms does not count."""
+        return next((c for a, c in self.terms if a == var), 0)
+
+    def variables(self) -> frozenset[Var]:
+        """All variables, those inside atoms too."""
+        return self._variables
+
+    @Once
+    def _variables(self) -> frozenset[Var]:
+        terms = self.terms
+        if len(terms) == 1 and type(terms[0][0]) is Fn:
+            return terms[0][0]._variables
+        found: list[Var] = []
+        for a, _ in terms:
+            if type(a) is Var:
+                found.append(a)
+            else:
+                found += a._variables  # type: ignore[union-attr]
+        return frozenset(found)
+
+    @Once
+    def known(self) -> frozenset[Known]:
+        """What is known of the variables, which is not part of the expression."""
+        return frozenset([v.known for v in self._variables])
+
+    def subs(self, mapping: Mapping[Var, Index], functions: Mapping[Fn, Index] | None = None) -> Expr:
+        """With variables replaced, all at once, and simplified anew.
+
+        functions   atoms that are replaced whole; each has one of the variables
+        """
+        if not self.terms:
+            return self
+        mine = self._variables
+        given = {v: as_expr(mapping[v]) for v in mine if v in mapping}
+        if not given:
+            return self
+        if not functions and len(given) == len(mine) and not any(x.terms for x in given.values()):
+            return number(self.evaluate({v.name: x.const for v, x in given.items()}))
+        return put_in.substituted(self, given, frozenset(given), {f: as_expr(x) for f, x in (functions or {}).items()})
+
+    def renamed(self, names: Mapping[Var, Var]) -> Expr:
+        """With other variables, none of which it has, each in the interval of the one before: nothing is to be simplified."""
+        return self if names.keys().isdisjoint(self._variables) else put_in.renamed(self, names, {})
+
+    def evaluate(self, env: Mapping[str, Any]) -> Any:
+        """The value for integers, or integer arrays that broadcast, by variable name."""
+        total: Any = self.const
+        for atom, c in self.terms:
+            value = env[atom.name] if isinstance(atom, Var) else evaluated(atom, env)
+            total = total + (value if c == 1 else c * value)
+        return total
+
+
+Index = Union[int, Var, Expr]  # noqa: UP007 - evaluated at run time
+
+# CPython makes room in all instances of a class for what the first one has: for what is kept of them later, too.
+for _first, _later in (
+    (Fn("", ()), "_quotient _risky _hash _key _variables interval remainders"),
+    (Expr(), "_conjuncts _divisors _parts _open _plain _hash _key _variables interval known"),
+):
+    for _name in _later.split():
+        setattr(_first, _name, None)
+
+ZERO = Expr()
+ONE = Expr((), 1)
+
+
+def as_expr(x: Index) -> Expr:
+    """An integer, a variable or an expression as an expression."""
+    if type(x) is Expr:
+        return x
+    if type(x) is Var:  # of one variable always the same object, which then is asked for its hash and interval only once
+        found = x._expr
+        if found is None:
+            found = x._expr = Expr(((x, 1),))
+        return found
+    return number(x)  # type: ignore[arg-type]
+
+
+def number(n: int) -> Expr:
+    """An integer as an expression: small ones are always the same objects."""
+    return _NUMBERS.get(n) or Expr((), operator.index(n))
+
+
+_NUMBERS = {n: Expr((), n) for n in range(-256, 1025)}
+
+
+def xor(a: Index, b: Index) -> Expr:
+    """Bitwise exclusive or, in two's complement."""
+    return rules.xor(as_expr(a), as_expr(b))
+
+
+def minimum(*xs: Index) -> Expr:
+    return rules.extreme("min", map(as_expr, xs))
+
+
+def maximum(*xs: Index) -> Expr:
+    return rules.extreme("max", map(as_expr, xs))
+
+
+def ceildiv(a: Index, b: Index) -> Expr:
+    """a / b rounded up, for b > 0."""
+    return (as_expr(a) + b - 1) // b
+
+
+def evaluated(f: Fn, env: Mapping[str, Any]) -> Any:
+    """The value of a function, see `Expr.evaluate`."""
+    values = [a.evaluate(env) for a in f.args]
+    if f.kind in ("min", "max") and not all(isinstance(v, int) for v in values):
+        import numpy as np
+
+        return reduce(np.minimum if f.kind == "min" else np.maximum, values)
+    return OF_INTEGERS[f.kind](*values)
+
+
+# Last, because these build on the classes above.
+from . import print_index as shown  # noqa: E402
+from . import simplify as rules  # noqa: E402
+from . import substitute as put_in  # noqa: E402

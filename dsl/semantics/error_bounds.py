@@ -1,0 +1,210 @@
+"""How far a correct evaluation of an op may be from its exact value: test (c) of the design, |y - ref| <= n u sum|terms|.
+
+`Bounded` computes pairs (value, bound): the value in higher precision, and a bound on the distance to it of any
+evaluation that the language allows -- rounding every operation to its type, sums and products in any order. Bounds are first
+order and a little generous; they are there to catch wrong results, not to be tight. A bound of inf means that the result is
+not determined at all (an argmax with a near tie, a float to bool at 0).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..types import DType
+from .evaluate import Plain
+from .numerics import round_to
+
+Pair = tuple[Any, Any]
+
+# What a library function may be off, in units in the last place (CUDA's and AMD's documented worst cases for f32 are below).
+_FUNCTION_ULPS = 8
+_EXACT = {"neg", "abs", "min", "max", "relu", "where", "floor", "ceil", "round", "trunc"}
+_COMPARISONS = {"lt", "le", "gt", "ge", "eq", "ne"}
+_UNITS = {
+    "f64": 2.0**-53,
+    "f32": 2.0**-24,
+    "tf32": 2.0**-11,
+    "bf16": 2.0**-8,
+    "f16": 2.0**-11,
+    "f8e4m3": 2.0**-4,
+    "f8e5m2": 2.0**-3,
+}
+_TINY = {"f64": 2.0**-1074, "f32": 2.0**-149, "tf32": 2.0**-136, "bf16": 2.0**-133, "f16": 2.0**-24, "f8e4m3": 2.0**-9}
+
+
+def unit(dtype: DType) -> float:
+    """The unit roundoff of a float type; 0 for others, which compute exactly."""
+    return _UNITS.get(dtype.name, 0.0)
+
+
+def rounding(value: Any, dtype: DType) -> Any:
+    """A bound on what one rounding to `dtype` changes near `value`."""
+    if dtype.kind != "float":
+        return np.zeros(np.shape(value))
+    with np.errstate(all="ignore"):
+        return unit(dtype) * np.abs(value) + _TINY.get(dtype.name, 2.0**-16)
+
+
+class Bounded:
+    """The arithmetic of pairs, for `dsl.semantics.evaluate`."""
+
+    def __init__(self, wide: np.dtype) -> None:
+        self.plain = Plain(wide)
+
+    def constant(self, value, dtype) -> Pair:
+        return self.plain.constant(value, dtype), 0.0
+
+    def number(self, value) -> Pair:
+        return self.plain.number(value), 0.0
+
+    def gather(self, tensor, where) -> Pair:
+        return tensor[0][where], tensor[1][where]
+
+    def view(self, tensor, where, order, missing) -> Pair:
+        return self.plain.view(tensor[0], where, order, missing), self.plain.view(tensor[1], where, order, missing)
+
+    def expand(self, value, shape) -> Pair:
+        return np.broadcast_to(value[0], shape), np.broadcast_to(value[1], shape)
+
+    def choose(self, mask, value, otherwise) -> Pair:
+        return np.where(mask, value[0], otherwise[0]), np.where(mask, value[1], otherwise[1])
+
+    def cast(self, value, src, dst) -> Pair:
+        x, e = value
+        out = self.plain.cast(x, src, dst)
+        if dst.kind == "bool":
+            return out, np.where((np.abs(_real(x)) <= e) & (e > 0), 1.0, 0.0)
+        if dst.kind != "float" and src.kind == "float":
+            low, high = (_real(self.plain.cast(x + s * e, src, dst)) for s in (-1, 1))
+            return out, np.where(e > 0, np.maximum(np.abs(low - _real(out)), np.abs(high - _real(out))), 0.0)
+        if dst.kind == "float" and unit(dst) > unit(src):  # the roundings of two neighbours are one unit further apart
+            return out, np.where(e > 0, e + 2 * rounding(np.abs(_real(out)) + e, dst), 0.0)
+        return out, e
+
+    def apply(self, fn, args, kind, dtype) -> Pair:
+        xs, es = [a[0] for a in args], [np.asarray(a[1], dtype=float) for a in args]
+        out = self.plain.apply(fn, xs, kind, dtype)
+        with np.errstate(all="ignore"):
+            if fn in _COMPARISONS:
+                near = es[0] + es[1]
+                return out, np.where((near > 0) & (np.abs(_real(xs[0]) - _real(xs[1])) <= near), 1.0, 0.0)
+            if fn in ("and", "or", "not"):
+                return out, np.where(sum(es) > 0, 1.0, 0.0)
+            if fn == "where":
+                chosen = np.where(xs[0], es[1], es[2])
+                other = np.abs(_real(xs[1]) - _real(xs[2])) + es[1] + es[2]
+                return out, np.where(es[0] > 0, other, chosen)
+            carried = self._carried(fn, xs, es, out, kind, dtype)
+            ulps = 0 if fn in _EXACT or dtype.kind != "float" else 1 if fn in _ONE_ULP else _FUNCTION_ULPS
+            own = ulps * rounding(np.abs(_real(out)) + carried, dtype) if ulps else 0.0
+            return out, np.nan_to_num(carried + own, nan=0.0, posinf=np.inf)
+
+    def _carried(self, fn, xs, es, out, kind, dtype) -> Any:
+        """What the bounds of the arguments become."""
+        if not any(np.any(e > 0) for e in es):
+            return np.zeros(np.shape(out))
+        a = [np.abs(_real(x)) for x in xs]
+        if fn in ("add", "sub"):
+            return es[0] + es[1]
+        if fn == "mul":
+            return a[0] * es[1] + a[1] * es[0] + es[0] * es[1]
+        if fn == "fma":
+            return a[0] * es[1] + a[1] * es[0] + es[0] * es[1] + es[2]
+        if fn == "div":
+            rest = a[1] - es[1]
+            return np.where(rest > 0, (es[0] + np.abs(_real(out)) * es[1]) / np.where(rest > 0, rest, 1), np.inf)
+        if fn in ("neg", "abs", "relu", "sin", "cos"):
+            return es[0] + 0.0
+        if fn in ("min", "max"):
+            return np.maximum(es[0], es[1])
+        if fn in ("gelu", "silu"):
+            return 1.2 * es[0]
+        return self._by_ends(fn, xs, es, out, kind, dtype)
+
+    def _by_ends(self, fn, xs, es, out, kind, dtype) -> Any:
+        """Of functions monotone in each argument: the largest change at the corners of the box."""
+        worst = np.zeros(np.shape(out))
+        for corner in range(1 << len(xs)):
+            moved = [_real(x) + (1 if corner >> n & 1 else -1) * e for n, (x, e) in enumerate(zip(xs, es, strict=True))]
+            there = _real(self.plain.apply(fn, moved, kind, dtype))
+            worst = np.fmax(worst, np.abs(there - _real(out)))  # outside the domain the other corners decide
+        return worst
+
+    def fold(self, kind, value, shape, axes, dtype) -> Pair:
+        x, e = self.expand(value, shape)
+        out = self.plain.fold(kind, x, shape, axes, dtype)
+        if kind in ("argmax", "argmin"):
+            best = np.expand_dims(np.max(x, axis=axes) if kind == "argmax" else np.min(x, axis=axes), axes) if x.size else x
+            with np.errstate(all="ignore"):
+                rivals = np.sum((np.abs(_real(x) - best) <= 2 * e) & (e > 0), axis=axes)
+            return out, np.where(rivals > 1, np.inf, 0.0)
+        if kind == "prod" and dtype.kind == "float":
+            count = int(np.prod([shape[a] for a in axes]))
+            with np.errstate(all="ignore"):
+                relative = np.sum(np.where(e > 0, e / np.abs(x), 0), axis=axes) + count * unit(dtype)
+                return out, np.abs(out) * np.expm1(np.minimum(1.01 * relative, 1)) + rounding(0.0, dtype)
+        if kind == "prod":
+            return out, np.zeros(np.shape(out))
+        if kind in ("any", "all"):
+            return out, np.max(e, axis=axes, initial=0.0)
+        return out, np.max(e, axis=axes, initial=0.0)
+
+    def contract(self, factors, out, sizes, dtype) -> Pair:
+        value = self.plain.contract([(f[0], names) for f, names in factors], out, sizes, dtype)
+        if dtype.kind != "float":
+            return value, np.zeros(np.shape(value))
+        float64 = np.dtype("float64")
+
+        def total(arrays) -> Any:
+            named = [(np.asarray(a, dtype=float64), names) for a, (_, names) in zip(arrays, factors, strict=True)]
+            return self.plain.__class__(float64).contract(named, out, sizes, dtype)
+
+        with np.errstate(all="ignore"):
+            sizes_ = [np.abs(f[0]) for f, _ in factors]
+            terms = total(sizes_)
+            moved = (
+                total([a + f[1] for a, (f, _) in zip(sizes_, factors, strict=True)])
+                if any(np.any(f[1]) for f, _ in factors)
+                else terms
+            )
+            count = 1
+            for name, size in sizes.items():
+                count *= 1 if name in out else size
+            roundings = count + len(factors) + 1
+            return value, (moved - terms) * 1.01 + roundings * (unit(dtype) * moved + _TINY[dtype.name])
+
+    def combine(self, kind, a, b, dtype) -> Pair:
+        value = self.plain.combine(kind, a[0], b[0], dtype)
+        if kind in ("sum", "prod"):
+            return self.apply("add" if kind == "sum" else "mul", [a, b], dtype, dtype)
+        return value, np.maximum(a[1], b[1])
+
+    def shape(self, tensor) -> tuple[int, ...]:
+        return tensor[0].shape
+
+    def empty(self, shape, dtype) -> Pair:
+        return self.plain.empty(shape, dtype), np.zeros(shape)
+
+    def put(self, tensor, where, value) -> None:
+        tensor[0][where] = value[0]
+        tensor[1][where] = value[1]
+
+
+_ONE_ULP = {"add", "sub", "mul", "div", "sqrt", "fma"}
+
+
+def _real(x: Any) -> Any:
+    """As a float, whatever it was."""
+    x = np.asarray(x)
+    return x if x.dtype.kind == "f" else x.astype(float)
+
+
+def output_rounding(value: Any, bound: Any, dtype: DType) -> Any:
+    """The bound after the store into an output of type `dtype`, against the value before it."""
+    if dtype.kind != "float":
+        return bound
+    saturated = np.abs(round_to(value, dtype) - np.asarray(value, dtype=float))
+    with np.errstate(all="ignore"):
+        return bound + np.where(np.isfinite(saturated), np.maximum(saturated, rounding(np.abs(value) + bound, dtype)), np.inf)

@@ -1,0 +1,111 @@
+"""From an address in a kernel's code to the line of its text, and to the line of the schedule."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...codegen.emit.c.name_mangling import clean
+from ...dsl.source import Span
+from ...dsl.support.cached import cached_property
+from .dwarf_lines import lines_of
+
+_DECLARED = re.compile(r"\w+\* (\w+) = (?:\(\w+ ?\*\))?\(?(\w+)(?: \+ (\d+)\))?")
+_WORD = re.compile(r"[A-Za-z_]\w*")
+
+
+@dataclass(frozen=True)
+class Where:
+    """`line`: of the emitted text, from 1 on, 0 when not known; `span`: of the schedule."""
+
+    line: int
+    text: str
+    span: Span | None
+
+
+NOWHERE = Where(0, "", None)
+
+
+class Origin:
+    """library  the file that holds the code
+    source   the text that it was compiled from
+    file     the name of the file that held the text
+    spans    lines of the text, from 1 on -> the part of the schedule that they were printed for
+    """
+
+    def __init__(self, library: Path, source: str, file: str, spans: Mapping[int, Span]) -> None:
+        self._library, self._file, self._spans = library, file, spans
+        self._lines = source.splitlines()
+
+    def of(self, site: int) -> Where:
+        """The place of the instruction before `site`, a return address: that of the kernel, where functions are inlined."""
+        if site <= 0:
+            return NOWHERE
+        lines = [p.line for p in lines_of(self._library).places(site - 1) if p.file == self._file]
+        known = [n for n in lines if n in self._spans]
+        best = known[-1] if known else lines[-1] if lines else 0
+        if not 0 < best <= len(self._lines):
+            return NOWHERE
+        return Where(best, self._lines[best - 1].strip(), self._span(best))
+
+    def _span(self, line: int) -> Span | None:
+        """What stands for no part of the schedule, as barriers do, stands for what comes after it."""
+        at = bisect_left(self._known, line)
+        if at == len(self._known) or "}" in (x[:1] for x in self._lines[line - 1 : self._known[at] - 1]):
+            return None
+        return self._spans[self._known[at]]
+
+    @cached_property
+    def _known(self) -> list[int]:
+        return sorted(self._spans)
+
+    def meant(self, line: int) -> set[str]:
+        """The buffers of shared memory that a line of the text has pointers into, by the names of their first pointers."""
+        if not 0 < line <= len(self._lines):
+            return set()
+        return {self._roots[w] for w in _WORD.findall(self._lines[line - 1]) if w in self._roots}
+
+    def settled(self, line: int, buffer: str, offset: int) -> tuple[str, int]:
+        """RIGHT_BUFFER: a byte of shared memory, told as one of some buffer there, as one of the buffer that the line means.
+        Buffers may lie on the same bytes, and a wrong address may be inside of another buffer."""
+        meant = self.meant(line)
+        starts = {bare(name): at for name, at in self._starts.items()}
+        if len(meant) != 1 or bare(buffer) not in starts:
+            return buffer, offset
+        (name,) = meant
+        if bare(name) == bare(buffer) or name not in self._starts:
+            return buffer, offset
+        return name, starts[bare(buffer)] + offset - self._starts[name]
+
+    @cached_property
+    def _roots(self) -> dict[str, str]:
+        """Pointers of the text -> the one into shared memory that they were made from. A name that kernels declare for
+        different ones is left out."""
+        roots: dict[str, str] = {}
+        apart: set[str] = set()
+        for line in self._lines:
+            found = _DECLARED.search(line)
+            if found is None:
+                continue
+            root = found[1] if found[2] == "m_shared" else roots.get(found[2], "")
+            if roots.setdefault(found[1], root) != root:
+                apart.add(found[1])
+        return {name: root for name, root in roots.items() if root and name not in apart}
+
+    @cached_property
+    def _starts(self) -> dict[str, int]:
+        starts: dict[str, int] = {}
+        for line in self._lines:
+            found = _DECLARED.search(line)
+            if found is not None and found[2] == "m_shared":
+                at = int(found[3] or 0)
+                starts[found[1]] = at if starts.get(found[1], at) == at else -1
+        return {name: at for name, at in starts.items() if at >= 0}
+
+
+def bare(name: str) -> str:
+    """A buffer's name as the text may have it: of letters, digits and `_`, less the number that tells it from others."""
+    return clean(name).rstrip("0123456789")

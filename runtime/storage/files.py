@@ -1,0 +1,72 @@
+"""Reading and writing the files that commands name."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+from ...dsl.errors.module import NoSuchFile
+from ...dsl.errors.target import CannotWrite
+
+
+def read_text(path: str) -> str:
+    """The text of a file, `-` for the input stream. Raises NoSuchFile, NotText, NotUtf8, TextTooLarge."""
+    from ...dsl.module import near_file
+    from ...dsl.text.parser import decode, read_bytes
+
+    try:
+        if path == "-":
+            data = read_bytes(sys.stdin.buffer, "the input stream")
+        else:
+            with open(path, "rb") as file:
+                data = read_bytes(file, path)
+    except (OSError, ValueError) as error:
+        reason = _reason(error)
+        raise NoSuchFile(f"{path}: {reason[0].lower()}{reason[1:]}", help=near_file(Path(path))) from None
+    return decode(data, path).text
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Replaces a file in one step, keeping its permissions; a link stays a link. A pipe or a device is written to.
+
+    Raises CannotWrite.
+    """
+    write_bytes(path, text.encode("utf-8"))
+
+
+def write_bytes(path: str | Path, data: bytes) -> None:
+    """As `write_text`."""
+    target = Path(os.path.realpath(path))
+    temporary: str | None = None
+    try:
+        if target.exists() and not target.is_file() and not target.is_dir():
+            with target.open("wb") as file:
+                file.write(data)
+            return
+        handle, temporary = _beside(target)
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        if target.exists():
+            os.chmod(temporary, target.stat().st_mode & 0o7777)
+        os.replace(temporary, target)
+    except (OSError, ValueError) as error:
+        if temporary:
+            with suppress(OSError):
+                os.unlink(temporary)
+        raise CannotWrite(f"cannot write {path}: {_reason(error)}") from None
+
+
+def _beside(target: Path) -> tuple[int, str]:
+    """A new file in the same folder, with the permissions that any new file gets: `tempfile` gives them to the owner alone, and
+    to ask for the process' mask is to change it, for all threads."""
+    for _ in range(100):
+        name = str(target.parent / f".{target.name}.{os.urandom(6).hex()}")
+        with suppress(FileExistsError):
+            return os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666), name
+    raise FileExistsError("no free name for a temporary file")
+
+
+def _reason(error: Exception) -> str:
+    return (error.strerror or str(error)) if isinstance(error, OSError) else str(error)

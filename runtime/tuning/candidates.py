@@ -1,0 +1,98 @@
+"""What is worth a try for a kernel: values of its schedule's parameters, and what is open in it, the best guess first."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import islice, product
+from typing import TYPE_CHECKING
+
+from ...codegen.autoschedule.enumerate_schedules import Proposal, is_open, proposals
+from ...dsl import syntax
+from ...dsl.errors import UserError
+from ...dsl.errors.run import CannotTune
+from ...dsl.ops.index_syntax import index_term
+
+if TYPE_CHECKING:
+    from ..compile import Request
+
+_MOST = 256  # values of parameters that are looked at together
+Values = Mapping[str, int]
+
+
+def proposed(request: Request, place: int) -> Iterator[tuple[Proposal, Values]]:
+    """Schedules for the place of one of the request's, each with values for its parameters. The first is that one itself.
+
+    Raises CannotTune where that one leaves nothing open.
+    """
+    base = request.schedules[place]
+    choices = list(_assignments(request, base))
+    if base is not None and len(choices) == 1 and not _open(request, base):
+        raise CannotTune(
+            f"schedule `{base.name}` leaves nothing open",
+            base.span,
+            help="write `auto` for a line or a size, or a `param`; `auto` as the schedule's name is the compiler's own",
+        )
+    return _all(request, base, choices)
+
+
+def _all(request: Request, base: syntax.ScheduleDecl | None, choices: list[Values]) -> Iterator[tuple[Proposal, Values]]:
+    own = base or syntax.ScheduleDecl(f"{request.op.name}_auto", request.op.name, None, (), None, (), (syntax.AutoLine(),))
+    yield Proposal(own, None, "", "as it was"), choices[0]
+    # The best of each assignment, then the second best of each, ...
+    ways = [(values, _of(request, base, values)) for values in choices]
+    while ways:
+        left = []
+        for values, found in ways:
+            one = next(found, None)
+            if one is None:
+                continue
+            left.append((values, found))
+            said = ", ".join(f"{n}={v}" for n, v in values.items())
+            about = "; ".join(x for x in (said, one.about) if x)
+            yield replace(one, about=about), values if one.schedule is base else {}
+        ways = left
+
+
+def _open(request: Request, base: syntax.ScheduleDecl) -> bool:
+    return is_open(base, request.device, request.module)
+
+
+def _of(request: Request, base: syntax.ScheduleDecl | None, values: Values) -> Iterator[Proposal]:
+    if base is not None and values:
+        yield Proposal(base, None, "", "")
+    if base is None or _open(request, base):
+        try:
+            yield from proposals(request.special, request.device, base, request.module, values)
+        except UserError:
+            return  # these values of the parameters make no schedule
+
+
+def _assignments(request: Request, base: syntax.ScheduleDecl | None) -> Iterator[Values]:
+    """Values of the schedule's parameters: as they are, each other value of one, then of several at once."""
+    from ..compile import parameters
+
+    ranges = {
+        name: found
+        for name, line in parameters(base).items()
+        if len(found := [n for v in (line.default, *line.values) if v is not None and (n := _number(v)) is not None]) > 1
+    }
+    ranges = {name: list(dict.fromkeys(found)) for name, found in ranges.items() if name not in request.values}
+    first = {**request.values, **{name: found[0] for name, found in ranges.items()}}
+    yield first
+    single = [{**first, name: n} for name, found in ranges.items() for n in found[1:]]
+    yield from single
+    seen = [first, *single]
+    several = list(
+        islice(({**request.values, **dict(zip(ranges, x, strict=True))} for x in product(*ranges.values())), 1 << 16)
+    )
+    random.Random(0).shuffle(several)  # those that differ a little stand together
+    yield from islice((x for x in several if x not in seen), _MOST)
+
+
+def _number(value: syntax.Expr) -> int | None:
+    try:
+        return index_term(value, {}).constant
+    except UserError:
+        return None  # compiling says what is wrong with it

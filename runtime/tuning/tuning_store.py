@@ -1,0 +1,146 @@
+"""What tuning found, in the cache: a schedule under the hash of all that it was found for.
+
+The key holds the op, its sizes, the schedule that was left open, the device and its model, the number of threads and the
+version. It does not hold the compiler: which schedule is chosen must not depend on whether one is at hand when text is made.
+An entry only says what is fast. It is compiled like any schedule, so one that does not fit any more costs nothing but its gain.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...dsl import syntax
+from ...dsl.errors import UserError
+from ...dsl.op import Op
+from ...dsl.source import Source
+from ...dsl.text.parser import parse
+from ...dsl.text.print_node import format_node
+from ..native import cpu_features
+from ..native.build_library import version
+from ..storage.cache import cache, key_of
+from ..timing import duration
+from ..variant import Variants
+
+if TYPE_CHECKING:
+    from ..compile import Request
+    from ..kernel import Kernel
+
+KIND = "tuned"  # of cache entries
+_FORM = 1
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The winner of a search.
+
+    schedule  its text; None: the schedule as it was          place    which of the request's schedules it takes the place of
+    seconds   of one call                                   default  the same of the schedule as it was
+    asked     how many candidates were wanted                 measured how many of them were timed to the end
+    sizes     at which it was measured                        date     when, as YYYY-MM-DD
+    """
+
+    schedule: str | None
+    place: int
+    seconds: float
+    default: float
+    asked: int
+    measured: int
+    sizes: Mapping[str, int]
+    date: str
+
+    def __str__(self) -> str:
+        if self.schedule is None:
+            return f"tuned {self.date}: nothing faster among {self.measured} candidates"
+        gain = f"{duration(self.seconds)} for {duration(self.default)} by default"
+        return f"the schedule was found by tuning, {self.date}: {gain}, the best of {self.measured} candidates"
+
+    def kernel(self, request: Request) -> Kernel | None:
+        """The kernel with this schedule; None where the text is not accepted any more."""
+        try:
+            declared = [d for d in parse(Source("<tuned>", self.schedule or "")).declarations]
+            (found,) = (d for d in declared if isinstance(d, syntax.ScheduleDecl))
+            base = request.schedules[self.place]
+            # Conditions that sizes decided are gone from the base; the others hold for the winner as well.
+            mine = replace(found, where=base.where if base is not None else ())
+            schedules = [mine if i == self.place else s for i, s in enumerate(request.schedules)]
+            makers = [partial(request.variant, s, {} if s is mine else None) for s in schedules]
+            variants = Variants(makers)
+            variants[self.place]
+            return request.kernel(variants)
+        except (UserError, IndexError, ValueError):
+            return None
+
+
+def allowed() -> bool:
+    """Whether results of tuning are used where nothing else is said: `ANDIRON_TUNED=0` asks for none."""
+    return os.environ.get("ANDIRON_TUNED", "1") != "0"
+
+
+def key(request: Request) -> str:
+    """The hash of what a result is for."""
+    module, goal = request.module, request.target
+    op = module.declared.get(("op", request.op.name))
+    texts = [format_node(op) if op is not None else _plainly(request.op)]
+    for s in request.schedules:
+        texts.append(format_node(s) if s is not None else "")
+    if request.named is not None:
+        texts += [format_node(d) for (kind, _), d in module.declared.items() if kind == "strategy"]
+    given = sorted((name, int(n)) for name, n in request.given.items())
+    where: list[Any] = [goal.name]
+    if goal.device is not None:  # the machine at hand is told by its model
+        where += [_device_text(request, name) for name in _lineage(request)]
+    if goal.family.launcher == "ctypes":
+        where += [cpu_features.identity(), request.threads or cpu_features.usable_cores()]
+    return key_of(KIND, _FORM, version(), len(texts), *texts, given, *where)
+
+
+def kept(request: Request) -> Kept | None:
+    """What was found for it before."""
+    entry = cache().get(key(request))
+    if entry is None:
+        return None
+    try:
+        found = Kept(**json.loads((entry.path / "tuned.json").read_text(encoding="utf-8")))
+        counts = (found.place, found.asked, found.measured, *dict(found.sizes).values())
+        good = all(type(n) is int for n in counts) and all(isinstance(x, (int, float)) for x in (found.seconds, found.default))
+        return found if good and isinstance(found.schedule, (str, type(None))) and isinstance(found.date, str) else None
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def keep(request: Request, found: Kept) -> None:
+    """Stores it, in the place of what was found before."""
+
+    def make(folder: Path) -> dict[str, Any]:
+        (folder / "tuned.json").write_text(json.dumps(asdict(found), indent=1), encoding="utf-8")
+        sizes = ", ".join(f"{n}={v}" for n, v in request.given.items())
+        return {"what": f"tuned {request.op.name} for {request.target.name}" + (f": {sizes}" if sizes else ""), "kind": KIND}
+
+    cache().put(key(request), make)
+
+
+def _lineage(request: Request) -> list[str]:
+    from ..devices import ancestry
+
+    return ancestry(request.device, request.module)
+
+
+def _plainly(op: Op) -> str:
+    """An op that was declared by no text."""
+    return repr([getattr(op, f.name) for f in fields(op) if f.compare])
+
+
+@lru_cache(maxsize=64)
+def _text(decl: syntax.DeviceDecl) -> str:
+    return format_node(decl)
+
+
+def _device_text(request: Request, name: str) -> str:
+    decl = request.module.device(name).decl
+    return _text(decl) if decl is not None else name

@@ -1,0 +1,138 @@
+"""What a file says, compiled: each schedule for its device, and each op that no schedule is for by the compiler's own.
+
+A schedule that names no device is for this machine's CPU, if that has the levels and memories that it speaks of; else for the
+usual GPUs that have them, and well if it compiles for one of them. A schedule for any contraction is well if it compiles for
+one of the module's ops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from ...codegen.emit.printers import emit
+from ...codegen.pipeline import Compiled, compile_program
+from ...codegen.schedule.required_levels import places_of, speaks_of
+from ...codegen.targets import FAMILIES, has_blocks
+from ...dsl import syntax
+from ...dsl.device import Device
+from ...dsl.errors import InternalError, UserError, did_you_mean
+from ...dsl.errors.op import MissingParameter
+from ...dsl.errors.schedule import UnknownOpInSchedule
+from ...dsl.module import Module
+from ...dsl.op import Op
+from ...dsl.ops.index_syntax import spot
+from ...dsl.ops.specialise import bind_params
+from ...dsl.source import Span
+from ...runtime.devices import native_device, schedules_for, suits
+from ..infer_target import target_for
+
+
+@dataclass(frozen=True)
+class Case:
+    """An op by one schedule (None: the compiler's own) for one device, and what compiling it gave: a program, or a mistake.
+
+    Neither: an op whose parameters have no values, of which the file alone does not say what to compile.
+    """
+
+    module: Module
+    op: Op
+    schedule: syntax.ScheduleDecl | None
+    device: Device
+    compiled: Compiled | None = None
+    error: UserError | None = None
+
+
+def check_schedules(module: Module, known: Container[str] = ()) -> Iterator[UserError]:
+    """The mistakes of all schedules of a module. Those whose names are in `known` are passed over."""
+    for found in scheduled(module, known):
+        if isinstance(found, UserError):
+            yield found
+        else:
+            yield from mistake(found)
+
+
+def mistake(cases: Sequence[Case]) -> Iterator[UserError]:
+    """Of the cases of one schedule: the first error, where none of them compiles."""
+    errors = [c.error for c in cases]
+    if errors and None not in errors:
+        yield next(e for e in errors if e is not None)
+
+
+def scheduled(module: Module, known: Container[str] = ()) -> Iterator[list[Case] | UserError]:
+    """The cases of each schedule of a module, imported ones too; an error for one that names what is not there."""
+    for decl in module.schedules.values():
+        if decl.name in known or _waits(module, decl):
+            continue
+        try:
+            devices = devices_of(module, decl)
+            if decl.op in module.ops:
+                ops = [module.ops[decl.op]]
+            elif decl.op == "contraction":
+                ops = list(module.ops.values())
+            else:
+                message = f"schedule `{decl.name}` is for `{decl.op}`, which is no op here"
+                raise UnknownOpInSchedule(message, spot(decl.span, decl.op), help=did_you_mean(decl.op, module.ops))
+        except UserError as error:
+            yield error
+            continue
+        yield [case(module, op, decl, device) for device in devices for op in ops]
+
+
+def unscheduled(module: Module) -> Iterator[Case]:
+    """The ops that the file declares and that none of its schedules is for, by the compiler's own for this machine."""
+    device = native_device()
+    for decl in module.file.declarations:
+        if not isinstance(decl, syntax.OpDecl) or decl.name not in module.ops:
+            continue
+        if not any(suits(s, device, module) for s in schedules_for(module, decl.name)):
+            yield case(module, module.ops[decl.name], None, device)
+
+
+def case(module: Module, op: Op, schedule: syntax.ScheduleDecl | None, device: Device) -> Case:
+    """One op by one schedule, compiled."""
+    try:
+        bound = bind_params(op, {})
+    except MissingParameter:
+        return Case(module, op, schedule, device)
+    try:
+        return Case(module, bound, schedule, device, compile_program(module, bound, schedule, device))
+    except UserError as error:
+        return Case(module, bound, schedule, device, error=error)
+
+
+def emitted(found: Case) -> str:
+    """The text of a case that compiled. Raises what printing raises; an InternalError says which schedule it was."""
+    assert found.compiled is not None
+    family = FAMILIES.get(target_for(found.device.name, found.module).partition(":")[0])
+    dialect = family.dialect if family else "emulate" if has_blocks(found.device) else "cpp"
+    try:
+        return emit(found.compiled.program, dialect)
+    except InternalError as error:
+        which = f"schedule `{found.schedule.name}`" if found.schedule else "the compiler's own schedule"
+        raise InternalError(f"{error} ({which} for {found.op.name} on {found.device.name})") from error
+
+
+def devices_of(module: Module, decl: syntax.ScheduleDecl) -> list[Device]:
+    """What a schedule is checked for. Raises UnknownDevice."""
+    if decl.device:
+        return [module.device(decl.device, spot(_head(decl), decl.device) or decl.span)]
+    native = native_device()
+    usual = [module.device(f.usual) for f in FAMILIES.values() if f.usual]
+    said = speaks_of(decl.lines, module.strategies) & {n for d in (native, *usual) for n in places_of(d)}
+    if said <= places_of(native):
+        return [native]
+    return [d for d in usual if said <= places_of(d)] or [native]
+
+
+def _head(decl: syntax.ScheduleDecl) -> Span:
+    """The whole first line."""
+    text = decl.span.source.text
+    end = text.find("\n", decl.span.start)
+    return replace(decl.span, end=len(text) if end < 0 else end)
+
+
+def _waits(module: Module, decl: syntax.ScheduleDecl) -> bool:
+    """Whether the schedule's op or device is declared but has mistakes of its own, which are reported first."""
+    broken = ("op", decl.op) in module.declared and decl.op not in module.ops
+    return broken or (("device", decl.device) in module.declared and decl.device not in module.devices)

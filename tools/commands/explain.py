@@ -1,0 +1,111 @@
+"""Say what a schedule does without running it: each line with the spec it leaves, footprints, bytes moved, predicted
+time; for a GPU also what a compiler says, where there is one: registers, spills, occupancy."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from ..options import add_choice, add_file, add_json, kernel_of, positive
+from ..terminal import say_json
+
+if TYPE_CHECKING:
+    from ...dsl.errors import UserError
+    from ...runtime.gpu.resource_usage import Figures
+    from ...runtime.kernel import Kernel
+
+NAME = "explain"
+HELP = "say what a schedule does, without running it"
+EXAMPLES = (
+    "andiron explain examples/gemm.sched --size M=512,N=512,K=512",
+    "andiron explain examples/gemm.sched --schedule auto --target cuda:sm_80 --size M=512,N=512,K=512 --candidates -o why.svg",
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_file(parser)
+    add_choice(parser)
+    add_json(parser)
+    parser.add_argument(
+        "--candidates",
+        nargs="?",
+        type=positive,
+        const=8,
+        metavar="N",
+        help="list the best N candidates of each launch, and why",
+    )
+    parser.add_argument("--mappings", action="store_true", help="list what the indices of instructions can stand for")
+    parser.add_argument("-o", "--output", metavar="SVG", help="write it as a picture, too: roofline, tiles, candidates")
+
+
+def run(args: argparse.Namespace) -> int:
+    kernel = kernel_of(args)
+    if args.output:
+        from ...runtime.storage.files import write_text
+        from ..pictures.choice_picture import explained
+
+        write_text(args.output, explained(kernel))
+        print(f"wrote {args.output}", file=sys.stderr if args.json else sys.stdout)
+    if args.mappings:
+        return _mappings(kernel, args.json)
+    compiled = _compiled(kernel)
+    choices = kernel.variants[0].facts.get("choices", ())
+    if args.json:
+        said = {"compiled": _as_json(compiled)} if compiled else {}
+        why = {"choices": [asdict(c) for c in choices]} if choices else {}
+        say_json({**kernel.report.as_dict(), **said, **why, "schedule": kernel.schedule})
+        return 0
+    from ...codegen.lower.schedule_trace import show_trace
+    from ...runtime.report import table
+
+    print(show_trace(kernel.trace))
+    print(table([*kernel.report.rows(), *_rows(compiled)]))
+    if args.candidates:
+        from ...codegen.autoschedule.report import show_choice
+
+        for c in choices:
+            print("\n" + show_choice(c, args.candidates))
+        if not choices:
+            print("\nno candidates: all lines were written, or are those of the default nests")
+    return 0
+
+
+def _mappings(kernel: Kernel, json: bool) -> int:
+    """`--mappings`: what instructions could stand for, with the model's verdicts."""
+    from ...codegen.autoschedule.report import mapping_verdicts, show_verdicts
+    from ...dsl.ops.specialise import specialise
+
+    found = mapping_verdicts(specialise(kernel.op, kernel.sizes), kernel.variants[0].program.device)
+    if json:
+        say_json({name: [asdict(v) for v in verdicts] for name, verdicts in found})
+    else:
+        print(show_verdicts(found))
+    return 0
+
+
+def _compiled(kernel: Kernel) -> list[Figures] | UserError | None:
+    """What a compiler for the GPU says of the first variant; why there is none; None for a kernel of the CPU."""
+    first = kernel.variants[0]
+    if first.target.family.launcher != "driver":
+        return None
+    from ...dsl.errors.target import CompilerFailed, NoCompiler
+    from ...runtime.gpu.resource_usage import figures
+
+    try:
+        return figures(first)
+    except (NoCompiler, CompilerFailed) as error:
+        return error
+
+
+def _as_json(compiled: list[Figures] | UserError) -> Any:
+    return [k.as_dict() for k in compiled] if isinstance(compiled, list) else {"note": compiled.message}
+
+
+def _rows(compiled: list[Figures] | UserError | None) -> list[tuple[str, object]]:
+    if compiled is None:
+        return []
+    if not isinstance(compiled, list):
+        return [("note", f"not compiled: {compiled.message}" + (f"; {compiled.help}" if compiled.help else ""))]
+    return [row for kernel in compiled for row in kernel.rows()]

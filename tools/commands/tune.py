@@ -1,0 +1,87 @@
+"""Measure the most promising schedules of an op, and keep the fastest: later compilations for the same sizes and target use it.
+
+Every candidate is compared with the reference before it may win. Ctrl-C ends the search; the best so far counts. Where the
+device is not at hand, candidates are ranked by their predicted times, and nothing is kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from ..options import add_choice, add_file, add_json, kernel_of, positive
+from ..terminal import say_json
+
+if TYPE_CHECKING:
+    from ...dsl.errors import UserError
+    from ...runtime.kernel import Kernel
+
+NAME = "tune"
+HELP = "measure schedules, and keep the fastest"
+EXAMPLES = ("andiron tune examples/gemm.sched --schedule auto --size M=256,N=256,K=256 --top 4",)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_file(parser)
+    add_choice(parser)
+    parser.add_argument("--top", type=positive, default=10, metavar="N", help="how many candidates (10)")
+    parser.add_argument("--seconds", type=positive, default=60, metavar="S", help="about how long at most (60)")
+    parser.add_argument("--threads", type=positive, metavar="N", help="default: all cores")
+    parser.add_argument("--dry-run", action="store_true", help="keep nothing")
+    add_json(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    from ...runtime.tuning.search import why_not
+
+    kernel = kernel_of(args, args.threads)
+    reason = why_not(kernel)
+    progress = Progress(sys.stderr.isatty())
+    if reason is not None:
+        return rank(kernel, args.top, reason, progress, args.json)
+    try:
+        found = kernel.tune(top=args.top, seconds=args.seconds, say=progress, keep=not args.dry_run)
+    finally:
+        progress.end()
+    say_json(found.as_dict()) if args.json else print(found)
+    return 130 if found.interrupted == "interrupted" else 0
+
+
+def rank(kernel: Kernel, top: int, reason: UserError, progress: Progress, json: bool) -> int:
+    """Candidates by predicted times, for a device that is not at hand."""
+    from ...runtime.tuning.result import table
+    from ...runtime.tuning.trials import trials_for
+    from ...runtime.workload import default_sizes
+
+    if kernel.request is None:
+        raise reason
+    dims = default_sizes(kernel.op, kernel.sizes)
+    trials, refused = trials_for(kernel.request, 0, top, dims, progress)
+    progress.end()
+    sizes = kernel.op.all_sizes(dims)
+    if json:
+        answer = {"op": kernel.op.name, "target": kernel.target, "sizes": sizes, "measured": False, "reason": reason.message}
+        say_json(
+            {**answer, "candidates": [t.as_dict() for t in trials], "refused": [dict(about=a, reason=r) for a, r in refused]}
+        )
+        return 0
+    print(f"{kernel.op.name}: {', '.join(f'{n}={v}' for n, v in sizes.items())}; {kernel.target}; {len(trials)} candidates")
+    print("\n".join(table(tuple(trials))))
+    print(f"not measured, and nothing is kept: {reason.message}")
+    return 0
+
+
+class Progress:
+    """One line on a terminal, which each text replaces."""
+
+    def __init__(self, on: bool) -> None:
+        self.on = on
+
+    def __call__(self, text: str) -> None:
+        if self.on:
+            print(f"\r\033[K{text[:100]}", end="", file=sys.stderr, flush=True)
+
+    def end(self) -> None:
+        if self.on:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
