@@ -58,7 +58,7 @@ def test_loading_takes_no_compiler(path, tmp_path):
     program = "import sys, andiron, numpy as np; k = andiron.load_kernel(sys.argv[1])"
     program += "; print(k(np.ones((2, 3), 'f4'), np.ones((3, 2), 'f4')))"
     env = {"PATH": "/nowhere", "ANDIRON_CXX": "/nowhere/c++", "ANDIRON_CACHE": str(tmp_path)}
-    env["PYTHONPATH"] = os.environ.get("PYTHONPATH", "")
+    env |= {name: os.environ[name] for name in ("PYTHONPATH", "ANDIRON_CPU") if name in os.environ}
     done = subprocess.run(
         [sys.executable, "-c", program, str(path)], env=env, capture_output=True, text=True, timeout=120, cwd=tmp_path
     )
