@@ -3,7 +3,8 @@
     schedule.md      from `codegen/schedule/statement_reference.py`, and the traces of its examples
     errors.md        from the error classes, and the cases of `tests/errors`
     commands.md      from the parser of the command line
-    architecture.md  the grammar of the tile program, from `codegen/ir/tile_ir.py`, between its marks
+    architecture.md  the folders, from the docstrings of their packages, and the grammar of the tile program, from
+                     `codegen/ir/tile_ir.py`, each between its marks
     pictures/*.svg   from the recipes of cookbook.md
 
 `tests/test_docs.py` holds that they are up to date.
@@ -11,6 +12,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import os
@@ -193,12 +195,26 @@ def commands_page() -> str:
 
 
 def architecture_page() -> str:
-    """The page by hand, with the grammar of the tile program in its place."""
+    """The page by hand, with the table of folders and the grammar of the tile program in their places."""
     text = (DOCS / "architecture.md").read_text(encoding="utf-8")
     doc = inspect.cleandoc(tile_ir.__doc__ or "")
     grammar = inspect.cleandoc("    " + doc.split("\n\n")[1].strip("\n"))
-    block = f"<!-- grammar -->\n```text\n{grammar}\n```\n<!-- /grammar -->"
-    return re.sub(r"<!-- grammar -->.*?<!-- /grammar -->", lambda _: block, text, flags=re.DOTALL)
+    for name, made in {"folders": folder_table(), "grammar": f"```text\n{grammar}\n```"}.items():
+        start, end = f"<!-- {name} -->", f"<!-- /{name} -->"
+        before, _, rest = text.partition(start)
+        text = f"{before}{start}\n{made}\n{end}{rest.partition(end)[2]}"
+    return text
+
+
+def folder_table() -> str:
+    """Every package of the compiler's parts, in the order of imports, with the first sentence of its docstring."""
+    rows = ["| folder | |", "|---|---|"]
+    for part in ("grammar", "dsl", "codegen", "runtime", "tools"):
+        for file in sorted((DOCS.parent / part).rglob("__init__.py")):
+            doc = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
+            first = re.split(r"(?<=\.)\s", doc, maxsplit=1)[0].replace("\n", " ")
+            rows.append(f"| `{file.parent.relative_to(DOCS.parent).as_posix()}` | {first} |")
+    return "\n".join(rows)
 
 
 # ---------------------------------------------------------------- pictures

@@ -1,1 +1,1 @@
-
+"""Kernels: compilers, the cache, arrays, calling, measuring and tuning."""

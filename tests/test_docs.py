@@ -200,6 +200,13 @@ def test_links_and_paths_of_pages_outside_the_site(page):
     assert [p for p in [*links, *paths] if not (ROOT / p).exists()] == []
 
 
+def test_files_that_the_architecture_names_exist():
+    text = BLOCK.sub("", (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8"))
+    paths = re.findall(r"`((?:grammar|dsl|codegen|runtime|tools|stdlib|docs)(?:/[\w.-]+)+)`", text)
+    assert len(paths) > 50
+    assert [p for p in paths if not (ROOT / p).exists()] == []
+
+
 def test_the_site_builds(tmp_path):
     pytest.importorskip("mkdocs", reason="the extra `docs` is not installed")
     pytest.importorskip("material", reason="the extra `docs` is not installed")
