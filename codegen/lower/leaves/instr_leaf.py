@@ -29,7 +29,7 @@ from ..lowering_context import Context
 from ..reductions.reduce_element import note_reduced
 from ..spec import ZERO, Focus, Step, View
 from .match_instr import Fragment, Match, fragment
-from .scalar_leaf import _registers, cell_indices, element, lanes_below, open_index
+from .scalar_leaf import _registers, element, lanes_below, open_index
 
 _UNKNOWN = Known(frozenset(), {}, {})
 
@@ -112,8 +112,7 @@ def _repeat(ctx: Context, focus: Focus, work: Work, m: Match, todo, demands, unr
                     m,
                     lambda f, v, n=n, d=d: _repeat(ctx, f, work, m, todo, _loaded(demands, n, d, v), unroll, span),
                 )
-        # Registers are numbered by constants: also of a part of a tile, where what runs over holds zeros, all of it is visited.
-        cell = index in cell_indices(focus, work) or (index in work.indices and _cell_target(focus, work))
+        cell = index in work.indices and _cell_target(focus, work)
         return open_index(
             ctx, focus, index, m.extent(index), cell, lambda f: _repeat(ctx, f, work, m, todo[1:], demands, 1, span), unroll
         )
