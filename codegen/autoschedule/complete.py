@@ -1,6 +1,6 @@
 """Completion: what a schedule leaves open is filled in. Here by a simple sound rule a kind of work.
 
-CONTRACTION   sums of products that a multiply-add instruction matches: products of matrices as `rtile.cpu` ranks them, others
+CONTRACTION   sums of products that a multiply-add instruction matches: products of matrices as `cpu.matmul` ranks them, others
               without packing.
 NEIGHBOURS    else the index with neighbours in memory goes to lockstep units, the others to units of the outer levels.
 """
@@ -182,7 +182,7 @@ def _chosen(ctx: Context, works: tuple[Work, ...], ways: Iterable[Way]) -> Lines
 
 
 def rule_lines(ctx: Context, works: tuple[Work, ...]) -> tuple[syntax.Line, ...]:
-    """The nest for what is no product, by a few rules: what `rtile` compares with others of its kind."""
+    """The nest for what is no product, by a few rules: what `cpu.nest_space` compares with others of its kind."""
     work = max(works, key=lambda w: len(w.all_indices))
     levels = cores_and_lanes(ctx.device)
     found = _direct(ctx, work) if len(works) == 1 else None

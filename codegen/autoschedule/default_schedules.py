@@ -4,8 +4,9 @@ NARROW_PLACES   argmax of a row counts its elements in 32 bits where the row has
 FEW             a product of matrices has one for many columns, one for one, one for two, one for up to four, for those of a
                 vector, and of two; or the same for rows, where the other operand lies along what is added up, as weights do.
                 So have several with that size.
-MADE            operands that are made once for many rows are read as they lie for few (`once`).
-HELD            a row of an intermediate is held where it has at most so many elements that a cache takes it (`held`).
+MADE            operands that are made once for many rows are read as they lie for few (`cpu.precompute_operands`).
+HELD            a row of an intermediate is held where it has at most so many elements that a cache takes it
+                (`cpu.row_caching`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The best schedules for an op, in order: what `construct` takes the first of, as schedule text.
+"""The best schedules for an op, in order: what `rank` takes the first of, as schedule text.
 
-A launch has its candidates in order (`construct`, `cpu`, `cpu_nests`); schedules of several launches are put together best
-first, by the time of all launches. On processors schedules near the completed one follow (`variations`).
+A launch has its candidates in order (`rank`, `cpu.matmul`, `cpu.nest_space`); schedules of several launches are put together
+best first, by the time of all launches. On processors schedules near the completed one follow (`neighbourhood`).
 """
 
 from __future__ import annotations

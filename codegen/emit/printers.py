@@ -2,7 +2,7 @@
 
     emit(program, "cpp") -> str          also "cuda", "hip", "emulate"
 
-The walk over launches (`emit_body`, `emit_values`, `emit_access`) is shared; a dialect says how levels are realised, what
+The walk over launches (`statements`, `value_printer`, `load_store`) is shared; a dialect says how levels are realised, what
 surrounds a launch, and defines the helper functions that were asked for. A dialect is a module with
 `render(program, serial_when) -> str`.
 """

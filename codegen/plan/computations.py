@@ -87,7 +87,7 @@ class Work:
 
     @cached_property
     def found(self) -> dict[object, Any]:
-        """What others worked out from it: how it is what an instruction does (`lower.match`, by what that is), its problem."""
+        """What others worked out from it: how it is what an instruction does (`match_instr`, by what that is), its problem."""
         return {}
 
 

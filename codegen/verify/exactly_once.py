@@ -1,9 +1,10 @@
 """Each point exactly once: whether a tile program computes what its op says, for given sizes (law 8).
 
-The program is executed by the interpreter, with all of its checks, over values that count (`points`), and what it stores is
-compared with what the op's statements say (`meaning`). So it is found that a point contributes twice or never, that parts are
-combined before they are complete or more than once, that readers come too early, that a copy is incomplete where it is read.
-What is rounded where is not asked here. A program that fails is our fault: a `Fault`, "not-once" or of the interpreter.
+The program is executed by the interpreter, with all of its checks, over values that count (`field_elements`), and what it
+stores is compared with what the op's statements say (`expected_values`). So it is found that a point contributes twice or
+never, that parts are combined before they are complete or more than once, that readers come too early, that a copy is
+incomplete where it is read. What is rounded where is not asked here. A program that fails is our fault: a `Fault`, "not-once"
+or of the interpreter.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Mistakes of grammar and of what is built from it; those where something is missing are in `malformed.py`."""
+"""Mistakes of grammar and of what is built from it; those where something is missing are in `missing_tokens.py`."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ class Fn(_Cached):
 
     kind: Final[str]
     args: Final[tuple[Expr, ...]]
-    _quotient: Expr | None = None  # of a remainder's operands, see `index_rules`
+    _quotient: Expr | None = None  # of a remainder's operands, see `simplify`
     _risky: bool | None = None  # see `codegen.emit.c.text_builder.is_risky`
 
     def __init__(self, kind: str, args: tuple[Expr, ...]) -> None:
@@ -202,7 +202,7 @@ class Expr(_Arithmetic, _Cached):
     terms: Final[tuple[tuple[Atom, int], ...]]
     const: Final[int]
 
-    # What others keep of it: `prove.conjuncts`, `counterexample`, `barriers.access.parts`, `simplify_conditions`.
+    # What others keep of it: `prove.conjuncts`, `counterexample`, `parts` of barriers, `simplify_conditions`.
     _conjuncts: tuple[Expr, ...] | None = None
     _divisors: tuple[dict[Expr, None], frozenset[Var]] | None = None
     _parts: tuple[Expr, ...] | None = None

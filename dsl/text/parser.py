@@ -1,8 +1,8 @@
 """Text to syntax tree: `parse(source) -> syntax.File`.
 
-The grammar is `grammar/sched.lark`; `builder` makes the nodes; `lines` turns newlines into lines and blocks; `explain` and
-`recover` make errors of faults. Lark builds its tables once, at the first parse, in about a tenth of a second; nothing is kept
-on disk, since a cache of tables would have to be unpickled.
+The grammar is `grammar/sched.lark`; `builder` makes the nodes; `indentation` turns newlines into lines and blocks;
+`explain_syntax_error` and `recover` make errors of faults. Lark builds its tables once, at the first parse, in about a tenth of
+a second; nothing is kept on disk, since a cache of tables would have to be unpickled.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@
 //            it owns all entries and all that they name; whoever calls owns the function, the inputs and `out` until it returns.
 //            So nothing here is counted up for the length of a call, and nothing that a call needs can be replaced under it.
 // ONE_THREAD Objects of Python are read with the interpreter's lock held, which is given up only while a kernel runs: it gets
-//            addresses and numbers from this stack, and touches no object. `caller.py` refuses interpreters without the lock.
+//            addresses and numbers from this stack, and touches no object. `fast_call.py` refuses interpreters without the lock.
 // FOR_GOOD   The function's definition and `world` are this library's own memory, and the library is never unloaded.
 
 #include <cstddef>
@@ -30,7 +30,7 @@ struct Array {
     int flags;
 };
 
-// One call that was checked, as `caller.py` writes it. Arrays: the inputs, then the outputs. It lies in an object of bytes, the
+// One call that was checked, as `fast_call.py` writes it. Arrays: the inputs, then the outputs. It lies in an object of bytes, the
 // first item of a tuple whose other items are the objects named here (OWNED).
 struct Entry {
     int (*call)(void**, std::int64_t*, int);

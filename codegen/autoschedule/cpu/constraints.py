@@ -39,7 +39,7 @@ Price = Callable[[Lines], Cost]
 def respecting(ctx: Context, works: tuple[Work, ...], lines: Lines, rule: Lines) -> list[Choice]:
     """Ways to complete the author's lines, best first; empty where no candidate has a place for each of them.
 
-    rule   the nest that a few rules make where nothing is written (`schedule.complete.rule_lines`)
+    rule   the nest that a few rules make where nothing is written (`autoschedule.complete.rule_lines`)
     """
     for ways in (_products, _nests):  # what their models say is not compared
         found: dict[Lines, tuple[int, Cost]] = {}

@@ -10,7 +10,7 @@ STREAMED      what a launch leaves behind goes past the caches where the device 
 IN_STRIPS     a sum over the slow index keeps a strip of results in registers, for a few rows at a time: long runs of memory.
 SPLIT         a reduction of everything is split over the cores, by a workspace.
 FUSED         statistics of a row and what reads them are one nest, so that the row is still in the cache (`row_statistics`).
-              What is dear and read twice is held there (`held`).
+              What is dear and read twice is held there (`row_caching`).
 """
 
 from __future__ import annotations

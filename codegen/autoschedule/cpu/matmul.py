@@ -1,9 +1,9 @@
-"""Products of matrices on CPUs: ways to block them, as schedule lines, ranked by a closed form (`cpu_cost`).
+"""Products of matrices on CPUs: ways to block them, as schedule lines, ranked by a closed form (`matmul_cost`).
 
 PANELS   a tile of the result is a core's; a block of the wide operand is packed into panels as wide as the register tile, in a
          cache of the core, so that cores never wait for each other; results stay in registers through a block of k
          (after Van Zee & van de Geijn, "BLIS: A Framework for Rapidly Instantiating BLAS Functionality", 2015).
-CHANNELS LAST   the narrow operand is an image (`cpu_channels`).
+CHANNELS LAST   the narrow operand is an image (`channels_last`).
 WINDOWS  as panels, but a block of the image goes into a cache of the core as it is, with zeros at its edges; windows are
          vectors that begin anywhere in its lines. Nothing is copied once for each place of the filter.
 FEW ROWS   as DOTS, with the operands' parts exchanged: nothing is turned.

@@ -1,7 +1,7 @@
 """Seconds of a blocked product on a CPU, in closed form: arithmetic, traffic of each cache, packing, balance.
 
 The longest of arithmetic and traffic counts whole, a share of the other: what a core fetches ahead hides most of it. Packing
-adds to both. Sizes of the device's text; what it does not say is in `cpu_product`.
+adds to both. Sizes of the device's text; what it does not say is in `matmul_model`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Ways to lay out on CPUs what is no product of matrices, as schedule lines, ranked by a closed form (`cpu_nest_cost`).
+"""Ways to lay out on CPUs what is no product of matrices, as schedule lines, ranked by a closed form (`nest_cost`).
 
-The rule's own nest (`schedule.nests`) is one of them, and stays the choice where nothing is predicted to be clearly faster.
+The rule's own nest (`default_nests`) is one of them, and stays the choice where nothing is predicted to be clearly faster.
 
 MAPS      pieces of rows and rows that a core takes; how many vectors are under way; rows inside columns, for windows; squares
           that an instruction turns.

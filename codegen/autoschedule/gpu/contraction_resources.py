@@ -176,7 +176,7 @@ def _of_depths(nest: Contraction, t: Tiles, depth: int) -> Operands:
 
 def _turns(nest: Contraction, t: Tiles, part: Any, ahead: Any) -> Any:
     """Turns of the leaf's k in all steps: those of the last one run to the end of the tile, or of what is unrolled, where all
-    operands are staged (`lower.whole`)."""
+    operands are staged (`lower.tiling.padded_trip_counts`)."""
     inner = nest.mapping.leaf[2]
     deep = np.minimum(t["bk"], pieces(part, inner) * inner)  # a tile is no larger than what it cuts
     full = np.floor(part / deep) * deep

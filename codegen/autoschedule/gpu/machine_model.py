@@ -99,7 +99,7 @@ class Machine:
 
     @cached_property
     def reading(self) -> dict[tuple[str, str, int, bool, int], tuple[int, float, float]]:
-        """How fragments are read from rows of staged tiles, as far as it was counted (`staging`)."""
+        """How fragments are read from rows of staged tiles, as far as it was counted (`operand_layouts`)."""
         return {}
 
     # ------------------------------------------------------------ rates

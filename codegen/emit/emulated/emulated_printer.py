@@ -1,6 +1,6 @@
 """The emulated dialect: the kernels of a GPU dialect, letter for letter, with functions of C++ around them (docs/emulator.md).
 
-What the kernels call is replaced: the dialect's own names (`templates/emulate`), and each instruction (`codegen.emulate`). In
+What the kernels call is replaced: the dialect's own names (`templates/emulate`), and each instruction (`instr_function`). In
 place of the launcher stands one that has the same interface as C++ kernels (`codegen.abi`) and calls the emulator's runtime.
 """
 

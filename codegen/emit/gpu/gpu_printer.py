@@ -1,7 +1,7 @@
 """The dialects of GPUs: one `__global__` function a launch, and a function of the host that launches them all.
 
 How a level is realised follows from its facts (`launch_geometry`). A local buffer at the level of the blocks, or below in a
-memory that blocks share, lies in the block's shared memory (`layout`); others are registers.
+memory that blocks share, lies in the block's shared memory (`shared_memory_layout`); others are registers.
 """
 
 from __future__ import annotations
