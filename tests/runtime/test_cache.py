@@ -158,7 +158,7 @@ def test_a_full_disk_warns_and_works(tmp_path):
 
 LIMITED = """
     import resource, signal, sys, tempfile, pathlib, warnings
-    from andiron.runtime import cache as c
+    from andiron.runtime.storage import cache as c
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
     warnings.simplefilter("always")
@@ -182,7 +182,7 @@ def test_a_write_that_the_system_cuts_short(tmp_path):
 
 SLOW = """
     import pathlib, sys, time
-    from andiron.runtime.cache import Cache
+    from andiron.runtime.storage.cache import Cache
     def make(folder):
         (folder / "file").write_text("half")
         print("building", flush=True)

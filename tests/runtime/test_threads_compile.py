@@ -3,7 +3,7 @@
 from .processes import run
 
 WORK = """
-from andiron.dsl.std import std_names
+from andiron.dsl.stdlib_files import std_names
 TEXTS = {
     "gemm": "op f[M, N, K](A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]):\\n    C[i, j] = sum(k) A[i, k] * B[k, j]\\n",
     "soft": (
@@ -107,7 +107,7 @@ def test_the_collector_of_garbage_runs_again_and_who_stopped_it_is_obeyed():
     run(
         """
 import gc
-from andiron.dsl.collector import collector_waits
+from andiron.dsl.support.collector import collector_waits
 def work(i):
     for _ in range(300):
         with collector_waits():
@@ -128,7 +128,7 @@ def test_the_mask_of_new_files_stays_the_process_own(tmp_path):
     run(
         f"""
 from pathlib import Path
-from andiron.runtime.files import write_text
+from andiron.runtime.storage.files import write_text
 os.umask(0o027)
 folder = Path({str(tmp_path)!r})
 (folder / "old").write_text("-")

@@ -143,7 +143,7 @@ def test_a_lock_of_the_cache_does_not_stay_with_a_child(tmp_path):
         + f"""
 import time
 from pathlib import Path
-from andiron.runtime.cache import Cache
+from andiron.runtime.storage.cache import Cache
 cache = Cache(Path({str(tmp_path)!r}))
 def make(folder):
     global child
