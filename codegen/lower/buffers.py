@@ -1,8 +1,15 @@
-"""Buffers for tiles in addressable memories: who owns one, and how it is laid out."""
+"""Buffers for tiles in addressable memories: who owns one, and how it is laid out.
+
+HELD_BY_ONE   the units of the level that owns a buffer have one each: of elements that lines below deal out among these units
+              each buffer holds the unit's own, and no unit reads those of another.
+"""
 
 from __future__ import annotations
 
+from math import prod
+
 from ...dsl import syntax
+from ...dsl.errors.base import Label
 from ...dsl.errors.schedule import BadLayout, CannotMeet, MoveDistributed, UnboundedTile
 from ...dsl.index.expr import Var, as_expr
 from ...dsl.layout import Layout
@@ -10,7 +17,7 @@ from ...dsl.types import DType
 from ..ir.tile_ir import Buffer
 from .lowering_context import Context
 from .spec import Focus
-from .tile_axes import modifier
+from .tile_axes import axes_of, modifier
 
 
 def memory_buffer(ctx: Context, focus: Focus, tensor: str, dtype: DType, memory: str, axes, line) -> tuple[Buffer, Layout]:
@@ -47,6 +54,25 @@ def memory_buffer(ctx: Context, focus: Focus, tensor: str, dtype: DType, memory:
         raise UnboundedTile(f"the tile of `{tensor}` has no constant extent here", line.span)
     name = ctx.fresh(tensor.replace("~", f"_{memory}").replace("@", "").lower())
     return Buffer(name, dtype, "local", memory, focus.level, shape, strides, size, line.span), layout
+
+
+def held_by_one(buffer: Buffer, tensor: str, axes, lines: tuple, line) -> None:
+    """HELD_BY_ONE. Raises MoveDistributed where `lines`, which fill the buffer of `line`, deal it out among its owners."""
+    extents = dict(axes)
+    for x in lines:
+        if isinstance(x, syntax.Fuse) and not extents.keys().isdisjoint(x.indices):
+            extents[x.name] = prod(extents.get(i, 1) for i in x.indices)
+        if not isinstance(x, syntax.Tile) or x.level != buffer.level:
+            continue
+        dealt = next((a.index for a in axes_of(x) if extents.get(a.index, 1) > a.size), None)
+        if dealt is not None:
+            labels = [Label(x.span, f"`{dealt}` is dealt out here")] if x.span else []
+            raise MoveDistributed(
+                f"each {x.level} has its own `{tensor.rstrip('@~')}` here, and would read what others of them hold",
+                line.span,
+                labels=labels,
+                help=f"write this line above all tiles `-> {x.level}`",
+            )
 
 
 def tile_layout(axes, line, dtype: DType) -> Layout:

@@ -19,12 +19,22 @@ from ...dsl.values import Load
 from ..ir.tile_ir import Alloc, Buffer, If, Stmt
 from ..plan.computations import Work, work_extents
 from .addressing import identity
-from .buffers import memory_buffer
+from .buffers import held_by_one, memory_buffer
 from .leaves.instr_leaf import register_buffer
 from .leaves.match_instr import fragment
 from .leaves.scalar_leaf import Spread
 from .lowering_context import Context
-from .readers import form_of, kept_before, open_at_the_end, own_elements, stored_besides, stored_by_others, subscripts_of
+from .readers import (
+    form_of,
+    is_own,
+    kept_before,
+    open_at_the_end,
+    own_elements,
+    reads_of,
+    stored_besides,
+    stored_by_others,
+    subscripts_of,
+)
 from .reductions.accumulator_computations import Combine, Exchange, Fill, Reload
 from .reductions.argreduce_index import nowhere, place_type
 from .reductions.cross_unit_reduction import exchange_buffer
@@ -149,6 +159,8 @@ def _materialise(low: Lowering, focus: Focus, line: syntax.Keep, name: str, w: W
     axes = [(i, low.footprint(focus, i, rest)) for i in indices]
     origin = tuple(focus.ranges[i].base for i in indices)
     made, layout = memory_buffer(ctx, focus, name, ctx.dtypes[name], memory, axes, line)
+    if not all(is_own(w, ld) for ld in reads_of(focus.works, name)):
+        held_by_one(made, name, axes, rest, line)
     view = View(made.name, form_of(focus.works, line, name, w), indices, origin, layout, filled=False, computed=True)
     ctx.buffers.append(made)
     body = low.lower(focus.with_view(name, view), rest)
@@ -222,6 +234,8 @@ def accumulate(low: Lowering, focus: Focus, w: Work, lines: tuple, keep: syntax.
         else:
             axes = [(i, low.footprint(focus, i, lines)) for i in w.indices]
             local, layout = memory_buffer(ctx, focus, name, ctx.dtypes[name], memory, axes, keep)
+            if keep is not None and keep.block:  # which visits what is held in a way of its own
+                held_by_one(local, name, axes, lines, keep)
             origin = tuple(focus.ranges[i].base for i in w.indices)
             view = View(local.name, "indices", w.indices, origin, layout, filled=False)
             made.append(local)

@@ -28,7 +28,7 @@ from .lower_move import With, lower_move
 from .lower_tile import lower_tile
 from .lowering_context import Context
 from .reductions.accumulator_computations import Combine, Fill
-from .reductions.open_accumulators import opens_at_leaf
+from .reductions.open_accumulators import counted_above, opens_at_leaf
 from .reductions.split_reduction import Split, splits
 from .spec import Focus, Range
 from .stores.write_back import LeftOpen, share_out
@@ -178,6 +178,13 @@ class Lowering:
         """The leaf of `move ... with I`: the instruction where it fills the fragment wanted, else element by element."""
         (work,) = focus.works
         spread = Spread(line.fragment) if line.fragment is not None else None
+        fills = [i.operand(i.statement.target).memory for i in self.ctx.device.instrs_named(line.instr)]
+        if fills and not any(map(self.ctx.register, fills)):
+            raise InstrMismatch(
+                f"`{line.instr}` writes to `{fills[0]}`, and this line moves `{line.line.tensor}` to registers",
+                line.line.span,
+                help="leave `with` out, or name an instruction that fills registers",
+            )
         m = self.find(line.instr, work, line.line, must=False, spread=spread)
         if m is None:
             self.ctx.notes.append(f"`with {line.instr}`: no member of it fits the copy of `{line.line.tensor}`")
@@ -255,6 +262,7 @@ class Lowering:
             if opens_at_leaf(self, focus, w, lines):
                 if not parallel:
                     continue
+                counted_above(focus, w, lines)
                 one = syntax.Tile(tuple(syntax.TileAxis(i, syntax.Num(1)) for i in w.indices))
                 keep = syntax.Keep((w.name.rstrip("@"),), self.ctx.device.memories[-1].name)
                 alone = self.lower(replace(focus, works=(w,)), (one, keep, *lines))

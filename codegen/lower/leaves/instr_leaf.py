@@ -197,6 +197,13 @@ def _call(ctx: Context, focus: Focus, work: Work, m: Match, demands, span) -> li
             view, tensor = d.view, d.value.tensor if isinstance(d.value, Load) else d.view.buffer
             indices = d.value.indices if isinstance(d.value, Load) else ()
         if view.form == "path":
+            if not ctx.register(op.memory) and focus.views.get(tensor) is view:
+                held = tensor.rstrip("@~")
+                raise InstrMismatch(
+                    f"operand `{op.name}` of `{m.instr.name}` lies in `{op.memory}`, and `{held}` is held in registers",
+                    span,
+                    help="end the schedule with `compute`, or hold it in a memory",
+                )
             at = replace(focus, element=(ZERO, f.registers))
             coords = coordinates(ctx, at.with_view("$piece", view), "$piece", ())
         else:

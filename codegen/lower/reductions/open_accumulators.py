@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ....dsl import syntax
+from ....dsl.errors.schedule import SplitReduction
 from ...plan.computations import Work
 from ..spec import Focus
 from ..tile_axes import axes_of, clamped
@@ -30,6 +31,23 @@ def opens_at_leaf(low: Lowering, focus: Focus, w: Work, lines: tuple) -> bool:
     m = low.ctx.device.memories[-1]
     cells = _least_cells(focus, w, lines)
     return cells > REGISTER_CELLS and m.capacity is not None and cells * w.value.dtype.bytes > m.capacity
+
+
+def counted_above(focus: Focus, w: Work, lines: tuple) -> None:
+    """The first of the lines deals parts of `w` out, and the results are visited one after another above it. Raises
+    SplitReduction where a tile above counts tiles of the results with its own: the units would each do all of them again."""
+    if focus.dealt is None or id(lines[0]) not in focus.dealt[1]:
+        return
+    level = lines[0].level
+    for x in (x for x in lines if isinstance(x, syntax.Tile) and x.level == level and id(x) in focus.dealt[1]):
+        twice = next((a.index for a in axes_of(x) if a.index in w.indices), None)
+        if twice is not None:
+            raise SplitReduction(
+                f"tiles of `{twice}` are dealt out together with those of the line above, and parts of"
+                f" `{w.name.rstrip('@')}` with them",
+                lines[0].span,
+                help=f"tile `{twice}` onto {level} above all tiles of reduced indices",
+            )
 
 
 def _least_cells(focus: Focus, w: Work, lines: tuple) -> int:
