@@ -27,7 +27,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from .emit.c.name_mangling import clean
-from .ir.tile_ir import Buffer, Program
+from .ir.program import Program
+from .ir.tile_ir import Buffer
 
 MAX_THREADS = 256
 

@@ -16,7 +16,8 @@ from ..dsl.ops.specialise import bind_params
 from ..dsl.support.cached import cached_property
 from ..dsl.support.fast_replace import replace
 from .autoschedule.complete import complete
-from .ir.tile_ir import Buffer, Launch, Program, Units
+from .ir.program import Program
+from .ir.tile_ir import Buffer, Launch, Units
 from .lower.capacity import check_capacity
 from .lower.copies.pipeline_depth import idle_pipelines
 from .lower.copies.unaligned_copies import unaligned

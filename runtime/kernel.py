@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..codegen.ir.tile_ir import Program
+from ..codegen.ir.program import Program
 from ..codegen.lower.schedule_trace import Traced
 from ..dsl.errors import InternalError, did_you_mean
 from ..dsl.errors.emulate import NotEmulated

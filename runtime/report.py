@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..codegen.analysis.roofline import predict
 from ..codegen.analysis.static_traffic import facts
-from ..codegen.ir.tile_ir import Program
+from ..codegen.ir.program import Program
 from ..codegen.lower.capacity import peaks
 from ..codegen.lower.schedule_trace import bytes_text
 from ..dsl.op import Op, Statement

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from ..codegen import abi
-from ..codegen.ir.tile_ir import Program
+from ..codegen.ir.program import Program
 from ..codegen.lower.schedule_trace import Trace, Traced
 from ..codegen.targets import Target
 from ..dsl.errors import UserError

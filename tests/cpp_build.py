@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from andiron.codegen.abi import FLAGS, arguments, symbol
 from andiron.codegen.emit.printers import emit
-from andiron.codegen.ir.tile_ir import Program
+from andiron.codegen.ir.program import Program
 from andiron.codegen.targets import target_of
 from andiron.runtime.native import cpu_features
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from andiron.codegen.ir.tile_ir import Alloc, Barrier, Buffer, Call, For, If, Launch, Let, Piece, Program, Stmt, Store, Units
+from andiron.codegen.ir.program import Program
+from andiron.codegen.ir.tile_ir import Alloc, Barrier, Buffer, Call, For, If, Launch, Let, Piece, Stmt, Store, Units
 from andiron.dsl.device import Device, Instr, Level, Memory, Operand
 from andiron.dsl.index.expr import Expr, Index, Var, as_expr, ceildiv, minimum
 from andiron.dsl.op import Statement

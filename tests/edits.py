@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from andiron.codegen.ir.tile_ir import Barrier, Program, Stmt
+from andiron.codegen.ir.program import Program
+from andiron.codegen.ir.tile_ir import Barrier, Stmt
 from andiron.codegen.ir.tile_visitors import map_bodies, statements
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-from andiron.codegen.ir.tile_ir import Program
+from andiron.codegen.ir.program import Program
 from andiron.runtime.emulator.run_program import emulate
 
 

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from andiron.codegen.interpret.machine import interpret
 from andiron.codegen.ir.printer import show_statements
-from andiron.codegen.ir.tile_ir import Alloc, Barrier, Call, Commit, If, Launch, Piece, Program, Units, Wait
+from andiron.codegen.ir.program import Program
+from andiron.codegen.ir.tile_ir import Alloc, Barrier, Call, Commit, If, Launch, Piece, Units, Wait
 from andiron.codegen.ir.tile_visitors import statements
 from andiron.codegen.transforms.barriers.known_facts import _in_rows
 from andiron.codegen.transforms.barriers.place_barriers import place_barriers

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from andiron.codegen.interpret.machine import interpret
 from andiron.codegen.ir.printer import show
-from andiron.codegen.ir.tile_ir import Alloc, If, Program, Stmt
+from andiron.codegen.ir.program import Program
+from andiron.codegen.ir.tile_ir import Alloc, If, Stmt
 from andiron.codegen.transforms.barriers.place_barriers import place_barriers
 from andiron.dsl.index.expr import Expr, Index, Var, as_expr, xor
 

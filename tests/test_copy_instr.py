@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from andiron.codegen.emit.printers import emit
 from andiron.codegen.interpret.machine import interpret
-from andiron.codegen.ir.tile_ir import Program, Stmt, Wait
+from andiron.codegen.ir.program import Program
+from andiron.codegen.ir.tile_ir import Stmt, Wait
 from andiron.codegen.ir.tile_visitors import statements
 from andiron.codegen.pipeline import compile_program
 from andiron.dsl.errors.schedule import CannotMeet, InstrMismatch, UnknownInstr

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from andiron.codegen import pipeline
 from andiron.codegen.abi import programs
-from andiron.codegen.ir.tile_ir import Alloc, Call, Program
+from andiron.codegen.ir.program import Program
+from andiron.codegen.ir.tile_ir import Alloc, Call
 from andiron.codegen.ir.tile_visitors import statements
 from andiron.codegen.lower.lowering_context import Apart, Context
 from andiron.codegen.pipeline import Compiled, compile_program, lower_launch

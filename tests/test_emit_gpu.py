@@ -13,7 +13,8 @@ from andiron.codegen.abi import programs
 from andiron.codegen.emit.c.dead_declarations import used_only
 from andiron.codegen.emit.gpu.cuda import kernels
 from andiron.codegen.emit.printers import emit
-from andiron.codegen.ir.tile_ir import Alloc, AllReduce, Barrier, Buffer, If, Launch, Program, Store, Units
+from andiron.codegen.ir.program import Program
+from andiron.codegen.ir.tile_ir import Alloc, AllReduce, Barrier, Buffer, If, Launch, Store, Units
 from andiron.codegen.pipeline import compile_program
 from andiron.dsl.errors import UserError
 from andiron.dsl.index.expr import Var, as_expr

@@ -8,7 +8,8 @@ from dataclasses import replace
 import andiron
 import pytest
 from andiron.codegen.interpret.machine import Fault
-from andiron.codegen.ir.tile_ir import Alloc, AllReduce, Barrier, For, If, Let, Program, Stmt, Store
+from andiron.codegen.ir.program import Program
+from andiron.codegen.ir.tile_ir import Alloc, AllReduce, Barrier, For, If, Let, Stmt, Store
 from andiron.codegen.pipeline import compile_program
 from andiron.codegen.verify import check_once
 from andiron.codegen.verify.well_formed import check_well_formed

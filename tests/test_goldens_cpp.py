@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 from andiron.codegen.emit.printers import emit
-from andiron.codegen.ir.tile_ir import Alloc, AllReduce, Program
+from andiron.codegen.ir.program import Program
+from andiron.codegen.ir.tile_ir import Alloc, AllReduce
 from andiron.dsl.index.expr import Var, as_expr
 from andiron.dsl.source import Source, Span
 from andiron.dsl.values import Apply

@@ -15,21 +15,8 @@ import andiron
 import numpy as np
 import pytest
 from andiron.codegen.interpret.machine import interpret
-from andiron.codegen.ir.tile_ir import (
-    Alloc,
-    Barrier,
-    Buffer,
-    Call,
-    Commit,
-    For,
-    Launch,
-    Piece,
-    Program,
-    Stmt,
-    Store,
-    Units,
-    Wait,
-)
+from andiron.codegen.ir.program import Program
+from andiron.codegen.ir.tile_ir import Alloc, Barrier, Buffer, Call, Commit, For, Launch, Piece, Stmt, Store, Units, Wait
 from andiron.dsl.device import GROUPED, Device, Instr, Operand
 from andiron.dsl.devices.resolve_device import resolve_devices
 from andiron.dsl.fragment import Fragment

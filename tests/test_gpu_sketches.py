@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from andiron.codegen.abi import programs
 from andiron.codegen.interpret.machine import interpret
-from andiron.codegen.ir.tile_ir import Program
+from andiron.codegen.ir.program import Program
 from andiron.codegen.pipeline import compile_program
 from andiron.dsl.module import Module, loads
 from andiron.dsl.ops.specialise import bind_params

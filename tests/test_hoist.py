@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 from andiron.codegen.interpret.machine import interpret
-from andiron.codegen.ir.tile_ir import Alloc, Buffer, For, If, Program, Store
+from andiron.codegen.ir.program import Program
+from andiron.codegen.ir.tile_ir import Alloc, Buffer, For, If, Store
 from andiron.codegen.ir.tile_visitors import statements
 from andiron.codegen.transforms.licm import hoist_invariants
 from andiron.dsl.index.expr import ONE, Var, as_expr

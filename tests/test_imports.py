@@ -2,8 +2,11 @@
 
 import ast
 import json
+import re
 import subprocess
 import sys
+from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -11,7 +14,93 @@ import pytest
 ROOT = Path(__file__).parent.parent
 ROOMS = ["grammar", "dsl", "codegen", "runtime", "tools"]  # each may import those before it
 FILES = sorted(p for room in [*ROOMS, "stdlib"] for p in (ROOT / room).rglob("*.py"))
-LONGEST = 450
+LONGEST = 400
+FULLEST = 16  # files of a folder, beside its `__init__`
+
+CIRCLES = [
+    ["codegen.autoschedule.complete", "codegen.autoschedule.rank", "codegen.autoschedule.report", "codegen.pipeline"],
+    [
+        "codegen.lower.compute_at",
+        "codegen.lower.copies.unaligned_copies",
+        "codegen.lower.lower_keep",
+        "codegen.lower.lower_move",
+        "codegen.lower.lower_schedule",
+    ],
+    ["dsl.index.expr", "dsl.index.print_index", "dsl.index.simplify", "dsl.index.substitute"],
+    [
+        "runtime.compile",
+        "runtime.gpu.kernel",
+        "runtime.kernel",
+        "runtime.storage.serialize",
+        "runtime.tuning.candidates",
+        "runtime.tuning.racing",
+        "runtime.tuning.search",
+        "runtime.tuning.trials",
+        "runtime.tuning.worker",
+    ],
+]
+
+# Each may import those of the ranks before it, and none beside it.
+CODEGEN = [
+    {"ir"}, {"abi"}, {"targets"}, {"analysis"}, {"schedule"}, {"plan"}, {"lower"}, {"autoschedule"}, {"transforms"},
+    {"emit", "interpret"}, {"verify", "lint"}, {"pipeline"},
+]  # fmt: skip
+AGAINST_THE_ORDER = [
+    ("abi", "emit.c.name_mangling"),
+    ("autoschedule.enumerate_schedules", "pipeline"),
+    ("autoschedule.report", "pipeline"),
+    ("plan.launches", "autoschedule.cpu.default_nests"),
+    ("plan.launches", "autoschedule.cpu.precompute_operands"),
+    ("plan.launches", "autoschedule.gpu.machine_model"),
+    ("plan.launches", "autoschedule.gpu.materialised_operands"),
+    ("plan.launches", "lower.lower_tile"),
+    ("plan.launches", "lower.lowering_context"),
+    ("plan.launches", "lower.reductions.split_reduction"),
+    ("plan.launches", "lower.tile_axes"),
+    ("plan.launches", "lower.workspace"),
+    ("plan.name_factors", "lower.addressing"),
+    ("schedule.print_schedule", "lower.lowering_context"),
+    ("schedule.roles", "plan.name_factors"),
+    ("schedule.size_bounds", "plan.computations"),
+]
+
+PRIVATE_WORDS = "again ahead asked at_once put_in parts where written_out used tidy deal once own held placed whole places made kept found said"
+PRIVATELY_NAMED = [
+    ("codegen.autoschedule.cpu.matmul_cost", "parts"),
+    ("codegen.autoschedule.cpu.precompute_operands", "made_once"),
+    ("codegen.autoschedule.cpu.tile_sizes", "parts"),
+    ("codegen.autoschedule.enumerate_schedules", "proposal"),
+    ("codegen.emit.c.dead_declarations", "kept"),
+    ("codegen.emit.c.memo_substitution", "put_in"),
+    ("codegen.emit.c.text_builder", "held"),
+    ("codegen.emit.c.unrolling", "written_out"),
+    ("codegen.emit.cpu.lane_masks", "told_apart"),
+    ("codegen.emit.cpu.prefetch", "fetch_ahead"),
+    ("codegen.emit.instr_operands", "places"),
+    ("codegen.emit.recorded_operands", "asked"),
+    ("codegen.emit.unroll_replay", "again"),
+    ("codegen.lower.capacity", "held"),
+    ("codegen.lower.copies.pipeline_depth", "written_out"),
+    ("codegen.lower.spec", "turn"),
+    ("codegen.plan.name_factors", "told_apart"),
+    ("codegen.schedule.schedule_fallback", "way"),
+    ("codegen.schedule.synthetic_spans", "placed"),
+    ("codegen.transforms.barriers.access", "parts"),
+    ("dsl.devices.device_facts", "whole"),
+    ("dsl.index.counterexample", "point"),
+    ("dsl.index.expr", "once"),
+    ("dsl.ops.untyped_body", "parts"),
+    ("dsl.syntax", "where"),
+    ("runtime.compile", "asked"),
+    ("runtime.emulator.source_map", "where"),
+    ("runtime.gpu.call_plan", "way"),
+    ("runtime.gpu.device_code", "made"),
+    ("runtime.kernel", "used"),
+    ("runtime.tuning.tuning_store", "kept"),
+    ("runtime.tuning.tuning_store", "kept"),
+    ("tools.checks.file_findings", "said"),
+    ("tools.infer_target", "whole"),
+]
 
 
 def imports(path):
@@ -39,6 +128,100 @@ def test_imports_run_one_way(path):
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_files_stay_short(path):
     assert len(path.read_text(encoding="utf-8").splitlines()) <= LONGEST
+
+
+def test_folders_stay_small():
+    of = Counter(p.parent.relative_to(ROOT) for p in FILES if p.name != "__init__.py")
+    assert {str(folder): n for folder, n in of.items() if n > FULLEST} == {}
+
+
+def module_of(path):
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+MODULES = {module_of(p): p for p in FILES}
+
+
+@cache
+def imported():
+    """Module -> the modules of the package that it imports, anywhere in it, but not where only a type checker looks."""
+    return {module: set(_imported(module, path)) for module, path in MODULES.items()}
+
+
+def _imported(module, path):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    checks = [n for n in ast.walk(tree) if isinstance(n, ast.If) and ast.unparse(n.test) == "TYPE_CHECKING"]
+    typing = {inner for n in checks for branch in n.body for inner in ast.walk(branch)}
+    package = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.level and node not in typing:
+            base = ".".join([*package[: len(package) - node.level + 1], *(node.module or "").split(".")]).strip(".")
+            for name in node.names:
+                inner = f"{base}.{name.name}".lstrip(".")
+                if (found := inner if inner in MODULES else base) in MODULES:
+                    yield found
+
+
+def circles(graph):
+    """The strongly connected components of more than one node: those that reach each other."""
+    reached = {start: _reached(graph, start) for start in graph}
+    found = {frozenset(x for x in reached[start] if start in reached[x]) for start in graph if start in reached[start]}
+    return sorted(sorted(c) for c in found if len(c) > 1)
+
+
+def _reached(graph, start):
+    seen, queue = set(), [start]
+    while queue:
+        new = graph[queue.pop()] - seen
+        seen |= new
+        queue += new
+    return seen
+
+
+def test_a_circle_is_found():
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set()}) == [["b", "c"]]
+
+
+def test_no_more_files_import_each_other():
+    """A circle that is gone is taken off the list, which may not grow."""
+    assert circles(imported()) == CIRCLES
+
+
+def test_the_folders_of_codegen_have_an_order():
+    """An import that is gone is taken off the list, which may not grow."""
+    rank = {name: n for n, names in enumerate(CODEGEN) for name in names}
+    against = set()
+    for module, others in imported().items():
+        for other in others:
+            (room, _, inner), (its_room, _, its) = module.partition("."), other.partition(".")
+            if room == its_room == "codegen" and inner and its:
+                mine, theirs = inner.partition(".")[0], its.partition(".")[0]
+                if mine != theirs and rank[theirs] >= rank[mine]:
+                    against.add((inner, its))
+    assert sorted(against) == AGAINST_THE_ORDER
+
+
+def private_words():
+    """The last column of the glossary, but for words that are wrong in one sense only, `text (of a kernel)`."""
+    rows = [line.strip("|").split("|") for line in (ROOT / "docs/glossary.md").read_text(encoding="utf-8").splitlines()]
+    cells = [r[2].strip() for r in rows if len(r) == 3]
+    words = {w.strip().replace(" ", "_") for cell in cells for w in cell.split(",") if "(" not in w}
+    return (words | set(PRIVATE_WORDS.split())) - {"", "not", "---"}
+
+
+def public_names(path):
+    """The file's name, and its classes and functions, in lower case with underscores."""
+    yield path.stem
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef) and not node.name.startswith("_"):
+            yield re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", node.name).lower().strip("_")
+
+
+def test_names_are_words_of_the_field():
+    """A name that is gone is taken off the list, which may not grow."""
+    assert {"seen_through", "hop", "turn"} <= private_words()
+    found = [(module, name) for module, path in MODULES.items() for name in public_names(path) if name in private_words()]
+    assert sorted(found) == PRIVATELY_NAMED
 
 
 def loaded_after(statement):

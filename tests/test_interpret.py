@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 from andiron.codegen.interpret.machine import Fault, interpret
-from andiron.codegen.ir.tile_ir import Alloc, AllReduce, Barrier, Buffer, Call, Commit, If, Launch, Piece, Program, Store, Wait
+from andiron.codegen.ir.program import Program
+from andiron.codegen.ir.tile_ir import Alloc, AllReduce, Barrier, Buffer, Call, Commit, If, Launch, Piece, Store, Wait
 from andiron.codegen.transforms.barriers.place_barriers import place_barriers
 from andiron.dsl.index.expr import Var, as_expr
 from andiron.dsl.values import Cast, Const, IndexValue, Masked

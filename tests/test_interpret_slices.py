@@ -7,7 +7,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from andiron.codegen.interpret.machine import Fault, interpret
-from andiron.codegen.ir.tile_ir import Alloc, Call, Commit, Piece, Program, Wait
+from andiron.codegen.ir.program import Program
+from andiron.codegen.ir.tile_ir import Alloc, Call, Commit, Piece, Wait
 from andiron.dsl.index.expr import Var
 
 from .tile_programs import T, W, at, buffer, copy4, gpu, put, when

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 import pytest
 from andiron.codegen.interpret.machine import Fault, interpret
 from andiron.codegen.ir.parser import parse
-from andiron.codegen.ir.tile_ir import Program
+from andiron.codegen.ir.program import Program
 from andiron.codegen.verify import check_once
 from andiron.codegen.verify.field_elements import Points
 from andiron.codegen.verify.verify_program import verify

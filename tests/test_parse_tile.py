@@ -9,7 +9,8 @@ from random import Random
 import pytest
 from andiron.codegen.ir.parser import parse
 from andiron.codegen.ir.printer import show
-from andiron.codegen.ir.tile_ir import Alloc, Program, Staging
+from andiron.codegen.ir.program import Program
+from andiron.codegen.ir.tile_ir import Alloc, Staging
 from andiron.codegen.pipeline import compile_program, context_of, launches_of, lowered
 from andiron.codegen.transforms.barriers.place_barriers import place_barriers
 from andiron.dsl.device import Device

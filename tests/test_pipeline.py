@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 from andiron.codegen.emit.printers import emit
 from andiron.codegen.interpret.machine import interpret
-from andiron.codegen.ir.tile_ir import Alloc, Barrier, Commit, For, If, Let, Program, Staging, Stmt, Wait
+from andiron.codegen.ir.program import Program
+from andiron.codegen.ir.tile_ir import Alloc, Barrier, Commit, For, If, Let, Staging, Stmt, Wait
 from andiron.codegen.ir.tile_visitors import map_bodies, map_places, statements
 from andiron.codegen.pipeline import compile_program
 from andiron.codegen.transforms.pipelining.stage_copies import stage_copies

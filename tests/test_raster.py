@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from andiron.codegen.interpret.machine import interpret
-from andiron.codegen.ir.tile_ir import Let, Program
+from andiron.codegen.ir.program import Program
+from andiron.codegen.ir.tile_ir import Let
 from andiron.codegen.ir.tile_visitors import statements
 from andiron.codegen.pipeline import compile_program
 from andiron.dsl.module import loads

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from andiron.codegen.pipeline import compile_program
 from andiron.codegen.plan import inlining
-from andiron.codegen.plan.computations import plan
+from andiron.codegen.plan.group_launches import plan
 from andiron.dsl.module import loads
 from andiron.dsl.values import Shared, walk
 

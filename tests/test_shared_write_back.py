@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from andiron.codegen.ir.tile_ir import If, Program
+from andiron.codegen.ir.program import Program
+from andiron.codegen.ir.tile_ir import If
 from andiron.codegen.ir.tile_visitors import buffers_used, statements
 from andiron.codegen.pipeline import compile_program
 from andiron.dsl.index.expr import as_expr

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from andiron.codegen.interpret.machine import interpret
-from andiron.codegen.ir.tile_ir import If, Program, Stmt, Store
+from andiron.codegen.ir.program import Program
+from andiron.codegen.ir.tile_ir import If, Stmt, Store
 from andiron.codegen.pipeline import compile_program
 from andiron.dsl.module import loads
 from andiron.dsl.ops.specialise import bind_params

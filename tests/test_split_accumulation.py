@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from andiron.codegen.interpret.machine import interpret
-from andiron.codegen.ir.tile_ir import Program, Store
+from andiron.codegen.ir.program import Program
+from andiron.codegen.ir.tile_ir import Store
 from andiron.codegen.ir.tile_visitors import statements
 from andiron.codegen.pipeline import compile_program
 from andiron.dsl.errors.schedule import NotYet

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from andiron.codegen.emit.printers import emit
 from andiron.codegen.interpret.machine import interpret
-from andiron.codegen.ir.tile_ir import Call, For, Program, Store
+from andiron.codegen.ir.program import Program
+from andiron.codegen.ir.tile_ir import Call, For, Store
 from andiron.codegen.ir.tile_visitors import statements
 from andiron.codegen.pipeline import compile_program
 from andiron.dsl.module import Module, loads

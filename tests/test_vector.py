@@ -14,7 +14,8 @@ from andiron.codegen.abi import chosen, programs
 from andiron.codegen.analysis.divisibility import Known, divisor, required
 from andiron.codegen.emit.printers import emit
 from andiron.codegen.interpret.machine import Fault, interpret
-from andiron.codegen.ir.tile_ir import Call, Program, Store
+from andiron.codegen.ir.program import Program
+from andiron.codegen.ir.tile_ir import Call, Store
 from andiron.codegen.ir.tile_visitors import statements
 from andiron.codegen.pipeline import Compiled, compile_program
 from andiron.dsl.index.expr import Expr, Var, as_expr, minimum, xor

@@ -8,7 +8,8 @@ from collections.abc import Callable
 import andiron
 import pytest
 from andiron.codegen import pipeline
-from andiron.codegen.ir.tile_ir import AllReduce, Program, Stmt, Store
+from andiron.codegen.ir.program import Program
+from andiron.codegen.ir.tile_ir import AllReduce, Stmt, Store
 from andiron.codegen.pipeline import compile_program
 from andiron.codegen.verify.instances import Instance, instances
 from andiron.codegen.verify.verify_program import smaller, verify

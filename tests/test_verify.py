@@ -18,7 +18,8 @@ import pytest
 from andiron.codegen.abi import chosen
 from andiron.codegen.interpret.machine import Fault, interpret
 from andiron.codegen.ir.printer import show
-from andiron.codegen.ir.tile_ir import Alloc, AllReduce, Barrier, Call, For, If, Let, Program, Staging, Stmt, Store, Wait
+from andiron.codegen.ir.program import Program
+from andiron.codegen.ir.tile_ir import Alloc, AllReduce, Barrier, Call, For, If, Let, Staging, Stmt, Store, Wait
 from andiron.codegen.ir.tile_visitors import map_bodies, statements
 from andiron.codegen.pipeline import compile_program
 from andiron.codegen.verify import check_once

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
+from andiron.codegen.ir.program import Program
 from andiron.codegen.ir.tile_ir import (
     Alloc,
     AllReduce,
@@ -21,7 +22,6 @@ from andiron.codegen.ir.tile_ir import (
     Launch,
     Let,
     Piece,
-    Program,
     Stmt,
     Store,
     Units,

@@ -19,7 +19,8 @@ from ...dsl.device import Operand
 from ...dsl.index.expr import Expr, Var
 from ...dsl.values import Load, Masked, Value, children
 from ..abi import chosen
-from ..ir.tile_ir import Alloc, AllReduce, Barrier, Buffer, Call, For, If, Launch, Let, Program, Stmt, Store
+from ..ir.program import Program
+from ..ir.tile_ir import Alloc, AllReduce, Barrier, Buffer, Call, For, If, Launch, Let, Stmt, Store
 from ..ir.tile_visitors import statements
 
 _POINTS = 300_000  # points at which a launch is looked at, at most

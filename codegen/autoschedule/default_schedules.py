@@ -15,7 +15,7 @@ from ...dsl import syntax
 from ...dsl.device import Device, Level
 from ...dsl.op import Op
 from ..lower.reductions.argreduce_index import MOST_NARROW, counts_narrow
-from ..plan.computations import plan
+from ..plan.group_launches import plan
 from ..schedule.size_bounds import with_bounds
 from .cpu.default_nests import ARGUMENTS, cores_and_lanes, row_statistics
 from .cpu.matmul import few, lies_along

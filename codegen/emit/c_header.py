@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..abi import arguments, symbol
-from ..ir.tile_ir import Program
+from ..ir.program import Program
 from .c.c_expr import ELEMENTS, storage
 from .c.name_mangling import Names, clean
 from .c.templates import environment

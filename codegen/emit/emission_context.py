@@ -11,7 +11,8 @@ from ...dsl.device import Instr
 from ...dsl.errors import InternalError
 from ...dsl.index.expr import Expr, Var, as_expr, maximum, minimum
 from ...dsl.types import DType
-from ..ir.tile_ir import Buffer, Piece, Program
+from ..ir.program import Program
+from ..ir.tile_ir import Buffer, Piece
 from .c.c_expr import ATOM, ELEMENTS, SCALARS, Code, Need, storage
 from .c.memo_substitution import PutIn
 from .c.text_builder import INDENT, Scope, Text

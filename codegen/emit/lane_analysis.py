@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from ...dsl.device import Device, Level, Operand
 from ...dsl.index.expr import Expr, Var, as_expr
 from ...dsl.values import Apply, IndexValue, Load, Masked, Value, walk
-from ..ir.tile_ir import Alloc, AllReduce, Buffer, Call, For, If, Launch, Let, Program, Stmt, Store
+from ..ir.program import Program
+from ..ir.tile_ir import Alloc, AllReduce, Buffer, Call, For, If, Launch, Let, Stmt, Store
 from ..ir.tile_visitors import statements
 from .c.c_expr import COMPARISONS
 

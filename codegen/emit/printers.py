@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from ...dsl.errors import InternalError
 from ...dsl.index.expr import Expr
-from ..ir.tile_ir import Program
+from ..ir.program import Program
 
 if TYPE_CHECKING:
     from .gpu.launch_geometry import Kernel

@@ -34,7 +34,7 @@ from .c.c_expr import (
 from .c.conversions import Conversions
 from .c.text_builder import INDENT, tidy_else
 from .cpu.lane_masks import lanes_where, told_apart, where_told
-from .cpu.masked_access import between, count_of_first, lane_count, loads_lanes, loads_one, zero
+from .cpu.masked_access import between, count_of_first, lane_count, loads_lanes, loads_one, merged, zero
 from .lane_analysis import of_places
 from .load_store import in_parts, lane_step, load, splat
 
@@ -385,15 +385,6 @@ class Values(Conversions):
 def _plain_cast(v: Cast) -> bool:
     """Whether storing the argument rounds it just as the cast would: floats, and integers from integers."""
     return v.dtype.kind == "float" or v.arg.dtype.kind in ("int", "uint")
-
-
-def merged(v: Masked) -> Masked:
-    """Conditions around conditions, with the same constant elsewhere, as one choice: in order, as the first ones may keep from
-    being computed what the others ask."""
-    inner = v.value
-    if not isinstance(inner, Masked) or not isinstance(v.otherwise, Const) or inner.otherwise != v.otherwise:
-        return v
-    return merged(replace(inner, conds=(*v.conds, *inner.conds)))
 
 
 def _widens(source: DType, target: DType) -> bool:

@@ -23,7 +23,8 @@ from ...dsl.device import GROUPED
 from ...dsl.index.expr import Expr, Var
 from ...dsl.values import Load, Value
 from ..abi import chosen
-from ..ir.tile_ir import Alloc, AllReduce, Barrier, Buffer, Call, Commit, For, If, Launch, Let, Program, Stmt, Store, Wait
+from ..ir.program import Program
+from ..ir.tile_ir import Alloc, AllReduce, Barrier, Buffer, Call, Commit, For, If, Launch, Let, Stmt, Store, Wait
 from ..ir.tile_visitors import written, written_atomically
 from .call import Landing, all_reduce, call
 from .domain import NUMBERS, Domain

@@ -25,6 +25,7 @@ from ...dsl.support.fast_replace import replace
 from ...dsl.types import TYPES, DType
 from ...dsl.values import Apply, Cast, Const, IndexValue, Load, Masked, Value
 from . import printer
+from .program import Program
 from .tile_ir import (
     Alloc,
     AllReduce,
@@ -38,7 +39,6 @@ from .tile_ir import (
     Let,
     Needs,
     Piece,
-    Program,
     Staging,
     Stmt,
     Store,

@@ -8,6 +8,7 @@ A literal without a suffix is an f32 or an i32; a condition `e >= 0` is shown as
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from ...dsl.index import intervals
 from ...dsl.index.condition_text import condition_text, conditions_text
@@ -26,12 +27,14 @@ from .tile_ir import (
     Launch,
     Let,
     Piece,
-    Program,
     Staging,
     Stmt,
     Store,
     Wait,
 )
+
+if TYPE_CHECKING:
+    from .program import Program
 
 _INDENT = "    "
 INFIX = {"add": "+", "sub": "-", "mul": "*", "div": "/", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}

@@ -11,7 +11,8 @@ from ...dsl.index.expr import Expr, Var
 from ...dsl.source import Span
 from ...dsl.support.fast_replace import replace
 from ...dsl.values import IndexValue, Load, Masked, Value, children, loads, transform
-from .tile_ir import Alloc, AllReduce, Call, For, If, Let, Program, Stmt, Store
+from .program import Program
+from .tile_ir import Alloc, AllReduce, Call, For, If, Let, Stmt, Store
 
 Coords = tuple[Expr, ...]
 _T = TypeVar("_T")

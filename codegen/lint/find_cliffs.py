@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from ...dsl import syntax
 from ...dsl.errors.warning import Caution
 from ...dsl.source import Span
-from ..ir.tile_ir import Program
+from ..ir.program import Program
 from .idle_units import idle, one_for_all
 from .register_use import too_many
 from .strided_access import strided

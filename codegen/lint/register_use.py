@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ...dsl.errors.warning import Caution, TooManyRegisters
 from ...dsl.source import Span
-from ..ir.tile_ir import Program
+from ..ir.program import Program
 from ..lower.capacity import peaks
 
 

@@ -19,7 +19,8 @@ from ...dsl import syntax
 from ...dsl.index.expr import Expr, Var
 from ...dsl.source import Span
 from ...dsl.values import Load, Masked, Value, children
-from ..ir.tile_ir import Alloc, AllReduce, Barrier, Buffer, Call, Commit, For, If, Launch, Let, Program, Stmt, Store, Wait
+from ..ir.program import Program
+from ..ir.tile_ir import Alloc, AllReduce, Barrier, Buffer, Call, Commit, For, If, Launch, Let, Stmt, Store, Wait
 
 SIZE, _WINDOW = 4096, 3
 _MOST = 60_000  # points of one statement

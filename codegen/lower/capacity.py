@@ -17,7 +17,8 @@ from ...dsl.errors.base import Label
 from ...dsl.errors.schedule import CapacityExceeded, TooManyUnits
 from ...dsl.source import Span
 from ...dsl.support.fast_replace import replace
-from ..ir.tile_ir import Alloc, Buffer, For, If, Launch, Program, Stmt
+from ..ir.program import Program
+from ..ir.tile_ir import Alloc, Buffer, For, If, Launch, Stmt
 from .copies.pipeline_depth import depth_of
 from .schedule_trace import bytes_text
 

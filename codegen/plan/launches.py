@@ -19,7 +19,8 @@ from ..lower.lowering_context import Context
 from ..lower.reductions.split_reduction import any_splits
 from ..lower.tile_axes import tensors_of
 from ..lower.workspace import workspace
-from .computations import CircularLaunches, Output, Work, plan
+from .computations import Output, Work
+from .group_launches import CircularLaunches, plan
 from .name_factors import copies_seen_through, factored, second_names, told_apart
 
 

@@ -16,7 +16,8 @@ from collections.abc import Callable
 from ...dsl.index.expr import ONE, Expr
 from ...dsl.support.fast_replace import replace
 from ...dsl.values import Apply, IndexValue, Load, Masked, Value, loads, transform, walk
-from ..ir.tile_ir import Alloc, Buffer, For, If, Launch, Program, Stmt, Store
+from ..ir.program import Program
+from ..ir.tile_ir import Alloc, Buffer, For, If, Launch, Stmt, Store
 from ..ir.tile_visitors import map_bodies, mapped, statements, with_bodies, written
 
 # What holds around a statement: conditions (>= 0), and of an `else` those that do not all hold.

@@ -9,7 +9,8 @@ from collections.abc import Callable
 
 from ...dsl.support.fast_replace import replace
 from ..analysis.divisibility import product
-from ..ir.tile_ir import Needs, Program
+from ..ir.program import Program
+from ..ir.tile_ir import Needs
 from .narrow_indices import narrow
 from .vectorize.address_cache import Addresses
 from .vectorize.vectorizer import Vectors, vectorised

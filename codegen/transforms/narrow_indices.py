@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from ...dsl.index.expr import Expr, Fn, Var, as_expr
 from ...dsl.support.fast_replace import replace
 from ..analysis.divisibility import factors
-from ..ir.tile_ir import Alloc, For, If, Launch, Let, Program, Stmt, Units
+from ..ir.program import Program
+from ..ir.tile_ir import Alloc, For, If, Launch, Let, Stmt, Units
 from ..ir.tile_visitors import expressions, map_own, statements
 
 MOST = 1 << 30  # sums of one size and of tiles stay below 2**31

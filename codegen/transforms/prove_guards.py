@@ -5,7 +5,8 @@ from __future__ import annotations
 from ...dsl.index.prove import Facts, always, feasible
 from ...dsl.support.fast_replace import replace
 from ...dsl.values import Masked, Value, transform
-from ..ir.tile_ir import Alloc, For, If, Let, Program, Stmt, Store
+from ..ir.program import Program
+from ..ir.tile_ir import Alloc, For, If, Let, Stmt, Store
 from ..ir.tile_visitors import known, with_bodies
 
 

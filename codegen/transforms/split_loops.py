@@ -11,7 +11,8 @@ from __future__ import annotations
 from ...dsl.index.expr import Expr, maximum, minimum
 from ...dsl.index.prove import Facts, always
 from ...dsl.support.fast_replace import replace
-from ..ir.tile_ir import For, If, Let, Program, Stmt
+from ..ir.program import Program
+from ..ir.tile_ir import For, If, Let, Stmt
 from ..ir.tile_visitors import known, map_bodies
 
 

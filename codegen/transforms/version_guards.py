@@ -22,7 +22,8 @@ from ...dsl.device import Instr
 from ...dsl.index.expr import Expr, Var
 from ...dsl.support.fast_replace import replace
 from ...dsl.values import Masked, Value, loads, transform, walk
-from ..ir.tile_ir import Alloc, Barrier, For, If, Launch, Let, Program, Stmt, Store
+from ..ir.program import Program
+from ..ir.tile_ir import Alloc, Barrier, For, If, Launch, Let, Stmt, Store
 from ..ir.tile_visitors import map_bodies, statements, written
 from .prove_guards import prove_guards
 from .split_loops import split_loops

@@ -21,7 +21,8 @@ from ..interpret.domain import Array, Domain
 from ..interpret.faults import describe
 from ..interpret.machine import Fault, interpret
 from ..interpret.memory import Memory
-from ..ir.tile_ir import Program, Stmt
+from ..ir.program import Program
+from ..ir.tile_ir import Stmt
 from .expected_values import Meant, meaning, reduction
 from .field_elements import Points
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from ...dsl.index.expr import Expr, Fn, as_expr
 from ...dsl.op import Op
 from ..abi import programs
-from ..ir.tile_ir import Alloc, For, If, Launch, Let, Program, Stmt
+from ..ir.program import Program
+from ..ir.tile_ir import Alloc, For, If, Launch, Let, Stmt
 
 _ODD = (3, 5, 7, 2, 3, 5, 2, 3)
 _LARGEST = 1 << 17  # of a size

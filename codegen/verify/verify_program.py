@@ -15,7 +15,8 @@ from ...dsl.op import Op
 from ...dsl.source import Span
 from ..abi import chosen, programs
 from ..interpret.machine import Fault
-from ..ir.tile_ir import Alloc, For, If, Program, Stmt
+from ..ir.program import Program
+from ..ir.tile_ir import Alloc, For, If, Stmt
 from .exactly_once import check_once, points
 from .field_elements import TooMuch
 from .instances import Instance, everything, instances

@@ -20,23 +20,8 @@ from ...dsl.values import Apply, Cast, Const, IndexValue, Load, Masked, Value, c
 from ..abi import programs
 from ..interpret.faults import Fault
 from ..ir.printer import DIM, TAKING_PART, interval_of, let_interval
-from ..ir.tile_ir import (
-    Alloc,
-    AllReduce,
-    Barrier,
-    Buffer,
-    Call,
-    Commit,
-    For,
-    If,
-    Launch,
-    Let,
-    Piece,
-    Program,
-    Stmt,
-    Store,
-    Wait,
-)
+from ..ir.program import Program
+from ..ir.tile_ir import Alloc, AllReduce, Barrier, Buffer, Call, Commit, For, If, Launch, Let, Piece, Stmt, Store, Wait
 
 _TRUTH = ("lt", "le", "gt", "ge", "eq", "ne", "and", "or", "not")
 _ARGS = {"fma": 3, "where": 3, "neg": 1, "not": 1, "pow": 2, "atan2": 2, "floordiv": 2, "mod": 2, "and": 2, "or": 2}

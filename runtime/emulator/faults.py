@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ...codegen.ir.tile_ir import Alloc, Buffer, Call, Program, Store
+from ...codegen.ir.program import Program
+from ...codegen.ir.tile_ir import Alloc, Buffer, Call, Store
 from ...codegen.ir.tile_visitors import statements
 from ...dsl.errors import Label, UserError, UserErrors
 from ...dsl.errors import emulate as errors

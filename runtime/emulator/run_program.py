@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ...codegen.emit.printers import emit
-from ...codegen.ir.tile_ir import Program
+from ...codegen.ir.program import Program
 from ...codegen.targets import FAMILIES, Target
 from ...dsl.index.expr import Expr, Var
 from .variant import EmulatedVariant

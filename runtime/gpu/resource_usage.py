@@ -8,7 +8,8 @@ from typing import Any
 from ...codegen.abi import programs
 from ...codegen.analysis.occupancy import Occupancy, occupancy
 from ...codegen.emit.printers import launches
-from ...codegen.ir.tile_ir import Launch, Program
+from ...codegen.ir.program import Program
+from ...codegen.ir.tile_ir import Launch
 from ...codegen.lower.capacity import peaks
 from ...codegen.lower.schedule_trace import bytes_text
 from ..variant import Variant

@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 from andiron.codegen import abi
 from andiron.codegen.emit.printers import emit
-from andiron.codegen.ir.tile_ir import Program, Stmt
+from andiron.codegen.ir.program import Program
+from andiron.codegen.ir.tile_ir import Stmt
 from andiron.codegen.ir.tile_visitors import map_bodies, statements
 from andiron.codegen.pipeline import compile_program
 from andiron.codegen.targets import target_of

@@ -12,7 +12,8 @@ from andiron.codegen import abi
 from andiron.codegen.emit.printers import emit
 from andiron.codegen.interpret.faults import Fault
 from andiron.codegen.interpret.machine import interpret
-from andiron.codegen.ir.tile_ir import Let, Program, Stmt, Wait
+from andiron.codegen.ir.program import Program
+from andiron.codegen.ir.tile_ir import Let, Stmt, Wait
 from andiron.codegen.ir.tile_visitors import map_bodies
 from andiron.codegen.targets import target_of
 from andiron.codegen.transforms.barriers.place_barriers import place_barriers

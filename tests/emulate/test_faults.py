@@ -9,7 +9,8 @@ import re
 from dataclasses import replace
 
 import pytest
-from andiron.codegen.ir.tile_ir import AllReduce, Barrier, Call, If, Let, Program, Stmt, Store, Wait
+from andiron.codegen.ir.program import Program
+from andiron.codegen.ir.tile_ir import AllReduce, Barrier, Call, If, Let, Stmt, Store, Wait
 from andiron.codegen.ir.tile_visitors import map_places, statements
 from andiron.dsl.errors import UserError
 from andiron.dsl.errors.emulate import (

@@ -17,7 +17,7 @@ from andiron.codegen.emit.c.templates import environment
 from andiron.codegen.emit.cpu.cpp_prelude import prelude
 from andiron.codegen.emit.emulated.instr_function import function_of
 from andiron.codegen.emit.gpu.cuda import SPELLING
-from andiron.codegen.ir.tile_ir import Program
+from andiron.codegen.ir.program import Program
 from andiron.dsl.device import Device, Instr, Operand
 from andiron.dsl.fragment import Fragment
 from andiron.runtime.emulator.build import Built, build

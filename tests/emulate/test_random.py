@@ -10,7 +10,7 @@ import os
 from collections import Counter
 
 import pytest
-from andiron.codegen.ir.tile_ir import Program
+from andiron.codegen.ir.program import Program
 from andiron.codegen.pipeline import compile_program
 from andiron.dsl.errors import UserError, UserErrors
 from andiron.dsl.errors.emulate import EmulatorFault

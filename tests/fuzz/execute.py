@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from andiron.codegen.interpret.machine import interpret
-from andiron.codegen.ir.tile_ir import Program
+from andiron.codegen.ir.program import Program
 from andiron.codegen.pipeline import compile_program
 from andiron.codegen.verify import check_once
 from andiron.codegen.verify.field_elements import TooMuch

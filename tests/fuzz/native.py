@@ -17,7 +17,7 @@ from pathlib import Path
 
 from andiron.codegen.abi import FLAGS, symbol
 from andiron.codegen.emit.printers import emit
-from andiron.codegen.ir.tile_ir import Program
+from andiron.codegen.ir.program import Program
 
 from ..beside import beside
 from ..cpp_build import MACHINES, call, folder, machine_has

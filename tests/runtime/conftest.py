@@ -1,7 +1,8 @@
 """Kernels written by hand against `codegen.abi`, so that the runtime is tested without the compiler in front of it."""
 
 import pytest
-from andiron.codegen.ir.tile_ir import Buffer, Program
+from andiron.codegen.ir.program import Program
+from andiron.codegen.ir.tile_ir import Buffer
 from andiron.codegen.targets import target_of
 from andiron.dsl.device import Device, Level, Memory
 from andiron.dsl.index.expr import as_expr

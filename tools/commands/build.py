@@ -13,7 +13,7 @@ from ..options import add_choice, add_file, add_json, kernel_of
 from ..terminal import say_json
 
 if TYPE_CHECKING:
-    from ...codegen.ir.tile_ir import Program
+    from ...codegen.ir.program import Program
     from ...runtime.kernel import Kernel
 
 NAME = "build"

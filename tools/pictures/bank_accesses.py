@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from ...codegen.autoschedule.gpu.operand_layouts import served
-from ...codegen.ir.tile_ir import Alloc, Buffer, Call, For, If, Launch, Let, Piece, Program, Stmt, Store
+from ...codegen.ir.program import Program
+from ...codegen.ir.tile_ir import Alloc, Buffer, Call, For, If, Launch, Let, Piece, Stmt, Store
 from ...dsl.device import Memory
 from ...dsl.index.expr import Expr
 from ...dsl.values import Load, Value, children

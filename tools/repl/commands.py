@@ -22,14 +22,15 @@ from ...dsl.text.parser import parse
 from ...runtime.storage.files import read_text, write_text
 from ..size_arguments import assignments
 from ..word_help import DECLARATIONS, STATEMENTS, names_of, of_device, statements_about
-from .session import Session
+from .next_lines import next_lines, wholes
 from .state import draft_of
 from .view import report_of, show_draft, show_step
 
 if TYPE_CHECKING:
     from ...runtime.kernel import Kernel
+    from .session import Session
 
-Command = Callable[[Session, list[str]], None]
+Command = Callable[["Session", list[str]], None]
 
 
 def command(session: Session, text: str) -> None:
@@ -79,8 +80,6 @@ def show(session: Session, arguments: list[str]) -> None:
 
 def try_(session: Session, arguments: list[str]) -> None:
     """try [LINE | LINE ...]: what each of these lines would give, best first; alone: what might come next."""
-    from .completion import next_lines, wholes
-
     state = session.now
     if state.draft is None:
         state = state.with_schedule(session._first_draft())

@@ -19,6 +19,7 @@ from ...dsl.errors.repl import NothingToSchedule, NotUnderstood
 from ...dsl.module import Module, loads, survey
 from ...grammar.words import words
 from ..infer_target import target_for
+from .commands import COMMANDS, command
 from .state import NAME, Draft, State, declarations, draft_of
 
 if TYPE_CHECKING:
@@ -44,8 +45,6 @@ class Session:
 
     def feed(self, cell: str) -> None:
         """Takes one cell. Raises the diagnostics of what is wrong with it; then nothing has changed."""
-        from .commands import COMMANDS, command
-
         cell = textwrap.dedent(cell).strip("\n")
         code = "\n".join(line for line in cell.splitlines() if not line.lstrip().startswith("#")).strip()
         if not code:

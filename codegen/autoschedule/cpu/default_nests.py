@@ -23,7 +23,8 @@ from ....dsl.values import Load, loads
 from ...lower.leaves.match_instr import Match
 from ...lower.lowering_context import Context
 from ...lower.stores.store_instr import stores
-from ...plan.computations import Work, is_one_launch, plain_index, plan
+from ...plan.computations import Work, plain_index
+from ...plan.group_launches import is_one_launch, plan
 from ..gpu.machine_model import Machine
 from ..instr_mappings import reused
 from .matmul_model import turning

@@ -16,7 +16,8 @@ from math import prod
 from ....dsl.device import Device
 from ....dsl.op import Op, Statement
 from ....dsl.values import Cast, Load, loads
-from ...plan.computations import Work, plain_index, plan
+from ...plan.computations import Work, plain_index
+from ...plan.group_launches import plan
 from ...plan.name_factors import converted, factored, factors, in_steps, named, windows
 from .default_nests import cores_and_lanes
 from .matmul import FEW, lies_along

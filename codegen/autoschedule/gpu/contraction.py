@@ -35,10 +35,12 @@ from ..constraints import Named, Slot
 from ..instr_mappings import Mapping
 from ..line_builders import modifier, tile, tiled
 from ..tile_space import Tiles, crossed, ladder, scale_up, taken, up, volume
+from .contraction_resources import demand, least
+from .contraction_traffic import traffic
 from .cost import Demand
 from .machine_model import RESERVED, Machine
-from .materialised_operands import Made
 from .operand_layouts import CHUNK, Orders, Staged, stagings
+from .rasterise import raster
 from .traffic import Traffic
 
 DEPTHS = (32, 64, 128)  # bytes of a row of a staged tile, along k: whole transactions
@@ -50,6 +52,8 @@ GROUPS = (1, 2, 3, 4, 8)  # of one unit, along an axis
 MOST_GROUPS = 8
 LOADED = 64  # registers that unrolled turns load, at most
 POWERS = (1, 2, 4, 8, 16)
+
+Made = tuple[tuple[str, int], ...]  # a tensor, and the bytes that are read to make an element of it
 
 
 @dataclass(frozen=True)
@@ -242,18 +246,12 @@ class Contraction:
         return found["m"], found["n"]
 
     def demand(self, t: Tiles, sizes: Dict[str, Any]) -> Demand:
-        from .contraction_resources import demand
-
         return demand(self, t, sizes)
 
     def traffic(self, t: Tiles, sizes: Dict[str, Any]) -> Traffic:
-        from .contraction_traffic import traffic
-
         return traffic(self, t, sizes)
 
     def least(self, sizes: Dict[str, int]) -> float:
-        from .contraction_resources import least
-
         return least(self, sizes)
 
     # ------------------------------------------------------------ lines
@@ -362,10 +360,3 @@ class Contraction:
             return 1
         turns, most = np.floor(t["bk"] / self.mapping.leaf[2]), self._most_unrolled(t)
         return np.maximum(1, np.where((most >= 4) & (most < turns), most, turns))
-
-
-def raster(t: Dict[str, Any], tiles_m: Any, tiles_n: Any, wave: int) -> Any:
-    """Rows of tiles that are walked together, so that a wave of them is about square in what it reads; 1: no need."""
-    rows = np.exp2(np.round(np.log2(np.sqrt(np.maximum(1, wave * t["bn"] / t["bm"])))))
-    flat = tiles_n * t["bn"] * 2 > wave / tiles_n * t["bm"]
-    return np.where(flat & (tiles_m * tiles_n > wave), np.minimum(rows, tiles_m), 1)

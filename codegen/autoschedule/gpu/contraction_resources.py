@@ -15,6 +15,7 @@ from ..tile_space import Tiles, pieces, taken, volume
 from .cost import Demand
 from .machine_model import RESERVED
 from .operand_layouts import Staged
+from .rasterise import raster
 
 if TYPE_CHECKING:
     from .contraction import Contraction
@@ -250,8 +251,6 @@ def _far(nest: Contraction, t: Tiles, sizes: Mapping[str, Any], w: Walk) -> Any:
 
     What all of them weigh may fit the cache; else each is read again for every wave that has other rows (or columns).
     """
-    from .contraction import raster
-
     cache = nest.machine.cache.capacity or 0 if nest.machine.cache else 0
     total = {a.tensor: nest.read_for(a) * a.footprint(sizes) for a in nest.whole.reads}
     some = sum(total.values()) > 0.75 * cache

@@ -10,11 +10,12 @@ from __future__ import annotations
 from ....dsl.op import Op
 from ....dsl.values import loads
 from ...lower.lowering_context import Context
-from ...plan.computations import Work, plan, plan_keeping
+from ...plan.computations import Work
+from ...plan.group_launches import plan, plan_keeping
+from ..access_model import Problem
 from ..instr_mappings import mappings
+from .contraction import Contraction, Made
 from .machine_model import Machine
-
-Made = tuple[tuple[str, int], ...]  # a tensor, and the bytes that are read to make an element of it
 
 
 def operands(ctx: Context, machine: Machine, op: Op, pointwise: frozenset[str]) -> frozenset[str]:
@@ -42,9 +43,6 @@ def made_for(works: tuple[Work, ...]) -> Made:
 
 def _grouped(ctx: Context, machine: Machine, work: Work, made: Made = ()) -> bool:
     """Does an instruction of whole groups compute it, with these of its operands staged?"""
-    from ..access_model import Problem
-    from .contraction import Contraction
-
     for m in mappings(ctx, work):
         if m.instr is None or m.refused or m.instr.level == machine.lane.name:
             continue

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from ....dsl.errors import InternalError
-from ...ir.tile_ir import Program
+from ...ir.program import Program
 from ..c.c_expr import ELEMENTS, Need
 from ..c.templates import environment
 

@@ -17,7 +17,8 @@ from ....dsl.errors import InternalError
 from ....dsl.index.expr import Expr, Var
 from ....dsl.support.fast_replace import replace
 from ...abi import FLAGS, MAX_THREADS, arguments, symbol
-from ...ir.tile_ir import Alloc, Barrier, Buffer, Call, Launch, Program, Units
+from ...ir.program import Program
+from ...ir.tile_ir import Alloc, Barrier, Buffer, Call, Launch, Units
 from ...ir.tile_visitors import statements
 from ...targets import MACHINES, NATIVE
 from ..c.c_expr import ELEMENTS, SUM, Need, storage

@@ -14,6 +14,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from ....dsl.index.expr import Expr
+from ....dsl.support.fast_replace import replace
 from ....dsl.values import Const, Load, Masked, Value, walk
 from ...ir.tile_ir import Alloc, If, Stmt, Store
 from ..addressing import address
@@ -139,3 +140,12 @@ def _count(ctx: Context, conds: Sequence[Expr]) -> Code | None:
         return None
     first = lane_count(ctx, count)
     return Code(f"{ctx.condition(same)} ? {first.text} : 0", I64, precedence=TERNARY) if same else first
+
+
+def merged(v: Masked) -> Masked:
+    """Conditions around conditions, with the same constant elsewhere, as one choice: in order, as the first ones may keep from
+    being computed what the others ask."""
+    inner = v.value
+    if not isinstance(inner, Masked) or not isinstance(v.otherwise, Const) or inner.otherwise != v.otherwise:
+        return v
+    return merged(replace(inner, conds=(*v.conds, *inner.conds)))

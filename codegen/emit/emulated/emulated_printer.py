@@ -15,7 +15,8 @@ from ....dsl.errors import InternalError
 from ....dsl.index.expr import Expr
 from ....dsl.source import Span
 from ...abi import FLAGS
-from ...ir.tile_ir import Buffer, Call, Launch, Program
+from ...ir.program import Program
+from ...ir.tile_ir import Buffer, Call, Launch
 from ...ir.tile_visitors import statements
 from ..c.c_expr import ELEMENTS, Need, storage
 from ..c.text_builder import Line

@@ -20,7 +20,8 @@ from ....dsl.errors import InternalError
 from ....dsl.index.expr import Expr, Var, as_expr
 from ....dsl.types import TYPES, DType
 from ....dsl.values import Apply, Cast, Const, IndexValue, Load, Value, children, loads, transform
-from ...ir.tile_ir import Buffer, For, Program, Stmt, Store
+from ...ir.program import Program
+from ...ir.tile_ir import Buffer, For, Stmt, Store
 from ..c.c_expr import BOOL, ELEMENTS, Code, Need, storage
 from ..c.text_builder import Text
 from ..gpu.simt_statements import GpuBody, GpuContext, GpuIndex, Spelling

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ....dsl.index.expr import Expr
-from ...ir.tile_ir import Program
+from ...ir.program import Program
 from .gpu_printer import Api, Spelling, kernels_of, render_gpu
 from .launch_geometry import Kernel
 

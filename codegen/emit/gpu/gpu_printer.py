@@ -15,7 +15,8 @@ from textwrap import wrap
 from ....dsl.errors import InternalError
 from ....dsl.index.expr import Expr, Var, as_expr
 from ...abi import programs, symbol
-from ...ir.tile_ir import Alloc, AllReduce, Barrier, Buffer, Launch, Needs, Program, Store, Units
+from ...ir.program import Program
+from ...ir.tile_ir import Alloc, AllReduce, Barrier, Buffer, Launch, Needs, Store, Units
 from ...ir.tile_visitors import statements
 from ..c.c_expr import ELEMENTS, Need, storage
 from ..c.dead_declarations import kept, used_only

@@ -15,7 +15,8 @@ from textwrap import dedent, indent
 
 from ....dsl.device import Instr, Operand
 from ....dsl.errors import InternalError
-from ...ir.tile_ir import Call, Program
+from ...ir.program import Program
+from ...ir.tile_ir import Call
 from ...ir.tile_visitors import statements
 from ..c.c_expr import ELEMENTS, storage
 from ..instr_operands import instr_name

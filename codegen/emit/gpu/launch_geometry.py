@@ -14,7 +14,8 @@ from math import prod
 
 from ....dsl.errors import InternalError
 from ....dsl.index.expr import Expr, Var, as_expr
-from ...ir.tile_ir import Buffer, Launch, Program, Units
+from ...ir.program import Program
+from ...ir.tile_ir import Buffer, Launch, Units
 
 
 @dataclass(frozen=True)

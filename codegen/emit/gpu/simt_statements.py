@@ -16,7 +16,8 @@ from ....dsl.device import Operand
 from ....dsl.errors import InternalError
 from ....dsl.index.expr import Expr, Var, as_expr
 from ....dsl.types import DType
-from ...ir.tile_ir import Alloc, AllReduce, Barrier, Buffer, Call, Commit, For, Let, Piece, Program, Stmt, Wait
+from ...ir.program import Program
+from ...ir.tile_ir import Alloc, AllReduce, Barrier, Buffer, Call, Commit, For, Let, Piece, Stmt, Wait
 from ..addressing import pointer_of
 from ..c.c_expr import COMPARE, storage
 from ..c.simplify_conditions import simplest

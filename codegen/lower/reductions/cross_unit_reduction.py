@@ -15,7 +15,7 @@ from ..lowering_context import Context
 from ..spec import ONE, ZERO, Focus
 from .accumulator_computations import Combine, Exchange
 from .argreduce_index import nowhere
-from .reduce_element import combined
+from .reduction_step import combined, take_better
 
 MOST_UNITS = 256  # of a finite level, whose number is known at the call only
 
@@ -76,8 +76,6 @@ def gather(ctx: Context, focus: Focus, work: Combine, names: list[str], cells) -
     now = Load(register, cell, dtype)
     theirs = Load(how.buffers[0], _coords(ctx, how, other, cell), dtype)
     if kind in ("argmax", "argmin"):
-        from .reduce_element import take_better
-
         place, where = cells[1]
         whole = ctx.dtypes[names[1]]
         start.append(Store(place, where, nowhere(whole), span=work.span))

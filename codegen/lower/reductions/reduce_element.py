@@ -5,8 +5,7 @@ from __future__ import annotations
 from ....dsl.errors import InternalError
 from ....dsl.errors.schedule import SplitReduction
 from ....dsl.index.expr import Expr, Var, as_expr
-from ....dsl.types import TYPES, DType
-from ....dsl.values import Apply, IndexValue, Load, Masked, Value
+from ....dsl.values import IndexValue, Load, Masked, Value
 from ...ir.tile_ir import AllReduce, If, Stmt, Store
 from ...plan.computations import Work
 from ..addressing import coordinates, edge_conds, identity, zero_is_neutral
@@ -17,6 +16,8 @@ from ..stores.predicated_store import narrowed, one_writer
 from ..tiling.count_units import swaps
 from .accumulator_computations import Combine
 from .argreduce_index import nowhere, places_grow
+from .cross_unit_reduction import gather, share
+from .reduction_step import combined, take_better
 
 
 def accumulate_element(ctx: Context, focus: Focus, work: Work) -> list[Stmt]:
@@ -39,14 +40,6 @@ def accumulate_element(ctx: Context, focus: Focus, work: Work) -> list[Stmt]:
         return _alone(ctx, focus, work, around(_argmax_element(ctx, focus, work, now, value, coords, at)))
     new = combined(kind, now, value, dtype)
     return _alone(ctx, focus, work, around([Store(view.buffer, coords, new, span=work.span)]))
-
-
-def combined(kind: str, now: Value, value: Value, dtype: DType) -> Value:
-    """One step of a reduction; a product under a float sum is fused into a multiply-add (docs/numbers.md)."""
-    fn = {"sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "or", "all": "and"}[kind]
-    if fn == "add" and dtype.kind == "float" and isinstance(value, Apply) and value.fn == "mul":
-        return Apply("fma", (*value.args, now), dtype)
-    return Apply(fn, (now, value), dtype)
 
 
 def _argmax_element(ctx: Context, focus: Focus, work: Work, now: Value, value: Value, coords, at) -> list[Stmt]:
@@ -75,35 +68,6 @@ def _place(focus: Focus, work: Work) -> Expr:
     return flat
 
 
-def take_better(kind: str, held, place, value: Value, index: Value, grows: bool = False) -> list[Stmt]:
-    """(value, index) replaces what is held if it is better, or as good with a smaller index; NaN is best, the first of them.
-
-    `held` and `place` are (buffer, coords, load). Both stores compare with what was held before: the value is stored last, and
-    the comparison comes out the same after the index was. `grows`: the index is larger than that of all that was held.
-    """
-    boolean = TYPES["bool"]
-    register, coords, now = held
-    where, here, best = place
-    fn, beaten = ("gt", "le") if kind == "argmax" else ("lt", "ge")
-    better: Value = Apply(fn, (value, now), boolean)
-    floating = value.dtype.kind == "float"
-    if grows and floating:
-        sound, as_good = Apply("eq", (now, now), boolean), Apply(beaten, (value, now), boolean)
-        better = Apply("and", (sound, Apply("not", (as_good,), boolean)), boolean)  # not as good: better, or NaN
-    elif not grows:
-        earlier = Apply("lt", (index, best), boolean)
-        better = Apply("or", (better, Apply("and", (Apply("eq", (value, now), boolean), earlier), boolean)), boolean)
-        if floating:
-            nan, had = (Apply("ne", (v, v), boolean) for v in (value, now))
-            first = Apply("or", (Apply("not", (had,), boolean), earlier), boolean)
-            sound = Apply("and", (better, Apply("not", (had,), boolean)), boolean)
-            better = Apply("or", (sound, Apply("and", (nan, first), boolean)), boolean)
-    return [
-        Store(where, here, Apply("where", (better, index, best), index.dtype)),
-        Store(register, coords, Apply("where", (better, value, now), value.dtype)),
-    ]
-
-
 def fill_element(ctx: Context, focus: Focus, work: Work) -> list[Stmt]:
     assert work.reduction is not None
     kind = work.reduction.kind
@@ -128,8 +92,6 @@ def combine_element(ctx: Context, focus: Focus, work: Combine) -> list[Stmt]:
             for level, stride, count in sorted(ctx.reduced.get(work.name, set()), key=lambda x: -ctx.device.depth(x[0]))
             if swaps(ctx.device.level(level))
         ]
-    from .cross_unit_reduction import gather, share
-
     step = share if work.how.storing else gather
     return step(ctx, focus, work, names, cells)
 

@@ -31,7 +31,8 @@ from ....dsl.errors.schedule import CannotMeet
 from ....dsl.index.prove import always
 from ....dsl.source import Span
 from ....dsl.support.fast_replace import replace
-from ...ir.tile_ir import Alloc, Barrier, For, If, Launch, Program, Wait
+from ...ir.program import Program
+from ...ir.tile_ir import Alloc, Barrier, For, If, Launch, Wait
 from ...ir.tile_visitors import known, written
 from .access import Access, Turns
 from .annotated_tree import Node, barriers, grow, harvest, reached, without

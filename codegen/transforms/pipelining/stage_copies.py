@@ -28,7 +28,8 @@ from math import lcm, prod
 from ....dsl.index.expr import ONE, ZERO, Expr, Var, as_expr, ceildiv
 from ....dsl.support.fast_replace import replace
 from ....dsl.types import DType
-from ...ir.tile_ir import Alloc, Buffer, Commit, For, If, Launch, Let, Program, Staging, Stmt, Wait
+from ...ir.program import Program
+from ...ir.tile_ir import Alloc, Buffer, Commit, For, If, Launch, Let, Staging, Stmt, Wait
 from ...ir.tile_visitors import buffers_used, map_bodies, map_exprs, map_places, statements, with_bodies, written
 from .copy_batches import (
     Batch,

@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from ....dsl.index.expr import Var
 from ....dsl.support.fast_replace import replace
 from ...analysis.vector_instrs import members_of
-from ...ir.tile_ir import Alloc, Program, Stmt
+from ...ir.program import Program
+from ...ir.tile_ir import Alloc, Stmt
 from ...ir.tile_visitors import map_bodies
 from .address_cache import Addresses
 from .legalize_copies import legal_call

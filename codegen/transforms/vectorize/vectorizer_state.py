@@ -12,7 +12,8 @@ from ....dsl.source import Span
 from ....dsl.types import DType
 from ...analysis.divisibility import MOST, Known, Needs, merged, required
 from ...analysis.vector_instrs import Members, members_of
-from ...ir.tile_ir import Alloc, Buffer, Let, Program
+from ...ir.program import Program
+from ...ir.tile_ir import Alloc, Buffer, Let
 from ...ir.tile_visitors import statements
 from .address_cache import Addresses
 

@@ -1,0 +1,15 @@
+"""The order in which a wave of units walks the tiles of a contraction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+
+def raster(t: Mapping[str, Any], tiles_m: Any, tiles_n: Any, wave: int) -> Any:
+    """Rows of tiles that are walked together, so that a wave of them is about square in what it reads; 1: no need."""
+    rows = np.exp2(np.round(np.log2(np.sqrt(np.maximum(1, wave * t["bn"] / t["bm"])))))
+    flat = tiles_n * t["bn"] * 2 > wave / tiles_n * t["bm"]
+    return np.where(flat & (tiles_m * tiles_n > wave), np.minimum(rows, tiles_m), 1)

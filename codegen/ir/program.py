@@ -1,0 +1,36 @@
+"""A whole tile program: its launches, and what they share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...dsl.device import Device, Instr
+from ...dsl.index.expr import Expr, Var
+from .printer import show
+from .tile_ir import Buffer, Launch, Needs
+
+
+@dataclass(frozen=True)
+class Program:
+    """`dims`: the sizes left open, arguments of the kernel in this order. `lets`: sizes derived from them, in order.
+
+    `finite`: variables for the unit counts of finite levels, bound by the launcher (level, var).
+    `needs`, `instead`: calls for which the needs do not hold get the other program, of the same arguments and workspaces
+    (`abi.chosen`).
+    """
+
+    name: str
+    device: Device
+    dims: tuple[Var, ...]
+    lets: tuple[tuple[Var, Expr], ...]
+    finite: tuple[tuple[str, Var], ...]
+    buffers: tuple[Buffer, ...]  # inputs, outputs, workspaces
+    launches: tuple[Launch, ...]
+    instrs: tuple[Instr, ...] = ()
+    conditions: tuple[tuple[Expr, str], ...] = ()  # must be >= 0 at the call; the text says what failed
+    head: str = ""  # the explicit schedule, for the head comment of emitted text
+    needs: Needs | None = None
+    instead: Program | None = None
+
+    def __str__(self) -> str:
+        return show(self)
