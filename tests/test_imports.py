@@ -64,7 +64,10 @@ AGAINST_THE_ORDER = [
     ("schedule.size_bounds", "plan.computations"),
 ]
 
-PRIVATE_WORDS = "again ahead asked at_once put_in parts where written_out used tidy deal once own held placed whole places made kept found said"
+PRIVATE_WORDS = (
+    "again ahead asked at_once put_in parts where written_out"
+    " used tidy deal once own held placed whole places made kept found said"
+)
 PRIVATELY_NAMED = [
     ("codegen.autoschedule.cpu.matmul_cost", "parts"),
     ("codegen.autoschedule.cpu.precompute_operands", "made_once"),
