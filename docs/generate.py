@@ -53,7 +53,7 @@ ROOMS = {
     "target": "Targets and compilers",
     "run": "Calls",
     "emulate": "The emulator",
-    "shell": "The interactive shell, and notebooks",
+    "repl": "The interactive shell, and notebooks",
 }
 
 
