@@ -13,7 +13,7 @@ from andiron.dsl.syntax import DeviceDecl
 from andiron.dsl.text.parser import parse_text
 from andiron.runtime.native import cpu_features, detect_cpu
 
-STDLIB = Path(cpu_features.__file__).parent.parent / "stdlib" / "devices" / "cpu.sched"
+STDLIB = Path(cpu_features.__file__).parents[2] / "stdlib" / "devices" / "cpu.sched"
 
 
 def resolved(text: str) -> Device:

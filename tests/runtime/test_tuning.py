@@ -302,8 +302,8 @@ def test_a_worker_that_dies_is_replaced():
 
 TUNE = """
 import sys, andiron
-from andiron.runtime.tuning import rounds
-rounds.ROUNDS = int(sys.argv[2])
+from andiron.runtime.tuning import racing
+racing.ROUNDS = int(sys.argv[2])
 k = andiron.compile(sys.argv[1], M=61, N=47, K=33)
 found = k.tune(top=3, say=lambda text: print(text, flush=True))
 print("done", found.interrupted)
