@@ -259,7 +259,7 @@ class Lowering:
                 continue
             if not parallel and self._split_below(w, lines):
                 continue
-            if opens_at_leaf(self, focus, w, lines):
+            if opens_at_leaf(self.ctx, focus, w, lines):
                 if not parallel:
                     continue
                 counted_above(focus, w, lines)

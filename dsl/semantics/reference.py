@@ -13,7 +13,7 @@ from ..op import Op, Tensor
 from ..ops.specialise import bind_params, specialise
 from ..support.expected import expect
 from ..types import TYPES, DType
-from .choices import check_choices
+from .empty_argmax import check_empty_argmax
 from .evaluate import Plain, evaluate
 
 
@@ -88,7 +88,7 @@ def _check(op: Op, inputs: Mapping[str, np.ndarray]) -> None:
         shape = tuple(e.constant for e in t.shape)
         if shape != inputs[t.name].shape:
             raise WrongArgument(f"`{t.name}` of op `{op.name}` has the shape {shape}; the array's is {inputs[t.name].shape}")
-    check_choices(op, {})
+    check_empty_argmax(op, {})
 
 
 def _outputs(op: Op, inputs: Mapping[str, np.ndarray], exact: bool) -> dict[str, Any]:

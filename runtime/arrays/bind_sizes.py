@@ -8,7 +8,7 @@ from ...codegen.ir.tile_ir import Buffer
 from ...dsl.errors.run import ArgumentShape, SizeRefused
 from ...dsl.index.expr import Expr
 from ...dsl.op import Op, Tensor
-from ...dsl.semantics.choices import check_choices
+from ...dsl.semantics.empty_argmax import check_empty_argmax
 
 MOST = (1 << 63) - 1  # sizes and byte counts are 64-bit integers in the emitted text
 LARGEST = 1 << 62  # of one size: what is added to round up to whole tiles still fits 64 bits
@@ -50,7 +50,7 @@ def bind_sizes(op: Op, shapes: Sequence[tuple[int, ...]], fixed: Mapping[str, in
         if value < 0:
             raise SizeRefused(f"{var.name} = {expr} is {value}: a size cannot be negative", help=_sizes(expr, sizes))
     check_conditions(op.conditions, sizes)
-    check_choices(op, sizes)
+    check_empty_argmax(op, sizes)
     check_countable(op, sizes)
     return sizes
 

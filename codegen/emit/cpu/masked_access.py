@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 
 from ....dsl.index.expr import Expr
 from ....dsl.support.fast_replace import replace
-from ....dsl.values import Const, Load, Masked, Value, walk
+from ....dsl.values import Const, Load, Masked, Value, loads, walk
 from ...ir.tile_ir import Alloc, If, Stmt, Store
 from ..addressing import address
 from ..c.c_expr import I64, SUM, TERNARY, Code
@@ -73,8 +73,8 @@ def loads_lanes(ctx: Context, v: Value) -> bool:
 
 def loads_one(ctx: Context, v: Value) -> bool:
     """Whether all lanes load one element from memory, somewhere in a value."""
-    found = [n for n in walk(v) if isinstance(n, Load) and n.tensor not in ctx.lanes.registers]
-    return any(not ctx.varies(address(ctx, ctx.buffers[n.tensor], n.indices)) for n in found)
+    stored = [n for n in loads(v) if n.tensor not in ctx.lanes.registers]
+    return any(not ctx.varies(address(ctx, ctx.buffers[n.tensor], n.indices)) for n in stored)
 
 
 def store_first(ctx: Context, s: If, conds: Sequence[Expr], show: Callable[[Store], None]) -> bool:

@@ -6,29 +6,25 @@ leaf it spans few elements, and what is summed so far goes through memory with e
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ....dsl import syntax
 from ....dsl.errors.schedule import SplitReduction
 from ...plan.computations import Work
+from ..lowering_context import Context
 from ..spec import Focus
 from ..tile_axes import axes_of, clamped
 from ..tiling.count_units import advance
 
-if TYPE_CHECKING:
-    from ..lower_schedule import Lowering
-
 REGISTER_CELLS = 64  # what an accumulator spans that opens at a leaf, at most, in elements of a unit; above, it may always
 
 
-def opens_at_leaf(low: Lowering, focus: Focus, w: Work, lines: tuple) -> bool:
+def opens_at_leaf(ctx: Context, focus: Focus, w: Work, lines: tuple) -> bool:
     """No `keep` was written, and what the accumulator would span above is not known, dealt out below in numbers that are not
     known, or more than the registers of a unit."""
     tiles = (x for x in lines if isinstance(x, syntax.Tile) and x.level is not None)
-    dealt = {a.index for x in tiles if low.ctx.device.level(x.level).units == "finite" for a in x.axes}  # type: ignore[arg-type]
+    dealt = {a.index for x in tiles if ctx.device.level(x.level).units == "finite" for a in x.axes}  # type: ignore[arg-type]
     if any(focus.ranges[i].capacity is None or i in dealt for i in w.indices):
         return True
-    m = low.ctx.device.memories[-1]
+    m = ctx.device.memories[-1]
     cells = _least_cells(focus, w, lines)
     return cells > REGISTER_CELLS and m.capacity is not None and cells * w.value.dtype.bytes > m.capacity
 

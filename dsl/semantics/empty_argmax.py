@@ -8,7 +8,7 @@ from ..errors.op import EmptyArgmax
 from ..op import Op
 
 
-def check_choices(op: Op, sizes: Mapping[str, int]) -> None:
+def check_empty_argmax(op: Op, sizes: Mapping[str, int]) -> None:
     """Raises EmptyArgmax where a statement chooses from nothing, and has elements to give. `sizes`: of all dims."""
     for s in op.statements:
         if s.reduction is None or s.reduction.kind not in ("argmax", "argmin"):
