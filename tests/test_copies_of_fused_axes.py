@@ -41,3 +41,16 @@ def test_right(k: int, r: int, w: int, n: int) -> None:
     padded[2 : 2 + w] = a[: rows + r - 2]
     expected = sum(padded[i : i + rows] @ b[:, i].T.astype("f8") for i in range(r))
     np.testing.assert_array_equal(interpret(program, {"A": a, "B": b}, {"W": w, "N": n})["C"], expected)
+
+
+def test_a_store_of_fused_axes_goes_on_in_the_next_row() -> None:
+    """Rows of 6 elements, four at a time: the coordinate within a row is twice a digit."""
+    module = loads(
+        "op o[M, N](A: i32[N], B: i32[M]) -> (C: i32[N, M]):\n    C[n, m] = A[n] + B[m]\n"
+        "schedule s for o:\n    fuse n, m as f\n    tile f: 8 -> block\n    compute\n"
+    )
+    op = specialise(module.ops["o"], {"M": 6, "N": 24})
+    program = compile_program(module, op, module.schedules["s"], module.device("sm_80")).program
+    assert any(i.name == "store_global_i32x4" for i in program.instrs)
+    a, b = np.arange(24, dtype="i4"), 100 * np.arange(6, dtype="i4")
+    np.testing.assert_array_equal(interpret(program, {"A": a, "B": b})["C"], a[:, None] + b)

@@ -170,3 +170,20 @@ def test_a_copy_that_says_nothing_of_alignment(shape):
     rng = np.random.default_rng(0)
     A, B = rng.integers(-3, 4, (k, m)).astype(np.float32), rng.integers(-3, 4, (n, k)).astype(np.float32)
     assert (interpret(program, {"A": A, "B": B})["C"] == (B @ A).T).all()
+
+
+@pytest.mark.parametrize("rows", [5, 1, 6])
+def test_an_instruction_loads_no_row_beyond_the_edge(rows: int) -> None:
+    """The tile has rows that the tensor has not, and the instruction copies along the other axis."""
+    module = loads(
+        "import std.devices.amd\nop o[M, N, K](A: i8[M, K], B: i8[K, N]) -> (C: i32[M, N]):\n"
+        "    C[m, n] = sum(k) i32(A[m, k]) * i32(B[k, n])\n"
+        "schedule s for o:\n    tile m: 3, n: 4 -> block\n    tile n: 2 -> thread\n    tile k: 4\n"
+        "    move A -> register with load_global\n    compute with dot\n"
+    )
+    op = specialise(module.ops["o"], {"M": rows, "N": 1, "K": 24})
+    program = compile_program(module, op, module.schedules["s"], module.device("gfx1100")).program
+    assert any(i.name == "load_global_i8x4" for i in program.instrs)
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(-9, 9, (rows, 24), dtype="i1"), rng.integers(-9, 9, (24, 1), dtype="i1")
+    np.testing.assert_array_equal(interpret(program, {"A": a, "B": b})["C"], a.astype("i4") @ b.astype("i4"))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from andiron.codegen.interpret.machine import interpret
 from andiron.codegen.pipeline import compile_program
-from andiron.dsl.errors.schedule import BadArrange, BadLayout, HeldTwice, LevelOrder
+from andiron.dsl.errors.schedule import BadArrange, BadLayout, HeldTwice, LevelOrder, MoveDistributed, SplitReduction
 from andiron.dsl.module import loads
 from andiron.dsl.ops.specialise import specialise
 
@@ -137,3 +137,30 @@ def test_a_block_has_no_hop_to_where_it_is() -> None:
 def test_a_tensor_without_axes_has_no_rows_to_swizzle() -> None:
     with pytest.raises(BadLayout, match="a row of 1 elements"):
         program("keep Y in l3 swizzle (1, 2)", "cpu:avx2", "total")
+
+
+def test_what_a_unit_stages_is_not_read_by_the_others() -> None:
+    """Each lane has its own `l1` here, and holds in it no more than it stored."""
+    module = loads(
+        "op twice[M](X: f32[M]) -> (Y: f32[M]):\n    Y[m] = 2 * X[m]\n"
+        "schedule s for twice:\n    tile m: 5 every 5 -> lane\n    keep Y in register:\n        move Y -> l1\n"
+        "    tile m: 9 unroll\n    tile m: 1 -> lane\n    compute\n"
+    )
+    with pytest.raises(MoveDistributed, match="each lane has its own") as caught:
+        compile_program(module, specialise(module.ops["twice"], {"M": 19}), module.schedules["s"], module.device("cpu:generic"))
+    assert caught.value.span is not None
+
+
+@pytest.mark.parametrize("lines", ["tile n: 4 -> warp", "tile n: 5\ntile n: 2 -> warp"])
+def test_units_with_parts_of_one_sum_have_one_tile(lines: str) -> None:
+    """By `u % 2` and `u % 5` each of ten units has another pair, but five that follow one another have not the same `m`."""
+    lines = lines.replace("\n", "\n    ")
+    module = loads(
+        "op rows[M, N](X: f32[M, N]) -> (Y: f32[M]):\n    Y[m] = sum(n) X[m, n]\n"
+        "schedule s for rows:\n    tile m: 8\n    tile m: 4 -> warp arrange u: m = u % 2\n"
+        f"    {lines} by shuffle\n    compute\n"
+    )
+    with pytest.raises(SplitReduction, match="different tiles of `m`"):
+        compile_program(
+            module, specialise(module.ops["rows"], {"M": 8, "N": 19}), module.schedules["s"], module.device("sm_80")
+        )

@@ -5,6 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from andiron.codegen.emit.printers import emit
+from andiron.codegen.interpret.machine import interpret
+from andiron.codegen.pipeline import compile_program
+from andiron.dsl.module import loads
+from andiron.dsl.ops.specialise import specialise
 
 from .interpreted import GEMM, HIGHEST, ROWS, Formula, agrees, program_of
 
@@ -80,3 +84,19 @@ def test_right(name: str, lines: str, device: str) -> None:
         emit(program, next(d for head, d in DIALECTS.items() if device.startswith(head)))
         for known in SIZES[: 1 if fixed else None]:
             agrees(formula, program, {**more, **known})
+
+
+@pytest.mark.parametrize("lines", ["tile m: 5 -> block", "tile m: 5 every 10 -> block arrange u: m = u\ntile m: 16"])
+def test_a_tensor_stored_beside_the_parts_of_a_reduction(lines: str) -> None:
+    """The index that the one has is the reduced index of the other: each block stores its own elements."""
+    lines = "\n".join(f"    {x}" for x in f"{lines}\nkeep B in register:\n    compute\nkeep a in auto\ncompute".split("\n"))
+    module = loads(
+        "op f[M](A: f32[M]) -> (B: f32[M], C: f32[M], D: bool[]):\n    a[m] = 2 * A[m]\n    B[m] = A[m] + a[m]\n"
+        f"    C[m] = f32(3)\n    D = any(m) (a[m] > C[m])\n\nschedule s for f:\n{lines}\n"
+    )
+    op = specialise(module.ops["f"], {"M": 63})
+    program = compile_program(module, op, module.schedules["s"], module.device("gfx90a")).program
+    a = np.random.default_rng(0).integers(-9, 2, 63).astype("f4")
+    got = interpret(program, {"A": a})
+    np.testing.assert_array_equal(got["B"], 3 * a)
+    np.testing.assert_array_equal(got["D"], np.any(2 * a > 3))

@@ -171,7 +171,7 @@ class Piece:
 
 def is_digit(coord: Expr, row: Expr) -> bool:
     """Whether a coordinate counts up to the extent of its dimension, and then anew, in the row that follows."""
-    return any([type(a) is Fn and a.kind == "mod" and a.args[1] == row for a, _ in coord.terms])
+    return any([type(a) is Fn and a.kind == "mod" and a.args[1] * k == row for a, k in coord.terms])
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from ..ir.tile_visitors import spanned
 from ..plan.computations import Work, plain_index
 from ..schedule.synthetic_spans import placed
 from .addressing import live_ends
-from .buffers import memory_buffer
+from .buffers import held_by_one, memory_buffer
 from .copies.distribute_copy import copy_lines, with_leaf
 from .copies.pipeline_depth import pipeline_of, staging_of
 from .copies.unaligned_copies import filled
@@ -353,6 +353,7 @@ def _from_registers(
         ctx.note(f"`pipeline` of `{line.tensor.rstrip('@')}`: what units hold in registers is stored at once")
     axes = [(i, low.footprint(focus, i, source.owner)) for i in source.axes]
     buffer, layout = memory_buffer(ctx, focus, copy_name, ctx.dtypes[line.tensor], memory, axes, line)
+    held_by_one(buffer, line.tensor, axes, source.owner, line)
     ctx.buffers.append(buffer)
     view = View(buffer.name, "indices", source.axes, tuple(focus.ranges[i].base for i in source.axes), layout)
     at = tuple(as_expr(Var(i)) for i in source.axes)

@@ -165,6 +165,8 @@ class Digit:
     """Part of a unit's number that counts the tiles of `index`: `number // stride % extent` over the units of `levels`.
 
     `index` empty: units told apart whose every result counts (atomic combination), whatever index it came from.
+    `also`: the index of the tiles, where `index` names the parts of a reduction over it that a later launch combines.
+    `nested`: units that only lines below tell apart have the same tile.
     """
 
     index: str
@@ -172,6 +174,8 @@ class Digit:
     expr: Expr
     stride: Expr
     extent: Expr
+    also: str = ""
+    nested: bool = True
 
 
 @dataclass(frozen=True)

@@ -264,11 +264,14 @@ def _address(ctx: Context, focus: Focus, f: Fragment, op: Operand, tensor: str, 
     def address(at: Focus) -> Expr:
         return linear(buffer, coordinates(ctx, at, tensor, indices))
 
+    alias = focus.aliases
+    visited = (alias.get(v.name, v.name) for e in indices for v in sorted(e.variables(), key=str))
+    all_indices = dict.fromkeys((*(i for i, _, _ in f.maps), *(i for i in visited if i in focus.ranges)))
     ends = {n: of(as_expr(n)) for n in sorted({0, f.registers - 1})}
     for at in ends.values():
         # a staged tile is as large as what is read of it, so only arguments need their edges guarded
         mine = [i for i, _, _ in f.maps]
-        guards += edge_conds(at, mine) if view.form == "global" else edges_below(at, view, mine)
+        guards += edge_conds(at, all_indices) if view.form == "global" else edges_below(at, view, mine)
         within = list(inside)
         if halo and view.form == "global":
             within += [c for e, n in zip(indices, ctx.shapes[tensor], strict=True) for c in (e, n - e - 1)]

@@ -122,6 +122,12 @@ def note_reduced(ctx: Context, focus: Focus, work: Work) -> None:
                     f"the parts of `{work.name.rstrip('@')}` would be those of units of `{apart[-1]}`, which cannot meet",
                     help=f"tile `{d.index}` onto units that meet, or in a loop",
                 )
+            across = next((x for x in focus.digits if x.levels == d.levels and not x.nested and x is not d), None)
+            if across is not None:
+                raise SplitReduction(
+                    f"units that have parts of one `{work.name.rstrip('@')}` would have different tiles of `{across.index}`",
+                    help="in `arrange` of the line above, divide `u` by the number of units that have the parts",
+                )
             ctx.reduced.setdefault(work.name, set()).update(_per_level(ctx, focus, d, work))
 
 

@@ -109,9 +109,9 @@ def split_reduction(low: Lowering, focus: Focus, line: syntax.Tile, axes, counts
                     help="distribute another index here, and the reduced one over units that a barrier or a shuffle joins",
                 )
             known = known or _in_parts(low, w, line, [(a.index, counts[n]) for n, a in mine])
-            for (n, _), (name, _) in zip(mine, known.parts, strict=True):
+            for (n, index), (name, _) in zip(((n, a.index) for n, a in mine), known.parts, strict=True):
                 ranges[name] = Range(digits[before + n].expr, ONE)
-                digits[before + n] = replace(digits[before + n], index=name)
+                digits[before + n] = replace(digits[before + n], index=name, also=index)
             names = tuple(name for name, _ in known.parts)
             works.append(replace(w, outputs=(Output(known.target, (*names, *w.indices), own),)))
         low.split[w.name] = known

@@ -63,7 +63,8 @@ def one_writer(
     top = ctx.device.depth(owner) if owner else 0
     for d in focus.digits:
         told_apart.update(d.levels)
-        if d.index and d.index not in indices and d.expr != ZERO and ctx.device.depth(d.levels[-1]) > top and counts(*d.levels):
+        alike = d.index and d.index not in indices and d.also not in indices
+        if alike and d.expr != ZERO and ctx.device.depth(d.levels[-1]) > top and counts(*d.levels):
             conds.append(-d.expr)
     for level in ctx.device.levels[top + 1 :]:
         finite = level.units == "finite" and level.name in ctx.units

@@ -29,8 +29,11 @@ def arranged_stride(m: syntax.Modifier, index: str, count: Expr, total: Expr, re
     return 1
 
 
-def check_arrange(m: syntax.Modifier, indices: list[str], counts: list[Expr], later: Expr) -> None:
-    """Raises BadArrange unless each tile has `later` units, told apart by what the lines below do with the number."""
+def check_arrange(m: syntax.Modifier, indices: list[str], counts: list[Expr], later: Expr) -> bool:
+    """Whether units that only the lines below tell apart have the same tile.
+
+    Raises BadArrange unless each tile has `later` units, told apart by what the lines below do with the number.
+    """
     known = [c.constant for c in counts]
     rest = later.constant
     if rest is None or any(n is None for n in known):
@@ -45,8 +48,10 @@ def check_arrange(m: syntax.Modifier, indices: list[str], counts: list[Expr], la
     for n in sizes:
         total *= n
     taken: dict[tuple[int, ...], int] = {}
+    tiles: list[tuple[int, ...]] = []
     for u in range(total):
         tile = tuple(int(e.evaluate({"unit": u})) for e in maps)
+        tiles.append(tile)
         outside = next((k for k, (t, n) in enumerate(zip(tile, sizes, strict=True)) if not 0 <= t < n), None)
         if outside is not None:
             message = f"unit {u} would take tile {tile[outside]} of `{indices[outside]}`, of which there are {sizes[outside]}"
@@ -61,3 +66,4 @@ def check_arrange(m: syntax.Modifier, indices: list[str], counts: list[Expr], la
                 m.span,
                 help="each tile needs one unit: digits of the number by `/` and `%`",
             )
+    return all(tile == tiles[u - u % rest] for u, tile in enumerate(tiles))

@@ -21,8 +21,7 @@ def decode(ctx: Context, focus: Focus, line, axes: list[Axis], counts, later: Ex
     """
     arrange = modifier(line, "arrange")
     reduced = {i for w in focus.works for i in w.reduced}
-    if arrange is not None:
-        check_arrange(arrange, [a.index for a in axes], counts, later)
+    nested = arrange is None or check_arrange(arrange, [a.index for a in axes], counts, later)
     digits: list[Digit] = []
     lets: list[Let] = []
     new: dict[str, Range] = {}
@@ -54,7 +53,7 @@ def decode(ctx: Context, focus: Focus, line, axes: list[Axis], counts, later: Ex
         e = ZERO if count.constant == 1 else _named(ctx, a.index, e, count, lets)
         if arrange is not None and count.constant != 1:
             strides[n] = as_expr(arranged_stride(arrange, a.index, count, stride, a.index in reduced))
-        digits.append(Digit(a.index, levels, e, strides[n], count))
+        digits.append(Digit(a.index, levels, e, strides[n], count, nested=nested))
         step = Step(e, count, line.level, (levels, strides[n], count, arrange, raster))
         if a.every is not None:
             new[a.index] = r.split_strided(size, a.every, step)
