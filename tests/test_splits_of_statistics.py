@@ -100,3 +100,16 @@ def test_a_tensor_stored_beside_the_parts_of_a_reduction(lines: str) -> None:
     got = interpret(program, {"A": a})
     np.testing.assert_array_equal(got["B"], 3 * a)
     np.testing.assert_array_equal(got["D"], np.any(2 * a > 3))
+
+
+@pytest.mark.parametrize("how", ["atomic", "workspace"])
+@pytest.mark.parametrize("m", [0, 1, 3, 8, 9, 21])
+def test_each_part_reads_what_was_staged(how: str, m: int) -> None:
+    """As many parts are made as a whole tile has, so all of it is filled: 0 times what was there may be NaN."""
+    module = loads(
+        "op dot[M](A: f32[M], B: f32[M]) -> (C: f32[]):\n    C = sum(c) A[c] * B[c]\n"
+        f"schedule s for dot:\n    tile c: 8\n    move A -> l3\n    tile c: 3 -> core by {how}\n"
+    )
+    program = compile_program(module, module.ops["dot"], module.schedules["s"], module.device("cpu:avx512")).program
+    a, b = np.random.default_rng(m).integers(-9, 9, (2, m)).astype("f4")
+    np.testing.assert_array_equal(interpret(program, {"A": a, "B": b}, {"M": m}, {"core": 3})["C"], a @ b)

@@ -13,6 +13,8 @@ from ...dsl.index.expr import as_expr
 from ..plan.computations import Work
 from .copies.pipeline_depth import written_out
 from .leaves.match_instr import Match
+from .lowering_context import Context
+from .reductions.split_reduction import splits
 from .spec import ZERO, Focus, Range
 
 if TYPE_CHECKING:
@@ -54,6 +56,11 @@ def reach(low: Lowering, focus: Focus, index: str, capacity: int, lines: tuple) 
     return capacity
 
 
+def counted_ahead(ctx: Context, line: syntax.Tile) -> bool:
+    """Are the tiles of this line counted by capacity in a loop, since units are launched for them or parts stored of each?"""
+    return line.level is not None and (ctx.device.level(line.level).units == "open" or splits(ctx.device, line))
+
+
 def grain(
     low: Lowering,
     focus: Focus,
@@ -66,7 +73,7 @@ def grain(
     """The largest extent that is read whole, whatever of it is live.
 
     `held`: the index numbers registers from here on. `entered`: levels that tiles above were dealt to; more of them onto
-    one of these count by capacity.
+    one of these count by capacity, and so do tiles whose number is known before the loop (`counted_ahead`).
     """
     entered = entered | {focus.level}
     free = any(index in w.indices and w.reduction is not None for w in focus.works)
@@ -88,7 +95,7 @@ def grain(
                     size = max(1, min(int(a.size.value), capacity))
                     ahead = line.level is None and written_out(low, line, rest, Range(ZERO, as_expr(capacity)), size)
                     whole = reach(low, focus, index, capacity, lines[n:])
-                    if held or ahead or shaped or line.level in entered or a.every is not None:
+                    if held or ahead or shaped or line.level in entered or a.every is not None or counted_ahead(low.ctx, line):
                         return whole
                     inner = grain(low, focus, index, size, rest, held, entered | {line.level or focus.level})
                     return inner if size % inner == 0 else whole
