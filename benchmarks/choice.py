@@ -110,7 +110,7 @@ def tried(module: Any, op: str, sizes: dict[str, int], args: argparse.Namespace)
     from andiron.runtime.compile import asked
     from andiron.runtime.workload import random_inputs
 
-    request = asked(module, op, None, "cpu", 1, **sizes)
+    request = asked(module, op, None, "cpu", 1, sizes)
     found = [x for x in islice(proposals(request.special, request.device), LOOKED_AT) if x.seconds is not None]
     given, rest = found[: args.top], found[args.top :]
     others = Random(0).sample(rest, min(args.random, len(rest)))

@@ -17,8 +17,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from . import syntax
+from .errors.run import ArgumentCount
 from .errors.schedule import NotOneLine
 from .source import Source
+from .support.expected import expect
 from .text.format import format_source
 from .text.parser import parse
 
@@ -66,11 +68,29 @@ class Schedule:
 
     # ------------------------------------------------------------ statements
 
-    def tile(self, to: str | None = None, every: Mapping[str, Size] | None = None, **sizes: Any) -> Schedule:
-        """`tile m: 128 -> block`: `s.tile(m=128, to="block")`; strided: `s.tile(m=4, every={"m": 32}, to="thread")`."""
-        modifiers = {n: sizes.pop(n) for n in _LAST if n in sizes}
+    def tile(
+        self,
+        to: str | None = None,
+        every: Mapping[str, Size] | None = None,
+        *,
+        sizes: Mapping[str, Size] | None = None,
+        **named: Any,
+    ) -> Schedule:
+        """`tile m: 128 -> block`: `s.tile(m=128, to="block")`; strided: `s.tile(m=4, every={"m": 32}, to="thread")`.
+
+        sizes  of further indices, whatever their names: `s.tile(sizes={"to": 4})`
+        """
+        modifiers = {n: named.pop(n) for n in _LAST if n in named}
+        expect(
+            "sizes", sizes, (Mapping, type(None)), "a mapping of indices to sizes", 'an index of that name is `{"sizes": ...}`'
+        )
+        if twice := [n for n in sizes or {} if n in named]:
+            raise ArgumentCount(f"index `{twice[0]}` is given twice", help="by keyword and in `sizes`: leave one out")
         every = every or {}
-        axes = [f"{i}: {_size(n)}" + (f" every {_size(every[i])}" if i in every else "") for i, n in sizes.items()]
+        axes = [
+            f"{i}: {_size(n)}" + (f" every {_size(every[i])}" if i in every else "")
+            for i, n in {**named, **(sizes or {})}.items()
+        ]
         return self._add(f"tile {', '.join(axes)}" + (f" -> {to}" if to else ""), modifiers)
 
     def move(self, tensor: str, to: str = AUTO, view: Sequence[str] | None = None, **modifiers: Any) -> Schedule:

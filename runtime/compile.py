@@ -16,6 +16,7 @@ from ..codegen.targets import Target, target_of
 from ..dsl.device import Device
 from ..dsl.errors import UserError, did_you_mean
 from ..dsl.errors.emulate import NotEmulated
+from ..dsl.errors.run import ArgumentCount
 from ..dsl.errors.target import AmbiguousChoice, NotInModule, WrongSchedule
 from ..dsl.module import Module, load, loads
 from ..dsl.op import Op
@@ -106,7 +107,10 @@ def compile(
     tune: int | None = None,
     checks: bool | int = True,
     verify: bool | int = False,
-    **sizes: int,
+    *,
+    sizes: Mapping[str, int] | None = None,
+    params: Mapping[str, int] | None = None,
+    **named: int,
 ) -> Kernel:
     """An op as a kernel for a target. Nothing is built before the first call, but for `tune`.
 
@@ -121,13 +125,16 @@ def compile(
     checks    false: under the emulator no access is looked at, which takes less than half the time (docs/emulator.md)
     verify    each program that is compiled is checked, in some seconds: that it computes what its op says, each point once, at
               several small sizes (docs/verify.md); `report.notes` says at how many, and what was left out
-    sizes     fixes sizes of the op, gives values of its integer parameters, and of the schedule's (`param BM in ...`)
+    named     fixes sizes of the op, gives values of its integer parameters, and of the schedule's (`param BM in ...`)
+    sizes,    the same as mappings, `sizes={"M": 512}`: for a name that is an argument's too, as a size called `op`. The two are
+    params    read alike; a name stands in one place only
 
-    Raises NotInModule, AmbiguousChoice, WrongSchedule, UnknownTarget, NoDevice, NotEmulated, and the diagnostics of the
-    compiler; with `tune` what `Kernel.tune` raises; with `verify` NotVerified for a program that is wrong, which is our fault.
+    Raises NotInModule, AmbiguousChoice, WrongSchedule, UnknownTarget, NoDevice, NotEmulated, ArgumentKind, ArgumentCount, and
+    the diagnostics of the compiler; with `tune` what `Kernel.tune` raises; with `verify` NotVerified for a program that is
+    wrong, which is our fault.
     """
     expect("tune", tune, (int, type(None)), "how many candidates to measure")
-    request = replace(asked(mod, op, schedule, target, threads, **sizes), verify=bool(verify))
+    request = replace(asked(mod, op, schedule, target, threads, joined(named, sizes, params)), verify=bool(verify))
     if not checks:
         if request.target.family.launcher != "emulator":
             raise NotEmulated(f"{request.target.name} has no checks to leave out", help="they are the emulator's")
@@ -140,7 +147,7 @@ def compile(
 
         given = dict(request.given)
         kernel.elsewhere = Elsewhere(
-            lambda name: compile(request.module, op, schedule, name, tune=tune, checks=checks, verify=verify, **given)
+            lambda name: compile(request.module, op, schedule, name, tune=tune, checks=checks, verify=verify, sizes=given)
         )
     return kernel
 
@@ -183,10 +190,11 @@ def asked(
     schedule: str | ScheduleDecl | Schedule | None = None,
     target: str | None = None,
     threads: int | None = None,
-    **sizes: int,
+    given: Mapping[str, int] | None = None,
 ) -> Request:
     """The names and texts given to `compile`, looked up. Raises what `compile` raises but for the compiler's diagnostics."""
-    module, given = as_module(mod), dict(sizes)
+    module, given = as_module(mod), dict(given or {})
+    sizes = dict(given)
     expect("op", op, (str, type(None)), "the name of an op")
     expect("schedule", schedule, (str, ScheduleDecl, Schedule, type(None)), "a schedule: its name, a text, or a `Schedule`")
     expect("target", target, (str, type(None)), "the name of a target")
@@ -224,6 +232,20 @@ def asked(
         device = device.taking_part(count or default_threads())  # what is chosen is chosen for these
     notes = frozenset(passed_over(module, chosen, device) if named is None and not own else ())
     return Request(module, bound, special, device, goal, named, tuple(candidates), given, fixed, values, count, notes)
+
+
+def joined(named: Mapping[str, int], sizes: Mapping[str, int] | None, params: Mapping[str, int] | None) -> dict[str, int]:
+    """Sizes and parameters by name, from the keywords and the mappings that gave them. Raises ArgumentKind, ArgumentCount."""
+    given = dict(named)
+    for which, more in (("sizes", sizes), ("params", params)):
+        kinds, help = (Mapping, type(None)), f'a size or parameter of that name is `{which}={{"{which}": ...}}`'
+        expect(which, more, kinds, "a mapping of names to integers", help)
+        for name, value in (more or {}).items():
+            expect(f"a name in {which}", name, str, "the name of a size or parameter")
+            if name in given:
+                raise ArgumentCount(f"`{name}` is given twice", help="by keyword, in `sizes` or in `params`: leave one out")
+            given[name] = value
+    return given
 
 
 def as_module(mod: Module | str | os.PathLike[str]) -> Module:

@@ -11,7 +11,7 @@ import functools
 import linecache
 import sys
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, cast
 
 from ..dsl.errors.run import SignatureDiffers
@@ -20,11 +20,20 @@ from ..dsl.support.expected import expect
 from .kernel import Kernel
 
 
-def op(text: str, schedule: Any = None, target: str | None = None, threads: int | None = None, **sizes: int) -> Kernel:
+def op(
+    text: str,
+    schedule: Any = None,
+    target: str | None = None,
+    threads: int | None = None,
+    *,
+    sizes: Mapping[str, int] | None = None,
+    params: Mapping[str, int] | None = None,
+    **named: int,
+) -> Kernel:
     """The kernel of a text with one op, and schedules for it if any; see `andiron.compile` for the arguments."""
     from .compile import compile
 
-    return compile(_module(text, 2), None, schedule, target, threads, **sizes)
+    return compile(_module(text, 2), None, schedule, target, threads, sizes=sizes, params=params, **named)
 
 
 class Embedded(Protocol):
@@ -36,7 +45,14 @@ class Embedded(Protocol):
 
 
 def kernel(
-    text: str, schedule: Any = None, target: str | None = None, threads: int | None = None, **sizes: int
+    text: str,
+    schedule: Any = None,
+    target: str | None = None,
+    threads: int | None = None,
+    *,
+    sizes: Mapping[str, int] | None = None,
+    params: Mapping[str, int] | None = None,
+    **named: int,
 ) -> Callable[[Callable[..., Any]], Embedded]:
     """A decorator: the function's body is replaced by the op of the text, its name and docstring stay.
 
@@ -52,7 +68,7 @@ def kernel(
     """
     from .compile import compile
 
-    made = compile(_module(text, 2), None, schedule, target, threads, **sizes)
+    made = compile(_module(text, 2), None, schedule, target, threads, sizes=sizes, params=params, **named)
 
     def decorate(function: Callable[..., Any]) -> Embedded:
         import inspect

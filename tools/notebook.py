@@ -66,7 +66,7 @@ def sched(shell: Any, line: str, cell: str) -> Module:
             mistakes.add(error)
         mistakes.raise_if_any()
         kernels = {
-            name: compile(module, name, None, options.target, **_for(op, assignments(options.size, "size")))
+            name: compile(module, name, None, options.target, sizes=_for(op, assignments(options.size, "size")))
             for name, op in module.ops.items()
             if ("op", name) in module.declared and module.declared["op", name].span.source.text == text
         }

@@ -70,7 +70,7 @@ def kernel_of(args: argparse.Namespace, threads: int | None = None, checks: bool
 
     module = load_module(args.file)
     target = target_name(args, module)
-    kernel = compile(module, args.op, args.schedule, target, threads=threads, checks=checks, **fixed_values(args))
+    kernel = compile(module, args.op, args.schedule, target, threads=threads, checks=checks, sizes=fixed_values(args))
     for note in kernel.notes - {str(kernel.tuned)}:  # of that, each command has its own way to tell
         complain(f"note: {note}")
     return kernel

@@ -163,7 +163,7 @@ def _compiled(
     from ..kernel import Kernel
 
     module = loads(whole, "<saved>")
-    kernels = [compile(module, op, s, target, threads, tune=0, **given) for s in schedules]
+    kernels = [compile(module, op, s, target, threads, tune=0, sizes=given) for s in schedules]
     first = kernels[0]
     made = Kernel(first.op, [k.variants[0] for k in kernels], first.sizes, first.threads)
     made.request = first.request

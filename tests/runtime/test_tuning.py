@@ -117,7 +117,7 @@ def test_compile_tunes_once(last_wins, monkeypatch):
 def test_what_is_no_gain_is_kept_as_such(monkeypatch):
     monkeypatch.setattr(search, "winner", lambda trials: trials[0])
     k = andiron.compile(GEMM, tune=2, **SIZES)
-    found = kept(asked(GEMM, **SIZES))
+    found = kept(asked(GEMM, given=SIZES))
     assert found is not None
     assert found.schedule is None
     assert andiron.compile(GEMM, **SIZES).schedule == k.schedule
@@ -251,7 +251,7 @@ def test_no_candidate_is_right(monkeypatch):
     spoil(monkeypatch, "return 0;", also_first=True)
     with pytest.raises(NothingRight, match="as it was: wrong"):
         andiron.compile(GEMM, **SIZES).tune(top=2)
-    assert kept(asked(GEMM, **SIZES)) is None
+    assert kept(asked(GEMM, given=SIZES)) is None
 
 
 def test_no_time_at_all():
@@ -377,7 +377,7 @@ FOUND = Kept("schedule s for gemm:\n    tile m: 3 -> core\n    compute\n", 0, 1e
     "bad", ["no schedule", "schedule s for gemm:\n    tile q: 3\n", "schedule s for gemm:\n    move A -> shared\n", ""]
 )
 def test_an_entry_that_does_not_fit_any_more_is_passed_over(bad):
-    request = asked(GEMM, **SIZES)
+    request = asked(GEMM, given=SIZES)
     keep(request, FOUND)
     assert "tile m: 3 -> core" in andiron.compile(GEMM, **SIZES).schedule
     keep(request, Kept(bad, *list(vars(FOUND).values())[1:]))
@@ -385,7 +385,7 @@ def test_an_entry_that_does_not_fit_any_more_is_passed_over(bad):
 
 
 def test_a_damaged_entry_is_passed_over():
-    request = asked(GEMM, **SIZES)
+    request = asked(GEMM, given=SIZES)
     keep(request, FOUND)
     entry = cache().get(key(request))
     (entry.path / "tuned.json").write_text(json.dumps({"schedule": "schedule"}))
@@ -395,15 +395,15 @@ def test_a_damaged_entry_is_passed_over():
 def test_the_key_holds_what_it_must():
     """Comments do not matter; every number, line, target and device does."""
     keys = {
-        key(asked(text, target=target, **sizes))
+        key(asked(text, target=target, given=sizes))
         for text in (GEMM, GEMM.replace("* B", "* 2.0 * B"))
         for target in ("cpu", "cpu:avx2", "cuda:sm_80", "cuda:sm_90a")
         for sizes in (SIZES, {}, {"M": 61})
     }
     assert len(keys) == 24
-    assert key(asked("# a comment\n" + GEMM, **SIZES)) == key(asked(GEMM, **SIZES))
+    assert key(asked("# a comment\n" + GEMM, given=SIZES)) == key(asked(GEMM, given=SIZES))
     devices = [f"device cpu:mine extends cpu:avx2:\n    level core: finite {n}\n\n" for n in (2, 3)]
-    assert len({key(asked(d + GEMM, target="cpu:mine", **SIZES)) for d in devices}) == 2
+    assert len({key(asked(d + GEMM, target="cpu:mine", given=SIZES)) for d in devices}) == 2
 
 
 def test_nothing_is_looked_up_in_a_cache_that_is_not_there(monkeypatch, tmp_path):

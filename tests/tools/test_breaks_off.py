@@ -86,7 +86,7 @@ def test_tuning_has_the_same_candidates(target, tmp_path):
     found = []
     for end in ("", "    auto\n"):
         file = written(tmp_path, "gemm", BEGINS["gemm"][1], target, end)[0]
-        request = asked(file, "gemm", "mine", target, None, M=256, N=256, K=256)
+        request = asked(file, "gemm", "mine", target, None, {"M": 256, "N": 256, "K": 256})
         found.append([str(p.about) for p, _ in (x for x, _ in zip(proposed(request, 0), range(4), strict=False))])
     assert found[0] == found[1]
     assert len(found[0]) > 2

@@ -42,14 +42,14 @@ def run(args: argparse.Namespace) -> int:
 
     module, fixed = load_module(args.file), fixed_values(args)
     target = target_name(args, module)
-    first = compile(module, args.op, args.schedule, target, threads=args.threads, **fixed)
+    first = compile(module, args.op, args.schedule, target, threads=args.threads, sizes=fixed)
     kernels = {args.schedule or "default": first}
     if args.all:
         for decl in schedules_for(module, first.op.name):
             if not fits(decl, first.program.device, module):
                 complain(f"note: `{decl.name}` is for {decl.device}, and left out")
                 continue
-            kernels[decl.name] = compile(module, first.op.name, decl.name, target, threads=args.threads, **fixed)
+            kernels[decl.name] = compile(module, first.op.name, decl.name, target, threads=args.threads, sizes=fixed)
     answers = [_compare(args, kernels, dims) for dims in _sizes(args, first.op, first.sizes)]
     for answer in answers if not args.json else ():
         _show(answer)

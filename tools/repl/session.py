@@ -160,14 +160,14 @@ class Session:
         state = state or self.now
         module = self.module(state)
         op, name = (self._first_draft().op, None) if state.draft is None else (state.draft.op, state.draft.name)
-        return compile(module, op, name, self.target(state), **_values(state, module, op, name))
+        return compile(module, op, name, self.target(state), sizes=_values(state, module, op, name))
 
     def own(self, target: str, op: str) -> Kernel:
         """What the compiler would choose for an op of the session."""
         from ...runtime.compile import compile
 
         module = self.module()
-        return compile(module, op, "auto", target, **_values(self.now, module, op, None))
+        return compile(module, op, "auto", target, sizes=_values(self.now, module, op, None))
 
 
 def _values(state: State, module: Module, op: str, schedule: str | None) -> dict[str, Any]:
