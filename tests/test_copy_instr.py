@@ -187,3 +187,15 @@ def test_an_instruction_loads_no_row_beyond_the_edge(rows: int) -> None:
     rng = np.random.default_rng(0)
     a, b = rng.integers(-9, 9, (rows, 24), dtype="i1"), rng.integers(-9, 9, (24, 1), dtype="i1")
     np.testing.assert_array_equal(interpret(program, {"A": a, "B": b})["C"], a.astype("i4") @ b.astype("i4"))
+
+
+@pytest.mark.parametrize("sizes", [(2, 1), (19, 5), (1, 33)])
+def test_the_lanes_of_an_instruction_that_only_a_copy_names(sizes):
+    """A block without `compute` ends with the instruction that the `move` names: the launch has its lanes."""
+    text = "import std.devices.nvidia\nop f[M, N](A: f32[M, N]) -> (Y: f32[M, N]):\n    Y[m, n] = A[m, n]\n"
+    text += "schedule s for f:\n    tile n: 1 -> block\n    tile m: 8\n"
+    text += "    move A -> shared with ldmatrix:\n        tile n: 1\n    compute\n"
+    mod = loads(text)
+    a = np.random.default_rng(0).integers(-3, 4, sizes).astype("f4")
+    (y,) = interpret(compiled(mod, "sm_90a"), {"A": a}, dict(zip("MN", sizes, strict=True))).values()
+    np.testing.assert_array_equal(y, a)

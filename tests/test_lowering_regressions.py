@@ -35,6 +35,8 @@ LOWEST = "op f[M, N, K](A: f32[M, K], B: i64[N]) -> (Y: i64[M, N]):\n    h[i] = 
 SHARED = "op f[M, N](A: f32[M, N]) -> (Y: f32[M, N]):\n    t[i, j] = relu(A[i, j])\n    Y[i, j] = t[i, j] * t[i, j] + A[i, j]\n"
 COMBINED = "op f[M](A: i32[M]) -> (Y: i32[M]):\n    top = min(i) A[i]\n    Y[i] = A[i] - top\n"
 HALVES = "op f[M, N](A: f32[M, N]) -> (Y: f32[M, P]) where P = (N + 1) / 2:\n    Y[i, p] = sum(r: 3) A[i, 2*p + r else 1]\n"
+MASKED = "op f[M, N](A: f32[M], B: f32[N]) -> (Y: f32[M]):\n    t[i] = A[i] <= 0\n"
+MASKED += "    Y[i] = (sum(j) (B[j] - where(t[i], 0, 1))) + where(t[i], 0, 1)\n"
 
 RIGHT = {
     # parts of a sum on lanes, its free indices without a bound: the accumulator opens above the parts, element by element
@@ -91,6 +93,10 @@ RIGHT = {
     "a replicated sum between loops": (CHAIN, "tile l: 4, i: 8 -> core\ntile k: 4, j: 8\nkeep h in register"),
     "a replicated argmin between loops": (LOWEST, "tile j: 2, i: 3 -> core\ntile k: 4\nkeep h in register"),
     "a replicated sum in a cache": (CHAIN, "tile l: 4, i: 8 -> core\ntile k: 4, j: 8\nkeep h in l2"),
+    # the launch that combines the parts reads what the launch before it keeps in registers
+    "kept for a launch that follows": (MASKED, "tile j: 2, i: 3 -> core by workspace\nkeep t in register"),
+    # the lanes of a vector are those of each core that the copy is distributed over
+    "a vector above a copy of all cores": (FULL, "tile k: 2 vector 2\ntile i: 4, j: 5\nmove A -> l3:\n    tile i: 2 -> core"),
     # what sizes are known to be keeps stores of neighbours apart
     "stores of two cores": (HALVES, "tile p: 5, i: 5 -> core\ntile p: 2"),
 }

@@ -90,12 +90,13 @@ def vectors(ctx: Context, works: tuple[Work, ...], lines: tuple[syntax.Line, ...
     tile j: 32 vector 8 -->   tile j: 32;  tile j: 8;  tile j: 1 -> lane
     compute vector 8    -->   tile j: 8;  tile j: 1 -> lane;  compute        (j: the index with neighbours in memory)
 
-    Where a line below deals to units of an outer level, lanes are those of each of these units: their line follows it.
+    Where a line below (or one of its block) deals to units of an outer level, lanes are those of each of these units: their
+    line follows it.
     """
     level = lanes(ctx)
-    if level is None or _deals_to(level.name, lines):
+    if level is None or _deals(lines, level.name):
         return lines
-    dealt = max((n for n, x in enumerate(lines) if isinstance(x, syntax.Tile) and x.level is not None), default=-1)
+    dealt = max((n for n, x in enumerate(lines) if _deals((x,))), default=-1)
     out: list[syntax.Line] = []
     later: list[syntax.Line] = []
     for n, line in enumerate(lines):
@@ -118,10 +119,13 @@ def vectors(ctx: Context, works: tuple[Work, ...], lines: tuple[syntax.Line, ...
     return tuple(out)
 
 
-def _deals_to(level: str, lines: tuple[syntax.Line, ...]) -> bool:
-    """Does a line, or one of a block, deal to this level?"""
+def _deals(lines: tuple[syntax.Line, ...], level: str | None = None) -> bool:
+    """Does a line, or one of a block, deal to units (of this level)?"""
     return any(
-        x.level == level if isinstance(x, syntax.Tile) else _deals_to(level, getattr(x, "block", None) or ()) for x in lines
+        x.level is not None and level in (None, x.level)
+        if isinstance(x, syntax.Tile)
+        else _deals(getattr(x, "block", None) or (), level)
+        for x in lines
     )
 
 

@@ -286,7 +286,9 @@ class Lowering:
         return any(a.index in w.reduced for x in tiles for a in x.axes)
 
     def read_afterwards(self, focus: Focus, tensor: str, lines: tuple) -> bool:
-        """Does a launch that follows from a split of a line below read the tensor, for the results that it combines?"""
+        """Does a launch that follows from a split, above or below, read the tensor for the results that it combines?"""
+        if any(tensor in w.reads for works, _ in self.ctx.extra for w in works):
+            return True
         readers = [w for w in focus.works if any(ld.tensor == tensor for o in w.outputs for ld in loads(o.value))]
         return any(w.reduction is not None and w.name not in focus.open and self._split_below(w, lines) for w in readers)
 

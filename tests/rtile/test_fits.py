@@ -8,6 +8,11 @@ from __future__ import annotations
 import os
 
 import pytest
+from andiron.codegen.ir.tile_ir import Alloc
+from andiron.codegen.ir.tile_visitors import statements
+from andiron.codegen.pipeline import compile_program
+from andiron.dsl.module import loads
+from andiron.dsl.ops.specialise import specialise
 
 from .common import GPUS, compiled, library
 from .walk import MODES, sizes_of, wrong
@@ -74,3 +79,17 @@ def test_nothing_but_ones(device: str, name: str) -> None:
 def test_extreme_sizes(device: str, name: str) -> None:
     for sizes in EXTREME[name]:
         assert wrong(compiled(name, device, sizes)) == [], sizes
+
+
+@pytest.mark.parametrize("kind", ["sum", "argmax"])
+def test_the_parts_that_groups_exchange_fit(kind: str) -> None:
+    """An index is exchanged with its value: of few bytes of shared memory fewer groups may share a row."""
+    text = f"op f[N](A: f32[N]) -> (Y: {'f32' if kind == 'sum' else 'i64'}[]):\n    Y = {kind}(n) A[n]\n"
+    text += "device small extends sm_80:\n    memory shared of block: 2 KiB\n"
+    mod = loads("import std.devices.nvidia\n" + text)
+    for n in (23, 700, 5000):
+        program = compile_program(mod, specialise(mod.ops["f"], {"N": n}), None, mod.device("small")).program
+        shared = [
+            s.buffer for s in statements(program.launches[0].body) if isinstance(s, Alloc) and s.buffer.memory == "shared"
+        ]
+        assert n < 5000 or shared  # many groups share a long row

@@ -19,6 +19,7 @@ import numpy as np
 from ....dsl import syntax
 from ....dsl.support.cached import cached_property
 from ...lower.lowering_context import Context
+from ...lower.reductions.argreduce_index import accumulator_types
 from ...plan.computations import Work
 from ..access_model import Access, Problem
 from ..constraints import Named, Slot
@@ -168,7 +169,7 @@ class Rows:
 
     def _staged(self, t: Tiles) -> Any:
         """Bytes of the memory of a unit: parts of results that groups pass on."""
-        held = sum(p.work.value.dtype.bytes for p in self.problems if p.reduced)
+        held = sum(x.bytes for p in self.problems if p.reduced for x in accumulator_types(p.work))
         return np.where(t["gr"] > 1, t["rows"] * t["gr"] * self.machine.lanes * held, 0)
 
     def traffic(self, t: Tiles, sizes: Dict[str, Any]) -> Traffic:

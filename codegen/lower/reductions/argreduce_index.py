@@ -33,6 +33,12 @@ def place_type(work: Work) -> DType:
     return TYPES["i32" if total <= MOST_NARROW and set(work.reduced) <= known and counts_narrow(work.value.dtype) else "i64"]
 
 
+def accumulator_types(work: Work) -> tuple[DType, ...]:
+    """What a unit holds of one element of a reduction: its value, and its place where the op asks for that."""
+    assert work.reduction is not None
+    return (work.value.dtype, *((place_type(work),) if work.reduction.kind in ("argmax", "argmin") else ()))
+
+
 def nowhere(dtype: DType) -> Const:
     """NOWHERE"""
     return Const((1 << (dtype.bits - 1)) - 1, dtype)

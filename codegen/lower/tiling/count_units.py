@@ -10,6 +10,7 @@ from ....dsl import syntax
 from ....dsl.device import Level
 from ....dsl.index.expr import as_expr
 from ....dsl.support.fast_replace import replace
+from ..copies.distribute_copy import with_leaf
 from ..lowering_context import Context
 from ..spec import ONE, ZERO, Range, Step
 from ..tile_axes import axes_of, clamped
@@ -109,7 +110,8 @@ def _walk(ctx: Context, ranges: dict[str, Range], lines: tuple, level: str, lane
                 if ctx.device.level(level).units == "shaped":
                     _spread(ctx, need, ctx.below(start, level), group)
             case syntax.Move() | syntax.Keep() if nested and line.block:
-                for k, n in _walk(ctx, dict(ranges), line.block, level, lanes, nested).items():
+                block = with_leaf(line, line.block) if isinstance(line, syntax.Move) else line.block
+                for k, n in _walk(ctx, dict(ranges), block, level, lanes, nested).items():
                     need[k] = max(need.get(k, 1), n) if n else 0
             case syntax.Compute():
                 found = lanes(line)
