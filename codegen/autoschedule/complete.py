@@ -234,6 +234,7 @@ def _neighbours(ctx: Context, work: Work) -> tuple[syntax.Line, ...]:
     width = max(1, inner.bytes // dtype.bytes) if inner.bytes else inner.most or 1
     fast = fastest(work)
     lines: list[syntax.Line] = []
+    row = width if outer is not None and outer.units == "open" else UNROLL * width  # open units have all lanes of a row at once
     parallel = inner.siblings == "lockstep" and inner.units == "shaped" and work.value.dtype.name != "bool"
     if fast in work.indices or not work.indices:
         others = [i for i in work.indices if i != fast]
@@ -242,7 +243,7 @@ def _neighbours(ctx: Context, work: Work) -> tuple[syntax.Line, ...]:
         elif outer and fast in work.indices:
             lines.append(tile((fast, width), level=outer.name))
         if fast in work.indices:
-            lines.append(tile((fast, UNROLL * width if outer is None or outer.units != "open" else width)))
+            lines.append(tile((fast, row)))
             if parallel:
                 lines.append(tile((fast, 1), level=inner.name))
         if work.reduction is not None:
@@ -253,7 +254,7 @@ def _neighbours(ctx: Context, work: Work) -> tuple[syntax.Line, ...]:
             lines = [tile(*((i, 1) for i in work.indices), level=outer.name if outer else None)]
             lines.append(syntax.Keep((work.name.rstrip("@"),), ctx.device.memories[-1].name))
             lines += [tile((k, 1)) for k in work.reduced if k != fast]
-        lines.append(tile((fast, UNROLL * width)))
+        lines.append(tile((fast, row)))
         if parallel:
             lines.append(tile((fast, 1), level=inner.name))
     lines.append(syntax.Compute())

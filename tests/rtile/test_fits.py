@@ -6,6 +6,7 @@ A part of the pairs here; ALL_OPS=1 takes them all, at sizes of every kind (`wal
 from __future__ import annotations
 
 import os
+from math import prod
 
 import pytest
 from andiron.codegen.ir.tile_ir import Alloc
@@ -93,3 +94,34 @@ def test_the_parts_that_groups_exchange_fit(kind: str) -> None:
             s.buffer for s in statements(program.launches[0].body) if isinstance(s, Alloc) and s.buffer.memory == "shared"
         ]
         assert n < 5000 or shared  # many groups share a long row
+
+
+FEW = """import std.devices.amd
+import std.devices.nvidia
+op total[N](X: f32[N]) -> (Y: f32[]):
+    Y = sum(n) X[n]
+op rows[M, N](X: f32[M, N]) -> (Y: bool[M]):
+    Y[m] = all(n) (X[m, n] > 0)
+op turned[M, N](X: f32[M, N]) -> (Y: f32[N, M]):
+    Y[n, m] = X[m, n] + 1
+op matmul[M, N, K](A: f16[M, K], B: f16[N, K]) -> (C: f32[M, N]):
+    C[m, n] = sum(k) f32(A[m, k]) * f32(B[n, k])
+device wave extends gfx90a:
+    memory register of thread: 32 x 4 B
+    level block: at most 128 threads
+device warp extends sm_80:
+    memory register of thread: 24 x 4 B
+    level block: at most 32 threads
+"""
+
+
+@pytest.mark.parametrize("device", ["wave", "warp"])
+@pytest.mark.parametrize("op", ["total", "rows", "turned", "matmul"])
+def test_few_registers_and_few_threads(op: str, device: str) -> None:
+    """Where threads have fewer registers than are usually reserved, and blocks no more threads than a group or two."""
+    mod = loads(FEW)
+    for fixed in ({}, {v.name: 70 for v in mod.ops[op].dims}):
+        program = compile_program(mod, specialise(mod.ops[op], fixed), None, mod.device(device)).program
+        most = 128 if device == "wave" else 32
+        for launch in program.launches:
+            assert prod(u.count.constant or 1 for u in launch.units if u.level not in ("grid", "block")) <= most

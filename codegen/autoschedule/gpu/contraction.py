@@ -38,7 +38,7 @@ from ..tile_space import Tiles, crossed, ladder, scale_up, taken, up, volume
 from .contraction_resources import demand, least
 from .contraction_traffic import traffic
 from .cost import Demand
-from .machine_model import RESERVED, Machine
+from .machine_model import Machine
 from .operand_layouts import CHUNK, Orders, Staged, stagings
 from .rasterise import raster
 from .traffic import Traffic
@@ -193,7 +193,7 @@ class Contraction:
     def _groups(self, m: int, n: int, fixed: Dict[str, int]) -> Tiles:
         """REGISTERS_FIRST"""
         rows, columns, _ = self.mapping.leaf
-        room = self.machine.most_registers - RESERVED
+        room = self.machine.most_registers - self.machine.reserved
 
         def grown(a: str, b: str, most: tuple[int, int]) -> Tiles:
             ladders = {a: ladder(rows, m, most[0], POWERS), b: ladder(columns, n, most[1], POWERS)}

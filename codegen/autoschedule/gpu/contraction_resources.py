@@ -13,7 +13,6 @@ from ...lower.tiling.padded_trip_counts import MOST
 from ..access_model import Access
 from ..tile_space import Tiles, pieces, taken, volume
 from .cost import Demand
-from .machine_model import RESERVED
 from .operand_layouts import Staged
 from .rasterise import raster
 
@@ -101,7 +100,7 @@ def demand(nest: Contraction, t: Tiles, sizes: Mapping[str, Any]) -> Demand:
     w, o, leaf, stages, split = walk(nest, t, sizes), _operands(nest, t), _leaf(nest, t), t["stages"], t["split"] > 0
     groups = t["gm"] * t["gn"]
     stored = np.where(split, w.parts, w.out) if split.any() else w.out
-    registers = nest.held(t) + RESERVED
+    registers = nest.held(t) + nest.machine.reserved
     return Demand(
         blocks=w.blocks,
         groups=groups,

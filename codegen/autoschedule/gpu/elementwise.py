@@ -22,7 +22,7 @@ from ..constraints import Named, Slot
 from ..line_builders import modifier, tile
 from ..tile_space import Tiles, crossed, ladder, padded, pieces, taken, volume
 from .cost import Demand
-from .machine_model import RESERVED, Machine
+from .machine_model import Machine
 from .operand_layouts import CHUNK
 from .traffic import Traffic
 
@@ -161,7 +161,7 @@ class Map:
         return Demand(
             blocks=blocks,
             groups=t["groups"],
-            registers=np.ceil(RESERVED + 2 * each),
+            registers=np.ceil(machine.reserved + 2 * each),
             staged=np.ceil(staged),
             pipe=ops * machine.lanes / per_cycle,
             issue=SETUP + ops + 2 * loads + combine,

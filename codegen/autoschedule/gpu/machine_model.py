@@ -14,7 +14,7 @@ from ....dsl.types import DType
 # Where a device's text is silent. Round figures that are never far off; they only rank candidates.
 LATENCY = 500.0  # cycles until a load from the outermost memory is there
 LAUNCH = 2e-6  # seconds from the end of one launch to the work of the next
-RESERVED = 40  # registers of a thread for addresses, counters and what a compiler has in flight
+RESERVED = 40  # registers of a thread that are not for elements (`Machine.reserved`)
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,11 @@ class Machine:
     def most_registers(self) -> int:
         """Registers of a lane, at most."""
         return self.register.registers[0] if self.register.registers else 255
+
+    @cached_property
+    def reserved(self) -> int:
+        """Registers of a lane for addresses, counters and what a compiler has in flight; of few, half."""
+        return min(RESERVED, self.most_registers // 2)
 
     @cached_property
     def register_bytes(self) -> int:

@@ -27,7 +27,7 @@ from ..line_builders import modifier, tile
 from ..tile_space import Tiles, crossed, padded, pieces, taken, volume
 from .cost import Demand
 from .elementwise import PARTS, SETUP, WHOLE
-from .machine_model import RESERVED, Machine
+from .machine_model import Machine
 from .operand_layouts import CHUNK
 from .traffic import Traffic
 
@@ -149,7 +149,7 @@ class Rows:
         return Demand(
             blocks=blocks,
             groups=groups,
-            registers=RESERVED + t["v"] * t["turns"],
+            registers=machine.reserved + t["v"] * t["turns"],
             staged=staged,
             pipe=ops * lanes / per_cycle,
             issue=SETUP + ops + 2 * loads + 4 * chunks / t["turns"] + combining,
