@@ -20,7 +20,7 @@ TRIES = 20
 
 def random_ways(op: Any, device: Any, rng: Random) -> Iterator[tuple[Any, float]]:
     """Schedules of an op of known sizes, and predicted seconds, until new ones are rare; none where there is no choice."""
-    from andiron.codegen.pipeline import context_of, launches_of, with_factors
+    from andiron.codegen.plan.launches import context_of, launches_of, with_factors
     from andiron.codegen.schedule.print_schedule import schedule_text
     from andiron.dsl import syntax
     from andiron.dsl.source import Source

@@ -1,47 +1,47 @@
-"""The pipeline: from an op, a schedule and a device to a tile program. It reads from top to bottom."""
+"""The pipeline: from an op, a schedule and a device to a tile program. It is a list of passes, which reads from top to bottom.
+
+ONCE    what the author wrote is read and checked, before anything is chosen.
+A_TRY   the program of what was written and chosen. Where a choice cannot be compiled after all, these passes run again, with
+        the next choice (`schedule.schedule_fallback`).
+
+Not passes, and why: explicit lines are made while launches are lowered (`lower_launches`), since lowering a launch may ask for
+another; what printers do to the text of a dialect (`emit`) has no tile program to show.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass, field
+from time import perf_counter
 from typing import Any
 
 from ..dsl import syntax
 from ..dsl.device import Device
 from ..dsl.errors import Diagnostics, UserError
-from ..dsl.errors.schedule import DeviceMismatch
-from ..dsl.index.expr import Expr, as_expr
 from ..dsl.op import Op
 from ..dsl.ops.specialise import bind_params
 from ..dsl.support.cached import cached_property
 from ..dsl.support.fast_replace import replace
-from .autoschedule.complete import complete
 from .ir.program import Program
-from .ir.tile_ir import Buffer, Launch, Units
-from .lower.capacity import check_capacity
-from .lower.copies.pipeline_depth import idle_pipelines
-from .lower.copies.unaligned_copies import unaligned
-from .lower.lower_schedule import Lowering
+from .lower.capacity import check_capacity as check_capacity_of
 from .lower.lowering_context import Context
 from .lower.schedule_trace import Trace, Traced
-from .lower.spec import ZERO, Focus, Range, View
-from .lower.tiling.count_units import combining_levels, count_units, whole_groups
-from .lower.workspace import workspace
-from .plan.computations import Work
+from .lower_launches import Part, for_unaligned, lowered
 from .plan.launches import context_of, launches_of, with_factors
-from .schedule.check_names import check_names
-from .schedule.elaborate import Roles, elaborate
-from .schedule.implicit_auto import continued
+from .schedule.check_names import check_names as check_names_of
+from .schedule.elaborate import Roles
+from .schedule.explicit_lines import check_device, explicit_lines
 from .schedule.print_schedule import schedule_text
 from .schedule.roles import roles_of
 from .schedule.schedule_fallback import Attempts
-from .schedule.synthetic_spans import placed
-from .transforms.barriers.place_barriers import place_barriers
-from .transforms.licm import hoist_invariants
-from .transforms.multiversion import variants
-from .transforms.pipelining.stage_copies import stage_copies
-from .transforms.prove_guards import prove_guards
-from .transforms.version_guards import version_guards
+from .schedule.size_bounds import bounded
+from .transforms.barriers.place_barriers import place_barriers as with_barriers
+from .transforms.licm import hoist_invariants as hoisted
+from .transforms.multiversion import in_each_version, with_narrow_sizes, with_vectors
+from .transforms.pipelining.stage_copies import stage_copies as staged
+from .transforms.prove_guards import prove_guards as proven
+from .transforms.version_guards import version_guards as versions
 
 
 @dataclass(frozen=True)
@@ -59,218 +59,226 @@ class Compiled:
         return self.steps.result()
 
 
+@dataclass
+class Compilation:
+    """What one compilation knows so far. A pass reads some of it, and puts back what it made.
+
+    lines      of the schedule          parts      the works and lines of each launch; `written`: with explicit lines
+    program    the tile program         unaligned  the one for sizes that runs of copies are not aligned for; None: the same
+    """
+
+    module: Any
+    op: Op
+    schedule: syntax.ScheduleDecl | None
+    device: Device
+    params: Mapping[str, int] | None = None
+    attempts: Attempts = field(default_factory=Attempts)
+    diagnostics: Diagnostics = field(default_factory=Diagnostics)
+    lines: tuple = ()
+    context: Context = field(init=False)
+    parts: list[Part] = field(default_factory=list)
+    written: list[Part] = field(default_factory=list)
+    program: Program = field(init=False)
+    unaligned: Program | None = None
+    notes: tuple[str, ...] = ()
+    text: str = ""
+
+    def transform(self, transform: Callable[[Program], Program]) -> None:
+        """Replaces the program, and the one for unaligned sizes: launches that both have are transformed once."""
+        before, self.program = self.program, transform(self.program)
+        if self.unaligned is None:
+            return
+        both = list(zip(before.launches, self.program.launches, strict=True))
+        done = [next((after for x, after in both if x == mine), None) for mine in self.unaligned.launches]
+        own = tuple(x for x, after in zip(self.unaligned.launches, done, strict=True) if after is None)
+        rest = iter(transform(replace(self.unaligned, launches=own)).launches)
+        self.unaligned = replace(self.unaligned, launches=tuple(after or next(rest) for after in done))
+
+
+# ---------------------------------------------------------------- once
+
+
+def bound_sizes(c: Compilation) -> None:
+    """A size's bound is a fact about it: it is known before any expression is simplified."""
+    if c.schedule is not None:
+        check_device(c.module, c.schedule, c.device)
+    c.op = bounded(c.op, c.schedule)
+
+
+def expand_schedule(c: Compilation) -> None:
+    """All that follows reads lines without strategies, parameters and roles."""
+    roles = roles_of(c.module, c.op, c.schedule) if c.schedule is not None else Roles()
+    c.lines = explicit_lines(c.module, c.op, c.schedule, c.device, roles, c.params, c.diagnostics)
+
+
+def bind_parameters(c: Compilation) -> None:
+    """Programs have no parameters: one that was given no number has its default, or is missed here."""
+    c.op = bind_params(c.op)
+
+
+def name_factors(c: Compilation) -> None:
+    """Factors that are computed have names where lines, or a choice, make them; elsewhere they stay what they are."""
+    c.op = with_factors(c.op, c.device, c.lines)
+
+
+def check_names(c: Compilation) -> None:
+    """Mistakes in names are told all at once: lowering stops at the first that it cannot use."""
+    check_names_of(c.op, c.device, c.lines, c.diagnostics)
+
+
+# ---------------------------------------------------------------- a try
+
+
+def plan_launches(c: Compilation) -> None:
+    """Lines are for a launch: which computations share one comes first."""
+    c.context = replace(context_of(c.op, c.device), attempts=c.attempts)
+    c.parts = launches_of(c.op, c.device, c.lines)
+
+
+def lower_launches(c: Compilation) -> None:
+    """Lines are completed and lowered launch by launch, since lowering one may ask for another."""
+    c.program, c.written = lowered(c.context, c.op, c.parts)
+    c.unaligned = for_unaligned(c.context, c.op)
+
+
+def stage_copies(c: Compilation) -> None:
+    """Rotating buffers are in memory at once: capacities count them all, and barriers go around what they order."""
+    c.program = staged(c.program, c.context.note)
+    c.unaligned = c.unaligned and staged(c.unaligned, lambda text: None)
+
+
+def check_capacity(c: Compilation) -> None:
+    """Only the whole program tells what is alive together, and nothing costly was done for it yet."""
+
+    def tried(lines: tuple) -> Program | None:
+        """The program of other lines, when they can be lowered."""
+        try:
+            program, _ = lowered(context_of(c.op, c.device), c.op, launches_of(c.op, c.device, lines))
+            return staged(program, lambda text: None)
+        except UserError:
+            return None
+
+    again = (lambda lines: None) if c.attempts.notes else tried
+    check_capacity_of(c.program, c.lines, c.schedule and c.schedule.span, c.context.notes, again)
+
+
+def prove_guards(c: Compilation) -> None:
+    """A barrier may stand only where control flow is uniform, and fewer guards are more uniform."""
+    c.transform(proven)
+
+
+def place_barriers(c: Compilation) -> None:
+    """Barriers follow from the accesses that are left, while each of these is still written once."""
+    # Units that an instruction drives together may be apart for the compiler of the text: they meet explicitly.
+    lockstep = any(level.width for level in c.device.levels)
+    c.transform(lambda program: with_barriers(program, lockstep))
+
+
+def hoist_invariants(c: Compilation) -> None:
+    """What a loop does not change leaves it while there is one version of the loop."""
+    c.transform(hoisted)
+
+
+def vectorize(c: Compilation) -> None:
+    """Barriers ask what is accessed, not how much at a time. What only a call tells makes two programs of one."""
+    c.program, c.notes = with_vectors(c.program, c.unaligned)
+    c.unaligned = None
+
+
+def narrow_indices(c: Compilation) -> None:
+    """An end of a size is a need of a call: by now there is another program for calls that do not meet it."""
+    c.program = with_narrow_sizes(c.program)
+
+
+def version_guards(c: Compilation) -> None:
+    """Two versions come last: they copy code, and keep away from statements in which a barrier stands."""
+    c.program = in_each_version(versions, c.program)
+
+
+def print_schedule(c: Compilation) -> None:
+    """The program is headed by its explicit schedule, once nothing changes it any more."""
+    c.text = schedule_text(c.op, c.schedule, c.device, c.written, c.context)
+    c.program = replace(c.program, head=c.text)
+
+
+# ---------------------------------------------------------------- the list
+
+
+@dataclass(frozen=True)
+class Pass:
+    """`takes`, `gives`: what of a `Compilation`."""
+
+    run: Callable[[Compilation], None]
+    takes: str
+    gives: str
+
+    @property
+    def name(self) -> str:
+        return self.run.__name__
+
+    @property
+    def why(self) -> str:
+        """Why it stands where it stands."""
+        return self.run.__doc__ or ""
+
+
+ONCE = (
+    Pass(bound_sizes, "op, schedule", "op"),
+    Pass(expand_schedule, "schedule", "lines"),
+    Pass(bind_parameters, "op", "op"),
+    Pass(name_factors, "op, lines", "op"),
+    Pass(check_names, "op, lines", "mistakes"),
+)
+A_TRY = (
+    Pass(plan_launches, "op, lines", "launches"),
+    Pass(lower_launches, "launches", "program"),
+    Pass(stage_copies, "program", "program"),
+    Pass(check_capacity, "program", "mistakes"),
+    Pass(prove_guards, "program", "program"),
+    Pass(place_barriers, "program", "program"),
+    Pass(hoist_invariants, "program", "program"),
+    Pass(vectorize, "program", "program, and another"),
+    Pass(narrow_indices, "programs", "programs"),
+    Pass(version_guards, "programs", "programs"),
+    Pass(print_schedule, "lines of each launch", "text"),
+)
+PASSES = (*ONCE, *A_TRY)
+
+Observer = Callable[[Pass, Compilation, float], None]
+
+
+def run(passes: tuple[Pass, ...], c: Compilation, observer: Observer | None = None) -> None:
+    """One pass after another. The observer is told what each left, and the seconds it took."""
+    for x in passes:
+        began = perf_counter()
+        x.run(c)
+        if observer is not None:
+            observer(x, c, perf_counter() - began)
+
+
 def compile_program(
     module: Any,
     op: Op,
     schedule: syntax.ScheduleDecl | None,
     device: Device,
     params: Mapping[str, int] | None = None,
+    observer: Observer | None = None,
 ) -> Compiled:
     """`params`: numbers for parameters of the schedule; those of the op are its defaults, where `bind_params` gave no others.
 
     Raises UserErrors for what cannot be compiled correctly, with the line that asks for it; MissingParameter.
     """
-    # A size's bound is a fact about its variable, so it must be known before any expression is simplified.
-    if schedule is not None:
-        check_device(module, schedule, device)
-    op = bounded(op, schedule)
-    roles = roles_of(module, op, schedule) if schedule is not None else Roles()
-    diagnostics = Diagnostics()
-    lines = explicit_lines(module, op, schedule, device, roles, params, diagnostics)
-    # Programs have no parameters: one that was given no number has its default, or is missed here.
-    op = bind_params(op)
-    # Factors that are computed have names where lines, or rTile, make them somewhere; elsewhere they stay what they are.
-    op = with_factors(op, device, lines)
-    # Names are checked all at once, before lowering stops at the first that it cannot use.
-    check_names(op, device, lines, diagnostics)
-    # What is chosen where lines are open can be compiled; where it cannot after all, another choice is better than an error.
-    attempts = Attempts()
+    c = Compilation(module, op, schedule, device, params)
+    run(ONCE, c, observer)
     while True:
         try:
-            return compiled(op, schedule, device, lines, attempts)
+            return compiled(copy(c), observer)
         except UserError as error:
-            attempts.pass_over(error)
+            c.attempts.pass_over(error)
 
 
-def compiled(op: Op, schedule: syntax.ScheduleDecl | None, device: Device, lines: tuple, attempts: Attempts) -> Compiled:
+def compiled(c: Compilation, observer: Observer | None = None) -> Compiled:
     """The program by these lines, and by what is chosen where they are open."""
-    context = replace(context_of(op, device), attempts=attempts)
-    program, written = lowered(context, op, launches_of(op, device, lines))
-    # Capacities are those of what is alive together, which only the whole program tells.
-    again = (lambda x: None) if attempts.notes else (lambda x: tried(op, device, x))
-    check_capacity(program, lines, schedule and schedule.span, context.notes, again)
-    done = synchronised(program)
-    # Vectors come after barriers, which ask what is accessed and not how much at a time; what only a call tells makes variants.
-    # Two versions last: they copy code, and keep away from statements in which a barrier stands.
-    # Sizes that vectors cannot be had for may want copies dealt in another way: these are lowered by themselves.
-    program, notes = variants(done, version_guards, lambda: for_unaligned(op, context, program, done))
-    text = schedule_text(op, schedule, device, written, context)
-    notes = tuple(dict.fromkeys((*attempts.notes, *context.notes, *notes)))
-    return Compiled(replace(program, head=text), text, {"notes": notes, "choices": tuple(context.choices)}, context.trace)
-
-
-def synchronised(program: Program) -> Program:
-    """The program with its barriers."""
-    # Guards go first: a barrier may stand only where control flow is uniform, and fewer guards are more uniform.
-    program = prove_guards(program)
-    # Barriers are derived from the accesses that are left, while each is still written once.
-    # Units that an instruction drives together may be apart for the compiler of the text: they meet explicitly.
-    program = place_barriers(program, lockstep=any(level.width for level in program.device.levels))
-    # What a loop does not change leaves it while there is one version of the loop.
-    return hoist_invariants(program)
-
-
-Part = tuple[tuple[Work, ...], tuple]  # the works of a launch, and its lines
-
-
-def lowered(context: Context, op: Op, parts: Sequence[Part]) -> tuple[Program, list[Part]]:
-    """The program as the lines say it, and the works and explicit lines of each launch."""
-    attempts = context.attempts
-    written: list[Part] = []
-    queue = [(works, todo, True) for works, todo in parts]
-    while queue:
-        works, todo, own = queue.pop(0)
-        attempts.lowered = works[-1].name
-        todo = placed(complete(context, works, todo), context.places)
-        body = lower_launch(context, works, todo)
-        for first, _ in context.before:
-            attempts.lowered = first[-1].name
-            context.launches.append(lower_launch(context, first, placed(complete(context, first, ()), context.places)))
-        context.before.clear()
-        context.launches.append(body)
-        if own:
-            written.append((works, todo))
-        # A reduction split over units that cannot meet is finished by a launch of its own, which follows from the split.
-        queue = [*((works, todo, False) for works, todo in context.extra), *queue]
-        context.extra.clear()
-    attempts.lowered = ""
-    # Rotating buffers are in memory at once: capacities count them all, and barriers are placed around what they order.
-    return stage_copies(assemble(op, context, context.launches), context.note), written
-
-
-def for_unaligned(op: Op, context: Context, plain: Program, done: Program) -> Program:
-    """The program for sizes that runs of copies are not aligned for; `plain`, `done`: the one for the other sizes, before and
-    after it got its barriers."""
-    apart = context.apart
-    if apart is None:
-        return done
-    launches = tuple(replace(x, body=unaligned(x.body, apart)) for x in context.launches)
-    again = stage_copies(assemble(op, context, launches), lambda text: None)
-    known = list(zip(plain.launches, done.launches, strict=True))
-    kept = [next((y for x, y in known if x == mine), None) for mine in again.launches]
-    others = tuple(x for x, y in zip(again.launches, kept, strict=True) if y is None)
-    new = iter(synchronised(replace(again, launches=others)).launches)
-    return replace(again, launches=tuple(y or next(new) for y in kept))
-
-
-def tried(op: Op, device: Device, lines: tuple) -> Program | None:
-    """The program of other lines, when they can be lowered."""
-    try:
-        return lowered(context_of(op, device), op, launches_of(op, device, lines))[0]
-    except UserError:
-        return None
-
-
-def check_device(module: Any, schedule: syntax.ScheduleDecl, device: Device) -> None:
-    """`on D` fits D and the devices that extend it. Raises DeviceMismatch."""
-    names, decl = [device.name], device.decl
-    while decl is not None and decl.extends is not None:
-        names.append(decl.extends)
-        decl = module.device(decl.extends).decl
-    if schedule.device is not None and schedule.device not in names:
-        raise DeviceMismatch(
-            f"schedule `{schedule.name}` is for {schedule.device}, not for {device.name}",
-            schedule.span,
-            help=f"compile for {schedule.device}, or leave `on {schedule.device}` out",
-        )
-
-
-def explicit_lines(
-    module: Any, op: Op, schedule: syntax.ScheduleDecl | None, device: Device, roles: Roles, params, diagnostics: Diagnostics
-) -> tuple:
-    """The lines as written, strategies, parameters and roles resolved; `auto` stands where they break off."""
-    if schedule is None:
-        return ()
-    sizes = {name: value for name, value in op.params if value is not None}
-    taken = {x.name: "a level" for x in device.levels} | {x.name: "a memory" for x in device.memories}
-    taken |= {i: "an index" for s in op.statements for i, _ in s.ranges} | {t.name: "a tensor" for t in op.tensors}
-    taken |= {n: "a size of the op" for n in (*(v.name for v in op.dims), *(v.name for v, _ in op.derived), *dict(op.params))}
-    strategies = getattr(module, "strategies", {}) or {}
-    lines = elaborate(schedule, strategies, roles, params, sizes, taken, diagnostics)
-    return continued(lines, device.memories[0].name)
-
-
-def bounded(op: Op, schedule: syntax.ScheduleDecl | None) -> Op:
-    """The op with the sizes' bounds of `schedule ... where N <= 4096` as intervals of their variables."""
-    from .schedule.size_bounds import with_bounds
-
-    return op if schedule is None or not schedule.where else with_bounds(op, schedule.where)
-
-
-def lower_launch(ctx: Context, works: tuple[Work, ...], lines: tuple) -> Launch:
-    """One launch: unit counts, then the recursion."""
-    ctx.units.clear()
-    ranges = {i: Range(ZERO, e) for w in works for i, e in w.extents}
-    low = Lowering(ctx, works, lines)
-    ctx.trace.launch(works, lines)
-    for w in works:
-        if w.name not in ctx.dtypes:
-            ctx.dtypes[w.name] = w.value.dtype
-        for t in w.targets:
-            _reachable(ctx, t, w)
-
-    def lanes(line):
-        if not isinstance(line.instr, str):
-            return None
-        for w in works:
-            m = low.find(line.instr, w, line, must=False)
-            if m is not None:
-                from .lower.leaves.match_instr import fragment
-
-                n = max((fragment(m, o.name).lanes for o in m.instr.operands if ctx.register(o.memory)), default=1)
-                return (m.instr.level, n) if n > 1 or m.instr.level != ctx.innermost else None
-        return None
-
-    ctx.combining = combining_levels(ctx, {i for w in works for i in w.reduced}, lines)
-    for level, n in count_units(ctx, ranges, lines, lanes).items():
-        ctx.units[level] = as_expr(whole_groups(ctx.device.level(level), n) or ctx.finite_count(level))
-    views = {b.name: View(b.name, "global") for b in ctx.buffers if b.kind != "local"}
-    views |= {name: views[tensor] for name, tensor in ctx.second_names.items() if tensor in views}
-    outer = ctx.outermost
-    focus = Focus(works, ranges, outer, outer, views)
-    body = low.lower(focus, lines)
-    idle_pipelines(low, lines)
-    units = []
-    for level in ctx.device.levels:
-        if level.name in ctx.units:
-            units.append(Units(level.name, ctx.unit_var(level.name), ctx.units[level.name]))
-    name = ctx.fresh(f"{ctx.op_name}_{works[-1].targets[0]}")
-    return Launch(name, tuple(units), tuple(body))
-
-
-def _reachable(ctx: Context, tensor: str, w: Work) -> None:
-    """An intermediate that leaves its launch lives in a workspace."""
-    if any(b.name == tensor for b in ctx.buffers):
-        return
-    extents: dict[str, Expr] = dict(w.extents)
-    out = next((o.indices for o in w.outputs if o.tensor == tensor), w.indices)
-    shape = ctx.shapes.get(tensor) or tuple(extents[i] for i in out)
-    ctx.buffers.append(workspace(ctx, tensor, ctx.dtypes[tensor], shape))
-
-
-def assemble(op: Op, ctx: Context, launches: Sequence[Launch]) -> Program:
-    """The program of these launches; buffers of the outermost memory that nothing touches are dropped."""
-    buffers: list[Buffer] = [b for b in ctx.buffers if b.kind in ("input", "output")]
-    used = {b.name for b in buffers}
-    from .ir.tile_visitors import buffers_used
-
-    touched = {name for launch in launches for name in buffers_used(launch.body)}
-    buffers += [b for b in ctx.buffers if b.kind == "workspace" and b.name in touched and b.name not in used]
-    finite = []
-    for level in ctx.device.levels:
-        if level.units == "finite":
-            finite.append((level.name, ctx.finite_count(level.name)))
-    return Program(
-        op.name, ctx.device, op.dims, op.derived, tuple(finite), tuple(buffers), tuple(launches),
-        tuple(ctx.instrs[n] for n in sorted(ctx.instrs)), op.conditions,
-    )  # fmt: skip
+    run(A_TRY, c, observer)
+    notes = tuple(dict.fromkeys((*c.attempts.notes, *c.context.notes, *c.notes)))
+    return Compiled(c.program, c.text, {"notes": notes, "choices": tuple(c.context.choices)}, c.context.trace)

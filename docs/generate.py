@@ -5,6 +5,7 @@
     commands.md      from the parser of the command line
     architecture.md  the folders, from the docstrings of their packages, and the grammar of the tile program, from
                      `codegen/ir/tile_ir.py`, each between its marks
+    passes.md        the table, from the list of passes in `codegen/pipeline.py`
     pictures/*.svg   from the recipes of cookbook.md
 
 `tests/test_docs.py` holds that they are up to date.
@@ -23,7 +24,7 @@ from functools import partial
 from pathlib import Path
 
 from andiron.codegen.ir import tile_ir
-from andiron.codegen.pipeline import compile_program
+from andiron.codegen.pipeline import ONCE, PASSES, compile_program
 from andiron.codegen.schedule.statement_reference import NOT_YET, STATEMENTS, STRATEGIES, Statement
 from andiron.dsl.errors import AndironError, InternalError, UserError, UserErrors
 from andiron.dsl.errors.warning import Caution
@@ -65,6 +66,7 @@ def pages() -> dict[str, Callable[[], str]]:
         "errors.md": errors_page,
         "commands.md": commands_page,
         "architecture.md": architecture_page,
+        "passes.md": passes_page,
     }
 
 
@@ -194,12 +196,32 @@ def commands_page() -> str:
 # ---------------------------------------------------------------- architecture
 
 
+def passes_page() -> str:
+    """The page by hand, with the table of passes in its place."""
+    return with_parts("passes.md", {"passes": pass_table()})
+
+
+def pass_table() -> str:
+    """The passes in their order, and why each stands where it stands."""
+    rows = ["| | pass | takes | gives | why here |", "|---|---|---|---|---|"]
+    for n, x in enumerate(PASSES, 1):
+        rows.append(f"| {n} | `{x.name}` | {x.takes} | {x.gives} | {x.why} |")
+        if x is ONCE[-1]:
+            rows.append("| | *again with each choice that is tried:* | | | |")
+    return "\n".join(rows)
+
+
 def architecture_page() -> str:
     """The page by hand, with the table of folders and the grammar of the tile program in their places."""
-    text = (DOCS / "architecture.md").read_text(encoding="utf-8")
     doc = inspect.cleandoc(tile_ir.__doc__ or "")
     grammar = inspect.cleandoc("    " + doc.split("\n\n")[1].strip("\n"))
-    for name, made in {"folders": folder_table(), "grammar": f"```text\n{grammar}\n```"}.items():
+    return with_parts("architecture.md", {"folders": folder_table(), "grammar": f"```text\n{grammar}\n```"})
+
+
+def with_parts(page: str, parts: dict[str, str]) -> str:
+    """A page that is written by hand, with what is made between its marks."""
+    text = (DOCS / page).read_text(encoding="utf-8")
+    for name, made in parts.items():
         start, end = f"<!-- {name} -->", f"<!-- /{name} -->"
         before, _, rest = text.partition(start)
         text = f"{before}{start}\n{made}\n{end}{rest.partition(end)[2]}"

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..codegen.autoschedule.default_schedules import own_schedules
 from ..codegen.emit.printers import emit
@@ -30,6 +30,11 @@ from .kernel import Kernel
 from .native.threads import checked_threads, default_threads
 from .op_counts import too_small_for_threads
 from .variant import Variant, Variants
+
+if TYPE_CHECKING:
+    from ..codegen.ir.program import Program
+    from ..codegen.pipeline import Compiled
+    from ..codegen.record_passes import Record
 
 
 @dataclass(frozen=True)
@@ -84,6 +89,17 @@ class Request:
             except UserError as error:
                 instead = f"; smaller sizes are refused ({error.id})"
         made.facts["notes"] = (*made.facts.get("notes", ()), f"each point counts once: {found}{instead}")
+
+    def passes(self, texts: bool = True) -> tuple[Compiled, list[Record]]:
+        """What each pass of the compiler makes of the first schedule, and how long it takes."""
+        from ..codegen.record_passes import record_passes
+
+        schedule = self.schedules[0]
+        return record_passes(self.module, self.special, schedule, self.device, given_to(schedule, self.values), texts)
+
+    def emitted(self, program: Program) -> str:
+        """The text of a program, in the dialect of the target."""
+        return emit(program, self.target.family.dialect, (too_small_for_threads(self.special),))
 
     def kernel(self, variants: Sequence[Variant]) -> Kernel:
         """A kernel of these variants."""

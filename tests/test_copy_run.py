@@ -6,13 +6,14 @@ from functools import lru_cache
 
 import numpy as np
 import pytest
-from andiron.codegen import pipeline
+from andiron.codegen import lower_launches
 from andiron.codegen.abi import programs
 from andiron.codegen.ir.program import Program
 from andiron.codegen.ir.tile_ir import Alloc, Call
 from andiron.codegen.ir.tile_visitors import statements
 from andiron.codegen.lower.lowering_context import Apart, Context
-from andiron.codegen.pipeline import Compiled, compile_program, lower_launch
+from andiron.codegen.lower_launches import lower_launch
+from andiron.codegen.pipeline import Compiled, compile_program
 from andiron.dsl.module import Module, loads
 from andiron.dsl.ops.specialise import bind_params, specialise
 from andiron.dsl.semantics.reference import reference
@@ -138,7 +139,7 @@ def test_both_programs_are_one_but_for_their_copies(monkeypatch):
         apart.append(ctx.apart)
         return made
 
-    monkeypatch.setattr(pipeline, "lower_launch", spy)
+    monkeypatch.setattr(lower_launches, "lower_launch", spy)
     first, last = programs(compiled(loads(OPS + rows + s)).program)
     assert lowered == ["q@", "C@"]
     assert apart[0] is None

@@ -18,7 +18,7 @@ LONGEST = 400
 FULLEST = 16  # files of a folder, beside its `__init__`
 
 CIRCLES = [
-    ["codegen.autoschedule.complete", "codegen.autoschedule.rank", "codegen.autoschedule.report", "codegen.pipeline"],
+    ["codegen.autoschedule.rank", "codegen.autoschedule.report"],
     [
         "codegen.lower.compute_at",
         "codegen.lower.copies.unaligned_copies",
@@ -42,13 +42,13 @@ CIRCLES = [
 
 # Each may import those of the ranks before it, and none beside it.
 CODEGEN = [
-    {"ir"}, {"abi"}, {"targets"}, {"analysis"}, {"schedule"}, {"plan"}, {"lower"}, {"autoschedule"}, {"transforms"},
-    {"emit", "interpret"}, {"verify", "lint"}, {"pipeline"},
+    {"ir"}, {"abi"}, {"targets"}, {"analysis"}, {"schedule"}, {"plan"}, {"lower"}, {"autoschedule"}, {"lower_launches"},
+    {"transforms"},
+    {"emit", "interpret"}, {"verify", "lint"}, {"pipeline"}, {"record_passes"},
 ]  # fmt: skip
 AGAINST_THE_ORDER = [
     ("abi", "emit.c.name_mangling"),
     ("autoschedule.enumerate_schedules", "pipeline"),
-    ("autoschedule.report", "pipeline"),
     ("plan.launches", "autoschedule.cpu.default_nests"),
     ("plan.launches", "autoschedule.cpu.precompute_operands"),
     ("plan.launches", "autoschedule.gpu.machine_model"),

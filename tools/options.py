@@ -9,6 +9,7 @@ from .terminal import complain
 
 if TYPE_CHECKING:
     from ..dsl.module import Module
+    from ..runtime.compile import Request
     from ..runtime.kernel import Kernel
 
 
@@ -62,6 +63,14 @@ def target_name(args: argparse.Namespace, module: Module) -> str:
     if args.target is None and named is not None and named.device is not None:
         return target_for(named.device, module)
     return args.target or "cpu"
+
+
+def request_of(args: argparse.Namespace) -> Request:
+    """What the arguments ask for, looked up: nothing is compiled."""
+    from ..runtime.compile import asked
+
+    module = load_module(args.file)
+    return asked(module, args.op, args.schedule, target_name(args, module), None, fixed_values(args))
 
 
 def kernel_of(args: argparse.Namespace, threads: int | None = None, checks: bool = True) -> Kernel:

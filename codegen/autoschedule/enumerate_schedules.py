@@ -76,10 +76,13 @@ def proposals(
     params: Mapping[str, int] | None = None,
 ) -> Iterator[Proposal]:
     """All of them, in order. Raises the diagnostics of the schedule given."""
-    from ..pipeline import bounded, compile_program, context_of, explicit_lines, launches_of, with_factors
+    from ..pipeline import compile_program
+    from ..plan.launches import context_of, launches_of, with_factors
     from ..schedule.elaborate import Roles
+    from ..schedule.explicit_lines import explicit_lines
     from ..schedule.print_schedule import schedule_text
     from ..schedule.roles import roles_of
+    from ..schedule.size_bounds import bounded
     from .gpu.machine_model import Machine
     from .neighbourhood import variations
 

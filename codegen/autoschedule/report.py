@@ -188,7 +188,7 @@ def mapping_verdicts(op: Op, device: Device) -> list[tuple[str, list[Verdict]]]:
 
     Empty for devices for which no schedule is constructed this way.
     """
-    from ..pipeline import context_of, launches_of, with_factors
+    from ..plan.launches import context_of, launches_of, with_factors
     from .access_model import Problem
     from .gpu.contraction import Contraction
     from .gpu.machine_model import Machine

@@ -13,6 +13,11 @@ from ...dsl.support.fast_replace import replace
 from ..plan.computations import substitute
 
 
+def bounded(op: Op, schedule: syntax.ScheduleDecl | None) -> Op:
+    """The op with the sizes' bounds of `schedule ... where N <= 4096` as intervals of their variables."""
+    return op if schedule is None or not schedule.where else with_bounds(op, schedule.where)
+
+
 def with_bounds(op: Op, where: tuple[syntax.Where, ...]) -> Op:
     dims = {v.name: v for v in op.dims}
     conditions = list(op.conditions)

@@ -16,23 +16,32 @@ from .vectorize.address_cache import Addresses
 from .vectorize.vectorizer import Vectors, vectorised
 
 
-def variants(
-    program: Program, finish: Callable[[Program], Program], otherwise: Callable[[], Program]
-) -> tuple[Program, tuple[str, ...]]:
-    """The program with vector accesses, and notes; `finish` is what is done to each variant afterwards.
+def with_vectors(program: Program, unaligned: Program | None) -> tuple[Program, tuple[str, ...]]:
+    """The program with vector accesses, and notes. Where these need something of a call, `instead` has those that need nothing.
 
-    `otherwise`: makes the program for calls whose sizes are not as needed."""
+    `unaligned`: the program for calls whose sizes are not as needed; None: the same."""
     addresses = Addresses()
     aligned = vectorised(program, True, addresses)
     needs = _needs(aligned)
     if needs is None:
-        return finish(aligned.program), aligned.notes
-    narrowed, ends = narrow(aligned.program)
-    any_ = vectorised(otherwise() if needs.conds else program, False, addresses)
-    launches = tuple(replace(x, name=f"{x.name}_any") for x in any_.program.launches)
-    instead = finish(replace(any_.program, launches=launches))
-    needs = replace(needs, conds=(*needs.conds, *ends))
-    return replace(finish(narrowed), needs=needs, instead=instead), aligned.notes
+        return aligned.program, aligned.notes
+    other = vectorised(unaligned if unaligned is not None and needs.conds else program, False, addresses).program
+    launches = tuple(replace(x, name=f"{x.name}_any") for x in other.launches)
+    return replace(aligned.program, needs=needs, instead=replace(other, launches=launches)), aligned.notes
+
+
+def with_narrow_sizes(program: Program) -> Program:
+    """Sizes of ordinary calls get an upper end where there is a program for the others."""
+    if program.needs is None:
+        return program
+    narrowed, ends = narrow(program)
+    return replace(narrowed, needs=replace(program.needs, conds=(*program.needs.conds, *ends)))
+
+
+def in_each_version(transform: Callable[[Program], Program], program: Program) -> Program:
+    """The transform of the program, and of the one that it is given up for."""
+    instead = program.instead and in_each_version(transform, program.instead)
+    return replace(transform(replace(program, needs=None, instead=None)), needs=program.needs, instead=instead)
 
 
 def _needs(v: Vectors) -> Needs | None:

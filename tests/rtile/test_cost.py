@@ -11,7 +11,7 @@ from andiron.codegen.analysis.static_traffic import facts
 from andiron.codegen.autoschedule.gpu.cost import Cost, Demand, cost, residency
 from andiron.codegen.autoschedule.gpu.machine_model import Machine
 from andiron.codegen.autoschedule.rank import Ranked, best, judged_at, nests, ranked
-from andiron.codegen.pipeline import context_of, launches_of
+from andiron.codegen.plan.launches import context_of, launches_of
 from andiron.runtime.compile import compile
 
 from .common import GPUS, compiled, library, op_of

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from andiron.codegen.autoschedule.cpu.matmul import cpu_choices
 from andiron.codegen.autoschedule.enumerate_schedules import candidates
-from andiron.codegen.pipeline import context_of, launches_of
+from andiron.codegen.plan.launches import context_of, launches_of
 from andiron.runtime.check_results import check
 from andiron.runtime.compile import compile
 from andiron.runtime.variant import Variants

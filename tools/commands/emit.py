@@ -1,16 +1,19 @@
-"""Print the text that a schedule compiles to, or an earlier stage of it."""
+"""Print the text that a schedule compiles to, an earlier stage of it, or what the passes of the compiler did."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from collections.abc import Callable
+from difflib import unified_diff
 from typing import TYPE_CHECKING
 
 from ...runtime.storage.files import write_text
-from ..options import add_choice, add_file, kernel_of
+from ..options import add_choice, add_file, kernel_of, request_of
+from ..terminal import complain
 
 if TYPE_CHECKING:
+    from ...codegen.record_passes import Record
     from ...runtime.kernel import Kernel
 
 NAME = "emit"
@@ -18,6 +21,8 @@ HELP = "print the emitted text"
 EXAMPLES = (
     "andiron emit examples/gemm.sched --target cuda:sm_80 -o gemm.cu",
     "andiron emit examples/gemm.sched --stage program",
+    "andiron emit examples/gemm.sched --stage place_barriers --diff",
+    "andiron emit examples/gemm.sched --timings",
 )
 
 
@@ -56,17 +61,76 @@ _STAGES: dict[str, Callable[[Kernel], str]] = {
 }
 
 
+def _stage(name: str) -> str:
+    """The type of `--stage`: a stage, or a pass of the compiler."""
+    from ...codegen.pipeline import PASSES
+
+    if name in _STAGES or name in (passes := [x.name for x in PASSES]):
+        return name
+    stages = f"the stages {', '.join(_STAGES)}, and after the passes {', '.join(passes)}"
+    raise argparse.ArgumentTypeError(f"there is no stage `{name}`; there are {stages}")
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_file(parser)
     add_choice(parser)
     parser.add_argument("-o", "--output", metavar="FILE", help="write here instead of to the output stream")
-    parser.add_argument("--stage", choices=list(_STAGES), default="text", help="what to print; default: the emitted text")
+    parser.add_argument(
+        "--stage",
+        type=_stage,
+        metavar="NAME",
+        default="text",
+        help=f"what to print: {', '.join(_STAGES)}, or what is known after a pass (docs/passes.md); default: the emitted text",
+    )
+    parser.add_argument("--diff", action="store_true", help="of a pass, print what it changed")
+    parser.add_argument("--timings", action="store_true", help="print how long each pass took instead")
 
 
 def run(args: argparse.Namespace) -> int:
-    text = _STAGES[args.stage](kernel_of(args)).rstrip("\n") + "\n"
-    if args.output and args.output != "-":
-        write_text(args.output, text)
+    if args.diff and args.stage in _STAGES:
+        complain(f"andiron emit: error: --diff is for a pass, as in `--stage place_barriers`, not for {args.stage}")
+        return 2
+    if args.timings:
+        text = _timings(args)
+    elif args.stage in _STAGES:
+        text = _STAGES[args.stage](kernel_of(args))
     else:
-        sys.stdout.write(text)
+        text = _after(args)
+    if args.output and args.output != "-":
+        write_text(args.output, text.rstrip("\n") + "\n")
+    else:
+        sys.stdout.write(text.rstrip("\n") + "\n")
     return 0
+
+
+def _after(args: argparse.Namespace) -> str:
+    """What is known after a pass, or what it changed."""
+    records = request_of(args).passes()[1]
+    n = [x.name for x in records].index(args.stage)
+    if not args.diff:
+        return records[n].text
+    before, after = records[n - 1].text if n else "", records[n].text
+    names = (records[n - 1].name if n else "nothing", records[n].name)
+    changed = unified_diff(before.splitlines(), after.splitlines(), *names, lineterm="")
+    return "\n".join(changed) or f"{args.stage} changed nothing"
+
+
+def _timings(args: argparse.Namespace) -> str:
+    """A table of the passes, and of the printer of the text."""
+    from time import perf_counter
+
+    from ...codegen.record_passes import Record
+
+    request = request_of(args)
+    compiled, records = request.passes(texts=False)
+    began = perf_counter()
+    request.emitted(compiled.program)
+    return _table([*records, Record("text", "", perf_counter() - began)])
+
+
+def _table(records: list[Record]) -> str:
+    total = sum(x.seconds for x in records)
+    rows = [(x.name, f"{x.seconds * 1e3:.2f} ms", f"{x.seconds / total:.0%}") for x in records]
+    rows.append(("total", f"{total * 1e3:.2f} ms", ""))
+    widths = [max(len(row[n]) for row in rows) for n in range(3)]
+    return "\n".join(f"{a:{widths[0]}}  {b:>{widths[1]}}  {c:>{widths[2]}}".rstrip() for a, b, c in rows)

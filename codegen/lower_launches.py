@@ -1,0 +1,125 @@
+"""Launches are lowered one after another: each gets its explicit lines, then the recursion over them.
+
+What an author left open is filled in launch by launch, since lowering one may ask for others: a reduction that is split over
+units that cannot meet is finished by a launch of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..dsl.index.expr import Expr, as_expr
+from ..dsl.op import Op
+from ..dsl.support.fast_replace import replace
+from .autoschedule.complete import complete
+from .ir.program import Program
+from .ir.tile_ir import Buffer, Launch, Units
+from .ir.tile_visitors import buffers_used
+from .lower.copies.pipeline_depth import idle_pipelines
+from .lower.copies.unaligned_copies import unaligned
+from .lower.leaves.match_instr import fragment
+from .lower.lower_schedule import Lowering
+from .lower.lowering_context import Context
+from .lower.spec import ZERO, Focus, Range, View
+from .lower.tiling.count_units import combining_levels, count_units, whole_groups
+from .lower.workspace import workspace
+from .plan.computations import Work
+from .schedule.synthetic_spans import placed
+
+Part = tuple[tuple[Work, ...], tuple]  # the works of a launch, and its lines
+
+
+def lowered(context: Context, op: Op, parts: Sequence[Part]) -> tuple[Program, list[Part]]:
+    """The program as the lines say it, and the works and explicit lines of each launch of `parts`."""
+    attempts = context.attempts
+    written: list[Part] = []
+    queue = [(works, todo, True) for works, todo in parts]
+    while queue:
+        works, todo, own = queue.pop(0)
+        attempts.lowered = works[-1].name
+        todo = placed(complete(context, works, todo), context.places)
+        body = lower_launch(context, works, todo)
+        for first, _ in context.before:
+            attempts.lowered = first[-1].name
+            context.launches.append(lower_launch(context, first, placed(complete(context, first, ()), context.places)))
+        context.before.clear()
+        context.launches.append(body)
+        if own:
+            written.append((works, todo))
+        # A reduction split over units that cannot meet is finished by a launch of its own, which follows from the split.
+        queue = [*((works, todo, False) for works, todo in context.extra), *queue]
+        context.extra.clear()
+    attempts.lowered = ""
+    return assemble(op, context, context.launches), written
+
+
+def for_unaligned(context: Context, op: Op) -> Program | None:
+    """The program for sizes that runs of copies are not aligned for; None where it is the same."""
+    if context.apart is None:
+        return None
+    return assemble(op, context, [replace(x, body=unaligned(x.body, context.apart)) for x in context.launches])
+
+
+def lower_launch(ctx: Context, works: tuple[Work, ...], lines: tuple) -> Launch:
+    """One launch: unit counts, then the recursion."""
+    ctx.units.clear()
+    ranges = {i: Range(ZERO, e) for w in works for i, e in w.extents}
+    low = Lowering(ctx, works, lines)
+    ctx.trace.launch(works, lines)
+    for w in works:
+        if w.name not in ctx.dtypes:
+            ctx.dtypes[w.name] = w.value.dtype
+        for t in w.targets:
+            _reachable(ctx, t, w)
+
+    def lanes(line):
+        if not isinstance(line.instr, str):
+            return None
+        for w in works:
+            m = low.find(line.instr, w, line, must=False)
+            if m is not None:
+                n = max((fragment(m, o.name).lanes for o in m.instr.operands if ctx.register(o.memory)), default=1)
+                return (m.instr.level, n) if n > 1 or m.instr.level != ctx.innermost else None
+        return None
+
+    ctx.combining = combining_levels(ctx, {i for w in works for i in w.reduced}, lines)
+    for level, n in count_units(ctx, ranges, lines, lanes).items():
+        ctx.units[level] = as_expr(whole_groups(ctx.device.level(level), n) or ctx.finite_count(level))
+    views = {b.name: View(b.name, "global") for b in ctx.buffers if b.kind != "local"}
+    views |= {name: views[tensor] for name, tensor in ctx.second_names.items() if tensor in views}
+    outer = ctx.outermost
+    focus = Focus(works, ranges, outer, outer, views)
+    body = low.lower(focus, lines)
+    idle_pipelines(low, lines)
+    units = []
+    for level in ctx.device.levels:
+        if level.name in ctx.units:
+            units.append(Units(level.name, ctx.unit_var(level.name), ctx.units[level.name]))
+    name = ctx.fresh(f"{ctx.op_name}_{works[-1].targets[0]}")
+    return Launch(name, tuple(units), tuple(body))
+
+
+def _reachable(ctx: Context, tensor: str, w: Work) -> None:
+    """An intermediate that leaves its launch lives in a workspace."""
+    if any(b.name == tensor for b in ctx.buffers):
+        return
+    extents: dict[str, Expr] = dict(w.extents)
+    out = next((o.indices for o in w.outputs if o.tensor == tensor), w.indices)
+    shape = ctx.shapes.get(tensor) or tuple(extents[i] for i in out)
+    ctx.buffers.append(workspace(ctx, tensor, ctx.dtypes[tensor], shape))
+
+
+def assemble(op: Op, ctx: Context, launches: Sequence[Launch]) -> Program:
+    """The program of these launches; buffers of the outermost memory that nothing touches are dropped."""
+    buffers: list[Buffer] = [b for b in ctx.buffers if b.kind in ("input", "output")]
+    used = {b.name for b in buffers}
+    touched = {name for launch in launches for name in buffers_used(launch.body)}
+    buffers += [b for b in ctx.buffers if b.kind == "workspace" and b.name in touched and b.name not in used]
+    finite = []
+    for level in ctx.device.levels:
+        if level.units == "finite":
+            finite.append((level.name, ctx.finite_count(level.name)))
+    return Program(
+        op.name, ctx.device, op.dims, op.derived, tuple(finite), tuple(buffers), tuple(launches),
+        tuple(ctx.instrs[n] for n in sorted(ctx.instrs)), op.conditions,
+    )  # fmt: skip
