@@ -143,6 +143,7 @@ BROKEN = [
     ("cpu:generic", "cpu:nobody", "no device `cpu:nobody`", 1),
     ("X: f32[N]", "X: f33[N]", "no type `f33`", 2),
     ("\n\nlaunch", "\ninstr nothing on lane\n\nlaunch", "has no instruction `nothing`", 4),
+    ("        Y[i]", "        if i == N:\n            Y[i]", "is compared with 0", 7),
     ("        Y", "    Y", "is not expected", 7),
     ("program", "programme", "is not expected", 1),
 ]

@@ -19,7 +19,7 @@ from ...dsl.text.format import format_node
 from ..lower.lowering_context import Context
 from ..plan.computations import Work
 from ..schedule.schedule_fallback import Way
-from .cpu.constraints import respecting
+from .cpu.constraints import can_respect, respecting
 from .cpu.default_nests import cores_and_lanes, fastest, tile, vector_nest
 from .cpu.matmul import product_ways
 from .cpu.matmul_model import Processor, fma_of, operands_of
@@ -60,7 +60,7 @@ def _plainly(ctx: Context, machine: Machine | None, works: tuple[Work, ...], lin
     """Nothing more than the author's lines, with a note on the first that no candidate has a place for below those above it."""
     for n, line in enumerate(lines):
         upto = (*lines[: n + 1], syntax.AutoLine())
-        if isinstance(line, syntax.AutoLine) or next(_completed(ctx, machine, works, upto), None) is not None:
+        if isinstance(line, syntax.AutoLine) or _can_complete(ctx, machine, works, upto):
             continue
         fits = machine is None or not meant(ctx, machine, works, upto)
         why = "none has it there" if fits else "none with it fits the device"
@@ -68,6 +68,13 @@ def _plainly(ctx: Context, machine: Machine | None, works: tuple[Work, ...], lin
         ctx.note(f"{where}`{format_node(line).strip()}`: of rTile's nests {why}; what is open is filled in plainly")
         break
     yield Way(lines)
+
+
+def _can_complete(ctx: Context, machine: Machine | None, works: tuple[Work, ...], lines: Lines) -> bool:
+    """Has a candidate a place for each of these lines?"""
+    if machine is not None:
+        return next(construct(ctx, machine, works, lines), None) is not None
+    return can_respect(ctx, works, lines, rule_lines(ctx, works))
 
 
 def is_open(line: syntax.Line) -> bool:

@@ -343,6 +343,8 @@ class _Reader:
         """What is not negative where the condition holds, see `dsl.index.condition_text`."""
         left, sign, right = tree.children
         low, high = self.sum(left), self.sum(right)
+        if sign == "==" and high.constant != 0:
+            raise self.fail("what is compared by `==` is compared with 0", right, "`a <= b and b <= a`")
         if sign != "<=" and sign != "<":
             low, high = (high, low) if sign == ">=" else (low, ZERO)
         terms = [*((a, -c) for a, c in low.terms), *high.terms]

@@ -92,7 +92,7 @@ def test_results_on_this_machine(kind: str, how: str, n: int) -> None:
 def test_most_schedules_are_accepted(kind, record_property) -> None:
     """Of those that the interpreter runs: what refuses much mends nothing."""
     count = CASES or COUNTS[kind, "interpreter"]
-    found: Counter[str] = Counter(run(drawn(s, kind), "compile").kind for s in range(FIRST, FIRST + (CASES or min(count, 100))))
+    found: Counter[str] = Counter(run(drawn(s, kind), "compile").kind for s in range(FIRST, FIRST + (CASES or min(count, 50))))
     total = Summary()
     for outcome, n in found.items():
         for _ in range(n):

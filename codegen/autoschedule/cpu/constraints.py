@@ -44,17 +44,28 @@ def respecting(ctx: Context, works: tuple[Work, ...], lines: Lines, rule: Lines)
     for ways in (_products, _nests):  # what their models say is not compared
         found: dict[Lines, tuple[int, Cost]] = {}
         for way, price in ways(ctx, works, rule):
-            for laid in (x for w in dict.fromkeys((way, _joined(way))) for x in _laid_over(ctx.device, w, lines)):
-                fitted = _fitted(laid)
-                if not _sound(ctx, works, fitted):
-                    continue
-                rank = _foreign(way, laid), price(fitted)
-                if fitted not in found or rank[0] < found[fitted][0]:
-                    found[fitted] = rank
+            for laid, fitted in _completions(ctx, works, way, lines):
+                foreign = _foreign(way, laid)
+                if fitted not in found or foreign < found[fitted][0]:
+                    found[fitted] = foreign, price(fitted)
         if found:
             order = sorted(found.items(), key=lambda x: (x[1][0], x[1][1].seconds))
             return [Choice(way, cost.seconds, cost.bound, about(way)) for way, (_, cost) in order]
     return []
+
+
+def can_respect(ctx: Context, works: tuple[Work, ...], lines: Lines, rule: Lines) -> bool:
+    """Has a candidate a place for each of the author's lines? None is judged."""
+    ways = (way for ways in (_products, _nests) for way, _ in ways(ctx, works, rule))
+    return any(True for way in ways for _ in _completions(ctx, works, way, lines))
+
+
+def _completions(ctx: Context, works: tuple[Work, ...], way: Lines, lines: Lines) -> Iterator[tuple[Sequence[_Laid], Lines]]:
+    """How the author's lines may lie in a candidate, and the whole nest for each."""
+    for laid in (x for w in dict.fromkeys((way, _joined(way))) for x in _laid_over(ctx.device, w, lines)):
+        fitted = _fitted(laid)
+        if _sound(ctx, works, fitted):
+            yield laid, fitted
 
 
 def _sound(ctx: Context, works: tuple[Work, ...], lines: Lines) -> bool:
