@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from .terminal import complain
@@ -30,6 +31,23 @@ def add_choice(parser: argparse.ArgumentParser) -> None:
 
 def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def add_old_spellings(parser: argparse.ArgumentParser, spellings: Mapping[str, str]) -> None:
+    """Options of yesterday do what those of today do, with a note; `--help` does not show them. Call it after the new ones."""
+    new = {s: a for a in parser._actions for s in a.option_strings}  # argparse has no public way to ask
+
+    class Renamed(argparse.Action):
+        def __call__(self, _parser: Any, namespace: Any, _values: Any, option: str | None = None) -> None:
+            old = option or self.option_strings[0]
+            today = spellings[old] if old in spellings else "--no-" + spellings["--" + old[5:]][2:]
+            complain(f"note: `{old}` is now `{today}`; the old spelling goes away with the next version")
+            setattr(namespace, new[today].dest, not today.startswith("--no-"))
+
+    for old, today in spellings.items():
+        both = isinstance(new[today], argparse.BooleanOptionalAction)
+        flags = (old, f"--no-{old[2:]}") if both else (old,)
+        parser.add_argument(*flags, action=Renamed, nargs=0, dest=argparse.SUPPRESS, help=argparse.SUPPRESS)
 
 
 def positive(text: str) -> int:

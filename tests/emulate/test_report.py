@@ -167,7 +167,7 @@ schedule s for total on nvidia:
 def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "g.sched"
     file.write_text(TEXT.replace("SWIZZLE ", "swizzle "))
-    words = ["run", str(file), "--target", "emulate:sm_80", "--size", "M=64,N=64,K=64", "--report", "--repeat", "1"]
+    words = ["run", str(file), "--target", "emulate:sm_80", "--size", "M=64,N=64,K=64", "--count", "--repeat", "1"]
     assert cli.main(words) == 0
     shown = capsys.readouterr().out
     assert "OK" in shown
@@ -177,4 +177,4 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said = json.loads(capsys.readouterr().out)
     assert said["counts"]["conflicts"] == {"shared": 0}
     assert {s["source"] for s in said["counts"]["sites"]} <= {"g.sched", None}
-    assert cli.main(["run", str(file), "--size", "M=8,N=8,K=8", "--schedule", "staged", "--report"]) == 1
+    assert cli.main(["run", str(file), "--size", "M=8,N=8,K=8", "--schedule", "staged", "--count"]) == 1

@@ -68,7 +68,7 @@ def test_commands_agree(target, op, n, tmp_path, capsys):
 @pytest.mark.parametrize("op", BEGINS)
 def test_it_runs(op, target, tmp_path, capsys):
     given = written(tmp_path, op, BEGINS[op][0], target, "")
-    assert main(["run", *given, "--check", "--repeat", "1"]) == 0
+    assert main(["run", *given, "--compare", "--repeat", "1"]) == 0
     assert "wrong" not in capsys.readouterr().out
 
 

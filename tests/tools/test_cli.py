@@ -36,6 +36,31 @@ def gemm(tmp_path):
     return str(path)
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (["--check"], ["--compare"]),
+        (["--no-check"], ["--no-compare"]),
+        (["--no-checks", "--target", "emulate:sm_80"], ["--no-sanitize", "--target", "emulate:sm_80"]),
+        (["--report", "--target", "emulate:sm_80"], ["--count", "--target", "emulate:sm_80"]),
+    ],
+    ids=" ".join,
+)
+def test_old_spellings_of_run(old, new, gemm, capsys):
+    """They do the same, with a note that the output for programs is free of."""
+    answers = []
+    for words in (old, new):
+        assert main(["run", gemm, *SMALL, "--repeat", "1", "--json", *words]) == 0
+        out, err = capsys.readouterr()
+        answers.append(
+            {k: v for k, v in json.loads(out).items() if k not in ("seconds", "samples", "gflops", "gbytes", "cached")}
+        )
+        assert (f"`{old[0]}` is now `{new[0]}`" in err) == (words is old)
+    assert answers[0] == answers[1]
+    assert ("ok" in answers[0]) == (new[0] != "--no-compare")
+    assert ("counts" in answers[0]) == (new[0] == "--count")
+
+
 def test_run(gemm, capsys):
     assert main(["run", gemm, *SMALL, "--repeat", "2", "--threads", "1"]) == 0
     said = capsys.readouterr().out

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from ..options import add_choice, add_file, add_json, kernel_of, positive
+from ..options import add_choice, add_file, add_json, add_old_spellings, kernel_of, positive
 from ..terminal import say_json
 
 if TYPE_CHECKING:
@@ -19,25 +19,31 @@ NAME = "run"
 HELP = "compile, run, check and time an op"
 EXAMPLES = (
     "andiron run examples/gemm.sched --size M=500,N=300,K=700",
-    "andiron run examples/gemm.sched --target emulate:sm_80 --size M=100,N=90,K=80 --report",
+    "andiron run examples/gemm.sched --target emulate:sm_80 --size M=100,N=90,K=80 --count",
 )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_file(parser)
     add_choice(parser)
-    parser.add_argument("--check", action=argparse.BooleanOptionalAction, default=True, help="compare with the reference")
+    parser.add_argument(
+        "--compare", action=argparse.BooleanOptionalAction, default=True, help="compare the results with the reference"
+    )
     parser.add_argument(
         "--repeat", type=positive, metavar="N", help="timed samples; their median is shown (7, under the emulator 1)"
     )
     parser.add_argument("--threads", type=positive, metavar="N", help="default: all cores")
     parser.add_argument("--seed", type=int, default=0, help="of the random inputs")
     parser.add_argument(
-        "--report", action="store_true", help="count bytes, transactions, conflicts of banks (under the emulator)"
+        "--count", action="store_true", help="count bytes, transactions, conflicts of banks (under the emulator)"
     )
     parser.add_argument(
-        "--checks", action=argparse.BooleanOptionalAction, default=True, help="look at each access (under the emulator)"
+        "--sanitize",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="look for races and bad accesses (under the emulator)",
     )
+    add_old_spellings(parser, {"--check": "--compare", "--checks": "--sanitize", "--report": "--count"})
     add_json(parser)
 
 
@@ -48,10 +54,10 @@ def run(args: argparse.Namespace) -> int:
         from ...runtime.emulator.build import begin
 
         begin()
-    kernel = kernel_of(args, args.threads, args.checks)
-    kernel.counting = args.report
+    kernel = kernel_of(args, args.threads, args.sanitize)
+    kernel.counting = args.count
     try:
-        answer = measure(kernel, args.repeat, args.check, args.seed)
+        answer = measure(kernel, args.repeat, args.compare, args.seed)
     except NoDevice as error:
         help = (error.help or "").replace("the target `emulate:DEVICE`", f"`--target emulate:{kernel.program.device.name}`")
         raise NoDevice(error.message, help=help) from None
