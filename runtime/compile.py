@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from ..codegen.ir.program import Program
     from ..codegen.pipeline import Compiled
     from ..codegen.record_passes import Record
+    from .tuning.tuning_store import Kept
 
 
 @dataclass(frozen=True)
@@ -60,14 +61,14 @@ class Request:
     notes: frozenset[str] = frozenset()
     checks: bool = True
     verify: bool = False
+    elsewhere: Callable[[Sequence[Any]], Kernel | None] | None = None  # the kernel for where these arrays live
 
     def variant(
         self, schedule: ScheduleDecl | None, values: Mapping[str, int] | None = None, emit: Callable[..., str] = emit
     ) -> Variant:
         """The op by one schedule, compiled to text; `values` of its parameters instead of those that were asked for."""
         values = self.values if values is None else values
-        made = variant(self.module, self.special, schedule, self.device, self.target, values, emit)
-        made.checks = self.checks
+        made = variant(self.module, self.special, schedule, self.device, self.target, values, emit, self.checks)
         if self.verify:
             self.check(made, schedule)
         return made
@@ -101,17 +102,13 @@ class Request:
         """The text of a program, in the dialect of the target."""
         return emit(program, self.target.family.dialect, (too_small_for_threads(self.special),))
 
-    def kernel(self, variants: Sequence[Variant]) -> Kernel:
-        """A kernel of these variants."""
+    def kernel(self, variants: Sequence[Variant], tuned: Kept | None = None) -> Kernel:
+        """A kernel of these variants, which tuning may have found."""
         if self.target.family.launcher == "driver":
             from .gpu.kernel import DeviceKernel
 
-            made: Kernel = DeviceKernel(self.op, variants, self.sizes)
-        else:
-            made = Kernel(self.op, variants, self.sizes, self.threads)
-        made.request = self
-        made.notes |= self.notes
-        return made
+            return DeviceKernel(self.op, variants, self.sizes, request=self, tuned=tuned)
+        return Kernel(self.op, variants, self.sizes, self.threads, request=self, tuned=tuned)
 
 
 def compile(
@@ -155,16 +152,17 @@ def compile(
         if request.target.family.launcher != "emulator":
             raise NotEmulated(f"{request.target.name} has no checks to leave out", help="they are the emulator's")
         request = replace(request, checks=False)
-    kernel = (tuned(request, tune or 0) if tune != 0 else None) or untuned(request)
-    if tune and kernel.tuned is None:
-        kernel.tune(top=tune)
     if target is None:
         from .gpu.dispatch import Elsewhere
 
-        given = dict(request.given)
-        kernel.elsewhere = Elsewhere(
-            lambda name: compile(request.module, op, schedule, name, tune=tune, checks=checks, verify=verify, sizes=given)
+        module, fixed = request.module, dict(request.given)
+        there = Elsewhere(
+            lambda name: compile(module, op, schedule, name, tune=tune, checks=checks, verify=verify, sizes=fixed)
         )
+        request = replace(request, elsewhere=there)
+    kernel = (tuned(request, tune or 0) if tune != 0 else None) or untuned(request)
+    if tune and kernel.tuned is None:
+        kernel.tune(top=tune)
     return kernel
 
 
@@ -174,8 +172,8 @@ def outline(mod: Module, op: str | None, schedule: str, target: str) -> Kernel:
     return request.kernel([request.variant(s, emit=lambda *_: "") for s in request.schedules])
 
 
-def untuned(request: Request) -> Kernel:
-    """The kernel by the schedules as they are.
+def untuned(request: Request, tuned: Kept | None = None) -> Kernel:
+    """The kernel by the schedules as they are; `tuned`: a search that found none faster.
 
     The author's mistakes are said now; what the compiler adds for some sizes is compiled when they come.
     """
@@ -183,7 +181,7 @@ def untuned(request: Request) -> Kernel:
     for i, s in enumerate(request.schedules):
         if i == 0 or (s is not None and s.name in request.module.schedules):
             variants[i]
-    return request.kernel(variants)
+    return request.kernel(variants, tuned)
 
 
 def tuned(request: Request, count: int = 0) -> Kernel | None:
@@ -193,11 +191,7 @@ def tuned(request: Request, count: int = 0) -> Kernel | None:
     found = kept(request) if allowed() else None
     if found is None or found.asked < count:
         return None
-    kernel = untuned(request) if found.schedule is None else found.kernel(request)
-    if kernel is not None:
-        kernel.tuned = found
-        kernel.notes.add(str(found))
-    return kernel
+    return untuned(request, found) if found.schedule is None else found.kernel(request)
 
 
 def asked(
@@ -282,6 +276,7 @@ def variant(
     target: Target,
     values: Mapping[str, int],
     emit: Callable[..., str] = emit,
+    checks: bool = True,
 ) -> Variant:
     """One op, one schedule, one device: compiled to text. Of `values` those count that are the schedule's parameters."""
     with collector_waits():
@@ -290,7 +285,7 @@ def variant(
     made = Variant
     if target.family.launcher == "emulator":
         from .emulator.variant import EmulatedVariant as made
-    return made(compiled.program, text, compiled.schedule, target, compiled.report, compiled.steps)
+    return made(compiled.program, text, compiled.schedule, target, compiled.report, compiled.steps, checks)
 
 
 def given_to(schedule: ScheduleDecl | None, values: Mapping[str, int]) -> dict[str, int]:

@@ -82,18 +82,21 @@ class Kernel:
     """
 
     def __init__(
-        self, op: Op, variants: Sequence[Variant], sizes: Mapping[str, int] | None = None, threads: int | None = None
+        self,
+        op: Op,
+        variants: Sequence[Variant],
+        sizes: Mapping[str, int] | None = None,
+        threads: int | None = None,
+        request: Request | None = None,  # what it was made from
+        tuned: Kept | None = None,  # what tuning found, where the schedule is from there
     ) -> None:
         self.op = op
         self.sizes = dict(sizes or {})
         self.threads = threads or default_threads()
-        self.notes: set[str] = set()
-        self.elsewhere: Callable[[Sequence[Any]], Kernel | None] | None = None  # the kernel for where these arrays live
-        self.request: Request | None = None  # what it was made from
-        self.tuned: Kept | None = None  # what tuning found, where the schedule is from there
+        self.request, self.tuned = request, tuned
+        self.notes: set[str] = {*(request.notes if request else ()), *((str(tuned),) if tuned else ())}
         self._copied: tuple[str, ...] = ()  # inputs that the latest call had to copy
-        self._inputs = op.inputs
-        self._outputs = op.outputs
+        self._inputs, self._outputs = op.inputs, op.outputs
         self._dtypes: tuple[np.dtype, ...] = ()  # filled at the first call: the text alone needs no ml_dtypes
         self._lock = Lock()
         self._used = Used(variants)
@@ -246,7 +249,8 @@ class Kernel:
         arrays: Sequence[np.ndarray] = args
         for x, dtype in zip(args, self._dtypes):  # noqa: B905 - checked above, and this is the hot path
             if type(x) is not np.ndarray or x.dtype != dtype or not (x.flags.c_contiguous and x.flags.aligned):
-                if self.elsewhere is not None and (other := self.elsewhere(args)) is not None:
+                elsewhere = self.request.elsewhere if self.request is not None else None
+                if elsewhere is not None and (other := elsewhere(args)) is not None:
                     return other(*args, out=out, threads=threads)
                 arrays, back, copied = self._read(args)
                 break

@@ -30,7 +30,6 @@ class Variant:
     counts    of the last such call
     """
 
-    checks = True
     counting = False
     counts: EmulationReport | None = None
 
@@ -42,6 +41,7 @@ class Variant:
         target: Target,
         facts: Mapping[str, Any] | None = None,
         steps: Trace | None = None,
+        checks: bool = True,
     ) -> None:
         self.program = program
         self.source = source
@@ -49,6 +49,7 @@ class Variant:
         self.target = target
         self.facts = dict(facts or {})
         self._steps = steps
+        self.checks = checks
         self.arguments = tuple(b.name for b in abi.arguments(program))
         self.library: Library | Code | None = None
         self._lock = Lock()

@@ -119,6 +119,10 @@ REFUSED = {
     "registers without a bound": (GEMM, "move A -> register", "schedule-unbounded-tile"),
     "memory without a bound": (GEMM, "keep Y in l3", "schedule-unbounded-tile"),
     "registers to a memory": (GEMM, "tile i: 7, j: 4, k: 3\nmove B -> register\nmove B -> l3", "schedule-register-owner"),
+    # another tile's copy is held with each turn of a core's loop
+    "a copy ahead, above the loop of a core": (
+        FLAT_SCALE, "tile i: 4, j: 8\ntile i: 2, j: 4 -> core\nmove A -> register pipeline 2", "schedule-modifier-argument"
+    ),
     "one accumulator in two places": (EPILOGUE, "tile i: 4\nkeep h in register\nkeep Y in l3", "schedule-held-twice"),
 }  # fmt: skip
 
@@ -150,6 +154,17 @@ def test_right(name, sizes, fixed):
         got = interpret(program, arrays, dims, {"core": cores})
         for t, w in zip(op.outputs, want if isinstance(want, tuple) else (want,), strict=True):
             np.testing.assert_array_equal(got[t.name], w, err_msg=f"{t.name} on {cores} cores")
+
+
+@pytest.mark.parametrize("lines", ["tile i: 2\ntile i: 1 -> warp", "tile i: 8\ntile i: 4 -> warp"], ids=["one", "four"])
+def test_units_that_wait_make_the_same_turns(lines):
+    """Warps combine parts of a sum that opens at its leaf, as `j` has no bound: those past the edge wait as well."""
+    text = "op f[R, M, N](A: f32[R, M, N]) -> (Y: f32[M, N]):\n    Y[i, j] = sum(r) A[r, i, j]\n"
+    _, program = program_of(text, lines + "\ntile r: 1 -> warp", "sm_80", {"R": 2})
+    for m, n in ((13, 3), (1, 2), (0, 4), (8, 0)):
+        a = np.random.default_rng(m).integers(-3, 4, (2, m, n)).astype("f4")
+        got = interpret(program, {"A": a}, {"M": m, "N": n})
+        np.testing.assert_array_equal(got["Y"], a.sum(0))
 
 
 @pytest.mark.parametrize("name", REFUSED)

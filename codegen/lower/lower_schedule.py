@@ -35,6 +35,7 @@ from .stores.write_back import LeftOpen, share_out
 from .tile_axes import axes_of, clamped
 from .tiling.count_units import advance
 from .tiling.distribute_tiles import product, tile_count
+from .tiling.sequential_tiles import ALL_TURNS
 
 HELD = (UnboundedTile, SplitReduction)
 
@@ -263,7 +264,9 @@ class Lowering:
                 if not parallel:
                     continue
                 counted_above(focus, w, lines)
-                one = syntax.Tile(tuple(syntax.TileAxis(i, syntax.Num(1)) for i in w.indices))
+                finite = self.ctx.device.level(lines[0].level).units == "finite"  # whose loops are the same for all of them
+                turns = () if finite else (ALL_TURNS,)
+                one = syntax.Tile(tuple(syntax.TileAxis(i, syntax.Num(1)) for i in w.indices), modifiers=turns)
                 keep = syntax.Keep((w.name.rstrip("@"),), self.ctx.device.memories[-1].name)
                 alone = self.lower(replace(focus, works=(w,)), (one, keep, *lines))
                 others = tuple(x for x in focus.works if x is not w)

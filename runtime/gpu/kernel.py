@@ -10,7 +10,7 @@ import ctypes
 import struct
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,6 +31,10 @@ from .call_plan import Launch, Plan, Way
 from .driver import Driver, find_driver
 from .toolchains import build_code
 
+if TYPE_CHECKING:
+    from ..compile import Request
+    from ..tuning.tuning_store import Kept
+
 _MOST_BLOCKS = 2**31 - 1  # of a launch, along its first axis
 _ALIGN = 256  # bytes, of each workspace
 
@@ -43,8 +47,16 @@ class DeviceKernel(Kernel):
     As `Kernel`; arrays are CuPy's, PyTorch's, or others that DLPack reaches, and results are of their family.
     """
 
-    def __init__(self, op: Op, variants: Sequence[Variant], sizes: Mapping[str, int] | None = None) -> None:
-        super().__init__(op, variants, sizes, 1)
+    def __init__(
+        self,
+        op: Op,
+        variants: Sequence[Variant],
+        sizes: Mapping[str, int] | None = None,
+        *,
+        request: Request | None = None,
+        tuned: Kept | None = None,
+    ) -> None:
+        super().__init__(op, variants, sizes, 1, request=request, tuned=tuned)
         self._families: dict[type, tuple[Arrays, tuple[Any, ...]]] = {}
         self._functions: dict[tuple[Variant, int], list[list[tuple[Any, int]]]] = {}
         self._driver: Driver | None = None

@@ -165,9 +165,7 @@ def _compiled(
     module = loads(whole, "<saved>")
     kernels = [compile(module, op, s, target, threads, tune=0, sizes=given) for s in schedules]
     first = kernels[0]
-    made = Kernel(first.op, [k.variants[0] for k in kernels], first.sizes, first.threads)
-    made.request = first.request
-    return made
+    return Kernel(first.op, [k.variants[0] for k in kernels], first.sizes, first.threads, request=first.request)
 
 
 def _text(kernel: Kernel, module: Module) -> str:

@@ -72,7 +72,7 @@ class Kept:
             makers = [partial(request.variant, s, {} if s is mine else None) for s in schedules]
             variants = Variants(makers)
             variants[self.place]
-            return request.kernel(variants)
+            return request.kernel(variants, self)
         except (UserError, IndexError, ValueError):
             return None
 

@@ -277,7 +277,7 @@ def test_no_target_follows_the_arrays(gpu):
     np.testing.assert_array_equal(z.host, 3 * x)
     assert [line for line in fake_gpu.log(gpu) if line.startswith("launch")]
     assert kernel.target == "cpu"
-    (other,) = kernel.elsewhere._kernels.values()  # type: ignore[union-attr]
+    (other,) = kernel.request.elsewhere._kernels.values()  # type: ignore[union-attr]
     assert isinstance(other, DeviceKernel)
     assert other.target == "cuda:sm_80"  # what the fake says it is
     np.testing.assert_array_equal(kernel(x, x), 3 * x)

@@ -47,7 +47,8 @@ def test_decorator():
 def test_without_target_the_sizes_are_kept_for_other_devices():
     k = andiron.compile(TWICE.format(n="op"), sizes={"op": 3})
     assert (k(np.ones(3, np.float32)) == 2).all()
-    assert k.elsewhere is not None
+    assert k.request is not None
+    assert k.request.elsewhere is not None
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,8 @@ def onto_units(low: Lowering, focus: Focus, line: syntax.Tile, axes: list[Axis],
             return _dealt(low, focus, line, axes, counts, later, number, levels, rest)
         ctx.units.setdefault(level, as_expr(ctx.finite_count(level)))
         var = ctx.var("tile", total)
-        body = _dealt(low, focus, line, axes, counts, later, as_expr(var), levels, rest)
+        inside = replace(focus, turns=())  # what is held inside is another tile's with each turn of this loop: none runs ahead
+        body = _dealt(low, inside, line, axes, counts, later, as_expr(var), levels, rest)
         return [For(var, as_expr(Var(level, 0, None)), total, as_expr(ctx.finite_count(level)), tuple(body), span=line.span)]
     if kind == "open" or available is None or total.constant is None or total.constant <= available:
         units = available if kind == "shaped" else None

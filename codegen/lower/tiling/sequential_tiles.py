@@ -2,12 +2,15 @@
 
 AT_LEAST_ONCE   a reduction loop above its accumulator runs at least once, or an empty reduction would never be stored.
 TO_THE_END      one over a staged tile runs to the tile's end where what is not live adds nothing (`padded_trip_counts`).
+SAME_TURNS      around parts that units combine all of them make the same turns, those with less to do as well: they wait for
+                each other in it.
 REMAINDERS      `peel` copies all that is below it, and a remainder is a small part of the work: within the remainder of a
                 remainder edges are guarded, so copies grow with the square of the lines, not with a power of two.
 """
 
 from __future__ import annotations
 
+from ....dsl import syntax
 from ....dsl.errors.schedule import UnboundedTile
 from ....dsl.index.expr import Expr, as_expr, ceildiv, maximum, minimum
 from ....dsl.support.fast_replace import replace
@@ -18,6 +21,7 @@ from ..tile_axes import Axis, clamped, modifier, number_of
 from .padded_trip_counts import to_the_end
 
 REMAINDERS = 2  # one in the other
+ALL_TURNS = syntax.Modifier("all_turns")  # of lines of ours: SAME_TURNS
 
 
 def loop_tiles(ctx: Context, focus: Focus, a: Axis, cell: bool, unroll, inner, line, ahead: bool = False) -> list[Stmt]:
@@ -38,7 +42,8 @@ def loop_tiles(ctx: Context, focus: Focus, a: Axis, cell: bool, unroll, inner, l
         )
     reducing = any(a.index in w.reduced and w.name not in focus.open for w in focus.works)
     wholly = unroll is not None and not unroll.values
-    whole = not cell and modifier(line, "peel") is None and to_the_end(focus, a.index)
+    same = modifier(line, ALL_TURNS.name) is not None and r.capacity is not None and bool(r.bounds)
+    whole = not cell and modifier(line, "peel") is None and (same or to_the_end(focus, a.index))
     if cell:
         if r.capacity is None:
             raise UnboundedTile(
