@@ -8,6 +8,7 @@ from andiron.codegen.interpret.machine import interpret
 from andiron.codegen.ir.tile_ir import Call
 from andiron.codegen.ir.tile_visitors import statements
 from andiron.codegen.pipeline import compile_program
+from andiron.codegen.verify.well_formed import check_well_formed
 from andiron.dsl.errors import UserError
 from andiron.dsl.module import loads
 from andiron.dsl.ops.specialise import specialise
@@ -99,6 +100,10 @@ RIGHT = {
     "a vector above a copy of all cores": (FULL, "tile k: 2 vector 2\ntile i: 4, j: 5\nmove A -> l3:\n    tile i: 2 -> core"),
     # what sizes are known to be keeps stores of neighbours apart
     "stores of two cores": (HALVES, "tile p: 5, i: 5 -> core\ntile p: 2"),
+    "copies of copies, one of them in registers": (
+        "op f[M](A: f32[M]) -> (Y: f32[M]):\n    Y[m] = A[m]\n",
+        "tile m: 1 -> core\nmove A -> l1:\n    move A -> l3:\n        move A -> register:\n            move A -> l2",
+    ),
 }
 
 REFUSED = {
@@ -185,3 +190,37 @@ def test_an_instruction_that_is_named_is_used(lines):
     _, program = program_of(GEMM, lines, "cpu:avx2")
     calls = [s for launch in program.launches for s in statements(launch.body) if isinstance(s, Call)]
     assert {s.instr for s in calls} == {"fma_f32x8"}
+
+
+ONE_WARP = """
+op f[M, N, K, P, R](A: f32[M, N, K], B: bool[N, P, R]) -> (Y: f32[P, R, K, M]):
+    Y[p, r, k, m] = sum(n) A[m, n, k] * where(B[n, p, r], 2, 1)
+
+device one_warp:
+    level grid: finite 1, siblings nothing
+    level block: open, siblings nothing, at most 1024 threads
+    level warp: shaped, siblings barrier, at most 1 units
+    level thread: shaped, siblings lockstep, at most 24 units, width 24
+    memory global of grid: 900 GB/s, transaction 4 B
+    memory shared of block: 2 KiB, banks 16 x 4 B
+    memory register of thread: 32 x 4 B
+    instr m3n32k1 on warp in mma:
+        op (A: f32[3, 1], B: f32[1, 32], C: f32[3, 32]):
+            C[m, n] += sum(k) A[m, k] * B[k, n]
+        A in register at (lane, r): m = r, k = 0
+        B in register at (r): k = 0, n = r
+        C in register at (lane, r): m = (lane + 24*r) / 32, n = (lane + 24*r) % 32
+        cost 4 cycles, latency 16
+    in-order start 1, clock 1.5 GHz
+"""
+
+
+def test_copies_know_the_fused_indices_of_all_computations_in_focus():
+    """A factor that is computed fuses `p` and `r`; the product beside it fuses `k` and `m` as well, which `A` is read by."""
+    module = loads(ONE_WARP)
+    op = module.ops["f"]
+    sizes = {v.name: 1 for v in op.dims}
+    program = compile_program(module, specialise(op, sizes), None, module.device("one_warp")).program
+    check_well_formed(program)
+    arrays = {"A": np.full((1, 1, 1), 3, "f4"), "B": np.ones((1, 1, 1), bool)}
+    np.testing.assert_array_equal(interpret(program, arrays, {})["Y"], np.full((1, 1, 1, 1), 6))

@@ -93,6 +93,16 @@ def _inherited(focus: Focus, load: Load) -> tuple[Expr, ...]:
     return tuple(c for c in work.value.conds if all(v.name in mine for v in c.variables() if v.name in focus.ranges))
 
 
+def _in_box(focus: Focus, load: Load, axes: list[Staged]) -> tuple[Expr, ...]:
+    """What a mask around the load says, of the axes of the box that is copied; not what they do not determine."""
+    own = {}
+    for e, a in zip(load.indices, axes, strict=True):
+        names = [v for v in e.variables() if v.name in focus.ranges]
+        if len(names) == 1 and names[0] not in (e - names[0]).variables():
+            own[names[0]] = a.origin + Var(a.name) - (e - names[0])
+    return tuple(c.subs(own) for c in _inherited(focus, load) if all(v in own for v in c.variables() if v.name in focus.ranges))
+
+
 def _to_registers(
     low: Lowering, focus: Focus, source: Value, line: syntax.Move, rest: tuple, load: Load, memory: str
 ) -> list[Stmt]:
@@ -103,8 +113,7 @@ def _to_registers(
     indices = tuple(i for i in indices if i in focus.ranges)
     copy_name = line.tensor + "~"
     ctx.dtypes[copy_name] = load.dtype
-    fused = next((w.fused for w in focus.works if w.fused), ())
-    work = Work(copy_name, indices, source, None, (), span=line.span, fused=fused)
+    work = Work(copy_name, indices, source, None, (), span=line.span, fused=focus.fused)
     owner = owner_lines(low, rest, work, operand_of=line.tensor)
     hops = tuple(x for x in line.block or () if isinstance(x, syntax.Move))
     with_instr = modifier(line, "with")
@@ -186,10 +195,7 @@ def _to_memory(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple, foun
         for d in range(len(first.indices)):
             axes.append(_box_axis(low, focus, line, memory, rest, d, found, {a.name for a in axes}))
         value = replace(first, indices=tuple(a.origin + Var(a.name) for a in axes))
-        own = {Var(a.name): a.origin + Var(a.name) for a in axes if a.name in focus.ranges}
-        also = tuple(
-            c.subs(own) for c in _inherited(focus, first) if all(v in own for v in c.variables() if v.name in focus.ranges)
-        )
+        also = _in_box(focus, first, axes) if len({ld.indices for ld in found}) == 1 else ()
     ranges = {a.name: Range(ZERO if form == "box" else a.origin, as_expr(a.extent), a.fill) for a in axes}
     buffer, layout = memory_buffer(
         ctx, focus, copy_name, ctx.dtypes[line.tensor], memory, [(a.name, a.extent) for a in axes], line
@@ -197,12 +203,11 @@ def _to_memory(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple, foun
     ctx.buffers.append(buffer)
     origin = tuple(a.origin for a in axes)
     view = staged_view(ctx, focus, buffer, form, axes, layout)
-    fused = next((w.fused for w in focus.works if w.fused), ())
     local = View(
         buffer.name, "indices", tuple(a.name for a in axes), tuple(ZERO if form == "box" else o for o in origin), layout
     )
     names = tuple(a.name for a in axes)
-    work = Work(copy_name, names, masked(value, axes, also), None, (), span=line.span, fused=fused)
+    work = Work(copy_name, names, masked(value, axes, also), None, (), span=line.span, fused=focus.fused)
     last = layout.digits[-1].axis if layout.digits else ""
     if line.block is not None and last in names[:-1]:  # instructions are matched by what has its neighbours in the copy
         work = replace(work, indices=(*(n for n in names if n != last), last), subscripts=names)
@@ -357,9 +362,8 @@ def _from_registers(
     ctx.buffers.append(buffer)
     view = View(buffer.name, "indices", source.axes, tuple(focus.ranges[i].base for i in source.axes), layout)
     at = tuple(as_expr(Var(i)) for i in source.axes)
-    fused = next((w.fused for w in focus.works if w.fused), ())
     value = source.leaving or Load(line.tensor, at, ctx.dtypes[line.tensor])
-    work = Work(copy_name, source.axes, value, None, (), span=line.span, fused=fused)
+    work = Work(copy_name, source.axes, value, None, (), span=line.span, fused=focus.fused)
     stored = low.lower(replace(focus, works=(work,), views={**focus.views, copy_name: view}, loops=()), source.owner)
     body = low.lower(focus.with_view(line.tensor, view), rest)
     return [Alloc(buffer, (*stored, *body), span=line.span)]

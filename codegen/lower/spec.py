@@ -15,7 +15,7 @@ from ...dsl.layout import Layout
 from ...dsl.support.cached import cached_property
 from ...dsl.support.fast_replace import replace
 from ...dsl.values import Value
-from ..plan.computations import Work
+from ..plan.computations import Fused, Work
 
 ZERO = as_expr(0)
 ONE = as_expr(1)
@@ -229,6 +229,11 @@ class Focus:
                     out[Var(component)] = base + (rest if last else rest % extent)
                     rest = rest if last else rest // extent
         return out
+
+    @cached_property
+    def fused(self) -> Fused:
+        """The fused indices of all works in focus, each before those that fuse it further."""
+        return tuple(dict.fromkeys(x for w in self.works for x in w.fused))
 
     @cached_property
     def aliases(self) -> dict[str, str]:

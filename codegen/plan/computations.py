@@ -17,6 +17,10 @@ BACK = (
 )
 
 
+# Fused index -> its components (name, extent, where it begins), outermost first; later ones may fuse earlier ones.
+Fused = tuple[tuple[str, tuple[tuple[str, Expr, Expr], ...]], ...]
+
+
 @dataclass(frozen=True)
 class Output:
     """One store of a work's result: `tensor[indices] = value`, where the result is read as a load of the work's name.
@@ -45,8 +49,7 @@ class Work:
     extents: tuple[tuple[str, Expr], ...]
     outputs: tuple[Output, ...] = ()
     span: Span | None = None
-    # fused index -> its components (name, extent, where it begins), outermost first; later ones may fuse earlier ones
-    fused: tuple[tuple[str, tuple[tuple[str, Expr, Expr], ...]], ...] = ()
+    fused: Fused = ()
 
     subscripts: tuple[str, ...] = ()  # what the target is stored at, where that is not `indices` themselves
     atomic: str | None = None
