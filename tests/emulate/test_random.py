@@ -22,7 +22,7 @@ from andiron.runtime.emulator.run_program import play, variant_of
 from ..random_cases import Case, agree, inputs_of
 from ..random_gpu import FEATURES, features, gpu, gpu_case
 
-CASES = int(os.environ.get("FUZZ", "160"))  # `tests/fuzz` draws from a larger grammar, and runs beside these
+CASES = int(os.environ.get("FUZZ", "120"))  # `tests/fuzz` draws from a larger grammar, and runs beside these
 FIRST = int(os.environ.get("FUZZ_FROM", "0"))
 BATCH = 40
 LONG = 150_000  # characters: hundreds of elements in registers, each with its own line, take compilers many seconds
