@@ -14,7 +14,7 @@ from andiron.dsl.ops.specialise import bind_params
 from .gpu_compilers import accepted, toolchain
 from .test_stdlib_ops import OPS, ROOT
 
-# All ops on one device, every second on one of the other vendor, every sixth on others, with another start each; ALL_OPS=1: all.
+# All ops on one device, every second one on another vendor's, every sixth on others; ALL_OPS=1: all on all.
 DEVICES = {("cuda", "sm_80"): 1, ("hip", "gfx90a"): 2, ("cuda", "sm_90a"): 6, ("hip", "gfx1100"): 6}
 EVERY = 1 if os.environ.get("ALL_OPS") else None
 CASES = [
