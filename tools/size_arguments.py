@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..dsl.errors import UserError
+from ..dsl.errors.target import BadAssignment
 
 
 def assignments(words: Sequence[str], what: str) -> dict[str, int]:
-    """`M=512` and `M=512,N=64` as numbers by name. Raises a UserError for anything else."""
+    """`M=512` and `M=512,N=64` as numbers by name. Raises BadAssignment for anything else."""
     out: dict[str, int] = {}
     for word in (piece for group in words for piece in group.split(",") if piece.strip()):
         name, eq, value = word.partition("=")
@@ -19,9 +19,3 @@ def assignments(words: Sequence[str], what: str) -> dict[str, int]:
         except ValueError:
             raise BadAssignment(f"`{word}` is no {what}; expected NAME=NUMBER, as in M=512") from None
     return out
-
-
-class BadAssignment(UserError):
-    """A word after `--size` or `--param` that is not NAME=NUMBER."""
-
-    id = "bad-assignment"

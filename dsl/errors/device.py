@@ -1,4 +1,4 @@
-"""The mistakes of `device` declarations."""
+"""Mistakes in the declaration of a device."""
 
 from __future__ import annotations
 

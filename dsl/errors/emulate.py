@@ -1,8 +1,8 @@
-"""What the emulator finds in a kernel that it runs.
+"""Faults that the emulator finds in a kernel that it runs.
 
-The compiler derives barriers, waits, guards and initialisation, so none of these is a mistake in a schedule: either the text of
-a device says something of an instruction that is not so, or Andiron is at fault. Each points to the line of the schedule that
-the kernel's code was made from; the line of the emitted text stands below.
+The compiler derives barriers, waits, guards and initialisation, so none of these is a mistake in a schedule. Either the text of
+a device describes an instruction wrongly, or Andiron is at fault. Each fault points to the line of the schedule that the
+kernel's code was made from. The line of the emitted source code stands below.
 """
 
 from __future__ import annotations

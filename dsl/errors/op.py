@@ -1,4 +1,4 @@
-"""The mistakes of `op` declarations."""
+"""Mistakes in the declaration of an op."""
 
 from __future__ import annotations
 

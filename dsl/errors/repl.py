@@ -1,4 +1,4 @@
-"""What is said to the interactive shell, or in a notebook, and makes no sense there."""
+"""Mistakes at the prompt of the interactive shell, and in the cells of a notebook."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mistakes of grammar and of what is built from it; those where something is missing are in `missing_tokens.py`."""
+"""Mistakes of grammar: a word or a sign is missing, or stands where the language has no place for it."""
 
 from __future__ import annotations
 

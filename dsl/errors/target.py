@@ -87,3 +87,12 @@ class CannotWrite(UserError):
     """
 
     id = "cannot-write"
+
+
+class BadAssignment(UserError):
+    """A word after `--size` or `--param` that is not NAME=NUMBER.
+
+    Write `--size M=512`, or several in one word: `--size M=512,N=64`.
+    """
+
+    id = "bad-assignment"

@@ -1,4 +1,4 @@
-"""What the checker of compiled programs finds. It is our fault, and never the author's."""
+"""Faults that the checker of compiled programs finds. They are Andiron's, never the author's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What is allowed and right, and slow: warnings of `check`. They end nothing; the exit status stays 0."""
+"""Warnings of `andiron check`: the schedule compiles, its results are right, and it is slow.
+
+A warning ends nothing. The exit status stays 0.
+"""
 
 from __future__ import annotations
 

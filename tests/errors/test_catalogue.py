@@ -43,6 +43,7 @@ ELSEWHERE = {
     "signature-differs": ("SignatureDiffers", "runtime/test_embed.py"),
     "no-compiler": ("NoCompiler", "runtime/test_toolchain.py"),
     "compiler-failed": ("CompilerFailed", "runtime/test_toolchain.py"),
+    "bad-assignment": ("BadAssignment", "tools/test_workload.py"),
     "cannot-write": ("CannotWrite", "errors/test_catalogue.py"),
     "tile-text": ("TileText", "test_parse_tile.py"),
     "text-too-large": ("TextTooLarge", "test_syntax_errors.py"),
@@ -86,8 +87,8 @@ NO_CASE = {"user-error", "several", "caution", "syntax", "unknown-reduction", "e
 
 def classes() -> list[type[UserError]]:
     found = []
-    for module in pkgutil.iter_modules(errors.__path__):
-        room = importlib.import_module(f"{errors.__name__}.{module.name}")
+    for module in pkgutil.walk_packages(errors.__path__, f"{errors.__name__}."):
+        room = importlib.import_module(module.name)
         found += [c for _, c in inspect.getmembers(room, inspect.isclass) if c.__module__ == room.__name__]
     return [c for c in found if issubclass(c, UserError)]
 
@@ -97,6 +98,13 @@ ALL = classes()
 
 def test_there_are_many():
     assert len(ALL) > 150
+
+
+def test_no_class_of_a_mistake_is_elsewhere():
+    """So that the pages of the docs have them all."""
+    named = re.compile(r"^class \w+\(\w+\):(?:\n(?!\S).*)*?\n    id\b[^\n\"]* = \"", re.MULTILINE)
+    files = [p for room in ("dsl", "codegen", "runtime", "tools") for p in (TESTS.parent / room).rglob("*.py")]
+    assert {p.parent for p in files if named.search(p.read_text(encoding="utf-8"))} == {TESTS.parent / "dsl" / "errors"}
 
 
 def test_ids_are_unique_and_well_formed():
