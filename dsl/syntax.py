@@ -383,6 +383,13 @@ class Import(Node):
     std: bool
 
 
+@dataclass(frozen=True)
+class Language(Node):
+    """`language 1`: the version of the language in which a text is written."""
+
+    version: int
+
+
 Decl = OpDecl | DeviceDecl | ScheduleDecl | StrategyDecl | Import
 
 
@@ -390,3 +397,4 @@ Decl = OpDecl | DeviceDecl | ScheduleDecl | StrategyDecl | Import
 class File(Node):
     declarations: tuple[Decl, ...]
     source: Source = field(compare=False, repr=False)
+    language: Language | None = None  # None: the text states no version

@@ -38,6 +38,7 @@ class SchedLexer(RegexLexer):
 
     tokens: ClassVar = {
         "root": [
+            (r"(language)([ \t]+)(\d+)", bygroups(Keyword.Namespace, Whitespace, Number)),
             (rf"(import)([ \t]+)({NAME}(?:\.{NAME})*)", bygroups(Keyword.Namespace, Whitespace, Name.Namespace)),
             (r"import\b", Keyword.Namespace),
             (rf"(op)([ \t]+)({NAME})", bygroups(Keyword.Declaration, Whitespace, Name.Function), "op"),

@@ -38,6 +38,7 @@ def textmate() -> dict[str, Any]:
         "scopeName": "source.sched",
         "fileTypes": ["sched"],
         "patterns": [
+            _match(r"^(language)\s+(\d+)", None, "keyword.control", "constant.numeric"),
             _match(rf"^(import)\s+({NAME}(?:\.{NAME})*)", None, "keyword.control.import", "entity.name.namespace"),
             _match(r"^import\b", "keyword.control.import"),
             _declaration("op", NAME, "entity.name.function", [_match(r"\b(?:where|as)\b(?!\()", "keyword.other"), inside]),

@@ -14,7 +14,7 @@ GRAMMAR = Path(__file__).with_name("sched.lark")
 class Words:
     """Keywords, each kind in the order of the grammar.
 
-    declarations  begin a declaration at the margin (`op`, `device`, `schedule`, `strategy`, `import`)
+    declarations  begin a declaration at the margin (`op`, `device`, `schedule`, `strategy`, `import`, `language`)
     lines         begin a line of a schedule (`tile`, `move`, ...)
     device_lines  begin a line of a device or of an instruction (`level`, `memory`, `instr`, ...)
     inner         stand inside a line (`pipeline`, `every`, `with`, ...)

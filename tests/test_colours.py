@@ -35,6 +35,11 @@ def test_every_keyword_of_the_grammar_is_sorted():
     assert {"pipeline", "swizzle"} <= set(w.inner)
 
 
+def test_the_version_of_the_language():
+    found = tokens("# c\nlanguage 1\nop language[N](language: f32[N]) -> (y: f32[N]):\n    y[i] = language[i]\nlanguage 1\n")
+    assert [value for kind, value in found if kind in Keyword] == ["language", "op", "f32", "f32", "language"]
+
+
 def test_keywords_count_only_where_they_are_ones():
     found = tokens("op order[in](tile: f32[in]) -> (y: f32[in]):\n    y[i] = exp(tile[i])\n")
     assert [value for kind, value in found if kind in Keyword] == ["op", "f32", "f32"]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from andiron.dsl import syntax as s
+from andiron.dsl.source import Source
 from andiron.dsl.text.format import format_node, format_source
 from andiron.dsl.text.parser import parse_text
 from andiron.dsl.text.print_node import quote
@@ -331,6 +332,7 @@ devices = st.builds(
 imports = st.builds(s.Import, st.just("std.ops.gemm"), st.just(True)) | st.builds(
     s.Import, st.just("a/b.sched"), st.just(False)
 )
+languages = st.none() | st.builds(s.Language, st.just(1))
 declarations = st.one_of(ops, schedules, strategies, devices, imports)
 
 
@@ -342,13 +344,15 @@ def test_expressions_read_back(tree):
 
 
 @settings(max_examples=100, deadline=None)
-@given(tuples(declarations))
-def test_declarations_read_back(trees):
-    text = "\n".join(map(format_node, trees)) + "\n"
+@given(languages, tuples(declarations))
+def test_declarations_read_back(language, trees):
+    text = format_node(s.File(trees, Source("<string>", ""), language))
     assert repr(parse_text(text).declarations) == repr(trees), text
+    assert parse_text(text).language == language
     neat = format_source(text)
     assert format_source(neat) == neat
     assert repr(parse_text(neat).declarations) == repr(trees)
+    assert parse_text(neat).language == language
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -56,6 +56,15 @@ def test_a_file_and_what_it_imports(tmp_path):
     assert module.path == (tmp_path / "main.sched").resolve()
 
 
+def test_texts_state_the_version_of_the_language(tmp_path):
+    write(tmp_path, main='language 1\nimport "one.sched"\n', one="language 1\n" + COPY.format("one"), next="language 2\nop ?\n")
+    module = load(tmp_path / "main.sched")
+    assert list(module.ops) == ["one"]
+    assert module.file.language is not None
+    assert list(loads("\n    language 1\n    import std.ops.gemm\n").ops)
+    assert ids(lambda: loads('language 1\nimport "next.sched"\n', base=tmp_path)) == ["newer-language"]
+
+
 def test_texts_with_and_without_a_base(tmp_path):
     write(tmp_path, one=COPY.format("one"))
     assert list(loads('import "one.sched"\n', base=tmp_path).ops) == ["one"]

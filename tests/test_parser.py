@@ -218,11 +218,21 @@ def test_imports():
     )
 
 
+def test_the_version_of_the_language():
+    file = parse_text("# first\n\nlanguage 1  # since ever\nimport std.ops.gemm\n")
+    assert file.language == s.Language(1)
+    assert file.language.span.text == "language 1"
+    assert file.declarations == (s.Import("std.ops.gemm", True),)
+    assert parse_text(LINEAR).language is None
+
+
 def test_keywords_are_names_where_nothing_else_can_stand():
     op = only("op in[M](order: f32[M], pad: f32[M], tile: f32[]) -> (keep: f32[M]):\n    keep[e] = order[e] * pad[e] + tile\n")
     assert op.body[0].target == "keep"
     reduction = only("op f[M](pad: f32[M], x: f32[M]) -> (Y: f32[]):\n    Y[] = max(order) pad[order] * x[order]\n")
     assert reduction.body[0].value.indices == ("order",)
+    language = only("op language(language: f32[]) -> (Y: f32[]):\n    Y[] = language\n")
+    assert language.body[0].value == n("language")
     assert line("move in -> shared") == s.Move("in", "shared")
     assert line("keep in in register") == s.Keep(("in",), "register")
 

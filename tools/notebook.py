@@ -104,7 +104,8 @@ def _for(op: Op, sizes: dict[str, int]) -> dict[str, Any]:
 
 
 def _declared(module: Module) -> str:
-    return "\n\n".join(format_node(d).rstrip() for d in module.file.declarations)
+    file = module.file
+    return "\n\n".join(format_node(d).rstrip() for d in (*([file.language] if file.language else []), *file.declarations))
 
 
 def code(text: str, language: str = "sched") -> str:

@@ -37,6 +37,9 @@ How an op is computed. Each line rewrites the spec in focus; what no line says i
     LINE
 
 A piece of schedule with a name, which `apply NAME(ARGUMENT, ...)` puts in its place.""",
+    "language": """language VERSION
+
+The version of the language in which the text is written. It is the first statement, and may be left out.""",
     "import": """import std.MODULE
 import "FILE"
 

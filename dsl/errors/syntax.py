@@ -29,8 +29,11 @@ __all__ = [
     "InstructionLine",
     "InstructionOp",
     "IntResult",
+    "LanguageTwice",
+    "LanguageVersion",
     "LooseElse",
     "Malformed",
+    "MisplacedLanguage",
     "MisplacedView",
     "MissingArrow",
     "MissingAs",
@@ -43,6 +46,7 @@ __all__ = [
     "MissingOperator",
     "MissingValue",
     "MissingWord",
+    "NewerLanguage",
     "NotYet",
     "OneLineEach",
     "PositionalAfterNamed",
@@ -271,6 +275,42 @@ class PositionalAfterNamed(SyntaxFault):
     """
 
     id = "positional-after-named"
+
+
+class NewerLanguage(SyntaxFault):
+    """The text is written in a newer version of the language than this compiler knows.
+
+    A newer Andiron reads it. No other mistake of the text is told, since an older compiler cannot judge it.
+    """
+
+    id = "newer-language"
+
+
+class LanguageVersion(SyntaxFault):
+    """`language` states something else than a version.
+
+    A version is a positive whole number, alone on the line: `language 1`.
+    """
+
+    id = "language-version"
+
+
+class MisplacedLanguage(SyntaxFault):
+    """`language` stands below an import or a declaration.
+
+    It is the first statement of a text. Only comments and blank lines stand above it.
+    """
+
+    id = "misplaced-language"
+
+
+class LanguageTwice(SyntaxFault):
+    """A text states the version of the language twice.
+
+    Keep the first. A text that is put together from several keeps one.
+    """
+
+    id = "language-twice"
 
 
 class NotYet(SyntaxFault):

@@ -13,11 +13,12 @@ from typing import Any
 
 from .. import syntax as s
 from ..errors import syntax as errors
-from ..errors.base import Diagnostics
+from ..errors.base import Diagnostics, Label
 from ..source import Source, Span
 from .build_device import DeviceRules
 from .build_schedule import ScheduleRules
 from .builder_base import Parts, Rules
+from .versions import first_statement, not_a_version
 
 _VALUES = {"inf": math.inf, "nan": math.nan, "true": True, "false": False}
 REDUCTIONS = ("sum", "max", "min", "prod", "argmax", "argmin", "any", "all")
@@ -38,6 +39,32 @@ class Builder(DeviceRules, ScheduleRules, Rules):
 
     def start(self, c: Parts) -> list[Any]:
         return c
+
+    def language(self, c: Parts) -> s.Language:
+        word, number = c
+        node = s.Language(self.int_of(number), span=self.span(word, number))
+        first = first_statement(self.source.text)
+        if word.start_pos != first:
+            self._below_others(node.span, first)
+        elif number[0] == "0":
+            self.diagnostics.add(not_a_version(str(number), self.span(number)))
+        return node
+
+    def _below_others(self, span: Span, first: int) -> None:
+        """`language` at `span`, below the statement at `first`."""
+        above = self.source.text[first:].split("\n", 1)[0].split("#")[0].rstrip()
+        if above.split()[0] == "language":
+            error = errors.LanguageTwice(
+                "the version of the language is stated twice",
+                span,
+                labels=[Label(self.spot(first, first + len(above)), "the first time here")],
+                help="keep the first",
+            )
+        else:
+            error = errors.MisplacedLanguage(
+                "`language` stands below other statements", span, help="it is the first statement of a text, above the imports"
+            )
+        self.diagnostics.add(error)
 
     def import_text(self, c: Parts) -> s.Import:
         return s.Import(self.string(c[1]), False, span=self.span(c[0], c[1]))

@@ -19,6 +19,7 @@ from ..errors import text as text_errors
 from ..errors.base import Label, UserError, did_you_mean
 from ..source import Source, Span
 from . import phrase_book
+from .versions import not_a_version
 
 if TYPE_CHECKING:
     from .parser import Machine
@@ -56,7 +57,7 @@ _SMALL_WORDS = {"_OF": "of", "_ON": "on", "_AT": "at"}
 _RESERVED = {"AUTO", "_ELSE", "AND", "OR", "NOT", "WORD_VALUE"}
 _VALUE = {"NAME", "INT", "FLOAT", "LPAR", "WORD_VALUE", "NOT", "TEXT"}
 _IN_REDUCTION = re.compile(r"\b(?:sum|prod|max|min|argmax|argmin|any|all)\s*\([^()]*$")
-_DECLARATIONS = ("import", "op", "device", "schedule", "strategy")
+_DECLARATIONS = ("language", "import", "op", "device", "schedule", "strategy")
 _LINES = ("tile", "move", "keep", "inline", "fuse", "compute", "apply", "param", "auto")
 _MODIFIERS = (
     "unroll",
@@ -124,6 +125,7 @@ class _Token:
         self.stop = end if self.type == "$END" else fault.token.end_pos or self.start
         before = [t for t in self.layout.tokens[-3:] if (t.start_pos or 0) < self.start and t.type != "_NL"]
         self.before = before[-1] if before else None
+        self.language = next((t for t in before[-2:] if t.type == "LANGUAGE"), None)
         self.at_line_end = self.type in ("_NL", "$END", "_DEDENT")
         here = self.source.text[: self.start].rpartition("\n")[2]
         self.begins_line = not here.strip() and not self.at_line_end
@@ -155,7 +157,25 @@ class _Token:
     # ------------------------------------------------------------ what it is
 
     def explain(self) -> UserError:
-        return self._brackets() or self._text() or self._words() or self._device_line() or self._example() or self._expected()
+        return (
+            self._version()
+            or self._brackets()
+            or self._text()
+            or self._words()
+            or self._device_line()
+            or self._example()
+            or self._expected()
+        )
+
+    def _version(self) -> UserError | None:
+        """The rest of a line that begins with `language`."""
+        if self.language is None or "\n" in self.source.text[self.language.end_pos : self.start]:
+            return None
+        after = self.language.end_pos or 0
+        rest = self.source.text[after:].split("\n", 1)[0].split("#")[0]
+        start = after + len(rest) - len(rest.lstrip())
+        said = rest.strip()
+        return not_a_version(said, Span(self.source, start, start + len(said)) if said else Span(self.source, after, after + 1))
 
     def _brackets(self) -> UserError | None:
         open_ = self.layout.open

@@ -23,6 +23,7 @@ from .builder import Builder
 from .explain_syntax_error import character, explain
 from .indentation import MANY_OPERATORS, LineLayout
 from .recover import mistakes
+from .versions import refuse_newer
 
 if TYPE_CHECKING:
     from lark import Token
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 _MOST_TEXT = 2_000_000  # characters; a large file of schedules has tens of thousands
 _MOST_BYTES = 4 * _MOST_TEXT
 MOST_STRAY = 4  # mistakes that are told one by one in a file without a declaration
-_DECLARATION = re.compile(r"^[ \t]*(?:import|op|device|schedule|strategy)\b", re.MULTILINE)
+_DECLARATION = re.compile(r"^[ \t]*(?:language[ \t]+[0-9]|(?:import|op|device|schedule|strategy)\b)", re.MULTILINE)
 _HEAD = 8192  # bytes at the beginning, by which a file is known not to be text
 _UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e\u2066-\u2069\ufeff]")  # also those that reorder what is shown
 _LONG_LINE = re.compile(r"[^\n]{20001}")
@@ -50,7 +51,7 @@ class Machine:
         self.lark = Lark(text, parser="lalr", postlex=self.layout, transformer=self.builder)  # type: ignore[arg-type]
 
     def attempt(self, source: Source, text: str, base: int) -> list[Any]:
-        """The declarations of `text`, which stands at `base` in `source`. Raises lark's faults."""
+        """The statements of `text`, which stands at `base` in `source`. Raises lark's faults."""
         self.builder.begin(source)
         self.layout.begin(source, text, base)
         with collector_waits():  # a third of the time
@@ -72,20 +73,23 @@ def read(source: Source) -> tuple[syntax.File, list[Token]]:
     from lark.exceptions import UnexpectedInput
 
     source = normalise(source)
+    refuse_newer(source)
     _refuse_monsters(source)
     parser = machine()
     with parser.lock.held():
         try:
-            declarations = tuple(parser.attempt(source, source.text, 0))
+            statements = parser.attempt(source, source.text, 0)
             found, tokens = parser.builder.diagnostics, parser.layout.tokens
             if parser.layout.most_operators > MANY_OPERATORS:
-                _refuse_depth(declarations)
+                _refuse_depth(tuple(statements))
         except UnexpectedInput as fault:
             raise mistakes(source, parser, explain(fault, parser)) from None
         except UserError as fault:
             raise mistakes(source, parser, fault) from None
     found.raise_if_any()
-    return syntax.File(declarations, source, span=Span(source, 0, len(source.text))), tokens
+    language = next((s for s in statements if isinstance(s, syntax.Language)), None)
+    declarations = tuple(s for s in statements if not isinstance(s, syntax.Language))
+    return syntax.File(declarations, source, language, span=Span(source, 0, len(source.text))), tokens
 
 
 def parse_file(source: Source) -> syntax.File:

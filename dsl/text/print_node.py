@@ -40,8 +40,8 @@ def format_node(node: s.Node, depth: int = 0) -> str:
 
 
 def _file(file: s.File) -> str:
-    out: list[str] = []
-    before: s.Node | None = None
+    out = _lines(file.language) if file.language else []
+    before: s.Node | None = file.language
     for declaration in file.declarations:
         if before is not None and not (isinstance(before, s.Import) and isinstance(declaration, s.Import)):
             out.append("")
@@ -135,6 +135,8 @@ def _maps(maps: Iterable[tuple[str, s.Expr]], sign: str = " =") -> str:
 
 def _lines(node: s.Node) -> list[str]:
     match node:
+        case s.Language():
+            return [f"language {node.version}"]
         case s.Import():
             return [f"import {node.path}" if node.std else f"import {quote(node.path)}"]
         case s.OpDecl():

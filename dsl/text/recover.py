@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 MOST_ERRORS = 20
 _PATIENCE = 200_000  # characters read again, at most, to find more mistakes than the first
 _TOKEN = re.compile(r'"""[\s\S]*?"""|"(?:[^"\\\n]|\\.)*"|#[^\n]*|[(\[\])]|\n(?=[ \t]*\S)')
-_DECLARATION = re.compile(r"(?:import|op|device|schedule|strategy)\b")
+_DECLARATION = re.compile(r"(?:language|import|op|device|schedule|strategy)\b")
 
 
 def mistakes(source: Source, machine: Machine, first: UserError) -> UserError:

@@ -119,6 +119,9 @@ def test_diagnostics_as_one_types():
             TEXT.replace("K: ", "").replace("# ", "") + "\nop e[N](X: f32[N]) -> (Y: f32[N]):  # 😀😀\n    Y[i] = Z[i]\n"
         )
         assert editor.shown(far.range).startswith("Z")
+        (newer,) = await editor.type("language 2\n\n" + TEXT.replace("sum(k)", "sum(k"))
+        assert (newer.code, editor.shown(newer.range)) == ("newer-language", "language 2")
+        assert await editor.type("language 1\n\n" + TEXT) == []
         assert await editor.type(TEXT) == []
 
     session(talk)
@@ -208,6 +211,8 @@ def test_completion():
         assert await words("    compute with fma_f3") == ["fma_f32x8"]
         assert await words("    move A -> l") == ["l1", "l2", "l3"]
         assert await words("sche") == ["schedule"]
+        assert await words("lang") == ["language"]
+        assert await words("language ") == ["1"]
         assert "k" in await words("    tile ")
 
     session(talk)
@@ -219,6 +224,9 @@ def test_formatting():
         options = lsp.FormattingOptions(tab_size=4, insert_spaces=True)
         edits = await editor.client.text_document_formatting_async(lsp.DocumentFormattingParams(editor.document, options))
         assert editor.edited(edits) == TEXT
+        await editor.type("language  1\n\n" + TEXT)
+        edits = await editor.client.text_document_formatting_async(lsp.DocumentFormattingParams(editor.document, options))
+        assert editor.edited(edits) == "language 1\n\n" + TEXT
         await editor.type(TEXT.replace("sum(k)", "sum(k"))
         assert not await editor.client.text_document_formatting_async(lsp.DocumentFormattingParams(editor.document, options))
 

@@ -8,7 +8,7 @@ nbformat = pytest.importorskip("nbformat", reason="notebooks need nbformat")
 nbclient = pytest.importorskip("nbclient", reason="executing notebooks needs nbclient")
 pytest.importorskip("ipykernel", reason="executing notebooks needs ipykernel")
 
-SCALE = "%%sched\nop scale[N](X: f32[N]) -> (Y: f32[N]):\n    Y[i] = 2.0 * X[i]\n"
+SCALE = "%%sched\nlanguage 1\n\nop scale[N](X: f32[N]) -> (Y: f32[N]):\n    Y[i] = 2.0 * X[i]\n"
 GEMM = """%%sched products --target cpu:avx2 --size M=64,N=64,K=64
 op gemm[M, N, K](A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]):
     C[m, n] = sum(k) A[m, k] * B[k, n]
@@ -73,6 +73,7 @@ def test_a_cell_declares_kernels(cells):
 def test_a_module_is_shown_in_colour(cells):
     assert "<span" in shown(cells[1], "text/html")
     assert "scale" in shown(cells[1], "text/html")
+    assert "language" in shown(cells[1], "text/html")
     assert "sum" in shown(cells[6], "text/html")
 
 

@@ -156,6 +156,20 @@ def test_save_and_load(talk, tmp_path):
     assert "tile m: 16 -> core" in other("show")
 
 
+def test_the_version_of_the_language_comes_first(talk, tmp_path):
+    assert talk("language 1") == "language 1"
+    talk("import std.ops.reduce")
+    talk("language 1  # again")
+    assert talk("show all").startswith("language 1  # again\n\nimport std.ops.reduce\n\nop gemm")
+    talk(f"save {tmp_path}/a.sched")
+    assert (tmp_path / "a.sched").read_text().startswith("language 1  # again\n\nimport")
+    again = Talk(f"load {tmp_path}/a.sched")
+    assert again("show all") == talk("show all")
+    with pytest.raises(UserError, match="version 2"):
+        talk("language 2")
+    assert "first statement" in talk("help language")
+
+
 def test_use_another_schedule(talk):
     talk("tile m: 16 -> core")
     talk("schedule t for gemm:\n    tile n: 8")

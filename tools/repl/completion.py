@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ...dsl.errors import UserError
 from ...dsl.stdlib_files import std_devices
+from ...dsl.text.versions import NEWEST
 from ...dsl.types import TYPES
 from ...grammar.words import words
 from ..word_help import DECLARATIONS, STATEMENTS, names_of
@@ -51,6 +52,8 @@ def _expected(session: Session, text: str, before: str) -> list[str]:
         return [n for kind, n in session.now.declared if kind == "schedule"]
     if head[0] == "size":
         return [f"{name}=" for name in _sizes(session)]
+    if head[0] == "language":
+        return [str(NEWEST)]
     if head[0] == "import":
         from ...dsl.stdlib_files import std_names
 

@@ -55,11 +55,12 @@ class State:
     @property
     def text(self) -> str:
         """All of it as a `.sched` text."""
+        language = [t.rstrip("\n") + "\n" for (kind, _), t in self.declared.items() if kind == "language"]
         imports = [t.rstrip("\n") + "\n" for (kind, _), t in self.declared.items() if kind == "import"]
-        pieces = [t.rstrip("\n") + "\n" for (kind, _), t in self.declared.items() if kind != "import"]
+        pieces = [t.rstrip("\n") + "\n" for (kind, _), t in self.declared.items() if kind not in ("language", "import")]
         if self.draft is not None:
             pieces.append(self.draft.text)
-        return "\n".join(["".join(imports), *pieces] if imports else pieces)
+        return "\n".join([*language, *(["".join(imports)] if imports else []), *pieces])
 
     def with_declared(self, kind: str, name: str, text: str) -> State:
         """A declaration more, or one in the place of its namesake."""
@@ -79,15 +80,22 @@ class State:
         return replace(self, declared={k: t for k, t in self.declared.items() if k != (kind, name)})
 
 
-def declarations(text: str) -> list[tuple[str, str, str, syntax.Decl]]:
-    """A text's declarations: kind, name, own text (with the comments above it), node. Raises the diagnostics of syntax."""
-    nodes = parse(Source(NAME, text)).declarations
+def declarations(text: str) -> list[tuple[str, str, str, syntax.Decl | syntax.Language]]:
+    """A text's statements: kind, name, own text (with the comments above it), node. Raises the diagnostics of syntax."""
+    file = parse(Source(NAME, text))
+    nodes = [*([file.language] if file.language else []), *file.declarations]
     ends = [_above(text, n.span.start) for n in nodes[1:]] + [len(text)]
     starts = [0, *ends]
     found = []
     for node, start, end in zip(nodes, starts, ends, strict=False):
         kind = type(node).__name__.removesuffix("Decl").lower()
-        name = node.path if isinstance(node, syntax.Import) else node.name
+        match node:
+            case syntax.Language():
+                name = kind  # so that another one takes its place
+            case syntax.Import():
+                name = node.path
+            case _:
+                name = node.name
         found.append((kind, name, text[start:end].strip("\n"), node))
     return found
 

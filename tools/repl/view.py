@@ -10,6 +10,7 @@ from ...dsl.module import Module, std_module
 from ...dsl.source import Source
 from ...dsl.syntax import ScheduleDecl
 from ...dsl.text.parser import parse
+from ...dsl.text.print_node import format_node
 from ...runtime.report import Report
 from ...runtime.timing import duration
 from ...runtime.workload import default_sizes
@@ -92,6 +93,8 @@ def show_declared(module: Module, kind: str, name: str) -> str:
         if name.startswith("std."):
             module = std_module(name.removeprefix("std."))
         return f"{name}: {len(module.ops)} ops, {len(module.devices)} devices, {len(module.schedules)} schedules"
+    if kind == "language" and module.file.language is not None:
+        return format_node(module.file.language)
     return f"{kind} {name}"
 
 
