@@ -27,12 +27,12 @@ def format_source(text: str, name: str = "<string>") -> str:
     """The text in the one layout. Raises what the parser raises; idempotent; `parse` gives the same tree before and after."""
     file, tokens = read(Source(name, text))
     out = _Writer(file.source.text, tokens).write()
-    if parse_text(out, name) != file or _comments(out) != _comments(file.source.text):
+    if parse_text(out, name) != file or comments(out) != comments(file.source.text):
         raise InternalError(f"formatting would change {name}")
     return out
 
 
-def _comments(text: str) -> list[str]:
+def comments(text: str) -> list[str]:
     """The comments of a text that parses, in order."""
     tokens = read(Source("<string>", text))[1]
     text += "\n"
@@ -204,4 +204,4 @@ class _Writer:
         return before.end_pos != token.start_pos or token.end_pos != after.start_pos
 
 
-__all__ = ["format_node", "format_source"]
+__all__ = ["comments", "format_node", "format_source"]
