@@ -40,7 +40,17 @@ _KINDS = (
 
 @dataclass(frozen=True, eq=False)
 class Module:
-    """The declarations of a text by name, in their order, imported ones first."""
+    """The declarations of a text, by name and in their order. Imported ones come first.
+
+    name        the name under which errors show the text
+    file        the syntax tree of the text
+    ops         ops by name
+    devices     devices that the text declares or imports, by name
+    schedules   the syntax trees of schedules, by name
+    strategies  the syntax trees of strategies, by name
+    path        the path of the file; None for a text
+    declared    the syntax trees of all declarations, by kind ("op", "device", "schedule", "strategy") and name
+    """
 
     name: str
     file: syntax.File
@@ -56,7 +66,15 @@ class Module:
         return f"<module {self.name}" + "".join(f"; {kind}: {', '.join(names)}" for kind, names in kinds.items() if names) + ">"
 
     def device(self, name: str, span: Span | None = None) -> Device:
-        """The device of that name: of this module, of its imports, or of the standard library."""
+        """Looks up a device: of this module, of its imports, or of the standard library.
+
+        name  its name, as `sm_80` or `cpu:avx2`
+        span  the place that an error points to, or None
+
+        Returns a `Device`.
+
+        Raises UnknownDevice if no device has the name.
+        """
         found = self.devices.get(name) or std_device(name)
         if found is None:
             known = {*self.devices, *std_devices()}
@@ -71,15 +89,31 @@ class Module:
 
 
 def load(path: str | os.PathLike[str]) -> Module:
-    """The module of a file. Raises a `UserError`, or `UserErrors` for several."""
+    """Reads a file of ops, devices and schedules, and the files that it imports.
+
+    path  the path of a `.sched` file, in UTF-8
+
+    Returns a `Module`.
+
+    Raises NoSuchFile if the file cannot be read. Raises ArgumentKind if `path` is no path. Raises the diagnostics of the text:
+    a `UserError`, or `UserErrors` for several.
+    """
     expect("path", path, (str, os.PathLike), "the path of a `.sched` file")
     return _Loading().file(Path(path), None)
 
 
 def loads(text: str, name: str = "<string>", base: str | os.PathLike[str] | None = None, *, line_offset: int = 0) -> Module:
-    """The module of a text; `base` is the folder that its relative imports start from.
+    """Reads a text of ops, devices and schedules, and the files that it imports.
 
-    `line_offset` is the number of lines above the text in the file `name`, for texts embedded in programs.
+    text         the text
+    name         the name under which errors show the text
+    base         the folder that relative imports start from. None allows no such import
+    line_offset  the number of lines above the text in the file `name`, for a text embedded in a program
+
+    Returns a `Module`.
+
+    Raises ArgumentKind if an argument has the wrong type. Raises ImportWithoutBase if the text imports a file and `base` is
+    None. Raises the diagnostics of the text: a `UserError`, or `UserErrors` for several.
     """
     help = "decode them: `text.decode()`" if isinstance(text, bytes) else None
     expect("text", text, str, "a text", help)

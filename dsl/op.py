@@ -18,7 +18,14 @@ from .values import Value
 
 @dataclass(frozen=True)
 class Tensor:
-    """A tensor of an op. `shape` is over the op's dims (variables named as the dim, interval [0, inf))."""
+    """A tensor of an op.
+
+    name   its name
+    dtype  its element type
+    shape  its extents, as expressions over the sizes of the op
+    role   `input`, `output` or `intermediate`
+    span   its place in the text, or None
+    """
 
     name: str
     dtype: DType
@@ -61,10 +68,16 @@ class Statement:
 
 @dataclass(frozen=True)
 class Op:
-    """`dims` are the symbolic sizes that the inputs' shapes bind; `derived` are sizes defined by `where`, in order.
+    """A named computation: typed tensors, and statements over named indices.
 
-    `params` are integer parameters, still symbols (variables of that name) until `bind_params` replaces them by numbers.
-    `conditions` are expressions that must be >= 0 (from comparisons in `where`), each with the text to show.
+    name        its name
+    dims        the sizes that the shapes of the inputs bind
+    derived     the sizes that `where` defines, in order, each with its definition
+    params      the integer parameters, each with its default or None. `bind_params` replaces them by numbers
+    conditions  expressions that must be at least 0, from comparisons in `where`, each with its text
+    tensors     inputs, outputs and intermediates
+    statements  the statements, in order; each defines one tensor
+    decl        the syntax tree, or None
     """
 
     name: str
@@ -86,19 +99,36 @@ class Op:
         return f"<op {self.name}({inputs}) -> ({outputs})>"
 
     def all_sizes(self, sizes: Mapping[str, int]) -> dict[str, int]:
-        """Those of all dims, with the derived ones."""
+        """Computes the derived sizes.
+
+        sizes  the value of each of `dims`, by name
+
+        Returns all sizes by name, the derived ones too.
+
+        Raises KeyError if a size is missing.
+        """
         known = dict(sizes)
         for var, e in self.derived:
             known[var.name] = e.evaluate(known)
         return known
 
     def tensor(self, name: str) -> Tensor:
+        """Looks up a tensor.
+
+        name  its name
+
+        Returns the `Tensor`.
+
+        Raises StopIteration if the op has no tensor of the name.
+        """
         return next(t for t in self.tensors if t.name == name)
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:
+        """The inputs, in the order of the declaration."""
         return tuple(t for t in self.tensors if t.role == "input")
 
     @property
     def outputs(self) -> tuple[Tensor, ...]:
+        """The outputs, in the order of the declaration."""
         return tuple(t for t in self.tensors if t.role == "output")

@@ -44,18 +44,33 @@ _LAST = (
 
 
 class Schedule:
-    """A schedule in the making.
+    """A schedule that a program writes. Every statement is a method that adds a line and returns the schedule.
 
-    name  its name
-    op    the op, a role (`contraction`), or the text after `for`, as in "linear as gemm(A = X, B = W)"
-    on    the device it is for; None: any
-    where conditions on sizes, as in ["N <= 4096"]
+    name   its name
+    op     the op, a role (`contraction`), or the text after `for`, as in "linear as gemm(A = X, B = W)"
+    on     the device that it is for; None is any
+    where  conditions on sizes, as in `["N <= 4096"]`
 
-    Every statement is a method that adds a line and gives the schedule back. Sizes are numbers, names of parameters,
-    expressions as text, or "auto". What `move` and `keep` give can also be entered: lines made inside are their nested block.
-    Modifiers are keywords: unroll=True or a count, vector=4, pipeline=3 (with through=True), order="n, m" or a list, raster=8,
-    arrange={"u": {"m": "u/2"}}, pad=4, swizzle=True or sizes, layout=["k", "m"] or {"panels": {"n": 16}}, by="shuffle",
-    with_="ldmatrix", peel=True. Raises the diagnostics of the line.
+    A size is a number, the name of a parameter, an expression as text, or "auto". `with` opens the nested block of a `move` or
+    a `keep`.
+
+    Modifiers of a line are keywords:
+
+    unroll    True, or a count
+    vector    a width in elements, as 4
+    pipeline  a number of buffers, as 3
+    through   True
+    order     "n, m", or a list
+    raster    a number of tiles, as 8
+    arrange   `{"u": {"m": "u/2"}}`
+    pad       a number of elements, as 4
+    swizzle   True, or sizes
+    layout    `["k", "m"]`, or `{"panels": {"n": 16}}`
+    by        "shuffle"
+    with_     "ldmatrix"
+    peel      True
+
+    Raises the diagnostics of its first line. Raises NotOneLine if the name, the op or a condition has a line break.
     """
 
     def __init__(self, name: str, op: str, on: str | None = None, where: Sequence[str] = ()) -> None:
@@ -76,9 +91,15 @@ class Schedule:
         sizes: Mapping[str, Size] | None = None,
         **named: Any,
     ) -> Schedule:
-        """`tile m: 128 -> block`: `s.tile(m=128, to="block")`; strided: `s.tile(m=4, every={"m": 32}, to="thread")`.
+        """Adds a `tile`: `s.tile(m=128, to="block")` is `tile m: 128 -> block`.
 
-        sizes  of further indices, whatever their names: `s.tile(sizes={"to": 4})`
+        to     the level that the tiles are distributed over; None makes a loop
+        every  strides in elements, by index: `s.tile(m=4, every={"m": 32}, to="thread")`
+        sizes  sizes of further indices, whatever their names: `s.tile(sizes={"to": 4})`
+        named  sizes in elements, by index, and modifiers
+
+        Returns the schedule itself. Raises the diagnostics of the line. Raises ArgumentCount if an index is given twice. Raises
+        ArgumentKind if `sizes` is no mapping.
         """
         modifiers = {n: named.pop(n) for n in _LAST if n in named}
         expect(
@@ -94,47 +115,96 @@ class Schedule:
         return self._add(f"tile {', '.join(axes)}" + (f" -> {to}" if to else ""), modifiers)
 
     def move(self, tensor: str, to: str = AUTO, view: Sequence[str] | None = None, **modifiers: Any) -> Schedule:
-        """`move A -> shared`; `with s.move("A", "shared"): ...` for its nested block."""
+        """Adds a `move`: `s.move("A", "shared")` is `move A -> shared`. `with s.move("A", "shared"): ...` opens its nested
+        block.
+
+        tensor     the tensor to copy
+        to         the memory, or "auto"
+        view       names for the axes of the copy, as `["q", "k"]` for `as (q, k)`
+        modifiers  modifiers of the line
+
+        Returns the schedule itself. Raises the diagnostics of the line. Raises TypeError for an unknown modifier.
+        """
         seen = f" as ({', '.join(view)})" if view else ""
         return self._add(f"move {tensor}{seen} -> {to}", modifiers)
 
     def keep(self, *tensors_and_memory: str, **modifiers: Any) -> Schedule:
-        """`keep m, l in register`: `s.keep("m", "l", "register")`, the memory last."""
+        """Adds a `keep`: `s.keep("m", "l", "register")` is `keep m, l in register`. `with` opens its nested block.
+
+        tensors_and_memory  the tensors, and the memory last
+        modifiers           modifiers of the line
+
+        Returns the schedule itself. Raises the diagnostics of the line. Raises TypeError for an unknown modifier.
+        """
         *tensors, memory = tensors_and_memory
         return self._add(f"keep {', '.join(tensors)} in {memory}", modifiers)
 
     def inline(self, *statements: str) -> Schedule:
-        """`inline e`."""
+        """Adds an `inline`: `s.inline("e")` is `inline e`.
+
+        statements  the tensors whose statements are evaluated where they are read
+
+        Returns the schedule itself. Raises the diagnostics of the line.
+        """
         return self._add(f"inline {', '.join(statements)}", {})
 
     def fuse(self, *indices: str, as_: str) -> Schedule:
-        """`fuse p, q as pq`: `s.fuse("p", "q", as_="pq")`."""
+        """Adds a `fuse`: `s.fuse("p", "q", as_="pq")` is `fuse p, q as pq`.
+
+        indices  the indices, outermost first
+        as_      the name of the new index
+
+        Returns the schedule itself. Raises the diagnostics of the line.
+        """
         return self._add(f"fuse {', '.join(indices)} as {as_}", {})
 
     def compute(self, with_: str | None = None, **modifiers: Any) -> Schedule:
-        """`compute`, `compute with fma`."""
+        """Adds a `compute`: `s.compute("fma")` is `compute with fma`.
+
+        with_      the instruction; None leaves it to the compiler
+        modifiers  modifiers of the line
+
+        Returns the schedule itself. Raises the diagnostics of the line. Raises TypeError for an unknown modifier.
+        """
         return self._add("compute" + (f" with {with_}" if with_ else ""), modifiers)
 
     def apply(self, strategy: str, *args: Size, **named: Size) -> Schedule:
-        """`apply stage(A, 3)`."""
+        """Adds an `apply`: `s.apply("stage", "A", 3)` is `apply stage(A, 3)`.
+
+        strategy  the name of the strategy
+        args      values of its parameters, in their order
+        named     values of its parameters, by name
+
+        Returns the schedule itself. Raises the diagnostics of the line.
+        """
         given = [*map(_size, args), *(f"{n} = {_size(v)}" for n, v in named.items())]
         return self._add(f"apply {strategy}({', '.join(given)})", {})
 
     def param(self, name: str, *values: Size, default: Size | None = None) -> Schedule:
-        """`param BM in 64, 128 = 64`."""
+        """Adds a `param`: `s.param("BM", 64, 128, default=64)` is `param BM in 64, 128 = 64`.
+
+        name     the name of the parameter
+        values   the values that tuning may choose
+        default  the value where nothing is chosen
+
+        Returns the schedule itself. Raises the diagnostics of the line.
+        """
         return self._add(
             f"param {name} in {', '.join(map(_size, values))}" + (f" = {default}" if default is not None else ""), {}
         )
 
     def auto(self) -> Schedule:
-        """`auto`: the rest, or this place, is left to the compiler."""
+        """Adds an `auto`: this place, or the rest, is left to the compiler.
+
+        Returns the schedule itself. Raises the diagnostics of the line.
+        """
         return self._add(AUTO, {})
 
     # ------------------------------------------------------------ what it is
 
     @property
     def decl(self) -> syntax.ScheduleDecl:
-        """Its syntax tree."""
+        """The syntax tree."""
         return _schedule(Source(f"<schedule {self.name}>", self._text()))
 
     def __str__(self) -> str:

@@ -13,9 +13,11 @@ from .support.cached import cached_property
 
 @dataclass(frozen=True)
 class Source:
-    """A text and the name it is shown under (a path, or `<string>`).
+    """A text, and the name that it is shown under.
 
-    `line_offset` shifts displayed line numbers, for text embedded in another file.
+    name         a path, or `<string>`
+    text         the text
+    line_offset  the number of lines above the text, if another file embeds it
     """
 
     name: str
@@ -31,12 +33,26 @@ class Source:
         return starts
 
     def position(self, offset: int) -> tuple[int, int]:
-        """(line, column) of a character offset, both counted from 1, within this text."""
+        """Finds the line and the column of a character.
+
+        offset  the number of characters before it
+
+        Returns the line and the column, both counted from 1, within this text.
+
+        Raises nothing.
+        """
         row = bisect.bisect_right(self._starts, offset) - 1
         return row + 1, offset - self._starts[row] + 1
 
     def line(self, number: int) -> str:
-        """The text of line `number` (from 1) without its line break."""
+        """Gives a line of the text without its line break.
+
+        number  the number of the line, from 1
+
+        Returns the line.
+
+        Raises IndexError if there is no such line.
+        """
         start = self._starts[number - 1]
         end = self.text.find("\n", start)
         return self.text[start:] if end < 0 else self.text[start:end]
@@ -44,9 +60,12 @@ class Source:
 
 @dataclass(frozen=True)
 class Span:
-    """Characters [start, end) of a source.
+    """A part of a source: the characters from `start` up to `end`, without the last.
 
-    said   what a line of a schedule says once the compiler has filled in what it left open, where that is something else
+    source  the text
+    start   the offset of the first character
+    end     the offset behind the last character
+    said    the text of a line of a schedule once the compiler has filled it in; None where it is the same
     """
 
     source: Source
@@ -56,16 +75,26 @@ class Span:
 
     @property
     def line(self) -> int:
+        """The line of the first character, counted from 1."""
         return self.source.position(self.start)[0]
 
     @property
     def column(self) -> int:
+        """The column of the first character, counted from 1."""
         return self.source.position(self.start)[1]
 
     def to(self, other: Span) -> Span:
-        """The span from the start of this one to the end of `other`."""
+        """Joins two parts.
+
+        other  a part of the same source
+
+        Returns the part from the start of this one to the end of `other`.
+
+        Raises nothing.
+        """
         return Span(self.source, self.start, max(self.end, other.end))
 
     @property
     def text(self) -> str:
+        """The characters."""
         return self.source.text[self.start : self.end]

@@ -125,26 +125,46 @@ def compile(
     params: Mapping[str, int] | None = None,
     **named: int,
 ) -> Kernel:
-    """An op as a kernel for a target. Nothing is built before the first call, but for `tune`.
+    """Compiles an op to a kernel for a target. No native code is built before the first call, unless `tune` asks for
+    measurements.
 
-    mod       a module, the path of a file, or text
-    op        its name; may be left out when there is one, or when `schedule` says it
-    schedule  the name of one in the module, text, or a `Schedule` made by a program; "auto": the compiler's own; None: the
-              module's schedules for this op that fit the device, in order, and below them the compiler's own
-    target    see `codegen.targets`; None: where the arrays of a call live, the machine at hand or its GPUs
-    threads   how many may take part in a call, and what is chosen is chosen for so many; None: all cores
-    tune      None: what was found by tuning before is used, if there is something (`ANDIRON_TUNED=0`: no); 0: it is not;
-              N: where nothing was found yet among as many, N candidates are measured, see `Kernel.tune`
-    checks    false: under the emulator no access is looked at, which takes less than half the time (docs/emulator.md)
-    verify    each program that is compiled is checked, in some seconds: that it computes what its op says, each point once, at
-              several small sizes (docs/verify.md); `report.notes` says at how many, and what was left out
-    named     fixes sizes of the op, gives values of its integer parameters, and of the schedule's (`param BM in ...`)
-    sizes,    the same as mappings, `sizes={"M": 512}`: for a name that is an argument's too, as a size called `op`. The two are
-    params    read alike; a name stands in one place only
+    mod       a module, the path of a file, or a text. A string is a text if it has a line break, or begins with `op `
+    op        the name of the op. It may be left out if there is one op, or if `schedule` says which
+    schedule  the name of a schedule of the module, a text, or a `Schedule`. "auto" asks for the compiler's own schedule. None
+              tries the module's schedules for this op that fit the device, in their order, and after them the compiler's own
+    target    `cpu` for this machine, `cpu:avx2`, `cuda:sm_80`, `emulate:sm_80`, or a device of the module. None compiles for
+              the place where the arrays of a call live: this machine, or one of its GPUs
+    threads   how many threads may take part in a call. Schedules are chosen for this number. None is all cores
+    tune      None uses what earlier tuning found, if anything, unless `ANDIRON_TUNED` is 0. 0 does not use it. N measures N
+              candidates where no earlier search had as many, see `Kernel.tune`
+    checks    False leaves out the checks of accesses under the emulator, which takes less than half of the time
+    verify    True checks every compiled program at several small sizes: it computes what its op says, each point once. A check
+              takes some seconds. `report.notes` lists the sizes and what was left out
+    sizes     sizes by name, as `{"M": 512}`, for a size that has the name of an argument of this function
+    params    values of parameters by name. `sizes`, `params` and keywords are read alike. A name stands in one of them only
+    named     sizes of the op, values of its integer parameters, and values of parameters of the schedule. A size that is not
+              given stays open
 
-    Raises NotInModule, AmbiguousChoice, WrongSchedule, UnknownTarget, NoDevice, NotEmulated, ArgumentKind, ArgumentCount, and
-    the diagnostics of the compiler; with `tune` what `Kernel.tune` raises; with `verify` NotVerified for a program that is
-    wrong, which is our fault.
+    Returns a `Kernel`.
+
+    Raises the diagnostics of the text, those of the schedule, and these:
+
+    NoSuchFile                no file has the path
+    NotInModule               no op or no schedule has the name
+    AmbiguousChoice           there are several ops, and nothing says which
+    WrongSchedule             the schedule is for another device or for other sizes, or its text does not hold one schedule
+    UnknownTarget             no target has the name
+    NoDevice                  the target is a GPU of this machine, and there is none
+    NotEmulated               `checks=False` for a target that is not emulated
+    ArgumentKind              an argument has the wrong type
+    ArgumentCount             a size or a parameter is given twice
+    UnknownSize               no size and no parameter has the name
+    MissingParameter          a parameter without a default has no value
+    BadSize                   a size is negative, or no integer of 64 bits
+    ConditionFailed           a condition of the op does not hold for the sizes
+    SizeOverflow              a tensor would have 2^63 elements or more
+    NotVerified               `verify` found that a program is wrong. Andiron is at fault
+    CannotTune, NothingRight  see `Kernel.tune`
     """
     expect("tune", tune, (int, type(None)), "how many candidates to measure")
     request = replace(asked(mod, op, schedule, target, threads, joined(named, sizes, params)), verify=bool(verify))

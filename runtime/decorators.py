@@ -30,18 +30,40 @@ def op(
     params: Mapping[str, int] | None = None,
     **named: int,
 ) -> Kernel:
-    """The kernel of a text with one op, and schedules for it if any; see `andiron.compile` for the arguments."""
+    """Compiles a text with one op, and schedules for it if any. The arguments are those of `andiron.compile`.
+
+    A mistake in the text is shown at its line of the Python file, where that line can be found.
+
+    Returns a `Kernel`.
+
+    Raises what `andiron.compile` raises.
+    """
     from .compile import compile
 
     return compile(_module(text, 2), None, schedule, target, threads, sizes=sizes, params=params, **named)
 
 
 class Embedded(Protocol):
-    """A function whose body is an op; `kernel` is what it calls."""
+    """A function whose body is an op, as `andiron.kernel` makes it.
+
+    kernel  the kernel that a call runs
+    """
 
     kernel: Kernel
 
-    def __call__(self, *args: Any, out: Any = None, threads: int | None = None, **named: Any) -> Any: ...
+    def __call__(self, *args: Any, out: Any = None, threads: int | None = None, **named: Any) -> Any:
+        """Calls the kernel with the arguments that the function's own signature takes.
+
+        args     the inputs, in the order of the function's parameters
+        out      as in a call of a kernel
+        threads  as in a call of a kernel
+        named    inputs by name
+
+        Returns the outputs, as a call of the kernel does.
+
+        Raises what a call of the kernel raises. Raises TypeError for arguments that the signature does not take.
+        """
+        ...
 
 
 def kernel(
@@ -54,7 +76,7 @@ def kernel(
     params: Mapping[str, int] | None = None,
     **named: int,
 ) -> Callable[[Callable[..., Any]], Embedded]:
-    """A decorator: the function's body is replaced by the op of the text, its name and docstring stay.
+    """Decorates a function: the op of the text replaces its body. Its name and its docstring stay.
 
         @andiron.kernel(\"\"\"
         op scale[N](X: f32[N]) -> (Y: f32[N]):
@@ -62,9 +84,14 @@ def kernel(
         \"\"\")
         def scale(X): ...
 
-    The function's parameters are the op's inputs, by name, in any order. Arguments are passed as its signature says, by
-    position or by name, so defaults work; beyond them `out` and `threads` are taken as `Kernel` takes them. The text is
-    compiled at once, and so refused at once; it is built at the first call. The kernel is the function's attribute `kernel`.
+    The function's parameters are the inputs of the op, by name, in any order. Arguments are passed as its signature says, by
+    position or by name, and defaults work. A call also takes `out` and `threads`, as `Kernel` does. The text is compiled at
+    once. Native code is built at the first call. The other arguments are those of `andiron.compile`.
+
+    Returns a decorator. The decorator returns an `Embedded`: a function with the attribute `kernel`.
+
+    Raises what `andiron.compile` raises. The decorator raises SignatureDiffers if the parameters of the function are not the
+    inputs of the op.
     """
     from .compile import compile
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -13,20 +12,21 @@ import numpy as np
 
 from ..codegen.ir.program import Program
 from ..codegen.lower.schedule_trace import Traced
-from ..dsl.errors import InternalError, did_you_mean
 from ..dsl.errors.emulate import NotEmulated
-from ..dsl.errors.run import ArgumentCount, ArgumentShape, SizeRefused
+from ..dsl.errors.run import SizeRefused
 from ..dsl.op import Op
 from ..dsl.support.forks import Lock
 from .arrays.alias import refuse_overlaps
 from .arrays.bind_sizes import bind_sizes, describe, output_shapes
-from .arrays.convert import Back, empty, numpy_dtype, to_numpy, way_back, writable
+from .arrays.convert import Back, empty, numpy_dtype, to_numpy, way_back
 from .arrays.data_pointer import address_of
-from .native.fast_call import Caller, caller
+from .arrays.match_arguments import by_position, writable_outputs
+from .call_plan import MOST_PLANS, CallMemory, CallPlan
+from .native.fast_call import caller
 from .native.threads import checked_threads, default_threads
 from .op_counts import argument_bytes, flops
 from .report import Report
-from .variant import Variant, Variants
+from .variant import Variant
 
 if TYPE_CHECKING:
     from .compile import Request
@@ -34,51 +34,20 @@ if TYPE_CHECKING:
     from .tuning.search import Tuning
     from .tuning.tuning_store import Kept
 
-_PLANS = 512  # shapes remembered per kernel
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """What a call needs to know about shapes, once they were checked. `order` is None when arguments are in the op's order."""
-
-    call: Callable[..., int]
-    dims: ctypes.Array
-    outputs: tuple[tuple[tuple[int, ...], np.dtype], ...]
-    pointers: Any
-    order: tuple[int, ...] | None
-    variant: Variant
-    only: Any  # shape and type of the output when there is one
-    nbytes: tuple[int, ...]  # of the inputs, then of the outputs
-
-    def apart(self, addresses: Sequence[int]) -> bool:
-        """Whether an only output, contiguous at its address, surely shares no memory with the inputs."""
-        start = addresses[-1]
-        end = start + self.nbytes[-1]
-        for at, size in zip(addresses[:-1], self.nbytes):  # noqa: B905 - the output is left out
-            if start < at + size and at < end:
-                return False
-        return self.only is not None
-
-
-class Used:
-    """What calls by some variants of a kernel remember. A call takes it at its start and keeps it to its end.
-
-    REPLACED  Where a kernel goes on with other variants, or with nothing remembered, it gets a new one of these: nothing is
-              taken from a call that runs. What such a call finds out, it adds to the old one, and that is forgotten with it.
-    ADDED     Plans are only added, and `caller` is replaced, by who has the kernel's lock. Calls read without it.
-    """
-
-    def __init__(self, variants: Sequence[Variant]) -> None:
-        self.variants: Sequence[Variant] = variants if isinstance(variants, Variants) else tuple(variants)
-        self.plans: dict[Any, Any] = {}
-        self.caller: Caller | None = None  # for calls like earlier ones
-
 
 class Kernel:
-    """An op, compiled. `k(A, B)` gives its outputs; the text, the schedule and the report can be read without a compiler.
+    """An op that is compiled for a target. A call with arrays gives the outputs: `C = k(A, B)`.
 
-    Several variants are tried in order at each new shape; the first whose conditions hold is used. Any number of threads may
-    call at the same time, and set its options meanwhile: a call uses those that it finds at its start.
+    The source code, the schedule and the report can be read without a C++ compiler. A call at a new shape tries the variants in
+    order, and uses the first whose conditions hold. Any number of threads may call at the same time, and may set options
+    meanwhile. A call uses the options that it finds at its start. A kernel for a GPU takes arrays in the memory of that GPU.
+
+    op       the op, with numbers for its parameters
+    sizes    the sizes that are fixed, by name
+    threads  how many threads may take part in a call, where the call does not say
+    request  the request to `compile` that it was made from, or None
+    tuned    the search that found its schedule, or None
+    notes    the notes that its report shows
     """
 
     def __init__(
@@ -99,25 +68,26 @@ class Kernel:
         self._inputs, self._outputs = op.inputs, op.outputs
         self._dtypes: tuple[np.dtype, ...] = ()  # filled at the first call: the text alone needs no ml_dtypes
         self._lock = Lock()
-        self._used = Used(variants)
+        self._used = CallMemory(variants)
 
     @property
     def variants(self) -> Sequence[Variant]:
-        """Its compiled forms, in the order in which they are tried."""
+        """The compiled forms, in the order in which a call tries them."""
         return self._used.variants
 
     @property
     def target(self) -> str:
+        """The name of the target, as `cpu:avx2`."""
         return self.variants[0].target.name
 
     @property
     def source(self) -> str:
-        """The emitted text of the variant tried first, complete and compilable by itself."""
+        """The source code of the first variant. It is complete: a compiler can build it by itself."""
         return self.variants[0].source
 
     @property
     def schedule(self) -> str:
-        """Its explicit schedule as text."""
+        """The explicit schedule of the first variant, as text."""
         return self.variants[0].schedule
 
     @property
@@ -127,26 +97,40 @@ class Kernel:
 
     @property
     def program(self) -> Program:
-        """Its tile program."""
+        """The tile program of the first variant."""
         return self.variants[0].program
 
     @property
     def report(self) -> Report:
-        """What is known of it: sizes, target, compiler, footprints, notes. Printing it gives a table."""
+        """The report: sizes, target, compiler, footprints, notes. Printing it gives a table."""
         copied = (f"{name} was not contiguous: each such call copies it" for name in self._copied)
         return Report.of(self.op, self.variants, self.sizes, self.threads, {*self.notes, *copied})
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the built kernel to a file that `andiron.load_kernel` reads on a machine of the same kind, without a compiler.
+        """Writes the built kernel to a file. `andiron.load_kernel` reads it on a machine of the same kind, without a C++
+        compiler.
 
-        Raises CannotSave, CannotWrite, NoCompiler, CompilerFailed.
+        path  the path of the file
+
+        Raises CannotSave for a kernel of a GPU or of the emulator. Raises CannotWrite if the file cannot be written. Raises
+        NoCompiler or CompilerFailed if a variant cannot be built.
         """
         from .storage.serialize import save
 
         save(self, path)
 
     def benchmark(self, *args: Any, out: Any = None, repeat: int = 9, threads: int | None = None) -> Timing:
-        """How long a call with these arrays takes: warm, results in memory given beforehand, the median of `repeat` samples."""
+        """Measures calls with these arrays. The calls are warm, and write to memory that was allocated before.
+
+        args     the inputs, as in a call
+        out      memory for the outputs, as in a call
+        repeat   the number of samples. A sample is as many calls as take 2 ms
+        threads  as in a call
+
+        Returns a `Timing`: seconds for one call, in each sample.
+
+        Raises what a call raises.
+        """
         from .timing import Timing, interleaved
 
         out = self(*args, out=out, threads=threads)
@@ -157,46 +141,85 @@ class Kernel:
     def tune(
         self, *args: Any, top: int = 10, seconds: float = 60.0, say: Callable[[str], None] | None = None, keep: bool = True
     ) -> Tuning:
-        """Measures the `top` best candidates for its schedule, uses the fastest from now on, and keeps it in the cache, where
-        later compilations of the same op for the same sizes and target find it. What is found is checked and timed on the
-        given arrays, or on random ones.
+        """Measures candidates for the schedule, and uses the fastest from now on.
 
-        seconds  after about so long the best so far counts       say   called with what is being done, a line at a time
-        keep     whether the result goes to the cache             Ctrl-C ends it early: the best so far counts
+        Later compilations of the same op for the same sizes and target find the result in the cache. Ctrl-C ends the search
+        early, and the best so far counts.
 
-        Raises CannotTune; what building raises; ResultsDiffer where even the schedule as it was gives wrong results.
+        args     arrays to check and to time candidates with, as in a call. Without them the arrays are random
+        top      how many candidates to measure: those with the best predictions
+        seconds  the time after which the best so far counts, in seconds
+        say      a function that is called with a line of text for each step
+        keep     whether the result goes to the cache
+
+        Returns a `Tuning`.
+
+        Raises CannotTune if there is nothing to choose, or nothing to measure. Raises NoDevice if the kernel is for a GPU that
+        this machine lacks. Raises NothingRight if no candidate runs with right results, the schedule as it was among them.
+        Raises what a call raises for `args`.
         """
         from .tuning.search import tune
 
         return tune(self, args, top, seconds, say, keep)
 
     def adopt(self, variants: Sequence[Variant], tuned: Kept) -> None:
-        """Goes on with these variants of the same op, for the same target, which tuning found."""
+        """Uses these variants from now on. Tuning calls this with what it found.
+
+        variants  variants of the same op, for the same target
+        tuned     the search that found them
+
+        Raises nothing.
+        """
         self.notes -= {str(self.tuned)}
         self.notes.add(str(tuned))
         with self._lock.held():
-            self.tuned, self._used = tuned, Used(variants)
+            self.tuned, self._used = tuned, CallMemory(variants)
 
     def place(self, arrays: Sequence[np.ndarray], outputs: bool = False) -> list[Any]:
-        """Arrays of NumPy's as inputs, or outputs, of this kernel: where it runs, copied there if need be."""
+        """Brings NumPy arrays to the memory that the kernel works in. A kernel for a CPU takes them as they are.
+
+        arrays   the arrays, in the order of the inputs or outputs
+        outputs  whether they are memory for outputs
+
+        Returns arrays that a call takes.
+
+        Raises nothing for a CPU. For a GPU it raises NoDevice without a GPU, and ArgumentKind without a library of arrays for
+        it.
+        """
         return list(arrays)
 
     def host(self, arrays: Sequence[Any]) -> list[np.ndarray]:
-        """Arrays that could be a call's inputs as contiguous ones of NumPy's."""
-        return self._read(self._by_position(tuple(arrays), {}))[0]
+        """Reads the inputs of a call as NumPy arrays.
+
+        arrays  the inputs, in the order of the declaration
+
+        Returns contiguous NumPy arrays.
+
+        Raises ArgumentCount, ArgumentKind, ArgumentType, ArgumentShape or DeviceMismatch, as a call does.
+        """
+        return self._read(by_position(self.op, self.sizes, tuple(arrays), {}))[0]
 
     def fetch(self, results: Sequence[Any]) -> list[np.ndarray]:
-        """Outputs as arrays of NumPy's."""
+        """Brings outputs to NumPy arrays. It waits for them.
+
+        results  the outputs of a call
+
+        Returns NumPy arrays.
+
+        Raises nothing.
+        """
         return list(results)
 
     def wait(self) -> None:
-        """Until all calls are done: those of a GPU return before they are."""
+        """Waits until all calls are done. Calls of a kernel for a GPU return before they are done.
+
+        Raises nothing.
+        """
 
     @property
     def counting(self) -> bool:
-        """Whether calls count what they do: bytes, transactions, conflicts of banks (`report.counts`). Only under the emulator.
-
-        Setting it raises NotEmulated for other kernels.
+        """Whether calls count what they do: bytes, transactions and bank conflicts, in `report.counts`. Only a kernel for the
+        emulator can. Setting it for another raises NotEmulated.
         """
         return self.variants[0].counting
 
@@ -216,17 +239,43 @@ class Kernel:
         return f"<kernel {self.op.name}({inputs}) -> ({outputs}) for {self.target}{fixed}>"
 
     def prepare(self, sizes: Mapping[str, int] | None = None) -> Kernel:
-        """Builds all variants now instead of at the first call, or the one for these sizes, of which none may be missing."""
+        """Builds all variants now instead of at the first call.
+
+        sizes  the value of every size of the op, to build only the variant for these sizes. None builds all
+
+        Returns the kernel itself.
+
+        Raises NoCompiler or CompilerFailed if a variant cannot be built. Raises DeviceMismatch if this machine cannot execute
+        the code. Raises SizeRefused if no variant is for these sizes.
+        """
         for variant in self.variants if sizes is None else [self._choose(sizes)]:
             variant.load()
         return self
 
     def __call__(self, *args: Any, out: Any = None, threads: int | None = None, **named: Any) -> Any:
-        """The op's outputs for these inputs: one array, or a tuple in the order of the declaration.
+        """Computes the outputs of the op for these inputs.
 
-        out      an array, or a tuple of them, to write instead of new ones; it is returned
-        threads  how many threads may take part; default `self.threads`
+        args     the inputs, in the order of the declaration: NumPy arrays, or objects with `__dlpack__` or `__array__`. Each
+                 has the shape and the element type that the op declares. An array that is not contiguous is copied
+        out      an array, or a tuple of arrays, to write the outputs to, of the shapes and element types of the outputs
+        threads  how many threads may take part; None is `self.threads`. A kernel for a GPU does not look at it
         named    inputs by name
+
+        Returns one array, or a tuple of arrays in the order of the declaration if there are several outputs. They are of the
+        same library as the inputs. With `out` it returns `out`.
+
+        Raises these, and under the emulator the faults that it finds:
+
+        ArgumentCount               too few or too many arguments, or a name that is no input
+        ArgumentKind                an argument is no array that the kernel can read, or `threads` is no positive integer
+        ArgumentType                an array has another element type
+        ArgumentShape               an array has another rank, or its shape contradicts another or a fixed size
+        SizeRefused                 the op or the schedule excludes the sizes, or memory cannot hold an array
+        EmptyArgmax                 an `argmax` has nothing to choose from at these sizes
+        OutputReadOnly              `out` cannot be written
+        OutputOverlap               `out` shares memory with an input in a way that would change results
+        DeviceMismatch              an array lives elsewhere, or this machine cannot execute the code
+        NoCompiler, CompilerFailed  a variant cannot be built at its first call
         """
         repeated = self._used.caller
         if repeated is not None and not named:
@@ -240,7 +289,7 @@ class Kernel:
     def _at_length(self, args: tuple[Any, ...], out: Any, threads: int | None, named: dict[str, Any]) -> Any:
         """A call, each step of it."""
         if named or len(args) != len(self._inputs):
-            args = self._by_position(args, named)
+            args = by_position(self.op, self.sizes, args, named)
         if not self._dtypes:
             self._dtypes = tuple(numpy_dtype(t.dtype) for t in self._inputs)
         used = self._used
@@ -262,7 +311,7 @@ class Kernel:
         elif type(out) is np.ndarray and (out.shape, out.dtype) == plan.only and out.flags.carray:
             written = results = (out,)
         else:
-            written = self._read_out(out, plan)
+            written = writable_outputs(self.op, out, plan.outputs)
             results = [w if w.flags.c_contiguous and w.flags.aligned else np.empty(w.shape, w.dtype) for w in written]
         addresses = [address_of(x) for x in (*arrays, *results)]
         if out is not None and not plan.apart(addresses):
@@ -272,7 +321,7 @@ class Kernel:
         count = checked_threads(self.threads if threads is None else threads)
         status = plan.call(plan.pointers(*addresses), plan.dims, count)
         if status:
-            raise self._failure(status, plan)
+            raise plan.failure(self.op.name, status)
         self._copied = copied
         if out is not None:
             for w, r in zip(written, results, strict=True):
@@ -284,29 +333,6 @@ class Kernel:
         return results[0] if len(results) == 1 else tuple(results)
 
     # ------------------------------------------------------------ what a call seldom needs
-
-    def _by_position(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
-        names = [t.name for t in self._inputs]
-        wanted = f"{self.op.name} takes {_arrays(len(names))}: {', '.join(map(describe, self._inputs))}"
-        if len(args) > len(names):
-            raise ArgumentCount(f"{len(args)} were given; {wanted}", help="results are returned; `out=` gives memory for them")
-        values = dict(zip(names, args, strict=False))
-        for name, value in named.items():
-            if name in values:
-                raise ArgumentCount(f"{name} is given twice")
-            if name not in names:
-                fixed = name in dict(self.op.params) or name in self.sizes or any(d.name == name for d in self.op.dims)
-                way_out = (
-                    f"`{name}` is fixed when compiling: andiron.compile(..., {name}=...)"
-                    if fixed
-                    else did_you_mean(name, names)
-                )
-                raise ArgumentCount(f"no input `{name}`; {wanted}", help=way_out)
-            values[name] = value
-        lacking = [n for n in names if n not in values]
-        if lacking:
-            raise ArgumentCount(f"{', '.join(lacking)} not given; {wanted}")
-        return tuple(values[n] for n in names)
 
     def _read(self, args: tuple[Any, ...]) -> tuple[list[np.ndarray], Back | None, tuple[str, ...]]:
         """Arrays as kernels take them, how results become the family of those given, and the names of copied inputs."""
@@ -325,7 +351,7 @@ class Kernel:
             arrays.append(array)
         return arrays, way_back(args), tuple(copied)
 
-    def _choose(self, sizes: Mapping[str, int], used: Used | None = None) -> Variant:
+    def _choose(self, sizes: Mapping[str, int], used: CallMemory | None = None) -> Variant:
         """The first variant whose conditions hold. Raises why the first one's do not, where none does."""
         refusals = []
         for v in (used or self._used).variants:  # those below the one that is taken may not be compiled yet
@@ -335,7 +361,7 @@ class Kernel:
             refusals.append(refusal)
         raise refusals[0]
 
-    def _new_plan(self, used: Used, shapes: tuple[tuple[int, ...], ...]) -> _Plan:
+    def _new_plan(self, used: CallMemory, shapes: tuple[tuple[int, ...], ...]) -> CallPlan:
         sizes = bind_sizes(self.op, shapes, self.sizes)
         made = output_shapes(self.op, sizes)
         chosen = self._choose(sizes, used)
@@ -344,7 +370,7 @@ class Kernel:
         names = [t.name for t in (*self._inputs, *self._outputs)]
         order = tuple(names.index(n) for n in chosen.arguments)
         results = tuple((s, numpy_dtype(t.dtype)) for s, t in zip(made, self._outputs, strict=True))
-        plan = _Plan(
+        plan = CallPlan(
             library.call,
             (ctypes.c_int64 * len(open_sizes))(*open_sizes),
             results,
@@ -362,39 +388,8 @@ class Kernel:
                 used.caller = before.also(self.op, library.call, open_sizes, arrays, order)
         return plan
 
-    def _with_room(self, used: Used) -> Used:
+    def _with_room(self, used: CallMemory) -> CallMemory:
         """Where one more plan goes. Only for who has the lock."""
-        if used is self._used and len(used.plans) >= _PLANS:
-            used = self._used = Used(used.variants)
+        if used is self._used and len(used.plans) >= MOST_PLANS:
+            used = self._used = CallMemory(used.variants)
         return used
-
-    def _read_out(self, out: Any, plan: _Plan) -> list[np.ndarray]:
-        """`out` as arrays of the right types and shapes, which can be written."""
-        given = list(out) if isinstance(out, (tuple, list)) else [out]
-        if len(given) != len(self._outputs):
-            raise wrong_count(self.op, len(given))
-        written = []
-        for x, tensor, (shape, dtype) in zip(given, self._outputs, plan.outputs, strict=True):
-            plain = type(x) is np.ndarray and x.dtype == dtype and x.flags.writeable
-            array = x if plain else writable(x, tensor)
-            if array.shape != shape:
-                raise ArgumentShape(f"out `{tensor.name}` has shape {array.shape}; expected {shape}: {describe(tensor)}")
-            written.append(array)
-        return written
-
-    def _failure(self, status: int, plan: _Plan) -> Exception:
-        if status == 1:
-            return SizeRefused("no memory for the kernel's own buffers")
-        if status >= 100 and status - 100 < len(plan.variant.program.conditions):
-            return SizeRefused(f"`{plan.variant.program.conditions[status - 100][1]}` does not hold")
-        return InternalError(f"the kernel {self.op.name} ended with the unknown status {status}")
-
-
-def _arrays(count: int) -> str:
-    return f"{count} array" + "s" * (count != 1)
-
-
-def wrong_count(op: Op, given: int) -> ArgumentCount:
-    """For `out` with another number of arrays than the op has outputs."""
-    outputs = len(op.outputs)
-    return ArgumentCount(f"out has {_arrays(given)}; {op.name} has {outputs} output" + "s" * (outputs != 1))

@@ -21,15 +21,31 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Report:
-    """What depends on sizes is None, or empty, while some are open; `compiler` is None until the kernel was built.
+    """The figures of a kernel. A figure that depends on sizes is None, or empty, while a size is open. Printing it gives a
+    table.
 
-    flops       arithmetic operations of the op as it is written
-    bytes       of all arguments, each once: the least that must be moved
-    footprints  memory -> (the most bytes held there at one time, what it has or None); registers: how many, for each unit
-    read, written  bytes by memory, every access counted, those that a cache serves too; `exact`: all were looked at
-    units       of each launch, by level
-    seconds     the least time at the device's rates, by what needs it; the largest, `bound`, is the prediction
-    counts      what the last call did under the emulator, if it was told to count (`Kernel.counting`)
+    op          the name of the op
+    target      the name of the target
+    device      the name of the device
+    sizes       the known sizes, by name
+    threads     how many threads of the CPU may take part; None for a GPU
+    variants    the number of variants
+    compiler    the C++ or GPU compiler; None until a variant is built
+    cached      whether the code was in the cache; None until a variant is built
+    flops       arithmetic operations of one call, as the op is written
+    bytes       bytes of all arguments, each once: the least that a call must move
+    footprints  memory -> the most bytes held there at one time, and its capacity in bytes or None
+    registers   registers that a unit needs, and how many it has; None where the device does not say
+    launches    the number of launches
+    barriers    the number of barriers in the tile program
+    units       the units of each launch, by level
+    read        bytes read in one call, by memory. Accesses that a cache serves count too
+    written     bytes written in one call, by memory
+    exact       whether `read` and `written` count every access; False where loops were sampled
+    seconds     the least time of a call in seconds, by the memory or the arithmetic that needs it
+    bound       the key of the largest of `seconds`, which is the prediction
+    notes       sentences for people
+    counts      the counts of the last call under the emulator, if `Kernel.counting` was set
     """
 
     op: str
@@ -57,6 +73,18 @@ class Report:
 
     @staticmethod
     def of(op: Op, variants: Sequence[Variant], sizes: Mapping[str, int], threads: int, notes: Iterable[str]) -> Report:
+        """Makes the report of a kernel from its parts.
+
+        op        the op
+        variants  the variants of the kernel
+        sizes     the fixed sizes, by name
+        threads   how many threads may take part
+        notes     further notes
+
+        Returns a `Report`.
+
+        Raises nothing.
+        """
         first = variants[0]
         built = next((v.library for v in variants if v.library), None)
         closed = all(d.name in sizes for d in op.dims)
@@ -97,13 +125,24 @@ class Report:
         )
 
     def as_dict(self) -> dict[str, Any]:
+        """Gives the report as dictionaries, lists, strings and numbers.
+
+        Returns a dictionary from field to value.
+
+        Raises nothing.
+        """
         return asdict(self)
 
     def __str__(self) -> str:
         return table(self.rows()) + (f"\n\n{self.counts}" if self.counts else "")
 
     def rows(self) -> list[tuple[str, object]]:
-        """What people read, each with its name."""
+        """Gives the lines of the printed table.
+
+        Returns pairs of a name and a value.
+
+        Raises nothing.
+        """
         rows: list[tuple[str, object]] = [("op", self.op), ("target", f"{self.target} ({self.device})")]
         rows.append(("sizes", ", ".join(f"{n}={v}" for n, v in self.sizes.items()) or "open"))
         if self.threads is not None:

@@ -13,7 +13,12 @@ _REST = 0.2  # seconds; threads of OpenBLAS wait busily for 2^28 cycles after a 
 
 @dataclass(frozen=True)
 class Timing:
-    """Samples of seconds per call; `flops` and `bytes` of one call, as the op is written (all arguments, each once)."""
+    """Measured times of a call. Printing it gives the median, and rates.
+
+    samples  seconds for one call, in each sample
+    flops    arithmetic operations of one call, as the op is written
+    bytes    bytes of all arguments, each once
+    """
 
     samples: tuple[float, ...]
     flops: int
@@ -21,7 +26,7 @@ class Timing:
 
     @property
     def seconds(self) -> float:
-        """The median."""
+        """The median of the samples, in seconds."""
         return median(self.samples)
 
     def __repr__(self) -> str:

@@ -17,13 +17,19 @@ if TYPE_CHECKING:
 
 
 def torch_op(kernel: Kernel, name: str | None = None) -> Any:
-    """The kernel as an operator: a `torch.library.CustomOpDef`, called with tensors in the order of the op's inputs.
+    """Makes a kernel an operator of PyTorch, which `torch.compile` and `torch.export` keep whole in their graphs.
 
-    name  with its namespace; default `andiron::OP`. It is PyTorch's for the whole process: a second operator of a name takes
-          the place of the first
+    kernel  the kernel
+    name    the operator's name with its namespace; None is `andiron::OP`. It holds for the whole process: a second operator of
+            a name takes the place of the first
 
-    Shapes are known without running it, also while sizes are symbols. It has no gradient of its own: give it one by
-    `register_autograd` of what is returned. Raises NoPackage where PyTorch is missing.
+    PyTorch knows the shapes of the results without running the operator, also while sizes are symbols. The operator has no
+    gradient of its own: `register_autograd` of the result gives it one.
+
+    Returns a `torch.library.CustomOpDef`. It is called with tensors in the order of the op's inputs, and returns one tensor, or
+    a tuple of tensors.
+
+    Raises NoPackage if PyTorch is not installed.
     """
     try:
         import torch  # type: ignore[import-not-found]

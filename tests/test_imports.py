@@ -98,7 +98,6 @@ PRIVATELY_NAMED = [
     ("runtime.emulator.source_map", "where"),
     ("runtime.gpu.call_plan", "way"),
     ("runtime.gpu.device_code", "made"),
-    ("runtime.kernel", "used"),
     ("runtime.tuning.tuning_store", "kept"),
     ("runtime.tuning.tuning_store", "kept"),
     ("tools.checks.file_findings", "said"),

@@ -29,7 +29,12 @@ MOST = 4  # specs of a line that are shown
 
 @dataclass(frozen=True)
 class Scope:
-    """What is in focus after a line: the level that executes, the extent of each index, the memory that each tensor is in."""
+    """The focus after a line of a schedule.
+
+    level    the level that executes
+    extents  the extent of each index
+    places   the memory of each tensor
+    """
 
     level: str
     extents: Mapping[str, Expr]
@@ -38,7 +43,14 @@ class Scope:
 
 @dataclass(frozen=True)
 class Traced:
-    """A line as text (without its nested block), how deep it is nested, the specs after it, and what it did."""
+    """A line of a schedule, with the specs that it leaves.
+
+    line    the line as text, without its nested block
+    depth   how deep the line is nested
+    specs   the specs after the line, as text
+    effect  the effect of the line in numbers, as text
+    scope   the focus after the line, or None
+    """
 
     line: str
     depth: int

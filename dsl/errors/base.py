@@ -19,9 +19,11 @@ from ..source import Span
 
 
 class AndironError(Exception):
-    """The root of everything Andiron raises on purpose.
+    """The root of everything that Andiron raises on purpose.
 
-    id  of its class: a word that is stable      message  what is wrong      help  a way out, where there is one
+    id       the name of the mistake, which does not change, as `unknown-target`
+    message  the mistake, in a sentence
+    help     a way out, or None
     """
 
     id: ClassVar[str] = "error"
@@ -40,16 +42,23 @@ class InternalError(AndironError):
 
 @dataclass(frozen=True)
 class Label:
-    """A secondary span with its note, underlined with dashes."""
+    """A second place of a mistake, underlined with dashes.
+
+    span  the place in a text
+    note  the note beside it
+    """
 
     span: Span
     note: str
 
 
 class UserError(AndironError):
-    """A mistake in what the author wrote or passed; subclasses name it.
+    """A mistake in a text, or in the arguments of a call. Subclasses name it. Printing it shows the place and the way out.
 
-    word  what people see before its id
+    word    the word before the id: `error` or `warning`
+    span    the place in a text, or None
+    note    the note beside the place
+    labels  further places, each with a note
     """
 
     id: ClassVar[str] = "user-error"
@@ -75,7 +84,10 @@ class UserError(AndironError):
 
 
 class UserErrors(UserError):
-    """Several mistakes at once; `errors` holds them in the order of the text."""
+    """Several mistakes at once.
+
+    errors  the mistakes, in the order of the text
+    """
 
     id = "several"
 

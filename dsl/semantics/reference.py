@@ -18,17 +18,22 @@ from .evaluate import Plain, evaluate
 
 
 def reference(op: Op, exact: bool = False) -> Callable[..., Any]:
-    """`reference(op)(*arrays, **params)`: the outputs of `op` for the inputs, in the order of the declarations.
+    """Gives the meaning of an op as a function on NumPy arrays. Every schedule of the op agrees with it within the error bound.
 
-    Floats compute in float64 (f64 in extended precision, where the machine has it), integers exactly as declared, wrapping;
-    casts by type name round, and outputs are rounded to their types. Arrays have the declared dtypes
-    (`DType.numpy`: bf16 and f8 by `ml_dtypes`, i4 in int8, tf32 in float32); scalars may be Python numbers. One output gives
-    an array, several a tuple.
+    op     an op, as in `module.ops`
+    exact  True gives each output as a pair of float64 arrays: the value before its last rounding, and a bound on the distance
+           of any correct evaluation from it. The bound is `n u sum|terms|`, propagated, with the rounding of the output
 
-    With `exact`, each output is a pair of float64 arrays instead: the value before the last rounding, and a bound on how far
-    a correct evaluation may be from it, `n u sum|terms|` propagated, the rounding of the output included.
+    Floats compute in float64. An op with f64 tensors computes in the extended precision of the machine, where it has one.
+    Integers compute as declared and wrap. Casts by type name round, and outputs are rounded to their types.
 
-    Raises WrongArgument, EmptyArgmax, and what `bind_params` and `specialise` raise.
+    Returns a function: `reference(op)(*arrays, **params)`. It takes one array for each input, of the declared shape and element
+    type (`DType.numpy`: bf16 and f8 by `ml_dtypes`, i4 in int8, tf32 in float32). A scalar may be a Python number. `params` are
+    values of integer parameters. It returns one array, or a tuple of arrays if the op has several outputs.
+
+    Raises ArgumentKind if `op` is no op. The function raises WrongArgument if the number, shape or type of arrays is wrong,
+    EmptyArgmax if an `argmax` has nothing to choose from, UnknownSize or MissingParameter for a wrong or missing parameter,
+    BadSize for a value that is no integer, and ConditionFailed if a condition of the op does not hold.
     """
 
     expect("op", op, Op, "an op, as in `module.ops`")

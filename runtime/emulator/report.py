@@ -17,14 +17,21 @@ _WORDS = {LOAD: "read", STORE: "written", ATOMIC: "combined"}
 
 @dataclass(frozen=True)
 class AccessSite:
-    """Accesses of one buffer at one line of the text, in one direction.
+    """The accesses of one buffer at one line of the source code, in one direction.
 
-    source, line  of the schedule, None where the text was made for no line of it, or for one that the compiler filled in
-    said          that line of the schedule; `text_line`: of the emitted text
-    accesses      of single threads; `bytes` of all of them together
-    requests      of whole warps: lanes at the same place at the same time
-    transactions  global memory: sectors touched, and the least that hold as many bytes. Shared memory: rounds that the banks
-                  need, and the least; the difference is conflicts of banks
+    memory        the memory of the buffer
+    buffer        the buffer
+    access        `read`, `written` or `combined`
+    source        the file of the line of the schedule; None if the compiler filled in the line
+    line          the number of that line; None if the compiler filled it in
+    said          the text of that line
+    text_line     the number of the line of the source code
+    accesses      accesses of single threads
+    bytes         bytes of all accesses together
+    requests      accesses of whole subgroups: lanes at the same place at the same time
+    transactions  sectors of global memory that were touched, or cycles that the banks of shared memory took
+    least         the least number of transactions that can carry these bytes. For shared memory the difference is bank
+                  conflicts
     """
 
     memory: str
@@ -42,19 +49,20 @@ class AccessSite:
 
     @property
     def ways(self) -> float:
-        """Transactions for each that is needed: 1 is best."""
+        """Transactions divided by the least number of them: 1 is best."""
         return self.transactions / self.least if self.least else 1.0
 
 
 @dataclass(frozen=True)
 class EmulationReport:
-    """Counts of one call.
+    """The counts of one call under the emulator. Printing it gives a table.
 
-    moved      memory -> bytes that threads read, wrote, combined
-    carried    bytes of the transactions of global memory that this took
-    conflicts  memory -> rounds that banks served beyond the least
-    launches   of each kernel: blocks, threads of a block, barriers that blocks met at
-    instrs     name -> executions; one that a warp executes together counts once
+    moved      memory -> access (`read`, `written`, `combined`) -> bytes
+    carried    memory -> bytes of the transactions of global memory
+    conflicts  memory -> cycles that banks took beyond the least
+    launches   for each launch: the kernel, its blocks, the threads of a block, and the barriers that blocks reached
+    instrs     instruction -> executions. One that a subgroup executes together counts once
+    sites      the accesses by place, in the order of the source code
     """
 
     moved: dict[str, dict[str, int]]
@@ -65,6 +73,12 @@ class EmulationReport:
     sites: tuple[AccessSite, ...] = field(default=())
 
     def as_dict(self) -> dict[str, Any]:
+        """Gives the counts as dictionaries, lists, strings and numbers.
+
+        Returns a dictionary from field to value.
+
+        Raises nothing.
+        """
         return asdict(self)
 
     def __str__(self) -> str:

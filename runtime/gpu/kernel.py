@@ -23,7 +23,9 @@ from ...dsl.op import Op, Tensor
 from ..arrays.alias import refuse_overlap
 from ..arrays.bind_sizes import bind_sizes, describe, output_shapes
 from ..arrays.convert import numpy_dtype, way_back
-from ..kernel import Kernel, Used, wrong_count
+from ..arrays.match_arguments import by_position, wrong_count
+from ..call_plan import CallMemory
+from ..kernel import Kernel
 from ..variant import Variant
 from .arch import form_for
 from .arrays import Arrays, any_library, kind_of, library_of
@@ -69,7 +71,7 @@ class DeviceKernel(Kernel):
         named    inputs by name
         """
         if named or len(args) != len(self._inputs):
-            args = self._by_position(args, named)
+            args = by_position(self.op, self.sizes, args, named)
         back = None
         copied: tuple[str, ...] = ()
         array = type(args[0]) if args else None
@@ -132,7 +134,7 @@ class DeviceKernel(Kernel):
         return [library.place(a, library.dtype(t.dtype), 0) for a, t in zip(arrays, tensors, strict=True)]
 
     def host(self, arrays: Sequence[Any]) -> list[np.ndarray]:
-        given = zip(self._by_position(tuple(arrays), {}), self._inputs, strict=True)
+        given = zip(by_position(self.op, self.sizes, tuple(arrays), {}), self._inputs, strict=True)
         return [x if kind_of(x) is None else library_of(x).fetch(x, numpy_dtype(t.dtype)) for x, t in given]  # type: ignore
 
     def fetch(self, results: Sequence[Any]) -> list[np.ndarray]:
@@ -264,7 +266,7 @@ class DeviceKernel(Kernel):
 
     # ------------------------------------------------------------ plans
 
-    def _plan(self, used: Used, key: tuple[Any, ...], views: Sequence[View]) -> Plan:
+    def _plan(self, used: CallMemory, key: tuple[Any, ...], views: Sequence[View]) -> Plan:
         library, device, *shapes = key
         for (_, _, own), tensor in zip(views, self._inputs, strict=True):
             if own != device:

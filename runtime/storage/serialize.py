@@ -90,9 +90,17 @@ def save(kernel: Kernel, path: str | os.PathLike[str]) -> None:
 
 
 def load_kernel(path: str | os.PathLike[str], threads: int | None = None) -> Kernel:
-    """The kernel of a file made by `Kernel.save`. Its code is native and is run as it is: load only files that you trust.
+    """Loads a kernel from a file that `Kernel.save` wrote. The code in it is native and is run as it is: load only files that
+    you trust.
 
-    Raises NoSuchFile, DamagedFile, SavedElsewhere.
+    path     the path of the file
+    threads  how many threads may take part in a call; None is all cores
+
+    Returns a `Kernel`. It needs no C++ compiler.
+
+    Raises NoSuchFile if the file cannot be read. Raises DamagedFile if it is no saved kernel, or was changed. Raises
+    SavedElsewhere if another version made it, or it is for another machine. Raises ArgumentKind if an argument has the wrong
+    type.
     """
     expect("path", path, (str, bytes, os.PathLike), "the path of a saved kernel")
     name = os.fsdecode(path)

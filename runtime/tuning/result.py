@@ -12,11 +12,16 @@ from ..variant import Variant
 
 @dataclass
 class Trial:
-    """One candidate. Number 0 is the schedule as it was.
+    """One candidate of a search.
 
-    predicted  seconds; None: nothing is known      bound     what the prediction says that it waits for
-    about      what tells it from others            schedule  explicit, as text
-    samples    seconds of a call                    rejected  why it cannot win; "" while it can
+    number     its number. 0 is the schedule as it was
+    about      how it differs from the others
+    predicted  the predicted time of a call in seconds, or None
+    bound      the memory or the arithmetic that bounds the prediction
+    variant    its compiled form
+    first      the time of the first call, in seconds
+    samples    measured times of a call, in seconds
+    rejected   the reason why it cannot win; empty while it can
     """
 
     number: int
@@ -30,24 +35,38 @@ class Trial:
 
     @property
     def schedule(self) -> str:
+        """Its explicit schedule, as text."""
         return self.variant.schedule
 
     @property
     def seconds(self) -> float | None:
-        """The lower quartile: what it takes when little else is going on."""
+        """The lower quartile of the samples, in seconds; None without samples. Little else runs on the machine then."""
         return sorted(self.samples)[len(self.samples) // 4] if self.samples else None
 
     def as_dict(self) -> dict[str, Any]:
+        """Gives the candidate as a dictionary of strings, numbers and lists.
+
+        Returns a dictionary from name to value.
+
+        Raises nothing.
+        """
         names = ("number", "about", "predicted", "bound", "seconds", "samples", "rejected", "schedule")
         return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """`best` among `trials`; `gain`: how many times faster than the schedule as it was.
+    """The result of a search. Printing it gives a table.
 
-    refused      schedules that could not be made, and why
-    interrupted  by Ctrl-C, or by the end of the time given: what was found by then counts
+    op           the name of the op
+    target       the name of the target
+    threads      how many threads took part; None for a GPU
+    sizes        the sizes of the arrays, by name
+    trials       the candidates. The first is the schedule as it was
+    best         the fastest candidate
+    took         the time of the search, in seconds
+    refused      for each schedule that could not be made: a description, and the reason
+    interrupted  the reason why the search ended early; empty if it did not
     kept         whether the result is in the cache
     note         how results were checked
     """
@@ -66,14 +85,22 @@ class Tuning:
 
     @property
     def gain(self) -> float:
+        """The time of the schedule as it was, divided by the time of the best."""
         mine, base = self.best.seconds, self.trials[0].seconds
         return base / mine if mine and base else 1.0
 
     @property
     def schedule(self) -> str:
+        """The explicit schedule of the best, as text."""
         return self.best.schedule
 
     def as_dict(self) -> dict[str, Any]:
+        """Gives the result as dictionaries, lists, strings and numbers. The fastest candidate comes first.
+
+        Returns a dictionary from name to value.
+
+        Raises nothing.
+        """
         order = sorted(self.trials, key=_rank)
         return {
             "op": self.op,

@@ -1,0 +1,67 @@
+"""Arguments of a call beside the declaration of the op: how many, under which names, and `out`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...dsl.errors import did_you_mean
+from ...dsl.errors.run import ArgumentCount, ArgumentShape
+from ...dsl.op import Op
+from .bind_sizes import describe
+from .convert import writable
+
+
+def by_position(op: Op, fixed: Mapping[str, int], args: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The inputs of a call in the order of the declaration; `fixed`: sizes given at compile time. Raises ArgumentCount."""
+    names = [t.name for t in op.inputs]
+    wanted = f"{op.name} takes {_arrays(len(names))}: {', '.join(map(describe, op.inputs))}"
+    if len(args) > len(names):
+        raise ArgumentCount(f"{len(args)} were given; {wanted}", help="results are returned; `out=` gives memory for them")
+    values = dict(zip(names, args, strict=False))
+    for name, value in named.items():
+        if name in values:
+            raise ArgumentCount(f"{name} is given twice")
+        if name not in names:
+            when_compiling = name in dict(op.params) or name in fixed or any(d.name == name for d in op.dims)
+            way_out = (
+                f"`{name}` is fixed when compiling: andiron.compile(..., {name}=...)"
+                if when_compiling
+                else did_you_mean(name, names)
+            )
+            raise ArgumentCount(f"no input `{name}`; {wanted}", help=way_out)
+        values[name] = value
+    lacking = [n for n in names if n not in values]
+    if lacking:
+        raise ArgumentCount(f"{', '.join(lacking)} not given; {wanted}")
+    return tuple(values[n] for n in names)
+
+
+def writable_outputs(op: Op, out: Any, expected: Sequence[tuple[tuple[int, ...], np.dtype]]) -> list[np.ndarray]:
+    """`out` as arrays of the `expected` shapes and types, which can be written.
+
+    Raises ArgumentCount, ArgumentShape, and what `writable` raises.
+    """
+    given = list(out) if isinstance(out, (tuple, list)) else [out]
+    if len(given) != len(op.outputs):
+        raise wrong_count(op, len(given))
+    written = []
+    for x, tensor, (shape, dtype) in zip(given, op.outputs, expected, strict=True):
+        plain = type(x) is np.ndarray and x.dtype == dtype and x.flags.writeable
+        array = x if plain else writable(x, tensor)
+        if array.shape != shape:
+            raise ArgumentShape(f"out `{tensor.name}` has shape {array.shape}; expected {shape}: {describe(tensor)}")
+        written.append(array)
+    return written
+
+
+def _arrays(count: int) -> str:
+    return f"{count} array" + "s" * (count != 1)
+
+
+def wrong_count(op: Op, given: int) -> ArgumentCount:
+    """For `out` with another number of arrays than the op has outputs."""
+    outputs = len(op.outputs)
+    return ArgumentCount(f"out has {_arrays(given)}; {op.name} has {outputs} output" + "s" * (outputs != 1))
