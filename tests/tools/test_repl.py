@@ -156,6 +156,13 @@ def test_save_and_load(talk, tmp_path):
     assert "tile m: 16 -> core" in other("show")
 
 
+@pytest.mark.parametrize("change", [lambda t: t.replace("\n", "\r\n"), lambda t: "\ufeff" + t, lambda t: t.rstrip("\n")])
+def test_load_files_of_other_editors(tmp_path, change):
+    text = f"language 1\n\n{GEMM}\nschedule s for gemm:\n    tile m: 16\n"
+    (tmp_path / "a.sched").write_bytes(change(text).encode())
+    assert Talk(f"load {tmp_path}/a.sched")("show all") == text.rstrip("\n")
+
+
 def test_the_version_of_the_language_comes_first(talk, tmp_path):
     assert talk("language 1") == "language 1"
     talk("import std.ops.reduce")

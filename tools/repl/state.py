@@ -83,6 +83,7 @@ class State:
 def declarations(text: str) -> list[tuple[str, str, str, syntax.Decl | syntax.Language]]:
     """A text's statements: kind, name, own text (with the comments above it), node. Raises the diagnostics of syntax."""
     file = parse(Source(NAME, text))
+    text = file.source.text  # in which the places of nodes are
     nodes = [*([file.language] if file.language else []), *file.declarations]
     ends = [_above(text, n.span.start) for n in nodes[1:]] + [len(text)]
     starts = [0, *ends]
@@ -109,7 +110,9 @@ def _above(text: str, at: int) -> int:
 
 def draft_of(text: str) -> Draft:
     """A text with one schedule, taken apart into its first line and its lines."""
-    node = next(n for n in parse(Source(NAME, text)).declarations if isinstance(n, syntax.ScheduleDecl))
+    file = parse(Source(NAME, text))
+    text = file.source.text
+    node = next(n for n in file.declarations if isinstance(n, syntax.ScheduleDecl))
     starts = [line.span.start for line in node.lines]
     header = text[: starts[0]].rstrip()
     header = header if header.endswith(":") else header[: _colon(header) + 1]  # a comment follows it

@@ -1,4 +1,5 @@
-"""The same declarations, spelled otherwise: commas after lists, comments, blank lines, blocks on the line of their colon."""
+"""The same declarations, spelled otherwise: commas after lists, comments, blank lines, blocks on the line of their colon,
+the version of the language."""
 
 from __future__ import annotations
 
@@ -19,7 +20,9 @@ def spelled(text: str, rng: Random) -> str:
         text = _blocks_on_their_lines(text, maybe)
     if maybe(0.3):
         text = "\n# what follows is a random case\n\n" + text
-    return text.replace("\n", "\r\n") if maybe(0.1) else text
+    if maybe(0.1):
+        text = text.replace("\n", "\r\n")
+    return "language 1\n\n" + text if maybe(0.2) else text
 
 
 def _line(line: str, maybe) -> list[str]:
