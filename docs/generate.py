@@ -2,6 +2,7 @@
 
     schedule.md      from `codegen/schedule/statement_reference.py`, and the traces of its examples
     errors/*.md      from the error classes, and the cases of `tests/errors`
+    api.md           from the signatures and docstrings of the names of `andiron`
     commands.md      from the parser of the command line
     architecture.md  the folders, from the docstrings of their packages, and the grammar of the tile program, from
                      `codegen/ir/tile_ir.py`, each between its marks
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from generator import architecture, commands, errors, pictures, statements
+from generator import api, architecture, commands, errors, pictures, statements
 from generator.page import DOCS
 
 
@@ -25,6 +26,7 @@ def pages() -> dict[str, Callable[[], str]]:
         **pictures.pages(),
         "schedule.md": statements.schedule_page,
         **errors.pages(),
+        "api.md": api.api_page,
         "commands.md": commands.commands_page,
         "architecture.md": architecture.architecture_page,
         "passes.md": architecture.passes_page,

@@ -70,7 +70,7 @@ class Schedule:
     with_     "ldmatrix"
     peel      True
 
-    Raises the diagnostics of its first line. Raises NotOneLine if the name, the op or a condition has a line break.
+    Raises the diagnostics of its first line.
     """
 
     def __init__(self, name: str, op: str, on: str | None = None, where: Sequence[str] = ()) -> None:

@@ -51,7 +51,7 @@ class Source:
 
         Returns the line.
 
-        Raises IndexError if there is no such line.
+        Raises IndexError if the text has fewer lines.
         """
         start = self._starts[number - 1]
         end = self.text.find("\n", start)

@@ -30,6 +30,7 @@ from ...dsl.support.expected import expect
 from ...dsl.text.print_node import format_node
 from ..native import cpu_features
 from ..native.build_library import adopt, version
+from ..native.threads import checked_threads
 from .files import write_bytes
 
 if TYPE_CHECKING:
@@ -103,6 +104,8 @@ def load_kernel(path: str | os.PathLike[str], threads: int | None = None) -> Ker
     type.
     """
     expect("path", path, (str, bytes, os.PathLike), "the path of a saved kernel")
+    if threads is not None:
+        checked_threads(threads)
     name = os.fsdecode(path)
     found = _read(name)
     if found.form != _FORM or found.version != version():

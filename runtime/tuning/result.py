@@ -40,7 +40,7 @@ class Trial:
 
     @property
     def seconds(self) -> float | None:
-        """The lower quartile of the samples, in seconds; None without samples. Little else runs on the machine then."""
+        """The lower quartile of the samples, in seconds; None without samples. Other work on the machine disturbs it little."""
         return sorted(self.samples)[len(self.samples) // 4] if self.samples else None
 
     def as_dict(self) -> dict[str, Any]:

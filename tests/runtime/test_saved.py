@@ -15,7 +15,7 @@ import andiron
 import numpy as np
 import pytest
 from andiron.dsl.errors.module import NoSuchFile
-from andiron.dsl.errors.run import CannotSave, DamagedFile, SavedElsewhere
+from andiron.dsl.errors.run import ArgumentKind, CannotSave, DamagedFile, SavedElsewhere
 from andiron.dsl.errors.target import CannotWrite
 
 TEXT = """\
@@ -52,6 +52,11 @@ def test_a_loaded_kernel_is_the_kernel(path):
         np.testing.assert_array_equal(k(a, b), 3 * (a @ b))
     assert "saved in" in k.report.compiler
     assert "tile m: 4 -> core" in k.schedule
+
+
+def test_a_wrong_number_of_threads_is_not_a_fault_of_the_file(path):
+    with pytest.raises(ArgumentKind, match="threads is 0"):
+        andiron.load_kernel(path, threads=0)
 
 
 def test_loading_takes_no_compiler(path, tmp_path):
