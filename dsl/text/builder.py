@@ -52,7 +52,8 @@ class Builder(DeviceRules, ScheduleRules, Rules):
 
     def _below_others(self, span: Span, first: int) -> None:
         """`language` at `span`, below the statement at `first`."""
-        above = self.source.text[first:].split("\n", 1)[0].split("#")[0].rstrip()
+        line, column = self.source.position(first)
+        above = self.source.line(line)[column - 1 :].split("#")[0].rstrip()
         if above.split()[0] == "language":
             error = errors.LanguageTwice(
                 "the version of the language is stated twice",

@@ -172,7 +172,8 @@ class _Token:
         if self.language is None or "\n" in self.source.text[self.language.end_pos : self.start]:
             return None
         after = self.language.end_pos or 0
-        rest = self.source.text[after:].split("\n", 1)[0].split("#")[0]
+        line, column = self.source.position(after)
+        rest = self.source.line(line)[column - 1 :].split("#")[0]
         start = after + len(rest) - len(rest.lstrip())
         said = rest.strip()
         return not_a_version(said, Span(self.source, start, start + len(said)) if said else Span(self.source, after, after + 1))

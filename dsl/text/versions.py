@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from ..errors.syntax import LanguageVersion, NewerLanguage
 from ..source import Source, Span
@@ -14,6 +15,7 @@ _STATED = re.compile(r"language[ \t]+([1-9][0-9]*)[ \t]*(?=#|\n|$)")
 _SHOWN = 24  # characters of a number or a word in a message
 
 
+@lru_cache(maxsize=1)
 def first_statement(text: str) -> int:
     """Where the first statement of a text begins."""
     above = _ABOVE.match(text)
