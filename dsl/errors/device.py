@@ -19,7 +19,7 @@ class UnknownParent(UserError):
 class ExtendsCycle(UserError):
     """Devices extend each other in a circle.
 
-    What they share belongs into a device that extends none of them.
+    Put the common facts into a device that extends none of them.
     """
 
     id = "extends-cycle"
@@ -28,7 +28,7 @@ class ExtendsCycle(UserError):
 class DuplicateItem(UserError):
     """Two devices, or two items of one device, have the same name.
 
-    A device that extends another may state an item of its parent again; within one device each is stated once.
+    A device that extends another may state an item of its parent again. Within one device each item is stated once.
     """
 
     id = "duplicate-item"
@@ -65,18 +65,18 @@ class ArgumentMemory(UserError):
 
 
 class BadFact(UserError):
-    """A fact that means nothing where it stands.
+    """A fact at a place where it has no meaning.
 
-    Levels say `open`, `shaped` or `finite N`, `siblings ...`, `at most N units`, `width N`, `N bytes`; memories a capacity, a
-    bandwidth, `banks N x B`, `transaction B`, `reserve B`, `in MEMORY`, `N x B` registers; instructions `cost`, `latency`,
-    `align` and `least` of an operand, and `await group` or `await counter`.
+    Levels have `open`, `shaped` or `finite N`, `siblings ...`, `at most N units`, `width N`, `N bytes`. Memories have a
+    capacity, a bandwidth, `banks N x B`, `transaction B`, `reserve B`, `in MEMORY`, `N x B` registers. Instructions have
+    `cost`, `latency`, `align` and `least` of an operand, and `await group` or `await counter`.
     """
 
     id = "bad-fact"
 
 
 class UnknownUnit(UserError):
-    """A number with a unit that does not measure what it stands for, or without the unit it needs.
+    """A number with a wrong unit, or without the unit that its fact needs.
 
     Sizes are in B, rates in B/s or FLOP/s, clocks in Hz, times in s or cycles, with the usual prefixes: `163 KiB`, `1.41
     GHz`.
@@ -98,10 +98,10 @@ class IncompleteLevel(UserError):
 
 
 class InstructionBody(UserError):
-    """What an instruction computes is not one statement over plain indices.
+    """The op of an instruction is not one statement over plain indices.
 
-    An instruction is a single statement, each operand subscripted by index names, shapes being numbers:
-    `C[m, n] += sum(k) f32(A[m, k]) * f32(B[k, n])`.
+    An instruction is a single statement. Index names subscript each operand, and shapes are numbers: `C[m, n] += sum(k)
+    f32(A[m, k]) * f32(B[k, n])`.
     """
 
     id = "instruction-body"
@@ -117,7 +117,7 @@ class UnknownOperand(UserError):
 
 
 class MissingPlace(UserError):
-    """An operand of an instruction does not say where it lives.
+    """An operand of an instruction has no place.
 
     Add a line such as `A in register at (lane, r): m = lane/4, k = 2*(lane % 4) + r`.
     """
@@ -136,9 +136,9 @@ class UnknownCoordinate(UserError):
 
 
 class MissingMapAxis(UserError):
-    """A place does not say what one of the operand's axes is.
+    """A place does not give one of the operand's axes.
 
-    Every axis of the operand, named as the index that subscripts it, is given as an expression of `lane` and `r`.
+    Give every axis of the operand as an expression of `lane` and `r`. An axis has the name of the index that subscripts it.
     """
 
     id = "missing-map-axis"
@@ -147,7 +147,7 @@ class MissingMapAxis(UserError):
 class UnknownMapAxis(UserError):
     """A place gives an axis that the operand does not have, or gives one twice.
 
-    The axes are those by which the instruction's `op` subscripts the operand; give each once.
+    The axes are the indices by which the instruction's `op` subscripts the operand. Give each once.
     """
 
     id = "unknown-map-axis"
@@ -156,7 +156,7 @@ class UnknownMapAxis(UserError):
 class MapOutOfRange(UserError):
     """The map of a place leaves the operand for some lane and register.
 
-    The map must stay inside the operand for all lanes and registers: correct a factor, or take a remainder.
+    The map must stay inside the operand for all lanes and registers. Correct a factor, or take a remainder.
     """
 
     id = "map-out-of-range"
@@ -165,16 +165,16 @@ class MapOutOfRange(UserError):
 class FragmentNotCovering(UserError):
     """Some elements of an operand are in no lane's registers.
 
-    Every element of an operand is in some register of some lane: widen the range of a coordinate, or correct the map.
+    Every element of an operand must be in a register of a lane. Widen the range of a coordinate, or correct the map.
     """
 
     id = "fragment-not-covering"
 
 
 class ResultReplicated(UserError):
-    """Several registers hold the same element of a result; a result has one owner.
+    """Several registers hold the same element of a result.
 
-    Inputs may be replicated; of a result every element is in one register of one lane.
+    Inputs may be replicated. Every element of a result is in one register of one lane.
     """
 
     id = "result-replicated"
@@ -183,8 +183,8 @@ class ResultReplicated(UserError):
 class TooFewLanes(UserError):
     """An instruction is spread over more lanes than a unit of its level has.
 
-    A vector of 64 bytes has 16 lanes of four bytes; a level `at most 8 units` has no such vector. Lanes come in powers of two
-    where no `width` is stated. Of inherited instructions, a device has those that find their lanes.
+    A vector of 64 bytes has 16 lanes of four bytes. A level with `at most 8 units` has no such vector. Without a `width`, the
+    number of lanes is a power of two. A device inherits only the instructions that take no more lanes than it has.
     """
 
     id = "too-few-lanes"

@@ -11,10 +11,10 @@ from .base import UserError
 
 
 class EmulatorFault(UserError):
-    """Something that a kernel did under the emulator and must not do.
+    """An access or a wait of a kernel under the emulator that is not allowed.
 
-    Its subclasses say what. If the schedule uses a device or an instruction of your own, look at its text first (fragment maps,
-    `align`, how a copy is awaited); else please report it, with the schedule.
+    Its subclasses name the fault. If the schedule uses a device or an instruction of your own, look at its text first: fragment
+    maps, `align`, `await`. Otherwise please report it, with the schedule.
     """
 
     id = "emulator-fault"
@@ -23,8 +23,8 @@ class EmulatorFault(UserError):
 class Race(EmulatorFault):
     """Two threads access one element of a buffer, at least one writes it, and nothing orders them.
 
-    Threads of a block are ordered by barriers, lanes of a warp by barriers of the warp; blocks of one launch never. Lanes are
-    not taken to be in lockstep. The lines of both accesses are shown. The compiler places the barriers, so please report it.
+    Barriers order threads of a block, barriers of a warp order its lanes. Nothing orders blocks of one launch. Lanes are not
+    taken to be in lockstep. The report shows the lines of both accesses. The compiler places the barriers, so please report it.
     """
 
     id = "emulator-race"
@@ -33,28 +33,28 @@ class Race(EmulatorFault):
 class NotAwaited(EmulatorFault):
     """An element is accessed while an asynchronous copy may still be writing it, or is overwritten while one may read it.
 
-    The thread that issued the copy has to await it, and others to meet it after that. The compiler places the waits; in a
-    device of your own, see how the instruction says that it is awaited.
+    The thread that issued the copy must wait for it. Other threads need a barrier after that. The compiler places the waits. In
+    a device of your own, check the `await` of the instruction.
     """
 
     id = "emulator-not-awaited"
 
 
 class OutOfBounds(EmulatorFault):
-    """An access lies outside of the buffer that it is meant for.
+    """An access lies outside of its buffer.
 
-    In global memory, in shared memory, or between two buffers there. Guards are derived by the compiler; an instruction of your
-    own may touch more than its operands' maps say.
+    It is in global memory, in shared memory, or between two buffers there. The compiler derives guards. An instruction of your
+    own may access more than its operands' maps say.
     """
 
     id = "emulator-out-of-bounds"
 
 
 class Uninitialised(EmulatorFault):
-    """An element is read that nothing has written, or an element of an output is never written.
+    """A read of an element that nothing has written, or an element of an output that is never written.
 
-    Shared memory and workspaces hold whatever was there before. Registers are not observed: those that are read before they are
-    set hold a pattern that shows in the results.
+    Shared memory and workspaces hold old values. Registers are not observed. A register that is read before it is set holds a
+    pattern that shows in the results.
     """
 
     id = "emulator-uninitialised"
@@ -70,9 +70,9 @@ class InputWritten(EmulatorFault):
 
 
 class Misaligned(EmulatorFault):
-    """An access of several bytes is not at a multiple of what it needs.
+    """The address of an access of several bytes is not a multiple of its alignment.
 
-    A vector of 16 bytes must lie at a multiple of 16; an instruction needs what its `align` says. On a GPU it would fail.
+    A vector of 16 bytes must lie at a multiple of 16. An instruction needs its `align`. On a GPU the access would fail.
     """
 
     id = "emulator-misaligned"
@@ -81,14 +81,14 @@ class Misaligned(EmulatorFault):
 class DivergentBarrier(EmulatorFault):
     """Not all threads of a block reach a barrier, or they wait at different ones.
 
-    Some have ended, or wait for something else: nobody can go on. The message says which threads wait where.
+    Some threads have ended, or wait for something else, so no thread can go on. The message names the threads and their places.
     """
 
     id = "emulator-divergent-barrier"
 
 
 class DivergentCall(EmulatorFault):
-    """Threads that execute an instruction together part ways.
+    """Threads that execute an instruction together diverge.
 
     A matrix instruction, a shuffle or a barrier of a warp needs all the lanes that it names at the same place at the same time.
     """
@@ -99,7 +99,8 @@ class DivergentCall(EmulatorFault):
 class ReplicasDiffer(EmulatorFault):
     """Threads that hold copies of one element of an instruction's operand hold different values.
 
-    An operand's fragment map may give an element to several threads, which then must agree. See the map in the device's text.
+    An operand's fragment map may give an element to several threads. Then their values must be equal. See the map in the
+    device's text.
     """
 
     id = "emulator-replicas-differ"
@@ -108,16 +109,16 @@ class ReplicasDiffer(EmulatorFault):
 class LimitExceeded(EmulatorFault):
     """A launch needs more than the device has: threads of a block, or bytes of shared memory.
 
-    Smaller tiles need less. The compiler checks this as well, from the schedule; this is what the launch really asks for.
+    Take smaller tiles. The compiler checks the schedule too; this is the check of the launch itself.
     """
 
     id = "emulator-limit"
 
 
 class NotEmulated(UserError):
-    """Counts of accesses were asked of a kernel that does not run under the emulator.
+    """A request for counts of a kernel that does not run under the emulator.
 
-    Compile it for `emulate:DEVICE`; the counts are those of the text for that device. `andiron explain` predicts instead.
+    Compile it for `emulate:DEVICE`. The counts belong to the source code for that device. `andiron explain` predicts instead.
     """
 
     id = "not-emulated"

@@ -29,9 +29,9 @@ def in_instr(*lines: str) -> tuple[str, ...]:
 
 
 class Malformed(SyntaxFault):
-    """Something stands where the grammar has no place for it.
+    """A word or a sign at a place where the grammar does not allow it.
 
-    Often a word or a sign before it is missing or too many; the message lists what may stand there.
+    Often a word or a sign before it is missing, or there is one too many. The message lists the possible words.
     """
 
     id = "unexpected-token"
@@ -106,7 +106,7 @@ class MissingIn(Malformed):
 
 
 class MissingFor(Malformed):
-    """A schedule does not say for which op it is.
+    """A schedule does not name its op.
 
     Write `schedule NAME for OP:`.
     """
@@ -190,7 +190,7 @@ class MissingName(Malformed):
 class MissingValue(Malformed):
     """A number or an expression is missing: behind an operator, `=`, `:`, or a modifier that takes one.
 
-    Write it, or leave out what needs one.
+    Write it, or leave out the operator or modifier that needs it.
     """
 
     id = "missing-value"
@@ -223,7 +223,7 @@ class MissingValue(Malformed):
 class MissingEquals(Malformed):
     """A statement without its `=`.
 
-    The body of an op has statements `T[i, j] = value` only: there are no loops and no conditions; `where(c, a, b)` chooses.
+    The body of an op has only statements `T[i, j] = value`. There are no loops and no conditions. `where(c, a, b)` chooses.
     """
 
     id = "missing-equals"
@@ -246,9 +246,9 @@ class MissingEquals(Malformed):
 
 
 class MissingComma(Malformed):
-    """Two things of a list without a comma between them.
+    """Two items of a list without a comma between them.
 
-    Put it between them.
+    Put a comma between them.
     """
 
     id = "missing-comma"

@@ -26,7 +26,7 @@ class NoSuchStdModule(UserError):
 class ImportOutside(UserError):
     """An import that leaves the folder of the importing file: by `..`, an absolute path, or a link.
 
-    What a text can read is its own folder and those below; move the file there, or load from the folder above both.
+    A text can read only its own folder and those below. Move the file there, or load from the folder above both.
     """
 
     id = "import-outside"

@@ -8,7 +8,7 @@ from .base import UserError
 
 
 class UnknownName(UserError):
-    """A name that means nothing here.
+    """An unknown name.
 
     It is neither an index of the statement, nor a size, a parameter or a tensor. Check the spelling, or declare it.
     """
@@ -17,7 +17,7 @@ class UnknownName(UserError):
 
 
 class UnknownTensor(UserError):
-    """An access to a tensor that the op does not have.
+    """An access to an unknown tensor.
 
     Declare it among the inputs, or define it by a statement above its first use.
     """
@@ -62,7 +62,7 @@ class DuplicateName(UserError):
 
 
 class ReservedName(UserError):
-    """A declared name that the language has given a meaning: a function, a type, a reduction, or a word such as `auto`.
+    """A declared name that is a word of the language: a function, a type, a reduction, or a word such as `auto`.
 
     Take another name.
     """
@@ -73,7 +73,7 @@ class ReservedName(UserError):
 class ShadowedName(UserError):
     """An index named like a size, a parameter or a tensor of the op, or like an index around it.
 
-    The reader could not tell which is meant; rename the index.
+    A reader could not distinguish the two. Rename the index.
     """
 
     id = "shadowed-name"
@@ -83,7 +83,7 @@ class ShadowedName(UserError):
 
 
 class UnboundIndex(UserError):
-    """A subscript by a name that no index of the statement has.
+    """A subscript that is not an index of the statement.
 
     An index is bound by the target's brackets or by a reduction: `sum(k) ...`.
     """
@@ -94,7 +94,7 @@ class UnboundIndex(UserError):
 class DuplicateIndex(UserError):
     """The same index twice in one target or one reduction.
 
-    A target names each of its elements once; write a diagonal with `where(i == j, ..., 0)`.
+    A target names each of its elements once. Write a diagonal with `where(i == j, ..., 0)`.
     """
 
     id = "duplicate-index"
@@ -110,10 +110,10 @@ class ReducedAndFree(UserError):
 
 
 class AmbiguousRange(UserError):
-    """An index whose range no shape tells.
+    """An index without a range.
 
-    A range comes from an axis that the index subscripts plainly, as in `X[i, ...]`, or from the axis of a declared output.
-    A reduction can state it: `max(r: 2) X[2*i + r]`.
+    A range comes from an axis that the index subscripts alone, as in `X[i, ...]`, or from the axis of a declared output. A
+    reduction can state it: `max(r: 2) X[2*i + r]`.
     """
 
     id = "ambiguous-range"
@@ -129,7 +129,7 @@ class InconsistentRange(UserError):
 
 
 class WrongRank(UserError):
-    """As many subscripts as the tensor has axes are needed, no more and no fewer.
+    """The number of subscripts differs from the number of the tensor's axes.
 
     Correct the subscripts, or the declared shape.
     """
@@ -149,16 +149,16 @@ class NotAffine(UserError):
 class FloatSubscript(UserError):
     """A subscript or a size that is not an integer.
 
-    Places in a tensor are integers. Gather through a computed place is not in the language.
+    Subscripts of a tensor are integers. The language has no gather through a computed subscript.
     """
 
     id = "float-subscript"
 
 
 class MayLeaveTensor(UserError):
-    """An access that may leave its tensor and does not say what is read there.
+    """An access that may leave its tensor, without `else`.
 
-    Add `else VALUE` after the last subscript, or make the sizes such that the access provably stays inside.
+    Add `else VALUE` after the last subscript, or choose sizes for which the access provably stays inside.
     """
 
     id = "may-leave-tensor"
@@ -170,7 +170,7 @@ class MayLeaveTensor(UserError):
 class WrongArity(UserError):
     """A function called with too few or too many arguments.
 
-    The message says how many it takes.
+    The message gives the right number.
     """
 
     id = "wrong-arity"
@@ -188,14 +188,14 @@ class BoolArithmetic(UserError):
 class WrongOperand(UserError):
     """An operand of a type that the operation does not take.
 
-    Cast it, `f32(x)`, or write the operation that is meant.
+    Cast it, as in `f32(x)`, or write the intended operation.
     """
 
     id = "wrong-operand"
 
 
 class NeedsCast(UserError):
-    """A conversion that loses more than rounding, and is not written.
+    """A conversion that needs a cast, because it loses more than rounding.
 
     A float becomes an integer or a bool, or a number a bool, only by a cast such as `i32(x)`.
     """
@@ -245,7 +245,7 @@ class AssignedInput(UserError):
 class UsedBeforeDefinition(UserError):
     """A tensor read above the statement that defines it.
 
-    Statements are read from top to bottom; move the definition up.
+    Statements are read from top to bottom. Move the definition up.
     """
 
     id = "used-before-definition"
@@ -254,7 +254,7 @@ class UsedBeforeDefinition(UserError):
 class SelfReference(UserError):
     """A statement that reads the tensor it defines.
 
-    Statements are single assignments: a recurrence over an index is not in the language. Name the parts apart.
+    Each tensor is assigned once. The language has no recurrence over an index. Give the parts different names.
     """
 
     id = "self-reference"
@@ -272,7 +272,7 @@ class AccumulateInOp(UserError):
 class NoOutputs(UserError):
     """An op without outputs computes nothing.
 
-    Declare what it computes behind the arrow: `-> (C: f32[M, N])`.
+    Declare the results behind the arrow: `-> (C: f32[M, N])`.
     """
 
     id = "no-outputs"
@@ -291,7 +291,7 @@ class SparseFormat(UserError):
 
 
 class SizeNotInferable(UserError):
-    """A size that no input's shape tells.
+    """A size that no input's shape determines.
 
     Every size of the brackets must be a whole axis of some input, as in `X: f32[N, ...]`. Define others by
     `where P = ...`, or make them parameters: `P: int`.
@@ -312,16 +312,16 @@ class BadWhere(UserError):
 class BadDefault(UserError):
     """The default of an `int` parameter must be a constant integer.
 
-    Write a number; what follows from other sizes is defined after `where`.
+    Write a number. Sizes that follow from others are defined after `where`.
     """
 
     id = "bad-default"
 
 
 class MissingParameter(UserError):
-    """An `int` parameter without a default that was given no value.
+    """An `int` parameter without a default and without a value.
 
-    Give it where the op is compiled, `compile(..., stride=1)`, or give it a default in the op.
+    Give the value to `compile(..., stride=1)`, or a default in the op.
     """
 
     id = "missing-parameter"
@@ -337,7 +337,7 @@ class UnknownSize(UserError):
 
 
 class BadSize(UserError):
-    """A size or parameter that is no integer, is negative, or divides by zero.
+    """A size or parameter that is not an integer, is negative, or divides by zero.
 
     Sizes are integers from 0 on, of at most 64 bits.
     """
@@ -348,7 +348,7 @@ class BadSize(UserError):
 class ConditionFailed(UserError):
     """Sizes for which a condition of the op's `where` does not hold.
 
-    The op says for which sizes it has a meaning; pass others, or change its `where`.
+    The op is defined only for sizes that satisfy its `where`. Pass others, or change the `where`.
     """
 
     id = "condition-failed"
@@ -376,9 +376,9 @@ class WrongArgument(UserError):
 
 
 class EmptyArgmax(UserError):
-    """argmax or argmin over nothing has no answer.
+    """An argmax or argmin over no elements.
 
-    Other reductions have an identity; this one needs at least one element.
+    Other reductions have a neutral value. This one needs at least one element.
     """
 
     id = "empty-argmax"

@@ -6,16 +6,16 @@ from .base import UserError
 
 
 class NotUnderstood(UserError):
-    """Something typed at the prompt that is neither a declaration, nor a line of a schedule, nor a command.
+    """An input that is neither a declaration, nor a line of a schedule, nor a command.
 
-    `help` lists the commands; lines begin with a statement's word, as in `tile m: 64`.
+    `help` lists the commands. Lines begin with the word of a statement, as in `tile m: 64`.
     """
 
     id = "not-understood"
 
 
 class NothingToSchedule(UserError):
-    """A line of a schedule before there is an op that it could be for, or with several ops to choose from.
+    """A line of a schedule without an op, or with several ops to choose from.
 
     Begin a schedule first, as in `schedule s for gemm:`, or declare or import one op.
     """
@@ -26,16 +26,16 @@ class NothingToSchedule(UserError):
 class NothingToDo(UserError):
     """A command of the shell that finds nothing to work on: no step to undo, no schedule of that name, no such topic.
 
-    `show` tells what there is.
+    `show` and `help` list what there is.
     """
 
     id = "nothing-to-do"
 
 
 class BadMagic(UserError):
-    """What follows `%%sched` in a notebook cannot be read.
+    """The words after `%%sched` in a notebook cannot be read.
 
-    It is a name for the module, `--target` and `--size`, each of which may be left out.
+    Write a name for the module, `--target` and `--size`. Each may be left out.
     """
 
     id = "bad-magic"

@@ -15,10 +15,10 @@ class ArgumentCount(UserError):
 
 
 class ArgumentKind(UserError):
-    """An argument of another kind than the function takes; at a call of a kernel, one that is no array it can read.
+    """An argument of a wrong kind. In a call of a kernel: an argument that is not an array the kernel can read.
 
-    NumPy arrays are taken, and anything with `__dlpack__` or `__array__` whose memory the target reaches. A list is not
-    converted silently: it would cost a copy and choose a type; pass `numpy.asarray(list, dtype)`.
+    A kernel takes NumPy arrays, and arrays with `__dlpack__` or `__array__` whose memory the target reaches. A list is not
+    converted silently, because it would cost a copy and choose a type. Pass `numpy.asarray(list, dtype)`.
     """
 
     id = "argument-kind"
@@ -27,7 +27,7 @@ class ArgumentKind(UserError):
 class ArgumentType(UserError):
     """An array of another element type than the op declares.
 
-    No conversion is made silently: it could lose digits. Convert with `.astype`, or change the op.
+    There is no silent conversion, because it could lose digits. Convert with `.astype`, or change the op.
     """
 
     id = "argument-type"
@@ -36,8 +36,7 @@ class ArgumentType(UserError):
 class ArgumentShape(UserError):
     """An array of the wrong rank, or whose sizes contradict those of another argument, or a size fixed at compile time.
 
-    The message says which shape is expected and where it comes from. Reshape the array, or leave the size open when
-    compiling.
+    The message names the expected shape and its source. Reshape the array, or leave the size open when compiling.
     """
 
     id = "argument-shape"
@@ -55,7 +54,7 @@ class SizeRefused(UserError):
 class OutputReadOnly(UserError):
     """`out` cannot be written: the array is read-only, or it is a view that a kernel cannot write through.
 
-    Pass memory that can be written, such as `numpy.empty(shape, dtype)`, or leave `out` away.
+    Pass memory that can be written, such as `numpy.empty(shape, dtype)`, or leave `out` out.
     """
 
     id = "output-read-only"
@@ -73,7 +72,7 @@ class OutputOverlap(UserError):
 class DeviceMismatch(UserError):
     """The array lives on another device than the kernel runs on, or this machine cannot execute the kernel's target.
 
-    Copy the array to where the kernel runs, or compile for a target that this machine has.
+    Copy the array to the kernel's device, or compile for a target of this machine.
     """
 
     id = "device-mismatch"
@@ -91,14 +90,14 @@ class SignatureDiffers(UserError):
 class CannotSave(UserError):
     """A kernel that a file cannot hold: one for a GPU, or for the emulator.
 
-    Kernels for CPUs can be saved. `andiron build` writes the code of the others.
+    Kernels for CPUs can be saved. `andiron build` writes the code of other kernels.
     """
 
     id = "cannot-save"
 
 
 class DamagedFile(UserError):
-    """A file that Andiron wrote, of which something was lost or changed since, or one that is something else.
+    """A damaged or changed file of Andiron's, or a file of another kind.
 
     A saved kernel has a checksum over all of it, so nothing of such a file is run. Copy it again, or save the kernel again.
     """
@@ -109,35 +108,36 @@ class DamagedFile(UserError):
 class SavedElsewhere(UserError):
     """A saved kernel that is not for this machine, or was made by another version.
 
-    Its code is native and belongs to one text, so nothing of it is run. Save the kernel again, on such a machine.
+    Its code is native and belongs to one machine type and one version, so nothing of it is run. Save the kernel again, on such
+    a machine.
     """
 
     id = "saved-elsewhere"
 
 
 class CannotTune(UserError):
-    """There is nothing to choose, or nothing to measure.
+    """The schedule has nothing open, or the target cannot be measured.
 
-    A schedule leaves something open by `auto`, by lines that are missing, or by `param`; `schedule="auto"`, on the command line
-    `--schedule auto`, is the compiler's own. Times under the emulator say nothing of the GPU that it plays.
+    A schedule is open by `auto`, by missing lines, or by `param`. `schedule="auto"`, on the command line `--schedule auto`, is
+    the compiler's own. Times under the emulator say nothing about the GPU.
     """
 
     id = "cannot-tune"
 
 
 class NothingRight(UserError):
-    """Of all candidates, the schedule as it was among them, none could be run with right results.
+    """No candidate, the old schedule included, ran with right results.
 
-    The message tells of the first. `andiron run` with the same options shows more.
+    The message describes the first. `andiron run` with the same options shows more.
     """
 
     id = "nothing-right"
 
 
 class NoPackage(UserError):
-    """A package that only this needs is not installed.
+    """An optional package is not installed.
 
-    It comes with an extra of Andiron's: the help names it.
+    An extra of Andiron installs it. The help names the extra.
     """
 
     id = "no-package"

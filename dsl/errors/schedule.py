@@ -1,4 +1,4 @@
-"""Mistakes in schedules: what cannot be lowered correctly is refused with the line that asks for it."""
+"""Mistakes in schedules. A line that cannot be lowered correctly is refused."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ class UnknownOpInSchedule(UserError):
 class ScheduleDoesNotFit(UserError):
     """A schedule is applied to an op that it does not fit.
 
-    `for gemm` serves an op whose contraction unifies with gemm's. Say which tensors play which role:
-    `for linear as gemm(A = X, B = W)`.
+    `for gemm` serves an op whose contraction unifies with gemm's. Assign tensors to roles: `for linear as gemm(A = X, B = W)`.
     """
 
     id = "schedule-does-not-fit"
@@ -28,7 +27,7 @@ class ScheduleDoesNotFit(UserError):
 class UnknownIndexInSchedule(UserError):
     """A line names an index that the spec in focus does not have.
 
-    Indices are those of the op's statements, and fused ones once `fuse` made them.
+    The indices are those of the op's statements, and fused ones below their `fuse`.
     """
 
     id = "schedule-unknown-index"
@@ -37,14 +36,14 @@ class UnknownIndexInSchedule(UserError):
 class UnknownTensorInSchedule(UserError):
     """A line names a tensor that the op does not have.
 
-    `move` takes tensors that the statements in focus read, `keep` those that they compute.
+    `move` takes tensors that the focus reads, `keep` tensors that it computes.
     """
 
     id = "schedule-unknown-tensor"
 
 
 class UnknownLevel(UserError):
-    """A tile is dealt to a level that the device does not have.
+    """A tile is distributed over a level that the device does not have.
 
     The levels are those of the device's text, outermost first.
     """
@@ -55,7 +54,7 @@ class UnknownLevel(UserError):
 class LevelOrder(UserError):
     """A tile goes to a level that is not inside the one in focus.
 
-    Levels are entered outermost first; once inside a warp, blocks are out of reach. Move the line up.
+    Levels are entered outermost first. Inside a warp, tiles cannot go to blocks. Move the line up.
     """
 
     id = "schedule-level-order"
@@ -64,7 +63,7 @@ class LevelOrder(UserError):
 class UnknownMemoryInSchedule(UserError):
     """A line names a memory that the device does not have.
 
-    The memories are those of the device's text. A schedule for several devices names roles that all of them have, or `auto`.
+    The memories are those of the device's text. A schedule for several devices uses roles that all of them have, or `auto`.
     """
 
     id = "schedule-unknown-memory"
@@ -73,33 +72,34 @@ class UnknownMemoryInSchedule(UserError):
 class UnknownInstr(UserError):
     """`compute with` or `with` names an instruction that the device does not have.
 
-    Instructions and their families are those of the device's text. `compute` alone is the scalar body and fits every device.
+    Instructions and their families are those of the device's text. `compute` alone is the scalar body and works on every
+    device.
     """
 
     id = "schedule-unknown-instruction"
 
 
 class InstrMismatch(UserError):
-    """An instruction does not compute what is in focus.
+    """An instruction does not compute the focus.
 
-    The op of the instruction must unify with the statement: the same arithmetic on operands of the same types, with
-    an index of the statement for each of its own.
+    The op of the instruction must unify with the statement: the same arithmetic on operands of the same types. Each of its
+    indices stands for an index of the statement.
     """
 
     id = "schedule-instruction-mismatch"
 
 
 class InstrCannotMask(UserError):
-    """An instruction would run over the end of a reduction, and its padding would not be neutral.
+    """An instruction would run over the end of a reduction, where its padding is not neutral.
 
-    Padding contributes zero only when every factor has the reduced index; here some factor does not, and 0 * inf is not 0.
+    Padding contributes zero only when every factor has the reduced index. Here a factor does not have it, and 0 * inf is not 0.
     """
 
     id = "schedule-instruction-mask"
 
 
 class UnboundedTile(UserError):
-    """A tile needs a constant extent, and its index is open here.
+    """A tile needs a constant extent, but its index is open.
 
     Units of fixed number, strided tiles and registers need extents that are known when the kernel is compiled.
     Tile the index above, or bound the size: `schedule ... where N <= 4096`.
@@ -111,16 +111,16 @@ class UnboundedTile(UserError):
 class TooManyUnits(UserError):
     """A tile wants more units than the device has.
 
-    Tile one after another first, so that what is left fits the units.
+    Add a loop tile first, so that the remaining tiles fit the units.
     """
 
     id = "schedule-too-many-units"
 
 
 class BadTileSize(UserError):
-    """A tile's size is not a positive integer known when the kernel is compiled.
+    """The size of a tile is not a positive integer that is known at compile time.
 
-    Sizes are numbers, parameters of the schedule or of the op, and arithmetic on them. With `every`, chunks may not overlap:
+    Sizes are numbers, parameters of the schedule or of the op, and arithmetic on them. With `every`, chunks must not overlap:
     the distance is a multiple of the size.
     """
 
@@ -130,7 +130,7 @@ class BadTileSize(UserError):
 class NotRead(UserError):
     """`move` names a tensor that the statements in focus do not read.
 
-    What is computed is held by `keep`; a pointwise intermediate is recomputed where it is read, unless a line keeps it.
+    `keep` holds computed tensors. A pointwise intermediate is recomputed for each reader, unless a line keeps it.
     """
 
     id = "schedule-not-read"
@@ -139,7 +139,7 @@ class NotRead(UserError):
 class NotComputed(UserError):
     """`keep` names a tensor that the statements in focus do not compute.
 
-    An input is staged by `move`; an intermediate must belong to the launch that the line is in.
+    `move` stages an input. An intermediate must belong to the launch of the line.
     """
 
     id = "schedule-not-computed"
@@ -148,48 +148,48 @@ class NotComputed(UserError):
 class MoveDistributed(UserError):
     """A memory of an inner level cannot hold a tile of an outer one.
 
-    Each unit of the inner level has its own; tile to that level first, then move.
+    Each unit of the inner level has its own memory. Tile to that level first, then move.
     """
 
     id = "schedule-move-distributed"
 
 
 class RegisterMismatch(UserError):
-    """Registers would be read by a unit that does not own them.
+    """A unit would read registers of another unit.
 
-    What is held in registers is read by the unit that wrote it: the tiles below the `keep` or `move` must be the same wherever
-    it is used. Hold it in a shared memory instead.
+    Only the unit that wrote a register can read it. So all readers need the same tiles below the `keep` or `move`. Otherwise
+    hold the tensor in a shared memory.
     """
 
     id = "schedule-register-owner"
 
 
 class SplitReduction(UserError):
-    """Units that take parts of a reduction would overwrite each other's results.
+    """Units of a split reduction would overwrite each other's results.
 
-    Each of them needs an accumulator of its own, in registers, opened above the tile that deals out the parts, so that the
-    parts can be combined when it closes.
+    Each unit needs an accumulator of its own: a `keep` in registers above the tile that splits the reduction. The parts are
+    combined when that accumulator closes.
     """
 
     id = "schedule-split-reduction"
 
 
 class CannotMeet(UserError):
-    """Units would have to wait for each other where not all of them come by.
+    """Units would have to wait for each other in divergent control flow.
 
-    What one unit stores another one reads, inside a tile that is dealt out unevenly or under a condition: a barrier there would
-    wait for units that never reach it. Store it above the tile, or deal out nothing around it. The blocks of a GPU never wait
-    for each other: nothing is staged in a cache that they share.
+    One unit stores elements that another reads, inside a tile that is distributed unevenly or under a condition. A barrier
+    there would wait for units that never reach it. Store the elements above the tile, or distribute nothing around it. The
+    blocks of a GPU never wait for each other, so nothing can be staged in a cache that they share.
     """
 
     id = "schedule-cannot-meet"
 
 
 class CapacityExceeded(UserError):
-    """The tiles held in a memory need more than it has.
+    """The tiles in a memory exceed its capacity.
 
-    What is alive at one time counts, for all units that share the memory; tiles whose lifetimes do not meet share space. A
-    buffer meant to stay in a cache is checked against the cache. Take smaller tiles, or move less.
+    All tiles that are alive at one time count, for all units that share the memory. Tiles with separate lifetimes share space.
+    A buffer for a cache is checked against the cache. Take smaller tiles, or move fewer tensors.
     """
 
     id = "memory-capacity"
@@ -207,7 +207,7 @@ class UnknownStrategy(UserError):
 class StrategyArguments(UserError):
     """`apply` passes arguments that the strategy does not take, or leaves one out.
 
-    Arguments go by position, then by name; those without a default must be given.
+    Arguments go by position, then by name. Arguments without a default are required.
     """
 
     id = "schedule-strategy-arguments"
@@ -216,16 +216,17 @@ class StrategyArguments(UserError):
 class StrategyRecursion(UserError):
     """A strategy applies itself, directly or through others.
 
-    It would never end: lines are put in place of each `apply`. Write the lines out where the circle closes.
+    The expansion would never end, because the strategy's lines replace each `apply`. Write the lines themselves where the
+    circle closes.
     """
 
     id = "schedule-strategy-recursion"
 
 
 class TooManyLines(UserError):
-    """A schedule is longer than any that is written by hand, once its strategies are written out.
+    """A schedule is too long after its strategies are expanded.
 
-    Strategies that apply others more than once multiply; the line shown is the one at which there were too many.
+    The number of lines multiplies when strategies apply others more than once. The line shown exceeds the limit.
     """
 
     id = "schedule-too-many-lines"
@@ -234,7 +235,7 @@ class TooManyLines(UserError):
 class BadParam(UserError):
     """A `param` is set to a value that is not among its own.
 
-    The values after `in` are all there are; the default, and what a caller chooses, must be one of them.
+    The default, and a caller's value, must be one of the values after `in`.
     """
 
     id = "schedule-param"
@@ -243,7 +244,7 @@ class BadParam(UserError):
 class BadFuse(UserError):
     """`fuse` names indices that cannot be one.
 
-    Fused indices are all free or all reduced, exist, and are not tiled yet; the new name is free.
+    Fused indices must exist. They are all free or all reduced, and not tiled yet. The new name must be unused.
     """
 
     id = "schedule-fuse"
@@ -252,8 +253,8 @@ class BadFuse(UserError):
 class BadLayout(UserError):
     """A `layout`, `pad`, `swizzle` or `as (...)` does not fit the tensor that is moved.
 
-    A layout names each axis of what is staged, `as (...)` each index by which it is read. Registers have no layout: theirs
-    follows from the tiles and the leaf below.
+    A layout names each axis of the staged tensor. `as (...)` names each index by which it is read. Registers take no layout:
+    the tiles and the leaf below determine it.
     """
 
     id = "schedule-layout"
@@ -262,7 +263,7 @@ class BadLayout(UserError):
 class BadArrange(UserError):
     """`arrange` does not give each unit a tile of its own.
 
-    Its maps say, for each index of the tile, which tile a unit takes; over all units every tile must be taken once.
+    For each index of the tile, its maps give the tile of a unit. Over all units every tile must be taken once.
     """
 
     id = "schedule-arrange"
@@ -280,16 +281,16 @@ class NotYet(UserError):
 class DeviceMismatch(UserError):
     """A schedule is for another device than the target.
 
-    `on D` fits the device D and those that extend it. Compile for D, or leave `on D` out.
+    `on D` is for the device D and those that extend it. Compile for D, or leave `on D` out.
     """
 
     id = "schedule-device"
 
 
 class AmbiguousRole(UserError):
-    """A role can be played by several tensors or indices.
+    """Several tensors or indices match a role.
 
-    Say which: `for linear as gemm(A = X, B = W)`.
+    Choose one: `for linear as gemm(A = X, B = W)`.
     """
 
     id = "schedule-ambiguous-role"
@@ -298,7 +299,7 @@ class AmbiguousRole(UserError):
 class LateInline(UserError):
     """`inline` names a tensor that cannot be recomputed in its consumers.
 
-    Only pointwise intermediates are recomputed; a reduction is kept, or gets a launch of its own.
+    Only pointwise intermediates are recomputed. A reduction is kept, or gets a launch of its own.
     """
 
     id = "schedule-inline"
@@ -307,7 +308,8 @@ class LateInline(UserError):
 class BadBound(UserError):
     """A bound of a schedule is not of the form `N <= 4096`, or nothing satisfies it.
 
-    The left side is a size of the op, the right side a number; `<`, `<=`, `>`, `>=` and `==` are known. Sizes are at least 0.
+    The left side is a size of the op, the right side a number. The operators are `<`, `<=`, `>`, `>=` and `==`. Sizes are at
+    least 0.
     """
 
     id = "schedule-bound"
@@ -332,20 +334,20 @@ class BadOrder(UserError):
 
 
 class MisplacedModifier(UserError):
-    """A modifier stands on a line that it says nothing about.
+    """A modifier on a line that it does not apply to.
 
-    `pipeline` belongs to moves and to loops, `raster` and `arrange` to tiles dealt to units, `unroll` and `peel` to loops,
-    `layout`, `pad` and `swizzle` to what is held in a memory, `by` to parallel reductions.
+    `pipeline` belongs to moves and to loops, `raster` and `arrange` to distributed tiles, `unroll` and `peel` to loops,
+    `layout`, `pad` and `swizzle` to tensors in a memory, `by` to parallel reductions.
     """
 
     id = "schedule-modifier"
 
 
 class ModifierArgument(UserError):
-    """A modifier has an argument that makes no sense on its line.
+    """A modifier has an argument that is not possible on its line.
 
-    A vector is a power of two that divides the innermost tile; a pipeline is as deep as there are buffers, and rotates over a
-    loop above it; `by` names a way that units combine partial results.
+    A vector is a power of two that divides the innermost tile. The depth of a pipeline is its number of buffers, and they
+    rotate over a loop above the line. `by` names the method by which units combine partial results.
     """
 
     id = "schedule-modifier-argument"
@@ -354,7 +356,7 @@ class ModifierArgument(UserError):
 class HeldTwice(UserError):
     """A tensor is moved to, or kept in, a memory where it is already.
 
-    From a `move` on the name means the copy; a second copy in the same memory would only cost. Leave one of the lines out.
+    Below a `move` the name means the copy. A second copy in the same memory has no use. Leave one of the lines out.
     """
 
     id = "schedule-held-twice"
@@ -363,7 +365,7 @@ class HeldTwice(UserError):
 class AfterCompute(UserError):
     """A line stands below `compute`.
 
-    `compute` is the leaf: nothing is left to schedule below it. Move the line above it.
+    `compute` is the leaf, so no line can follow it. Move the line above it.
     """
 
     id = "schedule-after-compute"
@@ -372,23 +374,23 @@ class AfterCompute(UserError):
 class UnusedParam(UserError):
     """A `param` that no line uses.
 
-    Tuning it would do nothing. Use it, or leave it out.
+    Its values change nothing. Use it, or leave it out.
     """
 
     id = "schedule-unused-param"
 
 
 class NameClash(UserError):
-    """A name of the schedule is taken by the op, by the device, or by another line.
+    """The op, the device, or another line already has this name.
 
-    Parameters and fused indices are names of their own: a size, index, tensor, level or memory of that name would be hidden.
+    Parameters and fused indices need new names. Otherwise they would hide a size, index, tensor, level or memory.
     """
 
     id = "schedule-name-clash"
 
 
 class NotOneLine(UserError):
-    """What a program passed to a method of `Schedule` is no single line, name or size.
+    """The argument of a `Schedule` method is not a single line, name or size.
 
     Every method adds one line: pass names, numbers, and expressions without line breaks.
     """

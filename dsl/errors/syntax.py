@@ -78,14 +78,13 @@ class ChainedComparison(Malformed):
 
 
 class EmptyBlock(Malformed):
-    """Nothing stands under a line that opens a block.
+    """A line opens a block, but the block is empty.
 
-    Write its lines one level deeper, or take away the colon where a block may be absent; `auto` is a block that says
-    nothing.
+    Write its lines one level deeper, or remove the colon if the block is optional. A block may be just `auto`.
     """
 
     id = "empty-block"
-    message = "nothing stands under this line"
+    message = "the block under this line is empty"
     way = "indent its lines below it; in a schedule, `auto` leaves them to the compiler"
 
 
@@ -101,7 +100,7 @@ class UnknownDeclaration(Malformed):
 
 
 class UnknownLine(Malformed):
-    """A line of a schedule, or of a device, that begins with no word it knows.
+    """A line of a schedule, or of a device, with an unknown first word.
 
     The lines of a schedule are `tile`, `move`, `keep`, `inline`, `fuse`, `compute`, `apply`, `param` and `auto`; those of a
     device `level`, `memory`, `instr` and figures.
@@ -113,7 +112,7 @@ class UnknownLine(Malformed):
 
 
 class UnknownModifier(Malformed):
-    """A word behind a line of a schedule that modifies nothing.
+    """An unknown modifier behind a line of a schedule.
 
     Correct the word, or leave it out. Modifiers stand at the end of the line that they modify.
     """
@@ -188,7 +187,7 @@ class ImportPath(Malformed):
     """
 
     id = "import-path"
-    message = "this import names nothing"
+    message = "this import is not a module or a file"
     way = 'write `import std.ops.gemm` for the standard library, `import "file.sched"` for a file'
     examples = ("import std\n", "import gemm\n", "import std/ops\n", "import gemm,\n", "import std:ops\n")
 
@@ -242,7 +241,7 @@ class ReductionIndex(SyntaxFault):
 
 
 class InstructionOp(SyntaxFault):
-    """An instruction says twice, or never, what it computes or how it is awaited.
+    """An instruction has two `op` or `await` lines, or no `op`.
 
     Write each once.
     """
@@ -253,7 +252,7 @@ class InstructionOp(SyntaxFault):
 class DuplicateModifier(SyntaxFault):
     """The same modifier twice on a line.
 
-    Keep the one that is meant.
+    Keep one of them.
     """
 
     id = "duplicate-modifier"
@@ -280,14 +279,14 @@ class PositionalAfterNamed(SyntaxFault):
 class NewerLanguage(SyntaxFault):
     """The text is written in a newer version of the language than this compiler knows.
 
-    A newer Andiron reads it. No other mistake of the text is told, since an older compiler cannot judge it.
+    A newer Andiron reads it. The message names no other mistake, since an older compiler cannot judge the text.
     """
 
     id = "newer-language"
 
 
 class LanguageVersion(SyntaxFault):
-    """`language` states something else than a version.
+    """The argument of `language` is not a version.
 
     A version is a positive whole number, alone on the line: `language 1`.
     """
@@ -298,7 +297,7 @@ class LanguageVersion(SyntaxFault):
 class MisplacedLanguage(SyntaxFault):
     """`language` stands below an import or a declaration.
 
-    It is the first statement of a text. Only comments and blank lines stand above it.
+    It is the first statement of a text. Only comments and blank lines may stand above it.
     """
 
     id = "misplaced-language"
@@ -314,7 +313,7 @@ class LanguageTwice(SyntaxFault):
 
 
 class NotYet(SyntaxFault):
-    """What the language is meant to say, and the compiler cannot do yet.
+    """A part of the language that the compiler does not support yet.
 
     The message says what to write instead. A schedule line can be left out: it changes speed, never results.
     """

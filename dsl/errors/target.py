@@ -15,16 +15,16 @@ class UnknownTarget(UserError):
 
 
 class NotInModule(UserError):
-    """The file has no op or schedule of the name asked for.
+    """The file has no op or schedule of the given name.
 
-    The message lists what there is. Names of imported files count too.
+    The message lists the names, also those of imported files.
     """
 
     id = "not-in-module"
 
 
 class AmbiguousChoice(UserError):
-    """Several ops could be meant and nothing says which; name one.
+    """The file has several ops, and the request names none.
 
     `--op NAME` on the command line, `compile(..., op="name")` in Python.
     """
@@ -33,9 +33,9 @@ class AmbiguousChoice(UserError):
 
 
 class WrongSchedule(UserError):
-    """The schedule chosen is for another op or for another device than the one asked for.
+    """The chosen schedule is for another op or another device than the request.
 
-    Choose another schedule, or another target; a schedule without `on DEVICE` is for all of them.
+    Choose another schedule, or another target. A schedule without `on DEVICE` is for all devices.
     """
 
     id = "wrong-schedule"
@@ -54,18 +54,18 @@ class NoCompiler(UserError):
 class NoDevice(UserError):
     """The kernel is for a GPU, and none can be used here.
 
-    The text, its explanation and the built code need no GPU; a call does. `target="emulate:sm_80"` runs the same text on a
-    CPU.
+    Only a call needs a GPU. The source code, `explain` and `build` do not. `target="emulate:sm_80"` runs the same source code
+    on a CPU.
     """
 
     id = "no-device"
 
 
 class CompilerFailed(UserError):
-    """The compiler did not end well.
+    """The compiler failed.
 
-    It was killed, the disk is full, or it is broken. (When it does not accept the emitted text, that is a fault of Andiron's,
-    and shown as such.)
+    It was killed, the disk is full, or it is broken. (If it rejects the emitted source code, the fault is Andiron's, and is
+    shown as such.)
     """
 
     id = "compiler-failed"
@@ -74,7 +74,8 @@ class CompilerFailed(UserError):
 class WrongFormat(UserError):
     """A format that code for this target cannot have.
 
-    `cubin` and `ptx` are NVIDIA's, `hsaco` is AMD's, `archive` is for CPUs; `lib` is for all that have the compiler it takes.
+    `cubin` and `ptx` are NVIDIA's, `hsaco` is AMD's, `archive` is for CPUs. `lib` works for all targets with an installed
+    compiler.
     """
 
     id = "wrong-format"

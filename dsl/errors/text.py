@@ -8,7 +8,7 @@ from .base import UserError
 class SyntaxFault(UserError):
     """The text cannot be read as declarations, statements and lines.
 
-    This is what the other mistakes of this page have in common.
+    The other mistakes of this page are kinds of it.
     """
 
     id = "syntax"
@@ -17,7 +17,7 @@ class SyntaxFault(UserError):
 class NotUtf8(SyntaxFault):
     """The file is not UTF-8.
 
-    A `.sched` file is text in UTF-8. Save it so, or leave out what an older encoding put there.
+    A `.sched` file is text in UTF-8. Save it so, or remove characters of an older encoding.
     """
 
     id = "not-utf8"
@@ -33,7 +33,7 @@ class NotText(SyntaxFault):
 
 
 class NotSched(SyntaxFault):
-    """The text is another one than a `.sched` file: none of its lines begins a declaration, and most cannot be read.
+    """The text is not a `.sched` file: none of its lines begins a declaration, and most cannot be read.
 
     A file is made of `op`, `device`, `schedule`, `strategy` and `import`, each at the beginning of a line.
     """
@@ -44,7 +44,7 @@ class NotSched(SyntaxFault):
 class TextTooLarge(SyntaxFault):
     """The text is far larger than a program can be.
 
-    Something else than a program was given, or a generator ran wild; split the text into files that import each other.
+    It may be another file, or the output of a faulty generator. Split a long text into files that import each other.
     """
 
     id = "text-too-large"
@@ -59,8 +59,8 @@ class LineTooLong(SyntaxFault):
 class StrangeCharacter(SyntaxFault):
     """A character that the language does not use.
 
-    Names are made of A-Z, a-z, 0-9 and _; look-alikes of letters and operators from other alphabets come in through copying
-    from a page or a paper. Type the plain one.
+    Names are made of A-Z, a-z, 0-9 and _. Text that is copied from a page or a paper often has similar characters of other
+    alphabets. Type the plain ones.
     """
 
     id = "strange-character"
@@ -69,7 +69,7 @@ class StrangeCharacter(SyntaxFault):
 class TabIndent(SyntaxFault):
     """A line is indented with tabs.
 
-    Blocks are told by their depth, and a tab has no agreed width. Use spaces, four for each level.
+    Indentation defines blocks, and a tab has no agreed width. Use spaces, four for each level.
     """
 
     id = "tab-indent"
@@ -94,16 +94,16 @@ class UnexpectedIndent(SyntaxFault):
 
 
 class NestedTooDeep(SyntaxFault):
-    """Brackets, blocks or operators nest deeper than a compiler should follow.
+    """Brackets, blocks or operators are nested too deeply.
 
-    Give a part of the expression a name of its own: an op may have as many statements as it likes.
+    Give a part of the expression a name of its own. An op may have any number of statements.
     """
 
     id = "nested-too-deep"
 
 
 class UnclosedBracket(SyntaxFault):
-    """A bracket is never closed; newlines inside brackets do not count, so everything below became part of it.
+    """A bracket is never closed. Newlines inside brackets do not count, so everything below became part of it.
 
     Close it where the list ends.
     """
@@ -133,9 +133,9 @@ class BadEscape(SyntaxFault):
 
 
 class BadNumber(SyntaxFault):
-    """A number that is no number: `12ab`, `1.`, `.5`, `0x10`.
+    """A malformed number: `12ab`, `1.`, `.5`, `0x10`.
 
-    Numbers are decimal, with digits on both sides of the point; a product needs its `*`.
+    Numbers are decimal, with digits on both sides of the point. A product needs its `*`.
     """
 
     id = "bad-number"

@@ -8,9 +8,8 @@ from .text import SyntaxFault
 class TileText(SyntaxFault):
     """The text is no tile program.
 
-    Tile programs are written by `andiron emit --stage program` and read back by `codegen.ir.parser`. At the caret stands
-    what no program says, or the name of a variable, a buffer, an instruction or a type that is not there: compare with what is
-    printed.
+    `andiron emit --stage program` writes tile programs, and `codegen.ir.parser` reads them back. The caret points at a word
+    that no program has, or at an undeclared variable, buffer, instruction or type. Compare with printed programs.
     """
 
     id = "tile-text"

@@ -10,12 +10,12 @@ from .base import InternalError, Label, render
 
 
 class NotVerified(InternalError):
-    """A program that the compiler made does not compute what its op says, or is none.
+    """A compiled program does not compute its op, or is malformed.
 
-    Andiron is at fault: please report it, with the text. The line of the schedule that the statement at fault was made from is
-    underlined; without that line, or with another tile, the program may be right. Raised by `compile(verify=True)`, told by
-    `andiron check --verify`. `kind` says what was found: `not-once`, `malformed`, `race`, `out-of-bounds`, `uninitialised` or
-    another fault of the interpreter; `sizes` says at which sizes.
+    Andiron is at fault: please report it, with the text. The source line of the wrong statement is underlined. Without that
+    line, or with another tile, the program may be right. `compile(verify=True)` raises it, `andiron check --verify` prints it.
+    `kind` is `not-once`, `malformed`, `race`, `out-of-bounds`, `uninitialised` or another fault of the interpreter. `sizes` are
+    the sizes of the failing check.
     """
 
     id: ClassVar[str] = "internal-not-verified"

@@ -11,7 +11,7 @@ from .base import UserError
 class Caution(UserError):
     """A schedule that compiles and is slow.
 
-    Its subclasses say why, at the line that asks for it, and what to write instead.
+    Its subclasses name the reason, the line, and what to write instead.
     """
 
     id = "caution"
@@ -19,10 +19,10 @@ class Caution(UserError):
 
 
 class OneUnitForAll(Caution):
-    """One unit, or a few of many, stores or copies what all could, while the others wait.
+    """One unit, or a few of many, stores or copies for all while the others wait.
 
-    It comes of a block under `move` or `keep` that deals nothing to the units: what all of them would store alike is stored by
-    the first. Deal the elements out in the block, or leave the block out: the compiler deals them then.
+    The reason is a block under `move` or `keep` that distributes nothing over the units. Then all of them hold the same values,
+    and only the first stores. Distribute the elements in the block, or leave the block out: then the compiler distributes them.
     """
 
     id = "one-unit-for-all"
@@ -31,37 +31,39 @@ class OneUnitForAll(Caution):
 class IdleUnits(Caution):
     """Units of a block are idle all the time.
 
-    A block has fewer units than one instruction drives (a warp executes for all its threads at once, whether they are there or
-    not), or more than there are tiles for. Deal tiles to the innermost level, as many as it has units.
+    A block has fewer units than a lockstep level (a warp executes for all its lanes, used or not), or more units than tiles.
+    Distribute as many tiles over the innermost level as it has units.
     """
 
     id = "idle-units"
 
 
 class StridedAccess(Caution):
-    """Neighbouring units read or write the outermost memory far apart.
+    """Adjacent units access distant addresses of the outermost memory.
 
-    Memory is moved in whole pieces, and of each only a little is used then. Deal the last index of the tensor to the innermost
-    level, last in the line; where two tensors want different orders, bring one of them to a memory that the block shares first.
+    Memory moves in whole transactions, and then only a small part of each is used. Distribute the last index of the tensor over
+    the innermost level, last in the line. If two tensors need different orders, move one of them to a memory that the block
+    shares first.
     """
 
     id = "strided-access"
 
 
 class TooManyRegisters(Caution):
-    """The tiles held in registers need more of them than there are.
+    """The tiles in registers need more registers than the device has.
 
-    The compiler of the text puts the rest into memory, inside the innermost loop. Take smaller tiles, or an instruction of
-    vectors.
+    The compiler of the source code spills the others to memory, inside the innermost loop. Take smaller tiles, or a vector
+    instruction.
     """
 
     id = "too-many-registers"
 
 
 class Spills(Caution):
-    """A compiler put registers into memory; it said so when the kernel was built.
+    """A compiler reported spills when it built the kernel.
 
-    Told by `check --verify`, where a compiler for the device is there. Take smaller tiles, or fewer copies under way at a time.
+    `check --verify` reports it, if a compiler for the device is installed. Take smaller tiles, or fewer copies in flight at a
+    time.
     """
 
     id = "spills"
