@@ -21,9 +21,11 @@ def add_file(parser: argparse.ArgumentParser) -> None:
 def add_choice(parser: argparse.ArgumentParser) -> None:
     """What of the file to compile, and for what."""
     parser.add_argument("--op", help="the op; needed only when the file has several")
-    parser.add_argument("--schedule", help="the schedule; default: the first of the file that fits, else the compiler's own")
     parser.add_argument(
-        "--target", help="what to compile for (see `andiron targets`); default: what `--schedule` is for, else this machine"
+        "--schedule", help="the schedule; default: the first of the file that fits, otherwise the compiler's own"
+    )
+    parser.add_argument(
+        "--target", help="the target (see `andiron targets`); default: the device of `--schedule`, otherwise this machine"
     )
     parser.add_argument("--size", "--sizes", action="append", default=[], metavar="M=N,...", help="fix sizes at compile time")
     parser.add_argument("--param", action="append", default=[], metavar="P=N,...", help="values of integer parameters")

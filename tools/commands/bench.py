@@ -1,4 +1,4 @@
-"""Time schedules of an op side by side, in turns, and against the reference's NumPy if asked."""
+"""Time the schedules of an op alternately. With `--vs numpy`, compare with NumPy."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ THREAD_COUNTS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_file(parser)
     add_choice(parser)
-    parser.add_argument("--vs", choices=["numpy"], help="compare with a product, or the reference, in NumPy")
-    parser.add_argument("--all", action="store_true", help="all schedules of the file for the op, not only one")
-    parser.add_argument("--sweep", metavar="N,N,...", help="each of these sizes in turn for all that `--size` leaves open")
-    parser.add_argument("--repeat", type=positive, default=15, metavar="N", help="samples of each (15)")
-    parser.add_argument("--threads", type=positive, metavar="N", help="default: all cores")
-    parser.add_argument("--seed", type=int, default=0, help="of the random inputs")
+    parser.add_argument("--vs", choices=["numpy"], help="compare with NumPy's matrix product, or with the reference")
+    parser.add_argument("--all", action="store_true", help="time all schedules of the file for the op")
+    parser.add_argument("--sweep", metavar="N,N,...", help="time each of these values for all open sizes")
+    parser.add_argument("--repeat", type=positive, default=15, metavar="N", help="samples of each schedule (15)")
+    parser.add_argument("--threads", type=positive, metavar="N", help="the number of threads; default: all cores")
+    parser.add_argument("--seed", type=int, default=0, help="the seed of the random inputs")
     add_json(parser)
 
 

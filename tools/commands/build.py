@@ -29,7 +29,9 @@ _FORMATS = tuple(dict.fromkeys(_ENDINGS.values()))
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_file(parser)
     add_choice(parser)
-    parser.add_argument("--format", choices=_FORMATS, help="default: what the ending of OUT says, else the target's own")
+    parser.add_argument(
+        "--format", choices=_FORMATS, help="the format; default: by the ending of OUT, otherwise the target's own"
+    )
     parser.add_argument("-o", "--output", metavar="OUT", help="the file to write; default: named after the op")
     add_json(parser)
 

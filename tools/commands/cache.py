@@ -15,7 +15,7 @@ EXAMPLES = ("andiron cache list",)
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("action", choices=["list", "clear", "path"], nargs="?", default="list")
-    parser.add_argument("--tuned", action="store_true", help="only what `andiron tune` found")
+    parser.add_argument("--tuned", action="store_true", help="only results of `andiron tune`")
     add_json(parser)
 
 

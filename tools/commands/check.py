@@ -1,7 +1,6 @@
-"""Check files: their syntax, their ops, and that each schedule compiles for its device. What compiles and is slow gets a
-warning. No kernel is run. With `--verify` each program that was compiled is executed in the interpreter, at several small
-sizes, and compilers are asked for registers that they spill; seconds for a schedule. The exit status is 1 for mistakes, 0 where
-there are only warnings."""
+"""Check files: their syntax, their ops, and that each schedule compiles for its device. A slow schedule gets a warning. No
+kernel is run. With `--verify` the interpreter executes each compiled program at several small sizes, and compilers report
+spills. This takes seconds for a schedule. The exit status is 1 for mistakes, and 0 if there are only warnings."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ from ..options import add_json
 from ..terminal import complain, say_json
 
 NAME = "check"
-HELP = "report the mistakes in files, and what in them is slow"
+HELP = "report mistakes in files, and slow schedules"
 EXAMPLES = (
     "andiron check examples/gemm.sched examples/conv2d.sched",
     "andiron check --verify examples/softmax.sched",
@@ -21,7 +20,7 @@ EXAMPLES = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", metavar="FILE", nargs="+", help=".sched files, `-` for the input stream")
-    parser.add_argument("--verify", action="store_true", help="check that each point counts once, and ask compilers for spills")
+    parser.add_argument("--verify", action="store_true", help="check that each point counts once, and report spills")
     add_json(parser)
 
 

@@ -1,4 +1,4 @@
-"""Print a schedule with everything the compiler filled in. The result is a schedule: edit it, feed it back."""
+"""Print a schedule with all lines that the compiler fills in. The result is a schedule that you can edit and compile."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..options import add_choice, add_file, add_json, kernel_of
 from ..terminal import complain, say_json
 
 NAME = "complete"
-HELP = "print the explicit schedule"
+HELP = "print the schedule with all its lines"
 EXAMPLES = ("andiron complete examples/gemm.sched --schedule simple --target cpu:avx2",)
 
 

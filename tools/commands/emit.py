@@ -1,4 +1,4 @@
-"""Print the text that a schedule compiles to, an earlier stage of it, or what the passes of the compiler did."""
+"""Print the source code of a schedule, an earlier stage of it, or the effects of the compiler's passes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ...runtime.kernel import Kernel
 
 NAME = "emit"
-HELP = "print the emitted text"
+HELP = "print the source code"
 EXAMPLES = (
     "andiron emit examples/gemm.sched --target cuda:sm_80 -o gemm.cu",
     "andiron emit examples/gemm.sched --stage program",
@@ -74,16 +74,16 @@ def _stage(name: str) -> str:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_file(parser)
     add_choice(parser)
-    parser.add_argument("-o", "--output", metavar="FILE", help="write here instead of to the output stream")
+    parser.add_argument("-o", "--output", metavar="FILE", help="the file to write; default: the output stream")
     parser.add_argument(
         "--stage",
         type=_stage,
         metavar="NAME",
         default="text",
-        help=f"what to print: {', '.join(_STAGES)}, or what is known after a pass (docs/passes.md); default: the emitted text",
+        help=f"the stage to print: {', '.join(_STAGES)}, or the state after a pass (docs/passes.md); default: the source code",
     )
-    parser.add_argument("--diff", action="store_true", help="of a pass, print what it changed")
-    parser.add_argument("--timings", action="store_true", help="print how long each pass took instead")
+    parser.add_argument("--diff", action="store_true", help="print the changes of the pass")
+    parser.add_argument("--timings", action="store_true", help="print the time of each pass instead")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,5 +1,5 @@
-"""Say what a schedule does without running it: each line with the spec it leaves, footprints, bytes moved, predicted
-time; for a GPU also what a compiler says, where there is one: registers, spills, occupancy."""
+"""Explain a schedule without running it: each line with the spec it leaves, footprints, bytes moved, predicted time. For a GPU
+with an installed compiler, also its registers, spills and occupancy."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ...runtime.kernel import Kernel
 
 NAME = "explain"
-HELP = "say what a schedule does, without running it"
+HELP = "show the effect of each line of a schedule, without running it"
 EXAMPLES = (
     "andiron explain examples/gemm.sched --size M=512,N=512,K=512",
     "andiron explain examples/gemm.sched --schedule auto --target cuda:sm_80 --size M=512,N=512,K=512 --candidates -o why.svg",
@@ -34,10 +34,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=positive,
         const=8,
         metavar="N",
-        help="list the best N candidates of each launch, and why",
+        help="list the best N candidates of each launch, with their costs",
     )
-    parser.add_argument("--mappings", action="store_true", help="list what the indices of instructions can stand for")
-    parser.add_argument("-o", "--output", metavar="SVG", help="write it as a picture, too: roofline, tiles, candidates")
+    parser.add_argument("--mappings", action="store_true", help="list the mappings of the indices of instructions")
+    parser.add_argument("-o", "--output", metavar="SVG", help="also write a picture: roofline, tiles, candidates")
 
 
 def run(args: argparse.Namespace) -> int:

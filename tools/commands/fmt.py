@@ -18,11 +18,11 @@ EXAMPLES = ("andiron fmt --diff examples/gemm.sched", "andiron fmt --upgrade --c
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", metavar="FILE", nargs="+", help=".sched files; `-` formats the input stream to the output")
     parser.add_argument("--check", action="store_true", help="write nothing; status 1 when a file would change")
-    parser.add_argument("--diff", action="store_true", help="write nothing; print what would change")
+    parser.add_argument("--diff", action="store_true", help="write nothing; print the changes")
     parser.add_argument(
         "--upgrade",
         action="store_true",
-        help="replace old spellings of the language; a version that a file states becomes the newest",
+        help="replace old spellings of the language; a stated version becomes the newest",
     )
 
 

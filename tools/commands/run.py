@@ -30,18 +30,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--compare", action=argparse.BooleanOptionalAction, default=True, help="compare the results with the reference"
     )
     parser.add_argument(
-        "--repeat", type=positive, metavar="N", help="timed samples; their median is shown (7, under the emulator 1)"
+        "--repeat", type=positive, metavar="N", help="timed samples; the median is printed (7, under the emulator 1)"
     )
-    parser.add_argument("--threads", type=positive, metavar="N", help="default: all cores")
-    parser.add_argument("--seed", type=int, default=0, help="of the random inputs")
-    parser.add_argument(
-        "--count", action="store_true", help="count bytes, transactions, conflicts of banks (under the emulator)"
-    )
+    parser.add_argument("--threads", type=positive, metavar="N", help="the number of threads; default: all cores")
+    parser.add_argument("--seed", type=int, default=0, help="the seed of the random inputs")
+    parser.add_argument("--count", action="store_true", help="count bytes, transactions, bank conflicts (under the emulator)")
     parser.add_argument(
         "--sanitize",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="look for races and bad accesses (under the emulator)",
+        help="check for races and wrong accesses (under the emulator)",
     )
     add_old_spellings(parser, {"--check": "--compare", "--checks": "--sanitize", "--report": "--count"})
     add_json(parser)

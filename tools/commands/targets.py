@@ -1,4 +1,4 @@
-"""List the targets: what can be compiled for, what this machine can execute, and the compiler it would use."""
+"""List the targets, those that this machine can execute, and the compiler of each."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..options import add_json
 from ..terminal import say_json
 
 NAME = "targets"
-HELP = "list what can be compiled for, and the compiler used"
+HELP = "list the targets and their compilers"
 EXAMPLES = ("andiron targets",)
 
 

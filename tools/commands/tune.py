@@ -1,7 +1,8 @@
-"""Measure the most promising schedules of an op, and keep the fastest: later compilations for the same sizes and target use it.
+"""Measure the best candidates for the schedule of an op, and keep the fastest. Later compilations for the same sizes and target
+use it.
 
-Every candidate is compared with the reference before it may win. Ctrl-C ends the search; the best so far counts. Where the
-device is not at hand, candidates are ranked by their predicted times, and nothing is kept.
+Every candidate is compared with the reference before it may win. Ctrl-C ends the search, and the best so far counts. For an
+absent device, candidates are ranked by their predicted times, and nothing is kept.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ EXAMPLES = ("andiron tune examples/gemm.sched --schedule auto --size M=256,N=256
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_file(parser)
     add_choice(parser)
-    parser.add_argument("--top", type=positive, default=10, metavar="N", help="how many candidates (10)")
-    parser.add_argument("--seconds", type=positive, default=60, metavar="S", help="about how long at most (60)")
-    parser.add_argument("--threads", type=positive, metavar="N", help="default: all cores")
+    parser.add_argument("--top", type=positive, default=10, metavar="N", help="the number of measured candidates (10)")
+    parser.add_argument("--seconds", type=positive, default=60, metavar="S", help="the approximate time limit (60)")
+    parser.add_argument("--threads", type=positive, metavar="N", help="the number of threads; default: all cores")
     parser.add_argument("--dry-run", action="store_true", help="keep nothing")
     add_json(parser)
 

@@ -12,7 +12,7 @@ EXAMPLES = ("andiron lsp --stdio",)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--stdio", action="store_true", help="over standard input and output, which is the default")
+    parser.add_argument("--stdio", action="store_true", help="use standard input and output (the default)")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -20,7 +20,7 @@ EXAMPLES = ("andiron repl examples/gemm.sched",)
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", nargs="?", help="a .sched file to begin with")
-    parser.add_argument("--target", help="what to compile for (see `andiron targets`); default: what the schedule names")
+    parser.add_argument("--target", help="the target (see `andiron targets`); default: the device of the schedule")
 
 
 def run(args: argparse.Namespace) -> int:
