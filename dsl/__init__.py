@@ -1,1 +1,1 @@
-"""The language: syntax tree and types, ops, devices and index expressions; what a text means, before any code is made."""
+"""The language: syntax tree, types, ops, devices, index expressions, and the meaning of all of them."""

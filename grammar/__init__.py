@@ -1,1 +1,1 @@
-"""The syntax: `sched.lark`, which is the truth about it, and what editors need to colour it."""
+"""The syntax: `sched.lark` and `tile.lark` define it, and the other files colour it in editors."""

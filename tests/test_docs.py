@@ -212,11 +212,34 @@ def test_links_and_paths_of_pages_outside_the_site(page):
     assert [p for p in [*links, *paths] if not (ROOT / p).exists()] == []
 
 
-def test_files_that_the_architecture_names_exist():
-    text = BLOCK.sub("", (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8"))
-    paths = re.findall(r"`((?:grammar|dsl|codegen|runtime|tools|stdlib|docs)(?:/[\w.-]+)+)`", text)
-    assert len(paths) > 50
-    assert [p for p in paths if not (ROOT / p).exists()] == []
+NAMED = re.compile(
+    r"`((?:grammar|dsl|codegen|runtime|tools|stdlib|docs|tests|examples|benchmarks)(?:/[\w.-]+)+)`(?: \(`([\w.]+)`\))?"
+)
+ALL = sorted(p for p in (ROOT / "docs").rglob("*.md") if p.parent.name != "measurements")
+
+
+def named(page: Path) -> list[tuple[str, str]]:
+    """The paths that a page names, each with the name in parentheses behind it."""
+    return NAMED.findall(BLOCK.sub("", page.read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize("page", ALL, ids=lambda p: p.relative_to(ROOT / "docs").as_posix())
+def test_files_that_a_page_names_exist(page):
+    assert [path for path, _ in named(page) if not any((ROOT / f"{path}{end}").exists() for end in ("", ".py"))] == []
+
+
+def test_names_that_the_architecture_places_are_in_their_files():
+    found = named(ROOT / "docs" / "architecture.md")
+    assert len(found) > 50
+    placed = [(path, name.rpartition(".")[2]) for path, name in found if name]
+    assert len(placed) >= 4
+    defined = r"(?:def|class) {0}\b|^\s*{0}\b.*[:=]"
+    missing = [
+        (path, name)
+        for path, name in placed
+        if not re.search(defined.format(name), (ROOT / path).read_text(encoding="utf-8"), re.MULTILINE)
+    ]
+    assert missing == []
 
 
 def test_the_site_builds(tmp_path):

@@ -1,1 +1,1 @@
-"""What people start: the command line, the shell, notebooks, the language server, pictures."""
+"""Programs that people start: the command line, the shell, notebooks, the language server, pictures."""

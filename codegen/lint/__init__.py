@@ -1,1 +1,1 @@
-"""Cliffs of performance: what a tile program does that is right and slow, found without running it."""
+"""Performance lint: warnings about programs that are right and slow, found without running them."""

@@ -1,1 +1,1 @@
-"""From an op's statements to launches: what is inlined, what shares a launch, what has a name of its own."""
+"""From the statements of an op to launches: inlined intermediates, computations that share a launch, named factors."""

@@ -1,1 +1,1 @@
-"""Schedules before lowering: names, roles, parameters, completion; and back to text."""
+"""Schedules before lowering: names, roles, parameters, strategies, the next candidate after a failure; and back to text."""

@@ -1,1 +1,1 @@
-"""Transforms of tile programs: each file or folder is one pass."""
+"""Transforms of tile programs: a pass in each file or folder, and `multiversion`, which applies passes to each version."""

@@ -1,4 +1,4 @@
-"""Checks of tile programs that are no part of lowering: that one is well formed, and computes each point exactly once."""
+"""Checks of tile programs: a program is well formed, and computes each point exactly once."""
 
 from .exactly_once import check_once
 from .field_elements import Points

@@ -1,1 +1,1 @@
-"""What makes the pages of the docs from the code, a file each. `docs/generate.py` writes them."""
+"""Makers of the pages that come from the code, a file for each page or group of pages. `docs/generate.py` writes them."""

@@ -1,4 +1,4 @@
-"""Diagnostics: the rooted hierarchy, one class per mistake, one file per room of the language."""
+"""Diagnostics: a class for each mistake, and a file for each part of the language."""
 
 from .base import (
     AndironError,

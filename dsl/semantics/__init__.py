@@ -1,1 +1,1 @@
-"""What an op means: NumPy evaluation, numerics, error bounds."""
+"""The meaning of ops: NumPy evaluation, numerics, error bounds."""

@@ -1,1 +1,1 @@
-"""What Python itself does not have, or not in this form. Nothing here knows the language."""
+"""Helpers that Python itself lacks, or has in another form. Nothing here knows the language."""

@@ -1,1 +1,1 @@
-"""The emulator: the text of a GPU kernel runs on this CPU, and races, faults and traffic are reported."""
+"""The emulator: the source code of a GPU kernel runs on this CPU, and races, faults and traffic are reported."""

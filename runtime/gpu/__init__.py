@@ -1,4 +1,4 @@
-"""GPUs: compilers of CUDA and HIP text, their figures, loading and launching.
+"""GPUs: compilers of CUDA and HIP source code, resource figures, loading and launching.
 
 Nothing here needs a GPU, a driver or a toolkit to be imported.
 """

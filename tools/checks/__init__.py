@@ -1,1 +1,1 @@
-"""What `andiron check` finds, and editors show: mistakes, warnings, spills, and what the exactly-once checker says."""
+"""Findings of `andiron check`, which editors show too: mistakes, warnings, spills, results of the exactly-once checker."""

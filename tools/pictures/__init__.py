@@ -1,1 +1,1 @@
-"""Pictures as SVG text: the roofline, the hierarchy of tiles, what moves between memories, who holds which element."""
+"""Pictures as SVG text: the roofline, the hierarchy of tiles, traffic between memories, the unit that holds each element."""

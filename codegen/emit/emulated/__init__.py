@@ -1,4 +1,4 @@
-"""Instructions as functions of C++, derived from what the device text says they compute.
+"""Instructions as functions of C++, derived from their descriptions in the device's text.
 
 `instr_function.function_of(instr, units, needs)` starts here; nothing here knows an instruction. `instr_semantics` is an
 instruction's statement as a tile program over whole operands, which the printer of GPU texts prints. `instr_function` puts a

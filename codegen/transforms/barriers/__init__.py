@@ -1,1 +1,1 @@
-"""Barriers: where units must wait for each other. `place_barriers` starts here."""
+"""Barriers: the places where units must wait for each other. `place_barriers` starts here."""

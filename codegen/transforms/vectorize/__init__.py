@@ -1,1 +1,1 @@
-"""Vector accesses, by proof. `vectorizer` starts here."""
+"""Vectorization: accesses become vector accesses where that is proven to be right. `vectorizer` starts here."""
