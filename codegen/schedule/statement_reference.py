@@ -51,7 +51,7 @@ guards are derived. Two tiles onto the same level, one after the other, multiply
         "tile K: SIZE",
         """
 On a reduced index a tile is the accumulation loop. It may stand above the line that holds the accumulator: then the first
-turn initialises, later ones reload, and the last one applies what follows the reduction and rounds.
+iteration initialises, later ones reload, and the last one computes the fused epilogue and rounds.
 """,
         "gemm",
         "tile m: 64, n: 32 -> core\ntile k: 16\nkeep C in register\ncompute",
@@ -61,10 +61,10 @@ turn initialises, later ones reload, and the last one applies what follows the r
         "tile (reduction) -> level",
         "tile K: SIZE -> LEVEL [by shuffle | workspace | atomic]",
         """
-A reduced index dealt to units is a parallel reduction: each unit has a part, and the parts are combined. Units in lockstep
-exchange registers (`by shuffle`), units that can wait for each other pass the parts through a memory that they share, and
-units that cannot meet leave them in a workspace, which a second launch combines (`by workspace`), or add them to what is
-there (`by atomic`: sums, maxima and minima of 32 and 64 bits; a launch before sets the identity).
+A reduced index that is distributed over units is a split reduction: each unit has a part, and the parts are combined. Units in
+lockstep exchange registers (`by shuffle`). Units with a barrier pass the parts through a memory that they share. Units without
+a barrier store them in a workspace, which a second launch combines (`by workspace`), or update the result atomically (`by
+atomic`: sums, maxima and minima of 32 and 64 bits; an earlier launch sets the neutral value).
 """,
         "row_sum",
         "tile i: 1 -> core\nkeep Y in register\ntile j: 16\ntile j: 1 -> lane\ncompute",
@@ -74,8 +74,8 @@ there (`by atomic`: sums, maxima and minima of 32 and 64 bits; a launch before s
         "every",
         "tile INDEX: SIZE every STRIDE -> LEVEL",
         """
-A strided tile: a unit has chunks of SIZE, one in each STRIDE elements, instead of one run. Neighbouring units then have
-neighbouring chunks, which is what coalesced and conflict-free accesses need.
+A strided tile: a unit has chunks of SIZE, one in each STRIDE elements, instead of one run. Adjacent units then have adjacent
+chunks, as coalesced and conflict-free accesses need.
 """,
         "gemm",
         "tile m: 64, n: 64 -> block\nkeep C in register\ntile k: 8\nmove A -> shared\nmove B -> shared\n"
@@ -89,16 +89,16 @@ neighbouring chunks, which is what coalesced and conflict-free accesses need.
         """
 Says where a result or an intermediate lives while the focus lasts.
 
-For the result of a reduction it names the accumulator: initialised here, accumulated below, written back when the focus
-closes. Pointwise statements that follow the reduction are applied at the write-back (`H` and `Y` below are computed in one
-go). How a tensor in registers is spread over units follows from the tiles below. The block, if there is one, schedules the
-write-back; `with` names an instruction that stores what registers hold. It is taken for whole vectors, where addresses are
-aligned for it and the tensor is large enough for it to pay (`least`, see [devices](device.md)); the rest is stored as usual.
-Where the block moves the tensor to another memory first, results go there, not sums: they may be narrower. (What follows the
-reduction is then computed before the move, but for tensors as large as the result, which are read after it.) Where no line
-of the block has a level, and none is `compute`, units share out the stores from there as they do a copy.
+For the result of a reduction it names the accumulator: initialised here, accumulated below, written back when the focus closes.
+Pointwise statements that follow the reduction are computed at the write-back (`H` and `Y` below are computed together). The
+tiles below determine how a tensor in registers is spread over units. The block, if there is one, schedules the write-back.
+`with` names an instruction that stores registers. It is used for whole vectors, where addresses are aligned for it and the
+tensor is large enough for it to pay (`least`, see [devices](device.md)). Other elements are stored as usual. If the block moves
+the tensor to another memory first, results go there, not sums: they may be narrower. (Then the epilogue is computed before the
+move, but tensors as large as the result are read after it.) If no line of the block has a level, and none is `compute`, the
+stores from there are distributed over the units, as those of a copy.
 
-A reduction that the text gives no name is called after its statement: `Y.sum1` is the first sum in the statement of `Y`.
+A reduction without a name in the text is named after its statement: `Y.sum1` is the first sum in the statement of `Y`.
 """,
         "linear_relu",
         "tile m: 4 -> core\ntile n: 8\nkeep H in register\ntile k: 1\ncompute",
@@ -108,16 +108,16 @@ A reduction that the text gives no name is called after its statement: `Y.sum1` 
         "keep (intermediate)",
         "keep TENSOR in MEMORY [: block]",
         """
-An intermediate that other statements read is computed here, once, and read from the memory named. All statements then share
-one launch. Without the line, a reduction that others read gets a launch of its own; what is pointwise is computed again
-wherever it is read. In the outermost memory, with a block, it is computed by a launch before, which the block schedules.
+An intermediate that other statements read is computed here, once, and read from the named memory. All statements then share one
+launch. Without the line, a reduction that others read gets a launch of its own, and a pointwise intermediate is recomputed for
+each reader. In the outermost memory, with a block, an earlier launch computes it. The block schedules that launch.
 
-The lines below are for it too, or a block schedules its statement, here and now: as much of it as the lines below read, with
-zeros past the edges, as a copy has them. So an operand that is made of several tensors (weights of four bits, their scales) is
-made in shared memory for an instruction that reads it there. It is made again for each focus that the line is in.
+The lines below schedule it too, or a block schedules its statement at this place. It computes the elements that the lines below
+read, with zeros past the edges, like a copy. So an operand that depends on several tensors (weights of four bits, their scales)
+is computed in shared memory for an instruction that reads it there. It is recomputed for each focus of the line.
 
-From registers a unit reads the elements that it computed; readers of others (a transpose, a neighbour, an `else`) need a memory
-that units share. What a write-back reads is kept at or above the line of its accumulator.
+From registers a unit reads the elements that it computed. Readers of other elements (a transpose, a neighbour, an `else`) need
+a memory that units share. Tensors that a write-back reads must be kept at or above the line of its accumulator.
 """,
         "softmax",
         "tile i: 1 -> core\nkeep top in register\nkeep total in register\ncompute",
@@ -127,18 +127,17 @@ that units share. What a write-back reads is kept at or above the line of its ac
         "move",
         "move TENSOR -> MEMORY [MODIFIERS] [: block]",
         """
-What the focus reads of a tensor is copied to the memory, once; from here on the name means the copy. How much that is
-follows from the tiles below: a stencil's rim, or what an instruction reads past a partial tile, comes along. What lies
-outside of the tensor is filled so that it changes nothing.
+The elements of a tensor that the focus reads are copied to the memory, once. From here on the name means the copy. The tiles
+below determine its extent: it includes a stencil's halo, and elements that an instruction reads past a partial tile. Elements
+outside of the tensor are filled so that they change nothing.
 
-A sum's loop over a tile in a memory that units share has the same turns in the last tile as in the others, where all that it
-multiplies is staged: what is not there is zero. So compilers know how often it turns. Tiles of up to 128 are filled for that.
+If all factors of a sum are staged in a memory that units share, its loop over a tile has the same iterations in the last tile
+as in the others: missing elements are zero. So compilers know the number of iterations. Tiles of up to 128 are filled for that.
 
-The block schedules the copy: it is a spec of its own, `A~ = A`, with the same statements; a `move` in it stages the source
-one hop further, a `keep A in register` makes the copy in registers first, as an instruction that turns squares wants. A
-pointwise intermediate, or a computed factor (`C.right`), is not copied but made there, element by element; `with` and
-`pipeline` say nothing of it. Without a block the copy is completed. The barriers around a copy that several units make or
-read are derived.
+The block schedules the copy: it is a spec of its own, `A~ = A`, with the same statements. A `move` in it adds a staging step. A
+`keep A in register` makes the copy in registers first, as an instruction that transposes squares needs. A pointwise
+intermediate, or a computed factor (`C.right`), is not copied but computed there, element by element. `with` and `pipeline` do
+not apply to it. Without a block the copy is completed. The barriers around a copy that several units make or read are derived.
 
 Caches of a CPU are not addressable: `move B -> l3` makes a buffer in `dram` whose size is checked against `l3`.
 """,
@@ -150,8 +149,8 @@ Caches of a CPU are not addressable: `move B -> l3` makes a buffer in `dram` who
         "layout",
         "move TENSOR -> MEMORY layout (AXIS, ...)\nmove TENSOR -> MEMORY layout panels(AXIS: WIDTH)",
         """
-How the copy lies in its memory, outermost first. `panels(n: 16)` are strips of 16 columns, each whole in memory; it is
-short for `layout (n/16, k, n % 16)`.
+The order of the copy's elements in its memory, outermost first. `panels(n: 16)` are strips of 16 columns, each contiguous in
+memory. It is short for `layout (n/16, k, n % 16)`.
 """,
         "gemm_nt",
         "tile n: 512\ntile k: 128\nmove B -> l3 layout panels(n: 16)\ntile m: 6 -> core\ntile n: 16\nkeep C in register\n"
@@ -162,11 +161,11 @@ short for `layout (n/16, k, n % 16)`.
         "pad, swizzle",
         "move TENSOR -> MEMORY pad ELEMENTS\nmove TENSOR -> MEMORY swizzle [(BITS[, ELEMENTS])]",
         """
-`pad` makes rows of the copy longer than they need to be, `swizzle` permutes them by an exclusive or: both keep columns out
-of one bank, or of one cache set.
+`pad` makes rows of the copy longer than necessary, `swizzle` permutes them by an exclusive or. Both spread columns over banks,
+or cache sets.
 
-`swizzle` alone moves chunks of 16 bytes, as many as fill all banks once, or as a row has. `swizzle (3, 4)` says it: `2^3`
-chunks of 4 elements change places, by the number of the row; a chunk is best what a lane reads at once.
+`swizzle` alone permutes chunks of 16 bytes, as many as fill all banks once, or as a row has. `swizzle (3, 4)` states it: `2^3`
+chunks of 4 elements change places, by the number of the row. The best chunk is the part that a lane reads at once.
 """,
         "transpose",
         "tile i: 32, j: 32 -> block\nmove X -> shared pad 1\ntile j: 1, i: 1 -> thread\ncompute",
@@ -177,26 +176,26 @@ chunks of 4 elements change places, by the number of the row; a chunk is best wh
         "pipeline",
         "move TENSOR -> MEMORY pipeline BUFFERS\ntile INDEX: SIZE pipeline BUFFERS [through]",
         """
-Copies run ahead of what uses them. On a `move`: so many buffers take turns over the innermost loop of tiles that changes what
-is moved, and all but one may be under way. On a `tile`: the same for each move between this line's loops and the next ones,
-unless the move says otherwise.
+Copies run ahead of their use. On a `move`, BUFFERS buffers rotate over the innermost loop of tiles that changes the moved
+elements, and all but one may be in flight. On a `tile`, the same holds for each move between this line's loops and the next
+ones, unless the move says otherwise.
 
 ```text
 for k: copy k to S; use S
 -->
-for s in 0 .. n-1: copy s to S[s], if there is a turn s
-for k: wait for copy k; begin copy k + n-1 to S[(k + n-1) % n], if there is such a turn; use S[k % n]
+for s in 0 .. n-1: copy s to S[s], if there is an iteration s
+for k: wait for copy k; begin copy k + n-1 to S[(k + n-1) % n], if there is such an iteration; use S[k % n]
 ```
 
-An asynchronous copy, `with` an instruction that is awaited, is under way until the wait. Any other is split at the last
-registers it passes: what is loaded early waits there, and is stored when the turn's work is done. Waits and barriers are
-derived; any number of turns will do. All buffers count against the memory's capacity.
+An asynchronous copy, `with` an instruction that has an `await`, is in flight until the wait. Any other copy is split at the
+last registers that it passes: early loads stay there, and are stored after the iteration's computation. Waits and barriers are
+derived. Any number of iterations is right. All buffers count against the memory's capacity.
 
 A pipeline inside another loop ends with it and begins anew. `through`, for moves to registers, loads the first tiles of the
-next turn of that loop before this turn's last ones are used.
+next iteration of that loop before the last tiles of this one are used.
 
-Caches fill themselves: a pipelined move to one has one buffer, and a note says so. A note also says where a copy cannot run
-ahead: the loop writes what it copies, or it stands in a branch.
+Caches fill themselves: a pipelined move to one has one buffer, and a note says so. A note also names a copy that cannot run
+ahead: the loop writes its source, or it stands in a branch.
 """,
         "gemm",
         "tile m: 64, n: 64 -> block\nkeep C in register\ntile k: 8\nmove A -> shared pipeline 2\nmove B -> shared pipeline 2\n"
@@ -208,7 +207,7 @@ ahead: the loop writes what it copies, or it stands in a branch.
         "fuse",
         "fuse INDEX, INDEX, ... as NAME",
         """
-One index for several, outermost first; all of them free, or all reduced, and not tiled yet. The classic use is a
+One index for several, outermost first. All of them are free, or all reduced, and not tiled yet. The classic use is a
 convolution as a matrix product.
 """,
         "conv2d",
@@ -229,9 +228,9 @@ A pointwise intermediate is recomputed where it is read, which is also the defau
         "compute",
         "compute [with INSTRUCTION] [order INDEX, ...] [unroll]",
         """
-The leaf: what is left is computed, element by element. `compute with` names an instruction of the device, or a family of
-them, whose op is the spec in focus. The focus may be larger than the instruction, which is then repeated, and partial tiles
-are padded. A final `compute` may be left out.
+The leaf: the focus is computed, element by element. `compute with` names an instruction of the device, or a family of them,
+whose op is the spec in focus. The focus may be larger than the instruction, which is then repeated, and partial tiles are
+padded. A final `compute` may be left out.
 """,
         "gemm",
         "tile m: 6 -> core\ntile n: 16\nkeep C in register\ntile k: 1\ncompute with fma_f32x8",
@@ -240,7 +239,7 @@ are padded. A final `compute` may be left out.
     Statement(
         "order",
         "tile INDEX: SIZE, ... order INDEX, ...",
-        "Which loop, or which digit of the units' numbers, is outermost. Without it, the order written.",
+        "The order of the loops, or of the digits of the units' numbers, outermost first. Without it, the order written.",
         "gemm",
         "tile m: 48, n: 64 order n, m\nkeep C in register\ntile k: 1\ncompute",
         "tile m: 48",
@@ -249,11 +248,10 @@ are padded. A final `compute` may be left out.
         "unroll, peel, vector",
         "tile INDEX: SIZE unroll [COUNT]\ntile INDEX: SIZE peel\ntile INDEX: SIZE vector COUNT",
         """
-`unroll` writes a loop's body out, wholly or COUNT times; wholly, within a tile, it has the same turns at an edge as elsewhere,
-and copies fill what is not there; COUNT turns at a time, the last of them may go past the end of a staged tile. `peel` makes a
-loop of the whole tiles, without guards, and treats the partial one by itself (within the partial tile of a partial tile it
-keeps the guards). `vector` lays so many neighbours side
-by side: on a CPU they go to the lanes.
+`unroll` unrolls a loop, completely or COUNT iterations at a time. A completely unrolled loop within a tile has the same
+iterations at an edge as elsewhere, and copies fill the missing elements. With COUNT, the last iterations may go past the end of
+a staged tile. `peel` makes a loop of the whole tiles, without guards, and handles the partial one separately (within the
+partial tile of a partial tile it keeps the guards). `vector` groups COUNT contiguous elements: on a CPU they go to the lanes.
 """,
         "add_row",
         "tile i: 1 -> core\ntile j: 32 vector 8\ncompute",
@@ -263,8 +261,8 @@ by side: on a CPU they go to the lanes.
         "arrange",
         "tile INDEX: SIZE, ... -> LEVEL arrange UNIT: INDEX = MAP, ...",
         """
-Which tile a unit takes, as a map from the unit's number, where the plain numbering (last index fastest) is not what the
-memory system likes. Every unit must get a tile of its own.
+A map from a unit's number to its tile, for cases where the default numbering (last index fastest) suits the memory system
+badly. Every unit must get a tile of its own.
 """,
         "gemm",
         "tile m: 32, n: 32 -> block\nkeep C in register\n"
@@ -276,9 +274,10 @@ memory system likes. Every unit must get a tile of its own.
         "raster",
         "tile INDEX: SIZE, ... -> LEVEL raster ROWS",
         """
-Which tile comes when, at a level whose units start one after another. Of the line's last two indices the last one runs
-fastest; `raster` walks bands of ROWS tiles of the index before it, column by column. Units under way at one time then read
-fewer different rows and columns, so that the cache they share serves more. The last band may be lower. Results do not change.
+The order of tiles at a level whose units start one after another. By default the last of the line's indices runs fastest.
+`raster` walks bands of ROWS tiles of the index before it, column by column. Units that run at one time then read fewer
+different rows and columns, so the cache that they share has more hits. The last band may have fewer rows. Results do not
+change.
 """,
         "gemm",
         "tile m: 32, n: 32 -> block raster 4\nkeep C in register\ntile m: 4, n: 8 -> thread\ntile k: 1\ncompute",
@@ -289,8 +288,8 @@ fewer different rows and columns, so that the cache they share serves more. The 
         "param",
         "param NAME in VALUE, VALUE, ... [= DEFAULT]",
         """
-A size to be chosen: by `compile(..., NAME=...)` or `--param NAME=...`. Without a default the first value is it.
-`andiron tune` tries them.
+A size that a caller chooses, by `compile(..., NAME=...)` or `--param NAME=...`. Without a default the first value is the
+default. `andiron tune` measures the values.
 """,
         "gemm",
         "param R in 2, 4, 6 = 4\ntile m: R -> core\ntile n: 16\nkeep C in register\ntile k: 1\ncompute",
@@ -300,9 +299,8 @@ A size to be chosen: by `compile(..., NAME=...)` or `--param NAME=...`. Without 
         "apply",
         "apply STRATEGY(ARGUMENT, ...)",
         """
-A `strategy` is a piece of schedule with a name, in the author's own text: `strategy NAME(PARAMETER, ... [= DEFAULT]):` and
-lines in which the parameters stand for tensors, indices, levels, memories, instructions or sizes. `apply` puts its lines
-here.
+A `strategy` is a part of a schedule with a name: `strategy NAME(PARAMETER, ... [= DEFAULT]):` and lines in which the parameters
+stand for tensors, indices, levels, memories, instructions or sizes. `apply` inserts its lines here.
 """,
         "gemm",
         "apply blocks(m, 4)\nkeep C in register\ntile k: 1\ncompute",
@@ -312,8 +310,8 @@ here.
         "auto",
         "auto",
         """
-The rest is the compiler's choice; so is any size, memory or instruction written `auto`. `andiron complete` prints what was
-chosen, as a schedule to edit and feed back. A schedule without an `auto` is completed only where a block or the final
+The compiler chooses the remaining lines, and any size, memory or instruction written `auto`. `andiron complete` prints its
+choices, as a schedule to edit and feed back. A schedule without an `auto` is completed only where a block or the final
 `compute` is missing.
 """,
         "gemm",
