@@ -20,13 +20,13 @@ TRIES = 20
 
 def random_ways(op: Any, device: Any, rng: Random) -> Iterator[tuple[Any, float]]:
     """Schedules of an op of known sizes, and predicted seconds, until new ones are rare; none where there is no choice."""
-    from andiron.codegen.plan.launches import context_of, launches_of, with_factors
+    from andiron.codegen.plan.launches import context_of, launches_of, with_named_factors
     from andiron.codegen.schedule.print_schedule import schedule_text
     from andiron.dsl import syntax
     from andiron.dsl.source import Source
     from andiron.dsl.text.parser import parse
 
-    op = with_factors(op, device, ())
+    op = with_named_factors(op, device, ())
     ctx = context_of(op, device)
     parts = launches_of(op, device, ())
     makers = [_maker(ctx, works) for works, _ in parts]
@@ -46,16 +46,16 @@ def random_ways(op: Any, device: Any, rng: Random) -> Iterator[tuple[Any, float]
 
 def _maker(ctx: Any, works: tuple[Any, ...]) -> Any:
     """Draws lines and seconds for one launch; None where the compiler has no candidates."""
-    from andiron.codegen.autoschedule.access_model import Problem
+    from andiron.codegen.autoschedule.access_model import AccessProblem
     from andiron.codegen.autoschedule.complete import rule_lines
     from andiron.codegen.autoschedule.cpu import matmul, matmul_cost, nest_cost
-    from andiron.codegen.autoschedule.cpu.matmul_model import Processor
-    from andiron.codegen.autoschedule.cpu.nest_space import nest_choices
+    from andiron.codegen.autoschedule.cpu.matmul_model import CpuModel
+    from andiron.codegen.autoschedule.cpu.nest_space import nest_candidates
 
     for w in works:
         ctx.dtypes.setdefault(w.name, w.value.dtype)
-    machine = Processor.of(ctx.device)
-    found = matmul.problem(ctx.device, works[0], ctx.shapes) if len(works) == 1 else None
+    machine = CpuModel.of(ctx.device)
+    found = matmul.sample_problem(ctx.device, works[0], ctx.shapes) if len(works) == 1 else None
     if machine is None:
         return None
     product = found[1] if found is not None else None
@@ -67,8 +67,8 @@ def _maker(ctx: Any, works: tuple[Any, ...]) -> Any:
             return matmul.lines_of(product, machine, b), matmul_cost.seconds(product, machine, b, extents).seconds
 
         return blocked
-    choices = nest_choices(ctx, works, rule_lines(ctx, works))
-    problems = tuple(Problem.of(w, ctx.dtypes) for w in works)
+    choices = nest_candidates(ctx, works, rule_lines(ctx, works))
+    problems = tuple(AccessProblem.of(w, ctx.dtypes) for w in works)
     extents = {a: e.constant or matmul.TYPICAL for p in problems for a, e in p.extents.items()}
     lane = ctx.device.levels[-1]
     lanes = max(1, (lane.bytes or 1) // max(w.value.dtype.compute.bytes for w in works))

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from .emit.c.name_mangling import clean
+from .emit.c.name_mangling import mangle
 from .ir.program import Program
 from .ir.tile_ir import Buffer
 
@@ -39,7 +39,7 @@ integers that wrap. -Wno-psabi: passing wide vectors to inline functions is note
 
 def symbol(program: Program) -> str:
     """The name of the exported function. The prefix keeps ops named `div`, `read` or `exp` apart from the C library's."""
-    return clean(f"andiron_{program.name}")
+    return mangle(f"andiron_{program.name}")
 
 
 def arguments(program: Program) -> tuple[Buffer, ...]:

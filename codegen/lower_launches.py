@@ -16,20 +16,20 @@ from .ir.program import Program
 from .ir.tile_ir import Buffer, Launch, Units
 from .ir.tile_visitors import buffers_used
 from .lower.copies.pipeline_depth import idle_pipelines
-from .lower.copies.unaligned_copies import unaligned
-from .lower.leaves.match_instr import fragment
+from .lower.copies.unaligned_copies import unaligned_variant
+from .lower.leaves.match_instr import fragment_map
 from .lower.lower_schedule import Lowering
-from .lower.lowering_context import Context
+from .lower.lowering_context import LoweringContext
 from .lower.spec import ZERO, Focus, Range, View
-from .lower.tiling.count_units import combining_levels, count_units, whole_groups
+from .lower.tiling.count_units import combining_levels, count_units, round_to_groups
 from .lower.workspace import workspace
-from .plan.computations import Work
-from .schedule.synthetic_spans import placed
+from .plan.computations import Computation
+from .schedule.synthetic_spans import with_spans
 
-Part = tuple[tuple[Work, ...], tuple]  # the works of a launch, and its lines
+Part = tuple[tuple[Computation, ...], tuple]  # the works of a launch, and its lines
 
 
-def lowered(context: Context, op: Op, parts: Sequence[Part]) -> tuple[Program, list[Part]]:
+def lower_variants(context: LoweringContext, op: Op, parts: Sequence[Part]) -> tuple[Program, list[Part]]:
     """The program as the lines say it, and the works and explicit lines of each launch of `parts`."""
     attempts = context.attempts
     written: list[Part] = []
@@ -37,30 +37,34 @@ def lowered(context: Context, op: Op, parts: Sequence[Part]) -> tuple[Program, l
     while queue:
         works, todo, own = queue.pop(0)
         attempts.lowered = works[-1].name
-        todo = placed(complete(context, works, todo), context.places)
+        todo = with_spans(complete(context, works, todo), context.synthetic_line_numbers)
         body = lower_launch(context, works, todo)
-        for first, _ in context.before:
+        for first, _ in context.preceding_launches:
             attempts.lowered = first[-1].name
-            context.launches.append(lower_launch(context, first, placed(complete(context, first, ()), context.places)))
-        context.before.clear()
+            context.launches.append(
+                lower_launch(context, first, with_spans(complete(context, first, ()), context.synthetic_line_numbers))
+            )
+        context.preceding_launches.clear()
         context.launches.append(body)
         if own:
             written.append((works, todo))
         # A reduction split over units that cannot meet is finished by a launch of its own, which follows from the split.
-        queue = [*((works, todo, False) for works, todo in context.extra), *queue]
-        context.extra.clear()
+        queue = [*((works, todo, False) for works, todo in context.following_launches), *queue]
+        context.following_launches.clear()
     attempts.lowered = ""
-    return assemble(op, context, context.launches), written
+    return make_program(op, context, context.launches), written
 
 
-def for_unaligned(context: Context, op: Op) -> Program | None:
+def lower_unaligned(context: LoweringContext, op: Op) -> Program | None:
     """The program for sizes that runs of copies are not aligned for; None where it is the same."""
-    if context.apart is None:
+    if context.unaligned_variant is None:
         return None
-    return assemble(op, context, [replace(x, body=unaligned(x.body, context.apart)) for x in context.launches])
+    return make_program(
+        op, context, [replace(x, body=unaligned_variant(x.body, context.unaligned_variant)) for x in context.launches]
+    )
 
 
-def lower_launch(ctx: Context, works: tuple[Work, ...], lines: tuple) -> Launch:
+def lower_launch(ctx: LoweringContext, works: tuple[Computation, ...], lines: tuple) -> Launch:
     """One launch: unit counts, then the recursion."""
     ctx.units.clear()
     ranges = {i: Range(ZERO, e) for w in works for i, e in w.extents}
@@ -76,15 +80,15 @@ def lower_launch(ctx: Context, works: tuple[Work, ...], lines: tuple) -> Launch:
         if not isinstance(line.instr, str):
             return None
         for w in works:
-            m = low.find(line.instr, w, line, must=False)
+            m = low.find_instr(line.instr, w, line, must=False)
             if m is not None:
-                n = max((fragment(m, o.name).lanes for o in m.instr.operands if ctx.register(o.memory)), default=1)
+                n = max((fragment_map(m, o.name).lanes for o in m.instr.operands if ctx.register(o.memory)), default=1)
                 return (m.instr.level, n) if n > 1 or m.instr.level != ctx.innermost else None
         return None
 
     ctx.combining = combining_levels(ctx, {i for w in works for i in w.reduced}, lines)
     for level, n in count_units(ctx, ranges, lines, lanes).items():
-        ctx.units[level] = as_expr(whole_groups(ctx.device.level(level), n) or ctx.finite_count(level))
+        ctx.units[level] = as_expr(round_to_groups(ctx.device.level(level), n) or ctx.finite_count(level))
     views = {b.name: View(b.name, "global") for b in ctx.buffers if b.kind != "local"}
     views |= {name: views[tensor] for name, tensor in ctx.second_names.items() if tensor in views}
     outer = ctx.outermost
@@ -99,7 +103,7 @@ def lower_launch(ctx: Context, works: tuple[Work, ...], lines: tuple) -> Launch:
     return Launch(name, tuple(units), tuple(body))
 
 
-def _reachable(ctx: Context, tensor: str, w: Work) -> None:
+def _reachable(ctx: LoweringContext, tensor: str, w: Computation) -> None:
     """An intermediate that leaves its launch lives in a workspace."""
     if any(b.name == tensor for b in ctx.buffers):
         return
@@ -109,7 +113,7 @@ def _reachable(ctx: Context, tensor: str, w: Work) -> None:
     ctx.buffers.append(workspace(ctx, tensor, ctx.dtypes[tensor], shape))
 
 
-def assemble(op: Op, ctx: Context, launches: Sequence[Launch]) -> Program:
+def make_program(op: Op, ctx: LoweringContext, launches: Sequence[Launch]) -> Program:
     """The program of these launches; buffers of the outermost memory that nothing touches are dropped."""
     buffers: list[Buffer] = [b for b in ctx.buffers if b.kind in ("input", "output")]
     used = {b.name for b in buffers}

@@ -25,36 +25,36 @@ from ..dsl.support.cached import cached_property
 from ..dsl.support.fast_replace import replace
 from .ir.program import Program
 from .lower.capacity import check_capacity as check_capacity_of
-from .lower.lowering_context import Context
-from .lower.schedule_trace import Trace, Traced
-from .lower_launches import Part, for_unaligned, lowered
-from .plan.launches import context_of, launches_of, with_factors
+from .lower.lowering_context import LoweringContext
+from .lower.schedule_trace import ScheduleTrace, TracedLine
+from .lower_launches import Part, lower_unaligned, lower_variants
+from .plan.launches import context_of, launches_of, with_named_factors
 from .schedule.check_names import check_names as check_names_of
-from .schedule.elaborate import Roles
+from .schedule.elaborate import RoleNames
 from .schedule.explicit_lines import check_device, explicit_lines
 from .schedule.print_schedule import schedule_text
 from .schedule.roles import roles_of
-from .schedule.schedule_fallback import Attempts
-from .schedule.size_bounds import bounded
+from .schedule.schedule_fallback import ScheduleAttempts
+from .schedule.size_bounds import with_size_bounds
 from .transforms.barriers.place_barriers import place_barriers as with_barriers
 from .transforms.licm import hoist_invariants as hoisted
-from .transforms.multiversion import in_each_version, with_narrow_sizes, with_vectors
+from .transforms.multiversion import in_each_version, vectorize_accesses, with_narrow_sizes
 from .transforms.pipelining.stage_copies import stage_copies as staged
 from .transforms.prove_guards import prove_guards as proven
 from .transforms.version_guards import version_guards as versions
 
 
 @dataclass(frozen=True)
-class Compiled:
+class CompiledProgram:
     """A tile program, the explicit schedule it follows (as text), and what is known of it without running."""
 
     program: Program
     schedule: str
     report: Mapping[str, Any] = field(default_factory=dict)
-    steps: Trace = field(default_factory=Trace)
+    steps: ScheduleTrace = field(default_factory=ScheduleTrace)
 
     @cached_property
-    def trace(self) -> tuple[Traced, ...]:
+    def trace(self) -> tuple[TracedLine, ...]:
         """Each line of the schedule, with the spec that it left."""
         return self.steps.result()
 
@@ -72,10 +72,10 @@ class Compilation:
     schedule: syntax.ScheduleDecl | None
     device: Device
     params: Mapping[str, int] | None = None
-    attempts: Attempts = field(default_factory=Attempts)
+    attempts: ScheduleAttempts = field(default_factory=ScheduleAttempts)
     diagnostics: Diagnostics = field(default_factory=Diagnostics)
     lines: tuple = ()
-    context: Context = field(init=False)
+    context: LoweringContext = field(init=False)
     parts: list[Part] = field(default_factory=list)
     written: list[Part] = field(default_factory=list)
     program: Program = field(init=False)
@@ -102,12 +102,12 @@ def bound_sizes(c: Compilation) -> None:
     """A size's bound is a fact about it: it is known before any expression is simplified."""
     if c.schedule is not None:
         check_device(c.module, c.schedule, c.device)
-    c.op = bounded(c.op, c.schedule)
+    c.op = with_size_bounds(c.op, c.schedule)
 
 
 def expand_schedule(c: Compilation) -> None:
     """All that follows reads lines without strategies, parameters and roles."""
-    roles = roles_of(c.module, c.op, c.schedule) if c.schedule is not None else Roles()
+    roles = roles_of(c.module, c.op, c.schedule) if c.schedule is not None else RoleNames()
     c.lines = explicit_lines(c.module, c.op, c.schedule, c.device, roles, c.params, c.diagnostics)
 
 
@@ -118,7 +118,7 @@ def bind_parameters(c: Compilation) -> None:
 
 def name_factors(c: Compilation) -> None:
     """Factors that are computed have names where lines, or a choice, make them; elsewhere they stay what they are."""
-    c.op = with_factors(c.op, c.device, c.lines)
+    c.op = with_named_factors(c.op, c.device, c.lines)
 
 
 def check_names(c: Compilation) -> None:
@@ -137,8 +137,8 @@ def plan_launches(c: Compilation) -> None:
 
 def lower_launches(c: Compilation) -> None:
     """Lines are completed and lowered launch by launch, since lowering one may ask for another."""
-    c.program, c.written = lowered(c.context, c.op, c.parts)
-    c.unaligned = for_unaligned(c.context, c.op)
+    c.program, c.written = lower_variants(c.context, c.op, c.parts)
+    c.unaligned = lower_unaligned(c.context, c.op)
 
 
 def stage_copies(c: Compilation) -> None:
@@ -153,7 +153,7 @@ def check_capacity(c: Compilation) -> None:
     def tried(lines: tuple) -> Program | None:
         """The program of other lines, when they can be lowered."""
         try:
-            program, _ = lowered(context_of(c.op, c.device), c.op, launches_of(c.op, c.device, lines))
+            program, _ = lower_variants(context_of(c.op, c.device), c.op, launches_of(c.op, c.device, lines))
             return staged(program, lambda text: None)
         except UserError:
             return None
@@ -181,7 +181,7 @@ def hoist_invariants(c: Compilation) -> None:
 
 def vectorize(c: Compilation) -> None:
     """Barriers ask what is accessed, not how much at a time. What only a call tells makes two programs of one."""
-    c.program, c.notes = with_vectors(c.program, c.unaligned)
+    c.program, c.notes = vectorize_accesses(c.program, c.unaligned)
     c.unaligned = None
 
 
@@ -263,7 +263,7 @@ def compile_program(
     device: Device,
     params: Mapping[str, int] | None = None,
     observer: Observer | None = None,
-) -> Compiled:
+) -> CompiledProgram:
     """`params`: numbers for parameters of the schedule; those of the op are its defaults, where `bind_params` gave no others.
 
     Raises UserErrors for what cannot be compiled correctly, with the line that asks for it; MissingParameter.
@@ -272,13 +272,13 @@ def compile_program(
     run(ONCE, c, observer)
     while True:
         try:
-            return compiled(copy(c), observer)
+            return compile_schedule(copy(c), observer)
         except UserError as error:
-            c.attempts.pass_over(error)
+            c.attempts.reject_current(error)
 
 
-def compiled(c: Compilation, observer: Observer | None = None) -> Compiled:
+def compile_schedule(c: Compilation, observer: Observer | None = None) -> CompiledProgram:
     """The program by these lines, and by what is chosen where they are open."""
     run(A_TRY, c, observer)
     notes = tuple(dict.fromkeys((*c.attempts.notes, *c.context.notes, *c.notes)))
-    return Compiled(c.program, c.text, {"notes": notes, "choices": tuple(c.context.choices)}, c.context.trace)
+    return CompiledProgram(c.program, c.text, {"notes": notes, "choices": tuple(c.context.choices)}, c.context.trace)

@@ -11,11 +11,11 @@ from ..dsl.device import Device
 from ..dsl.op import Op
 from ..dsl.text.format import format_node
 from .ir.printer import show
-from .pipeline import Compilation, Compiled, Pass, compile_program
+from .pipeline import Compilation, CompiledProgram, Pass, compile_program
 
 
 @dataclass(frozen=True)
-class Record:
+class PassRecord:
     """`text`: what was known after the pass; `seconds`: what it took, in all tries together."""
 
     name: str
@@ -30,14 +30,14 @@ def record_passes(
     device: Device,
     params: Mapping[str, int] | None = None,
     texts: bool = True,
-) -> tuple[Compiled, list[Record]]:
+) -> tuple[CompiledProgram, list[PassRecord]]:
     """Compiles as `compile_program`, and raises what it raises. A record for each pass, in their order; of passes that ran
     several times, the last text. Without `texts` nothing is printed, which takes longer than most passes."""
-    records: dict[str, Record] = {}
+    records: dict[str, PassRecord] = {}
 
     def observer(x: Pass, c: Compilation, seconds: float) -> None:
         before = records[x.name].seconds if x.name in records else 0.0
-        records[x.name] = Record(x.name, known_of(c) if texts else "", before + seconds)
+        records[x.name] = PassRecord(x.name, known_of(c) if texts else "", before + seconds)
 
     return compile_program(module, op, schedule, device, params, observer), list(records.values())
 

@@ -50,7 +50,7 @@ FAMILIES = {
 
 
 @dataclass(frozen=True)
-class Machine:
+class TargetMachine:
     """What code for one CPU device needs.
 
     architecture  the machine's family (`x86_64`, `aarch64`); None: any
@@ -71,14 +71,14 @@ _V4 = _V3 | {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
 
 # `native` is this machine: nothing to require, it is what was detected. Named devices carry the features of the
 # x86-64 psABI's micro-architecture levels, so that one name means one set of instructions for every compiler.
-NATIVE = Machine("native", None, frozenset(), ("-march=native",), ("-mcpu=native",))
+NATIVE = TargetMachine("native", None, frozenset(), ("-march=native",), ("-mcpu=native",))
 MACHINES = {
     m.device: m
     for m in [
-        Machine("cpu:generic", None, frozenset(), (), ("-mcpu=baseline",)),
-        Machine("cpu:avx2", "x86_64", _V3, ("-march=x86-64-v3",), ("-mcpu=x86_64_v3",)),
-        Machine("cpu:avx512", "x86_64", _V4, ("-march=x86-64-v4",), ("-mcpu=x86_64_v4",)),
-        Machine("cpu:neon", "aarch64", frozenset({"asimd"}), ("-march=armv8-a",), ("-mcpu=generic",)),
+        TargetMachine("cpu:generic", None, frozenset(), (), ("-mcpu=baseline",)),
+        TargetMachine("cpu:avx2", "x86_64", _V3, ("-march=x86-64-v3",), ("-mcpu=x86_64_v3",)),
+        TargetMachine("cpu:avx512", "x86_64", _V4, ("-march=x86-64-v4",), ("-mcpu=x86_64_v4",)),
+        TargetMachine("cpu:neon", "aarch64", frozenset({"asimd"}), ("-march=armv8-a",), ("-mcpu=generic",)),
     ]
 }
 
@@ -99,7 +99,7 @@ class Target:
     name: str
     family: Family
     device: str | None = None
-    machine: Machine = NATIVE
+    machine: TargetMachine = NATIVE
     arch: str = ""
 
 
@@ -153,6 +153,6 @@ def has_blocks(device: Device) -> bool:
     return "open" in kinds and set(kinds[len(kinds) - kinds[::-1].index("open") :]) == {"shaped"}
 
 
-def compiler_flags(machine: Machine, kind: str) -> tuple[str, ...]:
+def compiler_flags(machine: TargetMachine, kind: str) -> tuple[str, ...]:
     """All flags for code of `machine` with a compiler of this kind (`gcc`, `clang`, `zig`)."""
     return (*FLAGS, *(machine.zig if kind == "zig" else machine.flags))

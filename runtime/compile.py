@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ..codegen.autoschedule.default_schedules import own_schedules
+from ..codegen.autoschedule.default_schedules import default_schedules
 from ..codegen.emit.printers import emit
 from ..codegen.pipeline import compile_program
-from ..codegen.schedule.size_bounds import settled
+from ..codegen.schedule.size_bounds import without_decided_bounds
 from ..codegen.targets import Target, target_of
 from ..dsl.device import Device
 from ..dsl.errors import UserError, did_you_mean
@@ -33,8 +33,8 @@ from .variant import Variant, Variants
 
 if TYPE_CHECKING:
     from ..codegen.ir.program import Program
-    from ..codegen.pipeline import Compiled
-    from ..codegen.record_passes import Record
+    from ..codegen.pipeline import CompiledProgram
+    from ..codegen.record_passes import PassRecord
     from .tuning.tuning_store import Kept
 
 
@@ -75,12 +75,12 @@ class Request:
 
     def check(self, made: Variant, schedule: ScheduleDecl | None) -> None:
         """Raises NotVerified. What was checked is noted: other sizes are not proven by that."""
-        from ..codegen.verify.verify_program import smaller, verify
+        from ..codegen.verify.verify_program import smaller_sizes, verify
 
         called = "the compiler's own schedule" if schedule is None else f"schedule `{schedule.name}`"
         span = None if schedule is None else schedule.span
         found, instead = verify(made.program, self.special, called, span), ""
-        less = smaller(self.sizes)
+        less = smaller_sizes(self.sizes)
         if not found.checked and less != self.sizes:
             instead = f" of {', '.join(f'{n}={x}' for n, x in less.items())}, since those asked for are too large"
             try:
@@ -91,7 +91,7 @@ class Request:
                 instead = f"; smaller sizes are refused ({error.id})"
         made.facts["notes"] = (*made.facts.get("notes", ()), f"each point counts once: {found}{instead}")
 
-    def passes(self, texts: bool = True) -> tuple[Compiled, list[Record]]:
+    def passes(self, texts: bool = True) -> tuple[CompiledProgram, list[PassRecord]]:
         """What each pass of the compiler makes of the first schedule, and how long it takes."""
         from ..codegen.record_passes import record_passes
 
@@ -323,7 +323,7 @@ def _candidates(
     written: Sequence[ScheduleDecl], module: Module, op: Op, device: Device, known: Mapping[str, Any]
 ) -> Iterator[ScheduleDecl | None]:
     """What was written down to the first that fits all sizes, below it the compiler's own."""
-    for one in (*written, *own_schedules(op, device)):
+    for one in (*written, *default_schedules(op, device)):
         s = _settled(one, known) if one is not None and suits(one, device, module) else None
         if s is not None or one is None:
             yield s
@@ -333,7 +333,7 @@ def _candidates(
 
 def _settled(schedule: ScheduleDecl, known: Mapping[str, Any]) -> ScheduleDecl | None:
     """Without the conditions that are decided now; None when one of them fails. What is no number is refused later."""
-    return settled(schedule, {name: value for name, value in known.items() if type(value) is int})
+    return without_decided_bounds(schedule, {name: value for name, value in known.items() if type(value) is int})
 
 
 def _schedule(module: Module, schedule: str | ScheduleDecl | Schedule | None) -> ScheduleDecl | None:

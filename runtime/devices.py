@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
-from ..codegen.schedule.required_levels import places_of, speaks_of
+from ..codegen.schedule.required_levels import level_names, required_levels
 from ..codegen.targets import Target, has_blocks
 from ..dsl.device import Device
 from ..dsl.errors.module import UnknownDevice
@@ -77,11 +77,11 @@ def suits(schedule: ScheduleDecl, device: Device, module: Module) -> bool:
     levels and memories that it speaks of. A name that no device has is a mistake, and no reason to pass the schedule over."""
     if not fits(schedule, device, module):
         return False
-    lacking = speaks_of(schedule.lines, module.strategies) - places_of(device)
+    lacking = level_names(schedule.lines, module.strategies) - required_levels(device)
     if schedule.device is not None or not lacking:
         return True
     elsewhere = [*module.devices.values(), *std_roots(), native_device()]
-    return not any(lacking & places_of(d) for d in elsewhere)
+    return not any(lacking & required_levels(d) for d in elsewhere)
 
 
 def schedules_for(module: Module, op: str) -> list[ScheduleDecl]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..codegen.ir.program import Program
-from ..codegen.lower.schedule_trace import Traced
+from ..codegen.lower.schedule_trace import TracedLine
 from ..dsl.errors.emulate import NotEmulated
 from ..dsl.errors.run import SizeRefused
 from ..dsl.op import Op
@@ -91,7 +91,7 @@ class Kernel:
         return self.variants[0].schedule
 
     @property
-    def trace(self) -> tuple[Traced, ...]:
+    def trace(self) -> tuple[TracedLine, ...]:
         """The lines of that schedule, each with the spec that it leaves."""
         return self.variants[0].trace
 

@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..codegen.analysis.roofline import predict
-from ..codegen.analysis.static_traffic import facts
+from ..codegen.analysis.static_traffic import static_traffic
 from ..codegen.ir.program import Program
-from ..codegen.lower.capacity import peaks
+from ..codegen.lower.capacity import memory_peaks
 from ..codegen.lower.schedule_trace import bytes_text
 from ..dsl.op import Op, Statement
 from .op_counts import argument_bytes, flops
@@ -93,13 +93,13 @@ class Report:
             first = next((v for v in variants if v.refusal(known) is None), first)
         program = first.program
         device = program.device
-        most = peaks(program)
+        most = memory_peaks(program)
         held = {name: (p.bytes, p.memory.capacity) for name, p in most.items() if p.memory.registers is None}
         files = [(-(-p.bytes // p.memory.registers[1]), p.memory.registers[0]) for p in most.values() if p.memory.registers]
         counted: dict[str, Any] = {}
         if closed:
             finite = {level: min(threads, device.level(level).most or threads) for level, _ in program.finite}
-            found = facts(program, known, finite)
+            found = static_traffic(program, known, finite)
             counted = {"barriers": found.barriers, "units": found.units, "read": found.read, "written": found.written}
             counted["exact"] = found.exact
             said = predict(device, found, flops(op, known), argument_bytes(op, known), main_rate(program, op, known), finite)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from ..codegen import abi
 from ..codegen.ir.program import Program
-from ..codegen.lower.schedule_trace import Trace, Traced
+from ..codegen.lower.schedule_trace import ScheduleTrace, TracedLine
 from ..codegen.targets import Target
 from ..dsl.errors import UserError
 from ..dsl.errors.run import DeviceMismatch
@@ -40,7 +40,7 @@ class Variant:
         schedule: str,
         target: Target,
         facts: Mapping[str, Any] | None = None,
-        steps: Trace | None = None,
+        steps: ScheduleTrace | None = None,
         checks: bool = True,
     ) -> None:
         self.program = program
@@ -55,7 +55,7 @@ class Variant:
         self._lock = Lock()
 
     @cached_property
-    def trace(self) -> tuple[Traced, ...]:
+    def trace(self) -> tuple[TracedLine, ...]:
         """The lines of the schedule, each with the spec that it left."""
         return self._steps.result() if self._steps is not None else ()
 

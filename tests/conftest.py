@@ -78,7 +78,7 @@ def well_formed() -> Iterator[None]:
     from andiron.codegen import pipeline
     from andiron.codegen.verify.well_formed import check_well_formed
 
-    compiled = pipeline.compiled
+    compiled = pipeline.compile_schedule
 
     def checked(*args: object) -> object:
         result = compiled(*args)  # type: ignore[arg-type]
@@ -86,5 +86,5 @@ def well_formed() -> Iterator[None]:
         return result
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pipeline, "compiled", checked)
+        patch.setattr(pipeline, "compile_schedule", checked)
         yield

@@ -7,7 +7,7 @@ from random import Random
 
 import numpy as np
 from andiron.codegen.interpret.machine import interpret
-from andiron.codegen.pipeline import Compiled, compile_program
+from andiron.codegen.pipeline import CompiledProgram, compile_program
 from andiron.dsl.errors import UserError, UserErrors
 from andiron.dsl.errors.op import BadSize, ConditionFailed
 from andiron.dsl.module import loads, std_device
@@ -86,7 +86,7 @@ def inputs_of(case: Case, op: Op) -> dict[str, np.ndarray]:
     return out
 
 
-def compiled(case: Case) -> tuple[Op, Compiled]:
+def compiled(case: Case) -> tuple[Op, CompiledProgram]:
     """Raises the UserError of a schedule that is refused."""
     module = loads(case.text)
     op = module.ops[f"op{case.seed}"]

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from andiron.codegen.emit.printers import emit
 from andiron.codegen.interpret.machine import interpret
-from andiron.codegen.pipeline import Compiled, compile_program
+from andiron.codegen.pipeline import CompiledProgram, compile_program
 from andiron.codegen.schedule.synthetic_spans import is_filled_in
 from andiron.dsl.errors import UserError, UserErrors
 from andiron.dsl.module import Module, loads
@@ -34,7 +34,7 @@ LONG = 150_000  # characters: hundreds of elements in registers, each with its o
 POINTS = 3000
 
 
-def chosen(case: Case, schedule: str = "") -> tuple[Module, Op, Compiled]:
+def chosen(case: Case, schedule: str = "") -> tuple[Module, Op, CompiledProgram]:
     """The case by the compiler's own schedule, or by one that is given."""
     module, op = special(case)
     decl = None
@@ -44,12 +44,12 @@ def chosen(case: Case, schedule: str = "") -> tuple[Module, Op, Compiled]:
     return module, op, compile_program(module, op, decl, module.device(case.device))
 
 
-def text_of(c: Compiled) -> str:
+def text_of(c: CompiledProgram) -> str:
     device = c.program.device
     return emit(c.program, "cpp" if device.name.startswith("cpu") else dialect(device))
 
 
-def right(case: Case, c: Compiled) -> None:
+def right(case: Case, c: CompiledProgram) -> None:
     """What the program computes, where a machine of this size plays it in time."""
     op = loads(case.op.text).ops[f"op{case.seed}"]
     sizes = {v.name: case.sizes[v.name] for v in c.program.dims}

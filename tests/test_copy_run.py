@@ -11,9 +11,9 @@ from andiron.codegen.abi import programs
 from andiron.codegen.ir.program import Program
 from andiron.codegen.ir.tile_ir import Alloc, Call
 from andiron.codegen.ir.tile_visitors import statements
-from andiron.codegen.lower.lowering_context import Apart, Context
+from andiron.codegen.lower.lowering_context import LoweringContext, UnalignedVariant
 from andiron.codegen.lower_launches import lower_launch
-from andiron.codegen.pipeline import Compiled, compile_program
+from andiron.codegen.pipeline import CompiledProgram, compile_program
 from andiron.dsl.module import Module, loads
 from andiron.dsl.ops.specialise import bind_params, specialise
 from andiron.dsl.semantics.reference import reference
@@ -61,12 +61,12 @@ def product(op: str = "gemm", device: str = "gfx90a", a: str = "", b: str = "", 
     return loads(OPS + PRODUCT.format(op=op, device=device, a=a, b=b, m=m, n=n, k=k, ahead=ahead, group=group, left=left))
 
 
-def compiled(mod: Module, **sizes: int) -> Compiled:
+def compiled(mod: Module, **sizes: int) -> CompiledProgram:
     s = mod.schedules["s"]
     return compile_program(mod, specialise(bind_params(mod.ops[s.op]), sizes), s, mod.device(s.device or ""))
 
 
-def runs(c: Compiled) -> list[int]:
+def runs(c: CompiledProgram) -> list[int]:
     """Elements that units take at once, by copy."""
     lines = c.schedule.splitlines()
     return [
@@ -136,7 +136,7 @@ def test_both_programs_are_one_but_for_their_copies(monkeypatch):
     def spy(ctx, works, lines):
         lowered.append(works[-1].name)
         made = lower_launch(ctx, works, lines)
-        apart.append(ctx.apart)
+        apart.append(ctx.unaligned_variant)
         return made
 
     monkeypatch.setattr(lower_launches, "lower_launch", spy)
@@ -154,13 +154,13 @@ def test_both_programs_are_one_but_for_their_copies(monkeypatch):
 
 
 def test_names_that_both_programs_share_are_free_in_both():
-    ctx = Context(product().device("gfx90a"), "op", {}, {})
+    ctx = LoweringContext(product().device("gfx90a"), "op", {}, {})
     assert ctx.fresh("i") == "i"
-    ctx.apart = Apart(ctx.names.copy())
-    ctx.apart.names.add("i1")  # of a copy there
+    ctx.unaligned_variant = UnalignedVariant(ctx.names.copy())
+    ctx.unaligned_variant.names.add("i1")  # of a copy there
     ctx.names.add("i2")  # and here
     assert ctx.fresh("i") == "i3"
-    assert {"i3"} == ctx.names & ctx.apart.names - {"i"}
+    assert {"i3"} == ctx.names & ctx.unaligned_variant.names - {"i"}
 
 
 BLOCK = """:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from andiron.codegen.transforms.barriers.mixed_radix_equality import Contradiction, Digits, never_equal
+from andiron.codegen.transforms.barriers.mixed_radix_equality import Contradiction, MixedRadixEquality, never_equal
 from andiron.dsl.index.expr import Expr, Var, as_expr, xor
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -50,7 +50,7 @@ def test_against_enumeration(coords, bounds, shift):
     facts = [top - f(side) for f, top in bounds for side in (ONE, TWO)]
     where = held(facts, equalities)
     try:
-        digits = Digits(facts)
+        digits = MixedRadixEquality(facts)
         digits.derive(equalities)
     except Contradiction:
         assert not where.any()
@@ -61,7 +61,7 @@ def test_against_enumeration(coords, bounds, shift):
 
 
 def same(pairs, x, y, facts=()) -> bool:
-    digits = Digits(facts)
+    digits = MixedRadixEquality(facts)
     digits.derive(pairs)
     return digits.same(as_expr(x), as_expr(y))
 

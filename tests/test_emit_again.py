@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from andiron.codegen.emit.printers import emit
-from andiron.codegen.emit.statements import Body
-from andiron.codegen.emit.unroll_replay import Again
+from andiron.codegen.emit.statements import StatementPrinter
+from andiron.codegen.emit.unroll_replay import UnrollReplay
 from andiron.codegen.pipeline import compile_program
 from andiron.dsl.module import loads
 
@@ -29,8 +29,8 @@ def printed(op: str, device: str) -> str:
 
 def test_it_is_printed_once(monkeypatch):
     stores = []
-    store = Body._store
-    monkeypatch.setattr(Body, "_store", lambda self, s: (stores.append(id(s)), store(self, s)))
+    store = StatementPrinter._store
+    monkeypatch.setattr(StatementPrinter, "_store", lambda self, s: (stores.append(id(s)), store(self, s)))
     lines = [x for x in printed("gemm", "sm_80").splitlines() if "] = " in x or " = fma(" in x]
     assert len(lines) > 3 * len(stores)
 
@@ -39,6 +39,6 @@ def test_it_is_printed_once(monkeypatch):
 @pytest.mark.parametrize("op", ["gemm", "hinge", "attend"])
 def test_it_reads_as_if_printed_anew(op, device, monkeypatch):
     text = printed(op, device)
-    monkeypatch.setattr(Again, "recorded", lambda self, s, show: show(s))
-    monkeypatch.setattr(Again, "declares_nothing", lambda self, body: False)
+    monkeypatch.setattr(UnrollReplay, "replay", lambda self, s, show: show(s))
+    monkeypatch.setattr(UnrollReplay, "declares_nothing", lambda self, body: False)
     assert printed(op, device) == text

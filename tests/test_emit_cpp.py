@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from andiron.codegen.abi import symbol
-from andiron.codegen.emit.c.name_mangling import Names, clean
+from andiron.codegen.emit.c.name_mangling import NameSupply, mangle
 from andiron.codegen.emit.printers import emit
 from andiron.codegen.interpret.machine import interpret
 from andiron.codegen.ir.tile_ir import Alloc, Barrier, If, Let, Store
@@ -355,10 +355,10 @@ def test_names_cannot_collide():
     prog = program("switch", (n,), (*buffers, buffer("double", "output", (n,))), (body,))
     out = run(prog, {x: ints(5) for x in names}, {"N": 5})
     assert (out["double"] == 1).all()
-    taken = Names()
+    taken = NameSupply()
     assert [taken.fresh("a.b"), taken.fresh("a_b"), taken.fresh("a_b")] == ["a_b", "a_b2", "a_b3"]
-    assert clean("é").isascii()
-    assert [clean(x) for x in ("X_OK", "SIZE_MAX", "sa_handler", "SIGMA")] == ["X_OK_", "SIZE_MAX_", "sa_handler_", "SIGMA"]
+    assert mangle("é").isascii()
+    assert [mangle(x) for x in ("X_OK", "SIZE_MAX", "sa_handler", "SIGMA")] == ["X_OK_", "SIZE_MAX_", "sa_handler_", "SIGMA"]
     assert symbol(replace(prog, name="div")) == "andiron_div"  # not the C library's
 
 

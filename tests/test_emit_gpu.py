@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from andiron.codegen.abi import programs
-from andiron.codegen.emit.c.dead_declarations import used_only
+from andiron.codegen.emit.c.dead_declarations import remove_dead
 from andiron.codegen.emit.gpu.cuda import kernels
 from andiron.codegen.emit.printers import emit
 from andiron.codegen.ir.program import Program
@@ -242,8 +242,8 @@ def test_equal_programs_have_equal_text():
 
 def test_unused_declarations_go():
     lines = ["const int a = 1;", "const int b = a;", "{", "    const int c = 2;", "    use(c);", "}", "float* c = p;"]
-    assert used_only(lines) == ["{", "    const int c = 2;", "    use(c);", "}"]
-    assert used_only(lines, "c b")[:2] == ["const int a = 1;", "const int b = a;"]
+    assert remove_dead(lines) == ["{", "    const int c = 2;", "    use(c);", "}"]
+    assert remove_dead(lines, "c b")[:2] == ["const int a = 1;", "const int b = a;"]
 
 
 def kernel_of(schedule: str, dialect: str) -> str:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from andiron.codegen.interpret.machine import interpret
 from andiron.codegen.pipeline import compile_program
-from andiron.codegen.plan.name_factors import factored
+from andiron.codegen.plan.name_factors import name_factors
 from andiron.dsl.module import loads
 from andiron.dsl.semantics.reference import reference
 
@@ -73,10 +73,10 @@ def test_right(op: str, schedule: str | None, device: str, instr: str | None) ->
 
 def test_a_factor_has_fewer_indices_than_the_product() -> None:
     ops = loads(OPS).ops
-    assert {s.target for s in factored(ops["both"]).statements} == {"C.left", "C.right", "C"}
-    assert {s.target for s in factored(ops["scaled"]).statements} == {"C.left1", "C.sum1", "C"}
-    assert factored(ops["tripled"]) == ops["tripled"]
-    assert factored(ops["both"], frozenset({"C.left"})).statements[0].indices == ("k", "m")
+    assert {s.target for s in name_factors(ops["both"]).statements} == {"C.left", "C.right", "C"}
+    assert {s.target for s in name_factors(ops["scaled"]).statements} == {"C.left1", "C.sum1", "C"}
+    assert name_factors(ops["tripled"]) == ops["tripled"]
+    assert name_factors(ops["both"], frozenset({"C.left"})).statements[0].indices == ("k", "m")
 
 
 def test_a_factor_that_no_line_names_is_computed_where_it_is_read() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from andiron.codegen.abi import chosen
 from andiron.codegen.analysis import static_traffic as rules
-from andiron.codegen.analysis.static_traffic import facts
+from andiron.codegen.analysis.static_traffic import static_traffic
 from andiron.codegen.interpret.machine import interpret
 from andiron.codegen.pipeline import compile_program
 from andiron.dsl.module import loads
@@ -62,7 +62,7 @@ def test_as_the_interpreter_counts(module, name, op, shapes):
         arrays = {t.name: rng.random([e.evaluate(sizes) for e in t.shape]).astype(t.dtype.numpy) for t in op.inputs}
         seen: dict[tuple[str, str], int] = {}
         interpret(chosen(program, sizes, {}), arrays, sizes, {"core": 3}, traffic=seen)
-        known = facts(program, sizes, {"core": 3})
+        known = static_traffic(program, sizes, {"core": 3})
         assert known.exact
         registers = device.memories[-1].name
         assert known.read == {m: n for (m, how), n in seen.items() if how == "read" and m != registers and n}
@@ -73,9 +73,9 @@ def test_long_loops_are_looked_at_where_they_differ(module, monkeypatch):
     """The first, the second and the last turn stand for all: right where only the last tile is partial."""
     program = compile_program(module, module.ops["gemm"], module.schedules["blis"], module.device("cpu:avx2")).program
     sizes = dict(M=12 * 40, N=32 * 9 + 5, K=8 * 30)
-    whole = facts(program, sizes, {"core": 1})
+    whole = static_traffic(program, sizes, {"core": 1})
     monkeypatch.setattr(rules, "_POINTS", 400)
-    short = facts(program, sizes, {"core": 1})
+    short = static_traffic(program, sizes, {"core": 1})
     assert not short.exact
     for memory in whole.read:
         assert short.moved(memory) == pytest.approx(whole.moved(memory), rel=0.1)

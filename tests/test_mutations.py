@@ -17,7 +17,7 @@ from andiron.codegen.interpret.machine import Fault, interpret
 from andiron.codegen.ir.parser import parse
 from andiron.codegen.ir.program import Program
 from andiron.codegen.verify import check_once
-from andiron.codegen.verify.field_elements import Points
+from andiron.codegen.verify.field_elements import FieldDomain
 from andiron.codegen.verify.verify_program import verify
 from andiron.codegen.verify.well_formed import check_well_formed
 from andiron.dsl.errors.verify import NotVerified
@@ -221,7 +221,7 @@ def found(text: str) -> set[str]:
         check_well_formed(program)
     except Fault as fault:
         return {fault.kind}
-    domain = Points()
+    domain = FieldDomain()
     inputs = {t.name: domain.inputs(t.dtype, tuple(e.evaluate(dict(sizes)) for e in t.shape)) for t in op.inputs}
     faults: list[Fault] = []
     interpret(program, inputs, sizes, on_fault=faults, domain=domain)

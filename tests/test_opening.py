@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from andiron.codegen.ir.printer import show
-from andiron.codegen.lower.capacity import peaks
+from andiron.codegen.lower.capacity import memory_peaks
 
 from .interpreted import GEMM, HIGHEST, ROWS, Formula, agrees, program_of
 
@@ -30,7 +30,7 @@ SMALL = [
 @pytest.mark.parametrize(("formula", "device", "lines", "fixed"), LARGE)
 def test_what_registers_do_not_hold_opens_at_the_leaf(formula, device, lines, fixed) -> None:
     program = program_of(formula, lines + " / compute", device, fixed)
-    assert not peaks(program)["register"].over
+    assert not memory_peaks(program)["register"].over
     agrees(formula, program, {**fixed, "K": 13})
 
 

@@ -11,7 +11,7 @@ from andiron.codegen.ir.parser import parse
 from andiron.codegen.ir.printer import show
 from andiron.codegen.ir.program import Program
 from andiron.codegen.ir.tile_ir import Alloc, Staging
-from andiron.codegen.lower_launches import lowered
+from andiron.codegen.lower_launches import lower_variants
 from andiron.codegen.pipeline import compile_program
 from andiron.codegen.plan.launches import context_of, launches_of
 from andiron.codegen.transforms.barriers.place_barriers import place_barriers
@@ -102,7 +102,7 @@ def test_what_is_staged_before_it_is() -> None:
     module = library()
     device, op = module.device("sm_80"), bind_params(OPS["gemm"])
     context = context_of(op, device)
-    plain = stage_copies(lowered(context, op, launches_of(op, device, ()))[0], context.note)
+    plain = stage_copies(lower_variants(context, op, launches_of(op, device, ()))[0], context.note)
     for staging in (Staging(1), Staging(2, 3), Staging(1, 2, Var("k", 0, 7), True)):
         launch = plain.launches[0]
         body = tuple(replace(s, staging=staging) if isinstance(s, Alloc) else s for s in launch.body)

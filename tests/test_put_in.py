@@ -7,7 +7,7 @@ import itertools
 import andiron
 import numpy as np
 import pytest
-from andiron.codegen.emit.c.memo_substitution import PutIn
+from andiron.codegen.emit.c.memo_substitution import MemoSubstitution
 from andiron.dsl.index.expr import Var, as_expr
 
 from .cpp_build import skip_unless_run_here
@@ -20,7 +20,7 @@ ZERO, TWO = as_expr(0), as_expr(2)
 def test_which_variables_are_known_matters():
     a, b, c = VARS.values()
     exprs = [a + b, (2 * a + b) // 3, (a + 5 * b) % 7 + c, ((a + b) // 2 + (b + c) % 3) // 2, (a + b) % 4, (a + c) % 4]
-    put_in = PutIn()  # one for all
+    put_in = MemoSubstitution()  # one for all
     known = [ZERO, TWO, None]
     for values in itertools.product(known, repeat=3):
         env = {v: e for v, e in zip(VARS.values(), values, strict=True) if e is not None}

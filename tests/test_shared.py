@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from andiron.codegen.pipeline import compile_program
 from andiron.codegen.plan import inlining
-from andiron.codegen.plan.group_launches import plan
+from andiron.codegen.plan.group_launches import group_launches
 from andiron.dsl.module import loads
 from andiron.dsl.values import Shared, walk
 
@@ -192,7 +192,9 @@ def test_long_chains_are_no_deep_ones():
 
 def test_parts_have_a_limit():
     op = loads(squares(300, "Y[i, j] = @")).ops["g"]
-    parts = [len(v.parts) for group in plan(op, frozenset()) for w in group for v in walk(w.value) if isinstance(v, Shared)]
+    parts = [
+        len(v.parts) for group in group_launches(op, frozenset()) for w in group for v in walk(w.value) if isinstance(v, Shared)
+    ]
     assert parts
     assert max(parts) <= inlining.MOST_PARTS
 
@@ -201,7 +203,7 @@ def test_the_library_shares_nothing_so_that_its_texts_stay():
     shared = [
         op.name
         for op in library().ops.values()
-        for group in plan(op, frozenset())
+        for group in group_launches(op, frozenset())
         for w in group
         for value in (w.value, *(o.value for o in w.outputs))
         if any(isinstance(v, Shared) for v in walk(value))

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from andiron.codegen.abi import FLAGS, symbol
-from andiron.codegen.emit.cpu.work_sharing import deals
+from andiron.codegen.emit.cpu.work_sharing import shares_all_work
 from andiron.codegen.emit.printers import emit
 from andiron.codegen.ir.tile_ir import Alloc, Barrier, Launch, Let, Store
 from andiron.dsl.index.expr import Expr, Var, as_expr
@@ -356,7 +356,7 @@ def test_which_launches_are_dealt():
     cores = units(W)[0]
 
     def of(*body):
-        return deals(body, cores)
+        return shares_all_work(body, cores)
 
     copy = put("Y", (I,), load("X", I))
     dealt = loop(I, N, (copy,), CORE, CORES)

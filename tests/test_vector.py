@@ -11,13 +11,13 @@ import andiron
 import numpy as np
 import pytest
 from andiron.codegen.abi import chosen, programs
-from andiron.codegen.analysis.divisibility import Known, divisor, required
+from andiron.codegen.analysis.divisibility import KnownMultiples, divisor, required_divisors
 from andiron.codegen.emit.printers import emit
 from andiron.codegen.interpret.machine import Fault, interpret
 from andiron.codegen.ir.program import Program
 from andiron.codegen.ir.tile_ir import Call, Store
 from andiron.codegen.ir.tile_visitors import statements
-from andiron.codegen.pipeline import Compiled, compile_program
+from andiron.codegen.pipeline import CompiledProgram, compile_program
 from andiron.dsl.index.expr import Expr, Var, as_expr, minimum, xor
 from andiron.dsl.module import loads
 from andiron.dsl.ops.specialise import bind_params, specialise
@@ -77,7 +77,7 @@ def module():
 
 
 @lru_cache(maxsize=40)
-def compiled(name: str, **sizes: int) -> Compiled:
+def compiled(name: str, **sizes: int) -> CompiledProgram:
     mod = module()
     schedule = mod.schedules[name]
     op = specialise(bind_params(mod.ops[schedule.op], {}), sizes)
@@ -129,10 +129,10 @@ def test_divisor_divides(seed):
     rng = random.Random(seed)
     e = expression(rng, 2)
     multiples = {(SIZES[0],): rng.choice([1, 2, 8]), tuple(sorted(SIZES, key=lambda v: v.name)): rng.choice([1, 4, 16])}
-    known = Known(frozenset(SIZES), {}, {k: n for k, n in multiples.items() if n > 1})
+    known = KnownMultiples(frozenset(SIZES), {}, {k: n for k, n in multiples.items() if n > 1})
     n = divisor(e, known)
     wanted = rng.choice([2, 4, 8])
-    needs = required(e, wanted, known)
+    needs = required_divisors(e, wanted, known)
     for _ in range(200):
         env = {v.name: rng.randint(v.lo or 0, v.hi or 0) for v in (*SIZES, *LOCALS)}
 
@@ -147,13 +147,13 @@ def test_divisor_divides(seed):
 
 def test_what_is_required_of_sizes():
     k, n, i = Var("K"), Var("N"), Var("i", 0, 9)
-    known = Known(frozenset((k, n)), {}, {})
-    assert required(k * i + 8 * as_expr(i), 8, known) == (((k,), 8),)
-    assert required(2 * k * i, 8, known) == (((k,), 4),)
-    assert required(k * n * i, 8, known) == (((k, n), 8),)
-    assert required(8 * k * i, 8, known) == ()
-    assert required(k * i + as_expr(i), 8, known) is None
-    assert required(8 * as_expr(i) + 4, 8, known) is None
+    known = KnownMultiples(frozenset((k, n)), {}, {})
+    assert required_divisors(k * i + 8 * as_expr(i), 8, known) == (((k,), 8),)
+    assert required_divisors(2 * k * i, 8, known) == (((k,), 4),)
+    assert required_divisors(k * n * i, 8, known) == (((k, n), 8),)
+    assert required_divisors(8 * k * i, 8, known) == ()
+    assert required_divisors(k * i + as_expr(i), 8, known) is None
+    assert required_divisors(8 * as_expr(i) + 4, 8, known) is None
 
 
 # ------------------------------------------------------------ widths

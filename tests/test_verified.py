@@ -12,7 +12,7 @@ from andiron.codegen.ir.program import Program
 from andiron.codegen.ir.tile_ir import AllReduce, Stmt, Store
 from andiron.codegen.pipeline import compile_program
 from andiron.codegen.verify.instances import Instance, instances
-from andiron.codegen.verify.verify_program import smaller, verify
+from andiron.codegen.verify.verify_program import smaller_sizes, verify
 from andiron.dsl.errors import InternalError, UserError
 from andiron.dsl.errors.verify import NotVerified
 from andiron.dsl.module import loads
@@ -56,13 +56,13 @@ def faulty(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """A compiler that makes a mistake in each program."""
 
     def set_up(edit: Callable[[Stmt], list[Stmt]] = doubled) -> None:
-        right = pipeline.compiled
+        right = pipeline.compile_schedule
 
         def wrong(*args: object) -> object:
             made = right(*args)  # type: ignore[arg-type]
             return replace(made, program=edited(made.program, edit))
 
-        monkeypatch.setattr(pipeline, "compiled", wrong)
+        monkeypatch.setattr(pipeline, "compile_schedule", wrong)
 
     return set_up
 
@@ -129,7 +129,7 @@ def test_what_is_left_out_is_told() -> None:
 
 
 def test_large_fixed_sizes_have_smaller_ones_in_their_place() -> None:
-    assert smaller({"M": 1000, "N": 7, "K": 33}) == {"M": 8, "N": 7, "K": 9}
+    assert smaller_sizes({"M": 1000, "N": 7, "K": 33}) == {"M": 8, "N": 7, "K": 9}
 
 
 # ---------------------------------------------------------------- compile(verify=True)

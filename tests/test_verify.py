@@ -23,7 +23,7 @@ from andiron.codegen.ir.tile_ir import Alloc, AllReduce, Barrier, Call, For, If,
 from andiron.codegen.ir.tile_visitors import map_bodies, statements
 from andiron.codegen.pipeline import compile_program
 from andiron.codegen.verify import check_once
-from andiron.codegen.verify.field_elements import P, Points, element
+from andiron.codegen.verify.field_elements import FieldDomain, P, field_element
 from andiron.codegen.verify.well_formed import check_well_formed
 from andiron.dsl.index.expr import Var, as_expr
 from andiron.dsl.module import loads
@@ -61,7 +61,7 @@ def test_the_library(name: str, device: str) -> None:
 
 
 def test_sums_and_products_are_those_of_the_field() -> None:
-    d = Points()
+    d = FieldDomain()
     a, b, c = (d.inputs(F32, (5,)) for _ in range(3))
     two = d.constant(2, F32)
     assert d.same(d.apply("add", (a, a), F32), d.apply("mul", (a, two), F32)).all()
@@ -84,7 +84,7 @@ FIRST = [
 @pytest.mark.parametrize(("fn", "dtype", "first"), FIRST)
 def test_extremes_count(fn: str, dtype: Any, first: float) -> None:
     """A maximum of the same twice is not the same; of what it begins with and something it is that."""
-    d, wide = Points(), dtype.compute
+    d, wide = FieldDomain(), dtype.compute
     a, b, c = (d.inputs(dtype, (7,)) for _ in range(3))
     one = d.apply(fn, (a, d.apply(fn, (b, c), wide)), wide)
     assert d.same(one, d.apply(fn, (d.apply(fn, (c, a), wide), b), wide)).all()
@@ -96,7 +96,7 @@ def test_extremes_count(fn: str, dtype: Any, first: float) -> None:
 
 
 def test_other_functions_are_of_their_arguments() -> None:
-    d = Points()
+    d = FieldDomain()
     a, b = d.inputs(F32, (6,)), d.inputs(F32, (6,))
     assert d.same(d.apply("exp", (a,), F32), d.apply("exp", (a,), F32)).all()
     assert not d.same(d.apply("exp", (a,), F32), d.apply("exp", (b,), F32)).any()
@@ -105,7 +105,7 @@ def test_other_functions_are_of_their_arguments() -> None:
 
 
 def test_what_is_known_of_indices_is_computed() -> None:
-    d = Points()
+    d = FieldDomain()
     i, j = d.number(np.arange(6), I32), d.number(3, I32)
     x, y = d.inputs(F32, (6,)), d.inputs(F32, (6,))
     got = d.apply("where", (d.apply("lt", (i, j), BOOL), x, y), F32)
@@ -115,16 +115,16 @@ def test_what_is_known_of_indices_is_computed() -> None:
 
 
 def test_numbers_in_the_field() -> None:
-    assert element(0.5) * 2 % P == 1
-    assert (element(-3) + 3) % P == 0
-    assert len({element(float("inf")), element(float("-inf")), element(float("nan")), 0, 1}) == 5
+    assert field_element(0.5) * 2 % P == 1
+    assert (field_element(-3) + 3) % P == 0
+    assert len({field_element(float("inf")), field_element(float("-inf")), field_element(float("nan")), 0, 1}) == 5
 
 
 @pytest.mark.parametrize("dtype", [TYPES["i8"], TYPES["i16"], I32, TYPES["i64"]])
 @pytest.mark.parametrize("fn", ["min", "max"])
 def test_small_numbers_are_no_ends_of_a_type(fn: str, dtype: DType) -> None:
     """An extreme of one number and the end of a type is the number, also where the two are near each other in the field."""
-    d, wide = Points(), dtype.compute
+    d, wide = FieldDomain(), dtype.compute
     start = d.constant(identity(fn, wide).item(), wide)
     for n in range(-3, 4):
         number = d.constant(n, wide)

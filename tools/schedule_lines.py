@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..codegen.lower.schedule_trace import Traced, head_of
+from ..codegen.lower.schedule_trace import TracedLine, line_head
 from ..dsl import syntax
 
 
@@ -15,16 +15,16 @@ def flat(lines: Sequence[syntax.Line], depth: int = 1) -> Iterator[tuple[syntax.
         yield from flat(getattr(line, "block", None) or (), depth + 1)
 
 
-def traced_lines(trace: Sequence[Traced], lines: Sequence[syntax.Line]) -> list[tuple[syntax.Line, Traced | None]]:
+def traced_lines(trace: Sequence[TracedLine], lines: Sequence[syntax.Line]) -> list[tuple[syntax.Line, TracedLine | None]]:
     """Each written line with its step; None for one that took no part.
 
     The steps of a launch are the written lines in their order with filled-in ones between. Of several launches that one counts
     in which most lines are found: lines act on the launches of the statements that they are about.
     """
-    wanted = [(line, depth, head_of(line)) for line, depth in flat(lines)]
-    best: list[Traced | None] = [None] * len(wanted)
+    wanted = [(line, depth, line_head(line)) for line, depth in flat(lines)]
+    best: list[TracedLine | None] = [None] * len(wanted)
     for launch in launches_of(trace):
-        found: list[Traced | None] = [None] * len(wanted)
+        found: list[TracedLine | None] = [None] * len(wanted)
         at = 0
         for n, (_, depth, head) in enumerate(wanted):
             step = next((i for i in range(at, len(launch)) if _same(launch[i], depth, head)), None)
@@ -36,14 +36,14 @@ def traced_lines(trace: Sequence[Traced], lines: Sequence[syntax.Line]) -> list[
     return [(line, traced) for (line, _, _), traced in zip(wanted, best, strict=True)]
 
 
-def _same(traced: Traced, depth: int, head: str) -> bool:
+def _same(traced: TracedLine, depth: int, head: str) -> bool:
     """Whether this is the step of that line; the completed one may name the instruction that the author left open."""
     return traced.depth == depth and (traced.line == head or (head == "compute" and traced.line.startswith("compute with ")))
 
 
-def launches_of(trace: Sequence[Traced]) -> Iterator[list[Traced]]:
+def launches_of(trace: Sequence[TracedLine]) -> Iterator[list[TracedLine]]:
     """The steps of each launch: its head, then its lines."""
-    part: list[Traced] = []
+    part: list[TracedLine] = []
     for traced in trace:
         if traced.depth == 0 and part:
             yield part

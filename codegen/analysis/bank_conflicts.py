@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 
-def served(addresses: np.ndarray, width: int, banks: tuple[int, int]) -> int:
+def access_cycles(addresses: np.ndarray, width: int, banks: tuple[int, int]) -> int:
     """Cycles to serve one access of `width` bytes at each lane's address: lanes in turns that fill the banks once."""
     count, word = banks
     turn = max(1, count * word // max(width, word))

@@ -3,8 +3,8 @@
     divisor(e, known)         a power of two that divides e whatever its variables are
     required(e, n, known)     what sizes must be divisible by so that n divides e; None where no sizes can do it
 
-A size is known only by what divides it (`Known`). The rules are those of sums and products; a quotient by a power of two keeps
-what is left of it, a remainder and an exclusive or keep what both sides have.
+A size is known only by its divisors (`KnownMultiples`). The rules are those of sums and products. A quotient by a power of two
+keeps the remaining divisors; a remainder and an exclusive or keep the divisors of both sides.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Needs = tuple[tuple[tuple[Var, ...], int], ...]  # products of sizes, and what m
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownMultiples:
     """`sizes`: variables that are the same in the whole call. `lets`: what variables stand for, where that is known.
     `multiples`: products of sizes (sorted by name) and a power of two that divides each."""
 
@@ -31,7 +31,7 @@ class Known:
     found: dict[Atom, int] = field(default_factory=dict, compare=False, repr=False)  # what divides an atom, found once
 
 
-def divisor(e: Expr, known: Known) -> int:
+def divisor(e: Expr, known: KnownMultiples) -> int:
     """The greatest power of two, up to MOST, that is sure to divide `e`."""
     found = _two(e.const)
     for atom, c in e.terms:
@@ -39,7 +39,7 @@ def divisor(e: Expr, known: Known) -> int:
     return min(found, MOST)
 
 
-def required(e: Expr, n: int, known: Known) -> Needs | None:
+def required_divisors(e: Expr, n: int, known: KnownMultiples) -> Needs | None:
     """For a power of two n: products of sizes that must be divisible so that n divides e; () when it does anyway."""
     if _two(e.const) < n:
         return None
@@ -55,7 +55,7 @@ def required(e: Expr, n: int, known: Known) -> Needs | None:
     return tuple(needs.items())
 
 
-def merged(needs: Iterable[tuple[tuple[Var, ...], int]]) -> dict[tuple[Var, ...], int]:
+def merged_divisors(needs: Iterable[tuple[tuple[Var, ...], int]]) -> dict[tuple[Var, ...], int]:
     """One divisor for each product."""
     out: dict[tuple[Var, ...], int] = {}
     for sizes, n in needs:
@@ -82,13 +82,13 @@ def _two(n: int) -> int:
     return gcd(n, MOST) if n else MOST
 
 
-def _of_atom(atom: Atom, known: Known) -> int:
+def _of_atom(atom: Atom, known: KnownMultiples) -> int:
     if atom not in known.found:
         known.found[atom] = _divisor_of(atom, known)
     return known.found[atom]
 
 
-def _divisor_of(atom: Atom, known: Known) -> int:
+def _divisor_of(atom: Atom, known: KnownMultiples) -> int:
     if isinstance(atom, Var):
         own = known.multiples.get((atom,), 1)
         return max(own, divisor(known.lets[atom], known)) if atom in known.lets else own
@@ -103,7 +103,7 @@ def _divisor_of(atom: Atom, known: Known) -> int:
             return min(divisor(x, known) for x in atom.args)
 
 
-def _of_product(parts: tuple[Atom, ...], known: Known) -> int:
+def _of_product(parts: tuple[Atom, ...], known: KnownMultiples) -> int:
     """What divides products of sizes counts where it is known of the whole; the factors left count each by itself."""
     left = list(parts)
     found = 1
@@ -115,7 +115,7 @@ def _of_product(parts: tuple[Atom, ...], known: Known) -> int:
     return min(MOST, found * _each(left, known))
 
 
-def _each(parts: Iterable[Atom], known: Known) -> int:
+def _each(parts: Iterable[Atom], known: KnownMultiples) -> int:
     found = 1
     for f in parts:
         found *= _of_atom(f, known)

@@ -25,11 +25,11 @@ MOST_LIVE = 64  # turns of a loop whose number is not constant
 
 
 @dataclass(frozen=True)
-class Loop:
+class NestLoop:
     """`turns`: how many there are at most. `limits`: >= 0 where the turn takes place; none when all do."""
 
     loop: For
-    turns: int
+    trip_count: int
     limits: tuple[Expr, ...]
 
     @property
@@ -38,10 +38,10 @@ class Loop:
 
 
 @dataclass(frozen=True)
-class Nest:
+class StoreNest:
     """`guard`: conditions of the store, limits of loops not among them. `shared`: registers and what fills them, in order."""
 
-    loops: tuple[Loop, ...]
+    loops: tuple[NestLoop, ...]
     guard: tuple[Expr, ...]
     store: Store
     shared: tuple[tuple[Alloc, Store], ...] = ()
@@ -50,12 +50,12 @@ class Nest:
     def values(self) -> tuple[Value, ...]:
         return (*[s.value for _, s in self.shared], self.store.value)
 
-    def around(self, x: Loop) -> tuple[Loop, ...]:
+    def around(self, x: NestLoop) -> tuple[NestLoop, ...]:
         return tuple(x2 for x2 in self.loops if x2 is not x)
 
 
-def nest_of(s: Stmt) -> Nest | None:
-    loops: list[Loop] = []
+def nest_of(s: Stmt) -> StoreNest | None:
+    loops: list[NestLoop] = []
     guard: list[Expr] = []
     while True:
         match s:
@@ -69,10 +69,10 @@ def nest_of(s: Stmt) -> Nest | None:
                 guard += s.conds
                 (s,) = s.body
             case Store() if s.atomic is None:
-                return Nest(tuple(loops), tuple(guard), s)
+                return StoreNest(tuple(loops), tuple(guard), s)
             case Alloc():
                 found = _sharing(s)
-                return None if found is None else Nest(tuple(loops), tuple(guard), *found)
+                return None if found is None else StoreNest(tuple(loops), tuple(guard), *found)
             case _:
                 return None
 
@@ -93,15 +93,15 @@ def _sharing(s: Alloc) -> tuple[Store, tuple[tuple[Alloc, Store], ...]] | None:
     return (stores[-1], shared) if all(stores[-1].buffer != a.buffer.name for a in allocs) else None
 
 
-def _loop(s: For) -> Loop | None:
+def _loop(s: For) -> NestLoop | None:
     if s.start.constant != 0 or s.step.constant != 1:
         return None
     if s.stop.constant is not None:
-        return Loop(s, s.stop.constant, ()) if s.stop.constant > 0 else None
+        return NestLoop(s, s.stop.constant, ()) if s.stop.constant > 0 else None
     most = s.stop.interval[1]
     if most is None or not 0 < most <= MOST_LIVE:
         return None
-    return Loop(s, most, tuple(e - s.var - 1 for e in _ends(s.stop) if e.constant is None or e.constant < most))
+    return NestLoop(s, most, tuple(e - s.var - 1 for e in _ends(s.stop) if e.constant is None or e.constant < most))
 
 
 def _ends(stop: Expr) -> tuple[Expr, ...]:
@@ -111,7 +111,7 @@ def _ends(stop: Expr) -> tuple[Expr, ...]:
     return atom.args if alone and isinstance(atom, Fn) else (stop,)
 
 
-def may_be_inner(nest: Nest, x: Loop, buffer: Buffer) -> bool:
+def may_be_inner(nest: StoreNest, x: NestLoop, buffer: Buffer) -> bool:
     """INTERCHANGE: whether the loop `x` may run innermost."""
     at = nest.loops.index(x)
     crossed = nest.loops[at + 1 :]
@@ -122,16 +122,16 @@ def may_be_inner(nest: Nest, x: Loop, buffer: Buffer) -> bool:
     reads = [ld for value in nest.values for ld in loads(value) if ld.tensor == nest.store.buffer]
     if any(ld.indices != nest.store.coords for ld in reads):
         return False
-    address = linear(buffer, nest.store.coords)
+    address = linear_address(buffer, nest.store.coords)
     inner = (x, *crossed)
     turns = 1
     for c in inner:
-        turns *= c.turns
+        turns *= c.trip_count
     if turns > _MOST_TURNS:
         return False
     first = address.subs({c.var: as_expr(0) for c in inner})
     seen = set()
-    for values in product(*(range(c.turns) for c in inner)):
+    for values in product(*(range(c.trip_count) for c in inner)):
         offset = (address.subs({c.var: as_expr(v) for c, v in zip(inner, values, strict=True)}) - first).constant
         if offset is None or offset in seen:
             return False
@@ -139,12 +139,12 @@ def may_be_inner(nest: Nest, x: Loop, buffer: Buffer) -> bool:
     return True
 
 
-def linear(buffer: Buffer, coords: tuple[Expr, ...]) -> Expr:
+def linear_address(buffer: Buffer, coords: tuple[Expr, ...]) -> Expr:
     """The linear address, in elements."""
     return combined([(c * s, 1) if s.terms else (c, s.const) for c, s in zip(coords, buffer.strides, strict=True)], 0)
 
 
-def stepping(e: Expr, var: Var, first: Expr, count: int) -> tuple[Expr, int] | None:
+def first_and_step(e: Expr, var: Var, first: Expr, count: int) -> tuple[Expr, int] | None:
     """`e` at var = first, and by how much it is more at each of the `count - 1` values that follow; None where that differs."""
     here, c = e.subs({var: first}), e.coefficient(var)
     if not any(type(a) is Fn and var in a.variables() for a, _ in e.terms):
@@ -155,7 +155,7 @@ def stepping(e: Expr, var: Var, first: Expr, count: int) -> tuple[Expr, int] | N
     return here, step
 
 
-def wrapped(loops: tuple[Loop, ...], body: list[Stmt]) -> list[Stmt]:
+def wrap_in_loops(loops: tuple[NestLoop, ...], body: list[Stmt]) -> list[Stmt]:
     """The loops around statements."""
     for x in reversed(loops):
         body = [replace(x.loop, body=tuple(body))]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import prod
 
 from ...dsl.device import Device
-from .static_traffic import Facts
+from .static_traffic import StaticTraffic
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Prediction:
 
 
 def predict(
-    device: Device, known: Facts, flops: int, least: int, rate: str, finite: Mapping[str, int] | None = None
+    device: Device, known: StaticTraffic, flops: int, least: int, rate: str, finite: Mapping[str, int] | None = None
 ) -> Prediction | None:
     """`least`: bytes of all arguments; `rate`: the device's name for that of most of the arithmetic, as `f32`.
 

@@ -27,7 +27,7 @@ _POINTS = 300_000  # points at which a launch is looked at, at most
 
 
 @dataclass(frozen=True)
-class Facts:
+class StaticTraffic:
     """`read` and `written`: bytes by memory, outermost first. `units`: for each launch, how many of each level.
 
     `exact` is False where loops were too long to look at each turn of those that differ.
@@ -44,7 +44,7 @@ class Facts:
         return self.read.get(memory, 0) + self.written.get(memory, 0)
 
 
-def facts(program: Program, sizes: Mapping[str, int], finite: Mapping[str, int] | None = None) -> Facts:
+def static_traffic(program: Program, sizes: Mapping[str, int], finite: Mapping[str, int] | None = None) -> StaticTraffic:
     """Of the variant that is taken for these sizes. `sizes` of the program's dims;
     `finite` is how many units of each finite level take part (default: all)."""
     env: dict[str, Any] = {name: int(n) for name, n in sizes.items()}
@@ -63,7 +63,7 @@ def facts(program: Program, sizes: Mapping[str, int], finite: Mapping[str, int] 
     order = [m.name for m in program.device.memories if not found.private(m.name)]
     barriers = sum(isinstance(s, Barrier) for x in program.launches for s in statements(x.body))
     read, written = ({m: round(table[m]) for m in order if table.get(m)} for table in (found.read, found.written))
-    return Facts(read, written, len(program.launches), barriers, tuple(units), found.exact)
+    return StaticTraffic(read, written, len(program.launches), barriers, tuple(units), found.exact)
 
 
 @dataclass(frozen=True)

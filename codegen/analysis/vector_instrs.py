@@ -18,7 +18,7 @@ from ...dsl.values import Apply, Cast, Const, IndexValue, Load, Value
 
 
 @dataclass(frozen=True)
-class Member:
+class VectorInstr:
     """`count` elements from `source` to `target`; `live`: the operand that says how many are to be read, of a filled copy.
 
     `align`: by operand, the bytes that must divide its address."""
@@ -37,7 +37,7 @@ class Member:
         return max(self.source.alignment, self.target.alignment, 1)
 
 
-class Members:
+class VectorInstrs:
     """Those of one device."""
 
     def __init__(self, device: Device) -> None:
@@ -45,14 +45,14 @@ class Members:
         self.register = device.memories[-1].name
         self._all = tuple(m for i in device.instrs if (m := self._member(i)) is not None)
         self._by_name = {m.instr.name: m for m in self._all}
-        self._widest: dict[tuple, tuple[Member, ...]] = {}
+        self._widest: dict[tuple, tuple[VectorInstr, ...]] = {}
 
-    def of(self, instr: Instr) -> Member | None:
+    def of(self, instr: Instr) -> VectorInstr | None:
         return self._by_name.get(instr.name)
 
     def fitting(
         self, kind: str, source: str, target: str, dtype: DType, awaits: tuple[str, ...] | None = None
-    ) -> tuple[Member, ...]:
+    ) -> tuple[VectorInstr, ...]:
         """Those between two memories for a type, the widest first; `awaits` as the instruction has it."""
         key = kind, source, target, dtype.name, awaits
         if key not in self._widest:
@@ -64,10 +64,10 @@ class Members:
             self._widest[key] = tuple(sorted(found, key=lambda m: -m.count))
         return self._widest[key]
 
-    def __iter__(self) -> Iterator[Member]:
+    def __iter__(self) -> Iterator[VectorInstr]:
         return iter(self._all)
 
-    def _member(self, instr: Instr) -> Member | None:
+    def _member(self, instr: Instr) -> VectorInstr | None:
         s = instr.statement
         if instr.level != self.device.levels[-1].name or instr.accumulate or s.reduction is not None or len(s.indices) != 1:
             return None
@@ -84,12 +84,12 @@ class Members:
         kind = {(False, True): "load", (True, False): "store", (False, False): "copy"}.get(ends)
         if kind is None or (live is not None and kind != "copy") or len(instr.operands) != (2 if live is None else 3):
             return None
-        return Member(instr, "filled" if live is not None else kind, count, source.dtype, source, target, live)
+        return VectorInstr(instr, "filled" if live is not None else kind, count, source.dtype, source, target, live)
 
 
-def members_of(device: Device) -> Members:
+def vector_instrs(device: Device) -> VectorInstrs:
     """A device's, found once: it is asked for by each copy, and each variant of a program."""
-    return device.__dict__.get("_members") or device.__dict__.setdefault("_members", Members(device))
+    return device.__dict__.get("_members") or device.__dict__.setdefault("_members", VectorInstrs(device))
 
 
 def _copied(value: Value, i: str) -> tuple[str, str | None] | None:

@@ -16,8 +16,8 @@ from ...dsl.index.expr import Expr
 from ...dsl.support.cached import cached_property
 from ...dsl.types import DType
 from ...dsl.values import Apply, Load, loads, walk
-from ..plan.computations import Work, work_extents
-from .tile_space import pieces
+from ..plan.computations import Computation, computation_extents
+from .tile_space import tile_counts
 
 _FREE = {"and", "or", "not", "where", "lt", "le", "gt", "ge", "eq", "ne"}
 _SLOW = {
@@ -36,7 +36,7 @@ _SLOW = {
 
 
 @dataclass(frozen=True)
-class Access:
+class AccessModel:
     """One tensor as it is read or written: each dimension as ((axis, coefficient), ...).
 
     `once`: it is read at one place only, so that a copy of what a tile needs of it has one shape.
@@ -85,7 +85,7 @@ class Access:
         Of what lanes that lie apart leave of a transaction, later ones find half.
         """
         run = run * self.dtype.bytes
-        whole = pieces(run, transaction) * transaction / np.maximum(run, 1)
+        whole = tile_counts(run, transaction) * transaction / np.maximum(run, 1)
         return whole if self.stride(axis) is not None else (whole + transaction / self.dtype.bytes) / 2
 
     def path(self, axis: str, transaction: int) -> float:
@@ -119,20 +119,20 @@ class Access:
 
 
 @dataclass(frozen=True)
-class Problem:
+class AccessProblem:
     """One work of a launch. `operations` and `inner` (what is read) are for each point of the whole iteration space."""
 
-    work: Work
+    work: Computation
     free: tuple[str, ...]
     reduced: tuple[str, ...]
     extents: Mapping[str, Expr]
-    reads: tuple[Access, ...]
-    writes: tuple[Access, ...]
+    reads: tuple[AccessModel, ...]
+    writes: tuple[AccessModel, ...]
     operations: float
-    inner: tuple[Access, ...] = ()
+    inner: tuple[AccessModel, ...] = ()
 
     @staticmethod
-    def of(work: Work, dtypes: Mapping[str, DType]) -> Problem:
+    def of(work: Computation, dtypes: Mapping[str, DType]) -> AccessProblem:
         key = ("problem", *(dtypes.get(t, work.value.dtype) for t in work.targets))
         if key not in work.found:
             work.found[key] = _problem(work, dtypes)
@@ -159,20 +159,22 @@ class Problem:
         return {}
 
 
-def _problem(work: Work, dtypes: Mapping[str, DType]) -> Problem:
+def _problem(work: Computation, dtypes: Mapping[str, DType]) -> AccessProblem:
     value = [work.value]
     after = [o.value for o in work.outputs]
     inner = tuple(_reads(value, work))
     reads = inner + tuple(a for a in _reads(after, work) if a.tensor != work.name)
     named = [(o.tensor, o.indices) for o in work.outputs] or [(work.name, work.subscripts or work.indices)]
     alias = work.alias
-    writes = tuple(Access(t, dtypes.get(t, work.value.dtype), tuple(((alias.get(i, i), 1),) for i in at)) for t, at in named)
+    writes = tuple(
+        AccessModel(t, dtypes.get(t, work.value.dtype), tuple(((alias.get(i, i), 1),) for i in at)) for t, at in named
+    )
     count = sum(_SLOW.get(v.fn, 1) for v in walk(work.value) if isinstance(v, Apply) and v.fn not in _FREE)
     counted = max(1, count + (1 if work.reduction else 0))
-    return Problem(work, work.indices, work.reduced, work_extents(work), reads, writes, counted, inner)
+    return AccessProblem(work, work.indices, work.reduced, computation_extents(work), reads, writes, counted, inner)
 
 
-def _reads(values: list, work: Work) -> list[Access]:
+def _reads(values: list, work: Computation) -> list[AccessModel]:
     """Accesses of the values, one a place."""
     alias = work.alias
     found: dict[tuple, Load] = {}
@@ -183,7 +185,7 @@ def _reads(values: list, work: Work) -> list[Access]:
     for ld in found.values():
         dims = tuple(_dim(e, alias, work.all_indices) for e in ld.indices)
         once = sum(x.tensor == ld.tensor for x in found.values()) == 1
-        out.append(Access(ld.tensor, ld.dtype, dims, once))
+        out.append(AccessModel(ld.tensor, ld.dtype, dims, once))
     return out
 
 

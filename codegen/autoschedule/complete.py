@@ -16,29 +16,29 @@ from ...dsl.device import Level
 from ...dsl.index.expr import Var
 from ...dsl.support.fast_replace import replace
 from ...dsl.text.format import format_node
-from ..lower.lowering_context import Context
-from ..plan.computations import Work
-from ..schedule.schedule_fallback import Way
-from .cpu.constraints import can_respect, respecting
-from .cpu.default_nests import cores_and_lanes, fastest, tile, vector_nest
-from .cpu.matmul import product_ways
-from .cpu.matmul_model import Processor, fma_of, operands_of
-from .cpu.nest_space import nest_choices
-from .gpu.machine_model import Machine
-from .modifier_values import with_numbers
-from .rank import construct, meant
+from ..lower.lowering_context import LoweringContext
+from ..plan.computations import Computation
+from ..schedule.schedule_fallback import CandidateLines
+from .cpu.constraints import can_be_constrained, constrained_candidates
+from .cpu.default_nests import cores_and_lanes, fastest_index, tile, vector_nest
+from .cpu.matmul import matmul_schedules
+from .cpu.matmul_model import CpuModel, fma_of, operands_of
+from .cpu.nest_space import nest_candidates
+from .gpu.machine_model import GpuModel
+from .modifier_values import resolve_auto_modifiers
+from .rank import construct_schedules, meant
 
 Lines = tuple[syntax.Line, ...]
 
 UNROLL = 4  # vectors a lane index is cut into, so that loads overlap
 
 
-def complete(ctx: Context, works: tuple[Work, ...], lines: tuple[syntax.Line, ...]) -> tuple[syntax.Line, ...]:
+def complete(ctx: LoweringContext, works: tuple[Computation, ...], lines: tuple[syntax.Line, ...]) -> tuple[syntax.Line, ...]:
     """Explicit lines for one launch: absent ones and `auto` filled in, what the author wrote kept."""
     if all(isinstance(x, syntax.AutoLine) for x in lines):
         return _chosen(ctx, works, _ways(ctx, works))
-    machine = Machine.of(ctx.device)
-    lines = vectors(ctx, works, tuple(with_numbers(x) for x in lines))
+    machine = GpuModel.of(ctx.device)
+    lines = vectors(ctx, works, tuple(resolve_auto_modifiers(x) for x in lines))
     if any(is_open(x) for x in lines):
         lines = _chosen(ctx, works, chain(_completed(ctx, machine, works, lines), _plainly(ctx, machine, works, lines)))
     out = tuple(_sizes(ctx, x) for x in lines if not isinstance(x, syntax.AutoLine))
@@ -47,16 +47,20 @@ def complete(ctx: Context, works: tuple[Work, ...], lines: tuple[syntax.Line, ..
     return tuple(_instr(ctx, works, x) for x in out)
 
 
-def _completed(ctx: Context, machine: Machine | None, works: tuple[Work, ...], lines: Lines) -> Iterator[Way]:
+def _completed(
+    ctx: LoweringContext, machine: GpuModel | None, works: tuple[Computation, ...], lines: Lines
+) -> Iterator[CandidateLines]:
     """Ways to do a launch, the author's lines among them, the best first; none where rTile has no place for one of them."""
     if machine is not None:
-        yield from construct(ctx, machine, works, lines)
+        yield from construct_schedules(ctx, machine, works, lines)
     else:
-        found = respecting(ctx, works, lines, rule_lines(ctx, works))
-        yield from (Way(x.lines, x.about) for x in found[:2])  # what is written can always be done plainly
+        found = constrained_candidates(ctx, works, lines, rule_lines(ctx, works))
+        yield from (CandidateLines(x.lines, x.about) for x in found[:2])  # what is written can always be done plainly
 
 
-def _plainly(ctx: Context, machine: Machine | None, works: tuple[Work, ...], lines: Lines) -> Iterator[Way]:
+def _plainly(
+    ctx: LoweringContext, machine: GpuModel | None, works: tuple[Computation, ...], lines: Lines
+) -> Iterator[CandidateLines]:
     """Nothing more than the author's lines, with a note on the first that no candidate has a place for below those above it."""
     for n, line in enumerate(lines):
         upto = (*lines[: n + 1], syntax.AutoLine())
@@ -67,14 +71,14 @@ def _plainly(ctx: Context, machine: Machine | None, works: tuple[Work, ...], lin
         where = f"line {line.span.line}, " if line.span is not None else ""
         ctx.note(f"{where}`{format_node(line).strip()}`: of rTile's nests {why}; what is open is filled in plainly")
         break
-    yield Way(lines)
+    yield CandidateLines(lines)
 
 
-def _can_complete(ctx: Context, machine: Machine | None, works: tuple[Work, ...], lines: Lines) -> bool:
+def _can_complete(ctx: LoweringContext, machine: GpuModel | None, works: tuple[Computation, ...], lines: Lines) -> bool:
     """Has a candidate a place for each of these lines?"""
     if machine is not None:
-        return next(construct(ctx, machine, works, lines), None) is not None
-    return can_respect(ctx, works, lines, rule_lines(ctx, works))
+        return next(construct_schedules(ctx, machine, works, lines), None) is not None
+    return can_be_constrained(ctx, works, lines, rule_lines(ctx, works))
 
 
 def is_open(line: syntax.Line) -> bool:
@@ -91,7 +95,7 @@ def is_open(line: syntax.Line) -> bool:
     return False
 
 
-def vectors(ctx: Context, works: tuple[Work, ...], lines: tuple[syntax.Line, ...]) -> tuple[syntax.Line, ...]:
+def vectors(ctx: LoweringContext, works: tuple[Computation, ...], lines: tuple[syntax.Line, ...]) -> tuple[syntax.Line, ...]:
     """`vector n`, where vectors are made of lanes: that many neighbours go to the lanes.
 
     tile j: 32 vector 8 -->   tile j: 32;  tile j: 8;  tile j: 1 -> lane
@@ -115,7 +119,11 @@ def vectors(ctx: Context, works: tuple[Work, ...], lines: tuple[syntax.Line, ...
             continue
         plain = replace(line, modifiers=tuple(x for x in line.modifiers if x is not m))
         width = m.values[0] if m.values else syntax.Num(level.bytes or 1)
-        index = line.axes[-1].index if isinstance(line, syntax.Tile) else fastest(max(works, key=lambda w: len(w.all_indices)))
+        index = (
+            line.axes[-1].index
+            if isinstance(line, syntax.Tile)
+            else fastest_index(max(works, key=lambda w: len(w.all_indices)))
+        )
         cut, lanes_of = syntax.Tile((syntax.TileAxis(index, width),)), tile((index, 1), level=level.name)
         if n < dealt:
             out += [plain, cut]
@@ -136,7 +144,7 @@ def _deals(lines: tuple[syntax.Line, ...], level: str | None = None) -> bool:
     )
 
 
-def _instr(ctx: Context, works: tuple[Work, ...], line: syntax.Line) -> syntax.Line:
+def _instr(ctx: LoweringContext, works: tuple[Computation, ...], line: syntax.Line) -> syntax.Line:
     """`compute with auto`: an instruction that matches, or the scalar body."""
     if isinstance(line, syntax.Compute) and isinstance(line.instr, syntax.Auto):
         m = next((m for w in works if (m := fma_of(ctx.device, w)) is not None), None)
@@ -144,7 +152,7 @@ def _instr(ctx: Context, works: tuple[Work, ...], line: syntax.Line) -> syntax.L
     return line
 
 
-def _sizes(ctx: Context, line: syntax.Line) -> syntax.Line:
+def _sizes(ctx: LoweringContext, line: syntax.Line) -> syntax.Line:
     if isinstance(line, syntax.Tile):
         axes = (
             replace(a, size=syntax.Num(_default_size(ctx, line))) if isinstance(a.size, syntax.Auto) else a for a in line.axes
@@ -164,7 +172,7 @@ def _within_stride(a: syntax.TileAxis) -> syntax.TileAxis:
     return replace(a, size=syntax.Num(gcd(int(a.size.value), int(a.every.value))))
 
 
-def _default_size(ctx: Context, line: syntax.Tile) -> int:
+def _default_size(ctx: LoweringContext, line: syntax.Tile) -> int:
     if line.level is None:
         return 16
     return 1 if ctx.device.level(line.level).siblings == "lockstep" else 64
@@ -173,26 +181,26 @@ def _default_size(ctx: Context, line: syntax.Tile) -> int:
 # ---------------------------------------------------------------- nothing written
 
 
-def _ways(ctx: Context, works: tuple[Work, ...]) -> Iterator[Way]:
+def _ways(ctx: LoweringContext, works: tuple[Computation, ...]) -> Iterator[CandidateLines]:
     """Ways to do a launch of which the author said nothing, the best first; the rule's, which asks for least, last."""
-    machine = Machine.of(ctx.device)
+    machine = GpuModel.of(ctx.device)
     if machine is not None:
-        yield from construct(ctx, machine, works)
+        yield from construct_schedules(ctx, machine, works)
     if len(works) == 1:
-        yield from (Way(x.lines, x.about) for x in product_ways(ctx, works[0]))
+        yield from (CandidateLines(x.lines, x.about) for x in matmul_schedules(ctx, works[0]))
     rule = rule_lines(ctx, works)
-    yield from (Way(x.lines, x.about) for x in nest_choices(ctx, works, rule))
-    yield Way(rule)
+    yield from (CandidateLines(x.lines, x.about) for x in nest_candidates(ctx, works, rule))
+    yield CandidateLines(rule)
 
 
-def _chosen(ctx: Context, works: tuple[Work, ...], ways: Iterable[Way]) -> Lines:
+def _chosen(ctx: LoweringContext, works: tuple[Computation, ...], ways: Iterable[CandidateLines]) -> Lines:
     way = ctx.attempts.choose(works[-1].name, ways)
     if way.why is not None:
         ctx.choices.append(way.why)
     return way.lines
 
 
-def rule_lines(ctx: Context, works: tuple[Work, ...]) -> tuple[syntax.Line, ...]:
+def rule_lines(ctx: LoweringContext, works: tuple[Computation, ...]) -> tuple[syntax.Line, ...]:
     """The nest for what is no product, by a few rules: what `cpu.nest_space` compares with others of its kind."""
     work = max(works, key=lambda w: len(w.all_indices))
     levels = cores_and_lanes(ctx.device)
@@ -200,19 +208,19 @@ def rule_lines(ctx: Context, works: tuple[Work, ...]) -> tuple[syntax.Line, ...]
     return found or (_neighbours(ctx, work) if levels is None else vector_nest(ctx, works, *levels))
 
 
-def lanes(ctx: Context) -> Level | None:
+def lanes(ctx: LoweringContext) -> Level | None:
     """The vector lanes of a device whose lockstep units are counted in bytes, if it has such."""
     level = ctx.device.levels[-1]
     return level if level.siblings == "lockstep" and level.bytes else None
 
 
-def _direct(ctx: Context, work: Work) -> tuple[syntax.Line, ...] | None:
+def _direct(ctx: LoweringContext, work: Computation) -> tuple[syntax.Line, ...] | None:
     """A contraction without packing: outputs to units, a few vectors in registers, the reduction inside.
 
     None where the instruction's lanes would lie along an index that has no neighbours in memory, in neither the operand nor the
     result, as the batch of a depthwise convolution: then another index is better off without the instruction.
     """
-    cpu, found = Processor.of(ctx.device), operands_of(ctx.device, work)
+    cpu, found = CpuModel.of(ctx.device), operands_of(ctx.device, work)
     if cpu is None or found is None:
         return None
     m, n, finite = found[0], found[1], cpu.cores
@@ -233,13 +241,13 @@ def _direct(ctx: Context, work: Work) -> tuple[syntax.Line, ...] | None:
     return tuple(lines)
 
 
-def _neighbours(ctx: Context, work: Work) -> tuple[syntax.Line, ...]:
+def _neighbours(ctx: LoweringContext, work: Computation) -> tuple[syntax.Line, ...]:
     """Outer indices to outer units, the index with neighbours to lockstep units; reductions inside."""
     outer = next((x for x in ctx.device.levels[1:] if x.units in ("open", "finite")), None)
     inner = ctx.device.levels[-1]
     dtype = work.value.dtype.compute
     width = max(1, inner.bytes // dtype.bytes) if inner.bytes else inner.most or 1
-    fast = fastest(work)
+    fast = fastest_index(work)
     lines: list[syntax.Line] = []
     row = width if outer is not None and outer.units == "open" else UNROLL * width  # open units have all lanes of a row at once
     parallel = inner.siblings == "lockstep" and inner.units == "shaped" and work.value.dtype.name != "bool"

@@ -38,20 +38,20 @@ Named = tuple[tuple[str, syntax.Line], ...]  # lines with the slots they are for
 
 
 @dataclass
-class Read:
+class ParsedConstraints:
     """What was written: `fixed` sizes by name, those that are `asked` for by `auto`, the slot of each line, axes of the last
     line's slot that it does not tile."""
 
     fixed: dict[str, int] = field(default_factory=dict)
-    asked: set[str] = field(default_factory=set)
+    requested_sizes: set[str] = field(default_factory=set)
     places: list[int] = field(default_factory=list)
     left: tuple[tuple[str, str], ...] = ()
     autos: list[int] = field(default_factory=list)  # lines above each `auto`
 
 
-def read(device: Device, slots: Sequence[Slot], lines: Sequence[syntax.Line]) -> Read | None:
+def parse_constraints(device: Device, slots: Sequence[Slot], lines: Sequence[syntax.Line]) -> ParsedConstraints | None:
     """The author's lines as slots; None where one of them has none here."""
-    out = Read()
+    out = ParsedConstraints()
     at = -1
     for line in lines:
         if isinstance(line, syntax.AutoLine):
@@ -66,7 +66,7 @@ def read(device: Device, slots: Sequence[Slot], lines: Sequence[syntax.Line]) ->
         if any(out.fixed.get(name, n) != n for name, n in fixed.items()):
             return None
         out.fixed |= fixed
-        out.asked |= _asked(slots[found], line)
+        out.requested_sizes |= _asked(slots[found], line)
         at = found
         out.places.append(found)
     missing = [s for n, s in enumerate(slots) if (s.needed or s.absent) and not _there(out, n)]
@@ -75,7 +75,7 @@ def read(device: Device, slots: Sequence[Slot], lines: Sequence[syntax.Line]) ->
     return None if any(s.needed for s in missing) else out
 
 
-def _there(r: Read, slot: int) -> bool:
+def _there(r: ParsedConstraints, slot: int) -> bool:
     """Was a line for the slot written, or does an `auto` stand where it would?"""
     return slot in r.places or sum(place < slot for place in r.places) in r.autos
 
@@ -91,7 +91,7 @@ def _suits(device: Device, slot: Slot, line: syntax.Line) -> bool:
     match line:
         case syntax.Tile():
             names = dict(slot.axes)
-            ones = all(names[a.index] or number(a.size) in (1, None) for a in line.axes if a.index in names)
+            ones = all(names[a.index] or constant_size(a.size) in (1, None) for a in line.axes if a.index in names)
             return line.level == slot.level and all(a.index in names and a.every is None for a in line.axes) and ones
         case syntax.Move():
             return line.tensor in slot.about and line.memory in (None, slot.level)
@@ -112,22 +112,24 @@ def _sizes(slot: Slot, line: syntax.Line) -> tuple[dict[str, int], tuple[tuple[s
         return fixed, ()
     names = dict(slot.axes)
     for a in line.axes:
-        n = number(a.size)
+        n = constant_size(a.size)
         if names[a.index] and n is not None:
             fixed[names[a.index]] = n
     for m in line.modifiers:
-        if m.name == "pipeline" and m.values and (n := number(m.values[0])) is not None:
+        if m.name == "pipeline" and m.values and (n := constant_size(m.values[0])) is not None:
             fixed["stages"] = n
     mine = {a.index for a in line.axes}
     return fixed, tuple((i, name) for i, name in slot.axes if i not in mine) if line.level is not None else ()
 
 
-def number(size: object) -> int | None:
+def constant_size(size: object) -> int | None:
     """A size that is known."""
     return int(size.value) if isinstance(size, syntax.Num) else None
 
 
-def completed(slots: Sequence[Slot], lines: Sequence[syntax.Line], r: Read, chosen: Named, at: Mapping[str, int]) -> tuple:
+def complete_lines(
+    slots: Sequence[Slot], lines: Sequence[syntax.Line], r: ParsedConstraints, chosen: Named, at: Mapping[str, int]
+) -> tuple:
     """The author's lines with sizes in place of `auto`, and the chosen lines where it stands; `at`: the candidate's sizes."""
     by_slot: dict[str, list[syntax.Line]] = {}
     for name, line in chosen:
@@ -154,7 +156,7 @@ def completed(slots: Sequence[Slot], lines: Sequence[syntax.Line], r: Read, chos
     return tuple(out)
 
 
-def staged_as(line: syntax.Move, theirs: syntax.Move) -> syntax.Move:
+def staged_like(line: syntax.Move, theirs: syntax.Move) -> syntax.Move:
     """An author's move that says no more than where to is made as the candidate's is: layout, instruction, block."""
     plain = not line.modifiers and line.block is None and line.view is None
     return replace(theirs, span=line.span) if plain else replace(line, memory=theirs.memory)
@@ -172,7 +174,7 @@ def _filled(slot: Slot, line: syntax.Line, at: Mapping[str, int], by_slot: Mappi
         case syntax.Move():
             theirs = by_slot.get(slot.name, ())
             named = replace(line, memory=slot.level)
-            return staged_as(named, theirs[0]) if len(theirs) == 1 and isinstance(theirs[0], syntax.Move) else named
+            return staged_like(named, theirs[0]) if len(theirs) == 1 and isinstance(theirs[0], syntax.Move) else named
         case syntax.Keep():
             return replace(line, memory=slot.level)
         case syntax.Compute(instr=syntax.Auto()):

@@ -14,18 +14,18 @@ from __future__ import annotations
 from ...dsl import syntax
 from ...dsl.device import Device, Level
 from ...dsl.op import Op
-from ..lower.reductions.argreduce_index import MOST_NARROW, counts_narrow
-from ..plan.group_launches import plan
+from ..lower.reductions.argreduce_index import MOST_NARROW, fits_i32
+from ..plan.group_launches import group_launches
 from ..schedule.size_bounds import with_bounds
 from .cpu.default_nests import ARGUMENTS, cores_and_lanes, row_statistics
-from .cpu.matmul import few, lies_along
-from .cpu.precompute_operands import ROWS, opened
-from .cpu.row_caching import costs
+from .cpu.matmul import contiguous_along_k, few_rows_or_columns
+from .cpu.precompute_operands import ROWS, contraction_operands
+from .cpu.row_caching import is_expensive
 
 FEW_COLUMNS = 4  # with more, vectors of them are as good
 
 
-def own_schedules(op: Op, device: Device) -> tuple[syntax.ScheduleDecl | None, ...]:
+def default_schedules(op: Op, device: Device) -> tuple[syntax.ScheduleDecl | None, ...]:
     """In the order in which they are to be tried; together they take all sizes. None: one without conditions."""
     levels = cores_and_lanes(device)
     if levels is None:
@@ -41,7 +41,7 @@ def _narrow_places(op: Op, dims: set[str]) -> dict[str, int]:
     """NARROW_PLACES: the most that sizes may be."""
     bounds: dict[str, int] = {}
     for s in op.statements:
-        if s.reduction is None or s.reduction.kind not in ARGUMENTS or not counts_narrow(s.value.dtype):
+        if s.reduction is None or s.reduction.kind not in ARGUMENTS or not fits_i32(s.value.dtype):
             continue
         extents = [e for i, e in s.ranges if i in s.reduction.indices]
         if len(extents) == 1 and extents[0].interval[1] is None and str(extents[0]) in dims:
@@ -52,7 +52,7 @@ def _narrow_places(op: Op, dims: set[str]) -> dict[str, int]:
 def _held(op: Op, device: Device, cores: Level, dims: set[str]) -> dict[str, int]:
     """HELD: the most that the size of a row may be, if that changes what is kept."""
     inner = {t.name for t in op.tensors if t.role == "intermediate"}
-    dear = [s for s in op.statements if s.target in inner and s.reduction is None and costs(s.value)]
+    dear = [s for s in op.statements if s.target in inner and s.reduction is None and is_expensive(s.value)]
     along = {i for s in op.statements if s.reduction is not None for i in s.reduction.indices}
     open_ = {str(e) for s in dear for i, e in s.ranges if i in along and e.interval[1] is None}
     largest = max((m.capacity or 0 for m in device.memories if m.level == cores.name), default=0)
@@ -64,8 +64,8 @@ def _held(op: Op, device: Device, cores: Level, dims: set[str]) -> dict[str, int
 
 def _few(op: Op, device: Device, dims: set[str]) -> tuple[syntax.ScheduleDecl | None, ...]:
     """FEW, the usual one first: others are compiled when they are needed."""
-    works = [w for group in plan(op, frozenset()) for w in group]
-    found = [(dict(w.extents)[x[0]], x[1]) for w in works if (x := few(device, w)) is not None]
+    works = [w for group in group_launches(op, frozenset()) for w in group]
+    found = [(dict(w.extents)[x[0]], x[1]) for w in works if (x := few_rows_or_columns(device, w)) is not None]
     size = next((e for e, _ in found), None)
     if size is None or len({e for e, _ in found}) > 1 or str(size) not in dims or size.interval[1] is not None:
         return ()
@@ -82,7 +82,7 @@ def _few(op: Op, device: Device, dims: set[str]) -> tuple[syntax.ScheduleDecl | 
 
 def _made(op: Op, device: Device, dims: set[str]) -> tuple[syntax.ScheduleDecl | None, ...]:
     """MADE, the usual one first."""
-    sizes = {p.extents[p.m] for p, _ in opened(op, device) if lies_along(p)}
+    sizes = {p.extents[p.m] for p, _ in contraction_operands(op, device) if contiguous_along_k(p)}
     size = next(iter(sizes)) if len(sizes) == 1 else None
     if size is None or str(size) not in dims or size.interval[1] is not None:
         return ()

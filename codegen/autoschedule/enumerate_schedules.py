@@ -20,15 +20,15 @@ from ...dsl.ops.specialise import specialise
 from ...dsl.source import Source
 from ...dsl.support.fast_replace import replace
 from ...dsl.text.parser import parse
-from ..lower.lowering_context import Context
-from ..plan.computations import Work
+from ..lower.lowering_context import LoweringContext
+from ..plan.computations import Computation
 
-Works = tuple[Work, ...]
+Works = tuple[Computation, ...]
 Lines = tuple[syntax.Line, ...]
 
 
 @dataclass(frozen=True)
-class Proposal:
+class CandidateSchedule:
     """A schedule worth a try.
 
     schedule  to compile                       seconds  predicted, of all launches; None: the model has no opinion
@@ -42,7 +42,7 @@ class Proposal:
 
 
 @dataclass(frozen=True)
-class _Option:
+class _CandidateLines:
     """One way to do a launch."""
 
     lines: Lines
@@ -51,7 +51,7 @@ class _Option:
     about: str
 
 
-def candidates(
+def best_schedules(
     op: Op,
     device: Device,
     sizes: Mapping[str, int],
@@ -59,43 +59,43 @@ def candidates(
     schedule: syntax.ScheduleDecl | None = None,
     module: Any = None,
     params: Mapping[str, int] | None = None,
-) -> list[Proposal]:
+) -> list[CandidateSchedule]:
     """The `count` best schedules for the op at these sizes, by predicted time; those that are alike are there once.
 
     schedule  lines that stay, with `params` for its parameters; what it leaves open is chosen. None: all is
     module    where the schedule's strategies and roles are declared
     """
-    return list(islice(proposals(specialise(op, sizes) if sizes else op, device, schedule, module, params), count))
+    return list(islice(candidate_schedules(specialise(op, sizes) if sizes else op, device, schedule, module, params), count))
 
 
-def proposals(
+def candidate_schedules(
     op: Op,
     device: Device,
     schedule: syntax.ScheduleDecl | None = None,
     module: Any = None,
     params: Mapping[str, int] | None = None,
-) -> Iterator[Proposal]:
+) -> Iterator[CandidateSchedule]:
     """All of them, in order. Raises the diagnostics of the schedule given."""
     from ..pipeline import compile_program
-    from ..plan.launches import context_of, launches_of, with_factors
-    from ..schedule.elaborate import Roles
+    from ..plan.launches import context_of, launches_of, with_named_factors
+    from ..schedule.elaborate import RoleNames
     from ..schedule.explicit_lines import explicit_lines
     from ..schedule.print_schedule import schedule_text
     from ..schedule.roles import roles_of
-    from ..schedule.size_bounds import bounded
-    from .gpu.machine_model import Machine
-    from .neighbourhood import variations
+    from ..schedule.size_bounds import with_size_bounds
+    from .gpu.machine_model import GpuModel
+    from .neighbourhood import neighbouring_schedules
 
-    machine = Machine.of(device)
-    op = bounded(op, schedule)
-    roles = roles_of(module, op, schedule) if schedule is not None else Roles()
+    machine = GpuModel.of(device)
+    op = with_size_bounds(op, schedule)
+    roles = roles_of(module, op, schedule) if schedule is not None else RoleNames()
     diagnostics = Diagnostics()
     lines = explicit_lines(module, op, schedule, device, roles, params, diagnostics)
     diagnostics.raise_if_any()
-    op = with_factors(op, device, lines)
+    op = with_named_factors(op, device, lines)
     ctx = context_of(op, device)
     parts = launches_of(op, device, lines)
-    options = [_options(ctx, machine, works, todo) for works, todo in parts]
+    options = [_candidate_lines(ctx, machine, works, todo) for works, todo in parts]
     seen: set[str] = set()
     for chosen in _best_first(options):
         written = [(works, option.lines) for (works, _), option in zip(parts, chosen, strict=True)]
@@ -106,21 +106,21 @@ def proposals(
         longest = max(chosen, key=lambda x: x.seconds)
         about = "; ".join(x.about for x in chosen if x.about)
         total = sum(x.seconds for x in chosen) if all(x.about for x in chosen) else None
-        yield Proposal(_parsed(text), total, longest.bound, about)
+        yield CandidateSchedule(_parsed(text), total, longest.bound, about)
     if machine is None and (schedule is None or is_open(schedule, device, module)):
         text = compile_program(module, op, schedule, device, params).schedule
         extents = {i: e.constant for s in op.statements for i, e in s.ranges if e.constant is not None}
-        for near, about in variations(_parsed(text), device, extents):
-            yield Proposal(near, None, "", about)
+        for near, about in neighbouring_schedules(_parsed(text), device, extents):
+            yield CandidateSchedule(near, None, "", about)
 
 
-def _options(ctx: Context, machine: Any, works: Works, lines: Lines) -> list[_Option]:
+def _candidate_lines(ctx: LoweringContext, machine: Any, works: Works, lines: Lines) -> list[_CandidateLines]:
     """The ways to do one launch, the best first; only the one that is written, where nothing is open or no nest is for it."""
     from .complete import is_open, rule_lines
-    from .cpu.constraints import respecting
-    from .cpu.matmul import cpu_choices
-    from .cpu.nest_space import nest_choices
-    from .rank import AUTO, best, lines_of, ranked
+    from .cpu.constraints import constrained_candidates
+    from .cpu.matmul import matmul_candidates
+    from .cpu.nest_space import nest_candidates
+    from .rank import AUTO, best_candidates, lines_of, rank_candidates
 
     for w in works:
         ctx.dtypes.setdefault(w.name, w.value.dtype)
@@ -128,22 +128,22 @@ def _options(ctx: Context, machine: Any, works: Works, lines: Lines) -> list[_Op
     if machine is None:
         rule = rule_lines(ctx, works)
         if not all(isinstance(x, syntax.AutoLine) for x in todo):
-            found = respecting(ctx, works, todo, rule) if any(is_open(x) for x in todo) else []
+            found = constrained_candidates(ctx, works, todo, rule) if any(is_open(x) for x in todo) else []
         else:
-            found = cpu_choices(ctx, works[0]) if len(works) == 1 else []
-            found = found or nest_choices(ctx, works, rule)
-        return [_Option(c.lines, c.seconds, c.bound, c.about) for c in found] or [_Option(todo, 0.0, "", "")]
-    order = best(ranked(ctx, machine, works, todo)) if any(is_open(x) for x in todo) else []
+            found = matmul_candidates(ctx, works[0]) if len(works) == 1 else []
+            found = found or nest_candidates(ctx, works, rule)
+        return [_CandidateLines(c.lines, c.seconds, c.bound, c.about) for c in found] or [_CandidateLines(todo, 0.0, "", "")]
+    order = best_candidates(rank_candidates(ctx, machine, works, todo)) if any(is_open(x) for x in todo) else []
     if not order:
-        return [_Option(todo, 0.0, "", "")]
+        return [_CandidateLines(todo, 0.0, "", "")]
     out = []
     for r, i, _ in order:
         about = f"{r.nest.name} " + " ".join(f"{name}={n}" for name, n in r.tile(i).items())
-        out.append(_Option(lines_of(r, i, todo), float(r.seconds[-1, i]), r.bound(i), about))
+        out.append(_CandidateLines(lines_of(r, i, todo), float(r.seconds[-1, i]), r.bound(i), about))
     return out
 
 
-def _best_first(options: Sequence[Sequence[_Option]]) -> Iterator[tuple[_Option, ...]]:
+def _best_first(options: Sequence[Sequence[_CandidateLines]]) -> Iterator[tuple[_CandidateLines, ...]]:
     """One option of each launch, by how much time is lost against the first of each; the order of each list counts, too."""
     # The order may differ from that of the seconds, by what is alike within the model's precision: it must not go backwards.
     loss = []
@@ -168,7 +168,7 @@ def _best_first(options: Sequence[Sequence[_Option]]) -> Iterator[tuple[_Option,
 
 def is_open(schedule: syntax.ScheduleDecl, device: Device, module: Any = None) -> bool:
     """Whether it leaves anything to choose: by `auto` in its lines or in the blocks below them, or because they break off."""
-    from ..schedule.implicit_auto import breaks_off
+    from ..schedule.implicit_auto import lacks_compute
     from .complete import is_open
 
     def open_(lines: Lines) -> bool:
@@ -176,7 +176,7 @@ def is_open(schedule: syntax.ScheduleDecl, device: Device, module: Any = None) -
 
     if not schedule.lines or open_(schedule.lines):
         return True
-    return breaks_off(schedule.lines, device.memories[0].name, getattr(module, "strategies", None))
+    return lacks_compute(schedule.lines, device.memories[0].name, getattr(module, "strategies", None))
 
 
 def _parsed(text: str) -> syntax.ScheduleDecl:

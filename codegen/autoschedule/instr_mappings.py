@@ -6,7 +6,7 @@ batched, transposed and grouped products. Indices that nothing stands for are co
 units (`batch`), reduced ones in loops (`loops`). Where extents do not divide, tiles are padded.
 
 Without an instruction the scalar body does the same on lanes: the indices that only some operands have are tiled, so that what
-is read once serves many (`by_reuse`).
+is read once serves many (`scalar_mapping`).
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from ...dsl import syntax
 from ...dsl.device import Device, Instr
 from ...dsl.support.fast_replace import replace
 from ...dsl.values import Cast, Load, Value, loads
-from ..lower.leaves.match_instr import Match, bindings, match, stand_ins, why_not
-from ..lower.lower_schedule import fused
-from ..lower.lowering_context import Context
+from ..lower.leaves.match_instr import InstrMatch, best_match, bindings, compatible_indices, mismatch_reason
+from ..lower.lower_schedule import fuse_indices
+from ..lower.lowering_context import LoweringContext
 from ..lower.spec import ZERO, Focus, Range
-from ..plan.computations import Work, plain_index, work_extents
+from ..plan.computations import Computation, computation_extents, plain_index
 
 MOST_FUSED = 4  # indices
-Fusing = tuple[Work, tuple[syntax.Fuse, ...], list[str]]
+Fusing = tuple[Computation, tuple[syntax.Fuse, ...], list[str]]
 
 
 @dataclass(frozen=True)
-class Mapping:
+class InstrMapping:
     """`m`, `n`, `k`: the indices of `work` that are tiled; of `n` neighbours are nearer in the result, where it has either.
 
     `leaf`: how much of m, n, k one execution covers. `work` is what is left after `fuses`. `refused`: why it is not legal.
@@ -38,7 +38,7 @@ class Mapping:
     """
 
     instr: Instr | None
-    work: Work
+    work: Computation
     fuses: tuple[syntax.Fuse, ...] = ()
     m: str = ""
     n: str = ""
@@ -46,7 +46,7 @@ class Mapping:
     leaf: tuple[int, int, int] = (1, 1, 1)
     batch: tuple[str, ...] = ()
     loops: tuple[str, ...] = ()
-    match: Match | None = None
+    match: InstrMatch | None = None
     of: tuple[tuple[str, tuple[str, ...]], ...] = ()
     refused: str = ""
 
@@ -55,25 +55,25 @@ class Mapping:
         return f"{self.instr.name if self.instr else 'scalars'}({', '.join(said)})"
 
 
-def mappings(ctx: Context, work: Work) -> Iterator[Mapping]:
+def mappings(ctx: LoweringContext, work: Computation) -> Iterator[InstrMapping]:
     """All of the device's instructions that accumulate, then the scalar body."""
-    fusings = Fusings(ctx, work)
-    for instr in candidates(ctx.device):
-        yield from of_instr(fusings, instr, work)
-    yield from by_reuse(fusings, work)
+    fusings = FusedComputations(ctx, work)
+    for instr in candidate_instrs(ctx.device):
+        yield from mappings_of_instr(fusings, instr, work)
+    yield from scalar_mapping(fusings, work)
 
 
-def candidates(device: Device) -> tuple[Instr, ...]:
+def candidate_instrs(device: Device) -> tuple[Instr, ...]:
     return tuple(i for i in device.instrs if i.accumulate)
 
 
 # ---------------------------------------------------------------- instructions
 
 
-def of_instr(fusings: Fusings, instr: Instr, work: Work) -> Iterator[Mapping]:
+def mappings_of_instr(fusings: FusedComputations, instr: Instr, work: Computation) -> Iterator[InstrMapping]:
     """Every mapping of one instruction; a single refused one where its op is another, or a type is."""
-    bare = Mapping(instr, work)
-    if why := why_not(instr, work):
+    bare = InstrMapping(instr, work)
+    if why := mismatch_reason(instr, work):
         yield replace(bare, refused=why)
         return
     found = list(bindings(instr, work))
@@ -81,9 +81,9 @@ def of_instr(fusings: Fusings, instr: Instr, work: Work) -> Iterator[Mapping]:
         kinds = ", ".join(dict.fromkeys(o.dtype.name for o in instr.operands if o.role == "input"))
         yield replace(bare, refused=f"its operands, of type {kinds}, are not the factors here")
         return
-    tried: list[Mapping] = []
+    tried: list[InstrMapping] = []
     for binding in found:
-        choices = stand_ins(instr, work, binding)
+        choices = compatible_indices(instr, work, binding)
         if lacking := [x for x, theirs in choices.items() if not theirs]:
             for x in lacking[:1]:
                 inside = _operands_with(instr, x)
@@ -92,7 +92,7 @@ def of_instr(fusings: Fusings, instr: Instr, work: Work) -> Iterator[Mapping]:
         for pick in product(*(_groups(theirs) for theirs in choices.values())):
             tried.append(_mapped(fusings, bare, tuple(zip(choices, pick, strict=True))))
     # an operand swap may say the same twice, and a legal way speaks for the refused ones
-    seen: dict[tuple, Mapping] = {}
+    seen: dict[tuple, InstrMapping] = {}
     for t in tried:
         if t.of not in seen or seen[t.of].refused:
             seen[t.of] = t
@@ -112,14 +112,14 @@ def _groups(theirs: tuple[str, ...]) -> list[tuple[str, ...]]:
     return whole + [(i,) for i in theirs]
 
 
-def _mapped(fusings: Fusings, bare: Mapping, of: tuple[tuple[str, tuple[str, ...]], ...]) -> Mapping:
+def _mapped(fusings: FusedComputations, bare: InstrMapping, of: tuple[tuple[str, tuple[str, ...]], ...]) -> InstrMapping:
     """The mapping in which `of` stands for the instruction's indices; refused where the leaf would not take it so."""
     assert bare.instr is not None
     instr, s = bare.instr, bare.instr.statement
     work, fuses, names = fusings.by(*(theirs for _, theirs in of))
     mapped = replace(bare, work=work, fuses=fuses, of=of)
     wanted = dict(zip((x for x, _ in of), names, strict=True))
-    m = match(instr, work)
+    m = best_match(instr, work)
     if m is None:
         return replace(mapped, refused="the fused indices do not occur in the same operands")
     if dict(m.index) != wanted:
@@ -134,7 +134,7 @@ def _mapped(fusings: Fusings, bare: Mapping, of: tuple[tuple[str, tuple[str, ...
     if len(reduced) > 1 or len(frees) > 2:
         return replace(mapped, refused=f"it has {len(frees)} free and {len(reduced)} reduced indices")
     if instr.level == fusings.ctx.innermost:
-        groups = reused(work)
+        groups = reused_indices(work)
         if len(groups) < 2 or any(all(i not in g for g in groups) for i in frees):
             return replace(mapped, refused="no two groups of indices are apart in what is read")
         mine = [next((g for g in groups if i in g), None) for i in frees]
@@ -153,7 +153,7 @@ def _loaded(v: Value) -> bool:
     return isinstance(v, Load) or (isinstance(v, Cast) and _loaded(v.arg))
 
 
-def _others(mapping: Mapping) -> Mapping:
+def _others(mapping: InstrMapping) -> InstrMapping:
     mine = {mapping.m, mapping.n, mapping.k}
     w = mapping.work
     return replace(
@@ -162,11 +162,11 @@ def _others(mapping: Mapping) -> Mapping:
 
 
 @dataclass(frozen=True)
-class Fusings:
+class FusedComputations:
     """A work with indices of it fused: by the same groups, the same for all instructions."""
 
-    ctx: Context
-    work: Work
+    ctx: LoweringContext
+    work: Computation
     known: dict[tuple[tuple[str, ...], ...], Fusing] = field(default_factory=dict)
 
     def by(self, *groups: tuple[str, ...]) -> Fusing:
@@ -175,7 +175,7 @@ class Fusings:
         return self.known[groups]
 
 
-def _fused(ctx: Context, work: Work, groups: tuple[tuple[str, ...], ...]) -> Fusing:
+def _fused(ctx: LoweringContext, work: Computation, groups: tuple[tuple[str, ...], ...]) -> Fusing:
     """The work with each group of several indices as one, the lines that say so, and the name of each group."""
     names, fuses = [], []
     taken = set(ctx.names) | set(work.all_indices)
@@ -190,17 +190,17 @@ def _fused(ctx: Context, work: Work, groups: tuple[tuple[str, ...], ...]) -> Fus
         names.append(name)
         line = syntax.Fuse(g, name)
         fuses.append(line)
-        ranges = {i: Range(ZERO, e) for i, e in work_extents(work).items() if i in work.all_indices}
-        (work,) = fused(Focus((work,), ranges, ctx.outermost, ctx.outermost, {}), line).works
+        ranges = {i: Range(ZERO, e) for i, e in computation_extents(work).items() if i in work.all_indices}
+        (work,) = fuse_indices(Focus((work,), ranges, ctx.outermost, ctx.outermost, {}), line).works
     return work, tuple(fuses), names
 
 
 # ---------------------------------------------------------------- the scalar body
 
 
-def by_reuse(fusings: Fusings, work: Work) -> Iterator[Mapping]:
+def scalar_mapping(fusings: FusedComputations, work: Computation) -> Iterator[InstrMapping]:
     """The scalar body: free indices by the reads that have them; two groups that are not in all of them are tiled."""
-    bare = Mapping(None, work)
+    bare = InstrMapping(None, work)
     if work.reduction is None:
         yield replace(bare, refused="no reduction: nothing is read twice")
         return
@@ -210,7 +210,7 @@ def by_reuse(fusings: Fusings, work: Work) -> Iterator[Mapping]:
     if not any(v.name in work.reduced for ld in loads(work.value) for e in ld.indices for v in e.variables()):
         yield replace(bare, refused="no operand has a reduced index: there is nothing to stage")
         return
-    groups = reused(work)
+    groups = reused_indices(work)
     if len(groups) < 2:
         yield replace(bare, refused="no two groups of indices are apart in what is read: nothing is read twice")
         return
@@ -229,7 +229,7 @@ def _near(theirs: tuple[str, ...]) -> list[tuple[str, ...]]:
     return list(dict.fromkeys([*_groups(theirs)[:1], theirs[-1:]]))
 
 
-def reused(work: Work) -> list[tuple[str, ...]]:
+def reused_indices(work: Computation) -> list[tuple[str, ...]]:
     """Free indices by the reads that have them, without those that are in all; the one with neighbours in the result last."""
     reads = [{work.alias.get(v.name, v.name) for e in ld.indices for v in e.variables()} for ld in loads(work.value)]
     groups: dict[frozenset[int], list[str]] = {}
@@ -241,8 +241,8 @@ def reused(work: Work) -> list[tuple[str, ...]]:
 
 
 def _scalar(
-    fusings: Fusings, bare: Mapping, rows: tuple[str, ...], columns: tuple[str, ...], inner: tuple[str, ...]
-) -> Mapping:
+    fusings: FusedComputations, bare: InstrMapping, rows: tuple[str, ...], columns: tuple[str, ...], inner: tuple[str, ...]
+) -> InstrMapping:
     work, fuses, (m, n, k) = fusings.by(rows, columns, inner)
     of = (("m", rows), ("n", columns), ("k", inner))
     return _others(replace(bare, work=work, fuses=fuses, m=m, n=n, k=k, of=of))

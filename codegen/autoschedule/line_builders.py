@@ -11,7 +11,7 @@ from ...dsl.support.fast_replace import replace
 _Size = TypeVar("_Size", bound=syntax.Size)
 
 
-def tile(*axes: tuple[str, int], level: str | None = None, modifiers: tuple[syntax.Modifier, ...] = ()) -> syntax.Tile:
+def tile_text(*axes: tuple[str, int], level: str | None = None, modifiers: tuple[syntax.Modifier, ...] = ()) -> syntax.Tile:
     """`tile m: 128, n: 64 -> level`; axes without a name are left out."""
     return tiled(((i, size, None) for i, size in axes), level, modifiers)
 
@@ -31,7 +31,9 @@ def modifier(name: str, value: int | None = None, words: tuple[str, ...] = ()) -
 Digit = str | tuple[str, str, int]  # an axis; or an axis divided by a number, or the remainder
 
 
-def laid_out(tensor: str, memory: str, digits: Iterable[Digit], block: tuple[syntax.Line, ...] | None = None) -> syntax.Move:
+def move_with_layout(
+    tensor: str, memory: str, digits: Iterable[Digit], block: tuple[syntax.Line, ...] | None = None
+) -> syntax.Move:
     """`move B -> l2 layout (n/16, k/2, n % 16, k % 2)`"""
     values = tuple(
         syntax.Name(d) if isinstance(d, str) else syntax.Binary(d[1], syntax.Name(d[0]), syntax.Num(d[2])) for d in digits
@@ -39,21 +41,21 @@ def laid_out(tensor: str, memory: str, digits: Iterable[Digit], block: tuple[syn
     return syntax.Move(tensor, memory, block=block, modifiers=(syntax.Modifier("layout", values),))
 
 
-def resized(index: str, size: _Size, new: Mapping[tuple[str, int], int]) -> _Size | syntax.Num:
+def resize_line(index: str, size: _Size, new: Mapping[tuple[str, int], int]) -> _Size | syntax.Num:
     """A size of an index, where some have changed: (index, size as it was) -> size."""
     return syntax.Num(new.get((index, int(size.value)), size.value)) if isinstance(size, syntax.Num) else size
 
 
-def panels_resized(modifiers: tuple[syntax.Modifier, ...], new: Mapping[tuple[str, int], int]) -> tuple[syntax.Modifier, ...]:
+def resize_panels(modifiers: tuple[syntax.Modifier, ...], new: Mapping[tuple[str, int], int]) -> tuple[syntax.Modifier, ...]:
     """The same of layouts: panels stay as wide as the tiles that read them."""
 
     def digit(e: syntax.Size) -> syntax.Size:
         if isinstance(e, syntax.Binary) and isinstance(e.left, syntax.Name):
-            return replace(e, right=resized(e.left.id, e.right, new))
+            return replace(e, right=resize_line(e.left.id, e.right, new))
         return e
 
     return tuple(
-        replace(m, maps=tuple((i, resized(i, e, new)) for i, e in m.maps), values=tuple(map(digit, m.values)))
+        replace(m, maps=tuple((i, resize_line(i, e, new)) for i, e in m.maps), values=tuple(map(digit, m.values)))
         if m.name == "layout"
         else m
         for m in modifiers

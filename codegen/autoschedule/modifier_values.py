@@ -10,10 +10,10 @@ DEFAULTS = {"unroll": 4, "pipeline": 2, "pad": 1, "raster": 8}
 _VECTORS = (8, 4, 2)
 
 
-def with_numbers(line: syntax.Line) -> syntax.Line:
+def resolve_auto_modifiers(line: syntax.Line) -> syntax.Line:
     """The line with a number for each modifier that has `auto`; a vector is as wide as the tile's size allows."""
     if isinstance(line, syntax.Move | syntax.Keep) and line.block is not None:
-        line = replace(line, block=tuple(with_numbers(x) for x in line.block))
+        line = replace(line, block=tuple(resolve_auto_modifiers(x) for x in line.block))
     given = getattr(line, "modifiers", ())
     if not any(isinstance(v, syntax.Auto) for m in given for v in m.values):
         return line

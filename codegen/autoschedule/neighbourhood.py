@@ -16,14 +16,14 @@ from itertools import combinations
 from ...dsl import syntax
 from ...dsl.device import Device
 from ...dsl.support.fast_replace import replace
-from .line_builders import panels_resized, resized
+from .line_builders import resize_line, resize_panels
 
 Choice = tuple[str, int]  # an index and a size
 _GROUPS = (4, 2, 8)  # SINGLE
 _SMALL = 64  # sizes up to it also change by a step
 
 
-def variations(
+def neighbouring_schedules(
     decl: syntax.ScheduleDecl, device: Device, extents: Mapping[str, int]
 ) -> Iterator[tuple[syntax.ScheduleDecl, str]]:
     """Explicit schedules near an explicit one, and in words what is different. What exceeds a limit is found when compiling.
@@ -108,9 +108,9 @@ def _line(line: syntax.Line, new: Mapping[Choice, int]) -> syntax.Line:
     """SAME_SIZE"""
     out = line
     if isinstance(out, syntax.Tile):
-        axes = (a if a.every is not None else replace(a, size=resized(a.index, a.size, new)) for a in out.axes)
+        axes = (a if a.every is not None else replace(a, size=resize_line(a.index, a.size, new)) for a in out.axes)
         out = replace(out, axes=tuple(axes))
     if isinstance(out, (syntax.Move, syntax.Keep)):
-        modifiers = panels_resized(out.modifiers, new)
+        modifiers = resize_panels(out.modifiers, new)
         out = replace(out, modifiers=modifiers, block=_lines(out.block, new) if out.block is not None else None)
     return replace(out, span=None)

@@ -16,24 +16,24 @@ from typing import Any, Protocol
 import numpy as np
 
 from ...dsl import syntax
-from ..lower.lower_schedule import fused
-from ..lower.lowering_context import Context
+from ..lower.lower_schedule import fuse_indices
+from ..lower.lowering_context import LoweringContext
 from ..lower.spec import ZERO, Focus, Range
-from ..plan.computations import Work, work_extents
-from ..schedule.schedule_fallback import Way
+from ..plan.computations import Computation, computation_extents
+from ..schedule.schedule_fallback import CandidateLines
 from . import instr_mappings
-from .access_model import Problem
-from .constraints import Named, Read, Slot, completed, read
-from .gpu.contraction import Contraction
-from .gpu.cost import Cost, Demand, cost
-from .gpu.elementwise import maps
-from .gpu.machine_model import Machine
-from .gpu.materialised_operands import made_for
-from .gpu.row_reductions import rows
-from .gpu.traffic import Traffic
-from .report import choice
-from .sample_sizes import spread
-from .tile_space import Tiles, columns, entry, floats, shape_of, taken
+from .access_model import AccessProblem
+from .constraints import Named, ParsedConstraints, Slot, complete_lines, parse_constraints
+from .gpu.contraction import ContractionTemplate
+from .gpu.cost import GpuCost, ResourceUse, cost
+from .gpu.elementwise import elementwise_templates
+from .gpu.machine_model import GpuModel
+from .gpu.materialised_operands import operand_computations
+from .gpu.row_reductions import row_templates
+from .gpu.traffic import TileTraffic
+from .report import launch_report
+from .sample_sizes import representative_sizes
+from .tile_space import Tiles, as_floats, columns, entry_at, select_tiles, tiles_shape
 
 Lines = tuple[syntax.Line, ...]
 AUTO: Lines = (syntax.AutoLine(),)
@@ -44,17 +44,17 @@ FAR_OFF = 3.0  # times the best at the largest sizes: no gain at smaller ones ma
 SAME = 0.01  # what the model does not tell apart
 
 
-class Nest(Protocol):
+class NestModel(Protocol):
     """One way to lay a work out: its candidates, what they ask of the machine at given sizes, and one of them as lines."""
 
     @property
     def name(self) -> str: ...
 
     @property
-    def machine(self) -> Machine: ...
+    def machine(self) -> GpuModel: ...
 
     @property
-    def problem(self) -> Problem: ...
+    def problem(self) -> AccessProblem: ...
 
     @property
     def slots(self) -> tuple[Slot, ...]: ...
@@ -63,15 +63,15 @@ class Nest(Protocol):
 
     def candidates(self, sizes: list[dict[str, int]], fixed: Mapping[str, int]) -> Tiles: ...
 
-    def demand(self, t: Tiles, sizes: Mapping[str, Any]) -> Demand: ...  # in floats; sizes: numbers, or `tiles.columns`
+    def demand(self, t: Tiles, sizes: Mapping[str, Any]) -> ResourceUse: ...  # in floats; sizes: numbers, or `tiles.columns`
 
-    def traffic(self, t: Tiles, sizes: Mapping[str, Any]) -> Traffic: ...
+    def traffic(self, t: Tiles, sizes: Mapping[str, Any]) -> TileTraffic: ...
 
     def lines(self, at: dict[str, int], sizes: dict[str, int]) -> Named: ...
 
 
 @dataclass(frozen=True)
-class Ranked:
+class RankedCandidates:
     """Candidates of one nest, by number, with their seconds at each set of sizes: infinite where they are no good. What they
     ask, and the parts of the cost, are those at the largest sizes.
 
@@ -80,13 +80,13 @@ class Ranked:
     count    of candidates that were looked at, those that the author's lines rule out among them
     """
 
-    nest: Nest
-    written: Read
+    nest: NestModel
+    written: ParsedConstraints
     tiles: Tiles
     shape: tuple[int, ...]
     sizes: list[dict[str, int]]
-    demand: Demand
-    cost: Cost
+    demand: ResourceUse
+    cost: GpuCost
     seconds: np.ndarray
     count: int
 
@@ -95,7 +95,7 @@ class Ranked:
         at = (-1, *np.unravel_index(numbers, self.shape))
         out = np.empty((len(fields), len(numbers)))
         for row, x in enumerate(fields):
-            out[row] = entry(x, at)
+            out[row] = entry_at(x, at)
         return out
 
     def tile(self, i: int) -> dict[str, int]:
@@ -106,17 +106,19 @@ class Ranked:
         """What takes longest."""
         return list(self.cost.parts)[int(self.table([i], *self.cost.parts.values()).argmax())]
 
-    def traffic(self, numbers: Sequence[int] | np.ndarray) -> Traffic:
+    def traffic(self, numbers: Sequence[int] | np.ndarray) -> TileTraffic:
         tiles = self.table(numbers, *self.tiles.values())
         return self.nest.traffic(dict(zip(self.tiles, tiles, strict=True)), self.sizes[-1])
 
 
-def ranked(ctx: Context, machine: Machine, works: tuple[Work, ...], lines: Lines = AUTO) -> list[Ranked]:
+def rank_candidates(
+    ctx: LoweringContext, machine: GpuModel, works: tuple[Computation, ...], lines: Lines = AUTO
+) -> list[RankedCandidates]:
     """All candidates of all nests that the author's lines can be meant for, costed."""
-    out: list[Ranked] = []
-    limit, at = np.inf, judged_at(ctx, works)
-    for nest in nests(ctx, machine, works, lines):
-        found = costed(ctx, at, nest, lines, limit)
+    out: list[RankedCandidates] = []
+    limit, at = np.inf, sample_sizes(ctx, works)
+    for nest in applicable_nests(ctx, machine, works, lines):
+        found = rank_nest(ctx, at, nest, lines, limit)
         if found is not None:
             out.append(found)
             limit = min(limit, FAR_OFF * found.seconds[-1].min())
@@ -126,30 +128,32 @@ def ranked(ctx: Context, machine: Machine, works: tuple[Work, ...], lines: Lines
 Sizes = list[tuple[dict[str, int], dict[str, int]]]  # values of the op's sizes, and the extents of works that these make
 
 
-def judged_at(ctx: Context, works: tuple[Work, ...]) -> Sizes:
+def sample_sizes(ctx: LoweringContext, works: tuple[Computation, ...]) -> Sizes:
     """The sizes that candidates for a launch are judged at, the largest last."""
-    problems = [Problem.of(w, ctx.dtypes) for w in works]
-    return [(e, {a: n for p in problems for a, n in p.sizes(e).items()}) for e in spread(problems, ctx.derived)]
+    problems = [AccessProblem.of(w, ctx.dtypes) for w in works]
+    return [(e, {a: n for p in problems for a, n in p.sizes(e).items()}) for e in representative_sizes(problems, ctx.derived)]
 
 
-def costed(ctx: Context, at: Sizes, nest: Nest, lines: Lines = AUTO, limit: float = np.inf) -> Ranked | None:
+def rank_nest(
+    ctx: LoweringContext, at: Sizes, nest: NestModel, lines: Lines = AUTO, limit: float = np.inf
+) -> RankedCandidates | None:
     """The candidates of a nest: if they are many at the largest sizes first, then those within the limit at the others. None:
     there are none within it."""
     sizes = [extents | nest.problem.sizes(e) for e, extents in at]
     if lines == AUTO and nest.least(sizes[-1]) > limit:
         return None
-    written = Read(autos=[0]) if lines == AUTO else read(ctx.device, nest.slots, _heads(lines)[1])
+    written = ParsedConstraints(autos=[0]) if lines == AUTO else parse_constraints(ctx.device, nest.slots, _heads(lines)[1])
     if written is None:
         return None
     tiles = nest.candidates(sizes, written.fixed)
-    count = prod(shape_of(tiles))
-    if count and (written.fixed or written.asked):
-        tiles = taken(tiles, _meant(tiles, written))
-    shape = shape_of(tiles)
+    count = prod(tiles_shape(tiles))
+    if count and (written.fixed or written.requested_sizes):
+        tiles = select_tiles(tiles, _realisable(tiles, written))
+    shape = tiles_shape(tiles)
     if not prod(shape):
         return None
     first = len(sizes) - 1 if prod(shape) > MANY else 0
-    t = floats(tiles)
+    t = as_floats(tiles)
     demand = nest.demand(t, columns(sizes[first:], len(shape)))
     found = cost(nest.machine, demand)
     largest = found.seconds[-1]
@@ -163,24 +167,29 @@ def costed(ctx: Context, at: Sizes, nest: Nest, lines: Lines = AUTO, limit: floa
         others = columns(sizes[:first], len(shape))
         some = np.flatnonzero(near.any(axis=tuple(range(near.ndim - 1))))
         for part in np.array_split(some, 1 + len(some) * (near.size // shape[-1]) * first // AT_ONCE):
-            at_others = cost(nest.machine, nest.demand(taken(t, part), others), found.resident.take(part, axis=-1)).seconds
+            at_others = cost(
+                nest.machine, nest.demand(select_tiles(t, part), others), found.resident.take(part, axis=-1)
+            ).seconds
             seconds[:first, ..., part] = at_others + far.take(part, axis=-1)
-    return Ranked(nest, written, tiles, shape, sizes, demand, found, seconds.reshape(len(sizes), -1), count)
+    return RankedCandidates(nest, written, tiles, shape, sizes, demand, found, seconds.reshape(len(sizes), -1), count)
 
 
-def _meant(tiles: Tiles, written: Read) -> np.ndarray:
+def _realisable(tiles: Tiles, written: ParsedConstraints) -> np.ndarray:
     """Which tiles have the sizes that are written, and those that are asked for."""
-    out: Any = np.ones(shape_of(tiles)[-1], bool)
+    out: Any = np.ones(tiles_shape(tiles)[-1], bool)
     for name, n in written.fixed.items():
         out = out & (tiles.get(name, n) == n)
-    for name in written.asked:
+    for name in written.requested_sizes:
         out = out & (tiles[name] > 0)
     return out.reshape(-1)
 
 
-def meant(ctx: Context, machine: Machine, works: tuple[Work, ...], lines: Lines) -> bool:
+def meant(ctx: LoweringContext, machine: GpuModel, works: tuple[Computation, ...], lines: Lines) -> bool:
     """Is there a nest that the author's lines can be meant for, whether or not it fits?"""
-    return any(read(ctx.device, nest.slots, _heads(lines)[1]) is not None for nest in nests(ctx, machine, works, lines))
+    return any(
+        parse_constraints(ctx.device, nest.slots, _heads(lines)[1]) is not None
+        for nest in applicable_nests(ctx, machine, works, lines)
+    )
 
 
 def _heads(lines: Lines) -> tuple[tuple[syntax.Fuse, ...], Lines]:
@@ -189,35 +198,37 @@ def _heads(lines: Lines) -> tuple[tuple[syntax.Fuse, ...], Lines]:
     return heads, lines[len(heads) :]  # type: ignore[return-value]
 
 
-def nests(ctx: Context, machine: Machine, works: tuple[Work, ...], lines: Lines = AUTO) -> Iterator[Nest]:
+def applicable_nests(
+    ctx: LoweringContext, machine: GpuModel, works: tuple[Computation, ...], lines: Lines = AUTO
+) -> Iterator[NestModel]:
     """The ways to lay a launch out; with an instruction that the author named, only those that use it."""
     whole = works
     for line in _heads(lines)[0]:
-        ranges = {i: Range(ZERO, e) for w in works for i, e in work_extents(w).items() if i in w.all_indices}
-        works = fused(Focus(works, ranges, ctx.outermost, ctx.outermost, {}), line).works
-    problems = tuple(Problem.of(w, ctx.dtypes) for w in works)
-    made = made_for(works)
+        ranges = {i: Range(ZERO, e) for w in works for i, e in computation_extents(w).items() if i in w.all_indices}
+        works = fuse_indices(Focus(works, ranges, ctx.outermost, ctx.outermost, {}), line).works
+    problems = tuple(AccessProblem.of(w, ctx.dtypes) for w in works)
+    made = operand_computations(works)
     if made:
         works, whole = works[-1:], whole[-1:]
     else:
-        yield from rows(ctx, machine, works, problems)
+        yield from row_templates(ctx, machine, works, problems)
         if len(works) == 1:
-            yield from maps(ctx, machine, problems[0])
+            yield from elementwise_templates(ctx, machine, problems[0])
     if len(works) == 1:
         named = {x.instr for x in lines if isinstance(x, syntax.Compute) and not isinstance(x.instr, syntax.Auto)}
         found = instr_mappings.mappings(ctx, works[0])
         meant = (m for m in found if not named or named & ({m.instr.name, m.instr.family} if m.instr else {None}))
         for m in _undominated(machine, list(meant)):
-            nest = Contraction(ctx, machine, m, Problem.of(whole[0], ctx.dtypes), made)
-            if nest.makes_all:
+            nest = ContractionTemplate(ctx, machine, m, AccessProblem.of(whole[0], ctx.dtypes), made)
+            if nest.materialises_all:
                 yield nest
 
 
-def _undominated(machine: Machine, found: list[instr_mappings.Mapping]) -> list[instr_mappings.Mapping]:
+def _undominated(machine: GpuModel, found: list[instr_mappings.InstrMapping]) -> list[instr_mappings.InstrMapping]:
     """Legal mappings; of instructions that do the same tile the fastest, of those the deepest; instructions of groups first."""
-    kept: dict[tuple, instr_mappings.Mapping] = {}
+    kept: dict[tuple, instr_mappings.InstrMapping] = {}
     fused = {i for m in found for f in m.fuses for i in f.indices if not m.refused}
-    near = {a.fast for m in found[:1] for a in Problem.of(m.work, {}).reads}
+    near = {a.fast for m in found[:1] for a in AccessProblem.of(m.work, {}).reads}
     for m in sorted(found, key=lambda m: m.instr is None):
         if m.refused or (fused & {m.m, m.n} - near and m.batch):
             continue  # or some of what could be fused is left apart, without neighbours
@@ -228,14 +239,14 @@ def _undominated(machine: Machine, found: list[instr_mappings.Mapping]) -> list[
     return list(kept.values())
 
 
-def _rate(machine: Machine, m: instr_mappings.Mapping) -> tuple[float, int]:
+def _rate(machine: GpuModel, m: instr_mappings.InstrMapping) -> tuple[float, int]:
     if m.instr is None:
         return (0.0, 1)
     work = m.leaf[0] * m.leaf[1] * m.leaf[2]
     return (round(work / machine.instr_cycles(m.instr), 3), work)
 
 
-def best(found: list[Ranked]) -> list[tuple[Ranked, int, float]]:
+def best_candidates(found: list[RankedCandidates]) -> list[tuple[RankedCandidates, int, float]]:
     """Candidates in order, the best first: (nest, number, how much slower than the best at each of the sizes)."""
     if not found:
         return []
@@ -268,25 +279,29 @@ def _least(values: np.ndarray, count: int) -> np.ndarray:
     return some[np.argsort(values[some], kind="stable")][:count]
 
 
-def construct(ctx: Context, machine: Machine, works: tuple[Work, ...], lines: Lines = AUTO) -> Iterator[Way]:
+def construct_schedules(
+    ctx: LoweringContext, machine: GpuModel, works: tuple[Computation, ...], lines: Lines = AUTO
+) -> Iterator[CandidateLines]:
     """Ways to do a launch, the author's lines among them, the best first; none where no nest is made for it."""
-    found = ranked(ctx, machine, works, lines)
-    order = best(found)
+    found = rank_candidates(ctx, machine, works, lines)
+    order = best_candidates(found)
     for n in _varied(order):
         r, i, _ = order[n]
         about = f"{r.nest.name}: {r.nest}"
-        yield Way(lines_of(r, i, lines), about, choice(works[-1].targets[0], found, [order[n], *order[:n], *order[n + 1 :]]))
+        yield CandidateLines(
+            lines_of(r, i, lines), about, launch_report(works[-1].targets[0], found, [order[n], *order[:n], *order[n + 1 :]])
+        )
 
 
-def _varied(order: list[tuple[Ranked, int, float]]) -> list[int]:
+def _varied(order: list[tuple[RankedCandidates, int, float]]) -> list[int]:
     """Places in the order: the best of each nest first, as what one of a nest lacks the others may lack, too."""
     firsts = {id(r): n for n, (r, _, _) in reversed(list(enumerate(order)))}
     return [*sorted(firsts.values()), *(n for n in range(len(order)) if n not in firsts.values())]
 
 
-def lines_of(r: Ranked, i: int, lines: Lines = AUTO) -> Lines:
+def lines_of(r: RankedCandidates, i: int, lines: Lines = AUTO) -> Lines:
     """A candidate as lines, the author's among them."""
     at = r.tile(i)
     chosen = r.nest.lines(at, r.sizes[-1])
     heads, rest = _heads(lines)
-    return (*heads, *completed(r.nest.slots, rest, r.written, chosen, at))
+    return (*heads, *complete_lines(r.nest.slots, rest, r.written, chosen, at))

@@ -13,14 +13,14 @@ from ...dsl.device import Device
 from ...dsl.op import Op
 
 if TYPE_CHECKING:
-    from .rank import Ranked
+    from .rank import RankedCandidates
 
 KEPT = 8  # candidates that a compiled program remembers
 UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 
 
 @dataclass(frozen=True)
-class Candidate:
+class CandidateReport:
     """One candidate at the largest of the sizes it was judged at. `slower`: times the best at each of the sizes.
 
     served    bytes that they ask of the memory of a unit
@@ -38,9 +38,9 @@ class Candidate:
     seconds: float
     bound: str
     parts: Mapping[str, float]
-    asked: float
+    requested: float
     served: float
-    moved: float
+    moved_bytes: float
     blocks: float
     waves: float
     resident: int
@@ -52,7 +52,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Choice:
+class LaunchReport:
     """What was chosen for a launch (the first of `candidates`) among `count`; `least`: bytes that must be moved to and from
     `home`, the outermost memory; `staging`: the memory of a unit."""
 
@@ -62,44 +62,52 @@ class Choice:
     least: float
     home: str
     staging: str
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[CandidateReport, ...]
 
 
-def choice(launch: str, found: Sequence[Ranked], order: Sequence[tuple[Ranked, int, float]]) -> Choice:
+def launch_report(
+    launch: str, found: Sequence[RankedCandidates], order: Sequence[tuple[RankedCandidates, int, float]]
+) -> LaunchReport:
     """The choice among ranked candidates."""
     kept, told = order[:KEPT], {}
     for r in {id(r): r for r, _, _ in kept}.values():
-        told |= {(id(r), i): x for i, x in _told(r, [(i, slower) for x, i, slower in kept if x is r])}
+        told |= {(id(r), i): x for i, x in _candidate_report(r, [(i, slower) for x, i, slower in kept if x is r])}
     r, i, _ = kept[0]
     count = sum(x.count for x in found)
     machine = r.nest.machine
     least = told[id(r), i][1]
     candidates = tuple(told[id(r), i][0] for r, i, _ in kept)
-    return Choice(launch, tuple(r.sizes), count, least, machine.home.name, machine.staging.name, candidates)
+    return LaunchReport(launch, tuple(r.sizes), count, least, machine.home.name, machine.staging.name, candidates)
 
 
-def _told(r: Ranked, which: list[tuple[int, float]]) -> Iterator[tuple[int, tuple[Candidate, float]]]:
+def _candidate_report(
+    r: RankedCandidates, which: list[tuple[int, float]]
+) -> Iterator[tuple[int, tuple[CandidateReport, float]]]:
     """Candidates of one nest by number, each with the bytes that must be moved; given are number and `slower`."""
     machine, d, numbers = r.nest.machine, r.demand, [i for i, _ in which]
-    most = machine.device.limit(f"resident {machine.lane.name}s") or machine.most_groups * machine.lanes
-    fields = (r.tiles.values(), r.cost.parts.values(), (d.far, d.blocks, d.groups, d.registers, d.staged, r.cost.resident))
+    most = machine.device.limit(f"resident {machine.lane.name}s") or machine.max_groups * machine.lanes
+    fields = (
+        r.tiles.values(),
+        r.cost.parts.values(),
+        (d.dram_bytes, d.blocks, d.groups, d.registers, d.staged, r.cost.resident),
+    )
     rows = (r.table(numbers, *x).T.tolist() for x in fields)
     t = r.traffic(numbers)
-    bytes_ = zip(*((x + np.zeros(len(which))).tolist() for x in (t.least, t.asked, t.served, t.waste)), strict=True)
+    bytes_ = zip(*((x + np.zeros(len(which))).tolist() for x in (t.least, t.requested, t.served, t.waste)), strict=True)
     for (i, slower), tile, each, demand, traffic in zip(which, *rows, bytes_, strict=True):
         parts = dict(zip(r.cost.parts, each, strict=True))
         far, blocks, groups, registers, staged, resident = demand
         least, asked, served, waste = traffic
-        candidate = Candidate(
+        candidate = CandidateReport(
             nest=f"{r.nest.name}: {r.nest}",
             tile=dict(zip(r.tiles, map(int, tile), strict=True)),
             slower=slower,
             seconds=float(r.seconds[-1, i]),
             bound=max(parts, key=lambda name: parts[name]),
             parts=parts,
-            asked=asked,
+            requested=asked,
             served=served,
-            moved=far,
+            moved_bytes=far,
             blocks=blocks,
             waves=blocks / (machine.units * max(1, resident)),
             resident=int(resident),
@@ -115,7 +123,7 @@ def _told(r: Ranked, which: list[tuple[int, float]]) -> Iterator[tuple[int, tupl
 # ---------------------------------------------------------------- tables
 
 
-def show_choice(c: Choice, most: int = KEPT) -> str:
+def show_launch_report(c: LaunchReport, most: int = KEPT) -> str:
     """A table of the best candidates, then the sizes of each by name, and what needs how long; then the first one's bytes."""
     at = "; ".join(", ".join(f"{n}={x}" for n, x in s.items()) for s in c.sizes)
     rows = candidate_rows(c, most)
@@ -128,15 +136,15 @@ def show_choice(c: Choice, most: int = KEPT) -> str:
     return "\n".join(out + ["  " + x for x in _aligned(traffic_rows(c))])
 
 
-def traffic_rows(c: Choice) -> list[list[str]]:
+def traffic_rows(c: LaunchReport) -> list[list[str]]:
     """Bytes of the first candidate by memory: what lanes ask for, what caches let through, the least there can be."""
     x = c.candidates[0]
     least = max(c.least, 1.0)
-    outermost = [c.home, _bytes(x.asked), _bytes(x.moved), _bytes(c.least), f"{x.moved / least:.2f}"]
+    outermost = [c.home, _bytes(x.requested), _bytes(x.moved_bytes), _bytes(c.least), f"{x.moved_bytes / least:.2f}"]
     return [["memory", "asked", "moved", "at least", "times"], outermost, [c.staging, _bytes(x.served), "", "", ""]]
 
 
-def candidate_rows(c: Choice, most: int = KEPT) -> list[list[str]]:
+def candidate_rows(c: LaunchReport, most: int = KEPT) -> list[list[str]]:
     """The table of the best candidates, names of the columns first."""
     names = ("", "time", "slower", "bound by", "blocks", "waves", "a unit", "occupied", "busy", "waste", "registers", "held")
     head = [*names, "asked", "moved"]
@@ -145,8 +153,8 @@ def candidate_rows(c: Choice, most: int = KEPT) -> list[list[str]]:
         rows.append(
             [
                 f"{n}", _time(x.seconds), f"{x.slower:.2f}", x.bound, f"{x.blocks:.0f}", f"{x.waves:.2f}", f"{x.resident}",
-                f"{x.occupancy:.0%}", f"{x.busy:.0%}", f"{x.waste:.0%}", f"{x.registers:.0f}", _bytes(x.held), _bytes(x.asked),
-                _bytes(x.moved),
+                f"{x.occupancy:.0%}", f"{x.busy:.0%}", f"{x.waste:.0%}", f"{x.registers:.0f}", _bytes(x.held),
+                _bytes(x.requested), _bytes(x.moved_bytes),
             ]
         )  # fmt: skip
     return rows
@@ -175,7 +183,7 @@ def _bytes(n: float) -> str:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class MappingVerdict:
     """A mapping of an instruction's indices, and its best predicted time, or why it is not legal."""
 
     mapping: str
@@ -183,42 +191,42 @@ class Verdict:
     refused: str
 
 
-def mapping_verdicts(op: Op, device: Device) -> list[tuple[str, list[Verdict]]]:
+def mapping_verdicts(op: Op, device: Device) -> list[tuple[str, list[MappingVerdict]]]:
     """For each reduction of the op: every mapping of every instruction that accumulates, and the scalar body.
 
     Empty for devices for which no schedule is constructed this way.
     """
-    from ..plan.launches import context_of, launches_of, with_factors
-    from .access_model import Problem
-    from .gpu.contraction import Contraction
-    from .gpu.machine_model import Machine
+    from ..plan.launches import context_of, launches_of, with_named_factors
+    from .access_model import AccessProblem
+    from .gpu.contraction import ContractionTemplate
+    from .gpu.machine_model import GpuModel
     from .instr_mappings import mappings
-    from .rank import costed, judged_at
+    from .rank import rank_nest, sample_sizes
 
-    machine = Machine.of(device)
+    machine = GpuModel.of(device)
     if machine is None:
         return []
     out = []
-    op = with_factors(op, device, ())
+    op = with_named_factors(op, device, ())
     ctx = context_of(op, device)
     for works, _ in launches_of(op, device, ()):
         for w in works:
             ctx.dtypes.setdefault(w.name, w.value.dtype)
         if len(works) != 1 or works[0].reduction is None:
             continue
-        whole, at = Problem.of(works[0], ctx.dtypes), judged_at(ctx, works)
+        whole, at = AccessProblem.of(works[0], ctx.dtypes), sample_sizes(ctx, works)
         verdicts = []
         for m in mappings(ctx, works[0]):
             seconds = None
             if not m.refused:
-                found = costed(ctx, at, Contraction(ctx, machine, m, whole))
+                found = rank_nest(ctx, at, ContractionTemplate(ctx, machine, m, whole))
                 seconds = float(found.seconds[-1].min()) if found is not None else None
-            verdicts.append(Verdict(str(m), seconds, m.refused))
+            verdicts.append(MappingVerdict(str(m), seconds, m.refused))
         out.append((works[0].name.rstrip("@"), verdicts))
     return out
 
 
-def show_verdicts(found: Sequence[tuple[str, Sequence[Verdict]]], everything: bool = True) -> str:
+def show_verdicts(found: Sequence[tuple[str, Sequence[MappingVerdict]]], everything: bool = True) -> str:
     """Legal ones first, the fastest first; then the others, those of one instruction with one reason together."""
     out = []
     for name, verdicts in found:

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from ...dsl.index.expr import Expr, Var
-from .access_model import Problem
+from .access_model import AccessProblem
 
 SPREAD = (256, 1024, 4096)  # of a side of a matrix
 WINDOW = 3
 
 
-def spread(problems: Iterable[Problem], derived: tuple[tuple[Var, Expr], ...] = ()) -> list[dict[str, int]]:
+def representative_sizes(problems: Iterable[AccessProblem], derived: tuple[tuple[Var, Expr], ...] = ()) -> list[dict[str, int]]:
     """Values for all sizes that the problems' extents depend on; one set where none is open."""
     problems = tuple(problems)
     open_ = _open(problems, derived)
@@ -38,7 +38,7 @@ def spread(problems: Iterable[Problem], derived: tuple[tuple[Var, Expr], ...] = 
     return out
 
 
-def _open(problems: tuple[Problem, ...], derived: tuple[tuple[Var, Expr], ...]) -> list[Var]:
+def _open(problems: tuple[AccessProblem, ...], derived: tuple[tuple[Var, Expr], ...]) -> list[Var]:
     known = dict(derived)
     found: dict[str, Var] = {}
     queue = [v for p in problems for e in p.extents.values() for v in e.variables()]
@@ -59,7 +59,7 @@ def _derived(env: Mapping[str, int], derived: tuple[tuple[Var, Expr], ...]) -> d
     return out
 
 
-def _ranks(problems: tuple[Problem, ...], derived: Mapping[Var, Expr]) -> dict[str, int]:
+def _ranks(problems: tuple[AccessProblem, ...], derived: Mapping[Var, Expr]) -> dict[str, int]:
     """For each size the dimensions of the largest tensor that has it."""
     out: dict[str, int] = {}
 
@@ -76,7 +76,7 @@ def _ranks(problems: tuple[Problem, ...], derived: Mapping[Var, Expr]) -> dict[s
     return out
 
 
-def _windows(problems: tuple[Problem, ...]) -> set[str]:
+def _windows(problems: tuple[AccessProblem, ...]) -> set[str]:
     out: set[str] = set()
     for p in problems:
         for axis in p.reduced:

@@ -21,7 +21,7 @@ MULTIPLES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 _STEPS = 2  # ways up that are followed from each tile
 
 
-def ladder(base: int, extent: int, most: int, multiples: Sequence[int] = MULTIPLES) -> tuple[int, ...]:
+def tile_multiples(base: int, extent: int, most: int, multiples: Sequence[int] = MULTIPLES) -> tuple[int, ...]:
     """Multiples of `base` up to the first that covers `extent`, none beyond `most`; `base` itself at least."""
     out = [base]
     for n in multiples:
@@ -67,7 +67,7 @@ def scale_up(
         if found[at]:
             for up in more:
                 found[at + up] = True
-    return taken(tiles, found)
+    return select_tiles(tiles, found)
 
 
 def _neighbours(axis: int) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
@@ -82,18 +82,18 @@ def crossed(*parts: Tiles) -> Tiles:
     return {name: np.asarray(x)[at] for part, at in zip(parts, places, strict=True) for name, x in part.items()}
 
 
-def taken(tiles: Tiles, which: np.ndarray) -> Tiles:
+def select_tiles(tiles: Tiles, which: np.ndarray) -> Tiles:
     """Some of the tiles, by a mask or by their numbers; what goes with every tile does with those."""
     which = np.flatnonzero(which) if which.dtype == bool else which
     return {k: v[which] if v.ndim == 1 else v for k, v in tiles.items()}
 
 
-def shape_of(tiles: Tiles) -> tuple[int, ...]:
+def tiles_shape(tiles: Tiles) -> tuple[int, ...]:
     """How many there are: [tiles], or [extents that go with every tile, tiles]."""
     return np.broadcast(*tiles.values()).shape
 
 
-def entry(x: Any, at: tuple[Any, ...]) -> Any:
+def entry_at(x: Any, at: tuple[Any, ...]) -> Any:
     """Of a number or an array, which may have fewer axes than `at` and axes of one where others have several, what is there."""
     shape = np.shape(x)
     return x[tuple(i if n > 1 else 0 for i, n in zip(at[len(at) - len(shape) :], shape, strict=True))] if shape else x
@@ -104,22 +104,22 @@ def volume(extents: Iterable[int]) -> float:
     return prod(extents, start=1.0)
 
 
-def up(n: int, by: int) -> int:
+def round_up(n: int, by: int) -> int:
     """n rounded up to a multiple."""
     return -(-n // by) * by
 
 
-def pieces(n: Any, by: Any) -> Any:
+def tile_counts(n: Any, by: Any) -> Any:
     """n / by rounded up, exact for whole numbers below 2^53: of arrays, floats divide several times faster than integers."""
     return np.ceil(n / by)
 
 
-def padded(extent: Any, tile: Any) -> Any:
+def useful_share(extent: Any, tile: Any) -> Any:
     """Extent over what tiles cover: the share of points that are in, waste per axis is its inverse less one."""
-    return extent / (pieces(extent, tile) * tile)
+    return extent / (tile_counts(extent, tile) * tile)
 
 
-def floats(tiles: Tiles) -> Tiles:
+def as_floats(tiles: Tiles) -> Tiles:
     """The same numbers, to reckon with."""
     return {name: x.astype(float) for name, x in tiles.items()}
 

@@ -13,11 +13,11 @@ from ...dsl.index.expr import Atom, Expr, Fn, Var
 from ...dsl.index.simplify import combined
 from ..ir.tile_ir import Buffer
 from .c.c_expr import storage
-from .c.text_builder import NOWHERE, Held
-from .emission_context import Context
+from .c.text_builder import NOWHERE, KnownPointer
+from .emission_context import EmissionContext
 
 
-def linear(ctx: Context, buffer: Buffer, coords: Sequence[Expr]) -> Expr:
+def linear_address(ctx: EmissionContext, buffer: Buffer, coords: Sequence[Expr]) -> Expr:
     """The linear address in elements, as the program has it."""
     key = (id(buffer), id(coords))
     found = ctx.addresses.get(key)
@@ -28,7 +28,7 @@ def linear(ctx: Context, buffer: Buffer, coords: Sequence[Expr]) -> Expr:
     return found[0]
 
 
-def _product(ctx: Context, c: Expr, s: Expr) -> Expr:
+def _product(ctx: EmissionContext, c: Expr, s: Expr) -> Expr:
     """A coordinate times a stride; always the same object for the same ones, as what is put in is remembered by identity."""
     found = ctx.products.get((id(c), id(s)))
     if found is None:
@@ -36,24 +36,24 @@ def _product(ctx: Context, c: Expr, s: Expr) -> Expr:
     return found[0]
 
 
-def address(ctx: Context, buffer: Buffer, coords: Sequence[Expr]) -> Expr:
+def address(ctx: EmissionContext, buffer: Buffer, coords: Sequence[Expr]) -> Expr:
     """The linear address in elements, with Lets and unrolled loops put in."""
-    return ctx.ix(linear(ctx, buffer, coords))
+    return ctx.substitute(linear_address(ctx, buffer, coords))
 
 
-def place(ctx: Context, buffer: Buffer, e: Expr) -> tuple[str, str]:
+def pointer_and_index(ctx: EmissionContext, buffer: Buffer, e: Expr) -> tuple[str, str]:
     """(pointer, index text) of a linear address; the lane, if it varies, is left out (lane 0)."""
     e = ctx.at_lane(e, 0) if ctx.varies(e) else e
     pointer, late, _ = _pointed(ctx, buffer, e)
     return pointer, ctx.text.index.terms(late, e.const) if late else str(e.const)
 
 
-def _pointed(ctx: Context, buffer: Buffer, e: Expr) -> tuple[str, Sequence[tuple[Atom, int]], Held]:
+def _pointed(ctx: EmissionContext, buffer: Buffer, e: Expr) -> tuple[str, Sequence[tuple[Atom, int]], KnownPointer]:
     """The pointer, the terms that are left for the index, and where the pointer is known."""
     constant = ctx.text.constant
     late = [term for term in e.terms if constant(term[0])]
     terms = [term for term in e.terms if term not in late] if late else e.terms
-    base = ctx.spoken[buffer.name]
+    base = ctx.emitted_names[buffer.name]
     if not terms:
         return base, late, NOWHERE
     const = "const " if buffer.kind == "input" else ""
@@ -61,9 +61,9 @@ def _pointed(ctx: Context, buffer: Buffer, e: Expr) -> tuple[str, Sequence[tuple
     return pointer, [*rest, *late], held
 
 
-def pointer_to(ctx: Context, buffer: Buffer, e: Expr) -> str:
+def lane_pointer(ctx: EmissionContext, buffer: Buffer, e: Expr) -> str:
     """`p + i` for lane 0 of a linear address."""
-    return _moved(*place(ctx, buffer, e))
+    return _moved(*pointer_and_index(ctx, buffer, e))
 
 
 def _moved(pointer: str, index: str) -> str:
@@ -72,34 +72,34 @@ def _moved(pointer: str, index: str) -> str:
     return f"{pointer} - {index[1:]}" if index[0] == "-" and index[1:].isdigit() else f"{pointer} + {index}"
 
 
-def place_of(ctx: Context, name: str, coords: Sequence[Expr]) -> str:
+def element_text(ctx: EmissionContext, name: str, coords: Sequence[Expr]) -> str:
     """`p[i]` for an element of a buffer in memory, where no lanes are told apart."""
-    if ctx.asked is not None:
-        return ctx.asked.mark(_place_near, ctx, name, coords)
+    if ctx.recorded_operands is not None:
+        return ctx.recorded_operands.placeholder(_place_near, ctx, name, coords)
     buffer = ctx.buffers[name]
-    pointer, index = place(ctx, buffer, address(ctx, buffer, coords))
+    pointer, index = pointer_and_index(ctx, buffer, address(ctx, buffer, coords))
     return f"{pointer}[{index}]"
 
 
-def pointer_of(ctx: Context, name: str, coords: Sequence[Expr]) -> str:
-    """`p + i`, as `place_of`."""
-    if ctx.asked is not None:
-        return ctx.asked.mark(_pointer_near, ctx, name, coords)
+def pointer_text(ctx: EmissionContext, name: str, coords: Sequence[Expr]) -> str:
+    """`p + i`, as `element_text`."""
+    if ctx.recorded_operands is not None:
+        return ctx.recorded_operands.placeholder(_pointer_near, ctx, name, coords)
     buffer = ctx.buffers[name]
-    return pointer_to(ctx, buffer, address(ctx, buffer, coords))
+    return lane_pointer(ctx, buffer, address(ctx, buffer, coords))
 
 
-def _place_near(ctx: Context, name: str, coords: Sequence[Expr]) -> str:
+def _place_near(ctx: EmissionContext, name: str, coords: Sequence[Expr]) -> str:
     pointer, index = _near(ctx, name, coords)
     return f"{pointer}[{index}]"
 
 
-def _pointer_near(ctx: Context, name: str, coords: Sequence[Expr]) -> str:
+def _pointer_near(ctx: EmissionContext, name: str, coords: Sequence[Expr]) -> str:
     return _moved(*_near(ctx, name, coords))
 
 
 @dataclass
-class Near:
+class AddressText:
     """NEAR. `rest`: an address but for a constant; `late`: its terms that are no part of the pointer, which `index` is made of;
     `room`: what may be added to them without another text; `grows`: whether that begins with a term that is added."""
 
@@ -108,17 +108,17 @@ class Near:
     names: int = -1
     base: str = ""
     pointer: str = ""
-    held: Held = NOWHERE
+    held: KnownPointer = NOWHERE
     late: Sequence[tuple[Atom, int]] = ()
     index: str = ""
     grows: bool = False
     room: int = 0
 
 
-def _near(ctx: Context, name: str, coords: Sequence[Expr]) -> tuple[str, str]:
+def _near(ctx: EmissionContext, name: str, coords: Sequence[Expr]) -> tuple[str, str]:
     """`place` of coordinates."""
     buffer, env = ctx.buffers[name], ctx.env
-    total = linear(ctx, buffer, coords)
+    total = linear_address(ctx, buffer, coords)
     if id(total) not in ctx.inside:
         ctx.inside[id(total)] = tuple({v: None for a, _ in total.terms if type(a) is Fn for v in a.variables()}), total
     const, key = total.const, [id(total)]
@@ -138,10 +138,10 @@ def _near(ctx: Context, name: str, coords: Sequence[Expr]) -> tuple[str, str]:
     near = ctx.near.get(at)
     if near is None:
         left = tuple([(a, c) for a, c in total.terms if type(a) is Fn or a not in env or env[a].terms])
-        rest = ctx.ix(total if len(left) == len(total.terms) and not total.const else Expr(left))
-        near = ctx.near[at] = Near(rest, (total, *[env[v] for v in total.variables() if v in env]))
+        rest = ctx.substitute(total if len(left) == len(total.terms) and not total.const else Expr(left))
+        near = ctx.near[at] = AddressText(rest, (total, *[env[v] for v in total.variables() if v in env]))
     text = ctx.text
-    base, index = ctx.spoken[name], text.index
+    base, index = ctx.emitted_names[name], text.index
     if near.names != index.names or near.base != base or not near.held.still(text.scopes):
         near.names, near.base = index.names, base
         near.pointer, late, near.held = _pointed(ctx, buffer, near.rest)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from ..ir.tile_ir import Store
-from .addressing import address, pointer_to
-from .c.c_expr import Code, storage
-from .emission_context import Context
+from .addressing import address, lane_pointer
+from .c.c_expr import CExpr, storage
+from .emission_context import EmissionContext
 from .load_store import splat
 
 
-def store_atomic(ctx: Context, s: Store, kind: str, value: Code) -> None:
+def store_atomic(ctx: EmissionContext, s: Store, kind: str, value: CExpr) -> None:
     """Prints the store to memory of a value in the type that it computes in. `kind`: how it joins what is there."""
     buffer = ctx.buffers[s.buffer]
     ctx.need(f"atomic_{kind}", storage(buffer.dtype))
@@ -18,10 +18,10 @@ def store_atomic(ctx: Context, s: Store, kind: str, value: Code) -> None:
         # a uniform value at a uniform place: every lane adds its own
         times = 1 if ctx.in_lane or ctx.lanes.var is None else ctx.width
         for _ in range(times if kind == "sum" else 1):
-            ctx.text.line(f"atomic_{kind}({pointer_to(ctx, buffer, e)}, {value.text});")
+            ctx.text.line(f"atomic_{kind}({lane_pointer(ctx, buffer, e)}, {value.text});")
         return
     t = ctx.text.temp()
     text = value.text if value.vector else splat(ctx, storage(buffer.dtype), value)
     ctx.text.line(f"const {ctx.element(storage(buffer.dtype), True)} {t} = {text};")
     for i in range(ctx.width):
-        ctx.text.line(f"atomic_{kind}({pointer_to(ctx, buffer, ctx.at_lane(e, i))}, {t}[{i}]);")
+        ctx.text.line(f"atomic_{kind}({lane_pointer(ctx, buffer, ctx.at_lane(e, i))}, {t}[{i}]);")

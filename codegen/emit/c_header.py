@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ..abi import arguments, symbol
 from ..ir.program import Program
 from .c.c_expr import ELEMENTS, storage
-from .c.name_mangling import Names, clean
+from .c.name_mangling import NameSupply, mangle
 from .c.templates import environment
 
 _STREAMS = {"cuda": "cudaStream_t", "hip": "hipStream_t"}
@@ -15,7 +15,7 @@ _STREAMS = {"cuda": "cudaStream_t", "hip": "hipStream_t"}
 
 def header(program: Program, dialect: str, target: str, version: str) -> str:
     """The declarations of `program`'s library, for C and C++. `target` and `version` are for people."""
-    names = Names()
+    names = NameSupply()
     for own in ("workspace", "stream", "threads", "args", "dims"):
         names.fresh(own)
     tensors = arguments(program)
@@ -37,7 +37,7 @@ def header(program: Program, dialect: str, target: str, version: str) -> str:
             version=version,
             gpu=dialect in _STREAMS,
             stream=_STREAMS.get(dialect),
-            guard=f"ANDIRON_{clean(program.name).upper()}_H",
+            guard=f"ANDIRON_{mangle(program.name).upper()}_H",
             symbol=symbol(program),
             call=symbol(program).replace("andiron_", "andiron_call_", 1),
             names=", ".join(spoken),
@@ -50,7 +50,7 @@ def header(program: Program, dialect: str, target: str, version: str) -> str:
     )
 
 
-def several(name: str, forms: Sequence[str], dialect: str) -> str:
+def dispatch_function(name: str, forms: Sequence[str], dialect: str) -> str:
     """C++ text of a function `name` that calls the first of the functions `forms` whose conditions hold."""
     gpu = dialect in _STREAMS
     last = "void* stream" if gpu else "int threads"

@@ -13,15 +13,15 @@ from ...dsl.index.expr import Expr, Var, as_expr, maximum, minimum
 from ...dsl.types import DType
 from ..ir.program import Program
 from ..ir.tile_ir import Buffer, Piece
-from .c.c_expr import ATOM, ELEMENTS, SCALARS, Code, Need, storage
-from .c.memo_substitution import PutIn
-from .c.text_builder import INDENT, Scope, Text
-from .lane_analysis import Lanes
-from .recorded_operands import Asked
+from .c.c_expr import ATOM, ELEMENTS, SCALARS, CExpr, Declaration, storage
+from .c.memo_substitution import MemoSubstitution
+from .c.text_builder import INDENT, SourceText, TextScope
+from .lane_analysis import LaneInfo
+from .recorded_operands import RecordedOperands
 
 
 @dataclass
-class Turning:
+class PrintedLoop:
     """A loop that is being printed; `names`: its variable and what is computed from it. `step` is 0 where it is no number."""
 
     var: Var
@@ -30,24 +30,24 @@ class Turning:
 
 
 @dataclass
-class Context:
+class EmissionContext:
     """`env`: what unrolled loops and plain Lets stand for. `in_lane`: inside a loop over lanes, where all is scalar."""
 
     program: Program
-    lanes: Lanes
-    text: Text
+    lanes: LaneInfo
+    text: SourceText
     buffers: dict[str, Buffer]
-    needs: dict[Need, None]
+    needs: dict[Declaration, None]
     env: dict[Var, Expr] = field(default_factory=dict)
-    shares: int = 1  # hardware vectors that the lanes take; each statement is printed for one share of the lanes at a time
-    share: int | None = None  # which one, while that is so
+    sub_vectors: int = 1  # hardware vectors that the lanes take; each statement is printed for one share of the lanes at a time
+    sub_vector: int | None = None  # which one, while that is so
     in_lane: bool = False
     fixed_lane: int | None = None  # with in_lane: not a loop, this one lane
     within: str | None = None  # from which lane to which a load is made
     where: str | None = None  # the mask of those that a load is made for
-    part: Code | None = None  # the number of lanes that take part, the first ones, where not all do
+    part: CExpr | None = None  # the number of lanes that take part, the first ones, where not all do
     cells: dict[str, dict[tuple[int, ...], str]] = field(default_factory=dict)
-    put_in: PutIn = field(default_factory=PutIn)
+    substitution: MemoSubstitution = field(default_factory=MemoSubstitution)
     counted: dict[int, dict[Var, Expr]] = field(default_factory=dict)  # share -> what the lane is in it
     numbers: dict[int, Expr] = field(default_factory=dict)
     addresses: dict[tuple[int, int], tuple] = field(default_factory=dict)
@@ -55,49 +55,49 @@ class Context:
     inside: dict[int, tuple[tuple[Var, ...], Expr]] = field(default_factory=dict)  # variables in functions in addresses
     near: dict[tuple[int, ...], Any] = field(default_factory=dict)  # of addresses, those that differ by a constant
     steps: dict[int, tuple[Expr | None, Expr]] = field(default_factory=dict)  # of addresses, from lane to lane
-    spoken: dict[str, str] = field(default_factory=dict)  # buffer -> its name in the text
+    emitted_names: dict[str, str] = field(default_factory=dict)  # buffer -> its name in the text
     copies: dict[str, tuple[str, str]] = field(default_factory=dict)  # vector -> (its copy in the lane loop, type)
     false: tuple[Expr, ...] = ()  # conditions that are known not to hold here
     unset: set[str] = field(default_factory=set)  # temporaries, which every lane writes
     written: set[str] = field(default_factory=set)  # vectors whose copies are written
     pays: dict[str, str] = field(default_factory=dict)  # what tells where instructions that store are taken
     caches: int = 0  # bytes that the largest cache of a core holds, where memory is asked ahead for what it does not hold
-    loops: list[Turning] = field(default_factory=list)  # that are being printed
+    loops: list[PrintedLoop] = field(default_factory=list)  # that are being printed
     copies_only: bool = False  # inside a statement that stores what it loads
-    ahead: dict[str, str] = field(default_factory=dict)  # what tells how far ahead
+    prefetched: dict[str, str] = field(default_factory=dict)  # what tells how far ahead
     stored_with: set[str] = field(default_factory=set)  # such instructions
     packed: dict[str, int] = field(default_factory=dict)  # register buffer -> elements that share a 32-bit variable
     stored: set[str] = field(default_factory=set)  # buffers with single stores, where some are packed
     elements: dict[int, tuple[list[tuple[Expr, ...]], Piece]] = field(default_factory=dict)  # of operands, by identity
-    asked: Asked | None = None  # while a statement is recorded
+    recorded_operands: RecordedOperands | None = None  # while a statement is recorded
 
     # ------------------------------------------------------------ index expressions
 
-    def ix(self, e: Expr) -> Expr:
+    def substitute(self, e: Expr) -> Expr:
         """With what is known put in, the lane counted within the share. Never applied twice."""
         if not e.terms:
             return e
-        e = self.put_in(e, self.env)
-        return e if self.share is None else self.put_in(e, self._counted(self.share))
+        e = self.substitution(e, self.env)
+        return e if self.sub_vector is None else self.substitution(e, self._counted(self.sub_vector))
 
     def _counted(self, share: int) -> dict[Var, Expr]:
         """The lane as it is counted within a share of the lanes."""
         found = self.counted.get(share)
         if found is None:
-            var, width = self.lanes.var, self.lanes.width // self.shares
+            var, width = self.lanes.var, self.lanes.width // self.sub_vectors
             found = self.counted[share] = {} if var is None else {var: Var(var.name, 0, width - 1) + share * width}
         return found
 
     @property
     def width(self) -> int:
         """Lanes of one vector; of all, where no share is being printed."""
-        return self.lanes.width if self.share is None else self.lanes.width // self.shares
+        return self.lanes.width if self.sub_vector is None else self.lanes.width // self.sub_vectors
 
     @contextmanager
-    def one_share(self, share: int) -> Iterator[None]:
-        before, self.share = self.share, share
+    def sub_vector_width(self, share: int) -> Iterator[None]:
+        before, self.sub_vector = self.sub_vector, share
         yield
-        self.share = before
+        self.sub_vector = before
 
     def number(self, n: int) -> Expr:
         """Always the same object for a number."""
@@ -105,16 +105,16 @@ class Context:
             self.numbers[n] = as_expr(n)
         return self.numbers[n]
 
-    def ask(self, answer: Callable[..., str], *about: object) -> str:
+    def record_operand(self, answer: Callable[..., str], *about: object) -> str:
         """Text that turns of a loop that is written out may differ in; while a statement is recorded, a mark for it."""
-        return answer(*about) if self.asked is None else self.asked.mark(answer, *about)
+        return answer(*about) if self.recorded_operands is None else self.recorded_operands.placeholder(answer, *about)
 
     def index_text(self, e: Expr) -> str:
         """An index expression as an operand."""
-        return self.ask(self._index_text, e)
+        return self.record_operand(self._index_text, e)
 
     def _index_text(self, e: Expr) -> str:
-        return self.text.index.text(self.ix(e), ATOM)
+        return self.text.index.text(self.substitute(e), ATOM)
 
     def plus(self, e: Expr, n: int) -> Expr:
         return e + n if e.terms else self.number(e.const + n)
@@ -123,10 +123,10 @@ class Context:
         return not self.in_lane and self.lanes.var is not None and self.lanes.var in e.variables()
 
     def at_lane(self, e: Expr, lane: int) -> Expr:
-        return e if self.lanes.var is None else self.put_in(e, {self.lanes.var: self.number(lane)})
+        return e if self.lanes.var is None else self.substitution(e, {self.lanes.var: self.number(lane)})
 
     def need(self, name: str, element: str = "", vector: bool = False) -> None:
-        self.needs[Need(name, element, self.width if vector else 1)] = None
+        self.needs[Declaration(name, element, self.width if vector else 1)] = None
 
     def storing(self, using: str, dtype: DType) -> Instr | None:
         """The instruction of that name or family that stores one vector of `dtype`."""
@@ -148,7 +148,7 @@ class Context:
 
     # ------------------------------------------------------------ types
 
-    def whole(self, var: Var, e: Expr) -> str:
+    def int_type(self, var: Var, e: Expr) -> str:
         """The C type of `var`, whose values are those of `e`."""
         return "int64_t"
 
@@ -179,7 +179,7 @@ class Context:
         """Conditions that are not plainly true; [-1] stands for false."""
         out: list[Expr] = []
         for c in conds:
-            e = self.ix(c)
+            e = self.substitute(c)
             lo, hi = e.interval
             if (hi is not None and hi < 0) or e in self.false:
                 return [as_expr(-1)]
@@ -188,7 +188,7 @@ class Context:
         return out
 
     @contextmanager
-    def failing(self, conds: Sequence[Expr]) -> Iterator[None]:
+    def assuming_false(self, conds: Sequence[Expr]) -> Iterator[None]:
         """Where not all of the conditions hold."""
         before = self.false
         self.false = (*before, *conds) if len(conds) == 1 else before
@@ -196,7 +196,7 @@ class Context:
         self.false = before
 
     @contextmanager
-    def anew(self, var: Var) -> Iterator[None]:
+    def assuming_unknown(self, var: Var) -> Iterator[None]:
         """Where a variable takes another value."""
         before = self.false
         self.false = tuple(e for e in before if var not in e.variables())
@@ -247,7 +247,7 @@ class Context:
             counts.append(rest // -step + 1)
         return minimum(*counts) if counts else None
 
-    def between(self, conds: Sequence[Expr]) -> tuple[Expr, Expr] | None:
+    def lane_interval(self, conds: Sequence[Expr]) -> tuple[Expr, Expr] | None:
         """The first lane that conditions hold in, and the one after the last (either may lie outside); None if not so."""
         var = self.lanes.var
         first, stop = [as_expr(0)], [as_expr(self.width)]
@@ -261,21 +261,21 @@ class Context:
 
     # ------------------------------------------------------------ registers
 
-    def declare_register(self, buffer: Buffer, scope: Scope) -> None:
-        self.spoken[buffer.name] = self.text.fresh(buffer.name)
+    def declare_register(self, buffer: Buffer, scope: TextScope) -> None:
+        self.emitted_names[buffer.name] = self.text.fresh(buffer.name)
         self.cells[buffer.name] = {}
 
     def cell(self, name: str, coords: Sequence[Expr]) -> str:
         """The variable that is this cell of a named register buffer."""
-        return self.ask(self._cell, name, coords)
+        return self.record_operand(self._cell, name, coords)
 
     def word(self, name: str, coords: Sequence[Expr]) -> str:
         """The variable that a cell of a packed register buffer lies in."""
-        return self.ask(self._word, name, coords)
+        return self.record_operand(self._word, name, coords)
 
     def part_of_word(self, name: str, coords: Sequence[Expr]) -> str:
         """Which part of that variable it is."""
-        return self.ask(self._part, name, coords)
+        return self.record_operand(self._part, name, coords)
 
     def _word(self, name: str, coords: Sequence[Expr]) -> str:
         where = self._numbers(name, coords)
@@ -295,7 +295,7 @@ class Context:
             n = e.const
             for a, c in e.terms:
                 if type(a) is not Var or a not in env or env[a].terms:
-                    e = self.ix(e)
+                    e = self.substitute(e)
                     if e.terms:
                         raise InternalError(
                             f"register {name} is indexed by {', '.join(map(str, coords))}, which is not constant"
@@ -308,16 +308,16 @@ class Context:
 
     def _named(self, name: str, where: tuple[int, ...]) -> str:
         cells = self.cells[name]
-        shared = self.shares > 1 and not self.lanes.registers[name].uniform
+        shared = self.sub_vectors > 1 and not self.lanes.registers[name].uniform
         if shared:
-            if self.share is None:
+            if self.sub_vector is None:
                 raise InternalError(f"register {name} differs between lanes, where none are singled out")
-            where = (*where, self.share)
+            where = (*where, self.sub_vector)
         found = cells.get(where)
         if found is None:
             suffix = "".join([f"_{c}" if c >= 0 else f"_m{-c}" for c in where])
             single = self.lanes.registers[name].buffer.size.constant == 1 and not shared
-            found = cells[where] = self.spoken[name] + ("" if single else suffix)
+            found = cells[where] = self.emitted_names[name] + ("" if single else suffix)
         return found
 
     # ------------------------------------------------------------ loops over lanes
@@ -357,18 +357,18 @@ class Context:
     def one_lane(self, lane: int) -> Iterator[None]:
         """All scalar, for one lane whose number is known."""
         assert self.lanes.var is not None
-        share = self.share
-        if self.shares > 1:
-            self.share = share or 0
+        share = self.sub_vector
+        if self.sub_vectors > 1:
+            self.sub_vector = share or 0
         self.in_lane, self.fixed_lane = True, lane
-        before, here = self.env, {self.lanes.var: self.number((self.share or 0) * self.width + lane)}
-        self.env = {v: self.put_in(e, here) for v, e in before.items()} | here  # names stand for what the lane is part of
+        before, here = self.env, {self.lanes.var: self.number((self.sub_vector or 0) * self.width + lane)}
+        self.env = {v: self.substitution(e, here) for v, e in before.items()} | here  # names stand for what the lane is part of
         yield
         self.env = before
         self.in_lane, self.fixed_lane = False, None
-        self.share = share
+        self.sub_vector = share
 
-    def only_in_lanes(self, name: str) -> None:
+    def declare_lane_register(self, name: str) -> None:
         """A register whose life is inside the loop over lanes: its copies are all there is of it."""
         cells = set(self.cells[name].values())
         self.unset |= cells

@@ -5,9 +5,9 @@ from __future__ import annotations
 from ...dsl.device import Instr, Operand
 from ...dsl.index.expr import Expr
 from ..ir.tile_ir import Piece
-from .addressing import pointer_of
-from .c.c_expr import BOOL, Code, storage
-from .emission_context import Context
+from .addressing import pointer_text
+from .c.c_expr import BOOL, CExpr, storage
+from .emission_context import EmissionContext
 from .lane_analysis import has_lane, register_memories
 from .load_store import load, splat
 
@@ -17,7 +17,7 @@ def instr_name(instr: Instr) -> str:
     return f"i__{instr.name}"
 
 
-def places(ctx: Context, piece: Piece) -> list[tuple[Expr, ...]]:
+def element_coords(ctx: EmissionContext, piece: Piece) -> list[tuple[Expr, ...]]:
     """The coordinates of each element of an operand; always the same objects."""
     found = ctx.elements.get(id(piece))
     if found is None:
@@ -26,15 +26,15 @@ def places(ctx: Context, piece: Piece) -> list[tuple[Expr, ...]]:
     return found[0]
 
 
-def passed(ctx: Context, piece: Piece, operand: Operand) -> list[str]:
+def operand_arguments(ctx: EmissionContext, piece: Piece, operand: Operand) -> list[str]:
     """An operand for all lanes: registers one by one, those that are still in memory loaded here; memory as a pointer."""
     loaded = operand.memory in register_memories(ctx.program.device) and operand.role == "input"
     if piece.buffer not in ctx.lanes.registers and not loaded:
-        return [pointer_of(ctx, piece.buffer, piece.coords)]
+        return [pointer_text(ctx, piece.buffer, piece.coords)]
     out = []
-    for place in places(ctx, piece):
+    for place in element_coords(ctx, piece):
         text, vector = load(ctx, piece.buffer, place)
         if has_lane(operand) and not vector and operand.role == "input" and ctx.lanes.var is not None:
-            text = splat(ctx, storage(operand.dtype), Code(text, operand.dtype if operand.dtype.kind != "bool" else BOOL))
+            text = splat(ctx, storage(operand.dtype), CExpr(text, operand.dtype if operand.dtype.kind != "bool" else BOOL))
         out.append(text)
     return out

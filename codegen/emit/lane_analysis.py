@@ -25,21 +25,21 @@ MOST_CELLS = 256  # of a named buffer
 
 
 @dataclass(frozen=True)
-class Register:
+class LaneRegister:
     buffer: Buffer
     named: bool
     uniform: bool
 
 
 @dataclass(frozen=True)
-class Lanes:
+class LaneInfo:
     """`var`, `width`: the lane's number and how many there are (None, 1: no vectors). `varying`: variables that differ
     between lanes. `unrolled`: loops (by variable) that must be unrolled by the printer."""
 
     var: Var | None
     width: int
     varying: frozenset[Var]
-    registers: dict[str, Register]
+    registers: dict[str, LaneRegister]
     unrolled: frozenset[Var]
 
 
@@ -53,7 +53,7 @@ def is_register(buffer: Buffer, device: Device) -> bool:
     return buffer.kind == "local" and (buffer.level == device.levels[-1].name or buffer.memory in register_memories(device))
 
 
-def analyse(program: Program, launch: Launch, var: Var | None, width: int) -> Lanes:
+def analyse_lanes(program: Program, launch: Launch, var: Var | None, width: int) -> LaneInfo:
     everything = statements(launch.body)
     varying = _varying_variables(everything, var)
     buffers = {s.buffer.name: s.buffer for s in everything if type(s) is Alloc and is_register(s.buffer, program.device)}
@@ -73,11 +73,11 @@ def analyse(program: Program, launch: Launch, var: Var | None, width: int) -> La
     }
     unrolled = frozenset(v for name in named for coords in accesses[name] for c in coords for v in sources[c])
     differs = _varying_registers(program, launch.body, varying, set(buffers)) if var is not None else set()
-    registers = {n: Register(b, n in named, n not in differs) for n, b in buffers.items()}
-    return Lanes(var, width, varying, registers, _with_bounds(everything, unrolled, lets))
+    registers = {n: LaneRegister(b, n in named, n not in differs) for n, b in buffers.items()}
+    return LaneInfo(var, width, varying, registers, _with_bounds(everything, unrolled, lets))
 
 
-def shares_of(launch: Launch, level: Level, width: int) -> int:
+def sub_vector_count(launch: Launch, level: Level, width: int) -> int:
     """How many hardware vectors the lanes take. A vector of the widest type in use must not exceed the hardware's: gcc keeps
     such in memory. An instruction takes its operands whole."""
     everything = statements(launch.body)
@@ -87,7 +87,7 @@ def shares_of(launch: Launch, level: Level, width: int) -> int:
     bound = {s.var for s in everything if isinstance(s, (For, Let))} | {u.var for u in launch.units}
     single = {id(x) for s in everything if isinstance(s, If) and _of_one(s, launch, level) for x in statements(s.body)}
     values = [v for s in everything if isinstance(s, Store) and id(s) not in single for v in walk(s.value)]
-    compared = {id(a) for v in values if isinstance(v, Apply) and of_places(v) for a in v.args}  # by fewer bits
+    compared = {id(a) for v in values if isinstance(v, Apply) and compares_indices(v) for a in v.args}  # by fewer bits
     # a size is a number, the same in all lanes
     types += [
         v.dtype for v in values if not isinstance(v, IndexValue) or (v.expr.variables() & bound and id(v) not in compared)
@@ -97,7 +97,7 @@ def shares_of(launch: Launch, level: Level, width: int) -> int:
     return width // fit if fit < width and width % fit == 0 and not (width // fit) & (width // fit - 1) else 1
 
 
-def of_places(v: Apply) -> bool:
+def compares_indices(v: Apply) -> bool:
     """Whether it compares two sums of indices, as a causal mask does: 64 bits each, but their difference needs fewer."""
     return v.fn in COMPARISONS and all(isinstance(a, IndexValue) and a.dtype.name == "i64" for a in v.args)
 

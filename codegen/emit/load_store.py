@@ -12,16 +12,16 @@ from collections.abc import Sequence
 from ...dsl.device import Instr
 from ...dsl.index.expr import Expr, Fn, Var
 from ..ir.tile_ir import Buffer
-from .addressing import address, place, place_of, pointer_to
-from .c.c_expr import ATOM, BOOL, COMPARE, Code, storage
-from .cpu.prefetch import fetch_ahead
-from .emission_context import Context
-from .lane_analysis import Register
+from .addressing import address, element_text, lane_pointer, pointer_and_index
+from .c.c_expr import ATOM, BOOL, COMPARE, CExpr, storage
+from .cpu.prefetch import emit_prefetch
+from .emission_context import EmissionContext
+from .lane_analysis import LaneRegister
 
 BESIDE = (1, 2)  # steps from lane to lane that are loads of neighbours: of all of them, or of every second one
 
 
-def lane_step(ctx: Context, e: Expr) -> Expr | None:
+def lane_step(ctx: EmissionContext, e: Expr) -> Expr | None:
     """How much an address grows from one lane to the next; None when that differs."""
     if not ctx.varies(e):
         return ctx.number(0)
@@ -31,7 +31,7 @@ def lane_step(ctx: Context, e: Expr) -> Expr | None:
     return found[0]
 
 
-def _lane_step(ctx: Context, e: Expr) -> Expr | None:
+def _lane_step(ctx: EmissionContext, e: Expr) -> Expr | None:
     var = ctx.lanes.var
     assert var is not None
     if all(a == var or isinstance(a, Var) or var not in _variables(a) for a, _ in e.terms):
@@ -45,15 +45,15 @@ def _variables(f: Fn) -> frozenset[Var]:
     return frozenset().union(*(a.variables() for a in f.args))
 
 
-def _lanes(ctx: Context, e: Expr) -> list[Expr]:
+def _lanes(ctx: EmissionContext, e: Expr) -> list[Expr]:
     return [ctx.at_lane(e, i) for i in range(ctx.width)]
 
 
-def _braces(ctx: Context, element: str, pieces: Sequence[str]) -> str:
+def _braces(ctx: EmissionContext, element: str, pieces: Sequence[str]) -> str:
     return f"({ctx.element(element, True)}){{{', '.join(pieces)}}}"
 
 
-def in_parts(ctx: Context, name: str, coords: Sequence[Expr], written: bool = False) -> bool:
+def has_masked_form(ctx: EmissionContext, name: str, coords: Sequence[Expr], written: bool = False) -> bool:
     """Whether an access has a form for a part of the lanes (`Context.part`)."""
     if name in ctx.lanes.registers:
         return ctx.lanes.registers[name].named and not written
@@ -61,25 +61,25 @@ def in_parts(ctx: Context, name: str, coords: Sequence[Expr], written: bool = Fa
     return written if step is None else not written or step.constant != 0
 
 
-def load(ctx: Context, name: str, coords: Sequence[Expr]) -> tuple[str, bool]:
+def load(ctx: EmissionContext, name: str, coords: Sequence[Expr]) -> tuple[str, bool]:
     """The stored element (see `storage`) of a buffer as text, and whether it is a vector."""
     if name in ctx.lanes.registers:
         return _load_register(ctx, name, coords)
     if ctx.lanes.var is None:
-        return place_of(ctx, name, coords), False
+        return element_text(ctx, name, coords), False
     buffer = ctx.buffers[name]
     e = address(ctx, buffer, coords)
     step = lane_step(ctx, e)
     element = storage(buffer.dtype)
     if step is None:
-        places = [place(ctx, buffer, x) for x in _lanes(ctx, e)]
+        places = [pointer_and_index(ctx, buffer, x) for x in _lanes(ctx, e)]
         return _braces(ctx, element, [f"{p}[{i}]" for p, i in places]), True
     if not step.terms and step.const == 0:
-        pointer, index = place(ctx, buffer, e)
+        pointer, index = pointer_and_index(ctx, buffer, e)
         return f"{pointer}[{index}]", False
     if step.constant in BESIDE:
         how = "load" if step.const == 1 else "load_even"
-        pointer = pointer_to(ctx, buffer, e)
+        pointer = lane_pointer(ctx, buffer, e)
         if ctx.where is not None:
             ctx.need("load_where", element, True)
             return f"load_where_{element}x{ctx.width}({pointer}, {ctx.where})", True
@@ -90,15 +90,15 @@ def load(ctx: Context, name: str, coords: Sequence[Expr]) -> tuple[str, bool]:
             return f"{how}_{element}x{ctx.width}({pointer}, {lanes})", True
         ctx.need(how, element, True)
         if step.const == 1:
-            fetch_ahead(ctx, buffer, e, pointer)
+            emit_prefetch(ctx, buffer, e, pointer)
         return f"{how}_{element}x{ctx.width}({pointer})", True
     how, lanes = ("gather", "") if ctx.part is None else ("gather_part", f", {ctx.part.text}")
     how, lanes = (how, lanes) if ctx.within is None else ("gather_between", f", {ctx.within}")
     ctx.need(how, element, True)
-    return f"{how}_{element}x{ctx.width}({pointer_to(ctx, buffer, e)}, {ctx.text.index.text(step)}{lanes})", True
+    return f"{how}_{element}x{ctx.width}({lane_pointer(ctx, buffer, e)}, {ctx.text.index.text(step)}{lanes})", True
 
 
-def _load_register(ctx: Context, name: str, coords: Sequence[Expr]) -> tuple[str, bool]:
+def _load_register(ctx: EmissionContext, name: str, coords: Sequence[Expr]) -> tuple[str, bool]:
     register = ctx.lanes.registers[name]
     buffer = register.buffer
     if name in ctx.packed:
@@ -110,7 +110,7 @@ def _load_register(ctx: Context, name: str, coords: Sequence[Expr]) -> tuple[str
             return cell, not register.uniform
         return ctx.lane_of(cell, ctx.register_type(buffer, True)), False
     e = _in_array(ctx, register, address(ctx, buffer, coords))
-    array = ctx.spoken[name]
+    array = ctx.emitted_names[name]
     if ctx.varies(e):
         lane = "" if register.uniform else "[{}]"
         pieces = [f"{array}[{ctx.text.index.text(x)}]" + lane.format(i) for i, x in enumerate(_lanes(ctx, e))]
@@ -121,12 +121,12 @@ def _load_register(ctx: Context, name: str, coords: Sequence[Expr]) -> tuple[str
     return f"{cell}[{_lane_name(ctx)}]", False
 
 
-def _in_array(ctx: Context, register: Register, e: Expr) -> Expr:
+def _in_array(ctx: EmissionContext, register: LaneRegister, e: Expr) -> Expr:
     """The place of a cell in an array: the vectors of one cell lie side by side."""
-    return e if register.uniform or ctx.shares == 1 else e * ctx.shares + (ctx.share or 0)
+    return e if register.uniform or ctx.sub_vectors == 1 else e * ctx.sub_vectors + (ctx.sub_vector or 0)
 
 
-def _lane_name(ctx: Context) -> str:
+def _lane_name(ctx: EmissionContext) -> str:
     var = ctx.lanes.var
     assert isinstance(var, Var)
     if ctx.fixed_lane is not None:
@@ -134,7 +134,7 @@ def _lane_name(ctx: Context) -> str:
     return ctx.text.index.atom(var, 0)
 
 
-def store(ctx: Context, name: str, coords: Sequence[Expr], value: Code, using: str | None = None) -> None:
+def store(ctx: EmissionContext, name: str, coords: Sequence[Expr], value: CExpr, using: str | None = None) -> None:
     """Prints the store of a stored element (already converted; for bool registers a mask or a bool).
 
     `using`: the instruction, or family, that stores whole vectors where it may.
@@ -142,7 +142,7 @@ def store(ctx: Context, name: str, coords: Sequence[Expr], value: Code, using: s
     if name in ctx.lanes.registers:
         return _store_register(ctx, name, coords, value)
     if ctx.lanes.var is None:
-        ctx.text.line(f"{place_of(ctx, name, coords)} = {value.text};")
+        ctx.text.line(f"{element_text(ctx, name, coords)} = {value.text};")
         return
     buffer = ctx.buffers[name]
     e = address(ctx, buffer, coords)
@@ -150,7 +150,7 @@ def store(ctx: Context, name: str, coords: Sequence[Expr], value: Code, using: s
     element, last = storage(buffer.dtype), ctx.width - 1
     if step is not None and not step.terms and step.const == 0:
         # one place for all lanes: the last one is seen
-        pointer, index = place(ctx, buffer, e)
+        pointer, index = pointer_and_index(ctx, buffer, e)
         ctx.text.line(f"{pointer}[{index}] = {f'{value.at(ATOM)}[{last}]' if value.vector else value.text};")
         return
     text = value.text if value.vector else splat(ctx, element, value)
@@ -159,29 +159,29 @@ def store(ctx: Context, name: str, coords: Sequence[Expr], value: Code, using: s
         ctx.text.line(f"const {ctx.element(element, True)} {t} = {text};")
         few = None if ctx.part is None else ctx.part.at(COMPARE + 1)
         for i, x in enumerate(_lanes(ctx, e)):
-            pointer, index = place(ctx, buffer, x)
+            pointer, index = pointer_and_index(ctx, buffer, x)
             asked = "" if few is None else f"if ({i} < {few}) "
             ctx.text.line(f"{asked}{pointer}[{index}] = {t}[{i}];")
     elif ctx.part is not None and step.constant != 1:
         ctx.need("scatter_part", element, True)
         shown = ctx.text.index.text(step)
-        ctx.text.line(f"scatter_part({pointer_to(ctx, buffer, e)}, {shown}, {ctx.part.text}, {text});")
+        ctx.text.line(f"scatter_part({lane_pointer(ctx, buffer, e)}, {shown}, {ctx.part.text}, {text});")
     elif ctx.part is not None:
         ctx.need("store_part", element, True)
-        ctx.text.line(f"store_part({pointer_to(ctx, buffer, e)}, {ctx.part.text}, {text});")
+        ctx.text.line(f"store_part({lane_pointer(ctx, buffer, e)}, {ctx.part.text}, {text});")
     elif not step.terms and step.const == 1:
         ctx.need("store", element, True)
         fit = ctx.storing(using, buffer.dtype) if using else None
         if fit is None:
-            ctx.text.line(f"store({pointer_to(ctx, buffer, e)}, {text});")
+            ctx.text.line(f"store({lane_pointer(ctx, buffer, e)}, {text});")
         else:
-            ctx.text.line(f"put_{fit.name}({pointer_to(ctx, buffer, e)}, {text}, {_never(ctx, buffer, fit)});")
+            ctx.text.line(f"put_{fit.name}({lane_pointer(ctx, buffer, e)}, {text}, {_never(ctx, buffer, fit)});")
     else:
         ctx.need("scatter", element, True)
-        ctx.text.line(f"scatter({pointer_to(ctx, buffer, e)}, {ctx.text.index.text(step)}, {text});")
+        ctx.text.line(f"scatter({lane_pointer(ctx, buffer, e)}, {ctx.text.index.text(step)}, {text});")
 
 
-def _never(ctx: Context, buffer: Buffer, instr: Instr) -> str:
+def _never(ctx: EmissionContext, buffer: Buffer, instr: Instr) -> str:
     """The bits of an address that must be 0 for the instruction to be taken; all of them where it does not pay at all."""
     target = instr.operand(instr.statement.target)
     must = f"{max(target.alignment, buffer.dtype.bytes) - 1}"
@@ -189,14 +189,14 @@ def _never(ctx: Context, buffer: Buffer, instr: Instr) -> str:
         return must
     key = f"{buffer.name} {must} {target.least}"
     if key not in ctx.pays:
-        ctx.pays[key] = ctx.text.fresh(f"{ctx.spoken[buffer.name]}_low", 0)
-        bytes_ = ctx.text.index.text(ctx.ix(buffer.size) * buffer.dtype.bytes)
+        ctx.pays[key] = ctx.text.fresh(f"{ctx.emitted_names[buffer.name]}_low", 0)
+        bytes_ = ctx.text.index.text(ctx.substitute(buffer.size) * buffer.dtype.bytes)
         why = f"// {instr.name} pays from {target.least} bytes on"
         ctx.text.declare(f"const uintptr_t {ctx.pays[key]} = {bytes_} >= {target.least} ? {must} : UINTPTR_MAX;  {why}", 0)
     return ctx.pays[key]
 
 
-def _store_register(ctx: Context, name: str, coords: Sequence[Expr], value: Code) -> None:
+def _store_register(ctx: EmissionContext, name: str, coords: Sequence[Expr], value: CExpr) -> None:
     register = ctx.lanes.registers[name]
     is_bool = register.buffer.dtype.kind == "bool"
     text = value.text
@@ -216,7 +216,7 @@ def _store_register(ctx: Context, name: str, coords: Sequence[Expr], value: Code
         ctx.text.line(f"{target} = {text};")
         return
     e = _in_array(ctx, register, address(ctx, register.buffer, coords))
-    array = ctx.spoken[name]
+    array = ctx.emitted_names[name]
     if ctx.varies(e):
         t = ctx.text.temp()
         ctx.text.line(f"const {kind} {t} = {text};")
@@ -227,11 +227,11 @@ def _store_register(ctx: Context, name: str, coords: Sequence[Expr], value: Code
     ctx.text.line(f"{array}[{ctx.text.index.text(e)}]{lane} = {text};")
 
 
-def _as_mask(value: Code) -> Code:
-    return Code(f"-(int32_t){value.at(ATOM)}", BOOL)
+def _as_mask(value: CExpr) -> CExpr:
+    return CExpr(f"-(int32_t){value.at(ATOM)}", BOOL)
 
 
-def splat(ctx: Context, element: str, value: Code) -> str:
+def splat(ctx: EmissionContext, element: str, value: CExpr) -> str:
     """A uniform element in all lanes."""
     if value.text in ("0", "0.0f", "0.0"):
         return f"({ctx.element(element, True)}){{}}"

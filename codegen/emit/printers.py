@@ -17,7 +17,7 @@ from ...dsl.index.expr import Expr
 from ..ir.program import Program
 
 if TYPE_CHECKING:
-    from .gpu.launch_geometry import Kernel
+    from .gpu.launch_geometry import KernelSource
 
 DIALECTS = {"cpp": "cpu.cpu_printer", "cuda": "gpu.cuda", "hip": "gpu.hip", "emulate": "emulated.emulated_printer"}
 
@@ -33,6 +33,6 @@ def emit(program: Program, dialect: str = "cpp", serial_when: tuple[Expr, ...] =
     return import_module(f".{DIALECTS[dialect]}", __package__).render(program, serial_when)
 
 
-def launches(program: Program, dialect: str) -> tuple[Kernel, ...]:
+def launches(program: Program, dialect: str) -> tuple[KernelSource, ...]:
     """The kernels of a GPU's text as a driver needs them, in the order of their launches."""
     return import_module(f".{DIALECTS[dialect]}", __package__).kernels(program)

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .c.text_builder import Line, Text
+from .c.text_builder import Line, SourceText
 
 Hole = tuple[Callable[..., str], tuple]  # what answers, and what it is asked about
 _MARK = "\0"
 
 
-class Asked:
+class RecordedOperands:
     """`lines`: those that answers have printed, before the statement's own."""
 
-    def __init__(self, text: Text) -> None:
+    def __init__(self, text: SourceText) -> None:
         self.holes: list[Hole] = []
         self.lines = 0
         self._text = text
         self._told: list[str] = []
 
-    def mark(self, ask: Callable[..., str], *about: object) -> str:
+    def placeholder(self, ask: Callable[..., str], *about: object) -> str:
         """What stands for the answer until the line is finished."""
         lines = self._text.scopes[-1].lines
         before = len(lines)
@@ -28,7 +28,7 @@ class Asked:
         self.holes.append((ask, about))
         return f"{_MARK}{len(self.holes) - 1}{_MARK}"
 
-    def fill(self, lines: list[str], start: int) -> None:
+    def substitute(self, lines: list[str], start: int) -> None:
         """Puts the answers into lines, from `start` on."""
         for i in range(start, len(lines)):
             if _MARK in lines[i]:

@@ -4,31 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .c.dead_declarations import words
-from .c.text_builder import Scope
-from .emission_context import Context
+from .c.dead_declarations import identifiers
+from .c.text_builder import TextScope
+from .emission_context import EmissionContext
 
 _WIDTH = 110
 
 
-def declare_where_set(ctx: Context, name: str, scopes: Sequence[Scope]) -> None:
+def declare_where_set(ctx: EmissionContext, name: str, scopes: Sequence[TextScope]) -> None:
     """Cells that lines of these scopes, which are one block, set before all else are declared in that line."""
     kind, pending = _cell_type(ctx, name), {text: where for where, text in ctx.cells[name].items()}
-    spoken = ctx.spoken[name]
+    spoken = ctx.emitted_names[name]
     for lines in (scope.lines for scope in scopes):
         for i, line in enumerate(lines):
             if spoken not in line:
                 continue
             if not pending:
                 return
-            for cell in pending.keys() & words(line):
+            for cell in pending.keys() & identifiers(line):
                 where = pending.pop(cell)
                 if line.startswith(f"{cell} = "):
                     lines[i] = f"{kind} " + line
                     del ctx.cells[name][where]
 
 
-def declarations(ctx: Context, name: str) -> list[str]:
+def declarations(ctx: EmissionContext, name: str) -> list[str]:
     """Of the cells that were used and not declared yet."""
     kind = _cell_type(ctx, name)
     lines, line = [], ""
@@ -44,7 +44,7 @@ def declarations(ctx: Context, name: str) -> list[str]:
     return lines
 
 
-def _cell_type(ctx: Context, name: str) -> str:
+def _cell_type(ctx: EmissionContext, name: str) -> str:
     register = ctx.lanes.registers[name]
-    with ctx.one_share(0):
+    with ctx.sub_vector_width(0):
         return ctx.register_type(register.buffer, not register.uniform)

@@ -14,31 +14,31 @@ from ..ir.tile_ir import Alloc, AllReduce, Barrier, Call, Commit, For, If, Let, 
 from .atomic_stores import store_atomic
 from .c.c_expr import COMPARE
 from .c.text_builder import tidy_else, tidy_if
-from .c.unrolling import turns, written_out
+from .c.unrolling import constant_trips, unroll_factor
 from .cpu.lane_reduction import all_reduce
-from .cpu.masked_access import lane_count, partly, store_first
-from .emission_context import Context, Turning
-from .instr_operands import instr_name, passed
-from .lane_analysis import Register, value_varies
+from .cpu.masked_access import can_be_masked, lane_count, store_first_lanes
+from .emission_context import EmissionContext, PrintedLoop
+from .instr_operands import instr_name, operand_arguments
+from .lane_analysis import LaneRegister, value_varies
 from .load_store import store
 from .register_declarations import declarations, declare_where_set
-from .unroll_replay import Again
-from .value_printer import Values
+from .unroll_replay import UnrollReplay
+from .value_printer import ValuePrinter
 
 _S = TypeVar("_S", Store, Call)
 
 
-class Body:
+class StatementPrinter:
     """`barrier(level)` gives the lines of a barrier; `local(buffer)` makes the base pointer of a local buffer in memory."""
 
-    def __init__(self, ctx: Context, barrier: Callable[[Barrier], list[str]], local: Callable[[Alloc], None]) -> None:
+    def __init__(self, ctx: EmissionContext, barrier: Callable[[Barrier], list[str]], local: Callable[[Alloc], None]) -> None:
         self.ctx = ctx
-        self.values = Values(ctx)
+        self.values = ValuePrinter(ctx)
         self._barrier, self._local = barrier, local
         self._instrs = {i.name: i for i in ctx.program.instrs}
         self._shown: set[tuple[int, int]] = set()
         self._inside: set[str] = set()  # registers made where only a part of the lanes goes
-        self._again = Again(ctx)
+        self._again = UnrollReplay(ctx)
         self._turning = 0  # loops around that are written out
 
     def block(self, stmts: Sequence[Stmt]) -> None:
@@ -61,7 +61,7 @@ class Body:
             case Alloc():
                 self._alloc(s)
             case Store():
-                shared = self.ctx.shares > 1 and self._varies(s)
+                shared = self.ctx.sub_vectors > 1 and self._varies(s)
                 self._by_shares(lambda s=s: self._leaf(s, self._store)) if shared else self._leaf(s, self._store)
             case Call():
                 self._leaf(s, self._call)
@@ -88,7 +88,7 @@ class Body:
 
     def _at_once(self, s: For) -> int | None:
         """How many turns of a loop compilers are asked to write out; None where they are not told."""
-        count = written_out(self.ctx, s)
+        count = unroll_factor(self.ctx, s)
         return count if count > 1 else None
 
     def _unroll(self, count: int) -> str:
@@ -113,14 +113,14 @@ class Body:
 
     def _for(self, s: For) -> None:
         ctx, text = self.ctx, self.ctx.text
-        start, stop, step = ctx.ix(s.start), ctx.ix(s.stop), ctx.ix(s.step)
-        trips = turns(start, stop, step)
+        start, stop, step = ctx.substitute(s.start), ctx.substitute(s.stop), ctx.substitute(s.step)
+        trips = constant_trips(start, stop, step)
         if trips == 0:
             return
         self._comment(s.span)
         if trips == 1 or (trips is not None and s.var in ctx.lanes.unrolled):
             first = [start + step * i for i in range(trips)] if start.terms else None
-            return self._turns(s, first or [ctx.number(start.const + i * step.const) for i in range(trips)])
+            return self._iterations(s, first or [ctx.number(start.const + i * step.const) for i in range(trips)])
         if any(ctx.varies(e) for e in (start, stop, step)):
             return self._by_shares(lambda: self._varying_for(s))
         count = self._at_once(s)
@@ -134,11 +134,11 @@ class Body:
             i = text.index.atom(s.var, 0)
             grow = f"{i}++" if step.constant == 1 else f"{i} += {text.index.text(step)}"
             last = as_expr(s.var) if step.constant is None else s.var + step
-            return f"for ({ctx.whole(s.var, last)} {i} = {text.index.text(start)}; {i} < {text.index.text(stop)}; {grow})"
+            return f"for ({ctx.int_type(s.var, last)} {i} = {text.index.text(start)}; {i} < {text.index.text(stop)}; {grow})"
 
         old = ctx.env.pop(s.var, None)
-        ctx.loops.append(Turning(s.var, step.constant or 0, {s.var}))
-        with ctx.anew(s.var), text.block(head, s.var.name, s.var):
+        ctx.loops.append(PrintedLoop(s.var, step.constant or 0, {s.var}))
+        with ctx.assuming_unknown(s.var), text.block(head, s.var.name, s.var):
             self.block(s.body)
         ctx.loops.pop()
         if len(lines) == begun + 2:  # nothing in it
@@ -146,7 +146,7 @@ class Body:
         if old is not None:
             ctx.env[s.var] = old
 
-    def _turns(self, s: For, values: list[Expr]) -> None:
+    def _iterations(self, s: For, values: list[Expr]) -> None:
         """A loop that is written out."""
         env, var = self.ctx.env, s.var
         old = env.get(var)
@@ -164,7 +164,7 @@ class Body:
 
     def _leaf(self, s: _S, show: Callable[[_S], None]) -> None:
         if self._turning:
-            self._again.recorded(s, show)
+            self._again.replay(s, show)
         else:
             show(s)
 
@@ -172,8 +172,8 @@ class Body:
         """for (i = start(lane); i < stop; i += step)  -->  for (b = first start; b < stop; b += step) { if (i < stop) ... }
         with i = b + (start(lane) - first start); the other loops over unit numbers are like it."""
         ctx, width = self.ctx, self.ctx.width
-        start, stop = ctx.ix(s.start), ctx.ix(s.stop)
-        if ctx.varies(ctx.ix(s.step)):
+        start, stop = ctx.substitute(s.start), ctx.substitute(s.stop)
+        if ctx.varies(ctx.substitute(s.step)):
             raise InternalError(f"the step of the loop over {s.var} differs between lanes")
         first = minimum(*(ctx.at_lane(start, i) for i in range(width)))
         last = maximum(*(ctx.at_lane(stop, i) for i in range(width)))
@@ -185,9 +185,9 @@ class Body:
     def _let(self, s: Let) -> None:
         """Sums are put in where they are used, so that addresses see through them; other names become variables."""
         ctx, text = self.ctx, self.ctx.text
-        e = ctx.ix(s.value)
+        e = ctx.substitute(s.value)
         if ctx.varies(e) or self._seen_through(s, e):
-            ctx.env[s.var] = ctx.put_in(s.value, ctx.env)  # the lane as the program counts it
+            ctx.env[s.var] = ctx.substitution(s.value, ctx.env)  # the lane as the program counts it
             return
         ctx.env.pop(s.var, None)
         for loop in ctx.loops:
@@ -196,7 +196,7 @@ class Body:
         shown = text.index.text(e)
         text.begin(text.scopes[-1].tag, s.var)
         # a declaration like the pointers of this scope, before those that use it
-        text.declare(f"const {ctx.whole(s.var, e)} {text.index.atom(s.var, 0)} = {shown};")
+        text.declare(f"const {ctx.int_type(s.var, e)} {text.index.atom(s.var, 0)} = {shown};")
 
     def _seen_through(self, s: Let, e: Expr) -> bool:
         return all(isinstance(a, Var) for a, _ in e.terms)
@@ -212,7 +212,7 @@ class Body:
             return self._scoped(s.orelse)
         if not any(ctx.varies(e) for e in conds):
             return self._plain_if(conds, s)
-        if store_first(ctx, s, conds, self._store):
+        if store_first_lanes(ctx, s, conds, self._store):
             return None
         same = [e for e in conds if not ctx.varies(e)]
         if same and not s.orelse:
@@ -232,7 +232,7 @@ class Body:
         elif s.orelse:
             lines[-1] = "} else {"
             at = len(lines) - 1
-            with self.ctx.failing(conds), text.block(lambda: ""):
+            with self.ctx.assuming_false(conds), text.block(lambda: ""):
                 self.block(s.orelse)
             tidy_else(lines, at)
         else:
@@ -241,17 +241,17 @@ class Body:
     def _varying_if(self, s: If) -> None:
         """Whole vectors where all lanes take part, as is common; else the first lanes, if it is those, or lane by lane."""
         ctx, text = self.ctx, self.ctx.text
-        conds = ctx.live([e for e in s.conds if s.orelse or ctx.varies(ctx.ix(e))])
+        conds = ctx.live([e for e in s.conds if s.orelse or ctx.varies(ctx.substitute(e))])
         whole = ctx.in_all_lanes(conds)
         count = ctx.prefix(conds) if not s.orelse else None
         if count is not None and count.constant == 1:  # what lane 0 does for all
             with ctx.one_lane(0):
                 return self._scoped(s.body)
-        count = count if partly(ctx, self.values.in_parts, s.body) else None
+        count = count if can_be_masked(ctx, self.values.has_masked_value, s.body) else None
         lines = text.scopes[-1].lines
         if whole is not None and not whole:
             return self._scoped(s.body)
-        if ctx.shares > 1 and ctx.share is None:
+        if ctx.sub_vectors > 1 and ctx.sub_vector is None:
             return self._if_by_shares(s, whole, ctx.prefix(conds) if not s.orelse else None)
         if whole and not whole[0].terms:  # never in all lanes
             whole = None
@@ -282,7 +282,7 @@ class Body:
         if count is not None and count.constant == 1:
             with ctx.one_lane(0):
                 return self._scoped(s.body)
-        rest = s if s.orelse else replace(s, conds=tuple(e for e in s.conds if ctx.varies(ctx.ix(e))))
+        rest = s if s.orelse else replace(s, conds=tuple(e for e in s.conds if ctx.varies(ctx.substitute(e))))
         if not whole or not whole[0].terms:
             return self._by_shares(lambda: self._if(rest))
         with text.block(lambda: f"if ({ctx.condition(whole)})"):
@@ -290,16 +290,16 @@ class Body:
         lines = text.scopes[-1].lines
         lines[-1] = "} else {"
         at = len(lines) - 1
-        with ctx.failing(whole), text.block(lambda: ""):
+        with ctx.assuming_false(whole), text.block(lambda: ""):
             self._by_shares(lambda: self._if(rest))
         tidy_else(lines, at)
 
     def _by_shares(self, f: Callable[[], None]) -> None:
         """For each vector of lanes, one after another; once, if there is one, or one is being printed, or one lane."""
-        if self.ctx.shares == 1 or self.ctx.share is not None or self.ctx.in_lane:
+        if self.ctx.sub_vectors == 1 or self.ctx.sub_vector is not None or self.ctx.in_lane:
             return f()
-        for share in range(self.ctx.shares):
-            with self.ctx.one_share(share):
+        for share in range(self.ctx.sub_vectors):
+            with self.ctx.sub_vector_width(share):
                 f()
 
     def _lane_by_lane(self, s: If) -> None:
@@ -328,7 +328,7 @@ class Body:
                 return self._register(s, register)
         self._register(s, register)
 
-    def _register(self, s: Alloc, register: Register) -> None:
+    def _register(self, s: Alloc, register: LaneRegister) -> None:
         ctx, text = self.ctx, self.ctx.text
         if ctx.part is not None:
             self._inside.add(s.buffer.name)
@@ -336,13 +336,13 @@ class Body:
         scope = text.scopes[at]
         ctx.declare_register(s.buffer, scope)
         if not register.named:
-            with ctx.one_share(0):
+            with ctx.sub_vector_width(0):
                 kind = ctx.register_type(s.buffer, not register.uniform)
-            size = ctx.ix(s.buffer.size) * (1 if register.uniform else ctx.shares)
-            scope.decls.append(f"{kind} {ctx.spoken[s.buffer.name]}[{text.index.text(size)}];")
+            size = ctx.substitute(s.buffer.size) * (1 if register.uniform else ctx.sub_vectors)
+            scope.decls.append(f"{kind} {ctx.emitted_names[s.buffer.name]}[{text.index.text(size)}];")
         self.block(s.body)
         if register.named and ctx.in_lane and ctx.fixed_lane is None and not register.uniform:
-            ctx.only_in_lanes(s.buffer.name)
+            ctx.declare_lane_register(s.buffer.name)
         elif register.named:
             declare_where_set(ctx, s.buffer.name, text.scopes[at:])
             scope.decls[:0] = declarations(ctx, s.buffer.name)
@@ -378,7 +378,7 @@ class Body:
             raise InternalError(f"{s.instr} stands where lanes part; its operands are shared by all lanes")
         args: list[str] = []
         for piece, operand in zip(s.pieces, instr.operands, strict=True):
-            args += passed(ctx, piece, operand)
+            args += operand_arguments(ctx, piece, operand)
         ctx.need(f"instr:{instr.name}", "", True)
         ctx.text.line(f"{instr_name(instr)}({', '.join(args)});")
 

@@ -17,10 +17,10 @@ from typing import TypeVar
 from ...dsl.index.expr import Expr
 from ...dsl.values import IndexValue, Load, Masked, Value, walk
 from ..ir.tile_ir import Call, For, Stmt, Store
-from .addressing import linear
+from .addressing import linear_address
 from .c.text_builder import is_risky
-from .emission_context import Context
-from .recorded_operands import Asked, Hole
+from .emission_context import EmissionContext
+from .recorded_operands import Hole, RecordedOperands
 
 _S = TypeVar("_S", Store, Call)
 
@@ -34,20 +34,20 @@ class _Line:
     holes: list[Hole]
 
 
-class Again:
-    def __init__(self, ctx: Context) -> None:
+class UnrollReplay:
+    def __init__(self, ctx: EmissionContext) -> None:
         self.ctx = ctx
         # by identity, with what the key names
         self._alikes: dict[int, tuple[bool, Stmt]] = {}
         self._bare: dict[int, tuple[bool, tuple[Stmt, ...]]] = {}  # of bodies of loops
         self._lines: dict[tuple, _Line | None] = {}
 
-    def recorded(self, s: _S, show: Callable[[_S], None]) -> None:
+    def replay(self, s: _S, show: Callable[[_S], None]) -> None:
         """Prints a statement of a loop that is written out, by `show` the first time."""
         ctx = self.ctx
         if not self._alike(s) or ctx.in_lane or ctx.part is not None:
             return show(s)
-        key = id(s), ctx.share
+        key = id(s), ctx.sub_vector
         if key not in self._lines:
             self._lines[key] = self._record(s, show)
             return None
@@ -61,14 +61,14 @@ class Again:
     def _record(self, s: _S, show: Callable[[_S], None]) -> _Line | None:
         """Prints it; None where that took more than a line."""
         ctx = self.ctx
-        asked, temps, lines = Asked(ctx.text), ctx.text.temps, ctx.text.scopes[-1].lines
+        asked, temps, lines = RecordedOperands(ctx.text), ctx.text.temps, ctx.text.scopes[-1].lines
         mark = len(lines)
-        ctx.asked = asked
+        ctx.recorded_operands = asked
         show(s)
-        ctx.asked = None
+        ctx.recorded_operands = None
         alone = len(lines) == mark + asked.lines + 1 and ctx.text.temps == temps
         said = asked.format(lines[-1]) if alone else None
-        asked.fill(lines, mark)
+        asked.substitute(lines, mark)
         return None if said is None else _Line(*said, asked.holes)
 
     def _alike(self, s: Store | Call) -> bool:
@@ -99,7 +99,7 @@ class Again:
     def _declares(self, access: tuple[str, tuple[Expr, ...]]) -> bool:
         name, coords = access
         memory = name not in self.ctx.lanes.registers
-        return memory and any([is_risky(a) for a, _ in linear(self.ctx, self.ctx.buffers[name], coords).terms])
+        return memory and any([is_risky(a) for a, _ in linear_address(self.ctx, self.ctx.buffers[name], coords).terms])
 
     def _plain(self, buffer: str) -> bool:
         """Whether one name says what is accessed, or one pointer and an index."""

@@ -1,6 +1,6 @@
 """Value expressions as C text, for one unit or for all lanes at once.
 
-Each node becomes a `Code` of its compute type. Uniform operands stay scalar as long as possible: `x * 2.0f` broadcasts by
+Each node becomes a `CExpr` of its compute type. Uniform operands stay scalar as long as possible: `x * 2.0f` broadcasts by
 itself. What must not be evaluated everywhere (`Masked`) becomes a conditional expression, or a statement before the one
 being printed.
 """
@@ -26,31 +26,39 @@ from .c.c_expr import (
     SUM,
     TERNARY,
     UNARY,
-    Code,
+    CExpr,
     is_converted,
     literal,
     storage,
 )
 from .c.conversions import Conversions
 from .c.text_builder import INDENT, tidy_else
-from .cpu.lane_masks import lanes_where, told_apart, where_told
-from .cpu.masked_access import between, count_of_first, lane_count, loads_lanes, loads_one, merged, zero
-from .lane_analysis import of_places
-from .load_store import in_parts, lane_step, load, splat
+from .cpu.lane_masks import compare_lanes, is_maskable, lane_mask
+from .cpu.masked_access import (
+    first_lane_count,
+    is_zero,
+    lane_bounds,
+    lane_count,
+    loads_each_lane,
+    loads_one_element,
+    merge_conditions,
+)
+from .lane_analysis import compares_indices
+from .load_store import has_masked_form, lane_step, load, splat
 
 _INFIX = {"add": ("+", SUM), "sub": ("-", SUM), "mul": ("*", PRODUCT), "div": ("/", PRODUCT)}
 _LOGIC = {"and": ("&&", "&", AND), "or": ("||", "|", OR)}
 
 
-class Values(Conversions):
+class ValuePrinter(Conversions):
     # ------------------------------------------------------------ entry points
 
-    def value(self, v: Value) -> Code:
+    def value(self, v: Value) -> CExpr:
         """A value in its compute type."""
         match v:
             case Const():
                 text = literal(v.value, v.dtype.compute)
-                return Code(text, v.dtype.compute, precedence=UNARY if text[0] == "-" else ATOM)
+                return CExpr(text, v.dtype.compute, precedence=UNARY if text[0] == "-" else ATOM)
             case IndexValue():
                 return self._index(v)
             case Load():
@@ -64,12 +72,12 @@ class Values(Conversions):
                 return self._masked(v, self.value)
         raise InternalError(f"no text for {type(v).__name__}")
 
-    def stored(self, v: Value, dtype: DType, register: bool) -> Code:
+    def stored(self, v: Value, dtype: DType, register: bool) -> CExpr:
         """A value as the bits that a buffer of `dtype` holds; no detour where they are at hand already."""
         match v:
             case Load() if self._dtype(v) == dtype and is_converted(dtype) and dtype.kind != "bool":
                 text, vector = load(self.ctx, v.tensor, v.indices)
-                return Code(text, dtype, vector)
+                return CExpr(text, dtype, vector)
             case Masked() if is_converted(dtype) and dtype.kind != "bool":
                 return self._masked(v, lambda x: self.stored(x, dtype, register))
             case Cast() if v.dtype == dtype and _plain_cast(v):
@@ -78,7 +86,7 @@ class Values(Conversions):
                 if isinstance(v.arg, Load) and _widens(self._dtype(v.arg), dtype):
                     text, vector = load(self.ctx, v.arg.tensor, v.arg.indices)
                     wide = f"__builtin_convertvector({text}, {self.ctx.element(storage(dtype), True)})" if vector else text
-                    return Code(wide, dtype, vector)
+                    return CExpr(wide, dtype, vector)
                 return self.to_storage(self.value(v.arg), dtype, register)
         return self.to_storage(self.value(v), dtype, register)
 
@@ -88,7 +96,7 @@ class Values(Conversions):
 
     # ------------------------------------------------------------ nodes
 
-    def _cast(self, v: Cast) -> Code:
+    def _cast(self, v: Cast) -> CExpr:
         arg = self.value(v.arg)
         c = self.convert(arg, v.dtype)
         if v.dtype.compute == v.dtype or v.dtype.kind == "bool" or v.arg.dtype == v.dtype:
@@ -98,28 +106,28 @@ class Values(Conversions):
             return self.from_storage(stored.text, stored.vector, v.dtype, False)
         return c if arg.dtype.kind == "float" else self._wrap(c, v.dtype)
 
-    def _index(self, v: IndexValue) -> Code:
+    def _index(self, v: IndexValue) -> CExpr:
         ctx = self.ctx
-        e = ctx.ix(v.expr)
+        e = ctx.substitute(v.expr)
         if not ctx.varies(e):
-            return self.convert(Code(f"(int64_t){ctx.index_text(v.expr)}", I64, False, 0, UNARY), v.dtype)
+            return self.convert(CExpr(f"(int64_t){ctx.index_text(v.expr)}", I64, False, 0, UNARY), v.dtype)
         dtype = v.dtype if v.dtype.name == "i32" else I64  # what wraps may wrap at any time
         vector = ctx.element(dtype.name, True)
         step = lane_step(ctx, e)
         if step is None or step.constant is None:
             pieces = [ctx.text.index.text(ctx.at_lane(e, i)) for i in range(ctx.width)]
-            return self.convert(Code(f"({vector}){{{', '.join(pieces)}}}", dtype, True), v.dtype)
+            return self.convert(CExpr(f"({vector}){{{', '.join(pieces)}}}", dtype, True), v.dtype)
         first = ctx.at_lane(e, 0)
         counted = f"({vector}){{{', '.join(str(first.const + step.constant * i) for i in range(ctx.width))}}}"
         rest = first - first.const
         if not rest.terms:
-            return self.convert(Code(counted, dtype, True), v.dtype)
+            return self.convert(CExpr(counted, dtype, True), v.dtype)
         start = ctx.text.index.text(rest) if dtype is I64 else f"(int32_t){ctx.text.index.text(rest, ATOM)}"
-        return self.convert(Code(f"{splat(ctx, dtype.name, Code(start, dtype))} + {counted}", dtype, True, 0, SUM), v.dtype)
+        return self.convert(CExpr(f"{splat(ctx, dtype.name, CExpr(start, dtype))} + {counted}", dtype, True, 0, SUM), v.dtype)
 
-    def _apply(self, v: Apply) -> Code:
+    def _apply(self, v: Apply) -> CExpr:
         fn, ctx = v.fn, self.ctx
-        if of_places(v) and (told := where_told(ctx, v)) is not None:
+        if compares_indices(v) and (told := compare_lanes(ctx, v)) is not None:
             return told
         args = [self.value(a) for a in v.args]
         vector = any(a.vector for a in args)
@@ -127,7 +135,7 @@ class Values(Conversions):
             return self._logic(fn, args, vector)
         if fn == "not":
             a = args[0]
-            return Code(f"~{a.at(UNARY)}" if vector else f"!{a.at(UNARY)}", BOOL, vector, a.mask, UNARY)
+            return CExpr(f"~{a.at(UNARY)}" if vector else f"!{a.at(UNARY)}", BOOL, vector, a.mask, UNARY)
         if fn == "where":
             return self._where(args, vector)
         kind = args[0].dtype
@@ -137,49 +145,49 @@ class Values(Conversions):
             else:
                 a, b = (self.splat(x) if vector else x for x in args)
             bits = (32 if kind.kind == "bool" else kind.bits) if vector else 0
-            return Code(f"({a.at(COMPARE + 1)} {COMPARISONS[fn]} {b.at(COMPARE + 1)})", BOOL, vector, bits)
+            return CExpr(f"({a.at(COMPARE + 1)} {COMPARISONS[fn]} {b.at(COMPARE + 1)})", BOOL, vector, bits)
         out = v.dtype.compute
         if fn in _INFIX and (fn != "div" or out.kind == "float"):
             sign, p = _INFIX[fn]
             a, b = args
-            return Code(f"{a.at(p)} {sign} {b.at(p + 1)}", out, vector, 0, p)
+            return CExpr(f"{a.at(p)} {sign} {b.at(p + 1)}", out, vector, 0, p)
         if fn == "neg":
-            return Code(f"-{args[0].at(ATOM)}", out, vector, 0, UNARY)
+            return CExpr(f"-{args[0].at(ATOM)}", out, vector, 0, UNARY)
         name = "fma" if fn == "fma" else f"m_{fn}"
         ctx.need(name, kind.name, vector)
         texts = [(self.splat(a) if vector else a).text for a in args]
         while fn in ("min", "max") and len(texts) > 2:
             texts[:2] = [f"{name}({texts[0]}, {texts[1]})"]
-        return Code(f"{name}({', '.join(texts)})", out, vector)
+        return CExpr(f"{name}({', '.join(texts)})", out, vector)
 
-    def _logic(self, fn: str, args: list[Code], vector: bool) -> Code:
+    def _logic(self, fn: str, args: list[CExpr], vector: bool) -> CExpr:
         plain, bitwise, p = _LOGIC[fn]
         if not vector:
-            return Code(f"({args[0].at(p)} {plain} {args[1].at(p + 1)})", BOOL)
+            return CExpr(f"({args[0].at(p)} {plain} {args[1].at(p + 1)})", BOOL)
         bits = max(a.mask for a in args)
         a, b = (self.mask(x, bits) for x in args)
-        return Code(f"({a.at(COMPARE + 1)} {bitwise} {b.at(COMPARE + 1)})", BOOL, True, bits)
+        return CExpr(f"({a.at(COMPARE + 1)} {bitwise} {b.at(COMPARE + 1)})", BOOL, True, bits)
 
-    def _where(self, args: list[Code], vector: bool) -> Code:
+    def _where(self, args: list[CExpr], vector: bool) -> CExpr:
         c, a, b = args
         if not vector:
-            return Code(f"{c.at(TERNARY + 1)} ? {a.at(TERNARY + 1)} : {b.text}", a.dtype, False, 0, TERNARY)
+            return CExpr(f"{c.at(TERNARY + 1)} ? {a.at(TERNARY + 1)} : {b.text}", a.dtype, False, 0, TERNARY)
         if a.dtype.kind == "bool":
             bits = max(a.mask, b.mask, c.mask)
             a, b, c = self.mask(a, bits), self.mask(b, bits), self.mask(c, bits)
-            return Code(f"(({c.text} & {a.text}) | (~{c.text} & {b.text}))", BOOL, True, bits)
+            return CExpr(f"(({c.text} & {a.text}) | (~{c.text} & {b.text}))", BOOL, True, bits)
         m = self.mask(c, a.dtype.bits) if c.vector else c
         a, b = self.splat(a), self.splat(b)
-        return Code(f"{m.at(TERNARY + 1)} ? {a.at(TERNARY + 1)} : {b.at(TERNARY + 1)}", a.dtype, True, 0, TERNARY)
+        return CExpr(f"{m.at(TERNARY + 1)} ? {a.at(TERNARY + 1)} : {b.at(TERNARY + 1)}", a.dtype, True, 0, TERNARY)
 
     # ------------------------------------------------------------ values behind conditions
 
-    def _masked(self, v: Masked, show: Callable[[Value], Code]) -> Code:
+    def _masked(self, v: Masked, show: Callable[[Value], CExpr]) -> CExpr:
         ctx = self.ctx
-        if (both := merged(v)) is not v:
+        if (both := merge_conditions(v)) is not v:
             live = ctx.live(both.conds)
-            apart = any(ctx.varies(ctx.ix(e)) for e in both.conds)
-            if not apart or between(ctx, both, live) or told_apart(ctx, both, live):
+            apart = any(ctx.varies(ctx.substitute(e)) for e in both.conds)
+            if not apart or lane_bounds(ctx, both, live) or is_maskable(ctx, both, live):
                 return self._masked(both, show)
         conds = ctx.live(v.conds)
         if not conds:
@@ -196,19 +204,19 @@ class Values(Conversions):
         condition = ctx.condition(conds)
         then = show(v.value)
         inner, lines[mark:] = lines[mark:], []
-        ctx.text.forget(inner)
+        ctx.text.drop_pointers(inner)
         other = show(v.otherwise)
         then, other = self._alike(then, other)
         if not inner:
             head = condition if " " not in condition else f"({condition})"
             shown = f"{head} ? {then.at(TERNARY + 1)} : {other.at(TERNARY + 1)}"
-            return Code(shown, then.dtype, then.vector, then.mask, TERNARY)
+            return CExpr(shown, then.dtype, then.vector, then.mask, TERNARY)
         t = ctx.text.temp()
         lines.append(f"{self._ctype(then)} {t} = {other.text};")
         lines += [f"if ({condition}) {{", *(INDENT + x for x in inner), f"{INDENT}{t} = {then.text};", "}"]
-        return Code(t, then.dtype, then.vector, then.mask)
+        return CExpr(t, then.dtype, then.vector, then.mask)
 
-    def _alike(self, a: Code, b: Code) -> tuple[Code, Code]:
+    def _alike(self, a: CExpr, b: CExpr) -> tuple[CExpr, CExpr]:
         if not (a.vector or b.vector):
             return a, b
         if a.dtype.kind == "bool":
@@ -217,16 +225,16 @@ class Values(Conversions):
         stored = a.dtype != a.dtype.compute
         if stored:
             element = storage(a.dtype)
-            a, b = (x if x.vector else Code(splat(self.ctx, element, x), x.dtype, True) for x in (a, b))
+            a, b = (x if x.vector else CExpr(splat(self.ctx, element, x), x.dtype, True) for x in (a, b))
             return a, b
         return self.splat(a), self.splat(b)
 
-    def _ctype(self, c: Code) -> str:
+    def _ctype(self, c: CExpr) -> str:
         if c.mask or c.dtype == c.dtype.compute:
             return self.ctx.ctype(c.dtype, c.vector, c.mask)
         return self.ctx.element(storage(c.dtype), c.vector)
 
-    def _masked_lanes(self, v: Masked, show: Callable[[Value], Code]) -> Code:
+    def _masked_lanes(self, v: Masked, show: Callable[[Value], CExpr]) -> CExpr:
         """Lanes apart: the whole vector if it may, as is common; else the first lanes, if it is those, or lane by lane."""
         ctx, text = self.ctx, self.ctx.text
         conds = ctx.live(v.conds)
@@ -245,7 +253,7 @@ class Values(Conversions):
             lines[-1] = "} else {"
         start = len(lines)
         count = ctx.prefix(conds)
-        if count is not None and zero(v.otherwise) and not sample.mask and self.in_parts(v.value):
+        if count is not None and is_zero(v.otherwise) and not sample.mask and self.has_masked_value(v.value):
             self._in_part(v.value, show, t, lane_count(ctx, count), sample)
         else:
             self._each_masked(v, show, t, kind, sample)
@@ -254,49 +262,49 @@ class Values(Conversions):
             lines.append("}")
             tidy_else(lines, start - 1)
         lines.insert(mark, f"{kind} {t};")
-        return Code(t, sample.dtype, True, sample.mask)
+        return CExpr(t, sample.dtype, True, sample.mask)
 
-    def _in_part(self, v: Value, show: Callable[[Value], Code], t: str, count: Code, sample: Code) -> None:
+    def _in_part(self, v: Value, show: Callable[[Value], CExpr], t: str, count: CExpr, sample: CExpr) -> None:
         """Sets the first lanes of `t`, and zeros elsewhere. What all lanes read is there only if some lane takes part."""
         ctx, text = self.ctx, self.ctx.text
-        ctx.part, zeros = count, Code(f"({self._ctype(sample)}){{}}", sample.dtype, True)
-        if loads_one(ctx, v):
+        ctx.part, zeros = count, CExpr(f"({self._ctype(sample)}){{}}", sample.dtype, True)
+        if loads_one_element(ctx, v):
             text.line(f"{t} = {zeros.text};")
             with text.block(lambda: f"if ({count.at(COMPARE + 1)} > 0)"):
                 text.line(f"{t} = {self._first_lanes(self._wide(show(v), sample), zeros).text};")
         else:
             value = self._wide(show(v), sample)
-            text.line(f"{t} = {value.text if loads_lanes(ctx, v) else self._first_lanes(value, zeros).text};")
+            text.line(f"{t} = {value.text if loads_each_lane(ctx, v) else self._first_lanes(value, zeros).text};")
         ctx.part = None
 
-    def _load_first(self, v: Masked, conds: list[Expr], show: Callable[[Value], Code]) -> Code | None:
+    def _load_first(self, v: Masked, conds: list[Expr], show: Callable[[Value], CExpr]) -> CExpr | None:
         """A load of the first lanes, and what the others have instead."""
         ctx = self.ctx
-        count = count_of_first(ctx, v, conds)
+        count = first_lane_count(ctx, v, conds)
         if count is None:
             return None
         ctx.part = count
         loaded = show(v.value)
-        if not zero(v.otherwise):
+        if not is_zero(v.otherwise):
             loaded = self._first_lanes(*self._alike(loaded, show(v.otherwise)))
         ctx.part = None
         return loaded
 
-    def _load_between(self, v: Masked, conds: list[Expr], show: Callable[[Value], Code]) -> Code | None:
+    def _load_between(self, v: Masked, conds: list[Expr], show: Callable[[Value], CExpr]) -> CExpr | None:
         """A load of lanes that follow each other, and what those around them have instead."""
         ctx = self.ctx
-        lanes = between(ctx, v, conds)
+        lanes = lane_bounds(ctx, v, conds)
         if lanes is None:
             return None
         ctx.part, ctx.within, before = None, lanes, ctx.part
         loaded = show(v.value)
         ctx.part, ctx.within = before, None
-        if zero(v.otherwise):
+        if is_zero(v.otherwise):
             return loaded
         loaded, other = self._alike(loaded, show(v.otherwise))
         return self._chosen_lanes("lanes_between", lanes, loaded, other)
 
-    def _load_within(self, v: Masked, conds: list[Expr], show: Callable[[Value], Code]) -> Code | None:
+    def _load_within(self, v: Masked, conds: list[Expr], show: Callable[[Value], CExpr]) -> CExpr | None:
         """The same where some of the first lanes have one thing instead, and those after them another."""
         ctx, inner = self.ctx, v.value
         if not (isinstance(inner, Masked) and isinstance(v.otherwise, Const)) or ctx.part is not None:
@@ -311,47 +319,47 @@ class Values(Conversions):
         loaded, other = self._alike(loaded, show(v.otherwise))
         return self._chosen_lanes("first_lanes", f"{ctx.condition(same)} ? {shown} : 0" if same else shown, loaded, other)
 
-    def _load_where(self, v: Masked, conds: list[Expr], show: Callable[[Value], Code]) -> Code | None:
+    def _load_where(self, v: Masked, conds: list[Expr], show: Callable[[Value], CExpr]) -> CExpr | None:
         """A load of lanes that any conditions tell apart, zeros elsewhere."""
         ctx = self.ctx
-        if not told_apart(ctx, v, conds):
+        if not is_maskable(ctx, v, conds):
             return None
-        ctx.part, ctx.where, before = None, lanes_where(ctx, conds), ctx.part
+        ctx.part, ctx.where, before = None, lane_mask(ctx, conds), ctx.part
         loaded = show(v.value)
         ctx.part, ctx.where = before, None
         return loaded
 
-    def first_lanes(self, c: Code, other: Value) -> Code:
+    def first_lanes(self, c: CExpr, other: Value) -> CExpr:
         """A value in the lanes that take part, another elsewhere."""
         return self._first_lanes(*self._alike(c, self.value(other)))
 
-    def _first_lanes(self, c: Code, other: Code) -> Code:
+    def _first_lanes(self, c: CExpr, other: CExpr) -> CExpr:
         """One value in the lanes that take part, another elsewhere."""
         assert self.ctx.part is not None
         return self._chosen_lanes("first_lanes", self.ctx.part.text, c, other)
 
-    def _chosen_lanes(self, which: str, lanes: str, c: Code, other: Code) -> Code:
+    def _chosen_lanes(self, which: str, lanes: str, c: CExpr, other: CExpr) -> CExpr:
         """One value in the lanes that a helper tells, another elsewhere."""
         name = self.ctx.element(f"i{8 * c.dtype.bytes}", True)
         self.ctx.need(which, f"i{8 * c.dtype.bytes}", True)
-        return Code(f"{which}_{name}({lanes}) ? {c.at(TERNARY + 1)} : {other.at(TERNARY + 1)}", c.dtype, True, 0, TERNARY)
+        return CExpr(f"{which}_{name}({lanes}) ? {c.at(TERNARY + 1)} : {other.at(TERNARY + 1)}", c.dtype, True, 0, TERNARY)
 
-    def in_parts(self, v: Value) -> bool:
+    def has_masked_value(self, v: Value) -> bool:
         """Whether a value can be had for a part of the lanes."""
         return all(
-            in_parts(self.ctx, n.tensor, n.indices)
+            has_masked_form(self.ctx, n.tensor, n.indices)
             if isinstance(n, Load)
             else not isinstance(n, Masked)
-            or not any(self.ctx.varies(self.ctx.ix(e)) for e in n.conds)
-            or self._is_range(merged(n))
+            or not any(self.ctx.varies(self.ctx.substitute(e)) for e in n.conds)
+            or self._is_range(merge_conditions(n))
             for n in walk(v)
         )
 
     def _is_range(self, v: Masked) -> bool:
         """Whether it is a load of lanes that follow each other."""
-        return between(self.ctx, v, self.ctx.live(v.conds)) is not None
+        return lane_bounds(self.ctx, v, self.ctx.live(v.conds)) is not None
 
-    def _each_masked(self, v: Masked, show: Callable[[Value], Code], t: str, kind: str, sample: Code) -> None:
+    def _each_masked(self, v: Masked, show: Callable[[Value], CExpr], t: str, kind: str, sample: CExpr) -> None:
         ctx, text = self.ctx, self.ctx.text
         with ctx.each_lane():
             inner = ctx.live(v.conds)
@@ -362,23 +370,23 @@ class Values(Conversions):
             with text.block(lambda: ""):
                 text.line(f"{element} = {self._laned(show(v.otherwise), sample)};")
 
-    def _sample(self, v: Value, show: Callable[[Value], Code]) -> Code:
+    def _sample(self, v: Value, show: Callable[[Value], CExpr]) -> CExpr:
         """What kind of code a value makes; the text is thrown away."""
         lines = self.ctx.text.scopes[-1].lines
         mark = len(lines)
         c = show(v)
-        self.ctx.text.forget(lines[mark:])
+        self.ctx.text.drop_pointers(lines[mark:])
         del lines[mark:]
         return self._wide(c, c)
 
-    def _wide(self, c: Code, like: Code) -> Code:
+    def _wide(self, c: CExpr, like: CExpr) -> CExpr:
         if c.vector:
             return c if not like.mask else self.mask(c, like.mask)
         if c.dtype.kind == "bool":
             return self.mask(self.splat(c), like.mask or 32)
-        return Code(splat(self.ctx, storage(c.dtype), c), c.dtype, True)
+        return CExpr(splat(self.ctx, storage(c.dtype), c), c.dtype, True)
 
-    def _laned(self, c: Code, like: Code) -> str:
+    def _laned(self, c: CExpr, like: CExpr) -> str:
         return f"-(int{like.mask}_t){c.at(ATOM)}" if like.mask else c.text
 
 

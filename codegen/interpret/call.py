@@ -17,7 +17,7 @@ from ...dsl.index.expr import Expr
 from ...dsl.values import Apply, Load, Value, children, loads, walk
 from ..ir.tile_ir import AllReduce, Call, Piece, is_digit
 from .domain import Domain
-from .frame import Env, Frame
+from .frame import Frame, UnitVariables
 from .memory import Memory, Site
 from .value import evaluate
 
@@ -43,7 +43,7 @@ def call(stmt: Call, instr: Instr, frame: Frame, memories: dict[str, Memory], si
     inputs = [(o, p) for o, p in zip(instr.operands, stmt.pieces, strict=True) if o.role != "output"]
     # READ_WHAT_IS_TAKEN: which elements of an operand in memory are read may depend on one in registers.
     for operand, piece in sorted(inputs, key=lambda x: memories[x[1].buffer].below > 1):
-        taken = _taken(instr, operand.name, dense, groups, site.domain)
+        taken = _source_operands(instr, operand.name, dense, groups, site.domain)
         dense[operand.name] = _gather(operand, piece, frame, memories[piece.buffer], groups, lanes, site, taken)
     results = _execute(instr, dense, groups, site.domain)
     landing: list[Landing] = []
@@ -117,7 +117,9 @@ def _split(lane_vars: list, lane: np.ndarray) -> dict[str, np.ndarray]:
     return env
 
 
-def _taken(instr: Instr, operand: str, dense: dict[str, np.ndarray], groups: int, domain: Domain) -> np.ndarray | None:
+def _source_operands(
+    instr: Instr, operand: str, dense: dict[str, np.ndarray], groups: int, domain: Domain
+) -> np.ndarray | None:
     """Which elements of an operand are read: those on the side of a `where` that is taken; None: all.
 
     Shape (groups, *operand.shape).
@@ -180,7 +182,7 @@ def _grid(instr: Instr, groups: int) -> tuple[Frame, list[int]]:
     s = instr.statement
     order = [*s.indices, *(s.reduction.indices if s.reduction else ())]
     extents = [groups, *(_constant(s.extent(i)) for i in order)]
-    env = Env()
+    env = UnitVariables()
     for name, axis in zip(["", *order], np.indices(extents, sparse=True), strict=True):
         env[name] = np.broadcast_to(axis, extents).reshape(-1)
     return Frame(env[""], env), extents

@@ -21,10 +21,10 @@ from ..ir.tile_ir import Launch
 Index = Any  # an int, or an int64 array with one entry a unit
 
 
-class Env(dict[str, Index]):
+class UnitVariables(dict[str, Index]):
     """Variables by name; what is not bound here comes from the parent, cut down to the units picked."""
 
-    def __init__(self, parent: Env | None = None, pick: np.ndarray | None = None) -> None:
+    def __init__(self, parent: UnitVariables | None = None, pick: np.ndarray | None = None) -> None:
         super().__init__()
         self._parent = parent
         self._pick = pick
@@ -44,11 +44,11 @@ class Frame:
     """The active units (`ids`, ascending, int64) and their variables."""
 
     ids: np.ndarray
-    env: Env
+    env: UnitVariables
 
     def sub(self, pick: np.ndarray | None = None) -> Frame:
         """A scope inside this one, for all units or for those where the boolean mask `pick` holds."""
-        return Frame(self.ids if pick is None else self.ids[pick], Env(self.env, pick))
+        return Frame(self.ids if pick is None else self.ids[pick], UnitVariables(self.env, pick))
 
     def hold(self, conds: Iterable[Expr]) -> Any:
         """Whether every cond is >= 0: a bool when all units agree, else a mask."""

@@ -29,7 +29,7 @@ from ..ir.tile_visitors import written, written_atomically
 from .call import Landing, all_reduce, call
 from .domain import NUMBERS, Domain
 from .faults import Fault, Reports
-from .frame import Env, Frame, UnitTree
+from .frame import Frame, UnitTree, UnitVariables
 from .memory import Memory, Site
 from .race_shadow import Clock, Shadow
 from .value import evaluate
@@ -87,8 +87,10 @@ def interpret(
     return {b.name: _result(memories[b.name], reports) for b in program.buffers if b.kind == "output"}
 
 
-def _sizes(program: Program, arrays: Mapping[str, np.ndarray], sizes: Mapping[str, int], finite: Mapping[str, int]) -> Env:
-    env = Env()
+def _sizes(
+    program: Program, arrays: Mapping[str, np.ndarray], sizes: Mapping[str, int], finite: Mapping[str, int]
+) -> UnitVariables:
+    env = UnitVariables()
     env.update({name: int(n) for name, n in sizes.items()})
     for buffer in program.buffers:
         if buffer.kind != "input":
@@ -125,7 +127,7 @@ def _result(memory: Memory, reports: Reports) -> np.ndarray:
 def _run_launch(
     program: Program,
     launch: Launch,
-    sizes: Env,
+    sizes: UnitVariables,
     memories: dict[str, Memory],
     checks: bool,
     reports: Reports,
@@ -148,7 +150,7 @@ def _run_launch(
     chunk = _chunk(program, launch, tree)
     for start in range(0, tree.total, chunk):
         ids = np.arange(start, min(start + chunk, tree.total))
-        env = Env(sizes)
+        env = UnitVariables(sizes)
         for unit in launch.units:
             number = ids // tree.size(unit.level) % tree.count(unit.level)
             machine.bind(env, unit.var, number if tree.count(unit.level) > 1 else 0)
@@ -208,7 +210,7 @@ class _Machine:
         self.locals.clear()
         self.block(body, frame)
 
-    def bind(self, env: Env, var: Var, value: Any) -> None:
+    def bind(self, env: UnitVariables, var: Var, value: Any) -> None:
         """A variable's value; its interval, which simplification trusted, must hold it."""
         low, high = (value.min(), value.max()) if isinstance(value, np.ndarray) else (value, value)
         if (var.lo is not None and low < var.lo) or (var.hi is not None and high > var.hi):

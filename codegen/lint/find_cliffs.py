@@ -19,20 +19,20 @@ from ...dsl import syntax
 from ...dsl.errors.warning import Caution
 from ...dsl.source import Span
 from ..ir.program import Program
-from .idle_units import idle, one_for_all
-from .register_use import too_many
-from .strided_access import strided
+from .idle_units import idle_units, lone_units
+from .register_use import excess_registers
+from .strided_access import strided_accesses
 from .typical_block import typical_block
 
 
 def lint(program: Program, decl: syntax.ScheduleDecl) -> list[Caution]:
     """The warnings of a program compiled by a schedule, in the order of its lines; each is said once a line."""
     mine = tuple(_spans(decl.lines))
-    found: list[tuple[Span | None, Caution]] = list(too_many(program, mine))
+    found: list[tuple[Span | None, Caution]] = list(excess_registers(program, mine))
     for launch in program.launches:
         block = typical_block(program, launch)
         if block is not None:
-            found += [*one_for_all(block, mine), *idle(block, decl), *strided(block, mine, decl)]
+            found += [*lone_units(block, mine), *idle_units(block, decl), *strided_accesses(block, mine, decl)]
     out: dict[tuple, Caution] = {}
     chosen = any(isinstance(x, syntax.AutoLine) for x in decl.lines)
     for span, caution in found:

@@ -10,13 +10,13 @@ from ...dsl import syntax
 from ...dsl.errors.warning import Caution, IdleUnits, OneUnitForAll
 from ...dsl.source import Span
 from ..ir.tile_ir import AllReduce, Call, Store
-from .typical_block import Block, Node, line_of, line_onto
+from .typical_block import StatementPoints, TypicalBlock, distributing_line, innermost_line
 
 FEW = 8  # one of so many units, or fewer, is few
 _LONG = 16  # executions in a row by one unit that are worth a word
 
 
-def one_for_all(block: Block, mine: tuple[Span, ...]) -> Iterator[tuple[Span | None, Caution]]:
+def lone_units(block: TypicalBlock, mine: tuple[Span, ...]) -> Iterator[tuple[Span | None, Caution]]:
     """Where few of many units execute a statement many times in a row, while the others wait."""
     if block.units < FEW or not block.program.device.levels[-1].width:
         return  # the lanes of a vector do not wait: what one of them does is scalar code
@@ -38,7 +38,7 @@ def one_for_all(block: Block, mine: tuple[Span, ...]) -> Iterator[tuple[Span | N
             else f"execute{s} `{leaf.stmt.instr}` {busiest:,.0f} times"
         )
         yield (
-            line_of(leaf, mine),
+            innermost_line(leaf, mine),
             OneUnitForAll(
                 f"{active} of {block.units} {unit}s {what}, one after another; the others wait",
                 note=f"by {active} of {block.units} {unit}s",
@@ -48,11 +48,11 @@ def one_for_all(block: Block, mine: tuple[Span, ...]) -> Iterator[tuple[Span | N
         )
 
 
-def _few(block: Block, node: Node) -> bool:
+def _few(block: TypicalBlock, node: StatementPoints) -> bool:
     return len(np.unique(node.points.unit)) * FEW <= block.units
 
 
-def _region(block: Block, leaf: Node) -> Node:
+def _region(block: TypicalBlock, leaf: StatementPoints) -> StatementPoints:
     """The outermost statement around a leaf in which only few units do anything."""
     found = leaf
     for n in leaf.above():
@@ -62,7 +62,7 @@ def _region(block: Block, leaf: Node) -> Node:
     return found
 
 
-def idle(block: Block, decl: syntax.ScheduleDecl) -> Iterator[tuple[Span | None, Caution]]:
+def idle_units(block: TypicalBlock, decl: syntax.ScheduleDecl) -> Iterator[tuple[Span | None, Caution]]:
     """Blocks with fewer units than one instruction drives, and units that never do anything."""
     device = block.program.device
     inner = device.levels[-1]
@@ -73,7 +73,7 @@ def idle(block: Block, decl: syntax.ScheduleDecl) -> Iterator[tuple[Span | None,
         return
     owner = device.levels[-2].name
     open_ = next((x.name for x in reversed(device.levels) if x.units == "open"), None)
-    at = line_onto(decl, open_) if open_ else None
+    at = distributing_line(decl, open_) if open_ else None
     if block.units * 2 <= inner.width:
         plural = "" if block.units == 1 else "s"
         yield (

@@ -7,19 +7,19 @@ from collections.abc import Iterator
 from ...dsl.errors.warning import Caution, TooManyRegisters
 from ...dsl.source import Span
 from ..ir.program import Program
-from ..lower.capacity import peaks
+from ..lower.capacity import memory_peaks
 
 
-def too_many(program: Program, mine: tuple[Span, ...]) -> Iterator[tuple[Span | None, Caution]]:
+def excess_registers(program: Program, mine: tuple[Span, ...]) -> Iterator[tuple[Span | None, Caution]]:
     """At the line of the largest tile that is held there."""
-    for peak in peaks(program).values():
+    for peak in memory_peaks(program).values():
         memory = peak.memory
         if memory.registers is None or not peak.over:
             continue
         count, size = memory.registers
-        asked = [h for h in sorted(peak.held, key=lambda h: -h.bytes) if h.buffer.span in mine]
+        asked = [h for h in sorted(peak.shares, key=lambda h: -h.bytes) if h.buffer.span in mine]
         need = -(-peak.bytes // size)
-        largest = asked[0] if asked else max(peak.held, key=lambda h: h.bytes)
+        largest = asked[0] if asked else max(peak.shares, key=lambda h: h.bytes)
         yield (
             largest.buffer.span if asked else None,
             TooManyRegisters(

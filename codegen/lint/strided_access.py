@@ -15,7 +15,7 @@ from ...dsl.errors.warning import Caution, StridedAccess
 from ...dsl.index.expr import Expr
 from ...dsl.source import Span
 from ..ir.tile_ir import Buffer, Call, Store
-from .typical_block import Block, Node, Points, line_of, line_onto, loads_at
+from .typical_block import ExecutionPoints, StatementPoints, TypicalBlock, distributing_line, innermost_line, loads_at
 
 _LANES = 8  # fewer in a group touch little
 _OWN = 0.75  # of the units have a transaction to themselves
@@ -27,7 +27,9 @@ _SHARE = (
 _LINE = 64  # bytes that a cache moves, where the device's text states no transaction
 
 
-def strided(block: Block, mine: tuple[Span, ...], decl: syntax.ScheduleDecl) -> Iterator[tuple[Span | None, Caution]]:
+def strided_accesses(
+    block: TypicalBlock, mine: tuple[Span, ...], decl: syntax.ScheduleDecl
+) -> Iterator[tuple[Span | None, Caution]]:
     """Accesses by which a lockstep group touches many times the segments that its bytes would fill."""
     device = block.program.device
     inner = device.levels[-1]
@@ -51,7 +53,7 @@ def strided(block: Block, mine: tuple[Span, ...], decl: syntax.ScheduleDecl) -> 
         if touched >= max(_WAYS * least, _OWN * lanes) and share >= _SHARE:
             moved = "cache lines" if cached else "transactions"
             yield (
-                line_of(node, mine) or line_onto(decl, inner.name),
+                innermost_line(node, mine) or distributing_line(decl, inner.name),
                 StridedAccess(
                     f"neighbouring {inner.name}s {verb} `{buffer.name}` {stride:,} bytes apart: {touched} {moved} of {size} "
                     f"bytes where {least} would do",
@@ -62,7 +64,9 @@ def strided(block: Block, mine: tuple[Span, ...], decl: syntax.ScheduleDecl) -> 
             )
 
 
-def _accesses(block: Block, node: Node) -> Iterator[tuple[Buffer, tuple[Expr, ...], int, Points, str]]:
+def _accesses(
+    block: TypicalBlock, node: StatementPoints
+) -> Iterator[tuple[Buffer, tuple[Expr, ...], int, ExecutionPoints, str]]:
     stmt = node.stmt
     if isinstance(stmt, Store):
         yield block.buffers[stmt.buffer], stmt.coords, 1, node.points, "write"
@@ -77,7 +81,7 @@ def _accesses(block: Block, node: Node) -> Iterator[tuple[Buffer, tuple[Expr, ..
 
 
 def _transactions(
-    buffer: Buffer, coords: tuple[Expr, ...], extent: int, points: Points, group: int, size: int
+    buffer: Buffer, coords: tuple[Expr, ...], extent: int, points: ExecutionPoints, group: int, size: int
 ) -> tuple[int, int, int, int] | None:
     """Of one execution by one group: units that take part, transactions, those that would do, and bytes between neighbours.
 
@@ -89,7 +93,9 @@ def _transactions(
     groups = points.unit // group
     mine = points.only(groups == np.argmax(np.bincount(groups)))
     _, first = np.unique(mine.unit, return_index=True)
-    mine = Points({k: v[first] if np.ndim(v) else v for k, v in mine.env.items()}, mine.unit[first], mine.weight[first])
+    mine = ExecutionPoints(
+        {k: v[first] if np.ndim(v) else v for k, v in mine.env.items()}, mine.unit[first], mine.weight[first]
+    )
     if len(first) < _LANES:
         return None
     element = buffer.dtype.bytes

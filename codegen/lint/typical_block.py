@@ -28,16 +28,16 @@ _FEW = 4  # turns of a loop that are all taken
 
 
 @dataclass(frozen=True)
-class Points:
+class ExecutionPoints:
     """Points at which a statement is executed: values of variables, the unit of each point, and how often each stands for."""
 
     env: Mapping[str, Any]
     unit: np.ndarray
     weight: np.ndarray
 
-    def only(self, mask: np.ndarray) -> Points:
+    def only(self, mask: np.ndarray) -> ExecutionPoints:
         env = {k: v[mask] if np.ndim(v) else v for k, v in self.env.items()}
-        return Points(env, self.unit[mask], self.weight[mask])
+        return ExecutionPoints(env, self.unit[mask], self.weight[mask])
 
     def value(self, e: Expr) -> np.ndarray:
         return np.broadcast_to(np.asarray(e.evaluate(self.env)), self.unit.shape)
@@ -50,16 +50,16 @@ class Points:
 
 
 @dataclass
-class Node:
+class StatementPoints:
     """A statement of the launch with the points that reach it; `inside` those of its body. Statements that nobody reaches are
     left out."""
 
     stmt: Stmt
-    points: Points
-    inside: list[Node] = field(default_factory=list)
-    up: Node | None = None
+    points: ExecutionPoints
+    inside: list[StatementPoints] = field(default_factory=list)
+    up: StatementPoints | None = None
 
-    def leaves(self) -> Iterator[Node]:
+    def leaves(self) -> Iterator[StatementPoints]:
         """The statements at the ends: those that do something."""
         if isinstance(self.stmt, For | If | Alloc):
             for x in self.inside:
@@ -67,31 +67,31 @@ class Node:
         elif isinstance(self.stmt, Store | Call | AllReduce):
             yield self
 
-    def above(self) -> Iterator[Node]:
+    def above(self) -> Iterator[StatementPoints]:
         """From the node itself outwards."""
-        at: Node | None = self
+        at: StatementPoints | None = self
         while at is not None:
             yield at
             at = at.up
 
 
 @dataclass(frozen=True)
-class Block:
+class TypicalBlock:
     """A launch's typical block. `units`: how many there are below it; `counts`: of each level."""
 
     program: Program
     launch: Launch
     counts: Mapping[str, int]
     units: int
-    nodes: tuple[Node, ...]
+    nodes: tuple[StatementPoints, ...]
     buffers: Mapping[str, Buffer]
 
-    def leaves(self) -> Iterator[Node]:
+    def leaves(self) -> Iterator[StatementPoints]:
         for n in self.nodes:
             yield from n.leaves()
 
 
-def typical_block(program: Program, launch: Launch) -> Block | None:
+def typical_block(program: Program, launch: Launch) -> TypicalBlock | None:
     """None where the launch has no units for typical sizes."""
     env: dict[str, Any] = typical_sizes(program)
     for level, var in program.finite:
@@ -115,8 +115,8 @@ def typical_block(program: Program, launch: Launch) -> Block | None:
         left //= n
         env[var.name] = unit // left % n
     walk = _Walk({b.name: b for b in program.buffers})
-    nodes = walk.body(launch.body, Points(env, unit, np.ones(total)), None)
-    return Block(program, launch, counts, total, tuple(nodes), walk.buffers)
+    nodes = walk.body(launch.body, ExecutionPoints(env, unit, np.ones(total)), None)
+    return TypicalBlock(program, launch, counts, total, tuple(nodes), walk.buffers)
 
 
 def typical_sizes(program: Program) -> dict[str, int]:
@@ -145,8 +145,8 @@ def _size(v: Var, wanted: int) -> int:
 class _Walk:
     buffers: dict[str, Buffer]
 
-    def body(self, body: Iterable[Stmt], points: Points, up: Node | None) -> list[Node]:
-        out: list[Node] = []
+    def body(self, body: Iterable[Stmt], points: ExecutionPoints, up: StatementPoints | None) -> list[StatementPoints]:
+        out: list[StatementPoints] = []
         for s in body:
             if not len(points.unit):
                 break
@@ -154,10 +154,10 @@ class _Walk:
                 points = replace(points, env={**points.env, s.var.name: s.value.evaluate(points.env)})
             if isinstance(s, Let | Barrier | Commit | Wait):
                 continue
-            node = Node(s, points, up=up)
+            node = StatementPoints(s, points, up=up)
             match s:
                 case For():
-                    node.inside = self.body(s.body, turns(points, s), node)
+                    node.inside = self.body(s.body, loop_points(points, s), node)
                 case If():
                     mask = points.where(s.conds)
                     node.inside = self.body(s.body, points.only(mask), node) if mask.any() else []
@@ -170,7 +170,7 @@ class _Walk:
         return out
 
 
-def turns(points: Points, loop: For) -> Points:
+def loop_points(points: ExecutionPoints, loop: For) -> ExecutionPoints:
     """The points of the loop's body (SAMPLED)."""
     start, stop, step = (points.value(e) for e in (loop.start, loop.stop, loop.step))
     trips = np.maximum(0, -(-(stop - start) // np.maximum(step, 1)))
@@ -190,10 +190,10 @@ def turns(points: Points, loop: For) -> Points:
         turn, weight = np.minimum(1, trips[owner] - 1), trips[owner].astype(float)
     env = {k: np.broadcast_to(v, (n,))[owner] if np.ndim(v) else v for k, v in points.env.items()}
     env[loop.var.name] = start[owner] + turn * step[owner]
-    return Points(env, points.unit[owner], points.weight[owner] * weight)
+    return ExecutionPoints(env, points.unit[owner], points.weight[owner] * weight)
 
 
-def loads_at(value: Value, points: Points) -> Iterator[tuple[Load, Points]]:
+def loads_at(value: Value, points: ExecutionPoints) -> Iterator[tuple[Load, ExecutionPoints]]:
     """The loads of a value, each with the points at which it is made."""
     if not len(points.unit):
         return
@@ -208,7 +208,7 @@ def loads_at(value: Value, points: Points) -> Iterator[tuple[Load, Points]]:
         yield from loads_at(x, points)
 
 
-def line_of(node: Node, mine: tuple[Span, ...]) -> Span | None:
+def innermost_line(node: StatementPoints, mine: tuple[Span, ...]) -> Span | None:
     """The innermost line of the schedule, of those in `mine`, that a statement comes from."""
     for n in node.above():
         spans = [n.stmt.span, *([n.stmt.buffer.span] if isinstance(n.stmt, Alloc) else [])]
@@ -218,6 +218,6 @@ def line_of(node: Node, mine: tuple[Span, ...]) -> Span | None:
     return None
 
 
-def line_onto(decl: syntax.ScheduleDecl, level: str) -> Span | None:
+def distributing_line(decl: syntax.ScheduleDecl, level: str) -> Span | None:
     """The innermost line on the schedule's main path that deals tiles to a level."""
     return next((x.span for x in reversed(decl.lines) if isinstance(x, syntax.Tile) and x.level == level), None)

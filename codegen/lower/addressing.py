@@ -13,7 +13,7 @@ from ...dsl.support.fast_replace import replace
 from ...dsl.types import DType
 from ...dsl.values import Apply, Cast, Const, IndexValue, Load, Masked, Part, Shared, Value, copied, loads, transform
 from ..plan.computations import plain_index
-from .lowering_context import Context
+from .lowering_context import LoweringContext
 from .spec import Focus, View
 
 IDENTITY: dict[str, float | int | bool] = {
@@ -22,7 +22,7 @@ IDENTITY: dict[str, float | int | bool] = {
 }  # fmt: skip
 
 
-def identity(kind: str, dtype: DType) -> Const:
+def neutral_value(kind: str, dtype: DType) -> Const:
     """The value that a reduction starts from; integers have no infinity, so their extremes stand for it."""
     value = IDENTITY[kind]
     if dtype.kind in ("int", "uint") and isinstance(value, float) and value in (float("inf"), float("-inf")):
@@ -38,21 +38,21 @@ def edge_conds(focus: Focus, indices) -> tuple[Expr, ...]:
     return tuple(dict.fromkeys(c for c in conds if c.interval[0] is None or c.interval[0] < 0))
 
 
-def edges_below(focus: Focus, view: View, indices) -> tuple[Expr, ...]:
+def unfilled_edge_conds(focus: Focus, view: View, indices) -> tuple[Expr, ...]:
     """Those of `edge_conds` that a staged copy was not filled for: of tiles below the line that made it."""
-    if view.held is None:
+    if view.filled_extents is None:
         return ()
     ranges = {i: focus.ranges[i] for i in indices}
-    conds = [b - 1 for i, r in ranges.items() for b in r.bounds if (i, r.base + b) not in view.held]
+    conds = [b - 1 for i, r in ranges.items() for b in r.bounds if (i, r.base + b) not in view.filled_extents]
     return tuple(dict.fromkeys(c for c in conds if c.interval[0] is None or c.interval[0] < 0))
 
 
 def live_ends(focus: Focus) -> frozenset[tuple[str, Expr]]:
-    """How far each index is live in the focus: `View.held` of what is staged here."""
+    """How far each index is live in the focus: `View.filled_extents` of what is staged here."""
     return frozenset((i, r.base + b) for i, r in focus.ranges.items() for b in (*r.bounds, r.size))
 
 
-def coordinates(ctx: Context, focus: Focus, tensor: str, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
+def coordinates(ctx: LoweringContext, focus: Focus, tensor: str, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
     """Coordinates of `tensor[indices]` in the buffer of its newest copy, at the focus's element."""
     view = focus.views[tensor]
     subs = focus.binding
@@ -72,7 +72,7 @@ def _times(shape: tuple[int, ...]) -> str:
     return " x ".join(map(str, shape)) or "1"
 
 
-def _path(ctx: Context, focus: Focus, view: View) -> tuple[Expr, ...]:
+def _path(ctx: LoweringContext, focus: Focus, view: View) -> tuple[Expr, ...]:
     coords: list[Expr] = []
     extents: list[int] = []
     owners: list[object] = []
@@ -108,7 +108,7 @@ def _path(ctx: Context, focus: Focus, view: View) -> tuple[Expr, ...]:
     return tuple(coords)
 
 
-def translate(ctx: Context, focus: Focus, v: Value) -> Value:
+def translate(ctx: LoweringContext, focus: Focus, v: Value) -> Value:
     """The value at the focus's element: loads name buffers, indices are coordinates."""
     subs = focus.binding
 
@@ -132,7 +132,7 @@ def translate(ctx: Context, focus: Focus, v: Value) -> Value:
     return transform(v, step)
 
 
-def _read(ctx: Context, focus: Focus, load: Load) -> Value:
+def _read(ctx: LoweringContext, focus: Focus, load: Load) -> Value:
     view = focus.views[load.tensor]
     value: Value = Load(view.buffer, coordinates(ctx, focus, load.tensor, load.indices), load.dtype)
     if view.form == "path":
@@ -148,7 +148,7 @@ def _read(ctx: Context, focus: Focus, load: Load) -> Value:
         conds = tuple(c for c in inside if c.interval[0] is None or c.interval[0] < 0)
         if conds:
             value = Masked(conds, value, translate(ctx, focus, load.otherwise), load.dtype)
-    conds = edges_below(focus, view, mine) if view.form != "global" and view.filled else edge_conds(focus, mine)
+    conds = unfilled_edge_conds(focus, view, mine) if view.form != "global" and view.zero_padded else edge_conds(focus, mine)
     return Masked(conds, value, _zero(load.dtype), load.dtype) if conds else value
 
 
@@ -174,7 +174,7 @@ def zero_is_neutral(value: Value, indices: tuple[str, ...], focus: Focus) -> boo
             names = plain | {alias.get(v.name, v.name) for e in subscripts for v in e.variables() if view.form == "global"}
             if view.form != "box":
                 names |= {alias[v.name] for e in subscripts for v in e.variables() if v.name in alias}
-            return view.filled and set(indices) <= names
+            return view.zero_padded and set(indices) <= names
     return False
 
 

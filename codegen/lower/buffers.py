@@ -15,12 +15,14 @@ from ...dsl.index.expr import Var, as_expr
 from ...dsl.layout import Layout
 from ...dsl.types import DType
 from ..ir.tile_ir import Buffer
-from .lowering_context import Context
+from .lowering_context import LoweringContext
 from .spec import Focus
-from .tile_axes import axes_of, modifier
+from .tile_axes import modifier, tile_axes
 
 
-def memory_buffer(ctx: Context, focus: Focus, tensor: str, dtype: DType, memory: str, axes, line) -> tuple[Buffer, Layout]:
+def memory_buffer(
+    ctx: LoweringContext, focus: Focus, tensor: str, dtype: DType, memory: str, axes, line
+) -> tuple[Buffer, Layout]:
     """A buffer for a tile in an addressable memory: owned by the deeper of the memory's level and the focus's."""
     m = ctx.device.memory(memory)
     if ctx.device.depth(m.level) > ctx.device.depth(focus.level):
@@ -56,7 +58,7 @@ def memory_buffer(ctx: Context, focus: Focus, tensor: str, dtype: DType, memory:
     return Buffer(name, dtype, "local", memory, focus.level, shape, strides, size, line.span), layout
 
 
-def held_by_one(buffer: Buffer, tensor: str, axes, lines: tuple, line) -> None:
+def check_one_owner(buffer: Buffer, tensor: str, axes, lines: tuple, line) -> None:
     """HELD_BY_ONE. Raises MoveDistributed where `lines`, which fill the buffer of `line`, deal it out among its owners."""
     extents = dict(axes)
     for x in lines:
@@ -64,7 +66,7 @@ def held_by_one(buffer: Buffer, tensor: str, axes, lines: tuple, line) -> None:
             extents[x.name] = prod(extents.get(i, 1) for i in x.indices)
         if not isinstance(x, syntax.Tile) or x.level != buffer.level:
             continue
-        dealt = next((a.index for a in axes_of(x) if extents.get(a.index, 1) > a.size), None)
+        dealt = next((a.index for a in tile_axes(x) if extents.get(a.index, 1) > a.size), None)
         if dealt is not None:
             labels = [Label(x.span, f"`{dealt}` is dealt out here")] if x.span else []
             raise MoveDistributed(

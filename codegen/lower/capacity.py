@@ -26,7 +26,7 @@ _TRIES = 12  # compilations that a proposal may cost
 
 
 @dataclass(frozen=True)
-class Held:
+class MemoryShare:
     """One buffer's share of a memory: `bytes` for all units that share it."""
 
     buffer: Buffer
@@ -34,30 +34,30 @@ class Held:
 
 
 @dataclass(frozen=True)
-class Peak:
+class MemoryPeak:
     """The most that is alive at one time in one instance of a memory."""
 
     memory: Memory
-    held: tuple[Held, ...]
+    shares: tuple[MemoryShare, ...]
 
     @property
     def bytes(self) -> int:
-        return sum(h.bytes for h in self.held)
+        return sum(h.bytes for h in self.shares)
 
     @property
     def over(self) -> bool:
         return self.memory.capacity is not None and self.bytes > self.memory.capacity
 
 
-def peaks(program: Program) -> dict[str, Peak]:
+def memory_peaks(program: Program) -> dict[str, MemoryPeak]:
     """By memory, over all launches; memories that hold no local buffer are left out."""
-    found: dict[str, Peak] = {}
+    found: dict[str, MemoryPeak] = {}
     for launch in program.launches:
         for live in _alive(launch.body, ()):
             for name in {b.memory for b in live}:
                 memory = program.device.memory(name)
-                held = tuple(Held(b, _bytes(program.device, launch, memory, b)) for b in live if b.memory == name)
-                peak = Peak(memory, held)
+                held = tuple(MemoryShare(b, _bytes(program.device, launch, memory, b)) for b in live if b.memory == name)
+                peak = MemoryPeak(memory, held)
                 if name not in found or peak.bytes > found[name].bytes:
                     found[name] = peak
     return {m.name: found[m.name] for m in program.device.memories if m.name in found}
@@ -109,13 +109,13 @@ def check_capacity(
     diagnostics = Diagnostics()
     for launch in program.launches:
         _check_units(program.device, launch, lines, at, diagnostics)
-    for peak in peaks(program).values():
+    for peak in memory_peaks(program).values():
         if not peak.over:
             continue
         text = f"{_whose(peak, lines)} need {_amount(program.device, peak)}"
         level = program.device.level(peak.memory.level)
         spills = peak.memory.registers is not None and level.bytes is not None
-        asked = any(h.buffer.span for h in peak.held)
+        asked = any(h.buffer.span for h in peak.shares)
         if spills or (peak.memory.backing is not None and not asked):
             notes.append(text)
             continue
@@ -123,7 +123,7 @@ def check_capacity(
     diagnostics.raise_if_any()
 
 
-def _amount(device: Device, peak: Peak) -> str:
+def _amount(device: Device, peak: MemoryPeak) -> str:
     m = peak.memory
     if m.registers is not None:
         return f"{-(-peak.bytes // m.registers[1])} registers; a {m.level} of {device.name} has {m.registers[0]}"
@@ -131,8 +131,8 @@ def _amount(device: Device, peak: Peak) -> str:
     return f"{bytes_text(peak.bytes)} of {what}; a {m.level} of {device.name} has {bytes_text(m.capacity or 0)}"
 
 
-def _whose(peak: Peak, lines: tuple) -> str:
-    names = list(dict.fromkeys(_tensor(h.buffer, lines) for h in peak.held))
+def _whose(peak: MemoryPeak, lines: tuple) -> str:
+    names = list(dict.fromkeys(_tensor(h.buffer, lines) for h in peak.shares))
     shown = f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
     return f"the tiles of {shown}"
 
@@ -149,8 +149,8 @@ def _all(lines: tuple) -> Iterator[syntax.Line]:
         yield from _all(getattr(x, "block", None) or ())
 
 
-def _exceeded(program: Program, peak: Peak, lines: tuple, at: Span | None, text: str, again) -> CapacityExceeded:
-    held = sorted(peak.held, key=lambda h: -h.bytes)
+def _exceeded(program: Program, peak: MemoryPeak, lines: tuple, at: Span | None, text: str, again) -> CapacityExceeded:
+    held = sorted(peak.shares, key=lambda h: -h.bytes)
     first = next((h for h in held if h.buffer.span), None)
     shown = {first.buffer.span} if first else set()
     labels = []
@@ -167,7 +167,7 @@ def _exceeded(program: Program, peak: Peak, lines: tuple, at: Span | None, text:
     )
 
 
-def _here(peak: Peak, h: Held) -> str:
+def _here(peak: MemoryPeak, h: MemoryShare) -> str:
     shape = " x ".join(str(e) for e in h.buffer.shape)
     if peak.memory.registers is not None:
         return f"{-(-h.bytes // peak.memory.registers[1])} here ({shape or 1} x {h.buffer.dtype})"
@@ -178,7 +178,7 @@ def _here(peak: Peak, h: Held) -> str:
 # ---------------------------------------------------------------- the way out
 
 
-def _proposal(peak: Peak, lines: tuple, again: Callable[[tuple], Program | None]) -> str | None:
+def _proposal(peak: MemoryPeak, lines: tuple, again: Callable[[tuple], Program | None]) -> str | None:
     """Fewer buffers in turn; else the first tile that, made smaller, makes the rest fit: loops first, least change first."""
     shallow = _shallower(peak, lines, again)
     if shallow is not None:
@@ -193,7 +193,7 @@ def _proposal(peak: Peak, lines: tuple, again: Callable[[tuple], Program | None]
         while value > 1 and tries < _TRIES:
             value, tries = value // 2, tries + 1
             program = again(_resized(lines, n, k, value))
-            now = peaks(program).get(peak.memory.name) if program is not None else None
+            now = memory_peaks(program).get(peak.memory.name) if program is not None else None
             if now is not None and now.bytes >= before:
                 break  # this size does not matter here
             if program is not None and (now is None or not now.over):
@@ -203,7 +203,7 @@ def _proposal(peak: Peak, lines: tuple, again: Callable[[tuple], Program | None]
     return None
 
 
-def _shallower(peak: Peak, lines: tuple, again: Callable[[tuple], Program | None]) -> str | None:
+def _shallower(peak: MemoryPeak, lines: tuple, again: Callable[[tuple], Program | None]) -> str | None:
     """The deepest pipeline that fits, if one does."""
     for n, x in enumerate(lines):
         depth = depth_of(x, 1)
@@ -212,7 +212,7 @@ def _shallower(peak: Peak, lines: tuple, again: Callable[[tuple], Program | None
             continue
         less = tuple(replace(m, values=(syntax.Num(fits),)) if m.name == "pipeline" else m for m in x.modifiers)
         program = again((*lines[:n], replace(x, modifiers=less), *lines[n + 1 :]))
-        now = peaks(program).get(peak.memory.name) if program is not None else None
+        now = memory_peaks(program).get(peak.memory.name) if program is not None else None
         if now is not None and not now.over and now.bytes < peak.bytes:
             return f"`pipeline {fits}` would need {bytes_text(now.bytes)}"
     return None

@@ -14,20 +14,22 @@ from ...dsl.index.expr import as_expr
 from ...dsl.support.fast_replace import replace
 from ...dsl.values import loads
 from ..ir.tile_ir import Alloc, Stmt
-from ..plan.computations import Work
-from ..schedule.synthetic_spans import placed
+from ..plan.computations import Computation
+from ..schedule.synthetic_spans import with_spans
 from .buffers import memory_buffer
 from .copies.distribute_copy import copy_lines
-from .copies.unaligned_copies import filled
-from .lower_move import index_axis, masked, staged_view
-from .readers import form_of, stored_besides
+from .copies.unaligned_copies import aligned_fill
+from .lower_move import mask_copy, staged_index_axis, staged_view
+from .readers import focus_with_copy, view_form
 from .spec import Focus, Range
 
 if TYPE_CHECKING:
     from .lower_schedule import Lowering
 
 
-def lower_produced(low: Lowering, focus: Focus, line: syntax.Keep | syntax.Move, name: str, w: Work, rest: tuple) -> list[Stmt]:
+def compute_at(
+    low: Lowering, focus: Focus, line: syntax.Keep | syntax.Move, name: str, w: Computation, rest: tuple
+) -> list[Stmt]:
     """w makes `name`, which other works of the focus read; `line.block` is its schedule, completed like a copy's."""
     ctx = low.ctx
     memory = line.memory or ctx.device.memories[-1].name
@@ -45,29 +47,29 @@ def lower_produced(low: Lowering, focus: Focus, line: syntax.Keep | syntax.Move,
             line.span,
             help=f"write `keep {first.rstrip('@')} in {memory}`, with a block, above this line",
         )
-    focus = stored_besides(low, focus, name, w, (line, *rest))
+    focus = focus_with_copy(low, focus, name, w, (line, *rest))
     output = next((o for o in w.outputs if o.tensor == name), None)
     indices = tuple(dict.fromkeys(w.alias.get(i, i) for i in (output.indices if output else w.indices)))
     others = replace(focus, works=tuple(x for x in focus.works if x is not w))
-    axes = [index_axis(low, others, i, name, memory, rest) for i in indices]
+    axes = [staged_index_axis(low, others, i, name, memory, rest) for i in indices]
     buffer, layout = memory_buffer(ctx, focus, name, ctx.dtypes[name], memory, [(a.name, a.extent) for a in axes], line)
     ctx.buffers.append(buffer)
-    form = form_of(others.works, line, name, w)
+    form = view_form(others.works, line, name, w)
     view = replace(staged_view(ctx, focus, buffer, form, axes, layout), computed=True)
     if w.reduction is None:  # zero outside the live ranges, as copies are
-        own = replace(w, value=masked(w.value, axes))
+        own = replace(w, value=mask_copy(w.value, axes))
         ranges = {a.name: Range(a.origin, as_expr(a.extent), a.fill) for a in axes}
     else:
-        view = replace(view, filled=False)
+        view = replace(view, zero_padded=False)
         own, ranges = w, {i: focus.ranges[i] for i in (*indices, *w.reduced)}
-    making = replace(focus.with_view(name, view), works=(own,), ranges=ranges, loops=(), turns=(), open={})
+    making = replace(focus.with_view(name, view), works=(own,), ranges=ranges, loops=(), tile_loops=(), open_accumulators={})
     if any(m.name in ("with", "pipeline") for m in line.modifiers):
         ctx.note(f"`{name}` is computed where it is moved: what its line says of copies is left out")
     lines = line.block
     if lines is None:
         plain = replace(line, modifiers=())
         lines = copy_lines(ctx, making, [(a.name, a.extent) for a in axes], loads(w.value)[0], buffer, layout, plain)
-        lines = ctx.filled[id(line)] = placed(lines, ctx.places)
-    made = filled(low, making, [(a.name, a.extent) for a in axes], lines, buffer)
+        lines = ctx.filled_lines[id(line)] = with_spans(lines, ctx.synthetic_line_numbers)
+    made = aligned_fill(low, making, [(a.name, a.extent) for a in axes], lines, buffer)
     body = low.lower(others.with_view(name, view), rest)
     return [Alloc(buffer, (*made, *body), line.span)]

@@ -10,27 +10,27 @@ from typing import TYPE_CHECKING
 
 from ...dsl import syntax
 from ...dsl.index.expr import as_expr
-from ..plan.computations import Work
-from .copies.pipeline_depth import written_out
-from .leaves.match_instr import Match
-from .lowering_context import Context
-from .reductions.split_reduction import splits
+from ..plan.computations import Computation
+from .copies.pipeline_depth import is_unrolled
+from .leaves.match_instr import InstrMatch
+from .lowering_context import LoweringContext
+from .reductions.split_reduction import tile_splits_reduction
 from .spec import ZERO, Focus, Range
 
 if TYPE_CHECKING:
     from .lower_schedule import Lowering
 
 
-def _instr(low: Lowering, focus: Focus, line) -> tuple[Match, Work] | None:
+def _instr(low: Lowering, focus: Focus, line) -> tuple[InstrMatch, Computation] | None:
     if isinstance(line, syntax.Compute) and isinstance(line.instr, str):
         for w in focus.works:
-            m = low.find(line.instr, w, line, must=False)
+            m = low.find_instr(line.instr, w, line, must=False)
             if m is not None:
                 return m, w
     return None
 
 
-def reach(low: Lowering, focus: Focus, index: str, capacity: int, lines: tuple) -> int:
+def read_extent(low: Lowering, focus: Focus, index: str, capacity: int, lines: tuple) -> int:
     """The extent, padding included, that the lines read of a range of this capacity."""
     for n, line in enumerate(lines):
         rest = lines[n + 1 :]
@@ -39,7 +39,7 @@ def reach(low: Lowering, focus: Focus, index: str, capacity: int, lines: tuple) 
                 if a.index != index or not isinstance(a.size, syntax.Num):
                     continue
                 size = max(1, min(int(a.size.value), capacity))
-                inner = reach(low, focus, index, size, rest)
+                inner = read_extent(low, focus, index, size, rest)
                 every = int(a.every.value) if isinstance(a.every, syntax.Num) else None
                 if every is not None:
                     runs, chunks = -(-capacity // every), -(-min(every, capacity) // size)
@@ -56,12 +56,12 @@ def reach(low: Lowering, focus: Focus, index: str, capacity: int, lines: tuple) 
     return capacity
 
 
-def counted_ahead(ctx: Context, line: syntax.Tile) -> bool:
+def counts_by_capacity(ctx: LoweringContext, line: syntax.Tile) -> bool:
     """Are the tiles of this line counted by capacity in a loop, since units are launched for them or parts stored of each?"""
-    return line.level is not None and (ctx.device.level(line.level).units == "open" or splits(ctx.device, line))
+    return line.level is not None and (ctx.device.level(line.level).units == "open" or tile_splits_reduction(ctx.device, line))
 
 
-def grain(
+def read_grain(
     low: Lowering,
     focus: Focus,
     index: str,
@@ -73,7 +73,7 @@ def grain(
     """The largest extent that is read whole, whatever of it is live.
 
     `held`: the index numbers registers from here on. `entered`: levels that tiles above were dealt to; more of them onto
-    one of these count by capacity, and so do tiles whose number is known before the loop (`counted_ahead`).
+    one of these count by capacity, and so do tiles whose number is known before the loop (`counts_by_capacity`).
     """
     entered = entered | {focus.level}
     free = any(index in w.indices and w.reduction is not None for w in focus.works)
@@ -93,14 +93,21 @@ def grain(
                         continue
                     shaped = line.level is not None and low.ctx.device.level(line.level).units == "shaped"
                     size = max(1, min(int(a.size.value), capacity))
-                    ahead = line.level is None and written_out(low, line, rest, Range(ZERO, as_expr(capacity)), size)
-                    whole = reach(low, focus, index, capacity, lines[n:])
-                    if held or ahead or shaped or line.level in entered or a.every is not None or counted_ahead(low.ctx, line):
+                    ahead = line.level is None and is_unrolled(low, line, rest, Range(ZERO, as_expr(capacity)), size)
+                    whole = read_extent(low, focus, index, capacity, lines[n:])
+                    if (
+                        held
+                        or ahead
+                        or shaped
+                        or line.level in entered
+                        or a.every is not None
+                        or counts_by_capacity(low.ctx, line)
+                    ):
                         return whole
-                    inner = grain(low, focus, index, size, rest, held, entered | {line.level or focus.level})
+                    inner = read_grain(low, focus, index, size, rest, held, entered | {line.level or focus.level})
                     return inner if size % inner == 0 else whole
                 entered = entered | {line.level or focus.level}
         found = _instr(low, focus, line)
         if found is not None:
-            return reach(low, focus, index, capacity, lines[n:]) if free else found[0].extent(index)
+            return read_extent(low, focus, index, capacity, lines[n:]) if free else found[0].extent(index)
     return capacity if held or free else 1

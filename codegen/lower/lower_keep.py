@@ -17,42 +17,42 @@ from ...dsl.index.expr import Expr, Var, as_expr
 from ...dsl.support.fast_replace import replace
 from ...dsl.values import Load
 from ..ir.tile_ir import Alloc, Buffer, If, Stmt
-from ..plan.computations import Work, work_extents
-from .addressing import identity
-from .buffers import held_by_one, memory_buffer
+from ..plan.computations import Computation, computation_extents
+from .addressing import neutral_value
+from .buffers import check_one_owner, memory_buffer
 from .leaves.instr_leaf import register_buffer
-from .leaves.match_instr import fragment
-from .leaves.scalar_leaf import Spread
-from .lowering_context import Context
+from .leaves.match_instr import fragment_map
+from .leaves.scalar_leaf import FragmentLeaf
+from .lowering_context import LoweringContext
 from .readers import (
-    form_of,
-    is_own,
-    kept_before,
-    open_at_the_end,
-    own_elements,
+    check_kept_reads,
+    check_own_elements,
+    focus_with_copy,
+    keeps_first,
     reads_of,
-    stored_besides,
+    reads_own_element,
     stored_by_others,
     subscripts_of,
+    view_form,
 )
-from .reductions.accumulator_computations import Combine, Exchange, Fill, Reload
-from .reductions.argreduce_index import nowhere, place_type
+from .reductions.accumulator_computations import CombinePartials, ExchangeBuffers, InitAccumulator, ResumeAccumulator
+from .reductions.argreduce_index import index_type, no_index
 from .reductions.cross_unit_reduction import exchange_buffer
 from .reductions.open_accumulators import REGISTER_CELLS
 from .spec import Focus, View
-from .stores.store_instr import storing
-from .stores.write_back import block_of, renamed, write_back
-from .tiling.count_units import swaps
+from .stores.store_instr import store_instr_name
+from .stores.write_back import renamed, write_back, write_back_block
+from .tiling.count_units import exchanges_registers
 from .workspace import workspace
 
 if TYPE_CHECKING:
     from .lower_schedule import Lowering
 
 
-def owner_lines(low: Lowering, lines: tuple, work: Work, operand_of: str | None = None) -> tuple:
+def owner_lines(low: Lowering, lines: tuple, work: Computation, operand_of: str | None = None) -> tuple:
     """The lines that spread a tensor over units and registers: tiles of its indices, and all tiles onto units.
 
-    The leaf becomes a `Spread` when an instruction lays the tensor out: as its target, or as the operand that is `operand_of`.
+    The leaf becomes a `FragmentLeaf` when an instruction lays the tensor out: as its target, or as its operand `operand_of`.
     """
     out: list = []
     for line in lines:
@@ -66,25 +66,25 @@ def owner_lines(low: Lowering, lines: tuple, work: Work, operand_of: str | None 
                 spread = _spread(low, line, work, operand_of)
                 out.append(spread if spread is not None else syntax.Compute())
                 break
-            case Spread():
+            case FragmentLeaf():
                 out.append(line)
                 break
     return tuple(out)
 
 
-def _spread(low: Lowering, line: syntax.Compute, work: Work, operand_of: str | None) -> Spread | None:
+def _spread(low: Lowering, line: syntax.Compute, work: Computation, operand_of: str | None) -> FragmentLeaf | None:
     if not isinstance(line.instr, str):
         return None
     for w in low.works if operand_of else (work,):
-        m = low.find(line.instr, w, line, must=False)
+        m = low.find_instr(line.instr, w, line, must=False)
         if m is None:
             continue
         if operand_of is None:
             target = m.instr.operand(m.instr.statement.target)
-            return Spread(fragment(m, target.name)) if low.ctx.register(target.memory) else None
+            return FragmentLeaf(fragment_map(m, target.name)) if low.ctx.register(target.memory) else None
         for name, value in m.operands:
             if isinstance(value, Load) and value.tensor == operand_of and low.ctx.register(m.instr.operand(name).memory):
-                return Spread(fragment(m, name))
+                return FragmentLeaf(fragment_map(m, name))
     return None
 
 
@@ -95,25 +95,25 @@ def lower_keep(low: Lowering, focus: Focus, line: syntax.Keep, rest: tuple) -> l
     name, others = line.tensors[0], line.tensors[1:]
     if others:
         rest = (replace(line, tensors=others), *rest)
-    from .compute_at import lower_produced
+    from .compute_at import compute_at
 
     read_here = {t for w in focus.works for t in w.reads}
     for w in focus.works:
         if name not in (w.name.rstrip("@"), *w.targets):
             continue
         if name in read_here and line.block:
-            return lower_produced(low, focus, line, name, w, rest)
+            return compute_at(low, focus, line, name, w, rest)
         if name in read_here:
-            return _materialise(low, stored_besides(low, focus, name, w, (line, *rest)), line, name, w, rest)
-        if w.name in focus.open:
+            return _materialise(low, focus_with_copy(low, focus, name, w, (line, *rest)), line, name, w, rest)
+        if w.name in focus.open_accumulators:
             return _held_already(low, focus, line, w, rest)
         if w.reduction is not None and any(x.reads & {*w.targets} for x in focus.works if x is not w):
             return _read_when_done(low, focus, w, (line, *rest))
         if w.reduction is not None:
-            before = kept_before(focus, w, replace(line, tensors=(name,)) if others else line, rest)
-            return low.lower(focus, before) if before else accumulate(low, focus, w, rest, line)
+            before = keeps_first(focus, w, replace(line, tensors=(name,)) if others else line, rest)
+            return low.lower(focus, before) if before else lower_reduction(low, focus, w, rest, line)
         return _keep_pointwise(low, focus, line, w, rest)
-    if low.elsewhere(focus, lambda w: name in (w.name.rstrip("@"), *w.targets)):
+    if low.names_other_nest(focus, lambda w: name in (w.name.rstrip("@"), *w.targets)):
         return low.lower(focus, rest)
     copy = next((w.name for w in focus.works if w.name == f"{name}~"), None)
     if copy is not None:  # in the block of a `move`, what it copies goes by the tensor's name
@@ -122,7 +122,7 @@ def lower_keep(low: Lowering, focus: Focus, line: syntax.Keep, rest: tuple) -> l
     raise NotComputed(f"nothing in focus computes `{name}`", line.span, help=did_you_mean(name, known))
 
 
-def _read_when_done(low: Lowering, focus: Focus, w: Work, lines: tuple) -> list[Stmt]:
+def _read_when_done(low: Lowering, focus: Focus, w: Computation, lines: tuple) -> list[Stmt]:
     """Others read the result that the accumulator of `w` is written back to: they have a nest of their own, after it."""
     at = focus.works.index(w) + 1
     parts = [focus.works[:at], focus.works[at:]]
@@ -130,7 +130,7 @@ def _read_when_done(low: Lowering, focus: Focus, w: Work, lines: tuple) -> list[
     return [s for part in parts for s in low.lower(replace(focus, works=part), lines)]
 
 
-def _held_already(low: Lowering, focus: Focus, line: syntax.Keep, w: Work, rest: tuple) -> list[Stmt]:
+def _held_already(low: Lowering, focus: Focus, line: syntax.Keep, w: Computation, rest: tuple) -> list[Stmt]:
     """`keep` names an accumulator: that of two outputs, or of a result and its epilogue, is one; the first line opens it."""
     ctx = low.ctx
     view = focus.views[w.name]
@@ -144,61 +144,63 @@ def _held_already(low: Lowering, focus: Focus, line: syntax.Keep, w: Work, rest:
     return low.lower(focus, rest)
 
 
-def _materialise(low: Lowering, focus: Focus, line: syntax.Keep, name: str, w: Work, rest: tuple) -> list[Stmt]:
+def _materialise(low: Lowering, focus: Focus, line: syntax.Keep, name: str, w: Computation, rest: tuple) -> list[Stmt]:
     """An intermediate lives in the memory named, from here to the end of the focus."""
     ctx = low.ctx
     output = next((o for o in w.outputs if o.tensor == name), None)
     indices = tuple(dict.fromkeys(w.alias.get(i, i) for i in (output.indices if output else w.indices)))
     memory = line.memory or ctx.device.memories[-1].name
     if ctx.register(memory):
-        own_elements(focus, line, name, w)
+        check_own_elements(focus, line, name, w)
         buffer = ctx.fresh(name.lower())
-        view = View(buffer, "path", indices, depth=tuple(len(focus.ranges[i].steps) for i in indices), filled=False)
+        view = View(buffer, "path", indices, depth=tuple(len(focus.ranges[i].steps) for i in indices), zero_padded=False)
         body = low.lower(focus.with_view(name, view), rest)
         return [Alloc(register_buffer(ctx, buffer, ctx.dtypes[name], memory, line.span), tuple(body), span=line.span)]
     axes = [(i, low.footprint(focus, i, rest)) for i in indices]
     origin = tuple(focus.ranges[i].base for i in indices)
     made, layout = memory_buffer(ctx, focus, name, ctx.dtypes[name], memory, axes, line)
-    if not all(is_own(w, ld) for ld in reads_of(focus.works, name)):
-        held_by_one(made, name, axes, rest, line)
-    view = View(made.name, form_of(focus.works, line, name, w), indices, origin, layout, filled=False, computed=True)
+    if not all(reads_own_element(w, ld) for ld in reads_of(focus.works, name)):
+        check_one_owner(made, name, axes, rest, line)
+    view = View(made.name, view_form(focus.works, line, name, w), indices, origin, layout, zero_padded=False, computed=True)
     ctx.buffers.append(made)
     body = low.lower(focus.with_view(name, view), rest)
     return [Alloc(made, tuple(body), span=line.span)]
 
 
-def _keep_pointwise(low: Lowering, focus: Focus, line: syntax.Keep, w: Work, rest: tuple) -> list[Stmt]:
+def _keep_pointwise(low: Lowering, focus: Focus, line: syntax.Keep, w: Computation, rest: tuple) -> list[Stmt]:
     """A pointwise result is computed in the memory named, then written back by the same owners (or as the block says)."""
     ctx = low.ctx
     held = w.name + "@"
     ctx.dtypes[held] = ctx.dtypes[w.name]
     at = tuple(as_expr(Var(i)) for i in subscripts_of(w, w.name))
     first = replace(w, name=held)
-    last = replace(w, value=Load(held, at, ctx.dtypes[w.name]), using=storing(low, line, ctx.dtypes[w.name]))
+    last = replace(w, value=Load(held, at, ctx.dtypes[w.name]), using=store_instr_name(low, line, ctx.dtypes[w.name]))
     if line.block and last.using is None and focus.works == (w,) and ctx.register(line.memory or ctx.device.memories[-1].name):
         return _kept_and_moved(low, focus, line, first, last, rest)
     works = tuple(x for v in focus.works for x in ((first, last) if v is w else (v,)))
     return _materialise(low, replace(focus, works=works), replace(line, tensors=(held,)), held, first, rest)
 
 
-def _kept_and_moved(low: Lowering, focus: Focus, line: syntax.Keep, first: Work, last: Work, rest: tuple) -> list[Stmt]:
+def _kept_and_moved(
+    low: Lowering, focus: Focus, line: syntax.Keep, first: Computation, last: Computation, rest: tuple
+) -> list[Stmt]:
     """A pointwise result is computed in registers by the lines below, and written back from there by the block."""
     ctx, held = low.ctx, first.name
     memory = line.memory or ctx.device.memories[-1].name
     indices = tuple(dict.fromkeys(first.alias.get(i, i) for i in first.indices))
     buffer = ctx.fresh(held.lower())
     depth = tuple(len(focus.ranges[i].steps) for i in indices)
-    view = View(buffer, "path", indices, depth=depth, owner=owner_lines(low, rest, first), filled=False)
+    view = View(buffer, "path", indices, depth=depth, owner=owner_lines(low, rest, first), zero_padded=False)
     inner = focus.with_view(held, view)
     made = low.lower(replace(inner, works=(first,)), rest)
-    stored = low.lower(replace(inner, works=(last,)), tuple(renamed(x, {last.name}, held) for x in block_of(ctx, line)))
+    stored = low.lower(replace(inner, works=(last,)), tuple(renamed(x, {last.name}, held) for x in write_back_block(ctx, line)))
     return [Alloc(register_buffer(ctx, buffer, ctx.dtypes[held], memory, line.span), (*made, *stored), span=line.span)]
 
 
 # ---------------------------------------------------------------- accumulators
 
 
-def accumulate_at_leaf(low: Lowering, focus: Focus, w: Work, line: syntax.Compute) -> list[Stmt]:
+def lower_leaf_reduction(low: Lowering, focus: Focus, w: Computation, line: syntax.Compute) -> list[Stmt]:
     """No `keep` was written: the accumulator opens here, as much at a time as the instruction of the line computes (one element
     without one) where the tile left is large or unknown."""
     cells = 1
@@ -206,19 +208,19 @@ def accumulate_at_leaf(low: Lowering, focus: Focus, w: Work, line: syntax.Comput
         cap = focus.ranges[i].whole_capacity
         cells = 0 if cap is None or cells == 0 else cells * cap
     if 0 < cells <= REGISTER_CELLS:
-        return accumulate(low, focus, w, (line,))
-    m = low.find(line.instr, w, line) if isinstance(line.instr, str) else None
+        return lower_reduction(low, focus, w, (line,))
+    m = low.find_instr(line.instr, w, line) if isinstance(line.instr, str) else None
     once = {i: syntax.Num(m.extent(i) if m is not None else 1) for i in w.indices}
     single = syntax.Tile(tuple(syntax.TileAxis(i, n) for i, n in once.items()))
     keep = syntax.Keep((w.name.rstrip("@"),), low.ctx.device.memories[-1].name)
     return low.lower(focus, (single, keep, line if m is not None else syntax.Compute()))
 
 
-def accumulate(low: Lowering, focus: Focus, w: Work, lines: tuple, keep: syntax.Keep | None = None) -> list[Stmt]:
+def lower_reduction(low: Lowering, focus: Focus, w: Computation, lines: tuple, keep: syntax.Keep | None = None) -> list[Stmt]:
     """Initialisation + body + combination + write-back of one reduction."""
     ctx = low.ctx
     assert w.reduction is not None
-    open_at_the_end(focus, w, lines)
+    check_kept_reads(focus, w, lines)
     memory = (keep.memory if keep else None) or ctx.device.memories[-1].name
     owner = owner_lines(low, lines, w)
     buffers: list[tuple[str, str]] = []
@@ -226,7 +228,7 @@ def accumulate(low: Lowering, focus: Focus, w: Work, lines: tuple, keep: syntax.
     names = [w.name] + ([w.name + "@at"] if w.reduction.kind in ("argmax", "argmin") else [])
     made: list[Buffer] = []
     for name in names:
-        ctx.dtypes.setdefault(name, place_type(w) if name.endswith("@at") else _accumulator_type(w))
+        ctx.dtypes.setdefault(name, index_type(w) if name.endswith("@at") else _accumulator_type(w))
         if ctx.register(memory):
             buffer = ctx.fresh(name.rstrip("@").lower() if not name.endswith("@at") else name.replace("@", "_").lower())
             view = View(buffer, "path", w.indices, depth=tuple(len(focus.ranges[i].steps) for i in w.indices), owner=owner)
@@ -235,15 +237,15 @@ def accumulate(low: Lowering, focus: Focus, w: Work, lines: tuple, keep: syntax.
             axes = [(i, low.footprint(focus, i, lines)) for i in w.indices]
             local, layout = memory_buffer(ctx, focus, name, ctx.dtypes[name], memory, axes, keep)
             if keep is not None and keep.block:  # which visits what is held in a way of its own
-                held_by_one(local, name, axes, lines, keep)
+                check_one_owner(local, name, axes, lines, keep)
             origin = tuple(focus.ranges[i].base for i in w.indices)
-            view = View(local.name, "indices", w.indices, origin, layout, filled=False)
+            view = View(local.name, "indices", w.indices, origin, layout, zero_padded=False)
             made.append(local)
             ctx.buffers.append(local)
         inner = inner.with_view(name, view)
-    inner = replace(inner, open={**focus.open, w.name: len(focus.digits)})
+    inner = replace(inner, open_accumulators={**focus.open_accumulators, w.name: len(focus.digits)})
     body = low.lower(inner, lines)
-    single = replace(inner, works=(_as(Fill, w),), loops=())
+    single = replace(inner, works=(_as_kind(InitAccumulator, w),), loops=())
     init = low.lower(single, owner)
     combine = _combined(low, single, w, owner, names) if w.name in ctx.reduced else []
     loops = [(var, trips) for index, var, trips in focus.loops if index in w.reduced]
@@ -259,17 +261,17 @@ def accumulate(low: Lowering, focus: Focus, w: Work, lines: tuple, keep: syntax.
     return out
 
 
-def _combined(low: Lowering, focus: Focus, w: Work, owner: tuple, names: list[str]) -> list[Stmt]:
+def _combined(low: Lowering, focus: Focus, w: Computation, owner: tuple, names: list[str]) -> list[Stmt]:
     """The units' partial results become one: across lockstep units first, then level by level through a shared memory."""
     ctx = low.ctx
-    out = low.lower(replace(focus, works=(_as(Combine, w),)), owner)
-    meeting = [x for x in ctx.reduced[w.name] if not swaps(ctx.device.level(x[0]))]
+    out = low.lower(replace(focus, works=(_as_kind(CombinePartials, w),)), owner)
+    meeting = [x for x in ctx.reduced[w.name] if not exchanges_registers(ctx.device.level(x[0]))]
     for level, stride, count in sorted(meeting, key=lambda x: -ctx.device.depth(x[0])):
         made = [exchange_buffer(ctx, n, ctx.dtypes[n], level, ctx.cells.get(focus.views[n].buffer, ())) for n in names]
         ctx.buffers += made
-        how = Exchange(tuple(b.name for b in made), level, stride, count, True)
-        stored = low.lower(replace(focus, works=(replace(_as(Combine, w), how=how),)), owner)
-        read = low.lower(replace(focus, works=(replace(_as(Combine, w), how=replace(how, storing=False)),)), owner)
+        how = ExchangeBuffers(tuple(b.name for b in made), level, stride, count, True)
+        stored = low.lower(replace(focus, works=(replace(_as_kind(CombinePartials, w), how=how),)), owner)
+        read = low.lower(replace(focus, works=(replace(_as_kind(CombinePartials, w), how=replace(how, storing=False)),)), owner)
         inner: list[Stmt] = [*stored, *read]
         for b in reversed(made):
             inner = [Alloc(b, tuple(inner))]
@@ -277,15 +279,17 @@ def _combined(low: Lowering, focus: Focus, w: Work, owner: tuple, names: list[st
     return out
 
 
-def _accumulator_type(w: Work):
+def _accumulator_type(w: Computation):
     return w.value.dtype
 
 
-def _as(kind: type, w: Work):
-    return kind(**{f: getattr(w, f) for f in Work.__dataclass_fields__})
+def _as_kind(kind: type, w: Computation):
+    return kind(**{f: getattr(w, f) for f in Computation.__dataclass_fields__})
 
 
-def _between(low: Lowering, focus: Focus, w: Work, owner: tuple, names: list[str], loops, init: list[Stmt], stored: list[Stmt]):
+def _between(
+    low: Lowering, focus: Focus, w: Computation, owner: tuple, names: list[str], loops, init: list[Stmt], stored: list[Stmt]
+):
     """FIRST_AND_LAST."""
     if any(o.atomic for o in w.outputs):  # the part of each iteration is added to what is there
         return init, stored
@@ -303,13 +307,13 @@ def _between(low: Lowering, focus: Focus, w: Work, owner: tuple, names: list[str
         focus = focus.with_view(home, View(home, "global"))
         reload = Load(home, tuple(as_expr(Var(i)) for i in again), dtype)
         assert w.reduction is not None
-        instead = nowhere(dtype) if name.endswith("@at") else identity(w.reduction.kind, dtype)
-        goes_on = Reload(
+        instead = no_index(dtype) if name.endswith("@at") else neutral_value(w.reduction.kind, dtype)
+        goes_on = ResumeAccumulator(
             name, w.indices, reload, None, w.extents, fused=w.fused, home=home, instead=instead, parts=(*w.reduced, *again)
         )
         refill += low.lower(replace(focus, works=(goes_on,), loops=()), owner)
         if not in_place:
-            work = Work(home, w.indices, Load(name, at, dtype), None, w.extents, fused=w.fused)
+            work = Computation(home, w.indices, Load(name, at, dtype), None, w.extents, fused=w.fused)
             spill += low.lower(replace(focus, works=(work,), loops=()), owner)
     if w.name in low.ctx.reduced:  # one unit of those that hold parts goes on from the last result, the others from nothing
         refill = [*init, If(_first_of_parts(low.ctx, w), tuple(refill))]
@@ -317,7 +321,7 @@ def _between(low: Lowering, focus: Focus, w: Work, owner: tuple, names: list[str
     return init, stored if in_place else [If(last, tuple(stored), tuple(spill))]
 
 
-def _first_of_parts(ctx: Context, w: Work) -> tuple[Expr, ...]:
+def _first_of_parts(ctx: LoweringContext, w: Computation) -> tuple[Expr, ...]:
     """True (>= 0) for the first unit of each group that holds parts of a result."""
     out = []
     for level, stride, count in sorted(ctx.reduced[w.name]):
@@ -326,11 +330,11 @@ def _first_of_parts(ctx: Context, w: Work) -> tuple[Expr, ...]:
     return tuple(out)
 
 
-def _home(low: Lowering, w: Work, name: str) -> str:
+def _home(low: Lowering, w: Computation, name: str) -> str:
     """A workspace that holds the whole accumulator between iterations of the reduction loops above it."""
-    ctx: Context = low.ctx
+    ctx: LoweringContext = low.ctx
     home = ctx.fresh(name.replace("@at", "_at").rstrip("@").lower() + "_between")
-    extents = work_extents(w)
+    extents = computation_extents(w)
     shape = tuple(extents[i] for i in w.indices)
     ctx.dtypes[home], ctx.shapes[home] = ctx.dtypes[name], shape
     ctx.buffers.append(workspace(ctx, home, ctx.dtypes[name], shape))

@@ -22,40 +22,40 @@ from ...dsl.support.fast_replace import replace
 from ...dsl.values import Const, Load, Masked, Value, loads
 from ..ir.tile_ir import Alloc, Buffer, Stmt
 from ..ir.tile_visitors import spanned
-from ..plan.computations import Work, plain_index
-from ..schedule.synthetic_spans import placed
+from ..plan.computations import Computation, plain_index
+from ..schedule.synthetic_spans import with_spans
 from .addressing import live_ends
-from .buffers import held_by_one, memory_buffer
-from .copies.distribute_copy import copy_lines, with_leaf
-from .copies.pipeline_depth import pipeline_of, staging_of
-from .copies.unaligned_copies import filled
+from .buffers import check_one_owner, memory_buffer
+from .copies.distribute_copy import copy_block, copy_lines
+from .copies.pipeline_depth import copy_staging, pipeline_of
+from .copies.unaligned_copies import aligned_fill
 from .leaves.instr_leaf import register_buffer
 from .lower_keep import owner_lines
-from .lowering_context import Context
+from .lowering_context import LoweringContext
 from .spec import ZERO, Focus, Range, View
 from .tile_axes import modifier
-from .tiling.padded_trip_counts import filled_to_the_end, scratch
+from .tiling.padded_trip_counts import is_filled_padded, is_scratch_memory
 
 if TYPE_CHECKING:
     from .lower_schedule import Lowering
 
 
 def lower_move(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple) -> list[Stmt]:
-    from .compute_at import lower_produced
+    from .compute_at import compute_at
 
     ctx = low.ctx
     found = [
         ld for w in focus.works for v in (w.value, *(o.value for o in w.outputs)) for ld in loads(v) if ld.tensor == line.tensor
     ]
     if not found:
-        if low.elsewhere(focus, lambda w: line.tensor in w.reads):
+        if low.names_other_nest(focus, lambda w: line.tensor in w.reads):
             return low.lower(focus, rest)
         reads = {t for w in focus.works for t in w.reads}
         raise NotRead(f"nothing in focus reads `{line.tensor}`", line.span, help=did_you_mean(line.tensor, reads))
     memory = line.memory or ctx.device.memories[-1].name
     maker = next((w for w in focus.works if line.tensor in w.targets), None)
     if maker is not None and focus.views[line.tensor].form == "global":
-        return lower_produced(low, focus, line, line.tensor, maker, rest)
+        return compute_at(low, focus, line, line.tensor, maker, rest)
     if maker is not None:
         raise HeldTwice(
             f"`{line.tensor}` is kept by a line above, and computed by the lines below: there is nothing to move yet",
@@ -69,14 +69,14 @@ def lower_move(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple) -> l
                 line.span,
                 help="move it to a memory that units share",
             )
-        return _to_registers(low, *_hop(focus, found[0]), line, rest, found[0], memory)
+        return _to_registers(low, *_staging_step(focus, found[0]), line, rest, found[0], memory)
     return _to_memory(low, focus, line, rest, found, memory)
 
 
 # ---------------------------------------------------------------- registers
 
 
-def _hop(focus: Focus, load: Load) -> tuple[Focus, Value]:
+def _staging_step(focus: Focus, load: Load) -> tuple[Focus, Value]:
     """A copy staged one hop further: its mask goes with the first hop, and what comes after reads whole data."""
     (work, *others) = focus.works
     if not others and isinstance(work.value, Masked) and work.value.value == load:
@@ -93,7 +93,7 @@ def _inherited(focus: Focus, load: Load) -> tuple[Expr, ...]:
     return tuple(c for c in work.value.conds if all(v.name in mine for v in c.variables() if v.name in focus.ranges))
 
 
-def _in_box(focus: Focus, load: Load, axes: list[Staged]) -> tuple[Expr, ...]:
+def _in_box(focus: Focus, load: Load, axes: list[StagedAxis]) -> tuple[Expr, ...]:
     """What a mask around the load says, of the axes of the box that is copied; not what they do not determine."""
     own = {}
     for e, a in zip(load.indices, axes, strict=True):
@@ -113,23 +113,23 @@ def _to_registers(
     indices = tuple(i for i in indices if i in focus.ranges)
     copy_name = line.tensor + "~"
     ctx.dtypes[copy_name] = load.dtype
-    work = Work(copy_name, indices, source, None, (), span=line.span, fused=focus.fused)
+    work = Computation(copy_name, indices, source, None, (), span=line.span, fused=focus.fused)
     owner = owner_lines(low, rest, work, operand_of=line.tensor)
     hops = tuple(x for x in line.block or () if isinstance(x, syntax.Move))
     with_instr = modifier(line, "with")
     if with_instr is not None and owner:
-        owner = (*owner[:-1], With(getattr(owner[-1], "fragment", None), with_instr.words[0], line))
+        owner = (*owner[:-1], InstrLeaf(getattr(owner[-1], "fragment", None), with_instr.words[0], line))
     buffer = ctx.fresh(line.tensor.rstrip("@").lower())
     view = View(buffer, "path", indices, depth=tuple(len(focus.ranges[i].steps) for i in indices), owner=owner)
-    copying = replace(focus.with_view(copy_name, view), works=(work,), loops=(), turns=())
+    copying = replace(focus.with_view(copy_name, view), works=(work,), loops=(), tile_loops=())
     copy = spanned(tuple(low.lower(copying, (*hops, *owner))), line.span)
     body = low.lower(focus.with_view(line.tensor, view), rest)
     local = register_buffer(ctx, buffer, load.dtype, memory, line.span)
-    return [Alloc(local, (*copy, *body), line.span, staging_of(low, focus, line, [load], memory, len(copy)))]
+    return [Alloc(local, (*copy, *body), line.span, copy_staging(low, focus, line, [load], memory, len(copy)))]
 
 
 @dataclass(frozen=True)
-class With:
+class InstrLeaf:
     """A line of ours: the leaf of a copy is this instruction, which must lay the elements out as `fragment` says."""
 
     fragment: object
@@ -141,13 +141,13 @@ class With:
 
 
 @dataclass(frozen=True)
-class Staged:
+class StagedAxis:
     """One axis of a staged copy: its name, where it begins, how far it spans, what is valid, how much of it is filled."""
 
     name: str
     origin: Expr
     extent: int
-    valid: tuple[Expr, ...]
+    valid_conditions: tuple[Expr, ...]
     fill: tuple[Expr, ...]
 
 
@@ -186,12 +186,12 @@ def _to_memory(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple, foun
         wanted = line.view or subscripts
         _check_view(focus, line, wanted, subscripts)
         form = "indices"
-        axes = [index_axis(low, focus, i, line.tensor, memory, rest) for i in wanted]
+        axes = [staged_index_axis(low, focus, i, line.tensor, memory, rest) for i in wanted]
         value: Value = first
         also = _inherited(focus, first)
     else:
         form = "box"
-        axes: list[Staged] = []
+        axes: list[StagedAxis] = []
         for d in range(len(first.indices)):
             axes.append(_box_axis(low, focus, line, memory, rest, d, found, {a.name for a in axes}))
         value = replace(first, indices=tuple(a.origin + Var(a.name) for a in axes))
@@ -207,23 +207,23 @@ def _to_memory(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple, foun
         buffer.name, "indices", tuple(a.name for a in axes), tuple(ZERO if form == "box" else o for o in origin), layout
     )
     names = tuple(a.name for a in axes)
-    work = Work(copy_name, names, masked(value, axes, also), None, (), span=line.span, fused=focus.fused)
+    work = Computation(copy_name, names, mask_copy(value, axes, also), None, (), span=line.span, fused=focus.fused)
     last = layout.digits[-1].axis if layout.digits else ""
     if line.block is not None and last in names[:-1]:  # instructions are matched by what has its neighbours in the copy
         work = replace(work, indices=(*(n for n in names if n != last), last), subscripts=names)
     copying = replace(
-        focus, works=(work,), ranges=ranges, loops=(), turns=(), open={},
+        focus, works=(work,), ranges=ranges, loops=(), tile_loops=(), open_accumulators={},
         views={**focus.views, copy_name: local, line.tensor: source},
     )  # fmt: skip
     lines = line.block
     if lines is not None:
-        lines = with_leaf(line, lines)
+        lines = copy_block(line, lines)
     else:
         lines = copy_lines(ctx, copying, [(a.name, a.extent) for a in axes], value, buffer, layout, line)
-        lines = placed(lines, ctx.places)
-        ctx.filled[id(line)] = lines
-    copy = filled(low, copying, [(a.name, a.extent) for a in axes], lines, buffer)
-    staging = staging_of(low, focus, line, found, memory, len(copy))
+        lines = with_spans(lines, ctx.synthetic_line_numbers)
+        ctx.filled_lines[id(line)] = lines
+    copy = aligned_fill(low, copying, [(a.name, a.extent) for a in axes], lines, buffer)
+    staging = copy_staging(low, focus, line, found, memory, len(copy))
     ctx.rotating[buffer.name] = staging.depth
     body = low.lower(focus.with_view(line.tensor, view), rest)
     return [Alloc(buffer, (*copy, *body), line.span, staging)]
@@ -238,13 +238,13 @@ def _check_view(focus: Focus, line: syntax.Move, wanted: tuple[str, ...], subscr
         raise BadLayout(f"`{line.tensor}` is read by `{lost[0]}`, which `as (...)` does not name", line.span, help=help)
 
 
-def staged_view(ctx: Context, focus: Focus, buffer: Buffer, form: str, axes: list[Staged], layout: Layout) -> View:
+def staged_view(ctx: LoweringContext, focus: Focus, buffer: Buffer, form: str, axes: list[StagedAxis], layout: Layout) -> View:
     """What is staged here, zero outside of what is live here: lines below that end inside of it must ask."""
     there = all(a.extent for a in axes)  # of no elements, none is filled
     held = live_ends(focus) if there else frozenset()
-    whole = frozenset(a.name for a in axes if there and not a.fill and scratch(ctx, buffer.memory))
+    whole = frozenset(a.name for a in axes if there and not a.fill and is_scratch_memory(ctx, buffer.memory))
     names, origins = tuple(a.name for a in axes), tuple(a.origin for a in axes)
-    return View(buffer.name, form, names, origins, layout, held=held, whole=whole)
+    return View(buffer.name, form, names, origins, layout, filled_extents=held, fully_written=whole)
 
 
 def _ordered(e: Expr) -> list[str]:
@@ -262,9 +262,9 @@ def _as_factors(focus: Focus, tensor: str) -> str | None:
     return None
 
 
-def masked(value: Value, axes: list[Staged], also: tuple[Expr, ...] = ()) -> Value:
+def mask_copy(value: Value, axes: list[StagedAxis], also: tuple[Expr, ...] = ()) -> Value:
     """The value where it is valid, zero elsewhere."""
-    conds = (*also, *(c for a in axes for c in a.valid))
+    conds = (*also, *(c for a in axes for c in a.valid_conditions))
     return _where(tuple(dict.fromkeys(c for c in conds if c.interval[0] is None or c.interval[0] < 0)), value)
 
 
@@ -277,16 +277,16 @@ def _where(conds: tuple[Expr, ...], value: Value) -> Value:
 def _spanned(r: Range) -> Expr:
     """What a range spans: its size, or all the strided chunks that are still to be visited."""
     whole = r.whole_capacity
-    return as_expr(whole) if r.reps and whole is not None else r.size
+    return as_expr(whole) if r.strided_runs and whole is not None else r.size
 
 
-def index_axis(low: Lowering, focus: Focus, index: str, tensor: str, memory: str, rest: tuple) -> Staged:
+def staged_index_axis(low: Lowering, focus: Focus, index: str, tensor: str, memory: str, rest: tuple) -> StagedAxis:
     """What a copy of `tensor` holds of an index of the focus, for the lines `rest`."""
     r = focus.ranges[index]
     extent = low.footprint(focus, index, rest)
     here = as_expr(Var(index)) - r.base
     valid = tuple(b - here - 1 for b in (*r.bounds, _spanned(r)))
-    return Staged(index, r.base, extent, valid, _filled(low, focus, index, tensor, memory, rest, extent))
+    return StagedAxis(index, r.base, extent, valid, _filled(low, focus, index, tensor, memory, rest, extent))
 
 
 def _diagonal(found: list[Load]) -> bool:
@@ -297,7 +297,7 @@ def _diagonal(found: list[Load]) -> bool:
 
 def _box_axis(
     low: Lowering, focus: Focus, line: syntax.Move, memory: str, rest: tuple, d: int, found: list[Load], taken: set[str]
-) -> Staged:
+) -> StagedAxis:
     """`taken`: the names of the axes before this one; an index is one of them only once."""
     ctx = low.ctx
     plain = {plain_index(ld.indices[d]) for ld in found}
@@ -306,7 +306,7 @@ def _box_axis(
         r = focus.ranges[index]
         extent = low.footprint(focus, index, rest)
         valid = tuple(b - Var(index) - 1 for b in (*r.bounds, _spanned(r)))
-        return Staged(index, r.base, extent, valid, _filled(low, focus, index, line.tensor, memory, rest, extent))
+        return StagedAxis(index, r.base, extent, valid, _filled(low, focus, index, line.tensor, memory, rest, extent))
     hulls = [
         hull(ld.indices[d], {i: (r.base, low.footprint(focus, i, rest) - 1) for i, r in focus.ranges.items()}) for ld in found
     ]
@@ -335,13 +335,13 @@ def _box_axis(
         assert source.layout is not None
         here = at - source.origin[d]
         valid = (*valid, here, source.layout.axes[d][1] - here - 1)
-    return Staged(name, origin, extent, valid, ())
+    return StagedAxis(name, origin, extent, valid, ())
 
 
 def _filled(low: Lowering, focus: Focus, index: str, tensor: str, memory: str, rest: tuple, extent: int) -> tuple[Expr, ...]:
     """What of the axis the copy must fill, where not all: the live extent, rounded up to what a leaf reads at once."""
     r = focus.ranges[index]
-    if not r.bounds or r.reps or filled_to_the_end(low, focus, index, tensor, memory, rest):
+    if not r.bounds or r.strided_runs or is_filled_padded(low, focus, index, tensor, memory, rest):
         return ()  # strided chunks are visited whether they are live or not
     grain = low.grain(focus, index, rest)
     if grain >= extent:
@@ -358,12 +358,12 @@ def _from_registers(
         ctx.note(f"`pipeline` of `{line.tensor.rstrip('@')}`: what units hold in registers is stored at once")
     axes = [(i, low.footprint(focus, i, source.owner)) for i in source.axes]
     buffer, layout = memory_buffer(ctx, focus, copy_name, ctx.dtypes[line.tensor], memory, axes, line)
-    held_by_one(buffer, line.tensor, axes, source.owner, line)
+    check_one_owner(buffer, line.tensor, axes, source.owner, line)
     ctx.buffers.append(buffer)
     view = View(buffer.name, "indices", source.axes, tuple(focus.ranges[i].base for i in source.axes), layout)
     at = tuple(as_expr(Var(i)) for i in source.axes)
-    value = source.leaving or Load(line.tensor, at, ctx.dtypes[line.tensor])
-    work = Work(copy_name, source.axes, value, None, (), span=line.span, fused=focus.fused)
+    value = source.stored_value or Load(line.tensor, at, ctx.dtypes[line.tensor])
+    work = Computation(copy_name, source.axes, value, None, (), span=line.span, fused=focus.fused)
     stored = low.lower(replace(focus, works=(work,), views={**focus.views, copy_name: view}, loops=()), source.owner)
     body = low.lower(focus.with_view(line.tensor, view), rest)
     return [Alloc(buffer, (*stored, *body), span=line.span)]

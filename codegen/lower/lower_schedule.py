@@ -17,22 +17,22 @@ from ...dsl.index.expr import Expr, Var, as_expr
 from ...dsl.support.fast_replace import replace
 from ...dsl.values import loads
 from ..ir.tile_ir import Stmt
-from ..plan.computations import BACK, Work, substitute
+from ..plan.computations import BACK, Computation, substitute
 from ..schedule.synthetic_spans import author_of, is_filled_in
-from .footprint import grain, reach
-from .leaves.instr_leaf import instr_leaf, masked_inside, same_fragment, within_reach
-from .leaves.match_instr import Fragment, Match, fragment, match, matches
-from .leaves.scalar_leaf import Spread, leaf
-from .lower_keep import accumulate, accumulate_at_leaf, lower_keep
-from .lower_move import With, lower_move
+from .footprint import read_extent, read_grain
+from .leaves.instr_leaf import check_executing_units, instr_leaf, same_fragment, strip_mask
+from .leaves.match_instr import FragmentMap, InstrMatch, all_matches, best_match, fragment_map
+from .leaves.scalar_leaf import FragmentLeaf, scalar_leaf
+from .lower_keep import lower_keep, lower_leaf_reduction, lower_reduction
+from .lower_move import InstrLeaf, lower_move
 from .lower_tile import lower_tile
-from .lowering_context import Context
-from .reductions.accumulator_computations import Combine, Fill
-from .reductions.open_accumulators import counted_above, opens_at_leaf
-from .reductions.split_reduction import Split, splits
+from .lowering_context import LoweringContext
+from .reductions.accumulator_computations import CombinePartials, InitAccumulator
+from .reductions.open_accumulators import accumulates_at_leaf, check_open_results
+from .reductions.split_reduction import SplitPartials, tile_splits_reduction
 from .spec import Focus, Range
-from .stores.write_back import LeftOpen, share_out
-from .tile_axes import axes_of, clamped
+from .stores.write_back import ShareOut, share_out
+from .tile_axes import clamped, tile_axes
 from .tiling.count_units import advance
 from .tiling.distribute_tiles import product, tile_count
 from .tiling.sequential_tiles import ALL_TURNS
@@ -43,11 +43,11 @@ HELD = (UnboundedTile, SplitReduction)
 class Lowering:
     """Lowers one launch. `works` are all works of the launch, for what a line must know of the whole."""
 
-    def __init__(self, ctx: Context, works: tuple[Work, ...], lines: tuple = ()) -> None:
+    def __init__(self, ctx: LoweringContext, works: tuple[Computation, ...], lines: tuple = ()) -> None:
         self.ctx = ctx
         self.works = works
         self.finest = _finest(lines)  # tiles: which of several indices an instruction may take
-        self.split: dict[str, Split] = {}  # works whose parts a later launch combines, or atomics
+        self.split: dict[str, SplitPartials] = {}  # works whose parts a later launch combines, or atomics
         self.served: dict[str, set[str]] = {}  # tensors that several nests make, each for itself: the works that read their own
         self.read_again: set[str] = set()  # what those read that several nests make
         self.holding = 0  # lines that hold something, above the one being lowered
@@ -58,12 +58,12 @@ class Lowering:
         try:
             return self._lower(focus, lines)
         except UserError as error:
-            self._belongs(error, lines[0] if lines else None)
+            self._attribute_error(error, lines[0] if lines else None)
             raise
         finally:
             self.ctx.trace.leave()
 
-    def _belongs(self, error: UserError, line: Any) -> None:
+    def _attribute_error(self, error: UserError, line: Any) -> None:
         """A mistake noticed far down belongs to the nearest line that was written: by the author, where he wrote one above.
 
         What has no bound belongs to the line that holds it.
@@ -87,8 +87,8 @@ class Lowering:
             case syntax.Tile():
                 return lower_tile(self, focus, line, rest)
             case syntax.Fuse():
-                self.ctx.take(line.name)  # an index like any other: no loop variable is called so
-                new = fused(focus, line)
+                self.ctx.reserve(line.name)  # an index like any other: no loop variable is called so
+                new = fuse_indices(focus, line)
                 now = {id(w): x for w, x in zip(focus.works, new.works, strict=True)}
                 self.works = tuple(now.get(id(w), w) for w in self.works)
                 return self.lower(new, rest)
@@ -98,11 +98,11 @@ class Lowering:
                 return self._holding(line, lower_keep, focus, rest)
             case syntax.Compute():
                 return self.leaves(focus, line)
-            case Spread():
-                return [s for w in focus.works for s in leaf(self.ctx, focus, w, line.fragment)]
-            case With():
-                return self.copy_with(focus, line)
-            case LeftOpen():
+            case FragmentLeaf():
+                return [s for w in focus.works for s in scalar_leaf(self.ctx, focus, w, line.fragment)]
+            case InstrLeaf():
+                return self.copy_leaf(focus, line)
+            case ShareOut():
                 return share_out(self, focus, line)
         raise TypeError(f"line {line!r}")
 
@@ -112,7 +112,7 @@ class Lowering:
         try:
             return lowered(self, focus, line, rest)
         except HELD as error:
-            self._belongs(error, line)
+            self._attribute_error(error, line)
             raise
         finally:
             self.holding -= 1
@@ -123,34 +123,34 @@ class Lowering:
         unroll = next((m for m in line.modifiers if m.name == "unroll"), None)
         times = int(unroll.values[0].value) if unroll and unroll.values else 1  # type: ignore[union-attr]
         out: list[Stmt] = []
-        laid: dict[str, Fragment] = {}  # what an instruction computed here, and how it lies in registers
+        laid: dict[str, FragmentMap] = {}  # what an instruction computed here, and how it lies in registers
         for w in focus.works:
             f = replace(focus, works=(w,))
-            if w.reduction is not None and w.name not in focus.open:
-                out += accumulate_at_leaf(self, f, w, line)
+            if w.reduction is not None and w.name not in focus.open_accumulators:
+                out += lower_leaf_reduction(self, f, w, line)
                 continue
             m = None
-            if isinstance(line.instr, str) and not isinstance(w, (Fill, Combine)):
-                m = self.find(line.instr, w, line, must=len(focus.works) == 1)
+            if isinstance(line.instr, str) and not isinstance(w, (InitAccumulator, CombinePartials)):
+                m = self.find_instr(line.instr, w, line, must=len(focus.works) == 1)
             held = any(f.views[t].form == "path" for t in w.reads if t in f.views)
             if m is not None and len(focus.works) > 1 and held and f.views[w.name].form != "path":
                 target = m.instr.operand(m.instr.statement.target)
                 if self.ctx.register(target.memory):
                     # what is stored to memory is visited as the instruction laid it out in registers
-                    spread = next((laid[t] for t in w.reads if t in laid), fragment(m, target.name))
-                    out += leaf(self.ctx, f, w, spread, order, times)
+                    spread = next((laid[t] for t in w.reads if t in laid), fragment_map(m, target.name))
+                    out += scalar_leaf(self.ctx, f, w, spread, order, times)
                     continue
             if m is not None:
-                within_reach(self.ctx, m.instr, f, w, line.span)
+                check_executing_units(self.ctx, m.instr, f, w, line.span)
                 out += instr_leaf(self.ctx, f, w, m, order, times, line.span)
-                laid[w.name] = fragment(m, m.instr.statement.target)
+                laid[w.name] = fragment_map(m, m.instr.statement.target)
             else:
-                out += leaf(self.ctx, f, w, None, order, times)
+                out += scalar_leaf(self.ctx, f, w, None, order, times)
         return out
 
     # ------------------------------------------------------------ instructions
 
-    def find(self, name: str, work: Work, line, must: bool = True, spread=None) -> Match | None:
+    def find_instr(self, name: str, work: Computation, line, must: bool = True, spread=None) -> InstrMatch | None:
         """The instruction of that name, or the member of that family, that computes the work (and fills `spread`)."""
         known = self.ctx.device.instrs_named(name)
         if not known:
@@ -158,7 +158,7 @@ class Lowering:
             raise UnknownInstr(
                 f"`{self.ctx.device.name}` has no instruction `{name}`", line.span, help=did_you_mean(name, names)
             )
-        inside = masked_inside(work)[0]
+        inside = strip_mask(work)[0]
         found = [m for i in known if (m := self._fits(i, inside, spread)) is not None]
         if found:
             return max(found, key=lambda m: (m.score, _volume(m)))
@@ -168,17 +168,17 @@ class Lowering:
             )
         return None
 
-    def _fits(self, instr: Instr, inside: Work, spread) -> Match | None:
+    def _fits(self, instr: Instr, inside: Computation, spread) -> InstrMatch | None:
         if spread is None:
-            return match(instr, inside, {i: n for i, n in self.finest.items() if i in inside.reduced})
+            return best_match(instr, inside, {i: n for i, n in self.finest.items() if i in inside.reduced})
         target = instr.statement.target
-        found = [m for m in matches(instr, inside) if same_fragment(spread, fragment(m, target))]
+        found = [m for m in all_matches(instr, inside) if same_fragment(spread, fragment_map(m, target))]
         return max(found, key=lambda m: m.score, default=None)
 
-    def copy_with(self, focus: Focus, line) -> list[Stmt]:
+    def copy_leaf(self, focus: Focus, line) -> list[Stmt]:
         """The leaf of `move ... with I`: the instruction where it fills the fragment wanted, else element by element."""
         (work,) = focus.works
-        spread = Spread(line.fragment) if line.fragment is not None else None
+        spread = FragmentLeaf(line.fragment) if line.fragment is not None else None
         fills = [i.operand(i.statement.target).memory for i in self.ctx.device.instrs_named(line.instr)]
         if fills and not any(map(self.ctx.register, fills)):
             raise InstrMismatch(
@@ -186,15 +186,15 @@ class Lowering:
                 line.line.span,
                 help="leave `with` out, or name an instruction that fills registers",
             )
-        m = self.find(line.instr, work, line.line, must=False, spread=spread)
+        m = self.find_instr(line.instr, work, line.line, must=False, spread=spread)
         if m is None:
             self.ctx.notes.append(f"`with {line.instr}`: no member of it fits the copy of `{line.line.tensor}`")
-            return leaf(self.ctx, focus, work, line.fragment)
+            return scalar_leaf(self.ctx, focus, work, line.fragment)
         return instr_leaf(self.ctx, focus, work, m, span=line.line.span)
 
     # ------------------------------------------------------------ looking ahead
 
-    def elsewhere(self, focus: Focus, fits: Callable[[Work], bool]) -> bool:
+    def names_other_nest(self, focus: Focus, fits: Callable[[Computation], bool]) -> bool:
         """Is this a line of works that a tile above gave a nest of their own (FISSION)? It says nothing about those here."""
         mine = {w.name for w in self.works}
         return all(w.name in mine or w.name.endswith(BACK) for w in focus.works) and any(fits(w) for w in self.works)
@@ -206,13 +206,13 @@ class Lowering:
         if cap is None:
             message = f"what is held here spans `{index}`, whose extent has no bound"
             raise UnboundedTile(message, help=f"tile `{index}` above this line, or state a bound: `where N <= 4096`")
-        return reach(self, focus, index, cap, lines)
+        return read_extent(self, focus, index, cap, lines)
 
     def grain(self, focus: Focus, index: str, lines: tuple) -> int:
         """What the lines below read of an index at once, edge or not: copies fill up to a multiple of it."""
-        return grain(self, focus, index, focus.ranges[index].whole_capacity or 1, lines)
+        return read_grain(self, focus, index, focus.ranges[index].whole_capacity or 1, lines)
 
-    def later_tiles(self, focus: Focus, axes, rest: tuple, level: str) -> Expr:
+    def units_of_following_tiles(self, focus: Focus, axes, rest: tuple, level: str) -> Expr:
         """How many units the lines below still tell apart at the same level (adjacent tiles onto one level multiply)."""
         ranges = dict(focus.ranges)
         for a in axes:
@@ -229,7 +229,7 @@ class Lowering:
                 continue
             if line.level is not None and line.level != level:
                 break
-            for a in axes_of(line):
+            for a in tile_axes(line):
                 if a.index not in ranges:
                     continue
                 if line.level == level and (a.index in needed or not dealt):
@@ -242,7 +242,7 @@ class Lowering:
     def open_accumulators(self, focus: Focus, indices: set[str], lines: tuple) -> list[Stmt] | None:
         """Before a reduction is tiled its accumulator must be open, unless a `keep` below says where."""
         for w in focus.works:
-            if isinstance(w, (Fill, Combine)) or w.reduction is None or w.name in focus.open:
+            if isinstance(w, (InitAccumulator, CombinePartials)) or w.reduction is None or w.name in focus.open_accumulators:
                 continue
             if not indices & set(w.reduced):
                 continue
@@ -260,10 +260,10 @@ class Lowering:
                 continue
             if not parallel and self._split_below(w, lines):
                 continue
-            if opens_at_leaf(self.ctx, focus, w, lines):
+            if accumulates_at_leaf(self.ctx, focus, w, lines):
                 if not parallel:
                     continue
-                counted_above(focus, w, lines)
+                check_open_results(focus, w, lines)
                 finite = self.ctx.device.level(lines[0].level).units == "finite"  # whose loops are the same for all of them
                 turns = () if finite else (ALL_TURNS,)
                 one = syntax.Tile(tuple(syntax.TileAxis(i, syntax.Num(1)) for i in w.indices), modifiers=turns)
@@ -273,7 +273,7 @@ class Lowering:
                 at = focus.works.index(w)
                 before = self.lower(replace(focus, works=focus.works[:at]), lines)
                 return [*before, *alone, *self.lower(replace(focus, works=others[at:]), lines)]
-            return accumulate(self, focus, w, lines)
+            return lower_reduction(self, focus, w, lines)
         return None
 
     def _combines(self, line) -> bool:
@@ -283,17 +283,19 @@ class Lowering:
         by = next((m.words[0] for m in line.modifiers if m.name == "by"), None)
         return self.ctx.device.level(line.level).siblings != "nothing" and by != "workspace"
 
-    def _split_below(self, w: Work, lines: tuple) -> bool:
+    def _split_below(self, w: Computation, lines: tuple) -> bool:
         """A line below leaves parts of the reduction to a later launch: accumulators are those of the parts."""
-        tiles = [x for x in lines[1:] if isinstance(x, syntax.Tile) and splits(self.ctx.device, x)]
+        tiles = [x for x in lines[1:] if isinstance(x, syntax.Tile) and tile_splits_reduction(self.ctx.device, x)]
         return any(a.index in w.reduced for x in tiles for a in x.axes)
 
     def read_afterwards(self, focus: Focus, tensor: str, lines: tuple) -> bool:
         """Does a launch that follows from a split, above or below, read the tensor for the results that it combines?"""
-        if any(tensor in w.reads for works, _ in self.ctx.extra for w in works):
+        if any(tensor in w.reads for works, _ in self.ctx.following_launches for w in works):
             return True
         readers = [w for w in focus.works if any(ld.tensor == tensor for o in w.outputs for ld in loads(o.value))]
-        return any(w.reduction is not None and w.name not in focus.open and self._split_below(w, lines) for w in readers)
+        return any(
+            w.reduction is not None and w.name not in focus.open_accumulators and self._split_below(w, lines) for w in readers
+        )
 
 
 def _finest(lines: tuple) -> dict[str, int]:
@@ -305,14 +307,14 @@ def _finest(lines: tuple) -> dict[str, int]:
     return found
 
 
-def _volume(m: Match) -> int:
+def _volume(m: InstrMatch) -> int:
     n = 1
     for e in m.extents().values():
         n *= e
     return n
 
 
-def fused(focus: Focus, line: syntax.Fuse) -> Focus:
+def fuse_indices(focus: Focus, line: syntax.Fuse) -> Focus:
     """`fuse n, p, q as m`: one index for several; its components are its digits."""
     ranges = dict(focus.ranges)
     for i in line.indices:
@@ -347,7 +349,7 @@ def _numbers_registers(focus: Focus, tensor: str, indices: tuple[str, ...]) -> b
     return view is not None and view.form == "path" and not set(indices).isdisjoint(view.axes)
 
 
-def _fuse_work(w: Work, line: syntax.Fuse, parts) -> Work:
+def _fuse_work(w: Computation, line: syntax.Fuse, parts) -> Computation:
     mine = set(line.indices)
     free, reduced = mine & set(w.indices), mine & set(w.reduced)
     if not free and not reduced:
@@ -379,7 +381,7 @@ def _fuse_work(w: Work, line: syntax.Fuse, parts) -> Work:
     )
 
 
-def _other_types(instrs: Sequence[Instr], work: Work) -> str:
+def _other_types(instrs: Sequence[Instr], work: Computation) -> str:
     """Which types the instructions take, where none takes those at hand."""
     here = {load.dtype.name for load in loads(work.value)}
     takes = [{o.dtype.name for o in i.operands if o.role == "input"} for i in instrs]

@@ -15,17 +15,17 @@ from ...dsl import syntax
 from ...dsl.support.fast_replace import replace
 from ...dsl.values import loads
 from ..ir.tile_ir import Stmt
-from ..plan.computations import Work
+from ..plan.computations import Computation
 from .addressing import zero_is_neutral
-from .copies.pipeline_depth import depth_of, moves_below, written_out
+from .copies.pipeline_depth import depth_of, is_unrolled, moves_below
 from .leaves.scalar_leaf import cell_indices
-from .readers import needs_more, stored_by_others
-from .reductions.split_reduction import are_split_alike, splits
+from .readers import reads_beyond_tile, stored_by_others
+from .reductions.split_reduction import are_split_alike, tile_splits_reduction
 from .spec import Focus
-from .tile_axes import Axis, axes_of, clamped, modifier, tensors_of
+from .tile_axes import ResolvedAxis, clamped, modifier, tensors_of, tile_axes
 from .tiling.count_units import advance
-from .tiling.distribute_tiles import onto_units
-from .tiling.sequential_tiles import loop_tiles
+from .tiling.distribute_tiles import distribute_tiles
+from .tiling.sequential_tiles import sequential_tiles
 
 if TYPE_CHECKING:
     from .lower_schedule import Lowering
@@ -33,27 +33,27 @@ if TYPE_CHECKING:
 
 def lower_tile(low: Lowering, focus: Focus, line: syntax.Tile, rest: tuple) -> list[Stmt]:
     ctx = low.ctx
-    mine = [a for a in axes_of(line) if a.index in focus.ranges]
-    below = held_in(rest)
+    mine = [a for a in tile_axes(line) if a.index in focus.ranges]
+    below = staged_tensors(rest)
     indices = tuple(a.index for a in mine)
     alone = line.level is not None and ctx.device.level(line.level).siblings == "nothing"
 
-    def together(v: Work, w: Work) -> bool:
+    def together(v: Computation, w: Computation) -> bool:
         made_below = v.reduction is None and not below.isdisjoint(v.targets)  # for each part, by the lines below
-        alike = made_below or not splits(ctx.device, line) or are_split_alike(focus, v, w, mine)
+        alike = made_below or not tile_splits_reduction(ctx.device, line) or are_split_alike(focus, v, w, mine)
         return alike and _together(v, w, indices, below, alone)
 
-    parts = groups(focus.works, together)
+    parts = shared_loop_groups(focus.works, together)
     if len(parts) > 1:
-        parts = made_in_each(low, parts, together, below)
+        parts = split_producers(low, parts, together, below)
         stored_by_others(low, focus, parts, (line, *rest))
         return [s for g in parts for s in low.lower(replace(focus, works=g), (line, *rest))]
-    if not splits(ctx.device, line):
+    if not tile_splits_reduction(ctx.device, line):
         opened = low.open_accumulators(focus, {a.index for a in mine}, (line, *rest))
         if opened is not None:
             return opened
     if line.level is not None:
-        return onto_units(low, focus, line, mine, rest)
+        return distribute_tiles(low, focus, line, mine, rest)
     needed = {i for w in focus.works for i in w.all_indices}
     todo = [a for a in mine if a.index in needed]
     for a in mine:
@@ -64,18 +64,18 @@ def lower_tile(low: Lowering, focus: Focus, line: syntax.Tile, rest: tuple) -> l
     unroll = modifier(line, "unroll")
     ahead = any(depth_of(x, depth_of(line, 1)) > 1 for x in moves_below(rest))
 
-    def nest(f: Focus, a: Axis, inside: Callable[[Focus], list[Stmt]]) -> list[Stmt]:
+    def nest(f: Focus, a: ResolvedAxis, inside: Callable[[Focus], list[Stmt]]) -> list[Stmt]:
         filled = all(
             zero_is_neutral(w.value, (a.index,), f) for w in f.works if w.reduction is not None and a.index in w.reduced
         )
-        cell = a.index in cells or written_out(low, line, rest, f.ranges[a.index], a.size, filled)
-        return loop_tiles(ctx, f, a, cell, unroll, inside, line, ahead)
+        cell = a.index in cells or is_unrolled(low, line, rest, f.ranges[a.index], a.size, filled)
+        return sequential_tiles(ctx, f, a, cell, unroll, inside, line, ahead)
 
     return _nested(focus, todo, nest, lambda f: low.lower(f, rest))
 
 
 def _nested(
-    focus: Focus, axes: list[Axis], nest: Callable[..., list[Stmt]], inmost: Callable[[Focus], list[Stmt]]
+    focus: Focus, axes: list[ResolvedAxis], nest: Callable[..., list[Stmt]], inmost: Callable[[Focus], list[Stmt]]
 ) -> list[Stmt]:
     """One loop in the other, the first axis outermost."""
     if not axes:
@@ -83,14 +83,16 @@ def _nested(
     return nest(focus, axes[0], lambda f: _nested(f, axes[1:], nest, inmost))
 
 
-def held_in(lines: Iterable[syntax.Line]) -> frozenset[str]:
+def staged_tensors(lines: Iterable[syntax.Line]) -> frozenset[str]:
     """The tensors that lines keep or move."""
     return frozenset(t for x in lines for t in tensors_of(x))
 
 
-def groups(works: tuple[Work, ...], together: Callable[[Work, Work], bool]) -> list[tuple[Work, ...]]:
+def shared_loop_groups(
+    works: tuple[Computation, ...], together: Callable[[Computation, Computation], bool]
+) -> list[tuple[Computation, ...]]:
     """Consecutive works that may share loops (FISSION)."""
-    out: list[list[Work]] = []
+    out: list[list[Computation]] = []
     for w in works:
         if out and all(together(v, w) for v in out[-1]):
             out[-1].append(w)
@@ -99,13 +101,16 @@ def groups(works: tuple[Work, ...], together: Callable[[Work, Work], bool]) -> l
     return [tuple(g) for g in out]
 
 
-def made_in_each(
-    low: Lowering, parts: list[tuple[Work, ...]], together: Callable[[Work, Work], bool], below: frozenset[str]
-) -> list[tuple[Work, ...]]:
+def split_producers(
+    low: Lowering,
+    parts: list[tuple[Computation, ...]],
+    together: Callable[[Computation, Computation], bool],
+    below: frozenset[str],
+) -> list[tuple[Computation, ...]]:
     """The parts, where each that reads what is made below the tile (MADE_BELOW) makes it for itself, if it can."""
     outputs = {b.name for b in low.ctx.buffers if b.kind == "output"}
     made = [w for part in parts for w in part if not below.isdisjoint(w.targets) and outputs.isdisjoint(w.targets)]
-    out: list[tuple[Work, ...]] = []
+    out: list[tuple[Computation, ...]] = []
     for part in parts:
         here = list(part)
         for v in reversed(made):  # what they read of each other is made before it
@@ -123,13 +128,13 @@ def made_in_each(
     return out
 
 
-def _together(first: Work, second: Work, indices: tuple[str, ...], below: frozenset[str], alone: bool) -> bool:
+def _together(first: Computation, second: Computation, indices: tuple[str, ...], below: frozenset[str], alone: bool) -> bool:
     """Whether an earlier and a later work may share the loops of these indices.
 
     below  what lines below keep (MADE_BELOW);  alone  the tiles are dealt to units that cannot wait for each other
     """
 
-    def again(w: Work) -> bool:
+    def again(w: Computation) -> bool:
         return not below.isdisjoint(w.targets) and (w.reduction is None or alone)
 
     def fits(i: str) -> bool:
@@ -140,4 +145,4 @@ def _together(first: Work, second: Work, indices: tuple[str, ...], below: frozen
     at_the_end = any(ld.tensor in first.targets for o in second.outputs for ld in loads(o.value))
     if at_the_end and not set(second.reduced).isdisjoint(indices) and set(first.all_indices).isdisjoint(indices):
         return False
-    return all(map(fits, indices)) and not any(needs_more(first, second, i) for i in indices)
+    return all(map(fits, indices)) and not any(reads_beyond_tile(first, second, i) for i in indices)

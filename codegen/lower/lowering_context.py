@@ -12,22 +12,24 @@ from ...dsl.index.expr import Expr, Var, as_expr
 from ...dsl.support.fast_replace import replace
 from ...dsl.types import DType
 from ..ir.tile_ir import Buffer, Launch, Stmt
-from ..plan.computations import Work
-from ..schedule.schedule_fallback import Attempts
-from .schedule_trace import Trace
+from ..plan.computations import Computation
+from ..schedule.schedule_fallback import ScheduleAttempts
+from .schedule_trace import ScheduleTrace
+
+PlannedLaunch = tuple[tuple[Computation, ...], tuple]  # computations, lines
 
 
 @dataclass
-class Apart:
-    """Of the program for sizes that runs of copies are not aligned for: the names given out in it, and the copies in which it
-    differs from the other one (buffer -> the statements that fill it there, and those that do so here)."""
+class UnalignedVariant:
+    """State of the program for sizes for which the copies' runs are not aligned: the names that it allocated, and the copies in
+    which it differs from the aligned one (buffer -> the statements that fill it there, and those that do so here)."""
 
     names: set[str]
     copies: dict[str, tuple[tuple[Stmt, ...], tuple[Stmt, ...]]] = field(default_factory=dict)
 
 
 @dataclass
-class Context:
+class LoweringContext:
     """Mutable, one per program. `units` and `numbers` belong to the launch being lowered."""
 
     device: Device
@@ -45,42 +47,44 @@ class Context:
     combining: frozenset[str] = frozenset()  # lockstep levels to which parts of a reduction are dealt in this launch
     reduced: dict[str, set] = field(default_factory=dict)  # accumulator -> unit digits of its reduced indices
     instrs: dict[str, Instr] = field(default_factory=dict)
-    before: list[tuple[tuple[Work, ...], tuple]] = field(default_factory=list)  # launches that must come first
-    extra: list[tuple[tuple[Work, ...], tuple]] = field(default_factory=list)  # launches to follow (split reductions)
-    filled: dict[int, tuple] = field(default_factory=dict)  # id of a line -> the nested block that completion gives it
-    places: Iterator[int] = field(default_factory=count)  # numbers of lines that are filled in
+    preceding_launches: list[PlannedLaunch] = field(default_factory=list)
+    following_launches: list[PlannedLaunch] = field(default_factory=list)  # of split reductions
+    filled_lines: dict[int, tuple] = field(default_factory=dict)  # id of a line -> the nested block that completion gives it
+    synthetic_line_numbers: Iterator[int] = field(default_factory=count)  # numbers of lines that are filled in
     notes: list[str] = field(default_factory=list)
     choices: list[Any] = field(default_factory=list)  # why completion chose what it did, a launch each
-    attempts: Attempts = field(default_factory=Attempts)  # what it may choose from, where a choice cannot be compiled
-    paired: set[int] = field(default_factory=set)  # ids of tile lines whose loops change what some `move` copies
+    attempts: ScheduleAttempts = field(
+        default_factory=ScheduleAttempts
+    )  # the candidates left where a choice cannot be compiled
+    paired_lines: set[int] = field(default_factory=set)  # ids of tile lines whose loops change what some `move` copies
     rotating: dict[str, int] = field(default_factory=dict)  # buffer -> how many of it there are
-    trace: Trace = field(default_factory=Trace)  # what each line did, for people
+    trace: ScheduleTrace = field(default_factory=ScheduleTrace)  # what each line did, for people
     # Whether what is lowered is for calls whose sizes are not as vector loads of copies ask, or for the others; None: for both.
     unaligned: bool | None = None
-    apart: Apart | None = None  # what the program for unaligned sizes has of its own, where there is one
+    unaligned_variant: UnalignedVariant | None = None  # what the program for unaligned sizes has of its own, where there is one
 
-    def copy(self, **changes: Any) -> Context:
+    def copy(self, **changes: Any) -> LoweringContext:
         """For a part that is lowered once more: without what is for people, and without ids of lines."""
         mine = {name: x.copy() for name, x in self.__dict__.items() if isinstance(x, dict | set | list)}
         mine |= {"reduced": {name: digits.copy() for name, digits in self.reduced.items()}}
-        mine |= {"filled": {}, "paired": set(), "notes": [], "choices": [], "trace": Trace()}
+        mine |= {"filled_lines": {}, "paired_lines": set(), "notes": [], "choices": [], "trace": ScheduleTrace()}
         return replace(self, **(mine | changes))
 
-    def take(self, name: str) -> None:
+    def reserve(self, name: str) -> None:
         """The name is not to be given out."""
         self.names.add(name)
-        if self.apart is not None:
-            self.apart.names.add(name)
+        if self.unaligned_variant is not None:
+            self.unaligned_variant.names.add(name)
 
     def fresh(self, base: str) -> str:
         """A name not given out before in this program, or in both: base, base1, base2, ..."""
         base = base.replace("~", "_").replace(".", "_").replace("@", "_")
-        apart = self.apart.names if self.apart is not None else ()
+        apart = self.unaligned_variant.names if self.unaligned_variant is not None else ()
         n, name = 0, base
         while name in self.names or name in apart:
             n += 1
             name = f"{base}{n}"
-        self.take(name)
+        self.reserve(name)
         return name
 
     def var(self, base: str, extent: Expr) -> Var:

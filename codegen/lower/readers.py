@@ -18,34 +18,34 @@ from ...dsl.index.expr import Expr, Var, as_expr
 from ...dsl.source import Span
 from ...dsl.support.fast_replace import replace
 from ...dsl.values import Load, loads
-from ..plan.computations import BACK, Work, plain_index
-from .lowering_context import Context
+from ..plan.computations import BACK, Computation, plain_index
+from .lowering_context import LoweringContext
 from .spec import Focus
-from .tile_axes import axes_of, tensors_of
+from .tile_axes import tensors_of, tile_axes
 
 if TYPE_CHECKING:
     from .lower_schedule import Lowering
 
 
-def reads_of(works: Iterable[Work], tensor: str) -> list[Load]:
+def reads_of(works: Iterable[Computation], tensor: str) -> list[Load]:
     """What works read of a tensor, in their values and where they are written back."""
     values = [v for w in works for v in (w.value, *(o.value for o in w.outputs))]
     return [ld for v in values for ld in loads(v) if ld.tensor == tensor]
 
 
-def subscripts_of(w: Work, tensor: str) -> tuple[str, ...]:
+def subscripts_of(w: Computation, tensor: str) -> tuple[str, ...]:
     """The indices that a work's target has for its axes; components of fused indices by their own names."""
     return next((o.indices for o in w.outputs if o.tensor == tensor), w.subscripts or w.indices)
 
 
-def is_own(w: Work, load: Load) -> bool:
+def reads_own_element(w: Computation, load: Load) -> bool:
     """Does the load read the very element that the work makes with the same indices?"""
     return load.otherwise is None and tuple(map(plain_index, load.indices)) == subscripts_of(w, load.tensor)
 
 
-def own_elements(focus: Focus, line: syntax.Keep, tensor: str, w: Work) -> None:
+def check_own_elements(focus: Focus, line: syntax.Keep, tensor: str, w: Computation) -> None:
     """OWN_ELEMENTS. Raises RegisterMismatch."""
-    other = next((ld for ld in reads_of(focus.works, tensor) if not is_own(w, ld)), None)
+    other = next((ld for ld in reads_of(focus.works, tensor) if not reads_own_element(w, ld)), None)
     if other is not None:
         name = tensor.rstrip("@")
         at = ", ".join(map(str, other.indices)) + (" else ..." if other.otherwise is not None else "")
@@ -56,14 +56,14 @@ def own_elements(focus: Focus, line: syntax.Keep, tensor: str, w: Work) -> None:
         )
 
 
-def form_of(readers: Iterable[Work], line: syntax.Keep | syntax.Move, tensor: str, w: Work) -> str:
+def view_form(readers: Iterable[Computation], line: syntax.Keep | syntax.Move, tensor: str, w: Computation) -> str:
     """How accesses of what `w` makes follow from its buffer (`View.form`): by subscripts; where indices are fused, by indices.
 
     Raises BadLayout where indices do not say it.
     """
     if not w.alias:
         return "box"
-    if not all(is_own(w, ld) for ld in reads_of(readers, tensor)):
+    if not all(reads_own_element(w, ld) for ld in reads_of(readers, tensor)):
         raise BadLayout(
             f"`{tensor.rstrip('@')}` is read at other elements than those of the same indices, and some of"
             " its indices are fused",
@@ -73,7 +73,7 @@ def form_of(readers: Iterable[Work], line: syntax.Keep | syntax.Move, tensor: st
     return "indices"
 
 
-def stored_besides(low: Lowering, focus: Focus, tensor: str, w: Work, lines: tuple) -> Focus:
+def focus_with_copy(low: Lowering, focus: Focus, tensor: str, w: Computation, lines: tuple) -> Focus:
     """STORED_BESIDES: the focus where `w` makes the tensor, with a copy to the outermost memory if somebody reads it there: the
     caller, whose output it is; works of other nests; a launch to follow. Those in focus read what is kept."""
     ctx, here = low.ctx, {x.name for x in focus.works}
@@ -85,7 +85,7 @@ def stored_besides(low: Lowering, focus: Focus, tensor: str, w: Work, lines: tup
     copy, own = tensor + BACK, subscripts_of(w, tensor)
     ctx.dtypes[copy] = ctx.dtypes[tensor]
     value = Load(tensor, tuple(as_expr(Var(i)) for i in own), ctx.dtypes[tensor])
-    back = Work(copy, w.indices, value, None, w.extents, span=w.span, fused=w.fused, subscripts=own)
+    back = Computation(copy, w.indices, value, None, w.extents, span=w.span, fused=w.fused, subscripts=own)
     works = tuple(x for v in focus.works for x in ((v, back) if v is w else (v,)))
     return replace(focus.with_view(copy, focus.views[tensor]), works=works)
 
@@ -93,7 +93,7 @@ def stored_besides(low: Lowering, focus: Focus, tensor: str, w: Work, lines: tup
 # ---------------------------------------------------------------- write-backs
 
 
-def kept_before(focus: Focus, w: Work, line: syntax.Keep, rest: tuple) -> tuple | None:
+def keeps_first(focus: Focus, w: Computation, line: syntax.Keep, rest: tuple) -> tuple | None:
     """OPEN_AT_THE_END: the lines, of which those right below `line` that keep what the write-back of `w` reads come first; None
     where there are none."""
     needed = _needed(focus, w)
@@ -110,7 +110,7 @@ def kept_before(focus: Focus, w: Work, line: syntax.Keep, rest: tuple) -> tuple 
     return (*first, line, *after) if first else None
 
 
-def open_at_the_end(focus: Focus, w: Work, lines: tuple) -> None:
+def check_kept_reads(focus: Focus, w: Computation, lines: tuple) -> None:
     """OPEN_AT_THE_END. Raises NotComputed at a line below that keeps what the write-back of `w` reads."""
     needed = _needed(focus, w)
     for x in lines if needed else ():
@@ -124,7 +124,7 @@ def open_at_the_end(focus: Focus, w: Work, lines: tuple) -> None:
             )
 
 
-def _needed(focus: Focus, w: Work) -> frozenset[str]:
+def _needed(focus: Focus, w: Computation) -> frozenset[str]:
     """What the write-back of `w` reads of other works in focus that nothing keeps yet."""
     made = {t for x in focus.works if x is not w for t in x.targets if t in focus.views and focus.views[t].form == "global"}
     return frozenset(ld.tensor for o in w.outputs for ld in loads(o.value) if ld.tensor in made)
@@ -133,7 +133,7 @@ def _needed(focus: Focus, w: Work) -> frozenset[str]:
 # ---------------------------------------------------------------- nests one after another
 
 
-def stored_by_others(low: Lowering, focus: Focus, parts: list[tuple[Work, ...]], lines: tuple) -> None:
+def stored_by_others(low: Lowering, focus: Focus, parts: list[tuple[Computation, ...]], lines: tuple) -> None:
     """STORED_BY_OTHERS. Raises CannotMeet where a later part reads what units store that it cannot wait for."""
     pairs = [
         (v, w, t)
@@ -147,7 +147,7 @@ def stored_by_others(low: Lowering, focus: Focus, parts: list[tuple[Work, ...]],
         return
     for index, level, span in _distributed(low.ctx, focus, lines):
         for v, w, t in pairs:
-            if index not in v.all_indices or needs_more(v, w, index):
+            if index not in v.all_indices or reads_beyond_tile(v, w, index):
                 first, then = v.name.rstrip("@"), w.name.rstrip("@")
                 raise CannotMeet(
                     f"`{then}` needs what every {level} makes of `{first}`, and none waits for another"
@@ -158,7 +158,7 @@ def stored_by_others(low: Lowering, focus: Focus, parts: list[tuple[Work, ...]],
                 )
 
 
-def _distributed(ctx: Context, focus: Focus, lines: tuple) -> Iterator[tuple[str, str, Span | None]]:
+def _distributed(ctx: LoweringContext, focus: Focus, lines: tuple) -> Iterator[tuple[str, str, Span | None]]:
     """The indices whose tiles units get that cannot wait for each other (none where all do the same, and one stores): the level
     of the units, and the line that distributes the tiles."""
     known: set[str] = set()
@@ -171,7 +171,7 @@ def _distributed(ctx: Context, focus: Focus, lines: tuple) -> Iterator[tuple[str
         if not isinstance(x, syntax.Tile) or x.level is None or ctx.device.level(x.level).siblings != "nothing":
             continue
         known.add(x.level)
-        for a in axes_of(x):
+        for a in tile_axes(x):
             capacity = focus.ranges[a.index].capacity if a.index in focus.ranges else 1
             if capacity is None or capacity > a.size:  # one tile: one unit
                 yield a.index, x.level, x.span
@@ -180,7 +180,7 @@ def _distributed(ctx: Context, focus: Focus, lines: tuple) -> Iterator[tuple[str
             yield "", level.name, None
 
 
-def needs_more(first: Work, second: Work, i: str) -> bool:
+def reads_beyond_tile(first: Computation, second: Computation, i: str) -> bool:
     """Whether one tile of `i` in the second work reads what more than that tile makes in the first."""
     for ld in (ld for t in first.targets for ld in reads_of((second,), t)):
         if i in first.reduced:

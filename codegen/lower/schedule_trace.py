@@ -17,18 +17,18 @@ from ...dsl.index.expr import Expr, ceildiv
 from ...dsl.support.fast_replace import replace
 from ...dsl.text.format import format_node
 from ..ir.tile_ir import Buffer
-from ..plan.computations import Work
-from .show_spec import live_extent, memory_of, places_of, show_spec
+from ..plan.computations import Computation
+from .show_spec import memory_of, places_of, show_spec, shown_extent
 from .spec import Focus, View
 
 if TYPE_CHECKING:
-    from .lowering_context import Context
+    from .lowering_context import LoweringContext
 
 MOST = 4  # specs of a line that are shown
 
 
 @dataclass(frozen=True)
-class Scope:
+class TraceScope:
     """The focus after a line of a schedule.
 
     level    the level that executes
@@ -42,7 +42,7 @@ class Scope:
 
 
 @dataclass(frozen=True)
-class Traced:
+class TracedLine:
     """A line of a schedule, with the specs that it leaves.
 
     line    the line as text, without its nested block
@@ -56,7 +56,7 @@ class Traced:
     depth: int
     specs: tuple[str, ...]
     effect: str = ""
-    scope: Scope | None = None
+    scope: TraceScope | None = None
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class _Entry:
     after: list[_Moment] = field(default_factory=list)
 
 
-class Trace:
+class ScheduleTrace:
     """Filled while one program is lowered: `launch` for each launch, then `enter` and `leave` for each step; `result` is the
     text of it, written when it is asked for."""
 
@@ -99,7 +99,7 @@ class Trace:
         self._around: list[Mapping[str, View]] = []
         self._kept: list[object] = []  # lines by whose id we go
 
-    def launch(self, works: tuple[Work, ...], lines: tuple) -> None:
+    def launch(self, works: tuple[Computation, ...], lines: tuple) -> None:
         self._at.clear()
         self._names = {(w.name, w.reduction is None) for w in works}
         head = _Entry(", ".join(dict.fromkeys(t for w in works for t in w.targets)), 0)
@@ -127,7 +127,7 @@ class Trace:
 
     # ------------------------------------------------------------ steps of lowering
 
-    def enter(self, ctx: Context, focus: Focus, lines: tuple) -> None:
+    def enter(self, ctx: LoweringContext, focus: Focus, lines: tuple) -> None:
         self._around.append(focus.views)
         if not lines or not focus.works:
             return
@@ -137,7 +137,7 @@ class Trace:
         if found is None:
             return
         before, own, nested = found
-        mine = any(type(w) is Work and (w.name, w.reduction is None) in self._names for w in focus.works)
+        mine = any(type(w) is Computation and (w.name, w.reduction is None) in self._names for w in focus.works)
         if mine == nested:
             return
         now = _Moment(ctx.device, tuple(ctx.buffers), dict(ctx.rotating), tuple(self._around), focus, dict(ctx.units))
@@ -150,31 +150,33 @@ class Trace:
     def leave(self) -> None:
         self._around.pop()
 
-    def _completed(self, ctx: Context, lines: tuple):
+    def _completed(self, ctx: LoweringContext, lines: tuple):
         """A nested block that completion gave a line only now."""
-        parent = next((e for e in self.entries if id(e.line) in ctx.filled and ctx.filled[id(e.line)] is lines), None)
+        parent = next(
+            (e for e in self.entries if id(e.line) in ctx.filled_lines and ctx.filled_lines[id(e.line)] is lines), None
+        )
         if parent is None:
             return None
         at = self.entries.index(parent) + 1
         self._block(lines, _Entry(None, parent.depth + 1), parent.depth + 1, True, at)
         return self._at.get(id(lines[0]))
 
-    def result(self) -> tuple[Traced, ...]:
+    def result(self) -> tuple[TracedLine, ...]:
         return tuple(_traced(e) for e in self.entries)
 
 
-def _traced(e: _Entry) -> Traced:
+def _traced(e: _Entry) -> TracedLine:
     specs = dict.fromkeys(show_spec(now, now.focus) for now in e.after)
-    line = e.line if isinstance(e.line, str) else head_of(e.line)
-    return Traced(line, e.depth, tuple(specs)[:MOST], _effect(e), _scope(e.after[0]) if e.after else None)
+    line = e.line if isinstance(e.line, str) else line_head(e.line)
+    return TracedLine(line, e.depth, tuple(specs)[:MOST], _effect(e), _scope(e.after[0]) if e.after else None)
 
 
-def _scope(now: _Moment) -> Scope:
-    extents = {i: live_extent(now.focus, i) for i in now.focus.ranges}
+def _scope(now: _Moment) -> TraceScope:
+    extents = {i: shown_extent(now.focus, i) for i in now.focus.ranges}
     places: dict[str, str] = {}
     for t, memory in places_of(now, now.focus).items():
         places.setdefault(t.partition("@")[0], memory)  # names as authors know them
-    return Scope(now.focus.level, extents, places)
+    return TraceScope(now.focus.level, extents, places)
 
 
 def _effect(e: _Entry) -> str:
@@ -207,7 +209,7 @@ def _held(before: Focus, now: _Moment) -> str:
     return ", ".join(parts)
 
 
-def head_of(line) -> str:
+def line_head(line) -> str:
     """A line as text, without its nested block."""
     if getattr(line, "block", None):
         line = replace(line, block=None)
@@ -219,7 +221,7 @@ def _tiles(before: Focus, line: syntax.Tile, now: _Moment) -> str:
     for a in line.axes:
         if a.index not in before.ranges or not isinstance(a.size, syntax.Num):
             continue
-        extent = live_extent(before, a.index)
+        extent = shown_extent(before, a.index)
         if isinstance(a.every, syntax.Num):
             extent = min(extent.constant, int(a.every.value)) if extent.constant is not None else int(a.every.value)
         counts.append(str(ceildiv(extent, int(a.size.value))))
@@ -249,7 +251,7 @@ def _over(now: _Moment, outer: str, level: str, counts: list[int | None]) -> str
     )
 
 
-def show_trace(trace: tuple[Traced, ...]) -> str:
+def show_trace(trace: tuple[TracedLine, ...]) -> str:
     """The lines as schedule text, each with its effect beside it and the spec it left below, as comments."""
     out: list[str] = []
     width = max((4 * t.depth + len(t.line) for t in trace if t.depth), default=0)

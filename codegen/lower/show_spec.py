@@ -17,13 +17,13 @@ from ...dsl.support.fast_replace import replace
 from ...dsl.values import Load, Masked, Value, loads, transform
 from ..ir.printer import show_value
 from ..ir.tile_ir import Buffer
-from ..plan.computations import Work
+from ..plan.computations import Computation
 from .spec import ONE, Focus
 
 _SIGN = {"sum": "+=", "prod": "*=", None: "="}
 
 
-class There(Protocol):
+class SpecContext(Protocol):
     """What there is when a spec is shown: a lowering's context, or what was kept of it."""
 
     @property
@@ -33,7 +33,7 @@ class There(Protocol):
     def buffers(self) -> Sequence[Buffer]: ...
 
 
-def show_spec(ctx: There, focus: Focus) -> str:
+def show_spec(ctx: SpecContext, focus: Focus) -> str:
     """All works of the focus, separated by `;`, the level, and the memory of each tensor. One line of text."""
     if not focus.works:
         return "nothing left"
@@ -42,7 +42,7 @@ def show_spec(ctx: There, focus: Focus) -> str:
     return f"{works}  @{focus.level}  {places}".rstrip()
 
 
-def places_of(ctx: There, focus: Focus) -> dict[str, str]:
+def places_of(ctx: SpecContext, focus: Focus) -> dict[str, str]:
     """The memory in which the newest copy of each tensor of the focus is: what is read first, then what is computed."""
     names: dict[str, None] = {}
     for w in focus.works:
@@ -58,7 +58,7 @@ def places_of(ctx: There, focus: Focus) -> dict[str, str]:
     return out
 
 
-def memory_of(ctx: There, focus: Focus, tensor: str) -> str:
+def memory_of(ctx: SpecContext, focus: Focus, tensor: str) -> str:
     view = focus.views.get(tensor)
     if view is None or view.form == "global":
         return ctx.device.memories[0].name
@@ -66,7 +66,7 @@ def memory_of(ctx: There, focus: Focus, tensor: str) -> str:
     return found.memory if found is not None else ctx.device.memories[-1].name
 
 
-def live_extent(focus: Focus, index: str) -> Expr:
+def shown_extent(focus: Focus, index: str) -> Expr:
     """What the focus covers of an index, partial tiles aside: the last tile's size, strided runs counted."""
     r = focus.ranges[index]
     whole = r.whole_capacity
@@ -78,7 +78,7 @@ def _bare(name: str) -> str:
     return name.partition("@")[0]
 
 
-def _work(focus: Focus, w: Work) -> str:
+def _work(focus: Focus, w: Computation) -> str:
     kind = w.reduction.kind if w.reduction else None
     sign = _SIGN.get(kind, f"{kind}=")
     plain = len(w.outputs) == 1 and isinstance(w.outputs[0].value, Load) and w.outputs[0].value.tensor == w.name
@@ -91,10 +91,10 @@ def _work(focus: Focus, w: Work) -> str:
 
 
 def _extents(focus: Focus, indices: tuple[str, ...]) -> str:
-    return f"[{', '.join(str(live_extent(focus, i)) if i in focus.ranges else i for i in indices)}]"
+    return f"[{', '.join(str(shown_extent(focus, i)) if i in focus.ranges else i for i in indices)}]"
 
 
-def _value(focus: Focus, w: Work, value: Value) -> str:
+def _value(focus: Focus, w: Computation, value: Value) -> str:
     """The value with extents in place of subscripts; masks of partial tiles are left out."""
 
     def step(v: Value) -> Value | None:
@@ -110,11 +110,11 @@ def _value(focus: Focus, w: Work, value: Value) -> str:
     return show_value(_value_of(value))
 
 
-def _box(focus: Focus, w: Work, load: Load) -> list[Expr]:
+def _box(focus: Focus, w: Computation, load: Load) -> list[Expr]:
     alias = w.alias
     names = list(dict.fromkeys(v.name for e in load.indices for v in sorted(e.variables(), key=str)))
     if any(n in alias for n in names):
-        return [live_extent(focus, i) for i in dict.fromkeys(alias.get(n, n) for n in names) if i in focus.ranges]
+        return [shown_extent(focus, i) for i in dict.fromkeys(alias.get(n, n) for n in names) if i in focus.ranges]
     return [_hull(focus, e) for e in load.indices]
 
 
@@ -126,5 +126,5 @@ def _hull(focus: Focus, e: Expr) -> Expr:
             lo, hi = e.interval
             return as_expr(hi - lo + 1) if lo is not None and hi is not None else e
         if atom.name in focus.ranges:
-            size = size + (live_extent(focus, atom.name) - 1) * abs(c)
+            size = size + (shown_extent(focus, atom.name) - 1) * abs(c)
     return size

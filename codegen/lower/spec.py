@@ -15,14 +15,14 @@ from ...dsl.layout import Layout
 from ...dsl.support.cached import cached_property
 from ...dsl.support.fast_replace import replace
 from ...dsl.values import Value
-from ..plan.computations import Fused, Work
+from ..plan.computations import Computation, Fused
 
 ZERO = as_expr(0)
 ONE = as_expr(1)
 
 
 @dataclass(frozen=True)
-class Step:
+class RangeStep:
     """One step of the path from the whole range to an element: coordinate += stride * expr, 0 <= expr < extent.
 
     `unit`: the level whose units the step was dealt to (None: loops, one after another); `digit`: which unit has which, as
@@ -37,7 +37,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Rep:
+class StridedRun:
     """Chunks of a strided tile that are still to be visited: `count` of them, `stride` apart."""
 
     count: int
@@ -49,8 +49,8 @@ class Range:
     base: Expr
     size: Expr
     bounds: tuple[Expr, ...] = ()
-    reps: tuple[Rep, ...] = ()
-    steps: tuple[Step, ...] = ()
+    strided_runs: tuple[StridedRun, ...] = ()
+    steps: tuple[RangeStep, ...] = ()
 
     @property
     def live(self) -> Expr:
@@ -70,7 +70,7 @@ class Range:
         cap = self.capacity
         if cap is None:
             return None
-        for rep in self.reps:
+        for rep in self.strided_runs:
             cap += (rep.count - 1) * rep.stride
         return cap
 
@@ -84,7 +84,7 @@ class Range:
         assert capacity is not None
         return as_expr(max(1, -(-capacity // size)))
 
-    def split(self, size: int, step: Step, live: bool = False) -> Range:
+    def split(self, size: int, step: RangeStep, live: bool = False) -> Range:
         """The tile number `step.expr`: the rewriting rule above.
 
         `live`: step.expr < ceil(live / size) is known; then a bound that is a multiple of `size` leaves no partial tile, and
@@ -97,9 +97,9 @@ class Range:
         else:
             base, left = self.base + offset, [b - offset for b in left]
         bounds = tuple(dict.fromkeys(b for b in left if not at_least(b, size)))
-        return Range(base, as_expr(size), bounds, self.reps, (*self.steps, replace(step, stride=size)))
+        return Range(base, as_expr(size), bounds, self.strided_runs, (*self.steps, replace(step, stride=size)))
 
-    def split_strided(self, size: int, every: int, step: Step) -> Range:
+    def split_strided(self, size: int, every: int, step: RangeStep) -> Range:
         """Chunk `step.expr` of `size` within each run of `every`; the runs become pending repetitions."""
         whole = self.capacity
         assert whole is not None
@@ -107,13 +107,13 @@ class Range:
         count = max(1, -(-whole // every))  # an extent of 0 has guards as others have, and no run that passes them
         bounds = tuple(b - offset for b in (*self.bounds, self.size))
         bounds = tuple(dict.fromkeys(b for b in bounds if not at_least(b, (count - 1) * every + size)))
-        reps = (*self.reps, Rep(count, every)) if count > 1 else self.reps
+        reps = (*self.strided_runs, StridedRun(count, every)) if count > 1 else self.strided_runs
         steps = (*self.steps, replace(step, stride=size))
         return Range(self.base + offset, as_expr(size), bounds, reps, steps)
 
-    def open_rep(self, step: Step) -> Range:
+    def open_strided_run(self, step: RangeStep) -> Range:
         """One chunk of the outermost pending repetition."""
-        rep, rest = self.reps[0], self.reps[1:]
+        rep, rest = self.strided_runs[0], self.strided_runs[1:]
         offset = step.expr * rep.stride
         need = sum((r.count - 1) * r.stride for r in rest) + (self.capacity or 0)
         bounds = tuple(b - offset for b in self.bounds)
@@ -152,16 +152,16 @@ class View:
     layout: Layout | None = None
     depth: tuple[int, ...] = ()
     owner: tuple[object, ...] = ()
-    filled: bool = True  # zero, or masked to zero, outside the live ranges; not so for what is computed
+    zero_padded: bool = True  # zero, or masked to zero, outside the live ranges; not so for what is computed
     # a staged copy: how far each index was live where it was made, which the copy has filled; None: not told
-    held: frozenset[tuple[str, Expr]] | None = None
-    whole: frozenset[str] = frozenset()  # a staged copy: indices along which all that it spans was written
+    filled_extents: frozenset[tuple[str, Expr]] | None = None
+    fully_written: frozenset[str] = frozenset()  # a staged copy: indices along which all that it spans was written
     computed: bool = False  # made here of other tensors, not copied: what an access outside of it is instead, its readers say
-    leaving: Value | None = None  # path: what owners store of it where it leaves registers for a memory; None: itself
+    stored_value: Value | None = None  # path: what owners store of it where it leaves registers for a memory; None: itself
 
 
 @dataclass(frozen=True)
-class Digit:
+class UnitDigit:
     """Part of a unit's number that counts the tiles of `index`: `number // stride % extent` over the units of `levels`.
 
     `index` empty: units told apart whose every result counts (atomic combination), whatever index it came from.
@@ -179,7 +179,7 @@ class Digit:
 
 
 @dataclass(frozen=True)
-class Turn:
+class TileLoop:
     """A loop that a tile line opened: over tiles of `index`; `var` None where there is one tile at most."""
 
     index: str
@@ -201,17 +201,17 @@ class Focus:
     `remainders` how many loops over what `peel` left are around here
     """
 
-    works: tuple[Work, ...]
+    works: tuple[Computation, ...]
     ranges: dict[str, Range]
     level: str
     parent: str
     views: dict[str, View]
-    digits: tuple[Digit, ...] = ()
+    digits: tuple[UnitDigit, ...] = ()
     loops: tuple[tuple[str, Var, Expr], ...] = ()
-    open: dict[str, int] = field(default_factory=dict)
+    open_accumulators: dict[str, int] = field(default_factory=dict)
     element: tuple[Expr, int] | None = None
-    dealt: tuple[Expr, frozenset[int]] | None = None
-    turns: tuple[Turn, ...] = ()
+    current_tile: tuple[Expr, frozenset[int]] | None = None
+    tile_loops: tuple[TileLoop, ...] = ()
     remainders: int = 0
 
     @cached_property
@@ -243,9 +243,9 @@ class Focus:
     def with_range(self, index: str, r: Range) -> Focus:
         return replace(self, ranges={**self.ranges, index: r})
 
-    def turning(self, index: str, var: Var | None, line: object) -> Focus:
-        """Inside a loop that a tile line opened (`Turn`)."""
-        return replace(self, turns=(*self.turns, Turn(index, var, line)))
+    def enter_loop(self, index: str, var: Var | None, line: object) -> Focus:
+        """Inside a loop that a tile line opened (`TileLoop`)."""
+        return replace(self, tile_loops=(*self.tile_loops, TileLoop(index, var, line)))
 
     def with_view(self, tensor: str, view: View) -> Focus:
         return replace(self, views={**self.views, tensor: view})

@@ -9,7 +9,7 @@ from .spec import Range
 
 
 @dataclass(frozen=True)
-class Axis:
+class ResolvedAxis:
     """One axis of a tile line, resolved."""
 
     index: str
@@ -17,12 +17,12 @@ class Axis:
     every: int | None
 
 
-def axes_of(line: syntax.Tile) -> list[Axis]:
+def tile_axes(line: syntax.Tile) -> list[ResolvedAxis]:
     out = []
     for a in line.axes:
         assert isinstance(a.size, syntax.Num)
         every = a.every.value if isinstance(a.every, syntax.Num) else None
-        out.append(Axis(a.index, int(a.size.value), None if every is None else int(every)))
+        out.append(ResolvedAxis(a.index, int(a.size.value), None if every is None else int(every)))
     order = modifier(line, "order")
     if order is not None:
         place = {w: n for n, w in enumerate(order.words)}
@@ -50,4 +50,4 @@ def number_of(m: syntax.Modifier | None, default: int) -> int:
 def clamped(r: Range, size: int) -> int:
     """A tile is no larger than what there can be of the range, as buffers and footprints count it."""
     c = r.capacity
-    return max(1, min(size, c)) if c is not None and not r.reps else size
+    return max(1, min(size, c)) if c is not None and not r.strided_runs else size

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ...dsl.index.expr import Expr, as_expr
 from ..ir.tile_ir import Buffer
-from .lowering_context import Context
+from .lowering_context import LoweringContext
 
 
-def workspace(ctx: Context, name: str, dtype, shape: tuple[Expr, ...]) -> Buffer:
+def workspace(ctx: LoweringContext, name: str, dtype, shape: tuple[Expr, ...]) -> Buffer:
     """A row-major buffer in the outermost memory, alive during the program."""
     strides, size = [], as_expr(1)
     for n in reversed(shape):

@@ -36,7 +36,7 @@ class Output:
 
 
 @dataclass(frozen=True)
-class Work:
+class Computation:
     """One statement of a spec: `name[indices] = reduction value`, then what is stored.
 
     `outputs` empty: the result itself is stored to the tensor `name`.
@@ -123,7 +123,7 @@ def plain_index(e: Expr) -> str | None:
     return v.name if v else None
 
 
-def work_extents(w: Work) -> dict[str, Expr]:
+def computation_extents(w: Computation) -> dict[str, Expr]:
     """Extents of a work's indices, fused ones included."""
     extents = dict(w.extents)
     for fused_name, parts in w.fused:

@@ -14,8 +14,8 @@ from ...dsl.index.expr import Var
 from ...dsl.op import Op, Statement
 from ...dsl.support.fast_replace import replace
 from ...dsl.values import loads
-from .computations import Output, Work, plain_var
-from .inlining import inlined
+from .computations import Computation, Output, plain_var
+from .inlining import inline_intermediates
 
 
 class CircularLaunches(Exception):
@@ -26,9 +26,9 @@ class CircularLaunches(Exception):
         self.tensors = tensors
 
 
-def plan(
+def group_launches(
     op: Op, kept: frozenset[str], apart: frozenset[str] = frozenset(), staged: frozenset[str] = frozenset()
-) -> tuple[tuple[Work, ...], ...]:
+) -> tuple[tuple[Computation, ...], ...]:
     """The op's works, grouped by launch, in order. Raises CircularLaunches.
 
     kept    intermediates that a schedule keeps inside their readers' launch
@@ -37,16 +37,16 @@ def plan(
             they are the epilogue of a reduction, which is a launch of its own
     """
     kept |= staged
-    works = inlined([_work(s) for s in op.statements], op, kept | apart)
+    works = inline_intermediates([_computation(s) for s in op.statements], op, kept | apart)
     works = _ride_along(works, op, kept)
     return _launches(works, kept - {t for w in works if w.reduction is not None for t in w.targets if t in staged})
 
 
-def plan_keeping(op: Op, kept: frozenset[str]) -> tuple[tuple[Work, ...], ...]:
+def group_launches_keeping(op: Op, kept: frozenset[str]) -> tuple[tuple[Computation, ...], ...]:
     """`plan` that keeps those of `kept` that do not make launches need each other."""
     while True:
         try:
-            return plan(op, kept)
+            return group_launches(op, kept)
         except CircularLaunches as error:
             kept -= error.tensors
 
@@ -54,16 +54,16 @@ def plan_keeping(op: Op, kept: frozenset[str]) -> tuple[tuple[Work, ...], ...]:
 def is_one_launch(op: Op, kept: frozenset[str]) -> bool:
     """Whether all of the op is one launch that keeps these intermediates."""
     try:
-        return len(plan(op, kept)) == 1
+        return len(group_launches(op, kept)) == 1
     except CircularLaunches:
         return False
 
 
-def _work(s: Statement) -> Work:
-    return Work(s.target, s.indices, s.value, s.reduction, s.ranges, span=s.span)
+def _computation(s: Statement) -> Computation:
+    return Computation(s.target, s.indices, s.value, s.reduction, s.ranges, span=s.span)
 
 
-def _ride_along(works: list[Work], op: Op, kept: frozenset[str]) -> list[Work]:
+def _ride_along(works: list[Computation], op: Op, kept: frozenset[str]) -> list[Computation]:
     roles = {t.name: t.role for t in op.tensors}
     out = list(works)
     for w in works:
@@ -85,7 +85,7 @@ def _ride_along(works: list[Work], op: Op, kept: frozenset[str]) -> list[Work]:
     return out
 
 
-def _rides(x: Work, w: Work) -> bool:
+def _rides(x: Computation, w: Computation) -> bool:
     """Does pointwise x read w only at w's own indices, having no others?"""
     own = tuple(Var(i) for i in w.indices)
     return (
@@ -96,7 +96,7 @@ def _rides(x: Work, w: Work) -> bool:
     )
 
 
-def _launches(works: list[Work], kept: frozenset[str]) -> tuple[tuple[Work, ...], ...]:
+def _launches(works: list[Computation], kept: frozenset[str]) -> tuple[tuple[Computation, ...], ...]:
     readers: dict[str, list[int]] = {}
     for n, w in enumerate(works):
         for tensor in w.reads & kept:
@@ -113,7 +113,7 @@ def _launches(works: list[Work], kept: frozenset[str]) -> tuple[tuple[Work, ...]
     return _in_order([[works[n] for n in sorted(g)] for g in groups.values()], kept)
 
 
-def _in_order(groups: list[list[Work]], kept: frozenset[str]) -> tuple[tuple[Work, ...], ...]:
+def _in_order(groups: list[list[Computation]], kept: frozenset[str]) -> tuple[tuple[Computation, ...], ...]:
     """Launches after the launches whose results they read."""
     made = {t: i for i, g in enumerate(groups) for w in g for t in w.targets}
     needs = [{made[r] for w in g for r in w.reads if r in made and made[r] != i} for i, g in enumerate(groups)]

@@ -25,7 +25,7 @@ from ...dsl.index.expr import Expr, Var, as_expr
 from ...dsl.op import Op
 from ...dsl.support.fast_replace import replace
 from ...dsl.values import Load, Part, Shared, Value, children, loads, transform, walk
-from .computations import Work, substitute
+from .computations import Computation, substitute
 
 MOST_COPIED = 8  # nodes of copies that are written, before readers share
 DEEPEST = 24  # levels of operators that are written as one expression
@@ -36,11 +36,11 @@ _MARK = "#"  # between the tensor of a shared value and its number
 Point = tuple[str, tuple[Expr, ...]]  # a tensor at these indices
 
 
-def inlined(works: list[Work], op: Op, kept: frozenset[str]) -> list[Work]:
+def inline_intermediates(works: list[Computation], op: Op, kept: frozenset[str]) -> list[Computation]:
     """The works that remain. `kept`: intermediates that are computed by themselves."""
-    bodies = _seen_through(works, op, kept)
+    bodies = _inlined_value(works, op, kept)
     order = {w.name: n for n, w in enumerate(works)}
-    out: list[Work] = []
+    out: list[Computation] = []
     for w in reversed(works):  # what is materialised for a reader stands before it
         if w.name in bodies:
             continue
@@ -52,11 +52,11 @@ def inlined(works: list[Work], op: Op, kept: frozenset[str]) -> list[Work]:
     return out[::-1]
 
 
-def _seen_through(works: list[Work], op: Op, kept: frozenset[str]) -> dict[str, Work]:
+def _inlined_value(works: list[Computation], op: Op, kept: frozenset[str]) -> dict[str, Computation]:
     """The intermediates that are inlined."""
     roles = {t.name: t.role for t in op.tensors}
     padded = {ld.tensor for w in works for ld in loads(w.value) if ld.otherwise is not None}
-    bodies: dict[str, Work] = {}
+    bodies: dict[str, Computation] = {}
     points: dict[str, frozenset[Point]] = {}  # what is computed for one element of a tensor, seen through
     own = {w.name: sum(1 for _ in walk(w.value)) for w in works}
     for w in works:
@@ -72,7 +72,7 @@ def _seen_through(works: list[Work], op: Op, kept: frozenset[str]) -> dict[str, 
 
 
 def _points(
-    value: Value, bodies: dict[str, Work], points: dict[str, frozenset[Point]]
+    value: Value, bodies: dict[str, Computation], points: dict[str, frozenset[Point]]
 ) -> tuple[frozenset[Point], tuple[str, ...]]:
     """What is computed for a value, and the intermediates that it reads itself."""
     found: frozenset[Point] = frozenset()
@@ -87,13 +87,13 @@ def _moved(points: Iterable[Point], mapping: dict[Var, Expr]) -> frozenset[Point
     return frozenset([(t, tuple([e.subs(mapping) for e in at])) for t, at in points])
 
 
-def _mapping(w: Work, indices: tuple[Expr, ...]) -> dict[Var, Expr]:
+def _mapping(w: Computation, indices: tuple[Expr, ...]) -> dict[Var, Expr]:
     """What stands for the work's own indices where it is read; nothing for those that are the same."""
     own = [Var(i) for i in w.indices]
     return {v: e for v, e in zip(own, indices, strict=True) if e != as_expr(v)}
 
 
-def _expanded(value: Value, bodies: dict[str, Work], order: dict[str, int]) -> Value:
+def _expanded(value: Value, bodies: dict[str, Computation], order: dict[str, int]) -> Value:
     """The value with what it reads of intermediates, copied or shared."""
     raw: dict[Point, Value] = {}
     readers: Counter[Point] = Counter()
@@ -113,17 +113,17 @@ def _expanded(value: Value, bodies: dict[str, Work], order: dict[str, int]) -> V
     known: dict[Point, Value] = {}
     parts: list[tuple[str, Value]] = []
     for point in sorted(raw, key=lambda p: order[p[0]]):  # what a statement reads is computed by earlier ones
-        new = _put_in(raw[point], known)
+        new = _substituted(raw[point], known)
         if _is_shared(new, readers[point]):
             part = Part(f"{point[0]}{_MARK}{len(parts)}", new.dtype)
             parts.append((part.name, new))
             new = part
         known[point] = new
-    new = _put_in(value, known)
+    new = _substituted(value, known)
     return Shared(tuple(parts), new, new.dtype) if parts else new
 
 
-def _put_in(value: Value, known: dict[Point, Value]) -> Value:
+def _substituted(value: Value, known: dict[Point, Value]) -> Value:
     def step(v: Value) -> Value | None:
         return known.get((v.tensor, v.indices)) if isinstance(v, Load) else None
 
@@ -135,10 +135,10 @@ def _tensor(part: str) -> str:
 
 
 def _is_shared(value: Value, readers: int) -> bool:
-    return (readers - 1) * (sum(1 for _ in walk(value)) - 1) > MOST_COPIED or depth(value) > DEEPEST
+    return (readers - 1) * (sum(1 for _ in walk(value)) - 1) > MOST_COPIED or operator_depth(value) > DEEPEST
 
 
-def depth(value: Value) -> int:
+def operator_depth(value: Value) -> int:
     """How deep its operators are nested."""
     deepest, level = 0, [value]
     while level:

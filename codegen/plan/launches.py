@@ -11,25 +11,25 @@ from ...dsl.support.fast_replace import replace
 from ...dsl.types import TYPES
 from ...dsl.values import Load
 from ..autoschedule.cpu.default_nests import row_statistics
-from ..autoschedule.cpu.precompute_operands import made_once
-from ..autoschedule.gpu.machine_model import Machine
-from ..autoschedule.gpu.materialised_operands import operands
-from ..lower.lower_tile import held_in
-from ..lower.lowering_context import Context
-from ..lower.reductions.split_reduction import any_splits
+from ..autoschedule.cpu.precompute_operands import precomputed_operands
+from ..autoschedule.gpu.machine_model import GpuModel
+from ..autoschedule.gpu.materialised_operands import materialised_operands
+from ..lower.lower_tile import staged_tensors
+from ..lower.lowering_context import LoweringContext
+from ..lower.reductions.split_reduction import splits_any_reduction
 from ..lower.tile_axes import tensors_of
 from ..lower.workspace import workspace
-from .computations import Output, Work
-from .group_launches import CircularLaunches, plan
-from .name_factors import copies_seen_through, factored, second_names, told_apart
+from .computations import Computation, Output
+from .group_launches import CircularLaunches, group_launches
+from .name_factors import inline_copies, name_factors, second_names, with_second_names
 
 
-def context_of(op: Op, device: Device) -> Context:
+def context_of(op: Op, device: Device) -> LoweringContext:
     """Every tensor of the op gets its type and shape; names that are taken are set aside."""
     shapes = {t.name: t.shape for t in op.tensors}
     again = second_names(op)
     shapes |= {name: shapes[tensor] for name, tensor in again.items()}
-    ctx = Context(device, op.name, {t.name: t.dtype for t in op.tensors}, shapes, op.derived, again)
+    ctx = LoweringContext(device, op.name, {t.name: t.dtype for t in op.tensors}, shapes, op.derived, again)
     ctx.names |= {i for s in op.statements for i, _ in s.ranges}
     ctx.names |= {v.name for v in op.dims} | {v.name for v, _ in op.derived} | {t.name for t in op.tensors}
     for level in device.levels:
@@ -40,7 +40,7 @@ def context_of(op: Op, device: Device) -> Context:
     return ctx
 
 
-def launches_of(op: Op, device: Device, lines: tuple) -> list[tuple[tuple[Work, ...], tuple]]:
+def launches_of(op: Op, device: Device, lines: tuple) -> list[tuple[tuple[Computation, ...], tuple]]:
     """The works of each launch with the lines that are for it.
 
     `keep T in <outermost memory>:` at the top gives T a launch of its own, scheduled by the block.
@@ -57,9 +57,9 @@ def launches_of(op: Op, device: Device, lines: tuple) -> list[tuple[tuple[Work, 
     moved = {x.tensor for x in _all_lines(lines) if isinstance(x, syntax.Move)}
     apart = frozenset(own)
     if all(isinstance(x, syntax.AutoLine) for x in lines) or (not said and _filled_in(rest)):
-        statistics = frozenset() if any_splits(op, device, rest) else row_statistics(op, device)
-        kept |= (statistics or made_operands(op, device)) - own.keys()
-        apart |= made_once(op, device) - kept - moved
+        statistics = frozenset() if splits_any_reduction(op, device, rest) else row_statistics(op, device)
+        kept |= (statistics or materialise_operands(op, device)) - own.keys()
+        apart |= precomputed_operands(op, device) - kept - moved
     staged = frozenset(s.target for s in op.statements if s.reduction is None and s.target in moved) - apart - kept
     inner = {t.name for t in op.tensors if t.role == "intermediate"} - second_names(op).keys()
     groups = _planned(without_second_names(op), kept & inner, apart & inner, staged & inner, lines, outer)
@@ -80,7 +80,7 @@ def _planned(op: Op, kept: frozenset[str], apart: frozenset[str], staged: frozen
     """`plan`, whose circles are the fault of a line of the author's; what only the compiler would keep is not kept then."""
     while True:
         try:
-            return plan(op, kept, apart, staged)
+            return group_launches(op, kept, apart, staged)
         except CircularLaunches as error:
             line = next((x for x in _all_lines(lines) if not error.tensors.isdisjoint(tensors_of(x))), None)
             if line is None:
@@ -101,23 +101,23 @@ def without_second_names(op: Op) -> Op:
     return replace(op, statements=tuple(s for s in op.statements if s.target not in again)) if again else op
 
 
-def with_factors(op: Op, device: Device, lines: tuple) -> Op:
+def with_named_factors(op: Op, device: Device, lines: tuple) -> Op:
     """The op with names for the computed factors that lines speak of, or that rTile makes for an instruction."""
-    named = held_in(_all_lines(lines))
-    op = copies_seen_through(op, frozenset(named))
+    named = staged_tensors(_all_lines(lines))
+    op = inline_copies(op, frozenset(named))
     if all(isinstance(x, syntax.AutoLine) for x in lines) or _filled_in(lines):
-        named |= made_operands(factored(op), device) | made_once(op, device) | told_apart(op)
-    return factored(op, named)
+        named |= materialise_operands(name_factors(op), device) | precomputed_operands(op, device) | with_second_names(op)
+    return name_factors(op, named)
 
 
-def made_operands(op: Op, device: Device) -> frozenset[str]:
+def materialise_operands(op: Op, device: Device) -> frozenset[str]:
     """Pointwise intermediates that an instruction of a group can read from memory, where it cannot compute them."""
-    machine = Machine.of(device)
+    machine = GpuModel.of(device)
     inner = {t.name for t in op.tensors if t.role == "intermediate"}
     pointwise = ({s.target for s in op.statements if s.reduction is None} & inner) - second_names(op).keys()
     if machine is None or not pointwise or all(s.reduction is None for s in op.statements):
         return frozenset()
-    return operands(context_of(op, device), machine, op, frozenset(pointwise))
+    return materialised_operands(context_of(op, device), machine, op, frozenset(pointwise))
 
 
 def _filled_in(lines: tuple) -> bool:
@@ -132,17 +132,17 @@ def _all_lines(lines: tuple):
             yield from _all_lines(x.block)
 
 
-def _main(groups, kept: frozenset[str]) -> tuple[Work, ...] | None:
+def _main(groups, kept: frozenset[str]) -> tuple[Computation, ...] | None:
     """The launch that the schedule's lines are for: the one whose tensors it keeps, else the one with most to do."""
     told = [(sum(t.rstrip("@") in kept for w in g for t in (w.name, *w.targets)), _effort(g)) for g in groups]
     return groups[told.index(max(told))] if groups else None
 
 
-def _effort(group: tuple[Work, ...]) -> tuple[int, int]:
+def _effort(group: tuple[Computation, ...]) -> tuple[int, int]:
     return max(len(w.all_indices) for w in group), len(group)
 
 
-def _accumulating(w: Work) -> Work:
+def _accumulating(w: Computation) -> Computation:
     """A reduction's accumulator gets a name apart from the tensor it is stored to: `C@` and C."""
     if w.reduction is None:
         return w

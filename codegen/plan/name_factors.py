@@ -34,7 +34,7 @@ from .computations import plain_index, substitute
 SIDES = ("left", "right")
 
 
-def factored(op: Op, names: frozenset[str] | None = None) -> Op:
+def name_factors(op: Op, names: frozenset[str] | None = None) -> Op:
     """The op with an intermediate for each computed factor of a sum of two; only for those of `names`, where given."""
     statements: list[Statement] = []
     tensors = list(op.tensors)
@@ -47,7 +47,7 @@ def factored(op: Op, names: frozenset[str] | None = None) -> Op:
                 statements.append(made)
                 tensors.append(Tensor(name, x.dtype, tuple(e for _, e in made.ranges), "intermediate", s.span))
                 value = _with_factor(value, n, read, x)
-        plain, typed = named(s), _all_converted(s) if names is not None else {}
+        plain, typed = named_factor(s), _all_converted(s) if names is not None else {}
         for name, (n, x) in (plain | typed).items():
             if names is not None and name not in names:
                 continue
@@ -61,12 +61,12 @@ def factored(op: Op, names: frozenset[str] | None = None) -> Op:
     return replace(op, statements=tuple(statements), tensors=tuple(tensors))
 
 
-def told_apart(op: Op) -> frozenset[str]:
+def with_second_names(op: Op) -> frozenset[str]:
     """Names of the factors of products that multiply a tensor with itself."""
-    return frozenset(name for s in op.statements if _is_square(s) for name in named(s))
+    return frozenset(name for s in op.statements if _is_square(s) for name in named_factor(s))
 
 
-def copies_seen_through(op: Op, spoken: frozenset[str]) -> Op:
+def inline_copies(op: Op, spoken: frozenset[str]) -> Op:
     """The op whose products read a tensor itself instead of an intermediate that is a copy of it; not of those `spoken` of."""
     copies = {
         s.target: s
@@ -105,7 +105,7 @@ def _is_square(s: Statement) -> bool:
     return isinstance(left, Load) and isinstance(right, Load) and left.tensor == right.tensor
 
 
-def computed(s: Statement) -> tuple[Value | None, Value | None]:
+def computed_factors(s: Statement) -> tuple[Value | None, Value | None]:
     """Left and right factor, without the conversion around them, where they are more than an access of a tensor, or each an
     access of the same one: the tensor's name tells neither."""
     left, right = factors(s) or (None, None)
@@ -131,16 +131,16 @@ def _bare(x: Value) -> Value:
     return x.arg if isinstance(x, Cast) else x
 
 
-def converted(s: Statement) -> tuple[Cast | None, Cast | None]:
+def converted_factors(s: Statement) -> tuple[Cast | None, Cast | None]:
     """Left and right factor with the conversion around them, where there is one."""
     found = s.value.args if isinstance(s.value, Apply) and factors(s) else (None, None)
     left, right = (x if isinstance(x, Cast) else None for x in found)
     return left, right
 
 
-def in_steps(s: Statement) -> Iterator[tuple[Cast | None, Cast | None]]:
+def has_steps(s: Statement) -> Iterator[tuple[Cast | None, Cast | None]]:
     """IN_STEPS: the same, converted to a type between, where both factors can be; the narrowest type first."""
-    left, right = converted(s)
+    left, right = converted_factors(s)
     if left is None or right is None:
         return
     for dtype in sorted(TYPES.values(), key=lambda t: t.bits):
@@ -163,17 +163,19 @@ def windows(s: Statement, found: tuple[Cast | None, Cast | None] | None = None) 
     number = "".join(c for c in inner if c.isdigit())
     return {
         f"{target}.{x.arg.tensor}{number}_{x.dtype}": (n, x)
-        for n, x in enumerate(found or converted(s))
+        for n, x in enumerate(found or converted_factors(s))
         if x is not None and isinstance(x.arg, Load) and any(plain_index(e) is None for e in x.arg.indices)
     }
 
 
 def _all_windows(s: Statement) -> dict[str, tuple[int, Cast]]:
-    return windows(s) | {name: x for found in in_steps(s) for name, x in windows(s, found).items()}
+    return windows(s) | {name: x for found in has_steps(s) for name, x in windows(s, found).items()}
 
 
 def _all_converted(s: Statement) -> dict[str, tuple[int, Value]]:
-    return named(s, converted(s)) | {name: x for found in in_steps(s) for name, x in named(s, found).items()}
+    return named_factor(s, converted_factors(s)) | {
+        name: x for found in has_steps(s) for name, x in named_factor(s, found).items()
+    }
 
 
 def _converted_tensor(s: Statement, name: str, x: Cast, shapes: Mapping[str, tuple[Expr, ...]]) -> tuple[Statement, Load]:
@@ -200,14 +202,14 @@ def _converted_tensor(s: Statement, name: str, x: Cast, shapes: Mapping[str, tup
     )
 
 
-def named(s: Statement, found: tuple[Value | None, Value | None] | None = None) -> dict[str, tuple[int, Value]]:
+def named_factor(s: Statement, found: tuple[Value | None, Value | None] | None = None) -> dict[str, tuple[int, Value]]:
     """Factors by name, with the number of their side: those that are computed, or others that were found.
 
     `C.left` of the statement of C, `C.left1` of its first sum without a name; with their conversions, `C.left_f32`.
     """
     return {
         f"{name}{f'_{x.dtype}' if found else ''}": (n, x)
-        for n, (name, x) in enumerate(zip(side_names(s.target), found or computed(s), strict=True))
+        for n, (name, x) in enumerate(zip(side_names(s.target), found or computed_factors(s), strict=True))
         if x is not None
     }
 

@@ -37,7 +37,7 @@ MOST_TILES = 12  # of one index: each may have an end of its own inside those ab
 
 
 @dataclass(frozen=True)
-class Roles:
+class RoleNames:
     """How a schedule's names map to the op's: tensors and indices."""
 
     names: tuple[tuple[str, str], ...] = ()
@@ -50,7 +50,7 @@ class Roles:
 def elaborate(
     decl: syntax.ScheduleDecl,
     strategies: Mapping[str, syntax.StrategyDecl],
-    roles: Roles = Roles(),
+    roles: RoleNames = RoleNames(),
     params: Mapping[str, int] | None = None,
     sizes: Mapping[str, int] | None = None,
     taken: Mapping[str, str] | None = None,
@@ -104,7 +104,7 @@ def _refuse_many_tiles(
 
 
 class _Elaboration:
-    def __init__(self, strategies, roles: Roles, params: dict[str, int], diagnostics: Diagnostics) -> None:
+    def __init__(self, strategies, roles: RoleNames, params: dict[str, int], diagnostics: Diagnostics) -> None:
         self.strategies, self.roles, self.params, self.diagnostics = strategies, roles, params, diagnostics
         self.taken: dict[str, str] = {}
         self.declared: dict[str, syntax.Param] = {}

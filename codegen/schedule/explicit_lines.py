@@ -9,8 +9,8 @@ from ...dsl.device import Device
 from ...dsl.errors import Diagnostics
 from ...dsl.errors.schedule import DeviceMismatch
 from ...dsl.op import Op
-from .elaborate import Roles, elaborate
-from .implicit_auto import continued
+from .elaborate import RoleNames, elaborate
+from .implicit_auto import append_auto
 
 
 def check_device(module: Any, schedule: syntax.ScheduleDecl, device: Device) -> None:
@@ -28,7 +28,13 @@ def check_device(module: Any, schedule: syntax.ScheduleDecl, device: Device) -> 
 
 
 def explicit_lines(
-    module: Any, op: Op, schedule: syntax.ScheduleDecl | None, device: Device, roles: Roles, params, diagnostics: Diagnostics
+    module: Any,
+    op: Op,
+    schedule: syntax.ScheduleDecl | None,
+    device: Device,
+    roles: RoleNames,
+    params,
+    diagnostics: Diagnostics,
 ) -> tuple:
     """The lines as written, strategies, parameters and roles resolved; `auto` stands where they break off."""
     if schedule is None:
@@ -39,4 +45,4 @@ def explicit_lines(
     taken |= {n: "a size of the op" for n in (*(v.name for v in op.dims), *(v.name for v, _ in op.derived), *dict(op.params))}
     strategies = getattr(module, "strategies", {}) or {}
     lines = elaborate(schedule, strategies, roles, params, sizes, taken, diagnostics)
-    return continued(lines, device.memories[0].name)
+    return append_auto(lines, device.memories[0].name)

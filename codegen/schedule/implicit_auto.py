@@ -11,7 +11,7 @@ Lines = Sequence[syntax.Line]
 Strategies = Mapping[str, syntax.StrategyDecl]
 
 
-def continued(lines: Lines, outermost: str) -> tuple[syntax.Line, ...]:
+def append_auto(lines: Lines, outermost: str) -> tuple[syntax.Line, ...]:
     """Lines with strategies resolved; each launch's, where they break off, with an `auto` at their end.
 
     tile m: 64 -> block   -->   tile m: 64 -> block;  auto
@@ -19,10 +19,10 @@ def continued(lines: Lines, outermost: str) -> tuple[syntax.Line, ...]:
     outermost   the memory that ends a launch: `keep T in <outermost>:` holds the lines of T's own
     """
     whole = tuple(_continued(x, outermost) for x in lines)
-    return (*whole, syntax.AutoLine()) if breaks_off(lines, outermost) else whole
+    return (*whole, syntax.AutoLine()) if lacks_compute(lines, outermost) else whole
 
 
-def breaks_off(lines: Lines | None, outermost: str, strategies: Strategies | None = None) -> bool:
+def lacks_compute(lines: Lines | None, outermost: str, strategies: Strategies | None = None) -> bool:
     """Whether a launch's lines end before a `compute`, and no `auto` says that they do. No lines at all are none that end."""
     for x in reversed(lines or ()):
         if isinstance(x, syntax.Param | syntax.Inline) or _own(x, outermost):
@@ -30,14 +30,14 @@ def breaks_off(lines: Lines | None, outermost: str, strategies: Strategies | Non
         if isinstance(x, syntax.Apply):
             known = dict(strategies or {})
             strategy = known.pop(x.strategy, None)  # one that applies itself is another's mistake to report
-            return strategy is not None and breaks_off(strategy.lines, outermost, known)
+            return strategy is not None and lacks_compute(strategy.lines, outermost, known)
         return not isinstance(x, syntax.Compute | syntax.AutoLine)
     return False
 
 
 def _continued(line: syntax.Line, outermost: str) -> syntax.Line:
     block = _own(line, outermost)
-    return replace(line, block=(*block, syntax.AutoLine())) if breaks_off(block, outermost) else line
+    return replace(line, block=(*block, syntax.AutoLine())) if lacks_compute(block, outermost) else line
 
 
 def _own(line: syntax.Line, outermost: str) -> tuple[syntax.Line, ...]:

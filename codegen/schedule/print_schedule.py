@@ -7,10 +7,10 @@ from ...dsl.device import Device
 from ...dsl.op import Op
 from ...dsl.support.fast_replace import replace
 from ...dsl.text.format import format_node
-from ..lower.lowering_context import Context
+from ..lower.lowering_context import LoweringContext
 
 
-def schedule_text(op: Op, decl: syntax.ScheduleDecl | None, device: Device, written: list, ctx: Context) -> str:
+def schedule_text(op: Op, decl: syntax.ScheduleDecl | None, device: Device, written: list, ctx: LoweringContext) -> str:
     """One schedule: other launches as `keep T in <outermost memory>:` blocks, then the lines of the main one.
 
     A launch that only computes intermediates, and keeps one as it does, has a block as well: outside of one, `keep` would
@@ -37,8 +37,8 @@ def schedule_text(op: Op, decl: syntax.ScheduleDecl | None, device: Device, writ
     return format_node(whole)
 
 
-def _filled(line, ctx: Context):
+def _filled(line, ctx: LoweringContext):
     """With the nested block that completion gave it."""
-    if isinstance(line, syntax.Move | syntax.Keep) and id(line) in ctx.filled:
-        return replace(line, block=ctx.filled[id(line)])
+    if isinstance(line, syntax.Move | syntax.Keep) and id(line) in ctx.filled_lines:
+        return replace(line, block=ctx.filled_lines[id(line)])
     return line

@@ -13,17 +13,17 @@ from ...dsl.errors import did_you_mean
 from ...dsl.errors.schedule import AmbiguousRole, ScheduleDoesNotFit, UnknownOpInSchedule, UnknownTensorInSchedule
 from ...dsl.op import Op, Statement
 from ...dsl.values import Load, loads
-from ..plan.name_factors import factored
-from .elaborate import Roles
+from ..plan.name_factors import name_factors
+from .elaborate import RoleNames
 
 
-def roles_of(module: Any, op: Op, decl: syntax.ScheduleDecl) -> Roles:
+def roles_of(module: Any, op: Op, decl: syntax.ScheduleDecl) -> RoleNames:
     """How the schedule's names map to the op's."""
     if decl.op == "contraction":
         return _contraction_roles(op, decl)
     wanted = decl.role or decl.op
     if decl.op == op.name and decl.role is None:
-        return Roles()
+        return RoleNames()
     ops = getattr(module, "ops", {})
     pattern = ops.get(wanted)
     if pattern is None:
@@ -36,7 +36,9 @@ def roles_of(module: Any, op: Op, decl: syntax.ScheduleDecl) -> Roles:
 def contractions_of(op: Op) -> list[Statement]:
     """The op's sums of products; those with most indices if there are several. Computed factors have names (`name_factors`)."""
     found = [
-        s for s in factored(op).statements if s.reduction is not None and s.reduction.kind == "sum" and len(loads(s.value)) == 2
+        s
+        for s in name_factors(op).statements
+        if s.reduction is not None and s.reduction.kind == "sum" and len(loads(s.value)) == 2
     ]
     most = max((len(s.ranges) for s in found), default=0)
     return [s for s in found if len(s.ranges) == most]
@@ -63,7 +65,7 @@ def _used(ld: Load) -> set[str]:
     return {v.name for e in ld.indices for v in e.variables()}
 
 
-def _contraction_roles(op: Op, decl: syntax.ScheduleDecl) -> Roles:
+def _contraction_roles(op: Op, decl: syntax.ScheduleDecl) -> RoleNames:
     found = contractions_of(op)
     if not found:
         raise ScheduleDoesNotFit(
@@ -91,7 +93,7 @@ def _contraction_roles(op: Op, decl: syntax.ScheduleDecl) -> Roles:
     # Batches that the schedule does not name are taken one at a time: a tile held for all of them would have no bound.
     if groups["b"] and not any(a.index == "b" for x in decl.lines if isinstance(x, syntax.Tile) for a in x.axes):
         fuses.append(syntax.Tile((syntax.TileAxis(dict(names)["b"], syntax.Num(1)),)))
-    return Roles(tuple(names), tuple(fuses))
+    return RoleNames(tuple(names), tuple(fuses))
 
 
 def _free(role: str, group: list[str], op: Op) -> str:
@@ -105,7 +107,7 @@ def _free(role: str, group: list[str], op: Op) -> str:
     return name
 
 
-def _unified(pattern: Op, op: Op, decl: syntax.ScheduleDecl) -> Roles:
+def _unified(pattern: Op, op: Op, decl: syntax.ScheduleDecl) -> RoleNames:
     """The pattern's contraction laid over the op's: tensors by `as ROLE(A = X)` or in order, indices by where they occur."""
     p, candidates = contraction_of(pattern), contractions_of(op)
     if p is None or not candidates:
@@ -117,14 +119,14 @@ def _unified(pattern: Op, op: Op, decl: syntax.ScheduleDecl) -> Roles:
     given = dict(decl.bindings)
     pl, pr = _sides(p)
     help = f"say who plays whom: `for {op.name} as {pattern.name}({pl.tensor} = ..., {pr.tensor} = ...)`"
-    fits: dict[int, Roles] = {}
+    fits: dict[int, RoleNames] = {}
     for n, s in enumerate(candidates):
         sl, sr = _sides(s)
         for a, b in ((sl, sr), (sr, sl)):
             pairs = ((pl.tensor, a.tensor), (pr.tensor, b.tensor), (p.target, s.target))
             names = _indices(p, s, (pl, pr), (a, b))
             if names is not None and n not in fits and all(given.get(x, y) == y for x, y in pairs):
-                fits[n] = Roles((*pairs, *names))
+                fits[n] = RoleNames((*pairs, *names))
     if not fits:
         raise ScheduleDoesNotFit(f"the contraction of `{op.name}` is not that of `{pattern.name}`", decl.span, help=help)
     _one(op, [candidates[n] for n in fits], decl, help)

@@ -20,7 +20,7 @@ MOST = 4  # compilations of one program
 
 
 @dataclass(frozen=True)
-class Way:
+class CandidateLines:
     """Lines for a launch; `about`: what tells them from others, for people; `why`: what `explain` shows of the choice."""
 
     lines: tuple[syntax.Line, ...]
@@ -29,7 +29,7 @@ class Way:
 
 
 @dataclass
-class Attempts:
+class ScheduleAttempts:
     """`over`: how many ways of a launch were passed over; `notes`: why. Of the attempt under way: the launch that is being
     `lowered` ("": all were), and the way `chosen` for each, in the order in which they were asked for."""
 
@@ -37,9 +37,9 @@ class Attempts:
     notes: list[str] = field(default_factory=list)
     first: UserError | None = None
     lowered: str = ""
-    chosen: dict[str, Way] = field(default_factory=dict)
+    chosen: dict[str, CandidateLines] = field(default_factory=dict)
 
-    def choose(self, launch: str, ways: Iterable[Way]) -> Way:
+    def choose(self, launch: str, ways: Iterable[CandidateLines]) -> CandidateLines:
         """The best way that was not passed over; the first error where none is left."""
         found = next(islice(ways, self.over[launch], None), None)
         if found is None:
@@ -48,7 +48,7 @@ class Attempts:
         self.chosen[launch] = found
         return found
 
-    def pass_over(self, error: UserError) -> None:
+    def reject_current(self, error: UserError) -> None:
         """Begins another attempt, after an error: without the way that it came from. Raises the first error where none is to
         blame, or enough were tried."""
         self.first, again = self.first or error, self.first is error

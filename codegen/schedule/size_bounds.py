@@ -13,7 +13,7 @@ from ...dsl.support.fast_replace import replace
 from ..plan.computations import substitute
 
 
-def bounded(op: Op, schedule: syntax.ScheduleDecl | None) -> Op:
+def with_size_bounds(op: Op, schedule: syntax.ScheduleDecl | None) -> Op:
     """The op with the sizes' bounds of `schedule ... where N <= 4096` as intervals of their variables."""
     return op if schedule is None or not schedule.where else with_bounds(op, schedule.where)
 
@@ -48,7 +48,7 @@ def with_bounds(op: Op, where: tuple[syntax.Where, ...]) -> Op:
     )  # fmt: skip
 
 
-def settled(decl: syntax.ScheduleDecl, known: Mapping[str, int]) -> syntax.ScheduleDecl | None:
+def without_decided_bounds(decl: syntax.ScheduleDecl, known: Mapping[str, int]) -> syntax.ScheduleDecl | None:
     """The schedule without the conditions that sizes fixed at compile time decide; None when they exclude it."""
     table = {name: as_expr(value) for name, value in known.items()}
     left: list[syntax.Where] = []

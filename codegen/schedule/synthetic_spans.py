@@ -12,7 +12,7 @@ from ...dsl.text.print_node import format_node
 _FILLED_IN = "<filled in"
 
 
-def placed(lines: Iterable[syntax.Line], count: Iterator[int]) -> tuple[syntax.Line, ...]:
+def with_spans(lines: Iterable[syntax.Line], count: Iterator[int]) -> tuple[syntax.Line, ...]:
     """The same lines; those without a span have one, all know what they say. `count` tells equal lines apart."""
     return tuple(_placed(line, count) for line in lines)
 
@@ -20,7 +20,7 @@ def placed(lines: Iterable[syntax.Line], count: Iterator[int]) -> tuple[syntax.L
 def _placed(line: syntax.Line, count: Iterator[int]) -> syntax.Line:
     block = getattr(line, "block", None)
     if block:
-        line = replace(line, block=placed(block, count))  # pyright: ignore[reportCallIssue]
+        line = replace(line, block=with_spans(block, count))  # pyright: ignore[reportCallIssue]
     text = format_node(replace(line, block=None) if block else line).strip()  # pyright: ignore[reportCallIssue]
     if line.span is not None:
         return replace(line, span=replace(line.span, said=text))

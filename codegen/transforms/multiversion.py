@@ -11,21 +11,21 @@ from ...dsl.support.fast_replace import replace
 from ..analysis.divisibility import product
 from ..ir.program import Program
 from ..ir.tile_ir import Needs
-from .narrow_indices import narrow
+from .narrow_indices import narrow_indices
 from .vectorize.address_cache import Addresses
-from .vectorize.vectorizer import Vectors, vectorised
+from .vectorize.vectorizer import VectorizedProgram, vectorize_program
 
 
-def with_vectors(program: Program, unaligned: Program | None) -> tuple[Program, tuple[str, ...]]:
+def vectorize_accesses(program: Program, unaligned: Program | None) -> tuple[Program, tuple[str, ...]]:
     """The program with vector accesses, and notes. Where these need something of a call, `instead` has those that need nothing.
 
     `unaligned`: the program for calls whose sizes are not as needed; None: the same."""
     addresses = Addresses()
-    aligned = vectorised(program, True, addresses)
+    aligned = vectorize_program(program, True, addresses)
     needs = _needs(aligned)
     if needs is None:
         return aligned.program, aligned.notes
-    other = vectorised(unaligned if unaligned is not None and needs.conds else program, False, addresses).program
+    other = vectorize_program(unaligned if unaligned is not None and needs.conds else program, False, addresses).program
     launches = tuple(replace(x, name=f"{x.name}_any") for x in other.launches)
     return replace(aligned.program, needs=needs, instead=replace(other, launches=launches)), aligned.notes
 
@@ -34,7 +34,7 @@ def with_narrow_sizes(program: Program) -> Program:
     """Sizes of ordinary calls get an upper end where there is a program for the others."""
     if program.needs is None:
         return program
-    narrowed, ends = narrow(program)
+    narrowed, ends = narrow_indices(program)
     return replace(narrowed, needs=replace(program.needs, conds=(*program.needs.conds, *ends)))
 
 
@@ -44,7 +44,7 @@ def in_each_version(transform: Callable[[Program], Program], program: Program) -
     return replace(transform(replace(program, needs=None, instead=None)), needs=program.needs, instead=instead)
 
 
-def _needs(v: Vectors) -> Needs | None:
+def _needs(v: VectorizedProgram) -> Needs | None:
     conds = tuple(-(product(sizes) % n) for sizes, n in v.multiples.items())
     aligned = tuple(v.pointers.items())
     return Needs(conds, aligned) if conds or aligned else None

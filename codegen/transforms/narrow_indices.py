@@ -20,7 +20,7 @@ from ..ir.tile_visitors import expressions, map_own, statements
 MOST = 1 << 30  # sums of one size and of tiles stay below 2**31
 
 
-def narrow(program: Program) -> tuple[Program, tuple[Expr, ...]]:
+def narrow_indices(program: Program) -> tuple[Program, tuple[Expr, ...]]:
     sizes: dict[Var, Expr] = {}
     conds: list[Expr] = []
     for v in (*program.dims, *(v for v, _ in program.lets)):

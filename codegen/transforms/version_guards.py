@@ -79,7 +79,7 @@ def _same_stores(s: If, lanes: frozenset[Var]) -> bool:
 
 
 @dataclass(frozen=True)
-class _Found:
+class _GuardConditions:
     """The guards in a statement: worst cases in terms of what is outside; `open` where some depend on what is inside.
 
     of_lanes  those that keep some lanes of a vector out
@@ -134,7 +134,7 @@ def _version(body: tuple[Stmt, ...], units: _Units) -> tuple[Stmt, ...]:
     return tuple(_joined(out))
 
 
-def _versions(s: Stmt, found: _Found, units: _Units) -> If:
+def _versions(s: Stmt, found: _GuardConditions, units: _Units) -> If:
     """The statement without guards where it has none, and as it is elsewhere. SOME_LANES"""
     span, edge = getattr(s, "span", None), (_outlined(s, units),)
     same = tuple(c for c in found.conds if c not in found.of_lanes)
@@ -189,16 +189,16 @@ def _of_registers(s: Stmt, units: _Units) -> tuple[Expr, ...]:
 
 def _of_windows(s: Alloc, units: _Units) -> tuple[tuple[Expr, ...], tuple[Expr, ...]] | None:
     """WINDOWS: conditions under which all places of a window are inside, for all lanes and of some; None if it has none."""
-    if s.buffer.name not in units.registers or _waits(s) or not any(map(_is_written_out, statements(s.body))):
+    if s.buffer.name not in units.registers or _waits(s) or not any(map(_is_unrolled, statements(s.body))):
         return None
-    found = _guards(_written_out(s), units.lanes, {})
+    found = _guards(_unrolled(s), units.lanes, {})
     bound = {x.var for x in statements(s.body) if isinstance(x, For | Let)}
     if found.open or not found.conds or any(not bound.isdisjoint(c.variables()) for c in found.conds):
         return None
     return tuple(c for c in found.conds if c not in found.of_lanes), tuple(c for c in found.conds if c in found.of_lanes)
 
 
-def _is_written_out(s: Stmt) -> bool:
+def _is_unrolled(s: Stmt) -> bool:
     """Is it a loop that compilers write out whole?"""
     if not isinstance(s, For) or s.unroll <= 1:
         return False
@@ -206,9 +206,9 @@ def _is_written_out(s: Stmt) -> bool:
     return trips is not None and s.step.constant == 1 and 1 < trips <= s.unroll
 
 
-def _written_out(s: Stmt) -> Stmt:
-    s = map_bodies(s, lambda body: tuple(map(_written_out, body)))
-    return replace(s, unroll=0) if isinstance(s, For) and _is_written_out(s) else s
+def _unrolled(s: Stmt) -> Stmt:
+    s = map_bodies(s, lambda body: tuple(map(_unrolled, body)))
+    return replace(s, unroll=0) if isinstance(s, For) and _is_unrolled(s) else s
 
 
 def _of_loops(body: tuple[Stmt, ...], units: _Units) -> tuple[Expr, ...]:
@@ -236,7 +236,7 @@ def _outlined(s: Stmt, units: _Units) -> Stmt:
     return map_bodies(s, lambda body: tuple(_outlined(x, units) for x in body))
 
 
-def _guards(s: Stmt, lanes: frozenset[Var], asked: Asked) -> _Found:
+def _guards(s: Stmt, lanes: frozenset[Var], asked: Asked) -> _GuardConditions:
     conds: list[Expr] = []
     of_lanes: set[Expr] = set()
     unknown = False
@@ -248,7 +248,7 @@ def _guards(s: Stmt, lanes: frozenset[Var], asked: Asked) -> _Found:
             elif worst.interval[0] is None or worst.interval[0] < 0:
                 conds.append(worst)
                 of_lanes |= {worst} if not lanes.isdisjoint(c.variables()) else set()
-    return _Found(tuple(dict.fromkeys(conds)), unknown, frozenset(of_lanes))
+    return _GuardConditions(tuple(dict.fromkeys(conds)), unknown, frozenset(of_lanes))
 
 
 def _all_guards(s: Stmt, asked: Asked) -> list[_Guard]:

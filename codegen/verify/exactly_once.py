@@ -23,8 +23,8 @@ from ..interpret.machine import Fault, interpret
 from ..interpret.memory import Memory
 from ..ir.program import Program
 from ..ir.tile_ir import Stmt
-from .expected_values import Meant, meaning, reduction
-from .field_elements import Points
+from .expected_values import ExpectedValue, expected_values, reduction
+from .field_elements import FieldDomain
 
 _MOST_POINTS = 12  # of those at fault, by name
 _MOST_UNITS = 3
@@ -47,27 +47,27 @@ def check_once(
 
     op        with numbers for its parameters        sizes   of all dims that it has, and of others
     finite    how many units of each finite level take part, by level (`interpret`)
-    work      how many values may be computed, then `points.TooMuch` is raised; gives how many were
+    work      how many values may be computed, then `point_count.TooMuch` is raised; gives how many were
     checks    whether the interpreter looks for races and for reads of memory never written
     """
     concrete = specialise(op, {v.name: sizes[v.name] for v in op.dims})
     chooses = any(s.reduction is not None and s.reduction.kind.startswith("arg") for s in op.statements)
     spent = 0
     for n in range(3 if chooses else 1):  # where data choose, one choice alone would show little
-        domain = Points(seed + n, chooses, None if work is None else work - spent)
+        domain = FieldDomain(seed + n, chooses, None if work is None else work - spent)
         _check(program, concrete, sizes, finite, addresses, domain, checks)
         spent += domain.spent
     return spent
 
 
-def _check(program: Program, op: Op, sizes, finite, addresses, domain: Points, checks: bool) -> None:
+def _check(program: Program, op: Op, sizes, finite, addresses, domain: FieldDomain, checks: bool) -> None:
     inputs = {t.name: domain.inputs(t.dtype, tuple(e.constant or 0 for e in t.shape)) for t in op.inputs}
     if any(not _chooses(s, {i: e.constant for i, e in s.ranges}) for s in op.statements):
         return
     log: dict[str, Memory] = {}
     open_ = {v.name: sizes[v.name] for v in program.dims if v.name in sizes}
     got = interpret(program, inputs, open_, finite, domain=domain, log=log, addresses=addresses, checks=checks)
-    meant = meaning(op, inputs, domain)
+    meant = expected_values(op, inputs, domain)
     for t in op.outputs:
         want = meant[t.name]
         wrong = ~domain.same(got[t.name], np.broadcast_to(want.values, got[t.name].shape))
@@ -84,7 +84,7 @@ def _chooses(s, extents) -> bool:
     return all(extents[i] for i in s.reduction.indices) or any(extents[i] == 0 for i in s.indices)
 
 
-def _fault(program, name: str, at: tuple[int, ...], wrong: int, total: int, want: Meant, got, domain, memory) -> Fault:
+def _fault(program, name: str, at: tuple[int, ...], wrong: int, total: int, want: ExpectedValue, got, domain, memory) -> Fault:
     place = f"{name}[{', '.join(map(str, at))}]"
     why = _points(want, at, got, domain)
     told = why or "it is not what its statement says"
@@ -95,7 +95,7 @@ def _fault(program, name: str, at: tuple[int, ...], wrong: int, total: int, want
     return Fault("not-once", "\n  ".join(parts), name, last)
 
 
-def _points(want: Meant, at: tuple[int, ...], got: Array, domain: Points) -> str:
+def _points(want: ExpectedValue, at: tuple[int, ...], got: Array, domain: FieldDomain) -> str:
     """Which points of a reduction contribute how often, where few hypotheses explain what was found."""
     s = want.statement
     if s.reduction is None or want.parts is None or s.reduction.kind.startswith("arg"):
@@ -161,7 +161,7 @@ def _stored(memory: Memory, at: tuple[int, ...]) -> tuple[Stmt | None, list[str]
     return last, lines or ["nothing was stored there"]
 
 
-def points(op: Op, sizes: Mapping[str, int]) -> int:
+def point_count(op: Op, sizes: Mapping[str, int]) -> int:
     """How many points the statements of an op have at these sizes."""
     concrete = specialise(op, {v.name: sizes[v.name] for v in op.dims})
     return sum(prod(e.constant or 0 for _, e in s.ranges) for s in concrete.statements)

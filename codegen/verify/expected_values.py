@@ -16,14 +16,14 @@ from ...dsl.semantics.numerics import identity
 from ...dsl.types import TYPES
 from ...dsl.values import Load
 from ..interpret.domain import Array, Domain
-from ..interpret.frame import Env, Frame
+from ..interpret.frame import Frame, UnitVariables
 from ..interpret.value import evaluate
 
 COMBINE = {"sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "or", "all": "and"}
 
 
 @dataclass(frozen=True)
-class Meant:
+class ExpectedValue:
     """A statement's values; of a reduction also what each point contributes: shape (*free extents, *reduced extents)."""
 
     statement: Statement
@@ -31,22 +31,22 @@ class Meant:
     parts: Array | None = None
 
 
-def meaning(op: Op, inputs: Mapping[str, Array], domain: Domain) -> dict[str, Meant]:
+def expected_values(op: Op, inputs: Mapping[str, Array], domain: Domain) -> dict[str, ExpectedValue]:
     """The statements by target. `op`: its sizes and parameters are numbers."""
     known: dict[str, Array] = dict(inputs)
-    out: dict[str, Meant] = {}
+    out: dict[str, ExpectedValue] = {}
     for s in op.statements:
         out[s.target] = meant = _statement(s, known, domain)
         own = s.value.dtype if s.reduction is None or not s.reduction.kind.startswith("arg") else TYPES["i64"]
         known[s.target] = domain.cast(meant.values, own, op.tensor(s.target).dtype)
-    return {name: Meant(m.statement, known[name], m.parts) for name, m in out.items()}
+    return {name: ExpectedValue(m.statement, known[name], m.parts) for name, m in out.items()}
 
 
-def _statement(s: Statement, known: Mapping[str, Array], domain: Domain) -> Meant:
+def _statement(s: Statement, known: Mapping[str, Array], domain: Domain) -> ExpectedValue:
     reduced = s.reduction.indices if s.reduction else ()
     names = [*s.indices, *reduced]
     extents = [s.extent(i).constant or 0 for i in names]
-    env = Env()
+    env = UnitVariables()
     for name, axis in zip(names, np.indices(extents, sparse=True), strict=True):
         env[name] = np.broadcast_to(axis, extents).reshape(-1)
     frame = Frame(np.arange(prod(extents)), env)
@@ -57,10 +57,10 @@ def _statement(s: Statement, known: Mapping[str, Array], domain: Domain) -> Mean
         found = evaluate(s.value, frame, lambda at, inner: _load(at, inner, known, domain), domain)
         values = np.broadcast_to(found, frame.ids.shape).reshape(extents)
     if s.reduction is None:
-        return Meant(s, values)
+        return ExpectedValue(s, values)
     free = tuple(extents[: len(s.indices)])
     flat = values.reshape(*free, prod(extents[len(free) :]))
-    return Meant(s, reduction(s.reduction.kind, flat, s, domain), values)
+    return ExpectedValue(s, reduction(s.reduction.kind, flat, s, domain), values)
 
 
 def reduction(kind: str, flat: Array, s: Statement, domain: Domain) -> Array:

@@ -44,7 +44,7 @@ _OF_CONSTANTS = ("lt", "le", "gt", "ge", "eq", "ne", "not", "floordiv", "mod", "
 
 
 @lru_cache(maxsize=4096)
-def element(value: int | float | bool) -> int:
+def field_element(value: int | float | bool) -> int:
     """A number of the language in the field."""
     if value != value:
         return _OTHER
@@ -54,7 +54,7 @@ def element(value: int | float | bool) -> int:
     return exact.numerator % P * pow(exact.denominator, -1, P) % P
 
 
-class TooMuch(Exception):
+class ValueBudgetExceeded(Exception):
     """More values were computed than was allowed."""
 
     def __init__(self, spent: int) -> None:
@@ -62,7 +62,7 @@ class TooMuch(Exception):
         self.spent = spent
 
 
-class Points:
+class FieldDomain:
     """The domain (`interpret.domain`). Arrays are of one type, whatever values are: `at`, two elements, and `num`, NaN where no
     number goes along.
 
@@ -79,7 +79,7 @@ class Points:
         """A call of NumPy takes as long as some hundred values."""
         self.spent += values + _CALL
         if self.work is not None and self.spent > self.work:
-            raise TooMuch(self.spent)
+            raise ValueBudgetExceeded(self.spent)
 
     def inputs(self, dtype: DType, shape: tuple[int, ...]) -> Array:
         """Elements that have nothing to do with each other."""
@@ -108,7 +108,7 @@ class Points:
 
     def constant(self, value: int | float | bool, dtype: DType) -> Array:
         out = np.empty((), _TYPE)
-        out["at"], out["num"] = element(value), float(value)
+        out["at"], out["num"] = field_element(value), float(value)
         return out
 
     def number(self, index: Any, dtype: DType) -> Array:
@@ -260,5 +260,5 @@ def _rank(x: Array, numbers: tuple[int | float, ...]) -> np.ndarray:
     """
     out = np.zeros(x.shape, np.int64)
     for n, number in enumerate(numbers, 1):
-        out[(x["num"] == float(number)) & (x["at"] == element(number)).all(-1)] = n
+        out[(x["num"] == float(number)) & (x["at"] == field_element(number)).all(-1)] = n
     return out

@@ -48,7 +48,7 @@ def instances(program: Program, op: Op) -> list[Instance]:
     names = [v.name for v in op.dims]
     most = {level: program.device.level(level).most or 3 for level, _ in program.finite}
     several, two, alone = ({level: min(n, m) for level, m in most.items() if m > 1} for n in (3, 2, 1))
-    fit = _Fit(program, op, several)
+    fit = _InstanceSearch(program, op, several)
     found: dict[tuple, Instance] = {}
 
     def add(
@@ -87,7 +87,7 @@ def instances(program: Program, op: Op) -> list[Instance]:
     return list(found.values())
 
 
-def everything(program: Program, op: Op, sizes: Mapping[str, int], units: Mapping[str, int]) -> Sizes:
+def derived_sizes(program: Program, op: Op, sizes: Mapping[str, int], units: Mapping[str, int]) -> Sizes:
     """Sizes with those derived from them, and the numbers of units."""
     known = dict(sizes)
     for level, var in program.finite:
@@ -99,7 +99,7 @@ def everything(program: Program, op: Op, sizes: Mapping[str, int], units: Mappin
 
 
 @dataclass
-class _Fit:
+class _InstanceSearch:
     """What sizes the op and the program take."""
 
     program: Program
@@ -113,7 +113,7 @@ class _Fit:
 
     def excluded(self, sizes: Mapping[str, int], units: Mapping[str, int]) -> Expr | None:
         """An expression that is negative, and must not be."""
-        known = everything(self.program, self.op, sizes, units)
+        known = derived_sizes(self.program, self.op, sizes, units)
         derived = next((e for v, e in self.op.derived if known[v.name] < 0), None)
         conditions = (c for c, _ in (*self.op.conditions, *self.program.conditions))
         return derived or next((c for c in conditions if c.evaluate(known) < 0), None)
@@ -164,7 +164,7 @@ class _Fit:
 
     def _value(self, e: Expr, sizes: Mapping[str, int]) -> int:
         try:
-            known = everything(self.program, self.op, sizes, self.units)
+            known = derived_sizes(self.program, self.op, sizes, self.units)
             for v in e.variables():
                 known.setdefault(v.name, v.lo or 0)
             return int(e.evaluate(known))

@@ -17,9 +17,9 @@ from ..abi import chosen, programs
 from ..interpret.machine import Fault
 from ..ir.program import Program
 from ..ir.tile_ir import Alloc, For, If, Stmt
-from .exactly_once import check_once, points
-from .field_elements import TooMuch
-from .instances import Instance, everything, instances
+from .exactly_once import check_once, point_count
+from .field_elements import ValueBudgetExceeded
+from .instances import Instance, derived_sizes, instances
 from .well_formed import check_well_formed
 
 WORK = 12_000_000
@@ -29,7 +29,7 @@ _POINTS = 250_000  # of an instance: what has more is not begun
 
 
 @dataclass(frozen=True)
-class Verified:
+class Verification:
     """`checked`: instances that were executed, and were right; `skipped`: others, each with the reason. `versions`: of the
     program's, for sizes and alignments that it tells apart, how many were executed, and of how many."""
 
@@ -54,7 +54,7 @@ def verify(
     span: Span | None = None,
     work: int = WORK,
     each: Callable[[Instance], None] = lambda one: None,
-) -> Verified:
+) -> Verification:
     """Raises NotVerified where the program is none, or is not right at some instance.
 
     op        with numbers for its parameters, and for the sizes that the program was compiled for
@@ -73,7 +73,7 @@ def verify(
     share = work // min(6, max(1, len(todo)))
     long: list[Instance] = []
     for one in todo:
-        count = points(op, one.sizes)
+        count = point_count(op, one.sizes)
         if count > _POINTS:
             skipped.append((one, f"it has {count} points"))
             continue
@@ -87,7 +87,7 @@ def verify(
         most = min(left, share if checked else max(share, left // 2))
         try:
             spent = check_once(program, op, one.sizes, one.finite, addresses=one.addresses, work=most)
-        except TooMuch as much:
+        except ValueBudgetExceeded as much:
             skipped.append((one, "it takes too long"))
             long.append(one)
             left = max(0, left - much.spent)
@@ -96,11 +96,11 @@ def verify(
             raise _error(fault, program, op, schedule, span, one) from None
         left = max(0, left - spent)
         checked.append(one)
-        met.add(id(chosen(program, everything(program, op, one.sizes, one.finite), one.addresses)))
-    return Verified(tuple(checked), tuple(skipped), (len(met), len(list(programs(program)))))
+        met.add(id(chosen(program, derived_sizes(program, op, one.sizes, one.finite), one.addresses)))
+    return Verification(tuple(checked), tuple(skipped), (len(met), len(list(programs(program)))))
 
 
-def smaller(sizes: Mapping[str, int]) -> dict[str, int]:
+def smaller_sizes(sizes: Mapping[str, int]) -> dict[str, int]:
     """Fixed sizes of which an instance can be executed, with the same remainders by powers of two up to 8."""
     return {n: x if x < 16 else 8 + x % 8 for n, x in sizes.items()}
 

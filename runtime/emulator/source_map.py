@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...codegen.emit.c.name_mangling import clean
+from ...codegen.emit.c.name_mangling import mangle
 from ...dsl.source import Span
 from ...dsl.support.cached import cached_property
 from .dwarf_lines import lines_of
@@ -108,4 +108,4 @@ class Origin:
 
 def bare(name: str) -> str:
     """A buffer's name as the text may have it: of letters, digits and `_`, less the number that tells it from others."""
-    return clean(name).rstrip("0123456789")
+    return mangle(name).rstrip("0123456789")

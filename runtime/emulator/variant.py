@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...codegen import abi
-from ...codegen.emit.emulated.emulated_printer import Described, describe
+from ...codegen.emit.emulated.emulated_printer import TextDescription, describe_text
 from ...dsl.support.cached import cached_property
 from ...dsl.support.forks import Lock
 from ..native.build_library import Library
@@ -52,8 +52,8 @@ class EmulatedVariant(Variant):
         return Told(self.program, self._origin, known, self._described.lanes)
 
     @cached_property
-    def _described(self) -> Described:
-        return describe(self.program)
+    def _described(self) -> TextDescription:
+        return describe_text(self.program)
 
     @cached_property
     def _origin(self) -> Origin:

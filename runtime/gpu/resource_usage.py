@@ -10,7 +10,7 @@ from ...codegen.analysis.occupancy import Occupancy, occupancy
 from ...codegen.emit.printers import launches
 from ...codegen.ir.program import Program
 from ...codegen.ir.tile_ir import Launch
-from ...codegen.lower.capacity import peaks
+from ...codegen.lower.capacity import memory_peaks
 from ...codegen.lower.schedule_trace import bytes_text
 from ..variant import Variant
 from .device_code import Code
@@ -70,5 +70,5 @@ def figures(variant: Variant) -> list[Figures]:
 
 
 def _counted(program: Program, launch: Launch) -> int:
-    most = peaks(replace(program, launches=(launch,)))
+    most = memory_peaks(replace(program, launches=(launch,)))
     return max((-(-p.bytes // p.memory.registers[1]) for p in most.values() if p.memory.registers), default=0)

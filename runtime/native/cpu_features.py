@@ -8,7 +8,7 @@ import subprocess
 import sys
 from functools import lru_cache
 
-from ...codegen.targets import MACHINES, NATIVE, Machine, compiler_flags
+from ...codegen.targets import MACHINES, NATIVE, TargetMachine, compiler_flags
 from ...dsl.errors import did_you_mean
 from ...dsl.errors.target import UnknownTarget
 
@@ -33,7 +33,7 @@ def features() -> frozenset[str]:
 
 
 @lru_cache(maxsize=1)
-def machine_limit() -> Machine | None:
+def machine_limit() -> TargetMachine | None:
     """The CPU device that `ANDIRON_CPU` names: `cpu` then means that device's instructions, not all of this machine's.
 
     So one machine tests, and compiles for, an older one of its kind. None where the variable is not set.
@@ -57,7 +57,7 @@ def _own_features() -> frozenset[str]:
     return frozenset(_SPELLINGS.get(word, word) for word in _feature_words())
 
 
-def flags_for(machine: Machine, kind: str) -> tuple[str, ...]:
+def flags_for(machine: TargetMachine, kind: str) -> tuple[str, ...]:
     """The flags for code of `machine` with a compiler of this kind; `NATIVE` obeys `ANDIRON_CPU`."""
     return compiler_flags((machine_limit() or machine) if machine is NATIVE else machine, kind)
 
@@ -68,7 +68,7 @@ def identity() -> str:
     return f"{architecture()} {_model()} {' '.join(sorted(features()))}"
 
 
-def missing(machine: Machine) -> list[str]:
+def missing(machine: TargetMachine) -> list[str]:
     """What this machine lacks to execute code for `machine`; empty when nothing, or when the system does not tell."""
     if machine.architecture not in (None, architecture()):
         return [f"the {machine.architecture} architecture"]

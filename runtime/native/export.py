@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ...codegen.abi import symbol
-from ...codegen.emit.c_header import header, several
+from ...codegen.emit.c_header import dispatch_function, header
 from ...codegen.emit.printers import emit
 from ...dsl.errors.target import CompilerFailed, NoCompiler
 from ..kernel import Kernel
@@ -64,7 +64,7 @@ def _texts(kernel: Kernel) -> list[str]:
         return [variants[0].source]
     programs = [replace(v.program, name=f"{v.program.name}_{i}") for i, v in enumerate(variants)]
     small = (too_small_for_threads(kernel.op),)
-    choice = several(symbol(variants[0].program), [symbol(p) for p in programs], dialect)
+    choice = dispatch_function(symbol(variants[0].program), [symbol(p) for p in programs], dialect)
     return [*(emit(p, dialect, small) for p in programs), choice]
 
 

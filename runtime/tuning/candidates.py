@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import islice, product
 from typing import TYPE_CHECKING
 
-from ...codegen.autoschedule.enumerate_schedules import Proposal, is_open, proposals
+from ...codegen.autoschedule.enumerate_schedules import CandidateSchedule, candidate_schedules, is_open
 from ...dsl import syntax
 from ...dsl.errors import UserError
 from ...dsl.errors.run import CannotTune
@@ -21,7 +21,7 @@ _MOST = 256  # values of parameters that are looked at together
 Values = Mapping[str, int]
 
 
-def proposed(request: Request, place: int) -> Iterator[tuple[Proposal, Values]]:
+def proposed(request: Request, place: int) -> Iterator[tuple[CandidateSchedule, Values]]:
     """Schedules for the place of one of the request's, each with values for its parameters. The first is that one itself.
 
     Raises CannotTune where that one leaves nothing open.
@@ -37,9 +37,11 @@ def proposed(request: Request, place: int) -> Iterator[tuple[Proposal, Values]]:
     return _all(request, base, choices)
 
 
-def _all(request: Request, base: syntax.ScheduleDecl | None, choices: list[Values]) -> Iterator[tuple[Proposal, Values]]:
+def _all(
+    request: Request, base: syntax.ScheduleDecl | None, choices: list[Values]
+) -> Iterator[tuple[CandidateSchedule, Values]]:
     own = base or syntax.ScheduleDecl(f"{request.op.name}_auto", request.op.name, None, (), None, (), (syntax.AutoLine(),))
-    yield Proposal(own, None, "", "as it was"), choices[0]
+    yield CandidateSchedule(own, None, "", "as it was"), choices[0]
     # The best of each assignment, then the second best of each, ...
     ways = [(values, _of(request, base, values)) for values in choices]
     while ways:
@@ -59,12 +61,12 @@ def _open(request: Request, base: syntax.ScheduleDecl) -> bool:
     return is_open(base, request.device, request.module)
 
 
-def _of(request: Request, base: syntax.ScheduleDecl | None, values: Values) -> Iterator[Proposal]:
+def _of(request: Request, base: syntax.ScheduleDecl | None, values: Values) -> Iterator[CandidateSchedule]:
     if base is not None and values:
-        yield Proposal(base, None, "", "")
+        yield CandidateSchedule(base, None, "", "")
     if base is None or _open(request, base):
         try:
-            yield from proposals(request.special, request.device, base, request.module, values)
+            yield from candidate_schedules(request.special, request.device, base, request.module, values)
         except UserError:
             return  # these values of the parameters make no schedule
 

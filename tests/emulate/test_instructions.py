@@ -12,10 +12,10 @@ from math import prod
 
 import numpy as np
 import pytest
-from andiron.codegen.emit.c.c_expr import Need
+from andiron.codegen.emit.c.c_expr import Declaration
 from andiron.codegen.emit.c.templates import environment
 from andiron.codegen.emit.cpu.cpp_prelude import prelude
-from andiron.codegen.emit.emulated.instr_function import function_of
+from andiron.codegen.emit.emulated.instr_function import instr_function
 from andiron.codegen.emit.gpu.cuda import SPELLING
 from andiron.codegen.ir.program import Program
 from andiron.dsl.device import Device, Instr, Operand
@@ -72,11 +72,11 @@ def kernel(device: Device, instr: Instr, number: int) -> str:
 def built(group: str) -> tuple[Built, list[str]]:
     """All instructions of a vendor's line of devices in one text, with the number of each."""
     titles = [t for t in TITLES if t.startswith(group)]
-    needs: dict[Need, None] = {}
+    needs: dict[Declaration, None] = {}
     functions = []
     for n, title in enumerate(titles):
         device, instr = instructions()[title]
-        text = function_of(instr, units(device, instr), device, SPELLING, needs) + kernel(device, instr, n)
+        text = instr_function(instr, units(device, instr), device, SPELLING, needs) + kernel(device, instr, n)
         functions.append(text.replace(f"i__{instr.name}", f"i__{n}_{instr.name}"))
     device = instructions()[titles[0]][0]
     helpers = prelude(needs, Program("all", device, (), (), (), (), ()), "", "emulate")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import andiron
 import numpy as np
 import pytest
-from andiron.codegen.lower.capacity import peaks
+from andiron.codegen.lower.capacity import memory_peaks
 from andiron.codegen.pipeline import compile_program
 from andiron.dsl.errors import UserError
 from andiron.dsl.errors.schedule import CannotMeet
@@ -144,7 +144,7 @@ def test_a_block_has_all_of_its_memory() -> None:
     module = loads(f"{op}\nschedule s for f:\n    {lines}\n")
     device = module.device("sm_120a")
     program = compile_program(module, module.ops["f"], module.schedules["s"], device).program
-    assert peaks(program)["shared"].bytes == device.memory("shared").capacity
+    assert memory_peaks(program)["shared"].bytes == device.memory("shared").capacity
     assert device.memory("shared").reserve
     array = np.arange(200 * 140, dtype="f4").reshape(200, 140)
     np.testing.assert_array_equal(emulate(program, {"A": array}, {"M": 200, "N": 140})["Y"], array.T)

@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import pytest
-from andiron.codegen.emit.emulated.emulated_printer import base_of, describe
+from andiron.codegen.emit.emulated.emulated_printer import describe_text, emulated_dialect
 from andiron.codegen.emit.printers import emit
 from andiron.codegen.pipeline import compile_program
 from andiron.dsl.module import load, loads
@@ -48,19 +48,24 @@ def test_the_kernel_of_a_sketch_is_unchanged(name: str) -> None:
     schedule = module.schedules[name]
     device = module.device(schedule.device)
     p = compile_program(module, module.ops[schedule.op], schedule, device).program
-    theirs, ours = (KERNEL.findall(emit(p, d)) for d in (base_of(device), "emulate"))
+    theirs, ours = (KERNEL.findall(emit(p, d)) for d in (emulated_dialect(device), "emulate"))
     assert theirs
     assert ours == theirs
 
 
 def test_the_dialect_of_a_device() -> None:
     """That which its instructions have texts for; without any, one that can name its lanes."""
-    assert [base_of(library().device(d)) for d in ("sm_75", "sm_120a", "gfx908", "gfx1201")] == ["cuda", "cuda", "hip", "hip"]
+    assert [emulated_dialect(library().device(d)) for d in ("sm_75", "sm_120a", "gfx908", "gfx1201")] == [
+        "cuda",
+        "cuda",
+        "hip",
+        "hip",
+    ]
     text = "device {}:\n    level grid: finite 1, siblings nothing\n    level block: open, siblings nothing\n"
     text += "    level thread: shaped, siblings lockstep, at most 64 units, width {}\n"
     text += "    memory global of grid: 1 GB/s\n    memory register of thread: 64 x 4 B\n"
-    assert base_of(loads(text.format("narrow", 32)).device("narrow")) == "cuda"
-    assert base_of(loads(text.format("wide", 64)).device("wide")) == "hip"
+    assert emulated_dialect(loads(text.format("narrow", 32)).device("narrow")) == "cuda"
+    assert emulated_dialect(loads(text.format("wide", 64)).device("wide")) == "hip"
 
 
 @pytest.mark.parametrize(("op", "device"), [("gemm", "sm_80"), ("gemm_f16_f32", "gfx90a"), ("softmax", "gfx1100")])
@@ -95,7 +100,7 @@ def test_lines_know_their_part_of_the_schedule() -> None:
     lines = emit(p, "emulate").splitlines()
     schedule = SKETCHES.read_text(encoding="utf-8").splitlines()
     said: dict[str, set[str]] = {"i__mma": set(), "i__load_global": set(), "i__store_shared": set(), "for (int64_t k1": set()}
-    for n, span in describe(p).spans.items():
+    for n, span in describe_text(p).spans.items():
         for part in said:
             if part in lines[n - 1]:
                 said[part].add(schedule[span.line - 1].strip())
@@ -112,5 +117,5 @@ def test_copies_of_a_pipeline_know_their_line() -> None:
     p = compile_program(module, module.ops["hgemm"], module.schedules["ampere"], module.device("sm_80")).program
     lines = emit(p, "emulate").splitlines()
     schedule = SKETCHES.read_text(encoding="utf-8").splitlines()
-    said = {schedule[s.line - 1].strip() for n, s in describe(p).spans.items() if "i__cp_async" in lines[n - 1]}
+    said = {schedule[s.line - 1].strip() for n, s in describe_text(p).spans.items() if "i__cp_async" in lines[n - 1]}
     assert said == {"move A -> shared swizzle with cp_async", "move B -> shared swizzle with cp_async"}

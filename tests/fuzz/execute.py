@@ -13,7 +13,7 @@ from andiron.codegen.interpret.machine import interpret
 from andiron.codegen.ir.program import Program
 from andiron.codegen.pipeline import compile_program
 from andiron.codegen.verify import check_once
-from andiron.codegen.verify.field_elements import TooMuch
+from andiron.codegen.verify.field_elements import ValueBudgetExceeded
 from andiron.codegen.verify.verify_program import verify
 from andiron.codegen.verify.well_formed import check_well_formed
 from andiron.dsl.errors import InternalError, UserError, UserErrors
@@ -99,7 +99,7 @@ def interpreted(case: Case, program: Program) -> dict[str, np.ndarray]:
 def counted(case: Case, program: Program) -> None:
     """Each point once, at the sizes of the case, where these are small enough. Raises a Fault."""
     check_well_formed(program)
-    with suppress(TooMuch):
+    with suppress(ValueBudgetExceeded):
         finite = {level: case.cores for level, _ in program.finite}
         check_once(program, module_and_op(case)[1], dict(case.sizes), finite, work=WORK)
 

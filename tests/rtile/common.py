@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 import andiron
-from andiron.codegen.pipeline import Compiled, compile_program
+from andiron.codegen.pipeline import CompiledProgram, compile_program
 from andiron.dsl.module import Module, loads
 from andiron.dsl.op import Op
 from andiron.dsl.ops.specialise import bind_params, specialise
@@ -27,11 +27,11 @@ def op_of(name: str, sizes: dict[str, int] | None = None) -> Op:
     return specialise(bound, sizes) if sizes else bound
 
 
-def compiled(name: str, device: str, sizes: dict[str, int] | None = None) -> Compiled:
+def compiled(name: str, device: str, sizes: dict[str, int] | None = None) -> CompiledProgram:
     return compile_program(library(), op_of(name, sizes), None, library().device(device))
 
 
-def scheduled(name: str, device: str, lines: str) -> Compiled:
+def scheduled(name: str, device: str, lines: str) -> CompiledProgram:
     """With the lines of a schedule, or a whole one."""
     text = (
         lines

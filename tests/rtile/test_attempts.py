@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from andiron.codegen.autoschedule import complete
 from andiron.codegen.lower.capacity import check_capacity
-from andiron.codegen.pipeline import Compiled
+from andiron.codegen.pipeline import CompiledProgram
 from andiron.codegen.schedule import schedule_fallback
 from andiron.dsl import syntax
 from andiron.dsl.errors import UserError
@@ -27,20 +27,20 @@ def users(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def spoilt(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     """So many of the ways that are constructed for a launch get a last line that cannot be compiled."""
-    own = complete.construct
+    own = complete.construct_schedules
 
     def spoil(count: int) -> None:
         def construct(*args: object):
             for n, way in enumerate(own(*args)):  # type: ignore[arg-type]
                 bad = (*way.lines[:-1], syntax.Compute("nothing"))
-                yield schedule_fallback.Way(bad, way.about, way.why) if n < count else way
+                yield schedule_fallback.CandidateLines(bad, way.about, way.why) if n < count else way
 
-        monkeypatch.setattr(complete, "construct", construct)
+        monkeypatch.setattr(complete, "construct_schedules", construct)
 
     return spoil
 
 
-def notes(c: Compiled) -> list[str]:
+def notes(c: CompiledProgram) -> list[str]:
     return [x for x in c.report["notes"] if "cannot be compiled" in x]
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from andiron.codegen.autoschedule.enumerate_schedules import candidates, is_open
-from andiron.codegen.autoschedule.neighbourhood import variations
+from andiron.codegen.autoschedule.enumerate_schedules import best_schedules, is_open
+from andiron.codegen.autoschedule.neighbourhood import neighbouring_schedules
 from andiron.codegen.interpret.machine import interpret
 from andiron.codegen.pipeline import compile_program
 from andiron.dsl.module import loads
@@ -30,7 +30,7 @@ SIZES = {
 @pytest.mark.parametrize("name", SIZES)
 def test_the_first_is_what_completion_gives(name, device):
     sizes = SIZES[name]
-    found = candidates(op_of(name), library().device(device), sizes, 6)
+    found = best_schedules(op_of(name), library().device(device), sizes, 6)
     assert len({format_node(p.schedule) for p in found}) == len(found) > 1
     first = compile_program(library(), op_of(name, sizes), found[0].schedule, library().device(device))
     assert first.schedule == compiled(name, device, sizes).schedule
@@ -44,7 +44,7 @@ def test_the_first_is_what_completion_gives(name, device):
 def test_all_are_right(name):
     op, device = op_of(name, SIZES[name]), library().device("sm_80")
     inputs = random_inputs(op, {})
-    for p in candidates(op, device, {}, 3):
+    for p in best_schedules(op, device, {}, 3):
         program = compile_program(library(), op, p.schedule, device).program
         found = interpret(program, {t.name: a for t, a in zip(op.inputs, inputs, strict=True)})
         assert check(op, inputs, [found[t.name] for t in op.outputs]).ok
@@ -55,7 +55,7 @@ def test_an_authors_lines_stay():
     module = loads(IMPORTS + text)
     (mine,) = module.schedules.values()
     assert is_open(mine, library().device("sm_80"))
-    found = candidates(bind_params(module.ops["gemm"]), module.device("sm_80"), {}, 5, mine, module)
+    found = best_schedules(bind_params(module.ops["gemm"]), module.device("sm_80"), {}, 5, mine, module)
     assert len(found) == 5
     for p in found:
         said = format_node(p.schedule)
@@ -67,10 +67,10 @@ def test_a_schedule_with_nothing_open_has_no_others():
     text = compiled("gemm", "sm_80", SIZES["gemm"]).schedule
     (mine,) = parse(Source("s", text)).declarations
     assert not is_open(mine, library().device("sm_80"))
-    assert len(candidates(op_of("gemm"), library().device("sm_80"), SIZES["gemm"], 9, mine, library())) == 1
+    assert len(best_schedules(op_of("gemm"), library().device("sm_80"), SIZES["gemm"], 9, mine, library())) == 1
     text = compiled("gemm", "cpu:avx2", SIZES["gemm"]).schedule
     (mine,) = parse(Source("s", text)).declarations
-    assert len(candidates(op_of("gemm"), library().device("cpu:avx2"), SIZES["gemm"], 9, mine, library())) == 1
+    assert len(best_schedules(op_of("gemm"), library().device("cpu:avx2"), SIZES["gemm"], 9, mine, library())) == 1
 
 
 # ---------------------------------------------------------------- variations
@@ -78,7 +78,7 @@ def test_a_schedule_with_nothing_open_has_no_others():
 
 def near(text: str, extents: dict[str, int] | None = None) -> list[tuple[str, str]]:
     (decl,) = parse(Source("s", text)).declarations
-    return [(format_node(d), about) for d, about in variations(decl, library().device("cpu:avx2"), extents or {})]
+    return [(format_node(d), about) for d, about in neighbouring_schedules(decl, library().device("cpu:avx2"), extents or {})]
 
 
 PACKED = """\
@@ -123,7 +123,7 @@ def test_what_is_larger_than_all_there_is_is_no_change():
 def test_processors(name):
     """The first is what completion gives; products have predicted times, others have neighbours."""
     sizes, device = SIZES[name], library().device("cpu:avx2")
-    found = candidates(op_of(name), device, sizes, 6)
+    found = best_schedules(op_of(name), device, sizes, 6)
     assert len({format_node(p.schedule) for p in found}) == len(found) > 1
     first = compile_program(library(), op_of(name, sizes), found[0].schedule, device)
     assert first.schedule == compiled(name, "cpu:avx2", sizes).schedule

@@ -7,10 +7,10 @@ from itertools import product
 import numpy as np
 import pytest
 from andiron.codegen.analysis.occupancy import occupancy
-from andiron.codegen.analysis.static_traffic import facts
-from andiron.codegen.autoschedule.gpu.cost import Cost, Demand, cost, residency
-from andiron.codegen.autoschedule.gpu.machine_model import Machine
-from andiron.codegen.autoschedule.rank import Ranked, best, judged_at, nests, ranked
+from andiron.codegen.analysis.static_traffic import static_traffic
+from andiron.codegen.autoschedule.gpu.cost import GpuCost, ResourceUse, cost, resident_blocks
+from andiron.codegen.autoschedule.gpu.machine_model import GpuModel
+from andiron.codegen.autoschedule.rank import RankedCandidates, applicable_nests, best_candidates, rank_candidates, sample_sizes
 from andiron.codegen.plan.launches import context_of, launches_of
 from andiron.runtime.compile import compile
 
@@ -19,17 +19,17 @@ from .common import GPUS, compiled, library, op_of
 GEMM = dict(M=2048, N=1024, K=512)
 
 
-def machine_of(name: str) -> Machine:
-    machine = Machine.of(library().device(name))
+def machine_of(name: str) -> GpuModel:
+    machine = GpuModel.of(library().device(name))
     assert machine is not None
     return machine
 
 
-def chosen(name: str, device: str, sizes: dict[str, int]) -> tuple[Ranked, int]:
+def chosen(name: str, device: str, sizes: dict[str, int]) -> tuple[RankedCandidates, int]:
     d = library().device(device)
     op = op_of(name, sizes)
     works = launches_of(op, d, ())[0][0]
-    r, i, _ = best(ranked(context_of(op, d), machine_of(device), works))[0]
+    r, i, _ = best_candidates(rank_candidates(context_of(op, d), machine_of(device), works))[0]
     return r, i
 
 
@@ -38,24 +38,22 @@ def test_residency_is_occupancy(name: str) -> None:
     machine = machine_of(name)
     for groups, registers, staged in product((1, 3, 8, 16), (32, 90, 128, 255), (0, 1000, 20000, 60000)):
         said = occupancy(machine.device, groups * machine.lanes, registers, staged)
-        fits = (
-            groups <= machine.most_groups and registers <= machine.most_registers and staged <= (machine.staging.capacity or 0)
-        )
+        fits = groups <= machine.max_groups and registers <= machine.max_registers and staged <= (machine.staging.capacity or 0)
         assert said is not None
-        assert residency(machine, np.array(groups), np.array(registers), np.array(staged)) == (said.blocks if fits else 0)
+        assert resident_blocks(machine, np.array(groups), np.array(registers), np.array(staged)) == (said.blocks if fits else 0)
 
 
 @pytest.mark.parametrize("name", ["cpu:avx2", "cpu:generic"])
 def test_processors_are_another_build(name: str) -> None:
-    assert Machine.of(library().device(name)) is None
+    assert GpuModel.of(library().device(name)) is None
 
 
 @pytest.mark.parametrize(("op", "device"), [("gemm_f16", "sm_80"), ("gemm", "sm_86"), ("gemm", "gfx90a"), ("gemm_i8", "sm_80")])
 def test_bytes_asked_of_memory_are_those_of_the_program(op: str, device: str) -> None:
-    """What the model says is asked of the outermost memory is what the program asks; but for long loops (`facts`)."""
+    """What the model says is asked of the outermost memory is what the program asks; but for long loops (`static_traffic`)."""
     r, i = chosen(op, device, GEMM)
-    known = facts(compiled(op, device, GEMM).program, GEMM)
-    assert r.traffic(np.array([i])).asked == pytest.approx(known.moved("global"), rel=0.02)
+    known = static_traffic(compiled(op, device, GEMM).program, GEMM)
+    assert r.traffic(np.array([i])).requested == pytest.approx(known.moved("global"), rel=0.02)
 
 
 IMAGE = dict(N=1, C=16, H=18, W=18, O=32, R=3, S=3)
@@ -100,7 +98,7 @@ def test_bytes_asked_of_each_memory_are_what_the_emulator_counts(op: str, device
     assert counts is not None
     first = compiled(op, device, sizes).report["choices"][0].candidates[0]  # of a split reduction it speaks for both launches
     shared = sum(counts.moved.get("shared", {}).values())
-    assert (first.asked, first.served) == pytest.approx((sum(counts.moved["global"].values()), shared), rel=1e-9)
+    assert (first.requested, first.served) == pytest.approx((sum(counts.moved["global"].values()), shared), rel=1e-9)
 
 
 @pytest.mark.parametrize("device", GPUS)
@@ -114,7 +112,7 @@ def test_no_candidate_is_faster_than_the_device(device: str) -> None:
     ):
         machine = machine_of(device)
         r, i = chosen(op, device, sizes)
-        far, least = r.table([i], r.demand.far)[0, 0], r.traffic(np.array([i])).least
+        far, least = r.table([i], r.demand.dram_bytes)[0, 0], r.traffic(np.array([i])).least
         assert far >= least
         assert r.seconds[-1, i] >= least / (machine.home.bandwidth or 1)
         if op.startswith("gemm"):
@@ -157,13 +155,13 @@ def test_what_lies_along_another_axis_is_turned_in_the_memory_of_a_unit() -> Non
         assert "move X" not in compiled("add_row", device).schedule
 
 
-def seconds(**asked) -> Cost:
+def seconds(**asked) -> GpuCost:
     """Of blocks of two groups that do arithmetic only, and of what is asked besides."""
     plain = dict(
         blocks=108.0, groups=2, registers=64, staged=0, pipe=1e6, issue=0, staging=0, near=0, far=0, flight=1e9, rounds=0,
         launches=0,
     )  # fmt: skip
-    return cost(machine_of("sm_80"), Demand(**{name: np.array([x]) for name, x in (plain | asked).items()}))
+    return cost(machine_of("sm_80"), ResourceUse(**{name: np.array([x]) for name, x in (plain | asked).items()}))
 
 
 def test_waits_are_hidden_by_other_groups_of_a_scheduler() -> None:
@@ -196,7 +194,7 @@ def test_of_mirror_images_that_with_longer_rows_is_first(op: str, device: str) -
     """Candidates that cost the same to the digit are in an order that does not depend on how they were made."""
     d, sizes = library().device(device), dict(M=2048, N=2048, K=2048)
     works = launches_of(op_of(op, sizes), d, ())[0][0]
-    order = best(ranked(context_of(op_of(op, sizes), d), machine_of(device), works))
+    order = best_candidates(rank_candidates(context_of(op_of(op, sizes), d), machine_of(device), works))
     place = {(id(r), *sorted(r.tile(i).items())): n for n, (r, i, _) in enumerate(order)}
     mirrored = {"tm": "tn", "wm": "wn", "gm": "gn", "bm": "bn"}
     other = mirrored | {b: a for a, b in mirrored.items()}
@@ -224,8 +222,8 @@ def test_no_candidate_takes_less_than_its_nest_says(name: str, device: str) -> N
     machine, ctx = machine_of(device), context_of(op, d)
     works = launches_of(op, d, ())[0][0]
     seen = 0
-    for nest in nests(ctx, machine, works):
-        for extents in (e | nest.problem.sizes(x) for x, e in judged_at(ctx, works)):
+    for nest in applicable_nests(ctx, machine, works):
+        for extents in (e | nest.problem.sizes(x) for x, e in sample_sizes(ctx, works)):
             t = nest.candidates([extents], {})
             if len(next(iter(t.values()))):
                 seen += 1

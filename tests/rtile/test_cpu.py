@@ -6,8 +6,8 @@ import re
 
 import numpy as np
 import pytest
-from andiron.codegen.autoschedule.cpu.matmul import cpu_choices
-from andiron.codegen.autoschedule.enumerate_schedules import candidates
+from andiron.codegen.autoschedule.cpu.matmul import matmul_candidates
+from andiron.codegen.autoschedule.enumerate_schedules import best_schedules
 from andiron.codegen.plan.launches import context_of, launches_of
 from andiron.runtime.check_results import check
 from andiron.runtime.compile import compile
@@ -72,7 +72,7 @@ def test_what_is_best_fits(op, device):
 def test_choices_are_ranked_and_compile():
     device, op = library().device("cpu:avx512"), op_of("gemm", {"M": 512, "N": 4, "K": 512})
     (work,), _ = launches_of(op, device, ())[0]
-    choices = cpu_choices(context_of(op, device), work)
+    choices = matmul_candidates(context_of(op, device), work)
     assert {c.about.split(":")[0] for c in choices} == {"dots", "panels"}
     assert [c.seconds for c in choices] == sorted(c.seconds for c in choices)
     assert len({c.lines for c in choices}) == len(choices) > 10
@@ -80,7 +80,7 @@ def test_choices_are_ranked_and_compile():
 
 def test_tuning_is_given_them():
     device, op = library().device("cpu:avx512"), op_of("gemm")
-    given = candidates(op, device, {"M": 35, "N": 700, "K": 2048}, 20)
+    given = best_schedules(op, device, {"M": 35, "N": 700, "K": 2048}, 20)
     assert len(given) == 20
     assert [x.seconds for x in given] == sorted(x.seconds or 0 for x in given)
     for x in given[:3]:

@@ -7,9 +7,9 @@ from random import Random
 
 import pytest
 from andiron.codegen.autoschedule.complete import complete, rule_lines
-from andiron.codegen.autoschedule.cpu.matmul_model import Processor
-from andiron.codegen.autoschedule.cpu.nest_space import nest_choices
-from andiron.codegen.autoschedule.enumerate_schedules import proposals
+from andiron.codegen.autoschedule.cpu.matmul_model import CpuModel
+from andiron.codegen.autoschedule.cpu.nest_space import nest_candidates
+from andiron.codegen.autoschedule.enumerate_schedules import candidate_schedules
 from andiron.codegen.interpret.machine import interpret
 from andiron.codegen.pipeline import compile_program, context_of, launches_of
 from andiron.dsl import syntax
@@ -56,14 +56,14 @@ def launch(name, sizes, device="cpu:avx2"):
     ((works, _),) = launches_of(op, target, ())
     for w in works:
         ctx.dtypes.setdefault(w.name, w.value.dtype)
-    return ctx, Processor.of(target), works
+    return ctx, CpuModel.of(target), works
 
 
 @pytest.mark.parametrize("name", SIZES)
 def test_the_ways_are_right(name):
     op, device = op_of(name, SIZES[name]), library().device("cpu:avx2")
     inputs = random_inputs(op, {})
-    found = [p for p in islice(proposals(op, device), 200) if p.seconds is not None]
+    found = [p for p in islice(candidate_schedules(op, device), 200) if p.seconds is not None]
     assert len({format_node(p.schedule) for p in found}) == len(found) > 4
     assert all((p.seconds or 0) > 0 and p.bound and p.about for p in found)
     for p in [found[0], *Random(0).sample(found[1:], 4)]:
@@ -77,14 +77,14 @@ def test_the_ways_are_right(name):
 def test_the_first_is_what_completion_gives(name, open_):
     sizes = {k: n for k, n in SIZES[name].items() if not open_ or k.islower()}
     op, device = op_of(name, sizes), library().device("cpu:avx512")
-    first = compile_program(library(), op, next(proposals(op, device)).schedule, device)
+    first = compile_program(library(), op, next(candidate_schedules(op, device)).schedule, device)
     assert first.schedule == compile_program(library(), op, None, device).schedule
 
 
 def test_the_rule_stays_where_nothing_is_clearly_better():
     ctx, _, works = launch("row_sum", {"M": 1024, "N": 1024})
     rule = rule_lines(ctx, works)
-    ways = nest_choices(ctx, works, rule)
+    ways = nest_candidates(ctx, works, rule)
     assert ways[0].lines == rule == complete(ctx, works, ())
     assert min(w.seconds for w in ways) < ways[0].seconds  # there are better ones, but not by more than the model can tell
 
@@ -111,12 +111,12 @@ def test_lanes_leave_a_window():
 def test_what_is_fetched_again_costs():
     """Columns by all rows at once walk memory in short runs; strips of them in long ones. Lanes across rows gather."""
     ctx, _, works = launch("col_sum", {"M": 4096, "N": 65536})
-    ways = nest_choices(ctx, works, rule_lines(ctx, works))
+    ways = nest_candidates(ctx, works, rule_lines(ctx, works))
     short = [w.seconds for w in ways if w.about.startswith("j: 8 -> core")]
     assert short
     assert min(short) > 1.5 * ways[0].seconds
     ctx, _, works = launch("row_sum", {"M": 4096, "N": 4096})
-    ways = nest_choices(ctx, works, rule_lines(ctx, works))
+    ways = nest_candidates(ctx, works, rule_lines(ctx, works))
     across = [
         w.seconds
         for w in ways

@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
-from andiron.codegen.autoschedule.report import Choice, mapping_verdicts, show_choice, show_verdicts
+from andiron.codegen.autoschedule.report import LaunchReport, mapping_verdicts, show_launch_report, show_verdicts
 from andiron.tools.cli import main
 from andiron.tools.pictures.svg import stacked, table
 
@@ -16,7 +16,7 @@ from .common import compiled, library, op_of
 GEMM = dict(M=1024, N=512, K=256)
 
 
-def choices(name: str, device: str, sizes: dict[str, int] | None = None) -> tuple[Choice, ...]:
+def choices(name: str, device: str, sizes: dict[str, int] | None = None) -> tuple[LaunchReport, ...]:
     return compiled(name, device, sizes).report["choices"]
 
 
@@ -36,7 +36,7 @@ def test_each_launch_has_a_choice(name: str) -> None:
 
 def test_the_table_names_what_bounds() -> None:
     (c,) = choices("copy", "sm_80", dict(N=1 << 24))
-    text = show_choice(c, 2)
+    text = show_launch_report(c, 2)
     assert "launch Y: " in text
     assert "at least 128 MiB must be moved" in text
     assert " far " in text
@@ -114,7 +114,7 @@ def test_pictures_of_several_launches_of_open_sizes_and_of_a_processor(tmp_path:
 
 def test_the_table_says_bytes_beside_the_least() -> None:
     (c,) = choices("copy", "sm_80", dict(N=1 << 24))
-    lines = [x.split() for x in show_choice(c, 1).splitlines()]
+    lines = [x.split() for x in show_launch_report(c, 1).splitlines()]
     assert ["memory", "asked", "moved", "at", "least", "times"] in lines
     assert ["global", "128", "MiB", "128", "MiB", "128", "MiB", "1.00"] in lines
 

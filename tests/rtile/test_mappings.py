@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from andiron.codegen.autoschedule.instr_mappings import Mapping, mappings
+from andiron.codegen.autoschedule.instr_mappings import InstrMapping, mappings
 from andiron.codegen.pipeline import compile_program, context_of, launches_of
 from andiron.dsl.module import loads
 from andiron.dsl.ops.specialise import bind_params
@@ -11,14 +11,14 @@ from andiron.dsl.ops.specialise import bind_params
 from .common import library, op_of
 
 
-def found(name: str, device: str, work: int = 0) -> list[Mapping]:
+def found(name: str, device: str, work: int = 0) -> list[InstrMapping]:
     d = library().device(device)
     op = op_of(name)
     works = launches_of(op, d, ())[work][0]
     return list(mappings(context_of(op, d), works[0]))
 
 
-def of(name: str, device: str, instr: str, work: int = 0) -> list[Mapping]:
+def of(name: str, device: str, instr: str, work: int = 0) -> list[InstrMapping]:
     return [m for m in found(name, device, work) if m.instr is not None and m.instr.name == instr]
 
 

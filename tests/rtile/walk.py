@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
 from andiron.codegen.emit.printers import emit
-from andiron.codegen.lower.capacity import peaks
-from andiron.codegen.pipeline import Compiled
+from andiron.codegen.lower.capacity import memory_peaks
+from andiron.codegen.pipeline import CompiledProgram
 from andiron.dsl.device import Device
 from andiron.dsl.op import Op
 
@@ -53,7 +53,7 @@ def dialect(device: Device) -> str:
     return next((name for i in device.instrs for name, _ in i.emits if name in ("cuda", "hip")), "cuda")
 
 
-def wrong(c: Compiled) -> list[str]:
+def wrong(c: CompiledProgram) -> list[str]:
     """What the program asks for beyond what the device states; its text must come out too."""
     program = c.program
     device = program.device
@@ -68,7 +68,7 @@ def wrong(c: Compiled) -> list[str]:
                     total *= counts.get(level.name) or 1
                 if most is not None and total > most:
                     out.append(f"{launch.name}: {total} {inner.name}s in a {outer.name}, of {most:.0f}")
-    for name, peak in peaks(program).items():
+    for name, peak in memory_peaks(program).items():
         if peak.memory.registers is not None:
             words, most = -(-peak.bytes // peak.memory.registers[1]), peak.memory.registers[0]
             if words > most:

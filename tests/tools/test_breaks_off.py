@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from andiron.codegen.schedule.implicit_auto import breaks_off, continued
+from andiron.codegen.schedule.implicit_auto import append_auto, lacks_compute
 from andiron.dsl.module import loads
 from andiron.dsl.syntax import AutoLine
 from andiron.runtime.tuning import racing
@@ -99,14 +99,14 @@ def test_what_breaks_off():
         return module.schedules["s"].lines, module.strategies
 
     for begun, strategies in (lines("tile m: 4"), lines("apply rows(4)"), lines("tile m: 4", "param N0 in 4, 8")):
-        assert breaks_off(begun, "global", strategies)
+        assert lacks_compute(begun, "global", strategies)
     for whole, strategies in (lines("tile m: 4", "compute"), lines("tile m: 4", "auto")):
-        assert not breaks_off(whole, "global", strategies)
-        assert continued(whole, "global") == whole
+        assert not lacks_compute(whole, "global", strategies)
+        assert append_auto(whole, "global") == whole
     own, _ = lines("compute", "keep C in global:", "    tile m: 4")
-    (_, kept) = continued(own, "global")
+    (_, kept) = append_auto(own, "global")
     assert isinstance(kept.block[-1], AutoLine)  # a launch of its own
     assert len(kept.block) == 2
-    (_, kept, end) = continued(own, "dram")
+    (_, kept, end) = append_auto(own, "dram")
     assert len(kept.block) == 1  # a write-back, which has no `compute`
     assert isinstance(end, AutoLine)

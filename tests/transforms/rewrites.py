@@ -16,7 +16,7 @@ from andiron.codegen.ir.printer import show
 from andiron.codegen.ir.program import Program
 from andiron.codegen.transforms.barriers.place_barriers import place_barriers
 from andiron.codegen.transforms.licm import hoist_invariants
-from andiron.codegen.transforms.multiversion import with_narrow_sizes, with_vectors
+from andiron.codegen.transforms.multiversion import vectorize_accesses, with_narrow_sizes
 from andiron.codegen.transforms.pipelining.stage_copies import stage_copies
 from andiron.codegen.transforms.prove_guards import prove_guards
 from andiron.codegen.transforms.split_loops import split_loops
@@ -38,8 +38,8 @@ TRANSFORMS: dict[str, Callable[[Program], Program]] = {
     "prove_guards": prove_guards,
     "place_barriers": lambda p: place_barriers(p, lockstep=True),
     "hoist_invariants": hoist_invariants,
-    "vectorize": lambda p: with_vectors(p, None)[0],
-    "narrow_indices": lambda p: with_narrow_sizes(with_vectors(p, None)[0]),
+    "vectorize": lambda p: vectorize_accesses(p, None)[0],
+    "narrow_indices": lambda p: with_narrow_sizes(vectorize_accesses(p, None)[0]),
     "split_loops": split_loops,
     "version_guards": version_guards,
 }

@@ -11,8 +11,8 @@ from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ...codegen.emit.printers import emit
-from ...codegen.pipeline import Compiled, compile_program
-from ...codegen.schedule.required_levels import places_of, speaks_of
+from ...codegen.pipeline import CompiledProgram, compile_program
+from ...codegen.schedule.required_levels import level_names, required_levels
 from ...codegen.targets import FAMILIES, has_blocks
 from ...dsl import syntax
 from ...dsl.device import Device
@@ -39,7 +39,7 @@ class Case:
     op: Op
     schedule: syntax.ScheduleDecl | None
     device: Device
-    compiled: Compiled | None = None
+    compiled: CompiledProgram | None = None
     error: UserError | None = None
 
 
@@ -119,10 +119,10 @@ def devices_of(module: Module, decl: syntax.ScheduleDecl) -> list[Device]:
         return [module.device(decl.device, spot(_head(decl), decl.device) or decl.span)]
     native = native_device()
     usual = [module.device(f.usual) for f in FAMILIES.values() if f.usual]
-    said = speaks_of(decl.lines, module.strategies) & {n for d in (native, *usual) for n in places_of(d)}
-    if said <= places_of(native):
+    said = level_names(decl.lines, module.strategies) & {n for d in (native, *usual) for n in required_levels(d)}
+    if said <= required_levels(native):
         return [native]
-    return [d for d in usual if said <= places_of(d)] or [native]
+    return [d for d in usual if said <= required_levels(d)] or [native]
 
 
 def _head(decl: syntax.ScheduleDecl) -> Span:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ...codegen.verify.verify_program import Verified, verify
+from ...codegen.verify.verify_program import Verification, verify
 from ...dsl.errors.verify import NotVerified
 from ...runtime.progress import tell
 from .compile_schedules import Case
@@ -17,7 +17,7 @@ class Passed:
     """A case that was found right, and where; `found` is None for an op that cannot be compiled without values."""
 
     case: Case
-    found: Verified | None
+    found: Verification | None
 
     def __str__(self) -> str:
         return f"{named(self.case)}: {self.found or 'its parameters have no values, so nothing was checked'}"

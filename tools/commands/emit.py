@@ -13,7 +13,7 @@ from ..options import add_choice, add_file, kernel_of, request_of
 from ..terminal import complain
 
 if TYPE_CHECKING:
-    from ...codegen.record_passes import Record
+    from ...codegen.record_passes import PassRecord
     from ...runtime.kernel import Kernel
 
 NAME = "emit"
@@ -119,16 +119,16 @@ def _timings(args: argparse.Namespace) -> str:
     """A table of the passes, and of the printer of the text."""
     from time import perf_counter
 
-    from ...codegen.record_passes import Record
+    from ...codegen.record_passes import PassRecord
 
     request = request_of(args)
     compiled, records = request.passes(texts=False)
     began = perf_counter()
     request.emitted(compiled.program)
-    return _table([*records, Record("text", "", perf_counter() - began)])
+    return _table([*records, PassRecord("text", "", perf_counter() - began)])
 
 
-def _table(records: list[Record]) -> str:
+def _table(records: list[PassRecord]) -> str:
     total = sum(x.seconds for x in records)
     rows = [(x.name, f"{x.seconds * 1e3:.2f} ms", f"{x.seconds / total:.0%}") for x in records]
     rows.append(("total", f"{total * 1e3:.2f} ms", ""))

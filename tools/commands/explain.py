@@ -63,10 +63,10 @@ def run(args: argparse.Namespace) -> int:
     print(show_trace(kernel.trace))
     print(table([*kernel.report.rows(), *_rows(compiled)]))
     if args.candidates:
-        from ...codegen.autoschedule.report import show_choice
+        from ...codegen.autoschedule.report import show_launch_report
 
         for c in choices:
-            print("\n" + show_choice(c, args.candidates))
+            print("\n" + show_launch_report(c, args.candidates))
         if not choices:
             print("\nno candidates: all lines were written, or are those of the default nests")
     return 0

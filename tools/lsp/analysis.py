@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ...codegen.lint.find_cliffs import lint
-from ...codegen.lower.schedule_trace import Traced
+from ...codegen.lower.schedule_trace import TracedLine
 from ...dsl import syntax
 from ...dsl.errors import AndironError, UserError, UserErrors
 from ...dsl.module import Module, survey
@@ -132,14 +132,14 @@ class Analysis:
         found = self._kernels.get(schedule.name)
         return found if isinstance(found, Kernel) else None
 
-    def traced(self, schedule: syntax.ScheduleDecl) -> list[tuple[syntax.Line, Traced | None]]:
+    def traced(self, schedule: syntax.ScheduleDecl) -> list[tuple[syntax.Line, TracedLine | None]]:
         """Its lines, each with the spec it leaves."""
         kernel = self.kernel(schedule)
         return (
             [(line, None) for line, _ in flat(schedule.lines)] if kernel is None else traced_lines(kernel.trace, schedule.lines)
         )
 
-    def line_at(self, offset: int) -> tuple[syntax.ScheduleDecl, syntax.Line, Traced | None] | None:
+    def line_at(self, offset: int) -> tuple[syntax.ScheduleDecl, syntax.Line, TracedLine | None] | None:
         """The line of a schedule that the cursor is on."""
         row = self.text.count("\n", 0, offset)
         for schedule in self.schedules:
@@ -193,9 +193,9 @@ def _places(schedule: syntax.ScheduleDecl) -> list[Span]:
 
 
 def _heads(schedule: syntax.ScheduleDecl) -> list[tuple[syntax.Line, str]]:
-    from ...codegen.lower.schedule_trace import head_of
+    from ...codegen.lower.schedule_trace import line_head
 
-    return [(line, "    " * depth + head_of(line)) for line, depth in flat(schedule.lines)]
+    return [(line, "    " * depth + line_head(line)) for line, depth in flat(schedule.lines)]
 
 
 def _each(error: UserError) -> list[UserError]:

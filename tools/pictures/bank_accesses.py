@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ...codegen.autoschedule.gpu.operand_layouts import served
+from ...codegen.autoschedule.gpu.operand_layouts import access_cycles
 from ...codegen.ir.program import Program
 from ...codegen.ir.tile_ir import Alloc, Buffer, Call, For, If, Launch, Let, Piece, Stmt, Store
 from ...dsl.device import Memory
@@ -202,7 +202,7 @@ class _Look:
         apart = lanes[np.sort(np.unique(lanes, return_index=True)[1])]  # what several lanes ask for is served once
         best = max(1, -(-len(apart) * max(piece.extent * size, word) // (count * word)))
         of.reads.append(
-            Read(by, tuple(lanes.tolist()), piece.extent, served(apart * size, piece.extent * size, of.banks) / best)
+            Read(by, tuple(lanes.tolist()), piece.extent, access_cycles(apart * size, piece.extent * size, of.banks) / best)
         )
 
     def each(self, value: Any) -> np.ndarray:

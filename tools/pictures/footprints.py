@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ...codegen.lower.schedule_trace import Traced
+from ...codegen.lower.schedule_trace import TracedLine
 from ...dsl.index.expr import Expr, Var, as_expr
 from ...dsl.op import Op, Statement
 from ...dsl.values import loads
 
 
-def footprints(op: Op, trace: Sequence[Traced], sizes: Mapping[str, int]) -> dict[str, Any] | None:
+def footprints(op: Op, trace: Sequence[TracedLine], sizes: Mapping[str, int]) -> dict[str, Any] | None:
     """None where nothing is cut, or where no subscript is linear in the indices (they may be fused). Otherwise
 
     whole    the extent of each index
@@ -37,7 +37,9 @@ def footprints(op: Op, trace: Sequence[Traced], sizes: Mapping[str, int]) -> dic
     return {"whole": extents, "cuts": cuts, "places": places, "tensors": tensors}
 
 
-def _cuts(trace: Sequence[Traced], whole: Mapping[str, int], target: str, sizes: Mapping[str, int]) -> Iterator[dict[str, Any]]:
+def _cuts(
+    trace: Sequence[TracedLine], whole: Mapping[str, int], target: str, sizes: Mapping[str, int]
+) -> Iterator[dict[str, Any]]:
     """Of the launch that computes the target, its own lines only: not those of copies."""
     here, now = False, dict(whole)
     for n, traced in enumerate(trace):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from ...codegen.lower.schedule_trace import Traced
+from ...codegen.lower.schedule_trace import TracedLine
 from ...dsl.op import Op
 from ..schedule_lines import launches_of
 from .svg import CHARACTER, HUES, INK, picture, stacked, tag, text
@@ -24,7 +24,7 @@ class Step:
     columns: int
 
 
-def steps(op: Op, launch: Sequence[Traced], sizes: dict[str, int]) -> list[Step]:
+def steps(op: Op, launch: Sequence[TracedLine], sizes: dict[str, int]) -> list[Step]:
     """The cuts of the last two axes of what a launch computes, from the whole to the smallest tile, on the main path.
 
     launch  its steps, the first of which names the tensors that it computes
@@ -60,7 +60,7 @@ def _number(expr, sizes: dict[str, int]) -> int | None:
         return None
 
 
-def tiles(op: Op, trace: Sequence[Traced], sizes: dict[str, int]) -> str | None:
+def tiles(op: Op, trace: Sequence[TracedLine], sizes: dict[str, int]) -> str | None:
     """A row for each launch that cuts what it computes; None where nothing is cut."""
     launches = list(launches_of(trace))
     rows = []

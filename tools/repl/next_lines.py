@@ -6,8 +6,8 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from ...codegen.autoschedule.enumerate_schedules import Proposal, is_open, proposals
-from ...codegen.lower.schedule_trace import Scope
+from ...codegen.autoschedule.enumerate_schedules import CandidateSchedule, candidate_schedules, is_open
+from ...codegen.lower.schedule_trace import TraceScope
 from ...dsl.device import Device
 from ...dsl.errors import UserError
 from ...dsl.syntax import AutoLine
@@ -48,7 +48,7 @@ def next_lines(session: Session) -> list[str]:
     return [*lines, *(f"compute with {name}" for name in families), "compute"]
 
 
-def wholes(session: Session, state: State, most: int = 5) -> list[Proposal]:
+def wholes(session: Session, state: State, most: int = 5) -> list[CandidateSchedule]:
     """The best schedules that the model knows, of those in which the draft's lines stay; empty where it has no opinion."""
     try:
         request = session.kernel(state).request
@@ -57,13 +57,13 @@ def wholes(session: Session, state: State, most: int = 5) -> list[Proposal]:
             return []
         if not is_open(base, request.device, request.module):
             base = replace(base, lines=(*base.lines, AutoLine()))
-        found = proposals(request.special, request.device, base, request.module, request.values)
+        found = candidate_schedules(request.special, request.device, base, request.module, request.values)
         return [p for p in islice(found, most) if p.seconds is not None]
     except UserError:
         return []
 
 
-def draft_focus(session: Session) -> tuple[Kernel | None, Scope | None]:
+def draft_focus(session: Session) -> tuple[Kernel | None, TraceScope | None]:
     """The kernel of the schedule in the making, and what its last line left in focus."""
     try:
         kernel = session.kernel()

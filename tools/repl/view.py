@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ...codegen.lower.schedule_trace import Traced, bytes_text
+from ...codegen.lower.schedule_trace import TracedLine, bytes_text
 from ...dsl.module import Module, std_module
 from ...dsl.source import Source
 from ...dsl.syntax import ScheduleDecl
@@ -27,7 +27,7 @@ def report_of(kernel: Kernel) -> Report:
     return Report.of(kernel.op, kernel.variants, default_sizes(kernel.op, kernel.sizes), kernel.threads, kernel.notes)
 
 
-def focus(kernel: Kernel, draft: Draft) -> Traced | None:
+def focus(kernel: Kernel, draft: Draft) -> TracedLine | None:
     """What the draft's last line left in focus; before the first line, what there is to begin with."""
     nodes = [n for n in parse(Source(NAME, draft.text)).declarations if isinstance(n, ScheduleDecl)]
     lines = nodes[0].lines if draft.lines else ()

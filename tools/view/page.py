@@ -11,7 +11,7 @@ from html import escape
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from ... import __version__
-from ...codegen.lower.schedule_trace import Traced
+from ...codegen.lower.schedule_trace import TracedLine
 from ...dsl.device import Instr
 from ...runtime.kernel import Kernel
 from ..pictures.bank_accesses import staged
@@ -74,7 +74,7 @@ def _json(plain: object) -> str:
     return json.dumps(plain).replace("<", "\\u003c")
 
 
-def _step(number: int, traced: Traced) -> Step:
+def _step(number: int, traced: TracedLine) -> Step:
     line = traced.line if traced.depth else f"launch: {traced.line}"
     places = tuple(traced.scope.places.items()) if traced.scope else ()
     return Step(number, traced.depth, line, traced.effect, traced.specs, places, traced.scope.level if traced.scope else "")

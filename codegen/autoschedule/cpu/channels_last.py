@@ -13,52 +13,61 @@ from itertools import product
 
 from ....dsl import syntax
 from ....dsl.index.expr import Var
-from ..line_builders import Digit, laid_out, tile
+from ..line_builders import Digit, move_with_layout, tile_text
 from .matmul_cost import Blocking
-from .matmul_model import Processor, Product
-from .tile_sizes import even, parts, scratch
+from .matmul_model import CpuModel, MatmulModel
+from .tile_sizes import even_tiles, near_equal_tiles, scratch_registers
 
 DEPTHS = (64, 128, 256)  # channels at a time
 ROWS = 12  # at most
 
 
-def channel_blockings(p: Product, cpu: Processor, held: int) -> Iterator[Blocking]:
+def channel_blockings(p: MatmulModel, cpu: CpuModel, held: int) -> Iterator[Blocking]:
     """`tall`: lines of results that a core has; `high`: their columns; `across`: filters."""
-    known = [p.fixed(i) for i in (p.m, p.n, *p.batch, *p.parts(p.k))]
-    if p.deep is None or None in known or 0 in known or p.axes(p.narrow)[-1] != p.deep or not _has_box(p):
+    known = [p.fixed_extent(i) for i in (p.m, p.n, *p.batch, *p.component_indices(p.k))]
+    if (
+        p.plain_reduced_index is None
+        or None in known
+        or 0 in known
+        or p.axes(p.narrow)[-1] != p.plain_reduced_index
+        or not _has_box(p)
+    ):
         return
-    lines, width, filters = p.lines, p.fixed(p.m) or 1, p.fixed(p.n) or 1
+    lines, width, filters = p.lines, p.fixed_extent(p.m) or 1, p.fixed_extent(p.n) or 1
     room = (cpu.private[-1].capacity or 1 << 18) * 3 // 4 // p.dtype.bytes
-    deep = [-(-even(p.deep_extent, d) // p.step) * p.step for d in DEPTHS]
+    deep = [-(-even_tiles(p.plain_reduced_extent, d) // p.step) * p.step for d in DEPTHS]
     for vectors, depth in product((1, 2, 3, 4), dict.fromkeys(deep)):
         columns = vectors * p.lanes
-        fit = (cpu.registers - scratch(p)) // vectors - 1
-        rows = even(width, max(1, min(held // vectors, fit, ROWS, width)))
+        fit = (cpu.registers - scratch_registers(p)) // vectors - 1
+        rows = even_tiles(width, max(1, min(held // vectors, fit, ROWS, width)))
         if vectors > 1 and columns >= filters + p.lanes:
             continue
-        filter_ = p.taken(p.wide, {p.n: columns, p.deep: depth})
-        talls, acrosses = parts(lines, (lines, -(-lines // cpu.count), 1), 1), parts(filters, (filters, 256, 64), columns)
-        for tall, across, high in product(talls, acrosses, parts(width, (width, 64, 16), rows)):
-            if filter_ + p.taken(p.narrow, {p.m: high, p.line: tall, p.deep: depth}) <= room:
+        filter_ = p.elements_read(p.wide, {p.n: columns, p.plain_reduced_index: depth})
+        talls, acrosses = (
+            near_equal_tiles(lines, (lines, -(-lines // cpu.count), 1), 1),
+            near_equal_tiles(filters, (filters, 256, 64), columns),
+        )
+        for tall, across, high in product(talls, acrosses, near_equal_tiles(width, (width, 64, 16), rows)):
+            if filter_ + p.elements_read(p.narrow, {p.m: high, p.line: tall, p.plain_reduced_index: depth}) <= room:
                 yield Blocking("channels last", rows, columns, depth, high, tall, across, True, True)
 
 
-def _has_box(p: Product) -> bool:
+def _has_box(p: MatmulModel) -> bool:
     return all(isinstance(a, Var) for e in p.narrow.indices for a, _ in e.terms)
 
 
-def channel_lines(p: Product, cpu: Processor, b: Blocking, keep: syntax.Line) -> tuple[syntax.Line, ...]:
-    assert p.deep is not None
-    inner, deep = cpu.private[-1].name, p.deep
+def channel_lines(p: MatmulModel, cpu: CpuModel, b: Blocking, keep: syntax.Line) -> tuple[syntax.Line, ...]:
+    assert p.plain_reduced_index is not None
+    inner, deep = cpu.private[-1].name, p.plain_reduced_index
     dealt = [(i, b.tall if i == p.line else 1) for i in p.batch]
-    lines: list[syntax.Line] = [tile(*dealt, (p.m, b.high), (p.n, b.across), level=cpu.cores.name)]
-    if b.depth is not None and b.depth < p.deep_extent:
-        lines.append(tile((deep, b.depth)))
-    lines += [syntax.Move(p.narrow.tensor, inner), tile((p.n, b.columns))]
+    lines: list[syntax.Line] = [tile_text(*dealt, (p.m, b.high), (p.n, b.across), level=cpu.cores.name)]
+    if b.depth is not None and b.depth < p.plain_reduced_extent:
+        lines.append(tile_text((deep, b.depth)))
+    lines += [syntax.Move(p.narrow.tensor, inner), tile_text((p.n, b.columns))]
     places: list[Digit] = [a for a in p.axes(p.wide) if a not in (deep, p.n)]
     pairs: list[Digit] = [(deep, "/", p.step), p.n, (deep, "%", p.step)] if p.step > 1 else [deep, p.n]
-    lines.append(laid_out(p.wide.tensor, inner, [*places, *pairs]))
-    lines += [tile((p.line, 1))] if p.line and b.tall > 1 else []
-    lines += [tile((p.m, b.rows)), keep]
-    lines.append(tile(*((i, p.step if i == deep else 1) for i in p.parts(p.k))))
+    lines.append(move_with_layout(p.wide.tensor, inner, [*places, *pairs]))
+    lines += [tile_text((p.line, 1))] if p.line and b.tall > 1 else []
+    lines += [tile_text((p.m, b.rows)), keep]
+    lines.append(tile_text(*((i, p.step if i == deep else 1) for i in p.component_indices(p.k))))
     return (*lines, syntax.Compute(p.instr.name))

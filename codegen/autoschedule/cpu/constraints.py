@@ -22,27 +22,29 @@ from ....dsl import syntax
 from ....dsl.device import Device
 from ....dsl.support.fast_replace import replace
 from ....dsl.values import loads
-from ...lower.lowering_context import Context
-from ...plan.computations import Work, work_extents
-from ..constraints import number, staged_as
-from ..line_builders import panels_resized
-from .matmul import Choice, blockings, judged, lines_of, problem
-from .matmul_cost import Blocking, Cost
+from ...lower.lowering_context import LoweringContext
+from ...plan.computations import Computation, computation_extents
+from ..constraints import constant_size, staged_like
+from ..line_builders import resize_panels
+from .matmul import MatmulCandidate, blockings, lines_of, sample_extent, sample_problem
+from .matmul_cost import Blocking, MatmulCost
 from .matmul_cost import seconds as product_seconds
-from .matmul_model import Product
-from .nest_space import about, nest_ways
+from .matmul_model import MatmulModel
+from .nest_space import describe_tiles, nest_schedules
 
 Lines = tuple[syntax.Line, ...]
-Price = Callable[[Lines], Cost]
+Price = Callable[[Lines], MatmulCost]
 
 
-def respecting(ctx: Context, works: tuple[Work, ...], lines: Lines, rule: Lines) -> list[Choice]:
+def constrained_candidates(
+    ctx: LoweringContext, works: tuple[Computation, ...], lines: Lines, rule: Lines
+) -> list[MatmulCandidate]:
     """Ways to complete the author's lines, best first; empty where no candidate has a place for each of them.
 
     rule   the nest that a few rules make where nothing is written (`autoschedule.complete.rule_lines`)
     """
     for ways in (_products, _nests):  # what their models say is not compared
-        found: dict[Lines, tuple[int, Cost]] = {}
+        found: dict[Lines, tuple[int, MatmulCost]] = {}
         for way, price in ways(ctx, works, rule):
             for laid, fitted in _completions(ctx, works, way, lines):
                 foreign = _foreign(way, laid)
@@ -50,29 +52,31 @@ def respecting(ctx: Context, works: tuple[Work, ...], lines: Lines, rule: Lines)
                     found[fitted] = foreign, price(fitted)
         if found:
             order = sorted(found.items(), key=lambda x: (x[1][0], x[1][1].seconds))
-            return [Choice(way, cost.seconds, cost.bound, about(way)) for way, (_, cost) in order]
+            return [MatmulCandidate(way, cost.seconds, cost.bound, describe_tiles(way)) for way, (_, cost) in order]
     return []
 
 
-def can_respect(ctx: Context, works: tuple[Work, ...], lines: Lines, rule: Lines) -> bool:
+def can_be_constrained(ctx: LoweringContext, works: tuple[Computation, ...], lines: Lines, rule: Lines) -> bool:
     """Has a candidate a place for each of the author's lines? None is judged."""
     ways = (way for ways in (_products, _nests) for way, _ in ways(ctx, works, rule))
     return any(True for way in ways for _ in _completions(ctx, works, way, lines))
 
 
-def _completions(ctx: Context, works: tuple[Work, ...], way: Lines, lines: Lines) -> Iterator[tuple[Sequence[_Laid], Lines]]:
+def _completions(
+    ctx: LoweringContext, works: tuple[Computation, ...], way: Lines, lines: Lines
+) -> Iterator[tuple[Sequence[_Overlay], Lines]]:
     """How the author's lines may lie in a candidate, and the whole nest for each."""
-    for laid in (x for w in dict.fromkeys((way, _joined(way))) for x in _laid_over(ctx.device, w, lines)):
+    for laid in (x for w in dict.fromkeys((way, _joined(way))) for x in _overlaid(ctx.device, w, lines)):
         fitted = _fitted(laid)
         if _sound(ctx, works, fitted):
             yield laid, fitted
 
 
-def _sound(ctx: Context, works: tuple[Work, ...], lines: Lines) -> bool:
+def _sound(ctx: LoweringContext, works: tuple[Computation, ...], lines: Lines) -> bool:
     """Is what lines hold, and deal to lanes, bounded, and by the units that have the memory? Of a nest some of whose tiles were
     left out it may not be."""
     levels = {ctx.device.levels[0].name}
-    open_ = {i for w in works for i, e in work_extents(w).items() if e.interval[1] is None}
+    open_ = {i for w in works for i, e in computation_extents(w).items() if e.interval[1] is None}
     for line in lines:
         held: set[str] = set()
         match line:
@@ -93,7 +97,7 @@ def _sound(ctx: Context, works: tuple[Work, ...], lines: Lines) -> bool:
     return True
 
 
-def _foreign(way: Lines, laid: Sequence[_Laid]) -> int:
+def _foreign(way: Lines, laid: Sequence[_Overlay]) -> int:
     """Lines, or indices of tiles, that the candidate lost, and lines besides its own: the model does not know of them."""
     kept = sum(_weight(x.line) for x in laid if not x.alone)
     return sum(map(_weight, way)) - kept + sum(x.alone for x in laid)
@@ -103,32 +107,32 @@ def _weight(line: syntax.Line) -> int:
     return len(line.axes) if isinstance(line, syntax.Tile) else 1
 
 
-def _products(ctx: Context, works: tuple[Work, ...], rule: Lines) -> Iterator[tuple[Lines, Price]]:
+def _products(ctx: LoweringContext, works: tuple[Computation, ...], rule: Lines) -> Iterator[tuple[Lines, Price]]:
     """The candidates for a product of which nothing is written, and how lines near each are judged."""
-    found = problem(ctx.device, works[0], ctx.shapes) if len(works) == 1 else None
+    found = sample_problem(ctx.device, works[0], ctx.shapes) if len(works) == 1 else None
     if found is None:
         return
     cpu, p = found
-    extents = {i: judged(p, i) for i in p.extents}
+    extents = {i: sample_extent(p, i) for i in p.extents}
     for b in dict.fromkeys(blockings(p, cpu)):
         yield lines_of(p, cpu, b), lambda x, b=b: product_seconds(p, cpu, _blocking(p, b, x, extents), extents)
 
 
-def _nests(ctx: Context, works: tuple[Work, ...], rule: Lines) -> Iterator[tuple[Lines, Price]]:
+def _nests(ctx: LoweringContext, works: tuple[Computation, ...], rule: Lines) -> Iterator[tuple[Lines, Price]]:
     """The same for other nests."""
-    ways, price = nest_ways(ctx, works, rule)
+    ways, price = nest_schedules(ctx, works, rule)
     yield from ((way, price) for way in ways)
 
 
-def _blocking(p: Product, b: Blocking, lines: Lines, sizes: Mapping[str, int]) -> Blocking:
+def _blocking(p: MatmulModel, b: Blocking, lines: Lines, sizes: Mapping[str, int]) -> Blocking:
     """The blocking that lines near those of `b` stand for."""
     tiles = [x for x in lines if isinstance(x, syntax.Tile)]
-    core = {a.index: (number(a.size) or 1) for x in tiles if x.level is not None for a in x.axes}
-    inner = {i: [(number(a.size) or 1) for x in tiles if x.level is None for a in x.axes if a.index == i] for i in sizes}
-    *outer, last = p.parts(p.n)
+    core = {a.index: (constant_size(a.size) or 1) for x in tiles if x.level is not None for a in x.axes}
+    inner = {i: [(constant_size(a.size) or 1) for x in tiles if x.level is None for a in x.axes if a.index == i] for i in sizes}
+    *outer, last = p.component_indices(p.n)
     line = outer[-1] if outer else last
     moved = {x.tensor for x in lines if isinstance(x, syntax.Move)}
-    deep = p.deep if b.kind == "windows" and p.deep is not None else p.k
+    deep = p.plain_reduced_index if b.kind == "windows" and p.plain_reduced_index is not None else p.k
     depth = next((n for n in inner.get(deep, ()) if n > 1), None)
     rows = inner.get(p.m) or [core.get(p.m, sizes[p.m])]
     tall = core.get(p.m, sizes[p.m])
@@ -145,7 +149,7 @@ def _blocking(p: Product, b: Blocking, lines: Lines, sizes: Mapping[str, int]) -
             return replace(b, rows=rows[-1], high=rows[-1], columns=columns, depth=depth, tall=tall, across=across)
         case "channels last":
             tall, high, across = core.get(p.line, 1), core.get(p.m, sizes[p.m]), core.get(p.n, sizes[p.n])
-            depth = next((n for n in inner.get(p.deep or "", ()) if n > p.step), None)
+            depth = next((n for n in inner.get(p.plain_reduced_index or "", ()) if n > p.step), None)
             columns = (inner.get(p.n) or [b.columns])[-1]
             return replace(b, rows=rows[-1], high=high, columns=columns, depth=depth, tall=tall, across=across)
         case "few rows":
@@ -158,7 +162,7 @@ def _blocking(p: Product, b: Blocking, lines: Lines, sizes: Mapping[str, int]) -
 
 
 @dataclass(frozen=True)
-class _Laid:
+class _Overlay:
     """A line of the result; `own`: indices whose sizes the author wrote; `alone`: the candidate had none like it; `was`: the
     sizes that it had there."""
 
@@ -186,29 +190,29 @@ def _apart(above: syntax.Tile, x: syntax.Tile) -> bool:
     return plain and {a.index for a in above.axes}.isdisjoint(a.index for a in x.axes)
 
 
-def _laid_over(device: Device, way: Lines, lines: Sequence[syntax.Line], opened: bool = False) -> Iterator[tuple[_Laid, ...]]:
+def _overlaid(device: Device, way: Lines, lines: Sequence[syntax.Line], opened: bool = False) -> Iterator[tuple[_Overlay, ...]]:
     """All ways in which the author's lines meet those of a candidate in order; `opened`: an `auto` stands before them."""
     if not lines:
         if opened:
-            yield tuple(_Laid(x) for x in way)
+            yield tuple(_Overlay(x) for x in way)
         elif not any(isinstance(x, syntax.Compute) for x in way):
             yield ()
         return
     line, *rest = lines
     if isinstance(line, syntax.AutoLine):
-        yield from _laid_over(device, way, rest, True)
+        yield from _overlaid(device, way, rest, True)
         return
     for n, theirs in enumerate((*way, None)):
-        above = tuple(_Laid(x) for x in way[:n]) if opened else ()
+        above = tuple(_Overlay(x) for x in way[:n]) if opened else ()
         if (opened or n == 0) and isinstance(line, (syntax.Tile, syntax.Move)) and _alone(line):
             own = frozenset(a.index for a in line.axes) if isinstance(line, syntax.Tile) else frozenset()
-            yield from ((*above, _Laid(line, own, True), *x) for x in _laid_over(device, way[n:], rest))
+            yield from ((*above, _Overlay(line, own, True), *x) for x in _overlaid(device, way[n:], rest))
         if theirs is None:
             return
         if _meets(device, theirs, line):
             before, after = _left(theirs, line)
-            above = (*above, *(_Laid(x) for x in before)) if opened else ()
-            yield from ((*above, _filled(line, theirs), *x) for x in _laid_over(device, (*after, *way[n + 1 :]), rest))
+            above = (*above, *(_Overlay(x) for x in before)) if opened else ()
+            yield from ((*above, _filled(line, theirs), *x) for x in _overlaid(device, (*after, *way[n + 1 :]), rest))
         if not opened and isinstance(theirs, syntax.Fuse):
             return  # lines below speak of what it makes
 
@@ -250,28 +254,28 @@ def _left(theirs: syntax.Line, line: syntax.Line) -> tuple[Lines, Lines]:
     return tuple((replace(theirs, axes=x),) if x else () for x in (before, after))  # type: ignore[return-value]
 
 
-def _filled(line: syntax.Line, theirs: syntax.Line) -> _Laid:
+def _filled(line: syntax.Line, theirs: syntax.Line) -> _Overlay:
     """What the author's line leaves open is the candidate's."""
     match line, theirs:
         case syntax.Tile(), syntax.Tile():
             known = {a.index: a.size for a in theirs.axes}
             axes = tuple(replace(a, size=known[a.index]) if isinstance(a.size, syntax.Auto) else a for a in line.axes)
             own = frozenset(a.index for a in line.axes if isinstance(a.size, syntax.Num))
-            was = tuple((a.index, number(a.size) or 1) for a in theirs.axes if a.index in own)
-            return _Laid(replace(line, axes=axes), own, was=was)
+            was = tuple((a.index, constant_size(a.size) or 1) for a in theirs.axes if a.index in own)
+            return _Overlay(replace(line, axes=axes), own, was=was)
         case syntax.Move(), syntax.Move():
-            return _Laid(staged_as(line, theirs))
+            return _Overlay(staged_like(line, theirs))
         case syntax.Keep(), syntax.Keep():
-            return _Laid(replace(line, memory=theirs.memory))
+            return _Overlay(replace(line, memory=theirs.memory))
         case syntax.Compute(), syntax.Compute() if isinstance(line.instr, syntax.Auto):
-            return _Laid(replace(line, instr=theirs.instr))
-    return _Laid(line)
+            return _Overlay(replace(line, instr=theirs.instr))
+    return _Overlay(line)
 
 
 # ---------------------------------------------------------------- FITTED
 
 
-def _fitted(laid: Sequence[_Laid]) -> Lines:
+def _fitted(laid: Sequence[_Overlay]) -> Lines:
     lines = [x.line for x in laid]
     within: dict[str, int] = {}
     changed: dict[tuple[str, int], int] = {}
@@ -279,7 +283,7 @@ def _fitted(laid: Sequence[_Laid]) -> Lines:
         if isinstance(x.line, syntax.Tile):
             axes = []
             for a in x.line.axes:
-                size = was = number(a.size) or 1
+                size = was = constant_size(a.size) or 1
                 if a.index not in x.own:
                     unit = within.get(a.index, 1)
                     size = max(unit, -(-size // unit) * unit)
@@ -293,7 +297,7 @@ def _fitted(laid: Sequence[_Laid]) -> Lines:
         if isinstance(line, syntax.Tile):
             axes = []
             for a in line.axes:
-                size = number(a.size) or 1
+                size = constant_size(a.size) or 1
                 if a.index in around and a.index not in x.own and isinstance(a.size, syntax.Num):
                     if size >= around[a.index] and line.level is None and size > 1:
                         changed[a.index, size] = around[a.index]
@@ -306,4 +310,4 @@ def _fitted(laid: Sequence[_Laid]) -> Lines:
                 continue
             line = replace(line, axes=tuple(axes))
         out.append(line)
-    return tuple(replace(x, modifiers=panels_resized(x.modifiers, changed)) if isinstance(x, syntax.Move) else x for x in out)
+    return tuple(replace(x, modifiers=resize_panels(x.modifiers, changed)) if isinstance(x, syntax.Move) else x for x in out)

@@ -20,15 +20,15 @@ from ....dsl.device import Device, Level
 from ....dsl.op import Op
 from ....dsl.support.fast_replace import replace
 from ....dsl.values import Load, loads
-from ...lower.leaves.match_instr import Match
-from ...lower.lowering_context import Context
-from ...lower.stores.store_instr import stores
-from ...plan.computations import Work, plain_index
-from ...plan.group_launches import is_one_launch, plan
-from ..gpu.machine_model import Machine
-from ..instr_mappings import reused
-from .matmul_model import turning
-from .row_caching import cache_for, held_rows
+from ...lower.leaves.match_instr import InstrMatch
+from ...lower.lowering_context import LoweringContext
+from ...lower.stores.store_instr import is_store_instr
+from ...plan.computations import Computation, plain_index
+from ...plan.group_launches import group_launches, is_one_launch
+from ..gpu.machine_model import GpuModel
+from ..instr_mappings import reused_indices
+from .matmul_model import square_transpose
+from .row_caching import cache_for, cached_rows
 
 UNROLL = 4  # vectors a lane index is cut into
 ROWS = 32  # rows that a core takes at once
@@ -46,13 +46,13 @@ def cores_and_lanes(device: Device) -> tuple[Level, Level] | None:
     return (cores, lane) if cores is not None and lane.siblings == "lockstep" and lane.bytes else None
 
 
-def vector_nest(ctx: Context, works: tuple[Work, ...], cores: Level, lane: Level) -> tuple[syntax.Line, ...]:
+def vector_nest(ctx: LoweringContext, works: tuple[Computation, ...], cores: Level, lane: Level) -> tuple[syntax.Line, ...]:
     """The lines of a launch."""
     work = max(works, key=lambda w: len(w.all_indices))
     dtype = work.value.dtype.compute
     vectors = [] if dtype.name == "bool" else [lane.name]
     block = UNROLL * max(1, (lane.bytes or 1) // dtype.bytes)
-    fast, register = fastest(work), ctx.device.memories[-1].name
+    fast, register = fastest_index(work), ctx.device.memories[-1].name
     if len(works) > 1:
         kept = _kept(ctx, works, cores)
         lines = _rows(ctx, work, _shared(works), fast, block, vectors, cores, kept)
@@ -81,7 +81,9 @@ def _dealt_rows(rows: tuple[str, ...], cores: Level, *more: tuple[str, int]) -> 
     return [tile(*sizes, *more, level=cores.name), tile((rows[-1], 1))]
 
 
-def _pointwise(ctx: Context, w: Work, fast: str, block: int, vectors: list[str], cores: Level) -> list[syntax.Line]:
+def _pointwise(
+    ctx: LoweringContext, w: Computation, fast: str, block: int, vectors: list[str], cores: Level
+) -> list[syntax.Line]:
     rows = tuple(i for i in w.indices if i != fast)
     if not rows:
         return [tile((fast, CHUNK), level=cores.name), *_lanes(fast, block, vectors)] if fast else []
@@ -94,7 +96,7 @@ def _pointwise(ctx: Context, w: Work, fast: str, block: int, vectors: list[str],
     return [*_dealt_rows(rows, cores, (fast, CHUNK)), *_lanes(fast, block, vectors)]
 
 
-def _flat(ctx: Context, w: Work, block: int) -> tuple[syntax.Fuse, str] | None:
+def _flat(ctx: LoweringContext, w: Computation, block: int) -> tuple[syntax.Fuse, str] | None:
     """FLAT_MAPS: the indices as one, where all that is read lies as what is written and rows are short; None elsewhere."""
     sizes = [e.constant for i, e in w.extents if i in w.indices]
     alike = [tuple(map(plain_index, ld.indices)) == w.indices and ld.otherwise is None for ld in loads(w.value)]
@@ -106,7 +108,7 @@ def _flat(ctx: Context, w: Work, block: int) -> tuple[syntax.Fuse, str] | None:
     return (syntax.Fuse(w.indices, name), name) if same and name not in ctx.names else None
 
 
-def _transposed(w: Work, fast: str) -> dict[str, str]:
+def _transposed(w: Computation, fast: str) -> dict[str, str]:
     """Tensors that are read along `fast`, but have their neighbours along another index: which."""
     out: dict[str, str] = {}
     for ld in loads(w.value):
@@ -118,7 +120,9 @@ def _transposed(w: Work, fast: str) -> dict[str, str]:
     return out
 
 
-def _squares(ctx: Context, w: Work, fast: str, across: dict[str, str], vectors: list[str], cores: Level) -> list[syntax.Line]:
+def _squares(
+    ctx: LoweringContext, w: Computation, fast: str, across: dict[str, str], vectors: list[str], cores: Level
+) -> list[syntax.Line]:
     """TRANSPOSED"""
     slow = next(iter(across.values()))
     swap = _swap(ctx, w, {fast, slow}, cores)
@@ -142,7 +146,7 @@ def _squares(ctx: Context, w: Work, fast: str, across: dict[str, str], vectors: 
 
 
 def _streamed(
-    ctx: Context, works: list[Work], fast: str, lines: list[syntax.Line], cores: Level, lane: Level
+    ctx: LoweringContext, works: list[Computation], fast: str, lines: list[syntax.Line], cores: Level, lane: Level
 ) -> list[syntax.Line]:
     """STREAMED: whole vectors of what is written along `fast`, out of registers."""
     if not lines or lines[-1] != tile((fast, 1), level=lane.name):
@@ -156,27 +160,27 @@ def _streamed(
     return [*lines[:-1], *keeps, lines[-1]]
 
 
-def _past_caches(ctx: Context, w: Work, lanes: int, cores: Level) -> tuple[syntax.Modifier, ...]:
+def _past_caches(ctx: LoweringContext, w: Computation, lanes: int, cores: Level) -> tuple[syntax.Modifier, ...]:
     """STREAMED. What the next launch reads is better found in a cache."""
     if not any(b.name == w.name and b.kind == "output" for b in ctx.buffers):
         return ()
     for i in ctx.device.instrs:
         target = i.operand(i.statement.target)
         fits = i.level == cores.name and target.dtype == ctx.dtypes[w.name] and target.shape == (lanes,)
-        if fits and target.memory == ctx.device.memories[0].name and stores(i, ctx.register):
+        if fits and target.memory == ctx.device.memories[0].name and is_store_instr(i, ctx.register):
             return (syntax.Modifier("with", words=(i.family or i.name,)),)
     return ()
 
 
-def _swap(ctx: Context, w: Work, both: set[str], cores: Level) -> Match | None:
+def _swap(ctx: LoweringContext, w: Computation, both: set[str], cores: Level) -> InstrMatch | None:
     """An instruction of a core that takes a square across its registers: what the work is, if it is nothing but a copy."""
     if not isinstance(w.value, Load) or w.value.dtype != ctx.dtypes[w.name]:
         return None
-    return turning(ctx.device, w, both, cores)
+    return square_transpose(ctx.device, w, both, cores)
 
 
 def _rows(
-    ctx: Context, w: Work, rows: tuple[str, ...], fast: str, block: int, vectors, cores: Level, kept
+    ctx: LoweringContext, w: Computation, rows: tuple[str, ...], fast: str, block: int, vectors, cores: Level, kept
 ) -> list[syntax.Line]:
     lines = _dealt_rows(rows, cores)
     lines += [syntax.Keep((t,), memory) for t, memory in kept]
@@ -184,7 +188,9 @@ def _rows(
     return [*lines, *_lanes(fast, block, vectors)]
 
 
-def _everything(ctx: Context, w: Work, fast: str, block: int, vectors: list[str], cores: Level) -> list[syntax.Line]:
+def _everything(
+    ctx: LoweringContext, w: Computation, fast: str, block: int, vectors: list[str], cores: Level
+) -> list[syntax.Line]:
     """SPLIT, unless it is what a split left, or cannot be."""
     given = {b.name for b in ctx.buffers if b.kind == "input"}
     others = [i for i in w.reduced if i != fast]
@@ -197,7 +203,9 @@ def _everything(ctx: Context, w: Work, fast: str, block: int, vectors: list[str]
     return [*lines, *(tile((i, 1)) for i in others), *_lanes(fast, block, vectors)]
 
 
-def _columns(ctx: Context, w: Work, fast: str, block: int, vectors: list[str], cores: Level) -> list[syntax.Line]:
+def _columns(
+    ctx: LoweringContext, w: Computation, fast: str, block: int, vectors: list[str], cores: Level
+) -> list[syntax.Line]:
     """IN_STRIPS, where all that is read is a matrix or more, by plain indices."""
     register = ctx.device.memories[-1].name
     rows = tuple(i for i in w.indices if i != fast)
@@ -225,9 +233,9 @@ def _columns(ctx: Context, w: Work, fast: str, block: int, vectors: list[str], c
 
 def row_statistics(op: Op, device: Device) -> frozenset[str]:
     """FUSED: intermediates to keep where nothing was written: the op is reductions of rows, and what reads them row by row."""
-    if cores_and_lanes(device) is None and Machine.of(device) is None:
+    if cores_and_lanes(device) is None and GpuModel.of(device) is None:
         return frozenset()
-    works = [w for g in plan(op, frozenset()) for w in g]
+    works = [w for g in group_launches(op, frozenset()) for w in g]
     made = {t: w for w in works[:-1] for t in w.targets}
     inner = {t.name for t in op.tensors if t.role == "intermediate"} & set(made)
     firsts = list({id(made[t]): made[t] for t in inner}.values())
@@ -236,7 +244,7 @@ def row_statistics(op: Op, device: Device) -> frozenset[str]:
     rows = firsts[0].indices
     along = {i for i in firsts[0].reduced}
     for w in works:
-        if w.reduction is not None and len(reused(w)) > 1:
+        if w.reduction is not None and len(reused_indices(w)) > 1:
             return frozenset()  # a product: tiles of it reuse what they read, rows do not
         if {i for i in w.all_indices if i not in rows} != along or not set(rows) <= set(w.indices):
             return frozenset()
@@ -251,15 +259,15 @@ def row_statistics(op: Op, device: Device) -> frozenset[str]:
     readers = {t: [s.target for s in op.statements if t in {ld.tensor for ld in loads(s.value)}] for t in of_rows}
     kept = frozenset(t for t, names in readers.items() if not set(names) <= rides)
     levels = cores_and_lanes(device)
-    held = held_rows(op, device, levels[0], rows, along) if levels is not None else frozenset()
+    held = cached_rows(op, device, levels[0], rows, along) if levels is not None else frozenset()
     return next((x for x in (kept | held, kept) if is_one_launch(op, x)), frozenset())
 
 
-def _shared(works: tuple[Work, ...]) -> tuple[str, ...]:
+def _shared(works: tuple[Computation, ...]) -> tuple[str, ...]:
     return min((w.indices for w in works), key=len)
 
 
-def _kept(ctx: Context, works: tuple[Work, ...], cores: Level) -> tuple[tuple[str, str], ...]:
+def _kept(ctx: LoweringContext, works: tuple[Computation, ...], cores: Level) -> tuple[tuple[str, str], ...]:
     """What later works of the launch read of earlier ones, and where it is kept: in registers what a row has one of."""
     read = {t for w in works for t in w.reads}
     rows, register = _shared(works), ctx.device.memories[-1].name
@@ -274,7 +282,7 @@ def _kept(ctx: Context, works: tuple[Work, ...], cores: Level) -> tuple[tuple[st
 # ---------------------------------------------------------------- neighbours
 
 
-def fastest(work: Work) -> str:
+def fastest_index(work: Computation) -> str:
     """The index along which most of the traffic has its neighbours (LANES_READ): each access counts by its rank."""
     votes: dict[str, float] = {}
     outputs = [o.indices for o in work.outputs] or [work.subscripts or work.indices]
@@ -297,4 +305,4 @@ def tile(*axes: tuple[str, int], level: str | None = None) -> syntax.Tile:
     return syntax.Tile(tuple(syntax.TileAxis(i, syntax.Num(s)) for i, s in axes), level)
 
 
-__all__ = ["cores_and_lanes", "fastest", "row_statistics", "tile", "vector_nest"]
+__all__ = ["cores_and_lanes", "fastest_index", "row_statistics", "tile", "vector_nest"]

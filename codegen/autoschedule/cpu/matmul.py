@@ -25,14 +25,14 @@ from ....dsl import syntax
 from ....dsl.device import Device
 from ....dsl.index.expr import Expr, Var
 from ....dsl.values import Load
-from ...lower.lowering_context import Context
-from ...plan.computations import Work
-from ..line_builders import Digit, laid_out, modifier, tile
+from ...lower.lowering_context import LoweringContext
+from ...plan.computations import Computation
+from ..line_builders import Digit, modifier, move_with_layout, tile_text
 from .channels_last import channel_blockings, channel_lines
 from .matmul_cost import Blocking, seconds
-from .matmul_model import Processor, Product, product_of
-from .tile_sizes import depth as deep
-from .tile_sizes import even, near, parts, scratch
+from .matmul_model import CpuModel, MatmulModel, matmul_of
+from .tile_sizes import depth_blocks as deep
+from .tile_sizes import even_tiles, near_equal_tiles, round_to_unit, scratch_registers
 
 FEW = 8  # columns, at most, for which lanes lie along k
 FLAT = 24
@@ -42,7 +42,7 @@ TYPICAL = 1024  # of a size that is open
 
 
 @dataclass(frozen=True)
-class Choice:
+class MatmulCandidate:
     """Lines of a launch, the seconds predicted for them, and what they wait for most."""
 
     lines: tuple[syntax.Line, ...]
@@ -51,44 +51,44 @@ class Choice:
     about: str
 
 
-def cpu_choices(ctx: Context, work: Work) -> list[Choice]:
+def matmul_candidates(ctx: LoweringContext, work: Computation) -> list[MatmulCandidate]:
     """All ways that are constructed, best first; empty where the work is no product of matrices or the device no CPU."""
-    return list(product_ways(ctx, work))
+    return list(matmul_schedules(ctx, work))
 
 
-def product_ways(ctx: Context, work: Work) -> Iterator[Choice]:
+def matmul_schedules(ctx: LoweringContext, work: Computation) -> Iterator[MatmulCandidate]:
     """The same, with lines made for those that are asked for."""
-    found = problem(ctx.device, work, ctx.shapes)
+    found = sample_problem(ctx.device, work, ctx.shapes)
     if found is None:
         return
     cpu, p = found
-    sizes = {i: judged(p, i) for i in p.extents}
+    sizes = {i: sample_extent(p, i) for i in p.extents}
     ranked = sorted(((seconds(p, cpu, b, sizes), b) for b in dict.fromkeys(blockings(p, cpu))), key=lambda x: x[0].seconds)
-    yield from (Choice(lines_of(p, cpu, b), cost.seconds, cost.bound, str(b)) for cost, b in ranked)
+    yield from (MatmulCandidate(lines_of(p, cpu, b), cost.seconds, cost.bound, str(b)) for cost, b in ranked)
 
 
-def few(device: Device, work: Work) -> tuple[str, int] | None:
+def few_rows_or_columns(device: Device, work: Computation) -> tuple[str, int] | None:
     """The index of the columns, or of the rows, where few of them deserve a schedule of their own (DOTS, FEW ROWS), and how
     many a vector has: so many, and twice as many, deserve one as well."""
-    found = problem(device, work)
+    found = sample_problem(device, work)
     if found is None:
         return None
     p = found[1]
     if p.batch:
         return None
-    if not p.fused and p.along(p.narrow, p.k):
+    if not p.fused and p.is_contiguous_along(p.narrow, p.k):
         return p.n, p.lanes
-    return (p.m, p.lanes) if lies_along(p) else None
+    return (p.m, p.lanes) if contiguous_along_k(p) else None
 
 
-def problem(
-    device: Device, work: Work, shapes: Mapping[str, tuple[Expr, ...]] | None = None
-) -> tuple[Processor, Product] | None:
-    cpu, p = Processor.of(device), product_of(device, work, shapes)
+def sample_problem(
+    device: Device, work: Computation, shapes: Mapping[str, tuple[Expr, ...]] | None = None
+) -> tuple[CpuModel, MatmulModel] | None:
+    cpu, p = CpuModel.of(device), matmul_of(device, work, shapes)
     return (cpu, p) if cpu is not None and p is not None else None
 
 
-def judged(p: Product, index: str) -> int:
+def sample_extent(p: MatmulModel, index: str) -> int:
     low, high = p.extents[index].interval
     return max(1, low or 0, min(TYPICAL, high if high is not None else TYPICAL))
 
@@ -96,17 +96,17 @@ def judged(p: Product, index: str) -> int:
 # ---------------------------------------------------------------- candidates
 
 
-def blockings(p: Product, cpu: Processor) -> Iterator[Blocking]:
+def blockings(p: MatmulModel, cpu: CpuModel) -> Iterator[Blocking]:
     held = _held(cpu)
-    if p.slides:
+    if p.rows_are_windows:
         yield from channel_blockings(p, cpu, held)
         return
-    most = p.most(p.n)
-    if most is not None and most <= FEW and not p.batch and not p.fused and p.along(p.narrow, p.k):
+    most = p.largest_extent(p.n)
+    if most is not None and most <= FEW and not p.batch and not p.fused and p.is_contiguous_along(p.narrow, p.k):
         yield from _dots(p, cpu, held, max(1, most))
-        if p.fixed(p.n) is None:
+        if p.fixed_extent(p.n) is None:
             return
-    if (few_rows := list(_few_rows(p))) and p.fixed(p.m) is None:
+    if (few_rows := list(_few_rows(p))) and p.fixed_extent(p.m) is None:
         yield from few_rows
         return
     yield from few_rows
@@ -114,61 +114,68 @@ def blockings(p: Product, cpu: Processor) -> Iterator[Blocking]:
     yield from _panels(p, cpu, held)
 
 
-def _held(cpu: Processor) -> int:
+def _held(cpu: CpuModel) -> int:
     return max(1, cpu.registers * 3 // 4)  # REGISTERS
 
 
-def _few_rows(p: Product) -> Iterator[Blocking]:
+def _few_rows(p: MatmulModel) -> Iterator[Blocking]:
     """Few rows by a matrix that lies along k, as weights do: it is read once, as it lies, 4 or 8 of its lines at a time."""
-    m, last = p.most(p.m), p.parts(p.n)[-1]
-    if m is None or not 0 < m <= FEW or not lies_along(p):
+    m, last = p.largest_extent(p.m), p.component_indices(p.n)[-1]
+    if m is None or not 0 < m <= FEW or not contiguous_along_k(p):
         return
-    size = p.fixed(last)
+    size = p.fixed_extent(last)
     lines = max(1, 8 >> (m - 1).bit_length())
-    for across in (64, 256) if size is None else parts(size, (32, 64, 256), lines):
+    for across in (64, 256) if size is None else near_equal_tiles(size, (32, 64, 256), lines):
         yield Blocking("few rows", m, lines, None, across, m, across, False, False)
 
 
-def lies_along(p: Product) -> bool:
+def contiguous_along_k(p: MatmulModel) -> bool:
     """Have both operands their neighbours along k, and no windows?"""
-    return p.simple and len(p.parts(p.k)) == 1 and all(p.along(load, p.k) for load in (p.wide, p.narrow))
+    return (
+        p.has_plain_operands
+        and len(p.component_indices(p.k)) == 1
+        and all(p.is_contiguous_along(load, p.k) for load in (p.wide, p.narrow))
+    )
 
 
-def _dots(p: Product, cpu: Processor, held: int, columns: int) -> Iterator[Blocking]:
+def _dots(p: MatmulModel, cpu: CpuModel, held: int, columns: int) -> Iterator[Blocking]:
     rows = 1 << min(3, (max(1, held // columns)).bit_length() - 1)
-    turned = columns > 1 and not p.along(p.wide, p.k)
+    turned = columns > 1 and not p.is_contiguous_along(p.wide, p.k)
     room = int(cpu.private[-1].capacity or 1 << 18) // 16 // (columns * p.dtype.bytes)
     depth = max(256, min(4096, 1 << (room.bit_length() - 1)))
-    for high in (64, 256) if p.fixed(p.m) is None else parts(p.fixed(p.m) or 1, (32, 64, 256), rows):
+    for high in (64, 256) if p.fixed_extent(p.m) is None else near_equal_tiles(p.fixed_extent(p.m) or 1, (32, 64, 256), rows):
         yield Blocking("dots", rows, columns, depth if turned else None, high, high, columns, turned, False)
 
 
-def _panels(p: Product, cpu: Processor, held: int) -> Iterator[Blocking]:
-    m, n, k = p.fixed(p.m), p.fixed(p.n), p.fixed(p.k)
-    most = p.most(p.m)
-    if n is None and (columns := p.most(p.n)) is not None and columns <= 2 * p.lanes:
+def _panels(p: MatmulModel, cpu: CpuModel, held: int) -> Iterator[Blocking]:
+    m, n, k = p.fixed_extent(p.m), p.fixed_extent(p.n), p.fixed_extent(p.k)
+    most = p.largest_extent(p.m)
+    if n is None and (columns := p.largest_extent(p.n)) is not None and columns <= 2 * p.lanes:
         n = columns  # a vector or two, in part or whole
     room = (cpu.private[-1].capacity or 1 << 18) * 3 // 4
-    across_lanes = (p.lanes,) if p.plain(p.narrow) and not p.along(p.narrow, p.k) else ()  # whole vectors of it are packed
+    strided = p.plain(p.narrow) and not p.is_contiguous_along(p.narrow, p.k)
+    across_lanes = (p.lanes,) if strided else ()  # whole vectors of it are packed
     for vectors, rows in product((1, 2, 3, 4), (0, *across_lanes)):
         columns, given = vectors * p.lanes, rows
-        fit = (cpu.registers - scratch(p)) // vectors - 1
+        fit = (cpu.registers - scratch_registers(p)) // vectors - 1
         rows = rows or max(1, min(held // vectors, fit, 12, most if most is not None else 12))
         if (given and rows * vectors > held) or (most is not None and rows > most):
             continue
-        if rows * vectors + vectors + scratch(p) > cpu.registers or (vectors > 1 and n is not None and columns >= n + p.lanes):
+        if rows * vectors + vectors + scratch_registers(p) > cpu.registers or (
+            vectors > 1 and n is not None and columns >= n + p.lanes
+        ):
             continue
         if m is not None and not given:
-            rows = even(m, rows)
+            rows = even_tiles(m, rows)
         depths = DEPTHS if k is None else tuple(dict.fromkeys(deep(k, d) for d in DEPTHS))
-        across = near((128, 256, 512), columns) if n is None else parts(n, (128, 256, 512, 1024), columns)
+        across = round_to_unit((128, 256, 512), columns) if n is None else near_equal_tiles(n, (128, 256, 512, 1024), columns)
         for depth, wide, flat, packed in product(depths, across, (FLAT, 4 * FLAT), (True, False)):
             high = -(-flat // rows) * rows
             # What is packed stays in a cache of the core, with room for what passes by.
             packing, more = p.dtype.bytes * depth * wide * packed, p.dtype.bytes * depth * high
             if packing > room or (p.step > 1 and (not packed or packing + more > room)):
                 continue
-            tall = (-(-TYPICAL // high) * high,) if m is None else parts(m, (m, -(-m // cpu.count), 1024), high)
+            tall = (-(-TYPICAL // high) * high,) if m is None else near_equal_tiles(m, (m, -(-m // cpu.count), 1024), high)
             for t in tall:
                 if p.step > 1:  # SEVERAL
                     yield Blocking("panels", rows, columns, depth, min(high, t), t, wide, True, True)
@@ -179,16 +186,22 @@ def _panels(p: Product, cpu: Processor, held: int) -> Iterator[Blocking]:
                     yield Blocking("panels", rows, columns, depth, high, t, wide, packed, True)
 
 
-def _windows(p: Product, cpu: Processor, held: int) -> Iterator[Blocking]:
+def _windows(p: MatmulModel, cpu: CpuModel, held: int) -> Iterator[Blocking]:
     """For an image whose columns are neighbours for the results, too, and filters of known size."""
-    m, columns, known = p.fixed(p.m), p.parts(p.n), [p.fixed(i) for i in (*p.parts(p.n), *p.parts(p.k))]
-    if m is None or p.plain(p.wide) or None in known or 0 in known or not m or not p.along(p.wide, columns[-1]):
+    m, columns, known = (
+        p.fixed_extent(p.m),
+        p.component_indices(p.n),
+        [p.fixed_extent(i) for i in (*p.component_indices(p.n), *p.component_indices(p.k))],
+    )
+    if m is None or p.plain(p.wide) or None in known or 0 in known or not m or not p.is_contiguous_along(p.wide, columns[-1]):
         return
-    if not all(isinstance(a, Var) for e in p.wide.indices for a, _ in e.terms) or (p.step > 1 and p.deep is None):
+    if not all(isinstance(a, Var) for e in p.wide.indices for a, _ in e.terms) or (
+        p.step > 1 and p.plain_reduced_index is None
+    ):
         return
     height, width = p.image
     room = (cpu.private[-1].capacity or 1 << 18) // p.dtype.bytes // 6
-    depths = tuple(dict.fromkeys(-(-even(p.deep_extent, d) // p.step) * p.step for d in (16, 32, 64, 128, 256)))
+    depths = tuple(dict.fromkeys(-(-even_tiles(p.plain_reduced_extent, d) // p.step) * p.step for d in (16, 32, 64, 128, 256)))
     most = held if p.step == 1 else cpu.registers // 2  # where the filter's columns are written out, sums of several wait
     for vectors, lines in product((1, 2, 3, 4), (1, 2, 3, 4)):
         wide = vectors * p.lanes
@@ -196,9 +209,9 @@ def _windows(p: Product, cpu: Processor, held: int) -> Iterator[Blocking]:
         cut = width > wide if p.step > 1 else width > 4 * p.lanes > wide
         if lines > height or vectors * lines > 4 or not (whole or (cut and wide >= 2 * p.lanes)):
             continue
-        rows = even(m, max(1, min(most // (vectors * lines), WINDOW_ROWS, m)))
-        talls = parts(m, (m, -(-m // cpu.count)), rows)
-        acrosses = parts(height, (height, -(-height // cpu.count), -(-height // (2 * cpu.count))), lines)
+        rows = even_tiles(m, max(1, min(most // (vectors * lines), WINDOW_ROWS, m)))
+        talls = near_equal_tiles(m, (m, -(-m // cpu.count)), rows)
+        acrosses = near_equal_tiles(height, (height, -(-height // cpu.count), -(-height // (2 * cpu.count))), lines)
         for tall, across, depth in product(talls, acrosses, depths):
             if p.window(across, -(-width // wide) * wide, depth) <= room:
                 yield Blocking("windows", rows, wide, depth, rows, tall, across, True, False, lines)
@@ -207,99 +220,103 @@ def _windows(p: Product, cpu: Processor, held: int) -> Iterator[Blocking]:
 # ---------------------------------------------------------------- lines
 
 
-def lines_of(p: Product, cpu: Processor, b: Blocking) -> tuple[syntax.Line, ...]:
+def lines_of(p: MatmulModel, cpu: CpuModel, b: Blocking) -> tuple[syntax.Line, ...]:
     keep = syntax.Keep((p.name,), cpu.register.name)
     made = {"dots": _dot_lines, "few rows": _few_lines, "windows": _window_lines, "panels": _panel_lines}
     made["channels last"] = channel_lines
     return made[b.kind](p, cpu, b, keep)
 
 
-def _panel_lines(p: Product, cpu: Processor, b: Blocking, keep: syntax.Line) -> tuple[syntax.Line, ...]:
+def _panel_lines(p: MatmulModel, cpu: CpuModel, b: Blocking, keep: syntax.Line) -> tuple[syntax.Line, ...]:
     inner = cpu.private[-1].name
     lines: list[syntax.Line] = [syntax.Fuse(parts, name) for name, parts in p.fused]
-    lines.append(tile(*((i, 1) for i in p.batch), (p.m, b.tall), (p.n, b.across), level=cpu.cores.name))
-    k = p.fixed(p.k)
+    lines.append(tile_text(*((i, 1) for i in p.batch), (p.m, b.tall), (p.n, b.across), level=cpu.cores.name))
+    k = p.fixed_extent(p.k)
     if k is None or b.depth is None or b.depth < k:
-        lines.append(tile((p.k, b.depth or DEPTHS[0])))
+        lines.append(tile_text((p.k, b.depth or DEPTHS[0])))
     pairs: list[Digit] = [(p.n, "/", b.columns), (p.k, "/", p.step), (p.n, "%", b.columns), (p.k, "%", p.step)]
     if b.pack_wide and p.step > 1:  # SEVERAL
         lines.append(_ordered(p, p.wide, inner, pairs))
     elif b.pack_wide:
         lines.append(_move(p.wide.tensor, inner, p.n, b.columns, _squares(p, cpu)))
     if b.high < b.tall:
-        lines.append(tile((p.m, b.high)))
+        lines.append(tile_text((p.m, b.high)))
     if b.pack_narrow and p.step > 1:
         lines.append(_ordered(p, p.narrow, inner, [p.m, p.k]))
     elif b.pack_narrow:
         lines.append(_move(p.narrow.tensor, inner, p.m, b.rows))
-    lines += [tile((p.n, b.columns)), tile((p.m, b.rows)), keep]
-    lines.append(tile((p.k, p.step), modifiers=modifier("unroll", 4)))
+    lines += [tile_text((p.n, b.columns)), tile_text((p.m, b.rows)), keep]
+    lines.append(tile_text((p.k, p.step), modifiers=modifier("unroll", 4)))
     return (*lines, syntax.Compute(p.instr.name))
 
 
-def _dot_lines(p: Product, cpu: Processor, b: Blocking, keep: syntax.Line) -> tuple[syntax.Line, ...]:
+def _dot_lines(p: MatmulModel, cpu: CpuModel, b: Blocking, keep: syntax.Line) -> tuple[syntax.Line, ...]:
     lines: list[syntax.Line] = []
     vector = _along(p, cpu, b)
     if b.pack_wide and b.depth is not None:
-        lines.append(tile((p.k, b.depth)))
-        turn = (tile((p.k, 16 * p.lanes), level=cpu.cores.name), tile((p.n, 1)), *_along(p, cpu), syntax.Compute())
+        lines.append(tile_text((p.k, b.depth)))
+        turn = (tile_text((p.k, 16 * p.lanes), level=cpu.cores.name), tile_text((p.n, 1)), *_along(p, cpu), syntax.Compute())
         order = (syntax.Modifier("layout", (syntax.Name(p.n), syntax.Name(p.k))),)
         lines.append(syntax.Move(p.wide.tensor, cpu.shared[0].name, block=turn, modifiers=order))
-    lines.append(tile((p.m, b.high), level=cpu.cores.name))
-    if p.fixed(p.n) != b.columns:
-        lines.append(tile((p.n, b.columns)))
-    lines += [tile((p.m, b.rows)), keep, *vector]
+    lines.append(tile_text((p.m, b.high), level=cpu.cores.name))
+    if p.fixed_extent(p.n) != b.columns:
+        lines.append(tile_text((p.n, b.columns)))
+    lines += [tile_text((p.m, b.rows)), keep, *vector]
     return (*lines, syntax.Compute())
 
 
-def _few_lines(p: Product, cpu: Processor, b: Blocking, keep: syntax.Line) -> tuple[syntax.Line, ...]:
-    *others, last = p.parts(p.n)
-    lines: list[syntax.Line] = [tile(*((i, 1) for i in (*p.batch, *others)), (last, b.across), level=cpu.cores.name)]
-    if p.fixed(p.m) != b.rows:
-        lines.append(tile((p.m, b.rows)))
-    return (*lines, tile((last, b.columns)), keep, *_along(p, cpu, b), syntax.Compute())
+def _few_lines(p: MatmulModel, cpu: CpuModel, b: Blocking, keep: syntax.Line) -> tuple[syntax.Line, ...]:
+    *others, last = p.component_indices(p.n)
+    lines: list[syntax.Line] = [tile_text(*((i, 1) for i in (*p.batch, *others)), (last, b.across), level=cpu.cores.name)]
+    if p.fixed_extent(p.m) != b.rows:
+        lines.append(tile_text((p.m, b.rows)))
+    return (*lines, tile_text((last, b.columns)), keep, *_along(p, cpu, b), syntax.Compute())
 
 
-def _along(p: Product, cpu: Processor, b: Blocking | None = None) -> tuple[syntax.Line, syntax.Line]:
+def _along(p: MatmulModel, cpu: CpuModel, b: Blocking | None = None) -> tuple[syntax.Line, syntax.Line]:
     """Lanes along k: two vectors a turn, or one where registers would not hold a sum for each."""
     vectors = 2 if b is None or 2 * b.rows * b.columns <= _held(cpu) else 1
-    return tile((p.k, vectors * p.lanes)), tile((p.k, 1), level=cpu.device.levels[-1].name)
+    return tile_text((p.k, vectors * p.lanes)), tile_text((p.k, 1), level=cpu.device.levels[-1].name)
 
 
-def _window_lines(p: Product, cpu: Processor, b: Blocking, keep: syntax.Line) -> tuple[syntax.Line, ...]:
-    *others, last = p.parts(p.n)
+def _window_lines(p: MatmulModel, cpu: CpuModel, b: Blocking, keep: syntax.Line) -> tuple[syntax.Line, ...]:
+    *others, last = p.component_indices(p.n)
     ones = [(i, 1) for i in (*p.batch, *others[:-1])]
-    lines: list[syntax.Line] = [tile(*ones, (p.m, b.tall), *((i, b.across) for i in others[-1:]), level=cpu.cores.name)]
-    if p.deep is not None and b.depth is not None and b.depth < p.deep_extent:
-        lines.append(tile((p.deep, b.depth)))
+    lines: list[syntax.Line] = [tile_text(*ones, (p.m, b.tall), *((i, b.across) for i in others[-1:]), level=cpu.cores.name)]
+    if p.plain_reduced_index is not None and b.depth is not None and b.depth < p.plain_reduced_extent:
+        lines.append(tile_text((p.plain_reduced_index, b.depth)))
     inner = cpu.private[-1].name
-    if p.step > 1 and p.deep is not None:  # SEVERAL
-        lines.append(_move(p.wide.tensor, inner, p.deep, p.step))
-        axes = [*(a for a in p.axes(p.narrow) if a != p.deep), p.deep]
-        gathered = (*(tile((a, 1)) for a in axes[:-1]), tile((p.deep, 1), level=cpu.device.levels[-1].name), syntax.Compute())
-        lines.append(laid_out(p.narrow.tensor, inner, axes, gathered))
+    if p.step > 1 and p.plain_reduced_index is not None:  # SEVERAL
+        lines.append(_move(p.wide.tensor, inner, p.plain_reduced_index, p.step))
+        axes = [*(a for a in p.axes(p.narrow) if a != p.plain_reduced_index), p.plain_reduced_index]
+        gathered = (
+            *(tile_text((a, 1)) for a in axes[:-1]),
+            tile_text((p.plain_reduced_index, 1), level=cpu.device.levels[-1].name),
+            syntax.Compute(),
+        )
+        lines.append(move_with_layout(p.narrow.tensor, inner, axes, gathered))
     else:
         lines.append(syntax.Move(p.wide.tensor, inner))
-    lines += [tile((i, b.lines)) for i in others[-1:]]
-    lines += [tile((last, b.columns))] if b.columns < p.image[1] else []
-    lines += [tile((p.m, b.rows)), keep]
-    lines.append(tile(*((i, p.step if i == p.deep else 1) for i in p.parts(p.k))))
+    lines += [tile_text((i, b.lines)) for i in others[-1:]]
+    lines += [tile_text((last, b.columns))] if b.columns < p.image[1] else []
+    lines += [tile_text((p.m, b.rows)), keep]
+    lines.append(tile_text(*((i, p.step if i == p.plain_reduced_index else 1) for i in p.component_indices(p.k))))
     return (*lines, syntax.Compute(p.instr.name))
 
 
-def _squares(p: Product, cpu: Processor) -> tuple[syntax.Line, ...] | None:
+def _squares(p: MatmulModel, cpu: CpuModel) -> tuple[syntax.Line, ...] | None:
     """How the wide operand is packed where it lies along k and an instruction turns squares of it."""
     if p.turn is None:
         return None
-    square = tile((p.n, p.turn.extent(p.n)), (p.k, p.turn.extent(p.k)))
+    square = tile_text((p.n, p.turn.extent(p.n)), (p.k, p.turn.extent(p.k)))
     return (square, syntax.Keep((p.wide.tensor,), cpu.register.name), syntax.Compute(p.turn.instr.name))
 
 
-def _ordered(p: Product, load: Load, memory: str, digits: Sequence[Digit]) -> syntax.Move:
+def _ordered(p: MatmulModel, load: Load, memory: str, digits: Sequence[Digit]) -> syntax.Move:
     """A copy with these digits innermost, of the product's row, column and reduced indices."""
     mine = {d if isinstance(d, str) else d[0] for d in digits}
     others: list[Digit] = [a for a in p.fused_axes(load) if a not in mine]
-    return laid_out(load.tensor, memory, [*others, *digits])
+    return move_with_layout(load.tensor, memory, [*others, *digits])
 
 
 def _move(tensor: str, memory: str, axis: str, panel: int, block: tuple[syntax.Line, ...] | None = None) -> syntax.Move:

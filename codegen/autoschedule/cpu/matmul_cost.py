@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
-from .matmul_model import LINE, PAGE, WAKE, Processor, Product
+from .matmul_model import LINE, PAGE, WAKE, CpuModel, MatmulModel
 
 # Cycles, of cores that load two vectors and store one in each.
 LOAD, STORE = 0.5, 1.0
@@ -68,7 +68,7 @@ class Blocking:
 
 
 @dataclass(frozen=True)
-class Parts:
+class CycleCounts:
     """Cycles of one core. `together`: arithmetic and traffic, where they are known to overlap in part; 0: the usual share."""
 
     arithmetic: float
@@ -79,12 +79,12 @@ class Parts:
 
 
 @dataclass(frozen=True)
-class Cost:
+class MatmulCost:
     seconds: float
     bound: str
 
 
-def seconds(p: Product, cpu: Processor, b: Blocking, sizes: Mapping[str, int]) -> Cost:
+def seconds(p: MatmulModel, cpu: CpuModel, b: Blocking, sizes: Mapping[str, int]) -> MatmulCost:
     """For the extents of all indices; all cores take part, where that is worth waking them."""
     m, n, k = sizes[p.m], sizes[p.n], sizes[p.k]
     count = prod(sizes[i] for i in p.batch)
@@ -94,22 +94,22 @@ def seconds(p: Product, cpu: Processor, b: Blocking, sizes: Mapping[str, int]) -
         cost = _windows(p, cpu, b, sizes)
     else:
         cost = {"dots": _dots, "few rows": _few_rows, "panels": _panels}[b.kind](p, cpu, b, m, n, k)
-    cost = Parts(*(x * count for x in (cost.arithmetic, cost.traffic, cost.packing, cost.waits, cost.together)))
+    cost = CycleCounts(*(x * count for x in (cost.arithmetic, cost.traffic, cost.packing, cost.waits, cost.together)))
     tasks = count * _ceil(m, b.tall) * _ceil(n // (p.image[1] if b.kind == "windows" else 1), b.across)
     return _in_all(cost, tasks, cpu)
 
 
-def _in_all(cost: Parts, tasks: int, cpu: Processor) -> Cost:
+def _in_all(cost: CycleCounts, tasks: int, cpu: CpuModel) -> MatmulCost:
     """Of so many tasks, which one core does alone, or all cores."""
     busiest = _ceil(tasks, cpu.count) / tasks
     longest, other = max(cost.arithmetic, cost.traffic), min(cost.arithmetic, cost.traffic)
     alone = ((cost.together or longest + HIDDEN * other) + cost.packing) / cpu.clock
     shared = alone * busiest + WAKE + cost.waits * MEET
     bound = "packing" if cost.packing > longest else "arithmetic" if cost.arithmetic >= cost.traffic else "memory"
-    return Cost(min(alone, shared), bound)
+    return MatmulCost(min(alone, shared), bound)
 
 
-def _panels(p: Product, cpu: Processor, b: Blocking, m: int, n: int, k: int) -> Parts:
+def _panels(p: MatmulModel, cpu: CpuModel, b: Blocking, m: int, n: int, k: int) -> CycleCounts:
     """A register tile may be the first to read its panel of the wide operand; for others the panel is near by then."""
     size, vectors = p.dtype.bytes, b.columns / p.lanes
     depth = min(b.depth or k, k)
@@ -135,7 +135,9 @@ def _panels(p: Product, cpu: Processor, b: Blocking, m: int, n: int, k: int) -> 
     later = _near(cpu, depth, across * size, stride) if not b.pack_wide else first
     side = size * (p.stride(p.narrow, p.k) or m)
     beside, line, found, began = _cycles(cpu, (high + b.columns) * depth * size), float(size), 0.0, 0.0
-    if not b.pack_narrow and not p.along(p.narrow, p.k):  # each step of k reads of another line, maybe of another page
+    if not b.pack_narrow and not p.is_contiguous_along(
+        p.narrow, p.k
+    ):  # each step of k reads of another line, maybe of another page
         beside = _near(cpu, depth, max(high, b.rows) * size, side, depth * b.columns * size)
         line, found = float(LINE / b.rows), FIND * (1 - cpu.share(0, side, b.rows * size))
         began = BEGIN * min(1.0, side / PAGE) if m * k * size > (cpu.private[-1].capacity or 1 << 18) else 0.0
@@ -174,12 +176,18 @@ def _panels(p: Product, cpu: Processor, b: Blocking, m: int, n: int, k: int) -> 
 
     packing = k * n * cores_m * _packing(p, cpu, b, depth) if b.pack_wide else 0.0
     flat = COPY if b.rows % p.lanes == 0 else SPLIT
-    flat = (COPY if p.along(p.narrow, p.k) else SPLIT) if p.step > 1 else TURN if p.along(p.narrow, p.k) else flat
+    flat = (
+        (COPY if p.is_contiguous_along(p.narrow, p.k) else SPLIT)
+        if p.step > 1
+        else TURN
+        if p.is_contiguous_along(p.narrow, p.k)
+        else flat
+    )
     packing += m * k * cores_n * flat if b.pack_narrow else 0.0
-    return Parts(arithmetic, traffic, packing, 0.0, together)
+    return CycleCounts(arithmetic, traffic, packing, 0.0, together)
 
 
-def _dots(p: Product, cpu: Processor, b: Blocking, m: int, n: int, k: int) -> Parts:
+def _dots(p: MatmulModel, cpu: CpuModel, b: Blocking, m: int, n: int, k: int) -> CycleCounts:
     size = p.dtype.bytes
     blocks = _ceil(k, b.depth or k)
     step = max(b.rows * b.columns * (p.instr.cycles or 0.5), (b.rows + b.columns) * LOAD, p.instr.latency or 4)
@@ -188,24 +196,24 @@ def _dots(p: Product, cpu: Processor, b: Blocking, m: int, n: int, k: int) -> Pa
     traffic = m * k * size * _cycles(cpu, size * (m * k + k * n)) + tiles * k * b.columns * size * _cycles(
         cpu, min(b.depth or k, k) * b.columns * size
     )
-    return Parts(arithmetic, traffic, k * n * TURN if b.pack_wide else 0.0, float(blocks if b.pack_wide else 0))
+    return CycleCounts(arithmetic, traffic, k * n * TURN if b.pack_wide else 0.0, float(blocks if b.pack_wide else 0))
 
 
-def _few_rows(p: Product, cpu: Processor, b: Blocking, m: int, n: int, k: int) -> Parts:
+def _few_rows(p: MatmulModel, cpu: CpuModel, b: Blocking, m: int, n: int, k: int) -> CycleCounts:
     size = p.dtype.bytes
     step = max(b.rows * b.columns * (p.instr.cycles or 0.5), (b.rows + b.columns) * LOAD, p.instr.latency or 4)
     tiles = _ceil(m, b.rows) * _ceil(n, b.columns)
     arithmetic = tiles * (_ceil(k, p.lanes) * step + ENTER + b.rows * b.columns * COMBINE)
     wide = n * k * size * _ceil(m, b.rows) * _cycles(cpu, size * (m * k + k * n))
-    return Parts(arithmetic, wide + tiles * k * b.rows * size * _cycles(cpu, k * b.rows * size), 0.0, 0.0)
+    return CycleCounts(arithmetic, wide + tiles * k * b.rows * size * _cycles(cpu, k * b.rows * size), 0.0, 0.0)
 
 
-def _windows(p: Product, cpu: Processor, b: Blocking, sizes: Mapping[str, int]) -> Parts:
+def _windows(p: MatmulModel, cpu: CpuModel, b: Blocking, sizes: Mapping[str, int]) -> CycleCounts:
     """Lines of the image lie in a cache with their edges; windows are read from there at each place of the filter."""
     size, m, k = p.dtype.bytes, sizes[p.m], sizes[p.k]
     height, width = p.image
     vectors = b.lines * b.columns / p.lanes
-    deep = p.deep_extent
+    deep = p.plain_reduced_extent
     blocks = _ceil(deep, b.depth or deep)
     step = max(b.rows * vectors * (p.instr.cycles or 0.5), (b.rows + CROSSED * vectors) * LOAD, p.instr.latency or 4)
     enter = ENTER + b.rows * vectors * (LOAD + STORE)
@@ -223,51 +231,51 @@ def _windows(p: Product, cpu: Processor, b: Blocking, sizes: Mapping[str, int]) 
     packing = packed * ((COPY if p.step == 1 else APART) + size * _cycles(cpu, 2 * held))
     # Several neighbours along k, which filters are packed for: once by each core's tile.
     packing += m * k * TURN * 2 * _ceil(height, b.across) if p.step > 1 else 0.0
-    return Parts(arithmetic, wide + narrow + results, packing, 0.0)
+    return CycleCounts(arithmetic, wide + narrow + results, packing, 0.0)
 
 
-def _channels(p: Product, cpu: Processor, b: Blocking, sizes: Mapping[str, int]) -> tuple[Parts, int]:
+def _channels(p: MatmulModel, cpu: CpuModel, b: Blocking, sizes: Mapping[str, int]) -> tuple[CycleCounts, int]:
     """Windows of lines of an image, with channels last, that lie in a cache with their edges; filters packed beside them.
 
     With the number of tasks that cores share.
     """
     size, n, m, k = p.dtype.bytes, sizes[p.n], sizes[p.m], sizes[p.k]
-    deep = p.deep or ""
-    depth, vectors = b.depth or p.deep_extent, b.columns / p.lanes
-    blocks = _ceil(p.deep_extent, depth)
+    deep = p.plain_reduced_index or ""
+    depth, vectors = b.depth or p.plain_reduced_extent, b.columns / p.lanes
+    blocks = _ceil(p.plain_reduced_extent, depth)
     step = max(b.rows * vectors * (p.instr.cycles or 0.5), (b.rows + vectors) * LOAD, p.instr.latency or 4)
     step += CROWDED * (b.rows + vectors) * LOAD
     count = prod(sizes[i] for i in p.batch)
     tasks = count // p.lines * _ceil(p.lines, b.tall) * _ceil(m, b.high) * _ceil(n, b.across)
     tiles = count * _tiles(m, b.high, b.rows) * _tiles(n, b.across, b.columns)
-    turns = _ceil(depth, p.step) * (k // p.deep_extent)
+    turns = _ceil(depth, p.step) * (k // p.plain_reduced_extent)
     arithmetic = tiles * blocks * (turns * step + ENTER + b.rows * vectors * (LOAD + STORE))
 
-    filter_ = p.taken(p.wide, {p.n: b.columns, deep: depth})
-    image = p.taken(p.narrow, {p.m: b.high, p.line: b.tall, deep: depth})
-    rows = p.taken(p.narrow, {p.m: b.rows, deep: depth})
+    filter_ = p.elements_read(p.wide, {p.n: b.columns, deep: depth})
+    image = p.elements_read(p.narrow, {p.m: b.high, p.line: b.tall, deep: depth})
+    rows = p.elements_read(p.narrow, {p.m: b.rows, deep: depth})
     wide = tiles * blocks * filter_ * size * _cycles(cpu, (filter_ + rows) * size)
     narrow = tiles * blocks * rows * size * _cycles(cpu, image * size)
     results = 2 * count * m * n * size * blocks * _cycles(cpu, size * count * m * n)
-    far = size * _cycles(cpu, size * (count * m * k // max(1, k // p.deep_extent) + n * k))
+    far = size * _cycles(cpu, size * (count * m * k // max(1, k // p.plain_reduced_extent) + n * k))
     packing = tasks * blocks * (image * (COPY + far) + _ceil(min(b.across, n), b.columns) * filter_ * (APART + far))
-    return Parts(arithmetic, wide + narrow + results, packing, 0.0), tasks
+    return CycleCounts(arithmetic, wide + narrow + results, packing, 0.0), tasks
 
 
-def _packing(p: Product, cpu: Processor, b: Blocking, depth: int) -> float:
+def _packing(p: MatmulModel, cpu: CpuModel, b: Blocking, depth: int) -> float:
     """Cycles to pack an element of the wide operand."""
     if p.step > 1 and p.plain(p.wide):
         return SPLIT if p.wide_transposed else APART
     if p.plain(p.wide):
         return _turning(p, cpu, b, depth) if p.wide_transposed else COPY
     apart = BESIDE if p.step > 1 else 0.0
-    width = p.fixed(p.parts(p.n)[-1])
+    width = p.fixed_extent(p.component_indices(p.n)[-1])
     if width is None or width % p.lanes == 0 or p.stride(p.wide, p.n) == 1:
         return apart + (GATHER if width is None else WHOLE)
-    return apart + (BROKEN if p.inside else ASKED)
+    return apart + (BROKEN if p.windows_lie_inside else ASKED)
 
 
-def _turning(p: Product, cpu: Processor, b: Blocking, depth: int) -> float:
+def _turning(p: MatmulModel, cpu: CpuModel, b: Blocking, depth: int) -> float:
     """By squares, in registers, or element by element: then a column of a panel is written line by line, `depth` of them."""
     if p.turn is not None:
         n, k = p.turn.extent(p.n), p.turn.extent(p.k)
@@ -276,12 +284,12 @@ def _turning(p: Product, cpu: Processor, b: Blocking, depth: int) -> float:
     return TURN if depth * LINE <= room else SPLIT
 
 
-def _cycles(cpu: Processor, footprint: float) -> float:
+def _cycles(cpu: CpuModel, footprint: float) -> float:
     """Cycles to bring a byte of what has this footprint to a core, again: from the innermost cache that holds it."""
     return next(1 / rate for room, rate in cpu.caches if footprint <= room)
 
 
-def _near(cpu: Processor, rows: int, run: float, stride: int, more: float = 0.0) -> float:
+def _near(cpu: CpuModel, rows: int, run: float, stride: int, more: float = 0.0) -> float:
     """The same for runs of so many bytes that begin a stride apart, and other bytes: they lie in few sets of a cache."""
     lines = rows * (_ceil(int(run), LINE) + (stride % LINE != 0)) * LINE
     for level, (room, rate) in enumerate(cpu.caches):

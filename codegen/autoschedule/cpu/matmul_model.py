@@ -17,8 +17,8 @@ from ....dsl.index.expr import ONE, Expr, Var, as_expr
 from ....dsl.support.cached import cached_property
 from ....dsl.types import DType
 from ....dsl.values import Load, loads
-from ...lower.leaves.match_instr import Match, match
-from ...plan.computations import Work, plain_index
+from ...lower.leaves.match_instr import InstrMatch, best_match
+from ...plan.computations import Computation, plain_index
 
 # Where a device's text is silent: bytes in a cycle of one core from the caches, innermost first, and seconds to wake the cores.
 CACHE_RATES = (128.0, 40.0, 12.0)
@@ -29,7 +29,7 @@ WAYS = 16  # of a cache that is not the innermost; of that, a way is a page: it 
 
 
 @dataclass(frozen=True)
-class Processor:
+class CpuModel:
     """Cores that share a memory, each with vectors of lanes and caches of its own."""
 
     device: Device
@@ -39,7 +39,7 @@ class Processor:
     shared: tuple[Memory, ...]  # those that all cores have together, innermost first
 
     @staticmethod
-    def of(device: Device) -> Processor | None:
+    def of(device: Device) -> CpuModel | None:
         cores = next((x for x in device.levels if x.units == "finite"), None)
         lane, register = device.levels[-1], device.memories[-1]
         if cores is None or lane.siblings != "lockstep" or not lane.bytes or register.registers is None:
@@ -47,7 +47,7 @@ class Processor:
         caches = [m for m in reversed(device.memories) if m.backing is not None]
         private = tuple(m for m in caches if m.level == cores.name)
         shared = tuple(m for m in caches if device.depth(m.level) < device.depth(cores.name))
-        return Processor(device, cores, register, private, shared) if private and shared else None
+        return CpuModel(device, cores, register, private, shared) if private and shared else None
 
     @cached_property
     def count(self) -> int:
@@ -84,11 +84,11 @@ class Processor:
 
 
 @dataclass(frozen=True)
-class Product:
+class MatmulModel:
     """One contraction that a multiply-add of the device does, with plain subscripts, one row index and one reduced index."""
 
     name: str
-    match: Match
+    match: InstrMatch
     wide: Load
     narrow: Load
     m: str
@@ -99,7 +99,7 @@ class Product:
     dtype: DType
     fused: tuple[tuple[str, tuple[str, ...]], ...] = ()  # of m, n, k, those that stand for several indices
     shapes: Mapping[str, tuple[Expr, ...]] = field(default_factory=dict)  # of the tensors, where they are told
-    turn: Match | None = None  # what turns squares of the wide operand in registers, where it lies along k
+    turn: InstrMatch | None = None  # what turns squares of the wide operand in registers, where it lies along k
 
     @property
     def instr(self) -> Instr:
@@ -127,15 +127,15 @@ class Product:
     @cached_property
     def flat(self) -> bool:
         """Are the windows the image itself, its lines one after another? So they are for filters of one element."""
-        return self.stride(self.wide, self.n) == 1 and self.inside
+        return self.stride(self.wide, self.n) == 1 and self.windows_lie_inside
 
     @cached_property
-    def inside(self) -> bool:
+    def windows_lie_inside(self) -> bool:
         """Do all windows lie inside of the image, as far as sizes tell?"""
         shape = self.shapes.get(self.wide.tensor, ())
         for e, size in zip(self.wide.indices, shape, strict=False):
             ends = {Var(i): (n.constant or 1) - 1 for i, n in self.extents.items() if Var(i) in e.variables()}
-            if any(self.fixed(str(v)) is None for v in ends) or e.subs(dict.fromkeys(ends, 0)).const < 0:
+            if any(self.fixed_extent(str(v)) is None for v in ends) or e.subs(dict.fromkeys(ends, 0)).const < 0:
                 return False
             if size.constant is None or (last := e.subs(ends).constant) is None or last >= size.constant:
                 return False
@@ -144,8 +144,8 @@ class Product:
     def stride(self, load: Load, index: str) -> int | None:
         """Elements from one place to the next along an index, where that is one number and known."""
         steps: list[tuple[int, int | None]] = []
-        for part in self.parts(index):
-            if self.fixed(part) == 1:
+        for part in self.component_indices(index):
+            if self.fixed_extent(part) == 1:
                 continue
             total, step = 0, 1
             for e, size in reversed(list(zip(load.indices, self.shapes.get(load.tensor, ()), strict=False))):
@@ -154,23 +154,23 @@ class Product:
                         return None
                     total += c * step
                 step = None if step is None or size.constant is None else step * size.constant
-            steps.append((total, self.fixed(part)))
+            steps.append((total, self.fixed_extent(part)))
         if any(n is None or step != within * n for (step, _), (within, n) in pairwise(steps)):
             return None
         return steps[-1][0] or None if steps else 1
 
     @property
-    def simple(self) -> bool:
+    def has_plain_operands(self) -> bool:
         """Are both operands read by single indices, none of them a window?"""
         return _plain(self.wide) and _plain(self.narrow)
 
-    def along(self, load: Load, index: str) -> bool:
+    def is_contiguous_along(self, load: Load, index: str) -> bool:
         """Has the operand its neighbours in memory along the index?"""
         last = dict(self.fused).get(index, (index,))[-1]
         return load.indices[-1].coefficient(Var(last)) == 1
 
     @property
-    def slides(self) -> bool:
+    def rows_are_windows(self) -> bool:
         """Are the rows windows of the narrow operand, as where channels are last?"""
         return not _plain(self.narrow)
 
@@ -184,19 +184,19 @@ class Product:
         names = (v.name for e in load.indices for v in sorted(e.variables(), key=str))
         return tuple(dict.fromkeys(alias.get(n, n) for n in names))
 
-    def parts(self, index: str) -> tuple[str, ...]:
+    def component_indices(self, index: str) -> tuple[str, ...]:
         """The indices that one stands for."""
         return dict(self.fused).get(index, (index,))
 
     @property
-    def deep(self) -> str | None:
+    def plain_reduced_index(self) -> str | None:
         """The reduced index that both operands have as an axis of its own: it may be cut without cutting windows."""
         both = (self.wide, self.narrow)
-        return next((i for i in self.parts(self.k) if all(as_expr(Var(i)) in load.indices for load in both)), None)
+        return next((i for i in self.component_indices(self.k) if all(as_expr(Var(i)) in load.indices for load in both)), None)
 
     @property
-    def deep_extent(self) -> int:
-        return (self.fixed(self.deep) or 1) if self.deep is not None else 1
+    def plain_reduced_extent(self) -> int:
+        return (self.fixed_extent(self.plain_reduced_index) or 1) if self.plain_reduced_index is not None else 1
 
     @property
     def line(self) -> str:
@@ -205,25 +205,27 @@ class Product:
 
     @property
     def lines(self) -> int:
-        return (self.fixed(self.line) or 1) if self.line else 1
+        return (self.fixed_extent(self.line) or 1) if self.line else 1
 
-    def taken(self, load: Load, tiles: Mapping[str, int]) -> int:
+    def elements_read(self, load: Load, tiles: Mapping[str, int]) -> int:
         """Elements of an operand in the box that tiles read; of indices without a tile all if they are reduced, else one."""
-        extents = {i: tiles.get(i, (self.fixed(i) or 1) if i in self.parts(self.k) else 1) for i in self.extents}
+        extents = {
+            i: tiles.get(i, (self.fixed_extent(i) or 1) if i in self.component_indices(self.k) else 1) for i in self.extents
+        }
         return prod(1 + sum(abs(c) * (extents.get(str(a), 1) - 1) for a, c in e.terms) for e in load.indices)
 
     @cached_property
     def image(self) -> tuple[int, int]:
         """Lines, and columns of one line."""
-        *others, last = self.parts(self.n)
-        return self.fixed(others[-1]) or 1 if others else 1, self.fixed(last) or 1
+        *others, last = self.component_indices(self.n)
+        return self.fixed_extent(others[-1]) or 1 if others else 1, self.fixed_extent(last) or 1
 
     def window(self, lines: int, columns: int, depth: int | None) -> int:
         """Elements of the wide operand that so many lines and columns of results read, and so many of the deep index."""
-        *others, last = self.parts(self.n)
-        extents = {last: columns} | {i: self.fixed(i) or 1 for i in self.parts(self.k)}
+        *others, last = self.component_indices(self.n)
+        extents = {last: columns} | {i: self.fixed_extent(i) or 1 for i in self.component_indices(self.k)}
         extents |= {others[-1]: lines} if others else {}
-        extents |= {self.deep: depth} if self.deep is not None and depth is not None else {}
+        extents |= {self.plain_reduced_index: depth} if self.plain_reduced_index is not None and depth is not None else {}
         total = 1
         for e in self.wide.indices:
             total *= 1 + sum(abs(c) * (extents.get(str(a), 1) - 1) for a, c in e.terms)
@@ -231,17 +233,17 @@ class Product:
 
     @property
     def wide_transposed(self) -> bool:
-        return not self.along(self.wide, self.n)
+        return not self.is_contiguous_along(self.wide, self.n)
 
-    def most(self, index: str) -> int | None:
+    def largest_extent(self, index: str) -> int | None:
         """The largest extent of an index that is known."""
         return self.extents[index].interval[1]
 
-    def fixed(self, index: str) -> int | None:
+    def fixed_extent(self, index: str) -> int | None:
         return self.extents[index].constant
 
 
-def product_of(device: Device, work: Work, shapes: Mapping[str, tuple[Expr, ...]] | None = None) -> Product | None:
+def matmul_of(device: Device, work: Computation, shapes: Mapping[str, tuple[Expr, ...]] | None = None) -> MatmulModel | None:
     """None for what is no such product.
 
     shapes      of the tensors, for what strides cost
@@ -262,7 +264,7 @@ def product_of(device: Device, work: Work, shapes: Mapping[str, tuple[Expr, ...]
             return None
         batch = tuple(i for i in work.indices if i not in (n, *rows))
         turn = _turning(device, wide, n, k, extents) if wide.indices[-1].coefficient(Var(k)) == 1 else None
-        return Product(
+        return MatmulModel(
             work.name.rstrip("@"), m, wide, narrow, rows[0], n, k, batch, extents, wide.dtype, (), shapes or {}, turn
         )
     reduced = work.reduced if len(work.reduced) == 1 else ("".join(work.reduced),)
@@ -272,7 +274,7 @@ def product_of(device: Device, work: Work, shapes: Mapping[str, tuple[Expr, ...]
         sums = ((reduced[0], work.reduced),) if len(work.reduced) > 1 else ()
         batch = tuple(i for i in work.indices if i not in (n, rows[-1]))
         row = rows[-1]
-        return Product(
+        return MatmulModel(
             work.name.rstrip("@"), m, wide, narrow, row, n, reduced[0], batch, extents, wide.dtype, sums, shapes or {}
         )
     # Results that are neighbours stay so: only the last indices of the result become columns, others are done one by one.
@@ -295,26 +297,26 @@ def product_of(device: Device, work: Work, shapes: Mapping[str, tuple[Expr, ...]
         names.append(name)
     batch = tuple(i for i in work.indices[:last] if i not in rows)
     row, column, k = names
-    return Product(
+    return MatmulModel(
         work.name.rstrip("@"), m, wide, narrow, row, column, k, batch, extents, wide.dtype, tuple(fused), shapes or {}
     )
 
 
-def _turning(device: Device, wide: Load, n: str, k: str, extents: dict[str, Expr]) -> Match | None:
+def _turning(device: Device, wide: Load, n: str, k: str, extents: dict[str, Expr]) -> InstrMatch | None:
     cores = next((x for x in device.levels if x.units == "finite"), None)
-    copy = Work(f"{wide.tensor}~", (k, n), wide, None, tuple(extents.items()))
-    return turning(device, copy, {n, k}, cores) if cores is not None else None
+    copy = Computation(f"{wide.tensor}~", (k, n), wide, None, tuple(extents.items()))
+    return square_transpose(device, copy, {n, k}, cores) if cores is not None else None
 
 
-def turning(device: Device, copy: Work, both: set[str], cores: Level) -> Match | None:
+def square_transpose(device: Device, copy: Computation, both: set[str], cores: Level) -> InstrMatch | None:
     """The instruction of a core that takes a square across its registers, for a copy of which two indices change places."""
     held = {m.name for m in device.memories if m.level == device.levels[-1].name}
-    found = [m for i in device.instrs if i.level == cores.name and not i.accumulate and (m := match(i, copy)) is not None]
+    found = [m for i in device.instrs if i.level == cores.name and not i.accumulate and (m := best_match(i, copy)) is not None]
     whole = [m for m in found if {x for _, x in m.index} == both and all(o.memory in held for o in m.instr.operands)]
     return max(whole, key=lambda m: m.score, default=None)
 
 
-def operands_of(device: Device, work: Work) -> tuple[Match, str, Load, Load, tuple[str, ...]] | None:
+def operands_of(device: Device, work: Computation) -> tuple[InstrMatch, str, Load, Load, tuple[str, ...]] | None:
     """The multiply-add, the index along its lanes, the operand that has it, the one that has not, the indices of only that one.
     It may add several products to each element of its result, which are neighbours along one reduced index.
 
@@ -334,11 +336,11 @@ def operands_of(device: Device, work: Work) -> tuple[Match, str, Load, Load, tup
     return (m, n, wide, narrow, rows) if rows or not _plain(wide) else None
 
 
-def fma_of(device: Device, work: Work) -> Match | None:
+def fma_of(device: Device, work: Computation) -> InstrMatch | None:
     """The best multiply-add instruction for a sum of products."""
     if work.reduction is None or work.reduction.kind != "sum":
         return None
-    found = [m for i in device.instrs if i.accumulate and (m := match(i, work)) is not None]
+    found = [m for i in device.instrs if i.accumulate and (m := best_match(i, work)) is not None]
     return max(found, key=lambda m: m.score, default=None)
 
 

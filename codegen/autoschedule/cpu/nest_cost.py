@@ -18,10 +18,10 @@ from math import inf, log2, prod
 
 from ....dsl import syntax
 from ....dsl.support.cached import cached_property
-from ...lower.lowering_context import Context
-from ..access_model import Access, Problem
-from .matmul_cost import HIDDEN, LOAD, STORE, Cost
-from .matmul_model import WAKE, Processor
+from ...lower.lowering_context import LoweringContext
+from ..access_model import AccessModel, AccessProblem
+from .matmul_cost import HIDDEN, LOAD, STORE, MatmulCost
+from .matmul_model import WAKE, CpuModel
 
 Lines = tuple[syntax.Line, ...]
 PLACES = 8  # operations more of a reduction that finds a place: it compares twice, and chooses both values and places
@@ -48,7 +48,7 @@ STORED, AHEAD = 3.0, 3  # cycles until a run of stores begins, which nobody wait
 
 
 @dataclass(frozen=True)
-class Loop:
+class CostedLoop:
     """`trips` over tiles of `step` of an axis; a vector's lanes are its last loop, `unrolled` ones are straight code."""
 
     axis: str
@@ -59,8 +59,8 @@ class Loop:
 
 
 @dataclass(frozen=True)
-class Nest:
-    loops: tuple[Loop, ...]
+class CostedNest:
+    loops: tuple[CostedLoop, ...]
     vector: str | None  # the axis along the lanes
     kept: Mapping[str, int]  # result -> loops outside what is kept of it
     streamed: Mapping[str, float]  # result -> bytes from which on it goes past the caches
@@ -71,11 +71,13 @@ class Nest:
     free: bool = True  # lanes lie along no reduced axis
 
 
-def nest_of(ctx: Context, lines: Lines, sizes: Mapping[str, int], lanes: int, reduced: frozenset[str]) -> Nest:
+def costed_nest(
+    ctx: LoweringContext, lines: Lines, sizes: Mapping[str, int], lanes: int, reduced: frozenset[str]
+) -> CostedNest:
     """The loops of a launch. Axes that no line cuts are whole."""
     lane = ctx.device.levels[-1].name
     now = dict(sizes)
-    loops: list[Loop] = []
+    loops: list[CostedLoop] = []
     vector, cycles, leaf = None, None, False
     kept: dict[str, int] = {}
     streamed: dict[str, float] = {}
@@ -92,11 +94,11 @@ def nest_of(ctx: Context, lines: Lines, sizes: Mapping[str, int], lanes: int, re
                         # Lanes go through more than a level has in turns, but for results that are kept.
                         most = max(1, (ctx.device.levels[-1].most or had) // lanes) * lanes
                         if had > most and (a.index in reduced or not reduced):
-                            loops.append(Loop(a.index, -(-had // most), most, False))
+                            loops.append(CostedLoop(a.index, -(-had // most), most, False))
                             had = most
                     trips = -(-had // max(1, size))
                     straight = x.level == lane or (isinstance(unroll, syntax.Num) and trips <= unroll.value)
-                    loops.append(Loop(a.index, trips, size, straight, x.level is not None and x.level != lane))
+                    loops.append(CostedLoop(a.index, trips, size, straight, x.level is not None and x.level != lane))
                     now[a.index] = size
             case syntax.Keep():
                 kept |= dict.fromkeys(x.tensors, len(loops))
@@ -108,28 +110,30 @@ def nest_of(ctx: Context, lines: Lines, sizes: Mapping[str, int], lanes: int, re
                 cycles, leaf = None if instr.accumulate else instr.cycles, True
                 if cycles is None:
                     vector = max(now, key=lambda a: now[a])
-                    loops.append(Loop(vector, -(-now[vector] // lanes), lanes, True))
+                    loops.append(CostedLoop(vector, -(-now[vector] // lanes), lanes, True))
     extent, free = sizes.get(vector or "", 1), vector not in reduced
-    return Nest(tuple(loops), vector, kept, streamed, frozenset(staged), cycles, leaf, extent, free)
+    return CostedNest(tuple(loops), vector, kept, streamed, frozenset(staged), cycles, leaf, extent, free)
 
 
-def _least(ctx: Context, m: syntax.Modifier) -> float:
+def _least(ctx: LoweringContext, m: syntax.Modifier) -> float:
     """Bytes of a tensor from which on the instruction that stores it is used."""
     named = [i for i in ctx.device.instrs if set(m.words) & {i.name, i.family}]
     return float(max((o.least for i in named for o in i.operands), default=0))
 
 
-def seconds(ctx: Context, cpu: Processor, problems: Sequence[Problem], lines: Lines, sizes: Mapping[str, int]) -> Cost:
+def seconds(
+    ctx: LoweringContext, cpu: CpuModel, problems: Sequence[AccessProblem], lines: Lines, sizes: Mapping[str, int]
+) -> MatmulCost:
     """Of one launch, whose works share its loops; all cores take part, where that is worth waking them."""
     lane = ctx.device.levels[-1]
     dtype = max(problems, key=lambda p: len(p.axes)).work.value.dtype.compute
     reduced = frozenset(a for p in problems for a in p.reduced)
-    nest = nest_of(ctx, lines, sizes, max(1, (lane.bytes or 1) // dtype.bytes), reduced)
+    nest = costed_nest(ctx, lines, sizes, max(1, (lane.bytes or 1) // dtype.bytes), reduced)
     # Results that are wider than what is computed with, as places are, make vectors of fewer lanes.
     stored = [a.dtype.bytes for p in problems for a in p.writes if nest.vector in a.axes]
     lanes = max(1, (lane.bytes or 1) // max(dtype.bytes, *stored, 1)) if nest.vector else 1
     if stored and max(stored) > dtype.bytes:
-        nest = nest_of(ctx, lines, sizes, lanes, reduced)
+        nest = costed_nest(ctx, lines, sizes, lanes, reduced)
     written = {a.tensor: a.footprint(sizes) * a.dtype.bytes for p in problems for a in p.writes}
     past = frozenset(t for t, least in nest.streamed.items() if written.get(t, 0) >= least)
     arithmetic = sum(_cycles(p, nest, lanes, past) for p in problems)
@@ -140,13 +144,13 @@ def seconds(ctx: Context, cpu: Processor, problems: Sequence[Problem], lines: Li
     alone = (longest + HIDDEN * other) / cpu.clock
     dealt = any(x.core for x in nest.loops)
     together = alone * -(-tasks // cpu.count) / tasks + WAKE if dealt else alone
-    return Cost(min(alone, together), "arithmetic" if arithmetic >= traffic else "memory")
+    return MatmulCost(min(alone, together), "arithmetic" if arithmetic >= traffic else "memory")
 
 
 # ---------------------------------------------------------------- BODY
 
 
-def _cycles(p: Problem, nest: Nest, lanes: int, past: frozenset[str]) -> float:
+def _cycles(p: AccessProblem, nest: CostedNest, lanes: int, past: frozenset[str]) -> float:
     """Cycles of all that one work does, by one core; `past`: what goes past the caches."""
     loops = [x for x in nest.loops if x.axis in p.axes]
     inside = len(loops)
@@ -186,7 +190,7 @@ def _cycles(p: Problem, nest: Nest, lanes: int, past: frozenset[str]) -> float:
     return total
 
 
-def _load(p: Problem, a: Access, nest: Nest, lanes: int, known: bool, deep: int) -> float:
+def _load(p: AccessProblem, a: AccessModel, nest: CostedNest, lanes: int, known: bool, deep: int) -> float:
     """Cycles for one vector of what is read."""
     if nest.vector is None or nest.vector not in a.axes:
         return LOAD
@@ -200,22 +204,22 @@ def _load(p: Problem, a: Access, nest: Nest, lanes: int, known: bool, deep: int)
     return cost + (COUNTED * _together(nest) * cut if _held(p, nest) else cut)
 
 
-def _together(nest: Nest) -> int:
+def _together(nest: CostedNest) -> int:
     """Vectors of the innermost tile."""
     return next((x.trips for x in reversed(nest.loops) if x.axis == nest.vector), 1)
 
 
-def _held(p: Problem, nest: Nest) -> bool:
+def _held(p: AccessProblem, nest: CostedNest) -> bool:
     """Is it in registers before it is stored? Then all vectors of a tile that is cut are loaded by masks, also whole ones."""
     return not p.reduced and any(t in nest.kept for t in p.work.targets)
 
 
-def _outside(p: Problem, a: Access) -> bool:
+def _outside(p: AccessProblem, a: AccessModel) -> bool:
     """May it be read outside of what there is?"""
     return a.tensor in p.guarded
 
 
-def _cut(nest: Nest, lanes: int, near: bool) -> float:
+def _cut(nest: CostedNest, lanes: int, near: bool) -> float:
     """Cycles more for a vector, at the mean, where the last one of a row is cut: its count is found, and it goes by a mask;
     what is no run of memory goes by elements, where the row is one tile."""
     mine = [x.trips for x in nest.loops if x.axis == nest.vector]
@@ -224,7 +228,7 @@ def _cut(nest: Nest, lanes: int, near: bool) -> float:
     return (MASKED if near else 2 * SEARCHED) / prod(mine)
 
 
-def _edges(nest: Nest, lanes: int, known: bool, near: bool, deep: int) -> float:
+def _edges(nest: CostedNest, lanes: int, known: bool, near: bool, deep: int) -> float:
     """Cycles more for a vector, at the mean, because the first and the last one of a row may lie across an edge. EDGES"""
     mine = [x for x in nest.loops if x.axis == nest.vector]
     vectors, together = prod(x.trips for x in mine), mine[-1].trips
@@ -238,7 +242,7 @@ def _edges(nest: Nest, lanes: int, known: bool, near: bool, deep: int) -> float:
 
 
 @dataclass(frozen=True)
-class Spans:
+class AccessSpans:
     """What accesses of one shape span inside the first 0, 1, 2 .. loops: `bytes` in whole lines, and of each dimension elements
     from the first to the last."""
 
@@ -266,37 +270,39 @@ class Spans:
 
 
 @dataclass(frozen=True)
-class Walk:
+class AccessWalk:
     """An access, and the bytes `of` what it spans; `past`: written, not by way of the caches."""
 
-    access: Access
+    access: AccessModel
     written: bool
-    past: bool
+    non_temporal: bool
     spans: list[float]
-    of: Spans
+    of: AccessSpans
 
 
-def _traffic(ctx: Context, cpu: Processor, problems: Sequence[Problem], nest: Nest, sizes: Mapping[str, int]) -> float:
+def _traffic(
+    ctx: LoweringContext, cpu: CpuModel, problems: Sequence[AccessProblem], nest: CostedNest, sizes: Mapping[str, int]
+) -> float:
     """Cycles until what all works read and write has come and gone. SOURCE"""
     line = ctx.device.memories[0].transaction or 64
     inner = {t for p in problems[:-1] for t in (p.work.name.rstrip("@"), *p.work.targets)} if len(problems) > 1 else set()
     tiles = _tiles(nest.loops, sizes)
 
-    known: dict[tuple, Spans] = {}
+    known: dict[tuple, AccessSpans] = {}
 
-    def walk(a: Access, written: bool) -> Walk:
+    def walk(a: AccessModel, written: bool) -> AccessWalk:
         key = a.dims, a.dtype.bytes
         if key not in known:
             known[key] = _spans(a, nest.loops, tiles, line)
         spans = known[key].bytes
-        return Walk(a, written, written and spans[0] >= nest.streamed.get(a.tensor, inf), spans, known[key])
+        return AccessWalk(a, written, written and spans[0] >= nest.streamed.get(a.tensor, inf), spans, known[key])
 
     outer = [[(a, out) for accesses, out in ((p.reads, False), (p.writes, True)) for a in accesses] for p in problems]
     every = [[walk(a, out) for a, out in x if a.tensor.rstrip("@") not in inner] for x in outer]
     together = list({w.access.tensor: w for x in every for w in x}.values())
     row = next((n for n, x in enumerate(nest.loops) if x.axis not in problems[0].free), len(nest.loops))
     reads, writes = [], []  # of each cache: bytes that it fetches, and that it writes back
-    past = sum(w.spans[0] for w in together if w.past)
+    past = sum(w.spans[0] for w in together if w.non_temporal)
     everything = sum(w.spans[0] for w in together) - past
     for n, (room, _) in enumerate(cpu.caches[:-1]):
         if everything <= (room if n < len(cpu.private) else SHARED * room):
@@ -304,7 +310,7 @@ def _traffic(ctx: Context, cpu: Processor, problems: Sequence[Problem], nest: Ne
             writes.append(0.0)
             continue
         groups = [together] if sum(w.spans[row] for w in together) <= SHARE * room else every
-        found = [_fetched([w for w in group if not w.past], nest, SHARE * room) for group in groups]
+        found = [_fetched([w for w in group if not w.non_temporal], nest, SHARE * room) for group in groups]
         reads.append(sum(x for x, _ in found))
         writes.append(sum(x for _, x in found))
     total, last = 0.0, len(cpu.caches) - 2
@@ -323,17 +329,17 @@ def _traffic(ctx: Context, cpu: Processor, problems: Sequence[Problem], nest: Ne
     return total + sum(w.spans[0] * _turned(w, cores, inside, line) for w in group)
 
 
-def _spans(a: Access, loops: Sequence[Loop], tiles: Sequence[Mapping[str, int]], line: int) -> Spans:
+def _spans(a: AccessModel, loops: Sequence[CostedLoop], tiles: Sequence[Mapping[str, int]], line: int) -> AccessSpans:
     reach = [_reach(a, tiles[0])]
     spans = [_bytes(a, tiles[0], reach[0], line)]
     for x, t in zip(loops, tiles[1:], strict=True):
         same = x.axis not in a.axes
         reach.append(reach[-1] if same else _reach(a, t))
         spans.append(spans[-1] if same else _bytes(a, t, reach[-1], line))
-    return Spans(a.dtype.bytes, spans, reach)
+    return AccessSpans(a.dtype.bytes, spans, reach)
 
 
-def _tiles(loops: Sequence[Loop], sizes: Mapping[str, int]) -> list[dict[str, int]]:
+def _tiles(loops: Sequence[CostedLoop], sizes: Mapping[str, int]) -> list[dict[str, int]]:
     """Extents of all axes inside the first 0, 1, 2 .. loops."""
     out = [dict(sizes)]
     for x in loops:
@@ -341,7 +347,7 @@ def _tiles(loops: Sequence[Loop], sizes: Mapping[str, int]) -> list[dict[str, in
     return out
 
 
-def _fetched(group: Sequence[Walk], nest: Nest, room: float) -> tuple[float, float]:
+def _fetched(group: Sequence[AccessWalk], nest: CostedNest, room: float) -> tuple[float, float]:
     """Bytes that a cache with so much room fetches, and that it writes back. REUSE"""
     count = len(nest.loops)
     depth = next((d for d in range(count + 1) if sum(w.spans[d] for w in group) <= room), count)
@@ -359,7 +365,7 @@ def _fetched(group: Sequence[Walk], nest: Nest, room: float) -> tuple[float, flo
     return fetched, back
 
 
-def _turned(w: Walk, cores: int, room: float, line: int) -> float:
+def _turned(w: AccessWalk, cores: int, room: float, line: int) -> float:
     """Cycles a byte because squares are turned: as many rows are read as a block, inside the loops over `cores`, has, a line of
     each, and another one is asked for ahead (`default-nests`). Rows whose distance is a power of two share the sets of a cache:
     it has room for fewer."""
@@ -373,7 +379,7 @@ def _turned(w: Walk, cores: int, room: float, line: int) -> float:
     return FOLLOWED * max(0.0, 1 - found / (AHEAD * prod(rows)))
 
 
-def _bytes(a: Access, tile: Mapping[str, int], reach: tuple[int, ...], line: int) -> float:
+def _bytes(a: AccessModel, tile: Mapping[str, int], reach: tuple[int, ...], line: int) -> float:
     """What an access spans, in whole lines."""
     if not a.dims:
         return line
@@ -383,7 +389,7 @@ def _bytes(a: Access, tile: Mapping[str, int], reach: tuple[int, ...], line: int
     return prod(reach[:-1]) * (last if last % line == 0 else (last // line + 1) * line)
 
 
-def _reach(a: Access, tile: Mapping[str, int]) -> tuple[int, ...]:
+def _reach(a: AccessModel, tile: Mapping[str, int]) -> tuple[int, ...]:
     """Elements from the first to the last that the subscript of each dimension reaches."""
     out = []
     for dim in a.spread:

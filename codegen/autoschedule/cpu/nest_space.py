@@ -21,13 +21,13 @@ from ....dsl import syntax
 from ....dsl.index.expr import Expr, Var
 from ....dsl.support.fast_replace import replace
 from ....dsl.values import loads
-from ...lower.lowering_context import Context
-from ...plan.computations import Work, plain_index, work_extents
-from ..access_model import Problem
-from ..line_builders import modifier, tile
-from .matmul import TYPICAL, Choice
-from .matmul_cost import Cost
-from .matmul_model import Processor, fma_of
+from ...lower.lowering_context import LoweringContext
+from ...plan.computations import Computation, computation_extents, plain_index
+from ..access_model import AccessProblem
+from ..line_builders import modifier, tile_text
+from .matmul import TYPICAL, MatmulCandidate
+from .matmul_cost import MatmulCost
+from .matmul_model import CpuModel, fma_of
 from .nest_cost import seconds
 
 Lines = tuple[syntax.Line, ...]
@@ -40,42 +40,46 @@ CLEARLY = 0.05  # what the model must see in another nest before the rule's is l
 SAME = 0.02
 
 
-def nest_choices(ctx: Context, works: tuple[Work, ...], rule: Lines) -> list[Choice]:
+def nest_candidates(ctx: LoweringContext, works: tuple[Computation, ...], rule: Lines) -> list[MatmulCandidate]:
     """All ways that are constructed, best first. `rule`: the lines that stand where the model sees no better ones."""
-    ways, price = nest_ways(ctx, works, rule)
+    ways, price = nest_schedules(ctx, works, rule)
     if not ways:
         return []
     costs = [price(x) for x in ways]
     best = min(c.seconds for c in costs)
     own = [log(costs[0].seconds / best) <= CLEARLY, *[False] * (len(ways) - 1)]
     order = sorted(range(len(ways)), key=lambda n: (not own[n], int(log(costs[n].seconds / best) / SAME), n))
-    return [Choice(ways[n], costs[n].seconds, costs[n].bound, about(ways[n])) for n in order]
+    return [MatmulCandidate(ways[n], costs[n].seconds, costs[n].bound, describe_tiles(ways[n])) for n in order]
 
 
-def nest_ways(ctx: Context, works: tuple[Work, ...], rule: Lines) -> tuple[list[Lines], Callable[[Lines], Cost]]:
+def nest_schedules(
+    ctx: LoweringContext, works: tuple[Computation, ...], rule: Lines
+) -> tuple[list[Lines], Callable[[Lines], MatmulCost]]:
     """The rule's lines and the others that are constructed, and what any lines for these works are predicted to cost."""
-    cpu = Processor.of(ctx.device)
+    cpu = CpuModel.of(ctx.device)
     if cpu is None or not works:
-        return [], lambda _: Cost(inf, "")
-    problems = tuple(Problem.of(w, ctx.dtypes) for w in works)
-    sizes = judged(problems)
-    return list(dict.fromkeys((rule, *ways_of(ctx, cpu, works, rule)))), lambda x: seconds(ctx, cpu, problems, x, sizes)
+        return [], lambda _: MatmulCost(inf, "")
+    problems = tuple(AccessProblem.of(w, ctx.dtypes) for w in works)
+    sizes = sample_extents(problems)
+    return list(dict.fromkeys((rule, *alternative_nests(ctx, cpu, works, rule)))), lambda x: seconds(
+        ctx, cpu, problems, x, sizes
+    )
 
 
-def judged(problems: tuple[Problem, ...]) -> dict[str, int]:
+def sample_extents(problems: tuple[AccessProblem, ...]) -> dict[str, int]:
     """The extents, or what is typical of those that are open. An axis alone is as long as two axes are together."""
     extents = {a: e for p in problems for a, e in p.extents.items()}
     typical = TYPICAL if len(extents) > 1 else TYPICAL**2
-    return {a: _judged(e, typical) for a, e in extents.items()}
+    return {a: _sample_extents(e, typical) for a, e in extents.items()}
 
 
-def _judged(e: Expr, typical: int) -> int:
+def _sample_extents(e: Expr, typical: int) -> int:
     low, high = e.interval
     typical = typical if high is None else min(typical, high)
     return max(1, e.constant if e.constant is not None else max(low or 0, typical))
 
 
-def about(lines: Lines) -> str:
+def describe_tiles(lines: Lines) -> str:
     """The sizes of the tiles and what is kept, for people."""
     out = []
     for x in lines:
@@ -93,7 +97,7 @@ def about(lines: Lines) -> str:
 # ---------------------------------------------------------------- candidates
 
 
-def ways_of(ctx: Context, cpu: Processor, works: tuple[Work, ...], rule: Lines) -> Iterator[Lines]:
+def alternative_nests(ctx: LoweringContext, cpu: CpuModel, works: tuple[Computation, ...], rule: Lines) -> Iterator[Lines]:
     """Nests besides the rule's. Each is legal for any sizes; none where there are no vectors."""
     work = max(works, key=lambda w: len(w.all_indices))
     lane = ctx.device.levels[-1]
@@ -105,19 +109,19 @@ def ways_of(ctx: Context, cpu: Processor, works: tuple[Work, ...], rule: Lines) 
         m = fma_of(ctx.device, work)
         fast = m.index[0][1] if m is not None and len(m.index) == 1 else None
     if fast is None:
-        yield from _squares(rule, work_extents(work))
+        yield from _squares(rule, computation_extents(work))
         return
-    n = Nests(ctx, cpu, work, rule, fast, max(1, (lane.bytes or 1) // work.value.dtype.compute.bytes))
+    n = NestTemplate(ctx, cpu, work, rule, fast, max(1, (lane.bytes or 1) // work.value.dtype.compute.bytes))
     if len(works) > 1:
-        yield from n.chain()
+        yield from n.row_chain_nests()
     elif work.reduction is None:
-        yield from n.maps()
+        yield from n.elementwise_nests()
     elif not work.indices:
-        yield from n.whole()
+        yield from n.whole_row_nests()
     elif fast in work.reduced and not n.window:
-        yield from n.rows()
+        yield from n.row_nests()
     else:
-        yield from n.columns()
+        yield from n.column_nests()
 
 
 def _squares(rule: Lines, extents: Mapping[str, Expr]) -> Iterator[Lines]:
@@ -141,12 +145,12 @@ def _within(extent: int | None, size: int, square: syntax.Tile) -> int:
     return size if extent is None else max(step, min(size, -(-extent // step) * step))
 
 
-class Nests:
+class NestTemplate:
     """Candidates for one work, or several that share rows, with lanes along `fast`."""
 
-    def __init__(self, ctx: Context, cpu: Processor, work: Work, rule: Lines, fast: str, lanes: int):
+    def __init__(self, ctx: LoweringContext, cpu: CpuModel, work: Computation, rule: Lines, fast: str, lanes: int):
         self.work, self.rule, self.fast, self.lanes = work, rule, fast, lanes
-        self.extents = work_extents(work)
+        self.extents = computation_extents(work)
         self.cores, self.lane = cpu.cores.name, ctx.device.levels[-1].name
         self.keeps = tuple(x for x in rule if isinstance(x, syntax.Keep))
         self.plain = tuple(x for x in self.keeps if not x.modifiers)
@@ -159,12 +163,12 @@ class Nests:
         m = fma_of(ctx.device, work) if work.reduction is not None else None
         self.leaf = m.instr.name if m is not None and [theirs for _, theirs in m.index] == [self.fast] else None
 
-    def most(self, index: str) -> int | None:
+    def largest_extent(self, index: str) -> int | None:
         return self.extents[index].interval[1]
 
     def blocks(self, along: str) -> list[int]:
         """Vectors of an axis together, without those beyond its extent."""
-        most = self.most(along)
+        most = self.largest_extent(along)
         found = [v * self.lanes for v in VECTORS]
         return [b for b in found if most is None or b < most + self.lanes or b == self.lanes]
 
@@ -176,61 +180,74 @@ class Nests:
         n = max(1, known)
         return list(dict.fromkeys(-(-n // -(-n // min(x, n))) for x in wanted))
 
-    def dealt(self, rows: tuple[str, ...], size: int, *more: tuple[str, int]) -> syntax.Tile:
-        return tile(*((i, size if i == rows[-1] else 1) for i in rows), *more, level=self.cores)
+    def distributed_rows(self, rows: tuple[str, ...], size: int, *more: tuple[str, int]) -> syntax.Tile:
+        return tile_text(*((i, size if i == rows[-1] else 1) for i in rows), *more, level=self.cores)
 
     def vector(self, along: str) -> syntax.Tile:
-        return tile((along, 1), level=self.lane)
+        return tile_text((along, 1), level=self.lane)
 
     # ------------------------------------------------------------ without reduction
 
-    def maps(self) -> Iterator[Lines]:
+    def elementwise_nests(self) -> Iterator[Lines]:
         fast = self.fast
         rows = tuple(i for i in self.work.indices if i != fast)
         keeps = tuple(dict.fromkeys((self.keeps, ())))
         if not rows:
             for chunk, b, keep in product(self.sizes(fast, (16384, 4096, 65536)), self.blocks(fast), keeps):
-                yield (tile((fast, chunk), level=self.cores), tile((fast, b)), *keep, self.vector(fast), syntax.Compute())
+                yield (
+                    tile_text((fast, chunk), level=self.cores),
+                    tile_text((fast, b)),
+                    *keep,
+                    self.vector(fast),
+                    syntax.Compute(),
+                )
             return
-        one = tile((rows[-1], 1))
+        one = tile_text((rows[-1], 1))
         for r, chunk, b, keep in product(
             self.sizes(rows[-1], (32, 4, 128)), self.sizes(fast, CHUNKS), self.blocks(fast), keeps
         ):
-            yield (self.dealt(rows, r, (fast, chunk)), one, tile((fast, b)), *keep, self.vector(fast), syntax.Compute())
+            yield (
+                self.distributed_rows(rows, r, (fast, chunk)),
+                one,
+                tile_text((fast, b)),
+                *keep,
+                self.vector(fast),
+                syntax.Compute(),
+            )
         reads = [ld.tensor for ld in loads(self.work.value)]
         if len(set(reads)) < len(reads):
             for r, b in product(self.sizes(rows[-1], (32, 8)), self.blocks(fast)):
-                dealt = self.dealt(rows, r, (fast, CHUNKS[0]))
-                yield (dealt, tile((fast, b)), one, *self.keeps, self.vector(fast), syntax.Compute())
+                dealt = self.distributed_rows(rows, r, (fast, CHUNKS[0]))
+                yield (dealt, tile_text((fast, b)), one, *self.keeps, self.vector(fast), syntax.Compute())
 
     # ------------------------------------------------------------ reductions
 
-    def chain(self) -> Iterator[Lines]:
+    def row_chain_nests(self) -> Iterator[Lines]:
         rows = tuple(i for i in self.work.indices if i != self.fast)
         if not rows:
             return
         streams = tuple(x for x in self.keeps if x.modifiers)
         past = dict.fromkeys((streams, ()))
         for r, b, stream in product(self.sizes(rows[-1], ROWS), self.blocks(self.fast), past):
-            lines = (self.dealt(rows, r), tile((rows[-1], 1)), *self.plain, tile((self.fast, b)), *stream)
+            lines = (self.distributed_rows(rows, r), tile_text((rows[-1], 1)), *self.plain, tile_text((self.fast, b)), *stream)
             yield (*lines, self.vector(self.fast), syntax.Compute())
 
-    def rows(self) -> Iterator[Lines]:
+    def row_nests(self) -> Iterator[Lines]:
         w, fast = self.work, self.fast
-        rows, others = w.indices, [tile((i, 1)) for i in w.reduced if i != self.fast]
+        rows, others = w.indices, [tile_text((i, 1)) for i in w.reduced if i != self.fast]
         end = (self.vector(fast), syntax.Compute())
         for r, b in product(self.sizes(rows[-1], ROWS), self.blocks(fast)):
-            yield (self.dealt(rows, r), tile((rows[-1], 1)), *self.plain, *others, tile((fast, b)), *end)
+            yield (self.distributed_rows(rows, r), tile_text((rows[-1], 1)), *self.plain, *others, tile_text((fast, b)), *end)
             for j in (2, 4):
                 if j <= r and b <= 4 * self.lanes // j:
-                    few, each = tile((rows[-1], j)), tile((rows[-1], 1), modifiers=modifier("unroll", j))
-                    yield (self.dealt(rows, r), few, *self.plain, *others, tile((fast, b)), each, *end)
+                    few, each = tile_text((rows[-1], j)), tile_text((rows[-1], 1), modifiers=modifier("unroll", j))
+                    yield (self.distributed_rows(rows, r), few, *self.plain, *others, tile_text((fast, b)), each, *end)
         across = (self.vector(rows[-1]), syntax.Compute())
         for b in self.blocks(rows[-1]):
-            inner = [tile((i, 1)) for i in w.reduced]
-            yield (self.dealt(rows, max(b, 128)), tile((rows[-1], b)), *self.plain, *inner, *across)
+            inner = [tile_text((i, 1)) for i in w.reduced]
+            yield (self.distributed_rows(rows, max(b, 128)), tile_text((rows[-1], b)), *self.plain, *inner, *across)
 
-    def whole(self) -> Iterator[Lines]:
+    def whole_row_nests(self) -> Iterator[Lines]:
         w, fast = self.work, self.fast
         others = [i for i in w.reduced if i != fast]
         by = (syntax.Modifier("by", words=("workspace",)),)
@@ -238,38 +255,47 @@ class Nests:
         split = any(isinstance(x, syntax.Tile) and x.level == self.cores for x in self.rule)
         parts = self.sizes(first, (64, 16, 256) if others else (65536, 16384, 262144)) if split else [0]
         for part, b in product(parts, self.blocks(fast)):
-            dealt = (tile((first, part), level=self.cores, modifiers=by),) if split else ()
-            yield (*dealt, *self.plain, *(tile((i, 1)) for i in others), tile((fast, b)), self.vector(fast), syntax.Compute())
+            dealt = (tile_text((first, part), level=self.cores, modifiers=by),) if split else ()
+            yield (
+                *dealt,
+                *self.plain,
+                *(tile_text((i, 1)) for i in others),
+                tile_text((fast, b)),
+                self.vector(fast),
+                syntax.Compute(),
+            )
 
-    def columns(self) -> Iterator[Lines]:
+    def column_nests(self) -> Iterator[Lines]:
         w, fast = self.work, self.fast
         rows = tuple(i for i in w.indices if i != fast)
         kept = self.plain or (self.result,)
         end = (self.vector(fast), syntax.Compute())
-        inner = [tile((i, 1), modifiers=modifier("unroll", self.extents[i].constant) if self.window else ()) for i in w.reduced]
+        inner = [
+            tile_text((i, 1), modifiers=modifier("unroll", self.extents[i].constant) if self.window else ()) for i in w.reduced
+        ]
         whole = all(None not in map(plain_index, ld.indices) and ld.otherwise is None for ld in loads(w.value))
         arguments = w.reduction is not None and w.reduction.kind in ("argmax", "argmin")
         if whole and not arguments and not self.window:
-            first, rest = w.reduced[0], [tile((i, 1)) for i in w.reduced[1:]]
+            first, rest = w.reduced[0], [tile_text((i, 1)) for i in w.reduced[1:]]
             for strip, deep, b in product(self.sizes(fast, STRIPS), self.sizes(first, (8, 4, 32)), self.blocks(fast)):
-                dealt = tile(*((i, 1) for i in rows), (fast, max(strip, b)), level=self.cores)
-                each = tile((first, 1), modifiers=modifier("unroll", min(8, deep)))
-                yield (dealt, tile((first, deep)), tile((fast, b)), *kept, each, *rest, *end)
+                dealt = tile_text(*((i, 1) for i in rows), (fast, max(strip, b)), level=self.cores)
+                each = tile_text((first, 1), modifiers=modifier("unroll", min(8, deep)))
+                yield (dealt, tile_text((first, deep)), tile_text((fast, b)), *kept, each, *rest, *end)
         for b in self.blocks(fast):
             if not rows:
                 for strip in self.sizes(fast, (b, 1024, 16384)):
-                    yield (tile((fast, max(b, strip)), level=self.cores), tile((fast, b)), *kept, *inner, *end)
+                    yield (tile_text((fast, max(b, strip)), level=self.cores), tile_text((fast, b)), *kept, *inner, *end)
                 continue
             last = rows[-1]
             ends = (end, (syntax.Compute(self.leaf),)) if self.leaf is not None else (end,)
             for r, j, e in product(self.sizes(last, (16, 4, 128, 1)), (1, 2, 4, 8), ends):
-                if j > r or (j > 1 and not self.reused(last)) or j * b > 8 * self.lanes:
+                if j > r or (j > 1 and not self.is_reused(last)) or j * b > 8 * self.lanes:
                     continue
-                few = (tile((last, j)),) if j < r else ()
-                each = (tile((last, 1), modifiers=modifier("unroll", j)),) if j > 1 else ()
-                yield (self.dealt(rows, r), *few, tile((fast, b)), *kept, *inner, *each, *e)
+                few = (tile_text((last, j)),) if j < r else ()
+                each = (tile_text((last, 1), modifiers=modifier("unroll", j)),) if j > 1 else ()
+                yield (self.distributed_rows(rows, r), *few, tile_text((fast, b)), *kept, *inner, *each, *e)
 
-    def reused(self, index: str) -> bool:
+    def is_reused(self, index: str) -> bool:
         """Is there anything that is read for several of an index's points?"""
         reads = [ld.indices for ld in loads(self.work.value)]
         return any(all(e.coefficient(Var(index)) == 0 for e in x) or None in map(plain_index, x) for x in reads)

@@ -16,42 +16,42 @@ from math import prod
 from ....dsl.device import Device
 from ....dsl.op import Op, Statement
 from ....dsl.values import Cast, Load, loads
-from ...plan.computations import Work, plain_index
-from ...plan.group_launches import plan
-from ...plan.name_factors import converted, factored, factors, in_steps, named, windows
+from ...plan.computations import Computation, plain_index
+from ...plan.group_launches import group_launches
+from ...plan.name_factors import converted_factors, factors, has_steps, name_factors, named_factor, windows
 from .default_nests import cores_and_lanes
-from .matmul import FEW, lies_along
-from .matmul_model import Product, product_of
+from .matmul import FEW, contiguous_along_k
+from .matmul_model import MatmulModel, matmul_of
 
 ROWS = 32  # up to which weights are better read as they lie
 
 
-def made_once(op: Op, device: Device) -> frozenset[str]:
-    """Names of pointwise intermediates, of the op or of factors that `factored` names; for processors whose cores share a
+def precomputed_operands(op: Op, device: Device) -> frozenset[str]:
+    """Names of pointwise intermediates, of the op or of factors that `name_factors` names; for processors whose cores share a
     memory."""
     if cores_and_lanes(device) is None:
         return frozenset()
-    found = list(opened(op, device))
+    found = list(contraction_operands(op, device))
     names = frozenset(name for product, names in found if _pays(product) for name in names)
     return names | _converted_for_windows(op, device, {product.name for product, _ in found} | _as_it_is(op, device))
 
 
-def opened(op: Op, device: Device) -> Iterator[tuple[Product, frozenset[str]]]:
+def contraction_operands(op: Op, device: Device) -> Iterator[tuple[MatmulModel, frozenset[str]]]:
     """What becomes a product where factors are made, and which ones: of the types that they can have, those of which the device
     multiplies most in a cycle."""
     if cores_and_lanes(device) is None or not any(s.reduction is not None for s in op.statements):
         return
     as_it_is = _as_it_is(op, device)
-    best: dict[str, tuple[float, Product, frozenset[str]]] = {}
+    best: dict[str, tuple[float, MatmulModel, frozenset[str]]] = {}
     for names in _typings(op):
-        whole = factored(op, names)
+        whole = name_factors(op, names)
         pointwise = {
             s.target
             for s in whole.statements
             if s.reduction is None and all(plain_index(e) is not None for ld in loads(s.value) for e in ld.indices)
         } - {t.name for t in op.outputs}
         for w in _works(whole, frozenset(pointwise)) if pointwise else ():
-            product = product_of(device, w) if w.reduction is not None and w.name not in as_it_is else None
+            product = matmul_of(device, w) if w.reduction is not None and w.name not in as_it_is else None
             if product is not None and (w.name not in best or product.rate > best[w.name][0]):
                 made = frozenset(pointwise & {product.wide.tensor, product.narrow.tensor})
                 best[w.name] = product.rate, product, made
@@ -60,14 +60,14 @@ def opened(op: Op, device: Device) -> Iterator[tuple[Product, frozenset[str]]]:
 
 def _as_it_is(op: Op, device: Device) -> set[str]:
     """What is a product of tensors that are there."""
-    return {w.name for w in _works(op, frozenset()) if product_of(device, w) is not None}
+    return {w.name for w in _works(op, frozenset()) if matmul_of(device, w) is not None}
 
 
 def _typings(op: Op) -> Iterator[frozenset[str]]:
     """Names of the factors of all products: as these take them, then of each type between that factors can have. Last none, as
     those that lines speak of have their names already."""
     yield frozenset(name for s in op.statements for name in _as_taken(s))
-    steps = {id(s): {x[0].dtype: x for x in in_steps(s) if x[0] is not None} for s in op.statements}
+    steps = {id(s): {x[0].dtype: x for x in has_steps(s) if x[0] is not None} for s in op.statements}
     for dtype in dict.fromkeys(t for x in steps.values() for t in x):
         yield frozenset(name for s in op.statements for name in _as_taken(s, steps[id(s)].get(dtype)))
     yield frozenset()
@@ -78,7 +78,7 @@ def _converted_for_windows(op: Op, device: Device, products: set[str]) -> frozen
     lanes that gather elements of 8 or 16 bits convert them one by one."""
     if all(s.reduction is None for s in op.statements):
         return frozenset()
-    whole = factored(op, frozenset(name for s in op.statements for name in _as_taken(s)))
+    whole = name_factors(op, frozenset(name for s in op.statements for name in _as_taken(s)))
     made = {s.target: s for s in whole.statements if s.reduction is None and isinstance(s.value, Cast) and _whole(s)}
     names: set[str] = set()
     for s in (x for x in whole.statements if x.target not in products):
@@ -102,20 +102,24 @@ def _often(reader: Statement, s: Statement) -> bool:
 
 def _as_taken(s: Statement, found: tuple[Cast | None, Cast | None] | None = None) -> list[str]:
     """Names of the factors of a product as it takes them: converted, where they are, or as `found`."""
-    found = found or converted(s)
+    found = found or converted_factors(s)
     cut = windows(s, found)
-    typed = {name: x for name, x in named(s, found).items() if x[0] not in {n for n, _ in cut.values()}} | cut
+    typed = {name: x for name, x in named_factor(s, found).items() if x[0] not in {n for n, _ in cut.values()}} | cut
     sides = {n for n, _ in typed.values()}
-    return [*typed, *(name for name, (n, _) in named(s).items() if n not in sides)]
+    return [*typed, *(name for name, (n, _) in named_factor(s).items() if n not in sides)]
 
 
-def _works(op: Op, apart: frozenset[str]) -> list[Work]:
-    return [w for group in plan(op, frozenset(), apart) for w in group]
+def _works(op: Op, apart: frozenset[str]) -> list[Computation]:
+    return [w for group in group_launches(op, frozenset(), apart) for w in group]
 
 
-def _pays(p: Product) -> bool:
+def _pays(p: MatmulModel) -> bool:
     """Both operands are read more than a few times. Where both lie along what is added up, lanes read them as they are."""
-    rows, columns = p.most(p.m), p.most(p.n)
-    if p.slides:
-        rows = None if None in (rows, *(p.most(i) for i in p.batch)) else prod((p.most(i) or 0) for i in (p.m, *p.batch))
-    return (rows is None or rows > (ROWS if lies_along(p) else FEW)) and (columns is None or columns > FEW)
+    rows, columns = p.largest_extent(p.m), p.largest_extent(p.n)
+    if p.rows_are_windows:
+        rows = (
+            None
+            if None in (rows, *(p.largest_extent(i) for i in p.batch))
+            else prod((p.largest_extent(i) or 0) for i in (p.m, *p.batch))
+        )
+    return (rows is None or rows > (ROWS if contiguous_along_k(p) else FEW)) and (columns is None or columns > FEW)

@@ -19,13 +19,13 @@ _CHEAP = {"add", "sub", "mul", "div", "neg", "abs", "min", "max", "fma", "floord
 _CHEAP |= {"where", "lt", "le", "gt", "ge", "eq", "ne", "and", "or", "not"}
 
 
-def held_rows(op: Op, device: Device, cores: Level, rows: tuple[str, ...], along: Iterable[str]) -> frozenset[str]:
+def cached_rows(op: Op, device: Device, cores: Level, rows: tuple[str, ...], along: Iterable[str]) -> frozenset[str]:
     """Intermediates over `rows` and `along` that are worth holding, and whose rows fit."""
     every = {*rows, *along}
     inner = {t.name for t in op.tensors if t.role == "intermediate"}
     found = set()
     for s in op.statements:
-        if s.target not in inner or s.reduction is not None or set(s.indices) != every or not costs(s.value):
+        if s.target not in inner or s.reduction is not None or set(s.indices) != every or not is_expensive(s.value):
             continue
         reads = [ld for x in op.statements for ld in loads(x.value) if ld.tensor == s.target]
         plain = all(plain_index(e) is not None for ld in reads for e in ld.indices)
@@ -35,7 +35,7 @@ def held_rows(op: Op, device: Device, cores: Level, rows: tuple[str, ...], along
     return frozenset(found)
 
 
-def costs(value: Value) -> bool:
+def is_expensive(value: Value) -> bool:
     """Whether computing it again costs more than reading it from a cache."""
     return any(isinstance(v, Apply) and v.fn not in _CHEAP for v in walk(value))
 

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-from .matmul_model import Product
+from .matmul_model import MatmulModel
 
 
-def scratch(p: Product) -> int:
+def scratch_registers(p: MatmulModel) -> int:
     """Registers besides those of results and of the wide operand: an element of the narrow one in all lanes, and where an
     instruction adds up several products itself their sum, before it is added to the result."""
     return 1 if p.step == 1 else 2
 
 
-def even(size: int, most: int) -> int:
+def even_tiles(size: int, most: int) -> int:
     """Tiles of at most `most` that are as good as alike."""
     return -(-size // -(-size // most)) if size else 1
 
 
-def depth(k: int, most: int) -> int:
+def depth_blocks(k: int, most: int) -> int:
     """Blocks of k that are as good as alike, whole unrolled turns."""
-    return max(4, -(-even(k, most) // 4) * 4)
+    return max(4, -(-even_tiles(k, most) // 4) * 4)
 
 
-def near(sizes: tuple[int, ...], unit: int) -> tuple[int, ...]:
+def round_to_unit(sizes: tuple[int, ...], unit: int) -> tuple[int, ...]:
     return tuple(max(unit, s // unit * unit) for s in sizes)
 
 
-def parts(size: int, targets: tuple[int, ...], unit: int) -> tuple[int, ...]:
+def near_equal_tiles(size: int, targets: tuple[int, ...], unit: int) -> tuple[int, ...]:
     """Whole units that cut a size into as good as equal parts of about these sizes."""
-    return tuple(dict.fromkeys(max(unit, -(-even(size, max(t, 1)) // unit) * unit) for t in targets))
+    return tuple(dict.fromkeys(max(unit, -(-even_tiles(size, max(t, 1)) // unit) * unit) for t in targets))

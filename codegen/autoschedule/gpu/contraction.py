@@ -25,23 +25,23 @@ from ....dsl import syntax
 from ....dsl.support.cached import cached_property
 from ....dsl.support.fast_replace import replace
 from ....dsl.values import Load
-from ...lower.footprint import reach
-from ...lower.leaves.match_instr import fragment
+from ...lower.footprint import read_extent
+from ...lower.leaves.match_instr import fragment_map
 from ...lower.lower_schedule import Lowering
-from ...lower.lowering_context import Context
+from ...lower.lowering_context import LoweringContext
 from ...lower.spec import Focus
-from ..access_model import Access, Problem
+from ..access_model import AccessModel, AccessProblem
 from ..constraints import Named, Slot
-from ..instr_mappings import Mapping
-from ..line_builders import modifier, tile, tiled
-from ..tile_space import Tiles, crossed, ladder, scale_up, taken, up, volume
-from .contraction_resources import demand, least
-from .contraction_traffic import traffic
-from .cost import Demand
-from .machine_model import Machine
-from .operand_layouts import CHUNK, Orders, Staged, stagings
-from .rasterise import raster
-from .traffic import Traffic
+from ..instr_mappings import InstrMapping
+from ..line_builders import modifier, tile_text, tiled
+from ..tile_space import Tiles, crossed, round_up, scale_up, select_tiles, tile_multiples, volume
+from .contraction_resources import contraction_lower_bound, contraction_resources
+from .contraction_traffic import contraction_traffic
+from .cost import ResourceUse
+from .machine_model import GpuModel
+from .operand_layouts import CHUNK, Orders, StagedOperand, best_staging
+from .rasterise import raster_rows
+from .traffic import TileTraffic
 
 DEPTHS = (32, 64, 128)  # bytes of a row of a staged tile, along k: whole transactions
 STAGES = (1, 2)  # buffers of a copy through registers
@@ -57,17 +57,17 @@ Made = tuple[tuple[str, int], ...]  # a tensor, and the bytes that are read to m
 
 
 @dataclass(frozen=True)
-class Contraction:
+class ContractionTemplate:
     """Candidates of one mapping. `whole`: the problem as it is written, for what must be moved at least.
 
     `made`: tensors that are computed where they are staged: one element after another, by all units, before they are read.
     """
 
-    ctx: Context
-    machine: Machine
-    mapping: Mapping
-    whole: Problem
-    made: Made = ()
+    ctx: LoweringContext
+    machine: GpuModel
+    mapping: InstrMapping
+    original_problem: AccessProblem
+    materialised: Made = ()
 
     name = "contraction"
 
@@ -75,12 +75,12 @@ class Contraction:
         return str(self.mapping)
 
     @property
-    def problem(self) -> Problem:
+    def problem(self) -> AccessProblem:
         return self._problem
 
     @cached_property
-    def _problem(self) -> Problem:
-        return Problem.of(self.mapping.work, self.ctx.dtypes)
+    def _problem(self) -> AccessProblem:
+        return AccessProblem.of(self.mapping.work, self.ctx.dtypes)
 
     @property
     def by_group(self) -> bool:
@@ -88,35 +88,38 @@ class Contraction:
         return self.mapping.instr is not None and self.mapping.instr.level != self.machine.lane.name
 
     @cached_property
-    def inputs(self) -> tuple[Access, ...]:
+    def inputs(self) -> tuple[AccessModel, ...]:
         """What the reduction reads."""
         return tuple(a for a in self.problem.reads if a.axes & set(self.problem.reduced))
 
-    def staged(self, depth: int) -> tuple[Staged, ...]:
+    def staged(self, depth: int) -> tuple[StagedOperand, ...]:
         """How operands are staged in tiles that deep."""
         if depth not in self._staged:
-            found = (stagings(self.ctx, self.machine, self.mapping, a, depth, self._orders) for a in self.inputs)
+            found = (best_staging(self.ctx, self.machine, self.mapping, a, depth, self._orders) for a in self.inputs)
             made = (
-                replace(s, copiers=(), vector=1, stored=1) if s and s.access.tensor in dict(self.made) else s for s in found
+                replace(s, copiers=(), vector=1, stored=1) if s and s.access.tensor in dict(self.materialised) else s
+                for s in found
             )
             self._staged[depth] = tuple(s for s in made if s is not None)
         return self._staged[depth]
 
     @property
-    def makes_all(self) -> bool:
+    def materialises_all(self) -> bool:
         """Is all that is made staged?"""
-        return not self.made or dict(self.made).keys() <= {s.access.tensor for s in self.staged(self.mapping.leaf[2])}
+        return not self.materialised or dict(self.materialised).keys() <= {
+            s.access.tensor for s in self.staged(self.mapping.leaf[2])
+        }
 
-    def read_for(self, a: Access) -> int:
+    def read_for(self, a: AccessModel) -> int:
         """Bytes of the outermost memory that are read for an element of an operand."""
-        return dict(self.made).get(a.tensor, a.dtype.bytes)
+        return dict(self.materialised).get(a.tensor, a.dtype.bytes)
 
     @cached_property
     def _orders(self) -> Orders:
         return {}
 
     @cached_property
-    def _staged(self) -> dict[int, tuple[Staged, ...]]:
+    def _staged(self) -> dict[int, tuple[StagedOperand, ...]]:
         return {}
 
     # ------------------------------------------------------------ candidates
@@ -130,7 +133,7 @@ class Contraction:
         if not len(groups["wm"]):
             return groups  # no tile of a group has the sizes that were written
         size, leaf = max(a.dtype.bytes for a in self.inputs), mp.leaf[2]
-        depths = sorted({up(max(1, d // size), leaf) for d in DEPTHS})
+        depths = sorted({round_up(max(1, d // size), leaf) for d in DEPTHS})
         depths = [d for d in depths if d < 2 * k or d == depths[0]]
         depths = [fixed["bk"]] if "bk" in fixed else depths
         stages = ASYNCHRONOUS if any(s.asynchronous for s in self.staged(depths[0])) else STAGES
@@ -148,10 +151,10 @@ class Contraction:
 
     def _units(self, t: Tiles, m: int, n: int, fixed: Dict[str, int]) -> tuple[Tiles, np.ndarray]:
         """THEN_STAGED: every tile of a group with every number of groups, and which of these to try: [tiles, numbers]."""
-        most = min(self.machine.most_groups, MOST_GROUPS)
+        most = min(self.machine.max_groups, MOST_GROUPS)
         least_m, least_n = int(t["wm"].min()), int(t["wn"].min())
         count = scale_up(
-            {"gm": ladder(1, -(-m // least_m), 8, GROUPS), "gn": ladder(1, -(-n // least_n), 8, GROUPS)},
+            {"gm": tile_multiples(1, -(-m // least_m), 8, GROUPS), "gn": tile_multiples(1, -(-n // least_n), 8, GROUPS)},
             lambda t: 1 / t["gm"] + 1 / t["gn"],
             lambda t: t["gm"] + t["gn"],
             lambda t: t["gm"] * t["gn"] <= most,
@@ -167,7 +170,7 @@ class Contraction:
             t[b] = np.full_like(t[g], fixed[b]) if b in fixed else t[w] * t[g]
         # a group that lies outside of all that there is has nothing to do
         inside = ((t["gm"] == 1) | (t["bm"] - t["wm"] < m)) & ((t["gn"] == 1) | (t["bn"] - t["wn"] < n))
-        fits = inside & (t["gm"] * t["gn"] <= self.machine.most_groups)
+        fits = inside & (t["gm"] * t["gn"] <= self.machine.max_groups)
         return t, fits.reshape(-1, len(count["gm"]))
 
     def _split(self, t: Tiles, sizes: list[dict[str, int]], k: int, depth: int) -> Tiles:
@@ -175,7 +178,7 @@ class Contraction:
         mp = self.mapping
         if not self.problem.work.outputs or mp.loops:
             return t
-        parts = sorted({up(-(-k // s), depth) for s in SPLITS if k // s >= 2 * depth}, reverse=True)
+        parts = sorted({round_up(-(-k // s), depth) for s in SPLITS if k // s >= 2 * depth}, reverse=True)
         if self.problem.extents[mp.k].constant is None:
             parts = [p for p in parts if p >= OPEN_PART][-1:]
         if not parts:
@@ -193,15 +196,15 @@ class Contraction:
     def _groups(self, m: int, n: int, fixed: Dict[str, int]) -> Tiles:
         """REGISTERS_FIRST"""
         rows, columns, _ = self.mapping.leaf
-        room = self.machine.most_registers - self.machine.reserved
+        room = self.machine.max_registers - self.machine.reserved
 
         def grown(a: str, b: str, most: tuple[int, int]) -> Tiles:
-            ladders = {a: ladder(rows, m, most[0], POWERS), b: ladder(columns, n, most[1], POWERS)}
+            ladders = {a: tile_multiples(rows, m, most[0], POWERS), b: tile_multiples(columns, n, most[1], POWERS)}
             return scale_up(
                 {x: (fixed[x],) if x in fixed else steps for x, steps in ladders.items()},
                 lambda t: 1 / t[a] + 1 / t[b],
-                self.held,
-                lambda t: self.held(t) <= room,
+                self.tile_registers,
+                lambda t: self.tile_registers(t) <= room,
             )
 
         if self.by_group:
@@ -213,14 +216,14 @@ class Contraction:
             exact = np.ones(len(t["wm"]), bool)
             for w in ("wm", "wn"):
                 exact &= t[w] == fixed.get(w, t[w])
-            return taken(t, exact)
+            return select_tiles(t, exact)
         square = (t["wm"] <= 4 * t["wn"]) & (t["wn"] <= 4 * t["wm"])
         inside = (t["wm"] < 2 * m) & (t["wn"] < 2 * n)
         fills = ((t["wm"] < 2 * m) | (t["lm"] == 1)) & ((t["wn"] < 2 * n) | (t["lm"] == lanes))
         some = fills & (square | (min(m, n) <= 64)) if inside.any() else fills
-        return taken(t, some if some.any() else np.ones_like(some))
+        return select_tiles(t, some if some.any() else np.ones_like(some))
 
-    def held(self, t: Tiles) -> Any:
+    def tile_registers(self, t: Tiles) -> Any:
         """Registers of a lane for the tile: accumulators, and a row and a column of operands."""
         word = self.machine.register_bytes
         out = max(1, self.problem.work.value.dtype.bytes // word)
@@ -228,31 +231,31 @@ class Contraction:
             k = self.mapping.leaf[2]
             each = [max(1, a.dtype.bytes * k // word) for a in self.inputs[:2]] or [1]
             return t["tm"] * t["tn"] * out + t["tm"] * each[0] + t["tn"] * each[-1]
-        left, right = self.fragments
+        left, right = self.fragment_registers
         lm, ln, _ = self.mapping.leaf
         held = np.floor(t["wm"] * t["wn"] * out / self.machine.lanes)
         return held + np.floor(t["wm"] / lm) * left + np.floor(t["wn"] / ln) * right
 
     @cached_property
-    def fragments(self) -> tuple[int, int]:
+    def fragment_registers(self) -> tuple[int, int]:
         """Registers of a lane for one fragment of the operand along m, and of that along n."""
         found = {"m": 1, "n": 1}
         assert self.mapping.match is not None
         assert self.mapping.instr is not None
         for name, _ in self.mapping.match.operands:
-            f = fragment(self.mapping.match, name)
+            f = fragment_map(self.mapping.match, name)
             words = max(1, f.registers * self.mapping.instr.operand(name).dtype.bytes // self.machine.register_bytes)
             found["m" if f.of(self.mapping.m) else "n"] = words
         return found["m"], found["n"]
 
-    def demand(self, t: Tiles, sizes: Dict[str, Any]) -> Demand:
-        return demand(self, t, sizes)
+    def demand(self, t: Tiles, sizes: Dict[str, Any]) -> ResourceUse:
+        return contraction_resources(self, t, sizes)
 
-    def traffic(self, t: Tiles, sizes: Dict[str, Any]) -> Traffic:
-        return traffic(self, t, sizes)
+    def traffic(self, t: Tiles, sizes: Dict[str, Any]) -> TileTraffic:
+        return contraction_traffic(self, t, sizes)
 
     def least(self, sizes: Dict[str, int]) -> float:
-        return least(self, sizes)
+        return contraction_lower_bound(self, sizes)
 
     # ------------------------------------------------------------ lines
 
@@ -260,7 +263,7 @@ class Contraction:
     def slots(self) -> tuple[Slot, ...]:
         mp, machine = self.mapping, self.machine
         outer, group, lane = (x.name for x in (machine.outer, machine.group, machine.lane))
-        staged = self.staged(up(DEPTHS[0] // max(a.dtype.bytes for a in self.inputs), mp.leaf[2]))
+        staged = self.staged(round_up(DEPTHS[0] // max(a.dtype.bytes for a in self.inputs), mp.leaf[2]))
         axes = (*((x, "") for x in mp.batch), (mp.m, "bm"), (mp.n, "bn"))
         out = [Slot("fuse", syntax.Fuse, needed=bool(mp.fuses)), Slot("outer", syntax.Tile, outer, axes, needed=True)]
         if self.problem.work.outputs:
@@ -283,23 +286,23 @@ class Contraction:
         """The schedule lines of a candidate."""
         machine, mp = self.machine, self.mapping
         tiles_m, tiles_n = (-(-sizes.get(x, 1) // at[b]) for x, b in ((mp.m, "bm"), (mp.n, "bn")))
-        rows = int(raster(at, tiles_m, tiles_n, machine.units * 2))
+        rows = int(raster_rows(at, tiles_m, tiles_n, machine.units * 2))
         walk = modifier("raster", rows) if rows > 1 else ()
         outer = [(x, 1) for x in mp.batch] + [(mp.m, at["bm"]), (mp.n, at["bn"])]
         lines: list[tuple[str, syntax.Line]] = [("fuse", x) for x in mp.fuses]
-        lines.append(("outer", tile(*outer, level=machine.outer.name, modifiers=walk)))
+        lines.append(("outer", tile_text(*outer, level=machine.outer.name, modifiers=walk)))
         if at["split"]:
             by = modifier("by", words=("workspace",))
-            lines.append(("split", tile((mp.k, at["split"]), level=machine.outer.name, modifiers=by)))
+            lines.append(("split", tile_text((mp.k, at["split"]), level=machine.outer.name, modifiers=by)))
         lines.append(("keep", syntax.Keep((mp.work.name.rstrip("@"),), machine.register.name)))
         if mp.loops:
-            lines.append(("loops", tile(*((x, 1) for x in mp.loops))))
+            lines.append(("loops", tile_text(*((x, 1) for x in mp.loops))))
         deep = modifier("pipeline", at["stages"]) if at["stages"] > 1 else ()
-        lines.append(("k", tile((mp.k, at["bk"]), modifiers=deep)))
+        lines.append(("k", tile_text((mp.k, at["bk"]), modifiers=deep)))
         kept = self.staged(at["bk"])
         below: list[tuple[str, syntax.Line]] = []
         if at["gm"] * at["gn"] > 1 or self.by_group:
-            below.append(("group", tile((mp.m, at["wm"]), (mp.n, at["wn"]), level=machine.group.name)))
+            below.append(("group", tile_text((mp.m, at["wm"]), (mp.n, at["wn"]), level=machine.group.name)))
         below += self._group_leaf(at, kept) if self.by_group else self._lane_leaf(at, kept)
         tiles_of = {mp.m: at["bm"], mp.n: at["bn"], mp.k: at["bk"]}
         for s in kept:
@@ -312,21 +315,23 @@ class Contraction:
         work, top = self.mapping.work, self.machine.outer.name
         extent = self.problem.extents[axis].constant
         focus = Focus((work,), {}, top, top, {})
-        return reach(Lowering(self.ctx, (work,)), focus, axis, size if extent is None else max(1, min(size, extent)), below)
+        return read_extent(
+            Lowering(self.ctx, (work,)), focus, axis, size if extent is None else max(1, min(size, extent)), below
+        )
 
-    def _group_leaf(self, at: dict[str, int], kept: tuple[Staged, ...]) -> Named:
+    def _group_leaf(self, at: dict[str, int], kept: tuple[StagedOperand, ...]) -> Named:
         mp, memory = self.mapping, self.machine.register.name
         assert mp.instr is not None
         lines: list[tuple[str, syntax.Line]] = []
         if at["bk"] > mp.leaf[2]:
-            lines.append(("inner", tile((mp.k, mp.leaf[2]))))
+            lines.append(("inner", tile_text((mp.k, mp.leaf[2]))))
         for s in kept:
             if s.load is not None:
                 line = syntax.Move(s.access.tensor, memory, modifiers=modifier("with", words=(s.load,)))
                 lines.append(("load " + s.access.tensor, line))
         return (*lines, ("leaf", syntax.Compute(mp.instr.name)))
 
-    def _lane_leaf(self, at: dict[str, int], kept: tuple[Staged, ...]) -> Named:
+    def _lane_leaf(self, at: dict[str, int], kept: tuple[StagedOperand, ...]) -> Named:
         """STRIDED"""
         machine, mp = self.machine, self.mapping
         axes = []
@@ -341,7 +346,7 @@ class Contraction:
         mine = [s.access.tensor for s in kept if direct is None or s.access.tensor in direct]
         return (
             ("lane", tiled(axes, level=machine.lane.name)),
-            ("inner", tile((mp.k, mp.leaf[2]), modifiers=self._unrolled(at))),
+            ("inner", tile_text((mp.k, mp.leaf[2]), modifiers=self._unrolled(at))),
             *(("load " + x, syntax.Move(x, machine.register.name)) for x in mine),
             ("leaf", syntax.Compute(mp.instr.name if mp.instr else None)),
         )
@@ -354,7 +359,7 @@ class Contraction:
         """AHEAD"""
         return np.exp2(np.floor(np.log2(np.maximum(1, np.floor(LOADED / (t["tm"] + t["tn"]))))))
 
-    def ahead(self, t: Tiles) -> Any:
+    def overlapped_iterations(self, t: Tiles) -> Any:
         """Turns of the inner loop that a compiler has in view at a time, so that loads of the next hide behind this one's."""
         if self.by_group:
             return 1

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...lower.tiling.padded_trip_counts import MOST
-from ..access_model import Access
-from ..tile_space import Tiles, pieces, taken, volume
-from .cost import Demand
-from .operand_layouts import Staged
-from .rasterise import raster
+from ..access_model import AccessModel
+from ..tile_space import Tiles, select_tiles, tile_counts, volume
+from .cost import ResourceUse
+from .operand_layouts import StagedOperand
+from .rasterise import raster_rows
 
 if TYPE_CHECKING:
-    from .contraction import Contraction
+    from .contraction import ContractionTemplate
 
 SYNC = 20  # cycles that groups lose where they meet
 PLAIN = 4  # instructions for an address that the next one differs from by a constant
@@ -26,7 +26,7 @@ STEP = 16  # instructions of a group to go round the reduction loop
 
 
 @dataclass(frozen=True)
-class Walk:
+class BlockWalk:
     """How blocks go through the problem: tiles along m and n, the `part` of the reduction that a block has, its `steps` along k
     and `turns` of the leaf's k, in all turns of the outer loops and in `each`, so many `ahead` in view at a time; `share` of a
     tile that is there, by axis.
@@ -41,37 +41,37 @@ class Walk:
     part: Any
     steps: Any
     each: Any
-    turns: Any
-    ahead: Any
+    iterations: Any
+    overlapped_iterations: Any
     share: Mapping[str, Any]
     out: Any
     after: Any
     parts: Any
 
 
-def walk(nest: Contraction, t: Tiles, sizes: Mapping[str, Any]) -> Walk:
+def block_walk(nest: ContractionTemplate, t: Tiles, sizes: Mapping[str, Any]) -> BlockWalk:
     mp, p = nest.mapping, nest.problem
     m, n, k = (sizes.get(x, 1) for x in (mp.m, mp.n, mp.k))
     batch, loops = volume(sizes[x] for x in mp.batch), volume(sizes[x] for x in mp.loops)
-    tiles_m, tiles_n = pieces(m, t["bm"]), pieces(n, t["bn"])
+    tiles_m, tiles_n = tile_counts(m, t["bm"]), tile_counts(n, t["bn"])
     split = t["split"] > 0
     some = split.any()
     part: Any = np.where(split, np.minimum(t["split"], k), k) if some else k
-    splits = pieces(k, part)
-    deep = pieces(part, t["bk"])
+    splits = tile_counts(k, part)
+    deep = tile_counts(part, t["bk"])
     share = {mp.m: m / (tiles_m * t["bm"]), mp.n: n / (tiles_n * t["bn"]), mp.k: part / (deep * t["bk"])}
-    ahead = nest.ahead(t)
-    each = _turns(nest, t, part, ahead)
+    ahead = nest.overlapped_iterations(t)
+    each = _iterations(nest, t, part, ahead)
     result = batch * m * n
-    return Walk(
+    return BlockWalk(
         tiles_m,
         tiles_n,
         blocks=batch * tiles_m * tiles_n * splits,
         part=part,
         steps=deep * loops,
         each=each,
-        turns=each * loops,
-        ahead=ahead,
+        iterations=each * loops,
+        overlapped_iterations=ahead,
         share=share,
         out=sum(a.dtype.bytes for a in p.writes) * result,
         after=sum(a.dtype.bytes for a in p.reads if a not in nest.inputs) * result,
@@ -80,7 +80,7 @@ def walk(nest: Contraction, t: Tiles, sizes: Mapping[str, Any]) -> Walk:
 
 
 @dataclass
-class Operands:
+class StepTraffic:
     """One step's worth of all operands. `stage`, `written`: bytes of a unit, held and stored.
 
     Of a group, for one turn of the leaf's k: `read` bytes' worth of staging memory, `fetch` instructions. Of a lane, a step:
@@ -95,32 +95,34 @@ class Operands:
     prefetch: Any
 
 
-def demand(nest: Contraction, t: Tiles, sizes: Mapping[str, Any]) -> Demand:
+def contraction_resources(nest: ContractionTemplate, t: Tiles, sizes: Mapping[str, Any]) -> ResourceUse:
     machine = nest.machine
-    w, o, leaf, stages, split = walk(nest, t, sizes), _operands(nest, t), _leaf(nest, t), t["stages"], t["split"] > 0
+    w, o, leaf, stages, split = block_walk(nest, t, sizes), _operands(nest, t), _leaf(nest, t), t["stages"], t["split"] > 0
     groups = t["gm"] * t["gn"]
     stored = np.where(split, w.parts, w.out) if split.any() else w.out
-    registers = nest.held(t) + nest.machine.reserved
-    return Demand(
+    registers = nest.tile_registers(t) + nest.machine.reserved
+    return ResourceUse(
         blocks=w.blocks,
         groups=groups,
         registers=np.ceil(np.where(stages > 1, registers + o.prefetch, registers)),
         staged=np.ceil(o.stage * stages),
-        pipe=leaf * _cycles(nest) * w.turns + SYNC * w.steps * np.where(stages > 2, 1, 2),
-        issue=(leaf * _issued(nest) + o.fetch) * w.turns + (o.copies + STEP) * w.steps + 4 * t["wm"] * t["wn"] / machine.lanes,
-        staging=o.read * w.turns * groups + o.written * w.steps,
-        near=_near(nest, t, w) * w.steps * w.blocks + stored,
-        far=_far(nest, t, sizes, w) + stored,
-        flight=(o.stage + 1) * np.maximum(1, stages - 1),
+        pipe=leaf * _cycles(nest) * w.iterations + SYNC * w.steps * np.where(stages > 2, 1, 2),
+        issue=(leaf * _issued(nest) + o.fetch) * w.iterations
+        + (o.copies + STEP) * w.steps
+        + 4 * t["wm"] * t["wn"] / machine.lanes,
+        staging=o.read * w.iterations * groups + o.written * w.steps,
+        l2_bytes=_near(nest, t, w) * w.steps * w.blocks + stored,
+        dram_bytes=_far(nest, t, sizes, w) + stored,
+        bytes_in_flight=(o.stage + 1) * np.maximum(1, stages - 1),
         rounds=2 + np.where(stages == 1, w.steps / 2, 0) if (stages == 1).any() else 2,
         launches=1 + split,
-        stall=STALL * w.turns / w.ahead,
+        stall=STALL * w.iterations / w.overlapped_iterations,
         after=np.where(split, w.parts + w.out + w.after, 0) if split.any() else 0,
         run=t["wn"],
     )
 
 
-def least(nest: Contraction, sizes: Mapping[str, int]) -> float:
+def contraction_lower_bound(nest: ContractionTemplate, sizes: Mapping[str, int]) -> float:
     """Seconds of a launch and of the arithmetic alone, all units busy all the time: no candidate's `cost` is less."""
     machine, mp = nest.machine, nest.mapping
     points = volume(sizes.get(x, 1) for x in (*mp.batch, *mp.loops, mp.m, mp.n, mp.k))
@@ -130,28 +132,28 @@ def least(nest: Contraction, sizes: Mapping[str, int]) -> float:
     return rounded * (machine.launch + busy)
 
 
-def _operands(nest: Contraction, t: Tiles) -> Operands:
+def _operands(nest: ContractionTemplate, t: Tiles) -> StepTraffic:
     """Those of depths at which operands are staged alike together."""
     alike: dict[tuple, list[int]] = {}
     for depth in np.flatnonzero(np.bincount(t["bk"].astype(np.int64))).tolist():  # that there are, each once
         alike.setdefault(tuple((s.access.tensor, s.counted) for s in nest.staged(depth)), []).append(depth)
     if len(alike) == 1:
         return _of_depths(nest, t, next(iter(alike.values()))[0])
-    out = Operands(*np.empty((len(fields(Operands)), len(t["bk"]))))
+    out = StepTraffic(*np.empty((len(fields(StepTraffic)), len(t["bk"]))))
     for depths in alike.values():
         here = np.flatnonzero(np.isin(t["bk"], depths))
-        found = _of_depths(nest, taken(t, here), depths[0])
-        for f in fields(Operands):
+        found = _of_depths(nest, select_tiles(t, here), depths[0])
+        for f in fields(StepTraffic):
             getattr(out, f.name)[here] = getattr(found, f.name)
     return out
 
 
-def _of_depths(nest: Contraction, t: Tiles, depth: int) -> Operands:
+def _of_depths(nest: ContractionTemplate, t: Tiles, depth: int) -> StepTraffic:
     """Where operands are staged as they are in tiles that deep."""
     machine, mp = nest.machine, nest.mapping
     extents = {mp.m: t["bm"], mp.n: t["bn"], mp.k: t["bk"]}
     lanes = t["gm"] * t["gn"] * machine.lanes
-    o = Operands(*(0.0 for _ in fields(Operands)))
+    o = StepTraffic(*(0.0 for _ in fields(StepTraffic)))
     for a in nest.inputs:
         s = next((s for s in nest.staged(depth) if s.access is a), None)
         if s is None:
@@ -174,19 +176,19 @@ def _of_depths(nest: Contraction, t: Tiles, depth: int) -> Operands:
     return o
 
 
-def _turns(nest: Contraction, t: Tiles, part: Any, ahead: Any) -> Any:
+def _iterations(nest: ContractionTemplate, t: Tiles, part: Any, ahead: Any) -> Any:
     """Turns of the leaf's k in all steps: those of the last one run to the end of the tile, or of what is unrolled, where all
     operands are staged (`lower.tiling.padded_trip_counts`)."""
     inner = nest.mapping.leaf[2]
-    deep = np.minimum(t["bk"], pieces(part, inner) * inner)  # a tile is no larger than what it cuts
+    deep = np.minimum(t["bk"], tile_counts(part, inner) * inner)  # a tile is no larger than what it cuts
     full = np.floor(part / deep) * deep
     unit: Any = inner
     if len(nest.staged(int(t["bk"][0]))) == len(nest.inputs):
         unit = np.where(t["bk"] <= MOST, deep if nest.by_group else ahead * inner, inner)
-    return (full + np.minimum(pieces(deep, inner) * inner, pieces(part - full, unit) * unit)) / inner
+    return (full + np.minimum(tile_counts(deep, inner) * inner, tile_counts(part - full, unit) * unit)) / inner
 
 
-def _near(nest: Contraction, t: Tiles, w: Walk) -> Any:
+def _near(nest: ContractionTemplate, t: Tiles, w: BlockWalk) -> Any:
     """Bytes asked of all units for one step."""
     mp = nest.mapping
     extents = {mp.m: t["bm"], mp.n: t["bn"], mp.k: t["bk"]}
@@ -195,12 +197,13 @@ def _near(nest: Contraction, t: Tiles, w: Walk) -> Any:
     near: Any = 0.0
     for a in nest.inputs:
         run = extents.get(a.fast or "", 8 if a.fast in fused else 1) * a.dtype.bytes
-        transactions = pieces(run, whole) * whole / run  # bytes moved for a byte asked for: runs come in whole transactions
+        # Bytes moved for each byte requested: runs come in whole transactions.
+        transactions = tile_counts(run, whole) * whole / run
         near = near + a.footprint(extents) * nest.read_for(a) * transactions * prod(w.share[x] for x in w.share if x in a.axes)
     return near
 
 
-def _reading(nest: Contraction, s: Staged, t: Tiles) -> tuple[Any, Any]:
+def _reading(nest: ContractionTemplate, s: StagedOperand, t: Tiles) -> tuple[Any, Any]:
     """Bytes' worth of staging memory cycles, and instructions, of a group for one turn of the leaf's k."""
     machine, mp = nest.machine, nest.mapping
     along = "m" if s.free == mp.m else "n"
@@ -214,24 +217,24 @@ def _reading(nest: Contraction, s: Staged, t: Tiles) -> tuple[Any, Any]:
     return asked * mp.leaf[2], reads * (mp.leaf[2] if s.inner != mp.k else 1)
 
 
-def _unstaged(nest: Contraction, a: Access, t: Tiles) -> Any:
+def _unstaged(nest: ContractionTemplate, a: AccessModel, t: Tiles) -> Any:
     """Instructions of a group to read it where it is, for one turn of the leaf's k."""
     mp = nest.mapping
     if nest.by_group:
-        left, right = nest.fragments
+        left, right = nest.fragment_registers
         rows = np.where(mp.m in a.axes, t["wm"] / mp.leaf[0] * left, 0)
         return 4.0 * (rows + np.where(mp.n in a.axes, t["wn"] / mp.leaf[1] * right, 0))
     return 3.0 * mp.leaf[2] * np.where(mp.m in a.axes, t["tm"], 1) * np.where(mp.n in a.axes, t["tn"], 1)
 
 
-def _leaf(nest: Contraction, t: Tiles) -> Any:
+def _leaf(nest: ContractionTemplate, t: Tiles) -> Any:
     """Executions of the leaf by a group for one turn of its k."""
     lm, ln, _ = nest.mapping.leaf
     m, n = ("wm", "wn") if nest.by_group else ("tm", "tn")
     return np.floor(t[m] / lm) * np.floor(t[n] / ln)
 
 
-def _cycles(nest: Contraction) -> float:
+def _cycles(nest: ContractionTemplate) -> float:
     """Cycles of a scheduler's pipe for one execution of the leaf by a group."""
     machine, instr = nest.machine, nest.mapping.instr
     if instr is not None:
@@ -240,24 +243,24 @@ def _cycles(nest: Contraction) -> float:
     return _issued(nest) * machine.lanes / per_cycle
 
 
-def _issued(nest: Contraction) -> float:
+def _issued(nest: ContractionTemplate) -> float:
     """Instructions of one execution of the leaf: a product and its sum are one."""
     return 1.0 if nest.mapping.instr is not None else max(1.0, nest.problem.operations - 1)
 
 
-def _far(nest: Contraction, t: Tiles, sizes: Mapping[str, Any], w: Walk) -> Any:
+def _far(nest: ContractionTemplate, t: Tiles, sizes: Mapping[str, Any], w: BlockWalk) -> Any:
     """Bytes of operands that reach the outermost memory: a wave of tiles reads rows and columns of them together.
 
     What all of them weigh may fit the cache; else each is read again for every wave that has other rows (or columns).
     """
     cache = nest.machine.cache.capacity or 0 if nest.machine.cache else 0
-    total = {a.tensor: nest.read_for(a) * a.footprint(sizes) for a in nest.whole.reads}
+    total = {a.tensor: nest.read_for(a) * a.footprint(sizes) for a in nest.original_problem.reads}
     some = sum(total.values()) > 0.75 * cache
     large = {a.tensor: some & (total[a.tensor] > 0.5 * cache) for a in nest.inputs}
     if not any(np.any(x) for x in large.values()):
         return sum(total[a.tensor] for a in nest.inputs)
     wave = nest.machine.units * 2
-    rows, wave = raster(t, w.tiles_m, w.tiles_n, wave), np.minimum(w.blocks, wave)
+    rows, wave = raster_rows(t, w.tiles_m, w.tiles_n, wave), np.minimum(w.blocks, wave)
     high = np.where(rows > 1, np.minimum(w.tiles_m, rows), np.maximum(1, np.floor(wave / w.tiles_n)))
     wide = np.minimum(w.tiles_n, np.maximum(1, np.floor(wave / high)))
     far: Any = 0.0

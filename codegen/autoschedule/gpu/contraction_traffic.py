@@ -6,19 +6,19 @@ from collections.abc import Mapping
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from ..access_model import Access
+from ..access_model import AccessModel
 from ..tile_space import Tiles
-from .contraction_resources import walk
-from .traffic import Traffic
+from .contraction_resources import block_walk
+from .traffic import TileTraffic
 
 if TYPE_CHECKING:
-    from .contraction import Contraction
+    from .contraction import ContractionTemplate
 
 
-def traffic(nest: Contraction, t: Tiles, sizes: Mapping[str, Any]) -> Traffic:
+def contraction_traffic(nest: ContractionTemplate, t: Tiles, sizes: Mapping[str, Any]) -> TileTraffic:
     mp = nest.mapping
     staged = [s.access for s in nest.staged(int(t["bk"][0]))]
-    w = walk(nest, t, sizes)
+    w = block_walk(nest, t, sizes)
     extents = {mp.m: t["bm"], mp.n: t["bn"], mp.k: t["bk"]}
     groups = t["gm"] * t["gn"]
     asked: Any = 0.0  # of the outermost memory, for a step
@@ -32,19 +32,19 @@ def traffic(nest: Contraction, t: Tiles, sizes: Mapping[str, Any]) -> Traffic:
             put, get = put + spans * a.dtype.bytes, get + mine
         else:
             asked = asked + mine * groups * t["bk"] / mp.leaf[2] * w.share[mp.k]
-    return Traffic(
-        least=w.out + sum(a.dtype.bytes * a.footprint(sizes) for a in nest.whole.reads),
-        asked=asked * w.steps * w.blocks + w.out + 2 * w.parts + w.after,
-        served=(put * w.steps + get * w.turns * groups) * w.blocks,
+    return TileTraffic(
+        least=w.out + sum(a.dtype.bytes * a.footprint(sizes) for a in nest.original_problem.reads),
+        requested=asked * w.steps * w.blocks + w.out + 2 * w.parts + w.after,
+        served=(put * w.steps + get * w.iterations * groups) * w.blocks,
         waste=1 - w.share[mp.m] * w.share[mp.n] * w.part / (w.each * mp.leaf[2]),
     )
 
 
-def _lanes_get(nest: Contraction, a: Access, t: Tiles) -> Any:
+def _lanes_get(nest: ContractionTemplate, a: AccessModel, t: Tiles) -> Any:
     """Bytes of an operand that the lanes of a group read for one turn of the leaf's k, each of them counted."""
     mp = nest.mapping
     along = "m" if mp.m in a.axes else "n"
     if nest.by_group:
-        words = nest.fragments[0 if along == "m" else 1]
+        words = nest.fragment_registers[0 if along == "m" else 1]
         return t["w" + along] / mp.leaf[0 if along == "m" else 1] * words * nest.machine.register_bytes * nest.machine.lanes
     return nest.machine.lanes * t["t" + along] * a.dtype.bytes * mp.leaf[2]

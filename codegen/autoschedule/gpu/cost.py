@@ -24,15 +24,15 @@ from typing import Any
 
 import numpy as np
 
-from ..tile_space import pieces
-from .machine_model import Machine
+from ..tile_space import tile_counts
+from .machine_model import GpuModel
 
 OVERLAP = 0.125  # what is not the bound still gets in the way: units run out of step only partly
 PIPES = ("pipe", "issue", "staging", "near", "far")
 
 
 @dataclass(frozen=True)
-class Demand:
+class ResourceUse:
     """What candidates ask, each field a number or an array. Of one tile of the outer level ("block") unless said otherwise.
 
     blocks     how many blocks                              groups     lockstep groups in one
@@ -56,9 +56,9 @@ class Demand:
     pipe: Any
     issue: Any
     staging: Any
-    near: Any
-    far: Any
-    flight: Any
+    l2_bytes: Any
+    dram_bytes: Any
+    bytes_in_flight: Any
     rounds: Any
     launches: Any
     stall: Any = 0
@@ -67,7 +67,7 @@ class Demand:
 
 
 @dataclass(frozen=True)
-class Cost:
+class GpuCost:
     """`seconds`, and of it each part by name; `resident` blocks of a unit. Arrays as those of the demand; infinite seconds
     where a candidate does not fit."""
 
@@ -76,7 +76,7 @@ class Cost:
     resident: np.ndarray
 
 
-def residency(machine: Machine, groups: Any, registers: Any, staged: Any) -> np.ndarray:
+def resident_blocks(machine: GpuModel, groups: Any, registers: Any, staged: Any) -> np.ndarray:
     """Blocks that one unit holds at a time; 0 where a block is too large."""
     device, lanes = machine.device, machine.lanes
     limit = device.limit
@@ -90,29 +90,29 @@ def residency(machine: Machine, groups: Any, registers: Any, staged: Any) -> np.
         held = np.minimum(held, np.floor(int(resident) / groups))
     if file := limit("registers"):
         granule = int(limit(f"{machine.register.name} granule") or 1)
-        each = pieces(registers, granule) * granule * lanes
+        each = tile_counts(registers, granule) * granule * lanes
         held = np.minimum(held, np.floor(np.floor(int(file) // machine.schedulers / each) * machine.schedulers / groups))
     granule = int(limit(f"{machine.staging.name} granule") or 1)
     most = machine.staging.capacity or np.inf
-    taken = np.maximum(1, pieces(staged + machine.staging.reserve, granule) * granule)
+    taken = np.maximum(1, tile_counts(staged + machine.staging.reserve, granule) * granule)
     space = limit(machine.staging.name) or most
     held = np.where(staged > 0, np.minimum(held, np.floor(space / taken)), held)
-    fits = (groups <= machine.most_groups) & (registers <= machine.most_registers) & (staged <= most)
+    fits = (groups <= machine.max_groups) & (registers <= machine.max_registers) & (staged <= most)
     return np.where(fits, held, 0)
 
 
-def cost(machine: Machine, d: Demand, resident: np.ndarray | None = None) -> Cost:
+def cost(machine: GpuModel, d: ResourceUse, resident: np.ndarray | None = None) -> GpuCost:
     """The time of each candidate. `resident`: blocks of a unit, where they are known (they do not depend on sizes)."""
     clock, units = machine.clock, machine.units
     blocks = np.maximum(1.0, d.blocks)
-    held = residency(machine, d.groups, d.registers, d.staged) if resident is None else resident
+    held = resident_blocks(machine, d.groups, d.registers, d.staged) if resident is None else resident
     most = np.ceil(blocks / units)  # blocks of the busiest unit
     resident = np.maximum(1, np.minimum(held, most))
     groups = resident * d.groups
     turns = groups / machine.schedulers
     even = groups / (np.ceil(turns) * machine.schedulers)  # groups are dealt to schedulers
     per_scheduler = most * d.groups / machine.schedulers / even / clock
-    flight = np.minimum(blocks, units * resident) * np.maximum(d.flight, 1.0)
+    flight = np.minimum(blocks, units * resident) * np.maximum(d.bytes_in_flight, 1.0)
     reach = flight / machine.latency
     outermost = machine.home.bandwidth or 1e11
     near = reach if machine.cache is None or not machine.cache.bandwidth else np.minimum(machine.cache.bandwidth, reach)
@@ -121,8 +121,8 @@ def cost(machine: Machine, d: Demand, resident: np.ndarray | None = None) -> Cos
         "pipe": d.pipe * per_scheduler,
         "issue": d.issue * per_scheduler,
         "staging": most * d.staging / machine.staging_bytes / clock,
-        "near": d.near / near,
-        "far": d.far / far,
+        "near": d.l2_bytes / near,
+        "far": d.dram_bytes / far,
     }
     bound = reduce(np.maximum, parts.values())
     rest = reduce(np.add, parts.values()) - bound
@@ -135,4 +135,4 @@ def cost(machine: Machine, d: Demand, resident: np.ndarray | None = None) -> Cos
     kept = np.asarray(d.after) < (machine.cache.capacity or 0 if machine.cache else 0)
     after = d.after / np.where(kept, cache, outermost)
     seconds = bound + OVERLAP * rest + waiting + after + d.launches * machine.launch
-    return Cost(np.where(held > 0, seconds, np.inf), parts, held)
+    return GpuCost(np.where(held > 0, seconds, np.inf), parts, held)

@@ -16,15 +16,15 @@ from typing import Any
 import numpy as np
 
 from ....dsl import syntax
-from ...lower.lowering_context import Context
-from ..access_model import Access, Problem
+from ...lower.lowering_context import LoweringContext
+from ..access_model import AccessModel, AccessProblem
 from ..constraints import Named, Slot
-from ..line_builders import modifier, tile
-from ..tile_space import Tiles, crossed, ladder, padded, pieces, taken, volume
-from .cost import Demand
-from .machine_model import Machine
+from ..line_builders import modifier, tile_text
+from ..tile_space import Tiles, crossed, select_tiles, tile_counts, tile_multiples, useful_share, volume
+from .cost import ResourceUse
+from .machine_model import GpuModel
 from .operand_layouts import CHUNK
-from .traffic import Traffic
+from .traffic import TileTraffic
 
 SETUP = 40  # instructions of a lane before its first element
 VECTORS = (1, 2, 4, 8)
@@ -37,15 +37,15 @@ WHOLE = ("argmax", "argmin")  # what has no parts
 
 
 @dataclass(frozen=True)
-class Map:
+class ElementwiseTemplate:
     """Candidates with lanes along `fast`; `slow`: the other axis that a unit has several of ("" for none)."""
 
-    ctx: Context
-    machine: Machine
-    problem: Problem
+    ctx: LoweringContext
+    machine: GpuModel
+    problem: AccessProblem
     fast: str
     slow: str
-    turned: tuple[Access, ...] = ()
+    turned: tuple[AccessModel, ...] = ()
 
     name = "map"
 
@@ -64,7 +64,7 @@ class Map:
         r = fixed.get("bs", max((s.get(self.slow, 1) for s in sizes), default=1))
         k = max((s.get(self.split_axis, 1) for s in sizes), default=1)
         t = self._turned(f, r, fixed) if self.turned else self._straight(f, r, fixed)
-        t = taken(t, (t["gk"] - 1) * DEEP < k)  # each group has turns of the reduction
+        t = select_tiles(t, (t["gk"] - 1) * DEEP < k)  # each group has turns of the reduction
         t["part"] = np.full_like(t["bf"], fixed.get("part", 0))
         alone = t["gk"] == 1
         t["wf"] = np.where(alone, -(-t["bf"] // t["gf"]), 0)
@@ -91,7 +91,7 @@ class Map:
         v = [n for n in VECTORS if n == 1 or (n * size <= CHUNK and n * lanes // 2 < f)]
         t = crossed(
             {"v": np.array(v)},
-            {"gf": np.array(ladder(1, -(-f // lanes), MOST_GROUPS, VECTORS))},
+            {"gf": np.array(tile_multiples(1, -(-f // lanes), MOST_GROUPS, VECTORS))},
             {"gs": np.array([g for g in VECTORS if g == 1 or g < 2 * r])},
             {"rows": np.array([n for n in VECTORS if n == 1 or n < 2 * r])},
             {"gk": np.array(VECTORS if self._parts() else (1,))},
@@ -103,9 +103,9 @@ class Map:
         t["bf"] = np.full_like(t["v"], fixed["bf"]) if "bf" in fixed else t["v"] * lanes * t["gf"]
         t["bs"] = np.full_like(t["v"], fixed["bs"]) if "bs" in fixed else t["gs"] * t["rows"]
         t["groups"] = t["gf"] * t["gs"] * t["gk"]
-        most = self.machine.most_groups if "bf" in fixed else MOST_GROUPS
+        most = self.machine.max_groups if "bf" in fixed else MOST_GROUPS
         fits = (t["groups"] <= most) & ((t["gk"] == 1) | (t["gs"] == 1))
-        return taken(t, fits & ((t["bs"] < 2 * r) | (t["bs"] == 1)))
+        return select_tiles(t, fits & ((t["bs"] < 2 * r) | (t["bs"] == 1)))
 
     def _parts(self) -> bool:
         """May the reduction be dealt out?"""
@@ -114,23 +114,23 @@ class Map:
 
     def _blocks(self, t: Tiles, sizes: Dict[str, Any]) -> Any:
         others = volume(sizes[x] for x in self.problem.free if x not in (self.fast, self.slow))
-        return others * pieces(sizes.get(self.slow, 1), t["bs"]) * pieces(sizes.get(self.fast, 1), t["bf"])
+        return others * tile_counts(sizes.get(self.slow, 1), t["bs"]) * tile_counts(sizes.get(self.fast, 1), t["bf"])
 
     # ------------------------------------------------------------ what they ask
 
     def least(self, sizes: Dict[str, int]) -> float:
         return self.machine.launch
 
-    def demand(self, t: Tiles, sizes: Dict[str, Any]) -> Demand:
+    def demand(self, t: Tiles, sizes: Dict[str, Any]) -> ResourceUse:
         machine, p = self.machine, self.problem
         k = volume(sizes[x] for x in p.reduced)
         whole = sizes.get(self.split_axis, 1)
         part = np.where(t["part"] > 0, np.minimum(t["part"], whole), whole)
-        splits = pieces(whole, part)
+        splits = tile_counts(whole, part)
         blocks = self._blocks(t, sizes) * splits
         deep = k / whole * part  # turns of the reduction in a block
         each = self._each(t)
-        points = each * pieces(deep, t["gk"])
+        points = each * tile_counts(deep, t["gk"])
         near, far, loads, flight, path = (0.0 for _ in range(5))
         tile_of = {self.fast: t["bf"], self.slow: t["bs"], self.split_axis: part}
         tile_of |= {x: sizes[x] for x in p.reduced if x != self.split_axis}
@@ -158,7 +158,7 @@ class Map:
         parts = np.where(t["part"] > 0, splits * result, 0)  # written, then read by the launch that adds them up
         stage, passed = self._staged(t)
         staged = stage + passed
-        return Demand(
+        return ResourceUse(
             blocks=blocks,
             groups=t["groups"],
             registers=np.ceil(machine.reserved + 2 * each),
@@ -166,9 +166,9 @@ class Map:
             pipe=ops * machine.lanes / per_cycle,
             issue=SETUP + ops + 2 * loads + combine,
             staging=path + stage + staged,
-            near=near + parts,
-            far=far + parts,
-            flight=flight,
+            l2_bytes=near + parts,
+            dram_bytes=far + parts,
+            bytes_in_flight=flight,
             rounds=2 + np.where(t["gk"] > 1, 0.2, 0),
             launches=1 + (t["part"] > 0),
             after=parts + np.where(t["part"] > 0, result, 0),
@@ -177,7 +177,7 @@ class Map:
 
     def _each(self, t: Tiles) -> Any:
         """Results of a lane."""
-        return pieces(t["bs"], t["gs"]) * t["v"] * pieces(t["bf"], t["v"] * self.machine.lanes * t["gf"])
+        return tile_counts(t["bs"], t["gs"]) * t["v"] * tile_counts(t["bf"], t["v"] * self.machine.lanes * t["gf"])
 
     def _staged(self, t: Tiles) -> tuple[Any, Any]:
         """Bytes of the memory of a unit: what is turned there, and parts of results that groups pass on."""
@@ -185,23 +185,23 @@ class Map:
         each = self.problem.work.value.dtype.bytes * self._each(t)
         return stage, np.where(t["gk"] > 1, t["groups"] * self.machine.lanes * each, 0)
 
-    def traffic(self, t: Tiles, sizes: Dict[str, Any]) -> Traffic:
+    def traffic(self, t: Tiles, sizes: Dict[str, Any]) -> TileTraffic:
         p = self.problem
         free, turns = (volume(sizes[x] for x in axes) for axes in (p.free, p.reduced))
-        splits = np.where(t["part"] > 0, pieces(sizes.get(self.split_axis, 1), np.maximum(t["part"], 1)), 1)
+        splits = np.where(t["part"] > 0, tile_counts(sizes.get(self.split_axis, 1), np.maximum(t["part"], 1)), 1)
         # each turn of the reduction reads what stands in it
         asked = sum(free * (turns if a in p.inner and a not in p.writes else 1) * a.dtype.bytes for a in (*p.reads, *p.writes))
         parts = np.where(t["part"] > 0, splits * free * p.work.value.dtype.bytes, 0)
         stage, passed = self._staged(t)
-        share = padded(sizes.get(self.fast, 1), t["bf"]) * padded(sizes.get(self.slow, 1), t["bs"])
-        return Traffic(
+        share = useful_share(sizes.get(self.fast, 1), t["bf"]) * useful_share(sizes.get(self.slow, 1), t["bs"])
+        return TileTraffic(
             least=sum(a.footprint(sizes) * a.dtype.bytes for a in (*p.reads, *p.writes)),
-            asked=asked + 2 * parts,
+            requested=asked + 2 * parts,
             served=(2 * stage * t["bf"] / (t["bf"] + 1) + passed * (1 + t["gk"])) * self._blocks(t, sizes) * splits,
             waste=1 - share,
         )
 
-    def _transactions(self, a: Access, t: Tiles, sizes: Dict[str, Any]) -> Any:
+    def _transactions(self, a: AccessModel, t: Tiles, sizes: Dict[str, Any]) -> Any:
         """Bytes moved for a byte asked for."""
         whole = self.machine.home.transaction or 32
         if a in self.turned or a.fast is None:
@@ -241,27 +241,27 @@ class Map:
         outer, group = machine.outer.name, machine.group.name
         lines: list[tuple[str, syntax.Line]] = []
         if p.free:
-            lines.append(("outer", tile(*((x, size.get(x, 1)) for x in p.free), level=outer)))
+            lines.append(("outer", tile_text(*((x, size.get(x, 1)) for x in p.free), level=outer)))
         if at["part"]:
             by = modifier("by", words=("workspace",))
-            lines.append(("split", tile((self.split_axis, at["part"]), level=outer, modifiers=by)))
+            lines.append(("split", tile_text((self.split_axis, at["part"]), level=outer, modifiers=by)))
         for a in self.turned:
             lines.append(("stage " + a.tensor, syntax.Move(a.tensor, machine.staging.name, modifiers=modifier("pad", 1))))
         keep = ("keep", syntax.Keep((p.work.name.rstrip("@"),), machine.register.name))
         if at["gk"] == 1:
             narrow = [a for a, n in (((self.slow, at["ws"]), at["gs"]), ((self.fast, at["wf"]), at["gf"])) if n > 1]
-            lines += [("group", tile(*narrow, level=group))] if narrow else []
-            lines += [("row", tile((self.slow, 1)))] if self.slow and at["ws"] > 1 else []
+            lines += [("group", tile_text(*narrow, level=group))] if narrow else []
+            lines += [("row", tile_text((self.slow, 1)))] if self.slow and at["ws"] > 1 else []
         lines += [keep] if p.work.reduction is not None else []
         if at["gk"] > 1:  # SHARED_OUT: each group has a run of the reduction in turn
-            lines.append(("turn", tile((self.split_axis, at["kk"]))))
-            lines.append(("share", tile((self.split_axis, at["kg"]), level=group)))
-        lines.append(("lane", tile((self.fast, at["v"]), level=machine.lane.name)))
-        lines += [("loop " + x, tile((x, 1))) for x in p.reduced]
+            lines.append(("turn", tile_text((self.split_axis, at["kk"]))))
+            lines.append(("share", tile_text((self.split_axis, at["kg"]), level=group)))
+        lines.append(("lane", tile_text((self.fast, at["v"]), level=machine.lane.name)))
+        lines += [("loop " + x, tile_text((x, 1))) for x in p.reduced]
         return (*lines, ("leaf", syntax.Compute()))
 
 
-def maps(ctx: Context, machine: Machine, problem: Problem) -> list[Map]:
+def elementwise_templates(ctx: LoweringContext, machine: GpuModel, problem: AccessProblem) -> list[ElementwiseTemplate]:
     """Nests of one work, by the axis of the lanes."""
     votes: dict[str, float] = {}
     for a in (*problem.writes, *problem.reads):
@@ -272,13 +272,13 @@ def maps(ctx: Context, machine: Machine, problem: Problem) -> list[Map]:
     for fast in axes[:2]:
         others = [x for x in problem.free if x != fast]
         slow = others[-1] if others else ""
-        out.append(Map(ctx, machine, problem, fast, slow))
+        out.append(ElementwiseTemplate(ctx, machine, problem, fast, slow))
         turned = tuple(a for a in problem.reads if a.once and fast in a.axes and a.fast in others and _plain(a))
         if turned and problem.work.reduction is None and len({a.fast for a in turned}) == 1:
-            out.append(Map(ctx, machine, problem, fast, turned[0].fast or "", turned))
+            out.append(ElementwiseTemplate(ctx, machine, problem, fast, turned[0].fast or "", turned))
     return out
 
 
-def _plain(a: Access) -> bool:
+def _plain(a: AccessModel) -> bool:
     """Whether each axis goes with an index of its own: of a diagonal there is no tile with sides."""
     return all(len(d) == 1 and d[0][1] == 1 for d in a.dims) and len({d[0][0] for d in a.dims}) == len(a.dims)

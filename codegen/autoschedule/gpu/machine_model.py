@@ -18,7 +18,7 @@ RESERVED = 40  # registers of a thread that are not for elements (`Machine.reser
 
 
 @dataclass(frozen=True)
-class Machine:
+class GpuModel:
     """A device whose outermost units are open (blocks), meet at barriers inside (warps) and end in lockstep lanes (threads).
 
     outer    the open level: tiles scale out over its units           group    what meets at barriers below it
@@ -37,7 +37,7 @@ class Machine:
     cache: Memory | None
 
     @staticmethod
-    def of(device: Device) -> Machine | None:
+    def of(device: Device) -> GpuModel | None:
         """None for devices of another build, such as processors whose cores are finite."""
         if "machine" not in device.found:
             device.found["machine"] = _machine(device)
@@ -59,20 +59,20 @@ class Machine:
         return int(self.device.limit("schedulers") or 1)
 
     @cached_property
-    def most_groups(self) -> int:
+    def max_groups(self) -> int:
         """Groups in one unit of the outer level, at most."""
         threads = self.device.limit(f"{self.outer.name} {self.lane.name}")
         return int(min(self.group.most or 32, (threads or 1024) // self.lanes))
 
     @cached_property
-    def most_registers(self) -> int:
+    def max_registers(self) -> int:
         """Registers of a lane, at most."""
         return self.register.registers[0] if self.register.registers else 255
 
     @cached_property
     def reserved(self) -> int:
         """Registers of a lane for addresses, counters and what a compiler has in flight; of few, half."""
-        return min(RESERVED, self.most_registers // 2)
+        return min(RESERVED, self.max_registers // 2)
 
     @cached_property
     def register_bytes(self) -> int:
@@ -157,7 +157,7 @@ class Machine:
         return work * self.schedulers / per_cycle
 
 
-def _machine(device: Device) -> Machine | None:
+def _machine(device: Device) -> GpuModel | None:
     outer = next((x for x in device.levels if x.units == "open"), None)
     lane = device.levels[-1]
     group = next((x for x in device.levels if x.siblings == "barrier"), None)
@@ -168,4 +168,4 @@ def _machine(device: Device) -> Machine | None:
     if staging is None or register.level != lane.name or register.registers is None:
         return None
     cache = next((m for m in device.memories if m.backing == home.name), None)
-    return Machine(device, outer, group, lane, home, staging, register, cache)
+    return GpuModel(device, outer, group, lane, home, staging, register, cache)

@@ -9,29 +9,29 @@ from __future__ import annotations
 
 from ....dsl.op import Op
 from ....dsl.values import loads
-from ...lower.lowering_context import Context
-from ...plan.computations import Work
-from ...plan.group_launches import plan, plan_keeping
-from ..access_model import Problem
+from ...lower.lowering_context import LoweringContext
+from ...plan.computations import Computation
+from ...plan.group_launches import group_launches, group_launches_keeping
+from ..access_model import AccessProblem
 from ..instr_mappings import mappings
-from .contraction import Contraction, Made
-from .machine_model import Machine
+from .contraction import ContractionTemplate, Made
+from .machine_model import GpuModel
 
 
-def operands(ctx: Context, machine: Machine, op: Op, pointwise: frozenset[str]) -> frozenset[str]:
+def materialised_operands(ctx: LoweringContext, machine: GpuModel, op: Op, pointwise: frozenset[str]) -> frozenset[str]:
     """Those of `pointwise` that open a product to an instruction of groups."""
     found: set[str] = set()
-    plainly = {w.name: w for g in plan(op, frozenset()) for w in g}
-    for g in plan_keeping(op, pointwise):
+    plainly = {w.name: w for g in group_launches(op, frozenset()) for w in g}
+    for g in group_launches_keeping(op, pointwise):
         for w in [x for x in g if x.reduction is not None]:
-            made = made_for((*(x for x in g if x.name in w.reads), w))
+            made = operand_computations((*(x for x in g if x.name in w.reads), w))
             as_it_is = plainly.get(w.name)
             if made and as_it_is is not None and _grouped(ctx, machine, w, made) and not _grouped(ctx, machine, as_it_is):
                 found |= {name for name, _ in made}
     return frozenset(found)
 
 
-def made_for(works: tuple[Work, ...]) -> Made:
+def operand_computations(works: tuple[Computation, ...]) -> Made:
     """What the last work, a reduction, reads of the others, which are pointwise and span fewer indices: its operands."""
     *first, last = works
     if last.reduction is None or any(
@@ -41,11 +41,11 @@ def made_for(works: tuple[Work, ...]) -> Made:
     return tuple((w.name, sum(ld.dtype.bytes for ld in loads(w.value))) for w in first)
 
 
-def _grouped(ctx: Context, machine: Machine, work: Work, made: Made = ()) -> bool:
+def _grouped(ctx: LoweringContext, machine: GpuModel, work: Computation, made: Made = ()) -> bool:
     """Does an instruction of whole groups compute it, with these of its operands staged?"""
     for m in mappings(ctx, work):
         if m.instr is None or m.refused or m.instr.level == machine.lane.name:
             continue
-        if Contraction(ctx, machine, m, Problem.of(work, ctx.dtypes), made).makes_all:
+        if ContractionTemplate(ctx, machine, m, AccessProblem.of(work, ctx.dtypes), made).materialises_all:
             return True
     return False

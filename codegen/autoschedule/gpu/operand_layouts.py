@@ -17,21 +17,21 @@ from ....dsl.device import Instr, Operand
 from ....dsl.fragment import Fragment as Spread
 from ....dsl.support.fast_replace import replace
 from ....dsl.values import Load, loads
-from ...analysis.bank_conflicts import served
+from ...analysis.bank_conflicts import access_cycles
 from ...lower.leaves.instr_leaf import same_fragment
-from ...lower.leaves.match_instr import Match, fragment, matches
-from ...lower.leaves.scalar_leaf import Spread as Line
-from ...lower.lowering_context import Context
-from ...plan.computations import Work, plain_index
-from ..access_model import Access
-from ..instr_mappings import Mapping
-from .machine_model import Machine
+from ...lower.leaves.match_instr import InstrMatch, all_matches, fragment_map
+from ...lower.leaves.scalar_leaf import FragmentLeaf as Line
+from ...lower.lowering_context import LoweringContext
+from ...plan.computations import Computation, plain_index
+from ..access_model import AccessModel
+from ..instr_mappings import InstrMapping
+from .machine_model import GpuModel
 
 CHUNK = 16  # bytes of the widest access of a lane, and of what a swizzle moves
 
 
 @dataclass(frozen=True)
-class Staged:
+class StagedOperand:
     """One operand. `free`: its axis that is not reduced; `inner`: the axis with neighbours in the staged copy.
 
     modifiers   of the line that stages it              pad        elements added to each row of the copy
@@ -42,7 +42,7 @@ class Staged:
     copiers     instructions that copy it without registers, with the elements of each, the widest first
     """
 
-    access: Access
+    access: AccessModel
     free: str
     inner: str
     modifiers: tuple[syntax.Modifier, ...]
@@ -89,7 +89,7 @@ class Staged:
 # ---------------------------------------------------------------- orders
 
 
-def axes_of(work: Work, load: Load) -> tuple[str, ...] | None:
+def staged_axes(work: Computation, load: Load) -> tuple[str, ...] | None:
     """Names of a staged copy's axes in their natural order; None where one has no name to write (a box of several indices)."""
     alias = work.alias
     names = [v.name for e in load.indices for v in sorted(e.variables(), key=lambda v: v.name)]
@@ -113,24 +113,28 @@ def _modifiers(natural: tuple[str, ...] | None, outer: str, inner: str) -> tuple
 # ---------------------------------------------------------------- choosing
 
 
-Orders = dict[str, "tuple[tuple[Staged, Operand | None], ...]"]  # tensor -> ways to stage it, the same for all depths
+Orders = dict[str, "tuple[tuple[StagedOperand, Operand | None], ...]"]  # tensor -> ways to stage it, the same for all depths
 
 
-def stagings(ctx: Context, machine: Machine, mapping: Mapping, access: Access, depth: int, orders: Orders) -> Staged | None:
+def best_staging(
+    ctx: LoweringContext, machine: GpuModel, mapping: InstrMapping, access: AccessModel, depth: int, orders: Orders
+) -> StagedOperand | None:
     """The best way to stage an operand with tiles `depth` deep along k; None where it cannot be staged."""
     if access.tensor not in orders:
         orders[access.tensor] = tuple(_orders(ctx, machine, mapping, access))
     return min((_deep(machine, mapping, s, o, depth) for s, o in orders[access.tensor]), key=_effort, default=None)
 
 
-def _orders(ctx: Context, machine: Machine, mapping: Mapping, access: Access) -> Iterator[tuple[Staged, Operand | None]]:
+def _orders(
+    ctx: LoweringContext, machine: GpuModel, mapping: InstrMapping, access: AccessModel
+) -> Iterator[tuple[StagedOperand, Operand | None]]:
     """The ways to order a staged operand, and the operand of a group's instruction that it is: then how it is read is open."""
     work = mapping.work
     frees = [a for a in (mapping.m, mapping.n) if a in access.axes]
     if mapping.k not in access.axes or len(frees) != 1 or not access.once:
         return
     load = next(ld for ld in loads(work.value) if ld.tensor == access.tensor)
-    natural, operand = axes_of(work, load), _operand(mapping, access)
+    natural, operand = staged_axes(work, load), _operand(mapping, access)
     loaders = [] if operand is None else _loaders(ctx, machine, mapping, access, load, operand)
     for inner in (mapping.k, frees[0]):
         outer = frees[0] if inner == mapping.k else mapping.k
@@ -147,21 +151,27 @@ def _orders(ctx: Context, machine: Machine, mapping: Mapping, access: Access) ->
             yield replace(staged, load=_loader(loaders, inner)), operand
 
 
-def _effort(s: Staged) -> float:
+def _effort(s: StagedOperand) -> float:
     """To choose between orders: cycles and instructions to read, and what a copy costs that is spread over several reads."""
     copy = (s.calc + 1) / s.vector + 1 / s.stored
     return 8 * (s.cycles + s.reads) + 0.5 * copy + (0 if s.asynchronous else 0.5)
 
 
-def _near(mapping: Mapping, access: Access) -> str | None:
+def _near(mapping: InstrMapping, access: AccessModel) -> str | None:
     """The axis along which it has its neighbours, where that is one of its own."""
     fused = {name for name, _ in mapping.work.fused}
     return access.fast if access.fast not in fused and access.plain(access.fast or "") else None
 
 
 def _ordered(
-    ctx: Context, machine: Machine, mapping: Mapping, access: Access, free: str, inner: str, order: tuple[syntax.Modifier, ...]
-) -> Staged:
+    ctx: LoweringContext,
+    machine: GpuModel,
+    mapping: InstrMapping,
+    access: AccessModel,
+    free: str,
+    inner: str,
+    order: tuple[syntax.Modifier, ...],
+) -> StagedOperand:
     """How it is copied."""
     fused = {name for name, _ in mapping.work.fused}
     fast = _near(mapping, access)
@@ -169,10 +179,10 @@ def _ordered(
     vector = _at_once(ctx, access, access.dtype.bytes) if fast == inner else 1
     calc = 4 if fast is not None else 6 if not fused & access.axes else 24
     copiers = tuple((i, n) for i, dtype, n in machine.asynchronous if dtype == access.dtype) if fast == inner else ()
-    return Staged(access, free, inner, order, 0, None, 0.0, 0.0, vector, vector, calc, copiers)
+    return StagedOperand(access, free, inner, order, 0, None, 0.0, 0.0, vector, vector, calc, copiers)
 
 
-def _deep(machine: Machine, mapping: Mapping, s: Staged, operand: Operand | None, depth: int) -> Staged:
+def _deep(machine: GpuModel, mapping: InstrMapping, s: StagedOperand, operand: Operand | None, depth: int) -> StagedOperand:
     """In tiles that deep."""
     if operand is None:
         return s
@@ -188,7 +198,7 @@ def _deep(machine: Machine, mapping: Mapping, s: Staged, operand: Operand | None
     return _read(s, *machine.reading[asked])
 
 
-def _read(s: Staged, pad: int, cycles: float, reads: float) -> Staged:
+def _read(s: StagedOperand, pad: int, cycles: float, reads: float) -> StagedOperand:
     """With rows padded so, and read at that cost."""
     if not pad:
         return replace(s, cycles=cycles, reads=reads)
@@ -196,13 +206,13 @@ def _read(s: Staged, pad: int, cycles: float, reads: float) -> Staged:
     return replace(s, modifiers=padded, pad=pad, cycles=cycles, reads=reads, stored=gcd(s.stored, pad))
 
 
-def _at_once(ctx: Context, access: Access, size: int) -> int:
+def _at_once(ctx: LoweringContext, access: AccessModel, size: int) -> int:
     """Elements of the widest load: fewer where the rows of a tensor are known to begin at no multiple of it."""
     row = ctx.shapes[access.tensor][-1].constant if len(access.dims) > 1 and access.tensor in ctx.shapes else None
     return gcd(max(1, CHUNK // size), row or 0)
 
 
-def _operand(mapping: Mapping, access: Access) -> Operand | None:
+def _operand(mapping: InstrMapping, access: AccessModel) -> Operand | None:
     """The operand of a group's instruction that the access is."""
     if mapping.instr is None or mapping.match is None or len(mapping.match.instr.operands) < 3:
         return None
@@ -213,7 +223,7 @@ def _operand(mapping: Mapping, access: Access) -> Operand | None:
     return None
 
 
-def _scalar(machine: Machine, mapping: Mapping, size: int, along_k: bool, natural: bool) -> tuple[int, float, float]:
+def _scalar(machine: GpuModel, mapping: InstrMapping, size: int, along_k: bool, natural: bool) -> tuple[int, float, float]:
     """Lanes read chunks of `free`: rows along it need a pad only where the copy turns them; rows along k an odd stride."""
     leaf = mapping.leaf[2]
     if along_k:  # each element, or run of k that the leaf takes, by itself
@@ -223,7 +233,7 @@ def _scalar(machine: Machine, mapping: Mapping, size: int, along_k: bool, natura
 
 
 def _fragment(
-    machine: Machine, mapping: Mapping, operand: Operand, size: int, along_k: bool, depth: int
+    machine: GpuModel, mapping: InstrMapping, operand: Operand, size: int, along_k: bool, depth: int
 ) -> tuple[int, float, float]:
     """Pad, cycles and instructions to read an operand's fragment from rows along k (or along its free axis)."""
     at = _k_axis(mapping, operand)
@@ -240,13 +250,13 @@ def _fragment(
         total = 0
         for r in range(0, registers, run):
             addresses = (coarse[:, r] * (depth + pad) + fine[:, r]) * size
-            total += served(addresses, run * size, banks)
+            total += access_cycles(addresses, run * size, banks)
         if total < best[1]:
             best = (pad, float(total))
     return best[0], best[1], registers / run
 
 
-def _k_axis(mapping: Mapping, operand: Operand) -> int:
+def _k_axis(mapping: InstrMapping, operand: Operand) -> int:
     """Which axis of an operand is the reduced one."""
     assert mapping.instr is not None
     s = mapping.instr.statement
@@ -264,7 +274,9 @@ def _runs(fine: np.ndarray, coarse: np.ndarray, run: int) -> bool:
 # ---------------------------------------------------------------- instructions that copy
 
 
-def _loaders(ctx: Context, machine: Machine, mapping: Mapping, access: Access, load: Load, operand: Operand) -> list[Match]:
+def _loaders(
+    ctx: LoweringContext, machine: GpuModel, mapping: InstrMapping, access: AccessModel, load: Load, operand: Operand
+) -> list[InstrMatch]:
     """Instructions with which a group loads this operand's fragment from rows along either axis."""
     assert mapping.match is not None
     assert mapping.instr is not None
@@ -273,16 +285,16 @@ def _loaders(ctx: Context, machine: Machine, mapping: Mapping, access: Access, l
     alias = mapping.work.alias
     names = (alias.get(v.name, v.name) for e in load.indices for v in sorted(e.variables(), key=str))
     indices = tuple(i for i in dict.fromkeys(names) if i in mapping.work.all_indices)
-    copy = Work(access.tensor + "~", indices, load, None, (), fused=mapping.work.fused)
-    wanted = Line(fragment(mapping.match, operand.name))
+    copy = Computation(access.tensor + "~", indices, load, None, (), fused=mapping.work.fused)
+    wanted = Line(fragment_map(mapping.match, operand.name))
     fitting = []
     for i in machine.loaders.get((mapping.instr.level, access.dtype), ()):
-        fits = [m for m in matches(i, copy) if same_fragment(wanted, fragment(m, i.statement.target))]
+        fits = [m for m in all_matches(i, copy) if same_fragment(wanted, fragment_map(m, i.statement.target))]
         fitting += [max(fits, key=lambda m: m.score)] if fits else []
     return fitting
 
 
-def _loader(fitting: list[Match], inner: str) -> str | None:
+def _loader(fitting: list[InstrMatch], inner: str) -> str | None:
     """The family (or the name) of one that loads from rows along `inner`."""
     right = [m for m in fitting if _along(m.instr, dict(m.index)) == inner]
     if not right:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 
-def raster(t: Mapping[str, Any], tiles_m: Any, tiles_n: Any, wave: int) -> Any:
+def raster_rows(t: Mapping[str, Any], tiles_m: Any, tiles_n: Any, wave: int) -> Any:
     """Rows of tiles that are walked together, so that a wave of them is about square in what it reads; 1: no need."""
     rows = np.exp2(np.round(np.log2(np.sqrt(np.maximum(1, wave * t["bn"] / t["bm"])))))
     flat = tiles_n * t["bn"] * 2 > wave / tiles_n * t["bm"]

@@ -18,32 +18,32 @@ import numpy as np
 
 from ....dsl import syntax
 from ....dsl.support.cached import cached_property
-from ...lower.lowering_context import Context
+from ...lower.lowering_context import LoweringContext
 from ...lower.reductions.argreduce_index import accumulator_types
-from ...plan.computations import Work
-from ..access_model import Access, Problem
+from ...plan.computations import Computation
+from ..access_model import AccessModel, AccessProblem
 from ..constraints import Named, Slot
-from ..line_builders import modifier, tile
-from ..tile_space import Tiles, crossed, padded, pieces, taken, volume
-from .cost import Demand
+from ..line_builders import modifier, tile_text
+from ..tile_space import Tiles, crossed, select_tiles, tile_counts, useful_share, volume
+from .cost import ResourceUse
 from .elementwise import PARTS, SETUP, WHOLE
-from .machine_model import Machine
+from .machine_model import GpuModel
 from .operand_layouts import CHUNK
-from .traffic import Traffic
+from .traffic import TileTraffic
 
 TURNS = 4  # vectors of a lane in one turn of the loop over a row, at most
 
 
 @dataclass(frozen=True)
-class Rows:
+class RowTemplate:
     """Candidates for works that share `rows`; `fast` is reduced, or read row by row, by each of them."""
 
-    ctx: Context
-    machine: Machine
-    problems: tuple[Problem, ...]
+    ctx: LoweringContext
+    machine: GpuModel
+    problems: tuple[AccessProblem, ...]
     rows: tuple[str, ...]
     fast: str
-    kept: tuple[str, ...]
+    kept_intermediates: tuple[str, ...]
 
     name = "rows"
 
@@ -51,11 +51,11 @@ class Rows:
         return f"lanes along {self.fast}"
 
     @property
-    def problem(self) -> Problem:
+    def problem(self) -> AccessProblem:
         return self._problem
 
     @cached_property
-    def _problem(self) -> Problem:
+    def _problem(self) -> AccessProblem:
         return max(self.problems, key=lambda p: len(p.axes))
 
     def candidates(self, sizes: list[dict[str, int]], fixed: Dict[str, int]) -> Tiles:
@@ -71,9 +71,11 @@ class Rows:
             {"rows": np.array([fixed["rows"]] if "rows" in fixed else [1, 2, 4, 8])},
             {"turns": np.array([1, 2, TURNS])},
         )
-        t = taken(t, (t["rows"] * t["gr"] <= machine.most_groups) & ((t["gr"] == 1) | (t["rows"] == 1)) & (t["rows"] < 2 * m))
+        t = select_tiles(
+            t, (t["rows"] * t["gr"] <= machine.max_groups) & ((t["gr"] == 1) | (t["rows"] == 1)) & (t["rows"] < 2 * m)
+        )
         span = t["v"] * t["gr"] * machine.lanes * t["turns"]
-        t = taken(t, ((t["turns"] == 1) | (span < 2 * n)) & ((t["gr"] == 1) | (span // 2 < n)))  # none has nothing to do
+        t = select_tiles(t, ((t["turns"] == 1) | (span < 2 * n)) & ((t["gr"] == 1) | (span // 2 < n)))  # none has nothing to do
         t["turn"] = t["v"] * t["gr"] * machine.lanes
         t["span"] = t["turn"] * t["turns"]
         t["part"] = np.full_like(t["v"], fixed.get("part", 0))
@@ -100,23 +102,23 @@ class Rows:
 
     def _blocks(self, t: Tiles, sizes: Dict[str, Any]) -> Any:
         last = sizes[self.rows[-1]] if self.rows else 1
-        return volume(sizes[x] for x in self.rows[:-1]) * pieces(last, t["rows"])
+        return volume(sizes[x] for x in self.rows[:-1]) * tile_counts(last, t["rows"])
 
     # ------------------------------------------------------------ what they ask
 
     def least(self, sizes: Dict[str, int]) -> float:
         return self.machine.launch
 
-    def demand(self, t: Tiles, sizes: Dict[str, Any]) -> Demand:
+    def demand(self, t: Tiles, sizes: Dict[str, Any]) -> ResourceUse:
         machine, lanes = self.machine, self.machine.lanes
         whole = sizes[self.split_axis]
         part = np.where(t["part"] > 0, np.minimum(t["part"], whole), whole)
-        splits = pieces(whole, part)
+        splits = tile_counts(whole, part)
         blocks = self._blocks(t, sizes) * splits
         groups = t["rows"] * t["gr"]
         n, turns = (part, 1.0) if self.split_axis == self.fast else (sizes[self.fast], part)
         turns = turns * volume(sizes[x] for x in self.problem.reduced if x not in (self.fast, self.split_axis))
-        chunks = pieces(n, t["v"] * t["gr"] * lanes) * turns  # vectors of a lane
+        chunks = tile_counts(n, t["v"] * t["gr"] * lanes) * turns  # vectors of a lane
         per_cycle = machine.operations(self.problem.work.value.dtype.compute) / machine.schedulers
         ops, loads, near, far, path, flight, combining = (0.0 for _ in range(7))
         seen: set[str] = set()
@@ -129,7 +131,7 @@ class Rows:
                 if np.any(again > 1):
                     close = span <= (machine.staging.capacity or 0) / 2
                     shared = t["rows"] if self.rows[-1] not in a.axes else 1
-                    span = span * np.minimum(pieces(again, shared), np.where(close, 1 + blocks / machine.units, again))
+                    span = span * np.minimum(tile_counts(again, shared), np.where(close, 1 + blocks / machine.units, again))
                 ineff = self._transactions(a, t, sizes)
                 near = near + span * ineff
                 if a.tensor not in seen:
@@ -146,7 +148,7 @@ class Rows:
         result = volume(sizes[x] for x in self.rows) * self.problem.work.value.dtype.bytes
         parts = np.where(t["part"] > 0, splits * result, 0)  # written, then read by the launch that adds them up
         meetings = np.where(t["gr"] > 1, 2 * sum(bool(p.reduced) for p in self.problems), 0)
-        return Demand(
+        return ResourceUse(
             blocks=blocks,
             groups=groups,
             registers=machine.reserved + t["v"] * t["turns"],
@@ -154,17 +156,17 @@ class Rows:
             pipe=ops * lanes / per_cycle,
             issue=SETUP + ops + 2 * loads + 4 * chunks / t["turns"] + combining,
             staging=path + staged * (1 + t["gr"]),
-            near=near + parts,
-            far=np.minimum(near, far) + parts,
-            flight=flight,
+            l2_bytes=near + parts,
+            dram_bytes=np.minimum(near, far) + parts,
+            bytes_in_flight=flight,
             rounds=1 + len(self.problems) + 0.1 * meetings,
             launches=1 + (t["part"] > 0),
             after=parts + np.where(t["part"] > 0, result, 0),
         )
 
-    def _moved(self, p: Problem) -> list[Access]:
+    def _moved(self, p: AccessProblem) -> list[AccessModel]:
         """What is read and written of the outermost memory: of several works some results stay in registers."""
-        kept = self.kept if len(self.problems) > 1 else ()
+        kept = self.kept_intermediates if len(self.problems) > 1 else ()
         return [a for a in (*p.reads, *p.writes) if a.tensor.rstrip("@") not in kept]
 
     def _staged(self, t: Tiles) -> Any:
@@ -172,11 +174,11 @@ class Rows:
         held = sum(x.bytes for p in self.problems if p.reduced for x in accumulator_types(p.work))
         return np.where(t["gr"] > 1, t["rows"] * t["gr"] * self.machine.lanes * held, 0)
 
-    def traffic(self, t: Tiles, sizes: Dict[str, Any]) -> Traffic:
+    def traffic(self, t: Tiles, sizes: Dict[str, Any]) -> TileTraffic:
         lanes = self.machine.lanes
         whole, rows = sizes[self.split_axis], volume(sizes[x] for x in self.rows)
         part = np.where(t["part"] > 0, np.minimum(t["part"], whole), whole)
-        splits = pieces(whole, part)
+        splits = tile_counts(whole, part)
         asked: Any = 2 * np.where(t["part"] > 0, splits * rows * self.problem.work.value.dtype.bytes, 0)
         bytes_of: dict[str, Any] = {}
         for p in self.problems:
@@ -187,14 +189,14 @@ class Rows:
                 asked = asked + a.dtype.bytes * rows * each
                 bytes_of.setdefault(a.tensor, a.footprint(sizes) * a.dtype.bytes)
         n = part if self.split_axis == self.fast else sizes[self.fast]
-        return Traffic(
+        return TileTraffic(
             least=sum(bytes_of.values()),
-            asked=asked,
+            requested=asked,
             served=self._staged(t) * (1 + t["gr"]) * self._blocks(t, sizes) * splits,
-            waste=1 - padded(n, t["v"] * t["gr"] * lanes),
+            waste=1 - useful_share(n, t["v"] * t["gr"] * lanes),
         )
 
-    def _transactions(self, a: Access, t: Tiles, sizes: Dict[str, Any]) -> Any:
+    def _transactions(self, a: AccessModel, t: Tiles, sizes: Dict[str, Any]) -> Any:
         """Bytes moved for a byte asked for."""
         whole = self.machine.home.transaction or 32
         if self.fast not in a.axes or a.stride(self.fast) is not None or a.fast is None:
@@ -213,7 +215,7 @@ class Rows:
             out.append(Slot("outer", syntax.Tile, outer, axes, needed=True))
         if self._splits():
             out.append(Slot("split", syntax.Tile, outer, ((self.split_axis, "part"),)))
-        keep = [Slot("keep " + x, syntax.Keep, machine.register.name, about=(x,)) for x in self.kept]
+        keep = [Slot("keep " + x, syntax.Keep, machine.register.name, about=(x,)) for x in self.kept_intermediates]
         row = [Slot("row", syntax.Tile, group, ((self.rows[-1], ""),))] if self.rows else []
         out += [*keep, *row, *keep, *(Slot("loop " + x, syntax.Tile, None, ((x, ""),)) for x in self._loops)]
         out += [Slot(x, syntax.Tile, None, ((self.fast, x),)) for x in ("span", "turn")]
@@ -229,22 +231,24 @@ class Rows:
         lines: list[tuple[str, syntax.Line]] = []
         if self.rows:
             rows = (*((x, 1) for x in self.rows[:-1]), (self.rows[-1], at["rows"]))
-            lines.append(("outer", tile(*rows, level=outer)))
+            lines.append(("outer", tile_text(*rows, level=outer)))
         if at["part"]:
             by = modifier("by", words=("workspace",))
-            lines.append(("split", tile((self.split_axis, at["part"]), level=outer, modifiers=by)))
+            lines.append(("split", tile_text((self.split_axis, at["part"]), level=outer, modifiers=by)))
         if at["rows"] > 1:
-            lines.append(("row", tile((self.rows[-1], 1), level=machine.group.name)))
-        lines += [("keep " + x, syntax.Keep((x,), machine.register.name)) for x in self.kept]
-        lines += [("loop " + x, tile((x, 1))) for x in self._loops]
-        lines.append(("span", tile((self.fast, at["span"]))))
+            lines.append(("row", tile_text((self.rows[-1], 1), level=machine.group.name)))
+        lines += [("keep " + x, syntax.Keep((x,), machine.register.name)) for x in self.kept_intermediates]
+        lines += [("loop " + x, tile_text((x, 1))) for x in self._loops]
+        lines.append(("span", tile_text((self.fast, at["span"]))))
         if at["turns"] > 1:
-            lines.append(("turn", tile((self.fast, at["turn"]), modifiers=modifier("unroll"))))
-        lines.append(("lane", tile((self.fast, at["v"]), level=machine.lane.name)))
+            lines.append(("turn", tile_text((self.fast, at["turn"]), modifiers=modifier("unroll"))))
+        lines.append(("lane", tile_text((self.fast, at["v"]), level=machine.lane.name)))
         return (*lines, ("leaf", syntax.Compute()))
 
 
-def rows(ctx: Context, machine: Machine, works: tuple[Work, ...], problems: tuple[Problem, ...]) -> list[Rows]:
+def row_templates(
+    ctx: LoweringContext, machine: GpuModel, works: tuple[Computation, ...], problems: tuple[AccessProblem, ...]
+) -> list[RowTemplate]:
     """The nest of rows, where the works are reductions of rows along one axis, and what reads them row by row."""
     shared = min((w.indices for w in works), key=len)
     main = max(problems, key=lambda p: len(p.axes))
@@ -258,4 +262,4 @@ def rows(ctx: Context, machine: Machine, works: tuple[Work, ...], problems: tupl
         candidates = [x for x in dict.fromkeys(along) if all(x in p.axes or not p.reduced for p in problems)]
         read = {name for w in works for name in w.reads}
         kept = tuple(name.rstrip("@") for w in works for name in w.targets if name in read)
-    return [Rows(ctx, machine, problems, shared, x, kept) for x in candidates[:1]]
+    return [RowTemplate(ctx, machine, problems, shared, x, kept) for x in candidates[:1]]

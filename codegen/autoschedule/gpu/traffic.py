@@ -7,7 +7,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Traffic:
+class TileTraffic:
     """Of all blocks, each field a number or an array over candidates.
 
     least   bytes that must be moved to and from the outermost memory
@@ -16,6 +16,6 @@ class Traffic:
     """
 
     least: Any
-    asked: Any
+    requested: Any
     served: Any
     waste: Any

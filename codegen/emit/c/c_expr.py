@@ -1,9 +1,9 @@
 """Pieces of C text with their type, and the vocabulary of types and helper functions that all dialects share.
 
-A `Code` is a scalar or, where lanes differ, a vector of one element a lane. Values are held in the type they compute in
+A `CExpr` is a scalar or, where lanes differ, a vector of one element a lane. Values are held in the type they compute in
 (`DType.compute`); a varying bool is a mask: all ones or zeros in integers of `mask` bits.
 
-Helper functions are asked for by name and type (`Need`); the dialect's prelude defines those that were asked for. The same
+An expression requests helper functions by name and type (`Declaration`); the dialect's prelude defines the requested ones. One
 name serves scalars and vectors, as overloads, from one text: SAME_BITS.
 """
 
@@ -20,7 +20,7 @@ TERNARY, OR, AND, COMPARE, SUM, PRODUCT, UNARY, ATOM = 0, 1, 2, 3, 4, 5, 6, 10
 F32, F64, I32, I64, BOOL = (TYPES[n] for n in ("f32", "f64", "i32", "i64", "bool"))
 
 
-class Need(NamedTuple):
+class Declaration(NamedTuple):
     """A helper: its name, the element type it works on ("" if none), the number of lanes (1: scalar)."""
 
     name: str
@@ -29,7 +29,7 @@ class Need(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Code:
+class CExpr:
     text: str
     dtype: DType
     vector: bool = False

@@ -9,12 +9,12 @@ _DECLARATION = re.compile(r"( *)(?:const )?\w+\*?(?: __restrict__)? (\w+) = .*;$
 _BETWEEN = str.maketrans({c: " " for c in map(chr, range(128)) if not (c.isalnum() or c in "_\n")})
 
 
-def words(text: str) -> list[str]:
+def identifiers(text: str) -> list[str]:
     """Names and numbers of C text, in order."""
     return text.translate(_BETWEEN).split()
 
 
-def words_of(lines: Sequence[str]) -> list[list[str]]:
+def identifiers_of(lines: Sequence[str]) -> list[list[str]]:
     """Those of each line: all lines are translated at once, a fifth of the time of a regular expression a line."""
     return [x.split() for x in "\n".join(lines).translate(_BETWEEN).split("\n")]
 
@@ -24,16 +24,16 @@ def declares(line: str) -> bool:
     return " = " in line and " " in line.partition(" = ")[0].lstrip()
 
 
-def used_only(lines: Sequence[str], after: str = "") -> list[str]:
+def remove_dead(lines: Sequence[str], after: str = "") -> list[str]:
     """`lines` without declarations whose name is used neither in the rest of its block nor in `after`.
 
     Their values have no effects. From the last line up, so that what only an unused declaration needs goes as well.
     """
-    return kept(lines, set(words(after)))[0]
+    return live_lines(lines, set(identifiers(after)))[0]
 
 
-def kept(lines: Sequence[str], after: Collection[str] = ()) -> tuple[list[str], Collection[str]]:
-    """As `used_only`, with the words that the lines mention; `after`: words of what follows."""
+def live_lines(lines: Sequence[str], after: Collection[str] = ()) -> tuple[list[str], Collection[str]]:
+    """As `remove_dead`, with the words that the lines mention; `after`: words of what follows."""
     declared: dict[int, str] = {}
     ends: dict[int, int] = {}  # of declarations whose block ends, at a line that is indented less
     around: list[tuple[str, int]] = []  # indents and declarations of the blocks that a line is in
@@ -44,7 +44,7 @@ def kept(lines: Sequence[str], after: Collection[str] = ()) -> tuple[list[str], 
         elif "}" in x:
             while around and not x.startswith(around[-1][0]):
                 ends[around.pop()[1]] = i
-    mentioned = words_of(lines)
+    mentioned = identifiers_of(lines)
     nearest: dict[str, int] = {}  # below, of the lines that mention a word
     gone: set[int] = set()
     for i in range(len(lines) - 1, -1, -1):

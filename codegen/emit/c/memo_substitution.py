@@ -12,7 +12,7 @@ from ....dsl.index.expr import ZERO, Atom, Expr, Fn, Var
 from ....dsl.index.simplify import joined, rebuild
 
 
-class PutIn:
+class MemoSubstitution:
     def __init__(self) -> None:
         self._seen: dict[tuple[int, ...], tuple[Expr, object, list[Expr | None]]] = {}
         self._firsts: dict[int, tuple[Expr | Fn, Expr | Fn]] = {}  # what the key names is the second

@@ -36,7 +36,7 @@ _OURS = re.compile(
 
 
 @lru_cache(maxsize=1 << 12)
-def clean(name: str) -> str:
+def mangle(name: str) -> str:
     """`name` as an identifier that collides with nothing of ours."""
     text = re.sub(r"\W", "_", name)
     text = re.sub(r"__+", "_", text)
@@ -47,7 +47,7 @@ def clean(name: str) -> str:
     return text + "_" if text in _RESERVED or _OURS.match(text) else text
 
 
-class Names:
+class NameSupply:
     """Hands out identifiers that differ from all handed out before."""
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class Names:
 
     def fresh(self, wish: str, besides: Collection[str] = ()) -> str:
         """`besides`: others that it must differ from."""
-        base = clean(wish)
+        base = mangle(wish)
         stem = f"{base}_" if base[-1:].isdigit() else base
         name, n = base, 2
         while name in self._taken or name in besides:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from .dead_declarations import declares, words
+from .dead_declarations import declares, identifiers
 from .text_builder import Line
 
 _PART = re.compile(r"( *)m_set_part_(\w?(?:8|16))\((\w+), (\d), (.*)\);$")
@@ -27,7 +27,7 @@ _NAMED = re.compile(r"( *)(const int(?:64_t)?|(?:const )?\w+\*) (\w+) = (.*);$")
 _WORD = re.compile(r"\b[A-Za-z_]\w*")
 
 
-def tidied(lines: Sequence[str]) -> list[str]:
+def peephole(lines: Sequence[str]) -> list[str]:
     """All the rules, in their order."""
     grown = [_grown(x, m) if " = " in x and (m := _GROWN.match(x)) else x for x in _words(_once(lines))]
     return _together(_together(grown, _DECLARED, ", "), _ZEROED, " = ")
@@ -42,7 +42,7 @@ def _once(lines: Sequence[str]) -> list[str]:
         if "}" in line and line.lstrip()[0] == "}":
             blocks.pop()
             other = {old: new for _, renamed in blocks for old, new in renamed.items()}
-        if other and not other.keys().isdisjoint(words(line)):
+        if other and not other.keys().isdisjoint(identifiers(line)):
             line = _like(line, _WORD.sub(lambda m, other=other: other.get(m[0], m[0]), line))
         m = _NAMED.match(line) if declares(line) else None
         if m is not None:
@@ -83,7 +83,7 @@ def _parts(lines: Sequence[str], at: int) -> list[tuple[str, ...]]:
     count = 32 // int(first[2].strip("iu"))
     found = [m.groups() for x in lines[at : at + count] if (m := _PART.match(x))]
     whole = [(m[:3], m[3]) for m in found] == [(first.groups()[:3], str(i)) for i in range(count)]
-    return found if whole and not any(first[3] in words(m[4]) for m in found) else []
+    return found if whole and not any(first[3] in identifiers(m[4]) for m in found) else []
 
 
 def _grown(line: str, m: re.Match[str]) -> str:

@@ -17,7 +17,7 @@ from ....dsl.index.intervals import linear
 from ....dsl.index.prove import conjuncts
 
 
-def simplest(conds: Sequence[Expr]) -> list[Expr]:
+def simplify_conditions(conds: Sequence[Expr]) -> list[Expr]:
     """Conditions (>= 0) that hold exactly where all of `conds` do; [-1] where that is never."""
     parts = [x for c in conds for x in _plain(c)]
     out: list[Expr] = []

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from ....dsl.index.expr import Atom, Expr, Var
 from ....dsl.source import Span
 from .index_printer import IndexPrinter
-from .name_mangling import Names
+from .name_mangling import NameSupply
 
 INDENT = "    "
 _STATEMENT = re.compile(r"[\w.\[\]+*() -]+ = |(store|store_part|scatter|atomic_\w+)\(")
@@ -43,7 +43,7 @@ class Line(str):
         return Line.of(self.removeprefix(prefix), self.span)
 
 
-class Scope:
+class TextScope:
     def __init__(self, tag: str) -> None:
         self.tag = tag  # names the pointers declared here
         self.decls: list[str] = []
@@ -55,30 +55,30 @@ class Scope:
 
 
 @dataclass(frozen=True)
-class Held:
+class KnownPointer:
     """Where the last part of a pointer is known: while a scope is open and has it. `here`: not in scopes in it."""
 
     depth: int
     pointers: dict[tuple[str, tuple], str] | None
     here: bool = False
 
-    def still(self, scopes: Sequence[Scope]) -> bool:
+    def still(self, scopes: Sequence[TextScope]) -> bool:
         if self.depth >= len(scopes) or (self.here and self.depth + 1 != len(scopes)):
             return False
         return self.pointers is None or scopes[self.depth].pointers is self.pointers
 
 
-NOWHERE = Held(0, None)  # there is no such part
+NOWHERE = KnownPointer(0, None)  # there is no such part
 
 
-class Text:
+class SourceText:
     """Lines under construction. `outside(var)` declares a variable of the whole program where it is first used."""
 
     def __init__(
         self, outside: Callable[[Var], str], needs: Callable[[str], None], index: type[IndexPrinter] = IndexPrinter
     ) -> None:
-        self.names = Names()
-        self.scopes = [Scope("")]
+        self.names = NameSupply()
+        self.scopes = [TextScope("")]
         self.constants: set[Var] = set()  # same for all units and iterations: the sizes
         self.span: Span | None = None  # of the statement being printed
         self._outside = outside
@@ -117,7 +117,7 @@ class Text:
 
     def begin(self, tag: str = "", *variables: Var) -> int:
         """A new scope that knows `variables`, until the innermost enclosing `block` closes; how many scopes there were."""
-        self.scopes.append(Scope(tag))
+        self.scopes.append(TextScope(tag))
         if variables:
             again = not self._named.keys().isdisjoint(variables)
             for v in variables:
@@ -196,7 +196,9 @@ class Text:
 
     # ------------------------------------------------------------ pointers
 
-    def pointer(self, base: str, ctype: str, terms: Sequence[tuple[Atom, int]]) -> tuple[str, list[tuple[Atom, int]], Held]:
+    def pointer(
+        self, base: str, ctype: str, terms: Sequence[tuple[Atom, int]]
+    ) -> tuple[str, list[tuple[Atom, int]], KnownPointer]:
         """(pointer, the rest of the terms, where it is known): `base + terms`, built scope by scope, each part added where its
         variables become known. A plain multiple of one variable is left as the rest, for the index."""
         by_depth: dict[int, list[tuple[Atom, int]]] = {}
@@ -232,9 +234,9 @@ class Text:
         if not by_depth:
             return name, rest, NOWHERE
         depth = max(by_depth)
-        return name, rest, Held(depth, self.scopes[depth].pointers, risky)
+        return name, rest, KnownPointer(depth, self.scopes[depth].pointers, risky)
 
-    def forget(self, gone: list[str]) -> None:
+    def drop_pointers(self, gone: list[str]) -> None:
         """Pointers that these lines declare are unknown from here on: the lines were thrown away, or stand in a block."""
         scope = self.scopes[-1]
         declared = {x.partition(" = ")[0].rpartition(" ")[2] for x in gone if " = " in x}

@@ -11,51 +11,51 @@ from collections.abc import Sequence
 from ....dsl.index.expr import Expr
 from ...ir.tile_ir import Alloc, For, If, Let, Stmt
 from ...ir.tile_visitors import buffers_used
-from ..emission_context import Context
+from ..emission_context import EmissionContext
 
 MOST_COPIES = 2048  # statements that a loop may become
 MOST_INDEXED = 64  # the same where registers are an array, as they are too many for names
 
 
-def written_out(ctx: Context, s: For) -> int:
+def unroll_factor(ctx: EmissionContext, s: For) -> int:
     """1: not at all."""
     return _count(ctx, s)
 
 
-def _count(ctx: Context, s: For, inner: int | None = None) -> int:
+def _count(ctx: EmissionContext, s: For, inner: int | None = None) -> int:
     """`inner`: the statements that its body becomes, where they were counted."""
-    count = s.unroll if s.unroll > 1 else (trips_of(ctx, s) or 1) if s.unroll == 0 else 1
+    count = s.unroll if s.unroll > 1 else (trip_count(ctx, s) or 1) if s.unroll == 0 else 1
     if count == 1:
         return 1
-    inner = copies(ctx, s.body) if inner is None else inner
+    inner = statement_count(ctx, s.body) if inner is None else inner
     most = MOST_INDEXED if _indexed(ctx, s.body) else MOST_COPIES
     return count if count * inner <= most else 1
 
 
-def trips_of(ctx: Context, s: For) -> int | None:
-    return turns(ctx.ix(s.start), ctx.ix(s.stop), ctx.ix(s.step))
+def trip_count(ctx: EmissionContext, s: For) -> int | None:
+    return constant_trips(ctx.substitute(s.start), ctx.substitute(s.stop), ctx.substitute(s.step))
 
 
-def turns(start: Expr, stop: Expr, step: Expr) -> int | None:
+def constant_trips(start: Expr, stop: Expr, step: Expr) -> int | None:
     """Turns of a loop, where that is a number."""
     by = step.constant
     n = (stop - start).constant if start.terms else None if stop.terms else stop.const - start.const
     return None if n is None or by is None else max(0, -(-n // by))
 
 
-def copies(ctx: Context, body: Sequence[Stmt]) -> int:
+def statement_count(ctx: EmissionContext, body: Sequence[Stmt]) -> int:
     """Statements that compilers see."""
     total = 0
     for s in body:
         match s:
             case For():
-                inner = copies(ctx, s.body)
-                named = trips_of(ctx, s) if s.var in ctx.lanes.unrolled else None
+                inner = statement_count(ctx, s.body)
+                named = trip_count(ctx, s) if s.var in ctx.lanes.unrolled else None
                 total += inner * (_count(ctx, s, inner) if named is None else named)
             case Alloc():
-                total += copies(ctx, s.body)
+                total += statement_count(ctx, s.body)
             case If():
-                total += copies(ctx, s.body) + copies(ctx, s.orelse)
+                total += statement_count(ctx, s.body) + statement_count(ctx, s.orelse)
             case Let():
                 pass
             case _:
@@ -63,6 +63,6 @@ def copies(ctx: Context, body: Sequence[Stmt]) -> int:
     return total
 
 
-def _indexed(ctx: Context, body: Sequence[Stmt]) -> bool:
+def _indexed(ctx: EmissionContext, body: Sequence[Stmt]) -> bool:
     arrays = {name for name, r in ctx.lanes.registers.items() if not r.named}
     return bool(arrays) and not arrays.isdisjoint(buffers_used(tuple(body)))

@@ -17,7 +17,7 @@ from ...ir.tile_ir import Alloc, Barrier, Buffer, For, If, Let, Stmt
 
 
 @dataclass(frozen=True)
-class Slot:
+class ArenaSlot:
     """`where` names the place. It begins at `start`: a C expression over `base` (behind the workspaces), `top` (behind all so
     far) and the ends of other slots."""
 
@@ -31,23 +31,23 @@ class Slot:
         return f"{self.where}_end"
 
 
-def arrange(
+def arena_slots(
     body: tuple[Stmt, ...],
     in_memory: Callable[[Buffer], bool],
     private: Callable[[Buffer], bool],
     orders: Callable[[Barrier, Buffer], bool] | None,
     fresh: Callable[[str], str],
-) -> dict[int, Slot]:
+) -> dict[int, ArenaSlot]:
     """The slots of a launch, by the identity of the Alloc, outer ones first. `private`: whether each thread has its own;
     `orders`: whether a barrier lets all who share a buffer meet; None: one thread only."""
-    out: dict[int, Slot] = {}
+    out: dict[int, ArenaSlot] = {}
 
-    def visit(stmts: tuple[Stmt, ...], around: Slot | None, own: bool) -> None:
+    def visit(stmts: tuple[Stmt, ...], around: ArenaSlot | None, own: bool) -> None:
         here = list(_outermost(stmts, lambda b: in_memory(b) and private(b) == own))
         apart = not own and len(here) > 1 and orders is not None and not all(_opens(s.body, s.buffer, orders) for s in here)
         for s in here:
             start = "top" if apart else around.end if around else "0" if own else "base"
-            out[id(s)] = Slot(s.buffer, fresh(f"at_{s.buffer.name}"), start, own)
+            out[id(s)] = ArenaSlot(s.buffer, fresh(f"at_{s.buffer.name}"), start, own)
             visit(s.body, out[id(s)], own)
 
     visit(body, None, False)

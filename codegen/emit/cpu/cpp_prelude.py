@@ -13,7 +13,7 @@ from functools import cache
 
 from ....dsl.errors import InternalError
 from ...ir.program import Program
-from ..c.c_expr import ELEMENTS, Need
+from ..c.c_expr import ELEMENTS, Declaration
 from ..c.templates import environment
 
 _SPELLING = "spelling.j2"  # of a dialect other than C++; what it says goes before what it shares
@@ -26,7 +26,7 @@ _STORED = {"f16": "u16", "bf16": "u16", "f8e4m3": "u8", "f8e5m2": "u8", "tf32": 
 
 
 @dataclass(frozen=True)
-class Types:
+class MacroTypes:
     """What a macro sees: `e` the element, `w` lanes, `t` the C type of values, `i` and `u` the integers of that size."""
 
     e: str
@@ -106,28 +106,29 @@ def _macro(name: str, dialect: str) -> Callable[..., str] | None:
 
 
 @cache
-def _function(need: Need, dialect: str) -> str:
+def _function(need: Declaration, dialect: str) -> str:
     name = need.name
     if name.partition("_from_")[0][0] in "iu" and name.endswith(("_from_f32", "_from_f64")):
         name = name.rpartition("_")[0] + "_float"
     macro = _macro(name, dialect)
     if macro is None and need.name.startswith("m_") and (libm := _macro("m_libm", dialect)) is not None:
-        return str(libm(Types(need.type, need.lanes), need.name[2:])).strip("\n")
+        return str(libm(MacroTypes(need.type, need.lanes), need.name[2:])).strip("\n")
     if macro is None:
         raise InternalError(f"the {dialect} prelude has no {need.name}")
-    return str(macro(Types(need.type, need.lanes))).strip("\n")
+    return str(macro(MacroTypes(need.type, need.lanes))).strip("\n")
 
 
 def has_helper(name: str, dialect: str) -> bool:
     return _macro(name, dialect) is not None
 
 
-def _uses(need: Need, text: str) -> list[Need]:
+def _uses(need: Declaration, text: str) -> list[Declaration]:
     """Other helpers named in a helper's text: vector types, and functions of the same type."""
     if need.name in ("unroll", "outlined"):
         return []
     out = [
-        Need(prefix[:-1] if prefix else "vector", element, int(lanes)) for prefix, element, lanes, _ in _VECTOR.findall(text)
+        Declaration(prefix[:-1] if prefix else "vector", element, int(lanes))
+        for prefix, element, lanes, _ in _VECTOR.findall(text)
     ]
     for name in _CALL.findall(text):
         if name == f"m_{need.name}_{need.type}":  # what it defines itself
@@ -136,11 +137,11 @@ def _uses(need: Need, text: str) -> list[Need]:
             if need.lanes > 1 and "[l]" in text:
                 out.append(need._replace(lanes=1))  # lane by lane
         else:
-            out.append(Need(name, _works_on(name, need), need.lanes))
+            out.append(Declaration(name, _works_on(name, need), need.lanes))
     return [n for n in out if n != need]
 
 
-def _works_on(name: str, caller: Need) -> str:
+def _works_on(name: str, caller: Declaration) -> str:
     """The element type a helper is made for, when `caller` calls it."""
     if name in ("floordiv", "floormod", "imin", "imax"):
         return ""
@@ -151,12 +152,12 @@ def _works_on(name: str, caller: Need) -> str:
     return "f32" if narrow else caller.type
 
 
-def prelude(needs: Iterable[Need], program: Program, instrs: str, dialect: str = "cpp") -> str:
+def prelude(needs: Iterable[Declaration], program: Program, instrs: str, dialect: str = "cpp") -> str:
     """The text of all helpers in `needs` and of what they and the instructions need, callees first."""
-    done: dict[Need, str] = {}
-    under_way: set[Need] = set()
+    done: dict[Declaration, str] = {}
+    under_way: set[Declaration] = set()
 
-    def visit(need: Need) -> None:
+    def visit(need: Declaration) -> None:
         if need in done or need in under_way:
             return
         under_way.add(need)
@@ -170,11 +171,11 @@ def prelude(needs: Iterable[Need], program: Program, instrs: str, dialect: str =
         visit(need)
     if re.search(r"\bfma\(", instrs):
         for element, lanes in sorted({(e, int(w)) for e, w in re.findall(r"\b(f32|f64)x(\d+)\b", instrs)}):
-            visit(Need("fma", element, lanes))
+            visit(Declaration("fma", element, lanes))
             if re.search(rf"\b{ELEMENTS[element]} ", instrs):
-                visit(Need("fma_scalar", element, lanes))
+                visit(Declaration("fma_scalar", element, lanes))
         if not re.search(r"\b(f32|f64)x\d+\b", instrs):
             for element in ("f32", "f64"):
                 if re.search(rf"\b{ELEMENTS[element]}\b", instrs):
-                    visit(Need("fma", element))
+                    visit(Declaration("fma", element))
     return "\n".join(f"{text}\n" for need, text in done.items() if text) if done else ""

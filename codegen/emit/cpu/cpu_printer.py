@@ -21,28 +21,28 @@ from ...ir.program import Program
 from ...ir.tile_ir import Alloc, Barrier, Buffer, Call, Launch, Units
 from ...ir.tile_visitors import statements
 from ...targets import MACHINES, NATIVE
-from ..c.c_expr import ELEMENTS, SUM, Need, storage
-from ..c.dead_declarations import words
+from ..c.c_expr import ELEMENTS, SUM, Declaration, storage
+from ..c.dead_declarations import identifiers
 from ..c.index_printer import IndexPrinter
-from ..c.name_mangling import Names, clean
+from ..c.name_mangling import NameSupply, mangle
 from ..c.templates import environment
-from ..c.text_builder import Text
-from ..emission_context import Context
+from ..c.text_builder import SourceText
+from ..emission_context import EmissionContext
 from ..instr_operands import instr_name
-from ..lane_analysis import analyse, has_lane, is_register, register_memories, shares_of
-from ..statements import Body
-from .arena_layout import Slot, arrange
+from ..lane_analysis import analyse_lanes, has_lane, is_register, register_memories, sub_vector_count
+from ..statements import StatementPrinter
+from .arena_layout import ArenaSlot, arena_slots
 from .cpp_prelude import prelude
-from .prefetch import largest_of_core
-from .reconverge import converge
-from .work_sharing import deals
+from .prefetch import largest_core_cache
+from .reconverge import sink_divergent_guards
+from .work_sharing import shares_all_work
 
 _PARAMETERS = (("const Args*", "args"), ("int", "core"), ("int", "member"))  # the call, a unit's number, which thread it is
 MOST_LANES = 64  # masks of lanes, and numbers of lanes in vectors of i8, go that far
 
 
 @dataclass(frozen=True)
-class Realised:
+class CpuLaunchPlan:
     """How the levels of a launch run: `loops` outermost first, then the threads' number, then lanes."""
 
     loops: tuple[Units, ...]
@@ -50,7 +50,7 @@ class Realised:
     lanes: Units | None
 
 
-def realise(program: Program, launch: Launch) -> Realised:
+def plan_cpu_launch(program: Program, launch: Launch) -> CpuLaunchPlan:
     loops: list[Units] = []
     threads = lanes = None
     innermost = program.device.levels[-1]
@@ -70,7 +70,7 @@ def realise(program: Program, launch: Launch) -> Realised:
             threads = u
         else:
             loops.append(u)
-    return Realised(tuple(loops), threads, lanes)
+    return CpuLaunchPlan(tuple(loops), threads, lanes)
 
 
 class _Printer:
@@ -79,15 +79,15 @@ class _Printer:
     def __init__(self, program: Program, serial_when: tuple[Expr, ...]) -> None:
         self.program = program
         self.serial_when = serial_when
-        self.needs: dict[Need, None] = {}
-        self.names = Names()
+        self.needs: dict[Declaration, None] = {}
+        self.names = NameSupply()
         self.names.fresh(symbol(program))
         self.field: dict[str, str] = {b.name: self.names.fresh(b.name) for b in program.buffers}
         sizes = (*program.dims, *(v for v, _ in program.lets), *(v for _, v in program.finite))
         self.size: dict[Var, str] = {v: self.names.fresh(v.name) for v in sizes}
         kept = [b for b in program.buffers if b.kind == "workspace"]
-        self.kept = [Slot(b, self.names.fresh(f"at_{b.name}"), "top", False) for b in kept]
-        self.slots: list[Slot] = []
+        self.kept = [ArenaSlot(b, self.names.fresh(f"at_{b.name}"), "top", False) for b in kept]
+        self.slots: list[ArenaSlot] = []
         self.threaded = False
         self.plain = IndexPrinter(lambda v: f"call.{self.size[v]}", self.index_need)
         self.on_dims = IndexPrinter(self._size_name, self.index_need)
@@ -98,39 +98,39 @@ class _Printer:
         return f"call.{self.size[v]}"
 
     def index_need(self, name: str) -> None:
-        self.needs[Need(name)] = None
+        self.needs[Declaration(name)] = None
 
     # ------------------------------------------------------------ launches
 
     def launch(self, launch: Launch) -> dict:
-        program, plan = self.program, realise(self.program, launch)
+        program, plan = self.program, plan_cpu_launch(self.program, launch)
         self.threaded |= plan.threads is not None
         lane, width = (plan.lanes.var, plan.lanes.count.constant or 1) if plan.lanes else (None, 1)
-        lanes = analyse(program, launch, lane, width)
-        if lane is not None and (body := converge(launch.body, lanes.varying)) != launch.body:
+        lanes = analyse_lanes(program, launch, lane, width)
+        if lane is not None and (body := sink_divergent_guards(launch.body, lanes.varying)) != launch.body:
             launch = replace(launch, body=body)
-            lanes = analyse(program, launch, lane, width)
-        text = Text(lambda v: self._outside(v, text, plan), self.index_need)
+            lanes = analyse_lanes(program, launch, lane, width)
+        text = SourceText(lambda v: self._outside(v, text, plan), self.index_need)
         for name in (*self.field.values(), *self.size.values()):
             text.names.fresh(name)
         text.constants = set(self.size)
-        shares = shares_of(launch, program.device.levels[-1], width)
-        ctx = Context(program, lanes, text, {b.name: b for b in program.buffers}, self.needs, shares=shares)
-        ctx.caches = largest_of_core(program.device)
+        shares = sub_vector_count(launch, program.device.levels[-1], width)
+        ctx = EmissionContext(program, lanes, text, {b.name: b for b in program.buffers}, self.needs, sub_vectors=shares)
+        ctx.caches = largest_core_cache(program.device)
         for b in program.buffers:
-            ctx.spoken[b.name] = self.field[b.name]
+            ctx.emitted_names[b.name] = self.field[b.name]
         ctx.env.update({u.var: Expr() for u in plan.loops if u.count.constant == 1})
         slots = self._slots(launch, plan)
-        body = Body(ctx, lambda s: self._barrier(s, plan, ctx), lambda s: self._local(s, ctx, slots[id(s)]))
+        body = StatementPrinter(ctx, lambda s: self._barrier(s, plan, ctx), lambda s: self._local(s, ctx, slots[id(s)]))
         self._loops(list(u for u in plan.loops if u.count.constant != 1), text, lambda: body.block(launch.body))
         lines = text.finish()
         if ctx.stored_with:
             lines.append(ctx.fence())
-        used = set(words("\n".join(lines)))
+        used = set(identifiers("\n".join(lines)))
         bases = [self._base(b) for b in program.buffers if self.field[b.name] in used]
         lines = [*bases, *lines]
         # a parameter that nothing reads has no name
-        named = used.union(words("\n".join(bases)))
+        named = used.union(identifiers("\n".join(bases)))
         head = ", ".join(f"{kind} {name}" if name in named else kind for kind, name in _PARAMETERS)
         return {
             "name": f"launch__{self.names.fresh(launch.name)}",
@@ -141,7 +141,7 @@ class _Printer:
             "shares": "" if meets else self._shares(launch, plan),
         }
 
-    def _loops(self, units: list[Units], text: Text, body) -> None:
+    def _loops(self, units: list[Units], text: SourceText, body) -> None:
         if not units:
             return body()
         u = units[0]
@@ -153,7 +153,7 @@ class _Printer:
         with text.block(head, u.var.name, u.var):
             self._loops(units[1:], text, body)
 
-    def _outside(self, v: Var, text: Text, plan: Realised) -> str:
+    def _outside(self, v: Var, text: SourceText, plan: CpuLaunchPlan) -> str:
         """Sizes come from the call; the thread's number from whoever runs the launch."""
         if v in self.size:
             text.scopes[0].decls.append(f"const int64_t {self.size[v]} = args->{self.size[v]};")
@@ -166,10 +166,10 @@ class _Printer:
         const = "const " if b.kind == "input" else ""
         return f"{const}{_element(b)}* {self.field[b.name]} = args->{self.field[b.name]};"
 
-    def _slots(self, launch: Launch, plan: Realised) -> dict[int, Slot]:
+    def _slots(self, launch: Launch, plan: CpuLaunchPlan) -> dict[int, ArenaSlot]:
         device = self.program.device
         threads = None if plan.threads is None else device.depth(plan.threads.level)
-        found = arrange(
+        found = arena_slots(
             launch.body,
             lambda b: not is_register(b, device),
             lambda b: threads is not None and device.depth(b.level) >= threads,
@@ -179,15 +179,15 @@ class _Printer:
         self.slots += found.values()
         return found
 
-    def _local(self, s: Alloc, ctx: Context, slot: Slot) -> None:
+    def _local(self, s: Alloc, ctx: EmissionContext, slot: ArenaSlot) -> None:
         """A slice of the space that was allocated at the call."""
         b = s.buffer
         name = ctx.text.fresh(b.name, 0)
-        ctx.spoken[b.name], ctx.buffers[b.name] = name, b
+        ctx.emitted_names[b.name], ctx.buffers[b.name] = name, b
         base = "args->private_at + member * args->private_step + " if slot.private else ""
         ctx.text.scopes[0].decls.append(f"{_element(b)}* {name} = ({_element(b)}*)(args->space + {base}args->{slot.where});")
 
-    def _barrier(self, s: Barrier, plan: Realised, ctx: Context) -> list[str]:
+    def _barrier(self, s: Barrier, plan: CpuLaunchPlan, ctx: EmissionContext) -> list[str]:
         """Only threads can be apart; lanes move together. Units that are a loop run to their end one by one: none can wait."""
         depth = self.program.device.depth
         for u in plan.loops:
@@ -203,7 +203,7 @@ class _Printer:
     def _finite(self, u: Units) -> str:
         return f"args->{self.size[next(v for level, v in self.program.finite if level == u.level)]}"
 
-    def _meets(self, launch: Launch, plan: Realised) -> str:
+    def _meets(self, launch: Launch, plan: CpuLaunchPlan) -> str:
         """Where threads wait for each other: what holds their number, if fewer may come as nothing else goes by it; or NULL."""
         depth, threads, program = self.program.device.depth, plan.threads, self.program
         body = list(statements(launch.body))
@@ -215,14 +215,14 @@ class _Printer:
             return "NULL"
         return "&call." + self._finite(threads).removeprefix("args->")
 
-    def _shares(self, launch: Launch, plan: Realised) -> str:
+    def _shares(self, launch: Launch, plan: CpuLaunchPlan) -> str:
         """Of each thread (`templates/cpp/threads.j2`), where none waits for another: any of them may do any unit's part.
 
         If such a launch does nothing but deal out turns of loops, there may be more units than threads.
         """
         if plan.threads is None:
             return ""
-        return "SHARES" if deals(launch.body, plan.threads) else "1"
+        return "SHARES" if shares_all_work(launch.body, plan.threads) else "1"
 
     def _counted(self, launches: list[dict]) -> None:
         """`counts`: the number of units, in launches before which it changes."""
@@ -240,12 +240,12 @@ class _Printer:
 
     def _instrs(self) -> list[str]:
         """Those that are needed; the text of one may need more: vectors, and other instructions."""
-        texts: dict[Need, str] = {}
+        texts: dict[Declaration, str] = {}
         while todo := [n for n in self.needs if n.name.startswith("instr:") and n not in texts]:
             texts |= {n: self.instr(n) for n in todo}
         return list(texts.values())
 
-    def instr(self, need: Need) -> str:
+    def instr(self, need: Declaration) -> str:
         """The inline function of one instruction: operands by their lower-case names, results by reference."""
         instr = next(i for i in self.program.instrs if i.name == need.name.partition(":")[2])
         emit = dict(instr.emits).get("cpp")
@@ -286,7 +286,7 @@ class _Printer:
                 continue
             vector = has_lane(o) and lanes > 1
             if vector:
-                self.needs[Need("vector", element, lanes)] = None
+                self.needs[Declaration("vector", element, lanes)] = None
             kind = f"{element}x{lanes}" if vector else ELEMENTS[element]
             by = "" if o.role == "input" else "&"
             count = extents.get(o.name, 1)
@@ -317,7 +317,7 @@ class _Printer:
             .render(
                 program=program,
                 name=symbol(program),
-                title=clean(program.name),
+                title=mangle(program.name),
                 head=[_comment(x) for x in program.head.strip("\n").splitlines()],
                 flags=" ".join((*FLAGS, *MACHINES.get(program.device.name, NATIVE).flags)),
                 prelude=prelude(helpers, program, fma_users),

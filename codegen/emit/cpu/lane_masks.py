@@ -11,21 +11,21 @@ from collections.abc import Sequence
 
 from ....dsl.index.expr import Expr, Fn, as_expr, maximum, minimum
 from ....dsl.values import Apply, IndexValue, Masked
-from ..c.c_expr import BOOL, COMPARISONS, I32, PRODUCT, Code
-from ..emission_context import Context
+from ..c.c_expr import BOOL, COMPARISONS, I32, PRODUCT, CExpr
+from ..emission_context import EmissionContext
 from ..load_store import lane_step, splat
-from .masked_access import load_step, zero
+from .masked_access import is_zero, masked_load_step
 
 MOST = 1 << 28  # of a term that lanes compute with 32 bits
 
 
-def told_apart(ctx: Context, v: Masked, conds: Sequence[Expr]) -> bool:
+def is_maskable(ctx: EmissionContext, v: Masked, conds: Sequence[Expr]) -> bool:
     """Whether it is a load of what lies side by side, and zero elsewhere, and 32 bits are known to hold what is compared."""
-    step = load_step(ctx, v) if zero(v.otherwise) else None
+    step = masked_load_step(ctx, v) if is_zero(v.otherwise) else None
     return step is not None and step.constant == 1 and all(_fits(ctx, e) for e in conds if ctx.varies(e))
 
 
-def lanes_where(ctx: Context, conds: Sequence[Expr]) -> str:
+def lane_mask(ctx: EmissionContext, conds: Sequence[Expr]) -> str:
     """The mask of the lanes that conditions hold in. Prints what it is made of."""
     name, vector = ctx.text.temp(), ctx.element("i32", True)
     holds = " & ".join(_holds(ctx, e) for e in conds if ctx.varies(e))
@@ -34,12 +34,12 @@ def lanes_where(ctx: Context, conds: Sequence[Expr]) -> str:
     return f"{ctx.condition(same)} ? {name} : ({vector}){{}}" if same else name
 
 
-def where_told(ctx: Context, v: Apply) -> Code | None:
+def compare_lanes(ctx: EmissionContext, v: Apply) -> CExpr | None:
     """`t <= i + d` along the lanes of t  -->  {0, 1, 2, ..} <= (int32_t) i + d - t, cut where no lane or every lane is meant.
 
     None where all lanes have the same, or where it does not grow evenly from one to the next.
     """
-    a, b = (ctx.ix(x.expr) for x in v.args if isinstance(x, IndexValue))
+    a, b = (ctx.substitute(x.expr) for x in v.args if isinstance(x, IndexValue))
     e = a - b
     step = lane_step(ctx, e)
     by = step.constant if step is not None else None
@@ -48,11 +48,11 @@ def where_told(ctx: Context, v: Apply) -> Code | None:
     steps = [by * i for i in range(ctx.width)]
     bound = maximum(minimum(-ctx.at_lane(e, 0), max(steps) + 1), min(steps) - 1)
     counted = f"({ctx.element('i32', True)}){{{', '.join(map(str, steps))}}}"
-    other = splat(ctx, "i32", Code(f"(int32_t)({ctx.text.index.text(bound)})", I32))
-    return Code(f"({counted} {COMPARISONS[v.fn]} {other})", BOOL, True, 32)
+    other = splat(ctx, "i32", CExpr(f"(int32_t)({ctx.text.index.text(bound)})", I32))
+    return CExpr(f"({counted} {COMPARISONS[v.fn]} {other})", BOOL, True, 32)
 
 
-def _fits(ctx: Context, e: Expr) -> bool:
+def _fits(ctx: EmissionContext, e: Expr) -> bool:
     """All terms are small, and what differs between lanes is the lane, or quotients by numbers."""
     for a, c in e.terms:
         low, high = Expr(((a, c),), 0).interval
@@ -66,7 +66,7 @@ def _fits(ctx: Context, e: Expr) -> bool:
     return abs(e.const) <= MOST
 
 
-def _holds(ctx: Context, e: Expr) -> str:
+def _holds(ctx: EmissionContext, e: Expr) -> str:
     """Where e >= 0: what differs between lanes is compared with what does not."""
     same = Expr(tuple(t for t in e.terms if not ctx.varies(Expr((t,), 0))), e.const)
     parting = e - same
@@ -75,7 +75,7 @@ def _holds(ctx: Context, e: Expr) -> str:
     return f"({_vector(ctx, parting)} >= {_vector(ctx, -same)})"
 
 
-def _vector(ctx: Context, e: Expr) -> str:
+def _vector(ctx: EmissionContext, e: Expr) -> str:
     """An index expression in all lanes."""
     pieces: list[str] = []
     same = as_expr(e.const)
@@ -87,10 +87,10 @@ def _vector(ctx: Context, e: Expr) -> str:
             turns = -min(0, (of.interval[0] or 0) // by)  # C's quotients are floor's where nothing is negative
             same = same - c * turns if a.kind == "div" else same
             quotient = f"({_vector(ctx, of + by * turns)} {'/' if a.kind == 'div' else '%'} {by})"
-            pieces.append(quotient if c == 1 else f"{quotient} * {splat(ctx, 'i32', Code(str(c), I32))}")
+            pieces.append(quotient if c == 1 else f"{quotient} * {splat(ctx, 'i32', CExpr(str(c), I32))}")
         else:
             same = same + Expr(((a, c),), 0)
     if same.terms or same.const or not pieces:
         start = ctx.text.index.text(same, PRODUCT + 1)
-        pieces.append(splat(ctx, "i32", Code(start if same.constant is not None else f"(int32_t){start}", I32)))
+        pieces.append(splat(ctx, "i32", CExpr(start if same.constant is not None else f"(int32_t){start}", I32)))
     return pieces[0] if len(pieces) == 1 else f"({' + '.join(pieces)})"

@@ -6,14 +6,14 @@ from ....dsl.errors import InternalError
 from ....dsl.types import DType
 from ...ir.tile_ir import AllReduce
 from ..c.c_expr import storage
-from ..emission_context import Context
+from ..emission_context import EmissionContext
 from ..load_store import load
 
 _FUNCTION = {"sum": "{a} + {b}", "prod": "{a} * {b}", "max": "m_max({a}, {b})", "min": "m_min({a}, {b})", "any": "{a} | {b}"}
 _FUNCTION |= {"all": "{a} & {b}"}
 
 
-def all_reduce(ctx: Context, s: AllReduce) -> None:
+def all_reduce(ctx: EmissionContext, s: AllReduce) -> None:
     """Groups are lanes whose numbers differ in one digit; both its place and its size are powers of two."""
     if s.count == 1:
         return
@@ -25,15 +25,15 @@ def all_reduce(ctx: Context, s: AllReduce) -> None:
         raise InternalError(f"a reduction over {s.count} lanes at a stride of {s.stride}")
     dtypes = [ctx.lanes.registers[name].buffer.dtype for name, _ in s.cells]
     vectors: list[list[str]] = []  # of each share, its vectors
-    for share in range(ctx.shares):
-        with ctx.one_share(share):
+    for share in range(ctx.sub_vectors):
+        with ctx.sub_vector_width(share):
             vectors.append([load(ctx, name, coords)[0] for name, coords in s.cells])
     distances = [s.stride << n for n in range(s.count.bit_length() - 1)]
-    with ctx.one_share(0):
+    with ctx.sub_vector_width(0):
         # whole vectors first: then one of them is enough
-        same = list(range(ctx.shares))
+        same = list(range(ctx.sub_vectors))
         for d in (d // ctx.width for d in distances if d >= ctx.width):
-            for share in range(ctx.shares):
+            for share in range(ctx.sub_vectors):
                 if same[share] == share and not share & d:
                     _combine(ctx, s.kind, vectors[share], dtypes, vectors[share | d])
             same = [x & ~d for x in same]
@@ -47,7 +47,7 @@ def all_reduce(ctx: Context, s: AllReduce) -> None:
                     ctx.text.line(f"{name} = {value};")
 
 
-def _combine(ctx: Context, kind: str, names: list[str], dtypes: list[DType], others: list[str]) -> None:
+def _combine(ctx: EmissionContext, kind: str, names: list[str], dtypes: list[DType], others: list[str]) -> None:
     if kind in ("argmax", "argmin"):
         return _better(ctx, kind, names, dtypes, others)
     dtype = dtypes[0]
@@ -58,7 +58,7 @@ def _combine(ctx: Context, kind: str, names: list[str], dtypes: list[DType], oth
     ctx.text.line(f"{names[0]} = {_FUNCTION[kind].format(a=names[0], b=others[0])};")
 
 
-def _better(ctx: Context, kind: str, names: list[str], dtypes: list[DType], shuffled: list[str]) -> None:
+def _better(ctx: EmissionContext, kind: str, names: list[str], dtypes: list[DType], shuffled: list[str]) -> None:
     """The other lane's pair wins when its value is better, or equal with a smaller index; NaN is best of all."""
     value, index = names
     v, i = ctx.text.temp(), ctx.text.temp()

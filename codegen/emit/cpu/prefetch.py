@@ -12,7 +12,7 @@ from __future__ import annotations
 from ....dsl.device import Device
 from ....dsl.index.expr import Expr
 from ...ir.tile_ir import Buffer
-from ..emission_context import Context, Turning
+from ..emission_context import EmissionContext, PrintedLoop
 
 FAR = 8 << 10  # bytes ahead in an innermost loop: about what memory delivers while a line is on its way
 NEAR = 256  # in a loop around it
@@ -20,18 +20,18 @@ LINE = 64  # bytes that are asked for at once; where lines are longer, twice
 VECTORS = 4  # that a turn reads of a row at most
 
 
-def largest_of_core(device: Device) -> int:
+def largest_core_cache(device: Device) -> int:
     """Bytes of the largest cache of one core; 0 where there is none."""
     return max(
         (m.capacity or 0 for m in device.memories if m.backing is not None and m.level != device.levels[0].name), default=0
     )
 
 
-def fetch_ahead(ctx: Context, buffer: Buffer, e: Expr, pointer: str) -> None:
+def emit_prefetch(ctx: EmissionContext, buffer: Buffer, e: Expr, pointer: str) -> None:
     """WALKED, ONCE. Prints the request for what follows a vector load at the linear address `e`, which is `pointer` as text."""
     if not ctx.caches or buffer.kind != "input" or any(x.names.isdisjoint(e.variables()) for x in ctx.loops):
         return
-    size = ctx.ix(buffer.size) * buffer.dtype.bytes
+    size = ctx.substitute(buffer.size) * buffer.dtype.bytes
     if size.constant is not None and size.constant < ctx.caches:
         return
     walked = next((n for n, x in enumerate(reversed(ctx.loops)) if _walks(ctx, buffer, e, x, NEAR if n else FAR)), None)
@@ -44,17 +44,17 @@ def fetch_ahead(ctx: Context, buffer: Buffer, e: Expr, pointer: str) -> None:
         return
     scope.fetched.add(line)
     key = f"{buffer.name} {ahead}"
-    if key not in ctx.ahead:
-        ctx.ahead[key] = ctx.text.fresh(f"{ctx.spoken[buffer.name]}_ahead", 0)
+    if key not in ctx.prefetched:
+        ctx.prefetched[key] = ctx.text.fresh(f"{ctx.emitted_names[buffer.name]}_ahead", 0)
         why = "// asked for so early, where no cache of a core holds it"
         shown = ctx.text.index.text(size)
-        ctx.text.declare(f"const int64_t {ctx.ahead[key]} = {shown} >= {ctx.caches} ? {ahead} : 0;  {why}", 0)
+        ctx.text.declare(f"const int64_t {ctx.prefetched[key]} = {shown} >= {ctx.caches} ? {ahead} : 0;  {why}", 0)
     # Where nothing is asked for, the request would still take a turn of a load's port.
-    asked = f"if ({ctx.ahead[key]}) " if size.constant is None else ""
-    ctx.text.line(f"{asked}__builtin_prefetch({pointer} + {ctx.ahead[key]});")
+    asked = f"if ({ctx.prefetched[key]}) " if size.constant is None else ""
+    ctx.text.line(f"{asked}__builtin_prefetch({pointer} + {ctx.prefetched[key]});")
 
 
-def _walks(ctx: Context, buffer: Buffer, e: Expr, loop: Turning, ahead: int) -> bool:
+def _walks(ctx: EmissionContext, buffer: Buffer, e: Expr, loop: PrintedLoop, ahead: int) -> bool:
     """Whether its turns read vectors side by side, and reach as far as is asked for."""
     grows = e.coefficient(loop.var) * loop.step
     reach = ahead if loop.var.hi is None else (loop.var.hi + 1) * e.coefficient(loop.var) * buffer.dtype.bytes

@@ -20,7 +20,7 @@ from ...ir.tile_ir import Alloc, AllReduce, Buffer, For, If, Let, Stmt, Store
 from ...ir.tile_visitors import map_bodies, statements
 
 
-def converge(body: tuple[Stmt, ...], varying: frozenset[Var]) -> tuple[Stmt, ...]:
+def sink_divergent_guards(body: tuple[Stmt, ...], varying: frozenset[Var]) -> tuple[Stmt, ...]:
     """`varying`: variables that differ between lanes."""
     buffers = {s.buffer.name: s.buffer for s in statements(body) if isinstance(s, Alloc)}
 

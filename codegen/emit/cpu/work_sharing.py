@@ -6,7 +6,7 @@ from ...ir.tile_ir import Alloc, For, Let, Stmt, Units
 from ...ir.tile_visitors import variables
 
 
-def deals(body: tuple[Stmt, ...], units: Units) -> bool:
+def shares_all_work(body: tuple[Stmt, ...], units: Units) -> bool:
     """All work stands in loops that begin at the unit's number and go on by the number of units; nothing else mentions either.
 
     Whatever else stood there would be done once more by each further unit.
@@ -19,7 +19,7 @@ def _deals(s: Stmt, units: Units) -> bool:
     hidden = counts | {units.var}
     match s:
         case Alloc():
-            return deals(s.body, units)
+            return shares_all_work(s.body, units)
         case Let():
             return not hidden & s.value.variables()
         case For() if units.var in s.start.variables():
@@ -27,5 +27,5 @@ def _deals(s: Stmt, units: Units) -> bool:
             return bool(counts & s.step.variables()) and not told and not hidden & variables(s.body)
         case For():
             bounds = (s.start, s.stop, s.step)
-            return not any(hidden & e.variables() for e in bounds) and deals(s.body, units)
+            return not any(hidden & e.variables() for e in bounds) and shares_all_work(s.body, units)
     return False

@@ -18,17 +18,17 @@ from ...abi import FLAGS
 from ...ir.program import Program
 from ...ir.tile_ir import Buffer, Call, Launch
 from ...ir.tile_visitors import statements
-from ..c.c_expr import ELEMENTS, Need, storage
+from ..c.c_expr import ELEMENTS, Declaration, storage
 from ..c.text_builder import Line
 from ..gpu import cuda, hip
 from ..gpu.gpu_printer import GpuPrinter
-from ..gpu.launch_geometry import realise
-from .instr_function import function_of
+from ..gpu.launch_geometry import launch_geometry
+from .instr_function import instr_function
 
 _BASES = {"cuda": cuda, "hip": hip}
 
 
-def base_of(device: Device) -> str:
+def emulated_dialect(device: Device) -> str:
     """The dialect whose text is emulated: the one that most of the device's instructions have a text for, and for devices
     without texts the first whose exchanges reach all lanes of a unit in lockstep."""
     texts = Counter(d for i in device.instrs for d, _ in i.emits if d in _BASES)
@@ -48,7 +48,7 @@ def render(program: Program, serial_when: tuple[Expr, ...] = ()) -> str:
 
 
 @dataclass(frozen=True)
-class Described:
+class TextDescription:
     """What reports about a text need.
 
     spans  for lines of it, from 1 on, the part of the schedule that they come from
@@ -59,7 +59,7 @@ class Described:
     lanes: int
 
 
-def describe(program: Program) -> Described:
+def describe_text(program: Program) -> TextDescription:
     """Of the text that `render` gives."""
     printer = _Printer(program)
     text = printer.render().splitlines()
@@ -69,12 +69,12 @@ def describe(program: Program) -> Described:
         for i, line in enumerate(kernel["lines"]):
             if isinstance(line, Line) and line.span is not None:
                 spans[head + 2 + i] = line.span
-    return Described(spans, max((k["lanes"] for k in printer.bodies), default=1))
+    return TextDescription(spans, max((k["lanes"] for k in printer.bodies), default=1))
 
 
 class _Printer(GpuPrinter):
     def __init__(self, program: Program) -> None:
-        base = _BASES[base_of(program.device)]
+        base = _BASES[emulated_dialect(program.device)]
         super().__init__(program, base.SPELLING, base.API)
         self.dialect = "emulate"
         for own in ("call", "globals", "status", "way"):
@@ -83,7 +83,7 @@ class _Printer(GpuPrinter):
 
     def launch(self, launch: Launch, program: Program) -> dict:
         out = super().launch(launch, program)
-        plan = realise(self.program, launch)
+        plan = launch_geometry(self.program, launch)
         inner = plan.threads[-1].count.constant if plan.threads else 1
         out["lanes"] = lanes_of(self.program.device, inner or 1)
         out["places"] = list({(b.name, at): _place(b, at, n) for b, at, n in out["places"]}.values())
@@ -123,17 +123,17 @@ class _Printer(GpuPrinter):
             "initialised": known[b.kind], "poison": poison(b),
         }  # fmt: skip
 
-    def _instr(self, need: Need) -> str:
+    def _instr(self, need: Declaration) -> str:
         instr = self._called(need).instr
         launches = [x for p in self.ways for x in p.launches]
         units = {self._units(x, instr) for x in launches if _calls(x, instr)}
         if len(units) != 1:
             raise InternalError(f"{instr.name} is executed by {', '.join(map(str, sorted(units)))} threads together")
-        return function_of(instr, units.pop(), self.program.device, self.spelling, self.needs)
+        return instr_function(instr, units.pop(), self.program.device, self.spelling, self.needs)
 
     def _units(self, launch: Launch, instr: Instr) -> int:
         depth = self.program.device.depth
-        threads = realise(self.program, launch).threads
+        threads = launch_geometry(self.program, launch).threads
         return prod(u.count.constant or 1 for u in threads if depth(u.level) > depth(instr.level))
 
 

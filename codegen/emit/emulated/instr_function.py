@@ -15,13 +15,13 @@ from ....dsl.errors import InternalError
 from ....dsl.fragment import REGISTER, Fragment
 from ....dsl.index.expr import Expr, Var, as_expr
 from ....dsl.values import Value, loads
-from ..c.c_expr import ELEMENTS, Need, storage
+from ..c.c_expr import ELEMENTS, Declaration, storage
 from ..c.text_builder import INDENT
-from ..gpu.instr_wrapper import Registers, registers_of
-from ..gpu.simt_statements import Spelling
+from ..gpu.instr_wrapper import RegisterOperand, register_operand
+from ..gpu.simt_statements import DialectSpelling
 from ..lane_analysis import register_memories
 from ..statements import instr_name
-from .instr_semantics import Op, OpText, guard_of, op_of, subscripts
+from .instr_semantics import InstrOp, OpText, guard_of, instr_op, subscripts
 
 _SITE = "__builtin_return_address(0)"  # of the call, in the kernel
 KINDS = {kind: f"EM_{kind.upper()}" for kind in AWAITED}  # of the runtime
@@ -34,7 +34,7 @@ class _Given:
     operand: Operand
     name: str
     count: int
-    registers: Registers | None
+    registers: RegisterOperand | None
 
     @property
     def element(self) -> str:
@@ -55,10 +55,10 @@ class _Given:
         return f"{self.registers.kind} {self.name}[{self.registers.count}];"
 
 
-def function_of(instr: Instr, units: int, device: Device, spelling: Spelling, needs: dict[Need, None]) -> str:
+def instr_function(instr: Instr, units: int, device: Device, spelling: DialectSpelling, needs: dict[Declaration, None]) -> str:
     """`units`: threads that execute it together. Raises InternalError for what has no meaning."""
     given = [_given(o, device) for o in instr.operands]
-    op = op_of(instr, device)
+    op = instr_op(instr, device)
     own = instr_name(instr)
     roles = ", ".join(f"{o.name}: {o.dtype}{list(o.shape)}" for o in instr.operands)
     lines = [f"// {instr.name} ({roles}){f', of {units} threads' if units > 1 else ''}"]
@@ -73,13 +73,13 @@ def function_of(instr: Instr, units: int, device: Device, spelling: Spelling, ne
 def _given(o: Operand, device: Device) -> _Given:
     f = Fragment.of(o)
     own = o.memory in register_memories(device)
-    return _Given(o, o.name.lower(), f.registers, registers_of(o, f.registers) if own else None)
+    return _Given(o, o.name.lower(), f.registers, register_operand(o, f.registers) if own else None)
 
 
 # ------------------------------------------------------------ execution
 
 
-def _run(instr, units: int, device, spelling, needs, given: list[_Given], op: Op) -> list[str]:
+def _run(instr, units: int, device, spelling, needs, given: list[_Given], op: InstrOp) -> list[str]:
     own = instr_name(instr)
     text = OpText(op, device, spelling, needs, _taken(given))
     body = text.declarations()

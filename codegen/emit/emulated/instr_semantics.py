@@ -22,17 +22,17 @@ from ....dsl.types import TYPES, DType
 from ....dsl.values import Apply, Cast, Const, IndexValue, Load, Value, children, loads, transform
 from ...ir.program import Program
 from ...ir.tile_ir import Buffer, For, Stmt, Store
-from ..c.c_expr import BOOL, ELEMENTS, Code, Need, storage
-from ..c.text_builder import Text
-from ..gpu.simt_statements import GpuBody, GpuContext, GpuIndex, Spelling
-from ..lane_analysis import Lanes
+from ..c.c_expr import BOOL, ELEMENTS, CExpr, Declaration, storage
+from ..c.text_builder import SourceText
+from ..gpu.simt_statements import DialectSpelling, GpuBody, GpuContext, GpuIndex
+from ..lane_analysis import LaneInfo
 
 _COMBINE = {"sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "or", "all": "and"}
 _TOTAL = "total"
 
 
 @dataclass(frozen=True)
-class Op:
+class InstrOp:
     """`arrays` hold the operands whole, row by row, in the type they compute in (copies: as they are stored)."""
 
     arrays: tuple[Buffer, ...]
@@ -43,7 +43,7 @@ class Op:
         return next(b for b in self.arrays if b.name == operand.name)
 
 
-def op_of(instr: Instr, device: Device) -> Op:
+def instr_op(instr: Instr, device: Device) -> InstrOp:
     s = instr.statement
     if s.reduction is not None and s.reduction.kind not in _COMBINE:
         raise InternalError(f"the instruction {instr.name} is a {s.reduction.kind}")
@@ -54,7 +54,7 @@ def op_of(instr: Instr, device: Device) -> Op:
     at = tuple(as_expr(Var(i)) for i in s.indices)
     value = s.value if copies else transform(s.value, _computed)
     if s.reduction is None and not instr.accumulate:
-        return Op(arrays, None, _nest(s, s.indices, Store(target.name, at, value)))
+        return InstrOp(arrays, None, _nest(s, s.indices, Store(target.name, at, value)))
     kind, src = s.reduction.kind if s.reduction else "sum", s.value.dtype
     wide = TYPES["f64"] if src.kind == "float" else src
     total = _array(_TOTAL, wide, target.shape, *outer)
@@ -66,7 +66,7 @@ def op_of(instr: Instr, device: Device) -> Op:
         before = Load(target.name, at, target.dtype.compute)
         sofar = _combined(kind, _cast(before, wide), sofar)
     body += _nest(s, s.indices, Store(target.name, at, _cast(sofar, target.dtype)))
-    return Op(arrays, total, body)
+    return InstrOp(arrays, total, body)
 
 
 def _computed(v: Value) -> Value | None:
@@ -172,21 +172,23 @@ def _array(name: str, dtype: DType, shape: tuple[int, ...], memory: str, level: 
 class OpText:
     """The text of an op and of the places in its arrays; `needs` gets the helper functions that it calls."""
 
-    def __init__(self, op: Op, device: Device, spelling: Spelling, needs: dict[Need, None], taken: tuple[str, ...]) -> None:
+    def __init__(
+        self, op: InstrOp, device: Device, spelling: DialectSpelling, needs: dict[Declaration, None], taken: tuple[str, ...]
+    ) -> None:
         self.op = op
-        self.text = Text(_unbound, lambda name: needs.setdefault(Need(name)), GpuIndex)
+        self.text = SourceText(_unbound, lambda name: needs.setdefault(Declaration(name)), GpuIndex)
         for name in taken:
             self.text.names.fresh(name)
         program = Program("op", device, (), (), (), op.arrays, ())
-        lanes = Lanes(None, 1, frozenset(), {}, frozenset())
+        lanes = LaneInfo(None, 1, frozenset(), {}, frozenset())
         arrays = {b.name: b for b in (*op.arrays, *([op.total] if op.total else []))}
         self.ctx = GpuContext(program, lanes, self.text, arrays, needs)
         for name in arrays:
-            self.ctx.spoken[name] = self.text.fresh(name)
+            self.ctx.emitted_names[name] = self.text.fresh(name)
         self.body = GpuBody(self.ctx, spelling, lambda s: [], lambda s: None, frozenset())
 
     def name(self, b: Buffer) -> str:
-        return self.ctx.spoken[b.name]
+        return self.ctx.emitted_names[b.name]
 
     def declarations(self, only: Collection[str] | None = None) -> list[str]:
         """Of all arrays, or of those of some operands."""
@@ -228,7 +230,7 @@ class OpText:
         dtype = self.op.array(operand).dtype
         if dtype == operand.dtype:
             return text
-        return self.body.values.to_storage(Code(text, dtype), operand.dtype, False).text
+        return self.body.values.to_storage(CExpr(text, dtype), operand.dtype, False).text
 
 
 def _unbound(v: Var) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from ....dsl.index.expr import Expr
 from ...ir.program import Program
-from .gpu_printer import Api, Spelling, kernels_of, render_gpu
-from .launch_geometry import Kernel
+from .gpu_printer import Api, DialectSpelling, kernels_of, render_gpu
+from .launch_geometry import KernelSource
 
 FLAGS = ("-std=c++17", "-fmad=false")
 """What the text needs of nvcc and NVRTC: contraction only where the program says fma."""
 
-SPELLING = Spelling(
+SPELLING = DialectSpelling(
     dialect="cuda",
     block="blockIdx.x",
     thread="threadIdx.x",
@@ -26,6 +26,6 @@ def render(program: Program, serial_when: tuple[Expr, ...] = ()) -> str:
     return render_gpu(program, SPELLING, API)
 
 
-def kernels(program: Program) -> tuple[Kernel, ...]:
+def kernels(program: Program) -> tuple[KernelSource, ...]:
     """The launches as a driver needs them, in order, for who loads the text without its launcher."""
     return kernels_of(program, SPELLING, API)

@@ -18,22 +18,22 @@ from ...abi import programs, symbol
 from ...ir.program import Program
 from ...ir.tile_ir import Alloc, AllReduce, Barrier, Buffer, Launch, Needs, Store, Units
 from ...ir.tile_visitors import statements
-from ..c.c_expr import ELEMENTS, Need, storage
-from ..c.dead_declarations import kept, used_only
+from ..c.c_expr import ELEMENTS, Declaration, storage
+from ..c.dead_declarations import live_lines, remove_dead
 from ..c.index_printer import IndexPrinter
-from ..c.name_mangling import Names, clean
-from ..c.peephole import tidied
+from ..c.name_mangling import NameSupply, mangle
+from ..c.peephole import peephole
 from ..c.templates import environment
-from ..c.text_builder import INDENT, Text
+from ..c.text_builder import INDENT, SourceText
 from ..cpu.cpp_prelude import prelude
-from ..lane_analysis import analyse, is_register
-from .instr_wrapper import Executed, executed, instr_text
-from .launch_geometry import Kernel, Plan, realise
-from .shared_memory_layout import Space, divergent, layout
-from .simt_statements import GpuBody, GpuContext, GpuIndex, Spelling, packed_buffers
-from .tile_counts import named_counts
+from ..lane_analysis import analyse_lanes, is_register
+from .instr_wrapper import ExecutedInstr, executed_instrs, instr_text
+from .launch_geometry import KernelSource, LaunchGeometry, launch_geometry
+from .shared_memory_layout import SharedMemoryLayout, divergent_statements, shared_memory_layout
+from .simt_statements import DialectSpelling, GpuBody, GpuContext, GpuIndex, packed_buffers
+from .tile_counts import name_tile_counts
 
-__all__ = ["Api", "GpuPrinter", "Spelling", "kernels_of", "render_gpu"]
+__all__ = ["Api", "DialectSpelling", "GpuPrinter", "kernels_of", "render_gpu"]
 
 
 _MOST_BLOCKS = (1 << 31) - 1  # of a launch: its number of blocks is one number
@@ -50,14 +50,14 @@ class Api:
 
 
 class GpuPrinter:
-    def __init__(self, program: Program, spelling: Spelling, api: Api) -> None:
+    def __init__(self, program: Program, spelling: DialectSpelling, api: Api) -> None:
         self.program = program
         self.ways = tuple(programs(program))
-        self.executed = executed(self.ways)
+        self.executed = executed_instrs(self.ways)
         self.spelling, self.api = spelling, api
         self.dialect = spelling.dialect  # whose templates are used
-        self.needs: dict[Need, None] = {}
-        self.names = Names()
+        self.needs: dict[Declaration, None] = {}
+        self.names = NameSupply()
         self.symbol = self.names.fresh(symbol(program))
         for own in ("blocks", "stream", "error", "at", "way"):  # of the launcher
             self.names.fresh(own)
@@ -65,7 +65,7 @@ class GpuPrinter:
         sizes = (*program.dims, *(v for v, _ in program.lets), *(v for _, v in program.finite))
         self.size = {v: self.names.fresh(v.name) for v in sizes}
         self.host = IndexPrinter(self._size_name, self._need)
-        self.kernels: list[Kernel] = []
+        self.kernels: list[KernelSource] = []
 
     def _size_name(self, v: Var) -> str:
         if v not in self.size:
@@ -73,15 +73,15 @@ class GpuPrinter:
         return self.size[v]
 
     def _need(self, name: str) -> None:
-        self.needs[Need(name)] = None
+        self.needs[Declaration(name)] = None
 
     # ------------------------------------------------------------ launches
 
     def launch(self, launch: Launch, program: Program) -> dict:
         """`program`: the one of `abi.programs` whose launch it is."""
-        plan = realise(program, launch)
-        launch = named_counts(launch, plan.blocks, frozenset(self.size), _MOST_BLOCKS)
-        text = Text(lambda v: self._outside(v, text, plan), self._need, GpuIndex)
+        plan = launch_geometry(program, launch)
+        launch = name_tile_counts(launch, plan.blocks, frozenset(self.size), _MOST_BLOCKS)
+        text = SourceText(lambda v: self._outside(v, text, plan), self._need, GpuIndex)
         for name in (*self.field.values(), *self.size.values()):
             text.names.fresh(name)
         text.constants = set(self.size)
@@ -89,27 +89,27 @@ class GpuPrinter:
         assert isinstance(text.index, GpuIndex)
         # before anything is printed: what a unit's number is multiplied by may need 64 bits at the first mention
         text.index.learn(short | {u.var: self._last(u, plan) for u in (*plan.blocks, *plan.threads)})
-        lanes = analyse(program, launch, None, 1)
+        lanes = analyse_lanes(program, launch, None, 1)
         ctx = GpuContext(program, lanes, text, {b.name: b for b in program.buffers}, self.needs)
         everything = statements(launch.body)
         allocs = [s for s in everything if type(s) is Alloc]
         ctx.packed = {n: k for n, k in packed_buffers(program, everything).items() if lanes.registers[n].named}
         ctx.stored = {s.buffer for s in everything if type(s) is Store}
-        ctx.spoken.update(self.field)
+        ctx.emitted_names.update(self.field)
         ctx.env.update({u.var: Expr() for u in plan.ones})
         ctx.env.update({v: as_expr(1) for _, v in program.finite})
         vars_of = frozenset(u.var for u in plan.threads)
         memories = {s.buffer.memory for s in allocs if self._shared(s.buffer)}
         capacity = min((c for n in memories if (c := program.device.memory(n).capacity)), default=None)
-        space = layout(launch.body, lambda b: self._bytes(b, plan), vars_of, capacity)
+        space = shared_memory_layout(launch.body, lambda b: self._bytes(b, plan), vars_of, capacity)
         lockstep = {u.level: u.var for u in plan.threads if program.device.level(u.level).siblings == "lockstep"}
         reduced = any([type(s) is AllReduce for s in everything])  # nothing else asks where units part ways
-        parts = divergent(launch.body, frozenset(lockstep.values())) if reduced else frozenset()
+        parts = divergent_statements(launch.body, frozenset(lockstep.values())) if reduced else frozenset()
         body = GpuBody(ctx, self.spelling, lambda s: self._barrier(s, plan), lambda s: self._local(s, ctx, plan, space), parts)
         body.units = lockstep
         body.block(launch.body)
-        lines, used = kept(text.finish())
-        lines = tidied(lines)  # which says nothing less
+        lines, used = live_lines(text.finish())
+        lines = peephole(lines)  # which says nothing less
         text.close()
         if space.total:
             lines.insert(0, "extern __shared__ __attribute__((aligned(16))) unsigned char m_shared[];")
@@ -120,7 +120,7 @@ class GpuPrinter:
         sizes = [(self.size[v], v in short) for v in given]
         passed = (*(self.field[b.name] for b in buffers), *(f"(int){n}" if cut else n for n, cut in sizes))
         grid = plan.grid.subs(ones)
-        self.kernels.append(Kernel(name, grid, plan.count, space.total, tuple(buffers), tuple(given)))
+        self.kernels.append(KernelSource(name, grid, plan.count, space.total, tuple(buffers), tuple(given)))
         shape = " x ".join(f"{u.count} {u.level}s" for u in plan.threads)
         return {
             "name": name,
@@ -140,11 +140,11 @@ class GpuPrinter:
             "places": self._places(allocs, plan, space),
         }
 
-    def _places(self, allocs: list[Alloc], plan: Plan, space: Space) -> list[tuple[Buffer, int, int]]:
+    def _places(self, allocs: list[Alloc], plan: LaunchGeometry, space: SharedMemoryLayout) -> list[tuple[Buffer, int, int]]:
         """Buffers in shared memory, with their first byte and how many there are."""
         return [(s.buffer, space.at[id(s)], self._bytes(s.buffer, plan) or 0) for s in allocs if id(s) in space.at]
 
-    def _footprint(self, name: str, allocs: list[Alloc], plan: Plan) -> list[str]:
+    def _footprint(self, name: str, allocs: list[Alloc], plan: LaunchGeometry) -> list[str]:
         """Lines for people: the launch, what of a memory a block holds, what a thread holds."""
         locals_ = {s.buffer.name: s.buffer for s in allocs}
         found = [(b, self._bytes(b, plan)) for b in locals_.values()]
@@ -154,7 +154,7 @@ class GpuPrinter:
         parts = [f"{memory}: {', '.join(shared)}"] * bool(shared) + [f"registers: {', '.join(registers)}"] * bool(registers)
         return [name, *(line.replace("~", " ") for x in parts for line in wrap(x, 110, subsequent_indent="  "))]
 
-    def _outside(self, v: Var, text: Text, plan: Plan) -> str:
+    def _outside(self, v: Var, text: SourceText, plan: LaunchGeometry) -> str:
         """Sizes are parameters; unit numbers are digits of the block's and the thread's."""
         if v in self.size:
             return self.size[v]
@@ -175,7 +175,7 @@ class GpuPrinter:
                 return name
         raise InternalError(f"the variable {v} is not bound")
 
-    def _last(self, u: Units, plan: Plan) -> int:
+    def _last(self, u: Units, plan: LaunchGeometry) -> int:
         """The greatest number of a unit, at most."""
         if u not in plan.blocks:
             return (u.count.constant or 1) - 1
@@ -186,7 +186,7 @@ class GpuPrinter:
     def _shared(self, b: Buffer) -> bool:
         return b.kind == "local" and not is_register(b, self.program.device)
 
-    def _bytes(self, b: Buffer, plan: Plan) -> int | None:
+    def _bytes(self, b: Buffer, plan: LaunchGeometry) -> int | None:
         """Of all instances of a buffer in one block; None for registers."""
         if not self._shared(b):
             return None
@@ -197,18 +197,18 @@ class GpuPrinter:
             raise InternalError(f"{b.name} has {b.size} elements, which is not constant")
         return b.size.constant * b.dtype.bytes * prod(u.count.constant or 1 for u in self._slices(b, plan))
 
-    def _slices(self, b: Buffer, plan: Plan) -> list[Units]:
+    def _slices(self, b: Buffer, plan: LaunchGeometry) -> list[Units]:
         """Levels below the block each of whose units has an instance of its own."""
         depth = self.program.device.depth
         return [u for u in plan.threads if depth(u.level) <= depth(b.level)]
 
-    def _local(self, s: Alloc, ctx: GpuContext, plan: Plan, space: Space) -> None:
+    def _local(self, s: Alloc, ctx: GpuContext, plan: LaunchGeometry, space: SharedMemoryLayout) -> None:
         b = s.buffer
         text = ctx.text
         if id(s) in space.meet:
-            text.line(f"{self._meet(self.spelling.barrier)}  // {b.name} lies where others were")
+            text.line(f"{self._meeting(self.spelling.barrier)}  // {b.name} lies where others were")
         name = text.fresh(b.name, 0)
-        ctx.spoken[b.name], ctx.buffers[b.name] = name, b
+        ctx.emitted_names[b.name], ctx.buffers[b.name] = name, b
         slice_ = as_expr(0)
         for u in self._slices(b, plan):
             slice_ = slice_ * u.count + u.var
@@ -219,7 +219,7 @@ class GpuPrinter:
             shown += f" + {text.index.text(slice_ * b.size)}"
         text.declare(f"{element}* {name} = {shown};", 0)
 
-    def _barrier(self, s: Barrier, plan: Plan) -> list[str]:
+    def _barrier(self, s: Barrier, plan: LaunchGeometry) -> list[str]:
         device = self.program.device
         depth = device.depth(s.level)
         why = f"  // {' '.join(s.why.split())}" if s.why else ""
@@ -229,10 +229,10 @@ class GpuPrinter:
         if not below:
             return []
         if all(device.level(u.level).siblings == "lockstep" for u in below) and len(below) < len(plan.threads):
-            return [self._meet(self.spelling.lockstep) + why]
-        return [self._meet(self.spelling.barrier) + why]
+            return [self._meeting(self.spelling.lockstep) + why]
+        return [self._meeting(self.spelling.barrier) + why]
 
-    def _meet(self, barrier: str) -> str:
+    def _meeting(self, barrier: str) -> str:
         if barrier.startswith("m_"):
             self._need(barrier.partition("(")[0])
         return barrier
@@ -265,7 +265,7 @@ class GpuPrinter:
         spaces = [shown[b.name] for b in program.buffers if b.kind == "workspace"]
         helpers = [n for n in self.needs if not n.name.startswith("instr:")]
         return dict(
-            program=program, name=self.symbol, title=clean(program.name), build=self.api.build,
+            program=program, name=self.symbol, title=mangle(program.name), build=self.api.build,
             head=[_comment(x) for x in program.head.strip("\n").splitlines()],
             prelude=self._prelude(helpers, kernels), instrs=instrs, kernels=kernels, choice=choice,
             bounds=self.spelling.bounds, api=self.api.prefix, stream=self.api.stream, opt_in=self.api.opt_in,
@@ -273,14 +273,14 @@ class GpuPrinter:
             dims=[self.size[v] for v in program.dims], bindings=bindings, sizes=sizes, workspaces=spaces,
         )  # fmt: skip
 
-    def _prelude(self, helpers: list[Need], kernels: list[dict]) -> str:
-        """With what `_respelled` will call, first; what `tidied` made of use, and not what it made of no use."""
+    def _prelude(self, helpers: list[Declaration], kernels: list[dict]) -> str:
+        """With what `_respelled` will call, first; what `peephole` made of use, and not what it made of no use."""
         body = "\n".join(k["body"] for k in kernels)
         packs = [n._replace(name="pack") for n in helpers if n.name == "set_part" and f"m_pack_{n.type}(" in body]
         helpers = [n for n in helpers if n.name != "set_part" or f"m_set_part_{n.type}(" in body]
         helpers += [n for n in packs if n not in helpers]
         whole = prelude(helpers, self.program, "", self.dialect) + body
-        bits = [Need("flt", e) for e, names in (("f32", _F32), ("f64", _F64)) if any(n in whole for n in names)]
+        bits = [Declaration("flt", e) for e, names in (("f32", _F32), ("f64", _F64)) if any(n in whole for n in names)]
         return prelude([*bits, *helpers], self.program, "", self.dialect)
 
     def _choice(self, ways: Sequence[Program]) -> str:
@@ -307,7 +307,7 @@ class GpuPrinter:
             lines.append(f"{kind} {self.field[b.name]} = ({kind})((char*)args[{last}] + at[{i}]);")
         needed = choice + "\n" + "\n".join(k["blocks"] + " " + " ".join(k["passed"]) for k in kernels)
         spaces = "\n".join(self.host.text(b.size) for b in kept)
-        return used_only(lines, needed), used_only(sizes, spaces)
+        return remove_dead(lines, needed), remove_dead(sizes, spaces)
 
     def _known(self) -> tuple[list[str], list[str]]:
         """Arguments, sizes, conditions; and the sizes alone."""
@@ -323,18 +323,18 @@ class GpuPrinter:
             lines.append(f"if ({self.host.text(e)} < 0) return {100 + i};  // {' '.join(why.split())}")
         return lines, sizes
 
-    def _instr(self, need: Need) -> str:
+    def _instr(self, need: Declaration) -> str:
         return instr_text(self._called(need), self.spelling.dialect)
 
-    def _called(self, need: Need) -> Executed:
+    def _called(self, need: Declaration) -> ExecutedInstr:
         return self.executed[need.name.partition(":")[2]]
 
 
-def render_gpu(program: Program, spelling: Spelling, api: Api) -> str:
+def render_gpu(program: Program, spelling: DialectSpelling, api: Api) -> str:
     return GpuPrinter(program, spelling, api).render()
 
 
-def kernels_of(program: Program, spelling: Spelling, api: Api) -> tuple[Kernel, ...]:
+def kernels_of(program: Program, spelling: DialectSpelling, api: Api) -> tuple[KernelSource, ...]:
     """The launches of the program itself, not of `instead`, as a driver needs them, in order."""
     printer = GpuPrinter(program, spelling, api)
     for launch in printer.program.launches:

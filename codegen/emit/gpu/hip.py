@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from ....dsl.index.expr import Expr
 from ...ir.program import Program
-from .gpu_printer import Api, Spelling, kernels_of, render_gpu
-from .launch_geometry import Kernel
+from .gpu_printer import Api, DialectSpelling, kernels_of, render_gpu
+from .launch_geometry import KernelSource
 
 FLAGS = ("-std=c++17", "-ffp-contract=off")
 """What the text needs of clang: contraction only where the program says fma."""
 
-SPELLING = Spelling(
+SPELLING = DialectSpelling(
     dialect="hip",
     block="__builtin_amdgcn_workgroup_id_x()",
     thread="__builtin_amdgcn_workitem_id_x()",
@@ -26,6 +26,6 @@ def render(program: Program, serial_when: tuple[Expr, ...] = ()) -> str:
     return render_gpu(program, SPELLING, API)
 
 
-def kernels(program: Program) -> tuple[Kernel, ...]:
+def kernels(program: Program) -> tuple[KernelSource, ...]:
     """The launches as a driver needs them, in order, for who loads the text without its launcher."""
     return kernels_of(program, SPELLING, API)

@@ -26,7 +26,7 @@ _WHOLE = ("f64", "f32", "i64", "i32")
 
 
 @dataclass(frozen=True)
-class Registers:
+class RegisterOperand:
     """How a register operand is passed: `count` variables of C type `kind`, `share` elements in each."""
 
     kind: str
@@ -34,15 +34,15 @@ class Registers:
     share: int
 
 
-def registers_of(o: Operand, extent: int) -> Registers:
+def register_operand(o: Operand, extent: int) -> RegisterOperand:
     if o.dtype.name in _WHOLE:
-        return Registers(ELEMENTS[storage(o.dtype)], extent, 1)
+        return RegisterOperand(ELEMENTS[storage(o.dtype)], extent, 1)
     share = max(1, 4 // o.dtype.bytes)
-    return Registers("uint32_t", -(-extent // share), share)
+    return RegisterOperand("uint32_t", -(-extent // share), share)
 
 
 @dataclass(frozen=True)
-class Executed:
+class ExecutedInstr:
     """An instruction, the first program that executes it, and how many elements of each operand a unit gives."""
 
     program: Program
@@ -50,19 +50,19 @@ class Executed:
     extents: dict[str, int]
 
 
-def executed(programs: Iterable[Program]) -> dict[str, Executed]:
+def executed_instrs(programs: Iterable[Program]) -> dict[str, ExecutedInstr]:
     """By name."""
-    found: dict[str, Executed] = {}
+    found: dict[str, ExecutedInstr] = {}
     for program in programs:
         calls = {s.instr: s for x in program.launches for s in statements(x.body) if type(s) is Call}
         for instr in program.instrs:
             if (call := calls.get(instr.name)) is not None and instr.name not in found:
                 extents = {o.name: p.extent for p, o in zip(call.pieces, instr.operands, strict=True)}
-                found[instr.name] = Executed(program, instr, extents)
+                found[instr.name] = ExecutedInstr(program, instr, extents)
     return found
 
 
-def instr_text(what: Executed, dialect: str) -> str:
+def instr_text(what: ExecutedInstr, dialect: str) -> str:
     program, instr, extents = what.program, what.instr, what.extents
     emit = dict(instr.emits).get(dialect)
     if emit is None:
@@ -74,7 +74,7 @@ def instr_text(what: Executed, dialect: str) -> str:
         if o.memory not in register_memories(program.device):
             params.append(f"{'const ' if o.role == 'input' else ''}void* {name}")
             continue
-        r = registers_of(o, extents.get(o.name, 1))
+        r = register_operand(o, extents.get(o.name, 1))
         cells = [f"{name}_{i}" for i in range(r.count)]
         params += [f"{r.kind}{'' if o.role == 'input' else '&'} {c}" for c in cells]
         given = "" if o.role == "output" else f" = {{{', '.join(cells)}}}"

@@ -19,7 +19,7 @@ from ...ir.tile_ir import Buffer, Launch, Units
 
 
 @dataclass(frozen=True)
-class Plan:
+class LaunchGeometry:
     """How the levels of a launch run. `blocks`, `threads`: outermost first."""
 
     blocks: tuple[Units, ...]
@@ -40,7 +40,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Kernel:
+class KernelSource:
     """One launch as a driver needs it: the function's name, blocks (an expression over the sizes), threads of a block, bytes of
     shared memory, and its parameters: a pointer for each of `buffers`, then an integer for each of `sizes`: of 64 bits, or of
     32 where the size is known to fit (its low half is at the same address on all machines with such devices)."""
@@ -53,7 +53,7 @@ class Kernel:
     sizes: tuple[Var, ...]
 
 
-def realise(program: Program, launch: Launch) -> Plan:
+def launch_geometry(program: Program, launch: Launch) -> LaunchGeometry:
     device = program.device
     blocks, threads, ones = [], [], []
     owner = max((i for i, x in enumerate(device.levels) if x.units == "open"), default=0)
@@ -67,4 +67,4 @@ def realise(program: Program, launch: Launch) -> Plan:
             raise InternalError(f"{u.level} of {device.name}: {u.count} units above the blocks, or not a constant number")
         else:
             threads.append(u)
-    return Plan(tuple(blocks), tuple(threads), tuple(ones), owner)
+    return LaunchGeometry(tuple(blocks), tuple(threads), tuple(ones), owner)

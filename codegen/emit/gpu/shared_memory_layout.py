@@ -19,7 +19,7 @@ ALIGN = 16  # bytes: the widest access of one unit
 
 
 @dataclass(frozen=True)
-class Space:
+class SharedMemoryLayout:
     """`at`: first byte of each Alloc, by identity. `meet`: Allocs before which the units meet. `total`: bytes in all."""
 
     at: dict[int, int]
@@ -35,7 +35,9 @@ class _Place:
     loops: tuple[int, ...]  # around it, by identity
 
 
-def layout(body: tuple[Stmt, ...], size: Callable[[Buffer], int | None], units: frozenset[Var], capacity: int | None) -> Space:
+def shared_memory_layout(
+    body: tuple[Stmt, ...], size: Callable[[Buffer], int | None], units: frozenset[Var], capacity: int | None
+) -> SharedMemoryLayout:
     """`size` in bytes, None for buffers that are not in shared memory. `units`: of the block, by their numbers. Raises
     InternalError when the buffers do not fit."""
     nested = list(_nested(body, size, 0, ()))
@@ -47,14 +49,14 @@ def layout(body: tuple[Stmt, ...], size: Callable[[Buffer], int | None], units: 
         if room < n:
             slots[p.alloc.buffer.name] = (top, n)
             top = _up(top + n)
-    stacked = Space({id(p.alloc): slots[p.alloc.buffer.name][0] for p in nested}, frozenset(), top)
+    stacked = SharedMemoryLayout({id(p.alloc): slots[p.alloc.buffer.name][0] for p in nested}, frozenset(), top)
     total = max((p.last for p in nested), default=0)
     shares = [p for i, p in enumerate(nested) if any(_overlap(p, q) and (j < i or _again(p, q)) for j, q in enumerate(nested))]
     tight = capacity is not None and stacked.total > capacity
     pays = total < stacked.total and (tight or not any(p.loops for p in shares))
-    parts = divergent(body, units) if pays else frozenset()  # where the units part ways they cannot meet
+    parts = divergent_statements(body, units) if pays else frozenset()  # where the units part ways they cannot meet
     if pays and not any(id(p.alloc) in parts for p in shares):
-        return Space({id(p.alloc): p.first for p in nested}, frozenset(id(p.alloc) for p in shares), total)
+        return SharedMemoryLayout({id(p.alloc): p.first for p in nested}, frozenset(id(p.alloc) for p in shares), total)
     if tight:
         raise InternalError(f"buffers of {stacked.total} bytes do not fit into {capacity}")
     return stacked
@@ -88,7 +90,7 @@ def _up(n: int) -> int:
     return -(-n // ALIGN) * ALIGN
 
 
-def divergent(body: tuple[Stmt, ...], units: frozenset[Var]) -> frozenset[int]:
+def divergent_statements(body: tuple[Stmt, ...], units: frozenset[Var]) -> frozenset[int]:
     """Statements, by identity, that only some of the units may execute: where control flow depends on `units`."""
     found: set[int] = set()
 

@@ -18,24 +18,24 @@ from ....dsl.index.expr import Expr, Var, as_expr
 from ....dsl.types import DType
 from ...ir.program import Program
 from ...ir.tile_ir import Alloc, AllReduce, Barrier, Buffer, Call, Commit, For, Let, Piece, Stmt, Wait
-from ..addressing import pointer_of
+from ..addressing import pointer_text
 from ..c.c_expr import COMPARE, storage
-from ..c.simplify_conditions import simplest
+from ..c.simplify_conditions import simplify_conditions
 from ..cpu.cpp_prelude import has_helper
-from ..emission_context import Context
-from ..instr_operands import instr_name, places
+from ..emission_context import EmissionContext
+from ..instr_operands import element_coords, instr_name
 from ..lane_analysis import register_memories
 from ..load_store import load
-from ..statements import Body
-from .instr_wrapper import Registers, registers_of
+from ..statements import StatementPrinter
+from .instr_wrapper import RegisterOperand, register_operand
 from .int32_index import GpuIndex
-from .unroll_limit import turns_at_once
+from .unroll_limit import unroll_limit
 
 _INT = 1 << 31  # numbers below this are `int`
 
 
 @dataclass(frozen=True)
-class Spelling:
+class DialectSpelling:
     """What a dialect calls things. `shuffle` is a format of x (a value), d (a distance), mask (lanes that take part)."""
 
     dialect: str
@@ -48,8 +48,8 @@ class Spelling:
     unroll: str = "#pragma unroll {n}"
 
 
-class GpuContext(Context):
-    def whole(self, var: Var, e: Expr) -> str:
+class GpuContext(EmissionContext):
+    def int_type(self, var: Var, e: Expr) -> str:
         index = self.text.index
         assert isinstance(index, GpuIndex)
         found = [index.bound(e), None if var.lo is None or var.hi is None else max(abs(var.lo), abs(var.hi))]
@@ -61,7 +61,7 @@ class GpuContext(Context):
         return "int"
 
     def live(self, conds: Sequence[Expr]) -> list[Expr]:
-        found = simplest(super().live(conds))
+        found = simplify_conditions(super().live(conds))
         return [as_expr(-1)] if any(e in self.false for e in found) else found
 
     def _compare(self, e: Expr) -> str:
@@ -89,7 +89,7 @@ def packed_buffers(program: Program, everything: Sequence[Stmt]) -> dict[str, in
     for s in everything:
         if type(s) is Call:
             for piece, o in zip(s.pieces, instrs[s.instr].operands, strict=True):
-                share = registers_of(o, piece.extent).share if o.memory in registers else 1
+                share = register_operand(o, piece.extent).share if o.memory in registers else 1
                 if share > 1 and piece.buffer in local:
                     found[piece.buffer] = share
                     last = piece.coords[-1] if piece.coords else as_expr(0)
@@ -98,11 +98,11 @@ def packed_buffers(program: Program, everything: Sequence[Stmt]) -> dict[str, in
     return {name: n for name, n in found.items() if name not in apart}
 
 
-class GpuBody(Body):
+class GpuBody(StatementPrinter):
     def __init__(
         self,
         ctx: GpuContext,
-        spelling: Spelling,
+        spelling: DialectSpelling,
         barrier: Callable[[Barrier], list[str]],
         local: Callable[[Alloc], None],
         parts: frozenset[int],
@@ -112,7 +112,7 @@ class GpuBody(Body):
         self.units: dict[str, Var] = {}  # of the lockstep levels that have several
 
     def _at_once(self, s: For) -> int | None:
-        return super()._at_once(s) or turns_at_once(self.ctx, s)
+        return super()._at_once(s) or unroll_limit(self.ctx, s)
 
     def _unroll(self, count: int) -> str:
         return self.spelling.unroll.format(n=min(count, 64))
@@ -149,9 +149,9 @@ class GpuBody(Body):
         """An operand as arguments; `after`: what stores results that cannot be passed by reference."""
         ctx = self.ctx
         if o.memory not in register_memories(ctx.program.device):
-            return [pointer_of(ctx, piece.buffer, piece.coords)]
-        r = registers_of(o, piece.extent)
-        elements = places(ctx, piece)
+            return [pointer_text(ctx, piece.buffer, piece.coords)]
+        r = register_operand(o, piece.extent)
+        elements = element_coords(ctx, piece)
         if piece.buffer in ctx.packed:
             return [ctx.word(piece.buffer, p) for p in elements[:: r.share]]
         held = ctx.lanes.registers.get(piece.buffer)
@@ -168,7 +168,7 @@ class GpuBody(Body):
             after += [f"{cell} = {self._unpacked(t, i, r, o.dtype)};" for i, cell in enumerate(cells)]
         return out
 
-    def _word(self, r: Registers, texts: list[str], dtype: DType) -> str:
+    def _word(self, r: RegisterOperand, texts: list[str], dtype: DType) -> str:
         """Elements as one variable of an operand."""
         ctx, element = self.ctx, storage(dtype)
         if r.kind != "uint32_t":
@@ -179,7 +179,7 @@ class GpuBody(Body):
         ctx.need("pack", element)
         return f"m_pack_{element}({', '.join(texts + ['0'] * (r.share - len(texts)))})"
 
-    def _unpacked(self, word: str, i: int, r: Registers, dtype: DType) -> str:
+    def _unpacked(self, word: str, i: int, r: RegisterOperand, dtype: DType) -> str:
         ctx, element = self.ctx, storage(dtype)
         if r.kind != "uint32_t":
             return word

@@ -18,7 +18,7 @@ from ...ir.tile_ir import For, Launch, Let, Stmt, Units
 from ...ir.tile_visitors import map_bodies, map_own, statements
 
 
-def named_counts(launch: Launch, blocks: Iterable[Units], sizes: frozenset[Var], most: int) -> Launch:
+def name_tile_counts(launch: Launch, blocks: Iterable[Units], sizes: frozenset[Var], most: int) -> Launch:
     """`sizes`: what the host knows. Counts of blocks that have more than one factor, as others divide nothing."""
     found = [f for u in blocks for f in _factors(u.count)]
     if not found:

@@ -9,28 +9,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...ir.tile_ir import Alloc, Barrier, For, If, Stmt
-from ..c.unrolling import MOST_COPIES, copies, trips_of
-from ..emission_context import Context
+from ..c.unrolling import MOST_COPIES, statement_count, trip_count
+from ..emission_context import EmissionContext
 
 LOADED = 64  # registers that the turns written out load, at most; one turn may load more
 SHORT = 64  # turns of a loop that compilers might write out
 
 
-def turns_at_once(ctx: Context, s: For) -> int | None:
+def unroll_limit(ctx: EmissionContext, s: For) -> int | None:
     """A divisor of the loop's turns, 1: none are to be written out; None where compilers may do as they like."""
     if s.unroll != 1 or not ctx.loops:
         return None  # what is done once is short enough
-    trips = trips_of(ctx, s)
+    trips = trip_count(ctx, s)
     if trips is None or not 1 < trips <= SHORT:
         return None
     loaded = _loaded(ctx, s.body)
     if not loaded:
         return None
-    most = min(LOADED // loaded, MOST_COPIES // max(1, copies(ctx, s.body)))
+    most = min(LOADED // loaded, MOST_COPIES // max(1, statement_count(ctx, s.body)))
     return max((n for n in range(1, trips + 1) if trips % n == 0 and n <= most), default=1)
 
 
-def _loaded(ctx: Context, body: Sequence[Stmt]) -> int | None:
+def _loaded(ctx: EmissionContext, body: Sequence[Stmt]) -> int | None:
     """Registers that a turn loads, and holds no longer; None where there is a loop in it that stays one, or a barrier."""
     total = 0
     for s in body:
@@ -44,7 +44,7 @@ def _loaded(ctx: Context, body: Sequence[Stmt]) -> int | None:
                 inner, own = _loaded(ctx, s.body), -(-n // ctx.packed.get(s.buffer.name, 1))
             case For():
                 inner, own = _loaded(ctx, s.body), 0
-                trips = trips_of(ctx, s) if s.var in ctx.lanes.unrolled else None
+                trips = trip_count(ctx, s) if s.var in ctx.lanes.unrolled else None
                 if inner is None or trips is None:
                     return None
                 inner *= trips

@@ -21,19 +21,19 @@ from ....dsl.layout import Layout
 from ....dsl.support.cached import cached_property
 from ....dsl.support.fast_replace import replace
 from ....dsl.values import loads
-from ...analysis.bank_conflicts import served
-from ...analysis.divisibility import Known, Needs, divisor, required
-from ...analysis.loop_nest import linear, stepping
-from ...analysis.vector_instrs import Member, members_of
+from ...analysis.bank_conflicts import access_cycles
+from ...analysis.divisibility import KnownMultiples, Needs, divisor, required_divisors
+from ...analysis.loop_nest import first_and_step, linear_address
+from ...analysis.vector_instrs import VectorInstr, vector_instrs
 from ...ir.tile_ir import Buffer
 from ..addressing import coordinates
-from ..lowering_context import Context
+from ..lowering_context import LoweringContext
 from ..spec import Focus
 
 Axes = list[tuple[str, int]]
 
 
-def run_of(ctx: Context, focus: Focus, axes: Axes, fastest: str, layout: Layout, memory: str) -> int:
+def elements_per_unit(ctx: LoweringContext, focus: Focus, axes: Axes, fastest: str, layout: Layout, memory: str) -> int:
     """Elements along `fastest` that an innermost unit copies at once, all axes being dealt as one index that ends with it.
 
     `focus`: of the copy, its ranges at their beginnings; `layout`: of the tile in `memory`.
@@ -45,7 +45,7 @@ def run_of(ctx: Context, focus: Focus, axes: Axes, fastest: str, layout: Layout,
     return min((1, *source.runs), key=lambda n: (target.cost(n, len(source.reads)), n))
 
 
-def singly(ctx: Context, focus: Focus, axes: Axes, lines: tuple) -> tuple | None:
+def elementwise_lines(ctx: LoweringContext, focus: Focus, axes: Axes, lines: tuple) -> tuple | None:
     """The lines of a copy for calls that are not aligned for its runs (UNALIGNED); None where all are."""
     match lines:
         case (*fuses, syntax.Tile(axes=(tiled,), level=level) as tile, syntax.Compute(instr=None)) if level == ctx.innermost:
@@ -72,7 +72,7 @@ def singly(ctx: Context, focus: Focus, axes: Axes, lines: tuple) -> tuple | None
 
 @dataclass(frozen=True)
 class _Source:
-    ctx: Context
+    ctx: LoweringContext
     focus: Focus
     axes: tuple[tuple[str, int], ...]
     fastest: str
@@ -89,7 +89,7 @@ class _Source:
             view = at.views[load.tensor]
             if view.form != "path":
                 buffer = buffers[view.buffer]
-                found.append((buffer, linear(buffer, coordinates(self.ctx, at, load.tensor, load.indices))))
+                found.append((buffer, linear_address(buffer, coordinates(self.ctx, at, load.tensor, load.indices))))
         return tuple(found)
 
     @cached_property
@@ -105,8 +105,8 @@ class _Source:
             return False
         return any(self._needs(b, e, n, m) for b, e in self.reads for m in self._loads(b) if m.count > 1 and n % m.count == 0)
 
-    def _loads(self, buffer: Buffer) -> tuple[Member, ...]:
-        members = members_of(self.ctx.device)
+    def _loads(self, buffer: Buffer) -> tuple[VectorInstr, ...]:
+        members = vector_instrs(self.ctx.device)
         return members.fitting("load", buffer.memory, members.register, buffer.dtype)
 
     def _at_once(self, buffer: Buffer, address: Expr, n: int) -> bool:
@@ -114,21 +114,25 @@ class _Source:
         again = found is not None and found[1] == 0
         return again or any(self._needs(buffer, address, n, m) is not None for m in self._loads(buffer) if m.count == n)
 
-    def _needs(self, buffer: Buffer, address: Expr, n: int, by: Member) -> Needs | None:
+    def _needs(self, buffer: Buffer, address: Expr, n: int, by: VectorInstr) -> Needs | None:
         """What sizes must be divisible by, for a run of `n` to be read `by` that; None: it does not lie so."""
         found = _run(self.axes, self.fastest, address, n)
-        return required(found[0], max(1, by.align // buffer.dtype.bytes), _known(self.ctx)) if found and found[1] == 1 else None
+        return (
+            required_divisors(found[0], max(1, by.align // buffer.dtype.bytes), _known(self.ctx))
+            if found and found[1] == 1
+            else None
+        )
 
 
 def _run(axes: tuple[tuple[str, int], ...], fastest: str, address: Expr, n: int) -> tuple[Expr, int] | None:
     """The address where a run of `n` along an axis begins, and the step from one to the next; None where that differs."""
-    return stepping(address, Var(fastest), Var(f"{fastest}'", 0, dict(axes)[fastest] // n - 1) * n, n)
+    return first_and_step(address, Var(fastest), Var(f"{fastest}'", 0, dict(axes)[fastest] // n - 1) * n, n)
 
 
-def _known(ctx: Context) -> Known:
+def _known(ctx: LoweringContext) -> KnownMultiples:
     lets = dict(ctx.derived)
     sizes = {v for shape in ctx.shapes.values() for e in shape for v in e.variables()}
-    return Known(frozenset(sizes | lets.keys()), lets, {})
+    return KnownMultiples(frozenset(sizes | lets.keys()), lets, {})
 
 
 # ---------------------------------------------------------------- where it is written
@@ -136,7 +140,7 @@ def _known(ctx: Context) -> Known:
 
 @dataclass(frozen=True)
 class _Target:
-    ctx: Context
+    ctx: LoweringContext
     focus: Focus
     axes: tuple[tuple[str, int], ...]
     fastest: str
@@ -162,7 +166,7 @@ class _Target:
 
     def _stored(self, n: int) -> int:
         """Elements of the widest store that a run takes."""
-        members, dtype = members_of(self.ctx.device), self.ctx.dtypes[self.focus.works[0].name]
+        members, dtype = vector_instrs(self.ctx.device), self.ctx.dtypes[self.focus.works[0].name]
         for m in members.fitting("store", members.register, self.memory, dtype):
             if n % m.count or m.count < 2:
                 continue
@@ -183,4 +187,4 @@ class _Target:
         at = np.unravel_index(np.arange(count), [extents[a] for a in order])
         found = self._address.evaluate(dict(zip(order, at, strict=True)))
         address = np.broadcast_to(found, count).reshape(-1, n)
-        return sum(served(address[:, i] * self._size, width * self._size, memory.banks) for i in range(0, n, width))
+        return sum(access_cycles(address[:, i] * self._size, width * self._size, memory.banks) for i in range(0, n, width))

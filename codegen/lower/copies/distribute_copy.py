@@ -17,14 +17,14 @@ from ....dsl.index.expr import Var
 from ....dsl.layout import Layout
 from ....dsl.values import Load, Value
 from ...ir.tile_ir import Buffer
-from ...plan.computations import Work
-from ..lowering_context import Context
+from ...plan.computations import Computation
+from ..lowering_context import LoweringContext
 from ..spec import Focus
-from .copy_width import run_of
+from .copy_width import elements_per_unit
 
 
 def copy_lines(
-    ctx: Context, focus: Focus, axes: list[tuple[str, int]], source: Value, target: Buffer, layout: Layout, line
+    ctx: LoweringContext, focus: Focus, axes: list[tuple[str, int]], source: Value, target: Buffer, layout: Layout, line
 ) -> tuple:
     """Lines for `dst = src`, the work in focus, with the units that the launch has."""
     (work,) = focus.works
@@ -33,14 +33,14 @@ def copy_lines(
     finite = [x for x in below if x.units == "finite"]
     if not axes:
         return (syntax.Compute(),)
-    fastest = contiguous(source, [a for a, _ in axes])
+    fastest = contiguous_axis(source, [a for a, _ in axes])
     extents = dict(axes)
     wide = _member(ctx, line, work, axes, fastest, layout)
     if wide is not None and shaped:
         level = below[-1].name if wide[0].level == ctx.innermost else wide[0].level
         return _flat(axes, fastest, level, wide[1], wide[0].name)
     if not finite and shaped and not shaped[-1].bytes:
-        run = run_of(ctx, focus, axes, fastest, layout, target.memory)
+        run = elements_per_unit(ctx, focus, axes, fastest, layout, target.memory)
         return _flat(axes, fastest, below[-1].name, run)
     lines: list[syntax.Line] = []
     outer = layout.digits[0]
@@ -56,12 +56,14 @@ def copy_lines(
 Axes = list[tuple[str, int]]
 
 
-def _member(ctx: Context, line, work: Work, axes: Axes, fastest: str, layout: Layout) -> tuple[Instr, int] | None:
+def _member(
+    ctx: LoweringContext, line, work: Computation, axes: Axes, fastest: str, layout: Layout
+) -> tuple[Instr, int] | None:
     """The copy instruction that the line names, the widest of a family, and the elements that one call moves.
 
     Raises UnknownInstr, and InstrMismatch for a copy that no member can make (HONOURED).
     """
-    name = named(line)
+    name = with_instr_name(line)
     if name is None:
         return None
     known = ctx.device.instrs_named(name)
@@ -84,7 +86,7 @@ def _member(ctx: Context, line, work: Work, axes: Axes, fastest: str, layout: La
     return found
 
 
-def _why_not(ctx: Context, instr: Instr, n: int, axes: Axes, fastest: str, layout: Layout) -> str:
+def _why_not(ctx: LoweringContext, instr: Instr, n: int, axes: Axes, fastest: str, layout: Layout) -> str:
     """Why the instruction cannot make the copy, n elements a call; empty if it can."""
     import numpy as np
 
@@ -107,14 +109,14 @@ def _why_not(ctx: Context, instr: Instr, n: int, axes: Axes, fastest: str, layou
     return ""
 
 
-def named(line) -> str | None:
+def with_instr_name(line) -> str | None:
     """The instruction that `with` names."""
     return next((m.words[0] for m in getattr(line, "modifiers", ()) if m.name == "with" and m.words), None)
 
 
-def with_leaf(line, block: tuple) -> tuple:
+def copy_block(line, block: tuple) -> tuple:
     """The block of a copy; what `with` names is its leaf, unless it says otherwise."""
-    name = named(line)
+    name = with_instr_name(line)
     if name is None or any(isinstance(x, syntax.Compute) and x.instr is not None for x in block):
         return block
     return (*(x for x in block if not isinstance(x, syntax.Compute)), syntax.Compute(name, span=line.span))
@@ -135,7 +137,7 @@ def _flat(axes: Axes, fastest: str, level: str, run: int, instr: str | None = No
     return tuple(lines)
 
 
-def contiguous(source: Value, axes: list[str]) -> str:
+def contiguous_axis(source: Value, axes: list[str]) -> str:
     """The axis along which the source has its neighbours; the last one if that cannot be told."""
     value = getattr(source, "value", source)
     if isinstance(value, Load) and value.indices:

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 WHOLE = 16  # turns of a loop over registers that are written out
 
 
-def staging_of(low: Lowering, focus: Focus, line: syntax.Move, found: list[Load], memory: str, copy: int) -> Staging:
+def copy_staging(low: Lowering, focus: Focus, line: syntax.Move, found: list[Load], memory: str, copy: int) -> Staging:
     """How the copy, whose statements are the first `copy`, runs ahead. Raises ModifierArgument."""
     alias = focus.aliases
     names = {alias.get(x.name, x.name) for ld in found for e in ld.indices for x in e.variables()}
-    turn = next((t for t in reversed(focus.turns) if t.index in names), None)
+    turn = next((t for t in reversed(focus.tile_loops) if t.index in names), None)
     own = pipeline_of(line)
     if own is not None and turn is None:
         raise ModifierArgument(
@@ -35,9 +35,9 @@ def staging_of(low: Lowering, focus: Focus, line: syntax.Move, found: list[Load]
         )
     if turn is None:
         return Staging(copy)
-    directly = turn.line is focus.turns[-1].line
+    directly = turn.line is focus.tile_loops[-1].line
     if directly:
-        low.ctx.paired.add(id(turn.line))
+        low.ctx.paired_lines.add(id(turn.line))
     depth = depth_of(line, depth_of(turn.line, 1) if directly else 1)  # PAIR, DIRECTLY
     if depth < 2 or turn.var is None:
         return Staging(copy)
@@ -48,12 +48,12 @@ def staging_of(low: Lowering, focus: Focus, line: syntax.Move, found: list[Load]
     return Staging(copy, depth, turn.var, "through" in words)
 
 
-def written_out(low: Lowering, line: syntax.Tile, rest: tuple, r: Range, size: int, filled: bool = True) -> bool:
+def is_unrolled(low: Lowering, line: syntax.Tile, rest: tuple, r: Range, size: int, filled: bool = True) -> bool:
     """Whether the line's loop within a tile has the same turns everywhere: it says `unroll`, and what it reads of turns that
     are not live is zero (`filled`); or moves into registers directly below it run ahead over it, and fill that. Its turns come
     from capacity then."""
     whole = r.size.constant
-    if whole is None or r.reps or -(-whole // size) > WHOLE:
+    if whole is None or r.strided_runs or -(-whole // size) > WHOLE:
         return False
     if filled and any(m.name == "unroll" and not m.values for m in line.modifiers):
         return True
@@ -84,7 +84,7 @@ def depth_of(line: object, default: int) -> int:
 def idle_pipelines(low: Lowering, lines: tuple) -> None:
     """Notes on tiles whose `pipeline` is no move's."""
     for x in lines:
-        if isinstance(x, syntax.Tile) and depth_of(x, 1) > 1 and id(x) not in low.ctx.paired:
+        if isinstance(x, syntax.Tile) and depth_of(x, 1) > 1 and id(x) not in low.ctx.paired_lines:
             names = ", ".join(f"`{a.index}`" for a in x.axes)
             low.ctx.note(f"`pipeline` of the tiles of {names}: what is moved directly below does not depend on them")
         idle_pipelines(low, getattr(x, "block", None) or ())

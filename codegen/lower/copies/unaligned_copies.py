@@ -12,28 +12,28 @@ from ....dsl.errors import InternalError
 from ....dsl.support.fast_replace import replace
 from ...ir.tile_ir import Alloc, Buffer, Stmt
 from ...ir.tile_visitors import map_bodies, mapped, spanned
-from ..lowering_context import Apart
+from ..lowering_context import UnalignedVariant
 from ..spec import Focus
-from .copy_width import Axes, singly
+from .copy_width import Axes, elementwise_lines
 
 if TYPE_CHECKING:
     from ..lower_schedule import Lowering
 
 
-def filled(low: Lowering, focus: Focus, axes: Axes, lines: tuple, buffer: Buffer) -> tuple[Stmt, ...]:
+def aligned_fill(low: Lowering, focus: Focus, axes: Axes, lines: tuple, buffer: Buffer) -> tuple[Stmt, ...]:
     """The statements that fill a buffer by the lines, for aligned sizes; those for others are put aside where they differ."""
     from ..lower_schedule import Lowering
 
     ctx, unaligned = low.ctx, low.ctx.unaligned
-    others = None if unaligned is False else singly(ctx, focus, axes, lines)
-    if unaligned is not None or (others is None and ctx.apart is None):
+    others = None if unaligned is False else elementwise_lines(ctx, focus, axes, lines)
+    if unaligned is not None or (others is None and ctx.unaligned_variant is None):
         return spanned(tuple(low.lower(focus, others or lines)), buffer.span)
-    apart = ctx.apart or Apart(ctx.names.copy())
-    again = Lowering(ctx.copy(names=apart.names, unaligned=True, apart=None), low.works)
+    apart = ctx.unaligned_variant or UnalignedVariant(ctx.names.copy())
+    again = Lowering(ctx.copy(names=apart.names, unaligned=True, unaligned_variant=None), low.works)
     again.finest = low.finest
-    ctx.unaligned, ctx.apart = False, None
+    ctx.unaligned, ctx.unaligned_variant = False, None
     made = spanned(tuple(low.lower(focus, lines)), buffer.span)
-    ctx.unaligned, ctx.apart = None, apart
+    ctx.unaligned, ctx.unaligned_variant = None, apart
     copy = spanned(tuple(again.lower(focus, others or lines)), buffer.span)
     ctx.instrs |= again.ctx.instrs
     if copy != made:
@@ -41,16 +41,16 @@ def filled(low: Lowering, focus: Focus, axes: Axes, lines: tuple, buffer: Buffer
     return made
 
 
-def unaligned(body: tuple[Stmt, ...], apart: Apart) -> tuple[Stmt, ...]:
+def unaligned_variant(body: tuple[Stmt, ...], apart: UnalignedVariant) -> tuple[Stmt, ...]:
     """The statements of a launch as they are for unaligned sizes; the same objects where that changes nothing."""
 
     def one(s: Stmt) -> Stmt:
         if not isinstance(s, Alloc) or s.buffer.name not in apart.copies:
-            return map_bodies(s, lambda inner: unaligned(inner, apart))
+            return map_bodies(s, lambda inner: unaligned_variant(inner, apart))
         made, copy = apart.copies[s.buffer.name]
         if s.body[: len(made)] != made:
             raise InternalError(f"{s.buffer.name} is not filled first")
         staging = s.staging and replace(s.staging, copy=len(copy))
-        return replace(s, body=(*copy, *unaligned(s.body[len(made) :], apart)), staging=staging)
+        return replace(s, body=(*copy, *unaligned_variant(s.body[len(made) :], apart)), staging=staging)
 
     return mapped(body, one)

@@ -19,19 +19,19 @@ from ....dsl.errors.schedule import InstrCannotMask, InstrMismatch
 from ....dsl.index.expr import Expr, Var, as_expr
 from ....dsl.support.fast_replace import replace
 from ....dsl.values import Load, Masked, Value
-from ...analysis.divisibility import Known, divisor
-from ...analysis.loop_nest import linear
+from ...analysis.divisibility import KnownMultiples, divisor
+from ...analysis.loop_nest import linear_address
 from ...ir.tile_ir import Alloc, Buffer, Call, If, Piece, Stmt, Store
-from ...plan.computations import Work
+from ...plan.computations import Computation
 from ...schedule.synthetic_spans import author_of
-from ..addressing import coordinates, edge_conds, edges_below, indices_of, translate, zero_is_neutral
-from ..lowering_context import Context
+from ..addressing import coordinates, edge_conds, indices_of, translate, unfilled_edge_conds, zero_is_neutral
+from ..lowering_context import LoweringContext
 from ..reductions.reduce_element import note_reduced
-from ..spec import ZERO, Focus, Step, View
-from .match_instr import Fragment, Match, fragment
-from .scalar_leaf import _registers, element, lanes_below, open_index
+from ..spec import ZERO, Focus, RangeStep, View
+from .match_instr import FragmentMap, InstrMatch, fragment_map
+from .scalar_leaf import _registers, lanes_below, lower_element, open_index
 
-_UNKNOWN = Known(frozenset(), {}, {})
+_UNKNOWN = KnownMultiples(frozenset(), {}, {})
 
 
 @dataclass(frozen=True)
@@ -41,12 +41,18 @@ class _Demand:
     operand: Operand
     value: Value
     indices: frozenset[str]
-    fragment: Fragment
+    fragment: FragmentMap
     view: View | None = None
 
 
 def instr_leaf(
-    ctx: Context, focus: Focus, work: Work, m: Match, order: tuple[str, ...] = (), unroll: int = 1, span=None
+    ctx: LoweringContext,
+    focus: Focus,
+    work: Computation,
+    m: InstrMatch,
+    order: tuple[str, ...] = (),
+    unroll: int = 1,
+    span=None,
 ) -> list[Stmt]:
     """Runs the instruction over what is left of the focus."""
     ctx.instrs[m.instr.name] = m.instr
@@ -61,21 +67,21 @@ def instr_leaf(
         if isinstance(work.value, Masked) and ctx.register(op.memory):  # of a copy: it is loaded where the mask says
             value = replace(work.value, value=value)
         direct = _direct(ctx, focus, m, op, value)
-        demands.append(_Demand(op, value, frozenset(indices_of(value, work.alias)), fragment(m, op.name), direct))
+        demands.append(_Demand(op, value, frozenset(indices_of(value, work.alias)), fragment_map(m, op.name), direct))
     return _repeat(ctx, focus, work, m, tuple(names), tuple(demands), unroll, span)
 
 
-def _direct(ctx: Context, focus: Focus, m: Match, op: Operand, value: Value) -> View | None:
+def _direct(ctx: LoweringContext, focus: Focus, m: InstrMatch, op: Operand, value: Value) -> View | None:
     """The view of an operand that is where the instruction wants it."""
     if not isinstance(value, Load):
         return None
     view = focus.views[value.tensor]
     if ctx.register(op.memory):
-        return view if view.form == "path" and view.owner and same_fragment(view.owner[-1], fragment(m, op.name)) else None
+        return view if view.form == "path" and view.owner and same_fragment(view.owner[-1], fragment_map(m, op.name)) else None
     return view
 
 
-def same_fragment(spread: object, other: Fragment) -> bool:
+def same_fragment(spread: object, other: FragmentMap) -> bool:
     """Do both say the same element for every (lane, register)?"""
     one = getattr(spread, "fragment", None)
     if one is None:
@@ -98,7 +104,9 @@ def _same(e: Expr, other: Expr, lanes: int, registers: int) -> bool:
     return e == other or bool(np.all(e.evaluate(env) == other.evaluate(env)))
 
 
-def _repeat(ctx: Context, focus: Focus, work: Work, m: Match, todo, demands, unroll: int, span) -> list[Stmt]:
+def _repeat(
+    ctx: LoweringContext, focus: Focus, work: Computation, m: InstrMatch, todo, demands, unroll: int, span
+) -> list[Stmt]:
     if todo:
         index = todo[0]
         for n, d in enumerate(demands):
@@ -133,11 +141,11 @@ def _loaded(demands, n: int, d: _Demand, view: View):
     return (*demands[:n], replace(d, view=view), *demands[n + 1 :])
 
 
-def _cell_target(focus: Focus, work: Work) -> bool:
+def _cell_target(focus: Focus, work: Computation) -> bool:
     return focus.views[work.name].form == "path"
 
 
-def _load(ctx: Context, focus: Focus, d: _Demand, todo, m: Match, then) -> list[Stmt]:
+def _load(ctx: LoweringContext, focus: Focus, d: _Demand, todo, m: InstrMatch, then) -> list[Stmt]:
     """`move operand -> register`, as the leaf demands it, then the rest inside its lifetime."""
     name = ctx.fresh(d.operand.name.lower())
     mine = tuple(i for i in focus.ranges if i in d.indices)
@@ -160,7 +168,7 @@ def _load(ctx: Context, focus: Focus, d: _Demand, todo, m: Match, then) -> list[
     return [Alloc(buffer, (*filled, *body))]
 
 
-def register_buffer(ctx: Context, name: str, dtype, memory: str, span=None) -> Buffer:
+def register_buffer(ctx: LoweringContext, name: str, dtype, memory: str, span=None) -> Buffer:
     """A buffer private to each innermost unit, shaped as its accesses found."""
     shape = ctx.cells.get(name, ())
     strides, size = [], 1
@@ -172,7 +180,7 @@ def register_buffer(ctx: Context, name: str, dtype, memory: str, span=None) -> B
     )
 
 
-def _call(ctx: Context, focus: Focus, work: Work, m: Match, demands, span) -> list[Stmt]:
+def _call(ctx: LoweringContext, focus: Focus, work: Computation, m: InstrMatch, demands, span) -> list[Stmt]:
     over = tuple(i for i in work.reduced if focus.ranges[i].bounds)
     conds = edge_conds(focus, over)
     if conds and work.reduction and not (work.reduction.kind == "sum" and zero_is_neutral(work.value, over, focus)):
@@ -187,7 +195,7 @@ def _call(ctx: Context, focus: Focus, work: Work, m: Match, demands, span) -> li
     pieces = []
     guards: tuple = ()
     for op in m.instr.operands:
-        f = fragment(m, op.name)
+        f = fragment_map(m, op.name)
         if op.name == m.instr.statement.target:
             view, indices = focus.views[work.name], tuple(as_expr(Var(i)) for i in work.subscripts or work.indices)
             tensor = work.name
@@ -208,7 +216,7 @@ def _call(ctx: Context, focus: Focus, work: Work, m: Match, demands, span) -> li
             coords = coordinates(ctx, at.with_view("$piece", view), "$piece", ())
         else:
             halo = op.name in by_name and getattr(by_name[op.name].value, "otherwise", None) is not None
-            coords, more, straight = _address(ctx, focus, f, op, tensor, indices, masked_inside(work)[1], halo)
+            coords, more, straight = _address(ctx, focus, f, op, tensor, indices, strip_mask(work)[1], halo)
             if not straight:
                 return _one_by_one(ctx, focus, work, m)
             guards = (*guards, *more)
@@ -222,7 +230,7 @@ def _call(ctx: Context, focus: Focus, work: Work, m: Match, demands, span) -> li
     return elementwise if together is None else [If(together, (call,), tuple(elementwise))]
 
 
-def _for_all(ctx: Context, focus: Focus, guards: tuple[Expr, ...]) -> tuple[Expr, ...] | None:
+def _for_all(ctx: LoweringContext, focus: Focus, guards: tuple[Expr, ...]) -> tuple[Expr, ...] | None:
     """TOGETHER: conditions, the same for all units that execute the instruction, under which the guards hold for each of them;
     None where there are no simple ones."""
     units = {ctx.unit_var(x): ctx.units[x].constant for x in ctx.below(focus.level, ctx.innermost) if x in ctx.units}
@@ -244,7 +252,7 @@ def _for_all(ctx: Context, focus: Focus, guards: tuple[Expr, ...]) -> tuple[Expr
     return tuple(dict.fromkeys(c for c in out if c.interval[0] is None or c.interval[0] < 0))
 
 
-def _address(ctx: Context, focus: Focus, f: Fragment, op: Operand, tensor: str, indices, inside, halo: bool):
+def _address(ctx: LoweringContext, focus: Focus, f: FragmentMap, op: Operand, tensor: str, indices, inside, halo: bool):
     """The address this unit passes, what must hold for the whole operand to be inside, and whether it is one run of memory.
 
     `halo`: the tensor may be read outside of its shape, where something `else` counts.
@@ -258,11 +266,11 @@ def _address(ctx: Context, focus: Focus, f: Fragment, op: Operand, tensor: str, 
         ranges = dict(focus.ranges)
         for i, extent, e in f.maps:
             subs = {v: lane if v.name == "lane" else register for v in e.variables()}
-            ranges[i] = focus.ranges[i].split(1, Step(e.subs(subs), as_expr(extent), "fragment"))
+            ranges[i] = focus.ranges[i].split(1, RangeStep(e.subs(subs), as_expr(extent), "fragment"))
         return replace(focus, ranges=ranges)
 
     def address(at: Focus) -> Expr:
-        return linear(buffer, coordinates(ctx, at, tensor, indices))
+        return linear_address(buffer, coordinates(ctx, at, tensor, indices))
 
     alias = focus.aliases
     visited = (alias.get(v.name, v.name) for e in indices for v in sorted(e.variables(), key=str))
@@ -271,13 +279,13 @@ def _address(ctx: Context, focus: Focus, f: Fragment, op: Operand, tensor: str, 
     for at in ends.values():
         # a staged tile is as large as what is read of it, so only arguments need their edges guarded
         mine = [i for i, _, _ in f.maps]
-        guards += edge_conds(at, all_indices) if view.form == "global" else edges_below(at, view, mine)
+        guards += edge_conds(at, all_indices) if view.form == "global" else unfilled_edge_conds(at, view, mine)
         within = list(inside)
         if halo and view.form == "global":
             within += [c for e, n in zip(indices, ctx.shapes[tensor], strict=True) for c in (e, n - e - 1)]
         guards += [c for c in (x.subs(at.binding) for x in within) if c.interval[0] is None or c.interval[0] < 0]
     coords = coordinates(ctx, ends[0], tensor, indices)
-    first, r = linear(buffer, coords), Var("$r", 0, f.registers - 1)
+    first, r = linear_address(buffer, coords), Var("$r", 0, f.registers - 1)
     straight = f.registers == 1 or first + r == address(of(as_expr(r)))
     straight = straight or all((address(of(as_expr(n))) - first).constant == n for n in range(1, f.registers))
     if view.form != "global" and divisor(first * buffer.dtype.bytes, _UNKNOWN) % max(op.alignment, 1):
@@ -287,35 +295,35 @@ def _address(ctx: Context, focus: Focus, f: Fragment, op: Operand, tensor: str, 
     return coords, tuple(dict.fromkeys(guards)), straight
 
 
-def _lies_in(ctx: Context, memory: str) -> str:
+def _lies_in(ctx: LoweringContext, memory: str) -> str:
     """The memory that addresses are of: that behind a cache."""
     return ctx.device.memory(memory).backing or memory
 
 
-def _one_by_one(ctx: Context, focus: Focus, work: Work, m: Match) -> list[Stmt]:
+def _one_by_one(ctx: LoweringContext, focus: Focus, work: Computation, m: InstrMatch) -> list[Stmt]:
     """The same points, each by itself, spread over the lanes as a fragment says: the target's, if it is spread."""
-    spread = fragment(m, m.instr.statement.target)
+    spread = fragment_map(m, m.instr.statement.target)
     if spread.lane is None:
-        others = (fragment(m, o.name) for o in m.instr.operands)
+        others = (fragment_map(m, o.name) for o in m.instr.operands)
         spread = next((f for f in others if f.lane is not None and len(f.maps) == len(spread.maps)), spread)
     mine = [i for i in work.indices if spread.of(i)]
 
     def reduced(f: Focus, left: list[str]) -> list[Stmt]:
         if left:
             return open_index(ctx, f, left[0], 1, False, lambda g: reduced(g, left[1:]))
-        return _registers(ctx, f, spread, mine, lambda g: element(ctx, g, work))
+        return _registers(ctx, f, spread, mine, lambda g: lower_element(ctx, g, work))
 
     return reduced(focus, [i for i in work.reduced if m.extent(i) > 1])
 
 
-def masked_inside(work: Work) -> tuple[Work, tuple]:
+def strip_mask(work: Computation) -> tuple[Computation, tuple]:
     """A copy without its mask, and the mask's conditions."""
     if isinstance(work.value, Masked):
         return replace(work, value=work.value.value), work.value.conds
     return work, ()
 
 
-def within_reach(ctx: Context, instr: Instr, focus: Focus, work: Work, span) -> None:
+def check_executing_units(ctx: LoweringContext, instr: Instr, focus: Focus, work: Computation, span) -> None:
     """An instruction is executed by all units below one of its level, so none of them may have been told apart; what it
     accumulates in registers must be held there."""
     target, name = instr.operand(instr.statement.target), work.name.rstrip("@")

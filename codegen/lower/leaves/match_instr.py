@@ -16,13 +16,13 @@ from ....dsl.device import Instr
 from ....dsl.index.expr import Expr, Var
 from ....dsl.op import Statement
 from ....dsl.values import Apply, Cast, Const, Load, Value, loads
-from ...plan.computations import Work
+from ...plan.computations import Computation
 
 COMMUTE = ("add", "mul", "min", "max")
 
 
 @dataclass(frozen=True)
-class Match:
+class InstrMatch:
     """`index` maps the instruction's indices to the work's; `operands` the operands to values over the work's indices.
 
     The target operand is bound to the work's own result.
@@ -48,7 +48,7 @@ class Match:
         return out
 
 
-def match(instr: Instr, work: Work, tiles: Mapping[str, int] | None = None) -> Match | None:
+def best_match(instr: Instr, work: Computation, tiles: Mapping[str, int] | None = None) -> InstrMatch | None:
     """The best way the instruction computes the work, or None.
 
     tiles  the smallest of each reduced index, where lines cut it: an instruction takes no more of an index than that if it may
@@ -59,7 +59,7 @@ def match(instr: Instr, work: Work, tiles: Mapping[str, int] | None = None) -> M
         least = min((_beyond(instr, x, tiles) for x in found), default=0)
         found = tuple(x for x in found if _beyond(instr, x, tiles) == least)
     best = max(found, key=SCORE, default=None)
-    return None if best is None else Match(instr, best[0], best[1], best[2])
+    return None if best is None else InstrMatch(instr, best[0], best[1], best[2])
 
 
 def _beyond(instr: Instr, way: Way, tiles: Mapping[str, int]) -> int:
@@ -68,18 +68,18 @@ def _beyond(instr: Instr, way: Way, tiles: Mapping[str, int]) -> int:
     return sum(theirs in tiles and extents[mine] > tiles[theirs] for mine, theirs in way[0])
 
 
-def matches(instr: Instr, work: Work) -> Iterator[Match]:
+def all_matches(instr: Instr, work: Computation) -> Iterator[InstrMatch]:
     for index, operands, score in _found(instr, work):
-        yield Match(instr, index, operands, score)
+        yield InstrMatch(instr, index, operands, score)
 
 
 Way = tuple[tuple[tuple[str, str], ...], tuple[tuple[str, Value], ...], int]  # what a match says besides the instruction
 SCORE = itemgetter(2)
 
 
-def _found(instr: Instr, work: Work) -> tuple[Way, ...]:
+def _found(instr: Instr, work: Computation) -> tuple[Way, ...]:
     """All ways, looked for once for all instructions that do the same."""
-    if why_not(instr, work):
+    if mismatch_reason(instr, work):
         return ()
     found = work.found.get(instr.does)
     if found is None:
@@ -87,9 +87,9 @@ def _found(instr: Instr, work: Work) -> tuple[Way, ...]:
     return found
 
 
-def _ways(instr: Instr, work: Work) -> Iterator[Way]:
+def _ways(instr: Instr, work: Computation) -> Iterator[Way]:
     for binding in bindings(instr, work):
-        choices = stand_ins(instr, work, binding)
+        choices = compatible_indices(instr, work, binding)
         near = [_neighbours(ld) for v in binding.values() for ld in loads(v)]
         operands = tuple(binding.items())
         for pick in product(*choices.values()):
@@ -98,7 +98,7 @@ def _ways(instr: Instr, work: Work) -> Iterator[Way]:
                 yield index, operands, _score(work, near, dict(index), instr.statement)
 
 
-def why_not(instr: Instr, work: Work) -> str:
+def mismatch_reason(instr: Instr, work: Computation) -> str:
     """Why what the instruction does is not what the work does, before any operand is looked at; empty where it may be."""
     s = instr.statement
     if instr.accumulate != (work.reduction is not None):
@@ -112,12 +112,12 @@ def why_not(instr: Instr, work: Work) -> str:
     return ""
 
 
-def bindings(instr: Instr, work: Work) -> Iterator[dict[str, Value]]:
+def bindings(instr: Instr, work: Computation) -> Iterator[dict[str, Value]]:
     """Each way to read the work's value as the instruction's: what every operand but the target is bound to."""
     yield from _unify(instr.statement.value, work.value, {o.name: o.dtype.name for o in instr.operands})
 
 
-def stand_ins(instr: Instr, work: Work, binding: dict[str, Value]) -> dict[str, tuple[str, ...]]:
+def compatible_indices(instr: Instr, work: Computation, binding: dict[str, Value]) -> dict[str, tuple[str, ...]]:
     """For each index of the instruction those of the work that occur in exactly the same operands."""
     s = instr.statement
     theirs = {name: _indices(v, work.alias) for name, v in binding.items()}
@@ -133,7 +133,7 @@ def _indices(v: Value, alias: dict[str, str]) -> set[str]:
     return {alias.get(x.name, x.name) for ld in loads(v) for e in ld.indices for x in e.variables()}
 
 
-def _candidates(x: str, ours: dict[str, set[str]], theirs: dict[str, set[str]], work: Work, reduction) -> list[str]:
+def _candidates(x: str, ours: dict[str, set[str]], theirs: dict[str, set[str]], work: Computation, reduction) -> list[str]:
     inside = {name for name, has in ours.items() if x in has}
     pool = work.reduced if reduction and x in reduction.indices else work.indices
     return [i for i in pool if {name for name, has in theirs.items() if i in has} == inside]
@@ -144,7 +144,7 @@ def _neighbours(ld: Load) -> frozenset[str]:
     return frozenset(a.name for a, c in ld.indices[-1].terms if c == 1 and isinstance(a, Var)) if ld.indices else frozenset()
 
 
-def _score(work: Work, near: list[frozenset[str]], index: dict[str, str], s: Statement) -> int:
+def _score(work: Computation, near: list[frozenset[str]], index: dict[str, str], s: Statement) -> int:
     """Contiguity of the result counts most, then of the operands (on indices that the instruction spreads over lanes), then of
     operands along another index of the result: what an instruction turns. `near`: `_neighbours` of what is read."""
     score = 0
@@ -195,7 +195,7 @@ def _unify_all(patterns: tuple[Value, ...], values: tuple[Value, ...], operands:
 
 
 @dataclass(frozen=True)
-class Fragment:
+class FragmentMap:
     """How an operand's elements lie over the executing unit's lanes and registers, for the work's indices.
 
     `maps`: for each work index the instruction has in this operand, (extent, expression of lane and r).
@@ -211,16 +211,16 @@ class Fragment:
         return next(((n, e) for i, n, e in self.maps if i == index), None)
 
 
-def fragment(m: Match, operand: str) -> Fragment:
+def fragment_map(m: InstrMatch, operand: str) -> FragmentMap:
     """The fragment of a register operand, in terms of the work's indices."""
     key = "fragment", operand
     if key not in m.instr.found:
         m.instr.found[key] = _own(m.instr, operand)
     own, index = m.instr.found[key], dict(m.index)
-    return Fragment(tuple((index[a], n, e) for a, n, e in own.maps), own.lane, own.lanes, own.r, own.registers)
+    return FragmentMap(tuple((index[a], n, e) for a, n, e in own.maps), own.lane, own.lanes, own.r, own.registers)
 
 
-def _own(instr: Instr, operand: str) -> Fragment:
+def _own(instr: Instr, operand: str) -> FragmentMap:
     """The same in terms of the instruction's own indices."""
     op, s = instr.operand(operand), instr.statement
     if operand == s.target:
@@ -232,4 +232,4 @@ def _own(instr: Instr, operand: str) -> Fragment:
     r = next((v for v in op.coords if v.name == "r"), None)
     lanes = lane.hi + 1 if lane is not None and lane.hi is not None else 1
     registers = r.hi + 1 if r is not None and r.hi is not None else 1
-    return Fragment(tuple(zip(axes, op.shape, op.map, strict=True)), lane, lanes, r, registers)
+    return FragmentMap(tuple(zip(axes, op.shape, op.map, strict=True)), lane, lanes, r, registers)

@@ -13,42 +13,44 @@ from ....dsl.errors.schedule import UnboundedTile
 from ....dsl.index.expr import Expr, Var, as_expr
 from ....dsl.support.fast_replace import replace
 from ...ir.tile_ir import For, Stmt
-from ...plan.computations import Work
-from ..lowering_context import Context
-from ..reductions.accumulator_computations import Combine, Fill
+from ...plan.computations import Computation
+from ..lowering_context import LoweringContext
+from ..reductions.accumulator_computations import CombinePartials, InitAccumulator
 from ..reductions.reduce_element import accumulate_element, combine_element, fill_element
-from ..spec import ONE, ZERO, Focus, Step
+from ..spec import ONE, ZERO, Focus, RangeStep
 from ..stores.predicated_store import store_element
-from ..tiling.padded_trip_counts import to_the_end
-from .match_instr import Fragment
+from ..tiling.padded_trip_counts import may_run_padded
+from .match_instr import FragmentMap
 
 Inner = Callable[[Focus], list[Stmt]]
 
 
 @dataclass(frozen=True)
-class Spread:
+class FragmentLeaf:
     """A line of ours: the leaf visits elements as a fragment lays them over lanes and registers."""
 
-    fragment: Fragment
+    fragment: FragmentMap
 
 
-def cell_indices(focus: Focus, work: Work) -> set[str]:
+def cell_indices(focus: Focus, work: Computation) -> set[str]:
     """Indices that number registers of a tile this work touches."""
     names = {work.name, *work.reads, *work.targets}
     return {i for t in names if t in focus.views and focus.views[t].form == "path" for i in focus.views[t].axes}
 
 
-def open_index(ctx: Context, focus: Focus, index: str, size: int, cell: bool, inner: Inner, unroll: int = 1) -> list[Stmt]:
+def open_index(
+    ctx: LoweringContext, focus: Focus, index: str, size: int, cell: bool, inner: Inner, unroll: int = 1
+) -> list[Stmt]:
     """Loops over tiles of `size` of one index (pending repetitions first), and `inner` for each."""
     r = focus.ranges[index]
-    if r.reps:
-        rep = r.reps[0]
+    if r.strided_runs:
+        rep = r.strided_runs[0]
         var = ctx.var(f"{index}_run", as_expr(rep.count))
-        step = Step(as_expr(var), as_expr(rep.count), None)
-        opened = focus.with_range(index, r.open_rep(step))
+        step = RangeStep(as_expr(var), as_expr(rep.count), None)
+        opened = focus.with_range(index, r.open_strided_run(step))
         body = open_index(ctx, opened, index, size, cell, inner, unroll)
         return [For(var, ZERO, as_expr(rep.count), ONE, tuple(body), unroll=0)]
-    whole = not cell and to_the_end(focus, index)
+    whole = not cell and may_run_padded(focus, index)
     if cell:
         if r.capacity is None:
             message = f"a tile held in registers spans `{index}`, whose extent has no bound here"
@@ -58,27 +60,34 @@ def open_index(ctx: Context, focus: Focus, index: str, size: int, cell: bool, in
     live = not cell and not whole
     if trips.constant == 1 or (r.capacity is not None and r.capacity <= size):
         # one tile at most: what may be missing of it is guarded, not looped over
-        return inner(focus.with_range(index, r.split(size, Step(ZERO, ONE, None), live=live and trips.constant == 1)))
+        return inner(focus.with_range(index, r.split(size, RangeStep(ZERO, ONE, None), live=live and trips.constant == 1)))
     var = ctx.var(index, trips)
-    step = Step(as_expr(var), trips, None)
+    step = RangeStep(as_expr(var), trips, None)
     body = inner(focus.with_range(index, r.split(size, step, live=live)))
     return [For(var, ZERO, trips, ONE, tuple(body), unroll=unroll)]
 
 
-def each(ctx: Context, focus: Focus, indices: list[str], cells: set[str], inner: Inner, unroll: dict[str, int]) -> list[Stmt]:
+def element_loops(
+    ctx: LoweringContext, focus: Focus, indices: list[str], cells: set[str], inner: Inner, unroll: dict[str, int]
+) -> list[Stmt]:
     """Loops over single elements of several indices, outermost first."""
     if not indices:
         return inner(focus)
     first, rest = indices[0], indices[1:]
 
     def deeper(f: Focus) -> list[Stmt]:
-        return each(ctx, f, rest, cells, inner, unroll)
+        return element_loops(ctx, f, rest, cells, inner, unroll)
 
     return open_index(ctx, focus, first, 1, first in cells, deeper, unroll.get(first, 1))
 
 
-def leaf(
-    ctx: Context, focus: Focus, work: Work, spread: Fragment | None = None, order: tuple[str, ...] = (), unroll: int = 1
+def scalar_leaf(
+    ctx: LoweringContext,
+    focus: Focus,
+    work: Computation,
+    spread: FragmentMap | None = None,
+    order: tuple[str, ...] = (),
+    unroll: int = 1,
 ) -> list[Stmt]:
     """The scalar leaf of one work: its remaining indices as loops, its element inside."""
     cells = cell_indices(focus, work)
@@ -86,21 +95,21 @@ def leaf(
     names = [i for i in order if i in names] + [i for i in names if i not in order]
     hints = dict.fromkeys(names[:1], unroll)
     if spread is None:
-        return each(ctx, focus, names, cells, lambda f: element(ctx, f, work), hints)
+        return element_loops(ctx, focus, names, cells, lambda f: lower_element(ctx, f, work), hints)
     mine = [i for i in names if spread.of(i)]
     others = [i for i in names if not spread.of(i)]
 
     def tiles(f: Focus, todo: list[str]) -> list[Stmt]:
         if not todo:
-            return _registers(ctx, f, spread, mine, lambda g: element(ctx, g, work))
+            return _registers(ctx, f, spread, mine, lambda g: lower_element(ctx, g, work))
         n = spread.of(todo[0])
         assert n is not None
         return open_index(ctx, f, todo[0], n[0], True, lambda g: tiles(g, todo[1:]))
 
-    return each(ctx, focus, others, cells, lambda f: tiles(f, mine), hints)
+    return element_loops(ctx, focus, others, cells, lambda f: tiles(f, mine), hints)
 
 
-def _registers(ctx: Context, focus: Focus, spread: Fragment, mine: list[str], inner: Inner) -> list[Stmt]:
+def _registers(ctx: LoweringContext, focus: Focus, spread: FragmentMap, mine: list[str], inner: Inner) -> list[Stmt]:
     """Every register of the fragment, with the lane's number as it is."""
     lane, _ = ctx.number(lanes_below(ctx, focus.level, spread.lanes))
     count = spread.registers
@@ -114,7 +123,7 @@ def _registers(ctx: Context, focus: Focus, spread: Fragment, mine: list[str], in
     for i in mine:
         part = spread.of(i)
         assert part is not None
-        f = f.with_range(i, f.ranges[i].split(1, Step(part[1].subs(subs), as_expr(part[0]), "fragment")))
+        f = f.with_range(i, f.ranges[i].split(1, RangeStep(part[1].subs(subs), as_expr(part[0]), "fragment")))
     register = as_expr(var) if var is not None and count > 1 else ZERO
     f = replace(f, element=(register, count), digits=_with_lanes(ctx, f, spread, mine))
     body = inner(f)
@@ -123,7 +132,7 @@ def _registers(ctx: Context, focus: Focus, spread: Fragment, mine: list[str], in
     return [For(var, ZERO, as_expr(count), ONE, tuple(body), unroll=0)]
 
 
-def lanes_below(ctx: Context, level: str, lanes: int) -> tuple[str, ...]:
+def lanes_below(ctx: LoweringContext, level: str, lanes: int) -> tuple[str, ...]:
     """The levels below `level` whose units are the lanes of a fragment: the inner ones. Units further out do the same again."""
     levels = ctx.below(level, ctx.innermost)
     count = 1
@@ -134,25 +143,25 @@ def lanes_below(ctx: Context, level: str, lanes: int) -> tuple[str, ...]:
     return levels
 
 
-def _with_lanes(ctx: Context, focus: Focus, spread: Fragment, mine: list[str]):
+def _with_lanes(ctx: LoweringContext, focus: Focus, spread: FragmentMap, mine: list[str]):
     """The lanes count as bound by the fragment: digit by digit they hold different elements (or replicas, see ONE_WRITER).
 
     What one unit holds of itself tells none apart.
     """
-    from ..spec import Digit
+    from ..spec import UnitDigit
 
     if spread.lane is None:
         return focus.digits
     levels = lanes_below(ctx, focus.level, spread.lanes)
     index = mine[0] if mine else ""
-    return (*focus.digits, Digit(index, levels, ZERO, ONE, ONE))
+    return (*focus.digits, UnitDigit(index, levels, ZERO, ONE, ONE))
 
 
-def element(ctx: Context, focus: Focus, work: Work) -> list[Stmt]:
+def lower_element(ctx: LoweringContext, focus: Focus, work: Computation) -> list[Stmt]:
     """One element of a work, all its ranges being single."""
-    if isinstance(work, Fill):
+    if isinstance(work, InitAccumulator):
         return fill_element(ctx, focus, work)
-    if isinstance(work, Combine):
+    if isinstance(work, CombinePartials):
         return combine_element(ctx, focus, work)
     if work.reduction is not None:
         return accumulate_element(ctx, focus, work)

@@ -13,15 +13,17 @@ from ....dsl.index.expr import Expr
 from ....dsl.support.fast_replace import replace
 from ....dsl.values import Const, Load, Masked, Part, Shared, Value, children, rebuild, transform
 from ...ir.tile_ir import Alloc, Buffer, Stmt, Store
-from ...plan.computations import Work
+from ...plan.computations import Computation
 from ..addressing import translate
-from ..lowering_context import Context
+from ..lowering_context import LoweringContext
 from ..spec import ONE, Focus
 
 Around = Callable[[list[Stmt]], list[Stmt]]
 
 
-def with_registers(ctx: Context, focus: Focus, work: Work, masks: tuple[Expr, ...] = ()) -> tuple[Value, Around]:
+def bind_shared_values(
+    ctx: LoweringContext, focus: Focus, work: Computation, masks: tuple[Expr, ...] = ()
+) -> tuple[Value, Around]:
     """The value that is left of a work's, at the focus's element, and what puts its parts around what is done with it.
 
     `masks`: where these do not hold nobody looks at the value, and it may not be computable.
@@ -39,7 +41,7 @@ def with_registers(ctx: Context, focus: Focus, work: Work, masks: tuple[Expr, ..
         )  # fmt: skip
         names[name] = made.name
         buffers.append(made)
-        fills.append(Store(made.name, (), masked(part, masks), span=work.span))
+        fills.append(Store(made.name, (), mask_value(part, masks), span=work.span))
 
     def around(body: list[Stmt]) -> list[Stmt]:
         out: list[Stmt] = [*fills, *body]
@@ -50,7 +52,7 @@ def with_registers(ctx: Context, focus: Focus, work: Work, masks: tuple[Expr, ..
     return translate(ctx, focus, _renamed(value, names)), around
 
 
-def masked(value: Value, conds: tuple[Expr, ...]) -> Value:
+def mask_value(value: Value, conds: tuple[Expr, ...]) -> Value:
     """The value where conditions hold, and zero elsewhere."""
     zero = Const(False if value.dtype.kind == "bool" else 0, value.dtype)
     return Masked(conds, value, zero, value.dtype) if conds else value
@@ -61,7 +63,7 @@ def _taken_out(v: Value, parts: list[tuple[str, Value]], conds: tuple[Expr, ...]
     match v:
         case Shared():
             for name, part in v.parts:
-                parts.append((name, masked(part, conds)))
+                parts.append((name, mask_value(part, conds)))
             return v.value
         case Masked():
             return replace(v, value=_taken_out(v.value, parts, (*conds, *v.conds)))

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from ....dsl.support.cached import cached_property
 from ....dsl.values import Value
-from ...plan.computations import Work
+from ...plan.computations import Computation
 
 
 @dataclass(frozen=True)
-class Fill(Work):
+class InitAccumulator(Computation):
     """Initialisation of an accumulator: `name` gets its identity."""
 
     @cached_property
@@ -19,7 +19,7 @@ class Fill(Work):
 
 
 @dataclass(frozen=True)
-class Reload(Work):
+class ResumeAccumulator(Computation):
     """An accumulator goes on from what `home` holds (ONE_READER).
 
     instead   what units start from that do not go on
@@ -32,7 +32,7 @@ class Reload(Work):
 
 
 @dataclass(frozen=True)
-class Exchange:
+class ExchangeBuffers:
     """Partial results pass through `buffers`: each unit of `level` stores its own, then reads those of its group.
 
     The group of a unit are those whose numbers differ only in `number // stride % count` (count 0: all that take part).
@@ -46,10 +46,10 @@ class Exchange:
 
 
 @dataclass(frozen=True)
-class Combine(Work):
+class CombinePartials(Computation):
     """The partial results that units hold of `name` are combined; every unit gets the whole."""
 
-    how: Exchange | None = None
+    how: ExchangeBuffers | None = None
 
     @cached_property
     def reduced(self) -> tuple[str, ...]:

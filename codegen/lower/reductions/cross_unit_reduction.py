@@ -10,22 +10,22 @@ from ....dsl.index.expr import Expr, Var, as_expr
 from ....dsl.types import DType
 from ....dsl.values import Load
 from ...ir.tile_ir import Buffer, For, If, Stmt, Store
-from ..addressing import identity
-from ..lowering_context import Context
+from ..addressing import neutral_value
+from ..lowering_context import LoweringContext
 from ..spec import ONE, ZERO, Focus
-from .accumulator_computations import Combine, Exchange
-from .argreduce_index import nowhere
-from .reduction_step import combined, take_better
+from .accumulator_computations import CombinePartials, ExchangeBuffers
+from .argreduce_index import no_index
+from .reduction_step import argreduce_step, combine_step
 
 MOST_UNITS = 256  # of a finite level, whose number is known at the call only
 
 
-def exchange_buffer(ctx: Context, name: str, dtype: DType, level: str, cells: tuple[int, ...]) -> Buffer:
+def exchange_buffer(ctx: LoweringContext, name: str, dtype: DType, level: str, cells: tuple[int, ...]) -> Buffer:
     """Room for every unit's registers: [unit of `level`, lockstep units below, register...] in a memory above `level`."""
     above = [x.name for x in reversed(ctx.device.levels[: ctx.device.depth(level)])]
     outer = above[0]
     memory = next(m for x in above for m in ctx.device.memories if m.level == x and m.backing is None)
-    shape = (units_of(ctx, level), _lanes(ctx, level)[1], *cells)
+    shape = (exchanging_units(ctx, level), _lanes(ctx, level)[1], *cells)
     strides, size = [], 1
     for n in reversed(shape):
         strides.append(as_expr(size))
@@ -36,22 +36,22 @@ def exchange_buffer(ctx: Context, name: str, dtype: DType, level: str, cells: tu
     )
 
 
-def units_of(ctx: Context, level: str) -> int:
+def exchanging_units(ctx: LoweringContext, level: str) -> int:
     n = ctx.units[level].constant
     return MOST_UNITS if n is None else n
 
 
-def _lanes(ctx: Context, level: str) -> tuple[Expr, int]:
+def _lanes(ctx: LoweringContext, level: str) -> tuple[Expr, int]:
     below = ctx.device.levels[ctx.device.depth(level) + 1 :]
     number, total = ctx.number(tuple(x.name for x in below))
     return number, total or 1
 
 
-def _coords(ctx: Context, how: Exchange, unit: Expr, cell: tuple[Expr, ...]) -> tuple[Expr, ...]:
+def _coords(ctx: LoweringContext, how: ExchangeBuffers, unit: Expr, cell: tuple[Expr, ...]) -> tuple[Expr, ...]:
     return (unit, _lanes(ctx, how.level)[0], *cell)
 
 
-def share(ctx: Context, focus: Focus, work: Combine, names: list[str], cells) -> list[Stmt]:
+def store_partials(ctx: LoweringContext, focus: Focus, work: CombinePartials, names: list[str], cells) -> list[Stmt]:
     how = work.how
     assert how is not None
     me = as_expr(ctx.unit_var(how.level))
@@ -61,7 +61,7 @@ def share(ctx: Context, focus: Focus, work: Combine, names: list[str], cells) ->
     ]
 
 
-def gather(ctx: Context, focus: Focus, work: Combine, names: list[str], cells) -> list[Stmt]:
+def load_partials(ctx: LoweringContext, focus: Focus, work: CombinePartials, names: list[str], cells) -> list[Stmt]:
     how = work.how
     assert how is not None
     assert work.reduction is not None
@@ -72,17 +72,17 @@ def gather(ctx: Context, focus: Focus, work: Combine, names: list[str], cells) -
     group = me - me // how.stride % how.count * how.stride if how.count else ZERO
     other = group + as_expr(var) * how.stride
     (register, cell), dtype = cells[0], ctx.dtypes[names[0]]
-    start: list[Stmt] = [Store(register, cell, identity(kind, dtype), span=work.span)]
+    start: list[Stmt] = [Store(register, cell, neutral_value(kind, dtype), span=work.span)]
     now = Load(register, cell, dtype)
     theirs = Load(how.buffers[0], _coords(ctx, how, other, cell), dtype)
     if kind in ("argmax", "argmin"):
         place, where = cells[1]
         whole = ctx.dtypes[names[1]]
-        start.append(Store(place, where, nowhere(whole), span=work.span))
+        start.append(Store(place, where, no_index(whole), span=work.span))
         index = Load(how.buffers[1], _coords(ctx, how, other, where), whole)
-        body = take_better(kind, (register, cell, now), (place, where, Load(place, where, whole)), theirs, index)
+        body = argreduce_step(kind, (register, cell, now), (place, where, Load(place, where, whole)), theirs, index)
     else:
-        body = [Store(register, cell, combined(kind, now, theirs, dtype), span=work.span)]
-    if how.count and units_of(ctx, how.level) % (how.stride * how.count):  # the last group has fewer units
-        body = [If((units_of(ctx, how.level) - 1 - other,), tuple(body))]
+        body = [Store(register, cell, combine_step(kind, now, theirs, dtype), span=work.span)]
+    if how.count and exchanging_units(ctx, how.level) % (how.stride * how.count):  # the last group has fewer units
+        body = [If((exchanging_units(ctx, how.level) - 1 - other,), tuple(body))]
     return [*start, For(Var(var.name, var.lo, var.hi), ZERO, count, ONE, tuple(body))]

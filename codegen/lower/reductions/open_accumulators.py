@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from ....dsl import syntax
 from ....dsl.errors.schedule import SplitReduction
-from ...plan.computations import Work
-from ..lowering_context import Context
+from ...plan.computations import Computation
+from ..lowering_context import LoweringContext
 from ..spec import Focus
-from ..tile_axes import axes_of, clamped
+from ..tile_axes import clamped, tile_axes
 from ..tiling.count_units import advance
 
 REGISTER_CELLS = 64  # what an accumulator spans that opens at a leaf, at most, in elements of a unit; above, it may always
 
 
-def opens_at_leaf(ctx: Context, focus: Focus, w: Work, lines: tuple) -> bool:
+def accumulates_at_leaf(ctx: LoweringContext, focus: Focus, w: Computation, lines: tuple) -> bool:
     """No `keep` was written, and what the accumulator would span above is not known, dealt out below in numbers that are not
     known, or more than the registers of a unit."""
     tiles = (x for x in lines if isinstance(x, syntax.Tile) and x.level is not None)
@@ -29,14 +29,14 @@ def opens_at_leaf(ctx: Context, focus: Focus, w: Work, lines: tuple) -> bool:
     return cells > REGISTER_CELLS and m.capacity is not None and cells * w.value.dtype.bytes > m.capacity
 
 
-def counted_above(focus: Focus, w: Work, lines: tuple) -> None:
+def check_open_results(focus: Focus, w: Computation, lines: tuple) -> None:
     """The first of the lines deals parts of `w` out, and the results are visited one after another above it. Raises
     SplitReduction where a tile above counts tiles of the results with its own: the units would each do all of them again."""
-    if focus.dealt is None or id(lines[0]) not in focus.dealt[1]:
+    if focus.current_tile is None or id(lines[0]) not in focus.current_tile[1]:
         return
     level = lines[0].level
-    for x in (x for x in lines if isinstance(x, syntax.Tile) and x.level == level and id(x) in focus.dealt[1]):
-        twice = next((a.index for a in axes_of(x) if a.index in w.indices), None)
+    for x in (x for x in lines if isinstance(x, syntax.Tile) and x.level == level and id(x) in focus.current_tile[1]):
+        twice = next((a.index for a in tile_axes(x) if a.index in w.indices), None)
         if twice is not None:
             raise SplitReduction(
                 f"tiles of `{twice}` are dealt out together with those of the line above, and parts of"
@@ -46,7 +46,7 @@ def counted_above(focus: Focus, w: Work, lines: tuple) -> None:
             )
 
 
-def _least_cells(focus: Focus, w: Work, lines: tuple) -> int:
+def _least_cells(focus: Focus, w: Computation, lines: tuple) -> int:
     """No fewer elements than these are each unit's: all that loops visit, were there units for all tiles that are dealt out.
 
     1 where that takes more to know: an instruction spreads its results over units, and `fuse` gives other indices.
@@ -58,7 +58,7 @@ def _least_cells(focus: Focus, w: Work, lines: tuple) -> int:
         r = focus.ranges[i]
         share = r.whole_capacity or 1
         for line in lines:
-            for a in (a for a in axes_of(line) if a.index == i) if isinstance(line, syntax.Tile) else ():
+            for a in (a for a in tile_axes(line) if a.index == i) if isinstance(line, syntax.Tile) else ():
                 tiles = -(-(r.whole_capacity or 1) // clamped(r, a.size))
                 r = advance(r, clamped(r, a.size), a.every)
                 share = -(-share // tiles) if line.level is not None else share

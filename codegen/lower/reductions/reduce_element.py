@@ -7,20 +7,20 @@ from ....dsl.errors.schedule import SplitReduction
 from ....dsl.index.expr import Expr, Var, as_expr
 from ....dsl.values import IndexValue, Load, Masked, Value
 from ...ir.tile_ir import AllReduce, If, Stmt, Store
-from ...plan.computations import Work
-from ..addressing import coordinates, edge_conds, identity, zero_is_neutral
-from ..leaves.shared_values import with_registers
-from ..lowering_context import Context
-from ..spec import ONE, Digit, Focus
+from ...plan.computations import Computation
+from ..addressing import coordinates, edge_conds, neutral_value, zero_is_neutral
+from ..leaves.shared_values import bind_shared_values
+from ..lowering_context import LoweringContext
+from ..spec import ONE, Focus, UnitDigit
 from ..stores.predicated_store import narrowed, one_writer
-from ..tiling.count_units import swaps
-from .accumulator_computations import Combine
-from .argreduce_index import nowhere, places_grow
-from .cross_unit_reduction import gather, share
-from .reduction_step import combined, take_better
+from ..tiling.count_units import exchanges_registers
+from .accumulator_computations import CombinePartials
+from .argreduce_index import index_is_monotone, no_index
+from .cross_unit_reduction import load_partials, store_partials
+from .reduction_step import argreduce_step, combine_step
 
 
-def accumulate_element(ctx: Context, focus: Focus, work: Work) -> list[Stmt]:
+def accumulate_element(ctx: LoweringContext, focus: Focus, work: Computation) -> list[Stmt]:
     """acc = acc (+) value, masked with the identity where a reduced index ran over."""
     assert work.reduction is not None
     kind = work.reduction.kind
@@ -31,18 +31,18 @@ def accumulate_element(ctx: Context, focus: Focus, work: Work) -> list[Stmt]:
     coords = coordinates(ctx, focus, work.name, at)
     now = Load(view.buffer, coords, dtype)
     conds = edge_conds(focus, work.reduced)
-    value, around = with_registers(ctx, focus, work, conds)
+    value, around = bind_shared_values(ctx, focus, work, conds)
     over = tuple(i for i in work.reduced if focus.ranges[i].bounds)
     if conds and not (kind == "sum" and zero_is_neutral(work.value, over, focus)):
-        value = Masked(conds, value, identity(kind, value.dtype), value.dtype)
+        value = Masked(conds, value, neutral_value(kind, value.dtype), value.dtype)
     value = narrowed(value, dtype)
     if kind in ("argmax", "argmin"):
-        return _alone(ctx, focus, work, around(_argmax_element(ctx, focus, work, now, value, coords, at)))
-    new = combined(kind, now, value, dtype)
-    return _alone(ctx, focus, work, around([Store(view.buffer, coords, new, span=work.span)]))
+        return _single_partial(ctx, focus, work, around(_argmax_element(ctx, focus, work, now, value, coords, at)))
+    new = combine_step(kind, now, value, dtype)
+    return _single_partial(ctx, focus, work, around([Store(view.buffer, coords, new, span=work.span)]))
 
 
-def _argmax_element(ctx: Context, focus: Focus, work: Work, now: Value, value: Value, coords, at) -> list[Stmt]:
+def _argmax_element(ctx: LoweringContext, focus: Focus, work: Computation, now: Value, value: Value, coords, at) -> list[Stmt]:
     assert work.reduction is not None
     place = work.name + "@at"
     dtype, buffer = ctx.dtypes[place], focus.views[place].buffer
@@ -50,13 +50,13 @@ def _argmax_element(ctx: Context, focus: Focus, work: Work, now: Value, value: V
     best = Load(buffer, here, dtype)
     index = IndexValue(_place(focus, work), dtype)
     held = (focus.views[work.name].buffer, coords, now)
-    grows = places_grow(ctx, focus, work, index.expr)
-    out = take_better(work.reduction.kind, held, (buffer, here, best), value, index, grows)
+    grows = index_is_monotone(ctx, focus, work, index.expr)
+    out = argreduce_step(work.reduction.kind, held, (buffer, here, best), value, index, grows)
     conds = () if grows else edge_conds(focus, work.reduced)  # the identity replaces nothing where ties do not count
     return [If(conds, tuple(out))] if conds else out
 
 
-def _place(focus: Focus, work: Work) -> Expr:
+def _place(focus: Focus, work: Computation) -> Expr:
     """The element's number in the order of the op's reduced indices, whichever of them are fused by now."""
     subs = focus.binding
     components = {c for _, parts in work.fused for c, *_ in parts}
@@ -68,19 +68,19 @@ def _place(focus: Focus, work: Work) -> Expr:
     return flat
 
 
-def fill_element(ctx: Context, focus: Focus, work: Work) -> list[Stmt]:
+def fill_element(ctx: LoweringContext, focus: Focus, work: Computation) -> list[Stmt]:
     assert work.reduction is not None
     kind = work.reduction.kind
     dtype = ctx.dtypes[work.name]
     at = tuple(as_expr(Var(i)) for i in work.indices)
-    out: list[Stmt] = [Store(focus.views[work.name].buffer, coordinates(ctx, focus, work.name, at), identity(kind, dtype))]
+    out: list[Stmt] = [Store(focus.views[work.name].buffer, coordinates(ctx, focus, work.name, at), neutral_value(kind, dtype))]
     if kind in ("argmax", "argmin"):
         place = work.name + "@at"
-        out.append(Store(focus.views[place].buffer, coordinates(ctx, focus, place, at), nowhere(ctx.dtypes[place])))
-    return _alone(ctx, focus, work, out)
+        out.append(Store(focus.views[place].buffer, coordinates(ctx, focus, place, at), no_index(ctx.dtypes[place])))
+    return _single_partial(ctx, focus, work, out)
 
 
-def combine_element(ctx: Context, focus: Focus, work: Combine) -> list[Stmt]:
+def combine_element(ctx: LoweringContext, focus: Focus, work: CombinePartials) -> list[Stmt]:
     """Lockstep units exchange registers; others pass their values through a memory that they share (see `lower_keep`)."""
     assert work.reduction is not None
     at = tuple(as_expr(Var(i)) for i in work.indices)
@@ -90,13 +90,13 @@ def combine_element(ctx: Context, focus: Focus, work: Combine) -> list[Stmt]:
         return [
             AllReduce(level, work.reduction.kind, stride, count, cells, work.span)
             for level, stride, count in sorted(ctx.reduced.get(work.name, set()), key=lambda x: -ctx.device.depth(x[0]))
-            if swaps(ctx.device.level(level))
+            if exchanges_registers(ctx.device.level(level))
         ]
-    step = share if work.how.storing else gather
+    step = store_partials if work.how.storing else load_partials
     return step(ctx, focus, work, names, cells)
 
 
-def _alone(ctx: Context, focus: Focus, work: Work, stores: list[Stmt]) -> list[Stmt]:
+def _single_partial(ctx: LoweringContext, focus: Focus, work: Computation, stores: list[Stmt]) -> list[Stmt]:
     """Stores to an accumulator: as they are in a unit's own registers; in a memory once for each live element."""
     view = focus.views[work.name]
     if view.form == "path":
@@ -106,9 +106,9 @@ def _alone(ctx: Context, focus: Focus, work: Work, stores: list[Stmt]) -> list[S
     return [If(guard, tuple(stores))] if guard else stores
 
 
-def note_reduced(ctx: Context, focus: Focus, work: Work) -> None:
-    """Remembers over which unit digits the accumulator's partial results lie (for its `Combine`)."""
-    since = focus.open.get(work.name, 0)
+def note_reduced(ctx: LoweringContext, focus: Focus, work: Computation) -> None:
+    """Remembers over which unit digits the accumulator's partial results lie (for its `CombinePartials`)."""
+    since = focus.open_accumulators.get(work.name, 0)
     for d in focus.digits[since:]:
         if d.index in work.reduced and d.extent.constant != 1:
             if focus.views[work.name].form != "path":
@@ -131,7 +131,7 @@ def note_reduced(ctx: Context, focus: Focus, work: Work) -> None:
             ctx.reduced.setdefault(work.name, set()).update(_per_level(ctx, focus, d, work))
 
 
-def _per_level(ctx: Context, focus: Focus, d: Digit, work: Work) -> list[tuple[str, int, int]]:
+def _per_level(ctx: LoweringContext, focus: Focus, d: UnitDigit, work: Computation) -> list[tuple[str, int, int]]:
     """A digit of a number that is flattened over several levels, as (level, stride, count) of each."""
     if ctx.device.level(d.levels[-1]).units == "finite":
         return [(d.levels[-1], 1, 0)]  # 0: all that take part

@@ -7,7 +7,7 @@ from ....dsl.values import Apply, Value
 from ...ir.tile_ir import Stmt, Store
 
 
-def combined(kind: str, now: Value, value: Value, dtype: DType) -> Value:
+def combine_step(kind: str, now: Value, value: Value, dtype: DType) -> Value:
     """One step of a reduction; a product under a float sum is fused into a multiply-add (docs/numbers.md)."""
     fn = {"sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "or", "all": "and"}[kind]
     if fn == "add" and dtype.kind == "float" and isinstance(value, Apply) and value.fn == "mul":
@@ -15,7 +15,7 @@ def combined(kind: str, now: Value, value: Value, dtype: DType) -> Value:
     return Apply(fn, (now, value), dtype)
 
 
-def take_better(kind: str, held, place, value: Value, index: Value, grows: bool = False) -> list[Stmt]:
+def argreduce_step(kind: str, held, place, value: Value, index: Value, grows: bool = False) -> list[Stmt]:
     """(value, index) replaces what is held if it is better, or as good with a smaller index; NaN is best, the first of them.
 
     `held` and `place` are (buffer, coords, load). Both stores compare with what was held before: the value is stored last, and

@@ -20,17 +20,17 @@ from ....dsl.op import Op, Reduction
 from ....dsl.source import Span
 from ....dsl.support.fast_replace import replace
 from ....dsl.values import Load, Value, loads, transform
-from ...plan.computations import BACK, Output, Work, work_extents
-from ..addressing import identity
+from ...plan.computations import BACK, Computation, Output, computation_extents
+from ..addressing import neutral_value
 from ..spec import ONE, Focus, Range, View
-from ..tile_axes import Axis
+from ..tile_axes import ResolvedAxis
 from ..workspace import workspace
 
 if TYPE_CHECKING:
     from ..lower_schedule import Lowering
 
 
-def splits(device: Device, line: syntax.Tile) -> bool:
+def tile_splits_reduction(device: Device, line: syntax.Tile) -> bool:
     """Does this tile deal a reduction to units that combine their parts in a later launch?"""
     if line.level is None:
         return False
@@ -38,31 +38,31 @@ def splits(device: Device, line: syntax.Tile) -> bool:
     return how in ("workspace", "atomic") or device.level(line.level).siblings == "nothing"
 
 
-def any_splits(op: Op, device: Device, lines: tuple) -> bool:
+def splits_any_reduction(op: Op, device: Device, lines: tuple) -> bool:
     """Do the lines leave parts of a reduction to a later launch? What reads the result cannot share a launch with it then."""
     reduced = {i for s in op.statements if s.reduction is not None for i in s.reduction.indices}
     for line in lines:
         if isinstance(line, syntax.Fuse) and reduced & set(line.indices):
             reduced.add(line.name)
-        if isinstance(line, syntax.Tile) and splits(device, line) and any(a.index in reduced for a in line.axes):
+        if isinstance(line, syntax.Tile) and tile_splits_reduction(device, line) and any(a.index in reduced for a in line.axes):
             return True
     return False
 
 
-def are_split_alike(focus: Focus, first: Work, second: Work, axes: Sequence[Axis]) -> bool:
-    """Whether a tile that `splits` leaves parts of both works to a later launch, or of none that has its indices: what it deals
-    out are parts of the one, tiles of the other."""
+def are_split_alike(focus: Focus, first: Computation, second: Computation, axes: Sequence[ResolvedAxis]) -> bool:
+    """Does such a tile leave parts of both computations to a later launch, or of none that has its indices? Otherwise it
+    distributes parts of the one and tiles of the other."""
     having = [w for w in (first, second) if any(a.index in w.all_indices for a in axes)]
-    return len({is_split(focus, w, axes) for w in having}) < 2
+    return len({is_split_reduction(focus, w, axes) for w in having}) < 2
 
 
-def is_split(focus: Focus, w: Work, axes: Sequence[Axis]) -> bool:
-    """Whether a tile of these axes, of those that `splits`, leaves parts of this work to a later launch."""
-    return any(a.index in w.reduced for a in axes) and w.name not in focus.open and bool(w.outputs)
+def is_split_reduction(focus: Focus, w: Computation, axes: Sequence[ResolvedAxis]) -> bool:
+    """Whether a tile of these axes, of those that `tile_splits_reduction`, leaves parts of this work to a later launch."""
+    return any(a.index in w.reduced for a in axes) and w.name not in focus.open_accumulators and bool(w.outputs)
 
 
 @dataclass(frozen=True)
-class Split:
+class SplitPartials:
     """A reduction that is split, by a line at `span`: its parts go to `target`, of which `parts` are axes of their own: each is
     the name of an index and how many parts there are (none where parts are combined by atomics)."""
 
@@ -85,7 +85,7 @@ def split_reduction(low: Lowering, focus: Focus, line: syntax.Tile, axes, counts
     ranges, views, digits = dict(focus.ranges), dict(focus.views), list(focus.digits)
     for w in focus.works:
         mine = [(n, a) for n, a in enumerate(axes) if a.index in w.reduced]
-        if not splits(ctx.device, line) or not is_split(focus, w, axes):
+        if not tile_splits_reduction(ctx.device, line) or not is_split_reduction(focus, w, axes):
             works.append(w)
             continue
         assert w.reduction is not None
@@ -119,7 +119,7 @@ def split_reduction(low: Lowering, focus: Focus, line: syntax.Tile, axes, counts
     return replace(focus, works=tuple(works), ranges=ranges, views=views, digits=tuple(digits))
 
 
-def _once(low: Lowering, w: Work, line: syntax.Tile) -> None:
+def _once(low: Lowering, w: Computation, line: syntax.Tile) -> None:
     """Parts of a reduction are not split again."""
     known = low.split.get(w.name)
     if known is not None and known.target in w.targets and (known.parts or w.outputs[0].atomic):
@@ -128,7 +128,7 @@ def _once(low: Lowering, w: Work, line: syntax.Tile) -> None:
         raise NotYet(f"`{w.name.rstrip('@')}` would be split a second time", line.span, labels=labels, help=help)
 
 
-def _read_later(low: Lowering, focus: Focus, w: Work, line: syntax.Tile) -> None:
+def _read_later(low: Lowering, focus: Focus, w: Computation, line: syntax.Tile) -> None:
     """COMBINED_FIRST"""
     readers = [x.name for x in (*low.works, *focus.works) if x.name != w.name and not x.reads.isdisjoint(w.targets)]
     if readers:
@@ -143,7 +143,7 @@ def _read_later(low: Lowering, focus: Focus, w: Work, line: syntax.Tile) -> None
         )
 
 
-def _there_afterwards(low: Lowering, focus: Focus, w: Work, line: syntax.Tile) -> None:
+def _there_afterwards(low: Lowering, focus: Focus, w: Computation, line: syntax.Tile) -> None:
     """STILL_THERE. Raises CannotMeet."""
     made = {t for x in low.works if x.name != w.name for t in x.targets if t + BACK not in focus.views}
     reads = {ld.tensor for o in w.outputs for ld in loads(o.value)} & made
@@ -156,17 +156,17 @@ def _there_afterwards(low: Lowering, focus: Focus, w: Work, line: syntax.Tile) -
         )
 
 
-def _in_parts(low: Lowering, w: Work, line: syntax.Tile, counts: list[tuple[str, Expr]]) -> Split:
+def _in_parts(low: Lowering, w: Computation, line: syntax.Tile, counts: list[tuple[str, Expr]]) -> SplitPartials:
     """Every unit stores its part to a place of its own; the launch that follows combines them."""
     ctx = low.ctx
     names = tuple((ctx.fresh(f"{index}_tile"), count) for index, count in counts)
     parts = ctx.fresh(w.name.rstrip("@").lower() + "_parts")
     _workspace(low, parts, w, names)
-    ctx.extra.append(((_finish(low, w, parts, names),), ()))
-    return Split(line.span, parts, names)
+    ctx.following_launches.append(((_finish(low, w, parts, names),), ()))
+    return SplitPartials(line.span, parts, names)
 
 
-def _atomically(low: Lowering, w: Work, line: syntax.Tile) -> Split:
+def _atomically(low: Lowering, w: Computation, line: syntax.Tile) -> SplitPartials:
     """Every unit adds its part to what is there; a launch before sets the identity, one after does the epilogue, if any."""
     ctx = low.ctx
     assert w.reduction is not None
@@ -176,7 +176,7 @@ def _atomically(low: Lowering, w: Work, line: syntax.Tile) -> Split:
     at = tuple(as_expr(Var(i)) for i in w.indices)
     first = w.outputs[0]
     plain = len(w.outputs) == 1 and isinstance(first.value, Load) and ctx.dtypes[first.tensor] == dtype
-    extents = work_extents(w)
+    extents = computation_extents(w)
     if plain and not w.fused:
         target, subscripts = first.tensor, first.indices
     else:
@@ -191,28 +191,32 @@ def _atomically(low: Lowering, w: Work, line: syntax.Tile) -> Split:
         ranges = tuple((i, extents[i]) for i in w.indices)
         for o in w.outputs:
             value = transform(o.value, whole)
-            last = Work(o.tensor, w.indices, value, None, ranges, span=o.span or w.span, fused=w.fused, subscripts=o.indices)
-            ctx.extra.append(((last,), ()))
+            last = Computation(
+                o.tensor, w.indices, value, None, ranges, span=o.span or w.span, fused=w.fused, subscripts=o.indices
+            )
+            ctx.following_launches.append(((last,), ()))
     start = tuple((i, extents[i]) for i in subscripts)
-    ctx.before.append(((Work(target, subscripts, identity(kind, dtype), None, start, span=w.span),), ()))
-    return Split(line.span, target)
+    ctx.preceding_launches.append(
+        ((Computation(target, subscripts, neutral_value(kind, dtype), None, start, span=w.span),), ())
+    )
+    return SplitPartials(line.span, target)
 
 
-def _workspace(low: Lowering, parts: str, w: Work, names) -> None:
+def _workspace(low: Lowering, parts: str, w: Computation, names) -> None:
     ctx = low.ctx
-    extents = work_extents(w)
+    extents = computation_extents(w)
     shape = (*(c for _, c in names), *(extents[i] for i in w.indices))
     ctx.dtypes[parts], ctx.shapes[parts] = ctx.dtypes[w.name], shape
     ctx.buffers.append(workspace(ctx, parts, ctx.dtypes[w.name], shape))
 
 
-def _finish(low: Lowering, w: Work, parts: str, names) -> Work:
+def _finish(low: Lowering, w: Computation, parts: str, names) -> Computation:
     """The work of the launch that follows: it combines, and does what was to be done with the result."""
     assert w.reduction is not None
     name = w.name + "@"
     dtype = low.ctx.dtypes[w.name]
     low.ctx.dtypes[name] = dtype
-    extents = work_extents(w)
+    extents = computation_extents(w)
     value = Load(parts, tuple(as_expr(Var(i)) for i in (*(n for n, _ in names), *w.indices)), dtype)
 
     def renamed(v: Value) -> Value | None:
@@ -221,4 +225,4 @@ def _finish(low: Lowering, w: Work, parts: str, names) -> Work:
     outputs = tuple(replace(o, value=transform(o.value, renamed)) for o in w.outputs)
     ranges = (*((i, extents[i]) for i in w.indices), *names)
     reduction = Reduction(w.reduction.kind, tuple(n for n, _ in names))
-    return Work(name, w.indices, value, reduction, ranges, outputs, w.span, w.fused)
+    return Computation(name, w.indices, value, reduction, ranges, outputs, w.span, w.fused)

@@ -11,17 +11,17 @@ from ....dsl.index.expr import Expr, Var, as_expr
 from ....dsl.types import DType
 from ....dsl.values import Cast, Masked, Value
 from ...ir.tile_ir import If, Stmt, Store
-from ...plan.computations import Work
+from ...plan.computations import Computation
 from ..addressing import coordinates, edge_conds
-from ..leaves.shared_values import Around, with_registers
-from ..lowering_context import Context
-from ..reductions.accumulator_computations import Reload
+from ..leaves.shared_values import Around, bind_shared_values
+from ..lowering_context import LoweringContext
+from ..reductions.accumulator_computations import ResumeAccumulator
 from ..spec import ZERO, Focus
 
 
-def store_element(ctx: Context, focus: Focus, work: Work) -> list[Stmt]:
-    value, around = with_registers(ctx, focus, work)
-    if isinstance(work, Reload) and work.instead is not None:
+def store_element(ctx: LoweringContext, focus: Focus, work: Computation) -> list[Stmt]:
+    value, around = bind_shared_values(ctx, focus, work)
+    if isinstance(work, ResumeAccumulator) and work.instead is not None:
         alias = focus.aliases
         indices = tuple(dict.fromkeys(alias.get(i, i) for i in (*work.indices, *work.parts)))
         conds = one_writer(ctx, focus, indices, focus.views[work.home].buffer, among_lockstep=False)
@@ -29,7 +29,7 @@ def store_element(ctx: Context, focus: Focus, work: Work) -> list[Stmt]:
     return guarded_store(ctx, focus, work, value, around)
 
 
-def guarded_store(ctx: Context, focus: Focus, work: Work, value: Value, around: Around = list) -> list[Stmt]:
+def guarded_store(ctx: LoweringContext, focus: Focus, work: Computation, value: Value, around: Around = list) -> list[Stmt]:
     """`around`: what the store needs around it."""
     tensor, indices = work.name, work.subscripts or work.indices
     view = focus.views[tensor]
@@ -50,7 +50,7 @@ def narrowed(value: Value, dtype: DType) -> Value:
 
 
 def one_writer(
-    ctx: Context, focus: Focus, indices: tuple[str, ...], buffer: str, among_lockstep: bool = True
+    ctx: LoweringContext, focus: Focus, indices: tuple[str, ...], buffer: str, among_lockstep: bool = True
 ) -> tuple[Expr, ...]:
     """Unit 0 stores for all that would store the same (ONE_WRITER); those in lockstep with it, too, if not `among_lockstep`."""
 

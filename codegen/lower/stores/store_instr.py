@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ..lower_schedule import Lowering
 
 
-def storing(low: Lowering, line: syntax.Keep | None, dtype: DType) -> str | None:
+def store_instr_name(low: Lowering, line: syntax.Keep | None, dtype: DType) -> str | None:
     """The name that the line gives, of an instruction or a family; those for elements of `dtype` go into the program.
 
     Taken for whole vectors, where the address is aligned and the tensor large enough; all else is stored as it would be.
@@ -30,7 +30,7 @@ def storing(low: Lowering, line: syntax.Keep | None, dtype: DType) -> str | None
     if name is None:
         return None
     ctx = low.ctx
-    fitting = [i for i in ctx.device.instrs_named(name) if stores(i, ctx.register)]
+    fitting = [i for i in ctx.device.instrs_named(name) if is_store_instr(i, ctx.register)]
     if not fitting:
         raise InstrMismatch(
             f"`{name}` does not store what `{line.tensors[0]}` holds in registers",
@@ -46,7 +46,7 @@ def storing(low: Lowering, line: syntax.Keep | None, dtype: DType) -> str | None
     return name if of_type else None
 
 
-def stores(i: Instr, register) -> bool:
+def is_store_instr(i: Instr, register) -> bool:
     """Whether it copies neighbours from registers to a memory. `register`: whether a memory is registers."""
     s = i.statement
     if i.accumulate or s.reduction is not None or not isinstance(s.value, Load) or len(s.indices) != 1:

@@ -18,38 +18,38 @@ from ....dsl.layout import Layout
 from ....dsl.support.fast_replace import replace
 from ....dsl.values import Load, Value, loads, transform
 from ...ir.tile_ir import Stmt
-from ...plan.computations import Work
-from ...schedule.synthetic_spans import placed
+from ...plan.computations import Computation
+from ...schedule.synthetic_spans import with_spans
 from ..copies.distribute_copy import copy_lines
-from ..lowering_context import Context
-from ..reductions.argreduce_index import place_found
+from ..lowering_context import LoweringContext
+from ..reductions.argreduce_index import found_index
 from ..spec import Focus
-from .store_instr import storing
+from .store_instr import store_instr_name
 
 if TYPE_CHECKING:
     from ..lower_schedule import Lowering
 
 
-def _final(ctx: Context, w: Work, value: Value) -> Value:
+def _final(ctx: LoweringContext, w: Computation, value: Value) -> Value:
     """For argmax the result is the place, not the value."""
     if w.reduction is None or w.reduction.kind not in ("argmax", "argmin"):
         return value
     place = w.name + "@at"
 
     def step(v: Value) -> Value | None:
-        return place_found(Load(place, v.indices, ctx.dtypes[place])) if isinstance(v, Load) and v.tensor == w.name else None
+        return found_index(Load(place, v.indices, ctx.dtypes[place])) if isinstance(v, Load) and v.tensor == w.name else None
 
     return transform(value, step)
 
 
-def write_back(low: Lowering, focus: Focus, w: Work, owner: tuple, keep: syntax.Keep | None, lines: tuple) -> list[Stmt]:
+def write_back(low: Lowering, focus: Focus, w: Computation, owner: tuple, keep: syntax.Keep | None, lines: tuple) -> list[Stmt]:
     out: list[Stmt] = []
-    block = block_of(low.ctx, keep) if keep and keep.block else None
+    block = write_back_block(low.ctx, keep) if keep and keep.block else None
     for o in w.outputs:
-        using = storing(low, keep, low.ctx.dtypes[o.tensor])
+        using = store_instr_name(low, keep, low.ctx.dtypes[o.tensor])
         block = None if using else block
         value = _final(low.ctx, w, o.value)
-        work = Work(
+        work = Computation(
             o.tensor,
             w.indices,
             value,
@@ -70,7 +70,7 @@ def write_back(low: Lowering, focus: Focus, w: Work, owner: tuple, keep: syntax.
             low.ctx.dtypes[rounded] = low.ctx.dtypes[o.tensor]
             at = tuple(as_expr(Var(i)) for i in w.indices)
             work = replace(work, value=Load(rounded, at, low.ctx.dtypes[rounded]))
-            f = replace(focus, works=(work,)).with_view(rounded, replace(focus.views[w.name], leaving=value))
+            f = replace(focus, works=(work,)).with_view(rounded, replace(focus.views[w.name], stored_value=value))
             out += low.lower(f, tuple(renamed(line, {o.tensor, w.name.rstrip("@")}, rounded) for line in block))
             continue
         # the block's `move C -> shared` stages the accumulator: the copy's source is what the block calls by the tensor's name
@@ -78,7 +78,7 @@ def write_back(low: Lowering, focus: Focus, w: Work, owner: tuple, keep: syntax.
     return out
 
 
-def _made_by_owners(low: Lowering, focus: Focus, work: Work, w: Work, block: tuple) -> bool:
+def _made_by_owners(low: Lowering, focus: Focus, work: Computation, w: Computation, block: tuple) -> bool:
     """ROUND_FIRST."""
     ctx = low.ctx
     hop = next((x for x in block if isinstance(x, syntax.Move)), None)
@@ -101,30 +101,30 @@ def renamed(line, names: set[str], to: str):
 
 
 @dataclass(frozen=True)
-class LeftOpen:
+class ShareOut:
     """A line of ours, the last of the block of `keep`: units share out what is left."""
 
     keep: syntax.Keep
 
 
-def block_of(ctx: Context, keep: syntax.Keep) -> tuple:
+def write_back_block(ctx: LoweringContext, keep: syntax.Keep) -> tuple:
     """The lines of the block, and what they leave open (LEFT_OPEN)."""
     block = keep.block or ()
     said = any(isinstance(x, syntax.Compute) or (isinstance(x, syntax.Tile) and x.level is not None) for x in block)
     hops = [x.memory or ctx.device.memories[-1].name for x in block if isinstance(x, syntax.Move)]
-    return block if said or not hops or ctx.register(hops[-1]) else (*block, LeftOpen(keep))
+    return block if said or not hops or ctx.register(hops[-1]) else (*block, ShareOut(keep))
 
 
-def share_out(low: Lowering, focus: Focus, line: LeftOpen) -> list[Stmt]:
+def share_out(low: Lowering, focus: Focus, line: ShareOut) -> list[Stmt]:
     """The one work in focus by the lines of a copy."""
     ctx, keep = low.ctx, line.keep
     (work,) = focus.works
-    lines = ctx.filled.get(id(keep), ())[len(keep.block or ()) :]  # the same wherever the line is lowered
+    lines = ctx.filled_lines.get(id(keep), ())[len(keep.block or ()) :]  # the same wherever the line is lowered
     if not lines:
         found = [(i, focus.ranges[i].whole_capacity) for i in work.indices]
         axes = [(i, n) for i, n in found if n is not None]
         held = any(focus.views[t].form == "path" for t in work.reads)
-        if held or len(axes) < len(found) or any(focus.ranges[i].reps for i in work.indices):
+        if held or len(axes) < len(found) or any(focus.ranges[i].strided_runs for i in work.indices):
             return low.lower(focus, (syntax.Compute(),))
         last = (work.subscripts or work.indices)[-1:]
         axes.sort(key=lambda a: a[0] in last)  # neighbours in the result are neighbours of one another
@@ -132,8 +132,8 @@ def share_out(low: Lowering, focus: Focus, line: LeftOpen) -> list[Stmt]:
         target = next(b for b in ctx.buffers if b.name == focus.views[work.name].buffer)
         result = Load(work.name, tuple(as_expr(Var(i)) for i, _ in axes), ctx.dtypes[work.name])
         lines = _apart(copy_lines(ctx, focus, axes, result, target, layout, replace(keep, modifiers=())))
-        lines = placed(lines, ctx.places)
-        ctx.filled[id(keep)] = (*(keep.block or ()), *lines)
+        lines = with_spans(lines, ctx.synthetic_line_numbers)
+        ctx.filled_lines[id(keep)] = (*(keep.block or ()), *lines)
     return low.lower(focus, lines)
 
 

@@ -8,13 +8,23 @@ from __future__ import annotations
 
 from ....dsl.index.expr import Expr, Var, as_expr, minimum
 from ...ir.tile_ir import Let
-from ..lowering_context import Context
-from ..spec import ONE, ZERO, Digit, Focus, Range, Step
-from ..tile_axes import Axis, clamped, modifier, number_of
+from ..lowering_context import LoweringContext
+from ..spec import ONE, ZERO, Focus, Range, RangeStep, UnitDigit
+from ..tile_axes import ResolvedAxis, clamped, modifier, number_of
 from .check_arrange import arranged_stride, check_arrange
 
 
-def decode(ctx: Context, focus: Focus, line, axes: list[Axis], counts, later: Expr, number: Expr, levels, whole: bool = False):
+def delinearize(
+    ctx: LoweringContext,
+    focus: Focus,
+    line,
+    axes: list[ResolvedAxis],
+    counts,
+    later: Expr,
+    number: Expr,
+    levels,
+    whole: bool = False,
+):
     """Each axis' digit of the unit's number, last axis fastest, or as `arrange` says.
 
     whole   nothing of the number is for lines above
@@ -22,7 +32,7 @@ def decode(ctx: Context, focus: Focus, line, axes: list[Axis], counts, later: Ex
     arrange = modifier(line, "arrange")
     reduced = {i for w in focus.works for i in w.reduced}
     nested = arrange is None or check_arrange(arrange, [a.index for a in axes], counts, later)
-    digits: list[Digit] = []
+    digits: list[UnitDigit] = []
     lets: list[Let] = []
     new: dict[str, Range] = {}
     strides: list[Expr] = []
@@ -53,8 +63,8 @@ def decode(ctx: Context, focus: Focus, line, axes: list[Axis], counts, later: Ex
         e = ZERO if count.constant == 1 else _named(ctx, a.index, e, count, lets)
         if arrange is not None and count.constant != 1:
             strides[n] = as_expr(arranged_stride(arrange, a.index, count, stride, a.index in reduced))
-        digits.append(Digit(a.index, levels, e, strides[n], count, nested=nested))
-        step = Step(e, count, line.level, (levels, strides[n], count, arrange, raster))
+        digits.append(UnitDigit(a.index, levels, e, strides[n], count, nested=nested))
+        step = RangeStep(e, count, line.level, (levels, strides[n], count, arrange, raster))
         if a.every is not None:
             new[a.index] = r.split_strided(size, a.every, step)
         else:
@@ -64,7 +74,7 @@ def decode(ctx: Context, focus: Focus, line, axes: list[Axis], counts, later: Ex
 
 
 def _mixed_radix(
-    ctx: Context, number: Expr, later: Expr, counts: list[Expr], names: list[str], lets: list[Let], n_first: bool
+    ctx: LoweringContext, number: Expr, later: Expr, counts: list[Expr], names: list[str], lets: list[Let], n_first: bool
 ) -> list[Expr]:
     """The digits of a number, last fastest: each is a remainder, what is left a quotient with a name of its own."""
     rest = number // later if later.constant != 1 else number
@@ -88,7 +98,7 @@ def _mixed_radix(
     return out
 
 
-def _in_bands(ctx: Context, number: Expr, rows: Expr, columns: Expr, width: int, lets: list[Let]) -> tuple[Expr, Expr]:
+def _in_bands(ctx: LoweringContext, number: Expr, rows: Expr, columns: Expr, width: int, lets: list[Let]) -> tuple[Expr, Expr]:
     """RASTER: a tile's row and column: `width` rows are walked together, column by column; the last band may be lower."""
     if rows.constant == 1 or columns.constant == 1:
         return (ZERO, number) if rows.constant == 1 else (number, ZERO)
@@ -100,7 +110,7 @@ def _in_bands(ctx: Context, number: Expr, rows: Expr, columns: Expr, width: int,
     return band * width + place % high, place // high
 
 
-def _named(ctx: Context, name: str, e: Expr, extent: Expr, lets: list[Let]) -> Expr:
+def _named(ctx: LoweringContext, name: str, e: Expr, extent: Expr, lets: list[Let]) -> Expr:
     """A variable for 0 <= e < extent, unless it is one already."""
     if _is_simple(e):
         return e

@@ -14,24 +14,24 @@ from ....dsl.index.expr import Expr, Var, as_expr, maximum, minimum
 from ....dsl.support.fast_replace import replace
 from ...ir.tile_ir import For, If, Let, Stmt
 from ..leaves.scalar_leaf import cell_indices
-from ..lowering_context import Context
-from ..reductions.accumulator_computations import Combine, Fill
-from ..reductions.split_reduction import split_reduction, splits
-from ..spec import ONE, ZERO, Digit, Focus, Range
-from ..tile_axes import Axis, clamped
-from .count_units import advance, in_groups
-from .delinearize import decode
-from .sequential_tiles import loop_tiles
+from ..lowering_context import LoweringContext
+from ..reductions.accumulator_computations import CombinePartials, InitAccumulator
+from ..reductions.split_reduction import split_reduction, tile_splits_reduction
+from ..spec import ONE, ZERO, Focus, Range, UnitDigit
+from ..tile_axes import ResolvedAxis, clamped
+from .count_units import advance, round_for_reduction
+from .delinearize import delinearize
+from .sequential_tiles import sequential_tiles
 
 if TYPE_CHECKING:
     from ..lower_schedule import Lowering
 
 
-def onto_units(low: Lowering, focus: Focus, line: syntax.Tile, axes: list[Axis], rest: tuple) -> list[Stmt]:
+def distribute_tiles(low: Lowering, focus: Focus, line: syntax.Tile, axes: list[ResolvedAxis], rest: tuple) -> list[Stmt]:
     ctx = low.ctx
     level = line.level
     assert level is not None
-    levels = _told_apart(ctx, ctx.below(focus.parent if focus.level == level else focus.level, level))
+    levels = _distinguished(ctx, ctx.below(focus.parent if focus.level == level else focus.level, level))
     kind = ctx.device.level(level).units
     ranges = focus.ranges
     counts: list[Expr] = []
@@ -39,7 +39,7 @@ def onto_units(low: Lowering, focus: Focus, line: syntax.Tile, axes: list[Axis],
     needed = {i for w in focus.works for i in w.all_indices}
     for a in axes:
         r = ranges[a.index]
-        if r.reps:
+        if r.strided_runs:
             raise UnboundedTile(f"`{a.index}` still has strided chunks; tile it one after another first", line.span)
         adjacent = focus.level == level and r.size.constant is not None  # counted by the line above, by capacity
         count = tile_count(low, r, a, "shaped" if adjacent else kind, line)
@@ -47,12 +47,16 @@ def onto_units(low: Lowering, focus: Focus, line: syntax.Tile, axes: list[Axis],
         counts.append(ONE if kind == "finite" and a.index not in needed else count)
     if any(c.constant == 0 and a.index in needed for a, c in zip(axes, counts, strict=True)):
         return []  # an axis without extent: nothing to do
-    later = low.later_tiles(focus, axes, rest, level)
+    later = low.units_of_following_tiles(focus, axes, rest, level)
     total = later * product(counts)
     if kind == "open":
         ctx.units.setdefault(level, total)
     # Adjacent tiles onto one level multiply: the line above has dealt these out, too.
-    in_hand = focus.dealt[0] if focus.dealt is not None and id(line) in focus.dealt[1] and focus.level == level else None
+    in_hand = (
+        focus.current_tile[0]
+        if focus.current_tile is not None and id(line) in focus.current_tile[1] and focus.level == level
+        else None
+    )
     several = any(a.index in needed and c.constant != 1 for a, c in zip(axes, counts, strict=True))
     # This line deals out nothing, or it was the line above.
     alike = focus.level == level or not axes or not all(a.index in needed for a in axes)
@@ -63,15 +67,16 @@ def onto_units(low: Lowering, focus: Focus, line: syntax.Tile, axes: list[Axis],
     if kind == "finite":
         _not_in_registers(focus, [a for a, c in zip(axes, counts, strict=True) if c.constant != 1], cells, line)
         if in_hand is not None:
-            return _dealt(low, focus, line, axes, counts, later, number, levels, rest)
+            return _distributed(low, focus, line, axes, counts, later, number, levels, rest)
         ctx.units.setdefault(level, as_expr(ctx.finite_count(level)))
         var = ctx.var("tile", total)
-        inside = replace(focus, turns=())  # what is held inside is another tile's with each turn of this loop: none runs ahead
-        body = _dealt(low, inside, line, axes, counts, later, as_expr(var), levels, rest)
+        # Each iteration of this loop is another tile: no copy inside runs ahead over it.
+        inside = replace(focus, tile_loops=())
+        body = _distributed(low, inside, line, axes, counts, later, as_expr(var), levels, rest)
         return [For(var, as_expr(Var(level, 0, None)), total, as_expr(ctx.finite_count(level)), tuple(body), span=line.span)]
     if kind == "open" or available is None or total.constant is None or total.constant <= available:
         units = available if kind == "shaped" else None
-        return _dealt(low, focus, line, axes, counts, later, number, levels, rest, units)
+        return _distributed(low, focus, line, axes, counts, later, number, levels, rest, units)
     if len(axes) == 1 and later.constant == 1:
         return _surplus(low, focus, line, axes[0], number, available, levels, axes[0].index in cells, rest)
     if any(a.index in cells for a in axes) or later.constant != 1:
@@ -83,11 +88,11 @@ def onto_units(low: Lowering, focus: Focus, line: syntax.Tile, axes: list[Axis],
     return _rounds(low, focus, line, axes, counts, number, available, levels, rest)
 
 
-def _dealt(
+def _distributed(
     low: Lowering,
     focus: Focus,
     line: syntax.Tile,
-    axes: list[Axis],
+    axes: list[ResolvedAxis],
     counts: list[Expr],
     later: Expr,
     number: Expr,
@@ -109,7 +114,9 @@ def _dealt(
     kind = ctx.device.level(level).units
     whole = (later * product(counts)).constant
     # idle units hold the identity in their registers, and take part
-    together = all(isinstance(w, (Fill, Combine)) and focus.views[w.name].form == "path" for w in focus.works)
+    together = all(
+        isinstance(w, (InitAccumulator, CombinePartials)) and focus.views[w.name].form == "path" for w in focus.works
+    )
     alike = _alike(focus, (line, *rest), level)
     first = focus.level != level  # of adjacent tiles onto one level the first has told the idle units apart
     surplus = first and available is not None and whole is not None and whole < available
@@ -118,9 +125,9 @@ def _dealt(
     unit = number
     if surplus and (together or alike):
         number = minimum(number, last)  # with the coordinates of the last unit that is not idle
-    digits, lets, new = decode(ctx, focus, line, axes, counts, later, number, levels, whole=kind == "finite")
+    digits, lets, new = delinearize(ctx, focus, line, axes, counts, later, number, levels, whole=kind == "finite")
     if surplus and alike and whole == 1:  # no digit tells the one from the others
-        digits.append(Digit(line.axes[0].index, levels, unit, ONE, ONE))
+        digits.append(UnitDigit(line.axes[0].index, levels, unit, ONE, ONE))
     left = number
     if kind == "finite" and later.constant != 1 and not all(c.constant == 1 for c in counts):
         rest_of = ctx.var("rest", later)  # digits below are of what these leave: proofs can follow the chain
@@ -128,10 +135,13 @@ def _dealt(
         left = as_expr(rest_of)
     dealt = (left, frozenset(map(id, rest)))
     if taking is not None:
-        added = {i for w in focus.works if w.name in focus.open for i in w.reduced} if taking == 1 else set()  # by one unit
+        one_unit = taking == 1
+        added = {i for w in focus.works if w.name in focus.open_accumulators for i in w.reduced} if one_unit else set()
         digits = [replace(d, expr=ZERO if d.index in added else d.expr, stride=ONE, extent=as_expr(taking)) for d in digits]
     start = focus.parent if focus.level == level else focus.level
-    f = replace(focus, ranges={**focus.ranges, **new}, level=level, parent=start, digits=(*focus.digits, *digits), dealt=dealt)
+    f = replace(
+        focus, ranges={**focus.ranges, **new}, level=level, parent=start, digits=(*focus.digits, *digits), current_tile=dealt
+    )
     used = [_used(focus.ranges[a.index], a) if kind == "shaped" else None for a in axes]
     parts = [c if n is None else as_expr(min(n, c.constant or n)) for n, c in zip(used, counts, strict=True)]
     f = split_reduction(low, f, line, axes, parts, len(focus.digits))
@@ -163,7 +173,7 @@ def _alike(focus: Focus, lines: tuple, level: str) -> bool:
             break
         if any(a.index in needed for a in x.axes):
             return False
-    targets = [t for w in focus.works for t in ((w.name,) if w.name in focus.open else w.targets)]
+    targets = [t for w in focus.works for t in ((w.name,) if w.name in focus.open_accumulators else w.targets)]
     return any(focus.views[t].form == "path" for t in targets)
 
 
@@ -174,7 +184,7 @@ def product(counts: list[Expr]) -> Expr:
     return total
 
 
-def tile_count(low: Lowering, r: Range, a: Axis, kind: str, line) -> Expr:
+def tile_count(low: Lowering, r: Range, a: ResolvedAxis, kind: str, line) -> Expr:
     """How many tiles: by the live extent where units are open or dealt to, else by capacity (CAPACITY_NOT_LIVE).
 
     By capacity too for units that are open in a loop, and for parts of a reduction that a later launch combines: how many
@@ -188,9 +198,9 @@ def tile_count(low: Lowering, r: Range, a: Axis, kind: str, line) -> Expr:
             help=f"tile `{a.index}` one after another first, or state a bound: `where N <= 4096`",
         )
     if a.every is not None and whole is not None:
-        return as_expr(in_groups(low.ctx, line.level, max(1, -(-min(a.every, whole) // size))))
+        return as_expr(round_for_reduction(low.ctx, line.level, max(1, -(-min(a.every, whole) // size))))
     turning = {v for step in r.steps for v in step.expr.variables()} & r.trips(size).variables()
-    ahead = kind == "open" or (kind == "finite" and _may_be_zero(low, a.index) and splits(low.ctx.device, line))
+    ahead = kind == "open" or (kind == "finite" and _may_be_zero(low, a.index) and tile_splits_reduction(low.ctx.device, line))
     if ahead and turning and r.capacity is not None:
         return as_expr(max(1, -(-r.capacity // size)))
     if kind != "shaped":
@@ -201,22 +211,22 @@ def tile_count(low: Lowering, r: Range, a: Axis, kind: str, line) -> Expr:
             line.span,
             help=f"tile `{a.index}` one after another first, or use `every`",
         )
-    return as_expr(in_groups(low.ctx, line.level, max(1, -(-r.capacity // size))))
+    return as_expr(round_for_reduction(low.ctx, line.level, max(1, -(-r.capacity // size))))
 
 
-def _used(r: Range, a: Axis) -> int | None:
-    """How many units get a tile of it: where they come in groups (`in_groups`), the others idle."""
+def _used(r: Range, a: ResolvedAxis) -> int | None:
+    """How many units get a tile of it: where they come in groups (`round_for_reduction`), the others idle."""
     tiles = r.capacity if a.every is None or r.capacity is None else min(a.every, r.capacity)
     return None if tiles is None else max(1, -(-tiles // clamped(r, a.size)))
 
 
-def _told_apart(ctx: Context, levels: tuple[str, ...]) -> tuple[str, ...]:
+def _distinguished(ctx: LoweringContext, levels: tuple[str, ...]) -> tuple[str, ...]:
     """The levels whose units a tile is dealt to: a finite level that is only passed does the same in each of its units."""
     passed = [n for n, x in enumerate(levels[:-1]) if ctx.device.level(x).units == "finite" and x in ctx.units]
     return levels[passed[-1] + 1 :] if passed else levels
 
 
-def _not_in_registers(focus: Focus, axes: list[Axis], cells: set[str], line: syntax.Tile) -> None:
+def _not_in_registers(focus: Focus, axes: list[ResolvedAxis], cells: set[str], line: syntax.Tile) -> None:
     """How many tiles a unit of a finite level gets is not known, so no tile held in registers spans them."""
     for a in axes:
         if a.index in cells:
@@ -229,7 +239,7 @@ def _not_in_registers(focus: Focus, axes: list[Axis], cells: set[str], line: syn
             )
 
 
-def _replicated(low: Lowering, focus: Focus, line: syntax.Tile, axes: list[Axis], rest: tuple) -> list[Stmt]:
+def _replicated(low: Lowering, focus: Focus, line: syntax.Tile, axes: list[ResolvedAxis], rest: tuple) -> list[Stmt]:
     """Nothing in focus has the indices that were dealt out, or only one tile of them: every unit does the same, and unit 0
     stores it, where no line below tells units of the level apart."""
     assert line.level is not None
@@ -249,7 +259,7 @@ def _rounds(
     low: Lowering,
     focus: Focus,
     line: syntax.Tile,
-    axes: list[Axis],
+    axes: list[ResolvedAxis],
     counts: list[Expr],
     number: Expr,
     available: int,
@@ -268,11 +278,11 @@ def _rounds(
         # Units that idle here may have tiles of what reads the results: they get them, too.
         free = {i for w in focus.works for i in w.indices}
         taking = None if any(a.index in free for a in axes) else available
-        return _dealt(low, focus, line, axes, counts, ONE, number, levels, rest, available, taking=taking)
+        return _distributed(low, focus, line, axes, counts, ONE, number, levels, rest, available, taking=taking)
     trips = as_expr(-(-whole // available))
     var = ctx.var("round", trips)
     tile = as_expr(var) * available + number
-    body = _dealt(low, focus, line, axes, counts, ONE, tile, levels, rest, taking=available)
+    body = _distributed(low, focus, line, axes, counts, ONE, tile, levels, rest, taking=available)
     if whole % available:
         body = [If((as_expr(whole - 1) - tile,), tuple(body), span=line.span)]
     return [For(var, ZERO, trips, ONE, tuple(body), span=line.span)]
@@ -282,7 +292,7 @@ def _surplus(
     low: Lowering,
     focus: Focus,
     line: syntax.Tile,
-    a: Axis,
+    a: ResolvedAxis,
     number: Expr,
     available: int,
     levels: tuple[str, ...],
@@ -296,13 +306,13 @@ def _surplus(
     counts = [as_expr(available)]
     if not any(a.index in w.all_indices for w in focus.works):  # nothing to visit: one round tells which units there are
         f = focus.with_range(a.index, advance(r, size * available, None))
-        return _dealt(low, f, line, [again], counts, ONE, number, levels, rest, available)
+        return _distributed(low, f, line, [again], counts, ONE, number, levels, rest, available)
     assert r.capacity is not None
     tiles = -(-r.capacity // size)
 
     def one_round(f: Focus) -> list[Stmt]:
         left = tiles - f.ranges[a.index].steps[-1].expr * available
-        return _dealt(low, f, line, [again], counts, ONE, number, levels, rest, available, {a.index: left})
+        return _distributed(low, f, line, [again], counts, ONE, number, levels, rest, available, {a.index: left})
 
     unroll = syntax.Modifier("unroll") if cell else None
-    return loop_tiles(low.ctx, focus, Axis(a.index, size * available, None), cell, unroll, one_round, line)
+    return sequential_tiles(low.ctx, focus, ResolvedAxis(a.index, size * available, None), cell, unroll, one_round, line)

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, TypeGuard
 
 from ....dsl import syntax
 from ....dsl.values import Load, loads
-from ...plan.computations import Work
+from ...plan.computations import Computation
 from ..addressing import zero_is_neutral
-from ..lowering_context import Context
+from ..lowering_context import LoweringContext
 from ..spec import Focus
-from ..tile_axes import axes_of, modifier, tensors_of
+from ..tile_axes import modifier, tensors_of, tile_axes
 
 if TYPE_CHECKING:
     from ..lower_schedule import Lowering
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 MOST = 128  # elements of a tile that is run to its end: so much is wasted at most, less one
 
 
-def to_the_end(focus: Focus, index: str) -> bool:
+def may_run_padded(focus: Focus, index: str) -> bool:
     """May loops over what the focus has left of `index` run to its capacity, whatever of it is live?"""
     r = focus.ranges[index]
     if not _is_short(focus, index):
@@ -37,29 +37,29 @@ def to_the_end(focus: Focus, index: str) -> bool:
 
     def zero_beyond(load: Load) -> bool:
         view = focus.views[load.tensor]
-        return index in view.whole and view.held is not None and ends <= view.held
+        return index in view.fully_written and view.filled_extents is not None and ends <= view.filled_extents
 
     return _adds_zero(focus, index, focus.works) and all(map(zero_beyond, _factors(focus.works, index)))
 
 
-def filled_to_the_end(low: Lowering, focus: Focus, index: str, tensor: str, memory: str, rest: tuple) -> bool:
+def is_filled_padded(low: Lowering, focus: Focus, index: str, tensor: str, memory: str, rest: tuple) -> bool:
     """Must a copy of `tensor` into `memory` be filled along `index`, for loops of the lines `rest` that run to its end?"""
     ctx = low.ctx
-    if not scratch(ctx, memory) or not _is_short(focus, index):
+    if not is_scratch_memory(ctx, memory) or not _is_short(focus, index):
         return False
-    if any(a.index == index and modifier(x, "peel") for x in rest if isinstance(x, syntax.Tile) for a in axes_of(x)):
+    if any(a.index == index and modifier(x, "peel") for x in rest if isinstance(x, syntax.Tile) for a in tile_axes(x)):
         return False
     held = [(tensors_of(x), x.memory) for x in rest if _stages(x)]
-    below = {t for tensors, m in held if m is not None and scratch(ctx, m) for t in tensors}
+    below = {t for tensors, m in held if m is not None and is_scratch_memory(ctx, m) for t in tensors}
     works = tuple(w for w in focus.works if below.isdisjoint(w.targets))  # the others are made by lines below, each by itself
 
     def staged(load: Load) -> bool:
-        return load.tensor in below or load.tensor == tensor or index in focus.views[load.tensor].whole
+        return load.tensor in below or load.tensor == tensor or index in focus.views[load.tensor].fully_written
 
     return _adds_zero(focus, index, works) and all(map(staged, _factors(works, index)))
 
 
-def scratch(ctx: Context, memory: str) -> bool:
+def is_scratch_memory(ctx: LoweringContext, memory: str) -> bool:
     """Is this a memory for tiles: no cache, not where the tensors are, no unit's own registers?"""
     m = ctx.device.memory(memory)
     return not ctx.register(memory) and m.backing is None and m != ctx.device.memories[0]
@@ -67,19 +67,19 @@ def scratch(ctx: Context, memory: str) -> bool:
 
 def _is_short(focus: Focus, index: str) -> bool:
     r = focus.ranges[index]
-    return r.size.constant is not None and r.size.constant <= MOST and not r.reps
+    return r.size.constant is not None and r.size.constant <= MOST and not r.strided_runs
 
 
 def _stages(line: syntax.Line) -> TypeGuard[syntax.Move | syntax.Keep]:
     return isinstance(line, syntax.Move) or (isinstance(line, syntax.Keep) and bool(line.block))
 
 
-def _factors(works: tuple[Work, ...], index: str) -> list[Load]:
+def _factors(works: tuple[Computation, ...], index: str) -> list[Load]:
     """What is read of sums over the index."""
     return [ld for w in works if index in w.reduced for ld in loads(w.value)]
 
 
-def _adds_zero(focus: Focus, index: str, works: tuple[Work, ...]) -> bool:
+def _adds_zero(focus: Focus, index: str, works: tuple[Computation, ...]) -> bool:
     """Is `index` summed over by all that has it, and is a term zero where what it loads is?"""
     having = [w for w in works if index in w.all_indices]
     return bool(having) and all(

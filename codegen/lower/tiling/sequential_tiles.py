@@ -15,35 +15,37 @@ from ....dsl.errors.schedule import UnboundedTile
 from ....dsl.index.expr import Expr, as_expr, ceildiv, maximum, minimum
 from ....dsl.support.fast_replace import replace
 from ...ir.tile_ir import For, Stmt
-from ..lowering_context import Context
-from ..spec import ONE, ZERO, Focus, Step, multiple
-from ..tile_axes import Axis, clamped, modifier, number_of
-from .padded_trip_counts import to_the_end
+from ..lowering_context import LoweringContext
+from ..spec import ONE, ZERO, Focus, RangeStep, multiple
+from ..tile_axes import ResolvedAxis, clamped, modifier, number_of
+from .padded_trip_counts import may_run_padded
 
 REMAINDERS = 2  # one in the other
 ALL_TURNS = syntax.Modifier("all_turns")  # of lines of ours: SAME_TURNS
 
 
-def loop_tiles(ctx: Context, focus: Focus, a: Axis, cell: bool, unroll, inner, line, ahead: bool = False) -> list[Stmt]:
+def sequential_tiles(
+    ctx: LoweringContext, focus: Focus, a: ResolvedAxis, cell: bool, unroll, inner, line, ahead: bool = False
+) -> list[Stmt]:
     """`ahead`: copies run ahead over the loop, so it stays one."""
     r = focus.ranges[a.index]
-    if r.reps:
-        rep = r.reps[0]
+    if r.strided_runs:
+        rep = r.strided_runs[0]
         var = ctx.var(f"{a.index}_run", as_expr(rep.count))
-        opened = focus.with_range(a.index, r.open_rep(Step(as_expr(var), as_expr(rep.count), None)))
-        if any(a.index in w.reduced and w.name not in focus.open for w in focus.works):
+        opened = focus.with_range(a.index, r.open_strided_run(RangeStep(as_expr(var), as_expr(rep.count), None)))
+        if any(a.index in w.reduced and w.name not in focus.open_accumulators for w in focus.works):
             opened = replace(opened, loops=(*focus.loops, (a.index, var, as_expr(rep.count))))
-        body = loop_tiles(ctx, opened, a, cell, unroll, inner, line, ahead)
+        body = sequential_tiles(ctx, opened, a, cell, unroll, inner, line, ahead)
         return [For(var, ZERO, as_expr(rep.count), ONE, tuple(body), unroll=0, span=line.span)]
     size = clamped(r, a.size)
     if a.every is not None:
         raise UnboundedTile(
             "`every` deals chunks to units; this tile has no `-> level`", line.span, help="add `-> thread`, say"
         )
-    reducing = any(a.index in w.reduced and w.name not in focus.open for w in focus.works)
+    reducing = any(a.index in w.reduced and w.name not in focus.open_accumulators for w in focus.works)
     wholly = unroll is not None and not unroll.values
     same = modifier(line, ALL_TURNS.name) is not None and r.capacity is not None and bool(r.bounds)
-    whole = not cell and modifier(line, "peel") is None and (same or to_the_end(focus, a.index))
+    whole = not cell and modifier(line, "peel") is None and (same or may_run_padded(focus, a.index))
     if cell:
         if r.capacity is None:
             raise UnboundedTile(
@@ -61,8 +63,8 @@ def loop_tiles(ctx: Context, focus: Focus, a: Axis, cell: bool, unroll, inner, l
             hint = trips.interval[1]
     live = not cell and not whole and not reducing
     if trips.constant == 1:
-        f = focus.with_range(a.index, r.split(size, Step(ZERO, ONE, None), live=live))
-        return inner(f.turning(a.index, None, line))
+        f = focus.with_range(a.index, r.split(size, RangeStep(ZERO, ONE, None), live=live))
+        return inner(f.enter_loop(a.index, None, line))
     peels = modifier(line, "peel") is not None and focus.remainders < REMAINDERS
     if peels and not cell and not reducing and r.live.constant is None:
         return _peeled(ctx, focus, a, size, hint, trips, inner, line)
@@ -71,34 +73,36 @@ def loop_tiles(ctx: Context, focus: Focus, a: Axis, cell: bool, unroll, inner, l
         return _in_groups(ctx, focus, a, size, hint, trips, inner, line)
     var = ctx.var(a.index, trips)
     # AT_LEAST_ONCE: the extra turn of an empty reduction is not inside the live extent
-    f = focus.with_range(a.index, r.split(size, Step(as_expr(var), trips, None), live=live))
-    f = f.turning(a.index, var, line)
+    f = focus.with_range(a.index, r.split(size, RangeStep(as_expr(var), trips, None), live=live))
+    f = f.enter_loop(a.index, var, line)
     if reducing:
         f = replace(f, loops=(*f.loops, (a.index, var, trips)))
     return [For(var, ZERO, trips, ONE, tuple(inner(f)), unroll=hint, span=line.span)]
 
 
-def _in_groups(ctx: Context, focus: Focus, a: Axis, size: int, hint: int, trips: Expr, inner, line) -> list[Stmt]:
+def _in_groups(
+    ctx: LoweringContext, focus: Focus, a: ResolvedAxis, size: int, hint: int, trips: Expr, inner, line
+) -> list[Stmt]:
     """`unroll COUNT`: groups of so many turns, of which the last one goes past what is live, and no turn is left over."""
     r = focus.ranges[a.index]
     groups = minimum(ceildiv(trips, hint), *(ceildiv(b, size * hint) for b in r.bounds))
     group, var = ctx.var(a.index, groups), ctx.var(a.index, as_expr(hint))
-    part = r.split(size, Step(group * hint + as_expr(var), trips, None))
-    body = inner(focus.with_range(a.index, part).turning(a.index, var, line))
+    part = r.split(size, RangeStep(group * hint + as_expr(var), trips, None))
+    body = inner(focus.with_range(a.index, part).enter_loop(a.index, var, line))
     turns = For(var, ZERO, as_expr(hint), ONE, tuple(body), unroll=0, span=line.span)
     return [For(group, ZERO, groups, ONE, (turns,), span=line.span)]
 
 
-def _peeled(ctx: Context, focus: Focus, a: Axis, size: int, hint: int, trips: Expr, inner, line) -> list[Stmt]:
+def _peeled(ctx: LoweringContext, focus: Focus, a: ResolvedAxis, size: int, hint: int, trips: Expr, inner, line) -> list[Stmt]:
     """`peel`: the whole tiles in a loop without guards, then what is left over."""
     r = focus.ranges[a.index]
     full = maximum(r.live, 0) // size  # units whose range begins past the end have none
     out: list[Stmt] = []
     for start, stop, whole in ((ZERO, full, True), (full, trips, False)):
         var = ctx.var(a.index, trips)
-        part = r.split(size, Step(as_expr(var), trips, None), live=True)
+        part = r.split(size, RangeStep(as_expr(var), trips, None), live=True)
         part = replace(part, bounds=()) if whole else part
         f = focus if whole else replace(focus, remainders=focus.remainders + 1)
-        body = inner(f.with_range(a.index, part).turning(a.index, var, line))
+        body = inner(f.with_range(a.index, part).enter_loop(a.index, var, line))
         out.append(For(var, start, stop, ONE, tuple(body), unroll=hint if whole else 1, span=line.span))
     return out

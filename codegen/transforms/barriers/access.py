@@ -18,7 +18,7 @@ OLD = "~"  # suffix of a loop's variable in another iteration
 
 
 @dataclass(frozen=True, eq=False)
-class Turns:
+class AccessLoop:
     """A loop, as the accesses in it see it. `depends`: the depth of the innermost level whose units its bounds depend on."""
 
     var: Var
@@ -30,7 +30,7 @@ Owner = tuple[Expr, Expr | None]  # see `Access.owners`
 
 
 @dataclass(frozen=True, eq=False)
-class Bare:
+class AccessShape:
     """An access without names and conditions: all that are alike are one object (ALIKE).
 
     numbered    the variables of loops and of the statement itself; their names are numbers, with their intervals
@@ -56,12 +56,12 @@ def _interned(
     numbered: tuple[Var, ...],
     varying: frozenset[Var],
     known: frozenset[Known],  # of other variables than the numbered ones (BY_NAME)
-) -> Bare:
-    return Bare(coords, owners, numbered, varying)
+) -> AccessShape:
+    return AccessShape(coords, owners, numbered, varying)
 
 
 @dataclass(frozen=True, eq=False)
-class Access:
+class SharedAccess:
     """One access by every unit below one unit of `level`, the level whose barrier could order it.
 
     depth     that of `level`
@@ -82,17 +82,17 @@ class Access:
     conds: tuple[Expr, ...]
     varying: frozenset[Var]
     owners: tuple[Owner, ...]
-    loops: tuple[Turns, ...]
+    loops: tuple[AccessLoop, ...]
     statement: Store | Call
     flight: str | None = None
-    times: dict[tuple[int, bool], Access] = field(default_factory=dict, repr=False)  # made once, see `at`
-    bares: dict[tuple[int, ...], Bare] = field(default_factory=dict, repr=False)  # as well
+    times: dict[tuple[int, bool], SharedAccess] = field(default_factory=dict, repr=False)  # made once, see `at`
+    bares: dict[tuple[int, ...], AccessShape] = field(default_factory=dict, repr=False)  # as well
 
     @property
     def text(self) -> str:
         return show_statement(self.statement)
 
-    def common(self, other: Access) -> int:
+    def common_loops(self, other: SharedAccess) -> int:
         """How many loops are around both."""
         n = 0
         for mine, theirs in zip(self.loops, other.loops, strict=False):
@@ -106,7 +106,7 @@ class Access:
         turns = self.loops[number]
         return turns.step.constant is not None and turns.depends <= self.depth
 
-    def at(self, same: int, before: bool) -> Access:
+    def at(self, same: int, before: bool) -> SharedAccess:
         """The access in the present iteration of the first `same` loops and any one of those below, whose variables are
         renamed; `before`: in the iteration just before the present one of the loop below the first `same`.
         """
@@ -139,13 +139,13 @@ class Access:
         return e
 
     @cached_property
-    def loose(self) -> frozenset[int]:
+    def uniform_coords(self) -> frozenset[int]:
         """Coordinates that tell nothing of the unit, and share no variable with one that does: as that of a rotating stage."""
         used = [e.variables() for e in self.coords]
         bound = frozenset().union(*(vs for vs in used if not vs.isdisjoint(self.varying)))
         return frozenset(n for n, vs in enumerate(used) if vs.isdisjoint(bound))
 
-    def bare(self, dims: tuple[int, ...]) -> Bare:
+    def shape_at(self, dims: tuple[int, ...]) -> AccessShape:
         """These coordinates of the access at any time, and its owners, without names."""
         if dims not in self.bares:
             coords = [self.coords[n] for n in dims]
@@ -159,7 +159,7 @@ class Access:
             self.bares[dims] = _interned(coords, _renamed(self.owners, names), tuple(names.values()), varying, known)
         return self.bares[dims]
 
-    def apart(self, suffix: str) -> Access:
+    def with_own_names(self, suffix: str) -> SharedAccess:
         """The access with the variables of its unit renamed."""
         names = {v: Var(v.name + suffix, v.lo, v.hi) for v in self.varying}
         return replace(
@@ -172,15 +172,17 @@ class Access:
             bares={},
         )
 
-    def where(self, var: Var, value: Expr) -> Access:
+    def where(self, var: Var, value: Expr) -> SharedAccess:
         """The access where a variable has that value."""
         return self._subs({var: value}, set(), [])
 
-    def _subs(self, mapping: dict[Var, Expr], other: set[Var], facts: list[Expr]) -> Access:
+    def _subs(self, mapping: dict[Var, Expr], other: set[Var], facts: list[Expr]) -> SharedAccess:
         return replace(
             self,
             coords=tuple(e.subs(mapping) for e in self.coords),
-            conds=tuple(dict.fromkeys(part for e in (*facts, *(c.subs(mapping) for c in self.conds)) for part in parts(e))),
+            conds=tuple(
+                dict.fromkeys(part for e in (*facts, *(c.subs(mapping) for c in self.conds)) for part in condition_parts(e))
+            ),
             owners=tuple((u.subs(mapping), None if d is None else d.subs(mapping)) for u, d in self.owners),
             varying=self.varying | other,
             times={},
@@ -192,7 +194,7 @@ def _renamed(owners: tuple[Owner, ...], names: dict[Var, Var]) -> tuple[Owner, .
     return tuple([(u.renamed(names), None if d is None else d.renamed(names)) for u, d in owners])
 
 
-def parts(cond: Expr) -> tuple[Expr, ...]:
+def condition_parts(cond: Expr) -> tuple[Expr, ...]:
     """A condition taken apart for proofs, without what always holds; one that has a quotient also as it is, because
     coordinates may have the same."""
     if cond._parts is None:

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from ....dsl.support.fast_replace import replace
 from ...ir.tile_ir import Alloc, Barrier, Call, For, If, Let, Stmt, Store, Wait
 from ...ir.tile_visitors import accessed
-from .access import Access, Turns
-from .known_facts import Part, Scope
+from .access import AccessLoop, SharedAccess
+from .known_facts import KnownFacts, Part
 
 
 @dataclass(frozen=True, eq=False)
-class Node:
+class BarrierNode:
     """A statement. Nodes are compared by identity.
 
     scope     what is known where it stands
@@ -26,24 +26,24 @@ class Node:
     """
 
     statement: Stmt
-    scope: Scope
+    scope: KnownFacts
     parts: tuple[Part, ...] = ()
-    accesses: tuple[Access, ...] = ()
-    turns: Turns | None = None
-    body: tuple[Node, ...] = ()
-    orelse: tuple[Node, ...] = ()
+    accesses: tuple[SharedAccess, ...] = ()
+    turns: AccessLoop | None = None
+    body: tuple[BarrierNode, ...] = ()
+    orelse: tuple[BarrierNode, ...] = ()
     still: bool = False
     waits: bool = False
 
 
-def grow(body: tuple[Stmt, ...], scope: Scope, written: frozenset[str]) -> tuple[Node, ...]:
+def build_tree(body: tuple[Stmt, ...], scope: KnownFacts, written: frozenset[str]) -> tuple[BarrierNode, ...]:
     """The nodes of a body, without their accesses; buffers that are not `written` in the launch need nothing."""
     live: set[int] = set()
     _mark(body, frozenset(filter(scope.shared, written)), scope, live)
     return _grown(body, scope, written, live)
 
 
-def _mark(body: tuple[Stmt, ...], names: frozenset[str], scope: Scope, live: set[int]) -> bool:
+def _mark(body: tuple[Stmt, ...], names: frozenset[str], scope: KnownFacts, live: set[int]) -> bool:
     """Whether there is a barrier, a wait or an access of one of the buffers; statements that have such are in `live`, by
     identity."""
     matters = False
@@ -66,35 +66,37 @@ def _mark(body: tuple[Stmt, ...], names: frozenset[str], scope: Scope, live: set
     return matters
 
 
-def _grown(body: tuple[Stmt, ...], scope: Scope, written: frozenset[str], live: set[int]) -> tuple[Node, ...]:
-    out: list[Node] = []
+def _grown(body: tuple[Stmt, ...], scope: KnownFacts, written: frozenset[str], live: set[int]) -> tuple[BarrierNode, ...]:
+    out: list[BarrierNode] = []
     ahead = sum([id(s) in live for s in body])
     for s in body:
         if id(s) not in live:
             if ahead and isinstance(s, Let):
                 scope = scope.let(s)
-            out.append(Node(s, scope, still=True))
+            out.append(BarrierNode(s, scope, still=True))
             continue
         ahead -= 1
         match s:
             case For():
                 inside = scope.inside(s)
-                out.append(Node(s, scope, turns=inside.loops[-1], body=_grown(s.body, inside, written, live)))
+                out.append(BarrierNode(s, scope, turns=inside.loops[-1], body=_grown(s.body, inside, written, live)))
             case If():
                 held, failed = scope.choosing(s.conds, s.span)
                 inner, orelse = _grown(s.body, held, written, live), _grown(s.orelse, failed, written, live)
-                out.append(Node(s, scope, body=inner, orelse=orelse))
+                out.append(BarrierNode(s, scope, body=inner, orelse=orelse))
             case Alloc():
-                out.append(Node(s, scope, body=_grown(s.body, scope.holding_buffer(s.buffer), written, live)))
+                out.append(BarrierNode(s, scope, body=_grown(s.body, scope.holding_buffer(s.buffer), written, live)))
             case Store() | Call():
                 parts = scope.parts(s, written)
-                out.append(Node(s, scope, parts, still=not parts))
+                out.append(BarrierNode(s, scope, parts, still=not parts))
             case _:
-                out.append(Node(s, scope, waits=isinstance(s, Wait)))
+                out.append(BarrierNode(s, scope, waits=isinstance(s, Wait)))
     return tuple(out)
 
 
-def reached(nodes: tuple[Node, ...], lockstep: bool, matters: Callable[[Access], bool]) -> tuple[Node, ...]:
+def annotate_accesses(
+    nodes: tuple[BarrierNode, ...], lockstep: bool, matters: Callable[[SharedAccess], bool]
+) -> tuple[BarrierNode, ...]:
     """The nodes with the accesses that a barrier could order (see `Scope.barrier_level`).
 
     matters     whether an access does that is the only one of its buffer
@@ -102,7 +104,7 @@ def reached(nodes: tuple[Node, ...], lockstep: bool, matters: Callable[[Access],
     return _reached(nodes, lockstep, matters, Counter(_parts(nodes)))
 
 
-def _parts(nodes: tuple[Node, ...]) -> Iterator[str]:
+def _parts(nodes: tuple[BarrierNode, ...]) -> Iterator[str]:
     for n in nodes:
         for name, *_ in n.parts:
             yield name
@@ -110,9 +112,9 @@ def _parts(nodes: tuple[Node, ...]) -> Iterator[str]:
 
 
 def _reached(
-    nodes: tuple[Node, ...], lockstep: bool, matters: Callable[[Access], bool], number: Mapping[str, int]
-) -> tuple[Node, ...]:
-    out: list[Node] = []
+    nodes: tuple[BarrierNode, ...], lockstep: bool, matters: Callable[[SharedAccess], bool], number: Mapping[str, int]
+) -> tuple[BarrierNode, ...]:
+    out: list[BarrierNode] = []
     for n in nodes:
         if n.parts:
             accesses = n.scope.accesses(n.statement, n.parts, lockstep)  # type: ignore[arg-type]
@@ -127,23 +129,23 @@ def _reached(
     return tuple(out)
 
 
-def harvest(nodes: Iterable[Node]) -> tuple[Stmt, ...]:
+def rebuild_body(nodes: Iterable[BarrierNode]) -> tuple[Stmt, ...]:
     """The statements of the nodes; those without a new barrier are the objects they were."""
     return tuple(_statement(n) for n in nodes)
 
 
-def _statement(n: Node) -> Stmt:
+def _statement(n: BarrierNode) -> Stmt:
     if n.still or not isinstance(n.statement, For | If | Alloc):
         return n.statement
-    body = harvest(n.body)
+    body = rebuild_body(n.body)
     if isinstance(n.statement, If):
-        orelse = harvest(n.orelse)
+        orelse = rebuild_body(n.orelse)
         same = body == n.statement.body and orelse == n.statement.orelse
         return n.statement if same else replace(n.statement, body=body, orelse=orelse)
     return n.statement if body == n.statement.body else replace(n.statement, body=body)
 
 
-def barriers(nodes: Iterable[Node]) -> Iterator[Node]:
+def barriers(nodes: Iterable[BarrierNode]) -> Iterator[BarrierNode]:
     """Those in the nodes, in the order of the text."""
     for n in nodes:
         if isinstance(n.statement, Barrier):
@@ -152,16 +154,16 @@ def barriers(nodes: Iterable[Node]) -> Iterator[Node]:
             yield from barriers((*n.body, *n.orelse))
 
 
-def without(nodes: tuple[Node, ...], barrier: Node) -> tuple[Node, ...]:
+def without_barrier(nodes: tuple[BarrierNode, ...], barrier: BarrierNode) -> tuple[BarrierNode, ...]:
     """The nodes less that one; the same objects where it does not stand."""
-    out: list[Node] = []
+    out: list[BarrierNode] = []
     same = True
     for n in nodes:
         if n is barrier:
             same = False
             continue
         if not n.still and (n.body or n.orelse):
-            body, orelse = without(n.body, barrier), without(n.orelse, barrier)
+            body, orelse = without_barrier(n.body, barrier), without_barrier(n.orelse, barrier)
             if body is not n.body or orelse is not n.orelse:
                 same = False
                 n = replace(n, body=body, orelse=orelse)

@@ -27,8 +27,8 @@ from ....dsl.index.counterexample import point
 from ....dsl.index.expr import Expr, Fn
 from ....dsl.index.prove import feasible
 from ....dsl.support.cached import cached_property
-from .access import OLD, Access, Bare, Owner
-from .mixed_radix_equality import Contradiction, Digits, Pair, functions, never_equal
+from .access import OLD, AccessShape, Owner, SharedAccess
+from .mixed_radix_equality import Contradiction, MixedRadixEquality, Pair, functions, never_equal
 
 _APART = "'"  # suffix of the later unit's variables
 
@@ -36,14 +36,14 @@ Time = tuple[int, bool]  # of the earlier access, see `Access.at`
 _ANY: Time = (0, False)
 
 
-class Conflicts:
+class ConflictTests:
     """Answers about pairs of accesses, each found once."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[Access, Access], dict[Time, bool]] = {}
-        self._renamed: dict[Access, Access] = {}
+        self._known: dict[tuple[SharedAccess, SharedAccess], dict[Time, bool]] = {}
+        self._renamed: dict[SharedAccess, SharedAccess] = {}
 
-    def between(self, a: Access, b: Access, time: Time) -> bool:
+    def between(self, a: SharedAccess, b: SharedAccess, time: Time) -> bool:
         """Whether `a`, made at that time, may need a barrier before `b`, made now."""
         if a.buffer != b.buffer or a.kind == b.kind != "write":
             return False
@@ -54,11 +54,11 @@ class Conflicts:
             known[time] = self._found(a, b, time, known)
         return known[time]
 
-    def with_itself(self, a: Access) -> bool:
+    def with_itself(self, a: SharedAccess) -> bool:
         """Whether the access may need a barrier before it is made again."""
         return bool(a.loops) and a.kind == "write" and not self._alike_never_meet(a, a)
 
-    def _found(self, a: Access, b: Access, time: Time, known: dict[Time, bool]) -> bool:
+    def _found(self, a: SharedAccess, b: SharedAccess, time: Time, known: dict[Time, bool]) -> bool:
         for other, answer in known.items():
             if _within(other, time) if answer else _within(time, other):
                 return answer
@@ -78,21 +78,21 @@ class Conflicts:
                 return not self._never(a, b, _ANY)
         return not any(self._never(a, b, t) for t, proof in proofs.items() if proof.by_prover())
 
-    def _alike_never_meet(self, a: Access, b: Access) -> bool:
+    def _alike_never_meet(self, a: SharedAccess, b: SharedAccess) -> bool:
         """ALIKE"""
-        dims = tuple([n for n in range(len(a.coords)) if n not in a.loose or n not in b.loose])
-        return _never_meet(a.bare(dims), b.bare(dims))
+        dims = tuple([n for n in range(len(a.coords)) if n not in a.uniform_coords or n not in b.uniform_coords])
+        return _never_meet(a.shape_at(dims), b.shape_at(dims))
 
-    def _never(self, a: Access, b: Access, time: Time) -> bool:
+    def _never(self, a: SharedAccess, b: SharedAccess, time: Time) -> bool:
         self._known[a, b][time] = False
         if time == _ANY:  # which of the two is the earlier makes no difference
             self._known.setdefault((b, a), {})[time] = False
         return True
 
-    def _apart(self, b: Access) -> Access:
+    def _apart(self, b: SharedAccess) -> SharedAccess:
         """With the variables of its unit renamed."""
         if b not in self._renamed:
-            self._renamed[b] = b.apart(_APART)
+            self._renamed[b] = b.with_own_names(_APART)
         return self._renamed[b]
 
 
@@ -101,13 +101,13 @@ def _within(narrow: Time, wide: Time) -> bool:
     return narrow == wide or (wide[0] <= narrow[0] and not wide[1])
 
 
-def _in_other_stages(a: Access, b: Access, time: Time) -> bool:
+def _in_other_stages(a: SharedAccess, b: SharedAccess, time: Time) -> bool:
     """ROTATING"""
-    return any((x := a.turn(n, *time)) is not None and never_equal(x, b.coords[n]) for n in a.loose & b.loose)
+    return any((x := a.turn(n, *time)) is not None and never_equal(x, b.coords[n]) for n in a.uniform_coords & b.uniform_coords)
 
 
 @lru_cache(maxsize=1 << 12)
-def _never_meet(a: Bare, b: Bare) -> bool:
+def _never_meet(a: AccessShape, b: AccessShape) -> bool:
     """Whether the two, of units named apart, meet in no element, as far as digits tell."""
     (coords, owners), (coords2, owners2) = a.marked(OLD, ""), b.marked(_APART, _APART)
     return _Meeting(zip(coords, coords2, strict=True), zip(owners, owners2, strict=True)).by_digits()
@@ -120,11 +120,11 @@ class _Meeting:
         self._coords, self._owners, self._facts = list(coords), list(owners), facts
 
     @cached_property
-    def _digits(self) -> Digits:
-        return Digits(self._facts)
+    def _digits(self) -> MixedRadixEquality:
+        return MixedRadixEquality(self._facts)
 
     @staticmethod
-    def of(a: Access, b: Access) -> _Meeting:
+    def of(a: SharedAccess, b: SharedAccess) -> _Meeting:
         coords, owners = zip(a.coords, b.coords, strict=True), zip(a.owners, b.owners, strict=True)
         return _Meeting(coords, owners, (*a.conds, *b.conds))
 

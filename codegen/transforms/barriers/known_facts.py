@@ -12,7 +12,7 @@ from ....dsl.source import Span
 from ....dsl.support.fast_replace import replace
 from ....dsl.values import Load, Masked, Value, children
 from ...ir.tile_ir import Buffer, Call, For, Launch, Let, Store, Units, is_digit
-from .access import Access, Turns, parts
+from .access import AccessLoop, SharedAccess, condition_parts
 
 _UNIFORM = -1  # the depth that something depends on which no unit's number enters
 
@@ -21,7 +21,7 @@ Part = tuple[str, str, tuple[Expr, ...], tuple[Expr, ...], str | None]
 
 
 @dataclass(frozen=True)
-class Scope:
+class KnownFacts:
     """Immutable; entering a statement gives a new one.
 
     lets     values of Lets over the variables that remain
@@ -40,61 +40,61 @@ class Scope:
     buffers: Mapping[str, Buffer]
     lets: Mapping[Var, Expr]
     depth: Mapping[Var, int]
-    dealt: Mapping[Var, Expr]
+    distributed: Mapping[Var, Expr]
     ordering: dict[tuple[str, bool], tuple[str | None, tuple[Units, ...]]]
     conds: Mapping[Expr, None] = field(default_factory=dict)
-    loops: tuple[Turns, ...] = ()
+    loops: tuple[AccessLoop, ...] = ()
     control: int = _UNIFORM
     parting: Span | None = None
 
     @staticmethod
     def of(
         launch: Launch, device: Device, instrs: tuple[Instr, ...], buffers: tuple[Buffer, ...], facts: tuple[Expr, ...] = ()
-    ) -> Scope:
+    ) -> KnownFacts:
         depth = {u.var: device.depth(u.level) for u in launch.units}
         named = {b.name: b for b in buffers}
         conds = facts + tuple(c for u in launch.units for c in (as_expr(u.var), u.count - u.var - 1))
-        scope = Scope(device, launch.units, {i.name: i for i in instrs}, named, {}, depth, {}, {})
+        scope = KnownFacts(device, launch.units, {i.name: i for i in instrs}, named, {}, depth, {}, {})
         return scope._knowing(conds)
 
-    def let(self, s: Let) -> Scope:
+    def let(self, s: Let) -> KnownFacts:
         value = self.plain(s.value)
         known = self if s.extent is None else self._knowing((value, self.plain(s.extent) - value - 1))
         return replace(known, lets={**self.lets, s.var: value})
 
-    def choosing(self, conds: tuple[Expr, ...], span: Span | None) -> tuple[Scope, Scope]:
+    def choosing(self, conds: tuple[Expr, ...], span: Span | None) -> tuple[KnownFacts, KnownFacts]:
         """Where all of the conds hold, and where they do not."""
         plain = tuple(map(self.plain, conds))
         under = self._under(max(map(self.depends, plain), default=_UNIFORM), span)
         failing = under._knowing((-plain[0] - 1,)) if len(plain) == 1 else under
         return under._knowing(plain), failing
 
-    def _under(self, depends: int, span: Span | None) -> Scope:
+    def _under(self, depends: int, span: Span | None) -> KnownFacts:
         """Where units come that do what `depends` on the units of a level tells them."""
         return replace(self, control=depends, parting=span or self.parting) if depends > self.control else self
 
-    def _knowing(self, facts: Iterable[Expr]) -> Scope:
-        new = [part for f in facts for part in parts(f)]
+    def _knowing(self, facts: Iterable[Expr]) -> KnownFacts:
+        new = [part for f in facts for part in condition_parts(f)]
         return replace(self, conds={**self.conds, **dict.fromkeys(new)}) if new else self
 
-    def inside(self, s: For) -> Scope:
+    def inside(self, s: For) -> KnownFacts:
         start, stop, step = map(self.plain, (s.start, s.stop, s.step))
         depends = max(map(self.depends, (start, stop, step)))
         facts = [s.var - start, stop - 1 - s.var]
         if step.constant != 1:
             facts.append(-((s.var - start) % step))
-        depth, dealt = dict(self.depth), dict(self.dealt)
+        depth, dealt = dict(self.depth), dict(self.distributed)
         depth.pop(s.var, None)
         if depends != _UNIFORM:
             depth[s.var] = depends
         for u in self.units:
             if start == as_expr(u.var) and step == u.count:
                 dealt[u.var] = as_expr(s.var)
-        turns = Turns(s.var, step, depends)
-        known = replace(self._knowing(facts), depth=depth, dealt=dealt, loops=(*self.loops, turns))
+        turns = AccessLoop(s.var, step, depends)
+        known = replace(self._knowing(facts), depth=depth, distributed=dealt, loops=(*self.loops, turns))
         return known._under(depends, s.span)
 
-    def holding_buffer(self, buffer: Buffer) -> Scope:
+    def holding_buffer(self, buffer: Buffer) -> KnownFacts:
         return replace(self, buffers={**self.buffers, buffer.name: buffer})
 
     def plain(self, e: Expr) -> Expr:
@@ -197,7 +197,7 @@ class Scope:
         for kid in children(v):
             yield from self._reads(kid, conds)
 
-    def accesses(self, s: Store | Call, parts: tuple[Part, ...], lockstep: bool) -> tuple[Access, ...]:
+    def accesses(self, s: Store | Call, parts: tuple[Part, ...], lockstep: bool) -> tuple[SharedAccess, ...]:
         """As far as a barrier could order them, see `barrier_level`."""
         return tuple(a for x in parts if (a := self._access(s, *x, lockstep)) is not None)
 
@@ -210,18 +210,18 @@ class Scope:
         conds: tuple[Expr, ...],
         flight: str | None,
         lockstep: bool,
-    ) -> Access | None:
+    ) -> SharedAccess | None:
         level, sharers = self.barrier_level(self.buffers[name].level, lockstep)
         if level is None:
             return None
         inner = self.device.depth(level)
-        owners = tuple([(as_expr(u.var), self.dealt.get(u.var)) for u in sharers])
+        owners = tuple([(as_expr(u.var), self.distributed.get(u.var)) for u in sharers])
         numbers = [e for pair in owners for e in pair if e is not None]
         facts = _relevant((*coords, *numbers), self._knowing(conds).conds)
         variables = frozenset().union(*[e.variables() for e in (*coords, *facts, *numbers)])
         deeper = {v for v, depth in self.depth.items() if depth > inner}
         varying = frozenset([v for v in variables if v in deeper or v.name[0] == "$"])
-        return Access(name, level, inner, kind, coords, facts, varying, owners, self.loops, s, flight)
+        return SharedAccess(name, level, inner, kind, coords, facts, varying, owners, self.loops, s, flight)
 
 
 def _in_rows(coords: tuple[Expr, ...], buffer: Buffer | None, extent: int) -> tuple[Expr, ...]:

@@ -28,7 +28,7 @@ class Contradiction(Exception):
     """The equalities hold nowhere."""
 
 
-class Digits:
+class MixedRadixEquality:
     """What follows from equalities, for the values for which all of `facts` are >= 0."""
 
     def __init__(self, facts: Iterable[Expr]) -> None:

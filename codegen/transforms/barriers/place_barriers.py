@@ -34,10 +34,10 @@ from ....dsl.support.fast_replace import replace
 from ...ir.program import Program
 from ...ir.tile_ir import Alloc, Barrier, For, If, Launch, Wait
 from ...ir.tile_visitors import known, written
-from .access import Access, Turns
-from .annotated_tree import Node, barriers, grow, harvest, reached, without
-from .conflict import Conflicts
-from .known_facts import Scope
+from .access import AccessLoop, SharedAccess
+from .annotated_tree import BarrierNode, annotate_accesses, barriers, build_tree, rebuild_body, without_barrier
+from .conflict import ConflictTests
+from .known_facts import KnownFacts
 
 _ROUNDS = 8  # the state of a loop is stable after two or three
 
@@ -57,28 +57,28 @@ def place_barriers(program: Program, lockstep: bool = False) -> Program:
 
 
 def _launch(program: Program, launch: Launch, lockstep: bool) -> Launch:
-    scope = Scope.of(launch, program.device, program.instrs, program.buffers, known(program))
-    nodes = grow(launch.body, scope, written(launch.body, program.instrs))
+    scope = KnownFacts.of(launch, program.device, program.instrs, program.buffers, known(program))
+    nodes = build_tree(launch.body, scope, written(launch.body, program.instrs))
     for together in (False, True) if lockstep else (False,):
-        conflicts = Conflicts()
-        nodes = reached(nodes, together, conflicts.with_itself)
+        conflicts = ConflictTests()
+        nodes = annotate_accesses(nodes, together, conflicts.with_itself)
         if not all(n.still for n in nodes):
             nodes = _fewest(nodes, _Placer(conflicts))
-    return replace(launch, body=harvest(nodes))
+    return replace(launch, body=rebuild_body(nodes))
 
 
-def _fewest(nodes: tuple[Node, ...], placer: _Placer) -> tuple[Node, ...]:
+def _fewest(nodes: tuple[BarrierNode, ...], placer: _Placer) -> tuple[BarrierNode, ...]:
     """REDUNDANT: a barrier of a loop that was placed before its back edge was known may be served by a later one; each of
     those placed is tried without."""
     best = placer.placed(nodes)
     given = set(barriers(nodes)) if best is not nodes else ()
     for barrier in list(barriers(best)) if best is not nodes else ():
-        if barrier not in given and placer.enough(fewer := without(best, barrier)):
+        if barrier not in given and placer.enough(fewer := without_barrier(best, barrier)):
             best = fewer
     return best
 
 
-def _apart(parting: Span | None, a: Access, b: Access) -> AndironError:
+def _apart(parting: Span | None, a: SharedAccess, b: SharedAccess) -> AndironError:
     """The mistake of the line that deals out, or tests, what keeps units from meeting; ours, if no line did."""
     what = f"`{a.buffer}` is {_NAMES[a.kind]} by one unit, then {_NAMES[b.kind]} by another"
     if parting is None:
@@ -91,11 +91,11 @@ def _apart(parting: Span | None, a: Access, b: Access) -> AndironError:
     )
 
 
-class _Past(NamedTuple):
+class _PriorAccess(NamedTuple):
     """An access made earlier: in the present iteration of the first `same` loops around it (None: of all that are also around
     here) and any of those below; `before`: of the loop below them the iteration just before the present one."""
 
-    access: Access
+    access: SharedAccess
     same: int | None = None
     before: bool = False
 
@@ -103,15 +103,15 @@ class _Past(NamedTuple):
 class _State(NamedTuple):
     """Accesses that no barrier has ordered, and those of asynchronous copies under way (in the order they were met)."""
 
-    open: tuple[_Past, ...] = ()
-    flying: tuple[_Past, ...] = ()
+    open: tuple[_PriorAccess, ...] = ()
+    flying: tuple[_PriorAccess, ...] = ()
 
     def plus(self, other: _State) -> _State:
         if not self.open and not self.flying:
             return other
         return _State(_union(self.open, other.open), _union(self.flying, other.flying))
 
-    def after(self, barrier: str, scope: Scope) -> _State:
+    def after(self, barrier: str, scope: KnownFacts) -> _State:
         """All units below one unit of `barrier` have met: levels inside it have as well."""
         depth = scope.device.depth(barrier)
         return _State(tuple([p for p in self.open if p.access.depth < depth]), self.flying)
@@ -122,75 +122,75 @@ class _State(NamedTuple):
         rest = self.flying if wait.pending else tuple([p for p in self.flying if p.access.flight != wait.kind])
         return _State(_union(self.open, landed), rest)
 
-    def doing(self, accesses: tuple[Access, ...]) -> _State:
-        now = [_Past(a) for a in accesses if a.flight is None or a.kind == "read"]
-        return _State(_union(self.open, now), _union(self.flying, [_Past(a) for a in accesses if a.flight]))
+    def doing(self, accesses: tuple[SharedAccess, ...]) -> _State:
+        now = [_PriorAccess(a) for a in accesses if a.flight is None or a.kind == "read"]
+        return _State(_union(self.open, now), _union(self.flying, [_PriorAccess(a) for a in accesses if a.flight]))
 
-    def map(self, f: Callable[[_Past, Node], _Past], loop: Node) -> _State:
+    def map(self, f: Callable[[_PriorAccess, BarrierNode], _PriorAccess], loop: BarrierNode) -> _State:
         return _State(_union((), [f(p, loop) for p in self.open]), _union((), [f(p, loop) for p in self.flying]))
 
 
-def _union(a: tuple[_Past, ...], b: Collection[_Past]) -> tuple[_Past, ...]:
+def _union(a: tuple[_PriorAccess, ...], b: Collection[_PriorAccess]) -> tuple[_PriorAccess, ...]:
     return tuple(dict.fromkeys((*a, *b))) if b else a
 
 
-class _Pair(NamedTuple):
+class _Conflict(NamedTuple):
     """Two accesses of one buffer that are in conflict if they are now and in the first iteration of each of the loops."""
 
-    past: _Past
-    now: Access
-    loops: tuple[Node, ...] = ()
+    past: _PriorAccess
+    now: SharedAccess
+    loops: tuple[BarrierNode, ...] = ()
 
 
-Placed = tuple[list[Node], Node, _State]
+Placed = tuple[list[BarrierNode], BarrierNode, _State]
 
 
-class _Needed(Exception):
+class _MissingBarrier(Exception):
     """A barrier is missing."""
 
 
 class _Placer:
     """Answers are kept: nested loops are met again and again while the outer ones settle."""
 
-    def __init__(self, conflicts: Conflicts) -> None:
+    def __init__(self, conflicts: ConflictTests) -> None:
         self._conflicts = conflicts
-        self._settled: dict[tuple[Node, tuple[_Past, ...]], tuple[Node, _State]] = {}
-        self._done: dict[tuple[Node, _State], Placed] = {}
-        self._runs: dict[Turns, bool] = {}
-        self._first: dict[tuple[Node, Access], Access] = {}
+        self._settled: dict[tuple[BarrierNode, tuple[_PriorAccess, ...]], tuple[BarrierNode, _State]] = {}
+        self._done: dict[tuple[BarrierNode, _State], Placed] = {}
+        self._runs: dict[AccessLoop, bool] = {}
+        self._first: dict[tuple[BarrierNode, SharedAccess], SharedAccess] = {}
         self._only_asking = False
 
-    def placed(self, nodes: tuple[Node, ...]) -> tuple[Node, ...]:
+    def placed(self, nodes: tuple[BarrierNode, ...]) -> tuple[BarrierNode, ...]:
         return self.block(nodes, _State())[0]
 
-    def enough(self, nodes: tuple[Node, ...]) -> bool:
+    def enough(self, nodes: tuple[BarrierNode, ...]) -> bool:
         """Whether the barriers that are there are all that are needed."""
         self._only_asking = True
         try:
             self.block(nodes, _State())
-        except _Needed:
+        except _MissingBarrier:
             return False
         finally:
             self._only_asking = False
         return True
 
-    def block(self, nodes: tuple[Node, ...], state: _State) -> tuple[tuple[Node, ...], _State]:
+    def block(self, nodes: tuple[BarrierNode, ...], state: _State) -> tuple[tuple[BarrierNode, ...], _State]:
         """The nodes with their barriers (the same objects if they stay as they are), and the state after them."""
-        out: list[Node] = []
+        out: list[BarrierNode] = []
         same = True
         for n in nodes:
             if not n.still:
                 before, done, state = self.node(n, state)
                 if before or done is not n:
                     if self._only_asking:
-                        raise _Needed
+                        raise _MissingBarrier
                     same = False
                     out += before
                     n = done
             out.append(n)
         return nodes if same else tuple(out), state
 
-    def node(self, n: Node, state: _State) -> Placed:
+    def node(self, n: BarrierNode, state: _State) -> Placed:
         """Barriers to stand before the node, the node (the same object if it stays as it is), the state after it."""
         matters = state if n.waits or not state.flying else _State(state.open)
         if not n.body and not n.orelse:
@@ -201,7 +201,7 @@ class _Placer:
             before, done, after = self._done[n, matters] = self.place(n, matters)
         return before, done, after if matters is state else _State(after.open, _union(state.flying, after.flying))
 
-    def place(self, n: Node, state: _State) -> Placed:
+    def place(self, n: BarrierNode, state: _State) -> Placed:
         match n.statement:
             case For():
                 return self.loop(n, state)
@@ -221,11 +221,11 @@ class _Placer:
                 before, state = self.ordered(_pairs(state, n), n, state)
                 return before, n, state.doing(n.accesses)
 
-    def conflict(self, p: _Past, b: Access) -> bool:
+    def conflict(self, p: _PriorAccess, b: SharedAccess) -> bool:
         a = p.access
-        return self._conflicts.between(a, b, (a.common(b), False) if p.same is None else (p.same, p.before))
+        return self._conflicts.between(a, b, (a.common_loops(b), False) if p.same is None else (p.same, p.before))
 
-    def ordered(self, pairs: list[_Pair], n: Node, state: _State) -> tuple[list[Node], _State]:
+    def ordered(self, pairs: list[_Conflict], n: BarrierNode, state: _State) -> tuple[list[BarrierNode], _State]:
         """The barrier that orders those of the pairs that are in conflict, before `n`, and the state after it. It is of the
         outermost level that one of them asks for: the others need not be looked at."""
         if not pairs:
@@ -236,15 +236,15 @@ class _Placer:
         else:
             return [], state
         if self._only_asking:
-            raise _Needed
+            raise _MissingBarrier
         a = past.access
         if n.scope.control > a.depth:  # UNIFORM_POINT
             raise _apart(n.scope.parting, a, b)
         why = f"{a.buffer} is {_NAMES[a.kind]} before, {_NAMES[b.kind]} after"
         barrier = Barrier(a.level, why, getattr(n.statement, "span", None))
-        return [Node(barrier, n.scope)], state.after(a.level, n.scope)
+        return [BarrierNode(barrier, n.scope)], state.after(a.level, n.scope)
 
-    def loop(self, n: Node, state: _State) -> Placed:
+    def loop(self, n: BarrierNode, state: _State) -> Placed:
         done, out = self.settled(n, state.flying)
         pairs, left = self.exposed((done,), state)
         before, state = self.ordered(pairs, n, state)  # ENTRY
@@ -252,7 +252,7 @@ class _Placer:
             _, left = self.exposed((done,), state)
         return before, done, left.plus(out.map(_outside, n))
 
-    def settled(self, n: Node, flying: tuple[_Past, ...]) -> tuple[Node, _State]:
+    def settled(self, n: BarrierNode, flying: tuple[_PriorAccess, ...]) -> tuple[BarrierNode, _State]:
         """The loop with the barriers that its iterations need, and the state at the end of one. What is open before the loop
         is none of its business (ENTRY)."""
         if (n, flying) not in self._settled:
@@ -268,17 +268,17 @@ class _Placer:
             self._settled[n, flying] = _holding(n, body), out
         return self._settled[n, flying]
 
-    def earlier(self, p: _Past, n: Node) -> _Past:
+    def earlier(self, p: _PriorAccess, n: BarrierNode) -> _PriorAccess:
         """BACK_EDGE, DISTANCE: an access of an iteration, as the next one sees it."""
         number = len(n.scope.loops)
         if p.same is None and n.turns in p.access.loops:
-            return _Past(p.access, number, p.access.steps(number))
-        return _Past(p.access, number) if p.same == number else p
+            return _PriorAccess(p.access, number, p.access.steps(number))
+        return _PriorAccess(p.access, number) if p.same == number else p
 
-    def exposed(self, nodes: tuple[Node, ...], state: _State) -> tuple[list[_Pair], _State]:
+    def exposed(self, nodes: tuple[BarrierNode, ...], state: _State) -> tuple[list[_Conflict], _State]:
         """Accesses in the nodes with those of `state` alone, as far as no barrier in them orders them; and what is left of
         `state` after them."""
-        found: list[_Pair] = []
+        found: list[_Conflict] = []
         for n in nodes:
             if not state.open and not state.flying:
                 break
@@ -306,7 +306,7 @@ class _Placer:
                     found += _pairs(state, n)
         return found, state
 
-    def first(self, b: Access, n: Node) -> Access:
+    def first(self, b: SharedAccess, n: BarrierNode) -> SharedAccess:
         """FIRST_TURN: an access in the loop, as made in its first iteration, where that is one for all units."""
         if n.turns is None or n.turns.depends > b.depth:
             return b
@@ -315,7 +315,7 @@ class _Placer:
             self._first[n, b] = b.where(n.statement.var, n.scope.plain(n.statement.start))
         return self._first[n, b]
 
-    def runs(self, n: Node) -> bool:
+    def runs(self, n: BarrierNode) -> bool:
         """Whether the loop is proven to run at least once."""
         s, scope = n.statement, n.scope
         assert isinstance(s, For)
@@ -325,16 +325,16 @@ class _Placer:
         return self._runs[n.turns]
 
 
-def _outside(p: _Past, n: Node) -> _Past:
+def _outside(p: _PriorAccess, n: BarrierNode) -> _PriorAccess:
     """An access in the loop or before it, after the loop."""
-    return p if p.same is not None and p.same < len(n.scope.loops) else _Past(p.access)
+    return p if p.same is not None and p.same < len(n.scope.loops) else _PriorAccess(p.access)
 
 
-def _pairs(state: _State, n: Node) -> list[_Pair]:
+def _pairs(state: _State, n: BarrierNode) -> list[_Conflict]:
     """Accesses that the node's own may need a barrier after."""
-    return [_Pair(p, b) for p in state.open for b in n.accesses if p.access.buffer == b.buffer]
+    return [_Conflict(p, b) for p in state.open for b in n.accesses if p.access.buffer == b.buffer]
 
 
-def _holding(n: Node, body: tuple[Node, ...], orelse: tuple[Node, ...] | None = None) -> Node:
+def _holding(n: BarrierNode, body: tuple[BarrierNode, ...], orelse: tuple[BarrierNode, ...] | None = None) -> BarrierNode:
     orelse = n.orelse if orelse is None else orelse
     return n if body is n.body and orelse is n.orelse else replace(n, body=body, orelse=orelse)

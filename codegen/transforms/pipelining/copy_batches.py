@@ -11,13 +11,13 @@ from ....dsl.source import Span
 from ....dsl.support.fast_replace import replace
 from ...ir.tile_ir import Alloc, Buffer, Call, For, If, Let, Staging, Stmt
 from ...ir.tile_visitors import map_exprs, statements
-from .split_copies import Halves
+from .split_copies import CopyHalves
 
 Body = tuple[Stmt, ...]
 
 
 @dataclass(frozen=True)
-class Entry:
+class CopyEntry:
     """One copy, of the turn that the loop is in. `buffer` is all that rotate. `kinds`: of its asynchronous instructions."""
 
     buffer: Buffer
@@ -25,7 +25,7 @@ class Entry:
     depth: int
     private: bool
     kinds: tuple[str, ...]
-    halves: Halves | None = None
+    halves: CopyHalves | None = None
     span: Span | None = None
 
     @property
@@ -34,11 +34,11 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Batch:
+class CopyBatch:
     """Copies with nothing but names between them. `context`: names and conditions on the way from the loop to them, outermost
     first; `lets`: names between them; `rest`: what follows, less the trailing statements around them."""
 
-    entries: tuple[Entry, ...]
+    entries: tuple[CopyEntry, ...]
     context: tuple[Let | If, ...]
     lets: tuple[Let, ...]
     rest: Body
@@ -56,7 +56,7 @@ class Batch:
         return min(e.ahead for e in self.entries if kind in e.kinds)
 
 
-def kinds_in(body: Body, instrs: dict[str, Instr]) -> tuple[str, ...]:
+def asynchronous_kinds(body: Body, instrs: dict[str, Instr]) -> tuple[str, ...]:
     """How the asynchronous copies in the statements are awaited."""
     found = {}
     for s in statements(body):
@@ -69,13 +69,13 @@ def grouped(kind: str) -> bool:
     return kind in GROUPED
 
 
-def rotates(s: Stmt, var: Var) -> bool:
+def is_rotating(s: Stmt, var: Var) -> bool:
     """Is this the buffer of a copy that is made ahead over the loop of `var`?"""
     return isinstance(s, Alloc) and s.staging is not None and s.staging.loop == var and s.staging.depth > 1
 
 
 def staged(body: Body, var: Var) -> list[Alloc]:
-    return [s for s in statements(body) if isinstance(s, Alloc) and rotates(s, var)]
+    return [s for s in statements(body) if isinstance(s, Alloc) and is_rotating(s, var)]
 
 
 def chain(s: Alloc, var: Var) -> tuple[tuple[Alloc, ...], tuple[Let, ...], Body]:
@@ -84,7 +84,7 @@ def chain(s: Alloc, var: Var) -> tuple[tuple[Alloc, ...], tuple[Let, ...], Body]
     rest = _after(s)
     while True:
         n = next((n for n, x in enumerate(rest) if not isinstance(x, Let)), len(rest))
-        if n == len(rest) or not rotates(rest[n], var):
+        if n == len(rest) or not is_rotating(rest[n], var):
             return tuple(allocs), tuple(lets), rest
         inner = rest[n]
         assert isinstance(inner, Alloc)
@@ -103,19 +103,19 @@ def _after(s: Alloc) -> Body:
     return s.body[s.staging.copy :]
 
 
-def as_one(body: Body, refused: Callable[[Alloc], bool]) -> Body:
+def merge_rotating(body: Body, refused: Callable[[Alloc], bool]) -> Body:
     """Buffers that are refused do not rotate."""
     out: list[Stmt] = []
     for s in body:
         match s:
             case Alloc():
-                s = replace(s, body=as_one(s.body, refused))
+                s = replace(s, body=merge_rotating(s.body, refused))
                 if refused(s) and s.staging is not None:
                     s = replace(s, staging=Staging(s.staging.copy))
             case For():
-                s = replace(s, body=as_one(s.body, refused))
+                s = replace(s, body=merge_rotating(s.body, refused))
             case If():
-                s = replace(s, body=as_one(s.body, refused), orelse=as_one(s.orelse, refused))
+                s = replace(s, body=merge_rotating(s.body, refused), orelse=merge_rotating(s.orelse, refused))
         out.append(s)
     return tuple(out)
 
@@ -128,14 +128,14 @@ def plain(e: Expr, context: tuple[Let | If, ...]) -> Expr:
     return e
 
 
-def around(context: tuple[Let | If, ...], body: Body) -> Body:
+def wrap_context(context: tuple[Let | If, ...], body: Body) -> Body:
     """The statements under the names and conditions of the context."""
     for s in reversed(context):
         body = (s, *body) if isinstance(s, Let) else (replace(s, body=body, orelse=()),)
     return body
 
 
-def afresh(body: Body, fresh: Callable[[str], str]) -> Body:
+def rename_locals(body: Body, fresh: Callable[[str], str]) -> Body:
     """The statements with other names: they will stand where the old ones mean something else."""
     names: dict[Var, Expr] = {}
     out: list[Stmt] = []
@@ -156,7 +156,7 @@ def batches_of(body: Body, var: Var, context: tuple[Let | If, ...]) -> Iterator[
         match s:
             case Let():
                 context = (*context, s)
-            case Alloc() if rotates(s, var):
+            case Alloc() if is_rotating(s, var):
                 yield s, context
                 _, lets, rest = chain(s, var)
                 yield from batches_of(rest, var, (*context, *lets))

@@ -25,14 +25,14 @@ from ....dsl.index.expr import Expr, Var, as_expr
 from ....dsl.support.fast_replace import replace
 from ...ir.tile_ir import Alloc, Commit, For, If, Let, Stmt, Wait
 from ...ir.tile_visitors import buffers_used, map_exprs, map_places, statements, written
-from .copy_batches import Body, afresh, batches_of, chain, copy_of, rotates
-from .split_copies import pruned
+from .copy_batches import Body, batches_of, chain, copy_of, is_rotating, rename_locals
+from .split_copies import prune_empty
 
 if TYPE_CHECKING:
-    from .stage_copies import Stager
+    from .stage_copies import CopyPipeliner
 
 
-def candidate(s: For) -> Var | None:
+def pipelined_inner_loop(s: For) -> Var | None:
     """The loop right inside, through whose end copies run ahead."""
     for x in statements(s.body):
         if isinstance(x, Alloc) and x.staging is not None and x.staging.through and x.staging.depth > 1:
@@ -40,7 +40,7 @@ def candidate(s: For) -> Var | None:
     return None
 
 
-def carried(stager: Stager, outer: For, var: Var, opening: Body) -> Body | str:
+def pipeline_across_loop(stager: CopyPipeliner, outer: For, var: Var, opening: Body) -> Body | str:
     """What the loop becomes, or why it cannot. The loop over `var` in it is as lowering wrote it, all else is done.
 
     `opening`: what each turn of the outer loop issues and commits, where the first turn's is done already (PRIMED).
@@ -53,7 +53,7 @@ def carried(stager: Stager, outer: For, var: Var, opening: Body) -> Body | str:
     if turns is None or inner.start.constant != 0 or inner.step.constant != 1:
         return "the number of its turns is not known"
     heads = list(batches_of(inner.body, var, ()))
-    at = next((n for n, x in enumerate(inner.body) if rotates(x, var)), None)
+    at = next((n for n, x in enumerate(inner.body) if is_rotating(x, var)), None)
     if len(heads) != 1 or at is None or not all(isinstance(x, Let) for x in inner.body[:at]):
         return "its copies do not stand at its beginning"
     found, lets, rest = chain(heads[0][0], var)
@@ -68,7 +68,7 @@ def carried(stager: Stager, outer: For, var: Var, opening: Body) -> Body | str:
 
     names = (*inner.body[:at], *lets)
     use = stager.body(map_places((*names, *rest, *inner.body[at + 1 :]), place))
-    copies = [(depths[a.buffer.name] - 1, pruned(map_places((*names, *stager.body(copy_of(a))), place))) for a in found]
+    copies = [(depths[a.buffer.name] - 1, prune_empty(map_places((*names, *stager.body(copy_of(a))), place))) for a in found]
     instrs = tuple(stager.instrs.values())
     moved, last = (*before, *after), use
     reading = buffers_used(last) - set(depths)
@@ -81,7 +81,7 @@ def carried(stager: Stager, outer: For, var: Var, opening: Body) -> Body | str:
     before = tuple(x for x in before if not any(x is y for y in (*always, *waits)))
     body = _turn(stager, outer, inner, turns, use, copies, (before, after, waits, depending))
     first = tuple(x for n, copy in copies for j in range(n) for x in _at(copy, var, as_expr(j)))
-    ready = afresh(pruned((*(x for x in before if x not in opening), *first)), stager.fresh)
+    ready = rename_locals(prune_empty((*(x for x in before if x not in opening), *first)), stager.fresh)
     ready = _at(ready, outer.var, outer.start)
     primed = sum(isinstance(x, Commit) for x in opening)
     out: Body = (
@@ -90,13 +90,13 @@ def carried(stager: Stager, outer: For, var: Var, opening: Body) -> Body | str:
         If((outer.stop - 1 - outer.start,), ready, span=outer.span, turns=True),
         replace(outer, body=(*depending, *body)),
     )
-    for b in (*(stager.many(a.buffer, depths[a.buffer.name]) for a in reversed(found)), *reversed(allocs)):
+    for b in (*(stager.rotating_buffer(a.buffer, depths[a.buffer.name]) for a in reversed(found)), *reversed(allocs)):
         out = (Alloc(b, out, span=inner.span),)
     return out
 
 
 def _turn(
-    stager: Stager,
+    stager: CopyPipeliner,
     outer: For,
     inner: For,
     turns: int,
@@ -118,7 +118,7 @@ def _turn(
         following = [x for n, copy in copies if i + n >= turns for x in _at(copy, var, as_expr(i + n - turns))]
         begin = (*(before if i == turns - most else depending), *following)
         body += mine
-        begin = afresh(pruned(begin), stager.fresh)
+        begin = rename_locals(prune_empty(begin), stager.fresh)
         body.append(If(more, _at(begin, outer.var, outer.var + 1), span=outer.span, turns=True))
         body += _at(use, var, as_expr(i))
     return tuple(body)

@@ -9,21 +9,21 @@ from ....dsl.index.expr import Var
 from ....dsl.support.fast_replace import replace
 from ...ir.tile_ir import Alloc, For, If, Let, Stmt
 from ...ir.tile_visitors import variables
-from .copy_batches import Body, copy_of, rotates
-from .split_copies import pruned
+from .copy_batches import Body, copy_of, is_rotating
+from .split_copies import prune_empty
 
 
-def lifted(body: Body, var: Var) -> Body:
+def hoist_copies(body: Body, var: Var) -> Body:
     """The body of the loop over `var`, copies that rotate over it outside of the loops that they do not depend on."""
     out: list[Stmt] = []
     for s in body:
         match s:
             case For():
-                out.append(_out_of(replace(s, body=lifted(s.body, var)), var))
+                out.append(_out_of(replace(s, body=hoist_copies(s.body, var)), var))
             case Alloc():
-                out.append(replace(s, body=lifted(s.body, var)))
+                out.append(replace(s, body=hoist_copies(s.body, var)))
             case If():
-                out.append(replace(s, body=lifted(s.body, var), orelse=lifted(s.orelse, var)))
+                out.append(replace(s, body=hoist_copies(s.body, var), orelse=hoist_copies(s.orelse, var)))
             case _:
                 out.append(s)
     return tuple(out)
@@ -33,9 +33,9 @@ def _out_of(s: For, var: Var) -> Stmt:
     """The loop, in what rotates over `var` if that stands right inside it."""
     n = next((n for n, x in enumerate(s.body) if not isinstance(x, Let)), len(s.body))
     first = s.body[n] if n < len(s.body) else None
-    if not isinstance(first, Alloc) or not rotates(first, var):
+    if not isinstance(first, Alloc) or not is_rotating(first, var):
         return s
-    copy = pruned((*s.body[:n], *copy_of(first)))
+    copy = prune_empty((*s.body[:n], *copy_of(first)))
     if s.var in variables(copy):
         return s
     assert first.staging is not None

@@ -7,7 +7,7 @@ from ...ir.tile_ir import Alloc, Call, For, If
 from .copy_batches import Body
 
 
-def sure(body: Body, kind: str, instrs: dict[str, Instr]) -> int:
+def least_issued(body: Body, kind: str, instrs: dict[str, Instr]) -> int:
     """The least number of copies of that kind that a unit issues in the statements."""
     total = 0
     for s in body:
@@ -18,9 +18,9 @@ def sure(body: Body, kind: str, instrs: dict[str, Instr]) -> int:
             case For():
                 trips = (s.stop - s.start).constant
                 if trips is not None and s.step.constant == 1:
-                    total += max(0, trips) * sure(s.body, kind, instrs)
+                    total += max(0, trips) * least_issued(s.body, kind, instrs)
             case Alloc():
-                total += sure(s.body, kind, instrs)
+                total += least_issued(s.body, kind, instrs)
             case If():
-                total += min(sure(s.body, kind, instrs), sure(s.orelse, kind, instrs))
+                total += min(least_issued(s.body, kind, instrs), least_issued(s.orelse, kind, instrs))
     return total

@@ -25,14 +25,14 @@ Loops = tuple[tuple[Var, int], ...]  # those around a statement: variable, how m
 
 
 @dataclass(frozen=True)
-class Halves:
+class CopyHalves:
     early: Body
     late: Body
     held: tuple[Buffer, ...]  # registers that live from the early half to the late one
 
 
 @dataclass(frozen=True)
-class Machine:
+class SplitContext:
     """What splitting needs of the device and the program. `register(name, dtype, shape)` makes a buffer of one unit's own."""
 
     instrs: dict[str, Instr]
@@ -44,18 +44,18 @@ class _Whole(Exception):
     """The copy has no halves."""
 
 
-def split(copy: Body, target: str, machine: Machine) -> Halves | None:
+def split_copy(copy: Body, target: str, machine: SplitContext) -> CopyHalves | None:
     """The halves of the copy that fills `target`; None where it does not pass through registers that could hold it."""
     one = _Split(target, machine)
     try:
         early, late = one.both(copy, ())
     except _Whole:
         return None
-    return Halves(pruned(early), pruned(late), tuple(one.held.values()))
+    return CopyHalves(prune_empty(early), prune_empty(late), tuple(one.held.values()))
 
 
 class _Split:
-    def __init__(self, target: str, machine: Machine) -> None:
+    def __init__(self, target: str, machine: SplitContext) -> None:
         self.target, self.machine = target, machine
         self.own: set[str] = set()  # register buffers of the copy
         self.held: dict[tuple, Buffer] = {}
@@ -76,7 +76,7 @@ class _Split:
             case For():
                 return self.loop(s, loops)
             case If():
-                one, other = (tuple(map(pruned, self.both(x, loops))) for x in (s.body, s.orelse))
+                one, other = (tuple(map(prune_empty, self.both(x, loops))) for x in (s.body, s.orelse))
                 early: list[Stmt] = [replace(s, body=one[0], orelse=other[0])]
                 return early, list(one[1]) if one[1] == other[1] else [replace(s, body=one[1], orelse=other[1])]
             case Alloc():
@@ -175,7 +175,7 @@ def _renamed(body: Body, names: dict[str, str]) -> Body:
     return tuple(map(one, body))
 
 
-def pruned(body: Body) -> Body:
+def prune_empty(body: Body) -> Body:
     """Without Lets that nothing uses, and what is empty then."""
     return _pruned(body)[0]
 

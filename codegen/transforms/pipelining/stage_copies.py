@@ -32,25 +32,25 @@ from ...ir.program import Program
 from ...ir.tile_ir import Alloc, Buffer, Commit, For, If, Launch, Let, Staging, Stmt, Wait
 from ...ir.tile_visitors import buffers_used, map_bodies, map_exprs, map_places, statements, with_bodies, written
 from .copy_batches import (
-    Batch,
     Body,
-    Entry,
-    afresh,
-    around,
-    as_one,
+    CopyBatch,
+    CopyEntry,
+    asynchronous_kinds,
     batches_of,
     chain,
     copy_of,
     grouped,
-    kinds_in,
+    is_rotating,
+    merge_rotating,
     plain,
-    rotates,
+    rename_locals,
     staged,
+    wrap_context,
 )
-from .cross_loop import candidate, carried
-from .hoist_copies import lifted
-from .outstanding_copies import sure
-from .split_copies import Machine, pruned, split
+from .cross_loop import pipeline_across_loop, pipelined_inner_loop
+from .hoist_copies import hoist_copies
+from .outstanding_copies import least_issued
+from .split_copies import SplitContext, prune_empty, split_copy
 
 _ALIGN = 16  # bytes: the widest access of one unit; each of the buffers that rotate begins at a multiple
 _SHARE = 4  # a copy on its way may take one part in so many of a unit's registers
@@ -61,11 +61,11 @@ Note = Callable[[str], None]
 
 def stage_copies(program: Program, note: Note) -> Program:
     """`note` is told, for the author, where copies do not run ahead as the schedule says."""
-    stager = Stager(program, note)
+    stager = CopyPipeliner(program, note)
     return replace(program, launches=tuple(stager.launch(x) for x in program.launches))
 
 
-class Stager:
+class CopyPipeliner:
     def __init__(self, program: Program, note: Note) -> None:
         self.device, self.note = program.device, note
         self.instrs = {i.name: i for i in program.instrs}
@@ -86,7 +86,7 @@ class Stager:
                 case For():
                     out += self.loop(s)
                 case Alloc() if s.staging is not None:
-                    out.append(self.once(s, (), frozenset()))
+                    out.append(self.one_group(s, (), frozenset()))
                 case _:
                     out.append(map_bodies(s, self.body))
         return tuple(out)
@@ -113,7 +113,7 @@ class Stager:
             self.fresh(name), dtype, "local", memory, level, tuple(map(as_expr, shape)), strides, as_expr(prod(shape))
         )
 
-    def many(self, b: Buffer, depth: int) -> Buffer:
+    def rotating_buffer(self, b: Buffer, depth: int) -> Buffer:
         """So many buffers in one, the first coordinate says which."""
         each = b.size.constant or 0
         if not self.private(b):
@@ -134,17 +134,17 @@ class Stager:
 
     # ------------------------------------------------------------ copies that do not run ahead
 
-    def once(self, s: Alloc, pending: tuple[str, ...], flying: frozenset[str]) -> Alloc:
+    def one_group(self, s: Alloc, pending: tuple[str, ...], flying: frozenset[str]) -> Alloc:
         """ONE_GROUP, waited for before what follows the last copy of those that stand together."""
         copy, rest = self.body(copy_of(s)), s.body[len(copy_of(s)) :]
-        kinds = tuple(dict.fromkeys((*pending, *kinds_in(copy, self.instrs))))
+        kinds = tuple(dict.fromkeys((*pending, *asynchronous_kinds(copy, self.instrs))))
         flying |= {s.buffer.name}
         n = next((n for n, x in enumerate(rest) if not isinstance(x, Let)), len(rest))
         following = rest[n] if n < len(rest) else None
         if kinds and isinstance(following, Alloc) and following.staging is not None and not flying & buffers_used(
             copy_of(following)
         ):  # fmt: skip
-            after: Body = (*rest[:n], self.once(following, kinds, flying), *self.body(rest[n + 1 :]))
+            after: Body = (*rest[:n], self.one_group(following, kinds, flying), *self.body(rest[n + 1 :]))
         else:
             after = (*commits(kinds), *(Wait(k, 0, s.span) for k in kinds), *self.body(rest))
         return replace(s, body=(*copy, *after), staging=None)
@@ -156,18 +156,22 @@ class Stager:
             return (s,)
         if not any(isinstance(x, Alloc) and x.staging is not None and x.staging.depth > 1 for x in statements(s.body)):
             return (with_bodies(s, self.body(s.body)),)
-        s = self.sound(replace(s, body=lifted(s.body, s.var)))
-        inner = candidate(s)
+        s = self.sound(replace(s, body=hoist_copies(s.body, s.var)))
+        inner = pipelined_inner_loop(s)
         if inner is not None:
             self.held.add(inner)
-        turns = Turns(self, s) if staged(s.body, s.var) else None
+        turns = RotatingLoop(self, s) if staged(s.body, s.var) else None
         steady = turns.steady() if turns else s
         steady = replace(steady, body=self.body(steady.body))
         out: Body = (steady,)
         if inner is not None:
             self.held.discard(inner)
             opening = turns.opening() if turns else ()
-            made = "the loop around it is written out" if turns and turns.named else carried(self, steady, inner, opening)
+            made = (
+                "the loop around it is written out"
+                if turns and turns.named
+                else pipeline_across_loop(self, steady, inner, opening)
+            )
             if isinstance(made, str):
                 self.note(f"`through` of the loop over `{inner.name}`: {made}; its copies begin anew each time")
                 out = (replace(steady, body=self.body(steady.body)),)
@@ -180,7 +184,7 @@ class Stager:
     def sound(self, s: For) -> For:
         """The loop, in which only those buffers rotate that can."""
         if (trips := (s.stop - s.start).constant) is not None and trips < 2:
-            return replace(s, body=as_one(s.body, lambda a: rotates(a, s.var)))
+            return replace(s, body=merge_rotating(s.body, lambda a: is_rotating(a, s.var)))
         refused: dict[str, str] = {}
         stored = written(s.body, tuple(self.instrs.values()))
         for head, context in batches_of(s.body, s.var, ()):
@@ -199,13 +203,17 @@ class Stager:
                 refused[a.buffer.name] = "it is not filled once a turn"
         for name, why in refused.items():
             self.note(f"`pipeline` of `{name}`: {why}; one buffer")
-        return replace(s, body=as_one(s.body, lambda a: rotates(a, s.var) and a.buffer.name in refused)) if refused else s
+        return (
+            replace(s, body=merge_rotating(s.body, lambda a: is_rotating(a, s.var) and a.buffer.name in refused))
+            if refused
+            else s
+        )
 
 
-class Turns:
+class RotatingLoop:
     """A loop and the buffers that take turns over it."""
 
-    def __init__(self, stager: Stager, s: For) -> None:
+    def __init__(self, stager: CopyPipeliner, s: For) -> None:
         self.stager = stager
         trips = (s.stop - s.start).constant
         depths = {a.buffer.name: a.staging.depth for a in staged(s.body, s.var) if a.staging is not None}
@@ -226,27 +234,27 @@ class Turns:
             return (slots[name], *coords) if name in slots else coords
 
         self.s = s = replace(s, body=(*named.values(), *map_places(s.body, place)))
-        self.batches: dict[str, Batch] = {}
+        self.batches: dict[str, CopyBatch] = {}
         self.first: list[Body] = []  # what each batch issues in a turn, of asynchronous copies
         for head, context in batches_of(s.body, s.var, ()):
             allocs, lets, rest = chain(head, s.var)
             entries = tuple(self.entry(a, depths[a.buffer.name]) for a in allocs)
-            self.batches[head.buffer.name] = Batch(entries, context, lets, rest)
+            self.batches[head.buffer.name] = CopyBatch(entries, context, lets, rest)
         self.ahead = max(b.ahead for b in self.batches.values())
         self.named = any(e.private for b in self.batches.values() for e in b.entries)
 
-    def entry(self, a: Alloc, depth: int) -> Entry:
+    def entry(self, a: Alloc, depth: int) -> CopyEntry:
         stager, b = self.stager, a.buffer
         copy, private = stager.body(copy_of(a)), stager.private(b)
-        kinds = kinds_in(copy, stager.instrs)
+        kinds = asynchronous_kinds(copy, stager.instrs)
         halves = None
         if not kinds and not private and depth > 1:  # TWO_HALVES
-            halves = split(copy, b.name, Machine(stager.instrs, stager.private, stager.register))
+            halves = split_copy(copy, b.name, SplitContext(stager.instrs, stager.private, stager.register))
             if halves is None or not stager.fits(halves.held):
                 why = "is more than a unit's registers hold on the way" if halves else "does not pass through registers"
                 stager.note(f"`pipeline` of `{b.name}`: what one unit copies {why}; it is stored as soon as it is loaded")
                 halves = None
-        return Entry(stager.many(b, depth), copy, depth, private, kinds, halves, a.span)
+        return CopyEntry(stager.rotating_buffer(b, depth), copy, depth, private, kinds, halves, a.span)
 
     # ------------------------------------------------------------ the parts
 
@@ -277,14 +285,14 @@ class Turns:
     def rewritten(self, body: Body) -> Body:
         out: list[Stmt] = []
         for s in body:
-            if isinstance(s, Alloc) and rotates(s, self.s.var):
+            if isinstance(s, Alloc) and is_rotating(s, self.s.var):
                 batch = self.batches[s.buffer.name]
                 out += [*batch.lets, *self.head(batch), *self.rewritten(batch.rest), *self.tail(batch)]
             else:
                 out.append(map_bodies(s, self.rewritten))
         return tuple(out)
 
-    def head(self, batch: Batch) -> Body:
+    def head(self, batch: CopyBatch) -> Body:
         """STEADY: what a turn begins with."""
         waits = [w for kind in batch.kinds for w in self.wait(kind, batch)]
         first = [(e.ahead, e.copy) for e in batch.entries if e.kinds]
@@ -293,10 +301,10 @@ class Turns:
         self.first.append(issued)
         return (*waits, *issued, *commits(batch.kinds), *self.issued(batch, others))
 
-    def tail(self, batch: Batch) -> Body:
+    def tail(self, batch: CopyBatch) -> Body:
         return self.issued(batch, [(e.ahead, e.halves.late) for e in batch.entries if e.halves])
 
-    def issued(self, batch: Batch, parts: list[tuple[int, Body]]) -> Body:
+    def issued(self, batch: CopyBatch, parts: list[tuple[int, Body]]) -> Body:
         """Each part as of a later turn, if there is that turn; those of one turn under one condition."""
         out: list[Stmt] = []
         for ahead in dict.fromkeys(n for n, _ in parts):
@@ -305,22 +313,22 @@ class Turns:
             out.append(If((self.s.stop - 1 - then,), self.at(batch, then, body), turns=True))
         return tuple(out)
 
-    def at(self, batch: Batch, turn: Expr, body: Body) -> Body:
+    def at(self, batch: CopyBatch, turn: Expr, body: Body) -> Body:
         """The statements as of another turn, with the names that depend on it."""
         var, depends, lets = self.s.var, {self.s.var}, []
         for s in (*batch.context, *batch.lets):
             if isinstance(s, Let) and not depends.isdisjoint(s.value.variables()):
                 depends.add(s.var)
                 lets.append(s)
-        here = afresh(pruned((*lets, *body)), self.stager.fresh)
+        here = rename_locals(prune_empty((*lets, *body)), self.stager.fresh)
         return map_exprs(here, lambda e: e.subs({var: turn}))
 
-    def wait(self, kind: str, batch: Batch) -> Body:
+    def wait(self, kind: str, batch: CopyBatch) -> Body:
         sharing = sum(kind in b.kinds for b in self.batches.values())
         nearest = batch.least(kind)
         if grouped(kind):  # ONE_GROUP
             return (Wait(kind, nearest * sharing - 1, batch.entries[0].span),)
-        calls = sum(sure(e.copy, kind, self.stager.instrs) for e in batch.entries)
+        calls = sum(least_issued(e.copy, kind, self.stager.instrs) for e in batch.entries)
         some = (nearest - 1) * calls if sharing == 1 else 0
         none = Wait(kind, 0, batch.entries[0].span)
         if not some:
@@ -346,7 +354,7 @@ class Turns:
                     depends.add(s.var)
                 else:
                     context.append(s)
-            body += pruned(around(tuple(context), (*_merged(inside), *commits(batch.kinds))))
+            body += prune_empty(wrap_context(tuple(context), (*_merged(inside), *commits(batch.kinds))))
         if turns == 1:
             return map_exprs(tuple(body), lambda e: e.subs({v: ZERO}))
         return (For(v, ZERO, as_expr(turns), ONE, tuple(body), 0 if self.named else 1, self.s.span),)

@@ -7,7 +7,7 @@ by what they are equal to (equal expressions may differ in their variables' inte
 from __future__ import annotations
 
 from ....dsl.index.expr import Expr, Var
-from ...analysis.loop_nest import linear, stepping
+from ...analysis.loop_nest import first_and_step, linear_address
 from ...ir.tile_ir import Buffer
 
 _Place = tuple[Buffer, tuple[Expr, ...]]
@@ -23,7 +23,7 @@ class Addresses:
         key = id(buffer), id(coords)
         if key not in self._known:
             self._held.append((buffer, coords))
-            self._known[key] = linear(buffer, coords)
+            self._known[key] = linear_address(buffer, coords)
         return self._known[key]  # type: ignore[return-value]
 
     def neighbours(self, buffer: Buffer, coords: tuple[Expr, ...], var: Var, turns: int, count: int) -> Expr | None:
@@ -32,6 +32,6 @@ class Addresses:
         key = id(buffer), id(coords), var.name, turns, count
         if key not in self._known:
             first = Var(f"{var.name}'", 0, turns // count - 1)
-            found = stepping(address, var, first * count, count)
+            found = first_and_step(address, var, first * count, count)
             self._known[key] = found[0] if found is not None and found[1] == 1 else None
         return self._known[key]

@@ -6,19 +6,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ....dsl.index.expr import Expr, Var
-from ...analysis.divisibility import Known, divisor
-from ...analysis.loop_nest import stepping
+from ...analysis.divisibility import KnownMultiples, divisor
+from ...analysis.loop_nest import first_and_step
 
 
 @dataclass(frozen=True)
-class Together:
+class JointGuards:
     """`whole`: hold just when the conditions hold for every neighbour. `sharp`: where they do not, they hold for none."""
 
     whole: tuple[Expr, ...]
     sharp: bool
 
 
-def together(conds: Iterable[Expr], var: Var, first: Expr, count: int, known: Known) -> Together:
+def joint_guards(conds: Iterable[Expr], var: Var, first: Expr, count: int, known: KnownMultiples) -> JointGuards:
     """`conds` (>= 0) for `var` = first, ..., first + count - 1.
 
     ALL_OR_NONE: `n - var - 1 >= 0` has one answer for all of them where `count` divides n - first.
@@ -29,7 +29,7 @@ def together(conds: Iterable[Expr], var: Var, first: Expr, count: int, known: Kn
         if var not in c.variables():
             whole.append(c)
             continue
-        here, step = stepping(c, var, first, count) or (c, None)
+        here, step = first_and_step(c, var, first, count) or (c, None)
         if step == 0:
             same = True
             whole.append(here)
@@ -44,7 +44,7 @@ def together(conds: Iterable[Expr], var: Var, first: Expr, count: int, known: Kn
             whole += [c.subs({var: first + i}) for i in range(count)]
         sharp = sharp and same
     kept = [c for c in dict.fromkeys(whole) if c.interval[0] is None or c.interval[0] < 0]
-    return Together(strongest(kept), sharp)
+    return JointGuards(strongest(kept), sharp)
 
 
 def strongest(conds: Iterable[Expr]) -> tuple[Expr, ...]:

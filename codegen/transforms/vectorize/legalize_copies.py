@@ -14,13 +14,13 @@ from collections.abc import Iterator
 from ....dsl.index.expr import Expr, Fn, Var, as_expr
 from ....dsl.support.fast_replace import replace
 from ....dsl.values import Const, Load, Masked
-from ...analysis.vector_instrs import Member
+from ...analysis.vector_instrs import VectorInstr
 from ...ir.tile_ir import Alloc, Call, For, If, Piece, Stmt, Store
-from .joint_guards import strongest, together
-from .vectorizer_state import Claim, State
+from .joint_guards import joint_guards, strongest
+from .vectorizer_state import AlignmentClaim, VectorizerState
 
 
-def legal_call(state: State, s: Stmt) -> list[Stmt] | None:
+def legalize_copy(state: VectorizerState, s: Stmt) -> list[Stmt] | None:
     """A copying instruction, or one under conditions, as it may stand; None: the statement is none, or good as it is."""
     call = s.body[0] if isinstance(s, If) and not s.turns and len(s.body) == 1 else s
     if not isinstance(call, Call) or (member := state.members.of(state.instrs[call.instr])) is None:
@@ -45,7 +45,7 @@ def legal_call(state: State, s: Stmt) -> list[Stmt] | None:
     return [_conditional(s, _narrow(state, call, member, fit, source, target))]
 
 
-def _pieces(call: Call, member: Member) -> tuple[Piece, Piece]:
+def _pieces(call: Call, member: VectorInstr) -> tuple[Piece, Piece]:
     by_name = {o.name: p for o, p in zip(member.instr.operands, call.pieces, strict=True)}
     return by_name[member.source.name], by_name[member.target.name]
 
@@ -54,7 +54,9 @@ def _conditional(s: Stmt, body: Stmt) -> Stmt:
     return replace(s, body=(body,)) if isinstance(s, If) else body
 
 
-def _widest(state: State, member: Member, source: Piece, target: Piece) -> tuple[Member, list[Claim]] | None:
+def _widest(
+    state: VectorizerState, member: VectorInstr, source: Piece, target: Piece
+) -> tuple[VectorInstr, list[AlignmentClaim]] | None:
     fits = state.members.fitting(member.kind, member.source.memory, member.target.memory, member.dtype, member.instr.awaits)
     for fit in fits:
         if fit.count > member.count or member.count % fit.count:
@@ -66,14 +68,14 @@ def _widest(state: State, member: Member, source: Piece, target: Piece) -> tuple
     return None
 
 
-def _claim(state: State, p: Piece, m: Member) -> Claim | None:
+def _claim(state: VectorizerState, p: Piece, m: VectorInstr) -> AlignmentClaim | None:
     if state.in_register(p.buffer):
-        return Claim()
+        return AlignmentClaim()
     buffer = state.buffers[p.buffer]
     return state.claim(buffer, state.addresses.of(buffer, p.coords), m.align)
 
 
-def _moved(state: State, p: Piece, by: Expr, extent: int) -> Piece:
+def _moved(state: VectorizerState, p: Piece, by: Expr, extent: int) -> Piece:
     """A piece that begins `by` elements further on. Where axes are digits of one number, as after a `fuse`, it is the number
     that grows:  B[x / 17, x % 17]  -->  B[(x + by) / 17, (x + by) % 17]"""
     last = p.coords[-1]
@@ -98,7 +100,7 @@ def _quotients(e: Expr, by: Expr) -> Iterator[Fn]:
                 yield from _quotients(x, by)
 
 
-def _narrow(state: State, call: Call, member: Member, fit: Member, source: Piece, target: Piece) -> Stmt:
+def _narrow(state: VectorizerState, call: Call, member: VectorInstr, fit: VectorInstr, source: Piece, target: Piece) -> Stmt:
     """`fit` as often as it takes."""
     times = member.count // fit.count
     i = Var(state.fresh("part"), 0, times - 1)
@@ -106,7 +108,9 @@ def _narrow(state: State, call: Call, member: Member, fit: Member, source: Piece
     return For(i, as_expr(0), as_expr(times), as_expr(1), (one,), unroll=0, span=call.span)
 
 
-def _one(state: State, call: Call, fit: Member, source: Piece, target: Piece, by: Expr, live: str | None = None) -> Call:
+def _one(
+    state: VectorizerState, call: Call, fit: VectorInstr, source: Piece, target: Piece, by: Expr, live: str | None = None
+) -> Call:
     """The instruction, `by` elements on; `live`: the register with the number of elements that are to be read."""
     state.instrs[fit.instr.name] = fit.instr
     by_name = {fit.source.name: _moved(state, source, by, fit.count), fit.target.name: _moved(state, target, by, fit.count)}
@@ -115,7 +119,7 @@ def _one(state: State, call: Call, fit: Member, source: Piece, target: Piece, by
     return Call(fit.instr.name, tuple(by_name[o.name] for o in fit.instr.operands), call.span)
 
 
-def _elements(state: State, call: Call, member: Member, source: Piece, target: Piece) -> Stmt:
+def _elements(state: VectorizerState, call: Call, member: VectorInstr, source: Piece, target: Piece) -> Stmt:
     r = Var("r", 0, member.count - 1)
     value = Load(source.buffer, _moved(state, source, as_expr(r), 1).coords, member.dtype)
     store = Store(target.buffer, _moved(state, target, as_expr(r), 1).coords, value, span=call.span)
@@ -125,7 +129,9 @@ def _elements(state: State, call: Call, member: Member, source: Piece, target: P
 # ---------------------------------------------------------------- zeros where nothing is
 
 
-def _filled(state: State, s: If, member: Member, fit: Member, source: Piece, target: Piece) -> list[Stmt] | None:
+def _filled(
+    state: VectorizerState, s: If, member: VectorInstr, fit: VectorInstr, source: Piece, target: Piece
+) -> list[Stmt] | None:
     """FILLED: the copy and what stands in its `else`, as one; at least an `else` of zeros alone, where it is all or none."""
     copied = _copied_or_zero(state, s.orelse, member, source, target)
     if copied is None:
@@ -136,7 +142,7 @@ def _filled(state: State, s: If, member: Member, fit: Member, source: Piece, tar
     times = member.count // fit.count
     i = Var(state.fresh("part"), 0, times - 1) if times > 1 else None
     first = as_expr(i) * fit.count if i is not None else as_expr(0)
-    found = together(conds, r, first, fit.count, state.known)
+    found = joint_guards(conds, r, first, fit.count, state.known)
     if not found.sharp:
         return None
     ends = member.source.memory, member.target.memory, member.dtype, member.instr.awaits
@@ -158,13 +164,13 @@ def _filled(state: State, s: If, member: Member, fit: Member, source: Piece, tar
     return [body if i is None else For(i, as_expr(0), as_expr(times), as_expr(1), (body,), unroll=0, span=call.span)]
 
 
-def _zeros(state: State, call: Call, member: Member, target: Piece, first: Expr) -> Stmt:
+def _zeros(state: VectorizerState, call: Call, member: VectorInstr, target: Piece, first: Expr) -> Stmt:
     r = Var("r", 0, member.count - 1)
     store = Store(target.buffer, _moved(state, target, first + r, 1).coords, Const(0, member.dtype), span=call.span)
     return For(r, as_expr(0), as_expr(member.count), as_expr(1), (store,), unroll=0)
 
 
-def _copied_or_zero(state: State, orelse: tuple[Stmt, ...], member: Member, source: Piece, target: Piece):
+def _copied_or_zero(state: VectorizerState, orelse: tuple[Stmt, ...], member: VectorInstr, source: Piece, target: Piece):
     """(r, conditions) when `orelse` does the same copy element by element, with zero where conditions fail."""
     if len(orelse) != 1 or not isinstance(orelse[0], For) or len(orelse[0].body) != 1:
         return None
@@ -184,7 +190,7 @@ def _copied_or_zero(state: State, orelse: tuple[Stmt, ...], member: Member, sour
     return (loop.var, store.value.conds) if same else None
 
 
-def _runs(state: State, p: Piece, name: str, coords: tuple[Expr, ...], r: Var, count: int) -> bool:
+def _runs(state: VectorizerState, p: Piece, name: str, coords: tuple[Expr, ...], r: Var, count: int) -> bool:
     """Whether element r of the piece is at these coordinates."""
     if p.buffer != name:
         return False

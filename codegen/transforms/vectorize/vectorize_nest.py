@@ -6,7 +6,7 @@
 
 DIRECT      registers that lie side by side are loaded and stored where they are; else a temporary of the nest holds the vector.
 EDGES       where some neighbours may be outside, whole vectors go one way and the rest element by element; where it is all or
-            none (`together`), there is no rest.
+            none (`joint_guards`), there is no rest.
 ONE_CHUNK   the widest access of the nest says how many elements are done together; narrower ones take several instructions.
 """
 
@@ -18,19 +18,19 @@ from dataclasses import dataclass
 from ....dsl.index.expr import Expr, Var, as_expr
 from ....dsl.support.fast_replace import replace
 from ....dsl.values import Const, Load, Masked, Value, children, loads, transform
-from ...analysis.loop_nest import Loop, Nest, at, may_be_inner, nest_of, stepping, value_at, wrapped
-from ...analysis.vector_instrs import Member
+from ...analysis.loop_nest import NestLoop, StoreNest, at, first_and_step, may_be_inner, nest_of, value_at, wrap_in_loops
+from ...analysis.vector_instrs import VectorInstr
 from ...ir.tile_ir import Alloc, Buffer, Call, For, If, Piece, Stmt, Store
-from .joint_guards import Together, together
-from .vectorizer_state import Claim, State
+from .joint_guards import JointGuards, joint_guards
+from .vectorizer_state import AlignmentClaim, VectorizerState
 
 
 @dataclass(frozen=True)
-class Access:
+class VectorAccess:
     """A load (`value` is it) or the store (None), by `member`; `masks`: conditions around a load."""
 
-    member: Member
-    claim: Claim
+    member: VectorInstr
+    claim: AlignmentClaim
     buffer: Buffer
     value: Load | None
     masks: tuple[Expr, ...] = ()
@@ -38,13 +38,13 @@ class Access:
 
 
 @dataclass(frozen=True)
-class Plan:
+class VectorPlan:
     """How a nest is done: which loop, what its accesses are, how many elements together."""
 
-    x: Loop
+    x: NestLoop
     count: int
-    loads: tuple[Access, ...]
-    store: Access | None
+    loads: tuple[VectorAccess, ...]
+    store: VectorAccess | None
 
     @property
     def gain(self) -> float:
@@ -53,7 +53,7 @@ class Plan:
         return sum(1 - 1 / a.member.count for a in found)
 
 
-def vectorised(state: State, s: Stmt) -> list[Stmt] | None:
+def vectorize_nest(state: VectorizerState, s: Stmt) -> list[Stmt] | None:
     """A nest with vector accesses, as it is where it can have none; None: the statement is no nest. What a loop inside could
     have, the nest could: there is no need to look at it by itself."""
     nest = nest_of(s)
@@ -70,14 +70,14 @@ def vectorised(state: State, s: Stmt) -> list[Stmt] | None:
 # ---------------------------------------------------------------- what can be had
 
 
-def _plan(state: State, nest: Nest, x: Loop) -> Plan | None:
+def _plan(state: VectorizerState, nest: StoreNest, x: NestLoop) -> VectorPlan | None:
     store = nest.store
-    if x.turns < 2:
+    if x.trip_count < 2:
         return None
     target = state.buffers[store.buffer]
     if any(ld.tensor == store.buffer and ld.indices != store.coords for value in nest.values for ld in loads(value)):
         return None
-    reads: dict[tuple, Access] = {}
+    reads: dict[tuple, VectorAccess] = {}
     for load, masks, whole in (found for value in nest.values for found in _reads(value)):
         if not state.addressed(load.tensor):
             continue
@@ -88,7 +88,7 @@ def _plan(state: State, nest: Nest, x: Loop) -> Plan | None:
     if not reads and written is None:
         return None
     count = max(a.member.count for a in (*reads.values(), *([written] if written else [])))
-    return Plan(x, count, tuple(reads.values()), written) if may_be_inner(nest, x, target) else None
+    return VectorPlan(x, count, tuple(reads.values()), written) if may_be_inner(nest, x, target) else None
 
 
 def _reads(value: Value, masks: tuple[Expr, ...] = ()):
@@ -106,8 +106,14 @@ def _reads(value: Value, masks: tuple[Expr, ...] = ()):
 
 
 def _access(
-    state: State, x: Loop, buffer: Buffer, coords: tuple[Expr, ...], load: Load | None, masks=(), whole: Masked | None = None
-) -> Access | None:
+    state: VectorizerState,
+    x: NestLoop,
+    buffer: Buffer,
+    coords: tuple[Expr, ...],
+    load: Load | None,
+    masks=(),
+    whole: Masked | None = None,
+) -> VectorAccess | None:
     """The widest vector access of neighbours along `x` that is aligned, or can be asked to be."""
     register = state.members.register
     ends = (buffer.memory, register) if load is not None else (register, buffer.memory)
@@ -115,11 +121,11 @@ def _access(
         return None
     for member in state.members.fitting("load" if load is not None else "store", *ends, buffer.dtype):
         n = member.count
-        if n < 2 or x.turns % n:
+        if n < 2 or x.trip_count % n:
             continue
-        first = state.addresses.neighbours(buffer, coords, x.var, x.turns, n)
+        first = state.addresses.neighbours(buffer, coords, x.var, x.trip_count, n)
         if first is not None and (claim := state.claim(buffer, first, member.align)) is not None:
-            return Access(member, claim, buffer, load, tuple(masks), whole)
+            return VectorAccess(member, claim, buffer, load, tuple(masks), whole)
     return None
 
 
@@ -127,11 +133,11 @@ def _access(
 
 
 class _Chunk:
-    def __init__(self, state: State, nest: Nest, plan: Plan) -> None:
+    def __init__(self, state: VectorizerState, nest: StoreNest, plan: VectorPlan) -> None:
         self.state, self.nest, self.plan = state, nest, plan
         x, n = plan.x, plan.count
         self.x, self.count = x.var, n
-        self.chunks = x.turns // n
+        self.chunks = x.trip_count // n
         self.outer = Var(state.fresh(x.var.name), 0, self.chunks - 1)
         self.first = as_expr(self.outer) * n if self.chunks > 1 else as_expr(0)
         self.inner = Var(state.fresh(x.var.name), 0, n - 1)
@@ -141,16 +147,16 @@ class _Chunk:
     def statements(self) -> list[Stmt]:
         x = self.plan.x
         guard = (*self.nest.guard, *x.limits)
-        guarded = together(guard, self.x, self.first, self.count, self.state.known)
+        guarded = joint_guards(guard, self.x, self.first, self.count, self.state.known)
         fast = self._fast()
         body: list[Stmt] = fast if not guarded.whole else [If(guarded.whole, tuple(fast), tuple(self._rest(guarded, guard)))]
         if self.chunks > 1:
             unroll = x.loop.unroll if x.loop.unroll <= 1 else max(1, x.loop.unroll // self.count)
             zero, one = as_expr(0), as_expr(1)
             body = [For(self.outer, zero, as_expr(self.chunks), one, tuple(body), unroll, x.loop.span)]
-        return wrapped(self.nest.around(x), body)
+        return wrap_in_loops(self.nest.around(x), body)
 
-    def _rest(self, guarded: Together, guard: tuple[Expr, ...]) -> list[Stmt]:
+    def _rest(self, guarded: JointGuards, guard: tuple[Expr, ...]) -> list[Stmt]:
         """Where not all neighbours are inside."""
         if guarded.sharp:
             return []
@@ -179,7 +185,7 @@ class _Chunk:
 
     # ------------------------------------------------------------ loads
 
-    def _load(self, a: Access, direct: tuple | None) -> list[Stmt]:
+    def _load(self, a: VectorAccess, direct: tuple | None) -> list[Stmt]:
         """The vector in registers: `direct` ones (buffer, coordinates but the last, the last of the first), or temporaries."""
         assert a.value is not None
         if direct is None:
@@ -193,7 +199,7 @@ class _Chunk:
         calls = self._calls(a, into)
         if not a.masks:
             return calls
-        found = together(a.masks, self.x, self.first, self.count, self.state.known)
+        found = joint_guards(a.masks, self.x, self.first, self.count, self.state.known)
         if not found.whole:
             return calls
         span = self.nest.store.span
@@ -219,7 +225,7 @@ class _Chunk:
     def _held(self, v: Value) -> Value | None:
         return self.held.get(v) if isinstance(v, (Load, Masked)) else None
 
-    def _calls(self, a: Access, registers: tuple) -> list[Stmt]:
+    def _calls(self, a: VectorAccess, registers: tuple) -> list[Stmt]:
         """As many instructions as the chunk takes, between memory and registers."""
         store, m = self.nest.store, a.member
         coords = store.coords if a.value is None else a.value.indices
@@ -256,7 +262,7 @@ class _Chunk:
     def _side_by_side(self, buffer: str, coords: tuple[Expr, ...]) -> tuple | None:
         if not coords or any(self.x in c.variables() for c in coords[:-1]):
             return None
-        found = stepping(coords[-1], self.x, self.first, self.count)
+        found = first_and_step(coords[-1], self.x, self.first, self.count)
         return (buffer, coords[:-1], found[0]) if found and found[1] == 1 else None
 
     def _vector_of(self, value: Value) -> tuple | None:

@@ -18,20 +18,20 @@ from dataclasses import dataclass
 
 from ....dsl.index.expr import Var
 from ....dsl.support.fast_replace import replace
-from ...analysis.vector_instrs import members_of
+from ...analysis.vector_instrs import vector_instrs
 from ...ir.program import Program
 from ...ir.tile_ir import Alloc, Stmt
 from ...ir.tile_visitors import map_bodies
 from .address_cache import Addresses
-from .legalize_copies import legal_call
-from .vectorize_nest import vectorised as vectorised_nest
-from .vectorizer_state import State, state_of
+from .legalize_copies import legalize_copy
+from .vectorize_nest import vectorize_nest as vectorised_nest
+from .vectorizer_state import VectorizerState, state_of
 
-__all__ = ["Vectors", "vectorised"]
+__all__ = ["VectorizedProgram", "vectorize_program"]
 
 
 @dataclass(frozen=True)
-class Vectors:
+class VectorizedProgram:
     """`multiples`: products of sizes and what must divide them. `pointers`: arguments and bytes that divide their address."""
 
     program: Program
@@ -40,9 +40,9 @@ class Vectors:
     notes: tuple[str, ...]
 
 
-def vectorised(program: Program, assume: bool, addresses: Addresses) -> Vectors:
-    if not any(True for _ in members_of(program.device)):
-        return Vectors(program, {}, {}, ())
+def vectorize_program(program: Program, assume: bool, addresses: Addresses) -> VectorizedProgram:
+    if not any(True for _ in vector_instrs(program.device)):
+        return VectorizedProgram(program, {}, {}, ())
     known, wanted = {}, {}
     if assume and (program.dims or program.lets):
         # Nothing is written before it is known what will hold: guards of neighbours become one.
@@ -51,21 +51,21 @@ def vectorised(program: Program, assume: bool, addresses: Addresses) -> Vectors:
         known, wanted = state.sizes, state.pointers
     state = state_of(program, assume, known, addresses)
     done = _pass(state)
-    return Vectors(done, {**known, **state.sizes}, {**wanted, **state.pointers}, tuple(state.notes))
+    return VectorizedProgram(done, {**known, **state.sizes}, {**wanted, **state.pointers}, tuple(state.notes))
 
 
-def _pass(state: State) -> Program:
+def _pass(state: VectorizerState) -> Program:
     launches = tuple(replace(x, body=_body(state, x.body)) for x in state.program.launches)
     instrs = tuple(state.instrs[n] for n in sorted(state.instrs))
     return replace(state.program, launches=launches, instrs=instrs)
 
 
-def _body(state: State, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+def _body(state: VectorizerState, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     out: list[Stmt] = []
     for s in body:
         if isinstance(s, Alloc):
             state.buffers[s.buffer.name] = s.buffer
-        legal = legal_call(state, s)
+        legal = legalize_copy(state, s)
         for one in legal if legal is not None else [s]:
             nest = vectorised_nest(state, one)
             out += [map_bodies(one, lambda b: _body(state, b))] if nest is None else nest

@@ -10,8 +10,8 @@ from ....dsl.device import Device, Instr
 from ....dsl.index.expr import Expr, Var, as_expr
 from ....dsl.source import Span
 from ....dsl.types import DType
-from ...analysis.divisibility import MOST, Known, Needs, merged, required
-from ...analysis.vector_instrs import Members, members_of
+from ...analysis.divisibility import MOST, KnownMultiples, Needs, merged_divisors, required_divisors
+from ...analysis.vector_instrs import VectorInstrs, vector_instrs
 from ...ir.program import Program
 from ...ir.tile_ir import Alloc, Buffer, Let
 from ...ir.tile_visitors import statements
@@ -21,7 +21,7 @@ LOCAL = 16  # bytes: where buffers of a block begin in their memory
 
 
 @dataclass(frozen=True)
-class Claim:
+class AlignmentClaim:
     """What one access takes for granted: divisors of products of sizes, and of the address of an argument."""
 
     sizes: Needs = ()
@@ -29,15 +29,15 @@ class Claim:
 
 
 @dataclass
-class State:
+class VectorizerState:
     """`assume`: what sizes and arguments are to be divisible by may be asked for at the call. `asks`: that is all that is to be
     found out, and what comes out of nests is not looked at."""
 
     program: Program
     assume: bool
     asks: bool
-    known: Known
-    members: Members
+    known: KnownMultiples
+    members: VectorInstrs
     addresses: Addresses
     names: set[str]
     buffers: dict[str, Buffer]
@@ -58,19 +58,19 @@ class State:
         b = self.buffers[buffer]
         return not self.in_register(buffer) and not (b.kind == "local" and b.level == self.device.levels[-1].name)
 
-    def claim(self, buffer: Buffer, address: Expr, bytes_: int) -> Claim | None:
+    def claim(self, buffer: Buffer, address: Expr, bytes_: int) -> AlignmentClaim | None:
         """What makes `bytes_` divide the address of an element (elements from the buffer's beginning); None: nothing can."""
         n = bytes_ // buffer.dtype.bytes
         if n <= 1:
-            return Claim()
-        needs = required(address, n, self.known)
+            return AlignmentClaim()
+        needs = required_divisors(address, n, self.known)
         begins = self._begins(buffer)
         if needs is None or (begins is not None and begins < bytes_):
             return None
         pointer = (buffer.name, bytes_) if begins is None else None
         if (needs or pointer) and not self.assume:
             return None
-        return Claim(needs, pointer)
+        return AlignmentClaim(needs, pointer)
 
     def _begins(self, buffer: Buffer) -> int | None:
         """Bytes that divide the address of each instance's first element; None: that of an argument, which the call tells."""
@@ -82,8 +82,8 @@ class State:
             return LOCAL
         return gcd(LOCAL, (buffer.size.constant or 1) * buffer.dtype.bytes)  # one instance after another
 
-    def take(self, claims: list[Claim]) -> None:
-        self.sizes = merged([*self.sizes.items(), *(n for c in claims for n in c.sizes)])
+    def take(self, claims: list[AlignmentClaim]) -> None:
+        self.sizes = merged_divisors([*self.sizes.items(), *(n for c in claims for n in c.sizes)])
         for c in claims:
             if c.pointer is not None:
                 name, n = c.pointer
@@ -116,7 +116,7 @@ class State:
 
 def state_of(
     program: Program, assume: bool, multiples: Mapping[tuple[Var, ...], int], addresses: Addresses, asks=False
-) -> State:
+) -> VectorizerState:
     names = {v.name for v in program.dims} | {v.name for v, _ in program.lets} | {b.name for b in program.buffers}
     buffers = {b.name: b for b in program.buffers}
     lets: dict[Var, Expr] = dict(program.lets)
@@ -131,6 +131,8 @@ def state_of(
                     lets[s.var] = s.value
             if hasattr(s, "var"):
                 names.add(s.var.name)  # type: ignore[union-attr]
-    known = Known(frozenset((*program.dims, *(v for v, _ in program.lets))), lets, multiples)
+    known = KnownMultiples(frozenset((*program.dims, *(v for v, _ in program.lets))), lets, multiples)
     instrs = {i.name: i for i in program.instrs}
-    return State(program, assume, asks, known, members_of(program.device), addresses, names, buffers, instrs=instrs)
+    return VectorizerState(
+        program, assume, asks, known, vector_instrs(program.device), addresses, names, buffers, instrs=instrs
+    )
