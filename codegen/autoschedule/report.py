@@ -38,9 +38,9 @@ class CandidateReport:
     seconds: float
     bound: str
     parts: Mapping[str, float]
-    requested: float
+    asked: float
     served: float
-    moved_bytes: float
+    moved: float
     blocks: float
     waves: float
     resident: int
@@ -105,9 +105,9 @@ def _candidate_report(
             seconds=float(r.seconds[-1, i]),
             bound=max(parts, key=lambda name: parts[name]),
             parts=parts,
-            requested=asked,
+            asked=asked,
             served=served,
-            moved_bytes=far,
+            moved=far,
             blocks=blocks,
             waves=blocks / (machine.units * max(1, resident)),
             resident=int(resident),
@@ -140,7 +140,7 @@ def traffic_rows(c: LaunchReport) -> list[list[str]]:
     """Bytes of the first candidate by memory: what lanes ask for, what caches let through, the least there can be."""
     x = c.candidates[0]
     least = max(c.least, 1.0)
-    outermost = [c.home, _bytes(x.requested), _bytes(x.moved_bytes), _bytes(c.least), f"{x.moved_bytes / least:.2f}"]
+    outermost = [c.home, _bytes(x.asked), _bytes(x.moved), _bytes(c.least), f"{x.moved / least:.2f}"]
     return [["memory", "asked", "moved", "at least", "times"], outermost, [c.staging, _bytes(x.served), "", "", ""]]
 
 
@@ -154,7 +154,7 @@ def candidate_rows(c: LaunchReport, most: int = KEPT) -> list[list[str]]:
             [
                 f"{n}", _time(x.seconds), f"{x.slower:.2f}", x.bound, f"{x.blocks:.0f}", f"{x.waves:.2f}", f"{x.resident}",
                 f"{x.occupancy:.0%}", f"{x.busy:.0%}", f"{x.waste:.0%}", f"{x.registers:.0f}", _bytes(x.held),
-                _bytes(x.requested), _bytes(x.moved_bytes),
+                _bytes(x.asked), _bytes(x.moved),
             ]
         )  # fmt: skip
     return rows

@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any
 
 import andiron
-from andiron.codegen.lower.schedule_trace import Scope, Traced
+from andiron.codegen.lower.schedule_trace import TracedLine, TraceScope
 from andiron.dsl.errors.base import InternalError, Label, UserError, UserErrors
 from andiron.dsl.op import Op, Tensor
 from andiron.dsl.source import Source, Span
@@ -29,7 +29,7 @@ from . import errors
 from .page import MADE
 
 RETURNED = (
-    *(Embedded, Report, EmulationReport, AccessSite, Timing, Tuning, Trial, Traced, Scope, Op, Tensor),
+    *(Embedded, Report, EmulationReport, AccessSite, Timing, Tuning, Trial, TracedLine, TraceScope, Op, Tensor),
     *(UserError, UserErrors, InternalError, Label, Span, Source),
 )
 CALLED = ("Schedule",)  # classes whose objects callers make; functions return those of the others

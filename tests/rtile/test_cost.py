@@ -98,7 +98,7 @@ def test_bytes_asked_of_each_memory_are_what_the_emulator_counts(op: str, device
     assert counts is not None
     first = compiled(op, device, sizes).report["choices"][0].candidates[0]  # of a split reduction it speaks for both launches
     shared = sum(counts.moved.get("shared", {}).values())
-    assert (first.requested, first.served) == pytest.approx((sum(counts.moved["global"].values()), shared), rel=1e-9)
+    assert (first.asked, first.served) == pytest.approx((sum(counts.moved["global"].values()), shared), rel=1e-9)
 
 
 @pytest.mark.parametrize("device", GPUS)
@@ -158,7 +158,8 @@ def test_what_lies_along_another_axis_is_turned_in_the_memory_of_a_unit() -> Non
 def seconds(**asked) -> GpuCost:
     """Of blocks of two groups that do arithmetic only, and of what is asked besides."""
     plain = dict(
-        blocks=108.0, groups=2, registers=64, staged=0, pipe=1e6, issue=0, staging=0, near=0, far=0, flight=1e9, rounds=0,
+        blocks=108.0, groups=2, registers=64, staged=0, pipe=1e6, issue=0, staging=0,
+        l2_bytes=0, dram_bytes=0, bytes_in_flight=1e9, rounds=0,
         launches=0,
     )  # fmt: skip
     return cost(machine_of("sm_80"), ResourceUse(**{name: np.array([x]) for name, x in (plain | asked).items()}))

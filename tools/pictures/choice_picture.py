@@ -35,9 +35,9 @@ def _expected(choices: Sequence[LaunchReport], launches: int) -> list[tuple[str,
     if not choices or len(choices) != launches:
         return []
     if launches == 1:
-        return [(str(n), x.moved_bytes, x.seconds) for n, x in enumerate(choices[0].candidates[:SHOWN], 1)]
+        return [(str(n), x.moved, x.seconds) for n, x in enumerate(choices[0].candidates[:SHOWN], 1)]
     first = [c.candidates[0] for c in choices]
-    return [("all launches", sum(x.moved_bytes for x in first), sum(x.seconds for x in first))]
+    return [("all launches", sum(x.moved for x in first), sum(x.seconds for x in first))]
 
 
 def _tables(choices: Sequence[LaunchReport]) -> list[str]:
