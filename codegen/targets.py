@@ -114,7 +114,7 @@ def target_of(name: str, known: Mapping[str, Sequence[str]] | None = None) -> Ta
     if family is None:
         raise UnknownTarget(f"no target `{name}`", help=_families(name, known or {}))
     if not colon and family.launcher == "emulator":
-        raise UnknownTarget(f"`{name}` does not say what it is to play", help=f"name a GPU's device, as in `{name}:sm_80`")
+        raise UnknownTarget(f"`{name}` needs a device", help=f"name one, as in `{name}:sm_80`")
     if not colon:
         return Target(name, family)
     device = family.devices.format(rest)
@@ -140,7 +140,7 @@ def _families(name: str, known: Mapping[str, Sequence[str]]) -> str:
     """What may be meant by a target of no family: a device without one, or a family misspelt."""
     if name in known:
         fitting = (f for f in FAMILIES.values() if (f.root in known[name] if f.root else f.launcher == "emulator"))
-        return "a device is named behind what it is for: " + ", ".join(f"`{f.name}:{name}`" for f in fitting)
+        return "a target is a family and a device: " + ", ".join(f"`{f.name}:{name}`" for f in fitting)
     shown = ", ".join(f"`{n}`" for n in sorted(FAMILIES))
     near = did_you_mean(name, FAMILIES) or ""
     near = f"{near} " if near.startswith("did you mean") else ""

@@ -170,7 +170,9 @@ def compile(
     request = replace(asked(mod, op, schedule, target, threads, joined(named, sizes, params)), verify=bool(verify))
     if not checks:
         if request.target.family.launcher != "emulator":
-            raise NotEmulated(f"{request.target.name} has no checks to leave out", help="they are the emulator's")
+            raise NotEmulated(
+                f"{request.target.name} has no checks to turn off", help="`checks=False` is for `emulate:` targets"
+            )
         request = replace(request, checks=False)
     if target is None:
         from .gpu.dispatch import Elsewhere
@@ -364,7 +366,7 @@ def _op(module: Module, name: str | None, schedule: ScheduleDecl | None) -> Op:
                 return module.ops[names[0]]
         if not module.ops:
             raise NotInModule("the file has no op")
-        raise AmbiguousChoice("the file has several ops; say which", help=f"op: one of {', '.join(module.ops)}")
+        raise AmbiguousChoice("the file has several ops; name one", help=f"op: one of {', '.join(module.ops)}")
     if name not in module.ops:
         raise NotInModule(f"no op `{name}`", help=did_you_mean(name, module.ops))
     return module.ops[name]

@@ -235,10 +235,10 @@ def test_uniform_point_is_before_what_diverges():
     placed = check(block(put(S, U, value=at(X, U)), half), 1)
     assert text(placed).splitlines()[1] == "barrier block"
     apart = when((as_expr(W(4)) - 1,), put(S, U, value=ZERO), put(Y, U, value=at(S, V)))
-    with pytest.raises(InternalError, match="units part ways: `S` is written by one unit, then read by another"):
+    with pytest.raises(InternalError, match="units diverge: `S` is written by one unit, then read by another"):
         place_barriers(block(apart))
     line = Span(Source("s.sched", "    tile m: 1 -> warp\n"), 4, 21)
-    with pytest.raises(CannotMeet, match="part ways and cannot wait") as caught:
+    with pytest.raises(CannotMeet, match="divergent control flow") as caught:
         place_barriers(block(replace(apart, span=line)))
     assert caught.value.span == line
     assert caught.value.help

@@ -396,7 +396,7 @@ def test_a_pipeline_of_nothing():
 
 
 def test_through_that_cannot_be_is_told():
-    assert "3 turns are no multiple" in compiled("through_odd")[1].report["notes"][0]
+    assert "3 iterations are no multiple" in compiled("through_odd")[1].report["notes"][0]
     assert not compiled("through")[1].report["notes"]
 
 

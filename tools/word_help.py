@@ -29,7 +29,7 @@ Where it runs: levels of units, memories, instructions. A device that extends an
     "schedule": """schedule NAME for OP [on DEVICE] [where SIZE <= NUMBER]:
     LINE
 
-How an op is computed. Each line rewrites the spec in focus; what no line says is completed.
+How an op is computed. Each line rewrites the focus. The compiler completes missing lines.
 
     schedule rows for gemm:
         tile m: 64 -> core""",
@@ -43,7 +43,7 @@ The version of the language in which the text is written. It is the first statem
     "import": """import std.MODULE
 import "FILE"
 
-Brings in what a module of the library, or another file, declares.""",
+Imports the declarations of a module of the library, or of another file.""",
 }
 
 

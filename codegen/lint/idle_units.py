@@ -42,7 +42,7 @@ def lone_units(block: TypicalBlock, mine: tuple[Span, ...]) -> Iterator[tuple[Sp
             OneUnitForAll(
                 f"{active} of {block.units} {unit}s {what}, one after another; the others wait",
                 note=f"by {active} of {block.units} {unit}s",
-                help=f"deal the elements out in this line's block, as in `tile m: 1, n: 4 -> {unit}`; without a block the "
+                help=f"distribute the elements in this line's block, as in `tile m: 1, n: 4 -> {unit}`; without a block the "
                 "compiler does it",
             ),
         )
@@ -82,7 +82,7 @@ def idle_units(block: TypicalBlock, decl: syntax.ScheduleDecl) -> Iterator[tuple
                 f"a {open_ or 'launch'} has {block.units} {inner.name}{plural}; a {owner} of {device.name} drives "
                 f"{inner.width} at once",
                 note=f"{inner.width - block.units} of {inner.width} {inner.name}s idle",
-                help=f"deal tiles to {'' if at else f'`{open_}` and to '}`{inner.name}`, as in `tile n: 1 -> {inner.name}`",
+                help=f"give tiles to {'' if at else f'`{open_}` and to '}`{inner.name}`, as in `tile n: 1 -> {inner.name}`",
             ),
         )
         return

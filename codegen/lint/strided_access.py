@@ -55,11 +55,11 @@ def strided_accesses(
             yield (
                 innermost_line(node, mine) or distributing_line(decl, inner.name),
                 StridedAccess(
-                    f"neighbouring {inner.name}s {verb} `{buffer.name}` {stride:,} bytes apart: {touched} {moved} of {size} "
+                    f"adjacent {inner.name}s {verb} `{buffer.name}` {stride:,} bytes apart: {touched} {moved} of {size} "
                     f"bytes where {least} would do",
                     note=f"{verb} `{buffer.name}`",
-                    help=f"let the last index of `{buffer.name}` be the last of those dealt to `{inner.name}`, or bring "
-                    "it there by way of a memory that the block shares",
+                    help=f"let the last index of `{buffer.name}` be the last in the line onto `{inner.name}`, or move "
+                    "it through a memory that the block shares",
                 ),
             )
 

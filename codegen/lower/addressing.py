@@ -97,7 +97,7 @@ def _path(ctx: LoweringContext, focus: Focus, view: View) -> tuple[Expr, ...]:
     known = ctx.cells.setdefault(view.buffer, shape)
     if known != shape:
         raise RegisterMismatch(
-            f"`{view.buffer}` is held in {_times(known)} registers here and in {_times(shape)} there",
+            f"`{view.buffer}` has two register layouts: {_times(known)} here, {_times(shape)} at its other use",
             help="the lines below must spread it alike wherever it is used; or hold it in a memory that units share",
         )
     if ctx.owners.setdefault(view.buffer, tuple(owners)) != tuple(owners):

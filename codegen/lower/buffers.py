@@ -42,11 +42,11 @@ def memory_buffer(
         raise CannotMeet(
             f"every {alone.name} sees one `{memory}`, and none waits for another: nothing can be staged there",
             line.span,
-            help=f"stage it in {' or '.join(f'`{x}`' for x in below)}; a cache holds what is read again without being told",
+            help=f"stage it in {' or '.join(f'`{x}`' for x in below)}; a cache needs no `move`",
         )
     if m.backing is None and sharers and sharers[0].units == "open":
         raise CannotMeet(
-            f"`{memory}` is where arguments live: there is no room of its own for each {sharers[0].name}",
+            f"arguments live in `{memory}`: it has no separate part for each {sharers[0].name}",
             line.span,
             help=f"{' or '.join(f'`{x}`' for x in below)}; `keep T in {memory}:` with a block is a launch for T alone",
         )
@@ -68,9 +68,9 @@ def check_one_owner(buffer: Buffer, tensor: str, axes, lines: tuple, line) -> No
             continue
         dealt = next((a.index for a in tile_axes(x) if extents.get(a.index, 1) > a.size), None)
         if dealt is not None:
-            labels = [Label(x.span, f"`{dealt}` is dealt out here")] if x.span else []
+            labels = [Label(x.span, f"`{dealt}` is distributed here")] if x.span else []
             raise MoveDistributed(
-                f"each {x.level} has its own `{tensor.rstrip('@~')}` here, and would read what others of them hold",
+                f"each {x.level} has its own `{tensor.rstrip('@~')}` here, and would read elements that other units hold",
                 line.span,
                 labels=labels,
                 help=f"write this line above all tiles `-> {x.level}`",

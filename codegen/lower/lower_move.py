@@ -65,7 +65,7 @@ def lower_move(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple) -> l
     if ctx.register(memory):
         if any((ld.indices, ld.otherwise) != (found[0].indices, found[0].otherwise) for ld in found):
             raise RegisterMismatch(
-                f"`{line.tensor}` is read at several places, and a unit's registers hold what it reads at one of them",
+                f"`{line.tensor}` is read at several subscripts, and a unit's registers hold the elements of only one",
                 line.span,
                 help="move it to a memory that units share",
             )
@@ -160,7 +160,7 @@ def _to_memory(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple, foun
     first = found[0]
     if len({ld.otherwise for ld in found} - {None}) > 1:
         raise BadLayout(
-            f"`{line.tensor}` is read with different `else` values, so no one copy serves",
+            f"`{line.tensor}` is read with different `else` values, so one copy is not enough",
             line.span,
             help="leave the line out: each access then reads the tensor where it is",
         )
@@ -169,7 +169,7 @@ def _to_memory(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple, foun
     ctx.dtypes[copy_name] = ctx.dtypes[line.tensor]
     if source.form == "path" and not line.tensor.endswith("@"):
         raise RegisterMismatch(
-            f"`{line.tensor}` is held in registers here, and no unit knows what the others hold",
+            f"`{line.tensor}` is held in registers here, and a unit cannot read the registers of others",
             line.span,
             help="write this line above the one that moves it to registers",
         )
@@ -178,7 +178,7 @@ def _to_memory(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple, foun
     if line.view is not None or source.form == "indices" or any(n in alias for n in names) or _diagonal(found):
         if len({ld.indices for ld in found}) > 1:
             raise BadLayout(
-                f"`{line.tensor}` is read at several places, and a copy by the indices in focus holds what is read at one",
+                f"`{line.tensor}` is read at several subscripts, and a copy by the indices here holds the elements of only one",
                 line.span,
                 help=f"leave the line out, or tile without `fuse`: then the copy is a box of `{line.tensor}`",
             )

@@ -204,7 +204,7 @@ class Lowering:
         r = focus.ranges[index]
         cap = r.whole_capacity
         if cap is None:
-            message = f"what is held here spans `{index}`, whose extent has no bound"
+            message = f"a buffer here spans `{index}`, whose extent has no bound"
             raise UnboundedTile(message, help=f"tile `{index}` above this line, or state a bound: `where N <= 4096`")
         return read_extent(self, focus, index, cap, lines)
 
@@ -389,4 +389,4 @@ def _other_types(instrs: Sequence[Instr], work: Computation) -> str:
     if any(t & here for t in takes):
         return way
     wanted = " or ".join(dict.fromkeys(" and ".join(sorted(t)) for t in takes[:4]))
-    return f"it takes {wanted}; what is read here is {' and '.join(sorted(here))}; {way}"
+    return f"it takes {wanted}; the operands here are {' and '.join(sorted(here))}; {way}"

@@ -69,7 +69,7 @@ def launches_of(op: Op, device: Device, lines: tuple) -> list[tuple[tuple[Comput
     rest_of = [x for x in rest if not isinstance(x, syntax.AutoLine)]
     if main is None and rest_of:
         raise NotComputed(
-            "every launch has a block of its own, and this line is for none of them",
+            "this line belongs to no launch: all launches have a block of their own",
             rest_of[0].span,
             help="write it inside the block of the tensor that it is for",
         )

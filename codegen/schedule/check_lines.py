@@ -116,7 +116,7 @@ class _Lines:
             allowed = _PLACES.get(m.name)
             if allowed is not None and word not in allowed:
                 on = " and ".join(f"`{x}`" for x in allowed)
-                self.add(MisplacedModifier(f"`{m.name}` says nothing about a `{word}`", span, help=f"it belongs on {on}"))
+                self.add(MisplacedModifier(f"`{m.name}` does not apply to a `{word}`", span, help=f"it belongs on {on}"))
             elif isinstance(line, syntax.Tile) and line.level is not None and m.name in _LOOPS:
                 self.add(
                     MisplacedModifier(
@@ -127,9 +127,9 @@ class _Lines:
                 inner = self.device.levels[-1].name
                 self.add(
                     MisplacedModifier(
-                        f"`{m.name}` is for tiles that go to units; these come one after another",
+                        f"`{m.name}` is for tiles that go to units; these are loop tiles",
                         span,
-                        help=f"deal them out, `-> {inner}`, or leave it out",
+                        help=f"distribute them, `-> {inner}`, or leave it out",
                     )
                 )
             elif m.name == "vector":
@@ -197,7 +197,11 @@ class _Lines:
                 self.add(BadTileSize(message, a.span or line.span, help=f"`every {-(-every // size) * size}`, say"))
             if every is not None and line.level is None:
                 help = f"add `-> {self.device.levels[-1].name}`, say"
-                self.add(BadTileSize("`every` deals chunks to units, and none are named", a.span or line.span, help=help))
+                self.add(
+                    BadTileSize(
+                        "`every` distributes chunks over units, and the line names none", a.span or line.span, help=help
+                    )
+                )
         self.ordered(line, seen)
         self.combining(line, self.reduced)
         raster = _modifier(line, "raster")
@@ -206,7 +210,7 @@ class _Lines:
                 self.add(ModifierArgument("`raster` needs two indices", raster.span or line.span, help="leave it out"))
             elif self.known(line.level) and self.device.level(line.level).units != "open":
                 help = "it orders units that the device starts one after another"
-                self.add(MisplacedModifier(f"`raster` says nothing about `{line.level}`", raster.span or line.span, help=help))
+                self.add(MisplacedModifier(f"`raster` does not apply to `{line.level}`", raster.span or line.span, help=help))
         arrange = _modifier(line, "arrange")
         if arrange is not None:
             self.arranged(line, arrange, seen)
@@ -223,7 +227,7 @@ class _Lines:
         if len(set(given)) < len(given):
             self.add(BadArrange("`arrange` maps an index twice", span, help="keep one of the maps"))
         for i in sorted(axes - set(given)):
-            self.add(BadArrange(f"`arrange` does not say which tile of `{i}` a unit takes", span, help=f"add `{i} = ...`"))
+            self.add(BadArrange(f"`arrange` has no map for `{i}`", span, help=f"add `{i} = ...`"))
 
     def ordered(self, line: syntax.Line, axes: set[str] | None) -> None:
         m = _modifier(line, "order")

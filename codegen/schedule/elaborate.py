@@ -68,7 +68,7 @@ def elaborate(
     lines = work.block(decl.lines, env, ())
     if work.count > MOST_LINES and work.top is not None:
         help = "leave lines to completion, which adds what is missing, or give parts of the op schedules of their own"
-        message = f"`{decl.name}` has more than {MOST_LINES} lines once strategies are written out"
+        message = f"`{decl.name}` has more than {MOST_LINES} lines after its strategies are expanded"
         collected.add(TooManyLines(message, work.top.span, help=help))
         collected.raise_if_any()
     _refuse_many_tiles(lines, collected)
@@ -305,4 +305,4 @@ def arranged(m: syntax.Modifier, index: str, number: Expr) -> Expr:
     for name, e in m.maps:
         if name == index:
             return index_term(e, {unit: as_expr(Var("$unit"))}).subs({Var("$unit"): number})
-    raise BadArrange(f"`arrange` does not say which tile of `{index}` a unit takes", m.span)
+    raise BadArrange(f"`arrange` has no map for `{index}`", m.span)

@@ -117,10 +117,10 @@ def _error(fault: Fault, program: Program, op: Op, schedule: str, span: Span | N
     meant = meant or next((s.span for s in op.statements if s.target == fault.buffer), None)
     lines = [x for x in around if x not in spans]
     own = next((x for x in lines if span is not None and x.source is span.source), span)
-    labels = [Label(meant, "what is computed")] if meant is not None and own is not None else []
+    labels = [Label(meant, "this statement")] if meant is not None and own is not None else []
     if lines and lines[0] is not own:
         labels.append(Label(lines[0], "a line that the compiler added"))
-    message = f"{schedule} for {op.name} on {program.device.name} is compiled to what is not right{where}: {fault}"
+    message = f"{schedule} for {op.name} on {program.device.name} compiles to a wrong program{where}: {fault}"
     return NotVerified(message, own or meant, fault.kind, one.sizes if one else {}, labels=labels)
 
 

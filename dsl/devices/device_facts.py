@@ -236,4 +236,4 @@ def _unknown(f: Fact, what: str, forms: dict[str, str]) -> BadFact:
     help = f"it reads `{forms[first]}`" if first in forms else near
     if help is None or not help.startswith(("it reads", "did you mean")):
         help = "write " + ", ".join(f"`{form}`" for form in forms.values())
-    return BadFact(f"`{text}` says nothing about a {what}", f.span, help=help)
+    return BadFact(f"`{text}` is not a fact of a {what}", f.span, help=help)

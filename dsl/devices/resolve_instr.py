@@ -148,7 +148,7 @@ def _places(decl: syntax.InstrDecl, op: Op, diagnostics: Diagnostics) -> dict[st
         if name not in read:
             diagnostics.add(InstructionBody(f"`{decl.name}` does not use its operand `{name}`", decl.span))
         elif name not in places:
-            diagnostics.add(MissingPlace(f"`{decl.name}` does not say where `{name}` lives", decl.span))
+            diagnostics.add(MissingPlace(f"`{decl.name}` has no place for `{name}`", decl.span))
     return {n: p for n, p in places.items() if n in read}
 
 
@@ -179,7 +179,7 @@ def _map(
             found[axis] = as_expr(0)
     for axis in axes:
         if axis not in found:
-            diagnostics.add(MissingMapAxis(f"the place of `{p.operand}` does not say what `{axis}` is", p.span))
+            diagnostics.add(MissingMapAxis(f"the place of `{p.operand}` does not give the axis `{axis}`", p.span))
     return tuple(found[a] for a in axes) if len(diagnostics.errors) == before else None
 
 
@@ -269,9 +269,7 @@ def _figures(decl: syntax.InstrDecl, op: Op, diagnostics: Diagnostics) -> dict[s
                     key, value = f"{fact} {name}", whole(q, "B", f.span, 1)
                 case _:
                     help = "an instruction states `cost 4 cycles`, `latency 20`, `align A 16 B`"
-                    raise BadFact(
-                        f"`{f.span.text if f.span else f.parts}` says nothing about an instruction", f.span, help=help
-                    )
+                    raise BadFact(f"`{f.span.text if f.span else f.parts}` is not a fact of an instruction", f.span, help=help)
             if key in out:
                 raise BadFact(f"`{key}` is stated twice", f.span)
             out[key] = value

@@ -70,7 +70,7 @@ def _check(
         MayLeaveTensor(
             f"`{text}` may leave `{load.tensor}` along axis {axis}: {' and '.join(faults)}",
             _spot_access(s.span, load.tensor, nth),
-            help="say what is read there: `else 0` after the last subscript; or state a condition in `where`",
+            help="give a value, `else 0` after the last subscript, or state a condition in `where`",
         )
     )
 

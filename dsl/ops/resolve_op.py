@@ -110,7 +110,7 @@ def _check_target(
         raise AccumulateInOp(
             f"`{a.target} += ...` accumulates; statements are single-assignment",
             a.span,
-            help="a reduction says what is added up: `C[m, n] = sum(k) A[m, k] * B[k, n]`",
+            help="write a reduction: `C[m, n] = sum(k) A[m, k] * B[k, n]`",
         )
     if a.target in defined:
         first = spot(defined[a.target].span, a.target)

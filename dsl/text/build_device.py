@@ -63,9 +63,7 @@ class DeviceRules(Rules):
             {"op": ops, "place": places, "emit": emits, "await": awaits}[kind].append(value)
         if not ops:
             self.diagnostics.add(
-                errors.InstructionOp(
-                    f"instruction `{name}` does not say what it computes", span, help="add `op (...):` with its statement"
-                )
+                errors.InstructionOp(f"instruction `{name}` has no `op`", span, help="add `op (...):` with its statement")
             )
             ops.append(((), (), (), None))
         for _, _, _, extra in ops[1:]:

@@ -227,7 +227,7 @@ class Builder(DeviceRules, ScheduleRules, Rules):
                 errors.ReductionBody(
                     f"`{span.text}` reduces nothing",
                     span,
-                    help=f"what is reduced follows, as in `{name}(k) A[m, k] * B[k, n]`; a leading minus needs parentheses: "
+                    help=f"the reduced value follows, as in `{name}(k) A[m, k] * B[k, n]`; a leading minus needs parentheses: "
                     f"`{name}(k) (-A[m, k])`",
                 )
             )

@@ -44,8 +44,8 @@ _PLAIN = {
 _HELP = {
     ";": "each line ends with its line; no `;` is needed",
     "'": 'strings stand in double quotes: `"..."`',
-    "{": "blocks are told by indentation",
-    "}": "blocks are told by indentation",
+    "{": "indentation defines blocks",
+    "}": "indentation defines blocks",
     "&": "write `and`",
     "|": "write `or`",
     "!": "write `not`",

@@ -217,7 +217,8 @@ class Torch(Arrays):
     def contiguous(self, x: Any) -> Any:
         if x.requires_grad and self.torch.is_grad_enabled():
             raise ArgumentKind(
-                "the tensor requires a gradient, which a kernel does not give", help="pass `x.detach()`, or use torch.no_grad()"
+                "the tensor requires a gradient, and kernels are not differentiable",
+                help="pass `x.detach()`, or use torch.no_grad()",
             )
         return x.detach().contiguous()
 

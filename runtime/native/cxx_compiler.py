@@ -181,9 +181,9 @@ def _try_out(compiler: Compiler, folder: Path) -> None:
         values, squares = (ctypes.c_float * 8)(*range(8)), (ctypes.c_float * 8)()
         good = probe(values, squares) == 42 and list(squares) == [i * i + 1.0 for i in range(8)]
     except (OSError, AttributeError) as error:
-        raise CompilerFailed(f"what it builds cannot be loaded: {error}") from None
+        raise CompilerFailed(f"its self-test failed: the library cannot be loaded: {error}") from None
     if not good:
-        raise CompilerFailed("what it builds computes wrong numbers")
+        raise CompilerFailed("its self-test failed: a wrong result")
 
 
 def _run(compiler: Compiler, args: list[str], folder: Path) -> None:

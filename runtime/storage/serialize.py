@@ -138,7 +138,7 @@ def _read(name: str) -> _Saved:
         raise DamagedFile(f"{name} is no saved kernel", help="`Kernel.save` writes such files")
     if data[len(_HEAD) : -len(rest) or None] != _hash(rest).encode() + b"\n":
         raise DamagedFile(
-            f"{name} is damaged: its checksum is not that of its content", help="copy it again, or save the kernel again"
+            f"{name} is damaged: its checksum does not match its content", help="copy it again, or save the kernel again"
         )
     try:
         with zipfile.ZipFile(io.BytesIO(rest)) as file:

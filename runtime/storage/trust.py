@@ -61,7 +61,7 @@ def _why(place: Path, found: os.stat_result, above: bool) -> str | None:
     if above and found.st_mode & stat.S_ISVTX:
         return None
     if found.st_mode & 0o002 or (found.st_mode & 0o020 and not _only_us(found.st_gid)):
-        return f"others may write {place}; `chmod go-w {place}` if nobody did, or ANDIRON_CACHE names another folder"
+        return f"others may write {place}; run `chmod go-w {place}` if nobody did, or set ANDIRON_CACHE to another folder"
     return None
 
 

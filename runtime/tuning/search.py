@@ -62,7 +62,7 @@ def why_not(kernel: Kernel) -> UserError | None:
     target = kernel.request.target
     if target.family.launcher == "emulator":
         help = "tune on a machine that has such a GPU"
-        return CannotTune(f"{target.name} is emulated: how long that takes says nothing of the GPU", help=help)
+        return CannotTune(f"{target.name} is emulated: its times say nothing about the GPU", help=help)
     if target.family.launcher == "driver":
         from ..gpu.driver import find_driver
 

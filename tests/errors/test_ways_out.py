@@ -34,7 +34,7 @@ def test_the_help_names_it(text, way):
 def test_an_instruction_of_other_types_says_which():
     text = "op g[M, N, K](A: f16[M, K], B: f16[K, N]) -> (C: f32[M, N]):\n    C[m, n] = sum(k) f32(A[m, k]) * f32(B[k, n])\n"
     text += "schedule s for g on sm_80:\n    tile m: 16, n: 8 -> block\n    compute with mma_m16n8k8_tf32\n"
-    with pytest.raises(UserError, match="it takes tf32; what is read here is f16"):
+    with pytest.raises(UserError, match="it takes tf32; the operands here are f16"):
         andiron.compile(text, schedule="s", target="cuda:sm_80")
 
 

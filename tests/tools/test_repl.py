@@ -258,7 +258,7 @@ def test_code_for_another_kind_of_machine(talk, monkeypatch, target, said):
 
 def test_when_nothing_is_left_open_it_is_said(talk):
     talk("tile m: 4")
-    assert "nothing is left open" in talk("compute")
+    assert "nothing is open" in talk("compute")
     with pytest.raises(NothingToDo, match="nothing can follow"):
         talk("try")
 

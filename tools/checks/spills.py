@@ -35,5 +35,5 @@ def spilled(case: Case) -> Iterator[UserError]:
                 f"{kernel.kernel}: the compiler stores {bytes_text(kernel.spills)} a thread for lack of registers; it takes "
                 f"{kernel.registers} of them",
                 case.schedule.span,
-                help="keep smaller tiles in registers, or fewer copies under way",
+                help="keep smaller tiles in registers, or fewer copies in flight",
             )

@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
         for c in choices:
             print("\n" + show_launch_report(c, args.candidates))
         if not choices:
-            print("\nno candidates: all lines were written, or are those of the default nests")
+            print("\nno candidates: the author wrote all lines, or they come from the default nests")
     return 0
 
 

@@ -51,7 +51,7 @@ def show_step(session: Session, before: State, after: State) -> str:
     report = report_of(kernel)
     out += _folded(costs(report, old))
     if after.draft.complete and not (before.draft is not None and before.draft.complete):
-        out.append("    nothing is left open: `run`, `code`, `explain` tell more; `undo` takes a line back")
+        out.append("    nothing is open: `run`, `code`, `explain` show more; `undo` removes a line")
     out += [f"    note: {note}" for note in report.notes if old is None or note not in old.notes]
     return "\n".join(out)
 

@@ -39,7 +39,7 @@ def check_open_results(focus: Focus, w: Computation, lines: tuple) -> None:
         twice = next((a.index for a in tile_axes(x) if a.index in w.indices), None)
         if twice is not None:
             raise SplitReduction(
-                f"tiles of `{twice}` are dealt out together with those of the line above, and parts of"
+                f"tiles of `{twice}` are distributed together with those of the line above, and parts of"
                 f" `{w.name.rstrip('@')}` with them",
                 lines[0].span,
                 help=f"tile `{twice}` onto {level} above all tiles of reduced indices",

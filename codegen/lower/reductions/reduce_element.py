@@ -113,14 +113,14 @@ def note_reduced(ctx: LoweringContext, focus: Focus, work: Computation) -> None:
         if d.index in work.reduced and d.extent.constant != 1:
             if focus.views[work.name].form != "path":
                 raise SplitReduction(
-                    f"the units of `{d.levels[-1]}` would add to one `{work.name.rstrip('@')}` all at once",
+                    f"the units of `{d.levels[-1]}` would all add to one `{work.name.rstrip('@')}` at the same time",
                     help="keep it in registers, of which each unit has its own",
                 )
             apart = [x for x in d.levels if ctx.device.level(x).siblings == "nothing" and ctx.units.get(x, ONE).constant != 1]
             if apart:
                 raise SplitReduction(
-                    f"the parts of `{work.name.rstrip('@')}` would be those of units of `{apart[-1]}`, which cannot meet",
-                    help=f"tile `{d.index}` onto units that meet, or in a loop",
+                    f"the parts of `{work.name.rstrip('@')}` would belong to units of `{apart[-1]}`, which have no barrier",
+                    help=f"tile `{d.index}` onto units with a barrier, or in a loop",
                 )
             across = next((x for x in focus.digits if x.levels == d.levels and not x.nested and x is not d), None)
             if across is not None:

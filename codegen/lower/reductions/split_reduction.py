@@ -104,7 +104,7 @@ def split_reduction(low: Lowering, focus: Focus, line: syntax.Tile, axes, counts
         else:
             if w.reduction.kind in ("argmax", "argmin"):
                 raise NotYet(
-                    f"`{w.reduction.kind}` is not split over units that cannot meet yet",
+                    f"`{w.reduction.kind}` cannot be split over units without a barrier yet",
                     line.span,
                     help="distribute another index here, and the reduced one over units that a barrier or a shuffle joins",
                 )

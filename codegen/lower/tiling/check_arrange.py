@@ -22,7 +22,7 @@ def arranged_stride(m: syntax.Modifier, index: str, count: Expr, total: Expr, re
             return stride
     if reduced:
         raise BadArrange(
-            f"the units that have parts of a reduction over `{index}` are told by one digit of their number; this is none",
+            f"one digit of a unit's number must select its part of a reduction over `{index}`; this map is not a digit",
             m.span,
             help=f"`{index} = u % {tiles}` is one, or `u / N % {tiles}`",
         )
@@ -38,9 +38,9 @@ def check_arrange(m: syntax.Modifier, indices: list[str], counts: list[Expr], la
     rest = later.constant
     if rest is None or any(n is None for n in known):
         raise BadArrange(
-            "how many tiles there are is not known when the kernel is compiled",
+            "the number of tiles is not known at compile time",
             m.span,
-            help="deal tiles of known number: tile the index above, or leave `arrange` out",
+            help="make the number of tiles constant: tile the index above, or leave `arrange` out",
         )
     sizes = [n or 1 for n in known]
     maps = [arranged(m, i, as_expr(Var("unit"))) for i in indices]

@@ -233,7 +233,7 @@ def _not_in_registers(focus: Focus, axes: list[ResolvedAxis], cells: set[str], l
             held = next(t for w in focus.works for t in (w.name, *w.reads, *w.targets)
                         if t in focus.views and focus.views[t].form == "path" and a.index in focus.views[t].axes)  # fmt: skip
             raise RegisterMismatch(
-                f"`{held.rstrip('@~')}` is held in registers, and `{a.index}`, one of its indices, is dealt to `{line.level}`",
+                f"`{held.rstrip('@~')}` is held in registers, and `{a.index}`, one of its indices, goes to `{line.level}`",
                 line.span,
                 help=f"write this tile above the `keep` or `move` of `{held.rstrip('@~')}`",
             )

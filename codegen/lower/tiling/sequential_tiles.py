@@ -40,7 +40,7 @@ def sequential_tiles(
     size = clamped(r, a.size)
     if a.every is not None:
         raise UnboundedTile(
-            "`every` deals chunks to units; this tile has no `-> level`", line.span, help="add `-> thread`, say"
+            "`every` distributes chunks over units; this tile has no `-> level`", line.span, help="add `-> thread`, say"
         )
     reducing = any(a.index in w.reduced and w.name not in focus.open_accumulators for w in focus.works)
     wholly = unroll is not None and not unroll.values

@@ -82,12 +82,14 @@ def _apart(parting: Span | None, a: SharedAccess, b: SharedAccess) -> AndironErr
     """The mistake of the line that deals out, or tests, what keeps units from meeting; ours, if no line did."""
     what = f"`{a.buffer}` is {_NAMES[a.kind]} by one unit, then {_NAMES[b.kind]} by another"
     if parting is None:
-        return InternalError(f"no barrier of {a.level} can stand here, units part ways: {what}: `{a.text}`, then `{b.text}`")
+        return InternalError(
+            f"no barrier of {a.level} can stand here, since units diverge: {what}: `{a.text}`, then `{b.text}`"
+        )
     return CannotMeet(
-        f"{what}, where the units of a {a.level} part ways and cannot wait for each other",
+        f"{what}, in divergent control flow, where the units of a {a.level} cannot wait for each other",
         parting,
-        note="they part here",
-        help="write this tile below what makes the tensor, or keep the tensor in a memory of these units' own",
+        note="they diverge here",
+        help="write this tile below the computation of the tensor, or keep the tensor in a memory that units do not share",
     )
 
 

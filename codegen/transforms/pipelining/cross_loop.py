@@ -51,7 +51,7 @@ def pipeline_across_loop(stager: CopyPipeliner, outer: For, var: Var, opening: B
     allocs, before, inner, after = parts
     turns = inner.stop.constant
     if turns is None or inner.start.constant != 0 or inner.step.constant != 1:
-        return "the number of its turns is not known"
+        return "the number of its iterations is not known"
     heads = list(batches_of(inner.body, var, ()))
     at = next((n for n, x in enumerate(inner.body) if is_rotating(x, var)), None)
     if len(heads) != 1 or at is None or not all(isinstance(x, Let) for x in inner.body[:at]):
@@ -59,9 +59,9 @@ def pipeline_across_loop(stager: CopyPipeliner, outer: For, var: Var, opening: B
     found, lets, rest = chain(heads[0][0], var)
     depths = {a.buffer.name: min(a.staging.depth, turns) for a in found if a.staging is not None}
     if not all(stager.private(a.buffer) for a in found):
-        return "not all of what it copies goes to registers"
+        return "not all of its copies go to registers"
     if turns < 2 or any(turns % n for n in depths.values()):  # EVEN
-        return f"{turns} turns are no multiple of the buffers"
+        return f"{turns} iterations are no multiple of the buffers"
 
     def place(name: str, coords: tuple[Expr, ...]) -> tuple[Expr, ...]:
         return (var % depths[name], *coords) if name in depths else coords
@@ -73,9 +73,9 @@ def pipeline_across_loop(stager: CopyPipeliner, outer: For, var: Var, opening: B
     moved, last = (*before, *after), use
     reading = buffers_used(last) - set(depths)
     if reading & written(moved, instrs) or buffers_used(moved) & written(last, instrs):  # EARLIER
-        return "its last turns have to do with what the next turn of the loop around it begins with"
+        return "its last iterations depend on the beginning of the next iteration of the loop around it, or change it"
     if any(buffers_used(copy) & (written(last, instrs) - set(depths)) for _, copy in copies):
-        return "it writes what it copies"
+        return "it writes the source of its copies"
     always, depending = _names(before, outer.var)
     waits = tuple(x for x in before if _waits(x))
     before = tuple(x for x in before if not any(x is y for y in (*always, *waits)))
