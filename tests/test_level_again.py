@@ -123,7 +123,7 @@ def test_a_view_by_fused_indices_is_of_one_access() -> None:
         "schedule s for o:\n    fuse m, n as f\n    tile f: 8 -> block\n    tile k: 2 -> warp\n    move A -> shared\n"
     )
     op = specialise(module.ops["o"], {"M": 3, "K": 5})
-    with pytest.raises(BadLayout, match="several places") as caught:
+    with pytest.raises(BadLayout, match="several subscripts") as caught:
         compile_program(module, op, module.schedules["s"], module.device("sm_80"))
     assert caught.value.span is not None
     assert caught.value.span.line == 7
