@@ -99,30 +99,30 @@ class Compilation:
 
 
 def bound_sizes(c: Compilation) -> None:
-    """A size's bound is a fact about it: it is known before any expression is simplified."""
+    """A size's bound is a fact about the op. It must be known before any expression is simplified."""
     if c.schedule is not None:
         check_device(c.module, c.schedule, c.device)
     c.op = with_size_bounds(c.op, c.schedule)
 
 
 def expand_schedule(c: Compilation) -> None:
-    """All that follows reads lines without strategies, parameters and roles."""
+    """All later passes read lines without strategies, parameters and roles."""
     roles = roles_of(c.module, c.op, c.schedule) if c.schedule is not None else RoleNames()
     c.lines = explicit_lines(c.module, c.op, c.schedule, c.device, roles, c.params, c.diagnostics)
 
 
 def bind_parameters(c: Compilation) -> None:
-    """Programs have no parameters: one that was given no number has its default, or is missed here."""
+    """Programs have no parameters. A parameter without a number takes its default, or is reported as missing."""
     c.op = bind_params(c.op)
 
 
 def name_factors(c: Compilation) -> None:
-    """Factors that are computed have names where lines, or a choice, make them; elsewhere they stay what they are."""
+    """A computed factor gets a name if a line, or a choice, materialises it. Other factors stay in their expressions."""
     c.op = with_named_factors(c.op, c.device, c.lines)
 
 
 def check_names(c: Compilation) -> None:
-    """Mistakes in names are told all at once: lowering stops at the first that it cannot use."""
+    """Mistakes in names are reported together. Lowering would stop at the first one."""
     check_names_of(c.op, c.device, c.lines, c.diagnostics)
 
 
@@ -130,25 +130,25 @@ def check_names(c: Compilation) -> None:
 
 
 def plan_launches(c: Compilation) -> None:
-    """Lines are for a launch: which computations share one comes first."""
+    """Lines belong to a launch. The computations of each launch must be known first."""
     c.context = replace(context_of(c.op, c.device), attempts=c.attempts)
     c.parts = launches_of(c.op, c.device, c.lines)
 
 
 def lower_launches(c: Compilation) -> None:
-    """Lines are completed and lowered launch by launch, since lowering one may ask for another."""
+    """Lines are completed and lowered launch by launch, because lowering one launch may add another."""
     c.program, c.written = lower_variants(c.context, c.op, c.parts)
     c.unaligned = lower_unaligned(c.context, c.op)
 
 
 def stage_copies(c: Compilation) -> None:
-    """Rotating buffers are in memory at once: capacities count them all, and barriers go around what they order."""
+    """Rotating buffers are in memory at the same time. Capacities count all of them, and barriers order accesses to them."""
     c.program = staged(c.program, c.context.note)
     c.unaligned = c.unaligned and staged(c.unaligned, lambda text: None)
 
 
 def check_capacity(c: Compilation) -> None:
-    """Only the whole program tells what is alive together, and nothing costly was done for it yet."""
+    """Only the whole program shows which buffers are alive together. Nothing costly was done for it yet."""
 
     def tried(lines: tuple) -> Program | None:
         """The program of other lines, when they can be lowered."""
@@ -163,40 +163,40 @@ def check_capacity(c: Compilation) -> None:
 
 
 def prove_guards(c: Compilation) -> None:
-    """A barrier may stand only where control flow is uniform, and fewer guards are more uniform."""
+    """A barrier may stand only in uniform control flow. Fewer guards leave more of it uniform."""
     c.transform(proven)
 
 
 def place_barriers(c: Compilation) -> None:
-    """Barriers follow from the accesses that are left, while each of these is still written once."""
+    """Barriers follow from the remaining accesses. Each access still stands in the program once."""
     # Units that an instruction drives together may be apart for the compiler of the text: they meet explicitly.
     lockstep = any(level.width for level in c.device.levels)
     c.transform(lambda program: with_barriers(program, lockstep))
 
 
 def hoist_invariants(c: Compilation) -> None:
-    """What a loop does not change leaves it while there is one version of the loop."""
+    """Invariants leave a loop while the loop has one version."""
     c.transform(hoisted)
 
 
 def vectorize(c: Compilation) -> None:
-    """Barriers ask what is accessed, not how much at a time. What only a call tells makes two programs of one."""
+    """Barriers depend on elements, not on the width of an access. Conditions that calls decide make a second program."""
     c.program, c.notes = vectorize_accesses(c.program, c.unaligned)
     c.unaligned = None
 
 
 def narrow_indices(c: Compilation) -> None:
-    """An end of a size is a need of a call: by now there is another program for calls that do not meet it."""
+    """A bound on a size is a condition on calls. By now there is another program for calls that do not meet it."""
     c.program = with_narrow_sizes(c.program)
 
 
 def version_guards(c: Compilation) -> None:
-    """Two versions come last: they copy code, and keep away from statements in which a barrier stands."""
+    """Versions copy code, so they come last. They keep away from statements that contain a barrier."""
     c.program = in_each_version(versions, c.program)
 
 
 def print_schedule(c: Compilation) -> None:
-    """The program is headed by its explicit schedule, once nothing changes it any more."""
+    """The explicit schedule heads the program. No pass changes the program after this one."""
     c.text = schedule_text(c.op, c.schedule, c.device, c.written, c.context)
     c.program = replace(c.program, head=c.text)
 
