@@ -132,7 +132,7 @@ def test_parts_of_units_that_cannot_meet() -> None:
 def test_where_arguments_live_there_is_no_room_for_a_tile(lines: str) -> None:
     module = loads(f"{SCALE}\nschedule s for f:\n    {lines}\n")
     op = specialise(module.ops["f"], {"M": 8, "N": 8})
-    with pytest.raises(CannotMeet, match="where arguments live") as found:
+    with pytest.raises(CannotMeet, match="arguments live in") as found:
         compile_program(module, op, module.schedules["s"], module.device("sm_80"))
     assert found.value.span is not None
 
