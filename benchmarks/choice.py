@@ -107,10 +107,10 @@ def tried(module: Any, op: str, sizes: dict[str, int], args: argparse.Namespace)
     """The figures of one pair."""
     import andiron
     from andiron.codegen.autoschedule.enumerate_schedules import candidate_schedules
-    from andiron.runtime.compile import asked
+    from andiron.runtime.compile import resolve_request
     from andiron.runtime.workload import random_inputs
 
-    request = asked(module, op, None, "cpu", 1, sizes)
+    request = resolve_request(module, op, None, "cpu", 1, sizes)
     found = [x for x in islice(candidate_schedules(request.special, request.device), LOOKED_AT) if x.seconds is not None]
     given, rest = found[: args.top], found[args.top :]
     others = Random(0).sample(rest, min(args.random, len(rest)))

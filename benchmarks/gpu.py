@@ -39,7 +39,7 @@ def main() -> None:
     import andiron
     from andiron.dsl.errors import UserError
     from andiron.dsl.module import loads
-    from andiron.runtime.devices import fits, schedules_for
+    from andiron.runtime.devices import is_for_device, schedules_for
     from andiron.runtime.gpu.arrays import any_library
     from andiron.runtime.gpu.driver import find_driver
     from andiron.runtime.timing import interleaved, ratio
@@ -61,7 +61,7 @@ def main() -> None:
         made = {"chosen": andiron.compile(found, op, None, args.target)}
         device = made["chosen"].program.device
         for decl in schedules_for(found, op):
-            if fits(decl, device, found):
+            if is_for_device(decl, device, found):
                 made[decl.name] = andiron.compile(found, op, decl.name, args.target)
         return made
 

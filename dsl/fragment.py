@@ -21,7 +21,7 @@ REGISTER = "r"
 
 
 @dataclass(frozen=True)
-class Fragment:
+class FragmentLayout:
     """`coords`: variables with finite intervals from 0; `map`: the index along each axis; `shape`: the tile's extents."""
 
     coords: tuple[Var, ...]
@@ -29,9 +29,9 @@ class Fragment:
     shape: tuple[int, ...]
 
     @staticmethod
-    def of(operand: Operand) -> Fragment:
+    def of(operand: Operand) -> FragmentLayout:
         """The fragment of an instruction's register operand."""
-        return Fragment(operand.coords, operand.map, operand.shape)
+        return FragmentLayout(operand.coords, operand.map, operand.shape)
 
     @property
     def unit(self) -> Var | None:
@@ -91,7 +91,7 @@ class Fragment:
         """Whether no element is held twice."""
         return bool((self._counts <= 1).all())
 
-    def equal(self, other: Fragment) -> bool:
+    def equal(self, other: FragmentLayout) -> bool:
         """Whether both hold the same elements in the same places, whatever their maps look like."""
         import numpy as np
 
@@ -135,7 +135,7 @@ class Fragment:
         env = {v.name: grid[i] for i, v in enumerate(axes)}
         return bool((e.evaluate(env) == env[axis.name]).all())
 
-    def tiled(self, counts: Sequence[int]) -> Fragment:
+    def tiled(self, counts: Sequence[int]) -> FragmentLayout:
         """The fragment of `counts` tiles along each axis, one tile's registers after another's (last axis fastest)."""
         registers, total = self.registers, prod(counts)
         r = Var(REGISTER, 0, registers * total - 1)
@@ -145,7 +145,7 @@ class Fragment:
             below = prod(counts[i + 1 :])
             moved.append(e + repetition // below % counts[i] * self.shape[i])
         coords = (*(v for v in self.coords if v.name != REGISTER), r)
-        return Fragment(coords, tuple(moved), tuple(n * c for n, c in zip(self.shape, counts, strict=True)))
+        return FragmentLayout(coords, tuple(moved), tuple(n * c for n, c in zip(self.shape, counts, strict=True)))
 
 
 def _count(v: Var | None) -> int:

@@ -17,11 +17,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import gcd, prod
 
-from .fragment import Fragment, read_digit
+from .fragment import FragmentLayout, read_digit
 from .index.expr import ONE, ZERO, Expr, Index, as_expr, ceildiv, xor
 from .support.fast_replace import replace
 
-__all__ = ["Digit", "Fragment", "Layout", "Swizzle"]
+__all__ = ["FragmentLayout", "Layout", "LayoutDigit", "Swizzle"]
 
 # A row of shared memory as all banks see it, and the widest access of one unit (CUDA C++ Programming Guide, "Shared memory":
 # 32 banks of 4 bytes; 16-byte accesses are served in phases of 8 units).
@@ -31,7 +31,7 @@ Axes = Sequence[tuple[str, Index]]
 
 
 @dataclass(frozen=True)
-class Digit:
+class LayoutDigit:
     """`axis / div % extent`; `% extent` is left out for the outermost digit of an axis."""
 
     axis: str
@@ -63,7 +63,7 @@ class Layout:
     """`axes` name the logical index with its extents; `digits` are outermost first; `pad` is added to the stride of rows."""
 
     axes: tuple[tuple[str, Expr], ...]
-    digits: tuple[Digit, ...]
+    digits: tuple[LayoutDigit, ...]
     pad: int = 0
     swizzle: Swizzle | None = None
 
@@ -79,7 +79,7 @@ class Layout:
         extents = {name: as_expr(e) for name, e in axes}
         if sorted(order) != sorted(extents):
             raise ValueError(f"the order ({', '.join(order)}) does not name each of the axes ({', '.join(extents)}) once")
-        return Layout(tuple(extents.items()), tuple(Digit(name, 1, extents[name]) for name in order))
+        return Layout(tuple(extents.items()), tuple(LayoutDigit(name, 1, extents[name]) for name in order))
 
     @staticmethod
     def panels(axes: Axes, sizes: Mapping[str, int]) -> Layout:
@@ -87,9 +87,9 @@ class Layout:
         extents = {name: as_expr(e) for name, e in axes}
         if unknown := sorted(set(sizes) - set(extents)):
             raise ValueError(f"no axis {unknown[0]} among {tuple(extents)}")
-        outer = [Digit(a, sizes[a], ceildiv(e, sizes[a])) for a, e in extents.items() if a in sizes]
-        whole = [Digit(a, 1, e) for a, e in extents.items() if a not in sizes]
-        inner = [Digit(a, 1, as_expr(sizes[a])) for a in extents if sizes.get(a, 1) > 1]  # a panel of one has no inside
+        outer = [LayoutDigit(a, sizes[a], ceildiv(e, sizes[a])) for a, e in extents.items() if a in sizes]
+        whole = [LayoutDigit(a, 1, e) for a, e in extents.items() if a not in sizes]
+        inner = [LayoutDigit(a, 1, as_expr(sizes[a])) for a in extents if sizes.get(a, 1) > 1]  # a panel of one has no inside
         return Layout(tuple(extents.items()), (*outer, *whole, *inner))
 
     @staticmethod
@@ -104,7 +104,7 @@ class Layout:
             axis, div, extent = digit[0].name, digit[1], digit[2]
             if axis not in extents:
                 raise ValueError(f"no axis {axis} among {tuple(extents)}")
-            found.append(Digit(axis, div, ceildiv(extents[axis], div) if extent is None else as_expr(extent)))
+            found.append(LayoutDigit(axis, div, ceildiv(extents[axis], div) if extent is None else as_expr(extent)))
         layout = Layout(tuple(extents.items()), tuple(found))
         layout._check()
         return layout

@@ -123,7 +123,7 @@ def loads(text: str, name: str = "<string>", base: str | os.PathLike[str] | None
     return _Loading().text(Source(name, text, line_offset), None if base is None else Path(base), None)
 
 
-def survey(
+def load_with_mistakes(
     path: str | os.PathLike[str] | None = None, text: str | None = None, name: str = "<string>", base: str | None = None
 ) -> tuple[Module, Diagnostics]:
     """The module of a file or of a text as far as it goes, and its mistakes: for tools that report all of them at once.
@@ -194,7 +194,7 @@ class _Loading:
                 return real, read_bytes(file, str(path))
         except (OSError, ValueError, RuntimeError) as fault:
             reason = fault.strerror if isinstance(fault, OSError) and fault.strerror else "it cannot be read"
-            raise errors.NoSuchFile(f"{path}: {reason[0].lower()}{reason[1:]}", at, help=near_file(path, bool(at))) from None
+            raise errors.NoSuchFile(f"{path}: {reason[0].lower()}{reason[1:]}", at, help=similar_file(path, bool(at))) from None
 
     def text(self, source: Source, base: Path | None, path: Path | None) -> Module:
         module, diagnostics = self.partly(source, base, path)
@@ -279,7 +279,7 @@ def _inside(declaration: syntax.Import, base: Path | None) -> Path:
     return path
 
 
-def near_file(path: Path, imported: bool = False) -> str | None:
+def similar_file(path: Path, imported: bool = False) -> str | None:
     """What may be meant by the path of a file that is not there: one of that folder."""
     start = "imports start from the folder of the importing file" if imported else None
     try:

@@ -105,7 +105,7 @@ class IntParam(Node):
 
 
 @dataclass(frozen=True)
-class Where(Node):
+class SizeCondition(Node):
     """`P = expr` (defines a size: op is `=`) or a condition `N <= 4096` (op is a comparison)."""
 
     left: Expr
@@ -129,7 +129,7 @@ class OpDecl(Node):
     dims: tuple[str, ...]
     inputs: tuple[TensorDecl | IntParam, ...]
     outputs: tuple[TensorDecl, ...]
-    where: tuple[Where, ...]
+    where: tuple[SizeCondition, ...]
     body: tuple[Assign, ...]
 
 
@@ -184,7 +184,7 @@ class LimitDecl(Node):
 
 
 @dataclass(frozen=True)
-class Place(Node):
+class OperandPlace(Node):
     """`A in register at (lane, r): m = lane/4, k = 2*r`: where element (m, k) of an operand lives.
 
     `coords` are the coordinates bound in parentheses; `maps` gives each operand axis as an expression of them. An
@@ -219,7 +219,7 @@ class InstrDecl(Node):
     operands: tuple[TensorDecl, ...]
     results: tuple[TensorDecl, ...]
     body: tuple[Assign, ...]
-    places: tuple[Place, ...]
+    places: tuple[OperandPlace, ...]
     emits: tuple[Emit, ...]
     facts: tuple[Fact, ...]  # cost, latency
     awaits: Fact | None = None  # `await group`, `await counter 16`, ...
@@ -362,7 +362,7 @@ class ScheduleDecl(Node):
     role: str | None
     bindings: tuple[tuple[str, str], ...]  # A = X of the `as`
     device: str | None
-    where: tuple[Where, ...]
+    where: tuple[SizeCondition, ...]
     lines: tuple[Line, ...]
 
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from ..dsl.errors import InternalError
 from ..dsl.errors.run import SizeRefused
-from .native.fast_call import Caller
-from .variant import Variant, Variants
+from .native.fast_call import FastCaller
+from .variant import KernelVariants, Variant
 
 MOST_PLANS = 512  # shapes remembered per kernel
 
@@ -53,10 +53,10 @@ class CallMemory:
 
     REPLACED  Where a kernel goes on with other variants, or with nothing remembered, it gets a new one of these: nothing is
               taken from a call that runs. What such a call finds out, it adds to the old one, and that is forgotten with it.
-    ADDED     Plans are only added, and `caller` is replaced, by who has the kernel's lock. Calls read without it.
+    ADDED     Plans are only added, and `fast_caller` is replaced, by who has the kernel's lock. Calls read without it.
     """
 
     def __init__(self, variants: Sequence[Variant]) -> None:
-        self.variants: Sequence[Variant] = variants if isinstance(variants, Variants) else tuple(variants)
+        self.variants: Sequence[Variant] = variants if isinstance(variants, KernelVariants) else tuple(variants)
         self.plans: dict[Any, Any] = {}
-        self.caller: Caller | None = None  # for calls like earlier ones
+        self.caller: FastCaller | None = None  # for calls like earlier ones

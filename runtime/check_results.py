@@ -19,7 +19,7 @@ _ROWS = 16  # how many rows are checked then
 
 
 @dataclass(frozen=True)
-class Wrong:
+class WrongElements:
     """What is wrong with an output: `count` of the `of` elements that were compared; the first of them, in the order of memory,
     is at `at`."""
 
@@ -40,7 +40,7 @@ class Wrong:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class CheckResult:
     """`error` is the largest |y - ref|, `allowed` the bound where the ratio of both is worst; `note` says what was checked.
 
     wrong  each output that is wrong, in the order of the op
@@ -50,10 +50,10 @@ class Verdict:
     error: float
     allowed: float
     note: str = ""
-    wrong: tuple[Wrong, ...] = ()
+    wrong: tuple[WrongElements, ...] = ()
 
 
-class Expected:
+class ExpectedResults:
     """What the reference says of some inputs, computed once; for ops that would take it long, of rows picked evenly.
 
     The rows are those of the first axis that can be cut out of the op without changing its meaning.
@@ -81,7 +81,7 @@ class Expected:
             said = f"no bound is known for {free} of {size} elements, which were not compared"
             self.note = f"{self.note}; {said}" if self.note else said
 
-    def check(self, outputs: Sequence[np.ndarray]) -> Verdict:
+    def check(self, outputs: Sequence[np.ndarray]) -> CheckResult:
         """Compares within the bounds of docs/numbers.md."""
         if self._cut is not None:
             outputs = [_rows(t, a, *self._cut) for t, a in zip(self.op.outputs, outputs, strict=True)]
@@ -89,9 +89,9 @@ class Expected:
         verdicts = [_compare(t.name, y, *pair) for t, y, pair in zip(tensors, outputs, self._pairs, strict=True)]
         worst = max(verdicts, key=lambda v: (not v.ok, v.error))
         wrong = tuple(self._whole(t, w) for t, v in zip(tensors, verdicts, strict=True) for w in v.wrong)
-        return Verdict(all(v.ok for v in verdicts), worst.error, worst.allowed, self.note, wrong)
+        return CheckResult(all(v.ok for v in verdicts), worst.error, worst.allowed, self.note, wrong)
 
-    def _whole(self, tensor: Tensor, wrong: Wrong) -> Wrong:
+    def _whole(self, tensor: Tensor, wrong: WrongElements) -> WrongElements:
         """With the row that it is in the whole output, where only some rows were compared."""
         if self._cut is None:
             return wrong
@@ -100,14 +100,14 @@ class Expected:
         return replace(wrong, at=tuple(at))
 
 
-def check(op: Op, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> Verdict:
-    """Compares with the reference within the bounds of docs/numbers.md; see `Expected`."""
-    return Expected(op, inputs).check(outputs)
+def check(op: Op, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> CheckResult:
+    """Compares with the reference within the bounds of docs/numbers.md; see `ExpectedResults`."""
+    return ExpectedResults(op, inputs).check(outputs)
 
 
-def _compare(tensor: str, y: np.ndarray, value: np.ndarray, bound: np.ndarray) -> Verdict:
+def _compare(tensor: str, y: np.ndarray, value: np.ndarray, bound: np.ndarray) -> CheckResult:
     if y.size == 0:
-        return Verdict(True, 0.0, 0.0)
+        return CheckResult(True, 0.0, 0.0)
     got = np.asarray(y).astype(np.float64)
     with np.errstate(all="ignore"):
         error = np.abs(got - value)
@@ -117,13 +117,13 @@ def _compare(tensor: str, y: np.ndarray, value: np.ndarray, bound: np.ndarray) -
     error = np.where(same, 0.0, np.where(np.isnan(error), np.inf, error))
     at = np.unravel_index(np.argmax(error), error.shape)
     bounds, values = np.broadcast_to(bound, error.shape), np.broadcast_to(value, error.shape)
-    wrong: tuple[Wrong, ...] = ()
+    wrong: tuple[WrongElements, ...] = ()
     if not good.all():
         first = np.unravel_index(int(np.argmin(good)), good.shape)
         place = tuple(int(i) for i in first)
         count = int(good.size - good.sum())
-        wrong = (Wrong(tensor, count, good.size, place, float(values[first]), float(got[first]), float(bounds[first])),)
-    return Verdict(not wrong, float(error[at]), float(bounds[at]), wrong=wrong)
+        wrong = (WrongElements(tensor, count, good.size, place, float(values[first]), float(got[first]), float(bounds[first])),)
+    return CheckResult(not wrong, float(error[at]), float(bounds[at]), wrong=wrong)
 
 
 def row_dim(op: Op) -> str | None:

@@ -22,24 +22,24 @@ from ..dsl.module import Module, load, loads
 from ..dsl.op import Op
 from ..dsl.ops.specialise import bind_params, specialise
 from ..dsl.schedule_builder import Schedule
-from ..dsl.support.collector import collector_waits
+from ..dsl.support.collector import postpone_collection
 from ..dsl.support.expected import expect
 from ..dsl.syntax import OpDecl, Param, ScheduleDecl
-from .devices import Lineages, device_of, fits, passed_over, schedules_for, suits
+from .devices import Lineages, device_of, is_default_for, is_for_device, schedules_for, skipped_schedules_note
 from .kernel import Kernel
 from .native.threads import checked_threads, default_threads
 from .op_counts import too_small_for_threads
-from .variant import Variant, Variants
+from .variant import KernelVariants, Variant
 
 if TYPE_CHECKING:
     from ..codegen.ir.program import Program
     from ..codegen.pipeline import CompiledProgram
     from ..codegen.record_passes import PassRecord
-    from .tuning.tuning_store import Kept
+    from .tuning.tuning_store import TunedRecord
 
 
 @dataclass(frozen=True)
-class Request:
+class CompileRequest:
     """What was asked of `compile`, looked up. Nothing is compiled yet.
 
     op         with numbers for its parameters            special    with numbers for its sizes too, as far as they were given
@@ -85,7 +85,7 @@ class Request:
             instead = f" of {', '.join(f'{n}={x}' for n, x in less.items())}, since those asked for are too large"
             try:
                 op = specialise(self.op, less)
-                other = compile_program(self.module, op, schedule, self.device, given_to(schedule, self.values))
+                other = compile_program(self.module, op, schedule, self.device, schedule_parameters(schedule, self.values))
                 found = verify(other.program, op, called, span)
             except UserError as error:
                 instead = f"; smaller sizes are refused ({error.id})"
@@ -96,13 +96,15 @@ class Request:
         from ..codegen.record_passes import record_passes
 
         schedule = self.schedules[0]
-        return record_passes(self.module, self.special, schedule, self.device, given_to(schedule, self.values), texts)
+        return record_passes(
+            self.module, self.special, schedule, self.device, schedule_parameters(schedule, self.values), texts
+        )
 
     def emitted(self, program: Program) -> str:
         """The text of a program, in the dialect of the target."""
         return emit(program, self.target.family.dialect, (too_small_for_threads(self.special),))
 
-    def kernel(self, variants: Sequence[Variant], tuned: Kept | None = None) -> Kernel:
+    def kernel(self, variants: Sequence[Variant], tuned: TunedRecord | None = None) -> Kernel:
         """A kernel of these variants, which tuning may have found."""
         if self.target.family.launcher == "driver":
             from .gpu.kernel import DeviceKernel
@@ -167,7 +169,9 @@ def compile(
     CannotTune, NothingRight  see `Kernel.tune`
     """
     expect("tune", tune, (int, type(None)), "how many candidates to measure")
-    request = replace(asked(mod, op, schedule, target, threads, joined(named, sizes, params)), verify=bool(verify))
+    request = replace(
+        resolve_request(mod, op, schedule, target, threads, merge_values(named, sizes, params)), verify=bool(verify)
+    )
     if not checks:
         if request.target.family.launcher != "emulator":
             raise NotEmulated(
@@ -175,55 +179,55 @@ def compile(
             )
         request = replace(request, checks=False)
     if target is None:
-        from .gpu.dispatch import Elsewhere
+        from .gpu.dispatch import DeviceKernels
 
         module, fixed = request.module, dict(request.given)
-        there = Elsewhere(
+        there = DeviceKernels(
             lambda name: compile(module, op, schedule, name, tune=tune, checks=checks, verify=verify, sizes=fixed)
         )
         request = replace(request, elsewhere=there)
-    kernel = (tuned(request, tune or 0) if tune != 0 else None) or untuned(request)
+    kernel = (load_tuned(request, tune or 0) if tune != 0 else None) or compile_untuned(request)
     if tune and kernel.tuned is None:
         kernel.tune(top=tune)
     return kernel
 
 
-def outline(mod: Module, op: str | None, schedule: str, target: str) -> Kernel:
+def compile_without_text(mod: Module, op: str | None, schedule: str, target: str) -> Kernel:
     """As `compile`, without its text: for who asks what a schedule does, as often as someone types."""
-    request = asked(mod, op, schedule, target)
+    request = resolve_request(mod, op, schedule, target)
     return request.kernel([request.variant(s, emit=lambda *_: "") for s in request.schedules])
 
 
-def untuned(request: Request, tuned: Kept | None = None) -> Kernel:
-    """The kernel by the schedules as they are; `tuned`: a search that found none faster.
+def compile_untuned(request: CompileRequest, tuned: TunedRecord | None = None) -> Kernel:
+    """The kernel by the schedules as they are; `load_tuned`: a search that found none faster.
 
     The author's mistakes are said now; what the compiler adds for some sizes is compiled when they come.
     """
-    variants = Variants([partial(request.variant, s) for s in request.schedules])
+    variants = KernelVariants([partial(request.variant, s) for s in request.schedules])
     for i, s in enumerate(request.schedules):
         if i == 0 or (s is not None and s.name in request.module.schedules):
             variants[i]
     return request.kernel(variants, tuned)
 
 
-def tuned(request: Request, count: int = 0) -> Kernel | None:
+def load_tuned(request: CompileRequest, count: int = 0) -> Kernel | None:
     """The kernel as tuning found it, if it was tuned among at least `count` candidates. None too where it may not be used."""
-    from .tuning.tuning_store import allowed, kept
+    from .tuning.tuning_store import is_allowed, load_record
 
-    found = kept(request) if allowed() else None
+    found = load_record(request) if is_allowed() else None
     if found is None or found.asked < count:
         return None
-    return untuned(request, found) if found.schedule is None else found.kernel(request)
+    return compile_untuned(request, found) if found.schedule is None else found.kernel(request)
 
 
-def asked(
+def resolve_request(
     mod: Module | str | os.PathLike[str],
     op: str | None = None,
     schedule: str | ScheduleDecl | Schedule | None = None,
     target: str | None = None,
     threads: int | None = None,
     given: Mapping[str, int] | None = None,
-) -> Request:
+) -> CompileRequest:
     """The names and texts given to `compile`, looked up. Raises what `compile` raises but for the compiler's diagnostics."""
     module, given = as_module(mod), dict(given or {})
     sizes = dict(given)
@@ -233,14 +237,14 @@ def asked(
     known = Lineages(module)
     goal = target_of(target or "cpu", known)
     if goal.device is None and goal.family.launcher == "driver":
-        from .gpu.dispatch import at_hand
+        from .gpu.dispatch import attached_target
 
-        goal = target_of(at_hand(goal.name, known), known)
+        goal = target_of(attached_target(goal.name, known), known)
     device = device_of(goal, module)
     own = schedule == "auto"
     named = None if own else _schedule(module, schedule)
     chosen = _op(module, op, named)
-    if named is not None and not fits(named, device, module):
+    if named is not None and not is_for_device(named, device, module):
         raise WrongSchedule(
             f"schedule `{named.name}` is for {named.device}; the target {goal.name} is {device.name}",
             named.span,
@@ -262,11 +266,11 @@ def asked(
     count = None if threads is None else checked_threads(threads)
     if goal.family.launcher == "ctypes" and (count or goal.device is None):
         device = device.taking_part(count or default_threads())  # what is chosen is chosen for these
-    notes = frozenset(passed_over(module, chosen, device) if named is None and not own else ())
-    return Request(module, bound, special, device, goal, named, tuple(candidates), given, fixed, values, count, notes)
+    notes = frozenset(skipped_schedules_note(module, chosen, device) if named is None and not own else ())
+    return CompileRequest(module, bound, special, device, goal, named, tuple(candidates), given, fixed, values, count, notes)
 
 
-def joined(named: Mapping[str, int], sizes: Mapping[str, int] | None, params: Mapping[str, int] | None) -> dict[str, int]:
+def merge_values(named: Mapping[str, int], sizes: Mapping[str, int] | None, params: Mapping[str, int] | None) -> dict[str, int]:
     """Sizes and parameters by name, from the keywords and the mappings that gave them. Raises ArgumentKind, ArgumentCount."""
     given = dict(named)
     for which, more in (("sizes", sizes), ("params", params)):
@@ -301,8 +305,8 @@ def variant(
     checks: bool = True,
 ) -> Variant:
     """One op, one schedule, one device: compiled to text. Of `values` those count that are the schedule's parameters."""
-    with collector_waits():
-        compiled = compile_program(module, op, schedule, device, given_to(schedule, values))
+    with postpone_collection():
+        compiled = compile_program(module, op, schedule, device, schedule_parameters(schedule, values))
         text = emit(compiled.program, target.family.dialect, (too_small_for_threads(op),))
     made = Variant
     if target.family.launcher == "emulator":
@@ -310,7 +314,7 @@ def variant(
     return made(compiled.program, text, compiled.schedule, target, compiled.report, compiled.steps, checks)
 
 
-def given_to(schedule: ScheduleDecl | None, values: Mapping[str, int]) -> dict[str, int]:
+def schedule_parameters(schedule: ScheduleDecl | None, values: Mapping[str, int]) -> dict[str, int]:
     """Of values by name those of the schedule's parameters."""
     known = parameters(schedule)
     return {n: v for n, v in values.items() if n in known}
@@ -326,7 +330,7 @@ def _candidates(
 ) -> Iterator[ScheduleDecl | None]:
     """What was written down to the first that fits all sizes, below it the compiler's own."""
     for one in (*written, *default_schedules(op, device)):
-        s = _settled(one, known) if one is not None and suits(one, device, module) else None
+        s = _settled(one, known) if one is not None and is_default_for(one, device, module) else None
         if s is not None or one is None:
             yield s
         if one is None or (s is not None and not s.where):

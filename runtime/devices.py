@@ -47,7 +47,7 @@ class Lineages(Mapping[str, list[str]]):
 
     def __getitem__(self, name: str) -> list[str]:
         try:
-            return ancestry(self.module.device(name), self.module)[1:]
+            return extended_devices(self.module.device(name), self.module)[1:]
         except UnknownDevice:
             raise KeyError(name) from None
 
@@ -58,7 +58,7 @@ class Lineages(Mapping[str, list[str]]):
         return len({*self.module.devices, *std_devices()})
 
 
-def ancestry(device: Device, module: Module) -> list[str]:
+def extended_devices(device: Device, module: Module) -> list[str]:
     """The device's name and those of the devices it extends."""
     names, decl = [device.name], device.decl
     while decl is not None and decl.extends:
@@ -67,15 +67,15 @@ def ancestry(device: Device, module: Module) -> list[str]:
     return names
 
 
-def fits(schedule: ScheduleDecl, device: Device, module: Module) -> bool:
+def is_for_device(schedule: ScheduleDecl, device: Device, module: Module) -> bool:
     """Whether the schedule is for this device: it names none, this one, or one that this one extends."""
-    return schedule.device is None or schedule.device in ancestry(device, module)
+    return schedule.device is None or schedule.device in extended_devices(device, module)
 
 
-def suits(schedule: ScheduleDecl, device: Device, module: Module) -> bool:
+def is_default_for(schedule: ScheduleDecl, device: Device, module: Module) -> bool:
     """Whether the schedule may be taken for this device where nobody asked for it by name: it fits, and the device has the
     levels and memories that it speaks of. A name that no device has is a mistake, and no reason to pass the schedule over."""
-    if not fits(schedule, device, module):
+    if not is_for_device(schedule, device, module):
         return False
     lacking = level_names(schedule.lines, module.strategies) - required_levels(device)
     if schedule.device is not None or not lacking:
@@ -89,10 +89,10 @@ def schedules_for(module: Module, op: str) -> list[ScheduleDecl]:
     return [s for s in module.schedules.values() if s.op == op]
 
 
-def passed_over(module: Module, op: Op, device: Device) -> set[str]:
+def skipped_schedules_note(module: Module, op: Op, device: Device) -> set[str]:
     """A note where the module has schedules for the op, and all are for other devices."""
     written = schedules_for(module, op.name)
-    if not written or any(suits(s, device, module) for s in written):
+    if not written or any(is_default_for(s, device, module) for s in written):
         return set()
     others = ", ".join(sorted({f"`{s.name}`" + (f" on {s.device}" if s.device else "") for s in written}))
     return {f"no schedule for {op.name} is for {device.name}, so this one is the compiler's own; there are {others}"}

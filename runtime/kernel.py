@@ -15,24 +15,24 @@ from ..codegen.lower.schedule_trace import TracedLine
 from ..dsl.errors.emulate import NotEmulated
 from ..dsl.errors.run import SizeRefused
 from ..dsl.op import Op
-from ..dsl.support.forks import Lock
+from ..dsl.support.forks import ForkLock
 from .arrays.alias import refuse_overlaps
-from .arrays.bind_sizes import bind_sizes, describe, output_shapes
-from .arrays.convert import Back, empty, numpy_dtype, to_numpy, way_back
+from .arrays.bind_sizes import bind_sizes, output_shapes, tensor_text
+from .arrays.convert import Back, empty, numpy_dtype, result_converter, to_numpy
 from .arrays.data_pointer import address_of
 from .arrays.match_arguments import by_position, writable_outputs
 from .call_plan import MOST_PLANS, CallMemory, CallPlan
-from .native.fast_call import caller
+from .native.fast_call import fast_caller
 from .native.threads import checked_threads, default_threads
 from .op_counts import argument_bytes, flops
 from .report import Report
 from .variant import Variant
 
 if TYPE_CHECKING:
-    from .compile import Request
+    from .compile import CompileRequest
     from .timing import Timing
     from .tuning.search import Tuning
-    from .tuning.tuning_store import Kept
+    from .tuning.tuning_store import TunedRecord
 
 
 class Kernel:
@@ -56,8 +56,8 @@ class Kernel:
         variants: Sequence[Variant],
         sizes: Mapping[str, int] | None = None,
         threads: int | None = None,
-        request: Request | None = None,  # what it was made from
-        tuned: Kept | None = None,  # what tuning found, where the schedule is from there
+        request: CompileRequest | None = None,  # what it was made from
+        tuned: TunedRecord | None = None,  # what tuning found, where the schedule is from there
     ) -> None:
         self.op = op
         self.sizes = dict(sizes or {})
@@ -67,7 +67,7 @@ class Kernel:
         self._copied: tuple[str, ...] = ()  # inputs that the latest call had to copy
         self._inputs, self._outputs = op.inputs, op.outputs
         self._dtypes: tuple[np.dtype, ...] = ()  # filled at the first call: the text alone needs no ml_dtypes
-        self._lock = Lock()
+        self._lock = ForkLock()
         self._used = CallMemory(variants)
 
     @property
@@ -162,7 +162,7 @@ class Kernel:
 
         return tune(self, args, top, seconds, say, keep)
 
-    def adopt(self, variants: Sequence[Variant], tuned: Kept) -> None:
+    def adopt(self, variants: Sequence[Variant], tuned: TunedRecord) -> None:
         """Uses these variants from now on. Tuning calls this with what it found.
 
         variants  variants of the same op, for the same target
@@ -233,8 +233,8 @@ class Kernel:
             variant.counting = on
 
     def __repr__(self) -> str:
-        inputs = ", ".join(map(describe, self._inputs))
-        outputs = ", ".join(map(describe, self._outputs))
+        inputs = ", ".join(map(tensor_text, self._inputs))
+        outputs = ", ".join(map(tensor_text, self._outputs))
         fixed = "".join(f" {n}={v}" for n, v in self.sizes.items())
         return f"<kernel {self.op.name}({inputs}) -> ({outputs}) for {self.target}{fixed}>"
 
@@ -284,9 +284,9 @@ class Kernel:
                 if self._copied:
                     self._copied = ()
                 return results
-        return self._at_length(args, out, threads, named)
+        return self._slow_call(args, out, threads, named)
 
-    def _at_length(self, args: tuple[Any, ...], out: Any, threads: int | None, named: dict[str, Any]) -> Any:
+    def _slow_call(self, args: tuple[Any, ...], out: Any, threads: int | None, named: dict[str, Any]) -> Any:
         """A call, each step of it."""
         if named or len(args) != len(self._inputs):
             args = by_position(self.op, self.sizes, args, named)
@@ -349,7 +349,7 @@ class Kernel:
                 except (MemoryError, ValueError):
                     raise SizeRefused(f"no memory for a contiguous copy of {tensor.name}, of shape {array.shape}") from None
             arrays.append(array)
-        return arrays, way_back(args), tuple(copied)
+        return arrays, result_converter(args), tuple(copied)
 
     def _choose(self, sizes: Mapping[str, int], used: CallMemory | None = None) -> Variant:
         """The first variant whose conditions hold. Raises why the first one's do not, where none does."""
@@ -380,12 +380,12 @@ class Kernel:
             results[0] if len(results) == 1 else None,
             tuple(prod(s) * t.itemsize for s, t in (*zip(shapes, self._dtypes, strict=True), *results)),
         )
-        first = caller() if chosen.target.family.launcher == "ctypes" else None
+        first = fast_caller() if chosen.target.family.launcher == "ctypes" else None
         with self._lock.held():
             used = self._with_room(used)
             if used.plans.setdefault(shapes, plan) is plan and (before := used.caller or first) is not None:
                 arrays = [*zip(shapes, self._dtypes, strict=True), *results]
-                used.caller = before.also(self.op, library.call, open_sizes, arrays, order)
+                used.caller = before.add_entry(self.op, library.call, open_sizes, arrays, order)
         return plan
 
     def _with_room(self, used: CallMemory) -> CallMemory:

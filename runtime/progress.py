@@ -6,7 +6,7 @@ import sys
 from contextlib import suppress
 
 
-def tell(what: str) -> None:
+def show_progress(what: str) -> None:
     """A line on the error stream, if a person may be looking at it: in a file, or a pipe, it would only be in the way."""
     with suppress(OSError, ValueError, AttributeError):  # no stream, or a closed one
         if sys.stderr.isatty():

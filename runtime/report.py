@@ -134,7 +134,7 @@ class Report:
         return asdict(self)
 
     def __str__(self) -> str:
-        return table(self.rows()) + (f"\n\n{self.counts}" if self.counts else "")
+        return report_table(self.rows()) + (f"\n\n{self.counts}" if self.counts else "")
 
     def rows(self) -> list[tuple[str, object]]:
         """Gives the lines of the printed table.
@@ -168,7 +168,7 @@ class Report:
         return rows + [("note", note) for note in self.notes]
 
 
-def table(rows: Sequence[tuple[str, object]]) -> str:
+def report_table(rows: Sequence[tuple[str, object]]) -> str:
     """Rows of a name and a value, aligned."""
     width = max(len(name) for name, _ in rows)
     return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..dsl.errors.run import NoPackage
-from .arrays.bind_sizes import describe
+from .arrays.bind_sizes import tensor_text
 from .gpu.arrays import TORCH
 
 if TYPE_CHECKING:
@@ -60,12 +60,12 @@ def _sizes(torch: Any, kernel: Kernel, tensors: Sequence[Any]) -> Mapping[str, A
     """Sizes by name, numbers or symbols; what shapes must fulfil becomes a condition of the graph."""
     sizes: dict[str, Any] = dict(kernel.sizes)
     for tensor, x in zip(kernel.op.inputs, tensors, strict=True):
-        torch._check(x.dim() == len(tensor.shape), lambda t=tensor: f"{describe(t)} has another number of axes here")
+        torch._check(x.dim() == len(tensor.shape), lambda t=tensor: f"{tensor_text(t)} has another number of axes here")
         for expr, extent in zip(tensor.shape, x.shape, strict=True):
             if str(expr).isidentifier():
                 sizes.setdefault(str(expr), extent)
     sizes = kernel.op.all_sizes(sizes)
     for tensor, x in zip(kernel.op.inputs, tensors, strict=True):
         for expr, extent in zip(tensor.shape, x.shape, strict=True):
-            torch._check(expr.evaluate(sizes) == extent, lambda t=tensor: f"{describe(t)} has another shape here")
+            torch._check(expr.evaluate(sizes) == extent, lambda t=tensor: f"{tensor_text(t)} has another shape here")
     return sizes

@@ -12,11 +12,11 @@ from ..codegen.targets import Target
 from ..dsl.errors import UserError
 from ..dsl.errors.run import DeviceMismatch
 from ..dsl.support.cached import cached_property
-from ..dsl.support.forks import Lock
+from ..dsl.support.forks import ForkLock
 from .arrays.bind_sizes import check_conditions, check_workspaces
-from .gpu.device_code import Code
+from .gpu.device_code import DeviceCode
 from .native import cpu_features
-from .native.build_library import Library, build
+from .native.build_library import NativeLibrary, build
 
 if TYPE_CHECKING:
     from .emulator.report import EmulationReport
@@ -51,15 +51,15 @@ class Variant:
         self._steps = steps
         self.checks = checks
         self.arguments = tuple(b.name for b in abi.arguments(program))
-        self.library: Library | Code | None = None
-        self._lock = Lock()
+        self.library: NativeLibrary | DeviceCode | None = None
+        self._lock = ForkLock()
 
     @cached_property
     def trace(self) -> tuple[TracedLine, ...]:
         """The lines of the schedule, each with the spec that it left."""
         return self._steps.result() if self._steps is not None else ()
 
-    def load(self) -> Library | Code:
+    def load(self) -> NativeLibrary | DeviceCode:
         """The built function, or for a GPU the code, which needs none. Raises NoCompiler, CompilerFailed, DeviceMismatch."""
         with self._lock.held():
             if self.library is None and self.target.family.launcher == "driver":
@@ -92,13 +92,13 @@ class Variant:
         return None
 
 
-class Variants(Sequence[Variant]):
+class KernelVariants(Sequence[Variant]):
     """Variants of which each is compiled when it is first asked for, once, whichever thread comes first."""
 
     def __init__(self, makers: Sequence[Callable[[], Variant]]) -> None:
         self._makers = tuple(makers)
         self._made: dict[int, Variant] = {}
-        self._lock = Lock()
+        self._lock = ForkLock()
 
     def __len__(self) -> int:
         return len(self._makers)

@@ -18,7 +18,7 @@ import numpy as np
 from andiron.codegen.abi import programs
 from andiron.codegen.emit.c.c_expr import ELEMENTS, storage
 from andiron.codegen.emit.printers import launches
-from andiron.runtime.gpu.device_code import Code
+from andiron.runtime.gpu.device_code import DeviceCode
 from andiron.runtime.gpu.driver import Cuda
 
 HERE = Path(__file__).parent
@@ -39,7 +39,7 @@ def log(fake: Cuda) -> list[str]:
     return lines
 
 
-def code(variant: Any, folder: Path) -> Code:
+def code(variant: Any, folder: Path) -> DeviceCode:
     """A variant's CUDA text as code for that driver: its kernels read their parameters as a driver passes them."""
     text = f'#define ANDIRON_DEVICE_ONLY\n#include "{HERE / "simt_shim.h"}"\n{variant.source}'
     for k in (k for p in programs(variant.program) for k in launches(p, "cuda")):
@@ -54,7 +54,7 @@ def code(variant: Any, folder: Path) -> Code:
     source.write_text(text, encoding="utf-8")
     flags = ["-O1", "-std=c++17", "-ffp-contract=off", "-fwrapv", "-w", "-shared", "-fPIC"]
     subprocess.run([CXX or "g++", *flags, str(source), "-o", str(library)], check=True)
-    return Code(str(library).encode() + b"\0", (), "", "cubin", "a fake", False)
+    return DeviceCode(str(library).encode() + b"\0", (), "", "cubin", "a fake", False)
 
 
 # ------------------------------------------------------------ arrays

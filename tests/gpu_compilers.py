@@ -27,7 +27,7 @@ def needs(target: Target) -> None:
         pytest.skip(found)
 
 
-def accepted(dialect: str, text: str, folder: Path, arch: str) -> toolchains.Made:
+def accepted(dialect: str, text: str, folder: Path, arch: str) -> toolchains.CompilerOutput:
     """What the compiler makes of a text. Fails on anything that it has to object to."""
     found = toolchain(dialect, arch)
     if isinstance(found, str):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from textwrap import dedent, indent
 
 from andiron.dsl.device import Device, Instr, Operand
-from andiron.dsl.fragment import Fragment
+from andiron.dsl.fragment import FragmentLayout
 
 OWN = {"f64": "double", "f32": "float", "i64": "int64_t", "i32": "int32_t"}
 
@@ -30,7 +30,7 @@ def registers(device: Device, o: Operand) -> tuple[str, int] | None:
     """The C type and the number of the registers that hold an operand, None for one in memory."""
     if o.memory != device.memories[-1].name:
         return None
-    count = Fragment.of(o).registers
+    count = FragmentLayout.of(o).registers
     if o.dtype.name in OWN:
         return OWN[o.dtype.name], count
     return "uint32_t", -(-count * o.dtype.bits // 32)

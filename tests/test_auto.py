@@ -18,7 +18,7 @@ from andiron.codegen.schedule.synthetic_spans import is_filled_in
 from andiron.dsl.errors import UserError, UserErrors
 from andiron.dsl.module import Module, loads
 from andiron.dsl.op import Op
-from andiron.runtime.emulator.run_program import play, variant_of
+from andiron.runtime.emulator.run_program import emulated_variant, run_variant
 
 from .interpreted import Formula, agrees, program_of
 from .random_auto import AMD, CPUS, DEVICES, NVIDIA, auto_case, special
@@ -56,10 +56,10 @@ def right(case: Case, c: CompiledProgram) -> None:
     if case.device in CPUS:
         got: dict[str, np.ndarray] = interpret(c.program, inputs_of(case, op), sizes, {"core": case.cores})
     else:
-        variant = variant_of(c.program)
+        variant = emulated_variant(c.program)
         if len(variant.source) > LONG:
             return
-        got = play(variant, inputs_of(case, op), sizes)
+        got = run_variant(variant, inputs_of(case, op), sizes)
     agree(case, op, got)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from andiron.dsl.device import Device
 from andiron.dsl.devices.resolve_device import resolve_devices
-from andiron.dsl.fragment import Fragment
+from andiron.dsl.fragment import FragmentLayout
 from andiron.dsl.op import Reduction
 from andiron.dsl.syntax import DeviceDecl
 from andiron.dsl.text.parser import parse_text
@@ -55,8 +55,8 @@ def test_cpus(cpus, name, wide, f32, f64):
         assert [(o.role, o.dtype.name, o.shape) for o in i.operands] == [
             ("input", dtype, ()), ("input", dtype, (lanes,)), ("inout", dtype, (lanes,)),
         ]  # fmt: skip
-        assert Fragment.of(i.operands[0]).units == 1
-        assert Fragment.of(i.operands[2]).linear().ravel().tolist() == list(range(lanes))
+        assert FragmentLayout.of(i.operands[0]).units == 1
+        assert FragmentLayout.of(i.operands[2]).linear().ravel().tolist() == list(range(lanes))
         assert dict(i.emits)["cpp"].startswith("c = ")
         assert i.cycles is not None
     dots = [i for i in device.instrs if i.family == "dot"]
@@ -115,7 +115,7 @@ def test_mma_fragments(simt):
     mma = next(i for i in simt.instrs if i.family == "mma")
     assert mma.accumulate
     assert mma.statement.reduction == Reduction("sum", ("k",))
-    assert [(Fragment.of(o).units, Fragment.of(o).registers) for o in mma.operands] == [(32, 8), (32, 4), (32, 4)]
+    assert [(FragmentLayout.of(o).units, FragmentLayout.of(o).registers) for o in mma.operands] == [(32, 8), (32, 4), (32, 4)]
     # The manual's pictures: groupID = lane >> 2, threadID_in_group = lane % 4.
     for lane in (0, 5, 31):
         group, t = lane >> 2, lane % 4
@@ -123,16 +123,16 @@ def test_mma_fragments(simt):
         b = [(t * 2 + (i & 1) + 8 * (i >= 2), group) for i in range(4)]
         c = [(group + 8 * (i >= 2), t * 2 + (i & 1)) for i in range(4)]
         for operand, expected in zip(mma.operands, (a, b, c), strict=True):
-            assert [tuple(x) for x in Fragment.of(operand).table()[lane].tolist()] == expected
+            assert [tuple(x) for x in FragmentLayout.of(operand).table()[lane].tolist()] == expected
 
 
 def test_ldmatrix_gives_the_mma_fragment(simt):
     ldmatrix = next(i for i in simt.instrs if i.family == "ldmatrix")
     mma = next(i for i in simt.instrs if i.family == "mma")
-    assert Fragment.of(ldmatrix.operand("D")).equal(Fragment.of(mma.operand("A")))
+    assert FragmentLayout.of(ldmatrix.operand("D")).equal(FragmentLayout.of(mma.operand("A")))
     source = ldmatrix.operand("S")
     assert (source.memory, source.role, source.alignment) == ("shared", "input", 16)
-    table = Fragment.of(source).table()
+    table = FragmentLayout.of(source).table()
     assert (table[..., 1] - table[:, :1, 1] == np.arange(8)).all()  # a lane's address is that of 8 elements in a row
     assert table[9, 0].tolist() == [9, 0]
     assert table[16, 0].tolist() == [0, 8]

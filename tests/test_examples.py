@@ -14,7 +14,7 @@ from andiron.dsl.module import load
 from andiron.dsl.ops.specialise import bind_params
 from andiron.dsl.text.format import format_source
 from andiron.runtime.compile import compile
-from andiron.runtime.devices import ancestry, device_of, fits
+from andiron.runtime.devices import device_of, extended_devices, is_for_device
 from andiron.tools import cli
 
 from .library_cases import check_right
@@ -57,8 +57,8 @@ def test_formatted(path):
 def test_right(file, op_name, schedule):
     module = MODULES[file]
     target = target_for(module, schedule)
-    goal = target_of(target, {n: ancestry(d, module)[1:] for n, d in module.devices.items()})
-    assert schedule is None or fits(module.schedules[schedule], device_of(goal, module), module)
+    goal = target_of(target, {n: extended_devices(d, module)[1:] for n, d in module.devices.items()})
+    assert schedule is None or is_for_device(module.schedules[schedule], device_of(goal, module), module)
     kernel = compile(module, op=op_name, schedule=schedule, target=target)
     check_right(bind_params(module.ops[op_name]), lambda case: kernel(*case.arrays, threads=2), ["odd"])
 

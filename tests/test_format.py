@@ -278,8 +278,8 @@ lines = st.recursive(
 )
 tensors = st.builds(s.TensorDecl, names, st.sampled_from(["f32", "f16"]), tuples(sizes), optional(st.just("csr")))
 assigns = st.builds(s.Assign, names, tuples(names), values, st.booleans())
-wheres = st.builds(s.Where, st.builds(s.Name, plain), st.just("="), sizes) | st.builds(
-    s.Where, sizes, st.sampled_from(["<", "<=", "=="]), sizes
+wheres = st.builds(s.SizeCondition, st.builds(s.Name, plain), st.just("="), sizes) | st.builds(
+    s.SizeCondition, sizes, st.sampled_from(["<", "<=", "=="]), sizes
 )
 ops = st.builds(
     s.OpDecl,
@@ -310,7 +310,7 @@ instrs = st.builds(
     tuples(tensors),
     tuples(tensors),
     tuples(assigns, 1),
-    tuples(st.builds(s.Place, plain, plain, tuples(plain), st.just(()) | maps)),
+    tuples(st.builds(s.OperandPlace, plain, plain, tuples(plain), st.just(()) | maps)),
     tuples(st.builds(s.Emit, plain, st.sampled_from(["", "a", 'f("x");\n  g();', "a\\b", '"', " a ", "a\n"]))),
     tuples(word_facts),
     optional(facts),

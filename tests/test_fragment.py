@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from andiron.dsl.fragment import Fragment
+from andiron.dsl.fragment import FragmentLayout
 from andiron.dsl.index.expr import Var, as_expr
 
 lane = Var("lane", 0, 31)
 r4, r2, r8 = Var("r", 0, 3), Var("r", 0, 1), Var("r", 0, 7)
 
 # mma.m16n8k16, f16 operands (PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type").
-A = Fragment((lane, r8), (lane // 4 + 8 * (r8 // 2 % 2), 2 * (lane % 4) + r8 % 2 + 8 * (r8 // 4)), (16, 16))
-C = Fragment((lane, r4), (lane // 4 + 8 * (r4 // 2), 2 * (lane % 4) + r4 % 2), (16, 8))
+A = FragmentLayout((lane, r8), (lane // 4 + 8 * (r8 // 2 % 2), 2 * (lane % 4) + r8 % 2 + 8 * (r8 // 4)), (16, 16))
+C = FragmentLayout((lane, r4), (lane // 4 + 8 * (r4 // 2), 2 * (lane % 4) + r4 % 2), (16, 8))
 
 
 def test_table_follows_the_manual():
@@ -26,19 +26,19 @@ def test_cover_and_unique():
         assert f.inside
         assert f.covers
         assert f.unique
-    row = Fragment((lane,), (as_expr(lane) % 8,), (8,))
+    row = FragmentLayout((lane,), (as_expr(lane) % 8,), (8,))
     assert row.covers
     assert not row.unique
-    assert not Fragment((lane,), (as_expr(lane),), (8,)).inside
-    assert not Fragment((lane,), (as_expr(lane),), (64,)).covers
+    assert not FragmentLayout((lane,), (as_expr(lane),), (8,)).inside
+    assert not FragmentLayout((lane,), (as_expr(lane),), (64,)).covers
 
 
 def test_owner_and_equality():
     assert A.owner((9, 11)) == ((5, 7),)
-    twin = Fragment((lane, r4), (lane // 4 % 8 + 8 * (r4 // 2 % 2), lane % 4 * 2 + (r4 - r4 // 2 * 2)), (16, 8))
+    twin = FragmentLayout((lane, r4), (lane // 4 % 8 + 8 * (r4 // 2 % 2), lane % 4 * 2 + (r4 - r4 // 2 * 2)), (16, 8))
     assert C.equal(twin)
-    assert not C.equal(Fragment((lane, r4), (lane // 4 + 8 * (r4 % 2), 2 * (lane % 4) + r4 // 2), (16, 8)))
-    scalar = Fragment((), (), ())
+    assert not C.equal(FragmentLayout((lane, r4), (lane // 4 + 8 * (r4 % 2), 2 * (lane % 4) + r4 // 2), (16, 8)))
+    scalar = FragmentLayout((), (), ())
     assert scalar.units == scalar.registers == 1
     assert scalar.covers
     assert scalar.owner(()) == ((0, 0),)
@@ -53,7 +53,7 @@ def test_inverse_is_the_inverse():
         table = f.table()
         found = table[back["lane"].evaluate(grid), back["r"].evaluate(grid)]
         assert np.array_equal(found, np.stack(list(grid.values()), axis=-1))
-    assert Fragment((lane,), (as_expr(lane) * lane,), (1000,)).inverse((0,)) is None
+    assert FragmentLayout((lane,), (as_expr(lane) * lane,), (1000,)).inverse((0,)) is None
 
 
 def test_tiled():

@@ -19,7 +19,7 @@ from andiron.codegen.ir.program import Program
 from andiron.codegen.ir.tile_ir import Alloc, Barrier, Buffer, Call, Commit, For, Launch, Piece, Stmt, Store, Units, Wait
 from andiron.dsl.device import GROUPED, Device, Instr, Operand
 from andiron.dsl.devices.resolve_device import resolve_devices
-from andiron.dsl.fragment import Fragment
+from andiron.dsl.fragment import FragmentLayout
 from andiron.dsl.index.expr import Expr, Var, as_expr
 from andiron.dsl.syntax import DeviceDecl
 from andiron.dsl.text.parser import parse_text
@@ -147,7 +147,7 @@ def test_what_is_where() -> None:
 def test_fragments_are_bijections_or_replicate_inputs() -> None:
     for title, (_, i) in instructions().items():
         for o in (o for o in i.operands if o.shape):
-            f = Fragment.of(o)
+            f = FragmentLayout.of(o)
             held = [tuple(x) for x in f.table().reshape(-1, len(o.shape)).tolist()]
             assert set(held) == set(np.ndindex(*o.shape)), (title, o.name)
             if o.role != "input":
@@ -160,7 +160,7 @@ def test_fragments_are_bijections_or_replicate_inputs() -> None:
 def test_nvidia_fragments_are_the_manuals(title: str) -> None:
     _, i = instructions()[title]
     for o, place in zip(i.operands, manual.NVIDIA[i.name], strict=True):
-        f = Fragment.of(o)
+        f = FragmentLayout.of(o)
         np.testing.assert_array_equal(f.table(), manual.table_of(place, 32, f.registers), err_msg=o.name)
 
 
@@ -170,7 +170,7 @@ def test_cdna_fragments_are_the_manuals(title: str) -> None:
     (m, k), f64 = i.operands[0].shape, i.operands[2].dtype.name == "f64"
     assert re.fullmatch(rf"mfma_{m}x{m}x{k}_\w+", i.name)
     for o in i.operands:
-        np.testing.assert_array_equal(Fragment.of(o).table(), manual.mfma(o.name, m, k, f64), err_msg=o.name)
+        np.testing.assert_array_equal(FragmentLayout.of(o).table(), manual.mfma(o.name, m, k, f64), err_msg=o.name)
 
 
 @pytest.mark.parametrize("title", family("wmma"))
@@ -178,7 +178,7 @@ def test_rdna_fragments_are_the_manuals(title: str) -> None:
     _, i = instructions()[title]
     for o in i.operands:
         expected = manual.wmma(o.name, 3 if title.startswith("gfx1100") else 4)
-        np.testing.assert_array_equal(Fragment.of(o).table(), expected, err_msg=o.name)
+        np.testing.assert_array_equal(FragmentLayout.of(o).table(), expected, err_msg=o.name)
 
 
 @pytest.mark.parametrize("title", family("ldmatrix"))
@@ -186,7 +186,7 @@ def test_ldmatrix_is_the_manuals(title: str) -> None:
     """The element that a lane gets is the one at that row and column of the matrix whose rows other lanes addressed."""
     _, i = instructions()[title]
     number, trans = int(re.search(r"_x(\d)", i.name).group(1)), "trans" in i.name  # type: ignore[union-attr]
-    s, d = (Fragment.of(o) for o in i.operands)
+    s, d = (FragmentLayout.of(o) for o in i.operands)
     per_word = 4 // i.operands[0].dtype.bytes
     addressed = s.table()  # the row that each lane addresses
     assert addressed.shape[1] == 4 * per_word
@@ -195,8 +195,8 @@ def test_ldmatrix_is_the_manuals(title: str) -> None:
         np.testing.assert_array_equal(element, addressed[8 * matrix + row, column])
 
 
-def turned(f: Fragment) -> Fragment:
-    return Fragment(f.coords, f.map[::-1], f.shape[::-1])
+def turned(f: FragmentLayout) -> FragmentLayout:
+    return FragmentLayout(f.coords, f.map[::-1], f.shape[::-1])
 
 
 # ldmatrix, the instruction that takes what it loads, which operand of it
@@ -227,8 +227,8 @@ FEEDS = [
 @pytest.mark.parametrize(("load", "mma", "operand"), FEEDS)
 def test_ldmatrix_gives_the_operands(load: str, mma: str, operand: str) -> None:
     device = devices()["sm_89"]
-    d = Fragment.of(next(i for i in device.instrs if i.name == load).operand("D"))
-    wanted = Fragment.of(next(i for i in device.instrs if i.name == mma).operand(operand[0]))
+    d = FragmentLayout.of(next(i for i in device.instrs if i.name == load).operand("D"))
+    wanted = FragmentLayout.of(next(i for i in device.instrs if i.name == mma).operand(operand[0]))
     if operand.startswith("BB"):
         wanted = wanted.tiled((1, 2))
     if operand.endswith("t"):
@@ -260,7 +260,7 @@ def one_call(device: Device, instr: Instr) -> Program:
     after: list[Stmt] = []
     buffers, allocs, pieces = [], [], []
     for o in instr.operands:
-        f = Fragment.of(o)
+        f = FragmentLayout.of(o)
         shape = o.shape or (1,)
         argument = flat("global", "output" if o.role == "output" else "input", o.name, "grid", o, (groups, *shape))
         buffers.append(argument)
@@ -269,7 +269,7 @@ def one_call(device: Device, instr: Instr) -> Program:
             result = flat("global", "output", o.name + "_out", "grid", o, (groups, *shape))
             buffers.append(result)
 
-        def where(register: Expr, f: Fragment = f, o: Operand = o) -> tuple[Expr, ...]:
+        def where(register: Expr, f: FragmentLayout = f, o: Operand = o) -> tuple[Expr, ...]:
             at = f.at({"lane": as_expr(t), "r": register})
             return (unit, *(at if o.shape else (as_expr(0),)))
 
@@ -371,13 +371,13 @@ def inputs_of(program: Program) -> list[Buffer]:
 def test_shuffles_move_words_between_lanes(title: str) -> None:
     _, i = instructions()[title]
     distance, lanes = int(i.name.rpartition("x")[2]), i.operands[0].shape[0]
-    d = Fragment.of(i.operand("D")).table()[:, 0, 0]
+    d = FragmentLayout.of(i.operand("D")).table()[:, 0, 0]
     np.testing.assert_array_equal(d, np.arange(lanes) ^ distance)
 
 
 def test_a_direct_load_to_shared_memory_takes_one_address() -> None:
     i = next(x for x in devices()["gfx950"].instrs if x.name == "load_lds_f16x8")
-    s, d = (Fragment.of(o) for o in i.operands)
+    s, d = (FragmentLayout.of(o) for o in i.operands)
     assert (s.units, s.registers, d.units, d.registers) == (64, 8, 1, 512)
     assert i.awaits == ("counter",)
 

@@ -11,7 +11,7 @@ from andiron.codegen.lint.find_cliffs import lint
 from andiron.codegen.lint.typical_block import typical_sizes
 from andiron.codegen.pipeline import compile_program
 from andiron.dsl.ops.specialise import bind_params
-from andiron.tools.checks.compile_schedules import devices_of, scheduled
+from andiron.tools.checks.compile_schedules import compile_all_schedules, devices_of
 
 ROOT = Path(__file__).parent.parent
 LIBRARIES = "import std.ops.gemm\nimport std.ops.tensor\nimport std.ops.reduce\nimport std.ops.elementwise\n"
@@ -136,7 +136,7 @@ def test_the_librarys_own_schedules_have_none(path, monkeypatch):
     """For machines with AVX2 as for others: what is warned of here would be false, or the schedule is to be mended."""
     module = andiron.load(path)
     monkeypatch.setattr("andiron.tools.checks.compile_schedules.native_device", lambda: module.device("cpu:avx2"))
-    cases = [c for found in scheduled(module) if isinstance(found, list) for c in found if c.compiled is not None]
+    cases = [c for found in compile_all_schedules(module) if isinstance(found, list) for c in found if c.compiled is not None]
     assert cases or not module.schedules
     found = [
         w

@@ -189,7 +189,7 @@ def test_schedule_headers():
     assert one == s.ScheduleDecl("s", "gemm", None, (), "sm_80", (), (s.AutoLine(),))
     full = only("schedule s for linear as gemm(A = X, B = W) on cpu:avx2 where N <= 4096, K % 8 == 0:\n    auto\n")
     assert (full.op, full.role, full.bindings, full.device) == ("linear", "gemm", (("A", "X"), ("B", "W")), "cpu:avx2")
-    assert full.where == (s.Where(n("N"), "<=", n(4096)), s.Where(b("K", "%", 8), "==", n(0)))
+    assert full.where == (s.SizeCondition(n("N"), "<=", n(4096)), s.SizeCondition(b("K", "%", 8), "==", n(0)))
     strategy = only("strategy stage(T, depth = 3):\n    move T -> shared pipeline depth\n")
     assert strategy.params == (("T", None), ("depth", n(3)))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from andiron.dsl.index.counterexample import point
+from andiron.dsl.index.counterexample import feasible_point
 from andiron.dsl.index.expr import Var, as_expr, ceildiv, minimum, xor
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,11 +18,11 @@ i, thread, other = Var("i", 0, 127), Var("thread", 0, 31), Var("thread'", 0, 31)
 @settings(derandomize=True, max_examples=300, deadline=None)
 @given(st.lists(st.one_of(linear(), expression()), min_size=1, max_size=4))
 def test_what_is_found_is_real(constraints):
-    found = point(constraints)
+    found = feasible_point(constraints)
     if found is not None:
         assert all(c.evaluate(found) >= 0 for c in constraints)
         assert all(BOX[name][0] <= x <= BOX[name][1] for name, x in found.items())
-        assert found == point(constraints)
+        assert found == feasible_point(constraints)
 
 
 @settings(derandomize=True, max_examples=200, deadline=None)
@@ -31,7 +31,7 @@ def test_what_is_found_is_real(constraints):
     st.fixed_dictionaries({name: st.integers(-20, 20) for name in BOX}),
 )
 def test_what_is_found_near_a_point_is_real(constraints, near):
-    found = point(constraints, near)
+    found = feasible_point(constraints, near)
     if found is not None:
         assert all(c.evaluate(found) >= 0 for c in constraints)
         assert all(BOX[name][0] <= x <= BOX[name][1] for name, x in found.items())
@@ -45,8 +45,8 @@ def test_what_is_found_near_a_point_is_real(constraints, near):
 @given(st.integers(1, 200), st.integers(0, 300), st.sampled_from([1, 4, 32]))
 def test_a_guard_of_a_tile_may_fail(tile, more, lanes):
     guard = M - tile * k - lanes * (i // lanes) - more
-    assert point([guard, M - tile * k - 1]) is not None
-    assert (point([-guard - 1, M - tile * k - 1]) is not None) == (more + 127 // lanes * lanes > 1)
+    assert feasible_point([guard, M - tile * k - 1]) is not None
+    assert (feasible_point([-guard - 1, M - tile * k - 1]) is not None) == (more + 127 // lanes * lanes > 1)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_a_guard_of_a_tile_may_fail(tile, more, lanes):
     ],
 )
 def test_found(constraints):
-    found = point(constraints)
+    found = feasible_point(constraints)
     assert found is not None
     assert all(c.evaluate(found) >= 0 for c in constraints)
 
@@ -80,7 +80,7 @@ def test_two_units_that_meet_in_a_swizzled_stage_are_found():
     written = (as_expr(stage), 24 * sx + 4 * warp + thread // 8, r + 8 * xor(thread // 8 + 4 * (warp % 2), thread % 8))
     read = (k % 4, 16 * (warp2 // 3) + other % 16, r2 + 8 * xor(2 * step + other // 16, other % 8))
     same = [d for x, y in zip(written, read, strict=True) for d in (x - y, y - x)]
-    found = point([*conds, *same, warp - warp2 - 1])
+    found = feasible_point([*conds, *same, warp - warp2 - 1])
     assert found is not None
     assert [e.evaluate(found) for e in written] == [e.evaluate(found) for e in read]
     assert found["warp"] != found["warp'"]
@@ -89,19 +89,19 @@ def test_two_units_that_meet_in_a_swizzled_stage_are_found():
 
 def test_equal_variables_may_differ_in_what_is_known_of_them():
     low, high = Var("x", 0, 20), Var("x", 10, None)
-    found = point([15 - as_expr(high), low + M])
+    found = feasible_point([15 - as_expr(high), low + M])
     assert found is not None
     assert 10 <= found["x"] <= 15
-    assert point([9 - as_expr(Var("x", 0, 9)), high + M]) is None
-    assert point([Var("x", 0, 5) + M, Var("x", 6, 9) + M]) is None
+    assert feasible_point([9 - as_expr(Var("x", 0, 9)), high + M]) is None
+    assert feasible_point([Var("x", 0, 5) + M, Var("x", 6, 9) + M]) is None
 
 
 def test_divisors_are_positive():
     x = M // N - 1 + VARS["a"] // (N - 3)
-    found = point([x])
+    found = feasible_point([x])
     assert found is not None
     assert found["N"] > 3
-    assert point([M // (3 - N) - 1, N - 3]) is None
+    assert feasible_point([M // (3 - N) - 1, N - 3]) is None
 
 
 def test_a_search_in_vain_takes_as_long_as_its_question_is_large():
@@ -111,7 +111,7 @@ def test_a_search_in_vain_takes_as_long_as_its_question_is_large():
         tiles = [Var(f"t{k}", 0) for k in range(n)]
         within = [minimum(*(M - 3 * a - 5 * b for b in tiles)) // 2 for a in tiles]
         never = sum(within[1:], within[0])
-        return calls(lambda: point([never - 9, 3 - never, *within]))
+        return calls(lambda: feasible_point([never - 9, 3 - never, *within]))
 
     few, many = asked(6), asked(24)
     assert many < 20 * few

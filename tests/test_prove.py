@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from andiron.dsl.index import prove
 from andiron.dsl.index.expr import Var, as_expr, ceildiv, maximum, minimum, xor
-from andiron.dsl.index.prove import Facts, always, conjuncts, equal, feasible
+from andiron.dsl.index.prove import Assumptions, always, conjuncts, equal, feasible
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -142,7 +142,7 @@ def test_where_it_failed_before_is_looked_at_first(monkeypatch):
 @given(st.lists(linear(), min_size=1, max_size=2), st.lists(expression(), min_size=2, max_size=4))
 def test_answers_do_not_depend_on_what_was_asked_before(around, asked):
     """NEAR: a search that starts near an earlier point finds nothing that is not there."""
-    facts = Facts(lambda: around)
+    facts = Assumptions(lambda: around)
     for c in asked:
         answer = always(c, facts)
         prove._always.cache_clear()
@@ -157,7 +157,7 @@ def test_a_question_that_is_remembered_lets_go_of_its_statement():
 
     statement = Statement()
     alive = weakref.ref(statement)
-    facts = Facts().where(statement.known)
+    facts = Assumptions().where(statement.known)
     assert not always(j - i, facts)
     del statement
     assert alive() is None
@@ -226,7 +226,7 @@ def test_quotients_of_what_is_bounded():
 
 def test_facts_are_those_around_and_the_own():
     x, y = Var("x", None), Var("y", None)
-    outer = Facts(lambda: (x - 3,))
+    outer = Assumptions(lambda: (x - 3,))
     inner = outer.also(y - x).where(lambda: (10 - y,))
     assert inner.conds == (x - 3, y - x, 10 - y)
     assert always(y - 3, inner)
@@ -234,14 +234,14 @@ def test_facts_are_those_around_and_the_own():
     assert not always(y - 3, outer)
     assert feasible((x - 10,), inner)
     assert not feasible((x - 11,), inner)
-    assert inner == Facts(lambda: inner.conds) != outer
-    wider = Facts(lambda: (as_expr(Var("x", 3)),))
-    assert wider != Facts(lambda: (as_expr(x),)), "the same text, of which something else is known"
+    assert inner == Assumptions(lambda: inner.conds) != outer
+    wider = Assumptions(lambda: (as_expr(Var("x", 3)),))
+    assert wider != Assumptions(lambda: (as_expr(x),)), "the same text, of which something else is known"
 
 
 def test_a_long_row_of_facts():
     x = Var("x", None)
-    facts = Facts(lambda: (x - 3,))
+    facts = Assumptions(lambda: (x - 3,))
     for n in range(5000):
         facts = facts.where(lambda n=n: (Var(f"v{n}") + 1,))
     assert len(facts.conds) == 5001

@@ -10,7 +10,7 @@ import pytest
 from andiron.dsl.errors import UserError, UserErrors
 from andiron.dsl.errors.syntax import Malformed
 from andiron.dsl.source import Source
-from andiron.dsl.text.parser import decode, machine, parse_text
+from andiron.dsl.text.parser import decode, parse_text, parser_machine
 from andiron.dsl.text.recover import MOST_ERRORS
 from lark.exceptions import UnexpectedToken
 
@@ -143,7 +143,7 @@ def test_every_example_is_malformed():
     for cls in Malformed.__subclasses__():
         for example in cls.examples:
             with pytest.raises(UnexpectedToken):
-                machine().attempt(Source("example", example), example, 0)
+                parser_machine().attempt(Source("example", example), example, 0)
 
 
 def test_every_example_is_explained_as_what_it_is_or_closer():

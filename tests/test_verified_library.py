@@ -14,8 +14,8 @@ from andiron.codegen.verify.verify_program import verify
 from andiron.dsl.module import load
 from andiron.dsl.ops.specialise import bind_params
 from andiron.dsl.stdlib_files import std_devices
-from andiron.tools.checks.compile_schedules import scheduled, unscheduled
-from andiron.tools.infer_target import whole
+from andiron.tools.checks.compile_schedules import compile_all_schedules, compile_unscheduled_ops
+from andiron.tools.infer_target import has_unit_count
 
 from .library_cases import library
 from .test_stdlib_ops import OPS
@@ -28,14 +28,16 @@ FILES = [
 LONG = bool(os.environ.get("FUZZ"))
 WORK = 10_000_000 if LONG else 400_000
 USUAL = ("cpu:avx2", "sm_80", "gfx90a")
-DEVICES = [d for d in std_devices() if whole(d, library()) and d not in USUAL]
+DEVICES = [d for d in std_devices() if has_unit_count(d, library()) and d not in USUAL]
 PAIRS = [(op, d) for n, op in enumerate(OPS) for m, d in enumerate(DEVICES) if LONG or m == n % len(DEVICES)]
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
 def test_schedules(path: Path) -> None:
     module = load(path)
-    cases = [c for found in scheduled(module) if isinstance(found, list) for c in found] + list(unscheduled(module))
+    cases = [c for found in compile_all_schedules(module) if isinstance(found, list) for c in found] + list(
+        compile_unscheduled_ops(module)
+    )
     checked = 0
     for case in cases:
         if case.compiled is None:  # a schedule for any contraction is not for every op

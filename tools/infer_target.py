@@ -7,7 +7,7 @@ from ..dsl.module import Module, std_device
 from ..dsl.stdlib_files import std_devices
 
 
-def target_for(device: str, module: Module) -> str:
+def infer_target(device: str, module: Module) -> str:
     """A target whose device this is: by its own name, or by the family whose devices it extends.
 
     For one that only serves to describe others (`nvidia`) it is the usual one of its family that extends it, else the first.
@@ -26,7 +26,7 @@ def target_for(device: str, module: Module) -> str:
     return device
 
 
-def whole(device: str, module: Module) -> bool:
+def has_unit_count(device: str, module: Module) -> bool:
     """Whether it says how many units it has: others only serve to describe devices."""
     found = module.devices.get(device) or std_device(device)
     return found is not None and found.limit("units") is not None
@@ -36,8 +36,8 @@ def _whole(device: str, family: Family, module: Module) -> str:
     others = (family.usual, *std_devices())
     return (
         device
-        if whole(device, module)
-        else next((n for n in others if device in _lineage(n, module) and whole(n, module)), device)
+        if has_unit_count(device, module)
+        else next((n for n in others if device in _lineage(n, module) and has_unit_count(n, module)), device)
     )
 
 

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from ..dsl.errors import AndironError, UserError
 from ..dsl.errors.repl import BadMagic
-from ..dsl.module import Module, survey
+from ..dsl.module import Module, load_with_mistakes
 from ..dsl.op import Op
 from ..dsl.syntax import ScheduleDecl
 from ..dsl.text.print_node import format_node
@@ -61,7 +61,7 @@ def sched(shell: Any, line: str, cell: str) -> Module:
     try:
         options = _options(line)
         text = "\n".join(cell.splitlines()) + "\n"
-        module, mistakes = survey(text=text, name="<cell>", base=".")
+        module, mistakes = load_with_mistakes(text=text, name="<cell>", base=".")
         for error in check_schedules(module):
             mistakes.add(error)
         mistakes.raise_if_any()
@@ -123,9 +123,9 @@ def kernel_html(kernel: Kernel) -> str:
     """Schedule, pictures, report and text of a kernel."""
     from .pictures.roofline import roofline
     from .pictures.tiles import tiles
-    from .repl.view import costs, report_of
+    from .repl.view import costs, draft_report
 
-    report = report_of(kernel)
+    report = draft_report(kernel)
     pictures = [tiles(kernel.op, kernel.trace, report.sizes), roofline(report, kernel.program.device)]
     language = "cpp" if kernel.variants[0].target.family.dialect == "cpp" else "cuda"
     return "".join(

@@ -10,7 +10,7 @@ from .terminal import complain
 
 if TYPE_CHECKING:
     from ..dsl.module import Module
-    from ..runtime.compile import Request
+    from ..runtime.compile import CompileRequest
     from ..runtime.kernel import Kernel
 
 
@@ -77,20 +77,20 @@ def fixed_values(args: argparse.Namespace) -> dict[str, int]:
 
 def target_name(args: argparse.Namespace, module: Module) -> str:
     """What is compiled for: what is asked for, what the schedule names, or this machine."""
-    from .infer_target import target_for
+    from .infer_target import infer_target
 
     named = module.schedules.get(args.schedule)
     if args.target is None and named is not None and named.device is not None:
-        return target_for(named.device, module)
+        return infer_target(named.device, module)
     return args.target or "cpu"
 
 
-def request_of(args: argparse.Namespace) -> Request:
+def request_of(args: argparse.Namespace) -> CompileRequest:
     """What the arguments ask for, looked up: nothing is compiled."""
-    from ..runtime.compile import asked
+    from ..runtime.compile import resolve_request
 
     module = load_module(args.file)
-    return asked(module, args.op, args.schedule, target_name(args, module), None, fixed_values(args))
+    return resolve_request(module, args.op, args.schedule, target_name(args, module), None, fixed_values(args))
 
 
 def kernel_of(args: argparse.Namespace, threads: int | None = None, checks: bool = True) -> Kernel:

@@ -8,11 +8,11 @@ from ..codegen.lower.schedule_trace import TracedLine, line_head
 from ..dsl import syntax
 
 
-def flat(lines: Sequence[syntax.Line], depth: int = 1) -> Iterator[tuple[syntax.Line, int]]:
+def flat_lines(lines: Sequence[syntax.Line], depth: int = 1) -> Iterator[tuple[syntax.Line, int]]:
     """Lines and, below each, those nested under it, with their depth: 1 for those of the schedule itself."""
     for line in lines:
         yield line, depth
-        yield from flat(getattr(line, "block", None) or (), depth + 1)
+        yield from flat_lines(getattr(line, "block", None) or (), depth + 1)
 
 
 def traced_lines(trace: Sequence[TracedLine], lines: Sequence[syntax.Line]) -> list[tuple[syntax.Line, TracedLine | None]]:
@@ -21,7 +21,7 @@ def traced_lines(trace: Sequence[TracedLine], lines: Sequence[syntax.Line]) -> l
     The steps of a launch are the written lines in their order with filled-in ones between. Of several launches that one counts
     in which most lines are found: lines act on the launches of the statements that they are about.
     """
-    wanted = [(line, depth, line_head(line)) for line, depth in flat(lines)]
+    wanted = [(line, depth, line_head(line)) for line, depth in flat_lines(lines)]
     best: list[TracedLine | None] = [None] * len(wanted)
     for launch in launches_of(trace):
         found: list[TracedLine | None] = [None] * len(wanted)

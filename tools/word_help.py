@@ -57,7 +57,7 @@ def statements_about(word: str) -> list[Statement]:
     return [s for s in STATEMENTS if word in names_of(s)]
 
 
-def of_device(device: Device, word: str, others: Mapping[str, Device] | None = None) -> str:
+def device_word_help(device: Device, word: str, others: Mapping[str, Device] | None = None) -> str:
     """A level, a memory, an instruction or a family of instructions, as the text of the device, or of one that it extends, has
     it; "" where there is none. `others`: devices beside those of the library."""
     kinds = (syntax.LevelDecl, syntax.MemoryDecl, syntax.InstrDecl)
@@ -72,7 +72,7 @@ def of_device(device: Device, word: str, others: Mapping[str, Device] | None = N
     return f"instructions of {device.name}: " + ", ".join(f"`{name}`" for name in family) if family else ""
 
 
-def device_in_short(device: Device) -> str:
+def device_summary(device: Device) -> str:
     """Its levels, memories, and how many instructions it has."""
     levels = " > ".join(x.name for x in device.levels)
     memories = ", ".join(m.name for m in device.memories)

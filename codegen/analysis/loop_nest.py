@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from ...dsl.index.expr import Expr, Fn, Var, as_expr
-from ...dsl.index.simplify import combined
+from ...dsl.index.simplify import linear_combination
 from ...dsl.support.fast_replace import replace
 from ...dsl.values import IndexValue, Load, Masked, Value, loads, transform
 from ..ir.tile_ir import Alloc, Buffer, For, If, Stmt, Store
@@ -141,7 +141,7 @@ def may_be_inner(nest: StoreNest, x: NestLoop, buffer: Buffer) -> bool:
 
 def linear_address(buffer: Buffer, coords: tuple[Expr, ...]) -> Expr:
     """The linear address, in elements."""
-    return combined([(c * s, 1) if s.terms else (c, s.const) for c, s in zip(coords, buffer.strides, strict=True)], 0)
+    return linear_combination([(c * s, 1) if s.terms else (c, s.const) for c, s in zip(coords, buffer.strides, strict=True)], 0)
 
 
 def first_and_step(e: Expr, var: Var, first: Expr, count: int) -> tuple[Expr, int] | None:

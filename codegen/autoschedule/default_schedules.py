@@ -71,12 +71,12 @@ def _few(op: Op, device: Device, dims: set[str]) -> tuple[syntax.ScheduleDecl | 
         return ()
     n, lanes = syntax.Name(str(size)), max(FEW_COLUMNS, *(x for _, x in found))
     return (
-        _auto(op, "", syntax.Where(n, ">", syntax.Num(2 * lanes))),
-        _auto(op, "_one", syntax.Where(n, "==", syntax.Num(1))),
-        _auto(op, "_two", syntax.Where(n, "==", syntax.Num(2))),
-        _auto(op, "_few", syntax.Where(n, "<=", syntax.Num(FEW_COLUMNS))),
-        *((_auto(op, "_narrow", syntax.Where(n, "<=", syntax.Num(lanes))),) if lanes > FEW_COLUMNS else ()),
-        _auto(op, "_twice", syntax.Where(n, "<=", syntax.Num(2 * lanes))),
+        _auto(op, "", syntax.SizeCondition(n, ">", syntax.Num(2 * lanes))),
+        _auto(op, "_one", syntax.SizeCondition(n, "==", syntax.Num(1))),
+        _auto(op, "_two", syntax.SizeCondition(n, "==", syntax.Num(2))),
+        _auto(op, "_few", syntax.SizeCondition(n, "<=", syntax.Num(FEW_COLUMNS))),
+        *((_auto(op, "_narrow", syntax.SizeCondition(n, "<=", syntax.Num(lanes))),) if lanes > FEW_COLUMNS else ()),
+        _auto(op, "_twice", syntax.SizeCondition(n, "<=", syntax.Num(2 * lanes))),
     )
 
 
@@ -87,12 +87,12 @@ def _made(op: Op, device: Device, dims: set[str]) -> tuple[syntax.ScheduleDecl |
     if size is None or str(size) not in dims or size.interval[1] is not None:
         return ()
     n, most = syntax.Name(str(size)), syntax.Num(ROWS)
-    return _auto(op, "", syntax.Where(n, ">", most)), _auto(op, "_few", syntax.Where(n, "<=", most))
+    return _auto(op, "", syntax.SizeCondition(n, ">", most)), _auto(op, "_few", syntax.SizeCondition(n, "<=", most))
 
 
-def _where(bounds: dict[str, int]) -> tuple[syntax.Where, ...]:
-    return tuple(syntax.Where(syntax.Name(n), "<=", syntax.Num(most)) for n, most in bounds.items())
+def _where(bounds: dict[str, int]) -> tuple[syntax.SizeCondition, ...]:
+    return tuple(syntax.SizeCondition(syntax.Name(n), "<=", syntax.Num(most)) for n, most in bounds.items())
 
 
-def _auto(op: Op, suffix: str, *where: syntax.Where) -> syntax.ScheduleDecl:
+def _auto(op: Op, suffix: str, *where: syntax.SizeCondition) -> syntax.ScheduleDecl:
     return syntax.ScheduleDecl(f"{op.name}_auto{suffix}", op.name, None, (), None, where, (syntax.AutoLine(),))

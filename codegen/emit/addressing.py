@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...dsl.index.expr import Atom, Expr, Fn, Var
-from ...dsl.index.simplify import combined
+from ...dsl.index.simplify import linear_combination
 from ..ir.tile_ir import Buffer
 from .c.c_expr import storage
 from .c.text_builder import NOWHERE, KnownPointer
@@ -23,7 +23,7 @@ def linear_address(ctx: EmissionContext, buffer: Buffer, coords: Sequence[Expr])
     found = ctx.addresses.get(key)
     if found is None:
         parts = zip(coords, buffer.strides, strict=True)
-        total = combined([(_product(ctx, c, s), 1) if s.terms else (c, s.const) for c, s in parts], 0)
+        total = linear_combination([(_product(ctx, c, s), 1) if s.terms else (c, s.const) for c, s in parts], 0)
         found = ctx.addresses[key] = (total, buffer, coords)  # what the key names stays alive
     return found[0]
 

@@ -383,7 +383,7 @@ class _Reader:
 
 def _linear(terms: Sequence[tuple[Any, int]], const: int) -> Expr:
     if len(dict(terms)) < len(terms):  # nobody printed this
-        return index_rules.combined([(Expr((term,)), 1) for term in terms], const)
+        return index_rules.linear_combination([(Expr((term,)), 1) for term in terms], const)
     return Expr(tuple(terms), const) if terms else number(const)
 
 

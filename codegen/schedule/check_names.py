@@ -22,7 +22,7 @@ from ...dsl.errors.schedule import (
 )
 from ...dsl.module import std_roots
 from ...dsl.op import Op
-from ...dsl.ops.index_syntax import spot
+from ...dsl.ops.index_syntax import word_span
 from .check_lines import check_lines
 
 NOT_YET = ("online", "persistent", "multicast")
@@ -55,14 +55,14 @@ class _Names:
                 case syntax.Fuse():
                     self.fuse(line, indices, staged)
                 case syntax.Move():
-                    self.known(line.tensor, self.tensors, UnknownTensorInSchedule, "tensor", spot(line.span, line.tensor))
+                    self.known(line.tensor, self.tensors, UnknownTensorInSchedule, "tensor", word_span(line.span, line.tensor))
                     self.memory(line)
                     self.view(line, indices)
                     if line.block is not None:
                         self.block(line.block, indices | self.axes_of(line.tensor), level, line.tensor, level)
                 case syntax.Keep():
                     for t in line.tensors:
-                        self.known(t, self.tensors, UnknownTensorInSchedule, "tensor", spot(line.span, t))
+                        self.known(t, self.tensors, UnknownTensorInSchedule, "tensor", word_span(line.span, t))
                     self.memory(line)
                     if line.block is not None:
                         self.block(line.block, set(indices), level, None, level)
@@ -70,7 +70,7 @@ class _Names:
                     self.instr(name, line.span)
                 case syntax.Inline():
                     for t in line.tensors:
-                        self.known(t, self.tensors, UnknownTensorInSchedule, "tensor", spot(line.span, t))
+                        self.known(t, self.tensors, UnknownTensorInSchedule, "tensor", word_span(line.span, t))
                         self.inlined(t, line)
             for m in getattr(line, "modifiers", ()):
                 if m.name == "with":
@@ -83,15 +83,15 @@ class _Names:
         """The indices of `as (...)`: each is there, and stands once."""
         seen: set[str] = set()
         for i in line.view or ():
-            self.known(i, indices, UnknownIndexInSchedule, "index", spot(line.span, i))
+            self.known(i, indices, UnknownIndexInSchedule, "index", word_span(line.span, i))
             if i in seen:
                 help = "name each once, outermost first"
-                self.diagnostics.add(BadLayout(f"`as (...)` names `{i}` twice", spot(line.span, i, last=True), help=help))
+                self.diagnostics.add(BadLayout(f"`as (...)` names `{i}` twice", word_span(line.span, i, last=True), help=help))
             seen.add(i)
 
     def fuse(self, line: syntax.Fuse, indices: set[str], staged: str | None) -> None:
         for i in line.indices:
-            self.known(i, indices, BadFuse, "index", spot(line.span, i))
+            self.known(i, indices, BadFuse, "index", word_span(line.span, i))
         if len(set(line.indices)) < len(line.indices):
             self.diagnostics.add(BadFuse("`fuse` names an index twice", line.span, help="name each once, outermost first"))
         mine = set(line.indices)
@@ -124,7 +124,7 @@ class _Names:
     def level(self, line: syntax.Tile, now: str, own: str) -> str:
         if line.level is None:
             return now
-        at = spot(line.span, line.level, last=True)
+        at = word_span(line.span, line.level, last=True)
         if line.level not in self.levels:
             help = _or_elsewhere(line.level, self.levels, lambda d: [x.name for x in d.levels])
             self.diagnostics.add(UnknownLevel(f"`{self.device.name}` has no level `{line.level}`", at, help=help))
@@ -158,12 +158,12 @@ class _Names:
             help = _or_elsewhere(line.memory, self.memories, lambda d: [m.name for m in d.memories])
             self.diagnostics.add(
                 UnknownMemoryInSchedule(
-                    f"`{self.device.name}` has no memory `{line.memory}`", spot(line.span, line.memory), help=help
+                    f"`{self.device.name}` has no memory `{line.memory}`", word_span(line.span, line.memory), help=help
                 )
             )
 
     def instr(self, name: str, span) -> None:
-        span = spot(span, name)
+        span = word_span(span, name)
         names = {n for i in self.device.instrs for n in (i.name, i.family) if n}
         if name not in names:
             message = f"`{self.device.name}` has no instruction `{name}`"

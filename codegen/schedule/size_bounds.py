@@ -18,7 +18,7 @@ def with_size_bounds(op: Op, schedule: syntax.ScheduleDecl | None) -> Op:
     return op if schedule is None or not schedule.where else with_bounds(op, schedule.where)
 
 
-def with_bounds(op: Op, where: tuple[syntax.Where, ...]) -> Op:
+def with_bounds(op: Op, where: tuple[syntax.SizeCondition, ...]) -> Op:
     dims = {v.name: v for v in op.dims}
     conditions = list(op.conditions)
     ends: dict[str, tuple[int | None, int | None]] = {}
@@ -51,7 +51,7 @@ def with_bounds(op: Op, where: tuple[syntax.Where, ...]) -> Op:
 def without_decided_bounds(decl: syntax.ScheduleDecl, known: Mapping[str, int]) -> syntax.ScheduleDecl | None:
     """The schedule without the conditions that sizes fixed at compile time decide; None when they exclude it."""
     table = {name: as_expr(value) for name, value in known.items()}
-    left: list[syntax.Where] = []
+    left: list[syntax.SizeCondition] = []
     for w in decl.where:
         if not _names(w.left) | _names(w.right) <= known.keys():
             left.append(w)
@@ -78,7 +78,7 @@ def _names(e: syntax.Expr) -> set[str]:
     return set()
 
 
-def _slack(w: syntax.Where, left: Expr, right: Expr) -> list[Expr]:
+def _slack(w: syntax.SizeCondition, left: Expr, right: Expr) -> list[Expr]:
     match w.op:
         case "<=":
             return [right - left]
@@ -97,7 +97,7 @@ def _most(a: int | None, b: int | None, pick) -> int | None:
     return b if a is None else a if b is None else pick(a, b)
 
 
-def _satisfiable(w: syntax.Where, dims: Mapping[str, Var], ends) -> None:
+def _satisfiable(w: syntax.SizeCondition, dims: Mapping[str, Var], ends) -> None:
     """Raises BadBound where the bounds together leave no size."""
     table = {n: as_expr(Var(n, *_meet(v, ends[n])) if n in ends else v) for n, v in dims.items()}
     empty = next((n for n in _names(w.left) & ends.keys() if _none(*_meet(dims[n], ends[n]))), None)
@@ -123,7 +123,7 @@ def _meet(v: Var, ends: tuple[int | None, int | None]) -> tuple[int | None, int 
     return (v.lo if lo is None else max(lo, v.lo or 0)), (v.hi if hi is None else hi)
 
 
-def _shown(w: syntax.Where) -> str:
-    from ...dsl.ops.index_syntax import shown
+def _shown(w: syntax.SizeCondition) -> str:
+    from ...dsl.ops.index_syntax import node_text
 
-    return f"{shown(w.left)} {w.op} {shown(w.right)}"
+    return f"{node_text(w.left)} {w.op} {node_text(w.right)}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...dsl.index.prove import Facts, always, feasible
+from ...dsl.index.prove import Assumptions, always, feasible
 from ...dsl.support.fast_replace import replace
 from ...dsl.values import Masked, Value, transform
 from ..ir.program import Program
@@ -12,11 +12,11 @@ from ..ir.tile_visitors import known, with_bodies
 
 def prove_guards(program: Program) -> Program:
     """Conditions that always hold are dropped; statements under conditions that never hold are too, and loops left empty."""
-    facts = Facts(lambda: known(program))
+    facts = Assumptions(lambda: known(program))
     return replace(program, launches=tuple(replace(x, body=_prove(x.body, facts)) for x in program.launches))
 
 
-def _prove(body: tuple[Stmt, ...], facts: Facts) -> tuple[Stmt, ...]:
+def _prove(body: tuple[Stmt, ...], facts: Assumptions) -> tuple[Stmt, ...]:
     out: list[Stmt] = []
     for s in body:
         match s:
@@ -57,7 +57,7 @@ def _unless_empty(s: For | Alloc | If) -> list[Stmt]:
     return [s] if does or s.orelse else []
 
 
-def _prove_value(value: Value, facts: Facts) -> Value:
+def _prove_value(value: Value, facts: Assumptions) -> Value:
     def step(v: Value) -> Value | None:
         if isinstance(v, Masked):
             conds = tuple([c for c in v.conds if not always(c, facts)])

@@ -9,7 +9,7 @@ processor looks ahead a fixed number of instructions, and the test of an edge th
 from __future__ import annotations
 
 from ...dsl.index.expr import Expr, maximum, minimum
-from ...dsl.index.prove import Facts, always
+from ...dsl.index.prove import Assumptions, always
 from ...dsl.support.fast_replace import replace
 from ..ir.program import Program
 from ..ir.tile_ir import For, If, Let, Stmt
@@ -17,11 +17,11 @@ from ..ir.tile_visitors import known, map_bodies
 
 
 def split_loops(program: Program) -> Program:
-    facts = Facts(lambda: known(program))
+    facts = Assumptions(lambda: known(program))
     return replace(program, launches=tuple(replace(x, body=_body(x.body, facts)) for x in program.launches))
 
 
-def _body(body: tuple[Stmt, ...], facts: Facts) -> tuple[Stmt, ...]:
+def _body(body: tuple[Stmt, ...], facts: Assumptions) -> tuple[Stmt, ...]:
     out: list[Stmt] = []
     for s in body:
         if isinstance(s, Let) and s.extent is not None:
@@ -32,7 +32,7 @@ def _body(body: tuple[Stmt, ...], facts: Facts) -> tuple[Stmt, ...]:
     return tuple(out)
 
 
-def _loop(s: For, facts: Facts) -> tuple[Stmt, ...]:
+def _loop(s: For, facts: Assumptions) -> tuple[Stmt, ...]:
     """Two loops, where all that is done is one choice, and one of its conditions holds first and then no more."""
     *lets, choice = s.body or (None,)
     if not (isinstance(choice, If) and choice.orelse and all(isinstance(x, Let) for x in lets)):
@@ -57,6 +57,6 @@ def _end(cond: Expr, s: For) -> Expr | None:
     return (cond - k * s.var) // -k + 1 if k < 0 else None
 
 
-def _first_of(ends: tuple[Expr, ...], stop: Expr, facts: Facts) -> Expr:
+def _first_of(ends: tuple[Expr, ...], stop: Expr, facts: Assumptions) -> Expr:
     """The end, or the loop's where that comes first; one of several spellings of it."""
     return next((e for e in ends if always(stop - e, facts)), minimum(ends[0], stop))

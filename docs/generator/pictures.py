@@ -7,12 +7,12 @@ from collections.abc import Callable
 from functools import partial
 
 from andiron.runtime.compile import compile as compile_kernel
-from andiron.tools.pictures.bank_accesses import staged
+from andiron.tools.pictures.bank_accesses import staged_buffers
 from andiron.tools.pictures.banks import banks
 from andiron.tools.pictures.roofline import roofline
 from andiron.tools.pictures.tiles import tiles
 from andiron.tools.pictures.traffic import traffic
-from andiron.tools.repl.view import report_of
+from andiron.tools.repl.view import draft_report
 
 from .page import DOCS
 
@@ -39,12 +39,12 @@ def drawn(kind: str, file: str, schedule: str, target: str, sizes: dict[str, int
     """The picture, on white, for pages of any colour."""
     (text,) = re.findall(rf'^```sched title="{file}.sched"\n(.*?)^```$', (DOCS / "cookbook.md").read_text("utf-8"), re.M | re.S)
     kernel = compile_kernel(text, schedule=schedule, target=target, **sizes)
-    report, device = report_of(kernel), kernel.program.device
+    report, device = draft_report(kernel), kernel.program.device
     made = {
         "tiles": lambda: tiles(kernel.op, kernel.trace, report.sizes),
         "traffic": lambda: traffic(report, device),
         "roofline": lambda: roofline(report, device),
-        "banks": lambda: banks(staged(kernel.program, report.sizes)[0], rows=8, columns=16),
+        "banks": lambda: banks(staged_buffers(kernel.program, report.sizes)[0], rows=8, columns=16),
     }[kind]()
     assert made is not None, (kind, file)
     return made.replace('style="', 'style="background:#fff;color:#1f2328;', 1) + "\n"

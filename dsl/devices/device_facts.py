@@ -24,7 +24,7 @@ _SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 _UNIT = re.compile(r"([kKMGTP]i?)?(B|bit|Hz|FLOP|OP)(/s|/cycle)?")
 
 
-def scaled(q: Quantity) -> tuple[float, str]:
+def base_units(q: Quantity) -> tuple[float, str]:
     """The value in base units, and the base unit: `B`, `B/s`, `Hz`, `FLOP/s`, `s`, or none."""
     if q.unit in _SECONDS:
         return q.value * _SECONDS[q.unit], "s"
@@ -38,24 +38,24 @@ def scaled(q: Quantity) -> tuple[float, str]:
 
 def number_in(q: Quantity, unit: str, span: Span | None) -> float:
     """The value in `unit`. Raises UnknownUnit where it has another one."""
-    value, found = scaled(q)
+    value, found = base_units(q)
     if found != unit or q.count is not None:
         wanted = f"in {unit}" if unit else "a plain number"
-        raise UnknownUnit(f"`{shown(q)}` should be {wanted}", q.span or span)
+        raise UnknownUnit(f"`{quantity_text(q)}` should be {wanted}", q.span or span)
     if value < 0 or value != value:
-        raise BadFact(f"`{shown(q)}` cannot be", q.span or span)
+        raise BadFact(f"`{quantity_text(q)}` cannot be", q.span or span)
     return value
 
 
-def whole(q: Quantity, unit: str, span: Span | None, least: int = 0) -> int:
+def whole_number(q: Quantity, unit: str, span: Span | None, least: int = 0) -> int:
     """The value in `unit`, a whole number of at least `least`."""
     value = number_in(q, unit, span)
     if value != int(value) or value < least:
-        raise BadFact(f"`{shown(q)}` should be a whole number" + (f" from {least} on" if least else ""), q.span or span)
+        raise BadFact(f"`{quantity_text(q)}` should be a whole number" + (f" from {least} on" if least else ""), q.span or span)
     return int(value)
 
 
-def shown(q: Quantity) -> str:
+def quantity_text(q: Quantity) -> str:
     return (f"{q.count} x " if q.count is not None else "") + f"{q.value} {q.unit}".strip()
 
 
@@ -70,25 +70,25 @@ def level(decl: syntax.LevelDecl, parent: Level | None, deeper: set[str], diagno
                 _once(found, "units", units, f)
             case ("finite", Quantity() as q):
                 _once(found, "units", "finite", f)
-                _once(found, "most", whole(q, "", f.span, 1), f)
+                _once(found, "most", whole_number(q, "", f.span, 1), f)
             case ("siblings", "nothing" | "barrier" | "lockstep" as how):
                 _once(found, "siblings", how, f)
             case ("at", "most", Quantity() as q, str(what)):
                 below = next((x for x in deeper if what in (x, x + "s")), None)
                 if below is not None:
-                    limits.append((f"{decl.name} {below}", whole(q, "", f.span, 1)))
+                    limits.append((f"{decl.name} {below}", whole_number(q, "", f.span, 1)))
                 elif what in ("units", decl.name, decl.name + "s"):
-                    _once(found, "most", whole(q, "", f.span, 1), f)
+                    _once(found, "most", whole_number(q, "", f.span, 1), f)
                 else:
                     raise BadFact(
                         f"`at most ... {what}`: {what} is no level", f.span, help=did_you_mean(what, ["units", *deeper])
                     )
             case ("width", Quantity() as q):
-                _once(found, "width", whole(q, "", f.span, 1), f)
+                _once(found, "width", whole_number(q, "", f.span, 1), f)
             case (Quantity() as q, "bytes" | "byte"):
-                _once(found, "bytes", whole(q, "", f.span, 1), f)
+                _once(found, "bytes", whole_number(q, "", f.span, 1), f)
             case (Quantity(unit=unit) as q,) if unit:
-                _once(found, "bytes", whole(q, "B", f.span, 1), f)
+                _once(found, "bytes", whole_number(q, "B", f.span, 1), f)
             case _:
                 raise _unknown(f, "level", _LEVEL_FORMS)
 
@@ -112,17 +112,17 @@ def memory(decl: syntax.MemoryDecl, parent: Memory | None, diagnostics: Diagnost
     def read(f: Fact) -> None:
         match f.parts:
             case (Quantity(count=int() as count) as q,):
-                size = whole(replace(q, count=None), "B", f.span, 1)
+                size = whole_number(replace(q, count=None), "B", f.span, 1)
                 _once(found, "registers", (count, size), f)
                 _once(found, "capacity", count * size, f)
             case (Quantity(unit=unit) as q,) if unit.endswith("/s"):
                 _once(found, "bandwidth", number_in(q, "B/s", f.span), f)
             case (Quantity() as q,):
-                _once(found, "capacity", whole(q, "B", f.span, 1), f)
+                _once(found, "capacity", whole_number(q, "B", f.span, 1), f)
             case ("transaction" | "reserve" as name, Quantity() as q):
-                _once(found, name, whole(q, "B", f.span), f)
+                _once(found, name, whole_number(q, "B", f.span), f)
             case ("banks", Quantity(count=int() as count) as q):
-                _once(found, "banks", (count, whole(replace(q, count=None), "B", f.span, 1)), f)
+                _once(found, "banks", (count, whole_number(replace(q, count=None), "B", f.span, 1)), f)
             case ("in", str(backing)):
                 _once(found, "backing", backing, f)
             case _:
@@ -150,8 +150,8 @@ def figures(decl: LimitDecl, diagnostics: Diagnostics) -> dict[str, float]:
             raise BadFact(f"`{name}` is stated twice", f.span)
         q = numbers[0]
         if q.count is not None:
-            raise BadFact(f"`{shown(q)}` is no plain number", q.span or f.span)
-        found[name] = scaled(q)[0]
+            raise BadFact(f"`{quantity_text(q)}` is no plain number", q.span or f.span)
+        found[name] = base_units(q)[0]
 
     _each(decl.facts, read, diagnostics)
     return found
@@ -174,7 +174,7 @@ def costs(decl: LimitDecl, instrs: Collection[str], diagnostics: Diagnostics) ->
     return found
 
 
-def absent(decl: LimitDecl, known: Collection[str], diagnostics: Diagnostics) -> set[str]:
+def absent_facts(decl: LimitDecl, known: Collection[str], diagnostics: Diagnostics) -> set[str]:
     """The instructions and figures of the parent that `without NAME` says are not here; `known` are all of them."""
     found: set[str] = set()
 
@@ -230,7 +230,7 @@ _MEMORY_FORMS = {
 
 
 def _unknown(f: Fact, what: str, forms: dict[str, str]) -> BadFact:
-    text = " ".join(p if isinstance(p, str) else shown(p) for p in f.parts)
+    text = " ".join(p if isinstance(p, str) else quantity_text(p) for p in f.parts)
     first = f.parts[0] if isinstance(f.parts[0], str) else ""
     near = did_you_mean(first, forms) if first else None
     help = f"it reads `{forms[first]}`" if first in forms else near

@@ -17,7 +17,7 @@ from ..types import TYPES
 TYPE, COUNT = "T", "N"
 
 
-def one_of_each(decl: syntax.InstrDecl) -> tuple[syntax.InstrDecl, ...]:
+def expand_types(decl: syntax.InstrDecl) -> tuple[syntax.InstrDecl, ...]:
     """The instructions that `decl` declares; itself, where it names no types."""
     return tuple(_of(decl, dtype, count) for kind in decl.kinds for dtype, count in _meant(*kind)) or (decl,)
 

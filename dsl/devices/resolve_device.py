@@ -25,10 +25,10 @@ from ..errors.device import (
     UnknownMemory,
     UnknownParent,
 )
-from ..ops.index_syntax import spot
+from ..ops.index_syntax import word_span
 from ..stdlib_files import std_devices
 from . import device_facts as facts
-from .instr_templates import one_of_each
+from .instr_templates import expand_types
 from .resolve_instr import LANE, resolve_instr
 
 
@@ -48,7 +48,7 @@ def resolve_devices(decls: Iterable[syntax.DeviceDecl], known: Mapping[str, Devi
         parent = decl.extends
         if parent in path:
             circle = " extends ".join([*path[path.index(parent) :], parent])
-            diagnostics.add(ExtendsCycle(f"these devices extend each other: {circle}", spot(decl.span, parent, last=True)))
+            diagnostics.add(ExtendsCycle(f"these devices extend each other: {circle}", word_span(decl.span, parent, last=True)))
             broken.update(path)
             return
         if parent in mine and parent not in resolved:
@@ -76,7 +76,7 @@ def resolve_device(decl: syntax.DeviceDecl, parents: Mapping[str, Device]) -> De
     if decl.extends is not None and decl.extends not in parents:
         raise UnknownParent(
             f"there is no device `{decl.extends}` to extend",
-            spot(decl.span, decl.extends, last=True),
+            word_span(decl.span, decl.extends, last=True),
             help=did_you_mean(decl.extends, [*parents, *std_devices()]),
         )
     diagnostics = Diagnostics()
@@ -87,7 +87,7 @@ def resolve_device(decl: syntax.DeviceDecl, parents: Mapping[str, Device]) -> De
     instrs: dict[str, Instr] = {i.name: i for i in parent.instrs if _lacks_lanes(i, levels) is None}
     for item in items:
         if isinstance(item, syntax.LimitDecl):
-            for name in facts.absent(item, [*(i.name for i in parent.instrs), *dict(parent.limits)], diagnostics):
+            for name in facts.absent_facts(item, [*(i.name for i in parent.instrs), *dict(parent.limits)], diagnostics):
                 instrs.pop(name, None)
                 limits.pop(name, None)
             limits |= facts.figures(item, diagnostics)
@@ -137,7 +137,7 @@ def _unique(decl: syntax.DeviceDecl, diagnostics: Diagnostics) -> list[Item]:
     """The items; of those with one name, the first."""
     seen: dict[tuple[type, str], Item] = {}
     out: list[Item] = []
-    for item in (x for i in decl.items for x in (one_of_each(i) if isinstance(i, syntax.InstrDecl) else (i,))):
+    for item in (x for i in decl.items for x in (expand_types(i) if isinstance(i, syntax.InstrDecl) else (i,))):
         if not isinstance(item, syntax.LimitDecl):
             key = (type(item), item.name)
             if key in seen:
@@ -179,14 +179,14 @@ def _memories(items: list[Item], parent: Device, levels: dict[str, Level], diagn
         if item.level not in levels:
             diagnostics.add(UnknownLevel(
                 f"there is no level `{item.level}` to share `{item.name}`",
-                spot(item.span, item.level), help=did_you_mean(item.level, levels),
+                word_span(item.span, item.level), help=did_you_mean(item.level, levels),
             ))  # fmt: skip
     for item in stated:
         backing = memories[item.name].backing
         if backing is not None and backing not in memories:
             diagnostics.add(UnknownMemory(
                 f"there is no memory `{backing}` behind `{item.name}`",
-                spot(item.span, backing, last=True), help=did_you_mean(backing, memories),
+                word_span(item.span, backing, last=True), help=did_you_mean(backing, memories),
             ))  # fmt: skip
     first, outermost = next(iter(memories.values()), None), next(iter(levels), None)
     if stated and first is not None and first.level in levels and first.level != outermost:

@@ -29,14 +29,14 @@ from ..errors.device import (
     UnknownMemory,
     UnknownOperand,
 )
-from ..fragment import REGISTER, Fragment
+from ..fragment import REGISTER, FragmentLayout
 from ..index.expr import Expr, Var, as_expr
 from ..op import Op, Statement
-from ..ops.index_syntax import index_term, spot
+from ..ops.index_syntax import index_term, word_span
 from ..ops.resolve_op import resolve_op
 from ..syntax import Quantity
 from ..values import loads
-from .device_facts import number_in, whole
+from .device_facts import number_in, whole_number
 
 LANE = "lane"
 _MOST_LANES = 1024  # looked at where the device does not say how many units there are
@@ -50,7 +50,7 @@ def resolve_instr(decl: syntax.InstrDecl, levels: tuple[Level, ...], memories: M
     if decl.level not in names:
         diagnostics.add(UnknownLevel(
             f"there is no level `{decl.level}` to execute `{decl.name}`",
-            spot(decl.span, decl.level), help=did_you_mean(decl.level, names),
+            word_span(decl.span, decl.level), help=did_you_mean(decl.level, names),
         ))  # fmt: skip
     op, statement, accumulate = _body(decl)
     axes = _axes(statement)
@@ -132,13 +132,13 @@ def _axes(s: Statement) -> dict[str, tuple[str, ...]]:
     return out
 
 
-def _places(decl: syntax.InstrDecl, op: Op, diagnostics: Diagnostics) -> dict[str, syntax.Place]:
+def _places(decl: syntax.InstrDecl, op: Op, diagnostics: Diagnostics) -> dict[str, syntax.OperandPlace]:
     known = [t.name for t in (*decl.operands, *decl.results)]
-    places: dict[str, syntax.Place] = {}
+    places: dict[str, syntax.OperandPlace] = {}
     for p in decl.places:
         if p.operand not in known:
             message = f"`{p.operand}` is no operand of `{decl.name}`"
-            diagnostics.add(UnknownOperand(message, spot(p.span, p.operand), help=did_you_mean(p.operand, known)))
+            diagnostics.add(UnknownOperand(message, word_span(p.span, p.operand), help=did_you_mean(p.operand, known)))
         elif p.operand in places:
             diagnostics.add(DuplicateItem(f"`{p.operand}` is placed twice", p.span))
         else:
@@ -153,13 +153,13 @@ def _places(decl: syntax.InstrDecl, op: Op, diagnostics: Diagnostics) -> dict[st
 
 
 def _map(
-    p: syntax.Place, axes: tuple[str, ...], memories: Mapping[str, Memory], diagnostics: Diagnostics
+    p: syntax.OperandPlace, axes: tuple[str, ...], memories: Mapping[str, Memory], diagnostics: Diagnostics
 ) -> tuple[Expr, ...] | None:
     """The index along each axis, as expressions of `lane` and `r` (with open ends)."""
     before = len(diagnostics.errors)
     if p.memory not in memories:
         message = f"there is no memory `{p.memory}`"
-        diagnostics.add(UnknownMemory(message, spot(p.span, p.memory), help=did_you_mean(p.memory, memories)))
+        diagnostics.add(UnknownMemory(message, word_span(p.span, p.memory), help=did_you_mean(p.memory, memories)))
     for c in p.coords:
         if c not in (LANE, REGISTER) or p.coords.count(c) > 1:
             diagnostics.add(
@@ -212,7 +212,9 @@ def _reach(m: tuple[Expr, ...], shape: tuple[int, ...], name: str, most: int, ot
     return None if (first == most).any() else int(first.max()) + 1
 
 
-def _fragment(p: syntax.Place, m: tuple[Expr, ...], shape: tuple[int, ...], lanes: int, role: str, private: bool) -> Fragment:
+def _fragment(
+    p: syntax.OperandPlace, m: tuple[Expr, ...], shape: tuple[int, ...], lanes: int, role: str, private: bool
+) -> FragmentLayout:
     """The operand's fragment with the ranges of its coordinates. Raises where the map does not fit the operand.
 
     `private`: in a memory of which every lane has its own.
@@ -228,7 +230,7 @@ def _fragment(p: syntax.Place, m: tuple[Expr, ...], shape: tuple[int, ...], lane
             most = min(2 * most, prod(shape))
         registers = found or fewest
     coords = tuple(lane if c == LANE else Var(REGISTER, 0, registers - 1) for c in p.coords)
-    f = Fragment(coords, tuple(e.subs({v: v for v in coords}) for e in m), shape)
+    f = FragmentLayout(coords, tuple(e.subs({v: v for v in coords}) for e in m), shape)
     if not f.inside:
         unit, r = (int(x) for x in np.argwhere(f.linear() < 0)[0])
         at = ", ".join(map(str, f.table()[unit, r].tolist()))
@@ -266,7 +268,7 @@ def _figures(decl: syntax.InstrDecl, op: Op, diagnostics: Diagnostics) -> dict[s
                     known = [t.name for t in op.tensors]
                     if name not in known:
                         raise UnknownOperand(f"`{name}` is no operand of `{decl.name}`", f.span, help=did_you_mean(name, known))
-                    key, value = f"{fact} {name}", whole(q, "B", f.span, 1)
+                    key, value = f"{fact} {name}", whole_number(q, "B", f.span, 1)
                 case _:
                     help = "an instruction states `cost 4 cycles`, `latency 20`, `align A 16 B`"
                     raise BadFact(f"`{f.span.text if f.span else f.parts}` is not a fact of an instruction", f.span, help=help)

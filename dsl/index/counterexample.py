@@ -27,7 +27,7 @@ _NONE: tuple[dict[Expr, None], frozenset[Var]] = {}, frozenset()  # of expressio
 _Sum = tuple[int, list[tuple[int, int]]]
 
 
-def point(constraints: Sequence[Expr], near: Mapping[str, int] = _NOWHERE) -> dict[str, int] | None:
+def feasible_point(constraints: Sequence[Expr], near: Mapping[str, int] = _NOWHERE) -> dict[str, int] | None:
     """Values inside the variables' intervals, by name, at which every constraint is >= 0 and every divisor positive; None where
     none are found. `near`: values to start with."""
     search = _Search(constraints)
@@ -42,7 +42,7 @@ def point(constraints: Sequence[Expr], near: Mapping[str, int] = _NOWHERE) -> di
     return None
 
 
-def holds(constraints: Sequence[Expr], at: Mapping[str, int]) -> bool:
+def all_hold(constraints: Sequence[Expr], at: Mapping[str, int]) -> bool:
     """Whether every constraint is >= 0 at these values, and every divisor positive."""
     try:
         for c in constraints:

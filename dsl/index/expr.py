@@ -99,7 +99,7 @@ class Var(_Arithmetic, _Name):
         return f"Var(name={self.name!r}, lo={self.lo!r}, hi={self.hi!r})"
 
 
-class Once:
+class LazyProperty:
     """A value that is computed when it is first asked for and then is the instance's: `cached_property` without its lock."""
 
     def __init__(self, compute: Callable[[Any], Any]) -> None:
@@ -120,7 +120,7 @@ class _Cached:
     Attributes are set in the plain way: an instance whose `__dict__` was never asked for is made and read the fastest.
     """
 
-    @Once
+    @LazyProperty
     def _key(self) -> tuple:
         raise NotImplementedError
 
@@ -149,7 +149,7 @@ class Fn(_Cached):
             found = self._hash = hash((self.kind, self.args))
         return found
 
-    @Once
+    @LazyProperty
     def _key(self) -> tuple:
         return 1, self.kind, tuple([a._key for a in self.args])
 
@@ -166,19 +166,19 @@ class Fn(_Cached):
         """All variables of the arguments."""
         return self._variables
 
-    @Once
+    @LazyProperty
     def _variables(self) -> frozenset[Var]:
         first, *others = [mine for a in self.args if (mine := a._variables)]
         return first.union(*others) if others else first
 
-    @Once
+    @LazyProperty
     def remainders(self) -> tuple[Fn, ...]:
         """Factors of a product that are remainders by expressions; of such a remainder itself."""
         if self.kind == "mul":
             return tuple([f for a in self.args if type(m := a.terms[0][0]) is Fn for f in m.remainders])
         return (self,) if self.kind == "mod" and self.args[1].terms else ()
 
-    @Once
+    @LazyProperty
     def interval(self) -> Interval:
         square = self.kind == "mul" and self.args[0] == self.args[1]
         return intervals.function(self.kind, tuple([a.interval for a in self.args]), square)
@@ -244,7 +244,7 @@ class Expr(_Arithmetic, _Cached):
             found = self._hash = hash((self.terms, self.const))
         return found
 
-    @Once
+    @LazyProperty
     def _key(self) -> tuple:
         return tuple([(a._key, c) for a, c in self.terms]), self.const
 
@@ -262,7 +262,7 @@ class Expr(_Arithmetic, _Cached):
         """The value when there are no variables, else None."""
         return None if self.terms else self.const
 
-    @Once
+    @LazyProperty
     def interval(self) -> Interval:
         """(lowest, highest) value, inclusive, None where unbounded. Conservative: it may be wider than what is reached."""
         return intervals.linear(self.terms, self.const)
@@ -275,7 +275,7 @@ class Expr(_Arithmetic, _Cached):
         """All variables, those inside atoms too."""
         return self._variables
 
-    @Once
+    @LazyProperty
     def _variables(self) -> frozenset[Var]:
         terms = self.terms
         if len(terms) == 1 and type(terms[0][0]) is Fn:
@@ -288,7 +288,7 @@ class Expr(_Arithmetic, _Cached):
                 found += a._variables  # type: ignore[union-attr]
         return frozenset(found)
 
-    @Once
+    @LazyProperty
     def known(self) -> frozenset[Known]:
         """What is known of the variables, which is not part of the expression."""
         return frozenset([v.known for v in self._variables])
@@ -361,11 +361,11 @@ def xor(a: Index, b: Index) -> Expr:
 
 
 def minimum(*xs: Index) -> Expr:
-    return rules.extreme("min", map(as_expr, xs))
+    return rules.simplify_extreme("min", map(as_expr, xs))
 
 
 def maximum(*xs: Index) -> Expr:
-    return rules.extreme("max", map(as_expr, xs))
+    return rules.simplify_extreme("max", map(as_expr, xs))
 
 
 def ceildiv(a: Index, b: Index) -> Expr:

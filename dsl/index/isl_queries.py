@@ -12,7 +12,7 @@ from contextlib import nullcontext
 from functools import lru_cache
 from typing import Any
 
-from ..support.forks import Lock
+from ..support.forks import ForkLock
 from .expr import Expr, Fn, Var, as_expr
 
 # Operations of isl before it gives up on a question: about a quarter of a second.
@@ -91,7 +91,7 @@ def text_of(constraints: Sequence[Expr]) -> str:
 _own = threading.local()
 
 
-_alone = Lock()
+_alone = ForkLock()
 
 
 def _context() -> Any:

@@ -1,6 +1,6 @@
 """Decides what the simplifier cannot: whether an index expression is >= 0 for all values of its variables.
 
-Conditions are taken apart first (`conjuncts`), then come intervals, then a look for a `point` where it is not so, then sums of
+Conditions are taken apart first (`conjuncts`), then come intervals, then a look for a `feasible_point` where it is not so, then sums of
 conditions, then `islpy`, exact for affine expressions with quotients and remainders by constants. What is not affine (a product
 of variables, a symbolic divisor, xor) becomes a fresh variable with the facts known about it, so an answer may be "not proven"
 where a cleverer one exists. The three answers of a question are never blurred: True is a proof.
@@ -21,8 +21,8 @@ from functools import lru_cache
 from math import gcd
 from typing import Any
 
-from .counterexample import holds, point
-from .expr import ZERO, Atom, Expr, Fn, Known, Once, Var
+from .counterexample import all_hold, feasible_point
+from .expr import ZERO, Atom, Expr, Fn, Known, LazyProperty, Var
 from .isl_queries import facts_of, is_empty, text_of
 
 # The latest questions that are not answered again.
@@ -45,22 +45,22 @@ _MOST_SUMMANDS = 4
 _MOST_SUMS = 4000
 
 
-class Facts:
+class Assumptions:
     """Conditions that all hold (>= 0), and what is asked of them again and again. Equal with equal conditions, of variables of
     which the same is known (BY_TEXT)."""
 
-    def __init__(self, make: Callable[[], Iterable[Expr]] = tuple, outer: Facts | None = None) -> None:
+    def __init__(self, make: Callable[[], Iterable[Expr]] = tuple, outer: Assumptions | None = None) -> None:
         self.make, self.outer = make, outer
         self.near: dict[str, int] = {} if outer is None else outer.near  # by name, shared (NEAR)
 
-    def also(self, *conds: Expr) -> Facts:
-        return Facts(lambda: conds, self)
+    def also(self, *conds: Expr) -> Assumptions:
+        return Assumptions(lambda: conds, self)
 
-    def where(self, make: Callable[[], Iterable[Expr]]) -> Facts:
+    def where(self, make: Callable[[], Iterable[Expr]]) -> Assumptions:
         """With conditions that are made when something is asked."""
-        return Facts(make, self)
+        return Assumptions(make, self)
 
-    @Once
+    @LazyProperty
     def new(self) -> tuple[Expr, ...]:
         make = self.make
         made = self.__dict__.get("new")  # by another thread, as soon as `make` is gone
@@ -69,29 +69,29 @@ class Facts:
             self.make = tuple  # with the statement that it is of: questions are remembered for longer than programs
         return made
 
-    @Once
+    @LazyProperty
     def conds(self) -> tuple[Expr, ...]:
         return self._gathered("conds", lambda f: f.new)
 
-    @Once
+    @LazyProperty
     def parts(self) -> tuple[Expr, ...]:
         return self._gathered("parts", lambda f: [part for c in f.new for part in conjuncts(c)])
 
-    @Once
+    @LazyProperty
     def known(self) -> frozenset[Known]:
         return frozenset(self._gathered("known", lambda f: known_of(f.new)))
 
-    def _gathered(self, name: str, own: Callable[[Facts], Iterable[Any]]) -> tuple[Any, ...]:
+    def _gathered(self, name: str, own: Callable[[Assumptions], Iterable[Any]]) -> tuple[Any, ...]:
         """What there is of it, outermost first: its own and what those around have, each asked once."""
         levels = []
-        outer: Facts | None = self
+        outer: Assumptions | None = self
         while outer is not None and name not in outer.__dict__:
             levels.append(own(outer))
             outer = outer.outer
         found = () if outer is None else outer.__dict__[name]
         return (*found, *[x for mine in reversed(levels) for x in mine])
 
-    @Once
+    @LazyProperty
     def _hash(self) -> int:
         return hash((self.conds, self.known))
 
@@ -102,21 +102,24 @@ class Facts:
         if self is other:
             return True
         return (
-            isinstance(other, Facts) and self._hash == other._hash and self.conds == other.conds and self.known == other.known
+            isinstance(other, Assumptions)
+            and self._hash == other._hash
+            and self.conds == other.conds
+            and self.known == other.known
         )
 
 
-def always(cond: Expr, context: Sequence[Expr] | Facts = ()) -> bool:
+def always(cond: Expr, context: Sequence[Expr] | Assumptions = ()) -> bool:
     """Whether `cond >= 0` is proven for all integers inside the variables' intervals for which every `context >= 0`."""
     return _positive(cond) or _always(cond, _facts_of(context), cond.known)
 
 
-def _facts_of(context: Iterable[Expr] | Facts) -> Facts:
-    return context if isinstance(context, Facts) else Facts(lambda: context)
+def _facts_of(context: Iterable[Expr] | Assumptions) -> Assumptions:
+    return context if isinstance(context, Assumptions) else Assumptions(lambda: context)
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def _always(cond: Expr, facts: Facts, known: frozenset[Known]) -> bool:
+def _always(cond: Expr, facts: Assumptions, known: frozenset[Known]) -> bool:
     seen = _SEEN.get(cond)
     if seen is not None and _holds_as_seen((-cond - 1, *facts.conds), seen, known | facts.known):
         return False
@@ -139,7 +142,7 @@ def _holds_as_seen(constraints: Sequence[Expr], seen: dict[str, int], known: fro
         at[name] = x = seen.get(name, low or 0)  # any value, where the variable made no difference
         if (low is not None and x < low) or (high is not None and x > high):
             return False
-    return holds(constraints, at)
+    return all_hold(constraints, at)
 
 
 def _see(asked: Asked, at: dict[str, int]) -> None:
@@ -182,13 +185,13 @@ def _by_sizes(e: Expr) -> Iterator[Fn]:
                 yield atom
 
 
-def feasible(constraints: Sequence[Expr], context: Sequence[Expr] | Facts = ()) -> bool:
+def feasible(constraints: Sequence[Expr], context: Sequence[Expr] | Assumptions = ()) -> bool:
     """False when it is proven that every constraint and every `context` is >= 0 for no integers in the variables' intervals."""
     return _feasible(tuple(constraints), _facts_of(context), known_of(constraints))
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def _feasible(constraints: tuple[Expr, ...], facts: Facts, known: frozenset[Known]) -> bool:
+def _feasible(constraints: tuple[Expr, ...], facts: Assumptions, known: frozenset[Known]) -> bool:
     seen = _SEEN.get(constraints)
     if seen is not None and _holds_as_seen((*constraints, *facts.conds), seen, known | facts.known):
         return True
@@ -200,7 +203,7 @@ def known_of(expressions: Iterable[Expr]) -> frozenset[Known]:
     return frozenset().union(*[e.known for e in expressions])
 
 
-def _solvable(constraints: Iterable[Expr], facts: Facts, more: Iterable[Expr], asked: Asked) -> bool:
+def _solvable(constraints: Iterable[Expr], facts: Assumptions, more: Iterable[Expr], asked: Asked) -> bool:
     """Whether there may be values for which all are >= 0. `asked`: the condition that fails there, or those that hold there."""
     rest = []
     parts = [part for whole in constraints for part in conjuncts(whole)]
@@ -211,14 +214,14 @@ def _solvable(constraints: Iterable[Expr], facts: Facts, more: Iterable[Expr], a
         if low is None or low < 0:
             rest.append(c)
     near = facts.near
-    if (found := (near and point(rest, near)) or point(rest)) is not None:
+    if (found := (near and feasible_point(rest, near)) or feasible_point(rest)) is not None:
         near.update(found)
         _see(asked, found)
         return True
     if _contradicts(rest[0], rest[1:]):
         return False
     groups = _groups(rest)
-    return not any(is_empty(text_of(group)) for group in groups if len(groups) == 1 or point(group) is None)
+    return not any(is_empty(text_of(group)) for group in groups if len(groups) == 1 or feasible_point(group) is None)
 
 
 def _contradicts(e: Expr, others: Sequence[Expr]) -> bool:

@@ -19,7 +19,7 @@ from .expr import ONE, ZERO, Atom, Expr, Fn, Var, as_expr, number
 # ---------------------------------------------------------------- linear forms
 
 
-def single(atom: Atom, c: int = 1) -> Expr:
+def single_term(atom: Atom, c: int = 1) -> Expr:
     return Expr(((atom, c),))
 
 
@@ -47,7 +47,7 @@ def key_of(term: tuple[Atom, int]) -> tuple:
     return term[0]._key
 
 
-def joined(kept: list[tuple[Atom, int]], came: list[tuple[Atom, int]], const: int) -> Expr:
+def merge_terms(kept: list[tuple[Atom, int]], came: list[tuple[Atom, int]], const: int) -> Expr:
     """The sum of terms of a canonical expression, in their order, and of others that came for the rest of its terms."""
     if not came:  # what is left is in order, and nothing more joins
         return Expr(tuple(kept), const)
@@ -68,7 +68,7 @@ def add(a: Expr, b: Expr, scale: int = 1) -> Expr:
     return build(terms, a.const + scale * b.const)
 
 
-def combined(parts: Iterable[tuple[Expr, int]], const: int) -> Expr:
+def linear_combination(parts: Iterable[tuple[Expr, int]], const: int) -> Expr:
     """The sum of c * e over the parts (e, c), and a constant."""
     terms: dict[Atom, int] = {}
     for e, c in parts:
@@ -171,7 +171,7 @@ def mul(a: Expr, b: Expr) -> Expr:
         return scale(b, a.const)
     if len(a.terms) == len(b.terms) == 1 and not a.const and not b.const:
         (x, c), (y, d) = a.terms[0], b.terms[0]
-        return single(product(x, y), c * d)
+        return single_term(product(x, y), c * d)
     terms: dict[Atom, int] = {}
     for x, c in (*a.terms, (None, a.const)):
         for y, d in (*b.terms, (None, b.const)):
@@ -194,7 +194,7 @@ _KEY = operator.attrgetter("_key")
 
 
 def _whole(atom: Atom) -> Expr:
-    return as_expr(atom) if type(atom) is Var else single(atom)
+    return as_expr(atom) if type(atom) is Var else single_term(atom)
 
 
 def _factors(x: Atom) -> tuple[Atom, ...]:
@@ -209,7 +209,7 @@ def _factors(x: Atom) -> tuple[Atom, ...]:
 def div(e: Expr, by: Expr) -> Expr:
     if by.terms:
         whole, rest = _split_symbolic(e, by)
-        return whole if rest is None else whole + single(Fn("div", (rest, by)))
+        return whole if rest is None else whole + single_term(Fn("div", (rest, by)))
     c = by.const
     if c <= 0:
         if not c:
@@ -236,13 +236,13 @@ def _small_div(e: Expr, c: int) -> Expr:
             return (atom.args[0] + a * e.const) // (a * c)
         if atom.kind == "mod" and not e.const and (a := atom.args[1].constant) and not a % c:  # (x % a)/c
             return (atom.args[0] // c) % (a // c)
-    return single(Fn("div", (e, number(c))))
+    return single_term(Fn("div", (e, number(c))))
 
 
 def mod(e: Expr, by: Expr) -> Expr:
     if by.terms:
         whole, rest = _split_symbolic(e, by)
-        return e - whole * by if rest is None else single(Fn("mod", (rest, by)))
+        return e - whole * by if rest is None else single_term(Fn("mod", (rest, by)))
     c = by.const
     if c <= 0:
         if not c:
@@ -272,7 +272,7 @@ def mod(e: Expr, by: Expr) -> Expr:
     if (split := _coarser(e, c)) is not None:
         g, coarse, fine = split
         return g * (coarse % (c // g)) + fine
-    return single(Fn("mod", (e, number(c))))
+    return single_term(Fn("mod", (e, number(c))))
 
 
 def _one_quotient(e: Expr, c: int) -> int | None:
@@ -307,7 +307,7 @@ def _split_symbolic(e: Expr, by: Expr) -> tuple[Expr, Expr | None]:
                 if all(factors.count(f) >= divisor.count(f) for f in divisor):
                     for f in divisor:
                         factors.remove(f)
-                    whole = whole + k * reduce(operator.mul, (single(f) for f in factors), ONE)
+                    whole = whole + k * reduce(operator.mul, (single_term(f) for f in factors), ONE)
     else:
         atom, k = by.terms[0]
         c = e.coefficient(atom) if isinstance(atom, Var) else next((c for a, c in e.terms if a == atom), 0)
@@ -327,7 +327,7 @@ def _least_difference(x: Expr, y: Expr) -> int | None:
     return None if low is None or high is None else low - high
 
 
-def extreme(kind: str, xs: Iterable[Expr]) -> Expr:
+def simplify_extreme(kind: str, xs: Iterable[Expr]) -> Expr:
     flat: list[Expr] = []
     for x in xs:
         nested = x.terms[0][0] if len(x.terms) == 1 and x.terms[0][1] == 1 and not x.const else None
@@ -339,7 +339,7 @@ def extreme(kind: str, xs: Iterable[Expr]) -> Expr:
         kept = [y for y in kept if not _beats(kind, x, y)] + [x]
     if not kept:
         raise ValueError(f"{kind} of nothing")
-    return kept[0] if len(kept) == 1 else single(Fn(kind, tuple(kept)))
+    return kept[0] if len(kept) == 1 else single_term(Fn(kind, tuple(kept)))
 
 
 def _beats(kind: str, x: Expr, y: Expr) -> bool:
@@ -358,13 +358,13 @@ def xor(a: Expr, b: Expr) -> Expr:
     for one, other in ((x, y), (y, x)):
         if one.constant == 0:
             return other
-    return single(Fn("xor", (x, y)))
+    return single_term(Fn("xor", (x, y)))
 
 
 def rebuild(kind: str, args: list[Expr]) -> Expr:
     """The simplified atom `kind` of these arguments."""
     if kind in ("min", "max"):
-        return extreme(kind, args)
+        return simplify_extreme(kind, args)
     return _OF_TWO[kind](args[0], args[1])
 
 

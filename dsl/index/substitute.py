@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from .expr import Atom, Expr, Fn, Var
-from .simplify import joined, key_of, product, rebuild
+from .simplify import key_of, merge_terms, product, rebuild
 
 
 def substituted(e: Expr, mapping: dict[Var, Expr], keys: frozenset[Var], memo: dict[Fn, Expr]) -> Expr:
@@ -32,7 +32,7 @@ def substituted(e: Expr, mapping: dict[Var, Expr], keys: frozenset[Var], memo: d
             continue
         const += c * new.const
         came += [(a, c * k) for a, k in new.terms]
-    return joined(kept, came, const)
+    return merge_terms(kept, came, const)
 
 
 def renamed(e: Expr, names: Mapping[Var, Var], memo: dict[Fn, Fn]) -> Expr:

@@ -29,12 +29,12 @@ from ..index.expr import Expr, as_expr
 from ..op import Tensor
 from ..types import TYPES
 from .builtins import FUNCTIONS, REDUCTIONS
-from .declare_op import RESERVED, Names, require_natural, require_positive
-from .index_syntax import LARGEST, index_term, shown, spot
+from .declare_op import RESERVED, OpNames, require_natural, require_positive
+from .index_syntax import LARGEST, index_term, node_text, word_span
 from .infer_ranges import infer_range, range_from_consumers
-from .untyped_body import Binder, Bound, Convert, Literal, Number, Operation, Read, Reduced
+from .untyped_body import Bound, BoundIndex, Convert, Literal, Number, Operation, Read, Reduced
 
-Scope = tuple[Binder, ...]
+Scope = tuple[BoundIndex, ...]
 
 
 class _Failed(Exception):
@@ -43,11 +43,11 @@ class _Failed(Exception):
 
 def bind_names(
     assign: syntax.Assign,
-    names: Names,
+    names: OpNames,
     below: Sequence[syntax.Assign],
     outputs: dict[str, Tensor | None],
     diagnostics: Diagnostics,
-) -> tuple[tuple[Binder, ...], Bound | None]:
+) -> tuple[tuple[BoundIndex, ...], Bound | None]:
     """Binds `assign.value`. `names.tensors` holds what may be read, `below` the statements further down."""
     later = ({a.target for a in below} | outputs.keys()) - names.tensors.keys() - {assign.target}
     binding = _Binding(assign, names, later, diagnostics)
@@ -62,12 +62,12 @@ def bind_names(
         found = None if b.firm or b.loose else range_from_consumers(assign.target, axis, below, outputs)
         if found is not None:
             b.firm.append((*found, b.span))
-    ok = [infer_range(b, names, diagnostics, shown(assign.value)) for b in free]
+    ok = [infer_range(b, names, diagnostics, node_text(assign.value)) for b in free]
     return free, value if all(ok) else None
 
 
 class _Binding:
-    def __init__(self, assign: syntax.Assign, names: Names, later: set[str], diagnostics: Diagnostics) -> None:
+    def __init__(self, assign: syntax.Assign, names: OpNames, later: set[str], diagnostics: Diagnostics) -> None:
         self.assign, self.names, self.later, self.diagnostics = assign, names, later, diagnostics
 
     def fail(self, error: UserError) -> _Failed:
@@ -78,7 +78,7 @@ class _Binding:
 
     def targets(self) -> Scope:
         a = self.assign
-        out: list[Binder] = []
+        out: list[BoundIndex] = []
         target = self.names.tensors.get(a.target)
         for axis, name in enumerate(a.indices):
             where = _target_spot(a, name)
@@ -87,7 +87,7 @@ class _Binding:
                 self.diagnostics.add(error)
                 continue
             self._check_name(name, where)
-            b = Binder(name, where, reduced=False)
+            b = BoundIndex(name, where, reduced=False)
             if target is not None and axis < len(target.shape):
                 b.firm.append((target.shape[axis], f"axis {axis} of `{a.target}`", where))
                 b.declared = True
@@ -110,9 +110,11 @@ class _Binding:
         match n:
             case syntax.Num(value=value):
                 if type(value) is int and abs(value) > LARGEST:
-                    raise self.fail(LiteralRange(f"`{shown(n)}` does not fit 64 bits", n.span))
+                    raise self.fail(LiteralRange(f"`{node_text(n)}` does not fit 64 bits", n.span))
                 if type(value) is float and value in (float("inf"), float("-inf")) and n.span and n.span.text[-1:].isdigit():
-                    raise self.fail(LiteralRange(f"`{shown(n)}` is too large even for f64", n.span, help="infinity is `inf`"))
+                    raise self.fail(
+                        LiteralRange(f"`{node_text(n)}` is too large even for f64", n.span, help="infinity is `inf`")
+                    )
                 return Literal(value, n.span)
             case syntax.Name():
                 return self.name(n, scope)
@@ -185,7 +187,7 @@ class _Binding:
             help = did_you_mean(f, [*FUNCTIONS, *TYPES])
             if f in REDUCTIONS:
                 help = f"a reduction names its indices first: `{f}(k) ...`"
-            raise self.fail(UnknownFunction(f"there is no function `{f}`", spot(n.span, f), help=help))
+            raise self.fail(UnknownFunction(f"there is no function `{f}`", word_span(n.span, f), help=help))
         function = FUNCTIONS[f]
         if len(args) < function.least or (function.most is not None and len(args) > function.most):
             wanted = str(function.least) if function.least == function.most else f"{function.least} or more"
@@ -198,9 +200,9 @@ class _Binding:
         if n.kind not in REDUCTIONS:
             error = UnknownReduction(f"there is no reduction `{n.kind}`", n.span, help=did_you_mean(n.kind, REDUCTIONS))
             raise self.fail(error)
-        own: list[Binder] = []
+        own: list[BoundIndex] = []
         for i, name in enumerate(n.indices):
-            where = spot(n.span, name)
+            where = word_span(n.span, name)
             outer = next((b for b in scope if b.name == name), None)
             if any(b.name == name for b in own):
                 raise self.fail(DuplicateIndex(f"index `{name}` stands twice in one reduction", where))
@@ -211,14 +213,14 @@ class _Binding:
                 message = f"index `{name}` of `{self.assign.target}` is also reduced"
                 raise self.fail(ReducedAndFree(message, where, labels=labels, help="give the reduction an index of its own"))
             self._check_name(name, where)
-            b = Binder(name, where, reduced=True)
+            b = BoundIndex(name, where, reduced=True)
             extent = n.extents[i] if i < len(n.extents) else None
             if extent is not None:
                 b.firm.append((self.extent(extent), "the extent written here", extent.span))
                 b.declared = True
             own.append(b)
         body = self.value(n.body, (*scope, *own))
-        if not all([infer_range(b, self.names, self.diagnostics, shown(n)) for b in own]):
+        if not all([infer_range(b, self.names, self.diagnostics, node_text(n)) for b in own]):
             raise _Failed()
         return Reduced(n.kind, tuple(own), body, scope, n.span)
 
@@ -282,7 +284,7 @@ class _Binding:
             if n.tensor in self.names.sizes:
                 raise self.fail(UnknownTensor(f"`{n.tensor}` is a number, it has no elements", n.span))
             help = did_you_mean(n.tensor, self.names.tensors)
-            raise self.fail(UnknownTensor(f"there is no tensor `{n.tensor}`", spot(n.span, n.tensor), help=help))
+            raise self.fail(UnknownTensor(f"there is no tensor `{n.tensor}`", word_span(n.span, n.tensor), help=help))
         return self.names.tensors[n.tensor]
 
 
@@ -318,5 +320,5 @@ def _target_spot(a: syntax.Assign, name: str):
     from ..source import Span
 
     brackets = Span(a.span.source, a.span.start + len(a.target), max(end, a.span.start + len(a.target)))
-    found = spot(brackets, name)
+    found = word_span(brackets, name)
     return found if found != brackets else a.span

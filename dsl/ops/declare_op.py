@@ -25,7 +25,7 @@ from ..op import Tensor
 from ..source import Span
 from ..types import TYPES, DType
 from .builtins import FUNCTIONS, REDUCTIONS
-from .index_syntax import index_term, shown, spot
+from .index_syntax import index_term, node_text, word_span
 
 RESERVED = {
     *FUNCTIONS,
@@ -46,7 +46,7 @@ RESERVED = {
 
 
 @dataclass
-class Names:
+class OpNames:
     """What the names of an op mean. `tensors` grows as statements are resolved; an entry is None after a mistake in it."""
 
     dims: dict[str, Var] = field(default_factory=dict)
@@ -89,15 +89,15 @@ class Names:
         return True
 
 
-def declare(decl: syntax.OpDecl, diagnostics: Diagnostics) -> Names:
+def declare(decl: syntax.OpDecl, diagnostics: Diagnostics) -> OpNames:
     """Resolves the head of an op, adding every mistake to `diagnostics`."""
-    names = Names()
+    names = OpNames()
     head = _head(decl)
     for dim in decl.dims:
-        if names.take(dim, spot(head, dim, last=dim in names.dims), "size", diagnostics):
+        if names.take(dim, word_span(head, dim, last=dim in names.dims), "size", diagnostics):
             names.dims[dim] = Var(dim, 0, None)
     for p in decl.inputs:
-        if isinstance(p, syntax.IntParam) and names.take(p.name, spot(p.span, p.name), "parameter", diagnostics):
+        if isinstance(p, syntax.IntParam) and names.take(p.name, word_span(p.span, p.name), "parameter", diagnostics):
             names.params[p.name] = (Var(p.name, None, None), _default(p, diagnostics))
     for w in decl.where:
         try:
@@ -108,10 +108,10 @@ def declare(decl: syntax.OpDecl, diagnostics: Diagnostics) -> Names:
                 names.derived.setdefault(w.left.id, (Var(w.left.id, 0, None), as_expr(0)))
     for role, declared in (("input", decl.inputs), ("output", decl.outputs)):
         for t in declared:
-            if isinstance(t, syntax.TensorDecl) and names.take(t.name, spot(t.span, t.name), "tensor", diagnostics):
+            if isinstance(t, syntax.TensorDecl) and names.take(t.name, word_span(t.span, t.name), "tensor", diagnostics):
                 names.tensors[t.name] = _tensor(t, role, names, diagnostics)
     if not decl.outputs:
-        diagnostics.add(NoOutputs(f"op `{decl.name}` has no outputs", spot(head, decl.name)))
+        diagnostics.add(NoOutputs(f"op `{decl.name}` has no outputs", word_span(head, decl.name)))
     _check_inferable(decl, names, diagnostics)
     for var, definition in names.derived.values():
         require_natural(definition, f"{var} = {definition} >= 0", names)
@@ -132,7 +132,7 @@ def _head(decl: syntax.OpDecl) -> Span | None:
 def dtype_of(name: str, span: Span | None) -> DType:
     """The element type of that name; raises UnknownType."""
     if name not in TYPES:
-        raise UnknownType(f"there is no type `{name}`", spot(span, name, last=True), help=did_you_mean(name, TYPES))
+        raise UnknownType(f"there is no type `{name}`", word_span(span, name, last=True), help=did_you_mean(name, TYPES))
     return TYPES[name]
 
 
@@ -149,11 +149,11 @@ def _default(p: syntax.IntParam, diagnostics: Diagnostics) -> int | None:
     return value
 
 
-def _where(w: syntax.Where, names: Names, diagnostics: Diagnostics) -> None:
+def _where(w: syntax.SizeCondition, names: OpNames, diagnostics: Diagnostics) -> None:
     if w.op == "=":
         if not isinstance(w.left, syntax.Name):
             raise BadWhere(
-                f"`{shown(w.left)}` is no name: a definition is `P = ...`, a condition `a == b`", w.left.span or w.span
+                f"`{node_text(w.left)}` is no name: a definition is `P = ...`, a condition `a == b`", w.left.span or w.span
             )
         value = index_term(w.right, names.sizes, unknown=lambda n: _unknown_size(n, names))
         _divisors(w.right, names)
@@ -163,7 +163,7 @@ def _where(w: syntax.Where, names: Names, diagnostics: Diagnostics) -> None:
     left, right = (index_term(x, names.sizes, unknown=lambda n: _unknown_size(n, names)) for x in (w.left, w.right))
     for x in (w.left, w.right):
         _divisors(x, names)
-    text = f"{shown(w.left)} {w.op} {shown(w.right)}"
+    text = f"{node_text(w.left)} {w.op} {node_text(w.right)}"
     conditions = {
         "<=": [right - left],
         "<": [right - left - 1],
@@ -176,7 +176,7 @@ def _where(w: syntax.Where, names: Names, diagnostics: Diagnostics) -> None:
     names.conditions += [(names.expand(c), text) for c in conditions[w.op]]
 
 
-def _divisors(node: syntax.Expr, names: Names) -> None:
+def _divisors(node: syntax.Expr, names: OpNames) -> None:
     """What is divided by is positive: for a size or a parameter that becomes a condition."""
     match node:
         case syntax.Binary(op=op, left=left, right=right):
@@ -191,7 +191,7 @@ def _divisors(node: syntax.Expr, names: Names) -> None:
                 _divisors(a, names)
 
 
-def require_positive(divisor: Expr, names: Names) -> None:
+def require_positive(divisor: Expr, names: OpNames) -> None:
     """Adds the condition `divisor >= 1`, unless it is known."""
     low = divisor.interval[0]
     condition = (names.expand(divisor) - 1, f"{divisor} >= 1")
@@ -199,7 +199,7 @@ def require_positive(divisor: Expr, names: Names) -> None:
         names.conditions.append(condition)
 
 
-def require_natural(extent: Expr, text: str, names: Names) -> None:
+def require_natural(extent: Expr, text: str, names: OpNames) -> None:
     """Adds the condition `extent >= 0`, shown as `text`, unless it is known."""
     low = extent.interval[0]
     condition = (names.expand(extent), text)
@@ -207,12 +207,12 @@ def require_natural(extent: Expr, text: str, names: Names) -> None:
         names.conditions.append(condition)
 
 
-def _unknown_size(n: syntax.Name, names: Names) -> UserError:
+def _unknown_size(n: syntax.Name, names: OpNames) -> UserError:
     near = did_you_mean(n.id, names.sizes) or f"sizes are named behind the op's name: `op f[{n.id}](...)`"
     return UnknownName(f"there is no size or parameter `{n.id}`", n.span, help=near)
 
 
-def _tensor(t: syntax.TensorDecl, role: str, names: Names, diagnostics: Diagnostics) -> Tensor | None:
+def _tensor(t: syntax.TensorDecl, role: str, names: OpNames, diagnostics: Diagnostics) -> Tensor | None:
     ok = True
     if t.format is not None:
         diagnostics.add(SparseFormat(f"`{t.name}` is declared `as {t.format}`: sparse formats are not compiled yet", t.span))
@@ -232,7 +232,7 @@ def _tensor(t: syntax.TensorDecl, role: str, names: Names, diagnostics: Diagnost
     return Tensor(t.name, dtype, tuple(shape), role, t.span) if ok else None
 
 
-def _check_inferable(decl: syntax.OpDecl, names: Names, diagnostics: Diagnostics) -> None:
+def _check_inferable(decl: syntax.OpDecl, names: OpNames, diagnostics: Diagnostics) -> None:
     """DIMS_BIND: every size of the brackets is a whole axis of some input, so that a call can read it off."""
     inputs = {t.name for t in decl.inputs if isinstance(t, syntax.TensorDecl)}
     if any(names.tensors.get(n, None) is None for n in inputs):
@@ -243,7 +243,7 @@ def _check_inferable(decl: syntax.OpDecl, names: Names, diagnostics: Diagnostics
             diagnostics.add(
                 SizeNotInferable(
                     f"size `{name}` cannot be inferred: it is no axis of an input",
-                    spot(_head(decl), name),
+                    word_span(_head(decl), name),
                     help=f"make it a parameter, `{name}: int`, or define it by `where {name} = ...`",
                 )
             )

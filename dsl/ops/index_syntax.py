@@ -16,7 +16,7 @@ from ..source import Span
 LARGEST = 2**63 - 1
 
 
-def spot(span: Span | None, word: str, last: bool = False) -> Span | None:
+def word_span(span: Span | None, word: str, last: bool = False) -> Span | None:
     """The span of `word` inside `span` (its first or last place), or `span` itself: for names that carry none of their own."""
     if span is None:
         return None
@@ -49,7 +49,7 @@ def index_term(
     def term(n: syntax.Expr) -> Expr:
         match n:
             case syntax.Num(value=bool() | float()):
-                raise FloatSubscript(f"`{shown(n)}` is not an integer; subscripts and sizes are", n.span)
+                raise FloatSubscript(f"`{node_text(n)}` is not an integer; subscripts and sizes are", n.span)
             case syntax.Num(value=value):
                 assert isinstance(value, int)
                 if abs(value) > LARGEST:
@@ -71,12 +71,12 @@ def index_term(
                 return (minimum if function == "min" else maximum)(*map(term, args))
         if isinstance(n, syntax.Access):
             raise NotAffine(
-                f"`{shown(n)}` cannot stand in a subscript or a size, which do not depend on data",
+                f"`{node_text(n)}` cannot stand in a subscript or a size, which do not depend on data",
                 n.span,
-                help=f"a masked sum gathers, and reads all of its tensor: `sum(v) where(v == {shown(n)}, X[v], 0)`",
+                help=f"a masked sum gathers, and reads all of its tensor: `sum(v) where(v == {node_text(n)}, X[v], 0)`",
             )
         raise NotAffine(
-            f"`{shown(n)}` cannot stand in a subscript or a size",
+            f"`{node_text(n)}` cannot stand in a subscript or a size",
             n.span,
             help="they are built from integers with + - * / % and min, max",
         )
@@ -89,29 +89,29 @@ def index_term(
         if op == "*":
             if not (scalable(a) or scalable(b)):
                 raise NotAffine(
-                    f"`{shown(n)}` is not affine: one factor must be a constant or a parameter",
+                    f"`{node_text(n)}` is not affine: one factor must be a constant or a parameter",
                     n.span,
                     help="an axis for each factor keeps it affine: `X[i, j]` instead of `X[i*N + j]`",
                 )
             return a * b
         if not scalable(b):
             raise NotAffine(
-                f"`{shown(n)}` divides by `{b}`; in a subscript the divisor is a constant or a parameter",
+                f"`{node_text(n)}` divides by `{b}`; in a subscript the divisor is a constant or a parameter",
                 n.right.span or n.span,
             )
         if b.constant is not None and b.constant <= 0:
-            raise NotAffine(f"`{shown(n)}` divides by {b.constant}; divisors are positive", n.right.span or n.span)
+            raise NotAffine(f"`{node_text(n)}` divides by {b.constant}; divisors are positive", n.right.span or n.span)
         return a // b if op == "/" else a % b
 
     def checked(e: Expr, n: syntax.Expr) -> Expr:
         if any(abs(x) > LARGEST for x in (e.const, *(c for _, c in e.terms))):
-            raise LiteralRange(f"`{shown(n)}` overflows 64 bits", n.span)
+            raise LiteralRange(f"`{node_text(n)}` overflows 64 bits", n.span)
         return e
 
     return term(node)
 
 
-def shown(node: syntax.Node) -> str:
+def node_text(node: syntax.Node) -> str:
     """The text of a node, for messages."""
     if node.span is not None:
         return " ".join(node.span.text.split())
@@ -121,13 +121,13 @@ def shown(node: syntax.Node) -> str:
         case syntax.Name(id=name):
             return name
         case syntax.Unary(op=op, operand=x):
-            return f"{op} {shown(x)}" if op == "not" else f"{op}{shown(x)}"
+            return f"{op} {node_text(x)}" if op == "not" else f"{op}{node_text(x)}"
         case syntax.Binary(op=op, left=a, right=b):
-            return f"{shown(a)} {op} {shown(b)}"
+            return f"{node_text(a)} {op} {node_text(b)}"
         case syntax.Access(tensor=tensor, subscripts=subscripts):
-            return f"{tensor}[{', '.join(map(shown, subscripts))}]"
+            return f"{tensor}[{', '.join(map(node_text, subscripts))}]"
         case syntax.Call(function=f, args=args):
-            return f"{f}({', '.join(map(shown, args))})"
+            return f"{f}({', '.join(map(node_text, args))})"
         case syntax.Reduce(kind=kind, indices=indices, body=body):
-            return f"{kind}({', '.join(indices)}) {shown(body)}"
+            return f"{kind}({', '.join(indices)}) {node_text(body)}"
     return type(node).__name__.lower()

@@ -17,11 +17,11 @@ from ..errors.op import AmbiguousRange, InconsistentRange
 from ..index.expr import Expr
 from ..index.prove import always
 from ..op import Tensor
-from .declare_op import Names
-from .untyped_body import Binder
+from .declare_op import OpNames
+from .untyped_body import BoundIndex
 
 
-def infer_range(b: Binder, names: Names, diagnostics: Diagnostics, where: str) -> bool:
+def infer_range(b: BoundIndex, names: OpNames, diagnostics: Diagnostics, where: str) -> bool:
     """Sets `b.extent`; False, with a diagnostic, where there is no range or more than one. Extent unknown after a mistake."""
     uses = b.firm or b.loose
     known = [(e, what, span) for e, what, span in uses if e is not None]
@@ -57,7 +57,7 @@ def infer_range(b: Binder, names: Names, diagnostics: Diagnostics, where: str) -
     return True
 
 
-def _at_most(small: Expr, large: Expr, names: Names) -> bool:
+def _at_most(small: Expr, large: Expr, names: OpNames) -> bool:
     """Whether `small <= large` is proven, open parameters counting with their defaults (`bind_params` proves it again)."""
     defaults = {var: default for var, default in names.params.values() if default is not None}
     try:

@@ -20,9 +20,9 @@ from ..types import TYPES, DType
 from ..values import Value, loads
 from .bind_names import bind_names
 from .check_accesses import check_accesses
-from .declare_op import Names, declare
-from .index_syntax import spot
-from .split_reductions import Piece, split_reductions
+from .declare_op import OpNames, declare
+from .index_syntax import word_span
+from .split_reductions import SplitStatement, split_reductions
 from .typecheck import BOOL, INT, SIZE, Typing, check_store
 from .unify_axes import unify_axes
 
@@ -53,8 +53,8 @@ def resolve_op(decl: syntax.OpDecl, *, instruction: bool = False) -> Op:
 
 
 def _statements(
-    decl: syntax.OpDecl, names: Names, instruction: bool, diagnostics: Diagnostics
-) -> list[tuple[Piece, Value, DType]]:
+    decl: syntax.OpDecl, names: OpNames, instruction: bool, diagnostics: Diagnostics
+) -> list[tuple[SplitStatement, Value, DType]]:
     """The statements, split and typed, in an order in which each is defined before it is used."""
     outputs = {t.name for t in decl.outputs} - {t.name for t in decl.inputs}
     declared = {name: t for name, t in names.tensors.items() if name in outputs}
@@ -63,7 +63,7 @@ def _statements(
     defined: dict[str, syntax.Assign] = {}
     attempted: set[str] = set()
     typing = Typing({})
-    out: list[tuple[Piece, Value, DType]] = []
+    out: list[tuple[SplitStatement, Value, DType]] = []
     types: dict[str, DType] = {n: t.dtype for n, t in names.tensors.items() if t is not None}
     typing.tensors = types
     for number, a in enumerate(decl.body):
@@ -93,19 +93,19 @@ def _statements(
         defined[a.target] = a
     for t in decl.outputs:
         if t.name not in defined.keys() | attempted and t.name in declared:
-            diagnostics.add(NeverAssigned(f"output `{t.name}` is never assigned", spot(t.span, t.name)))
+            diagnostics.add(NeverAssigned(f"output `{t.name}` is never assigned", word_span(t.span, t.name)))
     return out
 
 
 def _check_target(
     a: syntax.Assign,
-    names: Names,
+    names: OpNames,
     declared: dict[str, Tensor | None],
     defined: dict[str, syntax.Assign],
     outputs: set[str],
     instruction: bool,
 ) -> None:
-    where = spot(a.span, a.target)
+    where = word_span(a.span, a.target)
     if a.accumulate and not instruction:
         raise AccumulateInOp(
             f"`{a.target} += ...` accumulates; statements are single-assignment",
@@ -113,7 +113,7 @@ def _check_target(
             help="write a reduction: `C[m, n] = sum(k) A[m, k] * B[k, n]`",
         )
     if a.target in defined:
-        first = spot(defined[a.target].span, a.target)
+        first = word_span(defined[a.target].span, a.target)
         labels = [Label(first, "first here")] if first is not None else []
         raise AssignedTwice(f"`{a.target}` is assigned twice", where, labels=labels)
     if a.target in outputs:
@@ -135,7 +135,9 @@ def _check_target(
         raise DuplicateName(f"`{a.target}` is a size or a parameter already", where, labels=labels)
 
 
-def _typed(p: Piece, typing: Typing, types: dict[str, DType], output: Tensor | None) -> tuple[Piece, Value, DType]:
+def _typed(
+    p: SplitStatement, typing: Typing, types: dict[str, DType], output: Tensor | None
+) -> tuple[SplitStatement, Value, DType]:
     """The piece with its value, and the type of its target; notes that type for later readers."""
     kind = typing.kind(p.body)
     hint = output.dtype if output is not None else None
@@ -168,7 +170,7 @@ def _typed(p: Piece, typing: Typing, types: dict[str, DType], output: Tensor | N
     return p, value, types[p.target]
 
 
-def _intermediates(pieces: list[tuple[Piece, Value, DType]], names: Names, output: Tensor | None) -> Tensor:
+def _intermediates(pieces: list[tuple[SplitStatement, Value, DType]], names: OpNames, output: Tensor | None) -> Tensor:
     """Notes the tensors that the pieces define; gives the last one, the target."""
     for p, _, dtype in pieces:
         if output is None or p.target != output.name:
@@ -179,7 +181,7 @@ def _intermediates(pieces: list[tuple[Piece, Value, DType]], names: Names, outpu
     return tensor
 
 
-def _needed(pieces: list[tuple[Piece, Value, DType]], outputs: set[str]) -> list[tuple[Piece, Value, DType]]:
+def _needed(pieces: list[tuple[SplitStatement, Value, DType]], outputs: set[str]) -> list[tuple[SplitStatement, Value, DType]]:
     """Without the statements that no output depends on."""
     needed = set(outputs)
     kept = []
@@ -190,14 +192,14 @@ def _needed(pieces: list[tuple[Piece, Value, DType]], outputs: set[str]) -> list
     return kept[::-1]
 
 
-def _statement(piece: tuple[Piece, Value, DType], names: Names) -> Statement:
+def _statement(piece: tuple[SplitStatement, Value, DType], names: OpNames) -> Statement:
     p, value, _ = piece
     ranges = tuple((b.name, b.extent) for b in (*p.free, *p.reduced) if b.extent is not None)
     reduction = Reduction(p.kind, tuple(b.name for b in p.reduced)) if p.kind is not None else None
     return Statement(p.target, tuple(b.name for b in p.free), value, reduction, ranges, p.span)
 
 
-def _tensors(decl: syntax.OpDecl, names: Names, defined: set[str]) -> tuple[Tensor, ...]:
+def _tensors(decl: syntax.OpDecl, names: OpNames, defined: set[str]) -> tuple[Tensor, ...]:
     """Inputs and outputs as declared, then the intermediates that are used."""
     tensors = {n: t for n, t in names.tensors.items() if t is not None}
     declared = [t.name for t in (*decl.inputs, *decl.outputs) if isinstance(t, syntax.TensorDecl)]

@@ -12,23 +12,23 @@ from dataclasses import dataclass
 from ..index.expr import as_expr
 from ..source import Span
 from ..support.fast_replace import replace
-from .untyped_body import Binder, Bound, Convert, Operation, Read, Reduced, variables
+from .untyped_body import Bound, BoundIndex, Convert, Operation, Read, Reduced, variable_names
 
 
 @dataclass(frozen=True, eq=False)
-class Piece:
+class SplitStatement:
     """A statement to be: `target[free] = kind(reduced) body`; `kind` is None without a reduction."""
 
     target: str
-    free: tuple[Binder, ...]
+    free: tuple[BoundIndex, ...]
     kind: str | None
-    reduced: tuple[Binder, ...]
+    reduced: tuple[BoundIndex, ...]
     body: Bound
     span: Span | None
 
 
-def split_reductions(target: str, free: tuple[Binder, ...], value: Bound, span: Span | None) -> list[Piece]:
-    pieces: list[Piece] = []
+def split_reductions(target: str, free: tuple[BoundIndex, ...], value: Bound, span: Span | None) -> list[SplitStatement]:
+    pieces: list[SplitStatement] = []
     numbers: Counter[str] = Counter()
 
     def cut(b: Bound) -> Bound:
@@ -36,9 +36,9 @@ def split_reductions(target: str, free: tuple[Binder, ...], value: Bound, span: 
             case Reduced():
                 numbers[b.kind] += 1
                 name = f"{target}.{b.kind}{numbers[b.kind]}"
-                used = variables(b)
+                used = variable_names(b)
                 own = tuple(x for x in b.scope if x.name in used)
-                pieces.append(Piece(name, own, b.kind, b.binders, cut(b.body), b.span))
+                pieces.append(SplitStatement(name, own, b.kind, b.binders, cut(b.body), b.span))
                 return Read(name, tuple(as_expr(x.var) for x in own), None, b.span)
             case Operation(args=args):
                 return replace(b, args=tuple(map(cut, args)))
@@ -49,7 +49,7 @@ def split_reductions(target: str, free: tuple[Binder, ...], value: Bound, span: 
         return b
 
     if isinstance(value, Reduced):
-        root = Piece(target, free, value.kind, value.binders, cut(value.body), span)
+        root = SplitStatement(target, free, value.kind, value.binders, cut(value.body), span)
     else:
-        root = Piece(target, free, None, (), cut(value), span)
+        root = SplitStatement(target, free, None, (), cut(value), span)
     return [*pieces, root]

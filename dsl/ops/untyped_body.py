@@ -14,7 +14,7 @@ from ..types import DType
 
 
 @dataclass(eq=False)
-class Binder:
+class BoundIndex:
     """One index: of a target, or of a reduction. `extent` is None where a mistake has been reported."""
 
     name: str
@@ -71,16 +71,16 @@ class Convert:
 @dataclass(frozen=True, eq=False)
 class Reduced:
     kind: str
-    binders: tuple[Binder, ...]
+    binders: tuple[BoundIndex, ...]
     body: Bound
-    scope: tuple[Binder, ...]  # what is bound around it, outermost first
+    scope: tuple[BoundIndex, ...]  # what is bound around it, outermost first
     span: Span | None
 
 
 Bound = Literal | Number | Read | Operation | Convert | Reduced
 
 
-def parts(b: Bound) -> tuple[Bound, ...]:
+def child_nodes(b: Bound) -> tuple[Bound, ...]:
     match b:
         case Read(otherwise=otherwise):
             return () if otherwise is None else (otherwise,)
@@ -93,7 +93,7 @@ def parts(b: Bound) -> tuple[Bound, ...]:
     return ()
 
 
-def variables(b: Bound) -> set[str]:
+def variable_names(b: Bound) -> set[str]:
     """The names of all variables of the index expressions in `b`."""
     match b:
         case Number(expr=expr):
@@ -101,8 +101,8 @@ def variables(b: Bound) -> set[str]:
         case Read(subscripts=subscripts):
             own = {v.name for e in subscripts for v in e.variables()}
         case Reduced(binders=binders, body=body):
-            inner = variables(body) - {x.name for x in binders}
+            inner = variable_names(body) - {x.name for x in binders}
             return inner.union(*({v.name for v in x.extent.variables()} for x in binders if x.extent is not None))
         case _:
             own = set()
-    return own.union(*(variables(p) for p in parts(b)))
+    return own.union(*(variable_names(p) for p in child_nodes(b)))

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..types import DType
-from .evaluate import Plain
+from .evaluate import NumpyArithmetic
 from .numerics import round_to
 
 Pair = tuple[Any, Any]
@@ -34,24 +34,24 @@ _UNITS = {
 _TINY = {"f64": 2.0**-1074, "f32": 2.0**-149, "tf32": 2.0**-136, "bf16": 2.0**-133, "f16": 2.0**-24, "f8e4m3": 2.0**-9}
 
 
-def unit(dtype: DType) -> float:
+def unit_roundoff(dtype: DType) -> float:
     """The unit roundoff of a float type; 0 for others, which compute exactly."""
     return _UNITS.get(dtype.name, 0.0)
 
 
-def rounding(value: Any, dtype: DType) -> Any:
+def rounding_bound(value: Any, dtype: DType) -> Any:
     """A bound on what one rounding to `dtype` changes near `value`."""
     if dtype.kind != "float":
         return np.zeros(np.shape(value))
     with np.errstate(all="ignore"):
-        return unit(dtype) * np.abs(value) + _TINY.get(dtype.name, 2.0**-16)
+        return unit_roundoff(dtype) * np.abs(value) + _TINY.get(dtype.name, 2.0**-16)
 
 
-class Bounded:
+class BoundedArithmetic:
     """The arithmetic of pairs, for `dsl.semantics.evaluate`."""
 
     def __init__(self, wide: np.dtype) -> None:
-        self.plain = Plain(wide)
+        self.plain = NumpyArithmetic(wide)
 
     def constant(self, value, dtype) -> Pair:
         return self.plain.constant(value, dtype), 0.0
@@ -79,8 +79,10 @@ class Bounded:
         if dst.kind != "float" and src.kind == "float":
             low, high = (_real(self.plain.cast(x + s * e, src, dst)) for s in (-1, 1))
             return out, np.where(e > 0, np.maximum(np.abs(low - _real(out)), np.abs(high - _real(out))), 0.0)
-        if dst.kind == "float" and unit(dst) > unit(src):  # the roundings of two neighbours are one unit further apart
-            return out, np.where(e > 0, e + 2 * rounding(np.abs(_real(out)) + e, dst), 0.0)
+        if dst.kind == "float" and unit_roundoff(dst) > unit_roundoff(
+            src
+        ):  # the roundings of two neighbours are one unit further apart
+            return out, np.where(e > 0, e + 2 * rounding_bound(np.abs(_real(out)) + e, dst), 0.0)
         return out, e
 
     def apply(self, fn, args, kind, dtype) -> Pair:
@@ -98,7 +100,7 @@ class Bounded:
                 return out, np.where(es[0] > 0, other, chosen)
             carried = self._carried(fn, xs, es, out, kind, dtype)
             ulps = 0 if fn in _EXACT or dtype.kind != "float" else 1 if fn in _ONE_ULP else _FUNCTION_ULPS
-            own = ulps * rounding(np.abs(_real(out)) + carried, dtype) if ulps else 0.0
+            own = ulps * rounding_bound(np.abs(_real(out)) + carried, dtype) if ulps else 0.0
             return out, np.nan_to_num(carried + own, nan=0.0, posinf=np.inf)
 
     def _carried(self, fn, xs, es, out, kind, dtype) -> Any:
@@ -143,8 +145,8 @@ class Bounded:
         if kind == "prod" and dtype.kind == "float":
             count = int(np.prod([shape[a] for a in axes]))
             with np.errstate(all="ignore"):
-                relative = np.sum(np.where(e > 0, e / np.abs(x), 0), axis=axes) + count * unit(dtype)
-                return out, np.abs(out) * np.expm1(np.minimum(1.01 * relative, 1)) + rounding(0.0, dtype)
+                relative = np.sum(np.where(e > 0, e / np.abs(x), 0), axis=axes) + count * unit_roundoff(dtype)
+                return out, np.abs(out) * np.expm1(np.minimum(1.01 * relative, 1)) + rounding_bound(0.0, dtype)
         if kind == "prod":
             return out, np.zeros(np.shape(out))
         if kind in ("any", "all"):
@@ -173,7 +175,7 @@ class Bounded:
             for name, size in sizes.items():
                 count *= 1 if name in out else size
             roundings = count + len(factors) + 1
-            return value, (moved - terms) * 1.01 + roundings * (unit(dtype) * moved + _TINY[dtype.name])
+            return value, (moved - terms) * 1.01 + roundings * (unit_roundoff(dtype) * moved + _TINY[dtype.name])
 
     def combine(self, kind, a, b, dtype) -> Pair:
         value = self.plain.combine(kind, a[0], b[0], dtype)
@@ -207,4 +209,6 @@ def output_rounding(value: Any, bound: Any, dtype: DType) -> Any:
         return bound
     saturated = np.abs(round_to(value, dtype) - np.asarray(value, dtype=float))
     with np.errstate(all="ignore"):
-        return bound + np.where(np.isfinite(saturated), np.maximum(saturated, rounding(np.abs(value) + bound, dtype)), np.inf)
+        return bound + np.where(
+            np.isfinite(saturated), np.maximum(saturated, rounding_bound(np.abs(value) + bound, dtype)), np.inf
+        )

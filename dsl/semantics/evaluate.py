@@ -48,7 +48,7 @@ class Arithmetic(Protocol):
     def put(self, tensor: Any, where: tuple[slice, ...], value: Any) -> None: ...
 
 
-class Plain:
+class NumpyArithmetic:
     """Values alone, floats held in `wide`."""
 
     def __init__(self, wide: np.dtype | None) -> None:

@@ -14,7 +14,7 @@ from ..ops.specialise import bind_params, specialise
 from ..support.expected import expect
 from ..types import TYPES, DType
 from .empty_argmax import check_empty_argmax
-from .evaluate import Plain, evaluate
+from .evaluate import NumpyArithmetic, evaluate
 
 
 def reference(op: Op, exact: bool = False) -> Callable[..., Any]:
@@ -101,12 +101,12 @@ def _outputs(op: Op, inputs: Mapping[str, np.ndarray], exact: bool) -> dict[str,
     wide = np.dtype(np.longdouble) if TYPES["f64"] in types.values() else np.dtype("float64")
     held = {n: a.astype(wide) if types[n].kind == "float" else a for n, a in inputs.items()}
     if not exact:
-        values = evaluate(op, held, Plain(wide))
+        values = evaluate(op, held, NumpyArithmetic(wide))
         return {t.name: _as_stored(values[t.name], t) for t in op.outputs}
-    from .error_bounds import Bounded, output_rounding
+    from .error_bounds import BoundedArithmetic, output_rounding
 
     unrounded = _keep_outputs_exact(op)
-    pairs = evaluate(unrounded, {n: (a, np.zeros(a.shape)) for n, a in held.items()}, Bounded(wide))
+    pairs = evaluate(unrounded, {n: (a, np.zeros(a.shape)) for n, a in held.items()}, BoundedArithmetic(wide))
     out = {}
     for t in op.outputs:
         value, bound = pairs[_exact(t.name)]

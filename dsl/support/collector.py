@@ -6,11 +6,11 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from .forks import Lock, in_children
+from .forks import ForkLock, in_children
 
 
 @contextmanager
-def collector_waits() -> Iterator[None]:
+def postpone_collection() -> Iterator[None]:
     """Cycles of garbage are looked for afterwards: a compilation makes hardly any, and keeps most of what it makes to its end,
     which would be looked through again and again. Where several threads are at it, it is when the last one has ended."""
     global _waiting, _stopped
@@ -30,7 +30,7 @@ def collector_waits() -> Iterator[None]:
 
 _waiting = 0  # how many blocks there are at the moment
 _stopped = False  # whether the first of them stopped it
-_lock = Lock()
+_lock = ForkLock()
 
 
 def _begin_anew() -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 
-class Lock:
+class ForkLock:
     """A lock that the same thread may take again, and that a forked child finds free. `forks_wait`: a fork waits for it."""
 
     def __init__(self, forks_wait: bool = False) -> None:
@@ -40,7 +40,7 @@ def in_children(renew: Callable[[], object]) -> None:
         os.register_at_fork(after_in_child=renew)
 
 
-_locks: weakref.WeakSet[Lock] = weakref.WeakSet()
+_locks: weakref.WeakSet[ForkLock] = weakref.WeakSet()
 
 
 def _renew() -> None:

@@ -6,10 +6,10 @@ from typing import Any
 
 from .. import syntax as s
 from ..errors import syntax as errors
-from .builder_base import Parts, Rules
+from .builder_base import Parts, TreeRules
 
 
-class DeviceRules(Rules):
+class DeviceRules(TreeRules):
     def device(self, c: Parts) -> s.DeviceDecl:
         keyword, name, parent, *items = c
         if not items and not parent:
@@ -52,7 +52,7 @@ class DeviceRules(Rules):
         keyword, name, level, family, kinds, *lines = c
         span = self.span(keyword, name)
         ops: list[Any] = []
-        places: list[s.Place] = []
+        places: list[s.OperandPlace] = []
         emits: list[s.Emit] = []
         facts: list[s.Fact] = []
         awaits: list[s.Fact] = []
@@ -124,7 +124,7 @@ class DeviceRules(Rules):
         operand, memory, (coords, close), *maps = c
         pairs = tuple(pair for pair, _ in maps)
         span = self.span(operand, close, [m for _, m in maps])
-        return "place", s.Place(str(operand), str(memory), coords, pairs, span=span)
+        return "place", s.OperandPlace(str(operand), str(memory), coords, pairs, span=span)
 
     def coords(self, c: Parts) -> tuple[tuple[str, ...], Any]:
         return tuple(map(str, c[1:-1])), c[-1]

@@ -8,10 +8,10 @@ from typing import Any
 from .. import syntax as s
 from ..errors import syntax as errors
 from ..errors.base import Label
-from .builder_base import Parts, Rules
+from .builder_base import Parts, TreeRules
 
 
-class View:
+class MoveView:
     """`as (m, k)`, before or after the arrow of a `move`."""
 
     def __init__(self, names: tuple[str, ...], span: Any) -> None:
@@ -23,7 +23,7 @@ def _word(part: Any) -> str | None:
     return None if part is None or isinstance(part, s.Auto) else str(part)
 
 
-class ScheduleRules(Rules):
+class ScheduleRules(TreeRules):
     def schedule(self, c: Parts) -> s.ScheduleDecl:
         keyword, name, (op, role, bindings), device, where, lines = c
         return s.ScheduleDecl(
@@ -92,8 +92,8 @@ class ScheduleRules(Rules):
         span = self.span(keyword, tensor, memory, modifiers, view)
         return s.Move(str(tensor), _word(memory), view.names if view else None, kept, block, span=span)
 
-    def view(self, c: Parts) -> View:
-        return View(tuple(map(str, c[2])), self.span(c[0], c[-1]))
+    def view(self, c: Parts) -> MoveView:
+        return MoveView(tuple(map(str, c[2])), self.span(c[0], c[-1]))
 
     def keep(self, c: Parts) -> s.Keep:
         keyword, names, memory, modifiers, *block = c
@@ -196,11 +196,11 @@ class ScheduleRules(Rules):
             else self._modifier(c[0], c[1], values=(s.Auto(span=self.span(c[1], c[1])),))
         )
 
-    def settle(self, line: str, modifiers: Parts) -> tuple[tuple[s.Modifier, ...], View | None]:
+    def settle(self, line: str, modifiers: Parts) -> tuple[tuple[s.Modifier, ...], MoveView | None]:
         """The modifiers of a line, each at most once, and its view."""
         seen: dict[str, Any] = {}
         for m in modifiers:
-            name = "as" if isinstance(m, View) else m.name
+            name = "as" if isinstance(m, MoveView) else m.name
             if name in seen:
                 self.diagnostics.add(
                     errors.DuplicateModifier(
@@ -217,7 +217,7 @@ class ScheduleRules(Rules):
                     )
                 )
             seen.setdefault(name, m)
-        return tuple(m for m in seen.values() if not isinstance(m, View)), seen.get("as")
+        return tuple(m for m in seen.values() if not isinstance(m, MoveView)), seen.get("as")
 
     def not_yet(self, what: str, span: Any, way: str) -> None:
         self.diagnostics.add(errors.NotYet(f"{what} cannot be compiled yet", span, help=way))

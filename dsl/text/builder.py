@@ -17,7 +17,7 @@ from ..errors.base import Diagnostics, Label
 from ..source import Source, Span
 from .build_device import DeviceRules
 from .build_schedule import ScheduleRules
-from .builder_base import Parts, Rules
+from .builder_base import Parts, TreeRules
 from .versions import first_statement, not_a_version
 
 _VALUES = {"inf": math.inf, "nan": math.nan, "true": True, "false": False}
@@ -25,14 +25,14 @@ REDUCTIONS = ("sum", "max", "min", "prod", "argmax", "argmin", "any", "all")
 _ONLY_REDUCTIONS = frozenset(REDUCTIONS) - {"max", "min"}
 
 
-class Bounded:
+class BoundedIndex:
     """`r: 2` in the parentheses of a reduction."""
 
     def __init__(self, id: str, extent: s.Expr, span: Span) -> None:
         self.id, self.extent, self.span = id, extent, span
 
 
-class Builder(DeviceRules, ScheduleRules, Rules):
+class Builder(DeviceRules, ScheduleRules, TreeRules):
     def begin(self, source: Source) -> None:
         self.source = source
         self.diagnostics = Diagnostics()
@@ -130,12 +130,12 @@ class Builder(DeviceRules, ScheduleRules, Rules):
     def shape(self, c: Parts) -> tuple[tuple[s.Expr, ...], Any]:
         return tuple(c[:-1]), c[-1]
 
-    def where(self, c: Parts) -> tuple[s.Where, ...]:
+    def where(self, c: Parts) -> tuple[s.SizeCondition, ...]:
         return tuple(c)
 
-    def condition(self, c: Parts) -> s.Where:
+    def condition(self, c: Parts) -> s.SizeCondition:
         left, op, right = c
-        node = s.Where(left, str(op), right, span=self.span(left, right))
+        node = s.SizeCondition(left, str(op), right, span=self.span(left, right))
         if op == "=" and not isinstance(left, s.Name):
             self.diagnostics.add(
                 errors.DefinedSize(
@@ -212,8 +212,8 @@ class Builder(DeviceRules, ScheduleRules, Rules):
         name, _, *args, close = c
         return name, args, self.spot(name.start_pos, close.end_pos)
 
-    def bounded(self, c: Parts) -> Bounded:
-        return Bounded(str(c[0]), c[1], self.span(c[0], c[1]))
+    def bounded(self, c: Parts) -> BoundedIndex:
+        return BoundedIndex(str(c[0]), c[1], self.span(c[0], c[1]))
 
     def size_call(self, c: Parts) -> s.Call:
         name, args, span = self.call(c)
@@ -221,7 +221,7 @@ class Builder(DeviceRules, ScheduleRules, Rules):
 
     def plain_call(self, c: Parts) -> s.Call:
         name, args, span = c[0]
-        bound = next((a for a in args if isinstance(a, Bounded)), None)
+        bound = next((a for a in args if isinstance(a, BoundedIndex)), None)
         if name in _ONLY_REDUCTIONS or bound:
             self.diagnostics.add(
                 errors.ReductionBody(
@@ -231,12 +231,12 @@ class Builder(DeviceRules, ScheduleRules, Rules):
                     f"`{name}(k) (-A[m, k])`",
                 )
             )
-        return s.Call(str(name), tuple(a for a in args if not isinstance(a, Bounded)), span=span)
+        return s.Call(str(name), tuple(a for a in args if not isinstance(a, BoundedIndex)), span=span)
 
     def reduce(self, c: Parts) -> s.Expr:
         (name, args, span), body = c
-        indices = tuple(a.id for a in args if isinstance(a, s.Name | Bounded))
-        extents = tuple(a.extent if isinstance(a, Bounded) else None for a in args)
+        indices = tuple(a.id for a in args if isinstance(a, s.Name | BoundedIndex))
+        extents = tuple(a.extent if isinstance(a, BoundedIndex) else None for a in args)
         if name not in REDUCTIONS:
             self.diagnostics.add(
                 errors.MissingOperator(
@@ -246,7 +246,7 @@ class Builder(DeviceRules, ScheduleRules, Rules):
                 )
             )
         elif len(indices) != len(args) or not indices:
-            bad = next((a.span for a in args if not isinstance(a, s.Name | Bounded)), span)
+            bad = next((a.span for a in args if not isinstance(a, s.Name | BoundedIndex)), span)
             self.diagnostics.add(
                 errors.ReductionIndex(
                     f"`{name}` reduces over indices",

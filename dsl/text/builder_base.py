@@ -53,7 +53,7 @@ def unquote(token: str) -> tuple[str, list[int]]:
     return "".join(out), bad
 
 
-class Rules:
+class TreeRules:
     source: Source
     diagnostics: Diagnostics
 

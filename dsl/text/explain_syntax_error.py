@@ -22,7 +22,7 @@ from . import phrase_book
 from .versions import not_a_version
 
 if TYPE_CHECKING:
-    from .parser import Machine
+    from .parser import ParserMachine
 
 _PLAIN = {
     "\N{LEFT DOUBLE QUOTATION MARK}": '"',
@@ -78,7 +78,7 @@ _MODIFIERS = (
 )
 
 
-def explain(fault: Any, machine: Machine) -> UserError:
+def explain_syntax_error(fault: Any, machine: ParserMachine) -> UserError:
     """The mistake behind lark's `UnexpectedToken` or `UnexpectedCharacters` of the machine's last run."""
     from lark.exceptions import UnexpectedToken
 
@@ -112,7 +112,7 @@ def character(source: Source, at: int) -> UserError:
 class _Token:
     """One unexpected token and what surrounds it."""
 
-    def __init__(self, fault: Any, machine: Machine) -> None:
+    def __init__(self, fault: Any, machine: ParserMachine) -> None:
         self.layout = machine.layout
         self.source = machine.layout.source
         self.machine = machine
@@ -350,14 +350,14 @@ _SHOWN = {
 }
 
 
-def _shown(terminal: str, machine: Machine) -> str:
+def _shown(terminal: str, machine: ParserMachine) -> str:
     if terminal in _SHOWN:
         return _SHOWN[terminal]
     return f"`{machine.lark.get_terminal(terminal).pattern.value}`"
 
 
 @lru_cache(maxsize=1)
-def _examples(machine: Machine) -> dict[tuple[int, frozenset[str], str], type[errors.Malformed]]:
+def _examples(machine: ParserMachine) -> dict[tuple[int, frozenset[str], str], type[errors.Malformed]]:
     """(state, what it accepts, what came) to the class whose example stops there; "" stands for anything that came."""
     from lark.exceptions import UnexpectedToken
 

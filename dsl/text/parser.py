@@ -17,12 +17,12 @@ from .. import syntax
 from ..errors.base import UserError, UserErrors
 from ..errors.text import LineTooLong, NestedTooDeep, NotSched, NotText, NotUtf8, TextTooLarge
 from ..source import Source, Span
-from ..support.collector import collector_waits
-from ..support.forks import Lock
+from ..support.collector import postpone_collection
+from ..support.forks import ForkLock
 from .builder import Builder
-from .explain_syntax_error import character, explain
+from .explain_syntax_error import character, explain_syntax_error
 from .indentation import MANY_OPERATORS, LineLayout
-from .recover import mistakes
+from .recover import syntax_mistakes
 from .versions import refuse_newer
 
 if TYPE_CHECKING:
@@ -38,13 +38,13 @@ _LONG_LINE = re.compile(r"[^\n]{20001}")
 _MOST_OPERATORS = 150  # inside each other: later passes walk trees by recursion
 
 
-class Machine:
+class ParserMachine:
     """Lark's parser with the two objects it calls back. One parse at a time: hold `lock`."""
 
     def __init__(self) -> None:
         from lark import Lark
 
-        self.lock = Lock()
+        self.lock = ForkLock()
         self.builder = Builder()
         self.layout = LineLayout()
         text = files(grammar).joinpath("sched.lark").read_text(encoding="utf-8")
@@ -54,13 +54,13 @@ class Machine:
         """The statements of `text`, which stands at `base` in `source`. Raises lark's faults."""
         self.builder.begin(source)
         self.layout.begin(source, text, base)
-        with collector_waits():  # a third of the time
+        with postpone_collection():  # a third of the time
             return self.lark.parse(text + "\n")  # type: ignore[return-value]
 
 
 @lru_cache(maxsize=1)
-def machine() -> Machine:
-    return Machine()
+def parser_machine() -> ParserMachine:
+    return ParserMachine()
 
 
 def parse(source: Source) -> syntax.File:
@@ -75,7 +75,7 @@ def read(source: Source) -> tuple[syntax.File, list[Token]]:
     source = normalise(source)
     refuse_newer(source)
     _refuse_monsters(source)
-    parser = machine()
+    parser = parser_machine()
     with parser.lock.held():
         try:
             statements = parser.attempt(source, source.text, 0)
@@ -83,9 +83,9 @@ def read(source: Source) -> tuple[syntax.File, list[Token]]:
             if parser.layout.most_operators > MANY_OPERATORS:
                 _refuse_depth(tuple(statements))
         except UnexpectedInput as fault:
-            raise mistakes(source, parser, explain(fault, parser)) from None
+            raise syntax_mistakes(source, parser, explain_syntax_error(fault, parser)) from None
         except UserError as fault:
-            raise mistakes(source, parser, fault) from None
+            raise syntax_mistakes(source, parser, fault) from None
     found.raise_if_any()
     language = next((s for s in statements if isinstance(s, syntax.Language)), None)
     declarations = tuple(s for s in statements if not isinstance(s, syntax.Language))

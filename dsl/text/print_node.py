@@ -34,7 +34,7 @@ def format_node(node: s.Node, depth: int = 0) -> str:
             return _parameter(node)
         case s.Fact():
             return _fact(node)
-        case s.Where():
+        case s.SizeCondition():
             return _where(node)
     return "\n".join("    " * depth + line if line else "" for line in _lines(node))
 
@@ -154,7 +154,7 @@ def _lines(node: s.Node) -> list[str]:
             return [_facts(node.facts)]
         case s.InstrDecl():
             return _instr(node)
-        case s.Place():
+        case s.OperandPlace():
             return [_place(node)]
         case s.Emit():
             return _emit(node)
@@ -191,7 +191,7 @@ def _parameter(p: s.TensorDecl | s.IntParam) -> str:
     return f"{p.name}: {p.dtype}[{_list(p.shape)}]" + (f" as {p.format}" if p.format else "")
 
 
-def _where(w: s.Where) -> str:
+def _where(w: s.SizeCondition) -> str:
     return f"{_expr(w.left, _SUM)} {w.op} {_expr(w.right, _SUM)}"
 
 
@@ -226,7 +226,7 @@ def _instr(i: s.InstrDecl) -> list[str]:
     return [f"instr {i.name} on {i.level}{family}{f' for {kinds}' if kinds else ''}:", *_indent(out)]
 
 
-def _place(p: s.Place) -> str:
+def _place(p: s.OperandPlace) -> str:
     maps = f": {_maps(p.maps)}" if p.maps else ""
     return f"{p.operand} in {p.memory} at ({', '.join(p.coords)}){maps}"
 

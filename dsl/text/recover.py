@@ -14,10 +14,10 @@ from ..errors.base import Diagnostics, UserError
 from ..errors.syntax import EmptyBlock
 from ..errors.text import TabIndent, UnclosedBracket, UnclosedString
 from ..source import Source
-from .explain_syntax_error import explain
+from .explain_syntax_error import explain_syntax_error
 
 if TYPE_CHECKING:
-    from .parser import Machine
+    from .parser import ParserMachine
 
 MOST_ERRORS = 20
 _PATIENCE = 200_000  # characters read again, at most, to find more mistakes than the first
@@ -25,7 +25,7 @@ _TOKEN = re.compile(r'"""[\s\S]*?"""|"(?:[^"\\\n]|\\.)*"|#[^\n]*|[(\[\])]|\n(?=[
 _DECLARATION = re.compile(r"(?:language|import|op|device|schedule|strategy)\b")
 
 
-def mistakes(source: Source, machine: Machine, first: UserError) -> UserError:
+def syntax_mistakes(source: Source, machine: ParserMachine, first: UserError) -> UserError:
     """All mistakes of syntax in a text, of which the parser found `first` at once."""
     found = Diagnostics()
     patience = _PATIENCE
@@ -65,7 +65,7 @@ def chunks(text: str) -> Iterator[tuple[int, int]]:
     yield start, len(text)
 
 
-def _chunk(source: Source, start: int, end: int, machine: Machine, found: Diagnostics, patience: int) -> int:
+def _chunk(source: Source, start: int, end: int, machine: ParserMachine, found: Diagnostics, patience: int) -> int:
     text = source.text[start:end]
     left_out = False
     while len(found.errors) < MOST_ERRORS:
@@ -85,14 +85,14 @@ def _chunk(source: Source, start: int, end: int, machine: Machine, found: Diagno
     return patience
 
 
-def attempt(source: Source, text: str, start: int, machine: Machine) -> UserError | None:
+def attempt(source: Source, text: str, start: int, machine: ParserMachine) -> UserError | None:
     from lark.exceptions import UnexpectedInput
 
     try:
         machine.attempt(source, text, start)
     except UnexpectedInput as fault:
         diagnostics = machine.builder.diagnostics
-        error = explain(fault, machine)  # runs the machine on examples
+        error = explain_syntax_error(fault, machine)  # runs the machine on examples
         machine.builder.diagnostics = diagnostics
         return error
     except UserError as error:

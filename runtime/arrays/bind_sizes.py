@@ -14,7 +14,7 @@ MOST = (1 << 63) - 1  # sizes and byte counts are 64-bit integers in the emitted
 LARGEST = 1 << 62  # of one size: what is added to round up to whole tiles still fits 64 bits
 
 
-def describe(t: Tensor) -> str:
+def tensor_text(t: Tensor) -> str:
     """`A: f32[M, K]`."""
     return str(t)
 
@@ -30,7 +30,7 @@ def bind_sizes(op: Op, shapes: Sequence[tuple[int, ...]], fixed: Mapping[str, in
     for tensor, shape in zip(op.inputs, shapes, strict=True):
         if len(shape) != len(tensor.shape):
             raise ArgumentShape(
-                f"{tensor.name} has shape {_shape(shape)}; expected {_axes(len(tensor.shape))}: {describe(tensor)}"
+                f"{tensor.name} has shape {_shape(shape)}; expected {_axes(len(tensor.shape))}: {tensor_text(tensor)}"
             )
     for tensor, shape in zip(op.inputs, shapes, strict=True):
         for expr, extent in zip(tensor.shape, shape, strict=True):
@@ -43,7 +43,8 @@ def bind_sizes(op: Op, shapes: Sequence[tuple[int, ...]], fixed: Mapping[str, in
             names = sorted({v.name for e in tensor.shape for v in e.variables()})
             known = ", ".join(f"{n}={sizes[n]} from {origin[n]}" for n in names if origin[n] != tensor.name)
             raise ArgumentShape(
-                f"{tensor.name} has shape {_shape(shape)}; expected {describe(tensor)}" + (f" with {known}" if known else ""),
+                f"{tensor.name} has shape {_shape(shape)}; expected {tensor_text(tensor)}"
+                + (f" with {known}" if known else ""),
             )
     for var, expr in op.derived:
         sizes[var.name] = value = expr.evaluate(sizes)
@@ -66,7 +67,7 @@ def check_countable(op: Op, sizes: Mapping[str, int]) -> None:
     for tensor in op.tensors:
         shape = tuple(int(e.evaluate(sizes)) for e in tensor.shape)
         if _product(tensor.dtype.bytes, shape) > MOST:
-            raise SizeRefused(f"{describe(tensor)} would have the shape {_shape(shape)}: more than memory can address")
+            raise SizeRefused(f"{tensor_text(tensor)} would have the shape {_shape(shape)}: more than memory can address")
     for statement in op.statements:
         extents = {i: int(e.evaluate(sizes)) for i, e in statement.ranges}
         if _product(1, extents.values()) > MOST:
@@ -103,9 +104,9 @@ def output_shapes(op: Op, sizes: Mapping[str, int]) -> list[tuple[int, ...]]:
     for tensor in op.outputs:
         shape = tuple(int(e.evaluate(sizes)) for e in tensor.shape)
         if any(extent < 0 for extent in shape):
-            raise SizeRefused(f"{describe(tensor)} would have the shape {_shape(shape)}: a size cannot be negative")
+            raise SizeRefused(f"{tensor_text(tensor)} would have the shape {_shape(shape)}: a size cannot be negative")
         if _product(tensor.dtype.bytes, shape) > MOST:
-            raise SizeRefused(f"{describe(tensor)} would have the shape {_shape(shape)}: more than memory can address")
+            raise SizeRefused(f"{tensor_text(tensor)} would have the shape {_shape(shape)}: more than memory can address")
         shapes.append(shape)
     return shapes
 

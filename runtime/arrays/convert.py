@@ -16,7 +16,7 @@ import numpy as np
 from ...dsl.errors.run import ArgumentKind, ArgumentType, DeviceMismatch, OutputReadOnly
 from ...dsl.op import Tensor
 from ...dsl.types import TYPES, DType
-from .bind_sizes import describe
+from .bind_sizes import tensor_text
 from .data_pointer import address_of
 
 _HOST = {1: "cpu", 3: "cuda host", 11: "rocm host"}  # kinds of devices of DLPack whose memory a CPU can read
@@ -59,7 +59,7 @@ def to_numpy(x: Any, tensor: Tensor) -> np.ndarray:
         if array.dtype.newbyteorder("=") == want:
             return array.astype(want)
         raise ArgumentType(
-            f"{tensor.name} has elements of type {_type_name(array.dtype)}; expected {describe(tensor)}",
+            f"{tensor.name} has elements of type {_type_name(array.dtype)}; expected {tensor_text(tensor)}",
             help=f"convert it on purpose: `{tensor.name}.astype({_spelling(want)})`" if hasattr(x, "astype") else None,
         )
     return array
@@ -81,7 +81,7 @@ def writable(x: Any, tensor: Tensor) -> np.ndarray:
     return array
 
 
-def way_back(args: tuple[Any, ...]) -> Back | None:
+def result_converter(args: tuple[Any, ...]) -> Back | None:
     """How results become the family of the arguments: that of the first one that is not NumPy's; None for NumPy."""
     for x in args:
         if isinstance(x, (np.ndarray, np.generic, int, float)):
@@ -114,14 +114,14 @@ def _view(x: Any, tensor: Tensor) -> np.ndarray:
         return np.asarray(x, None if isinstance(x, np.generic) else numpy_dtype(tensor.dtype))
     if not hasattr(x, "__dlpack__") and not hasattr(x, "__array__"):
         help = f"numpy.asarray(..., {_spelling(numpy_dtype(tensor.dtype))}) makes one" if isinstance(x, (list, tuple)) else None
-        raise ArgumentKind(f"{tensor.name} is a {type(x).__name__}, not an array; expected {describe(tensor)}", help=help)
+        raise ArgumentKind(f"{tensor.name} is a {type(x).__name__}, not an array; expected {tensor_text(tensor)}", help=help)
     device = getattr(x, "__dlpack_device__", None)
     if device is not None:
         try:
             kind, number = device()
         except Exception as error:  # of arrays without memory, as torch's on the device `meta`
             raise ArgumentKind(
-                f"{tensor.name} ({type(x).__name__}) has no memory to read: {error}", help=f"expected {describe(tensor)}"
+                f"{tensor.name} ({type(x).__name__}) has no memory to read: {error}", help=f"expected {tensor_text(tensor)}"
             ) from None
         if int(kind) not in _HOST:
             raise DeviceMismatch(

@@ -10,14 +10,14 @@ import numpy as np
 from ...dsl.errors import did_you_mean
 from ...dsl.errors.run import ArgumentCount, ArgumentShape
 from ...dsl.op import Op
-from .bind_sizes import describe
+from .bind_sizes import tensor_text
 from .convert import writable
 
 
 def by_position(op: Op, fixed: Mapping[str, int], args: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
     """The inputs of a call in the order of the declaration; `fixed`: sizes given at compile time. Raises ArgumentCount."""
     names = [t.name for t in op.inputs]
-    wanted = f"{op.name} takes {_arrays(len(names))}: {', '.join(map(describe, op.inputs))}"
+    wanted = f"{op.name} takes {_arrays(len(names))}: {', '.join(map(tensor_text, op.inputs))}"
     if len(args) > len(names):
         raise ArgumentCount(f"{len(args)} were given; {wanted}", help="results are returned; `out=` gives memory for them")
     values = dict(zip(names, args, strict=False))
@@ -52,7 +52,7 @@ def writable_outputs(op: Op, out: Any, expected: Sequence[tuple[tuple[int, ...],
         plain = type(x) is np.ndarray and x.dtype == dtype and x.flags.writeable
         array = x if plain else writable(x, tensor)
         if array.shape != shape:
-            raise ArgumentShape(f"out `{tensor.name}` has shape {array.shape}; expected {shape}: {describe(tensor)}")
+            raise ArgumentShape(f"out `{tensor.name}` has shape {array.shape}; expected {shape}: {tensor_text(tensor)}")
         written.append(array)
     return written
 

@@ -25,9 +25,9 @@ from ...dsl.errors import AndironError, InternalError
 from ...dsl.errors.target import CompilerFailed
 from ..native import cpu_features
 from ..native.build_library import version
-from ..native.cxx_compiler import SUFFIX, Compiler, find_compiler
-from ..progress import tell
-from ..storage.cache import Entry, cache, key_of
+from ..native.cxx_compiler import SUFFIX, CxxCompiler, find_compiler
+from ..progress import show_progress
+from ..storage.cache import CacheEntry, cache, key_of
 from .dwarf_lines import FLAGS as LINES
 
 _HERE = Path(__file__).parent
@@ -37,7 +37,7 @@ _OBSERVER = "observe"  # of the runtime's files the one that takes as long to co
 
 
 @dataclass(frozen=True)
-class Built:
+class EmulatedLibrary:
     """A loaded kernel: `call(args, dims, threads)` as in `codegen.abi`; `text`: the file name of its text."""
 
     call: Callable[..., int]
@@ -48,7 +48,7 @@ class Built:
     text: str = "kernel.cpp"
 
 
-def build(source: str, symbol: str, target: str, checks: bool = True) -> Built:
+def build(source: str, symbol: str, target: str, checks: bool = True) -> EmulatedLibrary:
     """The function `symbol` of an emulated text. `checks`: whether accesses are observed.
 
     Raises NoCompiler, CompilerFailed; InternalError when the text is at fault.
@@ -89,10 +89,10 @@ def build(source: str, symbol: str, target: str, checks: bool = True) -> Built:
     function = getattr(library, symbol)
     function.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int)
     function.restype = ctypes.c_int
-    return Built(function, library, str(compiler), entry.path / f"kernel{SUFFIX}", not made)
+    return EmulatedLibrary(function, library, str(compiler), entry.path / f"kernel{SUFFIX}", not made)
 
 
-def begin() -> None:
+def build_runtime_early() -> None:
     """Compiles the runtime beside what this process does until it needs it, if that was not done on this machine before."""
 
     def work() -> None:
@@ -102,18 +102,18 @@ def begin() -> None:
     threading.Thread(target=work).start()
 
 
-def _load(entry: Entry) -> ctypes.CDLL:
+def _load(entry: CacheEntry) -> ctypes.CDLL:
     return ctypes.CDLL(os.fspath(entry.path / f"kernel{SUFFIX}"))
 
 
-def _runtime(compiler: Compiler) -> Entry:
+def _runtime(compiler: CxxCompiler) -> CacheEntry:
     """The runtime's objects, in an entry of the cache."""
     sources = _sources()
     flags = (*_arithmetic(compiler, 2), *_PLAIN)
     key = key_of("emulator", version(), *(f"{name}\n{text}" for name, text in sources), flags[:-2], *_where(compiler))
 
     def make(into: Path) -> dict[str, Any]:
-        tell("compiling the emulator's runtime, once for this compiler; with zig it takes half a minute")
+        show_progress("compiling the emulator's runtime, once for this compiler; with zig it takes half a minute")
         files = sorted(_HERE.glob("*.cpp"))
         parts = [[str(p) for p in files if (p.stem == _OBSERVER) == mine] for mine in (True, False)]
         with ThreadPoolExecutor() as pool:
@@ -129,25 +129,25 @@ def _sources() -> tuple[tuple[str, str], ...]:
     return tuple((p.name, p.read_text(encoding="utf-8")) for p in sorted(files))
 
 
-def _where(compiler: Compiler) -> tuple[object, ...]:
+def _where(compiler: CxxCompiler) -> tuple[object, ...]:
     return *compiler.key, cpu_features.identity()
 
 
-def _arithmetic(compiler: Compiler, level: int = 1) -> tuple[str, ...]:
+def _arithmetic(compiler: CxxCompiler, level: int = 1) -> tuple[str, ...]:
     """What the text needs, and this machine's instructions: half precision in software is slow."""
     given = cpu_features.flags_for(NATIVE, compiler.kind)
     assert set(ARITHMETIC) <= set(given)
     return (f"-O{level}", *(f for f in given if f != "-shared" and not _OPTIMISED.fullmatch(f)))
 
 
-def _poisoned(compiler: Compiler) -> tuple[str, ...]:
+def _poisoned(compiler: CxxCompiler) -> tuple[str, ...]:
     """Registers that were never set hold what shows: NaN with clang, with gcc a number beyond all others."""
     major = re.search(r"(\d+)\.\d+", compiler.version)
     old = compiler.kind == "gcc" and major is not None and int(major[1]) < 12
     return () if old else ("-ftrivial-auto-var-init=pattern",)
 
 
-def _observed(compiler: Compiler) -> tuple[str, ...]:
+def _observed(compiler: CxxCompiler) -> tuple[str, ...]:
     """Every access by itself, and calls that return to the line that they stand in."""
     apart = ("-fsanitize=thread", "-fno-optimize-sibling-calls")
     if compiler.kind == "gcc":

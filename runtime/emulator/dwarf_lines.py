@@ -25,7 +25,7 @@ _CODE_MAX = 1 << 62
 
 
 @dataclass(frozen=True)
-class Place:
+class SourceLine:
     """A line, from 1 on, of a file, by its name without folders."""
 
     file: str
@@ -36,10 +36,10 @@ class Place:
 class _Inlined:
     spans: tuple[tuple[int, int], ...]
     depth: int
-    call: Place
+    call: SourceLine
 
 
-class Lines:
+class LineTable:
     """The places of a library's code. `places(a)`: the line that the code at offset `a` was made from, then the line of the
     call that this was inlined at, and so on outwards. Empty when nothing is known.
     """
@@ -47,21 +47,22 @@ class Lines:
     def __init__(self, path: Path) -> None:
         sections = _sections(path.read_bytes())
         self._starts: list[int] = []
-        self._rows: list[Place | None] = []  # None: no code of ours from here on
+        self._rows: list[SourceLine | None] = []  # None: no code of ours from here on
         self._inlined: list[_Inlined] = []
         if ".debug_info" in sections and ".debug_line" in sections:
-            rows: list[tuple[int, int, Place | None]] = []
+            rows: list[tuple[int, int, SourceLine | None]] = []
             for unit in _units(sections):
                 table = _LineTable(sections[".debug_line"], unit.lines)
                 rows += table.rows
                 self._inlined += [
-                    _Inlined(spans, depth, Place(table.files.get(file, ""), line)) for spans, depth, file, line in unit.inlined
+                    _Inlined(spans, depth, SourceLine(table.files.get(file, ""), line))
+                    for spans, depth, file, line in unit.inlined
                 ]
             rows.sort(key=lambda r: r[:2])
             self._starts = [r[0] for r in rows]
             self._rows = [r[2] for r in rows]
 
-    def places(self, address: int) -> tuple[Place, ...]:
+    def places(self, address: int) -> tuple[SourceLine, ...]:
         at = bisect_right(self._starts, address) - 1
         row = self._rows[at] if at >= 0 else None
         if row is None:
@@ -72,8 +73,8 @@ class Lines:
 
 
 @lru_cache(maxsize=32)
-def lines_of(path: Path) -> Lines:
-    return Lines(path)
+def line_table(path: Path) -> LineTable:
+    return LineTable(path)
 
 
 # ---------------------------------------------------------------- ELF
@@ -140,7 +141,7 @@ class _LineTable:
         r = _Reader(data, at)
         end = r.number(4) + r.at
         version = r.number(2)
-        self.rows: list[tuple[int, int, Place | None]] = []
+        self.rows: list[tuple[int, int, SourceLine | None]] = []
         self.files: dict[int, str] = {}
         if version not in (2, 3, 4):
             return
@@ -167,7 +168,7 @@ class _LineTable:
             # A line of 0 is code that several lines share: the one before stands for it.
             nonlocal known
             known = line or known
-            place = Place(self.files.get(file, ""), known)
+            place = SourceLine(self.files.get(file, ""), known)
             self.rows.append((address, len(self.rows) + 1 if not ended else -1, None if ended else place))
 
         while r.at < end:

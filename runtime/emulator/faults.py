@@ -13,7 +13,7 @@ from ...dsl.errors import emulate as errors
 from ...dsl.index.expr import Atom, Expr, Fn
 from .observer_records import ATOMIC, LOAD, STORE, UNDER_WAY, Fault, Reach
 from .report import most_shared, most_threads
-from .source_map import Origin, Where, bare
+from .source_map import EmittedLine, SourceMap, plain_name
 
 _MOST = 12  # errors that are shown
 _DOES = {LOAD: "reads", STORE: "writes", ATOMIC: "combines with"}
@@ -22,16 +22,16 @@ _MADE = {LOAD: "read here", STORE: "written here", ATOMIC: "combined here", UNDE
 
 
 @dataclass(frozen=True)
-class Told:
+class KernelFacts:
     """What a message about a kernel is made of. `sizes`: those of the call, derived ones too; `lanes`: threads of a warp."""
 
     program: Program
-    origin: Origin
+    origin: SourceMap
     sizes: Mapping[str, int]
     lanes: int
 
 
-def error_of(told: Told, faults: Sequence[Fault], reaches: Sequence[Reach] = ()) -> UserError | None:
+def fault_error(told: KernelFacts, faults: Sequence[Fault], reaches: Sequence[Reach] = ()) -> UserError | None:
     """All that was found as one error; None when it was nothing."""
     found = [e for f in _alike(told, [*faults, *_strays(told, reaches)]) if (e := _error(told, f)) is not None]
     if not found:
@@ -43,7 +43,7 @@ def error_of(told: Told, faults: Sequence[Fault], reaches: Sequence[Reach] = ())
     return found[0] if len(found) == 1 else UserErrors(found[:_MOST])
 
 
-def _alike(told: Told, faults: Sequence[Fault]) -> list[Fault]:
+def _alike(told: KernelFacts, faults: Sequence[Fault]) -> list[Fault]:
     """One fault of each kind, buffer and lines of the schedule, with the counts of all."""
     counted = [f for f in faults if f.thread < 0 and f.site]  # came without the rest, after the first
     first: dict[tuple, Fault] = {}
@@ -63,7 +63,7 @@ def _alike(told: Told, faults: Sequence[Fault]) -> list[Fault]:
 # ---------------------------------------------------------------- one fault
 
 
-def _error(told: Told, f: Fault) -> UserError | None:
+def _error(told: KernelFacts, f: Fault) -> UserError | None:
     here, there = told.origin.of(f.site), told.origin.of(f.other_site)
     if f.kind == "divergent-barrier":
         if here.line == there.line:  # one barrier of the text, which the compiler has twice
@@ -126,7 +126,9 @@ _MEETINGS = {
 }
 
 
-def _placed(cls: type[UserError], text: str, f: Fault, here: Where, there: Where, note: str, other: str) -> UserError:
+def _placed(
+    cls: type[UserError], text: str, f: Fault, here: EmittedLine, there: EmittedLine, note: str, other: str
+) -> UserError:
     labels = []
     if there.span is not None and here.span is not None and there.span != here.span:
         labels.append(Label(there.span, other))
@@ -138,7 +140,7 @@ def _placed(cls: type[UserError], text: str, f: Fault, here: Where, there: Where
     return cls(text, span, note=note if here.span else other, labels=labels, help="; ".join(shown) or None)
 
 
-def _thread(told: Told, thread: int) -> str:
+def _thread(told: KernelFacts, thread: int) -> str:
     if thread < 0:
         return "a thread"
     levels = told.program.device.levels
@@ -150,13 +152,13 @@ def _thread(told: Told, thread: int) -> str:
 # ---------------------------------------------------------------- elements
 
 
-def _buffer(told: Told, name: str) -> Buffer | None:
+def _buffer(told: KernelFacts, name: str) -> Buffer | None:
     local = [s.buffer for x in told.program.launches for s in statements(x.body) if isinstance(s, Alloc)]
-    found = [b for b in (*told.program.buffers, *local) if bare(b.name) == bare(name)]
+    found = [b for b in (*told.program.buffers, *local) if plain_name(b.name) == plain_name(name)]
     return next((b for b in found if b.name == name), found[0] if found else None)
 
 
-def _element(told: Told, name: str, offset: int) -> str:
+def _element(told: KernelFacts, name: str, offset: int) -> str:
     """An element by its indices where the buffer is laid out plainly, else by its number."""
     b = _buffer(told, name)
     if b is None:
@@ -166,7 +168,7 @@ def _element(told: Told, name: str, offset: int) -> str:
     return f"{name}[{', '.join(map(str, coords))}]" if coords is not None else f"element {number} of {name}"
 
 
-def _coordinates(told: Told, b: Buffer, number: int) -> tuple[int, ...] | None:
+def _coordinates(told: KernelFacts, b: Buffer, number: int) -> tuple[int, ...] | None:
     try:
         shape = [int(e.evaluate(told.sizes)) for e in b.shape]
         strides = [int(e.evaluate(told.sizes)) for e in b.strides]
@@ -202,7 +204,7 @@ def _xor(a: Atom) -> bool:
     return isinstance(a, Fn) and (a.kind == "xor" or any(_permutes(e) for e in a.args))
 
 
-def _beyond(told: Told, f: Fault) -> str:
+def _beyond(told: KernelFacts, f: Fault) -> str:
     b = _buffer(told, f.buffer)
     if b is None:
         return f"at byte {f.offset} of {f.buffer}" if f.buffer else "far from every buffer"
@@ -217,19 +219,19 @@ def _beyond(told: Told, f: Fault) -> str:
 # ---------------------------------------------------------------- the wrong buffer
 
 
-def _strays(told: Told, reaches: Sequence[Reach]) -> list[Fault]:
+def _strays(told: KernelFacts, reaches: Sequence[Reach]) -> list[Fault]:
     """RIGHT_BUFFER: buffers of shared memory lie side by side, so an address that leaves one may be inside of another. The
     text of the line says which one is meant; only places that reached several are asked about."""
     groups: dict[tuple[int, bool], dict[int, Reach]] = {}
     together: dict[int, set[str]] = {}
     for r in reaches:
         groups.setdefault((r.site, r.access == LOAD), {}).setdefault(r.group, r)
-        together.setdefault(r.group, set()).add(bare(r.buffer))
+        together.setdefault(r.group, set()).add(plain_name(r.buffer))
     found = []
     for (site, _), by_group in groups.items():
         if len(by_group) < 2:
             continue
-        meant = {bare(x) for x in told.origin.meant(told.origin.of(site).line)}
+        meant = {plain_name(x) for x in told.origin.meant(told.origin.of(site).line)}
         for group, r in by_group.items():
             if meant and not meant & together[group]:
                 rest = {"other_block": r.block, "other_thread": -1, "other_site": 0, "other_access": 0, "count": 1}

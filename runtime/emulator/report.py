@@ -10,7 +10,7 @@ from ...codegen.schedule.synthetic_spans import is_filled_in
 from ...dsl.device import Device, Instr, Memory
 from ...dsl.source import Span
 from .observer_records import ATOMIC, LOAD, STORE, InstrCount, LaunchCount, Observer, Site
-from .source_map import Origin
+from .source_map import SourceMap
 
 _WORDS = {LOAD: "read", STORE: "written", ATOMIC: "combined"}
 
@@ -122,7 +122,7 @@ def _cell(text: str, column: int, width: int) -> str:
     return text.rjust(width) if 3 <= column <= 7 else text.ljust(width)
 
 
-def watched(observer: Observer, device: Device, counting: bool = True) -> None:
+def configure_observer(observer: Observer, device: Device, counting: bool = True) -> None:
     """Tells the observer what counts and limits depend on, before a call."""
     shared = _banked(device)
     observer.clear()
@@ -142,8 +142,8 @@ def most_shared(device: Device) -> int:
     return shared.capacity or 0 if shared else 0
 
 
-def report_of(observer: Observer, device: Device, origin: Origin) -> EmulationReport:
-    """What was counted since `watched`."""
+def emulation_report(observer: Observer, device: Device, origin: SourceMap) -> EmulationReport:
+    """What was counted since `configure_observer`."""
     outer, shared = device.memories[0], _banked(device)
     names = {False: outer.name, True: shared.name if shared else "shared"}
     sites = _by_line(observer.sites(), origin, names)
@@ -165,7 +165,7 @@ def _banked(device: Device) -> Memory | None:
     return next((m for m in device.memories[1:] if m.banks), None)
 
 
-def _by_line(found: Sequence[Site], origin: Origin, names: dict[bool, str]) -> tuple[AccessSite, ...]:
+def _by_line(found: Sequence[Site], origin: SourceMap, names: dict[bool, str]) -> tuple[AccessSite, ...]:
     """Places of the code that are one line of the text are one."""
     sums: dict[tuple, list[int]] = {}
     for s in found:

@@ -14,7 +14,7 @@ from ...dsl.index.expr import Expr, Var
 from .variant import EmulatedVariant
 
 
-def variant_of(program: Program) -> EmulatedVariant:
+def emulated_variant(program: Program) -> EmulatedVariant:
     """The program, printed for the emulator."""
     device = program.device.name
     return EmulatedVariant(
@@ -32,10 +32,10 @@ def emulate(
 
     Raises an EmulatorFault or several, ValueError for arrays or sizes that do not fit, NoCompiler, CompilerFailed.
     """
-    return play(variant_of(program), arrays, sizes, threads)
+    return run_variant(emulated_variant(program), arrays, sizes, threads)
 
 
-def play(
+def run_variant(
     variant: EmulatedVariant, arrays: Mapping[str, np.ndarray], sizes: Mapping[str, int] | None = None, threads: int = 2
 ) -> dict[str, np.ndarray]:
     """As `emulate`, of a program that is printed already."""

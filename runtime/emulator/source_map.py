@@ -11,14 +11,14 @@ from pathlib import Path
 from ...codegen.emit.c.name_mangling import mangle
 from ...dsl.source import Span
 from ...dsl.support.cached import cached_property
-from .dwarf_lines import lines_of
+from .dwarf_lines import line_table
 
 _DECLARED = re.compile(r"\w+\* (\w+) = (?:\(\w+ ?\*\))?\(?(\w+)(?: \+ (\d+)\))?")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
 
 @dataclass(frozen=True)
-class Where:
+class EmittedLine:
     """`line`: of the emitted text, from 1 on, 0 when not known; `span`: of the schedule."""
 
     line: int
@@ -26,10 +26,10 @@ class Where:
     span: Span | None
 
 
-NOWHERE = Where(0, "", None)
+NOWHERE = EmittedLine(0, "", None)
 
 
-class Origin:
+class SourceMap:
     """library  the file that holds the code
     source   the text that it was compiled from
     file     the name of the file that held the text
@@ -40,16 +40,16 @@ class Origin:
         self._library, self._file, self._spans = library, file, spans
         self._lines = source.splitlines()
 
-    def of(self, site: int) -> Where:
+    def of(self, site: int) -> EmittedLine:
         """The place of the instruction before `site`, a return address: that of the kernel, where functions are inlined."""
         if site <= 0:
             return NOWHERE
-        lines = [p.line for p in lines_of(self._library).places(site - 1) if p.file == self._file]
+        lines = [p.line for p in line_table(self._library).places(site - 1) if p.file == self._file]
         known = [n for n in lines if n in self._spans]
         best = known[-1] if known else lines[-1] if lines else 0
         if not 0 < best <= len(self._lines):
             return NOWHERE
-        return Where(best, self._lines[best - 1].strip(), self._span(best))
+        return EmittedLine(best, self._lines[best - 1].strip(), self._span(best))
 
     def _span(self, line: int) -> Span | None:
         """What stands for no part of the schedule, as barriers do, stands for what comes after it."""
@@ -72,13 +72,13 @@ class Origin:
         """RIGHT_BUFFER: a byte of shared memory, told as one of some buffer there, as one of the buffer that the line means.
         Buffers may lie on the same bytes, and a wrong address may be inside of another buffer."""
         meant = self.meant(line)
-        starts = {bare(name): at for name, at in self._starts.items()}
-        if len(meant) != 1 or bare(buffer) not in starts:
+        starts = {plain_name(name): at for name, at in self._starts.items()}
+        if len(meant) != 1 or plain_name(buffer) not in starts:
             return buffer, offset
         (name,) = meant
-        if bare(name) == bare(buffer) or name not in self._starts:
+        if plain_name(name) == plain_name(buffer) or name not in self._starts:
             return buffer, offset
-        return name, starts[bare(buffer)] + offset - self._starts[name]
+        return name, starts[plain_name(buffer)] + offset - self._starts[name]
 
     @cached_property
     def _roots(self) -> dict[str, str]:
@@ -106,6 +106,6 @@ class Origin:
         return {name: at for name, at in starts.items() if at >= 0}
 
 
-def bare(name: str) -> str:
+def plain_name(name: str) -> str:
     """A buffer's name as the text may have it: of letters, digits and `_`, less the number that tells it from others."""
     return mangle(name).rstrip("0123456789")

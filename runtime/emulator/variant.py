@@ -7,33 +7,33 @@ from typing import Any
 from ...codegen import abi
 from ...codegen.emit.emulated.emulated_printer import TextDescription, describe_text
 from ...dsl.support.cached import cached_property
-from ...dsl.support.forks import Lock
-from ..native.build_library import Library
+from ...dsl.support.forks import ForkLock
+from ..native.build_library import NativeLibrary
 from ..variant import Variant
-from .build import Built, build
-from .faults import Told, error_of
+from .build import EmulatedLibrary, build
+from .faults import KernelFacts, fault_error
 from .observer_records import Observer
-from .report import report_of, watched
-from .source_map import Origin
+from .report import configure_observer, emulation_report
+from .source_map import SourceMap
 
 _FOUND = 3  # the status of a call in which something was found wrong
 # What a call found is asked for after it; a call takes all cores anyway. In the middle of one, the runtime has threads and
 # locks of its own: a child that was forked there could not go on from them.
-_ONE_CALL = Lock(forks_wait=True)
+_ONE_CALL = ForkLock(forks_wait=True)
 
 
 class EmulatedVariant(Variant):
     """`built`: the loaded library, once there is one."""
 
-    built: Built | None = None
+    built: EmulatedLibrary | None = None
 
-    def load(self) -> Library:
+    def load(self) -> NativeLibrary:
         """The function to call. Raises NoCompiler, CompilerFailed."""
         with self._lock.held():
             if self.built is None:
                 self.built = build(self.source, abi.symbol(self.program), self.target.name, self.checks)
-                self.library = Library(self._call, self.built.compiler, self.built.path, self.built.cached)
-            assert isinstance(self.library, Library)
+                self.library = NativeLibrary(self._call, self.built.compiler, self.built.path, self.built.cached)
+            assert isinstance(self.library, NativeLibrary)
             return self.library
 
     @property
@@ -43,35 +43,35 @@ class EmulatedVariant(Variant):
         assert self.built is not None
         return Observer(self.built.library)
 
-    def told(self, dims: Any) -> Told:
+    def kernel_facts(self, dims: Any) -> KernelFacts:
         """What messages are made of; `dims`: the values of the program's open sizes, in order."""
         assert self.built is not None
         known = {v.name: int(n) for v, n in zip(self.program.dims, dims, strict=True)}
         for var, e in self.program.lets:
             known[var.name] = int(e.evaluate(known))
-        return Told(self.program, self._origin, known, self._described.lanes)
+        return KernelFacts(self.program, self._origin, known, self._described.lanes)
 
     @cached_property
     def _described(self) -> TextDescription:
         return describe_text(self.program)
 
     @cached_property
-    def _origin(self) -> Origin:
+    def _origin(self) -> SourceMap:
         assert self.built is not None
-        return Origin(self.built.path, self.source, self.built.text, self._described.spans)
+        return SourceMap(self.built.path, self.source, self.built.text, self._described.spans)
 
     def _call(self, args: Any, dims: Any, threads: int) -> int:
         """As `codegen.abi` says. Raises an EmulatorFault, or several."""
         assert self.built is not None
         observer, counting = self.observer, self.counting
         with _ONE_CALL.held():
-            watched(observer, self.program.device, counting)
+            configure_observer(observer, self.program.device, counting)
             status = self.built.call(args, dims, threads)
             if status == _FOUND or (status == 0 and observer.several()):
-                error = error_of(self.told(dims), observer.faults(), observer.reaches())
+                error = fault_error(self.kernel_facts(dims), observer.faults(), observer.reaches())
                 if error is not None:
                     raise error
                 status = 0
             if status == 0 and counting:
-                self.counts = report_of(observer, self.program.device, self._origin)
+                self.counts = emulation_report(observer, self.program.device, self._origin)
         return status

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from .device_code import Usage
+from .device_code import KernelUsage
 
 FLAG = "-Rpass-analysis=kernel-resource-usage"
 
@@ -12,7 +12,7 @@ _REMARK = re.compile(r"remark:\s+([^:]+): (.*) \[" + re.escape(FLAG) + r"\]")
 _WORD = 4  # bytes of a register
 
 
-def parse_remarks(log: str) -> tuple[tuple[Usage, ...], str]:
+def parse_remarks(log: str) -> tuple[tuple[KernelUsage, ...], str]:
     """Usage of the kernels in the order of the log, and the lines that are about something else."""
     kernels: list[dict[str, str]] = []
     rest: list[str] = []
@@ -31,12 +31,12 @@ def parse_remarks(log: str) -> tuple[tuple[Usage, ...], str]:
     return tuple(map(_usage, kernels)), "\n".join(rest).strip("\n")
 
 
-def _usage(said: dict[str, str]) -> Usage:
+def _usage(said: dict[str, str]) -> KernelUsage:
     def number(name: str) -> int:
         text = next((v for k, v in said.items() if k.partition(" [")[0] == name), "0")
         return int(text) if text.isdigit() else 0
 
-    return Usage(
+    return KernelUsage(
         said["Function Name"],
         number("VGPRs") + number("AGPRs"),
         number("VGPRs Spill") * _WORD,

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 
-def nearest(arch: str, names: Iterable[str]) -> str | None:
+def nearest_device(arch: str, names: Iterable[str]) -> str | None:
     """The name, of those given, of the device to compile for where the GPU is `arch`.
 
     Its own name, with the letter of features that only it has (`sm_90a` on sm_90) if there is one; else the nearest below,
@@ -25,7 +25,7 @@ def nearest(arch: str, names: Iterable[str]) -> str | None:
     return max(below)[1] if below else None
 
 
-def form_for(arch: str, gpu: str) -> str | None:
+def code_format(arch: str, gpu: str) -> str | None:
     """The format in which code for `arch` runs on a GPU; None when it runs in none.
 
     NVIDIA, "CUDA C++ Programming Guide", "Binary Compatibility" and "PTX Compatibility": machine code runs on its own

@@ -12,7 +12,7 @@ from .arrays import Arrays
 
 
 @dataclass(frozen=True)
-class Launch:
+class LaunchCall:
     """One launch for known sizes. `slots`: where in a plan's values each parameter stands."""
 
     function: int
@@ -22,10 +22,10 @@ class Launch:
     slots: tuple[int, ...]
 
 
-class Block:
+class ParameterBlock:
     """Parameters of all launches of one call, in memory that stays: 64 bits each, addresses first, then sizes."""
 
-    def __init__(self, launches: Sequence[Launch], pointers: int, sizes: Sequence[int]) -> None:
+    def __init__(self, launches: Sequence[LaunchCall], pointers: int, sizes: Sequence[int]) -> None:
         self.values = (ctypes.c_uint64 * (pointers + len(sizes)))(*[0] * pointers, *sizes)
         start = ctypes.addressof(self.values)
         self.calls = []
@@ -36,30 +36,30 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Way:
+class ProgramCall:
     """The launches of one program, the variant's own or what it is given up for, at known sizes."""
 
-    launches: tuple[Launch, ...]
+    launches: tuple[LaunchCall, ...]
     sizes: tuple[int, ...]
     pointers: int
-    free: list[Block] = field(default_factory=list)  # for calls that do not run at the same time
+    free: list[ParameterBlock] = field(default_factory=list)  # for calls that do not run at the same time
 
-    def block(self) -> Block:
+    def block(self) -> ParameterBlock:
         try:
             return self.free.pop()
         except IndexError:
-            return Block(self.launches, self.pointers, self.sizes)
+            return ParameterBlock(self.launches, self.pointers, self.sizes)
 
 
 @dataclass(frozen=True)
-class Plan:
+class DeviceCallPlan:
     """What a call needs to know about shapes on a device, once they were checked."""
 
     variant: Variant
     library: Arrays
     env: dict[str, int]  # sizes by name
     mask: int  # the bits of addresses on which it depends which program is launched
-    ways: dict[tuple[int, ...], Way]  # by those bits of the arguments' addresses; () where all are 0
+    program_calls: dict[tuple[int, ...], ProgramCall]  # by those bits of the arguments' addresses; () where all are 0
     outputs: tuple[tuple[tuple[int, ...], Any], ...]
     only: tuple[tuple[int, ...], Any] | None  # shape and type of the output when there is one
     order: tuple[int, ...] | None

@@ -20,8 +20,8 @@ from ...dsl.errors.target import CompilerFailed
 from ..native.cxx_compiler import run_command
 from ..storage.cache import cache
 from .amdgpu_remarks import FLAG, parse_remarks
-from .device_code import Made
-from .pip_tools import folders_of
+from .device_code import CompilerOutput
+from .pip_tools import package_folders
 
 _NEWEST, _OLDEST = 25, 17  # of the system's clangs that are looked for by number
 
@@ -41,7 +41,7 @@ class Clang:
     def knows(self, arch: str) -> bool:
         return arch in _known(self.command, self.kind)
 
-    def make(self, text: str, arch: str, form: str, folder: Path) -> Made:
+    def make(self, text: str, arch: str, form: str, folder: Path) -> CompilerOutput:
         """A code object, or for `o` what there is before linking, in which functions may be missing. Raises CompilerFailed."""
         source, out = folder / "kernel.hip", folder / f"kernel.{form}"
         source.write_text(text, encoding="utf-8")
@@ -57,7 +57,7 @@ class Clang:
             machine = [*_DRIVER, *alone, f"--offload-arch={arch}"]
             said = self._run([*machine, *flags, source.name, "-o", out.name], folder)
         usage, words = parse_remarks(said)
-        return Made(out.read_bytes(), usage, words)
+        return CompilerOutput(out.read_bytes(), usage, words)
 
     def link(self, sources: list[Path], arch: str, library: Path) -> None:
         """A shared library of texts with their launchers. Raises CompilerFailed."""
@@ -110,7 +110,7 @@ def _candidates(asked: str, path: str, homes: tuple[str, ...]) -> Iterator[tuple
         if found := shutil.which("hipcc", path=folder or None):
             yield found, "rocm"
             break
-    for folder in folders_of("ziglang"):
+    for folder in package_folders("ziglang"):
         yield str(folder / ("zig.exe" if sys.platform == "win32" else "zig")), "zig"
     for name in [*(f"clang-{n}" for n in range(_NEWEST, _OLDEST - 1, -1)), "clang"]:
         if found := shutil.which(name, path=path or None):

@@ -9,7 +9,7 @@ FORMATS = {"cuda": ("cubin", "ptx"), "hip": ("hsaco",)}
 
 
 @dataclass(frozen=True)
-class Usage:
+class KernelUsage:
     """One kernel, in a compiler's words.
 
     registers  of a thread; on AMD vector and accumulation registers together
@@ -28,16 +28,16 @@ class Usage:
 
 
 @dataclass(frozen=True)
-class Made:
+class CompilerOutput:
     """The answer of one run of a compiler. `words`: what it said besides, warnings and the like; "" when there was nothing."""
 
     data: bytes
-    usage: tuple[Usage, ...]
+    usage: tuple[KernelUsage, ...]
     words: str = ""
 
 
 @dataclass(frozen=True)
-class Code(Made):
+class DeviceCode(CompilerOutput):
     """Code of a `format` by a `compiler`, in its own words; whether the cache had it."""
 
     format: str = ""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...codegen.targets import FAMILIES
 from ...dsl.errors.target import NoDevice
-from .arch import nearest
+from .arch import nearest_device
 from .arrays import kind_of
 from .driver import find_driver
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from ..kernel import Kernel
 
 
-def at_hand(family: str, known: Mapping[str, Sequence[str]], number: int = 0) -> str:
+def attached_target(family: str, known: Mapping[str, Sequence[str]], number: int = 0) -> str:
     """The target for a GPU of this machine, of the devices `known` (each with those that it extends). Raises NoDevice."""
     arch = find_driver(family).arch(number)
     root = FAMILIES[family].root
-    device = nearest(arch, (n for n in known if root in known[n]))
+    device = nearest_device(arch, (n for n in known if root in known[n]))
     if device is None:
         raise NoDevice(
             f"no device is known that the GPU at hand ({arch}) could be", help="describe it, and name it as the target"
@@ -27,7 +27,7 @@ def at_hand(family: str, known: Mapping[str, Sequence[str]], number: int = 0) ->
     return f"{family}:{device}"
 
 
-class Elsewhere:
+class DeviceKernels:
     """Kernels of one op by the GPU that arrays are on. `compile(target)` makes one."""
 
     def __init__(self, compile: Callable[[str], Kernel]) -> None:

@@ -21,21 +21,21 @@ from ...dsl.errors import InternalError
 from ...dsl.errors.run import ArgumentShape, ArgumentType, DeviceMismatch, OutputOverlap, SizeRefused
 from ...dsl.op import Op, Tensor
 from ..arrays.alias import refuse_overlap
-from ..arrays.bind_sizes import bind_sizes, describe, output_shapes
-from ..arrays.convert import numpy_dtype, way_back
+from ..arrays.bind_sizes import bind_sizes, output_shapes, tensor_text
+from ..arrays.convert import numpy_dtype, result_converter
 from ..arrays.match_arguments import by_position, wrong_count
 from ..call_plan import CallMemory
 from ..kernel import Kernel
 from ..variant import Variant
-from .arch import form_for
+from .arch import code_format
 from .arrays import Arrays, any_library, kind_of, library_of
-from .call_plan import Launch, Plan, Way
+from .call_plan import DeviceCallPlan, LaunchCall, ProgramCall
 from .driver import Driver, find_driver
 from .toolchains import build_code
 
 if TYPE_CHECKING:
-    from ..compile import Request
-    from ..tuning.tuning_store import Kept
+    from ..compile import CompileRequest
+    from ..tuning.tuning_store import TunedRecord
 
 _MOST_BLOCKS = 2**31 - 1  # of a launch, along its first axis
 _ALIGN = 256  # bytes, of each workspace
@@ -55,8 +55,8 @@ class DeviceKernel(Kernel):
         variants: Sequence[Variant],
         sizes: Mapping[str, int] | None = None,
         *,
-        request: Request | None = None,
-        tuned: Kept | None = None,
+        request: CompileRequest | None = None,
+        tuned: TunedRecord | None = None,
     ) -> None:
         super().__init__(op, variants, sizes, 1, request=request, tuned=tuned)
         self._families: dict[type, tuple[Arrays, tuple[Any, ...]]] = {}
@@ -87,7 +87,7 @@ class DeviceKernel(Kernel):
         device = views[0][2] if views else 0
         key = (library, device, *[v[1] for v in views])
         used = self._used
-        plan: Plan = used.plans.get(key) or self._plan(used, key, views)
+        plan: DeviceCallPlan = used.plans.get(key) or self._plan(used, key, views)
         if out is None:
             written = results = [library.empty(shape, dtype, device) for shape, dtype in plan.outputs]
         else:
@@ -100,7 +100,7 @@ class DeviceKernel(Kernel):
         low = 0
         for address in addresses:
             low |= address
-        way = plan.ways.get(()) if not low & plan.mask else self._other_way(plan, addresses, device)
+        way = plan.program_calls.get(()) if not low & plan.mask else self._other_way(plan, addresses, device)
         if way is None:
             way = self._way(plan, device, ())
         memory = None
@@ -206,7 +206,7 @@ class DeviceKernel(Kernel):
             if library.device(x) < 0:
                 raise self._elsewhere(tensor, "the host's memory")
             if library.type_of(x) != dtype:
-                raise ArgumentType(f"{tensor.name} has elements of type {library.type_of(x)}; expected {describe(tensor)}")
+                raise ArgumentType(f"{tensor.name} has elements of type {library.type_of(x)}; expected {tensor_text(tensor)}")
             if library.view(x, dtype) is None:
                 copied.append(tensor.name)
                 x = library.contiguous(x)
@@ -217,9 +217,9 @@ class DeviceKernel(Kernel):
         views = [library.view(x, dtype) for x, dtype in zip(given, types, strict=True)]
         first = next((x for i, x in enumerate(args) if i not in scalars), None)
         foreign = first is not None and not library.owns(first)
-        return tuple(given), views, way_back(args) if foreign else None, tuple(copied)
+        return tuple(given), views, result_converter(args) if foreign else None, tuple(copied)
 
-    def _into(self, out: Any, plan: Plan, device: int) -> tuple[list[Any], list[Any]]:
+    def _into(self, out: Any, plan: DeviceCallPlan, device: int) -> tuple[list[Any], list[Any]]:
         """`out` as arrays, and the contiguous ones to write: others are copied from them afterwards."""
         if plan.only is not None and type(out) is plan.library.array:
             view = plan.library.view(out, plan.only[1])
@@ -236,15 +236,15 @@ class DeviceKernel(Kernel):
                 raise DeviceMismatch(f"out `{tensor.name}` is on another device than the inputs")
             if plan.library.type_of(x) != dtype:
                 raise ArgumentType(
-                    f"out `{tensor.name}` has elements of type {plan.library.type_of(x)}; expected {describe(tensor)}"
+                    f"out `{tensor.name}` has elements of type {plan.library.type_of(x)}; expected {tensor_text(tensor)}"
                 )
             if tuple(x.shape) != shape:
-                raise ArgumentShape(f"out `{tensor.name}` has shape {tuple(x.shape)}; expected {shape}: {describe(tensor)}")
+                raise ArgumentShape(f"out `{tensor.name}` has shape {tuple(x.shape)}; expected {shape}: {tensor_text(tensor)}")
             plain = plan.library.view(x, dtype) is not None
             results.append(x if plain else plan.library.empty(shape, dtype, device))
         return given, results
 
-    def _keep_apart(self, addresses: Sequence[int], plan: Plan, direct: Sequence[bool]) -> None:
+    def _keep_apart(self, addresses: Sequence[int], plan: DeviceCallPlan, direct: Sequence[bool]) -> None:
         """Raises OutputOverlap. What a kernel touches is contiguous, so comparing bounds is exact."""
         inputs = len(self._inputs)
         if plan.only is not None:
@@ -266,7 +266,7 @@ class DeviceKernel(Kernel):
 
     # ------------------------------------------------------------ plans
 
-    def _plan(self, used: CallMemory, key: tuple[Any, ...], views: Sequence[View]) -> Plan:
+    def _plan(self, used: CallMemory, key: tuple[Any, ...], views: Sequence[View]) -> DeviceCallPlan:
         library, device, *shapes = key
         for (_, _, own), tensor in zip(views, self._inputs, strict=True):
             if own != device:
@@ -292,7 +292,7 @@ class DeviceKernel(Kernel):
         names = [t.name for t in tensors]
         order = tuple(names.index(b.name) for b in arguments)
         results = tuple((s, library.dtype(t.dtype)) for s, t in zip(made, self._outputs, strict=True))
-        plan = Plan(
+        plan = DeviceCallPlan(
             chosen,
             library,
             env,
@@ -308,12 +308,12 @@ class DeviceKernel(Kernel):
         with self._lock.held():
             return self._with_room(used).plans.setdefault(key, plan)
 
-    def _other_way(self, plan: Plan, addresses: Sequence[int], device: int) -> Way:
+    def _other_way(self, plan: DeviceCallPlan, addresses: Sequence[int], device: int) -> ProgramCall:
         """The launches for arguments that do not all begin at multiples of what vectors take."""
         bits = tuple(a & plan.mask for a in addresses)
-        return plan.ways.get(bits) or self._way(plan, device, bits)
+        return plan.program_calls.get(bits) or self._way(plan, device, bits)
 
-    def _way(self, plan: Plan, device: int, bits: tuple[int, ...]) -> Way:
+    def _way(self, plan: DeviceCallPlan, device: int, bits: tuple[int, ...]) -> ProgramCall:
         """`bits`: of the arguments' addresses, in the order of the program's; () where all are 0."""
         whole = plan.variant.program
         arguments = [b.name for b in whole.buffers if b.kind != "workspace"]
@@ -328,8 +328,8 @@ class DeviceKernel(Kernel):
             numbers = [slots.setdefault(v.name, len(slots)) + len(pointers) for v in kernel.sizes]
             if blocks > 0:
                 parameters = (*(pointers[b.name] for b in kernel.buffers), *numbers)
-                found.append(Launch(function, blocks, kernel.threads, kernel.shared, parameters))
-        way = plan.ways[bits] = Way(tuple(found), tuple(plan.env[name] for name in slots), len(pointers))
+                found.append(LaunchCall(function, blocks, kernel.threads, kernel.shared, parameters))
+        way = plan.program_calls[bits] = ProgramCall(tuple(found), tuple(plan.env[name] for name in slots), len(pointers))
         return way
 
     def _load(self, variant: Variant, device: int) -> list[list[tuple[Any, int]]]:
@@ -339,7 +339,7 @@ class DeviceKernel(Kernel):
             driver = self._driver
             assert driver is not None
             arch = driver.arch(device)
-            form = form_for(variant.target.arch, arch)
+            form = code_format(variant.target.arch, arch)
             if form is None:
                 raise DeviceMismatch(
                     f"this GPU is {arch}; the kernel is for {variant.target.name}",

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ...codegen.emit.gpu.cuda import FLAGS
 from ..native.cxx_compiler import run_command
-from .device_code import Made
+from .device_code import CompilerOutput
 from .pip_tools import nvidia_folders
 from .ptxas import parse_ptxas
 
@@ -27,13 +27,13 @@ class Nvcc:
     def knows(self, arch: str) -> bool:
         return arch.rstrip("abcdefgh") in _known(self.command)
 
-    def make(self, text: str, arch: str, form: str, folder: Path) -> Made:
+    def make(self, text: str, arch: str, form: str, folder: Path) -> CompilerOutput:
         """Raises CompilerFailed."""
         source, out = folder / "kernel.cu", folder / f"kernel.{form}"
         source.write_text(text, encoding="utf-8")
         flags = [*FLAGS, "-DANDIRON_DEVICE_ONLY", f"-arch={arch}", f"-{form}", "-Xptxas", "-v", "-o", out.name]
         usage, words = parse_ptxas(run_command([self.command, *flags, source.name], folder, self.version))
-        return Made(out.read_bytes(), usage, words)
+        return CompilerOutput(out.read_bytes(), usage, words)
 
     def link(self, sources: list[Path], arch: str, library: Path) -> None:
         """A shared library of texts with their launchers. Raises CompilerFailed."""

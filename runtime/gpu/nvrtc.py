@@ -17,7 +17,7 @@ from pathlib import Path
 
 from ...codegen.emit.gpu.cuda import FLAGS
 from ...dsl.errors.target import CompilerFailed
-from .device_code import Made
+from .device_code import CompilerOutput
 from .pip_tools import nvidia_folders
 from .ptxas import parse_ptxas
 
@@ -35,7 +35,7 @@ class Nvrtc:
         number = re.fullmatch(r"sm_(\d+)[a-z]?", arch)
         return number is not None and int(number[1]) in _known(self.library)
 
-    def make(self, text: str, arch: str, form: str, folder: Path) -> Made:
+    def make(self, text: str, arch: str, form: str, folder: Path) -> CompilerOutput:
         """Raises CompilerFailed. `folder` is not used."""
         lib, program = self.library, ctypes.c_void_p()
         self._check(lib.nvrtcCreateProgram(ctypes.byref(program), text.encode(), b"kernel.cu", 0, None, None), "")
@@ -46,7 +46,7 @@ class Nvrtc:
             log = self._bytes("ProgramLog", program).decode(errors="replace")
             self._check(status, log)
             usage, left = parse_ptxas(log)
-            return Made(self._bytes({"cubin": "CUBIN", "ptx": "PTX"}[form], program), usage, left)
+            return CompilerOutput(self._bytes({"cubin": "CUBIN", "ptx": "PTX"}[form], program), usage, left)
         finally:
             lib.nvrtcDestroyProgram(ctypes.byref(program))
 

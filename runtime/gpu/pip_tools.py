@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 
-def folders_of(package: str) -> list[Path]:
+def package_folders(package: str) -> list[Path]:
     """The folders of a package that need not be imported; none where it is not installed."""
     try:
         spec = importlib.util.find_spec(package)
@@ -18,6 +18,6 @@ def folders_of(package: str) -> list[Path]:
 
 def nvidia_folders() -> Iterator[Path]:
     """`nvidia/cu13`, the newest first, and of older releases a folder a component (`nvidia/cuda_nvrtc`)."""
-    for folder in folders_of("nvidia"):
+    for folder in package_folders("nvidia"):
         yield from sorted(folder.glob("cu[0-9][0-9]"), reverse=True)
         yield from sorted(folder.glob("cuda_*"))

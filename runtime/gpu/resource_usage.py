@@ -13,11 +13,11 @@ from ...codegen.ir.tile_ir import Launch
 from ...codegen.lower.capacity import memory_peaks
 from ...codegen.lower.schedule_trace import bytes_text
 from ..variant import Variant
-from .device_code import Code
+from .device_code import DeviceCode
 
 
 @dataclass(frozen=True)
-class Figures:
+class ResourceUsage:
     """One kernel. `counted`: registers of a thread that hold the tile program's values; `registers`: those that the
     compiler takes.
 
@@ -49,13 +49,13 @@ class Figures:
         return rows
 
 
-def figures(variant: Variant) -> list[Figures]:
+def resource_usage(variant: Variant) -> list[ResourceUsage]:
     """Of each kernel, in the order of the launches of each of its programs. The variant is built.
 
     Raises NoCompiler, CompilerFailed.
     """
     code = variant.load()
-    assert isinstance(code, Code)
+    assert isinstance(code, DeviceCode)
     usage = {u.kernel: u for u in code.usage}
     device = variant.program.device
     found = []
@@ -65,7 +65,7 @@ def figures(variant: Variant) -> list[Figures]:
             shared = kernel.shared + said.shared
             held = occupancy(device, kernel.threads, said.registers, shared, said.groups)
             counted = _counted(program, launch)
-            found.append(Figures(kernel.name, kernel.threads, counted, said.registers, said.spills, shared, held))
+            found.append(ResourceUsage(kernel.name, kernel.threads, counted, said.registers, said.spills, shared, held))
     return found
 
 

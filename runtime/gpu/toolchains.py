@@ -14,7 +14,7 @@ from ...dsl.errors.target import CompilerFailed, NoCompiler
 from ..native.build_library import version
 from ..storage.cache import cache, key_of
 from .clang import find_clangs
-from .device_code import FORMATS, Code, Made, Usage
+from .device_code import FORMATS, CompilerOutput, DeviceCode, KernelUsage
 from .nvcc import find_nvcc
 from .nvrtc import find_nvrtc
 
@@ -29,7 +29,7 @@ class Toolchain(Protocol):
         """Whether it makes code for a device of this name."""
         ...
 
-    def make(self, text: str, arch: str, form: str, folder: Path) -> Made:
+    def make(self, text: str, arch: str, form: str, folder: Path) -> CompilerOutput:
         """Raises CompilerFailed."""
         ...
 
@@ -72,7 +72,7 @@ def toolchain_versions(family: str) -> list[str]:
     return [found.version for found in _FINDERS[family][0]()]
 
 
-def build_code(text: str, target: Target, form: str | None = None, what: str = "kernel") -> Code:
+def build_code(text: str, target: Target, form: str | None = None, what: str = "kernel") -> DeviceCode:
     """The code of an emitted text, from the cache when it is there.
 
     `form`: one of `FORMATS` of the dialect, the first by default. Raises NoCompiler, CompilerFailed; InternalError when the
@@ -103,6 +103,6 @@ def build_code(text: str, target: Target, form: str | None = None, what: str = "
             if not again:
                 raise
             continue
-        usage = tuple(Usage(**u) for u in entry.info["usage"])
-        return Code(data, usage, entry.info["words"], form, toolchain.version, not fresh)
+        usage = tuple(KernelUsage(**u) for u in entry.info["usage"])
+        return DeviceCode(data, usage, entry.info["words"], form, toolchain.version, not fresh)
     raise AssertionError

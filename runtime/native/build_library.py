@@ -14,13 +14,13 @@ from typing import Any
 from ...codegen.targets import Target
 from ...dsl.errors import InternalError
 from ...dsl.errors.target import CompilerFailed
-from ..storage.cache import Entry, cache, key_of
+from ..storage.cache import CacheEntry, cache, key_of
 from . import cpu_features
 from .cxx_compiler import SUFFIX, find_compiler
 
 
 @dataclass(frozen=True)
-class Library:
+class NativeLibrary:
     """A loaded kernel: `call(args, dims, threads)` as in `codegen.abi`; the compiler used; whether the cache had it."""
 
     call: Callable[..., int]
@@ -36,7 +36,7 @@ def version() -> str:
     return __version__
 
 
-def build(source: str, symbol: str, target: Target, schedule: str = "") -> Library:
+def build(source: str, symbol: str, target: Target, schedule: str = "") -> NativeLibrary:
     """The function `symbol` of the emitted text. Raises NoCompiler, CompilerFailed; InternalError when the text is at fault."""
     compiler = find_compiler()
     flags = cpu_features.flags_for(target.machine, compiler.kind)
@@ -65,10 +65,10 @@ def build(source: str, symbol: str, target: Target, schedule: str = "") -> Libra
             function = _load(entry, symbol)
         except OSError as error:
             raise CompilerFailed(f"the compiled kernel cannot be loaded: {error}") from None
-    return Library(function, str(compiler), entry.path / f"kernel{SUFFIX}", not made)
+    return NativeLibrary(function, str(compiler), entry.path / f"kernel{SUFFIX}", not made)
 
 
-def adopt(data: bytes, symbol: str, origin: str) -> Library:
+def load_library_bytes(data: bytes, symbol: str, origin: str) -> NativeLibrary:
     """The function of a library that was built before, from its bytes. Raises CompilerFailed where it cannot be loaded."""
 
     def make(folder: Path) -> dict[str, Any]:
@@ -77,12 +77,12 @@ def adopt(data: bytes, symbol: str, origin: str) -> Library:
 
     entry, made = cache().get_or_make(key_of("saved", data, sys.platform), make)
     try:
-        return Library(_load(entry, symbol), f"saved in {origin}", entry.path / f"kernel{SUFFIX}", not made)
+        return NativeLibrary(_load(entry, symbol), f"saved in {origin}", entry.path / f"kernel{SUFFIX}", not made)
     except (OSError, AttributeError) as error:
         raise CompilerFailed(f"the saved kernel cannot be loaded: {error}") from None
 
 
-def _load(entry: Entry, symbol: str) -> Callable[..., int]:
+def _load(entry: CacheEntry, symbol: str) -> Callable[..., int]:
     library = ctypes.CDLL(os.fspath(entry.path / f"kernel{SUFFIX}"))
     function = getattr(library, symbol)
     # Plain addresses: converting typed pointers at each call costs more than a small kernel.

@@ -29,7 +29,7 @@ from pathlib import Path
 from ...codegen.targets import NATIVE
 from ...dsl.errors import AndironError
 from ...dsl.errors.target import CompilerFailed, NoCompiler
-from ..progress import tell
+from ..progress import show_progress
 from ..storage.cache import cache, key_of
 from . import cpu_features
 
@@ -56,7 +56,7 @@ extern "C" int andiron_probe(const float* p, float* q) {
 
 
 @dataclass(frozen=True)
-class Compiler:
+class CxxCompiler:
     """A compiler that works. `command` starts it, `kind` is gcc, clang or zig, `version` its own words in one line, `words` all
     that it says of itself."""
 
@@ -83,14 +83,14 @@ class Compiler:
         _run(self, args, folder)
 
 
-def find_compiler() -> Compiler:
+def find_compiler() -> CxxCompiler:
     """The compiler to use. Raises NoCompiler. Follows the environment as it is now."""
     env = tuple(os.environ.get(name, "") for name in ("ANDIRON_CXX", "CXX", "PATH"))
     return _find(*env)
 
 
 @lru_cache(maxsize=8)
-def _find(asked: str, preferred: str, path: str) -> Compiler:
+def _find(asked: str, preferred: str, path: str) -> CxxCompiler:
     if asked:
         compiler, problem = _examine(_split(asked), path)
         if compiler is None:
@@ -137,7 +137,7 @@ def _candidates(preferred: str) -> Iterator[tuple[str, ...]]:
             yield (zig, "c++")
 
 
-def _examine(command: tuple[str, ...], path: str) -> tuple[Compiler | None, str]:
+def _examine(command: tuple[str, ...], path: str) -> tuple[CxxCompiler | None, str]:
     """The compiler behind a command if it is good, and what is wrong with it otherwise."""
     if not command:
         return None, "an empty command"
@@ -156,12 +156,14 @@ def _examine(command: tuple[str, ...], path: str) -> tuple[Compiler | None, str]
     first = (said.stdout.strip().splitlines() or ["unknown version"])[0]
     zig = command[1:2] == ("c++",) and Path(program).stem == "zig"
     kind = "zig" if zig else "clang" if "clang" in said.stdout.lower() else "gcc"
-    compiler = Compiler(command, kind, f"zig, {first}" if zig else first, said.stdout)
+    compiler = CxxCompiler(command, kind, f"zig, {first}" if zig else first, said.stdout)
     key = key_of("probe", _PROBE, *compiler.key, cpu_features.flags_for(NATIVE, kind), cpu_features.identity())
 
     def probe(folder: Path) -> dict[str, str]:
         if zig:
-            tell("trying zig as a compiler, once: it builds its own runtime library first, which takes some ten seconds")
+            show_progress(
+                "trying zig as a compiler, once: it builds its own runtime library first, which takes some ten seconds"
+            )
         _try_out(compiler, folder)
         return {"what": f"probe of {compiler}"}
 
@@ -172,7 +174,7 @@ def _examine(command: tuple[str, ...], path: str) -> tuple[Compiler | None, str]
     return compiler, ""
 
 
-def _try_out(compiler: Compiler, folder: Path) -> None:
+def _try_out(compiler: CxxCompiler, folder: Path) -> None:
     source, library = folder / "probe.cpp", folder / f"probe{SUFFIX}"
     source.write_text(_PROBE, encoding="utf-8")
     compiler.build(source, library, cpu_features.flags_for(NATIVE, compiler.kind))
@@ -186,7 +188,7 @@ def _try_out(compiler: Compiler, folder: Path) -> None:
         raise CompilerFailed("its self-test failed: a wrong result")
 
 
-def _run(compiler: Compiler, args: list[str], folder: Path) -> None:
+def _run(compiler: CxxCompiler, args: list[str], folder: Path) -> None:
     command, env = list(compiler.command), dict(os.environ)
     if compiler.kind == "zig":
         # The text does not use the C++ library, and zig would first build its own: half a minute. Its cache of objects is

@@ -17,11 +17,11 @@ from ..op_counts import too_small_for_threads
 from ..storage.cache import cache, key_of
 from . import cpu_features
 from .build_library import version
-from .cxx_compiler import Compiler, find_compiler, run_command
+from .cxx_compiler import CxxCompiler, find_compiler, run_command
 
 
 @dataclass(frozen=True)
-class Shipped:
+class ExportedLibrary:
     """`data` of the library; `header` is its C header."""
 
     data: bytes
@@ -30,7 +30,7 @@ class Shipped:
     cached: bool
 
 
-def ship(kernel: Kernel, form: str) -> Shipped:
+def export_library(kernel: Kernel, form: str) -> ExportedLibrary:
     """All variants behind one function, as `lib`, a shared library, or `archive`, to be linked with `-lm -pthread`.
 
     Raises NoCompiler, CompilerFailed.
@@ -54,7 +54,7 @@ def ship(kernel: Kernel, form: str) -> Shipped:
 
     entry, made = cache().get_or_make(key, make)
     shown = header(first.program, target.family.dialect, target.name, version())
-    return Shipped((entry.path / "library").read_bytes(), shown, compiler, not made)
+    return ExportedLibrary((entry.path / "library").read_bytes(), shown, compiler, not made)
 
 
 def _texts(kernel: Kernel) -> list[str]:
@@ -95,7 +95,7 @@ def _cpu_linker(kernel: Kernel, form: str) -> tuple[Linker, str, tuple[Any, ...]
     return collect, str(compiler), extra
 
 
-def _archiver(compiler: Compiler) -> tuple[str, ...]:
+def _archiver(compiler: CxxCompiler) -> tuple[str, ...]:
     if compiler.kind == "zig":
         return (compiler.command[0], "ar")
     found = shutil.which("ar")

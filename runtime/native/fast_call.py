@@ -1,11 +1,11 @@
 """Calls of a kernel whose arguments look like those of an earlier call, without Python's own steps (`fast_call.cpp`).
 
-A call was checked at length once: shapes, types, conditions of sizes. `Caller.also` writes down what to compare with; later
+A call was checked at length once: shapes, types, conditions of sizes. `FastCaller.add_entry` writes down what to compare with; later
 calls compare that, and whether memory is contiguous, aligned, apart and may be written, in C++. The text is built once a
-machine, by the compiler that builds kernels. Where it cannot be had, or objects do not look in memory as it supposes, `caller`
+machine, by the compiler that builds kernels. Where it cannot be had, or objects do not look in memory as it supposes, `fast_caller`
 gives None, and `Kernel` goes on by itself.
 
-SNAPSHOT  A `Caller` never changes: one that knows another call is another `Caller`, with its own function. Who calls `run` owns
+SNAPSHOT  A `FastCaller` never changes: one that knows another call is another `FastCaller`, with its own function. Who calls `run` owns
           it, and by that all that the call reads (OWNED in the C++ text), whatever other threads put in its place meanwhile.
 """
 
@@ -22,7 +22,7 @@ import numpy as np
 
 from ...dsl.errors import AndironError
 from ...dsl.op import Op
-from ...dsl.support.forks import Lock
+from ...dsl.support.forks import ForkLock
 from ..arrays.alias import may_alias
 from ..arrays.convert import empty
 
@@ -59,7 +59,7 @@ class _World(ctypes.Structure):
     )
 
 
-class Caller:
+class FastCaller:
     """Of one kernel. `run(inputs, out, threads)` gives the results, or None where the call is not like one that is kept."""
 
     def __init__(self, method: int, kept: tuple[tuple[Any, ...] | None, ...] = (None,) * _SLOTS) -> None:
@@ -68,14 +68,14 @@ class Caller:
         make.restype, make.argtypes = ctypes.py_object, (_pointer, ctypes.py_object, _pointer)
         self.run: Callable[[tuple[Any, ...], Any, int], Any] = make(method, kept, None)
 
-    def also(
+    def add_entry(
         self,
         op: Op,
         function: Any,
         dims: Sequence[int],
         arrays: Sequence[tuple[tuple[int, ...], np.dtype]],
         order: Sequence[int],
-    ) -> Caller:
+    ) -> FastCaller:
         """One for calls of a function of ctypes with such arrays too. What is too large for an entry is not kept.
 
         arrays  shape and type of the inputs, then of the outputs      order  which array is each argument of the function
@@ -103,10 +103,10 @@ class Caller:
         entry.shape[: len(words)] = words
         entry.size[: len(dims)] = dims
         at = _slot([n for shape, _ in arrays[:inputs] for n in shape])
-        return Caller(self._method, (*self._kept[:at], (bytes(entry), *named), *self._kept[at + 1 :]))
+        return FastCaller(self._method, (*self._kept[:at], (bytes(entry), *named), *self._kept[at + 1 :]))
 
 
-def caller() -> Caller | None:
+def fast_caller() -> FastCaller | None:
     """One that knows no call yet, or None where this interpreter or machine has none."""
     global _found
     if _found is None:
@@ -114,12 +114,12 @@ def caller() -> Caller | None:
             if _found is None:
                 _found = (_method(),)
     (method,) = _found
-    return None if method is None else Caller(method)
+    return None if method is None else FastCaller(method)
 
 
 # The address of the function's definition, published once: every function that is made points to it.
 _found: tuple[int | None] | None = None
-_lock = Lock()
+_lock = ForkLock()
 
 
 def _slot(shape: Sequence[int]) -> int:

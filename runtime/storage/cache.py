@@ -31,9 +31,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from ...dsl.support.forks import Lock
-from .cache_entry import Entry, entries_of, fault_of, fingerprint, folders, read, sum_of
-from .trust import closed, strange_file, stranger
+from ...dsl.support.forks import ForkLock
+from .cache_entry import CacheEntry, entries_of, fault_of, fingerprint, folders, read_record, record_hash
+from .trust import close_to_others, folder_fault, others_can_write
 
 LIMIT = 1 << 30  # bytes, unless ANDIRON_CACHE_LIMIT says otherwise
 _STALE = 3600.0  # seconds after which a folder in `building` belongs to nobody
@@ -95,12 +95,12 @@ class Cache:
         self.limit = _limit() if limit is None else limit
         self._spare: Path | None = None  # the temporary folder, once the root turned out not to be writable, or trusted
         self._trusted: bool | None = None  # the root; None: not looked at yet
-        self._lock = Lock()
+        self._lock = ForkLock()
 
-    def get(self, key: str) -> Entry | None:
+    def get(self, key: str) -> CacheEntry | None:
         """The entry, checked against its record; None when there is none, or none that is sound."""
         for root in self._roots():
-            entry = read(root / "entries" / key)
+            entry = read_record(root / "entries" / key)
             if entry is None:
                 continue
             fault = fault_of(entry)
@@ -112,7 +112,7 @@ class Cache:
                 warnings.warn(f"the cache entry {entry.path} {fault}: it was removed", RuntimeWarning, stacklevel=2)
         return None
 
-    def get_or_make(self, key: str, make: Callable[[Path], dict[str, Any]]) -> tuple[Entry, bool]:
+    def get_or_make(self, key: str, make: Callable[[Path], dict[str, Any]]) -> tuple[CacheEntry, bool]:
         """The entry, made by `make(folder)` if it is not there, and whether it was. `make` returns the entry's `info`."""
         found = self.get(key)
         if found:
@@ -132,7 +132,7 @@ class Cache:
                 reason = error if isinstance(error, OSError) else "no space left, or no permission"
                 return self._make(self._give_up(*self._not_written(reason)), key, make), True
 
-    def put(self, key: str, make: Callable[[Path], dict[str, Any]]) -> Entry:
+    def put(self, key: str, make: Callable[[Path], dict[str, Any]]) -> CacheEntry:
         """The entry made anew by `make(folder)`, in the place of the one that may be there: the last to write counts."""
         root = self._root()
         with _lock(root / "locks" / key[:2]):
@@ -143,14 +143,14 @@ class Cache:
                     raise
                 return self._make(self._give_up(*self._not_written(error)), key, make, anew=True)
 
-    def _make_here(self, root: Path, key: str, make: Callable[[Path], dict[str, Any]], anew: bool = False) -> Entry:
+    def _make_here(self, root: Path, key: str, make: Callable[[Path], dict[str, Any]], anew: bool = False) -> CacheEntry:
         """As `_make`, once more where somebody removed what was being made."""
         try:
             return self._make(root, key, make, anew)
         except _Vanished:
             return self._make(root, key, make, anew)
 
-    def _make(self, root: Path, key: str, make: Callable[[Path], dict[str, Any]], anew: bool = False) -> Entry:
+    def _make(self, root: Path, key: str, make: Callable[[Path], dict[str, Any]], anew: bool = False) -> CacheEntry:
         for name in ("", "entries", "building"):
             _own_folder(root / name)
         folder = Path(tempfile.mkdtemp(dir=root / "building"))
@@ -161,13 +161,13 @@ class Cache:
                 os.rename(folder, target)
             except OSError:
                 # Somebody else's entry is in place. Theirs is as good when it is sound.
-                theirs = read(target)
+                theirs = read_record(target)
                 if anew or theirs is None or fault_of(theirs) is not None:
                     _discard(root, target)
                     os.rename(folder, target)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-        entry = read(target)
+        entry = read_record(target)
         if entry is None:
             raise OSError(f"the cache entry {target} vanished as it was made")
         self._bound(root, keep=key)
@@ -178,9 +178,9 @@ class Cache:
             info = make(folder)
             files = {p.name: fingerprint(p) for p in sorted(folder.iterdir())}
             record = {"key": key, "made": time.time(), "files": files, "info": info}
-            (folder / "entry.json").write_text(json.dumps(record | {"sum": sum_of(record)}, indent=1), encoding="utf-8")
+            (folder / "entry.json").write_text(json.dumps(record | {"sum": record_hash(record)}, indent=1), encoding="utf-8")
             for path in folder.iterdir():
-                closed(path)
+                close_to_others(path)
         except Exception as error:
             if not folder.is_dir():
                 raise _Vanished(f"{folder} was removed while it was written") from error
@@ -190,7 +190,7 @@ class Cache:
         """A folder for a tool's own cache, beside the entries: not bounded, but cleared with them."""
         return _own_folder(self._root() / name)
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[CacheEntry]:
         """All entries, the one used last first."""
         return sorted(entries_of(self.root), key=lambda e: -e.used)
 
@@ -239,7 +239,7 @@ class Cache:
     def _is_trusted(self) -> bool:
         """TRUSTED. Looked at once: only those who are trusted can change it."""
         if self._trusted is None:
-            why = stranger(self.root)
+            why = folder_fault(self.root)
             if why is not None:
                 self._give_up(f"nothing is loaded from the cache folder {self.root}, as code in it would be run", why)
             self._trusted = why is None
@@ -257,7 +257,7 @@ class Cache:
         """The temporary folder; a new one, if it was removed: whoever made one of that name since may not be of us."""
         with self._lock.held():
             with suppress(OSError):
-                if self._spare is not None and not strange_file(self._spare):
+                if self._spare is not None and not others_can_write(self._spare):
                     return self._spare
             self._spare = _spare_folder()
             return self._spare

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .trust import strange_file
+from .trust import others_can_write
 
 
 @dataclass(frozen=True)
-class Entry:
+class CacheEntry:
     """An entry in place: `path` is its folder, `info` what its maker said of it, `used` in seconds since the epoch."""
 
     key: str
@@ -35,11 +35,11 @@ def folders(path: Path) -> list[Path]:
         return []
 
 
-def entries_of(root: Path) -> Iterator[Entry]:
-    return (e for e in map(read, folders(root / "entries")) if e is not None)
+def entries_of(root: Path) -> Iterator[CacheEntry]:
+    return (e for e in map(read_record, folders(root / "entries")) if e is not None)
 
 
-def read(folder: Path) -> Entry | None:
+def read_record(folder: Path) -> CacheEntry | None:
     """What `entry.json` says, unchecked. A folder without a readable one counts as an unsound entry of no bytes."""
     record = folder / "entry.json"
     try:
@@ -50,21 +50,23 @@ def read(folder: Path) -> Entry | None:
         stat = record.stat()
         said = json.loads(record.read_text(encoding="utf-8"))
         size = sum(int(n) for n, _ in said["files"].values())
-        return Entry(folder.name, folder, size, stat.st_mtime, dict(said["info"]))
+        return CacheEntry(folder.name, folder, size, stat.st_mtime, dict(said["info"]))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return Entry(folder.name, folder, 0, stat.st_mtime, {})
+        return CacheEntry(folder.name, folder, 0, stat.st_mtime, {})
 
 
-def fault_of(entry: Entry) -> str | None:
+def fault_of(entry: CacheEntry) -> str | None:
     """CHECKED, TRUSTED: what is wrong with an entry; "" where that is nothing to tell, None where all is well."""
     try:
         record = json.loads((entry.path / "entry.json").read_bytes())
         files = record["files"]
         if "sum" not in record:
             return ""  # of an earlier version
-        if record.pop("sum") != sum_of(record) or any(fingerprint(entry.path / name) != said for name, said in files.items()):
+        if record.pop("sum") != record_hash(record) or any(
+            fingerprint(entry.path / name) != said for name, said in files.items()
+        ):
             return "is damaged"
-        if any(map(strange_file, (entry.path, entry.path / "entry.json", *(entry.path / name for name in files)))):
+        if any(map(others_can_write, (entry.path, entry.path / "entry.json", *(entry.path / name for name in files)))):
             return "could have been written by others"
         return None
     except FileNotFoundError:
@@ -73,5 +75,5 @@ def fault_of(entry: Entry) -> str | None:
         return "is damaged"
 
 
-def sum_of(record: dict[str, Any]) -> str:
+def record_hash(record: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()

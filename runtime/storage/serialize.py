@@ -29,7 +29,7 @@ from ...dsl.module import Module, loads
 from ...dsl.support.expected import expect
 from ...dsl.text.print_node import format_node
 from ..native import cpu_features
-from ..native.build_library import adopt, version
+from ..native.build_library import load_library_bytes, version
 from ..native.threads import checked_threads
 from .files import write_bytes
 
@@ -119,7 +119,7 @@ def load_kernel(path: str | os.PathLike[str], threads: int | None = None) -> Ker
     for v, text, data in zip(kernel.variants, found.texts, found.libraries, strict=True):
         if _hash(v.source.encode()) != text:
             raise SavedElsewhere(f"{name} was built from another text than this Andiron makes of it", help="save it again")
-        v.library = adopt(data, abi.symbol(v.program), name)
+        v.library = load_library_bytes(data, abi.symbol(v.program), name)
     return kernel
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 _LINKS = 40  # followed on one way, as systems do
 
 
-def stranger(path: Path) -> str | None:
+def folder_fault(path: Path) -> str | None:
     """Why this folder cannot be trusted, with the way out; None where it can, or is not there yet."""
     if not hasattr(os, "getuid"):
         return None
@@ -42,13 +42,13 @@ def stranger(path: Path) -> str | None:
     return None
 
 
-def strange_file(path: Path) -> bool:
+def others_can_write(path: Path) -> bool:
     """Whether others could have written a file, or a folder, of a folder that can be trusted."""
     found = os.lstat(path)
     return hasattr(os, "getuid") and (stat.S_ISLNK(found.st_mode) or _why(path, found, False) is not None)
 
 
-def closed(path: Path) -> None:
+def close_to_others(path: Path) -> None:
     """Takes from others the right to write a file that was just made: compilers give it where the process' mask allows."""
     mode = stat.S_IMODE(os.lstat(path).st_mode)
     if mode & 0o022 and not path.is_symlink():

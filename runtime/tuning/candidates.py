@@ -15,13 +15,13 @@ from ...dsl.errors.run import CannotTune
 from ...dsl.ops.index_syntax import index_term
 
 if TYPE_CHECKING:
-    from ..compile import Request
+    from ..compile import CompileRequest
 
 _MOST = 256  # values of parameters that are looked at together
 Values = Mapping[str, int]
 
 
-def proposed(request: Request, place: int) -> Iterator[tuple[CandidateSchedule, Values]]:
+def tuning_candidates(request: CompileRequest, place: int) -> Iterator[tuple[CandidateSchedule, Values]]:
     """Schedules for the place of one of the request's, each with values for its parameters. The first is that one itself.
 
     Raises CannotTune where that one leaves nothing open.
@@ -38,7 +38,7 @@ def proposed(request: Request, place: int) -> Iterator[tuple[CandidateSchedule, 
 
 
 def _all(
-    request: Request, base: syntax.ScheduleDecl | None, choices: list[Values]
+    request: CompileRequest, base: syntax.ScheduleDecl | None, choices: list[Values]
 ) -> Iterator[tuple[CandidateSchedule, Values]]:
     own = base or syntax.ScheduleDecl(f"{request.op.name}_auto", request.op.name, None, (), None, (), (syntax.AutoLine(),))
     yield CandidateSchedule(own, None, "", "as it was"), choices[0]
@@ -57,11 +57,11 @@ def _all(
         ways = left
 
 
-def _open(request: Request, base: syntax.ScheduleDecl) -> bool:
+def _open(request: CompileRequest, base: syntax.ScheduleDecl) -> bool:
     return is_open(base, request.device, request.module)
 
 
-def _of(request: Request, base: syntax.ScheduleDecl | None, values: Values) -> Iterator[CandidateSchedule]:
+def _of(request: CompileRequest, base: syntax.ScheduleDecl | None, values: Values) -> Iterator[CandidateSchedule]:
     if base is not None and values:
         yield CandidateSchedule(base, None, "", "")
     if base is None or _open(request, base):
@@ -71,7 +71,7 @@ def _of(request: Request, base: syntax.ScheduleDecl | None, values: Values) -> I
             return  # these values of the parameters make no schedule
 
 
-def _assignments(request: Request, base: syntax.ScheduleDecl | None) -> Iterator[Values]:
+def _assignments(request: CompileRequest, base: syntax.ScheduleDecl | None) -> Iterator[Values]:
     """Values of the schedule's parameters: as they are, each other value of one, then of several at once."""
     from ..compile import parameters
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from .result import Trial
 from .worker import BURSTS
-from .worker_client import Bench, Failed
+from .worker_client import WorkerClient, WorkerFailed
 
 ROUNDS = 20
 _SAMPLE = 2e-3  # seconds of calls that make a burst: short ones find the moments in which little else is going on
@@ -27,8 +27,8 @@ def limit_for(best: float, count: int) -> float:
     return _LEAST + _PATIENCE * best * (count + 1) * BURSTS
 
 
-def compete(
-    bench: Bench,
+def race(
+    bench: WorkerClient,
     trials: list[Trial],
     load: Callable[[Trial], None],
     deadline: float,
@@ -48,7 +48,7 @@ def compete(
             try:
                 load(t)
                 took = bench.ask("time", t.number, counts[t.number], limit=limit_for(best, counts[t.number]))
-            except Failed as error:
+            except WorkerFailed as error:
                 t.rejected = _said(error)
                 continue
             t.samples.append(took)
@@ -86,5 +86,5 @@ def _still(alive: list[Trial], turn: int) -> list[Trial]:
     return [t for t in alive if t.number == 0 or min(t.samples) <= factor * best]
 
 
-def _said(error: Failed) -> str:
+def _said(error: WorkerFailed) -> str:
     return "cut short: much slower than the best" if error.late else str(error)

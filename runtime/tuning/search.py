@@ -14,16 +14,16 @@ import numpy as np
 from ...dsl.errors import AndironError, UserError
 from ...dsl.errors.run import CannotTune, NothingRight
 from ..arrays.bind_sizes import bind_sizes
-from ..check_results import Expected
+from ..check_results import ExpectedResults
 from ..native import cpu_features
 from ..timing import duration
-from ..variant import Variants
+from ..variant import KernelVariants
 from ..workload import default_sizes, random_inputs
-from .racing import ROUNDS, compete, limit_for, winner
+from .racing import ROUNDS, limit_for, race, winner
 from .result import Trial, Tuning
 from .trials import prediction, trials_for
-from .tuning_store import Kept, keep, kept
-from .worker_client import Bench, Failed
+from .tuning_store import TunedRecord, load_record, store_record
+from .worker_client import WorkerClient, WorkerFailed
 
 if TYPE_CHECKING:
     from ..kernel import Kernel
@@ -96,7 +96,7 @@ class Search:
         self.note = ""
         self._lead: Trial | None = None
         self._loaded: set[int] = set()
-        self._bench = Bench(self._prepare)
+        self._bench = WorkerClient(self._prepare)
         self._pool = ThreadPoolExecutor(cpu_features.usable_cores())
 
     def _place(self) -> int:
@@ -132,11 +132,11 @@ class Search:
                 best = t.first if t.number == 0 else min(best, t.first)
         if all(t.rejected for t in trials):
             raise NothingRight(f"no candidate for {self.kernel!r} works; the schedule as it was: {trials[0].rejected}")
-        compete(self._bench, trials, self._load, deadline, self._leading)
+        race(self._bench, trials, self._load, deadline, self._leading)
 
     def _remember(self, trials: list[Trial], build: Callable[[Trial], None]) -> None:
         """What was found before takes part, so that tuning again loses nothing."""
-        found = kept(self.request)
+        found = load_record(self.request)
         before = found.kernel(self.request) if found is not None and found.schedule is not None else None
         if found is not None and before is not None and found.place == self.place:
             variant = before.variants[self.place]
@@ -145,10 +145,10 @@ class Search:
                 trials.append(Trial(len(trials), f"found before, {found.date}", predicted, bound, variant))
                 build(trials[-1])
 
-    def _expected(self) -> Expected:
+    def _expected(self) -> ExpectedResults:
         self.say("the reference")
         inputs = self.inputs if self.inputs is not None else random_inputs(self.kernel.op, self.dims)
-        expected = Expected(self.kernel.op, inputs)
+        expected = ExpectedResults(self.kernel.op, inputs)
         self.note = expected.note
         return expected
 
@@ -164,11 +164,11 @@ class Search:
                 raise
             t.rejected = f"not built: {str(error).splitlines()[0]}"
 
-    def _check(self, t: Trial, expected: Expected, best: float) -> None:
+    def _check(self, t: Trial, expected: ExpectedResults, best: float) -> None:
         try:
             self._load(t)
             t.first, results = self._bench.ask("check", t.number, limit=limit_for(best, 1) if t.number else _FIRST)
-        except Failed as error:
+        except WorkerFailed as error:
             t.rejected = "cut short: much slower than the best" if error.late else str(error)
             return
         for outputs in results:
@@ -216,23 +216,23 @@ class Search:
         before = self.kernel.variants  # those for other sizes may not be compiled yet
         makers: list[Callable[[], Variant]] = [partial(before.__getitem__, i) for i in range(len(before))]
         makers[self.place] = lambda: best.variant
-        self.kernel.adopt(Variants(makers), found)
+        self.kernel.adopt(KernelVariants(makers), found)
         threads = self.kernel.threads if self.request.target.family.launcher == "ctypes" else None
         return Tuning(
             self.kernel.op.name, self.kernel.target, threads, self.sizes, tuple(self.trials), best, took,
             tuple(self.refused), stopped, stored, self.note,
         )  # fmt: skip
 
-    def _kept(self, t: Trial, asked: int) -> Kept:
+    def _kept(self, t: Trial, asked: int) -> TunedRecord:
         base = self.trials[0].seconds or 0.0
         measured = sum(1 for x in self.trials if x.samples)
         schedule = t.schedule if t.number else None
-        return Kept(
+        return TunedRecord(
             schedule, self.place, t.seconds or 0.0, base, asked, measured, self.sizes, time.strftime("%Y-%m-%d")
         )  # fmt: skip
 
-    def _keep(self, t: Trial, asked: int) -> Kept:
+    def _keep(self, t: Trial, asked: int) -> TunedRecord:
         found = self._kept(t, asked)
         if self.store:
-            keep(self.request, found)
+            store_record(self.request, found)
         return found

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 
 from ...dsl.errors import InternalError, UserError
 from ..native import cpu_features
-from .candidates import proposed
+from .candidates import tuning_candidates
 from .result import Trial
 
 if TYPE_CHECKING:
-    from ..compile import Request
+    from ..compile import CompileRequest
     from ..variant import Variant
 
 _LOOKED_AT = 4  # times as many candidates as are wanted: some cannot be made, or are alike
 
 
 def trials_for(
-    request: Request,
+    request: CompileRequest,
     place: int,
     top: int,
     dims: dict[str, int],
@@ -41,7 +41,7 @@ def trials_for(
     base = request.schedules[place]
     # Of values of parameters nothing is known before they are compiled: more are, and the best of them taken.
     many = bool(set(parameters(base)) - set(request.values))
-    for proposal, values in proposed(request, place):
+    for proposal, values in tuning_candidates(request, place):
         enough = len(trials) >= (_LOOKED_AT if many else 1) * top or len(trials) + len(refused) >= _LOOKED_AT * top + 8
         if enough or (trials and time.monotonic() > until):
             break
@@ -73,7 +73,7 @@ def trials_for(
     return trials, refused
 
 
-def prediction(request: Request, variant: Variant, dims: dict[str, int]) -> tuple[float | None, str]:
+def prediction(request: CompileRequest, variant: Variant, dims: dict[str, int]) -> tuple[float | None, str]:
     """The least time at the device's rates, and what bounds it, where the device states some."""
     from ..report import Report
 

@@ -25,10 +25,10 @@ from ..native import cpu_features
 from ..native.build_library import version
 from ..storage.cache import cache, key_of
 from ..timing import duration
-from ..variant import Variants
+from ..variant import KernelVariants
 
 if TYPE_CHECKING:
-    from ..compile import Request
+    from ..compile import CompileRequest
     from ..kernel import Kernel
 
 KIND = "tuned"  # of cache entries
@@ -36,7 +36,7 @@ _FORM = 1
 
 
 @dataclass(frozen=True)
-class Kept:
+class TunedRecord:
     """The winner of a search.
 
     schedule  its text; None: the schedule as it was          place    which of the request's schedules it takes the place of
@@ -60,7 +60,7 @@ class Kept:
         gain = f"{duration(self.seconds)} for {duration(self.default)} by default"
         return f"the schedule was found by tuning, {self.date}: {gain}, the best of {self.measured} candidates"
 
-    def kernel(self, request: Request) -> Kernel | None:
+    def kernel(self, request: CompileRequest) -> Kernel | None:
         """The kernel with this schedule; None where the text is not accepted any more."""
         try:
             declared = [d for d in parse(Source("<tuned>", self.schedule or "")).declarations]
@@ -70,19 +70,19 @@ class Kept:
             mine = replace(found, where=base.where if base is not None else ())
             schedules = [mine if i == self.place else s for i, s in enumerate(request.schedules)]
             makers = [partial(request.variant, s, {} if s is mine else None) for s in schedules]
-            variants = Variants(makers)
+            variants = KernelVariants(makers)
             variants[self.place]
             return request.kernel(variants, self)
         except (UserError, IndexError, ValueError):
             return None
 
 
-def allowed() -> bool:
+def is_allowed() -> bool:
     """Whether results of tuning are used where nothing else is said: `ANDIRON_TUNED=0` asks for none."""
     return os.environ.get("ANDIRON_TUNED", "1") != "0"
 
 
-def key(request: Request) -> str:
+def record_key(request: CompileRequest) -> str:
     """The hash of what a result is for."""
     module, goal = request.module, request.target
     op = module.declared.get(("op", request.op.name))
@@ -100,13 +100,13 @@ def key(request: Request) -> str:
     return key_of(KIND, _FORM, version(), len(texts), *texts, given, *where)
 
 
-def kept(request: Request) -> Kept | None:
+def load_record(request: CompileRequest) -> TunedRecord | None:
     """What was found for it before."""
-    entry = cache().get(key(request))
+    entry = cache().get(record_key(request))
     if entry is None:
         return None
     try:
-        found = Kept(**json.loads((entry.path / "tuned.json").read_text(encoding="utf-8")))
+        found = TunedRecord(**json.loads((entry.path / "tuned.json").read_text(encoding="utf-8")))
         counts = (found.place, found.asked, found.measured, *dict(found.sizes).values())
         good = all(type(n) is int for n in counts) and all(isinstance(x, (int, float)) for x in (found.seconds, found.default))
         return found if good and isinstance(found.schedule, (str, type(None))) and isinstance(found.date, str) else None
@@ -114,7 +114,7 @@ def kept(request: Request) -> Kept | None:
         return None
 
 
-def keep(request: Request, found: Kept) -> None:
+def store_record(request: CompileRequest, found: TunedRecord) -> None:
     """Stores it, in the place of what was found before."""
 
     def make(folder: Path) -> dict[str, Any]:
@@ -122,13 +122,13 @@ def keep(request: Request, found: Kept) -> None:
         sizes = ", ".join(f"{n}={v}" for n, v in request.given.items())
         return {"what": f"tuned {request.op.name} for {request.target.name}" + (f": {sizes}" if sizes else ""), "kind": KIND}
 
-    cache().put(key(request), make)
+    cache().put(record_key(request), make)
 
 
-def _lineage(request: Request) -> list[str]:
-    from ..devices import ancestry
+def _lineage(request: CompileRequest) -> list[str]:
+    from ..devices import extended_devices
 
-    return ancestry(request.device, request.module)
+    return extended_devices(request.device, request.module)
 
 
 def _plainly(op: Op) -> str:
@@ -141,6 +141,6 @@ def _text(decl: syntax.DeviceDecl) -> str:
     return format_node(decl)
 
 
-def _device_text(request: Request, name: str) -> str:
+def _device_text(request: CompileRequest, name: str) -> str:
     decl = request.module.device(name).decl
     return _text(decl) if decl is not None else name

@@ -1,4 +1,4 @@
-"""`Bench`: the other end of `worker`, with deadlines. A worker that dies or is late is replaced.
+"""`WorkerClient`: the other end of `worker`, with deadlines. A worker that dies or is late is replaced.
 
 OTHERS_TURN   Time for which a worker could have run, but others had its core, is not its own: deadlines move by it.
 """
@@ -21,7 +21,7 @@ _START = 60.0  # seconds until a worker must have its inputs
 _MOMENT = 0.05  # seconds that a deadline is not moved for
 
 
-class Failed(Exception):
+class WorkerFailed(Exception):
     """A request that was refused, or that took the worker down. `late`: it was cut short."""
 
     def __init__(self, reason: str, late: bool = False) -> None:
@@ -29,7 +29,7 @@ class Failed(Exception):
         self.late = late
 
 
-class Bench:
+class WorkerClient:
     """A process that runs kernels. `prepare(ask)` gives a new worker its inputs."""
 
     def __init__(self, prepare: Callable[[Callable[..., Any]], None]) -> None:
@@ -50,7 +50,7 @@ class Bench:
             self._process = _start()
             try:
                 self._prepare(self.ask)
-            except Failed as error:
+            except WorkerFailed as error:
                 raise InternalError(f"the process that measures does not work: {error}") from None
         process = self._process
         assert process.stdin is not None
@@ -64,15 +64,15 @@ class Bench:
             code = process.wait()
             self.close()
             if deadline.passed:
-                raise Failed("took too long", late=True) from None
-            raise Failed(f"ended the process: {_why(code)}") from None
+                raise WorkerFailed("took too long", late=True) from None
+            raise WorkerFailed(f"ended the process: {_why(code)}") from None
         except BaseException:
             self.close()  # its answer would be taken for that of the next request
             raise
         finally:
             deadline.cancel()
         if status == "error":
-            raise Failed(value)
+            raise WorkerFailed(value)
         return value
 
     def close(self) -> None:
@@ -87,7 +87,7 @@ class Bench:
                         stream.close()
             process.wait()
 
-    def __enter__(self) -> Bench:
+    def __enter__(self) -> WorkerClient:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from andiron.codegen.ir.tile_ir import Barrier
 from andiron.dsl.errors.emulate import DivergentBarrier, NotEmulated, Race
-from andiron.runtime.native.build_library import Library
+from andiron.runtime.native.build_library import NativeLibrary
 from andiron.tools.cli import main
 
 from .broken import SIZES, compiled, each_without, emulated, found
@@ -46,7 +46,7 @@ def test_no_access_is_told() -> None:
         kernel = andiron.compile(ROWS, target="emulate:sm_80", checks=checks, M=3, N=40)
         kernel(np.ones((3, 40), "f4"))
         library = kernel.variants[0].load()
-        assert isinstance(library, Library)
+        assert isinstance(library, NativeLibrary)
         libraries.append((library.path, b"__tsan_read4" in library.path.read_bytes()))
     (checked, told), (unchecked, silent) = libraries
     assert told

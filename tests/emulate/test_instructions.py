@@ -19,8 +19,8 @@ from andiron.codegen.emit.emulated.instr_function import instr_function
 from andiron.codegen.emit.gpu.cuda import SPELLING
 from andiron.codegen.ir.program import Program
 from andiron.dsl.device import Device, Instr, Operand
-from andiron.dsl.fragment import Fragment
-from andiron.runtime.emulator.build import Built, build
+from andiron.dsl.fragment import FragmentLayout
+from andiron.runtime.emulator.build import EmulatedLibrary, build
 from andiron.runtime.emulator.observer_records import Observer
 
 from .. import gpu_fragments as manual
@@ -69,7 +69,7 @@ def kernel(device: Device, instr: Instr, number: int) -> str:
 
 
 @cache
-def built(group: str) -> tuple[Built, list[str]]:
+def built(group: str) -> tuple[EmulatedLibrary, list[str]]:
     """All instructions of a vendor's line of devices in one text, with the number of each."""
     titles = [t for t in TITLES if t.startswith(group)]
     needs: dict[Declaration, None] = {}
@@ -144,7 +144,7 @@ def spread(device: Device, instr: Instr, dense: list[np.ndarray], tables: list[n
 def table(title: str, instr: Instr, o: Operand) -> np.ndarray:
     """[threads, registers, 2]: the element of the matrix that each register holds."""
     if instr.family == "mma":
-        f = Fragment.of(o)
+        f = FragmentLayout.of(o)
         return manual.table_of(manual.NVIDIA[instr.name][[x.name for x in instr.operands].index(o.name)], 32, f.registers)
     if instr.family == "mfma":
         (m, k), f64 = instr.operands[0].shape, instr.operands[2].dtype.name == "f64"

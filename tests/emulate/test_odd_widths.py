@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from andiron.runtime.emulator.run_program import play, variant_of
+from andiron.runtime.emulator.run_program import emulated_variant, run_variant
 
 from ..interpreted import GEMM, ROWS, inputs_of, program_of
 from ..test_odd_widths import GPU
@@ -18,5 +18,5 @@ LINES = "tile m: 3 -> block / tile m: 1 -> warp / tile k: 16 / tile k: 1 -> thre
 def test_plays(formula, lines, width, warps):
     program = program_of(formula, lines, "own", devices=GPU.format(width=width, warps=warps))
     arrays = inputs_of(formula, {n: SIZES[n] for n in ("M", "K", *("N" if formula is GEMM else ""))})
-    (got,) = play(variant_of(program), arrays, {v.name: SIZES[v.name] for v in program.dims}).values()
+    (got,) = run_variant(emulated_variant(program), arrays, {v.name: SIZES[v.name] for v in program.dims}).values()
     np.testing.assert_array_equal(got, formula.result(*arrays.values()))

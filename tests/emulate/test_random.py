@@ -17,7 +17,7 @@ from andiron.dsl.errors.emulate import EmulatorFault
 from andiron.dsl.module import loads
 from andiron.dsl.op import Op
 from andiron.dsl.ops.specialise import specialise
-from andiron.runtime.emulator.run_program import play, variant_of
+from andiron.runtime.emulator.run_program import emulated_variant, run_variant
 
 from ..random_cases import Case, agree, inputs_of
 from ..random_gpu import FEATURES, features, gpu, gpu_case
@@ -49,12 +49,12 @@ def outcome(seed: int) -> str:
     case, op, program, said = compiled(seed)
     if program is None:
         return said
-    variant = variant_of(program)
+    variant = emulated_variant(program)
     if len(variant.source) > LONG:
         return "long"
     sizes = {v.name: case.sizes[v.name] for v in program.dims}
     try:
-        got = play(variant, inputs_of(case, op), sizes)
+        got = run_variant(variant, inputs_of(case, op), sizes)
     except (EmulatorFault, UserErrors) as fault:
         pytest.fail(f"{fault}\n{case}")
     agree(case, op, got)

@@ -9,9 +9,9 @@ from functools import lru_cache
 
 import numpy as np
 from andiron.codegen.emit.c.templates import folder
-from andiron.runtime.emulator.build import Built, build
+from andiron.runtime.emulator.build import EmulatedLibrary, build
 from andiron.runtime.emulator.observer_records import Fault, Observer, Site
-from andiron.runtime.emulator.source_map import Origin
+from andiron.runtime.emulator.source_map import SourceMap
 
 # Two inputs A, B and an output C of f32, a workspace W of as many; shared buffers s, t with a gap of 16 bytes between.
 TEXT = """\
@@ -66,7 +66,7 @@ class Run:
     faults: list[Fault]
     where: list[tuple[int, int]]
     observer: Observer
-    origin: Origin
+    origin: SourceMap
     first: int  # line of the text that the body begins at
 
     @property
@@ -87,7 +87,7 @@ def text_of(body: str, threads: int) -> str:
 
 
 @lru_cache(maxsize=64)
-def built(text: str) -> Built:
+def built(text: str) -> EmulatedLibrary:
     return build(text, "call", "emulate")
 
 
@@ -103,7 +103,7 @@ def run(body: str, blocks: int = 2, threads: int = 64, workers: int = 2, count: 
     args = (ctypes.c_void_p * 3)(*(x.ctypes.data for x in arrays))
     dims = (ctypes.c_int64 * 2)(n, blocks)
     status = kernel.call(args, dims, workers)
-    origin = Origin(kernel.path, text, kernel.text, {})
+    origin = SourceMap(kernel.path, text, kernel.text, {})
     first = text[: text.index(body.strip("\n"))].count("\n") + 1
     out = Run(status, arrays[2], observer.faults(), [], observer, origin, first)
     out.where = [(out.line(f.site), out.line(f.other_site)) for f in out.faults]

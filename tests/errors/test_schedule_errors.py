@@ -12,7 +12,7 @@ import pytest
 from andiron.codegen.pipeline import compile_program
 from andiron.dsl.errors import Diagnostics, UserError, UserErrors
 from andiron.dsl.errors import schedule as mistakes
-from andiron.dsl.module import loads, survey
+from andiron.dsl.module import load_with_mistakes, loads
 from andiron.tools.checks.compile_schedules import check_schedules
 
 CASES = sorted((Path(__file__).parent / "schedule").glob("*.sched"))
@@ -22,7 +22,7 @@ BY_NAME = {"schedule-cannot-meet", "schedule-device", "schedule-not-one-line"}
 
 @pytest.mark.parametrize("case", CASES, ids=lambda p: p.stem)
 def test_message(case, update_goldens):
-    module, diagnostics = survey(text=case.read_text(encoding="utf-8"), name=case.name)
+    module, diagnostics = load_with_mistakes(text=case.read_text(encoding="utf-8"), name=case.name)
     for error in check_schedules(module):
         diagnostics.add(error)
     with pytest.raises(UserError) as caught:
@@ -67,7 +67,7 @@ schedule first for neg:
 schedule second for neg:
     move w -> register
 """
-    module, diagnostics = survey(text=text)
+    module, diagnostics = load_with_mistakes(text=text)
     assert isinstance(diagnostics, Diagnostics)
     for error in check_schedules(module):
         diagnostics.add(error)

@@ -17,7 +17,7 @@ from andiron.codegen.verify.field_elements import ValueBudgetExceeded
 from andiron.codegen.verify.verify_program import verify
 from andiron.codegen.verify.well_formed import check_well_formed
 from andiron.dsl.errors import InternalError, UserError, UserErrors
-from andiron.runtime.emulator.run_program import play, variant_of
+from andiron.runtime.emulator.run_program import emulated_variant, run_variant
 
 from .case import Case, inputs, module_and_op
 from .formula import evaluate
@@ -106,10 +106,10 @@ def counted(case: Case, program: Program) -> None:
 
 def emulated(case: Case, program: Program) -> dict[str, np.ndarray] | None:
     """None where the text is too long to be worth it."""
-    variant = variant_of(program)
+    variant = emulated_variant(program)
     if len(variant.source) > LONG:
         return None
-    return play(variant, inputs(case), {v.name: dict(case.sizes)[v.name] for v in program.dims})
+    return run_variant(variant, inputs(case), {v.name: dict(case.sizes)[v.name] for v in program.dims})
 
 
 def compared(case: Case, got: Mapping[str, np.ndarray]) -> Outcome:

@@ -9,7 +9,7 @@ import andiron
 import numpy as np
 import pytest
 from andiron.runtime.gpu import nvcc
-from andiron.runtime.gpu.arch import form_for
+from andiron.runtime.gpu.arch import code_format
 from andiron.tools.cli import main
 
 AXPY = "op axpy[N](X: f32[N], Y: f32[N]) -> (Z: f32[N]):\n    Z[i] = 2.0 * X[i] + Y[i]\n"
@@ -148,7 +148,7 @@ def test_a_library_built_ahead(gpu, torch, tmp_path, monkeypatch):
     if gpu.family == "cuda" and nvcc.find_nvcc() is None:
         pytest.skip("no nvcc")
     device = andiron.compile(AXPY, target=gpu.family).program.device.name
-    assert form_for(device, gpu.arch)
+    assert code_format(device, gpu.arch)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "axpy.sched").write_text(AXPY)
     assert main(["build", "axpy.sched", "--target", f"{gpu.family}:{device}", "--format", "lib", "-o", "axpy.so"]) == 0

@@ -7,7 +7,7 @@ import pytest
 from andiron.dsl.ops.specialise import bind_params
 from andiron.dsl.semantics.reference import reference
 from andiron.runtime.compile import compile
-from andiron.runtime.gpu.arch import form_for
+from andiron.runtime.gpu.arch import code_format
 
 from ..library_cases import Case, cases, check_right, library, poisoned
 from ..test_gpu_sketches import CONV, GEMM, USES
@@ -32,7 +32,7 @@ def test_sketch(gpu, name: str) -> None:
     module = sketches()
     schedule = module.schedules[name]
     device = schedule.device or ""
-    if form_for(device, gpu.arch) is None:
+    if code_format(device, gpu.arch) is None:
         pytest.skip(f"for {device}, and this GPU is {gpu.arch}")
     kernel = compile(module, schedule.op, name, f"{gpu.family}:{device}")
     for sizes in CONV if "conv" in name else GEMM:

@@ -11,7 +11,7 @@ from andiron.codegen.autoschedule.enumerate_schedules import best_schedules
 from andiron.codegen.plan.launches import context_of, launches_of
 from andiron.runtime.check_results import check
 from andiron.runtime.compile import compile
-from andiron.runtime.variant import Variants
+from andiron.runtime.variant import KernelVariants
 from andiron.runtime.workload import shape_of
 
 from .common import library, op_of
@@ -94,7 +94,7 @@ def test_variants_are_compiled_when_asked_for():
     def make(i):
         return lambda: made.append(i) or i
 
-    variants = Variants([make(i) for i in range(3)])
+    variants = KernelVariants([make(i) for i in range(3)])
     assert (variants[-1], variants[2], made) == (2, 2, [2])
     assert (*variants[:2], len(variants)) == (0, 1, 3)
     with pytest.raises(IndexError):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from andiron.dsl.errors.run import ArgumentKind, ArgumentShape, ArgumentType, OutputOverlap, OutputReadOnly
 from andiron.runtime.native import fast_call as module
-from andiron.runtime.native.fast_call import caller
+from andiron.runtime.native.fast_call import fast_caller
 
 SCALE = "op scale[N](x: f32[N]) -> (y: f32[N]):\n    y[i] = x[i] * 2.0\n"
 SHIFT = "op shift[N](x: f32[N]) -> (y: f32[N]):\n    y[i] = x[i - 1 else 0]\n"
@@ -22,15 +22,15 @@ class Own(np.ndarray):
 
 @pytest.fixture(autouse=True)
 def _has_one():
-    if caller() is None:
+    if fast_caller() is None:
         pytest.skip("no calls in C++ here: another interpreter than CPython, or no compiler")
 
 
 def at_length(kernel, monkeypatch):
     """How many calls from now on took all steps, in a list."""
     seen = []
-    whole = kernel._at_length
-    monkeypatch.setattr(kernel, "_at_length", lambda *a: seen.append(a) or whole(*a))
+    whole = kernel._slow_call
+    monkeypatch.setattr(kernel, "_slow_call", lambda *a: seen.append(a) or whole(*a))
     return seen
 
 

@@ -9,7 +9,7 @@ from andiron.codegen.targets import target_of
 from andiron.dsl.errors import UserError
 from andiron.dsl.errors.run import DeviceMismatch, SizeRefused
 from andiron.dsl.errors.target import AmbiguousChoice, NoDevice, NotInModule, UnknownTarget, WrongSchedule
-from andiron.runtime.devices import ancestry, device_of, fits
+from andiron.runtime.devices import device_of, extended_devices, is_for_device
 
 SCALE = """
 op scale[N](X: f32[N]) -> (Y: f32[N]):
@@ -116,12 +116,12 @@ def test_unknown_names():
 def test_devices_and_what_fits_them():
     module = andiron.loads(SCALE)
     native = device_of(target_of("cpu"), module)
-    line = ancestry(native, module)
+    line = extended_devices(native, module)
     assert line[0] == native.name
     assert "cpu:base" in line
     schedules = andiron.loads(SCALE + "schedule a for scale on cpu:base:\n    auto\n").schedules
-    assert fits(schedules["a"], native, module)
-    assert fits(schedules["a"], device_of(target_of("cpu:neon"), module), module)
+    assert is_for_device(schedules["a"], native, module)
+    assert is_for_device(schedules["a"], device_of(target_of("cpu:neon"), module), module)
 
 
 def test_a_schedule_for_another_device_is_refused():

@@ -13,7 +13,7 @@ from andiron.dsl.errors import InternalError
 from andiron.dsl.errors.target import CompilerFailed, NoCompiler
 from andiron.runtime.gpu import clang, nvcc, nvrtc, toolchains
 from andiron.runtime.gpu.amdgpu_remarks import parse_remarks
-from andiron.runtime.gpu.device_code import FORMATS, Usage
+from andiron.runtime.gpu.device_code import FORMATS, KernelUsage
 from andiron.runtime.gpu.ptxas import parse_ptxas
 
 from ..gpu_compilers import needs
@@ -157,11 +157,11 @@ k.hip:9:1: warning: something is odd
 
 def test_ptxas_is_read():
     usage, words = parse_ptxas(PTXAS)
-    assert usage == (Usage("first", 255, 96, 128, 1024), Usage("second", 70))
+    assert usage == (KernelUsage("first", 255, 96, 128, 1024), KernelUsage("second", 70))
     assert words == "ptxas warning : something is odd"
 
 
 def test_remarks_are_read():
     usage, words = parse_remarks(CLANG)
-    assert usage == (Usage("first", 192, 48, 48, 256, 2),)
+    assert usage == (KernelUsage("first", 192, 48, 48, 256, 2),)
     assert words == "k.hip:9:1: warning: something is odd\n    9 | int x;"

@@ -16,7 +16,7 @@ from andiron.dsl.errors import InternalError
 from andiron.dsl.errors.run import ArgumentCount, ArgumentKind, ArgumentShape, ArgumentType, DeviceMismatch, OutputOverlap
 from andiron.dsl.errors.target import NoDevice
 from andiron.runtime.gpu import arrays, driver
-from andiron.runtime.gpu.arch import amd_name, form_for, nearest
+from andiron.runtime.gpu.arch import amd_name, code_format, nearest_device
 from andiron.runtime.gpu.kernel import DeviceKernel
 from andiron.runtime.tuning import racing, search
 from andiron.runtime.tuning.worker import Worker
@@ -289,25 +289,25 @@ def test_the_gpu_at_hand_is_a_target(gpu):
 
 def test_which_device_a_gpu_is():
     known = ["sm_75", "sm_80", "sm_86", "sm_90a", "sm_100a", "nvidia", "gfx90a"]
-    assert nearest("sm_90", known) == "sm_90a"
-    assert nearest("sm_80", known) == "sm_80"
-    assert nearest("sm_87", known) == "sm_86"
-    assert nearest("sm_103", known) == "sm_86"  # code for sm_100a is for that alone
-    assert nearest("sm_61", known) is None
-    assert nearest("gfx90a", known) == "gfx90a"
-    assert nearest("gfx906", known) is None
+    assert nearest_device("sm_90", known) == "sm_90a"
+    assert nearest_device("sm_80", known) == "sm_80"
+    assert nearest_device("sm_87", known) == "sm_86"
+    assert nearest_device("sm_103", known) == "sm_86"  # code for sm_100a is for that alone
+    assert nearest_device("sm_61", known) is None
+    assert nearest_device("gfx90a", known) == "gfx90a"
+    assert nearest_device("gfx906", known) is None
     assert [amd_name(n) for n in (90010, 90402, 90500, 110000, 120001, 0)] == [
         "gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201", "",
     ]  # fmt: skip
 
 
 def test_which_code_a_gpu_takes():
-    assert form_for("sm_80", "sm_80") == form_for("sm_80", "sm_86") == "cubin"
-    assert form_for("sm_80", "sm_90") == form_for("sm_86", "sm_120") == "ptx"
-    assert form_for("sm_90a", "sm_90") == "cubin"
-    assert form_for("sm_90a", "sm_100") is form_for("sm_86", "sm_80") is None
-    assert form_for("gfx90a", "gfx90a") == "hsaco"
-    assert form_for("gfx90a", "gfx942") is None
+    assert code_format("sm_80", "sm_80") == code_format("sm_80", "sm_86") == "cubin"
+    assert code_format("sm_80", "sm_90") == code_format("sm_86", "sm_120") == "ptx"
+    assert code_format("sm_90a", "sm_90") == "cubin"
+    assert code_format("sm_90a", "sm_100") is code_format("sm_86", "sm_80") is None
+    assert code_format("gfx90a", "gfx90a") == "hsaco"
+    assert code_format("gfx90a", "gfx942") is None
 
 
 # ------------------------------------------------------------ refusals
@@ -395,7 +395,7 @@ def test_candidates_are_measured(gpu, monkeypatch, tmp_path):
         def close(self):
             pass
 
-    monkeypatch.setattr(search, "Bench", Here)
+    monkeypatch.setattr(search, "WorkerClient", Here)
     monkeypatch.setattr(search, "winner", lambda trials: [t for t in trials if not t.rejected][-1])
     monkeypatch.setattr(racing, "ROUNDS", 2)
     text = TALL.partition("schedule")[0]

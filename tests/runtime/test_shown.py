@@ -107,19 +107,19 @@ def test_what_takes_long_once_is_told_at_a_terminal_alone(monkeypatch):
     screen, file = Terminal(), io.StringIO()
     for stream in (screen, file, None):
         monkeypatch.setattr(sys, "stderr", stream)
-        progress.tell("compiling")
+        progress.show_progress("compiling")
     closed = Terminal()
     closed.close()
     monkeypatch.setattr(sys, "stderr", closed)
-    progress.tell("compiling")
+    progress.show_progress("compiling")
     assert (screen.getvalue(), file.getvalue()) == ("andiron: compiling\n", "")
 
 
 def test_the_emulators_runtime_is_announced_once(monkeypatch, tmp_path):
     from andiron.runtime.emulator import build
-    from andiron.runtime.native.cxx_compiler import Compiler, find_compiler
+    from andiron.runtime.native.cxx_compiler import CxxCompiler, find_compiler
 
-    monkeypatch.setattr(Compiler, "run", lambda self, args, folder: (folder / "fibers.o").write_bytes(b""))
+    monkeypatch.setattr(CxxCompiler, "run", lambda self, args, folder: (folder / "fibers.o").write_bytes(b""))
     compiler = find_compiler()
     monkeypatch.setenv("ANDIRON_CACHE", str(tmp_path / "cache"))
     screen = Terminal()

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from andiron.runtime.storage import trust
 from andiron.runtime.storage.cache import Cache
-from andiron.runtime.storage.trust import stranger
+from andiron.runtime.storage.trust import folder_fault
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "getuid"), reason="no users as POSIX has them")
 root = pytest.mark.skipif(getattr(os, "getuid", lambda: 1)() != 0, reason="only root gives files away")
@@ -39,10 +39,10 @@ def folder(tmp_path):
 
 
 def test_what_only_we_may_write_is_trusted(folder, tmp_path):
-    assert stranger(folder) is None
-    assert stranger(folder / "not" / "there") is None
+    assert folder_fault(folder) is None
+    assert folder_fault(folder / "not" / "there") is None
     (tmp_path / "link").symlink_to(folder)
-    assert stranger(tmp_path / "link" / "entries") is None
+    assert folder_fault(tmp_path / "link" / "entries") is None
 
 
 @pytest.mark.parametrize("mode", [0o775, 0o757, 0o777, 0o1777])
@@ -52,7 +52,7 @@ def test_a_folder_that_others_may_write(folder, tmp_path, mode, above):
     place.chmod(mode)
     (tmp_path / "link").symlink_to(folder)
     for way in (folder, tmp_path / "link"):
-        why = stranger(way)
+        why = folder_fault(way)
         if above and mode & 0o1000:
             assert why is None  # sticky: each may only replace what is theirs
         else:
@@ -62,27 +62,27 @@ def test_a_folder_that_others_may_write(folder, tmp_path, mode, above):
 def test_a_group_of_one_is_nobody_else(folder, monkeypatch):
     folder.chmod(0o775)
     monkeypatch.setattr(trust, "_only_us", lambda group: group == folder.stat().st_gid)
-    assert stranger(folder) is None
+    assert folder_fault(folder) is None
 
 
 def test_links_in_a_circle(tmp_path):
     (tmp_path / "a").symlink_to(tmp_path / "b")
     (tmp_path / "b").symlink_to(tmp_path / "a")
-    assert "circle" in stranger(tmp_path / "a" / "cache")
+    assert "circle" in folder_fault(tmp_path / "a" / "cache")
 
 
 @root
 def test_folders_links_and_entries_of_another_user(folder, tmp_path):
     os.chown(folder, 12345, 12345)
-    assert "belongs to user 12345; ANDIRON_CACHE" in stranger(folder)
+    assert "belongs to user 12345; ANDIRON_CACHE" in folder_fault(folder)
     os.chown(folder, 0, 0)
     os.chown(folder.parent, 12345, 12345)
-    assert f"{folder.parent} belongs to user 12345" in stranger(folder)
+    assert f"{folder.parent} belongs to user 12345" in folder_fault(folder)
     os.chown(folder.parent, 0, 0)
     link = tmp_path / "link"
     link.symlink_to(folder)
     os.lchown(link, 12345, 12345)
-    assert f"the link {link} belongs to" in stranger(link)
+    assert f"the link {link} belongs to" in folder_fault(link)
 
 
 def test_nothing_is_loaded_from_there_and_it_is_said(folder):

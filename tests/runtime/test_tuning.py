@@ -16,12 +16,12 @@ import andiron
 import numpy as np
 import pytest
 from andiron.dsl.errors.run import ArgumentShape, CannotTune, NothingRight
-from andiron.runtime.compile import Request, asked
+from andiron.runtime.compile import CompileRequest, resolve_request
 from andiron.runtime.storage.cache import Cache, cache
 from andiron.runtime.tuning import search
 from andiron.runtime.tuning import worker_client as benches
-from andiron.runtime.tuning.tuning_store import Kept, keep, kept, key
-from andiron.runtime.tuning.worker_client import Bench, Failed
+from andiron.runtime.tuning.tuning_store import TunedRecord, load_record, record_key, store_record
+from andiron.runtime.tuning.worker_client import WorkerClient, WorkerFailed
 
 GEMM = """\
 op gemm[M, N, K](A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]):
@@ -53,7 +53,7 @@ def last_wins(monkeypatch):
 
 def spoil(monkeypatch, statement: str, also_first: bool = False) -> None:
     """The second candidate, or all of them, gets a statement at the beginning of its code."""
-    plain, seen = Request.variant, []
+    plain, seen = CompileRequest.variant, []
 
     def variant(self, schedule, values=None):
         made = plain(self, schedule, values)
@@ -63,7 +63,7 @@ def spoil(monkeypatch, statement: str, also_first: bool = False) -> None:
             assert statement in made.source
         return made
 
-    monkeypatch.setattr(Request, "variant", variant)
+    monkeypatch.setattr(CompileRequest, "variant", variant)
 
 
 def matrices(m: int, n: int, k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -117,7 +117,7 @@ def test_compile_tunes_once(last_wins, monkeypatch):
 def test_what_is_no_gain_is_kept_as_such(monkeypatch):
     monkeypatch.setattr(search, "winner", lambda trials: trials[0])
     k = andiron.compile(GEMM, tune=2, **SIZES)
-    found = kept(asked(GEMM, given=SIZES))
+    found = load_record(resolve_request(GEMM, given=SIZES))
     assert found is not None
     assert found.schedule is None
     assert andiron.compile(GEMM, **SIZES).schedule == k.schedule
@@ -213,7 +213,7 @@ def test_results_that_are_no_floats_are_poisoned_twice(monkeypatch):
 
 def test_a_candidate_that_cannot_be_compiled_is_set_aside(monkeypatch):
     """Whatever is wrong with it, a fault of ours too; the first one's is raised."""
-    plain, seen = Request.variant, []
+    plain, seen = CompileRequest.variant, []
 
     def variant(self, schedule, values=None):
         seen.append(schedule)
@@ -221,7 +221,7 @@ def test_a_candidate_that_cannot_be_compiled_is_set_aside(monkeypatch):
             raise KeyError("a fault")
         return plain(self, schedule, values)
 
-    monkeypatch.setattr(Request, "variant", variant)
+    monkeypatch.setattr(CompileRequest, "variant", variant)
     found = andiron.compile(GEMM, **SIZES).tune(top=3, keep=False)
     assert len(found.trials) == 3
     assert [reason for _, reason in found.refused] == ["internal: KeyError: 'a fault'"]
@@ -231,7 +231,7 @@ def test_a_candidate_that_cannot_be_compiled_is_set_aside(monkeypatch):
 @pytest.mark.parametrize("others", [0.0, 60.0])
 def test_a_deadline_moves_by_the_time_that_others_had_the_core(monkeypatch, others):
     """For a worker that cannot run when it is asked something, because others do, or for another reason."""
-    with Bench(lambda ask: ask("take", [])) as bench:
+    with WorkerClient(lambda ask: ask("take", [])) as bench:
         bench.ask("take", [])
         process = bench._process
         assert process is not None
@@ -239,7 +239,7 @@ def test_a_deadline_moves_by_the_time_that_others_had_the_core(monkeypatch, othe
         monkeypatch.setattr(benches, "_waited", lambda pid: next(said, others))
         os.kill(process.pid, signal.SIGSTOP)
         if not others:
-            with pytest.raises(Failed) as caught:
+            with pytest.raises(WorkerFailed) as caught:
                 bench.ask("take", [], limit=0.2)
             assert caught.value.late
             return
@@ -251,7 +251,7 @@ def test_no_candidate_is_right(monkeypatch):
     spoil(monkeypatch, "return 0;", also_first=True)
     with pytest.raises(NothingRight, match="as it was: wrong"):
         andiron.compile(GEMM, **SIZES).tune(top=2)
-    assert kept(asked(GEMM, given=SIZES)) is None
+    assert load_record(resolve_request(GEMM, given=SIZES)) is None
 
 
 def test_no_time_at_all():
@@ -287,11 +287,11 @@ def test_auto_is_the_compilers_own():
 
 def test_a_worker_that_dies_is_replaced():
     started = []
-    with Bench(lambda ask: started.append(ask("take", []))) as bench:
-        with pytest.raises(Failed, match="KeyError"):
+    with WorkerClient(lambda ask: started.append(ask("take", []))) as bench:
+        with pytest.raises(WorkerFailed, match="KeyError"):
             bench.ask("time", 5, 1)  # an error is an answer
         assert len(started) == 1
-        with pytest.raises(Failed, match="took too long") as late:
+        with pytest.raises(WorkerFailed, match="took too long") as late:
             bench.ask("check", 0, limit=0.0)
         assert late.value.late
         bench.ask("drop", 0)
@@ -370,40 +370,40 @@ def test_an_entry_is_replaced_at_once(tmp_path):
     assert len(kept_in.entries()) == 1
 
 
-FOUND = Kept("schedule s for gemm:\n    tile m: 3 -> core\n    compute\n", 0, 1e-3, 2e-3, 5, 5, SIZES, "2026-01-01")
+FOUND = TunedRecord("schedule s for gemm:\n    tile m: 3 -> core\n    compute\n", 0, 1e-3, 2e-3, 5, 5, SIZES, "2026-01-01")
 
 
 @pytest.mark.parametrize(
     "bad", ["no schedule", "schedule s for gemm:\n    tile q: 3\n", "schedule s for gemm:\n    move A -> shared\n", ""]
 )
 def test_an_entry_that_does_not_fit_any_more_is_passed_over(bad):
-    request = asked(GEMM, given=SIZES)
-    keep(request, FOUND)
+    request = resolve_request(GEMM, given=SIZES)
+    store_record(request, FOUND)
     assert "tile m: 3 -> core" in andiron.compile(GEMM, **SIZES).schedule
-    keep(request, Kept(bad, *list(vars(FOUND).values())[1:]))
+    store_record(request, TunedRecord(bad, *list(vars(FOUND).values())[1:]))
     assert andiron.compile(GEMM, **SIZES).schedule == andiron.compile(GEMM, tune=0, **SIZES).schedule
 
 
 def test_a_damaged_entry_is_passed_over():
-    request = asked(GEMM, given=SIZES)
-    keep(request, FOUND)
-    entry = cache().get(key(request))
+    request = resolve_request(GEMM, given=SIZES)
+    store_record(request, FOUND)
+    entry = cache().get(record_key(request))
     (entry.path / "tuned.json").write_text(json.dumps({"schedule": "schedule"}))
-    assert kept(request) is None
+    assert load_record(request) is None
 
 
 def test_the_key_holds_what_it_must():
     """Comments do not matter; every number, line, target and device does."""
     keys = {
-        key(asked(text, target=target, given=sizes))
+        record_key(resolve_request(text, target=target, given=sizes))
         for text in (GEMM, GEMM.replace("* B", "* 2.0 * B"))
         for target in ("cpu", "cpu:avx2", "cuda:sm_80", "cuda:sm_90a")
         for sizes in (SIZES, {}, {"M": 61})
     }
     assert len(keys) == 24
-    assert key(asked("# a comment\n" + GEMM, given=SIZES)) == key(asked(GEMM, given=SIZES))
+    assert record_key(resolve_request("# a comment\n" + GEMM, given=SIZES)) == record_key(resolve_request(GEMM, given=SIZES))
     devices = [f"device cpu:mine extends cpu:avx2:\n    level core: finite {n}\n\n" for n in (2, 3)]
-    assert len({key(asked(d + GEMM, target="cpu:mine", given=SIZES)) for d in devices}) == 2
+    assert len({record_key(resolve_request(d + GEMM, target="cpu:mine", given=SIZES)) for d in devices}) == 2
 
 
 def test_nothing_is_looked_up_in_a_cache_that_is_not_there(monkeypatch, tmp_path):

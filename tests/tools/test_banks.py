@@ -10,9 +10,9 @@ import xml.etree.ElementTree as ET
 import andiron
 import numpy as np
 import pytest
-from andiron.tools.pictures.bank_accesses import staged
+from andiron.tools.pictures.bank_accesses import staged_buffers
 from andiron.tools.pictures.banks import banks
-from andiron.tools.repl.view import report_of
+from andiron.tools.repl.view import draft_report
 from andiron.tools.view.page import page
 
 TURN = """\
@@ -59,7 +59,7 @@ BROWSER = next((b for b in ("chromium", "chromium-browser", "google-chrome") if 
 
 def looked(text: str, schedule: str, target: str = "cuda:sm_80"):
     kernel = andiron.compile(text, schedule=schedule, target=target)
-    return {s.buffer.name: s for s in staged(kernel.program, report_of(kernel).sizes)}
+    return {s.buffer.name: s for s in staged_buffers(kernel.program, draft_report(kernel).sizes)}
 
 
 @pytest.mark.parametrize(("schedule", "ways"), [("plain", 32), ("padded", 1)])
@@ -102,7 +102,7 @@ def test_any_layout_and_any_device():
     b = {at: address for address, (at, _) in found["b_shared"].held.items()}
     assert b[9, 3] == 3 * (32 + 8) + 9
     amd = andiron.compile(HALF.split("schedule")[0], target="hip:gfx90a")
-    for s in staged(amd.program, report_of(amd).sizes):
+    for s in staged_buffers(amd.program, draft_report(amd).sizes):
         assert s.lanes == 64
         assert s.held
 
@@ -132,7 +132,7 @@ def test_elements_that_have_no_place_of_their_own_go_by_the_buffers_coordinates(
     target = "hip:gfx90a" if "amd" in file else "cuda:sm_80"
     op = {"hgemm_ampere": "gemm_f16", "conv_igemm_ampere": "conv2d_nhwc_f16", "hgemm_mfma": "gemm_f16_nt"}[schedule]
     kernel = andiron.compile(text, op=op, schedule=schedule, target=target)
-    found = {s.buffer.name: s for s in staged(kernel.program, report_of(kernel).sizes)}
+    found = {s.buffer.name: s for s in staged_buffers(kernel.program, draft_report(kernel).sizes)}
     assert found[buffer].source == source
     for s in found.values():
         assert len({at for at, _ in s.held.values()}) == len(s.held)
@@ -142,7 +142,7 @@ def test_elements_that_have_no_place_of_their_own_go_by_the_buffers_coordinates(
 def test_memories_without_banks_have_no_picture():
     text = "op neg[N](X: f32[N]) -> (Y: f32[N]):\n    Y[i] = -X[i]\n"
     kernel = andiron.compile(text, target="cpu:avx2")
-    assert staged(kernel.program, report_of(kernel).sizes) == []
+    assert staged_buffers(kernel.program, draft_report(kernel).sizes) == []
     assert "<h2>Banks</h2>" not in page(kernel)
 
 

@@ -80,14 +80,14 @@ def test_it_can_be_tuned(end, tmp_path, capsys):
 
 @pytest.mark.parametrize("target", ["cpu", "cuda:sm_80"])
 def test_tuning_has_the_same_candidates(target, tmp_path):
-    from andiron.runtime.compile import asked
-    from andiron.runtime.tuning.candidates import proposed
+    from andiron.runtime.compile import resolve_request
+    from andiron.runtime.tuning.candidates import tuning_candidates
 
     found = []
     for end in ("", "    auto\n"):
         file = written(tmp_path, "gemm", BEGINS["gemm"][1], target, end)[0]
-        request = asked(file, "gemm", "mine", target, None, {"M": 256, "N": 256, "K": 256})
-        found.append([str(p.about) for p, _ in (x for x, _ in zip(proposed(request, 0), range(4), strict=False))])
+        request = resolve_request(file, "gemm", "mine", target, None, {"M": 256, "N": 256, "K": 256})
+        found.append([str(p.about) for p, _ in (x for x, _ in zip(tuning_candidates(request, 0), range(4), strict=False))])
     assert found[0] == found[1]
     assert len(found[0]) > 2
 

@@ -11,7 +11,7 @@ from andiron.dsl.errors import InternalError
 from andiron.runtime.storage.cache import Cache
 from andiron.tools import cli
 from andiron.tools.checks import compile_schedules, file_findings
-from andiron.tools.checks.spills import spilled
+from andiron.tools.checks.spills import spill_warnings
 
 GEMM = """\
 op gemm[M, N, K](A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]):
@@ -105,7 +105,7 @@ def test_answers_are_kept_by_content(tmp_path, capsys, monkeypatch):
 
 def test_an_answer_of_other_code_is_not_taken(tmp_path, monkeypatch):
     assert check(tmp_path, GEMM) == 0
-    monkeypatch.setattr(file_findings, "own_code", lambda: "another state")
+    monkeypatch.setattr(file_findings, "own_code_hash", lambda: "another state")
     asked = []
     monkeypatch.setattr(compile_schedules, "compile_program", lambda *a: asked.append(a) or pipeline.compile_program(*a))
     assert check(tmp_path, GEMM) == 0
@@ -149,9 +149,9 @@ def test_spills_that_a_compiler_reported(tmp_path, capsys, monkeypatch):
     from andiron.runtime.gpu import resource_usage
 
     text = GEMM + "schedule s for gemm on sm_80:\n    tile m: 64, n: 64 -> block\n    tile m: 4, n: 4 -> thread\n"
-    said = resource_usage.Figures("gemm_C", 256, 64, 255, 96, 0, None)
-    monkeypatch.setattr(resource_usage, "figures", lambda variant: [said])
-    monkeypatch.setattr(file_findings, "VERIFIERS", (spilled,))  # the other ones take seconds: test_verified.py
+    said = resource_usage.ResourceUsage("gemm_C", 256, 64, 255, 96, 0, None)
+    monkeypatch.setattr(resource_usage, "resource_usage", lambda variant: [said])
+    monkeypatch.setattr(file_findings, "VERIFIERS", (spill_warnings,))  # the other ones take seconds: test_verified.py
     assert check(tmp_path, text, "--verify") == 0
     assert "warning[spills]: gemm_C: the compiler stores 96 B a thread for lack of registers" in capsys.readouterr().err
     assert check(tmp_path, text) == 0
@@ -160,6 +160,6 @@ def test_spills_that_a_compiler_reported(tmp_path, capsys, monkeypatch):
     def missing(variant):
         raise NoCompiler("none")
 
-    monkeypatch.setattr(resource_usage, "figures", missing)
+    monkeypatch.setattr(resource_usage, "resource_usage", missing)
     assert check(tmp_path, text, "--verify") == 0
     assert "spills" not in capsys.readouterr().err

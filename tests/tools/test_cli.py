@@ -85,7 +85,7 @@ def test_run_says_which_sizes_it_chose(gemm, capsys):
 def test_a_wrong_result_fails(gemm, capsys, monkeypatch):
     from andiron.runtime import check_results
 
-    monkeypatch.setattr(check_results, "check", lambda *_: check_results.Verdict(False, 1.0, 1e-6))
+    monkeypatch.setattr(check_results, "check", lambda *_: check_results.CheckResult(False, 1.0, 1e-6))
     assert main(["run", gemm, *SMALL, "--repeat", "1"]) == 1
     assert "FAIL" in capsys.readouterr().out
 

@@ -8,7 +8,7 @@ pytest.importorskip("pygls", reason="the language server needs pygls")
 import andiron
 from andiron.tools.lsp.analysis import Analysis
 from andiron.tools.lsp.names import RENAMABLE
-from andiron.tools.lsp.rename import RESERVED, Refused, renamable, renaming
+from andiron.tools.lsp.rename import RESERVED, RenameRefused, renamable_at, rename_edits
 
 TEXT = """\
 import std.ops.reduce
@@ -45,7 +45,7 @@ def renamed(marked: str, new: str, text: str = TEXT) -> str:
     """The text after the name at `|` got another one."""
     before, after = marked.split("|")
     at = text.index(before + after) + len(before)
-    for o in sorted(renaming(Analysis(text, "x.sched"), at, new), key=lambda o: -o.start):
+    for o in sorted(rename_edits(Analysis(text, "x.sched"), at, new), key=lambda o: -o.start):
         text = text[: o.start] + new + text[o.end :]
     return text
 
@@ -130,13 +130,13 @@ def test_every_use_and_no_other(marked, new, lines):
     ],
 )
 def test_what_would_break_is_refused_with_a_reason(marked, new, reason):
-    with pytest.raises(Refused, match=reason):
+    with pytest.raises(RenameRefused, match=reason):
         renamed(marked, new)
 
 
 @pytest.mark.parametrize("word", sorted(RESERVED))
 def test_reserved_words(word):
-    with pytest.raises(Refused, match="reserved"):
+    with pytest.raises(RenameRefused, match="reserved"):
         renamed("|H[m, n] =", word)
 
 
@@ -151,8 +151,8 @@ def test_any_name_to_any_name_keeps_the_meaning_or_is_refused():
         seen.add(o.symbol)
         for new in ("m", "tile", "fresh_name"):
             try:
-                places = renaming(found, o.start, new)
-            except Refused:
+                places = rename_edits(found, o.start, new)
+            except RenameRefused:
                 refused += 1
                 continue
             text = TEXT
@@ -168,6 +168,6 @@ def test_any_name_to_any_name_keeps_the_meaning_or_is_refused():
 
 def test_what_may_be_renamed():
     found = Analysis(TEXT, "x.sched")
-    assert renamable(found, TEXT.index("H[m")).symbol.name == "H"
-    with pytest.raises(Refused, match="`l3` is a memory"):
-        renamable(found, TEXT.index("l3"))
+    assert renamable_at(found, TEXT.index("H[m")).symbol.name == "H"
+    with pytest.raises(RenameRefused, match="`l3` is a memory"):
+        renamable_at(found, TEXT.index("l3"))

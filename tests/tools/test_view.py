@@ -16,9 +16,9 @@ from andiron.tools import cli
 from andiron.tools.pictures.footprints import footprints
 from andiron.tools.pictures.fragments import fragments
 from andiron.tools.pictures.roofline import roofline
-from andiron.tools.pictures.tiles import steps, tiles
+from andiron.tools.pictures.tiles import tile_cuts, tiles
 from andiron.tools.pictures.traffic import traffic
-from andiron.tools.repl.view import report_of
+from andiron.tools.repl.view import draft_report
 from andiron.tools.schedule_lines import launches_of
 from andiron.tools.view.page import page
 
@@ -90,7 +90,7 @@ def test_text_of_others_stays_text(tmp_path, monkeypatch):
 
 
 def test_pictures_are_well_formed(kernel):
-    report, device = report_of(kernel), kernel.program.device
+    report, device = draft_report(kernel), kernel.program.device
     for picture in (roofline(report, device), tiles(kernel.op, kernel.trace, report.sizes), traffic(report, device)):
         root = ET.fromstring(picture)
         assert root.tag.endswith("svg")
@@ -99,7 +99,7 @@ def test_pictures_are_well_formed(kernel):
 
 
 def test_tiles_are_those_of_the_schedule(kernel):
-    assert [(s.rows, s.columns) for s in steps(kernel.op, kernel.trace, report_of(kernel).sizes)] == [
+    assert [(s.rows, s.columns) for s in tile_cuts(kernel.op, kernel.trace, draft_report(kernel).sizes)] == [
         (500, 300),
         (72, 300),
         (6, 16),
@@ -113,7 +113,7 @@ def test_several_launches_are_drawn_apart():
     )
     launches = list(launches_of(kernel.trace))
     assert len(launches) == 2
-    cuts = [steps(kernel.op, launch, kernel.report.sizes) for launch in launches]
+    cuts = [tile_cuts(kernel.op, launch, kernel.report.sizes) for launch in launches]
     for found in cuts:
         assert found[0].line == "whole"
         assert (found[0].rows, found[0].columns) == (64, 64)
@@ -129,7 +129,7 @@ def test_several_launches_are_drawn_apart():
 
 
 def test_parts_of_tensors(kernel):
-    parts = footprints(kernel.op, kernel.trace, report_of(kernel).sizes)
+    parts = footprints(kernel.op, kernel.trace, draft_report(kernel).sizes)
     assert parts["whole"] == {"m": 500, "n": 300, "k": 200}
     assert [cut["axes"] for cut in parts["cuts"]] == [[["m", 500, 72]], [["n", 300, 16], ["m", 72, 6]], [["k", 200, 1]]]
     assert [t["name"] for t in parts["tensors"]] == ["A", "B", "C"]

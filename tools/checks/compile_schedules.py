@@ -21,15 +21,15 @@ from ...dsl.errors.op import MissingParameter
 from ...dsl.errors.schedule import UnknownOpInSchedule
 from ...dsl.module import Module
 from ...dsl.op import Op
-from ...dsl.ops.index_syntax import spot
+from ...dsl.ops.index_syntax import word_span
 from ...dsl.ops.specialise import bind_params
 from ...dsl.source import Span
-from ...runtime.devices import native_device, schedules_for, suits
-from ..infer_target import target_for
+from ...runtime.devices import is_default_for, native_device, schedules_for
+from ..infer_target import infer_target
 
 
 @dataclass(frozen=True)
-class Case:
+class CompiledCase:
     """An op by one schedule (None: the compiler's own) for one device, and what compiling it gave: a program, or a mistake.
 
     Neither: an op whose parameters have no values, of which the file alone does not say what to compile.
@@ -45,21 +45,21 @@ class Case:
 
 def check_schedules(module: Module, known: Container[str] = ()) -> Iterator[UserError]:
     """The mistakes of all schedules of a module. Those whose names are in `known` are passed over."""
-    for found in scheduled(module, known):
+    for found in compile_all_schedules(module, known):
         if isinstance(found, UserError):
             yield found
         else:
-            yield from mistake(found)
+            yield from first_mistake(found)
 
 
-def mistake(cases: Sequence[Case]) -> Iterator[UserError]:
+def first_mistake(cases: Sequence[CompiledCase]) -> Iterator[UserError]:
     """Of the cases of one schedule: the first error, where none of them compiles."""
     errors = [c.error for c in cases]
     if errors and None not in errors:
         yield next(e for e in errors if e is not None)
 
 
-def scheduled(module: Module, known: Container[str] = ()) -> Iterator[list[Case] | UserError]:
+def compile_all_schedules(module: Module, known: Container[str] = ()) -> Iterator[list[CompiledCase] | UserError]:
     """The cases of each schedule of a module, imported ones too; an error for one that names what is not there."""
     for decl in module.schedules.values():
         if decl.name in known or _waits(module, decl):
@@ -72,39 +72,39 @@ def scheduled(module: Module, known: Container[str] = ()) -> Iterator[list[Case]
                 ops = list(module.ops.values())
             else:
                 message = f"schedule `{decl.name}` is for `{decl.op}`, which is no op here"
-                raise UnknownOpInSchedule(message, spot(decl.span, decl.op), help=did_you_mean(decl.op, module.ops))
+                raise UnknownOpInSchedule(message, word_span(decl.span, decl.op), help=did_you_mean(decl.op, module.ops))
         except UserError as error:
             yield error
             continue
-        yield [case(module, op, decl, device) for device in devices for op in ops]
+        yield [compile_case(module, op, decl, device) for device in devices for op in ops]
 
 
-def unscheduled(module: Module) -> Iterator[Case]:
+def compile_unscheduled_ops(module: Module) -> Iterator[CompiledCase]:
     """The ops that the file declares and that none of its schedules is for, by the compiler's own for this machine."""
     device = native_device()
     for decl in module.file.declarations:
         if not isinstance(decl, syntax.OpDecl) or decl.name not in module.ops:
             continue
-        if not any(suits(s, device, module) for s in schedules_for(module, decl.name)):
-            yield case(module, module.ops[decl.name], None, device)
+        if not any(is_default_for(s, device, module) for s in schedules_for(module, decl.name)):
+            yield compile_case(module, module.ops[decl.name], None, device)
 
 
-def case(module: Module, op: Op, schedule: syntax.ScheduleDecl | None, device: Device) -> Case:
+def compile_case(module: Module, op: Op, schedule: syntax.ScheduleDecl | None, device: Device) -> CompiledCase:
     """One op by one schedule, compiled."""
     try:
         bound = bind_params(op, {})
     except MissingParameter:
-        return Case(module, op, schedule, device)
+        return CompiledCase(module, op, schedule, device)
     try:
-        return Case(module, bound, schedule, device, compile_program(module, bound, schedule, device))
+        return CompiledCase(module, bound, schedule, device, compile_program(module, bound, schedule, device))
     except UserError as error:
-        return Case(module, bound, schedule, device, error=error)
+        return CompiledCase(module, bound, schedule, device, error=error)
 
 
-def emitted(found: Case) -> str:
+def emitted(found: CompiledCase) -> str:
     """The text of a case that compiled. Raises what printing raises; an InternalError says which schedule it was."""
     assert found.compiled is not None
-    family = FAMILIES.get(target_for(found.device.name, found.module).partition(":")[0])
+    family = FAMILIES.get(infer_target(found.device.name, found.module).partition(":")[0])
     dialect = family.dialect if family else "emulate" if has_blocks(found.device) else "cpp"
     try:
         return emit(found.compiled.program, dialect)
@@ -116,7 +116,7 @@ def emitted(found: Case) -> str:
 def devices_of(module: Module, decl: syntax.ScheduleDecl) -> list[Device]:
     """What a schedule is checked for. Raises UnknownDevice."""
     if decl.device:
-        return [module.device(decl.device, spot(_head(decl), decl.device) or decl.span)]
+        return [module.device(decl.device, word_span(_head(decl), decl.device) or decl.span)]
     native = native_device()
     usual = [module.device(f.usual) for f in FAMILIES.values() if f.usual]
     said = level_names(decl.lines, module.strategies) & {n for d in (native, *usual) for n in required_levels(d)}

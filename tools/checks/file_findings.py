@@ -17,56 +17,56 @@ from ...codegen.lint.find_cliffs import lint
 from ...dsl.errors import UserError
 from ...dsl.errors.verify import NotVerified
 from ...dsl.errors.warning import Caution
-from ...dsl.module import Module, survey
+from ...dsl.module import Module, load_with_mistakes
 from ...runtime.native.detect_cpu import detect_cpu
 from ...runtime.storage.cache import cache as kept_entries
 from ...runtime.storage.cache import key_of
 from ...runtime.storage.files import read_text
 from ..terminal import as_json
-from .compile_schedules import Case, emitted, mistake, scheduled, unscheduled
-from .spills import spilled
-from .verify_schedules import Passed, verified
+from .compile_schedules import CompiledCase, compile_all_schedules, compile_unscheduled_ops, emitted, first_mistake
+from .spills import spill_warnings
+from .verify_schedules import VerifiedCase, verify_case
 
-Found = UserError | NotVerified | Passed
-# What `check --verify` adds: each takes a case, and yields errors, warnings (`Caution`), and what was found right (`Passed`).
-VERIFIERS: tuple[Callable[[Case], Iterator[Found]], ...] = (spilled, verified)
+Found = UserError | NotVerified | VerifiedCase
+# What `check --verify` adds: each takes a case, and yields errors, warnings (`Caution`), and what was found right (`VerifiedCase`).
+VERIFIERS: tuple[Callable[[CompiledCase], Iterator[Found]], ...] = (spill_warnings, verify_case)
 
 
 @dataclass(frozen=True)
-class Said:
+class Finding:
     """One error or warning: as text, and as JSON."""
 
     text: str
     json: dict[str, Any]
 
     @staticmethod
-    def of(error: UserError | NotVerified) -> list[Said]:
+    def of(error: UserError | NotVerified) -> list[Finding]:
         found = getattr(error, "errors", (error,))
-        return [Said(str(e), j) for e, j in zip(found, as_json(error), strict=True)]
+        return [Finding(str(e), j) for e, j in zip(found, as_json(error), strict=True)]
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What was found in a file. `verified`: what `--verify` executed, and found right or passed over."""
+class FileFindings:
+    """What was found in a file. `verify_case`: what `--verify` executed, and found right or passed over."""
 
-    errors: list[Said] = field(default_factory=list)
-    warnings: list[Said] = field(default_factory=list)
-    verified: list[Said] = field(default_factory=list)
+    errors: list[Finding] = field(default_factory=list)
+    warnings: list[Finding] = field(default_factory=list)
+    verified: list[Finding] = field(default_factory=list)
 
 
-def checked(path: str, verify: bool = False) -> Answer:
+def check_file(path: str, verify: bool = False) -> FileFindings:
     """All mistakes and warnings of a file, `-`: of the input stream. Raises UserErrors for a file that cannot be read."""
     if path == "-":
-        module, diagnostics = survey(text=read_text("-"), name="<stdin>", base=".")
+        module, diagnostics = load_with_mistakes(text=read_text("-"), name="<stdin>", base=".")
     else:
-        module, diagnostics = survey(path)
+        module, diagnostics = load_with_mistakes(path)
     if diagnostics.errors or verify:
-        return _answer([*diagnostics.errors, *findings(module, verify)])
+        return _answer([*diagnostics.errors, *module_findings(module, verify)])
     key = _key(module)
     entry = kept_entries().get(key)
     if entry is not None:
-        return _read(entry.path / "answer.json") or _answer(findings(module))
-    answer = _answer(findings(module))
+        return _read(entry.path / "answer.json") or _answer(module_findings(module))
+    answer = _answer(module_findings(module))
 
     def write(folder: Path) -> dict[str, Any]:
         (folder / "answer.json").write_text(json.dumps(asdict(answer)), encoding="utf-8")
@@ -76,22 +76,22 @@ def checked(path: str, verify: bool = False) -> Answer:
     return answer
 
 
-def findings(module: Module, verify: bool = False) -> Iterator[Found]:
+def module_findings(module: Module, verify: bool = False) -> Iterator[Found]:
     """The mistakes and the warnings of a module's schedules and ops."""
-    for found in scheduled(module):
+    for found in compile_all_schedules(module):
         if isinstance(found, UserError):
             yield found
             continue
-        yield from mistake(found)
+        yield from first_mistake(found)
         for one in found:
             yield from _of_program(one, verify)
-    for one in unscheduled(module):
+    for one in compile_unscheduled_ops(module):
         if one.error is not None:
             yield one.error
         yield from _of_program(one, verify)
 
 
-def _of_program(one: Case, verify: bool) -> Iterator[Found]:
+def _of_program(one: CompiledCase, verify: bool) -> Iterator[Found]:
     """What can be said of a case only once it is compiled."""
     if one.error is not None:
         return
@@ -103,25 +103,25 @@ def _of_program(one: Case, verify: bool) -> Iterator[Found]:
         yield from verifier(one)
 
 
-def _answer(found: Iterable[Found]) -> Answer:
+def _answer(found: Iterable[Found]) -> FileFindings:
     """In the order of the text; what is said twice is said once."""
-    passed: list[Said] = []
+    passed: list[Finding] = []
     said: list[UserError | NotVerified] = []
     for one in found:
-        if isinstance(one, Passed):
-            passed.append(Said(str(one), one.json))
+        if isinstance(one, VerifiedCase):
+            passed.append(Finding(str(one), one.json))
         else:
             said += getattr(one, "errors", (one,))
     each = list({(e.id, e.message, e.span): e for e in said}.values())
     each.sort(key=lambda e: e.span.start if e.span else -1)
-    errors = [x for e in each if not isinstance(e, Caution) for x in Said.of(e)]
-    return Answer(errors, [x for e in each if isinstance(e, Caution) for x in Said.of(e)], passed)
+    errors = [x for e in each if not isinstance(e, Caution) for x in Finding.of(e)]
+    return FileFindings(errors, [x for e in each if isinstance(e, Caution) for x in Finding.of(e)], passed)
 
 
-def _read(path: Path) -> Answer | None:
+def _read(path: Path) -> FileFindings | None:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-        return Answer(*([Said(**x) for x in found[name]] for name in ("errors", "warnings")))
+        return FileFindings(*([Finding(**x) for x in found[name]] for name in ("errors", "warnings")))
     except (OSError, ValueError, TypeError, KeyError):
         return None
 
@@ -129,11 +129,11 @@ def _read(path: Path) -> Answer | None:
 def _key(module: Module) -> str:
     sources = {d.span.source for d in module.declared.values()} | {module.file.source}
     texts = sorted((s.name, s.text) for s in sources)
-    return key_of("check", own_code(), detect_cpu(), module.name, *(part for pair in texts for part in pair))
+    return key_of("check", own_code_hash(), detect_cpu(), module.name, *(part for pair in texts for part in pair))
 
 
 @cache
-def own_code() -> str:
+def own_code_hash() -> str:
     """A hash of Andiron's own text: an answer of another state of it is none."""
     root = Path(__file__).parents[2]
     rooms = ("codegen", "dsl", "grammar", "runtime", "stdlib", "tools")

@@ -11,22 +11,22 @@ from ...dsl.errors.target import CompilerFailed, NoCompiler
 from ...dsl.errors.warning import Spills
 from ...runtime.devices import Lineages
 from ...runtime.variant import Variant
-from ..infer_target import target_for
-from .compile_schedules import Case, emitted
+from ..infer_target import infer_target
+from .compile_schedules import CompiledCase, emitted
 
 
-def spilled(case: Case) -> Iterator[UserError]:
+def spill_warnings(case: CompiledCase) -> Iterator[UserError]:
     """A warning for each kernel of a schedule that spills. Nothing where no compiler for the device is found."""
-    from ...runtime.gpu.resource_usage import figures
+    from ...runtime.gpu.resource_usage import resource_usage
 
     if case.compiled is None or case.schedule is None or not has_blocks(case.device) or case.device.limit("units") is None:
         return
-    target = target_of(target_for(case.device.name, case.module), Lineages(case.module))
+    target = target_of(infer_target(case.device.name, case.module), Lineages(case.module))
     if target.family.launcher != "driver":
         return
     made = case.compiled
     try:
-        found = figures(Variant(made.program, emitted(case), made.schedule, target, made.report, made.steps))
+        found = resource_usage(Variant(made.program, emitted(case), made.schedule, target, made.report, made.steps))
     except (NoCompiler, CompilerFailed):
         return
     for kernel in found:

@@ -8,19 +8,19 @@ from typing import Any
 
 from ...codegen.verify.verify_program import Verification, verify
 from ...dsl.errors.verify import NotVerified
-from ...runtime.progress import tell
-from .compile_schedules import Case
+from ...runtime.progress import show_progress
+from .compile_schedules import CompiledCase
 
 
 @dataclass(frozen=True)
-class Passed:
+class VerifiedCase:
     """A case that was found right, and where; `found` is None for an op that cannot be compiled without values."""
 
-    case: Case
+    case: CompiledCase
     found: Verification | None
 
     def __str__(self) -> str:
-        return f"{named(self.case)}: {self.found or 'its parameters have no values, so nothing was checked'}"
+        return f"{case_name(self.case)}: {self.found or 'its parameters have no values, so nothing was checked'}"
 
     @property
     def json(self) -> dict[str, Any]:
@@ -37,20 +37,20 @@ class Passed:
         }
 
 
-def verified(case: Case) -> Iterator[NotVerified | Passed]:
+def verify_case(case: CompiledCase) -> Iterator[NotVerified | VerifiedCase]:
     """A fault of ours, or what was checked."""
     if case.compiled is None:
-        yield Passed(case, None)
+        yield VerifiedCase(case, None)
         return
-    tell(f"checking {named(case)}")
+    show_progress(f"checking {case_name(case)}")
     called = f"schedule `{case.schedule.name}`" if case.schedule else "the compiler's own schedule"
     try:
         found = verify(case.compiled.program, case.op, called, case.schedule.span if case.schedule else None)
     except NotVerified as error:
         yield error
     else:
-        yield Passed(case, found)
+        yield VerifiedCase(case, found)
 
 
-def named(case: Case) -> str:
+def case_name(case: CompiledCase) -> str:
     return f"{case.schedule.name if case.schedule else 'auto'} for {case.op.name} on {case.device.name}"

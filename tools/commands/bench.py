@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
         for name in THREAD_COUNTS:
             os.environ.setdefault(name, str(args.threads))
     from ...runtime.compile import compile
-    from ...runtime.devices import fits, schedules_for
+    from ...runtime.devices import is_for_device, schedules_for
 
     module, fixed = load_module(args.file), fixed_values(args)
     target = target_name(args, module)
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     kernels = {args.schedule or "default": first}
     if args.all:
         for decl in schedules_for(module, first.op.name):
-            if not fits(decl, first.program.device, module):
+            if not is_for_device(decl, first.program.device, module):
                 complain(f"note: `{decl.name}` is for {decl.device}, and left out")
                 continue
             kernels[decl.name] = compile(module, first.op.name, decl.name, target, threads=args.threads, sizes=fixed)

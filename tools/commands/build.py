@@ -66,9 +66,9 @@ def _format(kernel: Kernel, args: argparse.Namespace) -> str:
 
 def _library(kernel: Kernel, form: str, out: Path) -> dict[str, Any]:
     from ...codegen.abi import symbol
-    from ...runtime.native.export import ship
+    from ...runtime.native.export import export_library
 
-    made = ship(kernel, form)
+    made = export_library(kernel, form)
     write_bytes(out, made.data)
     write_text(out.with_suffix(".h"), made.header)
     files = [{"file": str(out), "bytes": len(made.data)}, {"file": str(out.with_suffix(".h")), "bytes": len(made.header)}]

@@ -25,14 +25,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ..checks.file_findings import Answer, Said, checked
+    from ..checks.file_findings import FileFindings, Finding, check_file
 
     answers = []
     for path in args.files:
         try:
-            answer = checked(path, args.verify)
+            answer = check_file(path, args.verify)
         except UserError as error:
-            answer = Answer(Said.of(error))
+            answer = FileFindings(Finding.of(error))
         answers.append(answer)
         if not args.json:
             for said in (*answer.errors, *answer.warnings):

@@ -13,7 +13,7 @@ from ..terminal import say_json
 
 if TYPE_CHECKING:
     from ...dsl.errors import UserError
-    from ...runtime.gpu.resource_usage import Figures
+    from ...runtime.gpu.resource_usage import ResourceUsage
     from ...runtime.kernel import Kernel
 
 NAME = "explain"
@@ -44,9 +44,9 @@ def run(args: argparse.Namespace) -> int:
     kernel = kernel_of(args)
     if args.output:
         from ...runtime.storage.files import write_text
-        from ..pictures.choice_picture import explained
+        from ..pictures.choice_picture import choice_picture
 
-        write_text(args.output, explained(kernel))
+        write_text(args.output, choice_picture(kernel))
         print(f"wrote {args.output}", file=sys.stderr if args.json else sys.stdout)
     if args.mappings:
         return _mappings(kernel, args.json)
@@ -58,10 +58,10 @@ def run(args: argparse.Namespace) -> int:
         say_json({**kernel.report.as_dict(), **said, **why, "schedule": kernel.schedule})
         return 0
     from ...codegen.lower.schedule_trace import show_trace
-    from ...runtime.report import table
+    from ...runtime.report import report_table
 
     print(show_trace(kernel.trace))
-    print(table([*kernel.report.rows(), *_rows(compiled)]))
+    print(report_table([*kernel.report.rows(), *_rows(compiled)]))
     if args.candidates:
         from ...codegen.autoschedule.report import show_launch_report
 
@@ -85,25 +85,25 @@ def _mappings(kernel: Kernel, json: bool) -> int:
     return 0
 
 
-def _compiled(kernel: Kernel) -> list[Figures] | UserError | None:
+def _compiled(kernel: Kernel) -> list[ResourceUsage] | UserError | None:
     """What a compiler for the GPU says of the first variant; why there is none; None for a kernel of the CPU."""
     first = kernel.variants[0]
     if first.target.family.launcher != "driver":
         return None
     from ...dsl.errors.target import CompilerFailed, NoCompiler
-    from ...runtime.gpu.resource_usage import figures
+    from ...runtime.gpu.resource_usage import resource_usage
 
     try:
-        return figures(first)
+        return resource_usage(first)
     except (NoCompiler, CompilerFailed) as error:
         return error
 
 
-def _as_json(compiled: list[Figures] | UserError) -> Any:
+def _as_json(compiled: list[ResourceUsage] | UserError) -> Any:
     return [k.as_dict() for k in compiled] if isinstance(compiled, list) else {"note": compiled.message}
 
 
-def _rows(compiled: list[Figures] | UserError | None) -> list[tuple[str, object]]:
+def _rows(compiled: list[ResourceUsage] | UserError | None) -> list[tuple[str, object]]:
     if compiled is None:
         return []
     if not isinstance(compiled, list):

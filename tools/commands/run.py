@@ -12,7 +12,7 @@ from ..options import add_choice, add_file, add_json, add_old_spellings, kernel_
 from ..terminal import say_json
 
 if TYPE_CHECKING:
-    from ...runtime.compile import Request
+    from ...runtime.compile import CompileRequest
     from ...runtime.kernel import Kernel
 
 NAME = "run"
@@ -49,9 +49,9 @@ def run(args: argparse.Namespace) -> int:
     from ...dsl.errors.target import NoDevice
 
     if (args.target or "").startswith("emulate"):
-        from ...runtime.emulator.build import begin
+        from ...runtime.emulator.build import build_runtime_early
 
-        begin()
+        build_runtime_early()
     kernel = kernel_of(args, args.threads, args.sanitize)
     kernel.counting = args.count
     try:
@@ -102,7 +102,7 @@ def schedule_for(kernel: Kernel, sizes: Mapping[str, int]) -> str:
     return "auto" if own or decl is None else decl.name
 
 
-def _asked_for(request: Request) -> tuple[str, ...]:
+def _asked_for(request: CompileRequest) -> tuple[str, ...]:
     return (request.named.name,) if request.named is not None else ()
 
 
@@ -169,7 +169,7 @@ def measure(kernel: Kernel, repeat: int | None = None, check: bool = True, seed:
 
 def table(answer: dict[str, Any]) -> str:
     """A measurement as people read it."""
-    from ...runtime.check_results import Wrong
+    from ...runtime.check_results import WrongElements
     from ...runtime.timing import duration
 
     sizes = ", ".join(f"{n}={v}" for n, v in answer["sizes"].items())
@@ -191,7 +191,7 @@ def table(answer: dict[str, Any]) -> str:
     if "ok" in answer:
         said = "OK" if answer["ok"] else "FAIL"
         lines.append(f"  check     {said}: largest error {answer['error']:.3g}, allowed there {answer['allowed']:.3g}")
-    lines += [f"            {Wrong(**w)}" for w in answer.get("wrong", ())]
+    lines += [f"            {WrongElements(**w)}" for w in answer.get("wrong", ())]
     if not answer.get("ok", True):
         lines += ["  help      a schedule never changes results: this is a fault of Andiron's, not of yours. Please report it,"]
         lines += ["            with the file" + (" and this command:" if "reproduce" in answer else "")]

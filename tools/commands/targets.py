@@ -65,17 +65,17 @@ def _gpu_rows(gpus: dict[str, list[str]]) -> list[dict[str, Any]]:
     from ...codegen.targets import FAMILIES
     from ...dsl.module import std_device, std_module
     from ...dsl.stdlib_files import std_devices
-    from ...runtime.devices import ancestry
-    from ...runtime.gpu.arch import form_for
+    from ...runtime.devices import extended_devices
+    from ...runtime.gpu.arch import code_format
 
     rows: list[dict[str, Any]] = []
     played = next(x.name for x in FAMILIES.values() if x.launcher == "emulator")
     for name, module in std_devices().items():
         device = std_device(name)
-        line = ancestry(device, std_module(module)) if device and device.limit("units") else []
+        line = extended_devices(device, std_module(module)) if device and device.limit("units") else []
         for f in FAMILIES.values():
             if f.root and f.root in line:
-                here = any(form_for(name, gpu) for gpu in gpus.get(f.name, ()))
+                here = any(code_format(name, gpu) for gpu in gpus.get(f.name, ()))
                 rows.append({"target": f"{f.name}:{name}", "runs here": here, "note": "" if here else "text and code"})
                 rows.append({"target": f"{played}:{name}", "runs here": True, "note": "emulated"})
     return rows

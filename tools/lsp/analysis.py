@@ -11,15 +11,15 @@ from ...codegen.lint.find_cliffs import lint
 from ...codegen.lower.schedule_trace import TracedLine
 from ...dsl import syntax
 from ...dsl.errors import AndironError, UserError, UserErrors
-from ...dsl.module import Module, survey
+from ...dsl.module import Module, load_with_mistakes
 from ...dsl.source import Source, Span
 from ...dsl.support.cached import cached_property
 from ...dsl.text.parser import parse, read
-from ...runtime.compile import outline
+from ...runtime.compile import compile_without_text
 from ...runtime.kernel import Kernel
 from ..checks.compile_schedules import check_schedules
-from ..infer_target import target_for
-from ..schedule_lines import flat, traced_lines
+from ..infer_target import infer_target
+from ..schedule_lines import flat_lines, traced_lines
 from .names import Occurrence, occurrences
 
 _MOST = 64  # schedules kept
@@ -27,7 +27,7 @@ _outlines: dict[Any, Kernel] = {}
 
 
 @dataclass(frozen=True)
-class Filled:
+class FilledLines:
     """Lines that the compiler put in below the author's line that ends at `at` (characters)."""
 
     at: int
@@ -65,7 +65,7 @@ class Analysis:
         if self.file is None:
             return None, []
         try:
-            module, found = survey(text=self.text, name=self.name, base=self.base)
+            module, found = load_with_mistakes(text=self.text, name=self.name, base=self.base)
         except UserError as error:
             return None, _each(error)
         return module, found.errors
@@ -136,7 +136,9 @@ class Analysis:
         """Its lines, each with the spec it leaves."""
         kernel = self.kernel(schedule)
         return (
-            [(line, None) for line, _ in flat(schedule.lines)] if kernel is None else traced_lines(kernel.trace, schedule.lines)
+            [(line, None) for line, _ in flat_lines(schedule.lines)]
+            if kernel is None
+            else traced_lines(kernel.trace, schedule.lines)
         )
 
     def line_at(self, offset: int) -> tuple[syntax.ScheduleDecl, syntax.Line, TracedLine | None] | None:
@@ -155,24 +157,24 @@ class Analysis:
 
     def extent(self, schedule: syntax.ScheduleDecl) -> tuple[int, int]:
         """Where a schedule's text begins and ends."""
-        last = [line for line, _ in flat(schedule.lines)][-1]
+        last = [line for line, _ in flat_lines(schedule.lines)][-1]
         end = self.text.find("\n", last.span.start)
         return schedule.span.start, len(self.text) if end < 0 else end
 
-    def filled(self, schedule: syntax.ScheduleDecl) -> list[Filled]:
+    def filled(self, schedule: syntax.ScheduleDecl) -> list[FilledLines]:
         """What the compiler filled in, each piece below the author's line after which it stands."""
         explicit = self.explicit(schedule)
         if explicit is None:
             return []
         written = [(line, head) for line, head in _heads(schedule)]
         made = _heads(next(d for d in parse(Source("<explicit>", explicit)).declarations if isinstance(d, syntax.ScheduleDecl)))
-        found: list[Filled] = []
+        found: list[FilledLines] = []
         matcher = difflib.SequenceMatcher(None, [h for _, h in written], [h for _, h in made], autojunk=False)
         for tag, i1, i2, j1, j2 in matcher.get_opcodes():
             if tag in ("insert", "replace") and j1 < j2:
                 anchor = written[max(i2 - 1, 0)][0] if tag == "replace" else written[max(i1 - 1, 0)][0]
                 end = self.text.find("\n", anchor.span.start)
-                found.append(Filled(len(self.text) if end < 0 else end, tuple(h.strip() for _, h in made[j1:j2])))
+                found.append(FilledLines(len(self.text) if end < 0 else end, tuple(h.strip() for _, h in made[j1:j2])))
         return found
 
 
@@ -180,8 +182,8 @@ def _outlined(schedule: syntax.ScheduleDecl, module: Module) -> Kernel:
     """The schedule compiled; from before, where neither it nor what it may depend on has changed since."""
     key = (schedule, frozenset(x for x in module.declared.items() if x[0][0] != "schedule"))
     if key not in _outlines:
-        target = target_for(schedule.device, module) if schedule.device else "cpu"
-        made = outline(module, schedule.op if schedule.op in module.ops else None, schedule.name, target)
+        target = infer_target(schedule.device, module) if schedule.device else "cpu"
+        made = compile_without_text(module, schedule.op if schedule.op in module.ops else None, schedule.name, target)
         while len(_outlines) >= _MOST:
             del _outlines[next(iter(_outlines))]
         _outlines[key] = made
@@ -189,17 +191,17 @@ def _outlined(schedule: syntax.ScheduleDecl, module: Module) -> Kernel:
 
 
 def _places(schedule: syntax.ScheduleDecl) -> list[Span]:
-    return [schedule.span, *(line.span for line, _ in flat(schedule.lines))]
+    return [schedule.span, *(line.span for line, _ in flat_lines(schedule.lines))]
 
 
 def _heads(schedule: syntax.ScheduleDecl) -> list[tuple[syntax.Line, str]]:
     from ...codegen.lower.schedule_trace import line_head
 
-    return [(line, "    " * depth + line_head(line)) for line, depth in flat(schedule.lines)]
+    return [(line, "    " * depth + line_head(line)) for line, depth in flat_lines(schedule.lines)]
 
 
 def _each(error: UserError) -> list[UserError]:
     return list(error.errors) if isinstance(error, UserErrors) else [error]
 
 
-__all__ = ["Analysis", "AndironError", "Filled"]
+__all__ = ["Analysis", "AndironError", "FilledLines"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from ...dsl.device import Device
 from ...dsl.errors import UserError
 from ...dsl.text.print_node import format_node
-from ..repl.view import costs, report_of
-from ..word_help import device_in_short, of_device, statements_about
+from ..repl.view import costs, draft_report
+from ..word_help import device_summary, device_word_help, statements_about
 from .analysis import Analysis
 from .names import Occurrence
 
@@ -25,7 +25,7 @@ def hover(analysis: Analysis, offset: int) -> str | None:
             parts.append(f"In focus after this line:\n```text\n{spec}\n```" + (f"\n{traced.effect}" if traced.effect else ""))
         kernel = analysis.kernel(schedule)
         if kernel is not None:
-            parts.append(costs(report_of(kernel), None))
+            parts.append(costs(draft_report(kernel), None))
         word = _word(analysis.text, offset)
         about = next(iter(statements_about(word)), None)
         if name is None and about is not None:
@@ -41,7 +41,7 @@ def _about_name(analysis: Analysis, name: Occurrence) -> str:
         return f"```sched\n{module.ops[symbol.name]}\n```"
     if symbol.kind == "device":
         try:
-            return device_in_short(module.device(symbol.name))
+            return device_summary(module.device(symbol.name))
         except UserError:
             return ""
     if symbol.kind == "strategy" and symbol.name in module.strategies:
@@ -57,7 +57,7 @@ def _about_name(analysis: Analysis, name: Occurrence) -> str:
         return f"index `{symbol.name}` < {', '.join(sorted(extents))}" if extents else ""
     device = _device_of(analysis, name)
     if device is not None:
-        return of_device(device, symbol.name, module.devices)
+        return device_word_help(device, symbol.name, module.devices)
     return ""
 
 

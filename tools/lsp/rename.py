@@ -18,41 +18,41 @@ _OF_DEVICE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(:[A-Za-z_][A-Za-z0-9_]*)?")
 RESERVED = frozenset(["and", "or", "not", "else", "auto", "inf", "nan", "true", "false"])
 
 
-class Refused(Exception):
+class RenameRefused(Exception):
     """A renaming that cannot be; the text says why, to people."""
 
 
-def renamable(found: Analysis, offset: int) -> Occurrence:
+def renamable_at(found: Analysis, offset: int) -> Occurrence:
     """The name at a place, if it may be renamed. Raises Refused."""
     name = found.name_at(offset)
     if name is None:
-        raise Refused("there is no name here")
+        raise RenameRefused("there is no name here")
     symbol = name.symbol
     if not symbol.renamable:
-        raise Refused(f"`{symbol.name}` is {_what(symbol)}, which no text of yours declares here")
+        raise RenameRefused(f"`{symbol.name}` is {_what(symbol)}, which no text of yours declares here")
     if found.module is None or found.file is None:
-        raise Refused("the text has mistakes; mend them first")
+        raise RenameRefused("the text has mistakes; mend them first")
     owner = symbol.scope.removeprefix("strategy ").removeprefix("device ") or symbol.name
     declared = {getattr(d, "name", None) for d in found.file.declarations if not isinstance(d, syntax.Import)}
     if owner not in declared and not any(o.declares for o in found.all_of(name)):
-        raise Refused(f"`{symbol.name}` is declared in another file")
+        raise RenameRefused(f"`{symbol.name}` is declared in another file")
     return name
 
 
-def renaming(found: Analysis, offset: int, new: str) -> list[Occurrence]:
+def rename_edits(found: Analysis, offset: int, new: str) -> list[Occurrence]:
     """The places that change when the name at a place gets another. Raises Refused."""
-    name = renamable(found, offset)
+    name = renamable_at(found, offset)
     symbol = name.symbol
     if symbol.name == new:
         return []
     pattern = _OF_DEVICE if symbol.kind == "device" else _NAME
     if not pattern.fullmatch(new):
-        raise Refused(f"`{new}` is not a name: a letter or `_`, then letters, digits and `_`")
+        raise RenameRefused(f"`{new}` is not a name: a letter or `_`, then letters, digits and `_`")
     if new in RESERVED:
-        raise Refused(f"`{new}` is a reserved word")
+        raise RenameRefused(f"`{new}` is a reserved word")
     taken = _taken(found, symbol, new)
     if taken is not None:
-        raise Refused(f"`{new}` is already {_what(taken)}{f' of `{taken.scope}`' if taken.scope else ''}")
+        raise RenameRefused(f"`{new}` is already {_what(taken)}{f' of `{taken.scope}`' if taken.scope else ''}")
     places = found.all_of(name)
     _means_the_same(found, symbol, places, new)
     return places
@@ -81,10 +81,10 @@ def _means_the_same(found: Analysis, symbol: Symbol, places: list[Occurrence], n
     for error in after.mistakes:
         before[error.id] -= 1
         if before[error.id] < 0:
-            raise Refused(f"with the name `{new}` the text would be wrong: {error.message}")
+            raise RenameRefused(f"with the name `{new}` the text would be wrong: {error.message}")
     expected = [(_renamed(o.symbol, symbol, new), o.start + longer * sum(s < o.start for s in starts)) for o in found.names]
     if [(o.symbol, o.start) for o in after.names] != expected:
-        raise Refused(f"with the name `{new}` names in this text would stand for something else")
+        raise RenameRefused(f"with the name `{new}` names in this text would stand for something else")
 
 
 def _renamed(other: Symbol, symbol: Symbol, new: str) -> Symbol:

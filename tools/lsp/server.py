@@ -19,11 +19,11 @@ from ...dsl.errors.warning import Caution
 from ...dsl.text.format import format_source
 from ..repl.completion import completions
 from ..repl.session import Session
-from ..repl.state import Draft
+from ..repl.state import ScheduleDraft
 from .analysis import Analysis
 from .hover import hover
 from .position import Positions
-from .rename import Refused, renamable, renaming
+from .rename import RenameRefused, renamable_at, rename_edits
 
 PAUSE = 0.15  # seconds without a key
 TOKENS = ["function", "class", "variable", "parameter", "type", "namespace", "enumMember", "property", "keyword"]
@@ -198,8 +198,8 @@ def on_references(params: lsp.ReferenceParams) -> list[lsp.Location]:
 def on_prepare_rename(params: lsp.PrepareRenameParams) -> lsp.PrepareRenamePlaceholder | None:
     found, positions, at = _at(params.text_document.uri, params.position)
     try:
-        name = renamable(found, at)
-    except Refused:
+        name = renamable_at(found, at)
+    except RenameRefused:
         return None
     return lsp.PrepareRenamePlaceholder(positions.range(name.start, name.end), name.symbol.name)
 
@@ -209,7 +209,7 @@ def on_rename(params: lsp.RenameParams) -> lsp.WorkspaceEdit | None:
     uri = params.text_document.uri
     found, positions, at = _at(uri, params.position)
     with _reasons():
-        places = renaming(found, at, params.new_name)
+        places = rename_edits(found, at, params.new_name)
         edits = [lsp.TextEdit(positions.range(o.start, o.end), params.new_name) for o in places]
         return lsp.WorkspaceEdit({uri: edits})
 
@@ -219,7 +219,7 @@ def _reasons() -> Iterator[None]:
     """What is refused is an error of the protocol, whose message editors show."""
     try:
         yield
-    except Refused as refused:
+    except RenameRefused as refused:
         raise JsonRpcException(str(refused), lsp.LSPErrorCodes.RequestFailed) from None
 
 
@@ -307,14 +307,14 @@ def _session(uri: str, found: Analysis, at: int) -> tuple[Session, str]:
         lines = [x.strip() for x in block.splitlines() if x.strip() and not x.strip().startswith("#")]
         device = words[words.index("on") + 1] if "on" in words[:-1] else None
         flat = tuple(x for x in lines if not x.endswith(":"))
-        session.now = session.now.with_schedule(Draft(words[1], words[3], device, header, flat))
+        session.now = session.now.with_schedule(ScheduleDraft(words[1], words[3], device, header, flat))
         while session.now.draft and session.now.draft.lines:  # the longest part that makes sense
             try:
                 session.kernel()
                 break
             except UserError:
                 draft = session.now.draft
-                session.now = session.now.with_schedule(Draft(draft.name, draft.op, device, header, draft.lines[:-1]))
+                session.now = session.now.with_schedule(ScheduleDraft(draft.name, draft.op, device, header, draft.lines[:-1]))
     typed = line.lstrip()
     return session, typed if " " in typed else f"schedule s for x:\n{line}"
 

@@ -22,7 +22,7 @@ _POINTS = 4096  # turns of loops that are looked at, at most
 
 
 @dataclass(frozen=True)
-class Read:
+class GroupRead:
     """The first access of one group of lockstep units: each lane's first address, in elements, and how many it takes.
 
     `ways`: rounds of the banks for each that so many bytes need at best.
@@ -35,7 +35,7 @@ class Read:
 
 
 @dataclass
-class Staged:
+class StagedBuffer:
     """`held`: address (elements) -> (element of the source, from the first one copied; number of the unit that wrote it).
 
     source  the buffer it is copied from; "" where it was computed: elements are then the buffer's own coordinates
@@ -47,7 +47,7 @@ class Staged:
     lanes: int
     source: str = ""
     held: dict[int, tuple[tuple[int, ...], int]] = field(default_factory=dict)
-    reads: list[Read] = field(default_factory=list)
+    reads: list[GroupRead] = field(default_factory=list)
     slot: int | None = None
 
     @property
@@ -74,13 +74,13 @@ class _Guard:
 _Frame = For | Let | _Guard
 
 
-def staged(program: Program, sizes: Mapping[str, int]) -> list[Staged]:
+def staged_buffers(program: Program, sizes: Mapping[str, int]) -> list[StagedBuffer]:
     """Every buffer of a memory with banks, in the order of the program. `sizes` of all dims of the program."""
     env: dict[str, Any] = {name: int(n) for name, n in sizes.items()}
     env |= {var.name: program.device.level(level).most or 1 for level, var in program.finite}
     for var, expr in program.lets:
         env[var.name] = int(expr.evaluate(env))
-    found: list[Staged] = []
+    found: list[StagedBuffer] = []
     for memory in program.device.memories:
         if memory.banks is not None:
             for launch in program.launches:
@@ -94,7 +94,7 @@ class _Look:
     def __init__(self, program: Program, memory: Memory, launch: Launch, env: Mapping[str, Any]) -> None:
         self.program, self.memory, self.launch = program, memory, launch
         self.instrs = {i.name: i for i in program.instrs}
-        self.staged: dict[str, Staged] = {}
+        self.staged: dict[str, StagedBuffer] = {}
         self.own: dict[str, dict[int, tuple[int, ...]]] = {}  # of each, address -> the buffer's own coordinates
         self.private: set[str] = set()  # buffers that each unit has one of: their coordinates name no element
         self.passing: dict[tuple[str, tuple[Expr, ...]], Piece] = {}  # pieces of those -> what was copied there
@@ -110,7 +110,7 @@ class _Look:
             self.env[u.var.name] = n
         self.units = int(np.prod(counts, dtype=int))
 
-    def found(self) -> list[Staged]:
+    def found(self) -> list[StagedBuffer]:
         self.body(self.launch.body, dict(self.env), [])
         for name, s in self.staged.items():
             if len({at for at, _ in s.held.values()}) < len(s.held):  # elements that stand there more than once: windows
@@ -134,7 +134,7 @@ class _Look:
                 case Alloc():
                     ours = s.buffer.memory == self.memory.name
                     if ours:
-                        self.staged[s.buffer.name] = Staged(s.buffer, self.memory, self.lanes)
+                        self.staged[s.buffer.name] = StagedBuffer(s.buffer, self.memory, self.lanes)
                         self.own[s.buffer.name] = {}
                     elif self.program.device.depth(s.buffer.level) > self.program.device.depth(self.memory.level):
                         self.private.add(s.buffer.name)
@@ -202,7 +202,9 @@ class _Look:
         apart = lanes[np.sort(np.unique(lanes, return_index=True)[1])]  # what several lanes ask for is served once
         best = max(1, -(-len(apart) * max(piece.extent * size, word) // (count * word)))
         of.reads.append(
-            Read(by, tuple(lanes.tolist()), piece.extent, access_cycles(apart * size, piece.extent * size, of.banks) / best)
+            GroupRead(
+                by, tuple(lanes.tolist()), piece.extent, access_cycles(apart * size, piece.extent * size, of.banks) / best
+            )
         )
 
     def each(self, value: Any) -> np.ndarray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .bank_accesses import Staged
+from .bank_accesses import StagedBuffer
 from .svg import INK, picture, tag, text
 
 WIDE, HIGH, LEFT, TOP = 26.0, 22.0, 30.0, 66.0
@@ -14,7 +14,7 @@ MOST_ROWS, MOST_COLUMNS = 16, 32
 Cell = tuple[int, int, int]  # row, first column, columns: elements of one row in one word of a bank
 
 
-def banks(s: Staged, rows: int = MOST_ROWS, columns: int = MOST_COLUMNS) -> str | None:
+def banks(s: StagedBuffer, rows: int = MOST_ROWS, columns: int = MOST_COLUMNS) -> str | None:
     """At most so many rows, and columns of words. None where the elements cannot be laid out in rows."""
     cells, all_rows, all_columns = _cells(s)
     if not cells:
@@ -42,7 +42,7 @@ def banks(s: Staged, rows: int = MOST_ROWS, columns: int = MOST_COLUMNS) -> str 
     return picture(width, height, *inside, *later, title=f"Banks of {s.buffer.name}")
 
 
-def _cells(s: Staged) -> tuple[dict[Cell, tuple[int, int]], int, int]:
+def _cells(s: StagedBuffer) -> tuple[dict[Cell, tuple[int, int]], int, int]:
     """(row, first column, columns) -> (address, unit), and how many rows and columns there are.
 
     Of a source with more than two axes, the last two along which anything varies; of those before, the first.
@@ -76,7 +76,7 @@ def _cells(s: Staged) -> tuple[dict[Cell, tuple[int, int]], int, int]:
     return found, rows, columns
 
 
-def _words(s: Staged, rows: int, columns: int, down: int, across: int) -> Iterator[str]:
+def _words(s: StagedBuffer, rows: int, columns: int, down: int, across: int) -> Iterator[str]:
     """What the picture is of: `down` of so many rows, `across` of so many columns."""
     b, (count, word) = s.buffer, s.banks
     turns = "" if s.slot is None else f", the first of {b.shape[0]}"
@@ -92,7 +92,7 @@ def _words(s: Staged, rows: int, columns: int, down: int, across: int) -> Iterat
         yield text(0, 44, f"Framed: what {lanes} read at once ({r.by}), {ways}.", opacity=0.75)
 
 
-def _cell(s: Staged, x: float, y: float, cell: Cell, address: int, unit: int) -> Iterator[str]:
+def _cell(s: StagedBuffer, x: float, y: float, cell: Cell, address: int, unit: int) -> Iterator[str]:
     row, column, count = cell
     bank, banks_ = s.bank(address), s.banks[0]
     which = f"{column}" if count == 1 else f"{column} to {column + count - 1}"

@@ -14,7 +14,7 @@ from .traffic import traffic
 SHOWN = 5  # candidates of a launch
 
 
-def explained(kernel: Kernel) -> str:
+def choice_picture(kernel: Kernel) -> str:
     """An SVG. While sizes are open there is no roofline; where all lines were written there are no candidates."""
     report, device = kernel.report, kernel.program.device
     choices: Sequence[LaunchReport] = kernel.variants[0].facts.get("choices", ())

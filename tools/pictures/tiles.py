@@ -15,7 +15,7 @@ SIDE, GAP, TOP, MOST_LINES = 150.0, 46.0, 34.0, 32
 
 
 @dataclass(frozen=True)
-class Step:
+class TileCut:
     """One cut: the line that made it, the level after it, extents of the result's rows and columns."""
 
     line: str
@@ -24,7 +24,7 @@ class Step:
     columns: int
 
 
-def steps(op: Op, launch: Sequence[TracedLine], sizes: dict[str, int]) -> list[Step]:
+def tile_cuts(op: Op, launch: Sequence[TracedLine], sizes: dict[str, int]) -> list[TileCut]:
     """The cuts of the last two axes of what a launch computes, from the whole to the smallest tile, on the main path.
 
     launch  its steps, the first of which names the tensors that it computes
@@ -34,7 +34,7 @@ def steps(op: Op, launch: Sequence[TracedLine], sizes: dict[str, int]) -> list[S
     made = {s.target: s for s in op.statements}
     statement = next((made[t] for t in wanted if t in targets and t in made), made.get(op.outputs[0].name, op.statements[-1]))
     axes = statement.indices[-2:]
-    found: list[Step] = []
+    found: list[TileCut] = []
     for traced in launch:
         if traced.depth > 1 or traced.scope is None or not set(axes) <= set(traced.scope.extents):
             continue
@@ -45,7 +45,7 @@ def steps(op: Op, launch: Sequence[TracedLine], sizes: dict[str, int]) -> list[S
         rows, columns = int(rows or 1), int(columns or 1)
         if found:  # a tile larger than what there is holds all of it
             rows, columns = min(rows, found[-1].rows), min(columns, found[-1].columns)
-        step = Step("whole" if traced.depth == 0 else traced.line, traced.scope.level, rows, columns)
+        step = TileCut("whole" if traced.depth == 0 else traced.line, traced.scope.level, rows, columns)
         if not found or (step.rows, step.columns) != (found[-1].rows, found[-1].columns):
             found.append(step)
     return found
@@ -65,7 +65,7 @@ def tiles(op: Op, trace: Sequence[TracedLine], sizes: dict[str, int]) -> str | N
     launches = list(launches_of(trace))
     rows = []
     for n, launch in enumerate(launches, 1):
-        found = steps(op, launch, sizes)
+        found = tile_cuts(op, launch, sizes)
         if len(found) >= 2:
             rows.append(_row(op, found, f"launch {n} of {len(launches)}: {launch[0].line}" if len(launches) > 1 else ""))
     if not rows:
@@ -73,7 +73,7 @@ def tiles(op: Op, trace: Sequence[TracedLine], sizes: dict[str, int]) -> str | N
     return rows[0] if len(rows) == 1 else stacked(rows, 18, f"Tiles of the launches of {op.name}")
 
 
-def _row(op: Op, found: Sequence[Step], head: str) -> str:
+def _row(op: Op, found: Sequence[TileCut], head: str) -> str:
     """The cuts of one launch, side by side, below its name."""
     inside = [text(0, 14, head, font_style="italic")] if head else []
     below = 24 if head else 0
@@ -89,13 +89,13 @@ def _row(op: Op, found: Sequence[Step], head: str) -> str:
     return picture(width, below + TOP + SIDE + 52, *inside, title=title)
 
 
-def _shape(step: Step) -> tuple[float, float]:
+def _shape(step: TileCut) -> tuple[float, float]:
     """Width and height on the page, in proportion, but never a thread."""
     ratio = max(min(step.columns / step.rows, 5.0), 0.2)
     return (SIDE, SIDE / ratio) if ratio >= 1 else (SIDE * ratio, SIDE)
 
 
-def _panel(x: float, step: Step, following: Step | None, hue: str, next_hue: str) -> list[str]:
+def _panel(x: float, step: TileCut, following: TileCut | None, hue: str, next_hue: str) -> list[str]:
     w, h = _shape(step)
     top = TOP + (SIDE - h) / 2
     out = [

@@ -21,10 +21,10 @@ from ...dsl.text.format import format_source
 from ...dsl.text.parser import parse
 from ...runtime.storage.files import read_text, write_text
 from ..size_arguments import assignments
-from ..word_help import DECLARATIONS, STATEMENTS, names_of, of_device, statements_about
-from .next_lines import next_lines, wholes
+from ..word_help import DECLARATIONS, STATEMENTS, device_word_help, names_of, statements_about
+from .next_lines import complete_schedules, next_lines
 from .state import draft_of
-from .view import report_of, show_draft, show_step
+from .view import draft_report, show_draft, show_step
 
 if TYPE_CHECKING:
     from ...runtime.kernel import Kernel
@@ -92,7 +92,7 @@ def try_(session: Session, arguments: list[str]) -> None:
     for n, line in enumerate(lines, 1):
         session.progress(f"trying {n} of {len(lines)}: {line}")
         try:
-            report = report_of(session.kernel(replace(state, draft=state.draft + line)))
+            report = draft_report(session.kernel(replace(state, draft=state.draft + line)))
         except AndironError as error:  # a fault of ours in one of them is no reason not to show the others
             first = getattr(error, "errors", (error,))[0]
             refused.append(f"{line}: {getattr(first, 'message', first)}")
@@ -111,7 +111,7 @@ def try_(session: Session, arguments: list[str]) -> None:
         for text in refused:
             session.say(f"    {text}")
         return
-    found = wholes(session, state)
+    found = complete_schedules(session, state)
     if not rows and not found:
         session.say("    nothing to propose: `help` lists the statements")
     for n, p in enumerate(found, 1):
@@ -199,7 +199,7 @@ def explain(session: Session, _: list[str]) -> None:
 
     kernel = session.kernel()
     session.say(show_trace(kernel.trace))
-    session.say(str(report_of(kernel)))
+    session.say(str(draft_report(kernel)))
 
 
 def size(session: Session, arguments: list[str]) -> None:
@@ -288,7 +288,7 @@ def help_(session: Session, arguments: list[str]) -> None:
     texts += [f"{s.form}\n\n{s.text.strip()}\n\n{indent(s.lines, '    ')}" for s in statements_about(topic)]
     texts += [f"error[{topic}]: {e.__doc__}" for e in _errors() if e.id == topic]
     device = session.device()
-    if device is not None and (found := of_device(device, topic, session.module().devices)):
+    if device is not None and (found := device_word_help(device, topic, session.module().devices)):
         texts.append(re.sub(r"^```\w*\n|\n```$", "", found))
     if not texts:
         known = {*COMMANDS, *DECLARATIONS, *(n for s in STATEMENTS for n in names_of(s)), *(e.id for e in _errors())}
@@ -308,9 +308,9 @@ def _errors() -> list[type[UserError]]:
 
 def reset(session: Session, _: list[str]) -> None:
     """reset: forgets everything (`undo` brings it back)."""
-    from .state import State
+    from .state import SessionState
 
-    session.step(State(target=session.now.target))
+    session.step(SessionState(target=session.now.target))
     session.say("nothing is declared")
 
 

@@ -14,7 +14,7 @@ from ...dsl.types import TYPES
 from ...grammar.words import words
 from ..word_help import DECLARATIONS, STATEMENTS, names_of
 from .commands import COMMANDS
-from .next_lines import draft_focus, levels_below, only_copies
+from .next_lines import draft_focus, is_copy_instr, levels_below
 
 if TYPE_CHECKING:
     from ...runtime.kernel import Kernel
@@ -106,7 +106,7 @@ def _instructions(kernel: Kernel, head: list[str]) -> list[str]:
     found = (
         i
         for i in kernel.program.device.instrs
-        if {o.dtype for o in i.operands} <= types and (head[0] == "compute" or only_copies(i))
+        if {o.dtype for o in i.operands} <= types and (head[0] == "compute" or is_copy_instr(i))
     )
     return list(dict.fromkeys(x for i in found for x in (i.family, i.name) if x))
 
@@ -141,10 +141,10 @@ def _targets() -> list[str]:
 
 def _gpus() -> Iterator[str]:
     from ...dsl.module import std_module
-    from ..infer_target import target_for, whole
+    from ..infer_target import has_unit_count, infer_target
 
     for name in _devices():
         module = std_module(std_devices()[name])
-        target = target_for(name, module) if whole(name, module) else name
+        target = infer_target(name, module) if has_unit_count(name, module) else name
         if target != name:
             yield from (target, f"emulate:{name}")

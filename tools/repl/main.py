@@ -50,12 +50,12 @@ def _read(session: Session) -> int:
 
 def _converse(session: Session) -> int:
     try:
-        from .prompt import prompt, say_code
+        from .prompt import print_code, prompt
     except ImportError:
         complain("the prompt needs two packages more: pip install 'andiron[repl]'; input from a pipe works without them")
         return 1
     if in_colour(sys.stdout):
-        session.say_code = say_code
+        session.say_code = print_code
     asked = prompt(session)
     kept = ""
     while not session.over:

@@ -16,7 +16,7 @@ from .view import focus
 if TYPE_CHECKING:
     from ...runtime.kernel import Kernel
     from .session import Session
-    from .state import State
+    from .state import SessionState
 
 _SIZES = (8, 32, 128)
 
@@ -44,11 +44,11 @@ def next_lines(session: Session) -> list[str]:
                 lines.append(f"keep {tensor} in {device.memories[-1].name}")
         elif not tensor.endswith("~"):
             lines += [f"move {tensor} -> {m}" for m in _memories_below(device, memory)]
-    families = dict.fromkeys(i.family or i.name for i in device.instrs if not only_copies(i))
+    families = dict.fromkeys(i.family or i.name for i in device.instrs if not is_copy_instr(i))
     return [*lines, *(f"compute with {name}" for name in families), "compute"]
 
 
-def wholes(session: Session, state: State, most: int = 5) -> list[CandidateSchedule]:
+def complete_schedules(session: Session, state: SessionState, most: int = 5) -> list[CandidateSchedule]:
     """The best schedules that the model knows, of those in which the draft's lines stay; empty where it has no opinion."""
     try:
         request = session.kernel(state).request
@@ -85,6 +85,6 @@ def _memories_below(device: Device, memory: str) -> list[str]:
     return names[names.index(memory) + 1 :]
 
 
-def only_copies(instr) -> bool:
+def is_copy_instr(instr) -> bool:
     """Whether an instruction only moves."""
     return not instr.accumulate

@@ -25,7 +25,7 @@ from .session import Session
 INDENT = "    "
 
 
-class Words(Completer):
+class WordCompleter(Completer):
     """What fits at the cursor."""
 
     def __init__(self, session: Session) -> None:
@@ -95,7 +95,7 @@ def prompt(session: Session) -> PromptSession[str]:
 
     return PromptSession(
         lexer=PygmentsLexer(SchedLexer),
-        completer=ThreadedCompleter(Words(session)),
+        completer=ThreadedCompleter(WordCompleter(session)),
         history=history(),
         auto_suggest=AutoSuggestFromHistory(),
         multiline=True,
@@ -104,7 +104,7 @@ def prompt(session: Session) -> PromptSession[str]:
     )
 
 
-def say_code(text: str, dialect_is_c: bool = True) -> None:
+def print_code(text: str, dialect_is_c: bool = True) -> None:
     """Emitted text, in colour."""
     from pygments.lexers import get_lexer_by_name
 

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 from ...dsl.device import Device
 from ...dsl.errors import UserError, did_you_mean
 from ...dsl.errors.repl import NothingToSchedule, NotUnderstood
-from ...dsl.module import Module, loads, survey
+from ...dsl.module import Module, load_with_mistakes, loads
 from ...grammar.words import words
-from ..infer_target import target_for
+from ..infer_target import infer_target
 from .commands import COMMANDS, command
-from .state import NAME, Draft, State, declarations, draft_of
+from .state import NAME, ScheduleDraft, SessionState, declarations, draft_of
 
 if TYPE_CHECKING:
     from ...runtime.kernel import Kernel
@@ -36,9 +36,9 @@ class Session:
         self.say_code = say  # emitted text
         self.progress: Callable[[str], None] = _progress
         self.base = Path(base)
-        self.now = State(target=target)
-        self.past: list[State] = []
-        self.future: list[State] = []
+        self.now = SessionState(target=target)
+        self.past: list[SessionState] = []
+        self.future: list[SessionState] = []
         self.over = False
 
     # ------------------------------------------------------------ cells
@@ -77,7 +77,7 @@ class Session:
         }
         from ..checks.compile_schedules import check_schedules
 
-        module, mistakes = survey(text=text if name else after.text, name=name or NAME, base=str(self.base))
+        module, mistakes = load_with_mistakes(text=text if name else after.text, name=name or NAME, base=str(self.base))
         for error in check_schedules(module, before):
             mistakes.add(error)
         mistakes.raise_if_any()
@@ -107,34 +107,34 @@ class Session:
         self.step(after)
         self.say(shown)
 
-    def _first_draft(self) -> Draft:
+    def _first_draft(self) -> ScheduleDraft:
         """For the only op there is."""
         ops = list(self.module().ops)
         if len(ops) != 1:
             said = "there is no op yet" if not ops else f"there are several ops: {', '.join(ops[:6])}"
             raise NothingToSchedule(f"{said}; which is this line for?", help="say `schedule NAME for OP:` first")
-        return Draft("draft", ops[0], None, f"schedule draft for {ops[0]}")
+        return ScheduleDraft("draft", ops[0], None, f"schedule draft for {ops[0]}")
 
     # ------------------------------------------------------------ states
 
-    def step(self, after: State) -> None:
+    def step(self, after: SessionState) -> None:
         """From one state to the next, which can be undone."""
         if after != self.now:
             self.past.append(self.now)
             self.future.clear()
             self.now = after
 
-    def module(self, state: State | None = None) -> Module:
+    def module(self, state: SessionState | None = None) -> Module:
         """Raises the mistakes of the state's text."""
         return loads((state or self.now).text, NAME, base=self.base)
 
-    def target(self, state: State | None = None) -> str:
+    def target(self, state: SessionState | None = None) -> str:
         """What the schedule in the making is compiled for."""
         state = state or self.now
         if state.target is not None:
             return state.target
         device = state.draft.device if state.draft else None
-        return "cpu" if device is None else target_for(device, self.module(state))
+        return "cpu" if device is None else infer_target(device, self.module(state))
 
     def device(self) -> Device | None:
         """That of the schedule in the making; None where there is nothing to compile yet."""
@@ -153,7 +153,7 @@ class Session:
             found |= {name: False for name, _ in op.params} | {v.name: True for v in op.dims}
         return found
 
-    def kernel(self, state: State | None = None) -> Kernel:
+    def kernel(self, state: SessionState | None = None) -> Kernel:
         """The schedule in the making, completed and compiled; without one, what the compiler would choose for the only op."""
         from ...runtime.compile import compile
 
@@ -170,7 +170,7 @@ class Session:
         return compile(module, op, "auto", target, sizes=_values(self.now, module, op, None))
 
 
-def _values(state: State, module: Module, op: str, schedule: str | None) -> dict[str, Any]:
+def _values(state: SessionState, module: Module, op: str, schedule: str | None) -> dict[str, Any]:
     """Those values that the op and the schedule have a name for: other ops have sizes too."""
     from ...runtime.compile import parameters
 

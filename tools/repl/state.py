@@ -17,7 +17,7 @@ NAME = "<repl>"  # what diagnostics call the session's text
 
 
 @dataclass(frozen=True)
-class Draft:
+class ScheduleDraft:
     """A schedule in the making: its first line without the colon, and its lines, each with the block nested below it."""
 
     name: str
@@ -35,12 +35,12 @@ class Draft:
         """Whether its last line leaves nothing in focus."""
         return bool(self.lines) and self.lines[-1].split()[0].rstrip(":") == "compute"
 
-    def __add__(self, line: str) -> Draft:
+    def __add__(self, line: str) -> ScheduleDraft:
         return replace(self, lines=(*self.lines, line))
 
 
 @dataclass(frozen=True)
-class State:
+class SessionState:
     """declared  (kind, name) -> text, in the order in which they came; imports have their path for a name
     draft     the schedule that the next line goes to
     target    what it is compiled for; None: the device that the draft names, else this machine
@@ -48,7 +48,7 @@ class State:
     """
 
     declared: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    draft: Draft | None = None
+    draft: ScheduleDraft | None = None
     target: str | None = None
     values: Mapping[str, int] = field(default_factory=dict)
 
@@ -62,21 +62,21 @@ class State:
             pieces.append(self.draft.text)
         return "\n".join([*language, *(["".join(imports)] if imports else []), *pieces])
 
-    def with_declared(self, kind: str, name: str, text: str) -> State:
+    def with_declared(self, kind: str, name: str, text: str) -> SessionState:
         """A declaration more, or one in the place of its namesake."""
         return replace(self, declared={**self.declared, (kind, name): text})
 
-    def with_schedule(self, draft: Draft) -> State:
+    def with_schedule(self, draft: ScheduleDraft) -> SessionState:
         """This schedule in the making; the one before is kept among the declarations."""
-        return replace(self.settled().without("schedule", draft.name), draft=draft)
+        return replace(self.without_draft().without("schedule", draft.name), draft=draft)
 
-    def settled(self) -> State:
+    def without_draft(self) -> SessionState:
         """No schedule in the making."""
         if self.draft is None:
             return self
         return replace(self.with_declared("schedule", self.draft.name, self.draft.text), draft=None)
 
-    def without(self, kind: str, name: str) -> State:
+    def without(self, kind: str, name: str) -> SessionState:
         return replace(self, declared={k: t for k, t in self.declared.items() if k != (kind, name)})
 
 
@@ -108,7 +108,7 @@ def _above(text: str, at: int) -> int:
     return at
 
 
-def draft_of(text: str) -> Draft:
+def draft_of(text: str) -> ScheduleDraft:
     """A text with one schedule, taken apart into its first line and its lines."""
     file = parse(Source(NAME, text))
     text = file.source.text
@@ -122,7 +122,7 @@ def draft_of(text: str) -> Draft:
         lines.append(textwrap.dedent(margin + text[a:b].rstrip()))
     if lines == ["auto"]:
         lines = []  # what an empty one says anyway
-    return Draft(node.name, node.op, node.device, header[:-1].rstrip(), tuple(lines))
+    return ScheduleDraft(node.name, node.op, node.device, header[:-1].rstrip(), tuple(lines))
 
 
 def _colon(header: str) -> int:

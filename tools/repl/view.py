@@ -15,19 +15,19 @@ from ...runtime.report import Report
 from ...runtime.timing import duration
 from ...runtime.workload import default_sizes
 from ..schedule_lines import traced_lines
-from .state import NAME, Draft, State
+from .state import NAME, ScheduleDraft, SessionState
 
 if TYPE_CHECKING:
     from ...runtime.kernel import Kernel
     from .session import Session
 
 
-def report_of(kernel: Kernel) -> Report:
+def draft_report(kernel: Kernel) -> Report:
     """Its report, with sizes assumed where they are open."""
     return Report.of(kernel.op, kernel.variants, default_sizes(kernel.op, kernel.sizes), kernel.threads, kernel.notes)
 
 
-def focus(kernel: Kernel, draft: Draft) -> TracedLine | None:
+def focus(kernel: Kernel, draft: ScheduleDraft) -> TracedLine | None:
     """What the draft's last line left in focus; before the first line, what there is to begin with."""
     nodes = [n for n in parse(Source(NAME, draft.text)).declarations if isinstance(n, ScheduleDecl)]
     lines = nodes[0].lines if draft.lines else ()
@@ -35,7 +35,7 @@ def focus(kernel: Kernel, draft: Draft) -> TracedLine | None:
     return found[-1] if found else next(iter(kernel.trace), None)
 
 
-def show_step(session: Session, before: State, after: State) -> str:
+def show_step(session: Session, before: SessionState, after: SessionState) -> str:
     """The spec after the last line of a draft, and what it costs beside what it cost before. Raises what is wrong with it."""
     kernel = session.kernel(after)
     assert after.draft is not None
@@ -47,8 +47,8 @@ def show_step(session: Session, before: State, after: State) -> str:
             out.append(f"    {found.effect}")
     old = None
     if before.draft is not None and before.draft.name == after.draft.name and before.values == after.values:
-        old = report_of(session.kernel(before))
-    report = report_of(kernel)
+        old = draft_report(session.kernel(before))
+    report = draft_report(kernel)
     out += _folded(costs(report, old))
     if after.draft.complete and not (before.draft is not None and before.draft.complete):
         out.append("    nothing is open: `run`, `code`, `explain` show more; `undo` removes a line")
@@ -56,14 +56,14 @@ def show_step(session: Session, before: State, after: State) -> str:
     return "\n".join(out)
 
 
-def show_draft(session: Session, state: State | None = None) -> str:
+def show_draft(session: Session, state: SessionState | None = None) -> str:
     """The schedule in the making, and the spec it leaves."""
     state = state or session.now
     assert state.draft is not None
     kernel = session.kernel(state)
     found = focus(kernel, state.draft)
     specs = [f"    {spec}" for spec in found.specs] if found is not None else []
-    report = report_of(kernel)
+    report = draft_report(kernel)
     assumed = {name: n for name, n in report.sizes.items() if name not in kernel.sizes}
     return "\n".join([state.draft.header.splitlines()[-1], *specs, *_folded(costs(report, None, assumed))])
 

@@ -14,20 +14,20 @@ from ... import __version__
 from ...codegen.lower.schedule_trace import TracedLine
 from ...dsl.device import Instr
 from ...runtime.kernel import Kernel
-from ..pictures.bank_accesses import staged
+from ..pictures.bank_accesses import staged_buffers
 from ..pictures.banks import banks
 from ..pictures.footprints import footprints
 from ..pictures.fragments import fragments
 from ..pictures.roofline import roofline
 from ..pictures.tiles import tiles
 from ..pictures.traffic import traffic
-from ..repl.view import costs, report_of
+from ..repl.view import costs, draft_report
 
 _PLACE = re.compile(r"^\s*// (?P<said>(?:tile|move|keep|compute|fuse|inline)\b.*)$")
 
 
 @dataclass(frozen=True)
-class Step:
+class PageLine:
     """A line of the explicit schedule on the page; `number` links it to the code printed for it."""
 
     number: int
@@ -41,7 +41,7 @@ class Step:
 
 def page(kernel: Kernel) -> str:
     """The whole page."""
-    report = report_of(kernel)
+    report = draft_report(kernel)
     device = kernel.program.device
     steps = [_step(n, t) for n, t in enumerate(kernel.trace)]
     pictures = [
@@ -62,7 +62,7 @@ def page(kernel: Kernel) -> str:
         steps=steps,
         pictures=[p for p in pictures if p[2]],
         fragments=[(i.name, picture) for i in _instructions(kernel) if (picture := fragments(i))],
-        banked=[(s.buffer.name, picture) for s in staged(kernel.program, report.sizes) if (picture := banks(s))],
+        banked=[(s.buffer.name, picture) for s in staged_buffers(kernel.program, report.sizes) if (picture := banks(s))],
         code=_code(kernel.source, steps),
         steps_json=_json([{"line": "    " * s.margin + s.line, "specs": s.specs, "effect": s.effect} for s in steps]),
         parts_json=_json(parts) if (parts := footprints(kernel.op, kernel.trace, report.sizes)) else None,
@@ -74,17 +74,17 @@ def _json(plain: object) -> str:
     return json.dumps(plain).replace("<", "\\u003c")
 
 
-def _step(number: int, traced: TracedLine) -> Step:
+def _step(number: int, traced: TracedLine) -> PageLine:
     line = traced.line if traced.depth else f"launch: {traced.line}"
     places = tuple(traced.scope.places.items()) if traced.scope else ()
-    return Step(number, traced.depth, line, traced.effect, traced.specs, places, traced.scope.level if traced.scope else "")
+    return PageLine(number, traced.depth, line, traced.effect, traced.specs, places, traced.scope.level if traced.scope else "")
 
 
 def _instructions(kernel: Kernel) -> list[Instr]:
     return list({i.name: i for i in kernel.program.instrs}.values())
 
 
-def _code(source: str, steps: list[Step]) -> list[tuple[str, int]]:
+def _code(source: str, steps: list[PageLine]) -> list[tuple[str, int]]:
     """Lines of the text, as HTML, each with the number of the step that it was printed for; -1 for none.
 
     A comment that names a line of the schedule holds until the next one, or until the block that it stands in is closed.

@@ -14,7 +14,7 @@ import numpy as np
 
 from ....dsl import syntax
 from ....dsl.device import Instr, Operand
-from ....dsl.fragment import Fragment as Spread
+from ....dsl.fragment import FragmentLayout as Spread
 from ....dsl.support.fast_replace import replace
 from ....dsl.values import Load, loads
 from ...analysis.bank_conflicts import access_cycles

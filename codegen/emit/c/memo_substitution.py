@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ....dsl.index.expr import ZERO, Atom, Expr, Fn, Var
-from ....dsl.index.simplify import joined, rebuild
+from ....dsl.index.simplify import merge_terms, rebuild
 
 
 class MemoSubstitution:
@@ -62,4 +62,4 @@ class MemoSubstitution:
                 continue
             const += c * new.const
             came += [(a, c * k) for a, k in new.terms]
-        return joined(kept, came, const)
+        return merge_terms(kept, came, const)

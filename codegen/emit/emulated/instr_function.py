@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ....dsl.device import AWAITED, Device, Instr, Operand
 from ....dsl.errors import InternalError
-from ....dsl.fragment import REGISTER, Fragment
+from ....dsl.fragment import REGISTER, FragmentLayout
 from ....dsl.index.expr import Expr, Var, as_expr
 from ....dsl.values import Value, loads
 from ..c.c_expr import ELEMENTS, Declaration, storage
@@ -71,7 +71,7 @@ def instr_function(instr: Instr, units: int, device: Device, spelling: DialectSp
 
 
 def _given(o: Operand, device: Device) -> _Given:
-    f = Fragment.of(o)
+    f = FragmentLayout.of(o)
     own = o.memory in register_memories(device)
     return _Given(o, o.name.lower(), f.registers, register_operand(o, f.registers) if own else None)
 
@@ -117,7 +117,7 @@ def _gather(instr: Instr, g: _Given, units: int, text: OpText) -> list[str]:
     raw = text.loaded(_element(g, const=True), g.operand)
     place = text.place(b, g.operand.map, g.operand.coords)
     guard = _guard(instr, g, text)
-    if Fragment.of(g.operand).unique and (_lanes(g) == units or g.shared):
+    if FragmentLayout.of(g.operand).unique and (_lanes(g) == units or g.shared):
         return _each(instr, g, units, [f"{f'if ({guard}) ' if guard else ''}{name}[{place}] = {raw};"], const=True)
     kind = ELEMENTS[storage(b.dtype)]
     inside = [
@@ -140,7 +140,7 @@ def _scatter(instr: Instr, g: _Given, units: int, text: OpText) -> list[str]:
 
 
 def _lanes(g: _Given) -> int:
-    return Fragment.of(g.operand).units
+    return FragmentLayout.of(g.operand).units
 
 
 def _element(g: _Given, const: bool) -> str:
@@ -230,7 +230,7 @@ def _touched(instr: Instr, g: _Given, units: int, text: OpText) -> list[str]:
 
 def _speakers(g: _Given, units: int) -> int:
     """How many threads, the first ones, hold all of the operand."""
-    places = Fragment.of(g.operand).linear()
+    places = FragmentLayout.of(g.operand).linear()
     held: set[int] = set()
     for lane in range(len(places)):
         if {int(x) for x in places[lane:].ravel()} <= held:
@@ -275,9 +275,9 @@ def _copied(instr: Instr, given: list[_Given]) -> tuple[_Given, _Given]:
 
 def _offset(instr: Instr, source: _Given, to: _Given, lane: Var, r: Var) -> Expr:
     """Which element, from the address that the thread gives as destination, its r-th source element goes to."""
-    f = Fragment.of(source.operand)
+    f = FragmentLayout.of(source.operand)
     index = tuple(e.subs({v: lane if v.name == "lane" else r for v in f.coords}) for e in f.map)
-    found = Fragment.of(to.operand).inverse(index)
+    found = FragmentLayout.of(to.operand).inverse(index)
     if found is None or found.get("lane", as_expr(lane)) != as_expr(lane):
         raise InternalError(f"{instr.name} copies for other threads than the one that names the address")
     return found.get(REGISTER, as_expr(0))

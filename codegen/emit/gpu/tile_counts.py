@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ....dsl.index.expr import Atom, Expr, Fn, Var, as_expr
-from ....dsl.index.simplify import combined, rebuild
+from ....dsl.index.simplify import linear_combination, rebuild
 from ....dsl.support.fast_replace import replace
 from ...analysis.divisibility import factors
 from ...ir.tile_ir import For, Launch, Let, Stmt, Units
@@ -73,7 +73,7 @@ class _Counts:
                 break
         else:
             return e
-        return combined([(as_expr(a) if type(a) is Var else self.once(a), c) for a, c in e.terms], e.const)  # type: ignore[arg-type]
+        return linear_combination([(as_expr(a) if type(a) is Var else self.once(a), c) for a, c in e.terms], e.const)  # type: ignore[arg-type]
 
     def once(self, f: Fn) -> Expr:
         if id(f) not in self.done:

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import product
 
-from ....dsl.index.counterexample import point
+from ....dsl.index.counterexample import feasible_point
 from ....dsl.index.expr import Expr, Fn
 from ....dsl.index.prove import feasible
 from ....dsl.support.cached import cached_property
@@ -145,7 +145,7 @@ class _Meeting:
     def seen(self) -> bool:
         """Whether two units that access one element were found."""
         facts = [*dict.fromkeys(self._facts), *(d for x, y in self._coords for d in (x - y, y - x))]
-        return any(point([*facts, *apart]) is not None for pair in self._owners for apart in _differ(*pair))
+        return any(feasible_point([*facts, *apart]) is not None for pair in self._owners for apart in _differ(*pair))
 
     def by_prover(self) -> bool:
         """Whether no barrier is needed, as far as the prover tells; after `by_digits`."""

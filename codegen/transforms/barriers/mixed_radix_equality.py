@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from ....dsl.index.expr import Atom, Expr, Fn, Var, as_expr
 from ....dsl.index.intervals import Interval
-from ....dsl.index.simplify import combined, rebuild
+from ....dsl.index.simplify import linear_combination, rebuild
 
 Pair = tuple[Expr, Expr]
 _ROUNDS = 6  # what is derived in one round may let more be derived in the next
@@ -253,7 +253,7 @@ def _replaced(e: Expr, equal: dict[Atom, Expr], memo: dict[Atom, Expr]) -> Expr:
             memo[atom] = Expr(((atom, 1),))  # while it is being replaced: what comes back to it stays as it is
             memo[atom] = _of_atom(atom, equal, memo)
         changed = changed or _single(memo[atom]) is not atom
-    return combined([(memo[atom], c) for atom, c in e.terms], e.const) if changed else e
+    return linear_combination([(memo[atom], c) for atom, c in e.terms], e.const) if changed else e
 
 
 def _of_atom(atom: Atom, equal: dict[Atom, Expr], memo: dict[Atom, Expr]) -> Expr:
