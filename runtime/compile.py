@@ -199,7 +199,7 @@ def compile_without_text(mod: Module, op: str | None, schedule: str, target: str
 
 
 def compile_untuned(request: CompileRequest, tuned: TunedRecord | None = None) -> Kernel:
-    """The kernel by the schedules as they are; `load_tuned`: a search that found none faster.
+    """The kernel by the schedules as they are; `tuned`: a search that found none faster.
 
     The author's mistakes are said now; what the compiler adds for some sizes is compiled when they come.
     """

@@ -68,21 +68,7 @@ PRIVATE_WORDS = (
     "again ahead asked at_once put_in parts where written_out"
     " used tidy deal once own held placed whole places made kept found said"
 )
-PRIVATELY_NAMED = [
-    ("dsl.devices.device_facts", "whole"),
-    ("dsl.index.counterexample", "point"),
-    ("dsl.index.expr", "once"),
-    ("dsl.ops.untyped_body", "parts"),
-    ("dsl.syntax", "where"),
-    ("runtime.compile", "asked"),
-    ("runtime.emulator.source_map", "where"),
-    ("runtime.gpu.call_plan", "way"),
-    ("runtime.gpu.device_code", "made"),
-    ("runtime.tuning.tuning_store", "kept"),
-    ("runtime.tuning.tuning_store", "kept"),
-    ("tools.checks.file_findings", "said"),
-    ("tools.infer_target", "whole"),
-]
+PRIVATELY_NAMED = []
 
 
 def imports(path):

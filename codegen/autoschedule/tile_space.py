@@ -39,7 +39,7 @@ def scale_up(
     fits: Callable[[Tiles], Any],
     steps: int = _STEPS,
 ) -> Tiles:
-    """All tiles on the ways up from the smallest: from each one the `tile_cuts` next ones with the best data-reuse score.
+    """All tiles on the ways up from the smallest: from each one the `steps` next ones with the best data-reuse score.
 
     `traffic` Q and `footprint` F are in any unit, for arrays of tiles; `fits` says where a tile may be.
     """

@@ -1,7 +1,7 @@
 """Decides what the simplifier cannot: whether an index expression is >= 0 for all values of its variables.
 
-Conditions are taken apart first (`conjuncts`), then come intervals, then a look for a `feasible_point` where it is not so, then sums of
-conditions, then `islpy`, exact for affine expressions with quotients and remainders by constants. What is not affine (a product
+Conditions are first split into conjuncts (`conjuncts`). Then come intervals, a search for a counterexample (`feasible_point`),
+sums of conditions, and `islpy`, exact for affine expressions with constant divisors. Other terms (a product
 of variables, a symbolic divisor, xor) becomes a fresh variable with the facts known about it, so an answer may be "not proven"
 where a cleverer one exists. The three answers of a question are never blurred: True is a proof.
 

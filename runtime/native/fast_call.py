@@ -1,11 +1,11 @@
 """Calls of a kernel whose arguments look like those of an earlier call, without Python's own steps (`fast_call.cpp`).
 
-A call was checked at length once: shapes, types, conditions of sizes. `FastCaller.add_entry` writes down what to compare with; later
-calls compare that, and whether memory is contiguous, aligned, apart and may be written, in C++. The text is built once a
-machine, by the compiler that builds kernels. Where it cannot be had, or objects do not look in memory as it supposes, `fast_caller`
-gives None, and `Kernel` goes on by itself.
+The first call checks shapes, types and conditions of sizes. `FastCaller.add_entry` records what later calls must equal. Those
+compare it in C++; they also check that memory is contiguous, aligned, disjoint and writable. The code is built once a machine,
+by the compiler that builds kernels. Where there is none, or objects do not look in memory as it supposes, `fast_caller` gives
+None, and `Kernel` makes the call in Python.
 
-SNAPSHOT  A `FastCaller` never changes: one that knows another call is another `FastCaller`, with its own function. Who calls `run` owns
+SNAPSHOT  A `FastCaller` never changes: one that knows another call is a new one, with its own function. Who calls `run` owns
           it, and by that all that the call reads (OWNED in the C++ text), whatever other threads put in its place meanwhile.
 """
 

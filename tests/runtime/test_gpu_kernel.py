@@ -169,8 +169,8 @@ def test_addresses_and_sizes_choose_the_program(gpu):
         (line,) = (line for line in fake_gpu.log(gpu) if line.startswith("launch"))
         assert ("_any " in line) == bool(shift % 4), line
     even, odd = kernel._used.plans.values()
-    assert set(even.ways) == {(), (4, 0, 0), (12, 0, 0)}
-    assert set(odd.ways) == {()}
+    assert set(even.program_calls) == {(), (4, 0, 0), (12, 0, 0)}
+    assert set(odd.program_calls) == {()}
 
 
 def test_nothing_to_do_launches_nothing(gpu):
@@ -213,7 +213,7 @@ def test_many_threads_at_once(gpu, monkeypatch):
     kernel = andiron.compile(AXPY, target="cuda:sm_80")
     kernel(*on(numbers(8), numbers(8)))
     (plan,) = kernel._used.plans.values()
-    way = plan.ways[()]
+    way = plan.program_calls[()]
     first, second = way.block(), way.block()
     assert first is not second
     assert first.values is not second.values

@@ -107,12 +107,12 @@ def test_the_collector_of_garbage_runs_again_and_who_stopped_it_is_obeyed():
     run(
         """
 import gc
-from andiron.dsl.support.collector import collector_waits
+from andiron.dsl.support.collector import postpone_collection
 def work(i):
     for _ in range(300):
-        with collector_waits():
+        with postpone_collection():
             assert not gc.isenabled()
-            with collector_waits():
+            with postpone_collection():
                 pass
             assert not gc.isenabled()
 together(4, work)

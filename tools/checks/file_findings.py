@@ -28,7 +28,7 @@ from .spills import spill_warnings
 from .verify_schedules import VerifiedCase, verify_case
 
 Found = UserError | NotVerified | VerifiedCase
-# What `check --verify` adds: each takes a case, and yields errors, warnings (`Caution`), and what was found right (`VerifiedCase`).
+# The checks of `--verify`. Each takes a case, and yields errors, warnings (`Caution`) and what is right (`VerifiedCase`).
 VERIFIERS: tuple[Callable[[CompiledCase], Iterator[Found]], ...] = (spill_warnings, verify_case)
 
 
@@ -47,7 +47,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class FileFindings:
-    """What was found in a file. `verify_case`: what `--verify` executed, and found right or passed over."""
+    """What was found in a file. `verified`: what `--verify` executed, and found right or passed over."""
 
     errors: list[Finding] = field(default_factory=list)
     warnings: list[Finding] = field(default_factory=list)

@@ -27,7 +27,7 @@ STEP = 16  # instructions of a group to go round the reduction loop
 
 @dataclass(frozen=True)
 class BlockWalk:
-    """How blocks go through the problem: tiles along m and n, the `part` of the reduction that a block has, its `tile_cuts` along k
+    """How blocks go through the problem: tiles along m and n, the `part` of the reduction that a block has, its `steps` along k
     and `turns` of the leaf's k, in all turns of the outer loops and in `each`, so many `ahead` in view at a time; `share` of a
     tile that is there, by axis.
 

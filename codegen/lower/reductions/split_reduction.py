@@ -57,7 +57,7 @@ def are_split_alike(focus: Focus, first: Computation, second: Computation, axes:
 
 
 def is_split_reduction(focus: Focus, w: Computation, axes: Sequence[ResolvedAxis]) -> bool:
-    """Whether a tile of these axes, of those that `tile_splits_reduction`, leaves parts of this work to a later launch."""
+    """Whether a tile of these axes, which split a reduction, leaves parts of this one to a later launch."""
     return any(a.index in w.reduced for a in axes) and w.name not in focus.open_accumulators and bool(w.outputs)
 
 
