@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -60,13 +61,18 @@ def shape_of(tensor: Tensor, sizes: Mapping[str, int]) -> tuple[int, ...]:
 
 
 def random_inputs(op: Op, sizes: Mapping[str, int], seed: int = 0) -> list[np.ndarray]:
-    """One array an input: floats uniform in [-1, 1), integers in -8..8 (0..8 unsigned), booleans both alike."""
+    """One array an input: floats uniform in [-1, 1), integers in -8..8 (0..8 unsigned), booleans both alike.
+
+    Raises MemoryError.
+    """
     rng = np.random.default_rng(seed)
     every = op.all_sizes(sizes)
     return [_random(rng, t, shape_of(t, every)) for t in op.inputs]
 
 
 def _random(rng: np.random.Generator, tensor: Tensor, shape: tuple[int, ...]) -> np.ndarray:
+    if prod(shape) * 8 >= 1 << 63:  # bytes of the widest array below; NumPy's own error is a ValueError
+        raise MemoryError
     match tensor.dtype.kind:
         case "float":
             values: Any = rng.random(shape, dtype=np.float32 if tensor.dtype.bits <= 32 else np.float64)

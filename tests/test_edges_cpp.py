@@ -199,3 +199,20 @@ def test_nothing_beyond_an_input_is_read(name, target):
                 np.testing.assert_array_equal(k(*(beside(a, at_end) for a in given)), want(*given))
 
     assert exit_code(calls) == 0
+
+
+@pytest.mark.parametrize(("height", "channels"), [(16, 4), (16, 3), (7, 4), (5, 2)])
+def test_rows_that_a_guard_lets_through_are_copied(height, channels):
+    """g++ 12.2 makes them 0 with its if-conversion (`codegen.targets.GCC_FLAGS`)."""
+    skip_unless_run_here("cpu:avx2")
+    text = """
+op down[H, C](X: f32[H, C]) -> (Y: f32[H, C]):
+    Y[h, c] = X[h - 1, c else 0]
+
+schedule s for down:
+    move X -> l3
+    compute
+"""
+    x = np.arange(1, 1 + height * channels, dtype=np.float32).reshape(height, channels)
+    k = andiron.compile(text, schedule="s", target="cpu:avx2", threads=1, H=height, C=channels)
+    np.testing.assert_array_equal(k(x), np.concatenate([np.zeros((1, channels), np.float32), x[:-1]]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import andiron
 import numpy as np
 import pytest
 from andiron.codegen.interpret.machine import interpret
@@ -224,3 +225,19 @@ def test_copies_know_the_fused_indices_of_all_computations_in_focus():
     check_well_formed(program)
     arrays = {"A": np.full((1, 1, 1), 3, "f4"), "B": np.ones((1, 1, 1), bool)}
     np.testing.assert_array_equal(interpret(program, arrays, {})["Y"], np.full((1, 1, 1, 1), 6))
+
+
+def test_a_box_of_an_empty_reduction_is_empty():
+    text = """
+import std.devices.nvidia
+
+op g[N, K](x: f32[K], A: f32[L, N]) -> (Y: f32[N]) where L = 2 * K:
+    Y[n] = sum(k) x[k] * A[2*k + 1, n]
+
+schedule s for g:
+    tile n: 32 -> block
+    move A -> shared
+    tile n: 1 -> thread
+    compute
+"""
+    assert andiron.compile(text, schedule="s", target="cuda:sm_80", K=0).source

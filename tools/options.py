@@ -60,6 +60,14 @@ def positive(text: str) -> int:
     return number
 
 
+def not_negative(text: str) -> int:
+    """The type of seeds on the command line."""
+    number = int(text)
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"{text} is less than 0")
+    return number
+
+
 def load_module(path: str) -> Any:
     """The module of a file, or of the input stream for `-`. Raises the file's diagnostics."""
     from ..dsl.module import load, loads

@@ -323,7 +323,7 @@ def _box_axis(
         message = f"the accesses of `{line.tensor}` have no common box of constant extent"
         raise BadLayout(message, line.span, help=_as_factors(focus, line.tensor))
     origin = base + min(x for x in offsets if x is not None)
-    extent = max(x for x in ends if x is not None) - min(x for x in offsets if x is not None) + 1
+    extent = max(0, max(x for x in ends if x is not None) - min(x for x in offsets if x is not None) + 1)  # 0: nothing is read
     name = f"{line.tensor}.{d}"
     at = origin + Var(name)
     size = ctx.shapes[line.tensor.rstrip("@")][d]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...dsl.errors import did_you_mean
-from ...dsl.errors.run import ArgumentCount, ArgumentShape
+from ...dsl.errors.run import ArgumentCount, ArgumentShape, OutputOverlap
 from ...dsl.op import Op
 from .bind_sizes import tensor_text
 from .convert import writable
@@ -42,7 +42,7 @@ def by_position(op: Op, fixed: Mapping[str, int], args: tuple[Any, ...], named: 
 def writable_outputs(op: Op, out: Any, expected: Sequence[tuple[tuple[int, ...], np.dtype]]) -> list[np.ndarray]:
     """`out` as arrays of the `expected` shapes and types, which can be written.
 
-    Raises ArgumentCount, ArgumentShape, and what `writable` raises.
+    Raises ArgumentCount, ArgumentShape, OutputOverlap, and what `writable` raises.
     """
     given = list(out) if isinstance(out, (tuple, list)) else [out]
     if len(given) != len(op.outputs):
@@ -53,8 +53,20 @@ def writable_outputs(op: Op, out: Any, expected: Sequence[tuple[tuple[int, ...],
         array = x if plain else writable(x, tensor)
         if array.shape != shape:
             raise ArgumentShape(f"out `{tensor.name}` has shape {array.shape}; expected {shape}: {tensor_text(tensor)}")
+        if not array.flags.c_contiguous and _overlaps_itself(array):
+            raise OutputOverlap(f"elements of out `{tensor.name}` share memory", help="pass an array whose elements are apart")
         written.append(array)
     return written
+
+
+def _overlaps_itself(x: np.ndarray) -> bool:
+    """Do elements of an array share memory? True also for axes whose strides interleave without a collision."""
+    end = x.itemsize
+    for stride, extent in sorted((abs(s), n) for s, n in zip(x.strides, x.shape, strict=True) if n > 1):
+        if stride < end:
+            return x.size > 0
+        end += stride * (extent - 1)
+    return False
 
 
 def _arrays(count: int) -> str:

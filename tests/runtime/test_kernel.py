@@ -2,6 +2,7 @@
 
 import threading
 
+import andiron
 import numpy as np
 import pytest
 from andiron.dsl.errors.run import (
@@ -229,6 +230,21 @@ def test_out_may_be_an_input_read_where_it_is_written(axpy, gemm):
     a = counted(4, 4)
     with pytest.raises(OutputOverlap, match="reads A at other places"):
         gemm(a, ones(4, 4), out=a)
+
+
+def test_out_that_overlaps_itself_is_refused():
+    k = andiron.compile("op double[M, N](A: f32[M, N]) -> (C: f32[M, N]):\n    C[m, n] = 2.0 * A[m, n]\n")
+    a = np.arange(12, dtype=np.float32).reshape(3, 4)
+    room = np.zeros(32, np.float32)
+    for strides in ((0, 4), (8, 4), (4, 8)):
+        with pytest.raises(OutputOverlap, match="elements of out `C` share memory"):
+            k(a, out=np.lib.stride_tricks.as_strided(room, (3, 4), strides))
+    for strides in ((4, 12), (40, 8)):
+        out = np.lib.stride_tricks.as_strided(room, (3, 4), strides)
+        assert k(a, out=out) is out
+        np.testing.assert_array_equal(out, 2 * a)
+    nothing = np.lib.stride_tricks.as_strided(room, (0, 4), (0, 0))
+    assert k(a[:0], out=nothing) is nothing
 
 
 def test_out_that_overlaps_in_part_is_refused(axpy):

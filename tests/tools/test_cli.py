@@ -514,3 +514,20 @@ def test_usage_errors_propose_the_nearest_word(words, near, capsys):
         main(words)
     assert left.value.code == 2
     assert near in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["run", "bench"])
+def test_a_seed_below_zero_is_a_mistake_of_the_command_line(gemm, command, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main([command, gemm, "--seed", "-1"])
+    assert ended.value.code == 2
+    assert "argument --seed: -1 is less than 0" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words", [("run", "--size", "M=9223372036854775807,N=1,K=1"), ("bench", "--sweep", "99999999999999999999999")]
+)
+def test_sizes_beyond_every_memory_are_refused(gemm, words, capsys):
+    command, *rest = words
+    assert main([command, gemm, *rest]) != 0
+    assert "error[internal]" not in capsys.readouterr().err

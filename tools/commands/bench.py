@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ...dsl.errors import UserError
-from ..options import add_choice, add_file, add_json, fixed_values, load_module, positive, target_name
+from ..options import add_choice, add_file, add_json, fixed_values, load_module, not_negative, positive, target_name
 from ..terminal import complain, say_json
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sweep", metavar="N,N,...", help="time each of these values for all open sizes")
     parser.add_argument("--repeat", type=positive, default=15, metavar="N", help="samples of each schedule (15)")
     parser.add_argument("--threads", type=positive, metavar="N", help="the number of threads; default: all cores")
-    parser.add_argument("--seed", type=int, default=0, help="the seed of the random inputs")
+    parser.add_argument("--seed", type=not_negative, default=0, help="the seed of the random inputs")
     add_json(parser)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from ..options import add_choice, add_file, add_json, add_old_spellings, kernel_of, positive
+from ..options import add_choice, add_file, add_json, add_old_spellings, kernel_of, not_negative, positive
 from ..terminal import say_json
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--repeat", type=positive, metavar="N", help="timed samples; the median is printed (7, under the emulator 1)"
     )
     parser.add_argument("--threads", type=positive, metavar="N", help="the number of threads; default: all cores")
-    parser.add_argument("--seed", type=int, default=0, help="the seed of the random inputs")
+    parser.add_argument("--seed", type=not_negative, default=0, help="the seed of the random inputs")
     parser.add_argument("--count", action="store_true", help="count bytes, transactions, bank conflicts (under the emulator)")
     parser.add_argument(
         "--sanitize",
