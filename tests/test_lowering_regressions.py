@@ -9,6 +9,7 @@ from andiron.codegen.interpret.machine import interpret
 from andiron.codegen.ir.tile_ir import Call
 from andiron.codegen.ir.tile_visitors import statements
 from andiron.codegen.pipeline import compile_program
+from andiron.codegen.schedule import schedule_fallback
 from andiron.codegen.verify.well_formed import check_well_formed
 from andiron.dsl.errors import UserError
 from andiron.dsl.module import loads
@@ -241,3 +242,44 @@ schedule s for g:
     compute
 """
     assert andiron.compile(text, schedule="s", target="cuda:sm_80", K=0).source
+
+
+LANES = """
+op g[M, N](X: f32[M, N]) -> (Y: f32[N]):
+    Y[j] = sum(i) X[i, j]
+
+schedule s for g:
+    move X -> l3 with stream:
+        fuse i, j as ij
+        tile ij: 8 -> core
+        compute with stream_f32x8
+    tile j: {size} -> core
+    keep Y in register
+    tile i: 1
+    tile j: 1 -> lane
+    compute
+"""
+
+
+def test_a_launch_has_the_lanes_of_its_instructions():
+    with pytest.raises(UserError) as refused:
+        andiron.compile(LANES.format(size=4), target="cpu:avx2", M=8, N=5)
+    assert "takes 8 units of `lane`, and this launch has 4" in str(refused.value)
+    assert refused.value.id == "schedule-instruction-mismatch"
+    assert andiron.compile(LANES.format(size=8), target="cpu:avx2", M=8, N=5).source
+
+
+@pytest.mark.parametrize(("m", "n"), [(8, 5), (32, 8), (3, 16)])
+def test_a_completed_schedule_has_the_lanes_of_the_instruction_of_a_move(m, n, monkeypatch):
+    monkeypatch.setattr(schedule_fallback, "MOST", 16)
+    text = (
+        LANES.partition("schedule")[0]
+        + """schedule s for g:
+    move X -> l3 with stream
+    tile j: 4 -> core
+    auto
+"""
+    )
+    x = np.random.default_rng(0).random((m, n), np.float32)
+    program = andiron.compile(text, schedule="s", target="cpu:avx2", M=m, N=n).program
+    np.testing.assert_allclose(interpret(program, {"X": x}, {})["Y"], x.sum(0), rtol=1e-5)

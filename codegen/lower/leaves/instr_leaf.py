@@ -6,6 +6,7 @@ DIRECT        an operand that a `move` already laid out as the instruction's fra
 WHOLE_OR_NOT  an instruction that touches memory runs where its whole operand is inside; elsewhere elements go one by one.
 ALIGNED       as does one whose operand in a staged copy is not sure to be aligned as it must be: a pad may see to that.
 WHERE_IT_READS  or is in another memory than the one that the instruction reads or writes.
+ITS_LANES     a launch has as many lanes as the fragments of the instruction.
 TOGETHER      units that execute one instruction go the same way.
 """
 
@@ -54,7 +55,8 @@ def instr_leaf(
     unroll: int = 1,
     span=None,
 ) -> list[Stmt]:
-    """Runs the instruction over what is left of the focus."""
+    """Runs the instruction over what is left of the focus. Raises InstrMismatch (ITS_LANES)."""
+    check_lanes(ctx, m, span)
     ctx.instrs[m.instr.name] = m.instr
     names = [*work.reduced, *work.indices]
     names = [i for i in order if i in names] + [i for i in names if i not in order]
@@ -69,6 +71,18 @@ def instr_leaf(
         direct = _direct(ctx, focus, m, op, value)
         demands.append(_Demand(op, value, frozenset(indices_of(value, work.alias)), fragment_map(m, op.name), direct))
     return _repeat(ctx, focus, work, m, tuple(names), tuple(demands), unroll, span)
+
+
+def check_lanes(ctx: LoweringContext, m: InstrMatch, span) -> None:
+    """ITS_LANES: with fewer lanes, elements would be left out. Raises InstrMismatch."""
+    there = ctx.number(ctx.below(m.instr.level, ctx.innermost))[1]
+    for op in m.instr.operands:
+        if ctx.register(op.memory) and (lanes := fragment_map(m, op.name).lanes) > 1 and there not in (lanes, None):
+            raise InstrMismatch(
+                f"`{m.instr.name}` takes {lanes} units of `{ctx.innermost}`, and this launch has {there}",
+                span,
+                help=f"let the other lines use {lanes} of them, or leave the instruction out",
+            )
 
 
 def _direct(ctx: LoweringContext, focus: Focus, m: InstrMatch, op: Operand, value: Value) -> View | None:
