@@ -53,7 +53,7 @@ class CallMemory:
 
     REPLACED  Where a kernel goes on with other variants, or with nothing remembered, it gets a new one of these: nothing is
               taken from a call that runs. What such a call finds out, it adds to the old one, and that is forgotten with it.
-    ADDED     Plans are only added, and `fast_caller` is replaced, by who has the kernel's lock. Calls read without it.
+    ADDED     Plans are only added, and `caller` is replaced, by who has the kernel's lock. Calls read without it.
     """
 
     def __init__(self, variants: Sequence[Variant]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
-from ..codegen.schedule.required_levels import level_names, required_levels
+from ..codegen.schedule.required_levels import available_names, required_names
 from ..codegen.targets import Target, has_blocks
 from ..dsl.device import Device
 from ..dsl.errors.module import UnknownDevice
@@ -77,11 +77,11 @@ def is_default_for(schedule: ScheduleDecl, device: Device, module: Module) -> bo
     levels and memories that it speaks of. A name that no device has is a mistake, and no reason to pass the schedule over."""
     if not is_for_device(schedule, device, module):
         return False
-    lacking = level_names(schedule.lines, module.strategies) - required_levels(device)
+    lacking = required_names(schedule.lines, module.strategies) - available_names(device)
     if schedule.device is not None or not lacking:
         return True
     elsewhere = [*module.devices.values(), *std_roots(), native_device()]
-    return not any(lacking & required_levels(d) for d in elsewhere)
+    return not any(lacking & available_names(d) for d in elsewhere)
 
 
 def schedules_for(module: Module, op: str) -> list[ScheduleDecl]:

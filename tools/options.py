@@ -54,17 +54,18 @@ def add_old_spellings(parser: argparse.ArgumentParser, spellings: Mapping[str, s
 
 def positive(text: str) -> int:
     """The type of counts on the command line."""
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is less than 1")
-    return number
+    return _at_least(1, text)
 
 
 def not_negative(text: str) -> int:
     """The type of seeds on the command line."""
+    return _at_least(0, text)
+
+
+def _at_least(least: int, text: str) -> int:
     number = int(text)
-    if number < 0:
-        raise argparse.ArgumentTypeError(f"{text} is less than 0")
+    if number < least:
+        raise argparse.ArgumentTypeError(f"{text} is less than {least}")
     return number
 
 

@@ -26,7 +26,7 @@ MOST_LIVE = 64  # turns of a loop whose number is not constant
 
 @dataclass(frozen=True)
 class NestLoop:
-    """`turns`: how many there are at most. `limits`: >= 0 where the turn takes place; none when all do."""
+    """`trip_count`: the largest number of iterations. `limits`: >= 0 where an iteration takes place; empty when all do."""
 
     loop: For
     trip_count: int

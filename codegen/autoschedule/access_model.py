@@ -17,7 +17,7 @@ from ...dsl.support.cached import cached_property
 from ...dsl.types import DType
 from ...dsl.values import Apply, Load, loads, walk
 from ..plan.computations import Computation, computation_extents
-from .tile_space import tile_counts
+from .tile_space import ceil_div
 
 _FREE = {"and", "or", "not", "where", "lt", "le", "gt", "ge", "eq", "ne"}
 _SLOW = {
@@ -85,7 +85,7 @@ class AccessModel:
         Of what lanes that lie apart leave of a transaction, later ones find half.
         """
         run = run * self.dtype.bytes
-        whole = tile_counts(run, transaction) * transaction / np.maximum(run, 1)
+        whole = ceil_div(run, transaction) * transaction / np.maximum(run, 1)
         return whole if self.stride(axis) is not None else (whole + transaction / self.dtype.bytes) / 2
 
     def path(self, axis: str, transaction: int) -> float:

@@ -39,11 +39,11 @@ Named = tuple[tuple[str, syntax.Line], ...]  # lines with the slots they are for
 
 @dataclass
 class ParsedConstraints:
-    """What was written: `fixed` sizes by name, those that are `asked` for by `auto`, the slot of each line, axes of the last
+    """What was written: `fixed` sizes by name, `auto_sizes` that `auto` leaves open, the slot of each line, axes of the last
     line's slot that it does not tile."""
 
     fixed: dict[str, int] = field(default_factory=dict)
-    requested_sizes: set[str] = field(default_factory=set)
+    auto_sizes: set[str] = field(default_factory=set)
     places: list[int] = field(default_factory=list)
     left: tuple[tuple[str, str], ...] = ()
     autos: list[int] = field(default_factory=list)  # lines above each `auto`
@@ -66,7 +66,7 @@ def parse_constraints(device: Device, slots: Sequence[Slot], lines: Sequence[syn
         if any(out.fixed.get(name, n) != n for name, n in fixed.items()):
             return None
         out.fixed |= fixed
-        out.requested_sizes |= _asked(slots[found], line)
+        out.auto_sizes |= _asked(slots[found], line)
         at = found
         out.places.append(found)
     missing = [s for n, s in enumerate(slots) if (s.needed or s.absent) and not _there(out, n)]

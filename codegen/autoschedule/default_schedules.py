@@ -14,12 +14,12 @@ from __future__ import annotations
 from ...dsl import syntax
 from ...dsl.device import Device, Level
 from ...dsl.op import Op
-from ..lower.reductions.argreduce_index import MOST_NARROW, fits_i32
+from ..lower.reductions.argreduce_index import MOST_NARROW, prefers_i32
 from ..plan.group_launches import group_launches
 from ..schedule.size_bounds import with_bounds
 from .cpu.default_nests import ARGUMENTS, cores_and_lanes, row_statistics
 from .cpu.matmul import contiguous_along_k, few_rows_or_columns
-from .cpu.precompute_operands import ROWS, contraction_operands
+from .cpu.precompute_operands import ROWS, candidate_matmuls
 from .cpu.row_caching import is_expensive
 
 FEW_COLUMNS = 4  # with more, vectors of them are as good
@@ -41,7 +41,7 @@ def _narrow_places(op: Op, dims: set[str]) -> dict[str, int]:
     """NARROW_PLACES: the most that sizes may be."""
     bounds: dict[str, int] = {}
     for s in op.statements:
-        if s.reduction is None or s.reduction.kind not in ARGUMENTS or not fits_i32(s.value.dtype):
+        if s.reduction is None or s.reduction.kind not in ARGUMENTS or not prefers_i32(s.value.dtype):
             continue
         extents = [e for i, e in s.ranges if i in s.reduction.indices]
         if len(extents) == 1 and extents[0].interval[1] is None and str(extents[0]) in dims:
@@ -82,7 +82,7 @@ def _few(op: Op, device: Device, dims: set[str]) -> tuple[syntax.ScheduleDecl | 
 
 def _made(op: Op, device: Device, dims: set[str]) -> tuple[syntax.ScheduleDecl | None, ...]:
     """MADE, the usual one first."""
-    sizes = {p.extents[p.m] for p, _ in contraction_operands(op, device) if contiguous_along_k(p)}
+    sizes = {p.extents[p.m] for p, _ in candidate_matmuls(op, device) if contiguous_along_k(p)}
     size = next(iter(sizes)) if len(sizes) == 1 else None
     if size is None or str(size) not in dims or size.interval[1] is not None:
         return ()

@@ -42,7 +42,7 @@ class CandidateSchedule:
 
 
 @dataclass(frozen=True)
-class _CandidateLines:
+class _PricedCandidate:
     """One way to do a launch."""
 
     lines: Lines
@@ -95,7 +95,7 @@ def candidate_schedules(
     op = with_named_factors(op, device, lines)
     ctx = context_of(op, device)
     parts = launches_of(op, device, lines)
-    options = [_candidate_lines(ctx, machine, works, todo) for works, todo in parts]
+    options = [_priced_candidates(ctx, machine, works, todo) for works, todo in parts]
     seen: set[str] = set()
     for chosen in _best_first(options):
         written = [(works, option.lines) for (works, _), option in zip(parts, chosen, strict=True)]
@@ -114,7 +114,7 @@ def candidate_schedules(
             yield CandidateSchedule(near, None, "", about)
 
 
-def _candidate_lines(ctx: LoweringContext, machine: Any, works: Works, lines: Lines) -> list[_CandidateLines]:
+def _priced_candidates(ctx: LoweringContext, machine: Any, works: Works, lines: Lines) -> list[_PricedCandidate]:
     """The ways to do one launch, the best first; only the one that is written, where nothing is open or no nest is for it."""
     from .complete import is_open, rule_lines
     from .cpu.constraints import constrained_candidates
@@ -132,18 +132,18 @@ def _candidate_lines(ctx: LoweringContext, machine: Any, works: Works, lines: Li
         else:
             found = matmul_candidates(ctx, works[0]) if len(works) == 1 else []
             found = found or nest_candidates(ctx, works, rule)
-        return [_CandidateLines(c.lines, c.seconds, c.bound, c.about) for c in found] or [_CandidateLines(todo, 0.0, "", "")]
+        return [_PricedCandidate(c.lines, c.seconds, c.bound, c.about) for c in found] or [_PricedCandidate(todo, 0.0, "", "")]
     order = best_candidates(rank_candidates(ctx, machine, works, todo)) if any(is_open(x) for x in todo) else []
     if not order:
-        return [_CandidateLines(todo, 0.0, "", "")]
+        return [_PricedCandidate(todo, 0.0, "", "")]
     out = []
     for r, i, _ in order:
         about = f"{r.nest.name} " + " ".join(f"{name}={n}" for name, n in r.tile(i).items())
-        out.append(_CandidateLines(lines_of(r, i, todo), float(r.seconds[-1, i]), r.bound(i), about))
+        out.append(_PricedCandidate(lines_of(r, i, todo), float(r.seconds[-1, i]), r.bound(i), about))
     return out
 
 
-def _best_first(options: Sequence[Sequence[_CandidateLines]]) -> Iterator[tuple[_CandidateLines, ...]]:
+def _best_first(options: Sequence[Sequence[_PricedCandidate]]) -> Iterator[tuple[_PricedCandidate, ...]]:
     """One option of each launch, by how much time is lost against the first of each; the order of each list counts, too."""
     # The order may differ from that of the seconds, by what is alike within the model's precision: it must not go backwards.
     loss = []

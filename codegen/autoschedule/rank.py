@@ -147,7 +147,7 @@ def rank_nest(
         return None
     tiles = nest.candidates(sizes, written.fixed)
     count = prod(tiles_shape(tiles))
-    if count and (written.fixed or written.requested_sizes):
+    if count and (written.fixed or written.auto_sizes):
         tiles = select_tiles(tiles, _realisable(tiles, written))
     shape = tiles_shape(tiles)
     if not prod(shape):
@@ -179,7 +179,7 @@ def _realisable(tiles: Tiles, written: ParsedConstraints) -> np.ndarray:
     out: Any = np.ones(tiles_shape(tiles)[-1], bool)
     for name, n in written.fixed.items():
         out = out & (tiles.get(name, n) == n)
-    for name in written.requested_sizes:
+    for name in written.auto_sizes:
         out = out & (tiles[name] > 0)
     return out.reshape(-1)
 

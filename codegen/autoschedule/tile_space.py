@@ -109,14 +109,14 @@ def round_up(n: int, by: int) -> int:
     return -(-n // by) * by
 
 
-def tile_counts(n: Any, by: Any) -> Any:
+def ceil_div(n: Any, by: Any) -> Any:
     """n / by rounded up, exact for whole numbers below 2^53: of arrays, floats divide several times faster than integers."""
     return np.ceil(n / by)
 
 
 def useful_share(extent: Any, tile: Any) -> Any:
     """Extent over what tiles cover: the share of points that are in, waste per axis is its inverse less one."""
-    return extent / (tile_counts(extent, tile) * tile)
+    return extent / (ceil_div(extent, tile) * tile)
 
 
 def as_floats(tiles: Tiles) -> Tiles:

@@ -94,7 +94,7 @@ class EmissionContext:
         return self.lanes.width if self.sub_vector is None else self.lanes.width // self.sub_vectors
 
     @contextmanager
-    def sub_vector_width(self, share: int) -> Iterator[None]:
+    def in_sub_vector(self, share: int) -> Iterator[None]:
         before, self.sub_vector = self.sub_vector, share
         yield
         self.sub_vector = before

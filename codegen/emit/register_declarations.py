@@ -46,5 +46,5 @@ def declarations(ctx: EmissionContext, name: str) -> list[str]:
 
 def _cell_type(ctx: EmissionContext, name: str) -> str:
     register = ctx.lanes.registers[name]
-    with ctx.sub_vector_width(0):
+    with ctx.in_sub_vector(0):
         return ctx.register_type(register.buffer, not register.uniform)

@@ -299,7 +299,7 @@ class StatementPrinter:
         if self.ctx.sub_vectors == 1 or self.ctx.sub_vector is not None or self.ctx.in_lane:
             return f()
         for share in range(self.ctx.sub_vectors):
-            with self.ctx.sub_vector_width(share):
+            with self.ctx.in_sub_vector(share):
                 f()
 
     def _lane_by_lane(self, s: If) -> None:
@@ -336,7 +336,7 @@ class StatementPrinter:
         scope = text.scopes[at]
         ctx.declare_register(s.buffer, scope)
         if not register.named:
-            with ctx.sub_vector_width(0):
+            with ctx.in_sub_vector(0):
                 kind = ctx.register_type(s.buffer, not register.uniform)
             size = ctx.substitute(s.buffer.size) * (1 if register.uniform else ctx.sub_vectors)
             scope.decls.append(f"{kind} {ctx.emitted_names[s.buffer.name]}[{text.index.text(size)}];")

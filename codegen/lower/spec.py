@@ -191,13 +191,13 @@ class TileLoop:
 class Focus:
     """The works that remain, their ranges, where tensors live, the level that executes.
 
-    `parent`   the level that the tiles onto `level` started from
-    `digits`   unit digits bound so far;  `bound` the levels whose units are told apart by them
-    `turns`    loops of tiles one after another, outermost first; those around a copy are not around the lines of its block
-    `loops`    reduction loops opened above the accumulator: (index, variable, trips)
-    `open`     works whose accumulator is open: name -> number of digits at its opening
-    `dealt`    the number of the tile that a unit of a finite level has in hand, and the ids of the lines that it counts
-    `element`  the fragment's register coordinate and how many there are, inside a leaf
+    `parent`     the level that the tiles onto `level` started from
+    `digits`     unit digits bound so far;  `bound` the levels whose units are told apart by them
+    `tile_loops` loops of tiles one after another, outermost first; those around a copy are not around the lines of its block
+    `loops`      reduction loops opened above the accumulator: (index, variable, trips)
+    `open_accumulators` name of a work whose accumulator is open -> number of digits at its opening
+    `current_tile` the number of the tile that a unit of a finite level has in hand, and the ids of the lines that it counts
+    `element`    the fragment's register coordinate and how many there are, inside a leaf
     `remainders` how many loops over what `peel` left are around here
     """
 

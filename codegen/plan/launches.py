@@ -21,7 +21,7 @@ from ..lower.tile_axes import tensors_of
 from ..lower.workspace import workspace
 from .computations import Computation, Output
 from .group_launches import CircularLaunches, group_launches
-from .name_factors import inline_copies, name_factors, second_names, with_second_names
+from .name_factors import inline_copies, name_factors, second_names, squared_factor_names
 
 
 def context_of(op: Op, device: Device) -> LoweringContext:
@@ -106,7 +106,7 @@ def with_named_factors(op: Op, device: Device, lines: tuple) -> Op:
     named = staged_tensors(_all_lines(lines))
     op = inline_copies(op, frozenset(named))
     if all(isinstance(x, syntax.AutoLine) for x in lines) or _filled_in(lines):
-        named |= materialise_operands(name_factors(op), device) | precomputed_operands(op, device) | with_second_names(op)
+        named |= materialise_operands(name_factors(op), device) | precomputed_operands(op, device) | squared_factor_names(op)
     return name_factors(op, named)
 
 

@@ -61,7 +61,7 @@ def name_factors(op: Op, names: frozenset[str] | None = None) -> Op:
     return replace(op, statements=tuple(statements), tensors=tuple(tensors))
 
 
-def with_second_names(op: Op) -> frozenset[str]:
+def squared_factor_names(op: Op) -> frozenset[str]:
     """Names of the factors of products that multiply a tensor with itself."""
     return frozenset(name for s in op.statements if _is_square(s) for name in named_factor(s))
 

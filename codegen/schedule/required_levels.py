@@ -8,14 +8,14 @@ from ...dsl import syntax
 from ...dsl.device import Device
 
 
-def level_names(lines: Sequence[syntax.Line], strategies: Mapping[str, syntax.StrategyDecl]) -> set[str]:
+def required_names(lines: Sequence[syntax.Line], strategies: Mapping[str, syntax.StrategyDecl]) -> set[str]:
     """The names in place of levels and memories in lines, in their blocks, and in the strategies that they apply."""
     found: set[str] = set()
     _collect(lines, strategies, found, set())
     return found
 
 
-def required_levels(device: Device) -> set[str]:
+def available_names(device: Device) -> set[str]:
     """The names of its levels and memories."""
     return {x.name for x in device.levels} | {x.name for x in device.memories}
 

@@ -47,7 +47,7 @@ def check_once(
 
     op        with numbers for its parameters        sizes   of all dims that it has, and of others
     finite    how many units of each finite level take part, by level (`interpret`)
-    work      how many values may be computed, then `point_count.TooMuch` is raised; gives how many were
+    work      how many values may be computed, then `ValueBudgetExceeded` is raised; gives how many were
     checks    whether the interpreter looks for races and for reads of memory never written
     """
     concrete = specialise(op, {v.name: sizes[v.name] for v in op.dims})

@@ -66,7 +66,7 @@ class FieldDomain:
     """The domain (`interpret.domain`). Arrays are of one type, whatever values are: `at`, two elements, and `num`, NaN where no
     number goes along.
 
-    work   values that may be computed, then TooMuch is raised; None: any number        spent   so many were
+    work   values that may be computed, then ValueBudgetExceeded is raised; None: any number        spent   so many were
     """
 
     def __init__(self, seed: int = 0, chooses: bool = False, work: int | None = None) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from ...codegen.emit.printers import emit
 from ...codegen.pipeline import CompiledProgram, compile_program
-from ...codegen.schedule.required_levels import level_names, required_levels
+from ...codegen.schedule.required_levels import available_names, required_names
 from ...codegen.targets import FAMILIES, has_blocks
 from ...dsl import syntax
 from ...dsl.device import Device
@@ -119,10 +119,10 @@ def devices_of(module: Module, decl: syntax.ScheduleDecl) -> list[Device]:
         return [module.device(decl.device, word_span(_head(decl), decl.device) or decl.span)]
     native = native_device()
     usual = [module.device(f.usual) for f in FAMILIES.values() if f.usual]
-    said = level_names(decl.lines, module.strategies) & {n for d in (native, *usual) for n in required_levels(d)}
-    if said <= required_levels(native):
+    said = required_names(decl.lines, module.strategies) & {n for d in (native, *usual) for n in available_names(d)}
+    if said <= available_names(native):
         return [native]
-    return [d for d in usual if said <= required_levels(d)] or [native]
+    return [d for d in usual if said <= available_names(d)] or [native]
 
 
 def _head(decl: syntax.ScheduleDecl) -> Span:

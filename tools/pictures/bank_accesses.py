@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ...codegen.autoschedule.gpu.operand_layouts import access_cycles
+from ...codegen.analysis.bank_conflicts import access_cycles
 from ...codegen.ir.program import Program
 from ...codegen.ir.tile_ir import Alloc, Buffer, Call, For, If, Launch, Let, Piece, Stmt, Store
 from ...dsl.device import Memory

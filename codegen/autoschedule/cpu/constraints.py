@@ -26,25 +26,25 @@ from ...lower.lowering_context import LoweringContext
 from ...plan.computations import Computation, computation_extents
 from ..constraints import constant_size, staged_like
 from ..line_builders import resize_panels
-from .matmul import MatmulCandidate, blockings, lines_of, sample_extent, sample_problem
-from .matmul_cost import Blocking, MatmulCost
+from .matmul import CpuCandidate, blockings, lines_of, sample_extent, sample_problem
+from .matmul_cost import Blocking, CpuCost
 from .matmul_cost import seconds as product_seconds
 from .matmul_model import MatmulModel
 from .nest_space import describe_tiles, nest_schedules
 
 Lines = tuple[syntax.Line, ...]
-Price = Callable[[Lines], MatmulCost]
+Price = Callable[[Lines], CpuCost]
 
 
 def constrained_candidates(
     ctx: LoweringContext, works: tuple[Computation, ...], lines: Lines, rule: Lines
-) -> list[MatmulCandidate]:
+) -> list[CpuCandidate]:
     """Ways to complete the author's lines, best first; empty where no candidate has a place for each of them.
 
     rule   the nest that a few rules make where nothing is written (`autoschedule.complete.rule_lines`)
     """
     for ways in (_products, _nests):  # what their models say is not compared
-        found: dict[Lines, tuple[int, MatmulCost]] = {}
+        found: dict[Lines, tuple[int, CpuCost]] = {}
         for way, price in ways(ctx, works, rule):
             for laid, fitted in _completions(ctx, works, way, lines):
                 foreign = _foreign(way, laid)
@@ -52,7 +52,7 @@ def constrained_candidates(
                     found[fitted] = foreign, price(fitted)
         if found:
             order = sorted(found.items(), key=lambda x: (x[1][0], x[1][1].seconds))
-            return [MatmulCandidate(way, cost.seconds, cost.bound, describe_tiles(way)) for way, (_, cost) in order]
+            return [CpuCandidate(way, cost.seconds, cost.bound, describe_tiles(way)) for way, (_, cost) in order]
     return []
 
 

@@ -31,8 +31,7 @@ from ..line_builders import Digit, modifier, move_with_layout, tile_text
 from .channels_last import channel_blockings, channel_lines
 from .matmul_cost import Blocking, seconds
 from .matmul_model import CpuModel, MatmulModel, matmul_of
-from .tile_sizes import depth_blocks as deep
-from .tile_sizes import even_tiles, near_equal_tiles, round_to_unit, scratch_registers
+from .tile_sizes import depth_blocks, even_tiles, near_equal_tiles, rounded_down, scratch_registers
 
 FEW = 8  # columns, at most, for which lanes lie along k
 FLAT = 24
@@ -42,7 +41,7 @@ TYPICAL = 1024  # of a size that is open
 
 
 @dataclass(frozen=True)
-class MatmulCandidate:
+class CpuCandidate:
     """Lines of a launch, the seconds predicted for them, and what they wait for most."""
 
     lines: tuple[syntax.Line, ...]
@@ -51,12 +50,12 @@ class MatmulCandidate:
     about: str
 
 
-def matmul_candidates(ctx: LoweringContext, work: Computation) -> list[MatmulCandidate]:
+def matmul_candidates(ctx: LoweringContext, work: Computation) -> list[CpuCandidate]:
     """All ways that are constructed, best first; empty where the work is no product of matrices or the device no CPU."""
     return list(matmul_schedules(ctx, work))
 
 
-def matmul_schedules(ctx: LoweringContext, work: Computation) -> Iterator[MatmulCandidate]:
+def matmul_schedules(ctx: LoweringContext, work: Computation) -> Iterator[CpuCandidate]:
     """The same, with lines made for those that are asked for."""
     found = sample_problem(ctx.device, work, ctx.shapes)
     if found is None:
@@ -64,7 +63,7 @@ def matmul_schedules(ctx: LoweringContext, work: Computation) -> Iterator[Matmul
     cpu, p = found
     sizes = {i: sample_extent(p, i) for i in p.extents}
     ranked = sorted(((seconds(p, cpu, b, sizes), b) for b in dict.fromkeys(blockings(p, cpu))), key=lambda x: x[0].seconds)
-    yield from (MatmulCandidate(lines_of(p, cpu, b), cost.seconds, cost.bound, str(b)) for cost, b in ranked)
+    yield from (CpuCandidate(lines_of(p, cpu, b), cost.seconds, cost.bound, str(b)) for cost, b in ranked)
 
 
 def few_rows_or_columns(device: Device, work: Computation) -> tuple[str, int] | None:
@@ -167,8 +166,8 @@ def _panels(p: MatmulModel, cpu: CpuModel, held: int) -> Iterator[Blocking]:
             continue
         if m is not None and not given:
             rows = even_tiles(m, rows)
-        depths = DEPTHS if k is None else tuple(dict.fromkeys(deep(k, d) for d in DEPTHS))
-        across = round_to_unit((128, 256, 512), columns) if n is None else near_equal_tiles(n, (128, 256, 512, 1024), columns)
+        depths = DEPTHS if k is None else tuple(dict.fromkeys(depth_blocks(k, d) for d in DEPTHS))
+        across = rounded_down((128, 256, 512), columns) if n is None else near_equal_tiles(n, (128, 256, 512, 1024), columns)
         for depth, wide, flat, packed in product(depths, across, (FLAT, 4 * FLAT), (True, False)):
             high = -(-flat // rows) * rows
             # What is packed stays in a cache of the core, with room for what passes by.

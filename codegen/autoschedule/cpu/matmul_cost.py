@@ -79,12 +79,12 @@ class CycleCounts:
 
 
 @dataclass(frozen=True)
-class MatmulCost:
+class CpuCost:
     seconds: float
     bound: str
 
 
-def seconds(p: MatmulModel, cpu: CpuModel, b: Blocking, sizes: Mapping[str, int]) -> MatmulCost:
+def seconds(p: MatmulModel, cpu: CpuModel, b: Blocking, sizes: Mapping[str, int]) -> CpuCost:
     """For the extents of all indices; all cores take part, where that is worth waking them."""
     m, n, k = sizes[p.m], sizes[p.n], sizes[p.k]
     count = prod(sizes[i] for i in p.batch)
@@ -99,14 +99,14 @@ def seconds(p: MatmulModel, cpu: CpuModel, b: Blocking, sizes: Mapping[str, int]
     return _in_all(cost, tasks, cpu)
 
 
-def _in_all(cost: CycleCounts, tasks: int, cpu: CpuModel) -> MatmulCost:
+def _in_all(cost: CycleCounts, tasks: int, cpu: CpuModel) -> CpuCost:
     """Of so many tasks, which one core does alone, or all cores."""
     busiest = _ceil(tasks, cpu.count) / tasks
     longest, other = max(cost.arithmetic, cost.traffic), min(cost.arithmetic, cost.traffic)
     alone = ((cost.together or longest + HIDDEN * other) + cost.packing) / cpu.clock
     shared = alone * busiest + WAKE + cost.waits * MEET
     bound = "packing" if cost.packing > longest else "arithmetic" if cost.arithmetic >= cost.traffic else "memory"
-    return MatmulCost(min(alone, shared), bound)
+    return CpuCost(min(alone, shared), bound)
 
 
 def _panels(p: MatmulModel, cpu: CpuModel, b: Blocking, m: int, n: int, k: int) -> CycleCounts:

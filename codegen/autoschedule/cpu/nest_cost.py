@@ -20,7 +20,7 @@ from ....dsl import syntax
 from ....dsl.support.cached import cached_property
 from ...lower.lowering_context import LoweringContext
 from ..access_model import AccessModel, AccessProblem
-from .matmul_cost import HIDDEN, LOAD, STORE, MatmulCost
+from .matmul_cost import HIDDEN, LOAD, STORE, CpuCost
 from .matmul_model import WAKE, CpuModel
 
 Lines = tuple[syntax.Line, ...]
@@ -123,7 +123,7 @@ def _least(ctx: LoweringContext, m: syntax.Modifier) -> float:
 
 def seconds(
     ctx: LoweringContext, cpu: CpuModel, problems: Sequence[AccessProblem], lines: Lines, sizes: Mapping[str, int]
-) -> MatmulCost:
+) -> CpuCost:
     """Of one launch, whose works share its loops; all cores take part, where that is worth waking them."""
     lane = ctx.device.levels[-1]
     dtype = max(problems, key=lambda p: len(p.axes)).work.value.dtype.compute
@@ -144,7 +144,7 @@ def seconds(
     alone = (longest + HIDDEN * other) / cpu.clock
     dealt = any(x.core for x in nest.loops)
     together = alone * -(-tasks // cpu.count) / tasks + WAKE if dealt else alone
-    return MatmulCost(min(alone, together), "arithmetic" if arithmetic >= traffic else "memory")
+    return CpuCost(min(alone, together), "arithmetic" if arithmetic >= traffic else "memory")
 
 
 # ---------------------------------------------------------------- BODY
@@ -271,7 +271,7 @@ class AccessSpans:
 
 @dataclass(frozen=True)
 class AccessWalk:
-    """An access, and the bytes `of` what it spans; `past`: written, not by way of the caches."""
+    """An access, and the bytes `of` what it spans; `non_temporal`: written by stores that bypass the caches."""
 
     access: AccessModel
     written: bool

@@ -25,8 +25,8 @@ from ...lower.lowering_context import LoweringContext
 from ...plan.computations import Computation, computation_extents, plain_index
 from ..access_model import AccessProblem
 from ..line_builders import modifier, tile_text
-from .matmul import TYPICAL, MatmulCandidate
-from .matmul_cost import MatmulCost
+from .matmul import TYPICAL, CpuCandidate
+from .matmul_cost import CpuCost
 from .matmul_model import CpuModel, fma_of
 from .nest_cost import seconds
 
@@ -40,7 +40,7 @@ CLEARLY = 0.05  # what the model must see in another nest before the rule's is l
 SAME = 0.02
 
 
-def nest_candidates(ctx: LoweringContext, works: tuple[Computation, ...], rule: Lines) -> list[MatmulCandidate]:
+def nest_candidates(ctx: LoweringContext, works: tuple[Computation, ...], rule: Lines) -> list[CpuCandidate]:
     """All ways that are constructed, best first. `rule`: the lines that stand where the model sees no better ones."""
     ways, price = nest_schedules(ctx, works, rule)
     if not ways:
@@ -49,16 +49,16 @@ def nest_candidates(ctx: LoweringContext, works: tuple[Computation, ...], rule: 
     best = min(c.seconds for c in costs)
     own = [log(costs[0].seconds / best) <= CLEARLY, *[False] * (len(ways) - 1)]
     order = sorted(range(len(ways)), key=lambda n: (not own[n], int(log(costs[n].seconds / best) / SAME), n))
-    return [MatmulCandidate(ways[n], costs[n].seconds, costs[n].bound, describe_tiles(ways[n])) for n in order]
+    return [CpuCandidate(ways[n], costs[n].seconds, costs[n].bound, describe_tiles(ways[n])) for n in order]
 
 
 def nest_schedules(
     ctx: LoweringContext, works: tuple[Computation, ...], rule: Lines
-) -> tuple[list[Lines], Callable[[Lines], MatmulCost]]:
+) -> tuple[list[Lines], Callable[[Lines], CpuCost]]:
     """The rule's lines and the others that are constructed, and what any lines for these works are predicted to cost."""
     cpu = CpuModel.of(ctx.device)
     if cpu is None or not works:
-        return [], lambda _: MatmulCost(inf, "")
+        return [], lambda _: CpuCost(inf, "")
     problems = tuple(AccessProblem.of(w, ctx.dtypes) for w in works)
     sizes = sample_extents(problems)
     return list(dict.fromkeys((rule, *alternative_nests(ctx, cpu, works, rule)))), lambda x: seconds(

@@ -31,12 +31,12 @@ def precomputed_operands(op: Op, device: Device) -> frozenset[str]:
     memory."""
     if cores_and_lanes(device) is None:
         return frozenset()
-    found = list(contraction_operands(op, device))
+    found = list(candidate_matmuls(op, device))
     names = frozenset(name for product, names in found if _pays(product) for name in names)
     return names | _converted_for_windows(op, device, {product.name for product, _ in found} | _as_it_is(op, device))
 
 
-def contraction_operands(op: Op, device: Device) -> Iterator[tuple[MatmulModel, frozenset[str]]]:
+def candidate_matmuls(op: Op, device: Device) -> Iterator[tuple[MatmulModel, frozenset[str]]]:
     """What becomes a product where factors are made, and which ones: of the types that they can have, those of which the device
     multiplies most in a cycle."""
     if cores_and_lanes(device) is None or not any(s.reduction is not None for s in op.statements):

@@ -21,7 +21,7 @@ def depth_blocks(k: int, most: int) -> int:
     return max(4, -(-even_tiles(k, most) // 4) * 4)
 
 
-def round_to_unit(sizes: tuple[int, ...], unit: int) -> tuple[int, ...]:
+def rounded_down(sizes: tuple[int, ...], unit: int) -> tuple[int, ...]:
     return tuple(max(unit, s // unit * unit) for s in sizes)
 
 

@@ -58,9 +58,9 @@ Made = tuple[tuple[str, int], ...]  # a tensor, and the bytes that are read to m
 
 @dataclass(frozen=True)
 class ContractionTemplate:
-    """Candidates of one mapping. `whole`: the problem as it is written, for what must be moved at least.
+    """Candidates of one mapping. `original_problem`: as it is written, for the bytes that must be moved.
 
-    `made`: tensors that are computed where they are staged: one element after another, by all units, before they are read.
+    `materialised`: tensors that are computed where they are staged: element by element, by all units, before they are read.
     """
 
     ctx: LoweringContext

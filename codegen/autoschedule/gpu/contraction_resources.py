@@ -11,7 +11,7 @@ import numpy as np
 
 from ...lower.tiling.padded_trip_counts import MOST
 from ..access_model import AccessModel
-from ..tile_space import Tiles, select_tiles, tile_counts, volume
+from ..tile_space import Tiles, ceil_div, select_tiles, volume
 from .cost import ResourceUse
 from .operand_layouts import StagedOperand
 from .rasterise import raster_rows
@@ -28,8 +28,8 @@ STEP = 16  # instructions of a group to go round the reduction loop
 @dataclass(frozen=True)
 class BlockWalk:
     """How blocks go through the problem: tiles along m and n, the `part` of the reduction that a block has, its `steps` along k
-    and `turns` of the leaf's k, in all turns of the outer loops and in `each`, so many `ahead` in view at a time; `share` of a
-    tile that is there, by axis.
+    and `iterations` over the leaf's k, in all iterations of the outer loops and in `each`. A compiler overlaps
+    `overlapped_iterations` of these; `share` of a tile that is there, by axis.
 
     Bytes of all blocks: what is written (`out`), what is read for each result (`after`), and the parts of a split reduction,
     that are written and then read by the launch that adds them up (`parts`).
@@ -53,12 +53,12 @@ def block_walk(nest: ContractionTemplate, t: Tiles, sizes: Mapping[str, Any]) ->
     mp, p = nest.mapping, nest.problem
     m, n, k = (sizes.get(x, 1) for x in (mp.m, mp.n, mp.k))
     batch, loops = volume(sizes[x] for x in mp.batch), volume(sizes[x] for x in mp.loops)
-    tiles_m, tiles_n = tile_counts(m, t["bm"]), tile_counts(n, t["bn"])
+    tiles_m, tiles_n = ceil_div(m, t["bm"]), ceil_div(n, t["bn"])
     split = t["split"] > 0
     some = split.any()
     part: Any = np.where(split, np.minimum(t["split"], k), k) if some else k
-    splits = tile_counts(k, part)
-    deep = tile_counts(part, t["bk"])
+    splits = ceil_div(k, part)
+    deep = ceil_div(part, t["bk"])
     share = {mp.m: m / (tiles_m * t["bm"]), mp.n: n / (tiles_n * t["bn"]), mp.k: part / (deep * t["bk"])}
     ahead = nest.overlapped_iterations(t)
     each = _iterations(nest, t, part, ahead)
@@ -180,12 +180,12 @@ def _iterations(nest: ContractionTemplate, t: Tiles, part: Any, ahead: Any) -> A
     """Turns of the leaf's k in all steps: those of the last one run to the end of the tile, or of what is unrolled, where all
     operands are staged (`lower.tiling.padded_trip_counts`)."""
     inner = nest.mapping.leaf[2]
-    deep = np.minimum(t["bk"], tile_counts(part, inner) * inner)  # a tile is no larger than what it cuts
+    deep = np.minimum(t["bk"], ceil_div(part, inner) * inner)  # a tile is no larger than what it cuts
     full = np.floor(part / deep) * deep
     unit: Any = inner
     if len(nest.staged(int(t["bk"][0]))) == len(nest.inputs):
         unit = np.where(t["bk"] <= MOST, deep if nest.by_group else ahead * inner, inner)
-    return (full + np.minimum(tile_counts(deep, inner) * inner, tile_counts(part - full, unit) * unit)) / inner
+    return (full + np.minimum(ceil_div(deep, inner) * inner, ceil_div(part - full, unit) * unit)) / inner
 
 
 def _near(nest: ContractionTemplate, t: Tiles, w: BlockWalk) -> Any:
@@ -198,7 +198,7 @@ def _near(nest: ContractionTemplate, t: Tiles, w: BlockWalk) -> Any:
     for a in nest.inputs:
         run = extents.get(a.fast or "", 8 if a.fast in fused else 1) * a.dtype.bytes
         # Bytes moved for each byte requested: runs come in whole transactions.
-        transactions = tile_counts(run, whole) * whole / run
+        transactions = ceil_div(run, whole) * whole / run
         near = near + a.footprint(extents) * nest.read_for(a) * transactions * prod(w.share[x] for x in w.share if x in a.axes)
     return near
 

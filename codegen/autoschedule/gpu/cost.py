@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from ..tile_space import tile_counts
+from ..tile_space import ceil_div
 from .machine_model import GpuModel
 
 OVERLAP = 0.125  # what is not the bound still gets in the way: units run out of step only partly
@@ -35,15 +35,21 @@ PIPES = ("pipe", "issue", "staging", "near", "far")
 class ResourceUse:
     """What candidates ask, each field a number or an array. Of one tile of the outer level ("block") unless said otherwise.
 
-    blocks     how many blocks                              groups     lockstep groups in one
-    registers  of a lane                                    staged     bytes of staging memory
-    pipe       cycles of a scheduler's pipe, of one group   issue      instructions of one group
-    staging    bytes through the staging memory             near       bytes asked of the shared memory, by all blocks
-    far        bytes to and from the outermost, by all      flight     bytes under way at a time
-    rounds     round trips that a block waits for, one      launches   how many launches it takes
-               after another                                stall      cycles that a group waits on the way
-    after      bytes of the launch that comes after
-    run        elements that a group stores in a row: of what costs the same, longer ones are fewer transactions
+    blocks           number of blocks
+    groups           lockstep groups of a block
+    registers        of a lane
+    staged           bytes of staging memory
+    pipe             cycles of a scheduler's pipe, of one group
+    issue            instructions of one group
+    staging          bytes through the staging memory
+    l2_bytes         bytes requested of the cache that all blocks share, by all blocks
+    dram_bytes       bytes to and from the outermost memory, by all blocks
+    bytes_in_flight  at a time
+    rounds           round trips that a block waits for, one after another
+    launches         number of launches
+    stall            cycles that a group waits besides
+    after            bytes of the launch that comes after
+    run              elements that a group stores in a row: at equal cost, longer runs are fewer transactions
 
     Arrays are [.., candidates], as the tiles are; what depends on sizes has an axis more in front where several sets of these
     are asked for at once (`tiles.columns`).
@@ -90,11 +96,11 @@ def resident_blocks(machine: GpuModel, groups: Any, registers: Any, staged: Any)
         held = np.minimum(held, np.floor(int(resident) / groups))
     if file := limit("registers"):
         granule = int(limit(f"{machine.register.name} granule") or 1)
-        each = tile_counts(registers, granule) * granule * lanes
+        each = ceil_div(registers, granule) * granule * lanes
         held = np.minimum(held, np.floor(np.floor(int(file) // machine.schedulers / each) * machine.schedulers / groups))
     granule = int(limit(f"{machine.staging.name} granule") or 1)
     most = machine.staging.capacity or np.inf
-    taken = np.maximum(1, tile_counts(staged + machine.staging.reserve, granule) * granule)
+    taken = np.maximum(1, ceil_div(staged + machine.staging.reserve, granule) * granule)
     space = limit(machine.staging.name) or most
     held = np.where(staged > 0, np.minimum(held, np.floor(space / taken)), held)
     fits = (groups <= machine.max_groups) & (registers <= machine.max_registers) & (staged <= most)

@@ -20,7 +20,7 @@ from ...lower.lowering_context import LoweringContext
 from ..access_model import AccessModel, AccessProblem
 from ..constraints import Named, Slot
 from ..line_builders import modifier, tile_text
-from ..tile_space import Tiles, crossed, select_tiles, tile_counts, tile_multiples, useful_share, volume
+from ..tile_space import Tiles, ceil_div, crossed, select_tiles, tile_multiples, useful_share, volume
 from .cost import ResourceUse
 from .machine_model import GpuModel
 from .operand_layouts import CHUNK
@@ -114,7 +114,7 @@ class ElementwiseTemplate:
 
     def _blocks(self, t: Tiles, sizes: Dict[str, Any]) -> Any:
         others = volume(sizes[x] for x in self.problem.free if x not in (self.fast, self.slow))
-        return others * tile_counts(sizes.get(self.slow, 1), t["bs"]) * tile_counts(sizes.get(self.fast, 1), t["bf"])
+        return others * ceil_div(sizes.get(self.slow, 1), t["bs"]) * ceil_div(sizes.get(self.fast, 1), t["bf"])
 
     # ------------------------------------------------------------ what they ask
 
@@ -126,11 +126,11 @@ class ElementwiseTemplate:
         k = volume(sizes[x] for x in p.reduced)
         whole = sizes.get(self.split_axis, 1)
         part = np.where(t["part"] > 0, np.minimum(t["part"], whole), whole)
-        splits = tile_counts(whole, part)
+        splits = ceil_div(whole, part)
         blocks = self._blocks(t, sizes) * splits
         deep = k / whole * part  # turns of the reduction in a block
         each = self._each(t)
-        points = each * tile_counts(deep, t["gk"])
+        points = each * ceil_div(deep, t["gk"])
         near, far, loads, flight, path = (0.0 for _ in range(5))
         tile_of = {self.fast: t["bf"], self.slow: t["bs"], self.split_axis: part}
         tile_of |= {x: sizes[x] for x in p.reduced if x != self.split_axis}
@@ -177,7 +177,7 @@ class ElementwiseTemplate:
 
     def _each(self, t: Tiles) -> Any:
         """Results of a lane."""
-        return tile_counts(t["bs"], t["gs"]) * t["v"] * tile_counts(t["bf"], t["v"] * self.machine.lanes * t["gf"])
+        return ceil_div(t["bs"], t["gs"]) * t["v"] * ceil_div(t["bf"], t["v"] * self.machine.lanes * t["gf"])
 
     def _staged(self, t: Tiles) -> tuple[Any, Any]:
         """Bytes of the memory of a unit: what is turned there, and parts of results that groups pass on."""
@@ -188,7 +188,7 @@ class ElementwiseTemplate:
     def traffic(self, t: Tiles, sizes: Dict[str, Any]) -> TileTraffic:
         p = self.problem
         free, turns = (volume(sizes[x] for x in axes) for axes in (p.free, p.reduced))
-        splits = np.where(t["part"] > 0, tile_counts(sizes.get(self.split_axis, 1), np.maximum(t["part"], 1)), 1)
+        splits = np.where(t["part"] > 0, ceil_div(sizes.get(self.split_axis, 1), np.maximum(t["part"], 1)), 1)
         # each turn of the reduction reads what stands in it
         asked = sum(free * (turns if a in p.inner and a not in p.writes else 1) * a.dtype.bytes for a in (*p.reads, *p.writes))
         parts = np.where(t["part"] > 0, splits * free * p.work.value.dtype.bytes, 0)

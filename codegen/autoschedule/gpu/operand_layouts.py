@@ -14,13 +14,13 @@ import numpy as np
 
 from ....dsl import syntax
 from ....dsl.device import Instr, Operand
-from ....dsl.fragment import FragmentLayout as Spread
+from ....dsl.fragment import FragmentLayout
 from ....dsl.support.fast_replace import replace
 from ....dsl.values import Load, loads
 from ...analysis.bank_conflicts import access_cycles
 from ...lower.leaves.instr_leaf import same_fragment
 from ...lower.leaves.match_instr import InstrMatch, all_matches, fragment_map
-from ...lower.leaves.scalar_leaf import FragmentLeaf as Line
+from ...lower.leaves.scalar_leaf import FragmentLeaf
 from ...lower.lowering_context import LoweringContext
 from ...plan.computations import Computation, plain_index
 from ..access_model import AccessModel
@@ -237,7 +237,7 @@ def _fragment(
 ) -> tuple[int, float, float]:
     """Pad, cycles and instructions to read an operand's fragment from rows along k (or along its free axis)."""
     at = _k_axis(mapping, operand)
-    table = Spread.of(operand).table()
+    table = FragmentLayout.of(operand).table()
     fine, coarse = (table[..., at], table[..., 1 - at]) if along_k else (table[..., 1 - at], table[..., at])
     run = 1
     most = max(1, CHUNK // size)
@@ -286,7 +286,7 @@ def _loaders(
     names = (alias.get(v.name, v.name) for e in load.indices for v in sorted(e.variables(), key=str))
     indices = tuple(i for i in dict.fromkeys(names) if i in mapping.work.all_indices)
     copy = Computation(access.tensor + "~", indices, load, None, (), fused=mapping.work.fused)
-    wanted = Line(fragment_map(mapping.match, operand.name))
+    wanted = FragmentLeaf(fragment_map(mapping.match, operand.name))
     fitting = []
     for i in machine.loaders.get((mapping.instr.level, access.dtype), ()):
         fits = [m for m in all_matches(i, copy) if same_fragment(wanted, fragment_map(m, i.statement.target))]

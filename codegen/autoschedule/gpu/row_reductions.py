@@ -24,7 +24,7 @@ from ...plan.computations import Computation
 from ..access_model import AccessModel, AccessProblem
 from ..constraints import Named, Slot
 from ..line_builders import modifier, tile_text
-from ..tile_space import Tiles, crossed, select_tiles, tile_counts, useful_share, volume
+from ..tile_space import Tiles, ceil_div, crossed, select_tiles, useful_share, volume
 from .cost import ResourceUse
 from .elementwise import PARTS, SETUP, WHOLE
 from .machine_model import GpuModel
@@ -102,7 +102,7 @@ class RowTemplate:
 
     def _blocks(self, t: Tiles, sizes: Dict[str, Any]) -> Any:
         last = sizes[self.rows[-1]] if self.rows else 1
-        return volume(sizes[x] for x in self.rows[:-1]) * tile_counts(last, t["rows"])
+        return volume(sizes[x] for x in self.rows[:-1]) * ceil_div(last, t["rows"])
 
     # ------------------------------------------------------------ what they ask
 
@@ -113,12 +113,12 @@ class RowTemplate:
         machine, lanes = self.machine, self.machine.lanes
         whole = sizes[self.split_axis]
         part = np.where(t["part"] > 0, np.minimum(t["part"], whole), whole)
-        splits = tile_counts(whole, part)
+        splits = ceil_div(whole, part)
         blocks = self._blocks(t, sizes) * splits
         groups = t["rows"] * t["gr"]
         n, turns = (part, 1.0) if self.split_axis == self.fast else (sizes[self.fast], part)
         turns = turns * volume(sizes[x] for x in self.problem.reduced if x not in (self.fast, self.split_axis))
-        chunks = tile_counts(n, t["v"] * t["gr"] * lanes) * turns  # vectors of a lane
+        chunks = ceil_div(n, t["v"] * t["gr"] * lanes) * turns  # vectors of a lane
         per_cycle = machine.operations(self.problem.work.value.dtype.compute) / machine.schedulers
         ops, loads, near, far, path, flight, combining = (0.0 for _ in range(7))
         seen: set[str] = set()
@@ -131,7 +131,7 @@ class RowTemplate:
                 if np.any(again > 1):
                     close = span <= (machine.staging.capacity or 0) / 2
                     shared = t["rows"] if self.rows[-1] not in a.axes else 1
-                    span = span * np.minimum(tile_counts(again, shared), np.where(close, 1 + blocks / machine.units, again))
+                    span = span * np.minimum(ceil_div(again, shared), np.where(close, 1 + blocks / machine.units, again))
                 ineff = self._transactions(a, t, sizes)
                 near = near + span * ineff
                 if a.tensor not in seen:
@@ -178,7 +178,7 @@ class RowTemplate:
         lanes = self.machine.lanes
         whole, rows = sizes[self.split_axis], volume(sizes[x] for x in self.rows)
         part = np.where(t["part"] > 0, np.minimum(t["part"], whole), whole)
-        splits = tile_counts(whole, part)
+        splits = ceil_div(whole, part)
         asked: Any = 2 * np.where(t["part"] > 0, splits * rows * self.problem.work.value.dtype.bytes, 0)
         bytes_of: dict[str, Any] = {}
         for p in self.problems:

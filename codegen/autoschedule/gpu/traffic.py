@@ -10,9 +10,10 @@ from typing import Any
 class TileTraffic:
     """Of all blocks, each field a number or an array over candidates.
 
-    least   bytes that must be moved to and from the outermost memory
-    asked   bytes that lanes ask of it                 served  and of the memory of a unit: each lane's accesses counted, as the
-    waste   share of the points computed that are padding      emulator does
+    least      bytes that must be moved to and from the outermost memory
+    requested  bytes that lanes request of it
+    served     bytes that lanes request of the memory of a unit; each lane's accesses count, as in the emulator
+    waste      share of the computed points that are padding
     """
 
     least: Any

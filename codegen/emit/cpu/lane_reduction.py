@@ -26,10 +26,10 @@ def all_reduce(ctx: EmissionContext, s: AllReduce) -> None:
     dtypes = [ctx.lanes.registers[name].buffer.dtype for name, _ in s.cells]
     vectors: list[list[str]] = []  # of each share, its vectors
     for share in range(ctx.sub_vectors):
-        with ctx.sub_vector_width(share):
+        with ctx.in_sub_vector(share):
             vectors.append([load(ctx, name, coords)[0] for name, coords in s.cells])
     distances = [s.stride << n for n in range(s.count.bit_length() - 1)]
-    with ctx.sub_vector_width(0):
+    with ctx.in_sub_vector(0):
         # whole vectors first: then one of them is enough
         same = list(range(ctx.sub_vectors))
         for d in (d // ctx.width for d in distances if d >= ctx.width):

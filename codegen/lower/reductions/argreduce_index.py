@@ -18,7 +18,7 @@ from ..spec import ZERO, Focus
 MOST_NARROW = (1 << 31) - 1  # elements whose numbers fit 32 bits, with one left for NOWHERE
 
 
-def fits_i32(values: DType) -> bool:
+def prefers_i32(values: DType) -> bool:
     """Whether places of 32 bits, where they fit, are no wider than the values: then vectors are not halved for them."""
     return values.compute.bits <= 32
 
@@ -30,7 +30,7 @@ def index_type(work: Computation) -> DType:
         high = extent.interval[1] if i in work.reduced else 1
         total = MOST_NARROW + 1 if high is None else total * max(1, high)
     known = {i for i, _ in work.extents}
-    return TYPES["i32" if total <= MOST_NARROW and set(work.reduced) <= known and fits_i32(work.value.dtype) else "i64"]
+    return TYPES["i32" if total <= MOST_NARROW and set(work.reduced) <= known and prefers_i32(work.value.dtype) else "i64"]
 
 
 def accumulator_types(work: Computation) -> tuple[DType, ...]:

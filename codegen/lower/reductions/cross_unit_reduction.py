@@ -25,7 +25,7 @@ def exchange_buffer(ctx: LoweringContext, name: str, dtype: DType, level: str, c
     above = [x.name for x in reversed(ctx.device.levels[: ctx.device.depth(level)])]
     outer = above[0]
     memory = next(m for x in above for m in ctx.device.memories if m.level == x and m.backing is None)
-    shape = (exchanging_units(ctx, level), _lanes(ctx, level)[1], *cells)
+    shape = (exchange_unit_count(ctx, level), _lanes(ctx, level)[1], *cells)
     strides, size = [], 1
     for n in reversed(shape):
         strides.append(as_expr(size))
@@ -36,7 +36,7 @@ def exchange_buffer(ctx: LoweringContext, name: str, dtype: DType, level: str, c
     )
 
 
-def exchanging_units(ctx: LoweringContext, level: str) -> int:
+def exchange_unit_count(ctx: LoweringContext, level: str) -> int:
     n = ctx.units[level].constant
     return MOST_UNITS if n is None else n
 
@@ -83,6 +83,6 @@ def load_partials(ctx: LoweringContext, focus: Focus, work: CombinePartials, nam
         body = argreduce_step(kind, (register, cell, now), (place, where, Load(place, where, whole)), theirs, index)
     else:
         body = [Store(register, cell, combine_step(kind, now, theirs, dtype), span=work.span)]
-    if how.count and exchanging_units(ctx, how.level) % (how.stride * how.count):  # the last group has fewer units
-        body = [If((exchanging_units(ctx, how.level) - 1 - other,), tuple(body))]
+    if how.count and exchange_unit_count(ctx, how.level) % (how.stride * how.count):  # the last group has fewer units
+        body = [If((exchange_unit_count(ctx, how.level) - 1 - other,), tuple(body))]
     return [*start, For(Var(var.name, var.lo, var.hi), ZERO, count, ONE, tuple(body))]

@@ -26,7 +26,7 @@ class KnownFacts:
 
     lets     values of Lets over the variables that remain
     depth    for variables that depend on units: the depth of the innermost level that they depend on
-    dealt    loop variables that deal out the units of a level, by the unit's variable (DEALT)
+    distributed  loop variables that deal out the units of a level, by the unit's variable (DEALT)
     ordering what `barrier_level` was asked in the launch
     conds    >= 0 here, in order
     loops    those around here, outermost first

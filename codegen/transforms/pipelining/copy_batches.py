@@ -103,19 +103,19 @@ def _after(s: Alloc) -> Body:
     return s.body[s.staging.copy :]
 
 
-def merge_rotating(body: Body, refused: Callable[[Alloc], bool]) -> Body:
+def without_rotation(body: Body, refused: Callable[[Alloc], bool]) -> Body:
     """Buffers that are refused do not rotate."""
     out: list[Stmt] = []
     for s in body:
         match s:
             case Alloc():
-                s = replace(s, body=merge_rotating(s.body, refused))
+                s = replace(s, body=without_rotation(s.body, refused))
                 if refused(s) and s.staging is not None:
                     s = replace(s, staging=Staging(s.staging.copy))
             case For():
-                s = replace(s, body=merge_rotating(s.body, refused))
+                s = replace(s, body=without_rotation(s.body, refused))
             case If():
-                s = replace(s, body=merge_rotating(s.body, refused), orelse=merge_rotating(s.orelse, refused))
+                s = replace(s, body=without_rotation(s.body, refused), orelse=without_rotation(s.orelse, refused))
         out.append(s)
     return tuple(out)
 

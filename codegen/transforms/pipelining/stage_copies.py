@@ -41,10 +41,10 @@ from .copy_batches import (
     copy_of,
     grouped,
     is_rotating,
-    merge_rotating,
     plain,
     rename_locals,
     staged,
+    without_rotation,
     wrap_context,
 )
 from .cross_loop import pipeline_across_loop, pipelined_inner_loop
@@ -184,7 +184,7 @@ class CopyPipeliner:
     def sound(self, s: For) -> For:
         """The loop, in which only those buffers rotate that can."""
         if (trips := (s.stop - s.start).constant) is not None and trips < 2:
-            return replace(s, body=merge_rotating(s.body, lambda a: is_rotating(a, s.var)))
+            return replace(s, body=without_rotation(s.body, lambda a: is_rotating(a, s.var)))
         refused: dict[str, str] = {}
         stored = written(s.body, tuple(self.instrs.values()))
         for head, context in batches_of(s.body, s.var, ()):
@@ -204,7 +204,7 @@ class CopyPipeliner:
         for name, why in refused.items():
             self.note(f"`pipeline` of `{name}`: {why}; one buffer")
         return (
-            replace(s, body=merge_rotating(s.body, lambda a: is_rotating(a, s.var) and a.buffer.name in refused))
+            replace(s, body=without_rotation(s.body, lambda a: is_rotating(a, s.var) and a.buffer.name in refused))
             if refused
             else s
         )

@@ -24,7 +24,7 @@ from ...ir.tile_ir import Alloc, Stmt
 from ...ir.tile_visitors import map_bodies
 from .address_cache import Addresses
 from .legalize_copies import legalize_copy
-from .vectorize_nest import vectorize_nest as vectorised_nest
+from .vectorize_nest import vectorize_nest
 from .vectorizer_state import VectorizerState, state_of
 
 __all__ = ["VectorizedProgram", "vectorize_program"]
@@ -67,6 +67,6 @@ def _body(state: VectorizerState, body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
             state.buffers[s.buffer.name] = s.buffer
         legal = legalize_copy(state, s)
         for one in legal if legal is not None else [s]:
-            nest = vectorised_nest(state, one)
+            nest = vectorize_nest(state, one)
             out += [map_bodies(one, lambda b: _body(state, b))] if nest is None else nest
     return tuple(out)
