@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+import andiron
 import numpy as np
 import pytest
 from andiron.codegen.emit.printers import emit
@@ -199,3 +200,32 @@ def test_the_lanes_of_an_instruction_that_only_a_copy_names(sizes):
     a = np.random.default_rng(0).integers(-3, 4, sizes).astype("f4")
     (y,) = interpret(compiled(mod, "sm_90a"), {"A": a}, dict(zip("MN", sizes, strict=True))).values()
     np.testing.assert_array_equal(y, a)
+
+
+SUMS = """import std.devices.amd
+import std.devices.nvidia
+op total[N, B](w: f32[N], W: f32[B, N]) -> (Y: f32[B]):
+    Y[b] = sum(i) (w[i] + W[b, i])
+
+schedule s for total:
+"""
+ONCE = {
+    "a block of compute": ("sm_80", "tile i: 8", "cp_async:", "compute", "tile b: 1 -> thread"),
+    "turned": ("sm_80", "tile i: 8", "cp_async pipeline 2:", "compute", "tile b: 1 -> thread"),
+    "threads share the sum": ("sm_80", "tile i: 24", "cp_async:", "compute", "tile i: 6 -> thread"),
+    "tiles one after another": ("sm_90a", "tile i: 24", "cp_async:", "tile i: 8", "tile b: 1 -> thread"),
+    "waves": ("gfx942", "tile i: 128", "load_lds:", "compute", "tile b: 8 -> wave, tile b: 1 -> thread"),
+}
+
+
+@pytest.mark.parametrize("name", ONCE)
+def test_units_that_would_copy_alike_copy_once(name):
+    device, tile, copy, block, units = ONCE[name]
+    lines = ["tile b: 16 -> block", tile, f"move w -> shared with {copy}", f"    {block}", *units.split(", ")]
+    text = SUMS + "".join(f"    {line}\n" for line in lines)
+    kernel = andiron.compile(text, schedule="s", target=f"emulate:{device}", verify=True)
+    assert "cp_async" in kernel.source or "load_lds" in kernel.source
+    rng = np.random.default_rng(0)
+    for n, b in [(32, 7), (256, 17), (33, 3)]:
+        w, more = rng.integers(-3, 4, n).astype("f4"), rng.integers(-3, 4, (b, n)).astype("f4")
+        assert np.array_equal(kernel(w, more), (w + more).sum(1))

@@ -35,3 +35,27 @@ def test_right(device):
     assert np.array_equal(every, (x > -3).all(1))
     assert np.array_equal(total, x.sum(1))
     assert np.array_equal(first, x.argmax(1))
+
+
+MANY = """
+op meets[M, N, K](A: bool[M, K], B: bool[K, N]) -> (some: bool[M, N], every: bool[M, N]):
+    some[m, n] = any(k) (A[m, k] and B[k, n])
+    every[m, n] = all(k) (A[m, k] or B[k, n])
+
+schedule s for meets where N <= 65:
+    tile m: 8 -> block
+    tile k: 24
+    tile k: 4 -> thread
+    compute
+"""
+
+
+@pytest.mark.parametrize("device", ["sm_80", "gfx90a"])
+def test_more_registers_than_names(device):
+    """8 x 65 accumulators are an array, and its elements are combined."""
+    kernel = andiron.compile(MANY, target=f"emulate:{device}")
+    rng = np.random.default_rng(2)
+    a, b = rng.random((13, 37)) < 0.2, rng.random((37, 9)) < 0.2
+    some, every = kernel(a, b)
+    assert np.array_equal(some, (a[:, :, None] & b).any(1))
+    assert np.array_equal(every, (a[:, :, None] | b).all(1))

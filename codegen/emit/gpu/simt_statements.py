@@ -197,7 +197,7 @@ class GpuBody(StatementPrinter):
         if s.stride & (s.stride - 1) or s.count & (s.count - 1):
             raise InternalError(f"a reduction over {s.count} units at a stride of {s.stride}")
         mask = self._mask(s)
-        cells = [self.ctx.cell(name, coords) for name, coords in s.cells]
+        cells = [load(self.ctx, name, coords)[0] for name, coords in s.cells]  # of an array, where they are too many for names
         dtypes = [self.ctx.lanes.registers[name].buffer.dtype for name, _ in s.cells]
         distance = s.stride
         while distance < s.stride * s.count:

@@ -7,6 +7,7 @@ WHOLE_OR_NOT  an instruction that touches memory runs where its whole operand is
 ALIGNED       as does one whose operand in a staged copy is not sure to be aligned as it must be: a pad may see to that.
 WHERE_IT_READS  or is in another memory than the one that the instruction reads or writes.
 ITS_LANES     a launch has as many lanes as the fragments of the instruction.
+ONE_WRITER    what several units would copy alike is copied by unit 0 (`predicated_store`).
 TOGETHER      units that execute one instruction go the same way.
 """
 
@@ -29,6 +30,7 @@ from ..addressing import coordinates, edge_conds, indices_of, translate, unfille
 from ..lowering_context import LoweringContext
 from ..reductions.reduce_element import note_reduced
 from ..spec import ZERO, Focus, RangeStep, View
+from ..stores.predicated_store import one_writer
 from .match_instr import FragmentMap, InstrMatch, fragment_map
 from .scalar_leaf import _registers, lanes_below, lower_element, open_index
 
@@ -235,13 +237,24 @@ def _call(ctx: LoweringContext, focus: Focus, work: Computation, m: InstrMatch, 
                 return _one_by_one(ctx, focus, work, m)
             guards = (*guards, *more)
         pieces.append(Piece(view.buffer, coords, f.registers))
-    call = Call(m.instr.name, tuple(pieces), author_of(span, work.span))
+    call = _once(ctx, focus, work, m.instr, Call(m.instr.name, tuple(pieces), author_of(span, work.span)))
     guards = tuple(dict.fromkeys(guards))
     if not guards:
         return [call]
     elementwise = _one_by_one(ctx, focus, work, m)
     together = _for_all(ctx, focus, guards)
     return elementwise if together is None else [If(together, (call,), tuple(elementwise))]
+
+
+def _once(ctx: LoweringContext, focus: Focus, work: Computation, instr: Instr, call: Call) -> Stmt:
+    """ONE_WRITER: of the units of the instruction's level that would all write the same to a memory, unit 0 does."""
+    view = focus.views[work.name]
+    if view.form == "path":
+        return call
+    alias = focus.aliases
+    indices = tuple(dict.fromkeys(alias.get(i, i) for i in (work.subscripts or work.indices)))
+    conds = one_writer(ctx, focus, indices, view.buffer, innermost=instr.level)
+    return If(conds, (call,)) if conds else call
 
 
 def _for_all(ctx: LoweringContext, focus: Focus, guards: tuple[Expr, ...]) -> tuple[Expr, ...] | None:

@@ -50,9 +50,17 @@ def narrowed(value: Value, dtype: DType) -> Value:
 
 
 def one_writer(
-    ctx: LoweringContext, focus: Focus, indices: tuple[str, ...], buffer: str, among_lockstep: bool = True
+    ctx: LoweringContext,
+    focus: Focus,
+    indices: tuple[str, ...],
+    buffer: str,
+    among_lockstep: bool = True,
+    innermost: str | None = None,
 ) -> tuple[Expr, ...]:
-    """Unit 0 stores for all that would store the same (ONE_WRITER); those in lockstep with it, too, if not `among_lockstep`."""
+    """Unit 0 stores for all that would store the same (ONE_WRITER); those in lockstep with it, too, if not `among_lockstep`.
+
+    `innermost`: the level whose units store as a whole; units below one of these are no others.
+    """
 
     def counts(*levels: str) -> bool:
         return among_lockstep or any(ctx.device.level(x).siblings != "lockstep" for x in levels)
@@ -61,12 +69,13 @@ def one_writer(
     conds: list[Expr] = []
     told_apart: set[str] = set()
     top = ctx.device.depth(owner) if owner else 0
+    last = ctx.device.depth(innermost or ctx.innermost)
     for d in focus.digits:
         told_apart.update(d.levels)
         alike = d.index and d.index not in indices and d.also not in indices
         if alike and d.expr != ZERO and ctx.device.depth(d.levels[-1]) > top and counts(*d.levels):
             conds.append(-d.expr)
-    for level in ctx.device.levels[top + 1 :]:
+    for level in ctx.device.levels[top + 1 : last + 1]:
         finite = level.units == "finite" and level.name in ctx.units
         several = level.name in ctx.units and (finite or ctx.units[level.name].constant != 1)
         if level.name not in told_apart and several and counts(level.name):
