@@ -15,6 +15,7 @@ from ..emission_context import EmissionContext
 
 MOST_COPIES = 2048  # statements that a loop may become
 MOST_INDEXED = 64  # the same where registers are an array, as they are too many for names
+LOOP = 8  # statements that a loop counts for beside its body: compilers vectorize each copy, with versions and a remainder
 
 
 def unroll_factor(ctx: EmissionContext, s: For) -> int:
@@ -50,8 +51,12 @@ def statement_count(ctx: EmissionContext, body: Sequence[Stmt]) -> int:
         match s:
             case For():
                 inner = statement_count(ctx, s.body)
-                named = trip_count(ctx, s) if s.var in ctx.lanes.unrolled else None
-                total += inner * (_count(ctx, s, inner) if named is None else named)
+                trips = trip_count(ctx, s)
+                if trips is not None and s.var in ctx.lanes.unrolled:
+                    total += inner * trips
+                else:
+                    count = _count(ctx, s, inner)
+                    total += inner * count + (0 if trips is not None and trips <= count else LOOP)
             case Alloc():
                 total += statement_count(ctx, s.body)
             case If():
