@@ -66,6 +66,7 @@ class Fake:
     def __init__(self, host: np.ndarray, device: int = 0) -> None:
         self.host, self.number = host, device
         self.shape, self.dtype = host.shape, host.dtype
+        self.strides, self.itemsize = host.strides, host.itemsize
         self.flags = types.SimpleNamespace(c_contiguous=host.flags.c_contiguous)
         self.data = types.SimpleNamespace(ptr=host.ctypes.data, device_id=device)
 
@@ -111,6 +112,12 @@ class Tensor:
 
     def get_device(self) -> int:
         return self.number
+
+    def stride(self) -> tuple[int, ...]:
+        return tuple(n // self.host.itemsize for n in self.host.strides)
+
+    def element_size(self) -> int:
+        return self.host.itemsize
 
     def detach(self) -> Tensor:
         return Tensor(self.host, self.number)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...dsl.errors import did_you_mean
 from ...dsl.errors.run import ArgumentCount, ArgumentShape, OutputOverlap
-from ...dsl.op import Op
+from ...dsl.op import Op, Tensor
 from .bind_sizes import tensor_text
 from .convert import writable
 
@@ -53,18 +53,24 @@ def writable_outputs(op: Op, out: Any, expected: Sequence[tuple[tuple[int, ...],
         array = x if plain else writable(x, tensor)
         if array.shape != shape:
             raise ArgumentShape(f"out `{tensor.name}` has shape {array.shape}; expected {shape}: {tensor_text(tensor)}")
-        if not array.flags.c_contiguous and _overlaps_itself(array):
-            raise OutputOverlap(f"elements of out `{tensor.name}` share memory", help="pass an array whose elements are apart")
+        if not array.flags.c_contiguous:
+            refuse_shared_elements(tensor, array.shape, array.strides, array.itemsize)
         written.append(array)
     return written
 
 
-def _overlaps_itself(x: np.ndarray) -> bool:
+def refuse_shared_elements(tensor: Tensor, shape: Sequence[int], strides: Sequence[int], itemsize: int) -> None:
+    """Raises OutputOverlap where elements of an `out` share memory. `strides` and `itemsize`: in bytes."""
+    if _overlaps_itself(shape, strides, itemsize):
+        raise OutputOverlap(f"elements of out `{tensor.name}` share memory", help="pass an array whose elements are apart")
+
+
+def _overlaps_itself(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> bool:
     """Do elements of an array share memory? True also for axes whose strides interleave without a collision."""
-    end = x.itemsize
-    for stride, extent in sorted((abs(s), n) for s, n in zip(x.strides, x.shape, strict=True) if n > 1):
+    end = itemsize
+    for stride, extent in sorted((abs(s), n) for s, n in zip(strides, shape, strict=True) if n > 1):
         if stride < end:
-            return x.size > 0
+            return 0 not in shape
         end += stride * (extent - 1)
     return False
 

@@ -48,6 +48,10 @@ class Arrays:
         """The GPU's number, or -1 in the host's memory."""
         raise NotImplementedError
 
+    def strides(self, x: Any) -> tuple[tuple[int, ...], int]:
+        """Bytes from an element to the next along each axis, and bytes of an element."""
+        raise NotImplementedError
+
     def empty(self, shape: tuple[int, ...], dtype: Any, device: int) -> Any:
         raise NotImplementedError
 
@@ -114,6 +118,9 @@ class Cupy(Arrays):
 
     def device(self, x: Any) -> int:
         return x.data.device_id
+
+    def strides(self, x: Any) -> tuple[tuple[int, ...], int]:
+        return x.strides, x.itemsize
 
     def _on(self, device: int) -> Any:
         return self.cupy.cuda.Device(device) if self._several else nullcontext()
@@ -195,6 +202,10 @@ class Torch(Arrays):
 
     def device(self, x: Any) -> int:
         return x.get_device()
+
+    def strides(self, x: Any) -> tuple[tuple[int, ...], int]:
+        size = x.element_size()
+        return tuple(n * size for n in x.stride()), size
 
     def _place(self, device: int) -> Any:
         place = self._places.get(device)

@@ -23,7 +23,7 @@ from ...dsl.op import Op, Tensor
 from ..arrays.alias import refuse_overlap
 from ..arrays.bind_sizes import bind_sizes, output_shapes, tensor_text
 from ..arrays.convert import numpy_dtype, result_converter
-from ..arrays.match_arguments import by_position, wrong_count
+from ..arrays.match_arguments import by_position, refuse_shared_elements, wrong_count
 from ..call_plan import CallMemory
 from ..kernel import Kernel
 from ..variant import Variant
@@ -241,6 +241,8 @@ class DeviceKernel(Kernel):
             if tuple(x.shape) != shape:
                 raise ArgumentShape(f"out `{tensor.name}` has shape {tuple(x.shape)}; expected {shape}: {tensor_text(tensor)}")
             plain = plan.library.view(x, dtype) is not None
+            if not plain:
+                refuse_shared_elements(tensor, shape, *plan.library.strides(x))
             results.append(x if plain else plan.library.empty(shape, dtype, device))
         return given, results
 

@@ -365,6 +365,17 @@ def test_outputs_that_overlap(gpu, axpy):
         rows(CupyArray(numbers(3, 4)), out=(same, same))
 
 
+@pytest.mark.parametrize("kind", [CupyArray, Tensor])
+def test_an_output_whose_elements_share_memory(gpu, axpy, kind):
+    x, apart = numbers(5), np.zeros(10, "f4")
+    for shared in (np.broadcast_to(np.zeros(1, "f4"), 5), np.lib.stride_tricks.as_strided(np.zeros(6, "f4"), (5,), (2,))):
+        with pytest.raises(OutputOverlap, match="elements of out `Z` share memory"):
+            axpy(kind(x), kind(x), out=kind(shared))
+    axpy(kind(x), kind(x), out=kind(apart[::2]))
+    assert apart[::2].any()
+    assert not apart[1::2].any()
+
+
 def test_a_gpu_that_cannot_run_it(gpu):
     with pytest.raises(DeviceMismatch, match="this GPU is sm_80"):
         andiron.compile(AXPY, target="cuda:sm_90a")(*on(numbers(3), numbers(3)))
