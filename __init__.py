@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .runtime.compile import compile
     from .runtime.decorators import kernel, op
     from .runtime.kernel import Kernel
-    from .runtime.storage.serialize import load_kernel
+    from .runtime.storage.load import load_kernel
     from .runtime.torch_op import torch_op
 
 _HOMES = {
@@ -33,7 +33,7 @@ _HOMES = {
     "compile": ".runtime.compile",
     "kernel": ".runtime.decorators",
     "load": ".dsl.module",
-    "load_kernel": ".runtime.storage.serialize",
+    "load_kernel": ".runtime.storage.load",
     "load_ipython_extension": ".tools.notebook",
     "loads": ".dsl.module",
     "op": ".runtime.decorators",

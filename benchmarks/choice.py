@@ -106,7 +106,7 @@ def main() -> None:
 def tried(module: Any, op: str, sizes: dict[str, int], args: argparse.Namespace) -> dict[str, Any]:
     """The figures of one pair."""
     import andiron
-    from andiron.codegen.autoschedule.enumerate_schedules import candidate_schedules
+    from andiron.codegen.enumerate_schedules import candidate_schedules
     from andiron.runtime.compile import resolve_request
     from andiron.runtime.workload import random_inputs
 

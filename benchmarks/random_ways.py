@@ -20,7 +20,7 @@ TRIES = 20
 
 def random_ways(op: Any, device: Any, rng: Random) -> Iterator[tuple[Any, float]]:
     """Schedules of an op of known sizes, and predicted seconds, until new ones are rare; none where there is no choice."""
-    from andiron.codegen.plan.launches import context_of, launches_of, with_named_factors
+    from andiron.codegen.autoschedule.launches import context_of, launches_of, with_named_factors
     from andiron.codegen.schedule.print_schedule import schedule_text
     from andiron.dsl import syntax
     from andiron.dsl.source import Source
@@ -35,7 +35,7 @@ def random_ways(op: Any, device: Any, rng: Random) -> Iterator[tuple[Any, float]
     while all(makers) and again < TRIES:
         drawn = [make(rng) for make in makers]
         written = [(works, lines) for (works, _), (lines, _) in zip(parts, drawn, strict=True)]
-        text = schedule_text(op, None, device, written, ctx)
+        text = schedule_text(op, None, device, written, ctx.filled_lines)
         again = again + 1 if text in seen else 0
         if again:
             continue

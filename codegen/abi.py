@@ -26,9 +26,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from .emit.c.name_mangling import mangle
 from .ir.program import Program
 from .ir.tile_ir import Buffer
+from .name_mangling import mangle
 
 MAX_THREADS = 256
 

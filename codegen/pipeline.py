@@ -23,12 +23,12 @@ from ..dsl.op import Op
 from ..dsl.ops.specialise import bind_params
 from ..dsl.support.cached import cached_property
 from ..dsl.support.fast_replace import replace
+from .autoschedule.launches import context_of, launches_of, with_named_factors
 from .ir.program import Program
 from .lower.capacity import check_capacity as check_capacity_of
 from .lower.lowering_context import LoweringContext
 from .lower.schedule_trace import ScheduleTrace, TracedLine
 from .lower_launches import Part, lower_unaligned, lower_variants
-from .plan.launches import context_of, launches_of, with_named_factors
 from .schedule.check_names import check_names as check_names_of
 from .schedule.elaborate import RoleNames
 from .schedule.explicit_lines import check_device, explicit_lines
@@ -197,7 +197,7 @@ def version_guards(c: Compilation) -> None:
 
 def print_schedule(c: Compilation) -> None:
     """The explicit schedule heads the program. No pass changes the program after this one."""
-    c.text = schedule_text(c.op, c.schedule, c.device, c.written, c.context)
+    c.text = schedule_text(c.op, c.schedule, c.device, c.written, c.context.filled_lines)
     c.program = replace(c.program, head=c.text)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..codegen.autoschedule.default_schedules import default_schedules
 from ..codegen.emit.printers import emit
 from ..codegen.pipeline import compile_program
+from ..codegen.schedule.parameters import parameters, schedule_parameters
 from ..codegen.schedule.size_bounds import without_decided_bounds
 from ..codegen.targets import Target, target_of
 from ..dsl.device import Device
@@ -24,7 +25,7 @@ from ..dsl.ops.specialise import bind_params, specialise
 from ..dsl.schedule_builder import Schedule
 from ..dsl.support.collector import postpone_collection
 from ..dsl.support.expected import expect
-from ..dsl.syntax import OpDecl, Param, ScheduleDecl
+from ..dsl.syntax import OpDecl, ScheduleDecl
 from .devices import Lineages, device_of, is_default_for, is_for_device, schedules_for, skipped_schedules_note
 from .kernel import Kernel
 from .native.threads import checked_threads, default_threads
@@ -103,6 +104,10 @@ class CompileRequest:
     def emitted(self, program: Program) -> str:
         """The text of a program, in the dialect of the target."""
         return emit(program, self.target.family.dialect, (too_small_for_threads(self.special),))
+
+    def compile_text(self, text: str, schedules: Sequence[str], given: Mapping[str, int]) -> Kernel:
+        """The kernel that a file with this text of a module, these schedules and sizes will hold."""
+        return compile_text(text, self.op.name, schedules, self.target.name, given)
 
     def kernel(self, variants: Sequence[Variant], tuned: TunedRecord | None = None) -> Kernel:
         """A kernel of these variants, which tuning may have found."""
@@ -190,6 +195,16 @@ def compile(
     if tune and kernel.tuned is None:
         kernel.tune(top=tune)
     return kernel
+
+
+def compile_text(
+    text: str, op: str, schedules: Sequence[str], target: str, given: Mapping[str, int], threads: int | None = None
+) -> Kernel:
+    """A kernel with one variant for each of these explicit schedules. `text` is that of a module. No variant is built."""
+    module = loads(text, "<saved>")
+    kernels = [compile(module, op, s, target, threads, tune=0, sizes=given) for s in schedules]
+    first = kernels[0]
+    return Kernel(first.op, [k.variants[0] for k in kernels], first.sizes, first.threads, request=first.request)
 
 
 def compile_without_text(mod: Module, op: str | None, schedule: str, target: str) -> Kernel:
@@ -312,17 +327,6 @@ def variant(
     if target.family.launcher == "emulator":
         from .emulator.variant import EmulatedVariant as made
     return made(compiled.program, text, compiled.schedule, target, compiled.report, compiled.steps, checks)
-
-
-def schedule_parameters(schedule: ScheduleDecl | None, values: Mapping[str, int]) -> dict[str, int]:
-    """Of values by name those of the schedule's parameters."""
-    known = parameters(schedule)
-    return {n: v for n, v in values.items() if n in known}
-
-
-def parameters(schedule: ScheduleDecl | None) -> dict[str, Param]:
-    """The lines `param ...` of a schedule, by name."""
-    return {line.name: line for line in schedule.lines if isinstance(line, Param)} if schedule else {}
 
 
 def _candidates(

@@ -115,7 +115,7 @@ class Kernel:
         Raises CannotSave for a kernel of a GPU or of the emulator. Raises CannotWrite if the file cannot be written. Raises
         NoCompiler or CompilerFailed if a variant cannot be built.
         """
-        from .storage.serialize import save
+        from .storage.save import save
 
         save(self, path)
 

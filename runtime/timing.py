@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
+BURSTS = 8  # samples of a candidate, of which the best counts
 _REST = 0.2  # seconds; threads of OpenBLAS wait busily for 2^28 cycles after a call: 0.13 at 2.1 GHz
 
 

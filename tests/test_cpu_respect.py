@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import andiron
 import pytest
-from andiron.codegen.autoschedule.enumerate_schedules import best_schedules
+from andiron.codegen.enumerate_schedules import best_schedules
 from andiron.dsl.ops.specialise import bind_params
 from andiron.dsl.text.format import format_node
 

@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from andiron.codegen.abi import symbol
-from andiron.codegen.emit.c.name_mangling import NameSupply, mangle
 from andiron.codegen.emit.printers import emit
 from andiron.codegen.interpret.machine import interpret
 from andiron.codegen.ir.tile_ir import Alloc, Barrier, If, Let, Store
+from andiron.codegen.name_mangling import NameSupply, mangle
 from andiron.dsl.index.expr import Var, as_expr, ceildiv, xor
 from andiron.dsl.types import TYPES
 from andiron.dsl.values import Apply, Cast, IndexValue, Masked

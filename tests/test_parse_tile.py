@@ -7,13 +7,13 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from andiron.codegen.autoschedule.launches import context_of, launches_of
 from andiron.codegen.ir.parser import parse
 from andiron.codegen.ir.printer import show
 from andiron.codegen.ir.program import Program
 from andiron.codegen.ir.tile_ir import Alloc, Staging
 from andiron.codegen.lower_launches import lower_variants
 from andiron.codegen.pipeline import compile_program
-from andiron.codegen.plan.launches import context_of, launches_of
 from andiron.codegen.transforms.barriers.place_barriers import place_barriers
 from andiron.codegen.transforms.pipelining.stage_copies import stage_copies
 from andiron.dsl.device import Device

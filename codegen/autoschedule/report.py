@@ -1,4 +1,4 @@
-"""Why a schedule was chosen: candidates with their times and what bounds them, and what each instruction could stand for."""
+"""Why a schedule was chosen: candidates with their times and what bounds them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,6 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 import numpy as np
-
-from ...dsl.device import Device
-from ...dsl.op import Op
 
 if TYPE_CHECKING:
     from .rank import RankedCandidates
@@ -130,7 +127,7 @@ def show_launch_report(c: LaunchReport, most: int = KEPT) -> str:
     out = [f"launch {c.launch}: {c.count} candidates, judged at {at}; at least {_bytes(c.least)} must be moved"]
     out += ["  " + x for x in _aligned(rows)]
     for n, x in enumerate(c.candidates[:most], 1):
-        shares = ", ".join(f"{name} {_time(s)}" for name, s in x.parts.items())
+        shares = ", ".join(f"{name} {time_text(s)}" for name, s in x.parts.items())
         sizes = " ".join(f"{name}={v}" for name, v in x.tile.items())
         out.append(f"  {n}: {x.nest}; {sizes}; {shares}")
     return "\n".join(out + ["  " + x for x in _aligned(traffic_rows(c))])
@@ -152,7 +149,7 @@ def candidate_rows(c: LaunchReport, most: int = KEPT) -> list[list[str]]:
     for n, x in enumerate(c.candidates[:most], 1):
         rows.append(
             [
-                f"{n}", _time(x.seconds), f"{x.slower:.2f}", x.bound, f"{x.blocks:.0f}", f"{x.waves:.2f}", f"{x.resident}",
+                f"{n}", time_text(x.seconds), f"{x.slower:.2f}", x.bound, f"{x.blocks:.0f}", f"{x.waves:.2f}", f"{x.resident}",
                 f"{x.occupancy:.0%}", f"{x.busy:.0%}", f"{x.waste:.0%}", f"{x.registers:.0f}", _bytes(x.held),
                 _bytes(x.asked), _bytes(x.moved),
             ]
@@ -165,7 +162,7 @@ def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     return ["  ".join(x.rjust(w) for x, w in zip(r, widths, strict=True)).rstrip() for r in rows]
 
 
-def _time(seconds: float) -> str:
+def time_text(seconds: float) -> str:
     for size, name in UNITS:
         if seconds >= size:
             return f"{seconds / size:.3g} {name}"
@@ -177,68 +174,3 @@ def _bytes(n: float) -> str:
         if n >= size:
             return f"{n / size:.3g} {name}"
     return f"{n:.0f} B"
-
-
-# ---------------------------------------------------------------- mappings
-
-
-@dataclass(frozen=True)
-class MappingVerdict:
-    """A mapping of an instruction's indices, and its best predicted time, or why it is not legal."""
-
-    mapping: str
-    seconds: float | None
-    refused: str
-
-
-def mapping_verdicts(op: Op, device: Device) -> list[tuple[str, list[MappingVerdict]]]:
-    """For each reduction of the op: every mapping of every instruction that accumulates, and the scalar body.
-
-    Empty for devices for which no schedule is constructed this way.
-    """
-    from ..plan.launches import context_of, launches_of, with_named_factors
-    from .access_model import AccessProblem
-    from .gpu.contraction import ContractionTemplate
-    from .gpu.machine_model import GpuModel
-    from .instr_mappings import mappings
-    from .rank import rank_nest, sample_sizes
-
-    machine = GpuModel.of(device)
-    if machine is None:
-        return []
-    out = []
-    op = with_named_factors(op, device, ())
-    ctx = context_of(op, device)
-    for works, _ in launches_of(op, device, ()):
-        for w in works:
-            ctx.dtypes.setdefault(w.name, w.value.dtype)
-        if len(works) != 1 or works[0].reduction is None:
-            continue
-        whole, at = AccessProblem.of(works[0], ctx.dtypes), sample_sizes(ctx, works)
-        verdicts = []
-        for m in mappings(ctx, works[0]):
-            seconds = None
-            if not m.refused:
-                found = rank_nest(ctx, at, ContractionTemplate(ctx, machine, m, whole))
-                seconds = float(found.seconds[-1].min()) if found is not None else None
-            verdicts.append(MappingVerdict(str(m), seconds, m.refused))
-        out.append((works[0].name.rstrip("@"), verdicts))
-    return out
-
-
-def show_verdicts(found: Sequence[tuple[str, Sequence[MappingVerdict]]], everything: bool = True) -> str:
-    """Legal ones first, the fastest first; then the others, those of one instruction with one reason together."""
-    out = []
-    for name, verdicts in found:
-        out.append(f"reduction {name}")
-        legal = sorted((v for v in verdicts if not v.refused), key=lambda v: v.seconds or 0.0)
-        for v in legal:
-            out.append(f"  {v.mapping}: " + (_time(v.seconds) if v.seconds is not None else "no tile fits"))
-        reasons: dict[str, list[str]] = {}
-        for v in verdicts:
-            if v.refused and everything:
-                reasons.setdefault(v.refused, []).append(v.mapping.removesuffix("()"))
-        for why, names in reasons.items():
-            shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-            out.append(f"  not {shown}: {why}")
-    return "\n".join(out) or "no reduction for which instructions are matched"

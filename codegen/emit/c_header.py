@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from ..abi import arguments, symbol
 from ..ir.program import Program
+from ..name_mangling import NameSupply, mangle
 from .c.c_expr import ELEMENTS, storage
-from .c.name_mangling import NameSupply, mangle
 from .c.templates import environment
 
 _STREAMS = {"cuda": "cudaStream_t", "hip": "hipStream_t"}

@@ -11,7 +11,7 @@ from ...dsl.errors.schedule import RegisterMismatch, UnboundedTile
 from ...dsl.index.expr import Expr, Var
 from ...dsl.support.fast_replace import replace
 from ...dsl.types import DType
-from ...dsl.values import Apply, Cast, Const, IndexValue, Load, Masked, Part, Shared, Value, copied, loads, transform
+from ...dsl.values import Apply, Cast, Const, IndexValue, Load, Masked, Part, Shared, Value, copied, transform
 from ..plan.computations import plain_index
 from .lowering_context import LoweringContext
 from .spec import Focus, View
@@ -176,19 +176,6 @@ def zero_is_neutral(value: Value, indices: tuple[str, ...], focus: Focus) -> boo
                 names |= {alias[v.name] for e in subscripts for v in e.variables() if v.name in alias}
             return view.zero_padded and set(indices) <= names
     return False
-
-
-def indices_of(v: Value, alias: dict[str, str]) -> set[str]:
-    """Index names that occur in the value's loads and index terms (fused ones for their components)."""
-    out = {x.name for ld in loads(v) for e in ld.indices for x in e.variables()}
-
-    def step(n: Value) -> Value | None:
-        if isinstance(n, IndexValue):
-            out.update(x.name for x in n.expr.variables())
-        return None
-
-    transform(v, step)
-    return {alias.get(x, x) for x in out}
 
 
 def plain_subscripts(load: Load) -> tuple[str | None, ...]:

@@ -132,3 +132,16 @@ def computation_extents(w: Computation) -> dict[str, Expr]:
             size = size * e
         extents[fused_name] = size
     return extents
+
+
+def indices_of(v: Value, alias: dict[str, str]) -> set[str]:
+    """Index names that occur in the value's loads and index terms (fused ones for their components)."""
+    out = {x.name for ld in loads(v) for e in ld.indices for x in e.variables()}
+
+    def step(n: Value) -> Value | None:
+        if isinstance(n, IndexValue):
+            out.update(x.name for x in n.expr.variables())
+        return None
+
+    transform(v, step)
+    return {alias.get(x, x) for x in out}

@@ -28,8 +28,7 @@ from ...dsl.op import Op, Statement, Tensor
 from ...dsl.support.fast_replace import replace
 from ...dsl.types import TYPES, DType
 from ...dsl.values import Apply, Cast, Const, Load, Value, loads, transform
-from ..lower.addressing import indices_of
-from .computations import plain_index, substitute
+from .computations import indices_of, plain_index, substitute
 
 SIDES = ("left", "right")
 

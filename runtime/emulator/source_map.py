@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...codegen.emit.c.name_mangling import mangle
+from ...codegen.name_mangling import mangle
 from ...dsl.source import Span
 from ...dsl.support.cached import cached_property
 from .dwarf_lines import line_table

@@ -8,7 +8,8 @@ from dataclasses import replace
 from itertools import islice, product
 from typing import TYPE_CHECKING
 
-from ...codegen.autoschedule.enumerate_schedules import CandidateSchedule, candidate_schedules, is_open
+from ...codegen.enumerate_schedules import CandidateSchedule, candidate_schedules, is_open
+from ...codegen.schedule.parameters import parameters
 from ...dsl import syntax
 from ...dsl.errors import UserError
 from ...dsl.errors.run import CannotTune
@@ -73,8 +74,6 @@ def _of(request: CompileRequest, base: syntax.ScheduleDecl | None, values: Value
 
 def _assignments(request: CompileRequest, base: syntax.ScheduleDecl | None) -> Iterator[Values]:
     """Values of the schedule's parameters: as they are, each other value of one, then of several at once."""
-    from ..compile import parameters
-
     ranges = {
         name: found
         for name, line in parameters(base).items()

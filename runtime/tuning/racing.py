@@ -11,8 +11,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from ..timing import BURSTS
 from .result import Trial
-from .worker import BURSTS
 from .worker_client import WorkerClient, WorkerFailed
 
 ROUNDS = 20

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ...codegen.schedule.parameters import parameters
 from ...dsl.errors import InternalError, UserError
 from ..native import cpu_features
 from .candidates import tuning_candidates
@@ -33,8 +34,6 @@ def trials_for(
 
     ready  is told of each as soon as it is sure to be among them     until  on the monotonic clock: then no more are made
     """
-    from ..compile import parameters
-
     trials: list[Trial] = []
     refused: list[tuple[str, str]] = []
     seen: set[str] = set()

@@ -19,7 +19,6 @@ import numpy as np
 if TYPE_CHECKING:
     from ..kernel import Kernel
 
-BURSTS = 8  # samples of which the best counts
 _POISONS = (0xFF, 0x5B)  # bytes of outputs before a call; the first is NaN in every float type
 
 
@@ -80,7 +79,7 @@ class Worker:
     def time(self, number: int, count: int) -> float:
         """Seconds of a call, of `count` one after another; one before is not counted. The best of a few such samples: whatever
         else the machine does only ever adds to the time."""
-        from ..timing import seconds
+        from ..timing import BURSTS, seconds
 
         kernel, placed, out = self.kernels[number]
 

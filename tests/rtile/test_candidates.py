@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from andiron.codegen.autoschedule.enumerate_schedules import best_schedules, is_open
 from andiron.codegen.autoschedule.neighbourhood import neighbouring_schedules
+from andiron.codegen.enumerate_schedules import best_schedules, is_open
 from andiron.codegen.interpret.machine import interpret
 from andiron.codegen.pipeline import compile_program
 from andiron.dsl.module import loads

@@ -10,8 +10,8 @@ from andiron.codegen.analysis.occupancy import occupancy
 from andiron.codegen.analysis.static_traffic import static_traffic
 from andiron.codegen.autoschedule.gpu.cost import GpuCost, ResourceUse, cost, resident_blocks
 from andiron.codegen.autoschedule.gpu.machine_model import GpuModel
+from andiron.codegen.autoschedule.launches import context_of, launches_of
 from andiron.codegen.autoschedule.rank import RankedCandidates, applicable_nests, best_candidates, rank_candidates, sample_sizes
-from andiron.codegen.plan.launches import context_of, launches_of
 from andiron.runtime.compile import compile
 
 from .common import GPUS, compiled, library, op_of

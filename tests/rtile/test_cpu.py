@@ -7,8 +7,8 @@ import re
 import numpy as np
 import pytest
 from andiron.codegen.autoschedule.cpu.matmul import matmul_candidates
-from andiron.codegen.autoschedule.enumerate_schedules import best_schedules
-from andiron.codegen.plan.launches import context_of, launches_of
+from andiron.codegen.autoschedule.launches import context_of, launches_of
+from andiron.codegen.enumerate_schedules import best_schedules
 from andiron.runtime.check_results import check
 from andiron.runtime.compile import compile
 from andiron.runtime.variant import KernelVariants

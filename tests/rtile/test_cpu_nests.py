@@ -9,7 +9,7 @@ import pytest
 from andiron.codegen.autoschedule.complete import complete, rule_lines
 from andiron.codegen.autoschedule.cpu.matmul_model import CpuModel
 from andiron.codegen.autoschedule.cpu.nest_space import nest_candidates
-from andiron.codegen.autoschedule.enumerate_schedules import candidate_schedules
+from andiron.codegen.enumerate_schedules import candidate_schedules
 from andiron.codegen.interpret.machine import interpret
 from andiron.codegen.pipeline import compile_program, context_of, launches_of
 from andiron.dsl import syntax

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from andiron.codegen.autoschedule.enumerate_schedules import best_schedules
+from andiron.codegen.enumerate_schedules import best_schedules
 from andiron.codegen.targets import target_of
 from andiron.dsl.text.format import format_node
 from andiron.runtime.check_results import check

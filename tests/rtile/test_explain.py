@@ -7,7 +7,8 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
-from andiron.codegen.autoschedule.report import LaunchReport, mapping_verdicts, show_launch_report, show_verdicts
+from andiron.codegen.autoschedule.mapping_verdicts import mapping_verdicts, show_verdicts
+from andiron.codegen.autoschedule.report import LaunchReport, show_launch_report
 from andiron.tools.cli import main
 from andiron.tools.pictures.svg import stacked, table
 

@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _mappings(kernel: Kernel, json: bool) -> int:
     """`--mappings`: what instructions could stand for, with the model's verdicts."""
-    from ...codegen.autoschedule.report import mapping_verdicts, show_verdicts
+    from ...codegen.autoschedule.mapping_verdicts import mapping_verdicts, show_verdicts
     from ...dsl.ops.specialise import specialise
 
     found = mapping_verdicts(specialise(kernel.op, kernel.sizes), kernel.variants[0].program.device)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from ...codegen.autoschedule.enumerate_schedules import CandidateSchedule, candidate_schedules, is_open
+from ...codegen.enumerate_schedules import CandidateSchedule, candidate_schedules, is_open
 from ...codegen.lower.schedule_trace import TraceScope
 from ...dsl.device import Device
 from ...dsl.errors import UserError

@@ -145,7 +145,7 @@ class Session:
 
     def names_of_sizes(self) -> dict[str, bool]:
         """What `size` may fix: sizes of all ops (True), parameters of ops and of schedules (False)."""
-        from ...runtime.compile import parameters
+        from ...codegen.schedule.parameters import parameters
 
         module = self.module()
         found = {name: False for s in module.schedules.values() for name in parameters(s)}
@@ -172,7 +172,7 @@ class Session:
 
 def _values(state: SessionState, module: Module, op: str, schedule: str | None) -> dict[str, Any]:
     """Those values that the op and the schedule have a name for: other ops have sizes too."""
-    from ...runtime.compile import parameters
+    from ...codegen.schedule.parameters import parameters
 
     if op not in module.ops:
         return dict(state.values)

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 from ....dsl.index.expr import Atom, Expr, Var
 from ....dsl.source import Span
+from ...name_mangling import NameSupply
 from .index_printer import IndexPrinter
-from .name_mangling import NameSupply
 
 INDENT = "    "
 _STATEMENT = re.compile(r"[\w.\[\]+*() -]+ = |(store|store_part|scatter|atomic_\w+)\(")

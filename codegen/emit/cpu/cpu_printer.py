@@ -20,11 +20,11 @@ from ...abi import FLAGS, MAX_THREADS, arguments, symbol
 from ...ir.program import Program
 from ...ir.tile_ir import Alloc, Barrier, Buffer, Call, Launch, Units
 from ...ir.tile_visitors import statements
+from ...name_mangling import NameSupply, mangle
 from ...targets import MACHINES, NATIVE
 from ..c.c_expr import ELEMENTS, SUM, Declaration, storage
 from ..c.dead_declarations import identifiers
 from ..c.index_printer import IndexPrinter
-from ..c.name_mangling import NameSupply, mangle
 from ..c.templates import environment
 from ..c.text_builder import SourceText
 from ..emission_context import EmissionContext

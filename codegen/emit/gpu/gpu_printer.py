@@ -18,10 +18,10 @@ from ...abi import programs, symbol
 from ...ir.program import Program
 from ...ir.tile_ir import Alloc, AllReduce, Barrier, Buffer, Launch, Needs, Store, Units
 from ...ir.tile_visitors import statements
+from ...name_mangling import NameSupply, mangle
 from ..c.c_expr import ELEMENTS, Declaration, storage
 from ..c.dead_declarations import live_lines, remove_dead
 from ..c.index_printer import IndexPrinter
-from ..c.name_mangling import NameSupply, mangle
 from ..c.peephole import peephole
 from ..c.templates import environment
 from ..c.text_builder import INDENT, SourceText

@@ -24,9 +24,9 @@ from ....dsl.values import Load, Masked, Value
 from ...analysis.divisibility import KnownMultiples, divisor
 from ...analysis.loop_nest import linear_address
 from ...ir.tile_ir import Alloc, Buffer, Call, If, Piece, Stmt, Store
-from ...plan.computations import Computation
+from ...plan.computations import Computation, indices_of
 from ...schedule.synthetic_spans import author_of
-from ..addressing import coordinates, edge_conds, indices_of, translate, unfilled_edge_conds, zero_is_neutral
+from ..addressing import coordinates, edge_conds, translate, unfilled_edge_conds, zero_is_neutral
 from ..lowering_context import LoweringContext
 from ..reductions.reduce_element import note_reduced
 from ..spec import ZERO, Focus, RangeStep, View

@@ -10,18 +10,18 @@ from ...dsl.op import Op
 from ...dsl.support.fast_replace import replace
 from ...dsl.types import TYPES
 from ...dsl.values import Load
-from ..autoschedule.cpu.default_nests import row_statistics
-from ..autoschedule.cpu.precompute_operands import precomputed_operands
-from ..autoschedule.gpu.machine_model import GpuModel
-from ..autoschedule.gpu.materialised_operands import materialised_operands
 from ..lower.lower_tile import staged_tensors
 from ..lower.lowering_context import LoweringContext
 from ..lower.reductions.split_reduction import splits_any_reduction
 from ..lower.tile_axes import tensors_of
 from ..lower.workspace import workspace
-from .computations import Computation, Output
-from .group_launches import CircularLaunches, group_launches
-from .name_factors import inline_copies, name_factors, second_names, squared_factor_names
+from ..plan.computations import Computation, Output
+from ..plan.group_launches import CircularLaunches, group_launches
+from ..plan.name_factors import inline_copies, name_factors, second_names, squared_factor_names
+from .cpu.default_nests import row_statistics
+from .cpu.precompute_operands import precomputed_operands
+from .gpu.machine_model import GpuModel
+from .gpu.materialised_operands import materialised_operands
 
 
 def context_of(op: Op, device: Device) -> LoweringContext:

@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from ...dsl import syntax
-from ...dsl.device import Device
-from ...dsl.errors import Diagnostics
-from ...dsl.op import Op
-from ...dsl.ops.specialise import specialise
-from ...dsl.source import Source
-from ...dsl.support.fast_replace import replace
-from ...dsl.text.parser import parse
-from ..lower.lowering_context import LoweringContext
-from ..plan.computations import Computation
+from ..dsl import syntax
+from ..dsl.device import Device
+from ..dsl.errors import Diagnostics
+from ..dsl.op import Op
+from ..dsl.ops.specialise import specialise
+from ..dsl.source import Source
+from ..dsl.support.fast_replace import replace
+from ..dsl.text.parser import parse
+from .lower.lowering_context import LoweringContext
+from .plan.computations import Computation
 
 Works = tuple[Computation, ...]
 Lines = tuple[syntax.Line, ...]
@@ -76,15 +76,15 @@ def candidate_schedules(
     params: Mapping[str, int] | None = None,
 ) -> Iterator[CandidateSchedule]:
     """All of them, in order. Raises the diagnostics of the schedule given."""
-    from ..pipeline import compile_program
-    from ..plan.launches import context_of, launches_of, with_named_factors
-    from ..schedule.elaborate import RoleNames
-    from ..schedule.explicit_lines import explicit_lines
-    from ..schedule.print_schedule import schedule_text
-    from ..schedule.roles import roles_of
-    from ..schedule.size_bounds import with_size_bounds
-    from .gpu.machine_model import GpuModel
-    from .neighbourhood import neighbouring_schedules
+    from .autoschedule.gpu.machine_model import GpuModel
+    from .autoschedule.launches import context_of, launches_of, with_named_factors
+    from .autoschedule.neighbourhood import neighbouring_schedules
+    from .pipeline import compile_program
+    from .schedule.elaborate import RoleNames
+    from .schedule.explicit_lines import explicit_lines
+    from .schedule.print_schedule import schedule_text
+    from .schedule.roles import roles_of
+    from .schedule.size_bounds import with_size_bounds
 
     machine = GpuModel.of(device)
     op = with_size_bounds(op, schedule)
@@ -99,7 +99,7 @@ def candidate_schedules(
     seen: set[str] = set()
     for chosen in _best_first(options):
         written = [(works, option.lines) for (works, _), option in zip(parts, chosen, strict=True)]
-        text = schedule_text(op, schedule, device, written, ctx)
+        text = schedule_text(op, schedule, device, written, ctx.filled_lines)
         if text in seen:
             continue
         seen.add(text)
@@ -116,11 +116,11 @@ def candidate_schedules(
 
 def _priced_candidates(ctx: LoweringContext, machine: Any, works: Works, lines: Lines) -> list[_PricedCandidate]:
     """The ways to do one launch, the best first; only the one that is written, where nothing is open or no nest is for it."""
-    from .complete import is_open, rule_lines
-    from .cpu.constraints import constrained_candidates
-    from .cpu.matmul import matmul_candidates
-    from .cpu.nest_space import nest_candidates
-    from .rank import AUTO, best_candidates, lines_of, rank_candidates
+    from .autoschedule.complete import is_open, rule_lines
+    from .autoschedule.cpu.constraints import constrained_candidates
+    from .autoschedule.cpu.matmul import matmul_candidates
+    from .autoschedule.cpu.nest_space import nest_candidates
+    from .autoschedule.rank import AUTO, best_candidates, lines_of, rank_candidates
 
     for w in works:
         ctx.dtypes.setdefault(w.name, w.value.dtype)
@@ -168,8 +168,8 @@ def _best_first(options: Sequence[Sequence[_PricedCandidate]]) -> Iterator[tuple
 
 def is_open(schedule: syntax.ScheduleDecl, device: Device, module: Any = None) -> bool:
     """Whether it leaves anything to choose: by `auto` in its lines or in the blocks below them, or because they break off."""
-    from ..schedule.implicit_auto import lacks_compute
-    from .complete import is_open
+    from .autoschedule.complete import is_open
+    from .schedule.implicit_auto import lacks_compute
 
     def open_(lines: Lines) -> bool:
         return any(is_open(x) or open_(getattr(x, "block", None) or ()) for x in lines)

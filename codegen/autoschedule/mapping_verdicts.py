@@ -1,0 +1,71 @@
+"""For each reduction of an op: what each instruction could stand for with its predicted time, or why it cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...dsl.device import Device
+from ...dsl.op import Op
+from .access_model import AccessProblem
+from .gpu.contraction import ContractionTemplate
+from .gpu.machine_model import GpuModel
+from .instr_mappings import mappings
+from .launches import context_of, launches_of, with_named_factors
+from .rank import rank_nest, sample_sizes
+from .report import time_text
+
+
+@dataclass(frozen=True)
+class MappingVerdict:
+    """A mapping of an instruction's indices, and its best predicted time, or why it is not legal."""
+
+    mapping: str
+    seconds: float | None
+    refused: str
+
+
+def mapping_verdicts(op: Op, device: Device) -> list[tuple[str, list[MappingVerdict]]]:
+    """For each reduction of the op: every mapping of every instruction that accumulates, and the scalar body.
+
+    Empty for devices for which no schedule is constructed this way.
+    """
+    machine = GpuModel.of(device)
+    if machine is None:
+        return []
+    out = []
+    op = with_named_factors(op, device, ())
+    ctx = context_of(op, device)
+    for works, _ in launches_of(op, device, ()):
+        for w in works:
+            ctx.dtypes.setdefault(w.name, w.value.dtype)
+        if len(works) != 1 or works[0].reduction is None:
+            continue
+        whole, at = AccessProblem.of(works[0], ctx.dtypes), sample_sizes(ctx, works)
+        verdicts = []
+        for m in mappings(ctx, works[0]):
+            seconds = None
+            if not m.refused:
+                found = rank_nest(ctx, at, ContractionTemplate(ctx, machine, m, whole))
+                seconds = float(found.seconds[-1].min()) if found is not None else None
+            verdicts.append(MappingVerdict(str(m), seconds, m.refused))
+        out.append((works[0].name.rstrip("@"), verdicts))
+    return out
+
+
+def show_verdicts(found: Sequence[tuple[str, Sequence[MappingVerdict]]], everything: bool = True) -> str:
+    """Legal ones first, the fastest first; then the others, those of one instruction with one reason together."""
+    out = []
+    for name, verdicts in found:
+        out.append(f"reduction {name}")
+        legal = sorted((v for v in verdicts if not v.refused), key=lambda v: v.seconds or 0.0)
+        for v in legal:
+            out.append(f"  {v.mapping}: " + (time_text(v.seconds) if v.seconds is not None else "no tile fits"))
+        reasons: dict[str, list[str]] = {}
+        for v in verdicts:
+            if v.refused and everything:
+                reasons.setdefault(v.refused, []).append(v.mapping.removesuffix("()"))
+        for why, names in reasons.items():
+            shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+            out.append(f"  not {shown}: {why}")
+    return "\n".join(out) or "no reduction for which instructions are matched"
