@@ -12,8 +12,9 @@ from andiron.codegen.interpret.machine import interpret
 from andiron.codegen.ir.program import Program
 from andiron.codegen.ir.tile_ir import Stmt, Wait
 from andiron.codegen.ir.tile_visitors import statements
+from andiron.codegen.lower.copies import distribute_copy
 from andiron.codegen.pipeline import compile_program
-from andiron.dsl.errors.schedule import CannotMeet, InstrMismatch, UnknownInstr
+from andiron.dsl.errors.schedule import CannotMeet, CapacityExceeded, InstrMismatch, UnknownInstr
 from andiron.dsl.module import Module, loads
 from andiron.dsl.ops.specialise import specialise
 
@@ -229,3 +230,20 @@ def test_units_that_would_copy_alike_copy_once(name):
     for n, b in [(32, 7), (256, 17), (33, 3)]:
         w, more = rng.integers(-3, 4, n).astype("f4"), rng.integers(-3, 4, (b, n)).astype("f4")
         assert np.array_equal(kernel(w, more), (w + more).sum(1))
+
+
+TOO_LARGE = """import std.devices.nvidia
+op r6[A, B, C, D](X: f32[A, 2, B, C, 3, D]) -> (Y: f32[D, 3, C, B, 2, A]):
+    Y[d, s, c, b, r, a] = X[a, r, b, c, s, d] + r - s
+schedule s for r6 where A <= 65, B <= 65, C <= 65, D <= 65:
+    tile s: 16 -> block
+    move X -> shared with cp_async
+    compute
+"""
+
+
+def test_a_tile_that_its_memory_cannot_hold_is_not_planned(monkeypatch):
+    """408 MiB in shared memory were planned element by element before the refusal: 26 s."""
+    monkeypatch.setattr(distribute_copy, "_why_not", lambda *about: pytest.fail("planned"))
+    with pytest.raises(CapacityExceeded, match="need 408"):
+        andiron.compile(TOO_LARGE, schedule="s", target="emulate:sm_80")

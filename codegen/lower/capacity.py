@@ -63,6 +63,13 @@ def memory_peaks(program: Program) -> dict[str, MemoryPeak]:
     return {m.name: found[m.name] for m in program.device.memories if m.name in found}
 
 
+def exceeds_alone(device: Device, b: Buffer) -> bool:
+    """Whether a buffer by itself is larger than its memory, so that `check_capacity` refuses the program."""
+    memory = device.memory(b.memory)
+    refused = memory.backing is None or b.span is not None
+    return refused and memory.capacity is not None and (b.size.constant or 0) * b.dtype.bytes > memory.capacity
+
+
 def _alive(body: tuple[Stmt, ...], live: tuple[Buffer, ...]) -> Iterator[tuple[Buffer, ...]]:
     for s in body:
         match s:

@@ -3,6 +3,8 @@
 SHARE_OUT   units that synchronise by a barrier share whole rows or panels; lockstep units take neighbouring elements, or runs
             of them where the device moves several at once (`copy_width`).
 HONOURED    an instruction that the line names is the leaf, or the line is refused.
+SIZE_FIRST  a tile that its memory cannot hold is refused when all tiles are known. Its copy is not planned: that would take
+            time with its size.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from ....dsl.layout import Layout
 from ....dsl.values import Load, Value
 from ...ir.tile_ir import Buffer
 from ...plan.computations import Computation
+from ..capacity import exceeds_alone
 from ..lowering_context import LoweringContext
 from ..spec import Focus
 from .copy_width import elements_per_unit
@@ -31,7 +34,7 @@ def copy_lines(
     below = [x for x in ctx.device.levels[ctx.device.depth(focus.level) + 1 :] if x.name in ctx.units]
     shaped = [x for x in below if x.units == "shaped"]
     finite = [x for x in below if x.units == "finite"]
-    if not axes:
+    if not axes or exceeds_alone(ctx.device, target):  # SIZE_FIRST
         return (syntax.Compute(),)
     fastest = contiguous_axis(source, [a for a, _ in axes])
     extents = dict(axes)
