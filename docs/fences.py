@@ -1,7 +1,7 @@
 """A hook of mkdocs: what CommonMark takes and the site's Markdown does not.
 
-The headers of our samples say more than a language (see `tests/test_docs.py`). Markdown passes over that; the extension that
-makes the site's fences does not take such a line for a fence at all, and then takes the next ``` for the beginning of one.
+The headers of our samples say more than a language (see `tests/docs/test_docs.py`). Markdown passes over that; the extension
+that makes the site's fences does not take such a line for a fence at all, and then takes the next ``` for the beginning of one.
 
     ```sched fragment cpu:avx2   -->  ```sched
     ```sched append="F"          -->  ```sched title="F (continued)"

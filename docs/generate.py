@@ -1,7 +1,7 @@
 """Writes the pages of the docs that are made from the code: `python docs/generate.py`.
 
     schedule.md      from `codegen/schedule/statement_reference.py`, and the traces of its examples
-    errors/*.md      from the error classes, and the cases of `tests/errors`
+    errors/*.md      from the error classes, and the cases of `tests/dsl/errors`
     api.md           from the signatures and docstrings of the names of `andiron`
     commands.md      from the parser of the command line
     architecture.md  the folders, from the docstrings of their packages, and the grammar of the tile program, from
@@ -9,7 +9,7 @@
     passes.md        the table, from the list of passes in `codegen/pipeline.py`
     pictures/*.svg   from the recipes of cookbook.md
 
-Each is made by a file of `docs/generator`. `tests/test_docs.py` holds that they are up to date.
+Each is made by a file of `docs/generator`. `tests/docs/test_docs.py` holds that they are up to date.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from .page import DOCS, MADE, TESTS
 def example_text(s: Statement) -> str:
     """A whole text for the example of a statement: what it imports, its device, its strategies, the schedule."""
     libraries = "".join(f"import std.ops.{n}\n" for n in ("gemm", "reduce", "norm", "tensor", "conv", "elementwise"))
-    device = (TESTS / "devices" / "simt.sched").read_text(encoding="utf-8") if s.device == "simt" else ""
+    device = (TESTS / "support" / "devices" / "simt.sched").read_text(encoding="utf-8") if s.device == "simt" else ""
     body = "".join(f"    {line}\n" for line in s.lines.splitlines())
     return f"{libraries}{device}{STRATEGIES}schedule example for {s.op} on {s.device}:\n{body}"
 

@@ -19,8 +19,8 @@ from andiron.codegen.abi import FLAGS, symbol
 from andiron.codegen.emit.printers import emit
 from andiron.codegen.ir.program import Program
 
-from ..beside import beside
-from ..cpp_build import MACHINES, call, folder, machine_has
+from ..support.cpp.build import MACHINES, call, folder, machine_has
+from ..support.guarded_arrays import beside
 from .case import Case, inputs
 from .execute import LONG, Outcome, Refused, compared, compiled, failure
 

@@ -11,7 +11,7 @@ from collections import Counter
 
 import pytest
 
-from ..cpp_build import COMPILERS
+from ..support.cpp.build import COMPILERS
 from .drawn import drawn
 from .execute import Outcome, run
 from .native import outcomes

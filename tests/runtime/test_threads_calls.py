@@ -2,7 +2,7 @@
 
 import pytest
 
-from .processes import run
+from ..support.processes import run
 
 KERNEL = '''
 TEXT = """

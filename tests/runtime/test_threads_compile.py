@@ -1,6 +1,6 @@
 """Compilations and builds in several threads at the same time: the same texts as one after another."""
 
-from .processes import run
+from ..support.processes import run
 
 WORK = """
 from andiron.dsl.stdlib_files import std_names

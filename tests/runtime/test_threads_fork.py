@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from .processes import run
+from ..support.processes import run
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 

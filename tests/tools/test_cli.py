@@ -17,7 +17,8 @@ from andiron.tools import cli
 from andiron.tools.cli import main
 from andiron.tools.commands import bench
 
-ROOT = Path(__file__).parent.parent.parent
+from ..support.paths import ROOT
+
 GEMM = """\
 op gemm[M, N, K](A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]):
     C[m, n] = sum(k) A[m, k] * B[k, n]

@@ -1,0 +1,150 @@
+"""Products of matrices on CPUs: what is chosen is right at all sizes, open and fixed."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from andiron.codegen.autoschedule.cpu.matmul import matmul_candidates
+from andiron.codegen.autoschedule.launches import context_of, launches_of
+from andiron.codegen.enumerate_schedules import best_schedules
+from andiron.runtime.check_results import check
+from andiron.runtime.compile import compile
+from andiron.runtime.variant import KernelVariants
+from andiron.runtime.workload import shape_of
+
+from ....support.unscheduled import library, op_of
+
+CPUS = ("cpu:generic", "cpu:avx2", "cpu:avx512", "cpu:neon")
+SIZES = [(1, 1, 1), (5, 1, 300), (9, 3, 40), (3, 4, 4099), (70, 5, 33), (1, 65, 7), (35, 100, 257), (100, 33, 385)]
+
+
+def numbers(*shape: int) -> np.ndarray:
+    """Small whole ones: all sums are exact."""
+    return np.random.default_rng(0).integers(-4, 5, shape).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def product():
+    return compile(library(), op="gemm", target="cpu")
+
+
+@pytest.mark.parametrize(("m", "n", "k"), SIZES)
+def test_open_sizes(product, m, n, k):
+    a, b = numbers(m, k), numbers(k, n)
+    assert (product(a, b) == a @ b).all()
+
+
+@pytest.mark.parametrize(("m", "n", "k"), SIZES[1:5])
+def test_fixed_sizes(m, n, k):
+    a, b = numbers(m, k), numbers(k, n)
+    assert (compile(library(), op="gemm", target="cpu", M=m, N=n, K=k)(a, b) == a @ b).all()
+
+
+def test_nothing_times_nothing(product):
+    for m, n, k in ((0, 3, 4), (3, 0, 4), (3, 2, 0), (3, 1, 0)):
+        assert (product(numbers(m, k), numbers(k, n)) == np.zeros((m, n))).all()
+
+
+@pytest.mark.parametrize("op", ["gemm", "gemm_f64", "gemm_tn"])
+def test_each_number_of_columns_has_one(op):
+    """The variants together take all sizes; where operands lie otherwise there is one."""
+    variants = compile(library(), op=op, target="cpu:avx2").variants
+    taken = [next(i for i, v in enumerate(variants) if v.refusal({"M": 8, "N": n, "K": 8}) is None) for n in range(18)]
+    narrow = {"gemm": [4] * 4 + [5] * 8 + [0], "gemm_f64": [4] * 4 + [0] * 9}  # lanes: 8, and 4
+    assert taken == ([0] * 18 if op == "gemm_tn" else [3, 1, 2, 3, 3, *narrow[op]])
+
+
+@pytest.mark.parametrize("device", CPUS)
+@pytest.mark.parametrize("op", ["gemm", "gemm_nt", "gemm_f64", "batched_gemm", "linear_gelu"])
+def test_what_is_best_fits(op, device):
+    """Nothing that is chosen needs more registers or a larger cache than there is."""
+    cases: list[dict] = [{}, {"M": 35, "N": 700, "K": 2048}, {"M": 3072, "N": 3, "K": 128}]
+    for sizes in cases:
+        kernel = compile(library(), op=op, target=device, **sizes)
+        assert "note:" not in str(kernel.report)
+        assert not kernel.notes
+        again = compile(library(), op=op, target=device, schedule=kernel.schedule, **sizes)
+        assert again.schedule == kernel.schedule
+
+
+def test_choices_are_ranked_and_compile():
+    device, op = library().device("cpu:avx512"), op_of("gemm", {"M": 512, "N": 4, "K": 512})
+    (work,), _ = launches_of(op, device, ())[0]
+    choices = matmul_candidates(context_of(op, device), work)
+    assert {c.about.split(":")[0] for c in choices} == {"dots", "panels"}
+    assert [c.seconds for c in choices] == sorted(c.seconds for c in choices)
+    assert len({c.lines for c in choices}) == len(choices) > 10
+
+
+def test_tuning_is_given_them():
+    device, op = library().device("cpu:avx512"), op_of("gemm")
+    given = best_schedules(op, device, {"M": 35, "N": 700, "K": 2048}, 20)
+    assert len(given) == 20
+    assert [x.seconds for x in given] == sorted(x.seconds or 0 for x in given)
+    for x in given[:3]:
+        assert compile(library(), op="gemm", schedule=x.schedule, target="cpu:avx512", M=35, N=700, K=2048)
+
+
+def test_variants_are_compiled_when_asked_for():
+    """A variant that no call needs costs nothing, and a slice of them is a tuple."""
+    made = []
+
+    def make(i):
+        return lambda: made.append(i) or i
+
+    variants = KernelVariants([make(i) for i in range(3)])
+    assert (variants[-1], variants[2], made) == (2, 2, [2])
+    assert (*variants[:2], len(variants)) == (0, 1, 3)
+    with pytest.raises(IndexError):
+        variants[3]
+
+
+@pytest.mark.parametrize("op", ["gru_cell", "lstm_cell"])
+def test_cells_have_one_for_each_small_batch(op):
+    kernel = compile(library(), op=op, target="cpu", threads=2)
+    taken = [next(i for i, v in enumerate(kernel.variants) if v.refusal({"B": b, "I": 8, "H": 8}) is None) for b in range(7)]
+    assert taken == [3, 1, 2, 3, 3, 4, 4]
+    rng = np.random.default_rng(2)
+    for b, i, h in ((0, 3, 4), (1, 33, 7), (2, 5, 64), (3, 70, 17), (4, 40, 40), (5, 16, 31)):
+        shapes = [shape_of(t, {"B": b, "I": i, "H": h}) for t in kernel.op.inputs]
+        arrays = [rng.standard_normal(s, np.float32) for s in shapes]
+        results = kernel(*arrays)
+        assert check(kernel.op, arrays, results if isinstance(results, tuple) else [results]).ok
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(1, 37, 101), (2, 37, 101), (3, 37, 101), (4, 37, 101), (7, 2048, 1024)])
+def test_few_rows_by_what_lies_along_what_is_added_up(m, n, k):
+    kernel = compile(library(), op="gemm_nt", target="cpu", M=m, N=n, K=k)
+    assert "move" not in kernel.schedule
+    a, b = numbers(m, k), numbers(n, k)
+    assert (kernel(a, b) == a @ b.T).all()
+
+
+def test_sums_of_few_rows_stay_in_registers():
+    """Rows by columns by vectors of k, at most three quarters of the registers."""
+    for n in (1, 2, 3, 4):
+        text = compile(library(), op="gemm", target="cpu:avx512", N=n).source
+        assert 0 < len(set(re.findall(r"\bc_\d+_\d+(?:_\d+)?\b", text))) <= 24
+
+
+@pytest.mark.parametrize("op", ["gemm_tn", "gemm_tt"])
+@pytest.mark.parametrize("sizes", [{}, {"M": 70, "N": 33, "K": 385}, {"M": 100, "N": 257, "K": 65}])
+def test_an_operand_along_the_rows_is_packed_by_whole_vectors(op, sizes):
+    kernel = compile(library(), op=op, target="cpu:generic", **sizes)
+    for m, n, k in [tuple(sizes.values())] if sizes else SIZES:
+        a, b = numbers(k, m), numbers(k, n) if op == "gemm_tn" else numbers(n, k)
+        assert (kernel(a, b) == a.T @ (b if op == "gemm_tn" else b.T)).all()
+    if not sizes:
+        assert "move A" in kernel.schedule
+
+
+@pytest.mark.parametrize("sizes", [{}, {"M": 3072, "N": 1500, "K": 128}, {"M": 1000, "N": 1000, "K": 1000}])
+def test_no_more_rows_at_a_time_than_are_followed(sizes):
+    """Whole register tiles, of few rows: those of the result are written a few columns at a time."""
+    for op in ("gemm", "gemm_tn"):
+        schedule = compile(library(), op=op, target="cpu:avx512", **sizes).schedule
+        _, high, rows = map(int, re.findall(r"^    tile m: (\d+)", schedule, re.M))
+        assert rows <= high <= 32
+        assert high % rows == 0

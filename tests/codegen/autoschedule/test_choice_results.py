@@ -1,0 +1,134 @@
+"""Kernels that nothing was written for compute what they should, at odd sizes, without a race, on machines of every kind."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+from andiron.codegen.interpret.machine import interpret
+from andiron.dsl.semantics.reference import reference
+from andiron.runtime.check_results import check
+from andiron.runtime.compile import compile
+from andiron.runtime.workload import random_inputs
+
+from ...support.unscheduled import AMD, NVIDIA, compiled, library, op_of
+from ...support.unscheduled_library import sizes_of
+
+MATRIX = dict(M=37, N=45, K=21)
+IMAGE = dict(N=2, C=5, H=7, W=6, O=4, R=3, S=2)
+HEADS = dict(H=2, Q=5, T=19, D=6)
+CASES = [
+    *(
+        (name, MATRIX)
+        for name in ("gemm", "gemm_tt", "gemm_f16", "gemm_f16_nt", "gemm_i8", "gemm_tf32", "gemm_axpby", "linear_gelu")
+    ),
+    ("gemm", dict(M=1, N=1, K=1)),
+    ("gemm_f16", dict(M=2, N=3, K=0)),
+    ("gemv", dict(M=35, K=300)),
+    ("gemv_t", dict(M=35, K=300)),
+    ("dot", dict(N=5000)),
+    ("batched_gemm_f16", dict(B=3, M=17, N=9, K=11)),
+    *((name, IMAGE) for name in ("conv2d", "conv2d_nhwc_f16", "conv2d_i8", "depthwise_conv2d")),
+    ("grouped_conv2d", {**IMAGE, "G": 2}),
+    ("max_pool2d", dict(N=2, C=3, H=9, W=11)),
+    ("mttkrp", dict(I=9, J=4, K=7, R=5)),
+    ("contract_4d", dict(A=3, B=4, C=5, D=2, E=6, F=3)),
+    ("distances", dict(M=19, N=23, D=5)),
+    *((name, HEADS) for name in ("attention", "causal_attention")),
+    *((name, dict(M=5, N=700)) for name in ("softmax", "layernorm", "row_sum", "row_argmax", "row_logsumexp")),
+    *((name, dict(M=300, N=37)) for name in ("col_sum", "full_max", "transpose", "add_row", "stencil5", "tril")),
+    ("permute_210", dict(A=5, B=6, C=70)),
+    ("copy", dict(N=1000)),
+    ("row_any", dict(M=3, N=70)),
+]
+SLOW = {"conv2d_i8", "causal_attention", "layernorm", "gemm_tt", "gemm_axpby"}  # on one machine only
+
+
+@pytest.mark.parametrize("device", ["sm_80", "gfx90a"])
+@pytest.mark.parametrize(("name", "sizes"), [pytest.param(n, s, id=f"{n}-{'x'.join(map(str, s.values()))}") for n, s in CASES])
+def test_right(name: str, sizes: dict[str, int], device: str) -> None:
+    if name in SLOW and device != "sm_80":
+        pytest.skip("on another machine")
+    op = op_of(name)
+    env = op.all_sizes(sizes)
+    rng = np.random.default_rng(1)
+    arrays = {t.name: rng.integers(-3, 4, [int(e.evaluate(env)) for e in t.shape]).astype(t.dtype.numpy) for t in op.inputs}
+    faults: list = []
+    out = interpret(compiled(name, device).program, arrays, sizes=sizes, on_fault=faults)
+    want = reference(op)(*arrays.values())
+    assert not faults
+    for got, w in zip(out.values(), want if isinstance(want, tuple) else (want,), strict=True):
+        np.testing.assert_allclose(np.asarray(got, "f8"), np.asarray(w, "f8"), rtol=1e-2, atol=1e-2)
+
+
+# Long, thin and tiny ones, fixed when compiled, as far as a processor can play them: split reductions, single rows, odd tails.
+EXTREME = [
+    ("gemm", dict(M=1, N=35, K=20000)),
+    ("gemm_f16", dict(M=1, N=35, K=20000)),
+    ("gemm_f16", dict(M=4, N=300, K=4099)),
+    ("gemm_f16_nt", dict(M=3001, N=1, K=5)),
+    ("gemm_i8", dict(M=1, N=35, K=9001)),
+    ("gemm_f64", dict(M=2, N=3, K=5000)),
+    ("gemm_bf16_f32", dict(M=35, N=35, K=35)),
+    ("gemv", dict(M=1, K=100003)),
+    ("gemv_t", dict(M=35, K=20001)),
+    ("gemv_f16", dict(M=20001, K=1)),
+    ("dot", dict(N=200003)),
+    ("batched_gemm_f16", dict(B=35, M=1, N=35, K=500)),
+    ("softmax", dict(M=1, N=100003)),
+    ("softmax", dict(M=5001, N=1)),
+    ("layernorm", dict(M=2, N=35001)),
+    ("row_argmax", dict(M=1, N=100003)),
+    ("col_sum", dict(M=50001, N=1)),
+    ("full_sum", dict(M=5001, N=35)),
+    ("transpose", dict(M=1, N=50001)),
+    ("add_row", dict(M=50001, N=1)),
+    ("conv2d_nhwc_f16", dict(N=1, C=3, H=33, W=31, O=35, R=7, S=7)),
+    ("conv2d", dict(N=1, C=600, H=1, W=1, O=100, R=1, S=1)),
+    ("attention", dict(H=1, Q=1, T=3001, D=35)),
+]
+
+
+OTHERS = ("gfx90a", "sm_75", "gfx1100")  # each takes a third
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes", "device"),
+    [
+        pytest.param(name, sizes, device, id=f"{name}-{'x'.join(map(str, sizes.values()))}-{device}")
+        for n, (name, sizes) in enumerate(EXTREME)
+        for device in ("sm_80", OTHERS[n % 3])
+    ],
+)
+def test_extreme_shapes_emulated(name: str, sizes: dict[str, int], device: str) -> None:
+    kernel = compile(library(), name, None, f"emulate:{device}", None, **sizes)
+    op = op_of(name)
+    env = op.all_sizes(sizes)
+    rng = np.random.default_rng(1)
+    arrays = [rng.integers(-3, 4, [int(e.evaluate(env)) for e in t.shape]).astype(t.dtype.numpy) for t in op.inputs]
+    out = kernel(*arrays)
+    verdict = check(op, arrays, out if isinstance(out, tuple) else (out,))
+    assert verdict.ok, verdict
+
+
+# Every op with its sizes fixed when it is compiled, odd ones and nothing but ones, on one device of each vendor, all devices in
+# turn; a part of them here, with ALL_OPS=1 all.
+FIXED = [
+    (name, devices[n % len(devices)], n + k)
+    for k, devices in enumerate((NVIDIA, AMD))
+    for n, name in enumerate(sorted(library().ops))
+]
+EVERY = 1 if os.environ.get("ALL_OPS") else 12
+
+
+@pytest.mark.parametrize(("name", "device"), [x[:2] for x in FIXED if x[2] % EVERY == 0])
+def test_fixed_sizes_emulated(name: str, device: str) -> None:
+    op = op_of(name)
+    for mode in ("odd", "one"):
+        for sizes in sizes_of(name, mode):
+            kernel = compile(library(), name, None, f"emulate:{device}", None, **sizes)
+            arrays = random_inputs(op, sizes)
+            out = kernel(*arrays)
+            verdict = check(op, arrays, out if isinstance(out, tuple) else (out,))
+            assert verdict.ok, (sizes, verdict)

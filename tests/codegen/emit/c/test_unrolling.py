@@ -1,0 +1,91 @@
+"""What compilers are asked to write out is bounded, by the length of the text that it becomes: their time grows faster."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from andiron.codegen.emit.c.unrolling import MOST_COPIES, MOST_INDEXED
+from andiron.codegen.emit.printers import emit
+from andiron.codegen.pipeline import compile_program
+from andiron.dsl.module import loads
+from andiron.dsl.ops.specialise import bind_params
+
+from ....support.paths import STDLIB
+
+ROOT = STDLIB
+LIBRARY = "".join(f"import std.{d}.{f.stem}\n" for d in ("ops", "schedules") for f in sorted((ROOT / d).glob("*.sched")))
+DEVICES = {"nvidia": "sm_80", "amd": "gfx90a", "cdna": "gfx90a", "rdna": "gfx1100", None: "cpu:avx2"}
+UNROLL = re.compile(r" *(?:m_unroll\(|#pragma unroll )(\d+)")
+
+
+def longest(text: str) -> int:
+    """Statements that the largest loop nest becomes, written out as its lines ask."""
+    most, open_, ahead = 0, [(1, 0)], 1
+    for line in text.split("\n"):
+        if (m := UNROLL.match(line)) is not None:
+            ahead = int(m[1])
+            continue
+        if line.lstrip().startswith("}") and len(open_) > 1:
+            times, inside = open_.pop()
+            most = max(most, times * inside)
+            open_[-1] = (open_[-1][0], open_[-1][1] + times * inside)
+        if line.endswith("{"):
+            open_.append((ahead if line.lstrip().startswith("for (") else 1, 0))
+        elif line.endswith(";"):
+            open_[-1] = (open_[-1][0], open_[-1][1] + 1)
+        ahead = 1
+    return most
+
+
+def test_what_is_counted():
+    text = "void f() {\n#pragma unroll 4\nfor (;;) {\na;\nm_unroll(3)\nfor (;;) {\nb;\nc;\n}\n}\nfor (;;) {\nd;\n}\n}"
+    assert longest(text) == 4 * (1 + 3 * 2) + 1
+
+
+@pytest.fixture(scope="module")
+def library():
+    return loads(LIBRARY)
+
+
+def text_of(library, name: str) -> str:
+    s = library.schedules[name]
+    device = DEVICES.get(s.device) or s.device
+    dialect = "cpp" if device.startswith("cpu") else "hip" if device.startswith("gfx") else "cuda"
+    return emit(compile_program(library, bind_params(library.ops[s.op]), s, library.device(device)).program, dialect)
+
+
+def test_schedules_of_the_library(library):
+    for name, s in library.schedules.items():
+        if s.op in library.ops:
+            assert longest(text_of(library, name)) <= 2 * MOST_COPIES, name
+
+
+def test_an_array_of_registers_is_not_written_out(library):
+    """3072 accumulators: more than have names. Written out whole they kept g++ busy for minutes."""
+    assert longest(text_of(library, "tile_order")) <= 8 * MOST_INDEXED
+
+
+def test_what_the_schedule_asks_for_is_done(library):
+    text = text_of(library, "sgemm_maxwell")
+    assert "#pragma unroll 8" in text  # 8 times 64 multiplications
+
+
+LOOP_IN_LOOP = """
+op f8[M, N, K](A: f8e4m3[M, K], B: f8e5m2[N, K]) -> (C: f32[M, N]):
+    C[m, n] = sum(k) f32(A[m, k]) * f32(B[n, k])
+
+schedule s for f8 where M <= 65, N <= 65, K <= 65:
+    keep C in l3
+    tile m: 64 -> core
+    move A -> register
+    move B -> l3 pad 4
+    compute
+"""
+
+
+def test_copies_of_a_loop_that_stays_one_are_bounded():
+    """64 copies of each loop over the columns kept g++ busy for 36 seconds: it vectorizes each of them, with versions."""
+    module = loads(LOOP_IN_LOOP)
+    program = compile_program(module, module.ops["f8"], module.schedules["s"], module.device("cpu:avx2")).program
+    assert "m_unroll(64)" not in emit(program, "cpp")

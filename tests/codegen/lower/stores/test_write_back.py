@@ -1,0 +1,74 @@
+"""`keep` with a block that moves results to a memory that units share: the units share out the stores from there, too."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from andiron.codegen.ir.program import Program
+from andiron.codegen.ir.tile_ir import If
+from andiron.codegen.ir.tile_visitors import buffers_used, statements
+from andiron.codegen.pipeline import compile_program
+from andiron.dsl.index.expr import as_expr
+from andiron.dsl.module import loads
+from andiron.dsl.source import Source
+from andiron.dsl.text.parser import parse
+
+from ....support.interpreted import GEMM, Formula, agrees, program_of, written
+
+RELU = Formula(
+    "op f[M, N, K](A: f32[M, K], B: f32[K, N], b: f32[N]) -> (Y: f32[M, N]):\n"
+    "    C[m, n] = sum(k) A[m, k] * B[k, n]\n    Y[m, n] = relu(C[m, n] + b[n])\n",
+    lambda a, b, c: np.maximum(a @ b + c, 0),
+)
+ADDED = Formula(
+    "op f[M, N, K](A: f32[M, K], B: f32[K, N], D: f32[N, M]) -> (Y: f32[N, M]):\n"
+    "    C[m, n] = sum(k) A[m, k] * B[k, n]\n    Y[n, m] = C[m, n] + D[n, m]\n",
+    lambda a, b, d: (a @ b).T + d,
+)
+BLOCK = "tile m: 32, n: 24 -> block / keep C in register: / > move C -> shared{0} / tile k: 4 / tile m: 8 -> warp"
+BLOCK += " / tile n: 1 -> thread"
+CORE = "tile m: 12, n: 24 -> core / keep C in register: / > move C -> {0} / tile k: 4 / tile n: 1 -> lane"
+SIZES = [{"M": 33, "N": 50, "K": 9}, {"M": 1, "N": 1, "K": 1}, {"M": 64, "N": 48, "K": 0}, {"M": 0, "N": 7, "K": 3}]
+
+
+def alone(program: Program, buffer: str) -> bool:
+    """Whether what is stored to the buffer is stored where a unit's number is 0, and nowhere else."""
+    body = [x for launch in program.launches for x in statements(launch.body)]
+    units = {u.var for launch in program.launches for u in launch.units}
+    found = [s for s in body if isinstance(s, If) and buffer in buffers_used(s.body)]
+    return any(c == -as_expr(u) for s in found for c in s.conds for u in units)
+
+
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+@pytest.mark.parametrize("formula", [GEMM, RELU, ADDED], ids=["product", "epilogue", "turned"])
+@pytest.mark.parametrize(("device", "lines"), [
+    ("sm_80", BLOCK.format("")), ("sm_80", BLOCK.format(" pad 3")), ("gfx90a", BLOCK.format("").replace("warp", "wave")),
+    ("cpu:avx2", CORE.format("l1")), ("cpu:generic", CORE.format("l2 pad 1")),
+])  # fmt: skip
+def test_right(device, lines, formula, sizes):
+    for fixed in (None, sizes):
+        program = program_of(formula, lines, device, fixed)
+        agrees(formula, program, sizes)
+        if fixed is None:
+            assert not alone(program, "C" if formula is GEMM else "Y")
+
+
+def test_it_is_written_down():
+    module = loads(f"{RELU.text}\nschedule s for f:\n{written(BLOCK.format(''))}")
+    first = compile_program(module, module.ops["f"], module.schedules["s"], module.device("sm_80"))
+    assert "        move C -> shared\n        tile m: 1, n: 4 -> thread\n" in first.schedule
+    (again,) = parse(Source("<explicit>", first.schedule)).declarations
+    second = compile_program(module, module.ops["f"], again, module.device("sm_80"))
+    assert second.schedule == first.schedule
+    assert str(second.program) == str(first.program)
+
+
+@pytest.mark.parametrize(("said", "by_one"), [
+    ("> compute", True), ("> tile m: 1 -> warp", True), ("> tile m: 4 / > compute", True),
+    ("> tile m: 1, n: 1 -> thread", False),
+])  # fmt: skip
+def test_what_the_author_says_stays(said, by_one):
+    lines = BLOCK.format(" / " + said)
+    program = program_of(GEMM, lines, "sm_80")
+    assert alone(program, "C") == by_one
+    agrees(GEMM, program, {"M": 33, "N": 50, "K": 9})

@@ -1,0 +1,126 @@
+"""`keep T in MEMORY:` with a block: an intermediate made by a nest of its own, in the middle of its reader's."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from andiron.codegen.interpret.machine import interpret
+from andiron.codegen.pipeline import compile_program
+from andiron.dsl.errors import UserError
+from andiron.dsl.module import loads
+from andiron.dsl.ops.specialise import specialise
+from andiron.dsl.semantics.reference import reference
+
+from ...support.edit_programs import barriers, without_barrier
+
+# The weights are made of two tensors, so no copy makes them.
+W4 = """op w4[M, N, K, G](A: f16[M, K], Q: i4[K, N], S: f16[G, N]) -> (C: f16[M, N]):
+    W[k, n] = f16(f32(Q[k, n]) * f32(S[k / 32, n else 0]))
+    C[m, n] = sum(k) f32(A[m, k]) * f32(W[k, n])
+"""
+MAIN = """tile m: 64, n: 64 -> block
+keep C in register
+tile k: 32
+move A -> shared swizzle with cp_async
+{keep}
+tile m: 32, n: 32 -> warp
+tile k: 16
+move A -> register with ldmatrix
+move W -> register with ldmatrix
+compute with mma_m16n8k16_f16"""
+KEEPS = {
+    "plain": "keep W in shared swizzle:\n    tile k: 1, n: 8 -> thread\n    compute",
+    "through registers": "keep W in shared:\n    tile k: 1, n: 8 -> thread\n    move Q -> register\n    compute",
+    "through shared": "keep W in shared:\n    move Q -> shared\n    tile k: 1, n: 8 -> thread\n    move S -> register",
+    "by all at once": "keep W in shared pad 8:\n    fuse k, n as e\n    tile e: 4 -> thread",
+}
+ROWS = """op rows[M, N](X: f32[M, N]) -> (Y: f32[M, N]):
+    s[i] = sum(j) X[i, j]
+    Y[i, j] = X[i, j] * s[i]
+"""
+CHAIN = """op chain[M](X: f32[M]) -> (Y: f32[M]):
+    a[i] = X[i] + 1
+    b[i] = a[i] * a[i]
+    Y[i] = b[i] - a[i] + b[i]
+"""
+
+
+def compiled(text: str, lines: str, sizes: dict[str, int] | None = None):
+    block = "".join(f"    {x}\n" for x in lines.split("\n"))
+    module = loads(f"{text}\nschedule s for {text.split('[')[0][3:]}:\n{block}")
+    (op,) = module.ops.values()
+    op = specialise(op, sizes or {})
+    return op, compile_program(module, op, module.schedules["s"], module.device("sm_80")).program
+
+
+def check(op, program, **sizes: int) -> None:
+    values = inputs(op, sizes)
+    (got,) = interpret(program, values, sizes=sizes).values()
+    np.testing.assert_array_equal(got, reference(op)(*values.values()))  # small integers: every sum is exact
+
+
+def inputs(op, sizes: dict[str, int]) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(3)
+    return {t.name: rng.integers(-4, 5, [e.evaluate(sizes) for e in t.shape]).astype(t.dtype.numpy) for t in op.inputs}
+
+
+@pytest.mark.parametrize("keep", KEEPS)
+def test_operands_made_of_several_tensors_reach_a_tensor_unit(keep: str) -> None:
+    op, program = compiled(W4, MAIN.format(keep=KEEPS[keep]))
+    assert "mma_m16n8k16_f16" in {i.name for i in program.instrs}
+    for sizes in (dict(M=70, N=45, K=99, G=4), dict(M=1, N=1, K=1, G=1), dict(M=3, N=2, K=0, G=1), dict(M=64, N=64, K=64, G=1)):
+        check(op, program, **sizes)
+
+
+def test_an_instruction_larger_than_a_tile_below() -> None:
+    """What was made holds the next tile's elements: they are not added twice."""
+    text = """op both[M, N, K](A: i8[M, K], B: i8[K, N]) -> (C: f32[M, N]):
+    V[m, k] = f16(f32(A[m, k]) + 1)
+    W[k, n] = f16(f32(B[k, n]) + 1)
+    C[m, n] = sum(k) f32(V[m, k]) * f32(W[k, n])
+"""
+    lines = "tile m: 32, n: 8 -> block\nkeep C in register\ntile k: 32\nmove V -> shared\nmove W -> shared\n"
+    op, program = compiled(text, lines + "tile m: 32, n: 8 -> warp\ntile k: 8\ncompute with mma_m16n8k16_f16")
+    for sizes in (dict(M=32, N=8, K=64), dict(M=5, N=7, K=13)):
+        check(op, program, **sizes)
+
+
+@pytest.mark.parametrize("k", [0, 1, 40])
+def test_with_fixed_sizes(k: int) -> None:
+    sizes = dict(M=64, N=72, K=k, G=2)
+    check(*compiled(W4, MAIN.format(keep=KEEPS["through registers"]), sizes), **sizes)
+
+
+def test_every_barrier_is_needed() -> None:
+    op, program = compiled(W4, MAIN.format(keep=KEEPS["plain"]))
+    sizes = dict(M=70, N=72, K=88, G=3)  # aligned: the program that was asked for, not the one instead
+    assert barriers(program)
+    for n in range(barriers(program)):
+        found: list = []
+        interpret(without_barrier(program, n), inputs(op, sizes), sizes=sizes, on_fault=found)
+        assert "race" in {f.kind for f in found}, f"barrier {n}"
+
+
+def test_a_reduction_has_a_nest_of_its_own() -> None:
+    own = "keep s in shared:\n    tile i: 1 -> warp\n    keep s in register\n    tile j: 64\n    tile j: 1 -> thread\n"
+    main = "tile j: 64\ntile j: 32 -> warp\ntile j: 1 -> thread\ncompute"
+    op, program = compiled(ROWS, "tile i: 4 -> block\n" + own + main)
+    for sizes in (dict(M=9, N=77), dict(M=1, N=1), dict(M=3, N=0)):
+        check(op, program, **sizes)
+
+
+@pytest.mark.parametrize(
+    ("text", "lines", "id"),
+    [
+        (CHAIN, "tile i: 64 -> block\nkeep b in register:\n    compute", "schedule-layout"),
+        (
+            CHAIN,
+            "tile i: 64 -> block\nkeep b in shared:\n    compute\nkeep a in shared\ntile i: 1 -> thread",
+            "schedule-not-computed",
+        ),
+    ],
+)
+def test_refused(text: str, lines: str, id: str) -> None:
+    with pytest.raises(UserError) as caught:
+        compiled(text, lines)
+    assert caught.value.id == id

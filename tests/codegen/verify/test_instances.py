@@ -1,0 +1,416 @@
+"""Each point exactly once, by instances: programs of the library pass, and programs that were broken are refused.
+
+Whether a broken program means something else is told by numbers: the interpreter's results beside the reference's.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from andiron.codegen.abi import chosen
+from andiron.codegen.interpret.machine import Fault, interpret
+from andiron.codegen.ir.printer import show
+from andiron.codegen.ir.program import Program
+from andiron.codegen.ir.tile_ir import Alloc, AllReduce, Barrier, Call, For, If, Let, Staging, Stmt, Store, Wait
+from andiron.codegen.ir.tile_visitors import map_bodies, statements
+from andiron.codegen.pipeline import compile_program
+from andiron.codegen.verify import check_once
+from andiron.codegen.verify.field_elements import FieldDomain, P, field_element
+from andiron.codegen.verify.well_formed import check_well_formed
+from andiron.dsl.index.expr import Var, as_expr
+from andiron.dsl.module import loads
+from andiron.dsl.op import Op
+from andiron.dsl.ops.specialise import bind_params, specialise
+from andiron.dsl.semantics.numerics import identity
+from andiron.dsl.semantics.reference import reference
+from andiron.dsl.types import TYPES, DType
+from andiron.dsl.values import Masked, transform
+
+from ...stdlib.test_ops import OPS
+from ...support.edit_programs import edited
+from ...support.library_cases import cases, library
+
+F32, I32, U8, BOOL = TYPES["f32"], TYPES["i32"], TYPES["u8"], TYPES["bool"]
+
+# ---------------------------------------------------------------- programs that are right
+
+
+DEVICES = ["cpu:avx2", "sm_80", "gfx90a"]
+LONG = bool(os.environ.get("FUZZ"))  # every op on each of them, else on one; test_verified_library.py takes all other devices
+PAIRS = [(op, d) for n, op in enumerate(OPS) for m, d in enumerate(DEVICES) if LONG or m == n % len(DEVICES)]
+
+
+@pytest.mark.parametrize(("name", "device"), PAIRS)
+def test_the_library(name: str, device: str) -> None:
+    module = library()
+    op = bind_params(OPS[name], {n: 1 for n, default in OPS[name].params if default is None})
+    program = compile_program(module, op, None, module.device(device)).program
+    for case in cases(op):
+        check_once(program, op, case.sizes)
+
+
+# ---------------------------------------------------------------- values
+
+
+def test_sums_and_products_are_those_of_the_field() -> None:
+    d = FieldDomain()
+    a, b, c = (d.inputs(F32, (5,)) for _ in range(3))
+    two = d.constant(2, F32)
+    assert d.same(d.apply("add", (a, a), F32), d.apply("mul", (a, two), F32)).all()
+    assert d.same(d.apply("fma", (a, b, c), F32), d.apply("add", (c, d.apply("mul", (b, a), F32)), F32)).all()
+    third = d.apply("div", (a, d.constant(3, F32)), F32)
+    assert d.same(d.apply("add", (third, d.apply("add", (third, third), F32)), F32), a).all()
+    assert not d.same(d.apply("add", (a, a), F32), a).any()
+
+
+FIRST = [
+    ("max", F32, -np.inf),
+    ("min", F32, np.inf),
+    ("max", U8, 0),
+    ("min", TYPES["i8"], 127),
+    ("or", BOOL, 0),
+    ("and", BOOL, 1),
+]
+
+
+@pytest.mark.parametrize(("fn", "dtype", "first"), FIRST)
+def test_extremes_count(fn: str, dtype: Any, first: float) -> None:
+    """A maximum of the same twice is not the same; of what it begins with and something it is that."""
+    d, wide = FieldDomain(), dtype.compute
+    a, b, c = (d.inputs(dtype, (7,)) for _ in range(3))
+    one = d.apply(fn, (a, d.apply(fn, (b, c), wide)), wide)
+    assert d.same(one, d.apply(fn, (d.apply(fn, (c, a), wide), b), wide)).all()
+    assert not d.same(d.apply(fn, (a, a), wide), a).any()
+    start = d.constant(first, dtype)
+    assert d.same(d.apply(fn, (start, a), wide), a).all()
+    assert d.same(d.apply(fn, (a, start), wide), a).all()
+    assert d.same(d.apply(fn, (start, start), wide), start).all()
+
+
+def test_other_functions_are_of_their_arguments() -> None:
+    d = FieldDomain()
+    a, b = d.inputs(F32, (6,)), d.inputs(F32, (6,))
+    assert d.same(d.apply("exp", (a,), F32), d.apply("exp", (a,), F32)).all()
+    assert not d.same(d.apply("exp", (a,), F32), d.apply("exp", (b,), F32)).any()
+    assert not d.same(d.apply("exp", (a,), F32), d.apply("tanh", (a,), F32)).any()
+    assert d.same(d.apply("gt", (a, b), BOOL), d.apply("lt", (b, a), BOOL)).all()
+
+
+def test_what_is_known_of_indices_is_computed() -> None:
+    d = FieldDomain()
+    i, j = d.number(np.arange(6), I32), d.number(3, I32)
+    x, y = d.inputs(F32, (6,)), d.inputs(F32, (6,))
+    got = d.apply("where", (d.apply("lt", (i, j), BOOL), x, y), F32)
+    assert d.same(got[:3], x[:3]).all()
+    assert d.same(got[3:], y[3:]).all()
+    assert d.same(d.apply("mod", (i, j), I32), d.number(np.arange(6) % 3, I32)).all()
+
+
+def test_numbers_in_the_field() -> None:
+    assert field_element(0.5) * 2 % P == 1
+    assert (field_element(-3) + 3) % P == 0
+    assert len({field_element(float("inf")), field_element(float("-inf")), field_element(float("nan")), 0, 1}) == 5
+
+
+@pytest.mark.parametrize("dtype", [TYPES["i8"], TYPES["i16"], I32, TYPES["i64"]])
+@pytest.mark.parametrize("fn", ["min", "max"])
+def test_small_numbers_are_no_ends_of_a_type(fn: str, dtype: DType) -> None:
+    """An extreme of one number and the end of a type is the number, also where the two are near each other in the field."""
+    d, wide = FieldDomain(), dtype.compute
+    start = d.constant(identity(fn, wide).item(), wide)
+    for n in range(-3, 4):
+        number = d.constant(n, wide)
+        assert d.same(d.apply(fn, (start, number), wide), number).all(), n
+        assert not d.same(start, number).any(), n
+
+
+@pytest.mark.parametrize("kind", ["min", "max"])
+@pytest.mark.parametrize("value", ["0", "3 % 2", "(0 - 3) % 2 - 2", "(0 - 1) % 2 - 3"])
+def test_an_extreme_of_constants(kind: str, value: str) -> None:
+    text = (
+        "op o[M](A: i32[M, M]) -> (Y: i32[M, M]):\n"
+        f"    t[e] = {value}\n    u = {kind}(m) t[m]\n    Y[n, m] = (A[n, m] - u) + t[m]\n"
+    )
+    module = loads(text)
+    op = specialise(module.ops["o"], {"M": 1})
+    program = compile_program(module, op, None, module.device("cpu:generic")).program
+    check_once(program, op, {}, {"core": 1})
+
+
+# ---------------------------------------------------------------- programs that are broken
+
+
+@dataclass(frozen=True)
+class Broken:
+    op: str
+    schedule: str
+    device: str
+    sizes: dict[str, int]
+
+
+SUM = "op total[M, N](X: f32[M, N]) -> (Y: f32[M]):\n    Y[m] = sum(n) X[m, n]\n"
+BIGGEST = "op biggest[M, N](X: f32[M, N]) -> (Y: f32[M]):\n    Y[m] = max(n) X[m, n]\n"
+PLACE = "op place[M, N](X: f32[M, N]) -> (Y: i64[M]):\n    Y[m] = argmax(n) X[m, n]\n"
+GEMM = "op gemm[M, N, K](A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]):\n    C[m, n] = sum(k) A[m, k] * B[k, n]\n"
+SOFT = """op soft[M, N](X: f32[M, N]) -> (Y: f32[M, N]):
+    top[m] = max(n) X[m, n]
+    e[m, n] = exp(X[m, n] - top[m])
+    s[m] = sum(n) e[m, n]
+    Y[m, n] = e[m, n] / s[m]
+"""
+BLUR = "op blur[N](X: f32[N]) -> (Y: f32[N]):\n    Y[i] = X[i - 1 else 0] + 2 * X[i] + X[i + 1 else 0]\n"
+CASES = {
+    "lanes": Broken(
+        SUM, "tile m: 1 -> core\n    keep Y in register\n    tile n: 16\n    tile n: 2 -> lane", "cpu:avx2", {"M": 3, "N": 21}
+    ),
+    "cores": Broken(SUM, "tile n: 4 -> core by workspace", "cpu:avx2", {"M": 2, "N": 13}),
+    "atomic": Broken(SUM, "tile n: 4 -> core by atomic", "cpu:avx2", {"M": 2, "N": 13}),
+    "thread": Broken(
+        SUM, "tile m: 1 -> block\n    keep Y in register\n    tile n: 32\n    tile n: 1 -> thread", "sm_80", {"M": 2, "N": 75}
+    ),
+    "biggest": Broken(
+        BIGGEST,
+        "tile m: 1 -> core\n    keep Y in register\n    tile n: 16\n    tile n: 2 -> lane",
+        "cpu:avx2",
+        {"M": 3, "N": 21},
+    ),
+    "place": Broken(
+        PLACE, "tile m: 1 -> core\n    keep Y in register\n    tile n: 16\n    tile n: 2 -> lane", "cpu:avx2", {"M": 3, "N": 21}
+    ),
+    "staged": Broken(
+        GEMM,
+        "tile m: 8, n: 8 -> block\n    keep C in register\n    tile k: 4\n    move A -> shared\n    move B -> shared\n"
+        "    tile m: 4, n: 4 -> warp\n    tile m: 1, n: 1 -> thread",
+        "sm_80",
+        {"M": 9, "N": 11, "K": 10},
+    ),
+    "ahead": Broken(
+        GEMM,
+        "tile m: 8, n: 8 -> block\n    keep C in register\n    tile k: 4 pipeline 2\n    move A -> shared\n"
+        "    move B -> shared\n    tile m: 1, n: 1 -> thread",
+        "gfx90a",
+        {"M": 9, "N": 11, "K": 10},
+    ),
+    "soft": Broken(SOFT, "auto", "cpu:avx2", {"M": 3, "N": 19}),
+    "soft on a GPU": Broken(SOFT, "auto", "sm_80", {"M": 2, "N": 40}),
+    "blur": Broken(BLUR, "tile i: 8 -> core\n    move X -> l1", "cpu:avx2", {"N": 21}),
+}
+
+
+def made(name: str) -> tuple[Op, Program, dict[str, int]]:
+    case = CASES[name]
+    title = case.op.split()[1].partition("[")[0]
+    module = loads(f"{case.op}\nschedule s for {title}:\n    {case.schedule}\n")
+    op = bind_params(module.ops[title], {})
+    program = compile_program(module, op, module.schedules["s"], module.device(case.device)).program
+    return op, replace(chosen(program, case.sizes, {}), needs=None, instead=None), case.sizes
+
+
+def breaks(p: Program) -> Iterator[tuple[str, Program]]:
+    """Programs with one statement dropped, doubled, moved, without its condition, or over other iterations."""
+    count = sum(len(statements(x.body)) for x in p.launches)
+    for n in range(count):
+        for name, edit in EDITS.items():
+            seen = iter(range(count))
+
+            def one(s: Stmt, edit=edit, seen=seen, n=n) -> list[Stmt]:
+                return edit(s) if next(seen) == n else [s]
+
+            other = edited(p, one)
+            if other != p:
+                yield name, other
+
+
+def _later(s: Stmt) -> list[Stmt]:
+    return [replace(s, start=s.start + s.step)] if isinstance(s, For) else [s]
+
+
+def _shorter(s: Stmt) -> list[Stmt]:
+    return [replace(s, stop=s.stop - 1)] if isinstance(s, For) else [s]
+
+
+def _longer(s: Stmt) -> list[Stmt]:
+    return [replace(s, stop=s.stop + 1, var=Var(s.var.name, None, None))] if isinstance(s, For) else [s]
+
+
+def _dropped(s: Stmt) -> list[Stmt]:
+    return [] if isinstance(s, Store | Call | AllReduce | Barrier | If | For) else [s]
+
+
+def _doubled(s: Stmt) -> list[Stmt]:
+    return [s, s] if isinstance(s, Store | Call | AllReduce | For) else [s]
+
+
+def _unguarded(s: Stmt) -> list[Stmt]:
+    if isinstance(s, If):
+        return [*s.body]
+    if isinstance(s, Store):
+        return [replace(s, value=transform(s.value, lambda v: v.value if isinstance(v, Masked) else None))]
+    return [s]
+
+
+def _otherwise(s: Stmt) -> list[Stmt]:
+    return [replace(s, conds=tuple(c - 1 for c in s.conds))] if isinstance(s, If) else [s]
+
+
+def _plain(s: Stmt) -> list[Stmt]:
+    return [replace(s, atomic=None)] if isinstance(s, Store) and s.atomic else [s]
+
+
+def _elsewhere(s: Stmt) -> list[Stmt]:
+    return [replace(s, coords=(*s.coords[:-1], s.coords[-1] + 1))] if isinstance(s, Store) and s.coords else [s]
+
+
+def _into_the_loop(s: Stmt) -> list[Stmt]:
+    """What stands behind a loop moves into it: combined in each iteration."""
+    if not isinstance(s, For | Alloc | If):
+        return [s]
+
+    def moved(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        for n, (one, after) in enumerate(pairwise(body)):
+            if isinstance(one, For) and not isinstance(after, Let):
+                return (*body[:n], replace(one, body=(*one.body, after)), *body[n + 2 :])
+        return body
+
+    return [map_bodies(s, moved)]
+
+
+EDITS = {
+    "dropped": _dropped, "doubled": _doubled, "unguarded": _unguarded, "other bound": _otherwise, "later": _later,
+    "shorter": _shorter, "longer": _longer, "plain": _plain, "elsewhere": _elsewhere, "into the loop": _into_the_loop,
+}  # fmt: skip
+
+
+def right(op: Op, p: Program, sizes: dict[str, int], seed: int) -> bool:
+    """By numbers: no fault, and the results of the reference. Inputs are no whole numbers: nothing is right by chance."""
+    rng = np.random.default_rng(seed)
+    arrays = {t.name: rng.standard_normal([e.evaluate(sizes) for e in t.shape]).astype(t.dtype.numpy) for t in op.inputs}
+    try:
+        (got,) = interpret(p, arrays, sizes).values()
+    except Fault:
+        return False
+    return np.allclose(got, reference(op)(*arrays.values()), rtol=1e-4, atol=1e-5)
+
+
+def fault_of(op: Op, p: Program, sizes: dict[str, int]) -> Fault | None:
+    try:
+        check_once(p, op, sizes)
+    except Fault as fault:
+        return fault
+    return None
+
+
+def verified(op: Op, p: Program, sizes: dict[str, int]) -> str:
+    """The kind of fault, "" where it is said to be right."""
+    fault = fault_of(op, p, sizes)
+    return "" if fault is None else fault.kind
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_broken_is_refused(name: str) -> None:
+    op, program, sizes = made(name)
+    assert verified(op, program, sizes) == ""
+    assert right(op, program, sizes, 0)
+    every = list(breaks(program))
+    found, hidden = Counter(), 0
+    for how, other in Random(name).sample(every, min(len(every), 60 if LONG else 35)):
+        kind, fine = verified(op, other, sizes), all(right(op, other, sizes, n) for n in range(2))
+        assert kind or fine, f"{how} is not seen\n{other}"
+        found[kind] += not fine
+        hidden += bool(kind) and fine
+    assert found.total() >= 10
+    assert not hidden or name in ("biggest", "soft", "soft on a GPU"), "refused, and right for what is no maximum"
+
+
+def test_a_point_that_counts_twice_is_named() -> None:
+    op, program, sizes = made("lanes")
+    doubled = edited(program, lambda s: [s, s] if isinstance(s, AllReduce) else [s])
+    with pytest.raises(Fault, match=r"Y\[0\]: every point of statement Y contributes 8 times") as raised:
+        check_once(doubled, op, sizes)
+    assert "3 of 3 elements of Y are wrong" in str(raised.value)
+    assert "stored once, by core 0" in str(raised.value)
+    assert "keep Y in register" in str(raised.value) or "Y[m] = sum(n) X[m, n]" in str(raised.value)
+
+
+def test_a_point_that_is_left_out_is_named() -> None:
+    op, program, sizes = made("cores")
+    shorter = (other for how, other in breaks(program) if how in ("shorter", "later"))
+    found = [str(fault) for p in shorter if (fault := fault_of(op, p, sizes)) is not None and fault.kind == "not-once"]
+    assert any("of statement Y never contributes" in text for text in found), found
+
+
+def test_a_maximum_counts_too() -> None:
+    """Numbers cannot show that a maximum has a part twice; law 8 asks for once."""
+    op, program, sizes = made("biggest")
+    doubled = edited(program, lambda s: [s, s] if isinstance(s, AllReduce) else [s])
+    assert right(op, doubled, sizes, 0)
+    assert verified(op, doubled, sizes) == "not-once"
+
+
+# ---------------------------------------------------------------- programs that are none
+
+
+def one(p: Program, kind: type, change: Any) -> Program:
+    """With the change of the first statement of a kind."""
+    done: list[Stmt] = []
+
+    def edit(s: Stmt) -> list[Stmt]:
+        if done or not isinstance(s, kind):
+            return [s]
+        done.append(s)
+        return change(s)
+
+    return edited(p, edit)
+
+
+def buffers(p: Program, **changes: Any) -> Program:
+    return replace(p, buffers=(replace(p.buffers[0], **changes), *p.buffers[1:]))
+
+
+ONE = as_expr(1)
+ILL = {
+    "a variable that is not bound": lambda p: one(p, Let, lambda s: []),
+    "a variable bound twice": lambda p: one(p, For, lambda s: [replace(s, body=(replace(s, body=()),))]),
+    "an interval that holds no value": lambda p: replace(p, launches=(replace(p.launches[0], units=tuple(
+        replace(u, var=Var(u.var.name, 10**6, 10**6)) for u in p.launches[0].units)), *p.launches[1:])),
+    "a negative step": lambda p: one(p, For, lambda s: [replace(s, step=-s.step)]),
+    "a coordinate too many": lambda p: one(p, Store, lambda s: [replace(s, coords=(*s.coords, ONE))]),
+    "no such buffer": lambda p: one(p, Store, lambda s: [replace(s, buffer="nothing")]),
+    "an input that is written": lambda p: one(p, Store, lambda s: [replace(s, buffer="A", coords=(ONE, ONE))]),
+    "another type": lambda p: buffers(p, dtype=TYPES["f64"]),
+    "no such memory": lambda p: buffers(p, memory="nowhere"),
+    "no such level": lambda p: buffers(p, level="nobody"),
+    "strides that are missing": lambda p: buffers(p, strides=()),
+    "a barrier of nobody": lambda p: one(p, Barrier, lambda s: [replace(s, level="thread")]),
+    "a barrier of those that cannot meet": lambda p: one(p, Barrier, lambda s: [replace(s, level="grid")]),
+    "an operand too few": lambda p: one(p, Call, lambda s: [replace(s, pieces=s.pieces[1:])]),
+    "no such instruction": lambda p: one(p, Call, lambda s: [replace(s, instr="nothing")]),
+    "a piece of another length": lambda p: one(p, Call, lambda s: [replace(s, pieces=tuple(
+        replace(x, extent=x.extent + 1) for x in s.pieces))]),
+    "what nobody awaits": lambda p: one(p, Wait, lambda s: [replace(s, kind="counter")]),
+    "fewer than none": lambda p: one(p, Wait, lambda s: [replace(s, pending=-1)]),
+    "what is still to be staged": lambda p: one(p, Alloc, lambda s: [replace(s, staging=Staging(1))]),
+    "levels out of order": lambda p: replace(p, launches=(replace(p.launches[0], units=p.launches[0].units[::-1]),)),
+    "two launches of one name": lambda p: replace(p, launches=p.launches * 2),
+    "no program for other sizes": lambda p: replace(p, instead=None),
+    "an atomic that there is not": lambda p: one(p, Store, lambda s: [replace(s, atomic="prod")]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ILL)
+def test_what_is_no_program_is_refused(name: str) -> None:
+    module = library()
+    program = compile_program(module, bind_params(OPS["gemm"]), None, module.device("sm_80")).program
+    check_well_formed(program)
+    broken = ILL[name](program)
+    assert show(broken) != show(program)
+    with pytest.raises(Fault, match="malformed"):
+        check_well_formed(broken)

@@ -1,0 +1,62 @@
+"""Every schedule that comes with Andiron is checked by instances, for each of its devices; every op on some of all devices.
+
+`FUZZ=N` checks every op on every device, and longer. Every op at its own sizes on the usual devices: test_verify.py.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from andiron.codegen.pipeline import compile_program
+from andiron.codegen.verify.verify_program import verify
+from andiron.dsl.module import load
+from andiron.dsl.ops.specialise import bind_params
+from andiron.dsl.stdlib_files import std_devices
+from andiron.tools.checks.compile_schedules import compile_all_schedules, compile_unscheduled_ops
+from andiron.tools.infer_target import has_unit_count
+
+from ...stdlib.test_ops import OPS
+from ...support.library_cases import library
+from ...support.paths import ROOT
+
+FILES = [
+    *sorted((ROOT / "stdlib" / "schedules").glob("*.sched")),
+    *sorted((ROOT / "examples").glob("*.sched")),
+]
+LONG = bool(os.environ.get("FUZZ"))
+WORK = 10_000_000 if LONG else 400_000
+USUAL = ("cpu:avx2", "sm_80", "gfx90a")
+DEVICES = [d for d in std_devices() if has_unit_count(d, library()) and d not in USUAL]
+PAIRS = [(op, d) for n, op in enumerate(OPS) for m, d in enumerate(DEVICES) if LONG or m == n % len(DEVICES)]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
+def test_schedules(path: Path) -> None:
+    module = load(path)
+    cases = [c for found in compile_all_schedules(module) if isinstance(found, list) for c in found] + list(
+        compile_unscheduled_ops(module)
+    )
+    checked = 0
+    for case in cases:
+        if case.compiled is None:  # a schedule for any contraction is not for every op
+            continue
+        said = verify(case.compiled.program, case.op, str(case.schedule and case.schedule.name), work=WORK)
+        assert said.checked, f"{case.schedule and case.schedule.name} on {case.device.name}: {said}"
+        checked += 1
+    assert checked
+
+
+def test_all_devices_are_there() -> None:
+    assert len(DEVICES) > 10
+    assert {d for _, d in PAIRS} == {*DEVICES}
+    assert {op for op, _ in PAIRS} == {*OPS}
+
+
+@pytest.mark.parametrize(("name", "device"), PAIRS)
+def test_ops(name: str, device: str) -> None:
+    module = library()
+    op = bind_params(OPS[name], {n: 1 for n, default in OPS[name].params if default is None})
+    program = compile_program(module, op, None, module.device(device)).program
+    assert verify(program, op, work=WORK).checked

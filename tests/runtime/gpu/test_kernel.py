@@ -1,0 +1,421 @@
+"""From a call to the launch: arrays of all families, parameters, grids, workspaces, streams, refusals.
+
+The GPU is a fake one that runs the emitted text on the CPU, so results are right or wrong as they would be there.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from typing import Any
+
+import andiron
+import numpy as np
+import pytest
+from andiron.dsl.errors import InternalError
+from andiron.dsl.errors.run import ArgumentCount, ArgumentKind, ArgumentShape, ArgumentType, DeviceMismatch, OutputOverlap
+from andiron.dsl.errors.target import NoDevice
+from andiron.runtime.gpu import arrays, driver
+from andiron.runtime.gpu.arch import amd_name, code_format, nearest_device
+from andiron.runtime.gpu.kernel import DeviceKernel
+from andiron.runtime.tuning import racing, search
+from andiron.runtime.tuning.worker import Worker
+from andiron.runtime.variant import Variant
+from andiron.tools.cli import main
+
+from ...support.gpu import fake_gpu
+from ...support.gpu.fake_gpu import CupyArray, Foreign, Tensor
+
+pytestmark = pytest.mark.skipif(fake_gpu.CXX is None, reason="no g++")
+
+SCALE = "op scale[N](X: f32[N], a: f32[]) -> (Y: f32[N]):\n    Y[i] = a[] * X[i]\n"
+AXPY = "op axpy[N](X: f32[N], Y: f32[N]) -> (Z: f32[N]):\n    Z[i] = 2.0 * X[i] + Y[i]\n"
+FOURS = "schedule fours for axpy:\n    tile i: 256 -> block\n    tile i: 4 -> thread\n    compute\n"
+ROWS = """
+op rows[M, N](X: f32[M, N]) -> (S: f32[M], T: f32[M]):
+    S[i] = sum(j) X[i, j]
+    T[i] = max(j) X[i, j]
+"""
+TALL = """
+op gemm[M, N, K](A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]):
+    C[m, n] = sum(k) A[m, k] * B[k, n]
+schedule tall for gemm:
+    tile m: 8, n: 8 -> block
+    tile k: 32 -> block by workspace
+    tile m: 1, n: 1 -> thread
+    keep C in register
+    tile k: 1
+    compute
+"""
+SHARED = """
+op transpose[M, N](X: f32[M, N]) -> (Y: f32[N, M]):
+    Y[j, i] = X[i, j]
+schedule tiled for transpose:
+    tile i: 32, j: 32 -> block
+    move X -> shared pad 1
+    tile j: 1, i: 1 -> thread
+    compute
+"""
+
+
+@pytest.fixture
+def gpu(monkeypatch, tmp_path):
+    """The fake driver and libraries in place of real ones."""
+    fake = fake_gpu.driver(tmp_path)
+    monkeypatch.setattr(driver, "_find", lambda kind, *_: fake)
+    monkeypatch.setitem(sys.modules, "cupy", fake_gpu.cupy())
+    monkeypatch.setitem(sys.modules, "torch", fake_gpu.torch())
+    arrays._library.cache_clear()
+    count, plain = iter(range(100)), Variant.load
+
+    def load(self: Variant) -> Any:
+        if self.target.family.launcher != "driver":
+            return plain(self)
+        if self.library is None:
+            folder = tmp_path / str(next(count))
+            folder.mkdir()
+            self.library = fake_gpu.code(self, folder)
+        return self.library
+
+    monkeypatch.setattr(Variant, "load", load)
+    yield fake
+    arrays._library.cache_clear()
+
+
+def on(*hosts: np.ndarray, kind: Any = CupyArray) -> list[Any]:
+    return [kind(h) for h in hosts]
+
+
+def numbers(*shape: int) -> np.ndarray:
+    return np.random.default_rng(len(shape)).integers(-8, 9, shape).astype("f4")
+
+
+@pytest.mark.parametrize("kind", [CupyArray, Tensor, Foreign])
+@pytest.mark.parametrize("n", [1, 37, 1000])
+def test_every_family_of_arrays(gpu, kind, n):
+    kernel = andiron.compile(AXPY, target="cuda:sm_80")
+    x, y = numbers(n), numbers(n) + 1
+    z = kernel(*on(x, y, kind=kind))
+    assert type(z) is kind
+    np.testing.assert_array_equal(z.host, 2 * x + y)
+    stream = {CupyArray: 4711, Tensor: 99, Foreign: 4711}[kind]
+    launched = [x for x in fake_gpu.log(gpu) if x.startswith("launch")]
+    assert len(launched) == 1
+    assert launched[0].endswith(f"stream {stream}")
+
+
+def test_out_is_written_and_returned(gpu):
+    kernel = andiron.compile(AXPY, target="cuda:sm_80")
+    x, y, z = on(numbers(50), numbers(50), np.zeros(50, "f4"))
+    assert kernel(x, y, out=z) is z
+    np.testing.assert_array_equal(z.host, 3 * x.host)
+    assert kernel(x, y, out=y) is y  # read only at the index being written
+    np.testing.assert_array_equal(y.host, 3 * x.host)
+    wide = CupyArray(np.zeros((50, 2), "f4"))
+    narrow = wide[:, 0]
+    kernel(x, x, out=narrow)
+    np.testing.assert_array_equal(wide.host[:, 0], 3 * x.host)
+    assert not wide.host[:, 1].any()
+
+
+def test_several_outputs_and_named_inputs(gpu):
+    kernel = andiron.compile(ROWS, target="cuda:sm_80")
+    x = numbers(13, 70)
+    s, t = kernel(X=CupyArray(x))
+    np.testing.assert_array_equal(s.host, x.sum(1))
+    np.testing.assert_array_equal(t.host, x.max(1))
+
+
+def test_workspaces_and_several_launches(gpu):
+    kernel = andiron.compile(TALL, schedule="tall", target="cuda:sm_80")
+    a, b = numbers(13, 150), numbers(150, 17)
+    for _ in range(2):
+        c = kernel(*on(a, b))
+        np.testing.assert_array_equal(c.host, a @ b)
+    launched = [x for x in fake_gpu.log(gpu) if x.startswith("launch")]
+    assert len(launched) == 4
+    assert launched[0].split()[3] == str(2 * 3 * 5)
+    allocated = sys.modules["cupy"].allocated  # type: ignore[attr-defined]
+    assert allocated == [allocated[0]] * 2
+    assert allocated[0] % 256 == 0
+    assert allocated[0] >= 13 * 17 * 5 * 4
+
+
+def test_shared_memory_is_asked_for(gpu):
+    kernel = andiron.compile(SHARED, schedule="tiled", target="cuda:sm_80")
+    x = numbers(45, 37)
+    y = kernel(CupyArray(x))
+    np.testing.assert_array_equal(y.host, x.T)
+    lines = fake_gpu.log(gpu)
+    bytes_ = 32 * 33 * 4
+    assert f"attribute 8 = {bytes_}" in lines
+    assert lines[-1].endswith(f" grid 4 1 1 block 1024 1 1 shared {bytes_} stream 4711")
+    assert lines.count("push") == lines.count("pop") == 1
+    assert "load in context 1" in lines
+
+
+def test_addresses_and_sizes_choose_the_program(gpu):
+    """The one with vector accesses where all arguments begin at multiples of 16 bytes; else the other."""
+    kernel = andiron.compile(AXPY + FOURS, schedule="fours", target="cuda:sm_80")
+    assert kernel.program.instead is not None
+    store = np.zeros(4096, "f4")
+    start = -store.ctypes.data % 64 // 4
+    for n, shift in ((64, 0), (64, 1), (64, 3), (63, 0), (64, 4)):
+        x = store[start + shift : start + shift + n]
+        y, z = store[start + 256 : start + 256 + n], store[start + 512 : start + 512 + n]
+        x[...], y[...] = numbers(n), 1
+        kernel(*on(x, y), out=CupyArray(z))
+        np.testing.assert_array_equal(z, 2 * x + y)
+        (line,) = (line for line in fake_gpu.log(gpu) if line.startswith("launch"))
+        assert ("_any " in line) == bool(shift % 4), line
+    even, odd = kernel._used.plans.values()
+    assert set(even.program_calls) == {(), (4, 0, 0), (12, 0, 0)}
+    assert set(odd.program_calls) == {()}
+
+
+def test_nothing_to_do_launches_nothing(gpu):
+    kernel = andiron.compile(AXPY, target="cuda:sm_80")
+    z = kernel(*on(numbers(0), numbers(0)))
+    assert z.shape == (0,)
+    assert not [x for x in fake_gpu.log(gpu) if x.startswith("launch")]
+
+
+def test_scalars_of_the_host(gpu):
+    kernel = andiron.compile(SCALE, target="cuda:sm_80")
+    x = numbers(9)
+    for a in (3.0, np.float32(3), np.asarray(3, "f4")):
+        np.testing.assert_array_equal(kernel(CupyArray(x), a).host, 3 * x)
+        np.testing.assert_array_equal(kernel(Tensor(x), a).host, 3 * x)
+
+
+def test_what_is_not_contiguous_is_copied_and_said(gpu):
+    kernel = andiron.compile(AXPY, target="cuda:sm_80")
+    wide = numbers(20, 2)
+    for kind in (CupyArray, Tensor):
+        z = kernel(kind(wide[:, 0]), kind(wide[:, 1]))
+        np.testing.assert_array_equal(z.host, 2 * wide[:, 0] + wide[:, 1])
+    assert any("not contiguous" in note for note in kernel.report.notes)
+
+
+def test_sizes_are_checked_once_and_remembered(gpu, monkeypatch):
+    kernel = andiron.compile(AXPY, target="cuda:sm_80")
+    kernel(*on(numbers(5), numbers(5)))
+    from andiron.runtime.gpu import kernel as module
+
+    monkeypatch.setattr(module, "bind_sizes", None)  # would fail
+    kernel(*on(numbers(5), numbers(5)))
+    with pytest.raises(TypeError):
+        kernel(*on(numbers(6), numbers(6)))
+
+
+def test_many_threads_at_once(gpu, monkeypatch):
+    """Each call has parameters of its own."""
+    kernel = andiron.compile(AXPY, target="cuda:sm_80")
+    kernel(*on(numbers(8), numbers(8)))
+    (plan,) = kernel._used.plans.values()
+    way = plan.program_calls[()]
+    first, second = way.block(), way.block()
+    assert first is not second
+    assert first.values is not second.values
+    results: list[Any] = []
+
+    def work(i: int) -> None:
+        x = np.full(8, i, "f4")
+        for _ in range(50):
+            results.append((kernel(*on(x, x)).host == 3 * i).all())
+
+    # The shim behind the fake driver runs one kernel at a time.
+    gate = threading.Lock()
+    launch = gpu.launch
+    monkeypatch.setattr(gpu, "launch", lambda *a: [gate.acquire(), launch(*a), gate.release()][1])
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert all(results)
+    assert len(results) == 200
+
+
+def test_a_thread_without_a_device(gpu):
+    """The first launch fails where no context is current; on the right one it succeeds."""
+    kernel = andiron.compile(AXPY, target="cuda:sm_80")
+    x = numbers(5)
+    kernel(*on(x, x))
+    fake_gpu.log(gpu)
+    gpu.library.fake_fail(201)
+    np.testing.assert_array_equal(kernel(*on(x, x)).host, 3 * x)
+    assert [line.split()[0] for line in fake_gpu.log(gpu)] == ["launch", "push", "launch", "pop"]
+    gpu.library.fake_fail(719)
+    with pytest.raises(InternalError, match=r"as the test asked \(719\)"):
+        kernel(*on(x, x))
+
+
+@pytest.mark.parametrize("absent", [None, "cupy"])
+def test_the_command_line_runs_it(gpu, monkeypatch, tmp_path, capsys, absent):
+    """Inputs are copied there and results back, by whichever library there is."""
+    if absent:
+        monkeypatch.setitem(sys.modules, absent, None)
+    path = tmp_path / "axpy.sched"
+    path.write_text(AXPY + FOURS)
+    assert main(["run", str(path), "--target", "cuda:sm_80", "--size", "N=1001", "--repeat", "2"]) == 0
+    said = capsys.readouterr().out
+    assert "check     OK" in said
+    assert "threads" not in said
+    assert main(["bench", str(path), "--target", "cuda", "--size", "N=101", "--repeat", "2", "--all"]) == 0
+
+
+# ------------------------------------------------------------ where arrays live
+
+
+def test_no_target_follows_the_arrays(gpu):
+    kernel = andiron.compile(AXPY)
+    x = numbers(12)
+    np.testing.assert_array_equal(kernel(x, x), 3 * x)
+    assert not [line for line in fake_gpu.log(gpu) if line.startswith("launch")]
+    z = kernel(CupyArray(x), CupyArray(x))
+    np.testing.assert_array_equal(z.host, 3 * x)
+    assert [line for line in fake_gpu.log(gpu) if line.startswith("launch")]
+    assert kernel.target == "cpu"
+    (other,) = kernel.request.elsewhere._kernels.values()  # type: ignore[union-attr]
+    assert isinstance(other, DeviceKernel)
+    assert other.target == "cuda:sm_80"  # what the fake says it is
+    np.testing.assert_array_equal(kernel(x, x), 3 * x)
+
+
+def test_the_gpu_at_hand_is_a_target(gpu):
+    assert andiron.compile(AXPY, target="cuda").target == "cuda:sm_80"
+
+
+def test_which_device_a_gpu_is():
+    known = ["sm_75", "sm_80", "sm_86", "sm_90a", "sm_100a", "nvidia", "gfx90a"]
+    assert nearest_device("sm_90", known) == "sm_90a"
+    assert nearest_device("sm_80", known) == "sm_80"
+    assert nearest_device("sm_87", known) == "sm_86"
+    assert nearest_device("sm_103", known) == "sm_86"  # code for sm_100a is for that alone
+    assert nearest_device("sm_61", known) is None
+    assert nearest_device("gfx90a", known) == "gfx90a"
+    assert nearest_device("gfx906", known) is None
+    assert [amd_name(n) for n in (90010, 90402, 90500, 110000, 120001, 0)] == [
+        "gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201", "",
+    ]  # fmt: skip
+
+
+def test_which_code_a_gpu_takes():
+    assert code_format("sm_80", "sm_80") == code_format("sm_80", "sm_86") == "cubin"
+    assert code_format("sm_80", "sm_90") == code_format("sm_86", "sm_120") == "ptx"
+    assert code_format("sm_90a", "sm_90") == "cubin"
+    assert code_format("sm_90a", "sm_100") is code_format("sm_86", "sm_80") is None
+    assert code_format("gfx90a", "gfx90a") == "hsaco"
+    assert code_format("gfx90a", "gfx942") is None
+
+
+# ------------------------------------------------------------ refusals
+
+
+@pytest.fixture
+def axpy(gpu):
+    return andiron.compile(AXPY, target="cuda:sm_80")
+
+
+def test_arrays_of_the_host(axpy):
+    x = numbers(5)
+    for given in ((x, x), (CupyArray(x), x), (x, CupyArray(x)), (Tensor(x, -1), Tensor(x, -1)), ([1.0], [1.0])):
+        with pytest.raises(DeviceMismatch, match="runs on a GPU"):
+            axpy(*given)
+
+
+def test_arrays_of_another_gpu(axpy):
+    x = numbers(5)
+    with pytest.raises(DeviceMismatch, match="Y is in GPU 1"):
+        axpy(CupyArray(x), CupyArray(x, 1))
+
+
+def test_wrong_types_and_shapes(axpy):
+    x = numbers(5)
+    with pytest.raises(ArgumentType, match="Y has elements of type float64"):
+        axpy(*on(x, x.astype("f8")))
+    with pytest.raises(ArgumentShape):
+        axpy(*on(x, numbers(6)))
+    with pytest.raises(ArgumentCount):
+        axpy(CupyArray(x))
+    with pytest.raises(ArgumentType, match="out `Z` has elements"):
+        axpy(*on(x, x), out=CupyArray(x.astype("f8")))
+    with pytest.raises(ArgumentType, match="out `Z` is a ndarray"):
+        axpy(*on(x, x), out=x)
+    with pytest.raises(ArgumentShape, match="out `Z` has shape"):
+        axpy(*on(x, x), out=CupyArray(numbers(6)))
+    with pytest.raises(DeviceMismatch, match="another device"):
+        axpy(*on(x, x), out=CupyArray(numbers(5), 1))
+    with pytest.raises(ArgumentCount):
+        axpy(*on(x, x), out=(CupyArray(x), CupyArray(x)))
+    with pytest.raises(ArgumentKind, match="gradient"):
+        axpy(Tensor(x, requires_grad=True), Tensor(x))
+    with pytest.raises(ArgumentKind, match="no arrays of f8"):
+        andiron.compile("op f[N](X: f8e4m3[N]) -> (Y: f32[N]):\n    Y[i] = f32(X[i])\n", target="cuda:sm_80")(CupyArray(x))
+
+
+def test_outputs_that_overlap(gpu, axpy):
+    both = CupyArray(numbers(12))
+    with pytest.raises(OutputOverlap, match="only in part"):
+        axpy(both[:10], CupyArray(numbers(10)), out=both[2:])
+    rows = andiron.compile(ROWS, target="cuda:sm_80")
+    same = CupyArray(np.zeros(3, "f4"))
+    with pytest.raises(OutputOverlap, match=r"shares memory with out"):
+        rows(CupyArray(numbers(3, 4)), out=(same, same))
+
+
+@pytest.mark.parametrize("kind", [CupyArray, Tensor])
+def test_an_output_whose_elements_share_memory(gpu, axpy, kind):
+    x, apart = numbers(5), np.zeros(10, "f4")
+    for shared in (np.broadcast_to(np.zeros(1, "f4"), 5), np.lib.stride_tricks.as_strided(np.zeros(6, "f4"), (5,), (2,))):
+        with pytest.raises(OutputOverlap, match="elements of out `Z` share memory"):
+            axpy(kind(x), kind(x), out=kind(shared))
+    axpy(kind(x), kind(x), out=kind(apart[::2]))
+    assert apart[::2].any()
+    assert not apart[1::2].any()
+
+
+def test_a_gpu_that_cannot_run_it(gpu):
+    with pytest.raises(DeviceMismatch, match="this GPU is sm_80"):
+        andiron.compile(AXPY, target="cuda:sm_90a")(*on(numbers(3), numbers(3)))
+
+
+def test_no_gpu():
+    with pytest.raises(NoDevice) as caught:
+        andiron.compile(AXPY, target="hip:gfx90a")(numbers(3), numbers(3))
+    assert "emulate" in str(caught.value)
+    with pytest.raises(NoDevice):
+        andiron.compile(AXPY, target="hip")
+
+
+def test_candidates_are_measured(gpu, monkeypatch, tmp_path):
+    """`tune` as on a CPU; the worker is in this process, for the fake driver is."""
+    monkeypatch.setenv("ANDIRON_CACHE", str(tmp_path / "cache"))
+
+    class Here:
+        alive = True
+
+        def __init__(self, prepare):
+            self.worker = Worker()
+            prepare(self.ask)
+
+        def ask(self, what, *arguments, limit=0.0):
+            return getattr(self.worker, what)(*arguments)
+
+        def close(self):
+            pass
+
+    monkeypatch.setattr(search, "WorkerClient", Here)
+    monkeypatch.setattr(search, "winner", lambda trials: [t for t in trials if not t.rejected][-1])
+    monkeypatch.setattr(racing, "ROUNDS", 2)
+    text = TALL.partition("schedule")[0]
+    kernel = andiron.compile(text, target="cuda:sm_80", M=13, N=17, K=150)
+    a, b = numbers(13, 150), numbers(150, 17)
+    found = kernel.tune(*on(a, b), top=3)
+    assert len(found.trials) == 3
+    assert not any(t.rejected for t in found.trials)
+    assert all(t.predicted for t in found.trials)
+    again = andiron.compile(text, target="cuda:sm_80", M=13, N=17, K=150)
+    assert again.schedule == found.schedule == kernel.schedule
+    np.testing.assert_array_equal(again(*on(a, b)).host, a @ b)

@@ -1,0 +1,53 @@
+"""Every op of the library, with nothing written in its schedule, is text that compilers for four GPUs take without a word."""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+
+import pytest
+from andiron.codegen.emit.printers import emit
+from andiron.codegen.pipeline import compile_program
+from andiron.dsl.module import Module, loads
+from andiron.dsl.ops.specialise import bind_params
+
+from ..support.gpu.compilers import accepted, toolchain
+from .test_ops import OPS, ROOT
+
+# All ops on one device, every second one on another vendor's, every sixth on others; ALL_OPS=1: all on all.
+DEVICES = {("cuda", "sm_80"): 1, ("hip", "gfx90a"): 2, ("cuda", "sm_90a"): 6, ("hip", "gfx1100"): 6}
+EVERY = 1 if os.environ.get("ALL_OPS") else None
+CASES = [
+    (name, *device)
+    for number, (device, every) in enumerate(DEVICES.items())
+    for name in list(OPS)[number % (EVERY or every) :: EVERY or every]
+]
+
+
+@lru_cache(maxsize=1)
+def library() -> Module:
+    return loads("".join(f"import std.ops.{f.stem}\n" for f in sorted(ROOT.glob("*.sched"))))
+
+
+@pytest.mark.parametrize(("name", "dialect", "device"), CASES)
+def test_accepted(name: str, dialect: str, device: str, tmp_path) -> None:
+    found = toolchain(dialect, device)
+    if isinstance(found, str):
+        pytest.skip(found)  # before the work of compiling is done
+    op = bind_params(library().ops[name])
+    program = compile_program(library(), op, None, library().device(device)).program
+    made = accepted(dialect, emit(program, dialect), tmp_path, device)
+    assert made.data
+
+
+@pytest.mark.parametrize("name", ["gemm", "batched_gemm"])
+@pytest.mark.parametrize("device", ["sm_80", "sm_90a"])
+def test_products_spill_nothing(name: str, device: str, tmp_path) -> None:
+    """What the model takes for registers is what the assembler can give, in both variants."""
+    found = toolchain("cuda", device)
+    if isinstance(found, str):
+        pytest.skip(found)
+    program = compile_program(library(), bind_params(library().ops[name]), None, library().device(device)).program
+    made = found.make(emit(program, "cuda"), device, "cubin", tmp_path)
+    assert len(made.usage) == 2
+    assert [(u.spills, u.stack) for u in made.usage] == [(0, 0), (0, 0)], made.usage

@@ -1,0 +1,15 @@
+"""Every op of the library runs natively, with nothing written in its schedule: right at odd sizes, at 1 and at 0."""
+
+from __future__ import annotations
+
+import pytest
+from andiron.dsl.ops.specialise import bind_params
+from andiron.runtime.compile import compile
+
+from ..support.library_cases import check_right, into, library
+from .test_ops import OPS
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_right(name: str) -> None:
+    check_right(bind_params(OPS[name]), into(compile(library(), op=name, target="cpu"), threads=2))
