@@ -30,7 +30,7 @@ from .ir.program import Program
 from .ir.tile_ir import Buffer
 from .name_mangling import mangle
 
-MAX_THREADS = 256
+MAX_THREADS = 256  # threads: the most that a call may ask for [limit]
 
 FLAGS = ("-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fwrapv", "-Wno-psabi", "-pthread")
 """What the text needs of g++ and of clang (besides -march, -shared -fPIC): contraction only where the program says fma,

@@ -7,6 +7,7 @@
     architecture.md  the folders, from the docstrings of their packages, and the grammar of the tile program, from
                      `codegen/ir/tile_ir.py`, each between its marks
     passes.md        the table, from the list of passes in `codegen/pipeline.py`
+    constants.md     from the numbers of the modules of `codegen`, and the comments beside them
     pictures/*.svg   from the recipes of cookbook.md
 
 Each is made by a file of `docs/generator`. `tests/docs/test_docs.py` holds that they are up to date.
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from generator import api, architecture, commands, errors, pictures, statements
+from generator import api, architecture, commands, constants, errors, pictures, statements
 from generator.page import DOCS
 
 
@@ -30,6 +31,7 @@ def pages() -> dict[str, Callable[[], str]]:
         "commands.md": commands.commands_page,
         "architecture.md": architecture.architecture_page,
         "passes.md": architecture.passes_page,
+        "constants.md": constants.constants_page,
     }
 
 

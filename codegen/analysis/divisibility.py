@@ -15,7 +15,9 @@ from math import gcd
 
 from ...dsl.index.expr import Atom, Expr, Fn, Var, as_expr
 
-MOST = 256  # no instruction asks for more; what the host allocates is aligned to it
+# bytes: no instruction asks for a larger alignment, and the host allocates at multiples of it [fact: instructions, host
+# allocator]
+MOST = 256
 
 Needs = tuple[tuple[tuple[Var, ...], int], ...]  # products of sizes, and what must divide them
 

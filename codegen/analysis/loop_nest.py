@@ -20,8 +20,8 @@ from ...dsl.support.fast_replace import replace
 from ...dsl.values import IndexValue, Load, Masked, Value, loads, transform
 from ..ir.tile_ir import Alloc, Buffer, For, If, Stmt, Store
 
-_MOST_TURNS = 1024  # of crossed loops together, looked at one by one
-MOST_LIVE = 64  # turns of a loop whose number is not constant
+_MOST_TURNS = 1024  # iterations: of crossed loops together, whose addresses are compared one by one [limit]
+MOST_LIVE = 64  # iterations: the largest trip count of a loop whose trip count is not constant [limit]
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from ..ir.program import Program
 from ..ir.tile_ir import Alloc, AllReduce, Barrier, Buffer, Call, For, If, Launch, Let, Stmt, Store
 from ..ir.tile_visitors import statements
 
-_POINTS = 300_000  # points at which a launch is looked at, at most
+_POINTS = 300_000  # points: the most at which a launch is evaluated [limit]
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from ..lower.lowering_context import LoweringContext
 from ..plan.computations import Computation
 from ..schedule.schedule_fallback import CandidateLines
 from .cpu.constraints import can_be_constrained, constrained_candidates
-from .cpu.default_nests import cores_and_lanes, fastest_index, tile, vector_nest
+from .cpu.default_nests import UNROLL, cores_and_lanes, fastest_index, tile, vector_nest
 from .cpu.matmul import matmul_schedules
 from .cpu.matmul_model import CpuModel, fma_of, operands_of
 from .cpu.nest_space import nest_candidates
@@ -29,8 +29,6 @@ from .modifier_values import resolve_auto_modifiers
 from .rank import construct_schedules, meant
 
 Lines = tuple[syntax.Line, ...]
-
-UNROLL = 4  # vectors a lane index is cut into, so that loads overlap
 
 
 def complete(ctx: LoweringContext, works: tuple[Computation, ...], lines: tuple[syntax.Line, ...]) -> tuple[syntax.Line, ...]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from ...dsl import syntax
 from ...dsl.support.fast_replace import replace
 
-# Loads of four turns overlap; two buffers are what a copy needs to run ahead; an element more keeps rows out of one bank.
+# iterations, buffers, elements, rows of tiles: loads of 4 iterations overlap, 2 buffers let a copy run ahead, 1 element
+# avoids bank conflicts [estimate]
 DEFAULTS = {"unroll": 4, "pipeline": 2, "pad": 1, "raster": 8}
-_VECTORS = (8, 4, 2)
+_VECTORS = (8, 4, 2)  # elements: of a vector access [tried]
 
 
 def resolve_auto_modifiers(line: syntax.Line) -> syntax.Line:

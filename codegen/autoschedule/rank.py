@@ -37,11 +37,11 @@ from .tile_space import Tiles, as_floats, columns, entry_at, select_tiles, tiles
 
 Lines = tuple[syntax.Line, ...]
 AUTO: Lines = (syntax.AutoLine(),)
-FEW = 64  # candidates of a nest that are looked at one by one
-MANY = 1000  # candidates that are too many for those far off to be looked at in vain
-AT_ONCE = 8192  # numbers of an array: some dozens of these fit the nearest caches
-FAR_OFF = 3.0  # times the best at the largest sizes: no gain at smaller ones makes up for more
-SAME = 0.01  # what the model does not tell apart
+FEW = 64  # candidates: of a nest that are compared one by one [limit]
+MANY = 1000  # candidates: beyond it only those near the best are costed at smaller sizes [limit]
+AT_ONCE = 8192  # numbers: of an array, some dozens of which fit the inner caches [limit]
+FAR_OFF = 3.0  # times: the best at the largest sizes; no gain at smaller sizes makes up for more [estimate]
+SAME = 0.01  # log of times: candidates within it count as equal, the precision of the model [estimate]
 
 
 class NestModel(Protocol):

@@ -12,7 +12,7 @@ import numpy as np
 if TYPE_CHECKING:
     from .rank import RankedCandidates
 
-KEPT = 8  # candidates that a compiled program remembers
+KEPT = 8  # candidates: that a compiled program remembers [limit]
 UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 
 

@@ -21,7 +21,7 @@ from ..ir.tile_ir import Alloc, AllReduce, Buffer, Call, For, If, Launch, Let, S
 from ..ir.tile_visitors import statements
 from .c.c_expr import COMPARISONS
 
-MOST_CELLS = 256  # of a named buffer
+MOST_CELLS = 256  # elements: of a buffer whose elements are analysed one by one [limit]
 
 
 @dataclass(frozen=True)

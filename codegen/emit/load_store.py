@@ -18,7 +18,8 @@ from .cpu.prefetch import emit_prefetch
 from .emission_context import EmissionContext
 from .lane_analysis import LaneRegister
 
-BESIDE = (1, 2)  # steps from lane to lane that are loads of neighbours: of all of them, or of every second one
+# elements: the steps from lane to lane that vector loads cover, each or every second element [fact: load instructions]
+BESIDE = (1, 2)
 
 
 def lane_step(ctx: EmissionContext, e: Expr) -> Expr | None:

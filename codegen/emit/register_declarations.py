@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..ir.limits import TEXT_WIDTH
 from .c.dead_declarations import identifiers
 from .c.text_builder import TextScope
 from .emission_context import EmissionContext
-
-_WIDTH = 110
 
 
 def declare_where_set(ctx: EmissionContext, name: str, scopes: Sequence[TextScope]) -> None:
@@ -34,7 +33,7 @@ def declarations(ctx: EmissionContext, name: str) -> list[str]:
     lines, line = [], ""
     for _, cell in sorted(ctx.cells[name].items()):
         piece = f"{', ' if line else kind + ' '}{cell}"
-        if len(line) + len(piece) > _WIDTH:
+        if len(line) + len(piece) > TEXT_WIDTH:
             lines.append(line + ";")
             line, piece = "", f"{kind} {cell}"
         line += piece

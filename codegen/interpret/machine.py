@@ -36,7 +36,7 @@ from .value import evaluate
 
 __all__ = ["Fault", "interpret"]
 
-_UNITS_AT_ONCE = 16384  # innermost units in one chunk of an open level
+_UNITS_AT_ONCE = 16384  # innermost units: of an open level, that are interpreted as one array [limit]
 _COMBINE = {"sum": "add", "max": "max", "min": "min"}
 
 

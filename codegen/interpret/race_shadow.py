@@ -22,7 +22,7 @@ import numpy as np
 
 from .frame import UnitTree
 
-_NEVER = -1
+_NEVER = -1  # unit: no unit has accessed the element [fact: marker]
 
 
 class Clock:

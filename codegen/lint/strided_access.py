@@ -14,17 +14,16 @@ from ...dsl import syntax
 from ...dsl.errors.warning import Caution, StridedAccess
 from ...dsl.index.expr import Expr
 from ...dsl.source import Span
+from ..ir.limits import CACHE_LINE
 from ..ir.tile_ir import Buffer, Call, Store
 from .typical_block import ExecutionPoints, StatementPoints, TypicalBlock, distributing_line, innermost_line, loads_at
 
-_LANES = 8  # fewer in a group touch little
-_OWN = 0.75  # of the units have a transaction to themselves
-_WAYS = 4.0  # times the transactions that would do
-_SHARE = (
-    0.1  # of what the launch's accesses move, from which one is worth a word; where caches keep lines for the accesses that
-)
-# follow, of all that is executed: there a gather costs its own time
-_LINE = 64  # bytes that a cache moves, where the device's text states no transaction
+_LANES = 8  # lanes: a smaller subgroup touches too little for a warning [estimate]
+_OWN = 0.75  # share: of lanes that have a transaction to themselves, for a warning [estimate]
+_WAYS = 4.0  # times: the least number of transactions, for a warning [estimate]
+# share: of the bytes that accesses of the launch move, for a warning; where caches keep lines, of all that is executed
+# [estimate]
+_SHARE = 0.1
 
 
 def strided_accesses(
@@ -41,7 +40,7 @@ def strided_accesses(
         for buffer, coords, extent, points, verb in _accesses(block, node):
             if buffer.memory != device.memories[0].name:
                 continue
-            size = device.memory(buffer.memory).transaction or _LINE
+            size = device.memory(buffer.memory).transaction or CACHE_LINE
             counted = _transactions(buffer, coords, extent, points, group, size)
             if counted is not None:
                 found.append((node, buffer, verb, size, *counted, float(points.weight.sum()) / block.units))

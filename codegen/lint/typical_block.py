@@ -22,9 +22,10 @@ from ...dsl.values import Load, Masked, Value, children
 from ..ir.program import Program
 from ..ir.tile_ir import Alloc, AllReduce, Barrier, Buffer, Call, Commit, For, If, Launch, Let, Stmt, Store, Wait
 
-SIZE, _WINDOW = 4096, 3
-_MOST = 60_000  # points of one statement
-_FEW = 4  # turns of a loop that are all taken
+SIZE = 4096  # elements: the value of an open size [estimate]
+_WINDOW = 3  # elements: the value of an open size of a window [estimate]
+_MOST = 60_000  # points: the most of one statement [limit]
+_FEW = 4  # iterations: of a loop that are all evaluated, at most [limit]
 
 
 @dataclass(frozen=True)

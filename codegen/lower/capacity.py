@@ -22,7 +22,7 @@ from ..ir.tile_ir import Alloc, Buffer, For, If, Launch, Stmt
 from .copies.pipeline_depth import depth_of
 from .schedule_trace import bytes_text
 
-_TRIES = 12  # compilations that a proposal may cost
+_TRIES = 12  # compilations: that the search for a smaller size may take [limit]
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from .spec import Focus, View
 if TYPE_CHECKING:
     from .lowering_context import LoweringContext
 
-MOST = 4  # specs of a line that are shown
+MOST = 4  # specs: of a line that are shown [limit]
 
 
 @dataclass(frozen=True)

@@ -27,10 +27,10 @@ from ...dsl.support.fast_replace import replace
 from ...dsl.values import Load, Part, Shared, Value, children, loads, transform, walk
 from .computations import Computation, substitute
 
-MOST_COPIED = 8  # nodes of copies that are written, before readers share
-DEEPEST = 24  # levels of operators that are written as one expression
-MOST_NODES = 2000  # operations of what a work computes for one point
-MOST_PARTS = 64  # values that a work shares for one point
+MOST_COPIED = 8  # operations: that inlining copies, before readers share a value [limit]
+DEEPEST = 24  # operators: one within the other in an expression [limit]
+MOST_NODES = 2000  # operations: that a computation executes for one point [limit]
+MOST_PARTS = 64  # values: that a computation shares for one point [limit]
 _MARK = "#"  # between the tensor of a shared value and its number
 
 Point = tuple[str, tuple[Expr, ...]]  # a tensor at these indices

@@ -46,7 +46,7 @@ _UNITS = ("raster", "arrange", "by")  # on a tile: only on one that is dealt to 
 _HELD = ("layout", "pad", "swizzle")
 _COMBINE = ("shuffle", "workspace", "atomic")
 _ROLES = ("producer", "consumer")
-_DEEPEST = 32  # buffers that a pipeline rotates over
+_DEEPEST = 32  # buffers: of a pipeline [limit]
 
 
 @dataclass

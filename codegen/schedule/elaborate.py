@@ -30,10 +30,10 @@ from ...dsl.ops.index_syntax import index_term
 from ...dsl.support.fast_replace import replace
 
 Env = dict[str, syntax.Expr]
-MOST_LINES = 2000  # of a schedule, strategies written out
-MOST_BELOW = 64  # one below the other, for one launch: lowering goes a few calls deeper with each
-MOST_NESTED = 20  # strategies that apply each other
-MOST_TILES = 12  # of one index: each may have an end of its own inside those above
+MOST_LINES = 2000  # lines: of a schedule whose strategies are expanded [limit]
+MOST_BELOW = 64  # lines: one below the other for one launch, because lowering recurses with each [limit]
+MOST_NESTED = 20  # strategies: that apply each other [limit]
+MOST_TILES = 12  # tiles: of one index, because each may have an edge inside those above [limit]
 
 
 @dataclass(frozen=True)

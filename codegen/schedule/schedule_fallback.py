@@ -16,7 +16,7 @@ from typing import Any
 from ...dsl import syntax
 from ...dsl.errors import UserError
 
-MOST = 4  # compilations of one program
+MOST = 4  # compilations: of one program [limit]
 
 
 @dataclass(frozen=True)

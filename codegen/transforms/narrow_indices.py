@@ -17,7 +17,7 @@ from ..ir.program import Program
 from ..ir.tile_ir import Alloc, For, If, Launch, Let, Stmt, Units
 from ..ir.tile_visitors import expressions, map_own, statements
 
-MOST = 1 << 30  # sums of one size and of tiles stay below 2**31
+MOST = 1 << 30  # elements: the most of a size, so that the sum of a size and a tile stays below 2**31 [fact: i32]
 
 
 def narrow_indices(program: Program) -> tuple[Program, tuple[Expr, ...]]:

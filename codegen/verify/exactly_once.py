@@ -26,10 +26,10 @@ from ..ir.tile_ir import Stmt
 from .expected_values import ExpectedValue, expected_values, reduction
 from .field_elements import FieldDomain
 
-_MOST_POINTS = 12  # of those at fault, by name
-_MOST_UNITS = 3
+_MOST_POINTS = 12  # points: that a fault names [limit]
+_MOST_UNITS = 3  # units: that a fault names [limit]
 _TIMES = (*range(2, 40), 64, 128, 256)  # how often a point is tried to be there
-_AT_ONCE = 256  # hypotheses that are tried together
+_AT_ONCE = 256  # hypotheses: that are tested together [limit]
 
 
 def check_once(

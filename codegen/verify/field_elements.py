@@ -27,13 +27,15 @@ from ...dsl.semantics.numerics import apply
 from ...dsl.types import TYPES, DType
 from ..interpret.domain import Array
 
-# A prime: products of two elements fit 64 bits, and the ends of i32 and i64 are no small numbers (modulo 2^31 - 1: 0 and 1).
+# prime: products of two elements fit 64 bits, and the ends of i32 and i64 are no small elements, as 0 and 1 modulo 2**31 - 1
+# [fact: arithmetic]
 P = 15 * (1 << 27) + 1
-_LANES = 2
-_CALL = 200
+_LANES = 2  # elements: of the field for each value, so that a false match is unlikely [fact: probability]
+_CALL = 200  # values: the work that one operation counts for, besides its values [estimate]
 _TYPE = np.dtype([("at", np.int64, (_LANES,)), ("num", np.float64)])
-_INFINITE = 0x2F6E9A31
-_OTHER = 0x1BD1E995  # what NaN is
+_INFINITE = 0x2F6E9A31  # field element: that stands for infinity, arbitrary [fact: marker]
+_OTHER = 0x1BD1E995  # field element: that stands for NaN, arbitrary [fact: marker]
+# field element: that a reduction multiplies by, arbitrary [fact: marker]
 _SCALE = {"max": 0x3C6EF372, "min": 0x1A541FF5, "or": 0x510E527F, "and": 0x1F83D9AB}
 _IDENTITY = {"or": 0, "and": 1, "max": P - _INFINITE, "min": _INFINITE}  # for all types the same
 # What max and min of some type begin with: their results are the other operand.

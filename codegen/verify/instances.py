@@ -15,11 +15,11 @@ from ..abi import programs
 from ..ir.program import Program
 from ..ir.tile_ir import Alloc, For, If, Launch, Let, Stmt
 
-_ODD = (3, 5, 7, 2, 3, 5, 2, 3)
-_LARGEST = 1 << 17  # of a size
-_SMALL = 40
-_EXTENTS = 48  # of a program, that are looked at
-_ROUNDS = 8  # of mending sizes that the op excludes
+_ODD = (3, 5, 7, 2, 3, 5, 2, 3)  # elements: of open sizes, small odd numbers [estimate]
+_LARGEST = 1 << 17  # elements: the largest size of an instance [limit]
+_SMALL = 40  # elements: the largest of a small size [estimate]
+_EXTENTS = 48  # extents: of a program that are considered [limit]
+_ROUNDS = 8  # rounds: of correcting sizes that the op excludes [limit]
 
 Sizes = dict[str, int]
 

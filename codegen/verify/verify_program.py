@@ -22,10 +22,9 @@ from .field_elements import ValueBudgetExceeded
 from .instances import Instance, derived_sizes, instances
 from .well_formed import check_well_formed
 
-WORK = 12_000_000
-"""Values computed, some seconds. An instance may take a sixth of it."""
+WORK = 12_000_000  # values: that are computed in all, some seconds; an instance may take a sixth [limit]
 
-_POINTS = 250_000  # of an instance: what has more is not begun
+_POINTS = 250_000  # points: the most of an instance that is executed [limit]
 
 
 @dataclass(frozen=True)

@@ -160,7 +160,7 @@ PICTURES = re.findall(r"\]\((pictures/[\w-]+\.svg)\)", (ROOT / "docs" / "cookboo
 
 
 ERRORS = sorted(f"errors/{p.name}" for p in (ROOT / "docs" / "errors").glob("*.md"))
-GENERATED = ["schedule.md", "api.md", "commands.md", "architecture.md", "passes.md", *ERRORS, *PICTURES]
+GENERATED = ["schedule.md", "api.md", "commands.md", "architecture.md", "passes.md", "constants.md", *ERRORS, *PICTURES]
 
 
 def test_all_generated_pages_are_known(generate):

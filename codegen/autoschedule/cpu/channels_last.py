@@ -18,8 +18,8 @@ from .matmul_cost import Blocking
 from .matmul_model import CpuModel, MatmulModel
 from .tile_sizes import even_tiles, near_equal_tiles, scratch_registers
 
-DEPTHS = (64, 128, 256)  # channels at a time
-ROWS = 12  # at most
+DEPTHS = (64, 128, 256)  # channels: a block of the reduction [tried]
+ROWS = 12  # output points: the most of a register tile [tried]
 
 
 def channel_blockings(p: MatmulModel, cpu: CpuModel, held: int) -> Iterator[Blocking]:

@@ -33,11 +33,12 @@ from .matmul_cost import Blocking, seconds
 from .matmul_model import CpuModel, MatmulModel, matmul_of
 from .tile_sizes import depth_blocks, even_tiles, near_equal_tiles, rounded_down, scratch_registers
 
-FEW = 8  # columns, at most, for which lanes lie along k
-FLAT = 24
-WINDOW_ROWS = 8  # filters at a time: more of them were slower, wherever measured
-DEPTHS = (256, 384)
-TYPICAL = 1024  # of a size that is open
+FEW = 8  # columns: up to which lanes lie along k [measured: cpu-products]
+FLAT = 24  # rows: of a register tile block whose stores hardware follows as streams [measured: cpu-products]
+# filters: the most of a register tile of a convolution; more were slower wherever measured [measured: cpu-convolutions]
+WINDOW_ROWS = 8
+DEPTHS = (256, 384)  # elements: a block of k [tried]
+TYPICAL = 1024  # elements: a size that is open [estimate]
 
 
 @dataclass(frozen=True)

@@ -10,26 +10,31 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
-from .matmul_model import LINE, PAGE, WAKE, CpuModel, MatmulModel
+from ...ir.limits import CACHE_LINE, PAGE
+from .matmul_model import WAKE, CpuModel, MatmulModel
 
-# Cycles, of cores that load two vectors and store one in each.
-LOAD, STORE = 0.5, 1.0
-CROWDED = 0.1  # of loads that arithmetic hides, so much still counts
-ENTER = 40.0  # to begin and end a register tile
-COPY, TURN, GATHER = 0.15, 1.2, 4.0  # to pack an element whose neighbours stay neighbours, one whose do not, one of a window
-BESIDE = 1.0  # more for one of a window that comes to lie beside its neighbour along k
-APART = 1.5  # one whose neighbours come to lie a few elements apart
-SPLIT = 4.0  # one whose neighbours come to lie in several panels
-WHOLE, BROKEN = 0.6, 2.0  # of a window, where vectors lie in one line of the image, or as the image does; where they do not
-ASKED = 6.0  # and where it must be asked of each element whether it is inside of the image
-CROSSED = 1.5  # loads at any place: so many more, as vectors cross from line to line of a cache
-COMBINE = 8.0  # to add the lanes of a vector
-HIDDEN = 0.3  # of what is not the bound, so much still counts
-PAGES, FIND = 64, 7.0  # pages a core finds at once, and to find another
-AHEAD = 4  # lines that come along where a row goes on beyond what is wanted of it
-STRIDED = 0.2  # of what lies in pieces in a core's caches, where nothing is fetched ahead
-BEGIN = 10.0  # to begin a page beyond a core's caches: nothing is fetched ahead across its end
-MEET = 1e-6  # seconds for the cores to meet
+LOAD = 0.5  # cycles: a vector load, on cores that start two in a cycle [fact: AVX2 and AVX-512 cores]
+STORE = 1.0  # cycles: a vector store, on cores that start one in a cycle [fact: AVX2 and AVX-512 cores]
+CROWDED = 0.1  # share: of the time of loads that arithmetic hides, which is added [estimate]
+ENTER = 40.0  # cycles: to begin and end a register tile [estimate]
+COPY = 0.15  # cycles: to pack an element that stays beside its neighbours [estimate]
+TURN = 1.2  # cycles: to pack an element that is transposed [estimate]
+GATHER = 4.0  # cycles: to pack an element of a window whose lines have an open width [estimate]
+BESIDE = 1.0  # cycles: added for an element of a window that comes to lie beside its neighbour along k [estimate]
+APART = 1.5  # cycles: to pack an element whose neighbours come to lie a few elements away [estimate]
+SPLIT = 4.0  # cycles: to pack an element whose neighbours come to lie in several panels [estimate]
+WHOLE = 0.6  # cycles: to pack an element of a window whose vectors lie within one line of the image [estimate]
+BROKEN = 2.0  # cycles: to pack an element of a window whose vectors cross lines of the image [estimate]
+ASKED = 6.0  # cycles: to pack an element of a window that needs its own bounds check [estimate]
+CROSSED = 1.5  # times: the cost of an unaligned load, because vectors cross cache lines [estimate]
+COMBINE = 8.0  # cycles: to add the lanes of a vector [estimate]
+HIDDEN = 0.3  # share: of the times below the bound, which is added [estimate]
+PAGES = 64  # pages: in the first level of the TLB [fact: x86 cores since 2013]
+FIND = 7.0  # cycles: a miss in the first level of the TLB [estimate]
+AHEAD = 4  # cache lines: that the hardware prefetches beyond the end of a short row [measured: cpu-products]
+STRIDED = 0.2  # share: of the time of strided lines in a core's caches, which nothing prefetches [measured: cpu-products]
+BEGIN = 10.0  # cycles: to begin a page beyond a core's caches, because no prefetch crosses its end [measured: cpu-products]
+MEET = 1e-6  # seconds: a barrier between cores [estimate]
 
 
 @dataclass(frozen=True)
@@ -139,7 +144,7 @@ def _panels(p: MatmulModel, cpu: CpuModel, b: Blocking, m: int, n: int, k: int) 
         p.narrow, p.k
     ):  # each step of k reads of another line, maybe of another page
         beside = _near(cpu, depth, max(high, b.rows) * size, side, depth * b.columns * size)
-        line, found = float(LINE / b.rows), FIND * (1 - cpu.share(0, side, b.rows * size))
+        line, found = float(CACHE_LINE / b.rows), FIND * (1 - cpu.share(0, side, b.rows * size))
         began = BEGIN * min(1.0, side / PAGE) if m * k * size > (cpu.private[-1].capacity or 1 << 18) else 0.0
 
     private = 1 / cpu.caches[len(cpu.private) - 1][1]
@@ -168,7 +173,7 @@ def _panels(p: MatmulModel, cpu: CpuModel, b: Blocking, m: int, n: int, k: int) 
     fetched = k * n * size * (far + (cores_m - 1) * _cycles(cpu, k * n * size)) if b.pack_wide else 0.0
     begun = k * min(1.0, stride / PAGE) * BEGIN  # pages of a piece of each row
     if not p.wide_transposed and stride > across * size and far > private:
-        fetched += k * cores_n * AHEAD * LINE * far + (begun * cores_n if b.pack_wide else 0.0)
+        fetched += k * cores_n * AHEAD * CACHE_LINE * far + (begun * cores_n if b.pack_wide else 0.0)
     if not b.pack_wide and far > private:
         fetched += begun * cores_m * sum(count for count, _ in kinds)
     traffic += results + source + fetched + waited
@@ -281,7 +286,7 @@ def _turning(p: MatmulModel, cpu: CpuModel, b: Blocking, depth: int) -> float:
         n, k = p.turn.extent(p.n), p.turn.extent(p.k)
         return ((p.turn.instr.cycles or 0) + (n * LOAD + k * STORE) * max(1.0, max(n, k) / p.lanes)) / (n * k) + COPY
     room = cpu.caches[0][0] * cpu.share(0, b.columns * p.dtype.bytes, p.dtype.bytes)
-    return TURN if depth * LINE <= room else SPLIT
+    return TURN if depth * CACHE_LINE <= room else SPLIT
 
 
 def _cycles(cpu: CpuModel, footprint: float) -> float:
@@ -291,7 +296,7 @@ def _cycles(cpu: CpuModel, footprint: float) -> float:
 
 def _near(cpu: CpuModel, rows: int, run: float, stride: int, more: float = 0.0) -> float:
     """The same for runs of so many bytes that begin a stride apart, and other bytes: they lie in few sets of a cache."""
-    lines = rows * (_ceil(int(run), LINE) + (stride % LINE != 0)) * LINE
+    lines = rows * (_ceil(int(run), CACHE_LINE) + (stride % CACHE_LINE != 0)) * CACHE_LINE
     for level, (room, rate) in enumerate(cpu.caches):
         if lines <= room * cpu.share(level, stride, run) and lines + more <= room:
             return 1 / rate

@@ -17,15 +17,16 @@ from ....dsl.index.expr import ONE, Expr, Var, as_expr
 from ....dsl.support.cached import cached_property
 from ....dsl.types import DType
 from ....dsl.values import Load, loads
+from ...ir.limits import CACHE_LINE, PAGE
 from ...lower.leaves.match_instr import InstrMatch, best_match
 from ...plan.computations import Computation, plain_index
 
-# Where a device's text is silent: bytes in a cycle of one core from the caches, innermost first, and seconds to wake the cores.
+# bytes per cycle: of one core from its caches, innermost first, where the device has no figure [estimate]
 CACHE_RATES = (128.0, 40.0, 12.0)
-WAKE = 4e-6
-DRAM_RATE = 20e9  # bytes a second that one core alone gets at most
-LINE, PAGE = 64, 4096
-WAYS = 16  # of a cache that is not the innermost; of that, a way is a page: it is looked up before addresses are translated
+WAKE = 4e-6  # seconds: to wake the cores, where the device has no figure [estimate]
+DRAM_RATE = 20e9  # bytes per second: the most that one core gets from memory [estimate]
+# ways: of a cache that is not the innermost; there a way is a page, because lookup starts before translation [estimate]
+WAYS = 16
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ class CpuModel:
         if not stride:
             return 1.0
         way = PAGE if level == 0 else int(self.caches[level][0] if self.caches[level][0] < float("inf") else PAGE) // WAYS
-        return min(1.0, -(-run // LINE) * LINE / gcd(stride, way or PAGE))
+        return min(1.0, -(-run // CACHE_LINE) * CACHE_LINE / gcd(stride, way or PAGE))
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from ....dsl import syntax
 from ....dsl.support.cached import cached_property
 from ....dsl.support.fast_replace import replace
 from ....dsl.values import Load
+from ...ir.limits import LOADED, MOST_GROUPS, WIDEST_ACCESS
 from ...lower.footprint import read_extent
 from ...lower.leaves.match_instr import fragment_map
 from ...lower.lower_schedule import Lowering
@@ -39,19 +40,17 @@ from .contraction_resources import contraction_lower_bound, contraction_resource
 from .contraction_traffic import contraction_traffic
 from .cost import ResourceUse
 from .machine_model import GpuModel
-from .operand_layouts import CHUNK, Orders, StagedOperand, best_staging
+from .operand_layouts import Orders, StagedOperand, best_staging
 from .rasterise import raster_rows
 from .traffic import TileTraffic
 
-DEPTHS = (32, 64, 128)  # bytes of a row of a staged tile, along k: whole transactions
-STAGES = (1, 2)  # buffers of a copy through registers
-ASYNCHRONOUS = (2, 3, 4)  # and of one that is not waited for
-SPLITS = (2, 4, 8, 16, 32, 64, 128)
-OPEN_PART = 1024  # of a reduction whose extent is open, at least
-GROUPS = (1, 2, 3, 4, 8)  # of one unit, along an axis
-MOST_GROUPS = 8
-LOADED = 64  # registers that unrolled turns load, at most
-POWERS = (1, 2, 4, 8, 16)
+DEPTHS = (32, 64, 128)  # bytes: of a row of a staged tile along k, whole transactions [tried]
+STAGES = (1, 2)  # buffers: of a copy through registers [tried]
+ASYNCHRONOUS = (2, 3, 4)  # buffers: of an asynchronous copy [tried]
+SPLITS = (2, 4, 8, 16, 32, 64, 128)  # parts: of a split reduction [tried]
+OPEN_PART = 1024  # elements: the least of a part of a reduction whose extent is open [estimate]
+GROUPS = (1, 2, 3, 4, 8)  # warps: of a block along one axis [tried]
+POWERS = (1, 2, 4, 8, 16)  # multiples: of a tile, where a full range would give too many candidates [tried]
 
 Made = tuple[tuple[str, int], ...]  # a tensor, and the bytes that are read to make an element of it
 
@@ -339,7 +338,7 @@ class ContractionTemplate:
             (mp.m, at["tm"], at["lm"], mp.leaf[0]),
             (mp.n, at["tn"], machine.lanes // at["lm"], mp.leaf[1]),
         ):
-            wide = max(leaf, CHUNK // max(a.dtype.bytes for a in self.inputs))
+            wide = max(leaf, WIDEST_ACCESS // max(a.dtype.bytes for a in self.inputs))
             axes.append((x, mine, None) if mine <= wide or lanes == 1 else (x, wide, wide * lanes))
         direct = {v.tensor for _, v in mp.match.operands if isinstance(v, Load)} if mp.match else None
         # what an instruction gets converted is read as its fragment says, so it is not held otherwise

@@ -19,10 +19,12 @@ from .rasterise import raster_rows
 if TYPE_CHECKING:
     from .contraction import ContractionTemplate
 
-SYNC = 20  # cycles that groups lose where they meet
-PLAIN = 4  # instructions for an address that the next one differs from by a constant
-STALL = 20  # cycles from a turn's loads of staged operands to its arithmetic, that what is unrolled does not fill
-STEP = 16  # instructions of a group to go round the reduction loop
+SYNC = 20  # cycles: that warps lose at a barrier [estimate]
+PLAIN = 4  # instructions: of an address calculation that costs no register, because the next differs by a constant [estimate]
+# cycles: from the loads of staged operands to the arithmetic of an iteration, unless unrolled iterations fill them [measured:
+# gpu-cost]
+STALL = 20
+STEP = 16  # instructions: of a warp for an iteration of the reduction loop [estimate]
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ import numpy as np
 from ..tile_space import ceil_div
 from .machine_model import GpuModel
 
-OVERLAP = 0.125  # what is not the bound still gets in the way: units run out of step only partly
+OVERLAP = 0.125  # share: of the times below the bound, which is added because overlap is partial [estimate]
 PIPES = ("pipe", "issue", "staging", "near", "far")
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ....dsl import syntax
+from ...ir.limits import MOST_GROUPS, WIDEST_ACCESS
 from ...lower.lowering_context import LoweringContext
 from ..access_model import AccessModel, AccessProblem
 from ..constraints import Named, Slot
@@ -23,16 +24,14 @@ from ..line_builders import modifier, tile_text
 from ..tile_space import Tiles, ceil_div, crossed, select_tiles, tile_multiples, useful_share, volume
 from .cost import ResourceUse
 from .machine_model import GpuModel
-from .operand_layouts import CHUNK
 from .traffic import TileTraffic
 
-SETUP = 40  # instructions of a lane before its first element
-VECTORS = (1, 2, 4, 8)
-MOST_GROUPS = 8  # of one unit, unless more were asked for
-DEEP = 8  # turns of a reduction that a group takes at once
-PARTS = (64, 256, 1024, 4096)  # of a split reduction
-TURN = (32, 64)
-AHEAD = 4  # loads of a lane that are under way together
+SETUP = 40  # instructions: of a lane before its first element [estimate]
+VECTORS = (1, 2, 4, 8)  # elements: of one access of a lane [tried]
+DEEP = 8  # iterations: of a reduction that a warp takes at once [estimate]
+PARTS = (64, 256, 1024, 4096)  # elements: a part of a split reduction [tried]
+TURN = (32, 64)  # elements: a side of a square that is transposed in staging memory [tried]
+AHEAD = 4  # loads: of a lane that are in flight together [estimate]
 WHOLE = ("argmax", "argmin")  # what has no parts
 
 
@@ -88,7 +87,7 @@ class ElementwiseTemplate:
     def _straight(self, f: int, r: int, fixed: Dict[str, int]) -> Tiles:
         lanes = self.machine.lanes
         size = max(a.dtype.bytes for a in (*self.problem.reads, *self.problem.writes))
-        v = [n for n in VECTORS if n == 1 or (n * size <= CHUNK and n * lanes // 2 < f)]
+        v = [n for n in VECTORS if n == 1 or (n * size <= WIDEST_ACCESS and n * lanes // 2 < f)]
         t = crossed(
             {"v": np.array(v)},
             {"gf": np.array(tile_multiples(1, -(-f // lanes), MOST_GROUPS, VECTORS))},

@@ -11,10 +11,9 @@ from ....dsl.device import Device, Instr, Level, Memory
 from ....dsl.support.cached import cached_property
 from ....dsl.types import DType
 
-# Where a device's text is silent. Round figures that are never far off; they only rank candidates.
-LATENCY = 500.0  # cycles until a load from the outermost memory is there
-LAUNCH = 2e-6  # seconds from the end of one launch to the work of the next
-RESERVED = 40  # registers of a thread that are not for elements (`Machine.reserved`)
+LATENCY = 500.0  # cycles: of a load from the outermost memory, where the device has no figure [estimate]
+LAUNCH = 2e-6  # seconds: from the end of a launch to the first work of the next, where the device has no figure [estimate]
+RESERVED = 40  # registers: of a thread that are not for elements [estimate]
 
 
 @dataclass(frozen=True)

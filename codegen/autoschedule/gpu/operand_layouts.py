@@ -18,6 +18,7 @@ from ....dsl.fragment import FragmentLayout
 from ....dsl.support.fast_replace import replace
 from ....dsl.values import Load, loads
 from ...analysis.bank_conflicts import access_cycles
+from ...ir.limits import WIDEST_ACCESS
 from ...lower.leaves.instr_leaf import same_fragment
 from ...lower.leaves.match_instr import InstrMatch, all_matches, fragment_map
 from ...lower.leaves.scalar_leaf import FragmentLeaf
@@ -26,8 +27,6 @@ from ...plan.computations import Computation, plain_index
 from ..access_model import AccessModel
 from ..instr_mappings import InstrMapping
 from .machine_model import GpuModel
-
-CHUNK = 16  # bytes of the widest access of a lane, and of what a swizzle moves
 
 
 @dataclass(frozen=True)
@@ -188,7 +187,7 @@ def _deep(machine: GpuModel, mapping: InstrMapping, s: StagedOperand, operand: O
         return s
     size, along_k = s.access.dtype.bytes, s.inner == mapping.k
     if s.load is not None:
-        if not along_k or depth * size >= 2 * CHUNK:
+        if not along_k or depth * size >= 2 * WIDEST_ACCESS:
             s = replace(s, modifiers=(*s.modifiers, syntax.Modifier("swizzle")))
         return _read(s, 0, max(1.0, prod(operand.shape) * size / machine.bank_bytes), 1.0)
     assert mapping.instr is not None
@@ -209,7 +208,7 @@ def _read(s: StagedOperand, pad: int, cycles: float, reads: float) -> StagedOper
 def _at_once(ctx: LoweringContext, access: AccessModel, size: int) -> int:
     """Elements of the widest load: fewer where the rows of a tensor are known to begin at no multiple of it."""
     row = ctx.shapes[access.tensor][-1].constant if len(access.dims) > 1 and access.tensor in ctx.shapes else None
-    return gcd(max(1, CHUNK // size), row or 0)
+    return gcd(max(1, WIDEST_ACCESS // size), row or 0)
 
 
 def _operand(mapping: InstrMapping, access: AccessModel) -> Operand | None:
@@ -228,7 +227,7 @@ def _scalar(machine: GpuModel, mapping: InstrMapping, size: int, along_k: bool, 
     leaf = mapping.leaf[2]
     if along_k:  # each element, or run of k that the leaf takes, by itself
         return max(leaf, 4 // size), size / machine.bank_bytes, 1.0 / leaf
-    wide = max(1, CHUNK // size)
+    wide = max(1, WIDEST_ACCESS // size)
     return 0 if natural else wide, size / machine.bank_bytes, 1.0 / wide
 
 
@@ -240,7 +239,7 @@ def _fragment(
     table = FragmentLayout.of(operand).table()
     fine, coarse = (table[..., at], table[..., 1 - at]) if along_k else (table[..., 1 - at], table[..., at])
     run = 1
-    most = max(1, CHUNK // size)
+    most = max(1, WIDEST_ACCESS // size)
     registers = table.shape[1]
     while run < most and registers % (2 * run) == 0 and _runs(fine, coarse, 2 * run):
         run *= 2

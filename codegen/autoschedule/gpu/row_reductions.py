@@ -18,6 +18,7 @@ import numpy as np
 
 from ....dsl import syntax
 from ....dsl.support.cached import cached_property
+from ...ir.limits import WIDEST_ACCESS
 from ...lower.lowering_context import LoweringContext
 from ...lower.reductions.argreduce_index import accumulator_types
 from ...plan.computations import Computation
@@ -28,10 +29,9 @@ from ..tile_space import Tiles, ceil_div, crossed, select_tiles, useful_share, v
 from .cost import ResourceUse
 from .elementwise import PARTS, SETUP, WHOLE
 from .machine_model import GpuModel
-from .operand_layouts import CHUNK
 from .traffic import TileTraffic
 
-TURNS = 4  # vectors of a lane in one turn of the loop over a row, at most
+TURNS = 4  # vectors: of a lane in one iteration of the loop over a row, at most [tried]
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class RowTemplate:
         n = max(s[self.fast] for s in sizes)
         m = fixed.get("rows", max(volume(s[x] for x in self.rows) for s in sizes))
         size = max(a.dtype.bytes for p in self.problems for a in p.reads)
-        v = [x for x in (1, 2, 4, 8) if x == 1 or (x * size <= CHUNK and x * machine.lanes // 2 < n)]
+        v = [x for x in (1, 2, 4, 8) if x == 1 or (x * size <= WIDEST_ACCESS and x * machine.lanes // 2 < n)]
         groups = [g for g in (1, 2, 4, 8, 16, 32) if g == 1 or g * machine.lanes < 2 * n]
         t = crossed(
             {"v": np.array(v)},

@@ -15,7 +15,14 @@ from typing import NamedTuple
 from ....dsl.types import TYPES, DType
 
 COMPARISONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
-TERNARY, OR, AND, COMPARE, SUM, PRODUCT, UNARY, ATOM = 0, 1, 2, 3, 4, 5, 6, 10
+TERNARY = 0  # precedence: of C operators, the order alone counts [fact: C]
+OR = 1  # precedence: of C operators, the order alone counts [fact: C]
+AND = 2  # precedence: of C operators, the order alone counts [fact: C]
+COMPARE = 3  # precedence: of C operators, the order alone counts [fact: C]
+SUM = 4  # precedence: of C operators, the order alone counts [fact: C]
+PRODUCT = 5  # precedence: of C operators, the order alone counts [fact: C]
+UNARY = 6  # precedence: of C operators, the order alone counts [fact: C]
+ATOM = 10  # precedence: of C operators, the order alone counts [fact: C]
 
 F32, F64, I32, I64, BOOL = (TYPES[n] for n in ("f32", "f64", "i32", "i64", "bool"))
 

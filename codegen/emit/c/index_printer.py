@@ -7,11 +7,10 @@ from typing import Any, TypeVar
 
 from ....dsl.errors import InternalError
 from ....dsl.index.expr import Atom, Expr, Fn, Var
+from .c_expr import ATOM, PRODUCT, SUM
 
 _E = TypeVar("_E")
 _Said = TypeVar("_Said")
-
-SUM, PRODUCT, ATOM = 4, 5, 10  # precedences of a printed expression
 
 
 class IndexPrinter:

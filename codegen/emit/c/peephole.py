@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from ...ir.limits import TEXT_WIDTH
 from .dead_declarations import declares, identifiers
 from .text_builder import Line
 
@@ -21,7 +22,6 @@ _GROWN = re.compile(r"( *)(\w+) = \2 ([+*&|]) (.*);$")
 _ZERO = r"0(?:\.0f?)?"
 _DECLARED = re.compile(rf"( *)((?:float|double|u?int\d+_t) )(\w+ = (?:{_ZERO}|-?flt\(\w+\)));$")
 _ZEROED = re.compile(rf"( *)()(\w+) = ({_ZERO});$")
-_WIDTH = 110
 _DIGITS = "_0123456789"
 _NAMED = re.compile(r"( *)(const int(?:64_t)?|(?:const )?\w+\*) (\w+) = (.*);$")  # what never changes
 _WORD = re.compile(r"\b[A-Za-z_]\w*")
@@ -111,7 +111,7 @@ def _together(lines: Sequence[str], pattern: re.Pattern[str], between: str) -> l
         if m is None:
             continue
         same = (m[1], m[2], *m.groups()[3:])
-        if run and at == done and same == before and len(out[-1]) + len(between) + len(m[3]) < _WIDTH:
+        if run and at == done and same == before and len(out[-1]) + len(between) + len(m[3]) < TEXT_WIDTH:
             run.append(m[3])
             end = "".join([f"{between}{e}" for e in same[2:]])
             out[-1] = _like(out[-1], f"{m[1]}{m[2]}{between.join(run)}{end};")

@@ -13,9 +13,12 @@ from ...ir.tile_ir import Alloc, For, If, Let, Stmt
 from ...ir.tile_visitors import buffers_used
 from ..emission_context import EmissionContext
 
-MOST_COPIES = 2048  # statements that a loop may become
-MOST_INDEXED = 64  # the same where registers are an array, as they are too many for names
-LOOP = 8  # statements that a loop counts for beside its body: compilers vectorize each copy, with versions and a remainder
+MOST_COPIES = 2048  # statements: that a loop may become [limit]
+# statements: that a loop may become, where registers are an array because they are too many for names [limit]
+MOST_INDEXED = 64
+# statements: that a loop counts for beside its body, because compilers vectorize each copy, with versions and a remainder
+# [estimate]
+LOOP = 8
 
 
 def unroll_factor(ctx: EmissionContext, s: For) -> int:

@@ -21,6 +21,7 @@ _MODULES = ("vectors.j2", "arithmetic.j2", "convert.j2", "math.j2")
 _CALL = re.compile(r"\b(m_\w+|fma|bits|flt|\w+_from_\w+|f32_to_tf32|floordiv|floormod|imin|imax)\(")
 _ON_VECTORS = r"(?:load(?:_even)?|gather)(?:_part|_between|_where)?|splat|first_lanes|lanes_between"
 _VECTOR = re.compile(rf"\b((?:{_ON_VECTORS})_)?([fiu]\d+)x(\d+)(_u)?\b")
+# bits: of an element type in the names of vector types [fact: the language]
 _BITS = {"f64": 64, "f32": 32, "i64": 64, "i32": 32, "i16": 16, "i8": 8, "u8": 8, "u16": 16, "tf32": 32}
 _STORED = {"f16": "u16", "bf16": "u16", "f8e4m3": "u8", "f8e5m2": "u8", "tf32": "f32", "bool": "u8", "i4": "i8"}
 

@@ -38,7 +38,7 @@ from .reconverge import sink_divergent_guards
 from .work_sharing import shares_all_work
 
 _PARAMETERS = (("const Args*", "args"), ("int", "core"), ("int", "member"))  # the call, a unit's number, which thread it is
-MOST_LANES = 64  # masks of lanes, and numbers of lanes in vectors of i8, go that far
+MOST_LANES = 64  # lanes: of a vector, because masks have 64 bits and numbers of lanes are i8 [fact: the prelude]
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from ..emission_context import EmissionContext
 from ..load_store import lane_step, splat
 from .masked_access import is_zero, masked_load_step
 
-MOST = 1 << 28  # of a term that lanes compute with 32 bits
+MOST = 1 << 28  # elements: the most of a term that lanes compute in 32 bits, so that a sum of eight fits [limit]
 
 
 def is_maskable(ctx: EmissionContext, v: Masked, conds: Sequence[Expr]) -> bool:

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from ....dsl.device import Device
 from ....dsl.index.expr import Expr
+from ...ir.limits import CACHE_LINE
 from ...ir.tile_ir import Buffer
 from ..emission_context import EmissionContext, PrintedLoop
 
-FAR = 8 << 10  # bytes ahead in an innermost loop: about what memory delivers while a line is on its way
-NEAR = 256  # in a loop around it
-LINE = 64  # bytes that are asked for at once; where lines are longer, twice
-VECTORS = 4  # that a turn reads of a row at most
+FAR = 8 << 10  # bytes: ahead in an innermost loop, about what memory delivers during its latency [measured: default-nests]
+NEAR = 256  # bytes: ahead in a loop around the innermost one [measured: default-nests]
+VECTORS = 4  # vectors: of a row, that an iteration reads at most [estimate]
 
 
 def largest_core_cache(device: Device) -> int:
@@ -38,7 +38,7 @@ def emit_prefetch(ctx: EmissionContext, buffer: Buffer, e: Expr, pointer: str) -
     if walked is None or (walked > 0 and not ctx.copies_only):
         return
     ahead = (NEAR if walked else FAR) // buffer.dtype.bytes
-    line = (buffer.name, e - e.const, e.const * buffer.dtype.bytes // LINE)
+    line = (buffer.name, e - e.const, e.const * buffer.dtype.bytes // CACHE_LINE)
     scope = ctx.text.scopes[-1]
     if line in scope.fetched:
         return

@@ -36,7 +36,8 @@ from .tile_counts import name_tile_counts
 __all__ = ["Api", "DialectSpelling", "GpuPrinter", "kernels_of", "render_gpu"]
 
 
-_MOST_BLOCKS = (1 << 31) - 1  # of a launch: its number of blocks is one number
+# blocks: of a launch, because their number is one coordinate [fact: CUDA C++ Programming Guide, "Technical Specifications"]
+_MOST_BLOCKS = (1 << 31) - 1
 
 
 @dataclass(frozen=True)

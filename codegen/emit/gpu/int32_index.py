@@ -14,9 +14,8 @@ from math import prod
 from operator import itemgetter
 
 from ....dsl.index.expr import Atom, Expr, Fn, Var
+from ...ir.limits import INT_END
 from ..c.index_printer import IndexPrinter
-
-_END = 1 << 31
 
 
 class GpuIndex(IndexPrinter):
@@ -87,7 +86,7 @@ class GpuIndex(IndexPrinter):
     def fits(self, e: Expr) -> bool:
         """Whether the text of an expression is an `int`."""
         total = self._total(e, self._most)
-        return total is not None and total < _END
+        return total is not None and total < INT_END
 
     def _most(self, atom: Atom) -> int | None:
         """What the values of an atom whose text is an `int` do not exceed; None where it is a 64-bit number."""
@@ -104,11 +103,11 @@ class GpuIndex(IndexPrinter):
             return True
         if self._in_steps(atom) is not None:
             return False
-        return not all(map(self.fits, atom.args)) or (b := self._bound(atom)) is None or b >= _END
+        return not all(map(self.fits, atom.args)) or (b := self._bound(atom)) is None or b >= INT_END
 
     def _of(self, atom: Atom) -> int:
         b = self._bound(atom)
-        return _END if b is None else b
+        return INT_END if b is None else b
 
     def _formed(self, terms: Sequence[tuple[Atom, int]]) -> int:
         """What the terms of a sum do not exceed together, those that are `int`."""
@@ -121,15 +120,15 @@ class GpuIndex(IndexPrinter):
         return total
 
     def room(self, terms: Sequence[tuple[Atom, int]]) -> int:
-        return _END - 1 - self._formed(terms)
+        return INT_END - 1 - self._formed(terms)
 
     def terms(self, terms: Sequence[tuple[Atom, int]], const: int, at_least: int = 0, wide: Container[Atom] = ()) -> str:
         total = abs(const) + self._formed(terms)
-        if total >= _END:
+        if total >= INT_END:
             wide = []
             sized = [(abs(c) * self._of(a), a) for a, c in terms]
             for size, a in sorted(sized, key=itemgetter(0), reverse=True):
-                if total >= _END and self._most(a) is not None:
+                if total >= INT_END and self._most(a) is not None:
                     wide.append(a)
                     total -= size
         return super().terms(terms, const, at_least, wide)
@@ -149,7 +148,7 @@ class GpuIndex(IndexPrinter):
         if steps is not None:
             x, n, c = self.text(f.args[0], 5), self.text(steps[0], 6), steps[1]
             return (f"{x} / {n} / {c}", 5) if f.kind == "div" else (f"{x} / {n} % {c} * {n} + {x} % {n}", 4)
-        if f.kind == "mul" and all(map(self.fits, f.args)) and self._of(f) >= _END:
+        if f.kind == "mul" and all(map(self.fits, f.args)) and self._of(f) >= INT_END:
             return f"(int64_t){self.text(f.args[0], 10)} * {self.text(f.args[1], 6)}", 5
         return super()._fn(f)
 

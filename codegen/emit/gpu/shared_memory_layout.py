@@ -13,9 +13,8 @@ from dataclasses import dataclass
 
 from ....dsl.errors import InternalError
 from ....dsl.index.expr import Var
+from ...ir.limits import WIDEST_ACCESS
 from ...ir.tile_ir import Alloc, Buffer, For, If, Let, Stmt
-
-ALIGN = 16  # bytes: the widest access of one unit
 
 
 @dataclass(frozen=True)
@@ -87,7 +86,7 @@ def _nested(body: tuple[Stmt, ...], size: Callable[[Buffer], int | None], top: i
 
 
 def _up(n: int) -> int:
-    return -(-n // ALIGN) * ALIGN
+    return -(-n // WIDEST_ACCESS) * WIDEST_ACCESS
 
 
 def divergent_statements(body: tuple[Stmt, ...], units: frozenset[Var]) -> frozenset[int]:

@@ -16,6 +16,7 @@ from ....dsl.device import Operand
 from ....dsl.errors import InternalError
 from ....dsl.index.expr import Expr, Var, as_expr
 from ....dsl.types import DType
+from ...ir.limits import INT_END
 from ...ir.program import Program
 from ...ir.tile_ir import Alloc, AllReduce, Barrier, Buffer, Call, Commit, For, Let, Piece, Stmt, Wait
 from ..addressing import pointer_text
@@ -30,8 +31,6 @@ from ..statements import StatementPrinter
 from .instr_wrapper import RegisterOperand, register_operand
 from .int32_index import GpuIndex
 from .unroll_limit import unroll_limit
-
-_INT = 1 << 31  # numbers below this are `int`
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,7 @@ class GpuContext(EmissionContext):
         assert isinstance(index, GpuIndex)
         found = [index.bound(e), None if var.lo is None or var.hi is None else max(abs(var.lo), abs(var.hi))]
         bound = min((b for b in found if b is not None), default=None)
-        if bound is None or bound >= _INT:
+        if bound is None or bound >= INT_END:
             index.learn({var: None})
             return "int64_t"
         index.learn({var: bound})
@@ -121,7 +120,7 @@ class GpuBody(StatementPrinter):
         """Not what has 32 bits by its name alone (`counts`)."""
         index = self.ctx.text.index
         assert isinstance(index, GpuIndex)
-        narrower = s.extent is None and s.var.hi is not None and s.var.hi < _INT and not index.fits(e)
+        narrower = s.extent is None and s.var.hi is not None and s.var.hi < INT_END and not index.fits(e)
         return super()._seen_through(s, e) and not narrower
 
     # ------------------------------------------------------------ instructions

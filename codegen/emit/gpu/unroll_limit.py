@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...ir.limits import LOADED
 from ...ir.tile_ir import Alloc, Barrier, For, If, Stmt
 from ..c.unrolling import MOST_COPIES, statement_count, trip_count
 from ..emission_context import EmissionContext
 
-LOADED = 64  # registers that the turns written out load, at most; one turn may load more
-SHORT = 64  # turns of a loop that compilers might write out
+SHORT = 64  # iterations: of a loop that compilers may unroll by themselves, at most [estimate]
 
 
 def unroll_limit(ctx: EmissionContext, s: For) -> int | None:

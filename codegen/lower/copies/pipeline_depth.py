@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING
 from ....dsl import syntax
 from ....dsl.errors.schedule import ModifierArgument
 from ....dsl.values import Load
+from ...ir.limits import UNROLLED
 from ...ir.tile_ir import Staging
 from ..spec import Focus, Range
 
 if TYPE_CHECKING:
     from ..lower_schedule import Lowering
-
-WHOLE = 16  # turns of a loop over registers that are written out
 
 
 def copy_staging(low: Lowering, focus: Focus, line: syntax.Move, found: list[Load], memory: str, copy: int) -> Staging:
@@ -53,7 +52,7 @@ def is_unrolled(low: Lowering, line: syntax.Tile, rest: tuple, r: Range, size: i
     are not live is zero (`filled`); or moves into registers directly below it run ahead over it, and fill that. Its turns come
     from capacity then."""
     whole = r.size.constant
-    if whole is None or r.strided_runs or -(-whole // size) > WHOLE:
+    if whole is None or r.strided_runs or -(-whole // size) > UNROLLED:
         return False
     if filled and any(m.name == "unroll" and not m.values for m in line.modifiers):
         return True

@@ -15,7 +15,7 @@ from ...plan.computations import Computation
 from ..lowering_context import LoweringContext
 from ..spec import ZERO, Focus
 
-MOST_NARROW = (1 << 31) - 1  # elements whose numbers fit 32 bits, with one left for NOWHERE
+MOST_NARROW = (1 << 31) - 1  # elements: whose indices fit 32 bits, with one value left for no index [fact: i32]
 
 
 def prefers_i32(values: DType) -> bool:

@@ -17,7 +17,7 @@ from .accumulator_computations import CombinePartials, ExchangeBuffers
 from .argreduce_index import no_index
 from .reduction_step import argreduce_step, combine_step
 
-MOST_UNITS = 256  # of a finite level, whose number is known at the call only
+MOST_UNITS = 256  # units: of a finite level whose number is known only at the call [limit]
 
 
 def exchange_buffer(ctx: LoweringContext, name: str, dtype: DType, level: str, cells: tuple[int, ...]) -> Buffer:

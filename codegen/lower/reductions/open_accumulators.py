@@ -14,7 +14,7 @@ from ..spec import Focus
 from ..tile_axes import clamped, tile_axes
 from ..tiling.count_units import advance
 
-REGISTER_CELLS = 64  # what an accumulator spans that opens at a leaf, at most, in elements of a unit; above, it may always
+REGISTER_CELLS = 64  # elements: of one unit's accumulator that opens at a leaf, at most [estimate]
 
 
 def accumulates_at_leaf(ctx: LoweringContext, focus: Focus, w: Computation, lines: tuple) -> bool:

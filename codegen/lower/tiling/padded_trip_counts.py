@@ -25,7 +25,7 @@ from ..tile_axes import modifier, tensors_of, tile_axes
 if TYPE_CHECKING:
     from ..lower_schedule import Lowering
 
-MOST = 128  # elements of a tile that is run to its end: so much is wasted at most, less one
+MOST = 128  # elements: of a tile that always runs to its end; it wastes at most one less [estimate]
 
 
 def may_run_padded(focus: Focus, index: str) -> bool:

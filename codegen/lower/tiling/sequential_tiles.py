@@ -20,7 +20,7 @@ from ..spec import ONE, ZERO, Focus, RangeStep, multiple
 from ..tile_axes import ResolvedAxis, clamped, modifier, number_of
 from .padded_trip_counts import may_run_padded
 
-REMAINDERS = 2  # one in the other
+REMAINDERS = 2  # remainders: one within the other that are peeled, because each copies everything below it [limit]
 ALL_TURNS = syntax.Modifier("all_turns")  # of lines of ours: SAME_TURNS
 
 

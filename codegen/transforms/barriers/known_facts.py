@@ -14,7 +14,7 @@ from ....dsl.values import Load, Masked, Value, children
 from ...ir.tile_ir import Buffer, Call, For, Launch, Let, Store, Units, is_digit
 from .access import AccessLoop, SharedAccess, condition_parts
 
-_UNIFORM = -1  # the depth that something depends on which no unit's number enters
+_UNIFORM = -1  # depth: of an expression that contains no unit's number [fact: marker]
 
 # What a statement accesses: buffer, kind, coords, conds, flight (see `Access`).
 Part = tuple[str, str, tuple[Expr, ...], tuple[Expr, ...], str | None]

@@ -21,7 +21,7 @@ from ....dsl.index.intervals import Interval
 from ....dsl.index.simplify import linear_combination, rebuild
 
 Pair = tuple[Expr, Expr]
-_ROUNDS = 6  # what is derived in one round may let more be derived in the next
+_ROUNDS = 6  # rounds: of derivation, each of which may enable the next [limit]
 
 
 class Contradiction(Exception):

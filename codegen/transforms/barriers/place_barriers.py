@@ -39,7 +39,7 @@ from .annotated_tree import BarrierNode, annotate_accesses, barriers, build_tree
 from .conflict import ConflictTests
 from .known_facts import KnownFacts
 
-_ROUNDS = 8  # the state of a loop is stable after two or three
+_ROUNDS = 8  # rounds: until the state of a loop must be stable, which takes two or three [limit]
 
 _NAMES = {"read": "read", "write": "written", "combine": "combined"}
 

@@ -28,6 +28,7 @@ from math import lcm, prod
 from ....dsl.index.expr import ONE, ZERO, Expr, Var, as_expr, ceildiv
 from ....dsl.support.fast_replace import replace
 from ....dsl.types import DType
+from ...ir.limits import UNROLLED, WIDEST_ACCESS
 from ...ir.program import Program
 from ...ir.tile_ir import Alloc, Buffer, Commit, For, If, Launch, Let, Staging, Stmt, Wait
 from ...ir.tile_visitors import buffers_used, map_bodies, map_exprs, map_places, statements, with_bodies, written
@@ -52,9 +53,7 @@ from .hoist_copies import hoist_copies
 from .outstanding_copies import least_issued
 from .split_copies import SplitContext, prune_empty, split_copy
 
-_ALIGN = 16  # bytes: the widest access of one unit; each of the buffers that rotate begins at a multiple
-_SHARE = 4  # a copy on its way may take one part in so many of a unit's registers
-_WHOLE = 16  # turns that are written out
+_SHARE = 4  # parts: of a unit's registers, one of which a copy in flight may take [estimate]
 
 Note = Callable[[str], None]
 
@@ -117,7 +116,7 @@ class CopyPipeliner:
         """So many buffers in one, the first coordinate says which."""
         each = b.size.constant or 0
         if not self.private(b):
-            step = max(1, _ALIGN // max(1, b.dtype.bytes))
+            step = max(1, WIDEST_ACCESS // max(1, b.dtype.bytes))
             each = -(-each // step) * step
         return replace(
             b, shape=(as_expr(depth), *b.shape), strides=(as_expr(each), *b.strides), size=as_expr(each * depth)
@@ -365,7 +364,7 @@ class RotatingLoop:
         s = main[at]
         assert isinstance(s, For)
         trips = (s.stop - s.start).constant
-        if trips is not None and trips <= _WHOLE:
+        if trips is not None and trips <= UNROLLED:
             return (*main[:at], replace(s, unroll=0), *main[at + 1 :])
         n = lcm(*(e.depth for b in self.batches.values() for e in b.entries if e.private))
         outer = Var(self.stager.fresh(s.var.name), 0, None if s.var.hi is None else s.var.hi // n)

@@ -12,12 +12,11 @@ from ....dsl.source import Span
 from ....dsl.types import DType
 from ...analysis.divisibility import MOST, KnownMultiples, Needs, merged_divisors, required_divisors
 from ...analysis.vector_instrs import VectorInstrs, vector_instrs
+from ...ir.limits import WIDEST_ACCESS
 from ...ir.program import Program
 from ...ir.tile_ir import Alloc, Buffer, Let
 from ...ir.tile_visitors import statements
 from .address_cache import Addresses
-
-LOCAL = 16  # bytes: where buffers of a block begin in their memory
 
 
 @dataclass(frozen=True)
@@ -79,8 +78,8 @@ class VectorizerState:
         if buffer.kind != "local":
             return None
         if buffer.level == self.device.memory(buffer.memory).level:
-            return LOCAL
-        return gcd(LOCAL, (buffer.size.constant or 1) * buffer.dtype.bytes)  # one instance after another
+            return WIDEST_ACCESS
+        return gcd(WIDEST_ACCESS, (buffer.size.constant or 1) * buffer.dtype.bytes)  # one instance after another
 
     def take(self, claims: list[AlignmentClaim]) -> None:
         self.sizes = merged_divisors([*self.sizes.items(), *(n for c in claims for n in c.sizes)])
