@@ -66,9 +66,12 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield folder
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def first_choices(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the compiler chooses must compile: for a user another choice takes its place, a test shall see the error."""
+    """The first candidate compiles, or its error is raised. For users the next candidate takes its place.
+
+    For tests of what is chosen; all others run as users do.
+    """
     monkeypatch.setattr("andiron.codegen.schedule.schedule_fallback.MOST", 1)
 
 

@@ -18,6 +18,8 @@ from andiron.runtime.workload import random_inputs
 
 from ..support.cpp.build import skip_unless_run_here
 
+pytestmark = pytest.mark.usefixtures("first_choices")
+
 OPS = """
 import std.ops.gemm
 import std.ops.conv

@@ -9,6 +9,8 @@ from andiron.dsl.errors import UserError
 
 from ..support.cpp.build import skip_unless_run_here
 
+pytestmark = pytest.mark.usefixtures("first_choices")
+
 CPUS = ("cpu:generic", "cpu:avx2", "cpu:avx512")
 ROWS = "C[i, j] = sum(k) A[i, k] * A[j, k]"
 OPS = {

@@ -42,11 +42,6 @@ LEFT_OUT: dict[tuple[str, str], set[int]] = {}
 LEAST = 0.45  # of the schedules, those that are accepted
 
 
-@pytest.fixture(autouse=True)
-def first_choices() -> None:
-    """Other choices take the place of one that cannot be compiled, as they do for users."""
-
-
 def batches(*hows: str) -> list[tuple[str, str, int]]:
     """The kind, how it is run, and the number of the batch."""
     return [

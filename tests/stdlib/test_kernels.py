@@ -9,6 +9,8 @@ from andiron.runtime.compile import compile
 from ..support.library_cases import check_right, into, library
 from .test_ops import OPS
 
+pytestmark = pytest.mark.usefixtures("first_choices")
+
 
 @pytest.mark.parametrize("name", OPS)
 def test_right(name: str) -> None:

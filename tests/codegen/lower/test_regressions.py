@@ -9,7 +9,6 @@ from andiron.codegen.interpret.machine import interpret
 from andiron.codegen.ir.tile_ir import Call
 from andiron.codegen.ir.tile_visitors import statements
 from andiron.codegen.pipeline import compile_program
-from andiron.codegen.schedule import schedule_fallback
 from andiron.codegen.verify.well_formed import check_well_formed
 from andiron.dsl.errors import UserError
 from andiron.dsl.module import loads
@@ -270,8 +269,7 @@ def test_a_launch_has_the_lanes_of_its_instructions():
 
 
 @pytest.mark.parametrize(("m", "n"), [(8, 5), (32, 8), (3, 16)])
-def test_a_completed_schedule_has_the_lanes_of_the_instruction_of_a_move(m, n, monkeypatch):
-    monkeypatch.setattr(schedule_fallback, "MOST", 16)
+def test_a_completed_schedule_has_the_lanes_of_the_instruction_of_a_move(m, n):
     text = (
         LANES.partition("schedule")[0]
         + """schedule s for g:

@@ -19,12 +19,6 @@ OP = dict(M=64, N=64, K=64)
 
 
 @pytest.fixture
-def users(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As outside of tests, where other choices are taken."""
-    monkeypatch.setattr(schedule_fallback, "MOST", 4)
-
-
-@pytest.fixture
 def spoilt(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     """So many of the ways that are constructed for a launch get a last line that cannot be compiled."""
     own = complete.construct_schedules
@@ -44,7 +38,7 @@ def notes(c: CompiledProgram) -> list[str]:
     return [x for x in c.report["notes"] if "cannot be compiled" in x]
 
 
-def test_the_next_way_is_taken(users, spoilt) -> None:
+def test_the_next_way_is_taken(spoilt) -> None:
     assert not notes(compiled("gemm_f16", "sm_80", OP))
     spoilt(2)
     found = compiled("gemm_f16", "sm_80", OP)
@@ -54,20 +48,20 @@ def test_the_next_way_is_taken(users, spoilt) -> None:
     assert len(found.report["choices"]) == 1
 
 
-def test_the_best_of_another_nest_is_next(users, spoilt) -> None:
+def test_the_best_of_another_nest_is_next(spoilt) -> None:
     """What one candidate of a nest lacks the others may lack, too."""
     first = compiled("gemm_f16", "sm_80", OP).report["choices"][0].candidates[0]
     spoilt(1)
     assert compiled("gemm_f16", "sm_80", OP).report["choices"][0].candidates[0].nest != first.nest
 
 
-def test_tests_see_the_error(spoilt) -> None:
+def test_the_fixture_first_choices_raises_the_error(first_choices, spoilt) -> None:
     spoilt(1)
     with pytest.raises(UserError):
         compiled("gemm_f16", "sm_80", OP)
 
 
-def test_where_none_can_be_compiled_the_first_error_is_said(users, monkeypatch) -> None:
+def test_where_none_can_be_compiled_the_first_error_is_said(monkeypatch) -> None:
     said = iter(range(100))
 
     def refuse(program, lines, at, notes, again) -> None:
@@ -79,7 +73,7 @@ def test_where_none_can_be_compiled_the_first_error_is_said(users, monkeypatch) 
     assert next(said) == schedule_fallback.MOST
 
 
-def test_any_launch_may_be_to_blame(users, monkeypatch) -> None:
+def test_any_launch_may_be_to_blame(monkeypatch) -> None:
     """What is found when all launches are there is blamed on one after another."""
     first = []
 
@@ -94,7 +88,7 @@ def test_any_launch_may_be_to_blame(users, monkeypatch) -> None:
     assert 1 < len(first) == len(notes(found)) + 1
 
 
-def test_explicit_lines_are_tried_once(users, monkeypatch) -> None:
+def test_explicit_lines_are_tried_once(monkeypatch) -> None:
     calls = []
 
     def refuse(program, lines, at, notes, again) -> None:

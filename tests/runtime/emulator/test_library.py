@@ -11,6 +11,8 @@ from andiron.runtime.compile import compile
 from ...stdlib.test_ops import OPS
 from ...support.library_cases import check_right, into, library
 
+pytestmark = pytest.mark.usefixtures("first_choices")
+
 # All ops on one device; on the others those of each kind of nest, and a slice, another one for each; ALL_OPS=1: all on all.
 FEW = {"gemm", "gemm_f16_f32", "softmax", "layernorm", "conv2d", "conv2d_i8", "transpose", "row_argmax", "dot"}
 OTHERS = ("gfx90a", "sm_90a", "gfx1100")

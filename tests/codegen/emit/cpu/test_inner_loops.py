@@ -17,6 +17,8 @@ from andiron.dsl.ops.specialise import bind_params, specialise
 from ....support.cpp.assembly import Loop, assembly, innermost_loops
 from ....support.cpp.build import COMPILERS
 
+pytestmark = pytest.mark.usefixtures("first_choices")
+
 OPS = """
 import std.ops.gemm
 import std.ops.conv

@@ -15,6 +15,7 @@ from ....stdlib.test_ops import OPS
 from ....support.library_cases import Case, cases, check_right, library, poisoned
 
 
+@pytest.mark.usefixtures("first_choices")
 @pytest.mark.parametrize("name", OPS)
 def test_library(gpu, name: str) -> None:
     kernel = compile(library(), op=name, target=gpu.family)
