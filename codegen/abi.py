@@ -9,17 +9,17 @@ args      data pointers of the argument buffers, in the order of `Program.buffer
           `DType.numpy` (f16, bf16 and f8 as their bits, bool and i4 a byte each).
 dims      the values of `Program.dims`, in that order.
 threads   how many OS threads may take part, >= 1. It binds the finite level's variable; fewer may come, and a launch may be
-          dealt to a multiple of them (docs/decisions/cpu-threads.md). With 1, no thread is created or touched. More than
+          spread over a multiple of them (docs/decisions/cpu-threads.md). With 1, no thread is created or touched. More than
           `MAX_THREADS` are treated as `MAX_THREADS`.
 
-Returns 0; 1 when memory for buffers could not be had; 100 + i when `Program.conditions[i]` does not hold.
+Returns 0; 1 when the allocation of a buffer failed; 100 + i when `Program.conditions[i]` does not hold.
 
 Memory for workspaces and local buffers, and the threads, belong to the loaded text: they persist between calls, grow on
-demand, and are not given back. Calls may come from several threads at once: a call that finds the memory or the threads
-in use allocates its own memory, and runs on its own thread alone. A process forked after a call makes its own threads.
+demand, and are not freed. Several threads may call at once: a call that finds the memory or the threads in use allocates
+its own memory, and runs on its own thread alone. A process forked after a call creates its own threads.
 
 An argument output may be the same memory as an input that is read only at the index being written; outputs never overlap
-otherwise. Nothing is `restrict`: buffers of our own may share space, and compilers see through to where they come from.
+otherwise. Nothing is `restrict`: local buffers may share space, and compilers find out where their pointers come from.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The best schedules for an op, in order: what `rank` takes the first of, as schedule text.
+"""The best schedules for an op, in order, as text. The compiler chooses the first of them.
 
-A launch has its candidates in order (`rank`, `cpu.matmul`, `cpu.nest_space`); schedules of several launches are put together
-best first, by the time of all launches. On processors schedules near the completed one follow (`neighbourhood`).
+Each launch has its candidates in order (`rank`, `cpu.matmul`, `cpu.nest_space`). Schedules of several launches combine them, in
+the order of the time of all launches. On CPUs, schedules near the completed one follow (`neighbourhood`).
 """
 
 from __future__ import annotations

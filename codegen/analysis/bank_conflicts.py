@@ -1,4 +1,4 @@
-"""Turns that the banks of a memory take: one serves one word in a cycle, and lanes that want others of its words wait."""
+"""Cycles that the banks of a memory take: a bank serves one word a cycle, and lanes that address its other words wait."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Divisibility of index expressions by powers of two: what vector accesses need to know of addresses.
+"""Divisibility of index expressions by powers of two, which vector accesses need of their addresses.
 
-    divisor(e, known)         a power of two that divides e whatever its variables are
-    required(e, n, known)     what sizes must be divisible by so that n divides e; None where no sizes can do it
+    divisor(e, known)         a power of two that divides e for all values of its variables
+    required(e, n, known)     the divisors that sizes must have so that n divides e; None where no divisors suffice
 
-A size is known only by its divisors (`KnownMultiples`). The rules are those of sums and products. A quotient by a power of two
-keeps the remaining divisors; a remainder and an exclusive or keep the divisors of both sides.
+Only the divisors of a size are known (`KnownMultiples`). Sums and products have their usual rules. A quotient by a power of two
+has the remaining divisors; a remainder and an exclusive or have the common divisors of both sides.
 """
 
 from __future__ import annotations

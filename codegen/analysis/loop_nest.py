@@ -1,12 +1,12 @@
-"""Nests of loops around one store: what may be done several neighbours at a time.
+"""Loop nests around one store, whose iterations may execute several at a time.
 
-    for i: for x: if (guard): dst[..] = value(..)          loops with a constant number of turns, or `min(constant, ..)` of them
+    for i: for x: if (guard): dst[..] = value(..)          loops with a constant trip count, or with `min(constant, ..)`
 
 Beside the store there may be values that several of its operands share, each in a register of its own:
 
     alloc a: alloc b: a = value(..); b = value(a, ..); dst[..] = value(a, b, ..)
 
-Another loop than the innermost may become the vector's where no two turns store to one place (INTERCHANGE).
+A loop other than the innermost may become the vector's if no two iterations store to the same element (INTERCHANGE).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""How many blocks of a kernel one unit of a device holds at a time, and what keeps it from holding more.
+"""The number of blocks of a kernel that are resident on an SM or CU, and the resource that limits it.
 
-A unit's registers are parted among its schedulers, and lockstep units of a level (a warp, a wave) take theirs together; blocks
-take shared memory and places. The device's text states all figures: `resident threads`, `resident blocks`, `resident warps`,
-`registers`, `schedulers`, `shared`, and the granules in which registers and shared memory are given out (NVIDIA, "CUDA
+Its registers are divided among its schedulers, and the units of a subgroup (a warp, a wave) allocate theirs together; blocks
+take shared memory and slots. The device's text states all figures: `resident threads`, `resident blocks`, `resident warps`,
+`registers`, `schedulers`, `shared`, and the granules in which registers and shared memory are allocated (NVIDIA, "CUDA
 Occupancy Calculator").
 """
 

@@ -1,7 +1,7 @@
-"""How long a program takes at least: each memory moves its bytes, the units do the arithmetic, all at the device's full rates.
+"""The least time of a program: each memory moves its bytes and the units do the arithmetic, all at the device's full rates.
 
-The roofline of Williams, Waterman and Patterson ("Roofline: An Insightful Visual Performance Model", CACM 2009). A memory that
-caches stand before is charged for each argument once: what of the rest reaches it depends on what the caches keep.
+The roofline of Williams, Waterman and Patterson ("Roofline: An Insightful Visual Performance Model", CACM 2009). A memory
+behind caches counts each argument once; how often the rest reaches it depends on the caches.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What a program does, counted without running it: bytes read and written in each memory, barriers met, units.
+"""Traffic of a program, counted without executing it: bytes read and written in each memory, barriers, units.
 
-PRODUCT        where nothing inside a loop depends on its variable, the body counts once for each trip
-POINTS         else the variable takes its values: all of them while there are few, else the first, the second (for all in
-               between) and the last, which is exact for tiles of which only the last is partial
-AS_WRITTEN     each access counts, those that a cache would serve too; registers are not counted
+PRODUCT        if nothing inside a loop depends on its variable, the body counts once for each iteration
+POINTS         otherwise the variable takes its values: all of them while there are few, else the first, the second (for all in
+               between) and the last. That is exact for tiles of which only the last is partial
+AS_WRITTEN     each access counts, also one that a cache would serve; registers are not counted
 """
 
 from __future__ import annotations

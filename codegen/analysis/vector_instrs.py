@@ -1,9 +1,10 @@
-"""The vector instructions of a device, found by what they compute: `D[i] = S[i]` on neighbours, executed by one innermost unit.
+"""The vector instructions of a device, found by their meaning: `D[i] = S[i]` on contiguous elements, executed by one unit.
 
     load    from a memory to registers        copy      from a memory to a memory, synchronous or not
     store   from registers to a memory        filled    a copy of the first `n` elements; the rest of the target is zero
 
-None is known by its name. A register operand has element r in register r, a memory operand at r elements from the address.
+No instruction is known by its name. Element r of a register operand is in register r; of a memory operand it is r elements
+after the address.
 """
 
 from __future__ import annotations

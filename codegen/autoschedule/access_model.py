@@ -1,6 +1,6 @@
-"""What a launch computes, in the terms that tiles are chosen by: axes with extents, and what each access spans of a tensor.
+"""The axes of a launch with their extents, and the footprint of each access under a tile.
 
-A tile gives every axis an extent. What an access spans under it, its footprint, is a product over the tensor's dimensions of
+A tile gives every axis an extent. The footprint of an access under it is a product over the tensor's dimensions of
 `sum |c| (t - 1) + 1` for a subscript `sum c * axis`: a polynomial of the tile's extents, evaluated for arrays of tiles at once.
 """
 

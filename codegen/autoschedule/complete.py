@@ -1,8 +1,8 @@
-"""Completion: what a schedule leaves open is filled in. Here by a simple sound rule a kind of work.
+"""Completion fills in what a schedule leaves open, here by one simple rule for each kind of computation.
 
-CONTRACTION   sums of products that a multiply-add instruction matches: products of matrices as `cpu.matmul` ranks them, others
+CONTRACTION   sums of products that a multiply-add instruction matches: matrix products as `cpu.matmul` ranks them, others
               without packing.
-NEIGHBOURS    else the index with neighbours in memory goes to lockstep units, the others to units of the outer levels.
+NEIGHBOURS    otherwise the contiguous index is distributed over lockstep units, the others over units of the outer levels.
 """
 
 from __future__ import annotations

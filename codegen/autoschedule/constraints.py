@@ -1,9 +1,8 @@
-"""Schedules of which the author wrote some lines: those stay, sizes left `auto` are chosen, the rest goes where `auto` stands.
+"""Schedules that the author wrote in part: those lines stay, sizes left `auto` are chosen, `auto` stands for the other lines.
 
-A nest is a sequence of slots, each with the names that its sizes have among a candidate's. An author's line is read into the
-first slot, below that of the line before, that is about the same: the same kind, level and indices. Numbers written there hold
-for all candidates; the slots between the last line above `auto` and the first below it are what `auto` stands for. A nest that
-has no slot for a line cannot be meant.
+A nest is a sequence of slots, each with the names that its sizes have in a candidate. An author's line goes into the first slot
+after that of the line before which has the same kind, level and indices. The numbers in it constrain all candidates. `auto`
+stands for the slots between the last line above it and the first below it. A nest without a slot for some line is no candidate.
 """
 
 from __future__ import annotations

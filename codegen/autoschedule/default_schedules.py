@@ -1,12 +1,11 @@
-"""The compiler's own schedules for an op: nothing is written, all is completed, for sizes that differ in what can be proven.
+"""The compiler's own schedules for an op, for ranges of sizes in which different facts are provable. All lines are completed.
 
-NARROW_PLACES   argmax of a row counts its elements in 32 bits where the row has at most 2^31 - 1 of them, else in 64.
-FEW             a product of matrices has one for many columns, one for one, one for two, one for up to four, for those of a
-                vector, and of two; or the same for rows, where the other operand lies along what is added up, as weights do.
-                So have several with that size.
-MADE            operands that are made once for many rows are read as they lie for few (`cpu.precompute_operands`).
-HELD            a row of an intermediate is held where it has at most so many elements that a cache takes it
-                (`cpu.row_caching`).
+NARROW_PLACES   argmax of a row has indices of 32 bits if the row has at most 2^31 - 1 elements, else of 64.
+FEW             a matrix product has a schedule for many columns, and one each for one, two, up to four, up to one vector and up
+                to two vectors of columns; or the same for rows, if the other operand is contiguous in the reduced index, as
+                weights are. Several products with one such size have them together.
+MADE            operands that are materialised for many rows are read in place for few (`cpu.precompute_operands`).
+HELD            a row of an intermediate is cached if a cache has room for its elements (`cpu.row_caching`).
 """
 
 from __future__ import annotations

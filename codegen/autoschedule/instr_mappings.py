@@ -1,12 +1,12 @@
-"""Which indices of a work an instruction's indices can stand for: all mappings, those that are not legal with a reason.
+"""The mappings of an instruction's indices to a computation's: all of them, and a reason for each that is not legal.
 
-An index of the instruction stands for an index of the work that occurs in exactly the same operands (ISA Mapper, Sotoudeh et
-al.; TensorIR, Feng et al., ASPLOS 2023), or for several of them fused: so a matrix product is found in a convolution, in
-batched, transposed and grouped products. Indices that nothing stands for are computed one at a time: free ones by different
-units (`batch`), reduced ones in loops (`loops`). Where extents do not divide, tiles are padded.
+An index of the instruction stands for an index of the computation that occurs in exactly the same operands (ISA Mapper,
+Sotoudeh et al.; TensorIR, Feng et al., ASPLOS 2023), or for several of them fused. So a matrix product is found in a
+convolution, in batched, transposed and grouped products. Indices without a counterpart are computed one at a time: free ones by
+different units (`batch`), reduced ones in loops (`loops`). If extents do not divide, tiles are padded.
 
-Without an instruction the scalar body does the same on lanes: the indices that only some operands have are tiled, so that what
-is read once serves many (`scalar_mapping`).
+Without an instruction, lanes execute the scalar body in the same way: the indices that only some operands have are tiled, so
+that each element that is read serves many (`scalar_mapping`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The launches of an op: which computations share one, which lines of a schedule are for it, and what has a name of its own."""
+"""The launches of an op: the computations that share one, the lines of a schedule for it, and the factors that have names."""
 
 from __future__ import annotations
 

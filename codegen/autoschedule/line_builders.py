@@ -1,4 +1,4 @@
-"""Schedule lines, written short."""
+"""Short constructors of schedule lines."""
 
 from __future__ import annotations
 

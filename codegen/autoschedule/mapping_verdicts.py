@@ -1,4 +1,4 @@
-"""For each reduction of an op: what each instruction could stand for with its predicted time, or why it cannot."""
+"""For each reduction of an op: the mapping of each instruction with its predicted time, or the reason why there is none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers for what modifiers leave open: `unroll auto`, `pipeline auto`, `vector auto`, `pad auto`, `raster auto`."""
+"""Values for modifiers that are left open: `unroll auto`, `pipeline auto`, `vector auto`, `pad auto`, `raster auto`."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Schedules near a given one: its tile sizes halved, doubled, or a step of the vector unit away; one at a time, then in pairs.
+"""Schedules near a given one: its tile sizes halved, doubled, or a vector more or less; single changes, then pairs of them.
 
 SAME_SIZE    One index and one size are one choice wherever they stand together: a panel's width and the tile that reads it.
-MULTIPLES    A size that held a whole number of the next smaller one of its index still does: it is rounded up to one.
-IN_VAIN      A size beyond the index's extent is as good as the extent.
-SINGLE       An index that is dealt to units one by one, and not cut again, may be dealt in small groups: what a unit then has
-             at once shares what it reads.
-TRADES       Pairs make one size larger and another one smaller: what fits a cache keeps about its footprint.
+MULTIPLES    A size that was a multiple of the next smaller one of its index stays a multiple: it is rounded up.
+IN_VAIN      A size beyond the index's extent has the effect of the extent, and is left out.
+SINGLE       An index that is distributed in tiles of one element, and not cut again, may get small blocks: a unit shares the
+             reads of its block.
+TRADES       Pairs make one size larger and another smaller, so that the footprint in a cache stays about the same.
 """
 
 from __future__ import annotations

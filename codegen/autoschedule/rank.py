@@ -1,8 +1,7 @@
-"""rTile: the lines of a launch of which the author said nothing, or only some.
+"""rTile: chooses the schedule of a launch whose lines are missing, or missing in part.
 
-Candidates are constructed for every way to lay the work out (`Nest`), costed all together in closed form, and the best is
-written as schedule lines. For sizes that are open a candidate is judged at a spread of sizes, by the geometric mean of how much
-slower than the best it is at each.
+Candidates are constructed for every kind of nest (`NestModel`) and costed together in closed form. The best one is written as
+schedule lines. For open sizes a candidate is judged at several sizes, by the geometric mean of its times over the best times.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Why a schedule was chosen: candidates with their times and what bounds them."""
+"""Why a schedule was chosen: candidates with their times and their bottlenecks."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The sizes that candidates are judged by: those that are fixed, and a spread for those that are open.
+"""The sizes that candidates are judged by: the fixed ones, and samples of the open ones.
 
 A schedule for open sizes must be good at all of them, so it is judged at several: every open size small, medium and large,
-within the bounds that are known, and so that tensors of more dimensions have as many elements. Sizes of windows (reduced
-indices that only stand in a sum with others, as in a convolution; sizes the larger of which makes another smaller) are small. A
-size on which nothing depends does not matter.
+within its known bounds, and so that tensors of more dimensions have as many elements. Sizes of windows are small: those of
+reduced indices that only occur in sums with others, as in a convolution, and those whose growth makes another size smaller. A
+size that affects nothing does not matter.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""rTiles: extents for each axis, aligned to the device, and the ways up from a small one.
+"""rTiles: extents for each axis, aligned to the device, and the steps from a small tile to larger ones.
 
-Aligned means multiples of what executes (lanes, an instruction's shape) and, along the axis with neighbours in memory, of what
-a memory moves at once; so the ways up are ladders of multiples. A tile grows along the axis that saves most traffic for the
-space it takes: the data-reuse score (Q(T) - Q(T')) / (F(T') - F(T)) of Zhu et al., "Roller: Fast and Efficient Tensor
-Compilation for Deep Learning" (OSDI 2022), with Q the bytes moved for the whole problem and F the footprint. Keeping the two
-best steps of each tile instead of one gives all tiles of two axes, and a band around the best way for more.
+Aligned means a multiple of the units that execute it (lanes, an instruction's shape) and, along the contiguous axis, of a
+memory's transaction. So the steps are ladders of multiples. A tile grows along the axis that saves most traffic for its
+space: the data-reuse score (Q(T) - Q(T')) / (F(T') - F(T)) of Zhu et al., "Roller: Fast and Efficient Tensor
+Compilation for Deep Learning" (OSDI 2022), with Q the bytes moved for the whole problem and F the footprint. The search follows
+the two best steps of each tile instead of one. That gives all tiles of two axes, and a band around the greedy path for more.
 """
 
 from __future__ import annotations

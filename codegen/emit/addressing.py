@@ -1,7 +1,7 @@
-"""Where an element lies in memory: a linear address in elements, and as text a pointer and an index.
+"""The address of an element: linear, in elements, and as text a pointer and an index.
 
-NEAR      Places that one statement names in turns of loops that are written out lie a number of elements apart. What that
-          number is added to is found once, for as long as the pointer is known and no variable gets another name.
+NEAR      The addresses of one statement in unrolled iterations differ by constants. Their common part is printed once, as long
+          as the pointer is known and no variable gets another name.
 """
 
 from __future__ import annotations

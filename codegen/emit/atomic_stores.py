@@ -1,4 +1,4 @@
-"""Atomic stores: each lane adds its own to a place in memory."""
+"""Atomic stores: each lane adds its value to an element in memory."""
 
 from __future__ import annotations
 

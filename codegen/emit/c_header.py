@@ -1,4 +1,4 @@
-"""C text around emitted text: a header for those who call it, and one function for several forms of an op."""
+"""C text around emitted text: a header for callers, and one function for several variants of an op."""
 
 from __future__ import annotations
 

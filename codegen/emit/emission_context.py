@@ -1,4 +1,4 @@
-"""What every part of the printer shares while one launch is printed."""
+"""The state that all parts of the printer share while they print one launch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an instruction is called with: the operands as arguments of its inline function."""
+"""The operands of an instruction as arguments of its inline function."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a launch looks like to a machine with vector lanes: which values differ between lanes, where registers live.
+"""A launch as a machine with vector lanes executes it: which values differ between lanes, and which registers are named.
 
-The body of a launch is written for one lane. The printer writes each statement once for all lanes: what is the same in
-every lane is a scalar (UNIFORM), the rest a vector. A register buffer becomes
+The body of a launch is written for one lane. The printer writes each statement once for all lanes: values that are the same in
+every lane are scalars (UNIFORM), the others vectors. A register buffer becomes
 
     named    one variable per cell, when all its coordinates are constants once `unroll = 0` loops are unrolled (a scalar when
              UNIFORM, else a vector of lanes): compilers keep those in registers

@@ -1,8 +1,7 @@
 """Loads and stores of stored elements: registers by name, memory through hoisted pointers.
 
-An access to memory is told apart by how its linear address changes from lane to lane: by one (a vector load or store), by two
-(two loads and a shuffle), not at all (a scalar, or one store), by another number (gather, scatter), or in no simple way (lane
-by lane).
+The form of an access to memory depends on the difference of its linear address from lane to lane: one (a vector load or store),
+two (two loads and a shuffle), zero (a scalar, or one store), another constant (gather, scatter), or none (lane by lane).
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     emit(program, "cpp") -> str          also "cuda", "hip", "emulate"
 
-The walk over launches (`statements`, `value_printer`, `load_store`) is shared; a dialect says how levels are realised, what
-surrounds a launch, and defines the helper functions that were asked for. A dialect is a module with
+The walk over launches (`statements`, `value_printer`, `load_store`) is shared; a dialect realises levels, prints the text
+around a launch, and defines the helper functions that it needs. A dialect is a module with
 `render(program, serial_when) -> str`.
 """
 

@@ -1,4 +1,4 @@
-"""What the text of a statement names: cells of registers and places in memory, as they were asked for while it was recorded."""
+"""The cells of registers and the addresses that a statement's text names, in the order of printing, while it is recorded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lines that declare the cells of a register: in the line that sets one before all else, or a few in a line."""
+"""The lines that declare the cells of a register: together with the first store of a cell, or several in a line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statements as text: the one walk over a launch's body that all dialects share."""
+"""Statements as text: the walk over a launch's body that all dialects share."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Stores and calls in loops that are written out: printed once, with holes for what differs from turn to turn.
+"""Stores and calls in unrolled loops: printed once, with holes where iterations differ.
 
-Turns name other cells of registers, other places in memory and other index values. What prints a statement asks for them with
-the expressions that the program has (`Context.asked`). While a statement is recorded, what is asked for is kept, and a mark put
-in its place; in each turn after that the same is asked, in the same order, and put where the marks are.
+Iterations name other cells of registers, other addresses and other index values. The printer requests them with the program's
+expressions (`Context.asked`). While a statement is recorded, each request is stored, and a mark replaces its text. Later
+iterations evaluate the same requests in the same order, and fill the marks.
 
-ALIKE     All else in a line is the same in every turn. What is printed for a part of the lanes, or as several lines, is not
-          recorded.
+ALIKE     All other text of a line is the same in every iteration. Statements that are printed for some of the lanes, or as
+          several lines, are not recorded.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Value expressions as C text, for one unit or for all lanes at once.
 
 Each node becomes a `CExpr` of its compute type. Uniform operands stay scalar as long as possible: `x * 2.0f` broadcasts by
-itself. What must not be evaluated everywhere (`Masked`) becomes a conditional expression, or a statement before the one
+itself. A value that some lanes must not evaluate (`Masked`) becomes a conditional expression, or a statement before the one
 being printed.
 """
 

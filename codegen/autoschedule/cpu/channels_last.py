@@ -2,8 +2,9 @@
 
     Y[n, p, q, o] = sum(r, s, c) I[n, p + r, q + s, c] * F[o, r, s, c]
 
-A core has some lines of the image in its cache, with zeros at their edges: nothing is copied once for each place of the filter.
-The filters of one register tile are packed beside them, each place and channel a vector. Rows are neighbours along one line.
+Each core has some lines of the image in its cache, with zeros at their edges: no element is copied once for each point of the
+filter. The filters of one register tile are packed beside them, a vector for each point and channel. Rows are contiguous along
+one line.
 """
 
 from __future__ import annotations

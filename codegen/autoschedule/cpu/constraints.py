@@ -1,16 +1,16 @@
-"""Schedules for CPUs of which the author wrote some lines: those stay, and candidates are laid over them.
+"""Schedules for CPUs that the author wrote in part: those lines stay, and candidates fill in the others.
 
     tile m: 48 -> core                tile m: 48 -> core
     auto                    -->       tile n: 128 -> core
     compute with fma                  tile k: 256;  tile n: 16;  tile m: 6;  keep C in register;  tile k: 1 unroll 4
                                       compute with fma
 
-MEETING   An author's line meets a candidate's line about the same: the same kind, level, memory, and indices or tensors. Lines
-          meet in order; all ways in which they can are tried.
-OPEN      Lines of the candidate that meet none stand where `auto` does, and are left out where it does not. So is the rest of a
-          tile of which the author has some indices.
-FITTED    Numbers of the author's stay. A candidate's number around one becomes a whole multiple of it, one inside at most as
-          large; a tile as large as what it cuts is left out.
+MEETING   An author's line matches a candidate's line of the same kind, level, memory, and indices or tensors. Lines match in
+          order; all matchings are tried.
+OPEN      A candidate's line without a match replaces `auto` if `auto` stands there, and is left out otherwise. The same holds
+          for the other indices of a tile line of which the author has some.
+FITTED    The author's numbers stay. A candidate's number around one becomes a multiple of it, and one inside it is at most as
+          large. A tile as large as the range that it cuts is left out.
 """
 
 from __future__ import annotations

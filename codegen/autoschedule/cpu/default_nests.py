@@ -1,16 +1,17 @@
-"""Default nests for processors whose cores share a memory and have the lanes of a vector unit: what is no contraction.
+"""Default nests for CPUs whose cores share a memory and have vector lanes, for computations that are not contractions.
 
-LANES_READ    lanes go to the index along which most traffic has its neighbours, four vectors at a time, so that loads overlap.
-CHUNKS        a core takes long pieces, and several rows: with less, cores share lines, and memory sees them take turns.
-FLAT_MAPS     where rows are short, and all tensors lie alike, rows are one after another: one index, and one remainder.
-TRANSPOSED    where reads and writes have different neighbours, squares are turned in registers by an instruction of the
-              device, or pass through the innermost cache. Blocks are long where rows are read: a page of each.
-STREAMED      what a launch leaves behind goes past the caches where the device can, if it is larger than they are: else each
-              line that is written is read first.
-IN_STRIPS     a sum over the slow index keeps a strip of results in registers, for a few rows at a time: long runs of memory.
-SPLIT         a reduction of everything is split over the cores, by a workspace.
-FUSED         statistics of a row and what reads them are one nest, so that the row is still in the cache (`row_statistics`).
-              What is dear and read twice is held there (`row_caching`).
+LANES_READ    lanes go along the index in which most traffic is contiguous, four vectors at a time, so that loads overlap.
+CHUNKS        a core takes long pieces of rows, or several rows. With shorter ones cores share cache lines, and memory serves
+              them in turn.
+FLAT_MAPS     if rows are short and all tensors have one layout, rows are one index with one remainder.
+TRANSPOSED    if reads and writes are contiguous in different indices, squares are transposed in registers by an instruction of
+              the device, or pass through the innermost cache. Blocks are long where rows are read: a page of each.
+STREAMED      results larger than the caches use non-temporal stores where the device has them: otherwise each written line is
+              read first.
+IN_STRIPS     a sum over the slow index has a strip of results in registers, for a few rows at a time: long runs of memory.
+SPLIT         a reduction to one element is split over the cores, by a workspace.
+FUSED         statistics of a row and their readers are one nest, so that the row is still in the cache (`row_statistics`).
+              Expensive elements that are read twice stay there (`row_caching`).
 """
 
 from __future__ import annotations

@@ -1,18 +1,19 @@
-"""Products of matrices on CPUs: ways to block them, as schedule lines, ranked by a closed form (`matmul_cost`).
+"""Matrix products on CPUs: blockings as schedule lines, ranked by a closed form (`matmul_cost`).
 
-PANELS   a tile of the result is a core's; a block of the wide operand is packed into panels as wide as the register tile, in a
-         cache of the core, so that cores never wait for each other; results stay in registers through a block of k
+PANELS   each core has a tile of the result. A block of the wide operand is packed into panels as wide as the register tile, in
+         a cache of the core, so that cores never wait for each other. Results stay in registers through a block of k
          (after Van Zee & van de Geijn, "BLIS: A Framework for Rapidly Instantiating BLAS Functionality", 2015).
 CHANNELS LAST   the narrow operand is an image (`channels_last`).
-WINDOWS  as panels, but a block of the image goes into a cache of the core as it is, with zeros at its edges; windows are
-         vectors that begin anywhere in its lines. Nothing is copied once for each place of the filter.
-FEW ROWS   as DOTS, with the operands' parts exchanged: nothing is turned.
-DOTS     few columns: lanes lie along k, the narrow operand is read once, as it lies; the few columns are turned, once for all.
+WINDOWS  as PANELS, but a block of the image is copied as it is into a cache of the core, with zeros at its edges. Windows are
+         vectors that begin anywhere in its lines. No element is copied once for each point of the filter.
+FEW ROWS   as DOTS, with the operands exchanged: nothing is transposed.
+DOTS     few columns: lanes go along k, and the narrow operand is read once, without packing. The few columns are transposed
+         once for all.
 
-SEVERAL  an instruction that adds up several products itself reads neighbours along k of both operands: both are packed so.
+SEVERAL  an instruction that adds several products reads elements of both operands that are contiguous in k: both are packed so.
 
-REGISTERS   three quarters of them hold results; the rest what is multiplied, and what a compiler has in flight.
-FLAT        no more rows at a time than stores are followed along (32); results of many more wait for their pages as well.
+REGISTERS   three quarters of them are for results; the others for operands, and for loads that are in flight.
+FLAT        no more rows at a time than hardware follows streams of stores (32); results of many more miss in the TLB, too.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Seconds of a blocked product on a CPU, in closed form: arithmetic, traffic of each cache, packing, balance.
+"""Seconds of a blocked matrix product on a CPU, in closed form: arithmetic, traffic of each cache, packing, balance.
 
-The longest of arithmetic and traffic counts whole, a share of the other: what a core fetches ahead hides most of it. Packing
-adds to both. Sizes of the device's text; what it does not say is in `matmul_model`.
+The larger of arithmetic and traffic counts in full, and a share of the other, because prefetching hides most of it. Packing is
+added to both. Sizes come from the device's text; `matmul_model` has the figures that it lacks.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A product of matrices as CPUs see it: which index lies along a vector, which operand has it, what is batched; the machine.
+"""The model of a matrix product on a CPU: the index along the vector, the operand that has it, batched indices; the machine.
 
     C[.., m, n] = sum(k) narrow[.., m, k] * wide[.., k, n]        n: along the lanes of the multiply-add
 
-Read from the work and the device's text by what they say (law: hardware is data); no name is tested.
+All of it is read from the computation and the device's text (law: hardware is data); no name is tested.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""Ways to lay out on CPUs what is no product of matrices, as schedule lines, ranked by a closed form (`nest_cost`).
+"""Nests on CPUs for computations that are not matrix products, as schedule lines, ranked by a closed form (`nest_cost`).
 
-The rule's own nest (`default_nests`) is one of them, and stays the choice where nothing is predicted to be clearly faster.
+The nest of the default rules (`default_nests`) is one of them. It is chosen unless another is predicted to be clearly faster.
 
-MAPS      pieces of rows and rows that a core takes; how many vectors are under way; rows inside columns, for windows; squares
-          that an instruction turns.
-ROWS      lanes along a reduced axis: rows of a core, rows in registers together, vectors; or lanes across rows that are short.
-COLUMNS   lanes along a free axis, the reduction in a loop: strips of columns by a few rows, or all rows for a few columns.
-WINDOWS   reduced axes that are short are unrolled: then each place of a window knows at compile time where it lies, and edges
-          are masks. Several rows in registers share what they read.
-WHOLE     a reduction of everything: parts for cores, vectors.
+MAPS      pieces of rows and rows for a core; vectors in flight; for windows, rows inside columns; squares that an instruction
+          transposes.
+ROWS      lanes along a reduced axis: rows of a core, rows together in registers, vectors; or lanes across short rows.
+COLUMNS   lanes along a free axis, and the reduction in a loop: strips of columns by a few rows, or a few columns by all rows.
+WINDOWS   short reduced axes are unrolled: each point of a window has a constant offset, and edges are masks. Several rows in
+          registers share their loads.
+WHOLE     a reduction to one element: parts for cores, vectors.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Rows of an intermediate that cost much to compute and are read more than once: computed once, into a cache of the core.
+"""Rows of an intermediate that are expensive and read more than once: computed once, into a cache of the core.
 
-softmax: `e[i, j] = exp(X[i, j] - top[i])` is summed and divided. Where nothing bounds a row it is computed twice, for a buffer
-that holds it has a size at compile time.
+softmax: `e[i, j] = exp(X[i, j] - top[i])` is summed and divided. If no bound on the row is known, it is computed twice, because
+its buffer needs a size at compile time.
 """
 
 from __future__ import annotations

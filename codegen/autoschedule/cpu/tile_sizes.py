@@ -1,4 +1,4 @@
-"""Sizes of tiles that cut an extent evenly; registers that a tile of results leaves."""
+"""Tile sizes that divide an extent evenly, and the registers that a tile of results leaves free."""
 
 from __future__ import annotations
 

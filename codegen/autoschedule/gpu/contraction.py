@@ -1,16 +1,17 @@
-"""Nests for reductions whose operands are read many times: tiles in registers, staged tiles in the memory of a unit, units.
+"""Nests for reductions whose operands are read many times: tiles in registers, staged tiles in shared memory, blocks.
 
     tile m, n -> outer;  [tile k -> outer by workspace];  keep;  tile k;  move operands -> staging;  tile m, n -> group;  leaf
 
-REGISTERS_FIRST   a group's tile grows until registers are full: every element read serves a row or a column of it.
-THEN_STAGED       tiles of a unit grow by whole groups until its memory is full.
-SPLIT             with too few tiles for the units the reduction is split, and a second launch adds the parts.
-AHEAD             a compiler moves the loads of unrolled turns up, so few are unrolled where each loads much.
-STRIDED           lanes take chunks of neighbours apart from each other, so that what they read together lies together.
+REGISTERS_FIRST   a warp's tile grows until registers are full: every element that is read serves a row or a column of it.
+THEN_STAGED       a block's tile grows by whole warps until its memory is full.
+SPLIT             with fewer tiles than SMs or CUs the reduction is split, and a second launch adds the parts.
+AHEAD             a compiler hoists the loads of unrolled iterations, so few are unrolled if each loads much.
+STRIDED           each lane takes chunks of contiguous elements at a stride, so that the lanes' simultaneous reads are
+                  contiguous.
 
-Sizes of a candidate by name: `bm bn bk` of a unit's tile, `wm wn` of a group's, `gm gn` groups, `tm tn` of a lane's with `lm`
-lanes along m, `stages` of the pipeline, `split` of the reduction (0: whole). `alike`: a number that those share which differ in
-`stages` alone.
+Sizes of a candidate by name: `bm bn bk` of a block's tile, `wm wn` of a warp's, `gm gn` warps, `tm tn` of a lane's with `lm`
+lanes along m, `stages` of the pipeline, `split` of the reduction (0: not split). `alike`: a number shared by candidates that
+differ only in `stages`.
 """
 
 from __future__ import annotations

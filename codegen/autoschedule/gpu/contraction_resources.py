@@ -1,4 +1,4 @@
-"""What candidates of a contraction ask of the machine: per step of the reduction loop, per unit, over all units."""
+"""The resources that candidates of a contraction use: in an iteration of the reduction loop, in a block, in all blocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bytes that lanes of a contraction ask of each memory, counted as the emulator does."""
+"""The bytes that the lanes of a contraction request from each memory, counted as the emulator counts them."""
 
 from __future__ import annotations
 

@@ -1,19 +1,19 @@
-"""How long a launch takes, from what one unit's tile asks of the device: closed form, for arrays of candidates at once.
+"""Seconds of a launch, from the resources that one block uses: closed form, for arrays of candidates at once.
 
     seconds = max(pipe, issue, staging, near, far, group) + OVERLAP * the others + waiting + after + launches
 
 pipe      the schedulers' arithmetic pipes (a matrix instruction's cycles, or scalar operations), padding included
 issue     instructions issued: loads, stores and addresses besides the arithmetic
-staging   bytes through the memory of a unit, bank conflicts counted
-near      bytes asked of the memory that all share (its cache, where it has one), partly used transactions counted
-far       bytes that reach the outermost memory: what all must move at least, and what the cache does not keep
-group     what a group takes by itself, each turn's wait for its operands included: with a group to a scheduler nothing hides it
-waiting   the first loads and last stores of each round of tiles, which nothing hides but other groups of the same scheduler
-after     bytes of a launch that comes after: it adds up the parts of a split reduction when all are there
+staging   bytes through shared memory, bank conflicts counted
+near      bytes requested from the memory that all blocks share (its cache, if it has one), whole transactions counted
+far       bytes that reach the outermost memory: each argument once, and the misses of the cache
+group     serial time of one warp, its waits for operands included: nothing hides them if it is alone on its scheduler
+waiting   the first loads and last stores of each round of tiles, which only other warps of the same scheduler hide
+after     bytes of a later launch, which adds the parts of a split reduction
 
-Tiles are dealt to units in rounds, so the busiest unit counts: ceil(blocks / units) tiles. A memory gives its bandwidth only to
-as many bytes as are under way: Little's law (Little, "A Proof for the Queuing Formula L = lambda W", 1961), bytes in flight
-over latency. Residency follows from registers and staged bytes (NVIDIA, "CUDA Occupancy Calculator").
+Tiles are distributed over SMs or CUs in rounds, so the busiest one counts: ceil(blocks / units) tiles. A memory reaches its
+bandwidth only with enough bytes in flight: bytes in flight over latency, by Little's law (Little, "A Proof for the Queuing
+Formula L = lambda W", 1961). Residency follows from registers and staged bytes (NVIDIA, "CUDA Occupancy Calculator").
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""Nests that compute each result by itself: pointwise works, windows, and reductions along an axis without neighbours.
+"""Nests without reuse of operands: pointwise computations, windows, and reductions along an axis that is not contiguous.
 
     tile .., s, f -> outer;  [tile k -> outer by workspace];  [keep];  tile s, f -> group;  tile f -> lanes
 
-COALESCED   lanes go to an axis along which memory has neighbours, several neighbours a lane where a vector takes them.
-TURNED      what has its neighbours along another axis is read through a staged tile: both sides move whole transactions.
-SHARED_OUT  a long reduction with few results is dealt to groups (who pass their parts on), or split over units.
+COALESCED   lanes go along a contiguous axis, several contiguous elements a lane where there is a vector access for them.
+TURNED      a tensor that is contiguous in another axis is read through a staged tile: reads and writes are whole transactions.
+SHARED_OUT  a long reduction with few results is distributed over warps, which combine their partial results, or split over
+            blocks.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A device as rTiles see it: which level tiles are dealt to, where they are staged, and the rates that bound them.
+"""The model of a device for rTiles: the level that tiles are distributed over, the memory that stages them, and the rates.
 
-Read from the device's text by what it says of levels and memories (law: hardware is data); no name is tested.
+All of it is read from the levels and memories of the device's text (law: hardware is data); no name is tested.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Operands of a group's instruction that are made, not copied: which intermediates are worth a place in the staging memory.
+"""Operands of a warp's instruction that are materialised in the staging memory, because the instruction reads them there.
 
-An instruction that matches a product only where a factor is a tensor needs that factor in memory: it is computed where it would
-be staged, for each tile (`codegen/lower/compute_at.py`). Where the instruction can convert the factor itself, or none matches,
-the factor stays where it is read.
+An instruction that needs a tensor as a factor needs a computed factor in memory: it is computed where it would be staged, for
+each tile (`codegen/lower/compute_at.py`). If the instruction can convert the factor itself, or no instruction matches, the
+factor is computed where it is read.
 """
 
 from __future__ import annotations

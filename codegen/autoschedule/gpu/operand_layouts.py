@@ -1,7 +1,8 @@
-"""How a staged operand lies in the memory of a unit: its order, a pad or a swizzle, and how groups read it without conflicts.
+"""Layouts of a staged operand in shared memory: an order, a pad or a swizzle, and accesses of warps without bank conflicts.
 
-A memory of banks serves one word of each bank in a cycle. Lanes that want different words of one bank wait for each other, so
-the same tile read along another axis can take many times as long; which layout is best is counted, not known by name.
+A memory of banks serves one word of each bank in a cycle. Lanes that address different words of one bank wait for each other,
+so a tile that is read along another axis can take many times as long. The cycles of each layout are counted; none is preferred
+by name.
 """
 
 from __future__ import annotations

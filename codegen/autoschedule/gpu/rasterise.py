@@ -1,4 +1,4 @@
-"""The order in which a wave of units walks the tiles of a contraction."""
+"""The order in which a wave of blocks visits the tiles of a contraction."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Nests for reductions along the axis with neighbours, and for chains of them with what reads them row by row (softmax).
+"""Nests for reductions along the contiguous axis, and for chains of them with their readers, row by row (softmax).
 
     tile rows -> outer;  [tile f -> outer by workspace];  [tile row -> group];  keep ..;  tile f;  tile f -> lanes
 
-NEIGHBOURS   lanes take parts of a row, several neighbours each, and combine them: within a group in registers, between groups
-             through the memory of the unit.
-A_ROW        a short row has one group, and a unit several rows; a long one has the whole unit; few rows are split over units.
+NEIGHBOURS   lanes take parts of a row, several contiguous elements each, and combine their results: in a warp through
+             registers, between warps through shared memory.
+A_ROW        a short row has one warp, and a block several rows; a long row has a whole block; few rows are split over blocks.
 """
 
 from __future__ import annotations

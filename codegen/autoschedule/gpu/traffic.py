@@ -1,4 +1,4 @@
-"""What is told of a candidate, and not asked when candidates are compared."""
+"""Traffic of a candidate that reports show. The comparison of candidates does not need it."""
 
 from __future__ import annotations
 

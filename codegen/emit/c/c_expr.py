@@ -1,6 +1,6 @@
 """Pieces of C text with their type, and the vocabulary of types and helper functions that all dialects share.
 
-A `CExpr` is a scalar or, where lanes differ, a vector of one element a lane. Values are held in the type they compute in
+A `CExpr` is a scalar or, where lanes differ, a vector of one element a lane. Values have the type they compute in
 (`DType.compute`); a varying bool is a mask: all ones or zeros in integers of `mask` bits.
 
 An expression requests helper functions by name and type (`Declaration`); the dialect's prelude defines the requested ones. One

@@ -1,4 +1,4 @@
-"""Codes from one type to another, and as memory or a register holds them."""
+"""Conversions as text: from one type to another, and to and from the type in memory or in a register."""
 
 from __future__ import annotations
 

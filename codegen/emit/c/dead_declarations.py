@@ -1,4 +1,4 @@
-"""Declarations that nothing uses, taken out of text: compilers warn of them, and readers wonder."""
+"""Removes declarations that nothing uses: compilers warn of them, and they puzzle readers."""
 
 from __future__ import annotations
 

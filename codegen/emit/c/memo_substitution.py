@@ -1,7 +1,7 @@
-"""Expressions with what is known put in, each function in them only once: unrolled statements differ in few of theirs.
+"""Substitution in index expressions, memoised by node: unrolled statements differ in few nodes.
 
-Remembered by identity: equal expressions may differ in their variables' intervals. So what is put in for a number should be
-the same object each time, and of expressions made of the same objects in the same way the first one stands for all.
+The memo goes by identity: equal expressions may differ in their variables' intervals. So a number is substituted as the same
+object each time, and expressions of the same objects in the same form share one result.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Lines of one thread's text said shorter. Each rule looks at lines that stand one after the other, and changes no value.
+"""Shorter text for one thread. Each rule looks at consecutive lines, and changes no value.
 
 CLEARED   m_set_part_u16(a, 0, 0); m_set_part_u16(a, 1, 0);   -->   a = 0;
 PACKED    m_set_part_u16(a, 0, x); m_set_part_u16(a, 1, y);   -->   a = m_pack_u16(x, y);

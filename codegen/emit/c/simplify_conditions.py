@@ -1,4 +1,4 @@
-"""Conditions as a person would write them: few, and without what says nothing.
+"""Conditions as a person would write them: few, and none that is implied.
 
     (K + 31)/32 > 0            -->   K > 0
     k + 1 < (K + 31)/32        -->   32*k + 32 < K

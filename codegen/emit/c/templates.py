@@ -1,4 +1,4 @@
-"""The templates of a dialect: its own folder first, then those it shares with others."""
+"""The templates of a dialect: those in its own folder first, then the shared ones."""
 
 from __future__ import annotations
 

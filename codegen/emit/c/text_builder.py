@@ -1,7 +1,7 @@
-"""The growing text of one launch: nested scopes of lines, and declarations that move to the scope they belong to.
+"""The text of one launch as it grows: nested scopes of lines, and declarations that move to the scope they belong to.
 
-A scope begins where variables become known: the launch itself, a loop body, a named Let. Pointers that depend on those
-variables are declared at its top, once, however deep the access that asked for them: HOIST_TO_OWNER. That keeps inner loops
+A scope begins where variables get values: the launch itself, a loop body, a named Let. Pointers that depend on those
+variables are declared at its top, once, however deep the access that needs them: HOIST_TO_OWNER. That keeps inner loops
 free of index arithmetic and gives compilers plain strided accesses.
 """
 

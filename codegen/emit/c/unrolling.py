@@ -1,7 +1,7 @@
-"""How often a compiler is asked to write a loop's body out.
+"""The unroll factor that a compiler is given for a loop.
 
-As the program says, unless that would be too long: compilers take much more than twice the time for twice the text, and each
-element of an array asks what the others do. 256 of those cost g++ half a minute, 3072 more than anyone waits for.
+It is the program's, unless the text would be too long: compilers take much more than twice the time for twice the text, and
+each element of an array multiplies alias queries. 256 elements cost g++ half a minute, 3072 more than anyone waits for.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Where local buffers in memory lie: those that are never alive at once share space.
+"""The offsets of local buffers in memory: buffers whose lifetimes do not overlap share space.
 
-    BEHIND     a buffer lies behind the nearest one around it, so that siblings begin at the same place.
-    IN_ORDER   what one thread does is in order: for buffers of its own nothing else is needed.
+    BEHIND     a buffer follows the nearest one around it, so siblings begin at the same offset.
+    IN_ORDER   one thread executes in order: its private buffers need no more than BEHIND.
     APART      threads that share buffers may be in the lifetimes of two siblings at once, unless each begins with a barrier;
-               without that, siblings lie one after another.
+               otherwise siblings follow one another.
 
-Launches follow each other: each begins anew.
+Launches run one after another: each begins at offset 0.
 """
 
 from __future__ import annotations

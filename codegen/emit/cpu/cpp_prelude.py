@@ -1,7 +1,7 @@
-"""The helper functions of a C++ text: just those it calls, each for just the types it calls it with.
+"""The helper functions of a C++ text: only those it calls, each only for the types it calls it with.
 
-Templates hold one macro a helper, written once for scalars and vectors of any width: SAME_BITS. A macro's text tells by the
-names in it which other helpers it needs (`_uses`).
+Templates have one macro for each helper, written once for scalars and vectors of any width: SAME_BITS. The names in a macro's
+text tell which other helpers it needs (`_uses`).
 """
 
 from __future__ import annotations

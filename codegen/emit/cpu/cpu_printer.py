@@ -3,8 +3,8 @@
 How a level is realised follows from its facts, never from its name (`realise`):
 
     innermost, lockstep   vector lanes: each statement once for all of them
-    finite, with barrier  OS threads, which all run the launch's function
-    others                a loop in each thread, unless there is one unit only
+    finite, with barrier  OS threads, each of which runs the launch's function
+    others                a loop in each thread, unless there is only one unit
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Masks of lanes that any conditions tell apart, computed for all lanes at once.
+"""Masks of lanes for arbitrary conditions, computed for all lanes at once.
 
-At the edges of an image whose lines are cut anywhere, the lanes that lie inside are no range:
+At the edges of an image a vector may cover parts of several lines, so the lanes inside are no range:
 
     const i32x16 t1 = (((i32x16){0, 1, 2, ..} + splat(16 * pq)) / 7 >= splat(1 - r)) & ..        load_where_f32x16(p, t1)
 """

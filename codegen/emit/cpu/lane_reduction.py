@@ -1,4 +1,4 @@
-"""Combining a register across lanes: a butterfly of shuffles, so that every lane ends with the same bits."""
+"""Combines a register across lanes by a butterfly of shuffles, so that every lane ends with the same bits."""
 
 from __future__ import annotations
 

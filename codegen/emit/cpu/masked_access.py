@@ -1,11 +1,11 @@
 """Accesses of the first lanes only, as one call: `load_part`, `store_part`, which take all lanes, some or none.
 
-At the edges of tiles a condition that is plainly a count of lanes, and others that hold for all lanes or for none, become
+At the edges of tiles, a condition that counts lanes, and others that hold for all lanes or for none, become
 
     load_part_f32x8(p, row < M ? N - col : 0)
 
-These helpers take any count: below 0 is none, above the width all. Where the first lanes are kept out as well, as at the left
-edge of an image, `load_between` takes a range of lanes. What lies further apart is gathered, for a part of the lanes as well.
+These helpers take any count: below 0 is none, above the width all. If the first lanes are masked out as well, as at the left
+edge of an image, `load_between` takes a range of lanes. Lanes at a stride are gathered, also when only some take part.
 """
 
 from __future__ import annotations

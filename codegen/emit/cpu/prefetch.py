@@ -1,10 +1,10 @@
-"""Lines that a loop will read are asked for some turns ahead, where no cache of a core holds the tensor.
+"""Prefetches of cache lines that a loop reads in later iterations, if no cache of a core has room for the tensor.
 
-Hardware looks ahead by itself, but no further than a page, for some thirty streams, and late where stores go past the caches.
+Hardware prefetches too, but only to the end of a page, for some thirty streams, and late next to non-temporal stores.
 
-WALKED   what is asked for lies where the innermost loop goes on to: its turns read vectors side by side. A copy is also
-         followed along the loop around it (squares of a transposition): there lines of many rows are on their way, few of each.
-ONCE     what a loop reads again and again is in a cache by then, and not asked for.
+WALKED   the prefetched lines are those that the innermost loop reaches next: its iterations read contiguous vectors. A copy is
+         also followed along the loop around it (squares of a transpose): there lines of many rows are in flight, few of each.
+ONCE     tensors that a loop reads repeatedly are in a cache by then, and not prefetched.
 """
 
 from __future__ import annotations

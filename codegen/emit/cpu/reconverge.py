@@ -1,11 +1,11 @@
-"""Reductions over lanes stand where no lane is left out: `converge(body, varying)`.
+"""Reductions over lanes stand where all lanes take part: `converge(body, varying)`.
 
-A condition may part lanes around a reduction, if all lanes of a group go the same way. A vector machine has every lane take
-part; so such a condition moves inwards, to the stores:
+A condition around a reduction may be divergent, as long as all lanes of a subgroup agree. A vector machine has every lane take
+part, so such a condition moves inwards, to the stores:
 
     If(c, (s, AllReduce(x), t))  -->  If(c, s); y = x; AllReduce(y); If(c, x = y); If(c, t)
 
-What lanes without the condition compute in between is never stored.
+The values that lanes without the condition compute in between are never stored.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whether a launch only deals out the turns of loops to threads: then it may be dealt to more units than there are threads."""
+"""Whether a launch only distributes iterations of loops over threads: then it may have more units than there are threads."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The emulated dialect: the kernels of a GPU dialect, letter for letter, with functions of C++ around them (docs/emulator.md).
+"""The emulated dialect: the unchanged kernels of a GPU dialect, with functions of C++ around them (docs/emulator.md).
 
-What the kernels call is replaced: the dialect's own names (`templates/emulate`), and each instruction (`instr_function`). In
-place of the launcher stands one that has the same interface as C++ kernels (`codegen.abi`) and calls the emulator's runtime.
+The functions that kernels call are replaced: the dialect's own (`templates/emulate`), and each instruction (`instr_function`).
+The launcher is replaced by one that has the interface of C++ kernels (`codegen.abi`) and calls the emulator's runtime.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The functions that stand for one instruction in an emulated text.
+"""The functions that implement one instruction in an emulated text.
 
-i__X__given      what one thread gives: its registers and addresses; results come back in it
+i__X__given      the registers and addresses of one thread; results come back in it
 i__X__run        executes the instruction for all of its threads
-i__X__call       has the threads meet and one of them run it; or has it run later, where it is asynchronous
-i__X             what the kernel calls: the same parameters as the device's own function
+i__X__call       synchronises the threads, of which one executes it; or queues it, if it is asynchronous
+i__X             the function that the kernel calls, with the same parameters as the device's
 """
 
 from __future__ import annotations

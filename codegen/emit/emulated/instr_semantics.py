@@ -1,4 +1,4 @@
-"""What an instruction computes, as statements over whole operands, and as text.
+"""The meaning of an instruction, as statements over whole operands, and as text.
 
     C[m, n] += sum(k) f32(A[m, k]) * f32(B[k, n])
 
@@ -6,7 +6,7 @@ is, with `total` in f64,
 
     total[m, n] = 0;  total[m, n] += f32(A[m, k]) * f32(B[k, n]) for each k, m, n;  C[m, n] = C[m, n] + total[m, n]
 
-The reduced indices are the outer loops, so that inner loops have no chain of sums and compilers use vectors.
+The reduced indices are the outer loops: inner loops have no chain of sums, so compilers vectorize them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The dialects of GPUs: one `__global__` function a launch, and a function of the host that launches them all.
+"""The dialects of GPUs: one `__global__` function for each launch, and a host function that launches them all.
 
 How a level is realised follows from its facts (`launch_geometry`). A local buffer at the level of the blocks, or below in a
 memory that blocks share, lies in the block's shared memory (`shared_memory_layout`); others are registers.

@@ -1,4 +1,4 @@
-"""The HIP dialect. Kernels use what the compiler has built in, so that they compile without ROCm's headers."""
+"""The HIP dialect. Kernels use the compiler's builtins, so that they compile without ROCm's headers."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""The function of one instruction around its text. What a text sees (stdlib/devices/nvidia.sched says it in full):
+"""The function of one instruction around its text. The text can use (stdlib/devices/nvidia.sched describes it in full):
 
     in registers   an array of the unit's registers by the operand's lower-case name: f64, f32, i64 and i32 one element each,
                    other types in 32-bit words, as many elements to a word as fit, the first in the lowest bits
     in memory      a generic pointer
 
-The function takes registers one by one, results by reference, so that arrays never outlive its text.
+The function takes registers one by one, results by reference, so that no array exists outside its text.
 """
 
 from __future__ import annotations

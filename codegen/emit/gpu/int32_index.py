@@ -1,10 +1,10 @@
-"""Index expressions of one thread: `int` where everything that is formed on the way fits, 64 bits where not.
+"""Index expressions of one thread: `int` where all intermediate results fit, else 64 bits.
 
-FITS    a sum whose terms together stay below 2**31 is formed in `int`; else its largest terms are made 64 bits wide first, so
-        that what is left does.
-STEPS   x / (c*n) is x / n / c, and x % (c*n) is x / n % c * n + x % n, of which no part is more than x.
-KNOWN   what an atom's values do not exceed is asked again at each level of a nested expression, so it is remembered until what
-        is known of a variable changes. By identity: equal atoms may differ in their variables' intervals.
+FITS    a sum whose terms together stay below 2**31 is formed in `int`; otherwise its largest terms become 64 bits wide first,
+        so that the others fit.
+STEPS   x / (c*n) is x / n / c, and x % (c*n) is x / n % c * n + x % n, of which no part exceeds x.
+KNOWN   each level of a nested expression needs the upper bound of its atoms, so bounds are remembered until the interval of a
+        variable changes. The memo goes by identity: equal atoms may differ in their variables' intervals.
 """
 
 from __future__ import annotations

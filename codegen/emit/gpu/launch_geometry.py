@@ -1,4 +1,4 @@
-"""How the levels of a launch run on a GPU: as blocks, or as threads of one.
+"""How the levels of a launch run on a GPU: as blocks, or as threads of a block.
 
 How a level is realised follows from its facts, never from its name (`realise`):
 

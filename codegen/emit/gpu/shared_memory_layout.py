@@ -1,9 +1,9 @@
-"""Where the buffers of a block lie in its shared memory.
+"""The offsets of a block's buffers in its shared memory.
 
     STACKED   every buffer has bytes of its own; buffers of one name share them (barriers know buffers by name)
-    NESTED    buffers whose lifetimes do not meet share bytes; before such a buffer's lifetime begins the units meet
+    NESTED    buffers whose lifetimes do not overlap share bytes; a barrier stands before such a buffer's lifetime
 
-NESTED is taken where it saves memory and its barriers stand outside loops, or where the capacity leaves no choice.
+NESTED is chosen if it saves memory and its barriers stand outside loops, or if the capacity leaves no other choice.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Statements of one thread of a block, for all dialects of GPUs.
 
-Every unit below the block is a thread, so values are scalars and registers named variables. What differs from the walk that
-dialects share: whole numbers that fit are `int`; elements narrower than a register that an instruction takes lie several to
-a variable (PACKED); lockstep units combine registers by shuffles; instructions may be asynchronous.
+Every unit below the block is a thread, so values are scalars and registers are named variables. The differences from the walk
+that dialects share: integers that fit are `int`; several elements that are narrower than an instruction's register are in one
+variable (PACKED); lockstep units combine registers by shuffles; instructions may be asynchronous.
 
 PACKED: an instruction's register operand of 8- or 16-bit elements is passed as 32-bit words, element 0 in the lowest bits.
 """

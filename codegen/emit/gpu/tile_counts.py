@@ -1,9 +1,9 @@
-"""How many tiles there are along each index has a name, and 32 bits, where blocks are told apart by it.
+"""The number of tiles along each index gets a name and 32 bits, if the number of a block is decoded by it.
 
     m = block / ((N + 63) / 64)      -->      N_tiles = (N + 63) / 64; m = block / N_tiles
 
-Where there is a block there are at least one and at most `most` of them, so no factor of their number is more; a division of
-64 bits at the head of every kernel is some hundred instructions.
+A launch with blocks has at least one and at most `most` of them, so no factor of their number is larger. A division of 64 bits
+at the head of every kernel is some hundred instructions.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How many turns of a loop a GPU's compiler is asked to write out where the schedule does not say it.
+"""The unroll factor for loops of GPU kernels whose schedule has none.
 
-It would write out short loops wholly, and then move the loads of all turns up. Where one turn loads much, registers do not hold
-that, and spilled ones cost far more than waiting does. As many turns as load 64 registers are enough to wait for none.
+A compiler would unroll short loops completely, and then hoist the loads of all iterations. If one iteration loads much,
+registers do not suffice, and spills cost far more than the waits. Iterations that load 64 registers together hide the waits.
 """
 
 from __future__ import annotations
