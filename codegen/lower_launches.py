@@ -1,7 +1,7 @@
 """Launches are lowered one after another: each gets its explicit lines, then the recursion over them.
 
-What an author left open is filled in launch by launch, since lowering one may ask for others: a reduction that is split over
-units that cannot meet is finished by a launch of its own.
+Lines that an author left open are filled in launch by launch, because the lowering of one may need another: a reduction that is
+split over units that cannot synchronise is finished by a launch of its own.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Names of the emitted text: what users called things, made legal and unique.
+"""Names of the emitted text: the users' names, made legal and unique.
 
-NO_COLLISION: a user's name never equals a keyword, a type, a function of the prelude or a name of our own; such names get a
-trailing underscore. Prelude names are therefore all listed here, or contain a double underscore, which users' names cannot.
+NO_COLLISION: a user's name never equals a keyword, a type, a function of the prelude or a name of the compiler; such names get
+a trailing underscore. Prelude names are therefore all listed here, or contain a double underscore, which users' names cannot.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """The pipeline: from an op, a schedule and a device to a tile program. It is a list of passes, which reads from top to bottom.
 
-ONCE    what the author wrote is read and checked, before anything is chosen.
-A_TRY   the program of what was written and chosen. Where a choice cannot be compiled after all, these passes run again, with
-        the next choice (`schedule.schedule_fallback`).
+ONCE    the author's text is read and checked, before anything is chosen.
+A_TRY   the program of one choice. If it cannot be compiled after all, these passes run again with the next choice
+        (`schedule.schedule_fallback`).
 
-Not passes, and why: explicit lines are made while launches are lowered (`lower_launches`), since lowering a launch may ask for
-another; what printers do to the text of a dialect (`emit`) has no tile program to show.
+Two steps are not passes. Explicit lines are made while launches are lowered (`lower_launches`), because a launch may need
+another. Printers rewrite the text of a dialect (`emit`), which is no tile program.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What each pass of the pipeline left, as text, and how long it took: for people, and for tests."""
+"""The program after each pass of the pipeline, as text, and the time of the pass: for people, and for tests."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Targets: a typed manifest each, and for CPU devices what they ask of the compiler and of the machine. All of it is data.
+"""Targets: a typed manifest each, for CPU devices with the compiler's flags and the machine's features. All of it is data.
 
 A target's name is a family, or a family and a device of it: `cpu`, `cpu:avx2`, `cuda:sm_80`. The device's own text
-(levels, memories, instructions) is in `stdlib/devices`; here is only what a C++ compiler must be told to make code for it.
-Compilers for GPUs know the library's devices by the names they have there.
+(levels, memories, instructions) is in `stdlib/devices`; here are only a C++ compiler's options for it. Compilers for GPUs know
+the library's devices by the same names.
 """
 
 from __future__ import annotations

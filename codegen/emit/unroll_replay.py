@@ -1,7 +1,7 @@
 """Stores and calls in unrolled loops: printed once, with holes where iterations differ.
 
 Iterations name other cells of registers, other addresses and other index values. The printer requests them with the program's
-expressions (`Context.asked`). While a statement is recorded, each request is stored, and a mark replaces its text. Later
+expressions (`record_operand`). While a statement is recorded, each request is stored, and a mark replaces its text. Later
 iterations evaluate the same requests in the same order, and fill the marks.
 
 ALIKE     All other text of a line is the same in every iteration. Statements that are printed for some of the lanes, or as

@@ -1,9 +1,9 @@
 """Instructions and reductions that several units execute together.
 
-A `Call` is executed by each unit of the instruction's level with all units below it (its lanes, numbered in one line). Element
-(lane, r) of an operand is element r of the piece that this lane passes; the operand's map says which logical element it is.
-So register fragments and addressed memory are one case. Of an operand without a lane coordinate every lane has a copy when it
-lies in registers, and lane 0 speaks for all when it lies in shared memory.
+Each unit of the instruction's level executes a `Call` together with all units below it (its lanes, in one linear order).
+Element (lane, r) of an operand is element r of the fragment that this lane passes; the operand's map gives its logical element.
+So register fragments and addressed memory are one case. An operand without a lane coordinate has a copy in every lane if it is
+in registers; in shared memory the address of lane 0 counts.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What the interpreter computes with: the numbers of the language, or values that stand for them.
+"""The values that the interpreter computes with: the numbers of the language, or values that stand for them.
 
-A domain says how values are stored and what the operations on them are; which unit executes what, when and on which elements is
-the interpreter's and the same for all. `NUMBERS` is what a program means.
-`codegen.verify.field_elements` has values that count.
+A domain defines how values are stored and the operations on them. Which unit executes which statement, when and on which
+elements, is the same for all domains. `NUMBERS` is the meaning of a program. `codegen.verify.field_elements` counts
+contributions.
 """
 
 from __future__ import annotations

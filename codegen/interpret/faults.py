@@ -1,4 +1,4 @@
-"""What the interpreter reports: faults of lowering, never of the author."""
+"""Faults that the interpreter reports: errors of lowering, never of the author."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Which units execute a statement, and the variables as each of them sees them.
+"""The units that execute a statement, and the variables as each of them sees them.
 
-All innermost units of a launch are numbered in one line, outermost level slowest. A frame holds the numbers of the active
-ones, ascending, and an environment with one value for all (an int) or one a unit (an array). Divergence is a smaller frame:
-units that do not take part are not there, so nothing is ever evaluated for them.
+All innermost units of a launch have one linear number, the outermost level slowest. A frame has the numbers of the active
+ones, ascending, and an environment with one value for all (an int) or one for each unit (an array). Divergence is a smaller
+frame: it lacks the units that do not take part, so nothing is evaluated for them.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""The interpreter of tile programs: their meaning, slow and plain.
+"""The interpreter of tile programs: their meaning, slow and simple.
 
     outputs = interpret(program, {"A": a, "B": b})
 
-A launch is executed statement by statement for all of its units at once, with one NumPy entry a unit; where units part ways
-(an `If`, a `For` whose bounds differ, a `Masked` value) each side goes on with the units that take it. That is one legal
-order of execution, so a result alone would prove little: what any other order could change is found by the checks instead.
+A launch is executed statement by statement for all of its units at once, with one NumPy entry a unit. Where units diverge
+(an `If`, a `For` whose bounds differ, a `Masked` value) each side is executed for its units. That is one legal order of
+execution, so a result alone would prove little: the checks find results that depend on the order.
 
 OPEN_IN_CHUNKS: units of an outermost level that cannot synchronise are executed some at a time, to bound memory.
 AT_ONCE: a launch is complete before the next one starts; it orders everything.
-VISIBLE_AT_WAIT: what an asynchronous instruction writes may be used once its unit has waited for it, by others after a barrier.
+VISIBLE_AT_WAIT: a unit may use the results of an asynchronous instruction after it has waited for it, others after a barrier.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The instances of one buffer, with what is known about each element: its value, whether it was ever written, who used it.
+"""The instances of one buffer, and the facts about each element: its value, whether it was ever written, which units used it.
 
-One flat array holds all instances, one after another. `checks` in the interpreter are made here: coordinates within the
-shape, addresses within the size and aligned for the instruction, reads of what was never written, races
-(`interpret_shadow`), use of what an asynchronous copy has not yet delivered.
+One flat array has all instances, one after another. The `checks` of the interpreter are here: coordinates within the shape,
+addresses within the size and aligned for the instruction, reads of elements that were never written, races (`race_shadow`), use
+of elements that an asynchronous copy has not yet delivered.
 """
 
 from __future__ import annotations

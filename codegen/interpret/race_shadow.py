@@ -1,19 +1,19 @@
-"""Races: who last read and wrote each element, and when.
+"""Races: which unit last read and wrote each element, and when.
 
 Time is the number of leaf statements executed so far in the launch. An access by unit u at time t is ordered before a later
 one by unit v if
 
     SAME_GROUP   they are one unit, or lockstep siblings (which run statement by statement together; within one statement all
                  reads come before all writes), or
-    BARRIER      a unit of some level has both below it, and its units met in a barrier after t.
+    BARRIER      a unit of some level has both below it, and its units reached a barrier after t.
 
 Two accesses of one element, at least one a write and not both atomic, that are not ordered are a race; so are different values
 that lockstep siblings write to one element in one statement.
 
-Why little has to be remembered: ordering is transitive (levels nest, so the larger of two barriers has everyone below it).
-One last writer is then enough, and readers only since that write. Of readers, the latest two with different units are kept
-at each *grain* (level below the buffer's): a hidden third one is older than one of these two at the same grain or above, and
-what orders that one orders it as well.
+Little needs to be remembered, because ordering is transitive (levels nest, so the larger of two barriers has all units below
+it). One last writer is enough, and readers only since that write. The latest two readers with different units are stored at
+each *grain* (level below the buffer's): a third one is older than one of these two at the same grain or above, and a barrier
+that orders that one orders it as well.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Constants that several files share. Those of one file stand in it; docs/constants.md lists all of them."""
+"""Constants that several files share. Constants of one file are defined in it; docs/constants.md lists all of them."""
 
 WIDEST_ACCESS = 16  # bytes: the widest access of one unit, where buffers within a block's memory begin [fact: instruction sets]
 UNROLLED = 16  # iterations: the most of a loop over registers that is unrolled so that registers have names [estimate]

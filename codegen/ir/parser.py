@@ -1,9 +1,9 @@
 """The text of a tile program back to the program: `parse(show(program)) == program`, and `show(parse(text)) == text`.
 
-The grammar is `grammar/tile.lark`; devices, and with them instructions, are looked up by name. Index expressions are taken as
-they stand and not simplified: simplification trusts facts that a text does not show. Spans are not in the text.
+The grammar is `grammar/tile.lark`; devices and their instructions are looked up by name. Index expressions are not simplified,
+because simplification uses facts that a text does not show. Spans are not in the text.
 
-Raises TileText at the place that cannot be read, or names what is not there.
+Raises TileText at the place that cannot be parsed, or where a name is unknown.
 """
 
 from __future__ import annotations

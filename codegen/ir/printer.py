@@ -1,8 +1,8 @@
 """Tile programs as readable text: for `andiron emit --stage`, goldens and reports of faults. `parser` reads it back.
 
-The text shows every part of a program that has a meaning, and is deterministic. What is not shown is what follows: a variable's
-interval is written after its name only where it is not that of what the variable takes its values from (`interval_of`).
-A literal without a suffix is an f32 or an i32; a condition `e >= 0` is shown as in `dsl.index.condition_text`.
+The text shows every part of a program that has a meaning, and is deterministic. Facts that follow from others are not shown: a
+variable's interval is written after its name only if it differs from the interval of its values (`interval_of`). A literal
+without a suffix is an f32 or an i32; a condition `e >= 0` is shown as in `dsl.index.condition_text`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A whole tile program: its launches, and what they share."""
+"""A whole tile program: its launches, and the sizes, buffers and instructions that they share."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@
               | Store(buffer, coords, value)
               | Call(instr, operands)                  an instruction, executed by all units below its level together
               | AllReduce(level, kind, cells, ...)     combines a register of lockstep units; every unit gets the result
-              | Barrier(level)                         all units below one unit of `level` meet here
+              | Barrier(level)                         all units below one unit of `level` synchronise
               | Commit(kind)                           asynchronous copies issued since the last one are a group
               | Wait(kind, pending)                    asynchronous copies are complete, but for the latest groups
     value     = dsl.values.Value; loads name buffers, their indices are the buffer's own coordinates

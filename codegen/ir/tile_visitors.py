@@ -1,4 +1,4 @@
-"""Walks over tile programs: statements, and which buffers they write."""
+"""Visitors of tile programs: their statements, expressions and buffers."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
-"""Cliffs of performance: what a tile program does that is right and slow, found without running it.
+"""Performance cliffs: statements of a tile program that are right and slow, found without running it.
 
-    lint(program, decl) -> warnings       each at the line of the schedule that asks for it, or at the schedule's head
+    lint(program, decl) -> warnings       each at the line of the schedule that causes it, or at the schedule's head
 
-    units.one_for_all   few of many units store, or copy, what all could
-    units.idle          blocks smaller than what an instruction drives; units that never do anything
+    units.one_for_all   few of many units store or copy elements that all could share
+    units.idle          blocks smaller than an instruction needs; units that never do anything
     access.strided      units in lockstep that read or write far apart
-    registers           more registers than there are
+    registers           more registers than the device has
 
-It knows nothing of how the program was made, only the program. Nothing is said of what the compiler chose where
-the author wrote `auto`.
+It knows only the program, not how it was made. It does not warn of the compiler's own choices, for which the author wrote
+`auto`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Units that wait for others: one that does the work of all, lanes that are not there, units that never do anything."""
+"""Units that wait for others: one that does the work of all, missing lanes, units that never do anything."""
 
 from __future__ import annotations
 

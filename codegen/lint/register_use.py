@@ -1,4 +1,4 @@
-"""More registers than there are, where a compiler would put the rest into memory."""
+"""More registers than the device has, so that a compiler would spill."""
 
 from __future__ import annotations
 

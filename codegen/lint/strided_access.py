@@ -1,7 +1,7 @@
-"""Accesses of the outermost memory by units in lockstep, that lie far apart.
+"""Accesses of the outermost memory whose lanes lie far apart.
 
-A group of such units accesses memory in whole transactions. It is a cliff where nearly every unit needs one of its own, and
-the bytes would fit into a fraction of them. Accesses of vectors are the tile program's own (`Call`): each counts by itself.
+A subgroup accesses memory in whole transactions. It is a cliff if nearly every lane needs a transaction of its own, and the
+bytes would fit into a fraction of them. Vector accesses are calls of the tile program (`Call`): each counts by itself.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""One typical block of a launch, looked at point by point: who executes what, how often, and at which addresses.
+"""One typical block of a launch, evaluated point by point: which unit executes a statement, how often, and at which addresses.
 
-TYPICAL   Open sizes are large (`SIZE`, or the nearest that their bounds allow), so that tiles are whole; the block is the one
-          in the middle. All units below it are looked at.
-SAMPLED   Of a loop with more than a few turns the first, the second (for all in between) and the last are taken; where points
-          become too many, only the second.
+TYPICAL   Open sizes are large (`SIZE`, or the nearest within their bounds), so that tiles are whole; the block is in the middle
+          of the launch. All units below it are evaluated.
+SAMPLED   A loop with more than a few iterations is evaluated at the first, the second (for all in between) and the last; with
+          too many points, only at the second.
 """
 
 from __future__ import annotations

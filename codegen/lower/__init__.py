@@ -1,1 +1,1 @@
-"""Lowering: from the lines of a schedule to a tile program, by a recursion over the focus and the lines that are left."""
+"""Lowering: from the lines of a schedule to a tile program, by a recursion over the focus and the remaining lines."""

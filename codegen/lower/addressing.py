@@ -1,8 +1,8 @@
-"""Reads and writes: from a tensor and its subscripts to a buffer and its coordinates, with the masks that edges need.
+"""Reads and writes: from a tensor and its subscripts to a buffer and its coordinates, with the guards of edges.
 
 MASK_LOGICAL   a guard compares logical indices with live extents, never addresses.
-FILLED         a staged copy is padded by the copy that made it, so reads of it need no mask, but where a tile below ends inside
-               of what it holds: an instruction that is larger than the tile would read its neighbour.
+FILLED         a staged copy is padded, so reads of it need no guard. The exception is a tile below that ends inside the copy:
+               an instruction larger than the tile would read the tile's neighbour.
 """
 
 from __future__ import annotations

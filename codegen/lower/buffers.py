@@ -1,7 +1,7 @@
-"""Buffers for tiles in addressable memories: who owns one, and how it is laid out.
+"""Buffers for tiles in addressable memories: the level that owns one, and its layout.
 
-HELD_BY_ONE   the units of the level that owns a buffer have one each: of elements that lines below deal out among these units
-              each buffer holds the unit's own, and no unit reads those of another.
+HELD_BY_ONE   each unit of the level that owns a buffer has an instance. If lines below distribute elements over these units,
+              each instance has the elements of its unit, and no unit reads those of another.
 """
 
 from __future__ import annotations

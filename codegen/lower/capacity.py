@@ -1,8 +1,8 @@
-"""What a program holds in each memory at one time, against what the device has; and how many units it asks for.
+"""The peak use of each memory by a program, against the device's capacity, and the number of units that it needs.
 
-PEAK         buffers whose lifetimes do not meet share space: what is alive together counts
+PEAK         buffers whose lifetimes do not overlap share space: those that are live at one time count together
 EVERY_UNIT   a buffer of an inner level counts once for each unit that shares the memory
-SPILL        registers beyond the file are a note where lanes are counted in bytes (a compiler spills), else a mistake
+SPILL        registers beyond the register file are a note if lanes are counted in bytes (a compiler spills), else an error
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`keep T in MEMORY:` with a block, or `move T -> MEMORY`, for an intermediate: the block schedules T's own statement, here.
 
-OWN_NEST   what the block says is said of T alone: its ranges are the footprint that the lines below read, and tiles below do
-           not divide its work. T may lack indices that its readers have: it is made once for each focus that the line is in.
+OWN_NEST   the block belongs to T alone: its ranges are the footprint that the lines below read, and tiles below do not divide
+           its work. T may lack indices that its readers have: it is computed once for each focus of the line.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How far the lines below a focus reach along an index, and how much of it a leaf reads at once.
+"""How far the lines below a focus reach along an index, and how many of its elements a leaf reads at once.
 
-A leaf may run past its tile, up to padding: `tile k: 24` under an instruction of 16 reads 32. Buffers span it, copies fill
-it.
+A leaf may run past its tile, up to padding: `tile k: 24` under an instruction of 16 reads 32. Buffers have that size, and
+copies fill it.
 """
 
 from __future__ import annotations

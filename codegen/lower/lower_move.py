@@ -1,10 +1,10 @@
-"""`move`: the footprint of a tensor under the focus is staged in a memory, once; then the name means the copy.
+"""`move`: the footprint of a tensor under the focus is staged in a memory, once; below, the name means the copy.
 
-FOOTPRINT_IS_WHAT_IS_READ   a leaf may read past its tile up to padding, so a buffer spans what the lines below will read, and
-                            the copy fills what is not there with zero (or with the access's `else` value).
-BOX_OR_VIEW                 an axis subscripted by a plain index is staged under that index; other axes as their box hull; where
-                            a fused index is involved the copy is a view over the focus's indices (im2col), and so it is where
-                            one index subscripts several axes: of a diagonal no box is copied.
+FOOTPRINT_IS_WHAT_IS_READ   a leaf may read past its tile up to padding, so a buffer has the elements that the lines below read,
+                            and the copy fills the missing ones with zero (or with the access's `else` value).
+BOX_OR_VIEW                 an axis subscripted by a plain index is staged under that index, other axes as their box hull. With
+                            a fused index the copy is a view over the focus's indices (im2col), and also if one index subscripts
+                            several axes: a diagonal is not copied as a box.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Lowering: a recursion over (focus, remaining lines). Each line rewrites the focus; what is left at the end is a leaf.
+"""Lowering: a recursion over (focus, remaining lines). Each line rewrites the focus; the focus at the end becomes a leaf.
 
-`keep` is initialisation + body + write-back, `move` is copy + body. The other rooms: `lower_tile` (loops and units),
+`keep` is initialisation + body + write-back, `move` is copy + body. The other files: `lower_tile` (loops and units),
 `lower_move` (copies), `lower_keep` (accumulators), `scalar_leaf` and `instr_leaf` (elements).
 """
 

@@ -1,9 +1,9 @@
 """`tile`: loops (`sequential_tiles`), or the digits of unit numbers (`distribute_tiles`).
 
-FISSION      works that need a whole result of an earlier work under a tile get nests of their own, one after another.
-MADE_BELOW   so do works that do not share the tile's indices; but what is kept below the tile is made there, for each tile, if
-             it is pointwise; under units that cannot wait for each other all that is kept, by each of them. Nests one after
-             another make it each for itself.
+FISSION      computations that need a whole result of an earlier one under a tile get nests of their own, one after another.
+MADE_BELOW   so do computations that lack the tile's indices. Exceptions: a pointwise intermediate that is kept below the tile
+             is computed there, for each tile. Units that cannot synchronise each compute all that is kept. Several nests each
+             compute it for themselves.
 """
 
 from __future__ import annotations

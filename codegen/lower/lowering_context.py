@@ -1,4 +1,4 @@
-"""What one lowering carries along: the device, the launch's units, names given out, buffers made, register shapes."""
+"""The state of one lowering: the device, the launch's units, fresh names, buffers, register shapes."""
 
 from __future__ import annotations
 

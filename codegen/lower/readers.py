@@ -1,10 +1,10 @@
-"""Readers of what a launch makes itself: they read it where it is, and when it is there.
+"""Readers of intermediates of their own launch: whether a value is where they read it, and there in time.
 
-OWN_ELEMENTS      a unit's registers hold the elements that it computed: a reader of other elements needs a memory.
-STORED_BESIDES    what others than the works in focus read is stored to the outermost memory besides.
-OPEN_AT_THE_END   what a write-back reads is kept by a line above the one that opens the accumulator.
-STORED_BY_OTHERS  what a nest stores to the outermost memory a later nest of the launch reads: each unit what it stored itself,
-                  where units cannot wait for each other.
+OWN_ELEMENTS      a unit's registers have the elements that it computed: a reader of other elements needs a memory.
+STORED_BESIDES    results that computations outside the focus read are also stored to the outermost memory.
+OPEN_AT_THE_END   tensors that a write-back reads are kept by a line above the one that opens the accumulator.
+STORED_BY_OTHERS  a later nest of the launch reads results that an earlier nest stores to the outermost memory. If units cannot
+                  synchronise, each reads only the elements that it stored itself.
 """
 
 from __future__ import annotations

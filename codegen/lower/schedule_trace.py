@@ -1,7 +1,7 @@
-"""What each line of a schedule did: the spec that it left, and its effect in numbers.
+"""The effect of each line of a schedule: the spec after it, and its figures.
 
-MAIN_PATH   a line is shown once, as the author reads it: on the main path for the works of a launch, in a nested block for
-            the copy. Walks over the same lines for initialisation and write-back are not shown.
+MAIN_PATH   a line is shown once, as the author reads it: on the main path for the computations of a launch, in a nested block
+            for the copy. Its lowering for initialisation and write-back is not shown.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The spec in focus, on one line: what is still to be computed, by whom, and where each tensor is.
+"""The spec in focus, on one line: its ranges, its level, and the memory of each tensor.
 
     C[128, 128] += A[128, 32] * B[32, 128]  @block  A: shared  B: shared  C: register
 
-An extent is that of the focus, the last tile's size where it is a number; of a subscript that is no plain index it is the
-extent of the box hull; an operand reached through a fused index is shown over the indices of the focus.
+An extent is the focus's, or the last tile's size if that is a number. For a subscript other than a plain index it is the extent
+of the box hull. An operand that is read through a fused index is shown over the indices of the focus.
 """
 
 from __future__ import annotations

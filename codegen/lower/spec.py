@@ -1,9 +1,9 @@
-"""The spec: what is left to do, on which ranges, by which level, with each tensor where. Schedule lines rewrite it.
+"""The spec: what is left to compute, its ranges, its level, and the memory of each tensor. Schedule lines rewrite it.
 
-A `Range` is what the focus covers of one index: `base` (a logical coordinate), `size` (its capacity), and `bounds` (live
-extents). The live extent is min(size, *bounds). `tile i: s` adds a variable v: base gains v*s, and every bound, and the
-parent's size, becomes `b - v*s`; a bound that can never be less than s is dropped. That one rule gives all guards, tiles
-that do not nest, and specialisation (see Fireiron, PACT 2020, for the refinement; the rule is ours).
+A `Range` is the part of an index in focus: `base` (a logical coordinate), `size` (its capacity), and `bounds` (live extents).
+The live extent is min(size, *bounds). `tile i: s` adds a variable v: base gains v*s, and every bound, and the parent's size,
+becomes `b - v*s`; a bound that can never be less than s is dropped. That one rule gives all guards, tiles that do not nest,
+and specialisation (see Fireiron, PACT 2020, for the refinement; the rule is ours).
 """
 
 from __future__ import annotations

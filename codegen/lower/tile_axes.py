@@ -1,4 +1,4 @@
-"""What a line names: the axes of a tile line, resolved to numbers; the tensors that a line keeps or moves; modifiers."""
+"""The names in a line: the axes of a tile line, resolved to numbers; the tensors that a line keeps or moves; modifiers."""
 
 from __future__ import annotations
 

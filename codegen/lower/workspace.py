@@ -1,4 +1,4 @@
-"""Buffers of the outermost memory that live as long as the program: between launches, between iterations of outer loops."""
+"""Buffers of the outermost memory that live as long as the program: between launches, and between iterations of outer loops."""
 
 from __future__ import annotations
 

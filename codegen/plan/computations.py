@@ -1,4 +1,4 @@
-"""A computation of a launch: one statement of a spec, what is stored of it, and what is asked about its indices."""
+"""A computation of a launch: one statement of a spec, the buffers that it stores, and facts about its indices."""
 
 from __future__ import annotations
 

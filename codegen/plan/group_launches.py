@@ -1,8 +1,9 @@
-"""From an op's statements to the works of its launches: inlining, epilogues, grouping.
+"""From an op's statements to the computations of its launches: inlining, epilogues, grouping.
 
 INLINE     a pointwise intermediate that is neither kept nor computed apart is recomputed in its consumers (`inlining`).
-EPILOGUE   pointwise statements that read a reduction at its own indices ride along: they are applied at its write-back.
-LAUNCH     what is neither inlined, kept nor riding along gets a launch of its own; kept intermediates join their readers'.
+EPILOGUE   pointwise statements that read a reduction at its own indices are a fused epilogue: its write-back applies them.
+LAUNCH     a statement that is neither inlined, kept nor an epilogue gets a launch of its own; kept intermediates are in their
+           readers' launch.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Pointwise intermediates seen through: what their readers compute in their stead.
+"""Inlining of pointwise intermediates: their readers evaluate them.
 
     a[i] = X[i] * B[i]                       INLINED  Y[i] = exp(X[i] * B[i])
     Y[i] = exp(a[i])
@@ -6,14 +6,14 @@
     a[i] = <much>                            SHARED   Y[i] = a * a + a  where a = <much>
     Y[i] = a[i] * a[i] + a[i]
 
-    a[i] = <much of many points>             APART    a is made by itself, before
+    a[i] = <much of many points>             APART    a is materialised, before
     b[i] = a[2*i] + a[2*i + 1]; ...
 
 INLINED   a copy for each reader, while copies are small.
-SHARED    what several readers want at one point is computed once, and named; so is what is nested deeply. Text and time grow
-          with the number of statements, not with that of the paths through them.
-APART     of what a reader would compute in more than MOST_NODES operations, or share more than MOST_PARTS values of, some is
-          materialised. Readers at many different points share nothing, and their number may double with every statement.
+SHARED    a value that several readers need at one point is computed once, and named; so is a deeply nested value. Text and
+          compile time grow with the number of statements, not with the number of paths through them.
+APART     some intermediates are materialised if a reader would execute more than MOST_NODES operations, or share more than
+          MOST_PARTS values. Readers at different points share nothing, and their number may double with every statement.
 """
 
 from __future__ import annotations

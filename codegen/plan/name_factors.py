@@ -1,12 +1,11 @@
-"""Names for the factors of contractions that are computed, so that a schedule's lines can speak of them.
+"""Names for the computed factors of contractions, so that a schedule's lines can name them.
 
     C[m, n] = sum(k) f32(A[m, k]) * f32(f16(B[k, n]) * s[k])    -->    C.right[k, n] = f16(B[k, n]) * s[k]
                                                                        C[m, n] = sum(k) f32(A[m, k]) * f32(C.right[k, n])
 
-Pointwise, they are computed where they are read unless a line says `move` or `keep`; then they are made there. So a schedule
-for a product serves products of anything, and instructions take operands that memory does not hold. With its conversion a
-factor is called by its type, `C.right_f32`, where a line speaks of that. Of windows, which overlap, the tensor is converted
-that they are cut out of:
+They are inlined unless a line with `move` or `keep` names them; then they are materialised there. So a schedule for a product
+serves products of any factors, and instructions take operands that are not in memory. A line may also name a factor with its
+conversion, by its type: `C.right_f32`. Windows overlap, so the tensor that they are cut out of is converted:
 
     Y[p] = sum(c, r) f32(I[c, p + r - 1 else 0]) * F[c, r]     -->    Y.I_f32[c, i1] = f32(I[c, i1])
                                                                       Y[p] = sum(c, r) Y.I_f32[c, p + r - 1 else 0] * F[c, r]
@@ -15,8 +14,8 @@ that they are cut out of:
 
 IN_STEPS      an integer may be widened in steps: `C.left_i16` of `i32(A[m, k])`, where A is i8, is `i16(A[m, k])`, and the
               product converts that. A type between holds each value of the narrower one, so nothing is lost.
-SECOND_NAME   where a tensor is multiplied with itself its name tells neither factor, so both have names. Nothing is computed
-              for them: they are the tensor under another name (`second_names`), and a line may stage one without the other.
+SECOND_NAME   if a tensor is multiplied with itself, its name is ambiguous, so both factors have names. Nothing is computed for
+              them: they are the tensor under another name (`second_names`), and a line may stage one without the other.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Do the lines of a schedule make sense by themselves? Where modifiers stand, what they say, and what comes twice.
+"""Checks of a schedule's lines by themselves: the places and values of modifiers, and repetitions.
 
-What depends on sizes (units, capacities, `arrange`) is checked where the numbers are known.
+Properties that depend on sizes (units, capacities, `arrange`) are checked where the numbers are known.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Are the names in a schedule's lines there? All mistakes at once, before anything is lowered."""
+"""Checks that the names in a schedule's lines exist: all errors at once, before anything is lowered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a schedule as written to lines that lowering takes: parameters and strategies gone, roles played, sizes numbers.
+"""From a schedule as written to lines for lowering: parameters and strategies expanded, roles resolved, sizes as numbers.
 
 apply stage(A, 3)   -->   move A -> shared swizzle pipeline 3
 tile m: BM          -->   tile m: 128

@@ -1,4 +1,4 @@
-"""The lines of a schedule as they are lowered: strategies, parameters and roles resolved, `auto` where they break off."""
+"""The lines of a schedule for lowering: strategies, parameters and roles resolved, `auto` where `compute` is missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines that break off before a `compute` are as open as with an `auto` at their end: here it is put there, once for all."""
+"""Lines without a `compute` at their end are open as with an `auto` there: this pass adds it."""
 
 from __future__ import annotations
 

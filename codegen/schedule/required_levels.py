@@ -1,4 +1,4 @@
-"""The levels and memories that a schedule speaks of: a device without them is not what it was written for."""
+"""The levels and memories that a schedule names: a device without them is not the one it was written for."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Roles: a schedule written for one op serves every op that does the same contraction.
 
-`for gemm` unifies gemm's statement with the contraction of the op in hand; `for linear as gemm(A = X, B = W)` says which tensor
-plays which; `for contraction` binds the indices b, m, n, k and the tensors left, right, result.
+`for gemm` unifies gemm's statement with the op's contraction; `for linear as gemm(A = X, B = W)` maps the tensors explicitly;
+`for contraction` binds the indices b, m, n, k and the tensors left, right, result.
 """
 
 from __future__ import annotations

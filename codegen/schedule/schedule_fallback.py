@@ -1,8 +1,8 @@
-"""The ways chosen for the launches of one program: where one cannot be compiled the next is taken, and a note says so.
+"""The choices for the launches of one program: if one cannot be compiled, the next is taken, with a note.
 
-What is chosen must compile, and tests of the choice hold it to that (`MOST = 1`: the first choice, or its error). But whoever
-wrote no lines has no use for an error about lines: another way is worth more. An error that the author's own lines make is the
-same for all ways, so only a few are tried, and the first error is reported.
+A choice must compile, and the tests require it of the first (`MOST = 1`: the first choice, or its error). But an author without
+lines has no use for an error about lines: another choice is worth more. An error that the author's own lines cause is the same
+for all choices, so only a few are tried, and the first error is reported.
 """
 
 from __future__ import annotations

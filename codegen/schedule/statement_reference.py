@@ -1,7 +1,7 @@
-"""What each statement of a schedule is: its form, its meaning, and an example. The one place that documents them.
+"""The form, the meaning and an example of each statement of a schedule. This is the one place that documents them.
 
-The reference page of the docs is made from here by `docs/generate.py`: the spec before and after the line shown is not written
-but read from the trace of the example's compilation, so it cannot be wrong. Editors and the interactive shell may use it too.
+`docs/generate.py` makes the reference page from it. The spec before and after a line is read from the trace of the example's
+compilation, so it cannot be wrong. Editors and the interactive shell may use it too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Lines that the compiler filled in get a place: a text that holds just the line. So diagnostics and comments can show them."""
+"""Places for lines that the compiler filled in: a text with only the line, so that diagnostics and comments can show it."""
 
 from __future__ import annotations
 

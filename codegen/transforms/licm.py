@@ -4,9 +4,9 @@ for j: Y[i, j] = X[i, j] * rsqrt(variance + eps)      -->      h = rsqrt(varianc
 
 C compilers do not see it: `eps` may be where `Y` is stored, for all they know.
 
-NOTHING_NEW   only values of registers and of tensors without an index move: they can be read where a loop runs zero times.
-WRITTEN       a register is read before a loop only where it was stored under conditions that hold there: what idle units, or
-              units beyond an edge, never stored they do not read.
+NOTHING_NEW   only values of registers and of tensors without an index move: they can be read if a loop runs zero times.
+WRITTEN       a register is read before a loop only if it was stored under conditions that hold there: idle units, and units
+              beyond an edge, do not read registers that they never stored.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A program and what it is given up for: the one for aligned calls first, the one for any call last.
+"""A program and its fallbacks: the version for aligned calls first, the version for all calls last.
 
-The needs are few and cheap to check: remainders of sizes, and of the addresses of arguments.
+The conditions are few and cheap to check: remainders of sizes, and of the addresses of arguments.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Sizes of ordinary calls get an upper end, so that index arithmetic is done in 32 bits where all it forms provably fits.
+"""Sizes of ordinary calls get an upper bound, so that index arithmetic uses 32 bits where all its results provably fit.
 
     narrow(program) -> program, conditions (>= 0) on sizes for which it was made
 
-What follows from sizes (numbers of units, turns of loops, names of values) gets the ends that follow. A product of sizes that
-bounds loops or units, as that of indices fused into one, is a size as well: it gets a name (`lets`), and an end.
+Quantities that follow from sizes (numbers of units, trip counts, names of values) get the bounds that follow. A product of
+sizes that bounds loops or units, as for indices fused into one, is a size as well: it gets a name (`lets`), and a bound.
 """
 
 from __future__ import annotations

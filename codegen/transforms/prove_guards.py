@@ -1,4 +1,4 @@
-"""Guards are proven away where they always hold: conditions that follow from the enclosing loops."""
+"""Removes guards that always hold: conditions that follow from the enclosing loops."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Loops whose turns differ only by a bound are parted where the bound takes hold.
+"""Loops whose iterations differ only by a bound are split at the bound.
 
 for j < n: if (16 j + 16 <= N) whole else edge      -->      for j < N / 16: whole; for N / 16 <= j < n: edge
 
-The first loop then does nothing but its work. That is worth most where few instructions stand between two lines of memory: a
-processor looks ahead a fixed number of instructions, and the test of an edge that comes once a row is one of them each time.
+The first loop then has no test. That is worth most if few instructions stand between two cache lines: a processor executes a
+fixed number of instructions ahead, and the test of an edge, which is true once a row, is one of them in each iteration.
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
-"""Guards are taken out of hot loops by two versions of the code.
+"""Removes guards from hot loops by two versions of the code.
 
-`version_guards` wraps the largest statement in which the conditions that are not proven depend on nothing computed inside it,
-worst cases of unrolled loops and lockstep units aside:
+`version_guards` wraps the largest statement in which the unproven conditions depend on nothing computed inside it, except for
+worst cases of unrolled loops and lockstep units:
 
     for k: if (m + 5 < M) ...      -->      if (all of the tile is inside) { for k: ... } else { for k: if ... }
 
-SOME_LANES      Where a vector's last lanes are beyond an edge, its neighbours need not be, nor what is asked of whole vectors:
-                a third version loads parts of vectors, and asks nothing else.
-WINDOWS         Loops over a window that are written out have a version of their own where all of it is inside: compilers then
-                see which places neighbours share, and load these once.
-OWN_REGISTERS   What a loop accumulates in vector registers belongs to one version: its conditions part the whole life of such
-                registers, and the version at the edge is outlined. A compiler that has too few registers at the edge otherwise
-                keeps an accumulator in memory in both versions, also in the loop where there would be enough.
+SOME_LANES      If only a vector's last lanes are beyond an edge, the other conditions may still hold: a third version loads
+                masked vectors, and tests nothing else.
+WINDOWS         Unrolled loops over a window have a version of their own for windows that are completely inside: compilers then
+                see which elements neighbours share, and load these once.
+OWN_REGISTERS   An accumulator in vector registers belongs to one version: the versions differ for the whole lifetime of such
+                registers, and the version at the edge is outlined. Otherwise a compiler with too few registers at the edge
+                keeps an accumulator in memory in both versions, also in the loop that has enough.
 """
 
 from __future__ import annotations

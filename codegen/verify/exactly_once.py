@@ -1,10 +1,9 @@
-"""Each point exactly once: whether a tile program computes what its op says, for given sizes (law 8).
+"""Each point exactly once: whether a tile program computes its op, for given sizes (law 8).
 
-The program is executed by the interpreter, with all of its checks, over values that count (`field_elements`), and what it
-stores is compared with what the op's statements say (`expected_values`). So it is found that a point contributes twice or
-never, that parts are combined before they are complete or more than once, that readers come too early, that a copy is
-incomplete where it is read. What is rounded where is not asked here. A program that fails is our fault: a `Fault`, "not-once"
-or of the interpreter.
+The interpreter executes the program, with all of its checks, over values that count (`field_elements`), and its results are
+compared with those of the op's statements (`expected_values`). This finds points that contribute twice or never, partial
+results that are combined too early or more than once, readers that come too early, and copies that are incomplete when they are
+read. Rounding is not checked here. A failing program is the compiler's fault: a `Fault`, "not-once" or the interpreter's.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What an op says each element of each tensor is, point by point: every statement over its whole index space, in any domain.
+"""The value of each element of each tensor by its op: every statement over its whole index space, in any domain.
 
-Nothing of lowering is asked. The contributions of a reduction are kept, to tell which of them is at fault.
+It shares no code with lowering. It stores the contributions of a reduction, to report the one at fault.
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
-"""Values that count: each element of an input is a random element of a finite field, and so is what is computed from it.
+"""Values that count: each element of an input is a random element of a finite field, and so is every computed value.
 
-A program and its op are polynomials over these elements; two that differ are equal at random places with a probability of about
-degree / p, in each of two lanes by itself (Schwartz 1980, Zippel 1979): below 1e-15 for any program here. What is added twice,
-or never, makes another polynomial, and nothing of it is lost in rounding, by cancellation or because a maximum hides it:
+A program and its op are polynomials over these elements. Two different ones agree at a random point with a probability of about
+degree / p, independently in each of two lanes (Schwartz 1980, Zippel 1979): below 1e-15 for any program here. A term that is
+added twice, or never, gives another polynomial, and neither rounding, cancellation nor a maximum hides the difference:
 
-    + - * / fma, sum, prod     are those of the field; constants and indices are themselves
+    + - * / fma, sum, prod     are the field's; constants and indices are themselves
     max min or and             are commutative and associative operations of their own that are not idempotent: with e the
                                identity, 1 + s (a op b - e) = (1 + s (a - e)) (1 + s (b - e)) for a random s
     every other function       a random function: equal only for equal arguments
-    casts between numbers      are left out: what is rounded where is not what is asked here
+    casts between numbers      are left out: rounding is not checked here
 
-CHOSEN   A choice by data, as argmax makes, is made by plain numbers that go along (`Points(chooses=True)`): all inputs then are
-         small random integers too.
+CHOSEN   A choice by data, as in argmax, compares numbers that accompany the field elements (`Points(chooses=True)`): all inputs
+         then are small random integers too.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Small sizes at which a program is executed to check it: odd ones, 1, 0, sizes that tiles do not divide, the ends of bounds.
 
-What sizes are not divided by is read off the program: the steps of loops and the quotients in the numbers of units. Nothing is
-taken on trust by that: other sizes would be as right, and find less.
+The tile sizes are read off the program: the steps of loops and the quotients in the numbers of units. Nothing depends on their
+being right: other sizes would be as valid, and find fewer faults.
 """
 
 from __future__ import annotations

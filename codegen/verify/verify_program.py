@@ -1,7 +1,7 @@
-"""A compiled program is checked: that it is one, and by instances that each point contributes exactly once (law 8).
+"""Checks of a compiled program: it is well formed, and at small sizes each point contributes exactly once (law 8).
 
-It proves nothing for other sizes; what was left out is told. `WORK` bounds the time, and is no clock: the same program is
-checked in the same way everywhere.
+It proves nothing for other sizes, and reports those that it left out. `WORK` bounds the time, and is no clock: the same program
+is checked in the same way everywhere.
 """
 
 from __future__ import annotations

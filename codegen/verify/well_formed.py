@@ -1,10 +1,10 @@
-"""Whether a tile program is one: what its grammar (`codegen.ir.tile_ir`) says in words, as far as it shows without running it.
+"""Whether a tile program is well formed: the rules of its grammar (`codegen.ir.tile_ir`) that can be checked statically.
 
-BOUND_ONCE   a variable is bound before it is named, and not again inside, but to the same; its interval is one of its values
+BOUND_ONCE   a variable is bound before it is named, and not again inside, except to the same; its interval has all its values
 IN_SCOPE     a buffer is declared around its accesses, which have its rank and its type
-THERE        levels, memories, instructions and kinds of asynchronous copies are there, and operands match in number and extent
+THERE        levels, memories, instructions and kinds of asynchronous copies exist, and operands match in number and extent
 
-What is wrong is our fault: a `Fault` of kind "malformed", with the statement.
+A violation is the compiler's fault: a `Fault` of kind "malformed", with the statement.
 """
 
 from __future__ import annotations

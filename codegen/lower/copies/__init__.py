@@ -1,1 +1,1 @@
-"""Lowering of copies: which unit copies what, how wide, and how many buffers there are."""
+"""Lowering of copies: their distribution over units, the width of their accesses, and their number of buffers."""

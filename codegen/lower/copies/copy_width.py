@@ -1,11 +1,11 @@
-"""How many neighbours a unit copies at once, where a copy between memories goes through registers.
+"""The number of contiguous elements that a unit copies at once, if a copy between memories goes through registers.
 
-ALIGNED     a run is what the device loads at once from addresses that are aligned for it, or are so for sizes that the vector
-            pass may ask of a call: elements that are read one by one lie apart from those of the next unit.
-WORTH       of those, the run that takes the fewest memory instructions of a unit and turns of the banks: what a layout turns is
-            stored one by one whatever the run is, a pad may leave stores narrower than loads, and of a small tile there is no
-            run for each unit.
-UNALIGNED   a call whose sizes are not as asked for has a program of its own, in which units take neighbours.
+ALIGNED     a run is as long as a load of the device, at addresses that are provably aligned for it, or are so for sizes that
+            the vector pass may require of a call. Otherwise neighbouring units would read elements that are not contiguous.
+WORTH       the run with the fewest memory instructions a unit and bank cycles is chosen. Elements that a layout transposes are
+            stored one by one whatever the run is, a pad may make stores narrower than loads, and a small tile has too few runs
+            for its units.
+UNALIGNED   a call with other sizes has a program of its own, in which neighbouring units take neighbouring elements.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The schedule of a copy that the author left out: which units copy what (`complete` writes it down).
+"""The schedule of a copy without lines of its author: the distribution of its elements over units (`complete` prints it).
 
 SHARE_OUT   units that synchronise by a barrier share whole rows or panels; lockstep units take neighbouring elements, or runs
-            of them where the device moves several at once (`copy_width`).
+            of them if the device moves several at once (`copy_width`).
 HONOURED    an instruction that the line names is the leaf, or the line is refused.
 SIZE_FIRST  a tile that its memory cannot hold is refused when all tiles are known. Its copy is not planned: that would take
             time with its size.

@@ -1,9 +1,9 @@
-"""`pipeline`: over which loop the buffers of a `move` rotate, and how many there are.
+"""`pipeline`: the loop over which the buffers of a `move` rotate, and their number.
 
-PAIR        it belongs to a (move, loop) pair: the innermost loop of tiles over an index that the footprint has.
-DIRECTLY    written on a `tile` it is that of each move between this line's loops and the next ones, unless the move says
-            otherwise.
-IN_CACHE    a cache follows what is read of the memory behind it: a buffer in it has no copies under way, which is a note.
+PAIR        it belongs to a (move, loop) pair: the innermost loop of tiles over an index of the footprint.
+DIRECTLY    written on a `tile`, it holds for each move between this line's loops and the next ones, unless the move has its
+            own.
+IN_CACHE    hardware fills a cache: a buffer in it has no copies in flight, which is a note.
 """
 
 from __future__ import annotations

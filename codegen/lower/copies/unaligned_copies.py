@@ -1,7 +1,8 @@
-"""Copies for sizes that their runs are not aligned for: lowered beside the others, where both programs are one but for these.
+"""Copies for sizes for which their runs are not aligned: lowered beside the others, in two programs that differ only in copies.
 
-A copy whose runs ask for sizes (`copy_width`) is lowered twice, once dealt in runs and once one by one; all else is for both
-programs. Within copies each gives out names by itself, so that from the first such copy on all copies are lowered twice.
+A copy whose runs require sizes (`copy_width`) is lowered twice, once with runs and once element by element; everything else is
+common to both programs. Each program has its own fresh names within copies, so from the first such copy on all copies are
+lowered twice.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """The leaf that is an instruction: repetitions, operand fragments, the call.
 
-DEMAND        an operand that the instruction wants in registers but that lives in memory is moved there first, at the outermost
-              repetition where nothing it depends on changes.
+DEMAND        an operand that the instruction needs in registers but that is in memory is moved first, before the outermost
+              repetition in which it does not change.
 DIRECT        an operand that a `move` already laid out as the instruction's fragment is passed as it is.
-WHOLE_OR_NOT  an instruction that touches memory runs where its whole operand is inside; elsewhere elements go one by one.
-ALIGNED       as does one whose operand in a staged copy is not sure to be aligned as it must be: a pad may see to that.
-WHERE_IT_READS  or is in another memory than the one that the instruction reads or writes.
+WHOLE_OR_NOT  an instruction that accesses memory is executed if its whole operand is inside; otherwise elements go one by one.
+ALIGNED       the same holds if its operand in a staged copy is not provably aligned. A pad may be the reason.
+WHERE_IT_READS  the same holds if the operand is in another memory than the instruction accesses.
 ITS_LANES     a launch has as many lanes as the fragments of the instruction.
-ONE_WRITER    what several units would copy alike is copied by unit 0 (`predicated_store`).
-TOGETHER      units that execute one instruction go the same way.
+ONE_WRITER    if several units would copy the same elements, unit 0 copies them (`predicated_store`).
+TOGETHER      units that execute one instruction do not diverge.
 """
 
 from __future__ import annotations

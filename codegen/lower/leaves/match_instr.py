@@ -1,8 +1,8 @@
-"""Matching an instruction to a work: which operand is which factor, which instruction index is which index of the work.
+"""Matching of an instruction with a computation: its operands with factors, its indices with indices of the computation.
 
-The instruction's op is unified with the work's value; operands bind to the factors (any expression of the operand's type).
-An instruction index may stand for a work index that occurs in exactly the same operands; among several the one that gives
-contiguous accesses is taken.
+The instruction's op is unified with the computation's value; operands bind to the factors (any expression of the operand's
+type). An instruction index may stand for an index that occurs in exactly the same operands. If there are several, one with
+contiguous accesses is chosen.
 """
 
 from __future__ import annotations

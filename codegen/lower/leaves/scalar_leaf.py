@@ -1,7 +1,8 @@
-"""The leaves: what is done to one element, and the loops that are left around it.
+"""The scalar leaf: the statement for one element, and the loops that remain around it.
 
-CAPACITY_NOT_LIVE   a loop over an index that numbers registers runs to its capacity and is unrolled; others to the live extent.
-OWNER_WRITES        initialisation, body and write-back of a register tile visit it by the same steps: one owner an element.
+CAPACITY_NOT_LIVE   a loop over an index of registers runs to its capacity and is unrolled; others run to the live extent.
+OWNER_WRITES        initialisation, body and write-back of a register tile use the same distribution: each element has one
+                    owner.
 """
 
 from __future__ import annotations

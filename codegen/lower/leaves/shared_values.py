@@ -1,4 +1,4 @@
-"""What several readers share of an element's value: a register each, filled before the value is computed.
+"""Parts of an element's value that several readers share: each gets a register, filled before the value is computed.
 
 The rule is SHARED in `plan.inlining`:
 

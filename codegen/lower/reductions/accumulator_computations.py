@@ -1,4 +1,4 @@
-"""Works of ours on an accumulator: it is filled, goes on from what was stored, is combined over units."""
+"""Computations on an accumulator that the compiler adds: its initialisation, reload, and combination over units."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Where argmax and argmin found what they hold: the number of an element among those of the reduced indices, row-major.
+"""The index of argmax and argmin: the row-major number of the chosen element among the reduced indices.
 
-NOWHERE       what is held in the beginning, larger than every place. It is still there in the end where nothing was better than
-              the identity: then everything equals it, and the first element is the answer.
-PLACES_GROW   where a unit comes to its elements in the order of their numbers, an equal one never replaces what is held, and
-              its place need not be compared.
+NOWHERE       the initial index, larger than every number. It remains if no element was better than the identity: then all
+              elements equal the identity, and the first one is the result.
+PLACES_GROW   if a unit visits its elements in the order of their numbers, an equal element never replaces the current one, and
+              the numbers need not be compared.
 """
 
 from __future__ import annotations

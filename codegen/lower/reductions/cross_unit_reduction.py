@@ -1,7 +1,7 @@
-"""Partial results of units that meet at barriers: stored side by side in a memory that they share, then read by all.
+"""Partial results of units that synchronise at barriers: each is stored in a memory that they share, then all units read all.
 
-EXCHANGE   the store comes before a barrier (placed like any other) and the reads after it; every unit of a group combines the
-           values in the same order, so all get the same bits.
+EXCHANGE   a barrier (placed like any other) stands between the stores and the reads. Every unit combines the values in the same
+           order, so all get the same bits.
 """
 
 from __future__ import annotations

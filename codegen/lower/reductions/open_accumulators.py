@@ -1,7 +1,7 @@
-"""Where the accumulator of a reduction opens that no `keep` holds: above the first tile of a reduced index, or at the leaf.
+"""Where the accumulator of a reduction without `keep` opens: above the first tile of a reduced index, or at the leaf.
 
-Above, it lives in registers while the reduction goes on, and spans all of the free indices that the lines below visit. At the
-leaf it spans few elements, and what is summed so far goes through memory with each tile above.
+Above, it is in registers during the reduction, and has an element for all free indices that the lines below visit. At the leaf
+it has few elements, and partial sums go through memory for each tile above.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One element of a reduction: filled with the identity, added to, combined with what other units hold."""
+"""One element of a reduction: initialised with the neutral value, updated, combined with other units' partial results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One step of a reduction: what is held and one more value, combined."""
+"""One step of a reduction: the combination of the partial result with one more value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A reduction split over units that cannot meet: partial results in a workspace, combined by a launch that follows.
+"""A reduction split over units that cannot synchronise: partial results in a workspace, combined by the next launch.
 
 tile k: 4096 -> block by workspace
 

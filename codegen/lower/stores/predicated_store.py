@@ -1,8 +1,8 @@
 """Stores of elements, each by one unit.
 
-ONE_WRITER   what several units would store alike is stored by unit 0.
-ONE_READER   from what is stored of an accumulator between loops only the unit goes on that stored it: others could not know
-             when it is there, and nobody reads what they hold.
+ONE_WRITER   if several units would store the same element, unit 0 stores it.
+ONE_READER   if an accumulator is stored between loops, only the unit that stored it goes on from it: other units could not know
+             when it is there, and nobody reads their values.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`keep C in register with I`: the instruction that stores what registers hold, for the elements that it fits."""
+"""`keep C in register with I`: the instruction that stores registers, for the elements that it fits."""
 
 from __future__ import annotations
 

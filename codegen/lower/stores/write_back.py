@@ -1,10 +1,10 @@
-"""The write-back of an accumulator: by the units that hold it, or as the block of its `keep` says.
+"""The write-back of an accumulator: by the units that have it, or by the lines of its `keep`'s block.
 
-ROUND_FIRST      a write-back that goes through another memory takes results, not sums, where a unit can make them from what it
-                 holds and from tensors with fewer axes (a row of biases): what passes through is as narrow as the result.
-                 Tensors as large as the result are read after the hop, in the order that the block says.
-LEFT_OPEN        where the block says where results go, and not which units store them from there, they are shared out like a
-                 copy (SHARE_OUT); `complete` writes it down.
+ROUND_FIRST      a write-back through another memory takes results, not sums, if a unit can compute them from its registers
+                 and from tensors with fewer axes (a row of biases): then the staged elements are as narrow as the result.
+                 Tensors as large as the result are read after the staging step, in the order of the block.
+LEFT_OPEN        if the block names the memory of results, but not the units that store them from there, they are distributed
+                 like a copy (SHARE_OUT); `complete` prints it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`arrange u: m = ..., n = ...`: which tile a unit takes, from its number. Checked by trying every unit."""
+"""`arrange u: m = ..., n = ...`: the tile of a unit, computed from its number. Checked by trying every unit."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""How many units of each shaped level a launch has: a walk over the lines before anything is lowered (UNITS_FIRST).
+"""The number of units of each shaped level of a launch: a walk over the lines before anything is lowered (UNITS_FIRST).
 
 The first cooperative copy needs the number of units, which tiles further down decide. Trip counts come from capacity, never
-from the live extent (CAPACITY_NOT_LIVE), or warps would collide in edge blocks.
+from the live extent (CAPACITY_NOT_LIVE), or the tiles of warps would overlap in edge blocks.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The number of a unit as digits, one for each axis of a tile line.
 
-RASTER   units start in the order of their numbers, and those under way at one time share what a cache holds: a band of tiles as
-         wide as it is high reads least. Which tiles there are does not change, only which number has which.
+RASTER   units start in the order of their numbers, and those that run at one time share a cache: a band of tiles as wide as it
+         is high reads least. `raster` changes only which number has which tile.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`tile ... -> level`: the digits of unit numbers.
 
-UNITS_OF_LEVEL   open levels have as many units as there are tiles; shaped ones what the main nest needs (`count_units`), the
-                 rest of a nest loops or idles; to the units of finite ones tiles are dealt out in turn.
+UNITS_OF_LEVEL   open levels have as many units as there are tiles, shaped ones as many as the main nest needs (`count_units`);
+                 other nests loop or idle. Tiles are distributed cyclically over the units of finite levels.
 """
 
 from __future__ import annotations

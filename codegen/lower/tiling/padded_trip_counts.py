@@ -1,13 +1,13 @@
-"""TO_THE_END: a loop over a reduced index inside a staged tile has the same turns at an edge as elsewhere.
+"""TO_THE_END: a loop over a reduced index inside a staged tile has the same trip count at an edge as elsewhere.
 
     for (k2 = 0; k2 < min(32, K - 32*k1); ...)     -->     for (k2 = 0; k2 < 32; ...)
 
-What is staged is zero beyond the end, and where every factor of a sum's term is such a zero, a turn more adds nothing. Then
-compilers know the number of turns: they write the loop out, and loads of one turn are under way during another. The last tile
-wastes what it lacks. All that is read must have been written, by every copy: what never was may be NaN, and 0 * NaN is not 0.
+Staged elements beyond the end are zero. If every factor of a sum's term is such a zero, one more iteration adds nothing. Then
+compilers know the trip count: they unroll the loop, and loads of one iteration are in flight during another. The last tile
+wastes its missing elements. Every copy must have written all elements that are read: others may be NaN, and 0 * NaN is not 0.
 
-Not in caches: a tile there is large, and what it lacks would be filled, and computed with, for no gain. Not with other
-reductions: zero adds nothing to a sum alone.
+Not in caches: a tile there is large, and its missing elements would be filled and computed for no gain. Not with other
+reductions: zero is neutral only for sums.
 """
 
 from __future__ import annotations

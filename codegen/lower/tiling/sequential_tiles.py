@@ -1,11 +1,12 @@
 """`tile` without a level: loops.
 
 AT_LEAST_ONCE   a reduction loop above its accumulator runs at least once, or an empty reduction would never be stored.
-TO_THE_END      one over a staged tile runs to the tile's end where what is not live adds nothing (`padded_trip_counts`).
-SAME_TURNS      around parts that units combine all of them make the same turns, those with less to do as well: they wait for
-                each other in it.
-REMAINDERS      `peel` copies all that is below it, and a remainder is a small part of the work: within the remainder of a
-                remainder edges are guarded, so copies grow with the square of the lines, not with a power of two.
+TO_THE_END      a loop over a staged tile runs to the tile's end if the elements beyond the live ones add nothing
+                (`padded_trip_counts`).
+SAME_TURNS      around partial results that units combine, all units have the same trip count, also those with less to do: they
+                wait for each other in the loop.
+REMAINDERS      `peel` copies all code below it, and a remainder is a small part of the work. Within the remainder of a
+                remainder edges are guarded, so the number of copies grows with the square of the lines, not exponentially.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Barriers: the places where units must wait for each other. `place_barriers` starts here."""
+"""Barriers: the points at which units must wait for each other. `place_barriers` starts here."""

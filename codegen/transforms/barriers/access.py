@@ -1,4 +1,4 @@
-"""Accesses of shared buffers, as every unit makes them, at any time of the loops around them."""
+"""Accesses of shared buffers, as every unit makes them, in any iteration of the loops around them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A launch's statements as the placement of barriers sees them: those that matter, with what is known where they stand."""
+"""A launch's statements for the placement of barriers: those that matter, with the facts that hold where they stand."""
 
 from __future__ import annotations
 

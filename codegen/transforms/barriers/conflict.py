@@ -1,19 +1,19 @@
 """Whether two accesses need a barrier between them.
 
-    DISJOINT   the two never meet in an element (rotating stages; complementary guards).
-    SAME_UNIT  where they meet, it is one unit (or lockstep group) that makes both.
+    DISJOINT   they never access the same element (rotating stages; complementary guards).
+    SAME_UNIT  if they access the same element, one unit (or subgroup) makes both.
     DEALT      in `for i = unit .. by number of units` the same i means the same unit, whatever the number is.
 
-The two accesses are made by two units u and v: variables that may differ between units are renamed apart, others are common.
-What is asked is whether all coordinates can be equal while u != v. Unsure is a conflict.
+Two units u and v make the accesses: variables that may differ between units are renamed apart, others are common. The question
+is whether all coordinates can be equal while u != v. An unknown answer is a conflict.
 
-The two may be of different times (`Access.at`). What holds at any times at all holds at each, so a question is often settled
-by another one of the same two accesses. First it is looked whether their stages differ, whatever the unit is (ROTATING).
-Most others never meet, whatever the conditions are: that is asked once for all accesses that differ in names alone (ALIKE), of
-the coordinates that tell of the unit. Otherwise the first that can tell answers:
+The two may belong to different iterations (`Access.at`). A property of all iterations holds for each, so another query about
+the same two accesses often has the answer. First their stages are compared, for all units (ROTATING). Most of the others never
+access the same element, whatever the conditions are: one query about the coordinates that depend on the unit serves all
+accesses that differ only in names (ALIKE). Otherwise the first method with an answer decides:
 
-    WITNESS    two units that meet, found by a search (`dsl.index.counterexample`): most of them do, and a proof fails slowly
-    DIGITS     the coordinates taken apart (`mixed_radix_equality`)
+    WITNESS    a search for two units that conflict (`dsl.index.counterexample`): most do, and a failing proof is slow
+    DIGITS     a comparison of the coordinates digit by digit (`mixed_radix_equality`)
     PROVER     `dsl.index.prove`
 """
 

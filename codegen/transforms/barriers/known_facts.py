@@ -1,4 +1,4 @@
-"""What is known where a statement stands, while barriers are placed: variables, guards, buffers; and its accesses."""
+"""The facts that hold at a statement while barriers are placed: variables, guards, buffers; and the statement's accesses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Equal coordinates, taken apart digit by digit: most proofs about two accesses need no more.
+"""Equal coordinates, compared digit by digit: most proofs about two accesses need no more.
 
     8*m + i = 8*m' + i',  0 <= i, i' < 8        =>   m = m', i = i'
     x/c = y/c, x % c = y % c                    =>   x = y            (c any expression)
@@ -8,8 +8,8 @@
     x % c = (x + k) % c                         =>   c | k            (rotating stages)
     p xor x = q xor y, x = y                    =>   p = q            (a swizzle: equal rows, equal stored columns)
 
-How far a digit reaches is known from its variables' intervals and from the conditions of its access (tiles that do not nest).
-Every step is exact: what is derived follows from the equalities.
+The range of a digit follows from its variables' intervals and from the conditions of its access (tiles that do not nest).
+Every step is exact: each derived equality follows from the given ones.
 """
 
 from __future__ import annotations

@@ -5,20 +5,21 @@ statement with an access that conflicts with the state (`conflict`) gets a barri
 
     WRITE_THEN_READ, READ_THEN_WRITE, WRITE_THEN_WRITE
                      a conflict in straight-line code: the barrier stands right before the later access.
-    ENTRY            an access in a loop or an If conflicts with the state that is entered with: the barrier stands before it.
-    FIRST_TURN       what a barrier of each iteration orders meets what stands before that barrier in the first iteration alone.
+    ENTRY            an access in a loop or an If conflicts with the state at its entry: the barrier stands before it.
+    FIRST_TURN       accesses before the loop that a barrier in each iteration orders conflict only with the accesses before
+                     that barrier, and only in the first iteration.
     BACK_EDGE        an access conflicts with one of the iteration before: the barrier stands inside, before the later one.
                      It is placed before ENTRY is looked at, and then often serves both.
     DISTANCE         accesses of the iteration before are known exactly, with `i - step` for i (rotating stages stay apart);
-                     those that survive a whole iteration without a barrier are of any earlier one. Of the loops inside, they
-                     are of any iteration.
-    ZERO_TRIPS       a loop that may run zero times orders nothing: what came before is still in the state after it.
-    UNIFORM_POINT    a barrier of a level stands only where all units below one of its units go: what a divergent If or loop
-                     needs is placed before it; a conflict inside one cannot be ordered: the line that parts units is refused.
-    VISIBLE_AT_WAIT  what an asynchronous copy writes is written at the Wait: the barrier that lets others read it comes after.
+                     those that survive a whole iteration without a barrier belong to any earlier one. In the loops inside, they
+                     belong to any iteration.
+    ZERO_TRIPS       a loop that may run zero times orders nothing: earlier accesses are still in the state after it.
+    UNIFORM_POINT    a barrier of a level stands only where all units below one of its units arrive: the barrier for a divergent
+                     If or loop stands before it. A conflict inside one cannot be ordered: the line that diverges is refused.
+    VISIBLE_AT_WAIT  an asynchronous copy writes at the Wait: the barrier that lets others read its elements comes after.
 
-A barrier's level is the one that owns the buffer, so that all units that share the instance meet. Buffers that share space must
-share a name, or be kept apart by who lays them out (only where a barrier lies between their lifetimes).
+A barrier's level is the one that owns the buffer, so that all units that share the instance synchronise. Buffers that share
+space must share a name, or the layout must separate them (only if a barrier lies between their lifetimes).
 """
 
 from __future__ import annotations

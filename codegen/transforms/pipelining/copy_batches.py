@@ -1,4 +1,4 @@
-"""What is found in a loop: batches of copies that stand together, each with what is around it."""
+"""Batches of copies in a loop: consecutive ones, each with the statements around it."""
 
 from __future__ import annotations
 

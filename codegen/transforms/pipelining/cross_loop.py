@@ -8,13 +8,13 @@
             for i in 0 .. I-d: copy k, i+d to S[(i+d) % n]; use S[i % n]
             Z(k)
             if k+1 < T: A(k+1)                                                                          EARLIER
-            for each of the last d turns of i: if k+1 < T: copy k+1, .. to S; use S[i % n]
+            for each of the last d iterations of i: if k+1 < T: copy k+1, .. to S; use S[i % n]
 
-EARLIER   what begins the next turn of k comes before the last turns of i, so these may touch nothing that it writes, nor write
-          what it touches; nor may what ends this turn of k have to do with them.
-UNIFORM   a wait stands before the condition, so that one barrier serves what is inside of it as well.
-PRIMED    asynchronous copies of the first turn are issued with those before it.
-EVEN      turns of i number the buffers, so n divides I.
+EARLIER   the beginning of the next iteration of k comes before the last iterations of i. So neither may write elements that the
+          other accesses; the same holds for them and the end of this iteration of k.
+UNIFORM   a wait stands before the condition, so that one barrier also serves the statements inside it.
+PRIMED    asynchronous copies of the first iteration are issued with those before it.
+EVEN      iterations of i number the buffers, so n divides I.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A copy inside a loop that does not change it is made once, before that loop.
+"""A loop-invariant copy is made once, before the loop.
 
 for n: [alloc S: [copy k to S; use S, n]]   -->   alloc S: [copy k to S; for n: use S, n]      where it rotates over k
 """

@@ -1,4 +1,4 @@
-"""How many asynchronous copies are made whatever conditions hold."""
+"""The number of asynchronous copies that are made under all conditions."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""A copy through registers in two halves: loads, which are issued early, and stores, which wait for what was loaded.
+"""A copy through registers in two halves: loads, which are issued early, and stores, which wait for the loaded elements.
 
     for i in 0 .. 4: S[i] = f(A[i])     -->     for i in 0 .. 4: t[i] = A[i]     and     for i in 0 .. 4: S[i] = f(t[i])
 
-LAST_HOP    what is loaded waits in registers: in those of the copy's own last hop, one set for each turn of the loops around
-            it, else in new ones.
-CAPACITY    loops around them are written out whole, so they run to their capacity; guards say what is live.
+LAST_HOP    loaded elements wait in registers: in those of the copy's own last staging step, one set for each iteration of the
+            loops around it, else in new ones.
+CAPACITY    loops around them are fully unrolled, so they run to their capacity; guards exclude elements that are not live.
 """
 
 from __future__ import annotations

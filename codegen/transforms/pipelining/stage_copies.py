@@ -1,6 +1,6 @@
-"""Copies made ahead, and waited for: `stage_copies(program, note) -> program`.
+"""Copies are issued ahead, with waits: `stage_copies(program, note) -> program`.
 
-Lowering writes a `move` as an Alloc whose first statements fill the buffer (`Staging`). Here n buffers take turns over a loop:
+Lowering writes a `move` as an Alloc whose first statements fill the buffer (`Staging`). Here n buffers rotate over a loop:
 
     for k in 0 .. T: alloc S: [copy k to S; use S]
     -->
@@ -8,16 +8,16 @@ Lowering writes a `move` as an Alloc whose first statements fill the buffer (`St
         for s in 0 .. n-1: if s < T: copy s to S[s]; commit                                             PROLOGUE
         for k in 0 .. T: wait; if k + n-1 < T: copy k + n-1 to S[(k + n-1) % n]; commit; use S[k % n]   STEADY
 
-ONE_GROUP    copies with nothing between them are one group. One that is not made still closes its group, so that the number of
-             groups that may be under way at a wait is the same in every turn: those of n - 1 turns, less the one waited for.
-COUNTED      where a counter says how many copies are under way, only those surely made since may be: in the last turns none.
-TWO_HALVES   a copy that is complete when its statement ends is split at the registers it passes (`split_copies`): loads where
-             an asynchronous copy would be issued, stores after what the turn uses.
-NAMED        registers have no index: loops over those that rotate are written out, n turns at a time where their number is
-             open.
-NOTHING_NEW  a copy is made ahead only of what the loop does not write.
+ONE_GROUP    consecutive copies are one group. A copy that is not made still closes its group, so that the same number of groups
+             may be in flight at a wait in every iteration: those of n - 1 iterations, except the one waited for.
+COUNTED      if a counter tells how many copies are in flight, a wait allows only those that were surely issued since: none in
+             the last iterations.
+TWO_HALVES   a synchronous copy is split at the registers it passes (`split_copies`): loads where an asynchronous copy would be
+             issued, stores after the statements that use the iteration's buffer.
+NAMED        registers have no index: loops over rotating ones are unrolled, by n iterations if the trip count is open.
+NOTHING_NEW  a copy is issued ahead only of tensors that the loop does not write.
 
-Must run before barriers are placed: rotation is what lets one barrier a turn do.
+Must run before barriers are placed: because of the rotation, one barrier an iteration is enough.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Vectorization: accesses become vector accesses where that is proven to be right. `vectorizer` starts here."""
+"""Vectorization: accesses become vector accesses where that is provably right. `vectorizer` starts here."""

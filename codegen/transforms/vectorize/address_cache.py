@@ -1,7 +1,7 @@
-"""Addresses of accesses, each found once: the loops of a nest, the passes over a program and its variants ask for the same.
+"""Addresses of accesses, each computed once: loops of a nest, passes over a program and its variants need the same ones.
 
-Statements that a pass does not change are the same objects, and so are their coordinates: these are known again as objects, not
-by what they are equal to (equal expressions may differ in their variables' intervals).
+Statements that a pass does not change are the same objects, and so are their coordinates. The cache goes by identity: equal
+expressions may differ in their variables' intervals.
 """
 
 from __future__ import annotations

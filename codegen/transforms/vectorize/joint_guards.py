@@ -1,4 +1,4 @@
-"""Conditions of neighbours, taken together: whether all of `count` of them are inside, and whether it is all or none."""
+"""Joint conditions of neighbours: whether all of `count` of them are inside, and whether they are inside all or none."""
 
 from __future__ import annotations
 

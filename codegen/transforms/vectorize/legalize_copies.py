@@ -1,10 +1,10 @@
-"""Instructions that lowering placed, made legal: a copy whose addresses are not aligned for it takes a narrower one.
+"""Legalization of the copies that lowering placed: one whose addresses are not aligned for it uses a narrower instruction.
 
     copy16(G[a], S[b])  -->  for i in 0 .. 4: copy4(G[a + 2*i], S[b + 2*i])  -->  element by element, synchronous
 
-WIDEST      of the instructions that copy between the same memories and are awaited alike, the widest that is aligned.
-FILLED      `if (inside) copy else zeros` is one instruction that every unit executes, where the device has it: what is not live
-            is not read, and zero.
+WIDEST      the widest aligned instruction that copies between the same memories and has the same kind of wait.
+FILLED      `if (inside) copy else zeros` is one instruction that every unit executes, if the device has it: elements that are
+            not live are not read, and become zero.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""One store in a nest of loops, done several neighbours at a time by vector loads and stores.
+"""One store in a nest of loops becomes vector loads and stores of several neighbours.
 
     for x in 0 .. 8: S[a + x] = G[b + x]
     -->
     alloc v[8]: load8(G[b], v); store8(v, S[a])
 
-DIRECT      registers that lie side by side are loaded and stored where they are; else a temporary of the nest holds the vector.
-EDGES       where some neighbours may be outside, whole vectors go one way and the rest element by element; where it is all or
-            none (`joint_guards`), there is no rest.
-ONE_CHUNK   the widest access of the nest says how many elements are done together; narrower ones take several instructions.
+DIRECT      consecutive registers are loaded and stored in place; otherwise the vector is in a temporary of the nest.
+EDGES       if some neighbours may be outside, whole vectors are one branch, and single elements the other; if all or none are
+            inside (`joint_guards`), there is no second branch.
+ONE_CHUNK   the widest access of the nest decides how many elements are together; narrower ones take several instructions.
 """
 
 from __future__ import annotations

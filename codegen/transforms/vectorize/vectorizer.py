@@ -7,8 +7,8 @@ instructions (`vector_instrs`), where three things are proven: the addresses fol
 access (`divisibility`), and the neighbours are inside together (`joint_guards`). Copies that lowering placed are checked, and
 made narrower where their addresses are not aligned (`legalize_copies`).
 
-What holds only for some calls (`K % 8 == 0`, an argument's address) is asked for when `assume` is set, and comes back as the
-result's needs; otherwise such accesses stay narrow.
+Facts that hold only for some calls (`K % 8 == 0`, an argument's address) are required if `assume` is set, and are part of the
+result as its needs; otherwise such accesses stay narrow.
 """
 
 from __future__ import annotations

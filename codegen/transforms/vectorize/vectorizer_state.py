@@ -1,4 +1,4 @@
-"""What the pass carries along: buffers, instructions, what is known of sizes, what it has come to need, names it gave out."""
+"""The state of the pass: buffers, instructions, known divisors of sizes, needs so far, fresh names."""
 
 from __future__ import annotations
 
