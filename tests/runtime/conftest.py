@@ -12,6 +12,8 @@ from andiron.dsl.text.parser import parse
 from andiron.runtime.kernel import Kernel
 from andiron.runtime.variant import Variant
 
+from ..support.c_kernels import AXPY, AXPY_BODY, GEMM, GEMM_BODY
+
 DEVICE = Device("cpu:test", (Level("socket", "finite", "barrier", 1),), (Memory("dram", "socket"),), ())
 
 
@@ -41,3 +43,13 @@ def fakes():
             return Kernel(op, [make_variant(op, body, **more)], sizes, threads)
 
     return Fakes
+
+
+@pytest.fixture
+def gemm(fakes):
+    return fakes.kernel(GEMM, GEMM_BODY)
+
+
+@pytest.fixture
+def axpy(fakes):
+    return fakes.kernel(AXPY, AXPY_BODY)

@@ -1,8 +1,7 @@
-"""Calling a kernel: arguments of every family, `out`, sizes, and the error each mistake deserves."""
+"""Calling a kernel: arguments of every family, sizes, and the error each mistake deserves."""
 
 import threading
 
-import andiron
 import numpy as np
 import pytest
 from andiron.dsl.errors.run import (
@@ -11,47 +10,12 @@ from andiron.dsl.errors.run import (
     ArgumentShape,
     ArgumentType,
     DeviceMismatch,
-    OutputOverlap,
-    OutputReadOnly,
     SizeRefused,
 )
 from andiron.dsl.index.expr import Var
 from andiron.runtime.kernel import Kernel
 
-GEMM = """
-op gemm[M, N, K](A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]):
-    C[m, n] = sum(k) A[m, k] * B[k, n]
-"""
-GEMM_BODY = """
-    const float *a = (const float*)args[0], *b = (const float*)args[1];
-    float* c = (float*)args[2];
-    int64_t M = dims[0], N = dims[1], K = dims[2];
-    for (int64_t m = 0; m < M; ++m)
-        for (int64_t n = 0; n < N; ++n) {
-            float s = 0;
-            for (int64_t k = 0; k < K; ++k) s += a[m * K + k] * b[k * N + n];
-            c[m * N + n] = s;
-        }
-"""
-AXPY = """
-op axpy[N](X: f32[N], Y: f32[N]) -> (Z: f32[N]):
-    Z[i] = 2.0 * X[i] + Y[i]
-"""
-AXPY_BODY = """
-    const float *x = (const float*)args[0], *y = (const float*)args[1];
-    float* z = (float*)args[2];
-    for (int64_t i = 0; i < dims[0]; ++i) z[i] = 2.0f * x[i] + y[i];
-"""
-
-
-@pytest.fixture
-def gemm(fakes):
-    return fakes.kernel(GEMM, GEMM_BODY)
-
-
-@pytest.fixture
-def axpy(fakes):
-    return fakes.kernel(AXPY, AXPY_BODY)
+from ..support.c_kernels import AXPY, AXPY_BODY, GEMM, GEMM_BODY
 
 
 def ones(*shape):
@@ -93,13 +57,6 @@ def test_new_results(gemm, m, n, k):
     np.testing.assert_array_equal(c, a @ b)
 
 
-def test_out_is_written_and_returned(gemm):
-    a, b, c = counted(3, 5), counted(5, 4), ones(3, 4)
-    assert gemm(a, b, out=c) is c
-    np.testing.assert_array_equal(c, a @ b)
-    assert gemm(a, b, out=(c,))[0] is c
-
-
 def test_inputs_by_name(gemm):
     a, b = counted(3, 5), counted(5, 4)
     np.testing.assert_array_equal(gemm(B=b, A=a), a @ b)
@@ -117,14 +74,6 @@ def test_strided_reversed_broadcast_and_unaligned_inputs_are_copied_and_noted(ge
     np.testing.assert_array_equal(gemm(odd, b), counted(3, 5) @ b)
     swapped = counted(3, 5).astype(">f4")
     np.testing.assert_array_equal(gemm(swapped, b), counted(3, 5) @ b)
-
-
-def test_strided_out(gemm):
-    a, b, c = counted(3, 5), counted(5, 4), np.zeros((6, 8), np.float32)
-    view = c[::2, ::2]
-    assert gemm(a, b, out=view) is view
-    np.testing.assert_array_equal(c[::2, ::2], a @ b)
-    assert c[1::2].sum() == 0
 
 
 def test_results_come_in_the_family_of_the_arguments(gemm):
@@ -205,75 +154,6 @@ def test_the_wrong_number_of_arguments(gemm):
         gemm(ones(1, 1), ones(1, 1), M=4)
     with pytest.raises(ArgumentCount, match="no input `X`"):
         gemm(ones(1, 1), ones(1, 1), X=4)
-
-
-def test_out_of_the_wrong_kind(gemm):
-    a, b = ones(2, 3), ones(3, 2)
-    with pytest.raises(ArgumentShape, match="out `C` has shape"):
-        gemm(a, b, out=ones(2, 3))
-    with pytest.raises(ArgumentType):
-        gemm(a, b, out=np.ones((2, 2)))
-    with pytest.raises(ArgumentCount, match="2 arrays; gemm has 1 output"):
-        gemm(a, b, out=(ones(2, 2), ones(2, 2)))
-    c = ones(2, 2)
-    c.flags.writeable = False
-    with pytest.raises(OutputReadOnly):
-        gemm(a, b, out=c)
-    with pytest.raises(ArgumentType, match="byte order"):
-        gemm(a, b, out=ones(2, 2).astype(">f4"))
-
-
-def test_out_may_be_an_input_read_where_it_is_written(axpy, gemm):
-    x, y = counted(10), ones(10)
-    assert axpy(x, y, out=y) is y
-    np.testing.assert_array_equal(y, 2 * counted(10) + 1)
-    a = counted(4, 4)
-    with pytest.raises(OutputOverlap, match="reads A at other places"):
-        gemm(a, ones(4, 4), out=a)
-
-
-def test_out_that_overlaps_itself_is_refused():
-    k = andiron.compile("op double[M, N](A: f32[M, N]) -> (C: f32[M, N]):\n    C[m, n] = 2.0 * A[m, n]\n")
-    a = np.arange(12, dtype=np.float32).reshape(3, 4)
-    room = np.zeros(32, np.float32)
-    for strides in ((0, 4), (8, 4), (4, 8)):
-        with pytest.raises(OutputOverlap, match="elements of out `C` share memory"):
-            k(a, out=np.lib.stride_tricks.as_strided(room, (3, 4), strides))
-    for strides in ((4, 12), (40, 8)):
-        out = np.lib.stride_tricks.as_strided(room, (3, 4), strides)
-        assert k(a, out=out) is out
-        np.testing.assert_array_equal(out, 2 * a)
-    nothing = np.lib.stride_tricks.as_strided(room, (0, 4), (0, 0))
-    assert k(a[:0], out=nothing) is nothing
-
-
-def test_out_that_overlaps_in_part_is_refused(axpy):
-    memory = counted(20)
-    with pytest.raises(OutputOverlap, match="only in part"):
-        axpy(memory[:10], ones(10), out=memory[5:15])
-    axpy(memory[:10], ones(10), out=memory[10:])
-    np.testing.assert_array_equal(memory[10:], 2 * counted(10) + 1)
-    # A strided input is copied first, so nothing can be overwritten under it.
-    memory = counted(20)
-    axpy(memory[::2], ones(10), out=memory[:10])
-    np.testing.assert_array_equal(memory[:10], 2 * counted(20)[::2] + 1)
-
-
-def test_two_outputs_may_not_share_memory(fakes):
-    k = fakes.kernel(
-        "op two[N](X: f32[N]) -> (Y: f32[N], Z: f32[N]):\n    Y[i] = X[i]\n    Z[i] = X[i] + 1.0\n",
-        "for (int64_t i = 0; i < dims[0]; ++i) { ((float*)args[1])[i] = ((float*)args[0])[i];"
-        " ((float*)args[2])[i] = ((float*)args[0])[i] + 1; }",
-    )
-    y, z = k(counted(4))
-    assert (y[3], z[3]) == (3, 4)
-    memory = ones(6)
-    with pytest.raises(OutputOverlap):
-        k(counted(4), out=(memory[:4], memory[2:]))
-    assert k(counted(4), out=(memory[:4], ones(4)))[0] is not None
-    x = counted(4)
-    with pytest.raises(OutputOverlap):
-        k(x, out=(x, ones(4)))
 
 
 def test_an_expression_as_a_size(fakes):

@@ -11,16 +11,17 @@ from andiron.codegen.ir.tile_visitors import map_bodies, statements
 
 
 def edited(p: Program, edit: Callable[[Stmt], list[Stmt]]) -> Program:
-    """With the edit of each statement, also in the program it is given up for at other sizes."""
+    """With the edit of each statement, also in the program for other sizes."""
+    return replace(edited_launches(p, edit), instead=edited(p.instead, edit) if p.instead is not None else None)
+
+
+def edited_launches(p: Program, edit: Callable[[Stmt], list[Stmt]]) -> Program:
+    """With the edit of each statement of its launches; the program for other sizes stays."""
 
     def body(stmts: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-        out: list[Stmt] = []
-        for s in stmts:
-            out += edit(map_bodies(s, body))
-        return tuple(out)
+        return tuple(x for s in stmts for x in edit(map_bodies(s, body)))
 
-    launches = tuple(replace(x, body=body(x.body)) for x in p.launches)
-    return replace(p, launches=launches, instead=edited(p.instead, edit) if p.instead is not None else None)
+    return replace(p, launches=tuple(replace(x, body=body(x.body)) for x in p.launches))
 
 
 def barriers(p: Program) -> int:

@@ -11,34 +11,26 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from random import Random
-from typing import Any
 
 import numpy as np
 import pytest
 from andiron.codegen.abi import chosen
 from andiron.codegen.interpret.machine import Fault, interpret
-from andiron.codegen.ir.printer import show
 from andiron.codegen.ir.program import Program
-from andiron.codegen.ir.tile_ir import Alloc, AllReduce, Barrier, Call, For, If, Let, Staging, Stmt, Store, Wait
+from andiron.codegen.ir.tile_ir import Alloc, AllReduce, Barrier, Call, For, If, Let, Stmt, Store
 from andiron.codegen.ir.tile_visitors import map_bodies, statements
 from andiron.codegen.pipeline import compile_program
 from andiron.codegen.verify import check_once
-from andiron.codegen.verify.field_elements import FieldDomain, P, field_element
-from andiron.codegen.verify.well_formed import check_well_formed
-from andiron.dsl.index.expr import Var, as_expr
+from andiron.dsl.index.expr import Var
 from andiron.dsl.module import loads
 from andiron.dsl.op import Op
-from andiron.dsl.ops.specialise import bind_params, specialise
-from andiron.dsl.semantics.numerics import identity
+from andiron.dsl.ops.specialise import bind_params
 from andiron.dsl.semantics.reference import reference
-from andiron.dsl.types import TYPES, DType
 from andiron.dsl.values import Masked, transform
 
 from ...stdlib.test_ops import OPS
 from ...support.edit_programs import edited
 from ...support.library_cases import cases, library
-
-F32, I32, U8, BOOL = TYPES["f32"], TYPES["i32"], TYPES["u8"], TYPES["bool"]
 
 # ---------------------------------------------------------------- programs that are right
 
@@ -55,94 +47,6 @@ def test_the_library(name: str, device: str) -> None:
     program = compile_program(module, op, None, module.device(device)).program
     for case in cases(op):
         check_once(program, op, case.sizes)
-
-
-# ---------------------------------------------------------------- values
-
-
-def test_sums_and_products_are_those_of_the_field() -> None:
-    d = FieldDomain()
-    a, b, c = (d.inputs(F32, (5,)) for _ in range(3))
-    two = d.constant(2, F32)
-    assert d.same(d.apply("add", (a, a), F32), d.apply("mul", (a, two), F32)).all()
-    assert d.same(d.apply("fma", (a, b, c), F32), d.apply("add", (c, d.apply("mul", (b, a), F32)), F32)).all()
-    third = d.apply("div", (a, d.constant(3, F32)), F32)
-    assert d.same(d.apply("add", (third, d.apply("add", (third, third), F32)), F32), a).all()
-    assert not d.same(d.apply("add", (a, a), F32), a).any()
-
-
-FIRST = [
-    ("max", F32, -np.inf),
-    ("min", F32, np.inf),
-    ("max", U8, 0),
-    ("min", TYPES["i8"], 127),
-    ("or", BOOL, 0),
-    ("and", BOOL, 1),
-]
-
-
-@pytest.mark.parametrize(("fn", "dtype", "first"), FIRST)
-def test_extremes_count(fn: str, dtype: Any, first: float) -> None:
-    """A maximum of the same twice is not the same; of what it begins with and something it is that."""
-    d, wide = FieldDomain(), dtype.compute
-    a, b, c = (d.inputs(dtype, (7,)) for _ in range(3))
-    one = d.apply(fn, (a, d.apply(fn, (b, c), wide)), wide)
-    assert d.same(one, d.apply(fn, (d.apply(fn, (c, a), wide), b), wide)).all()
-    assert not d.same(d.apply(fn, (a, a), wide), a).any()
-    start = d.constant(first, dtype)
-    assert d.same(d.apply(fn, (start, a), wide), a).all()
-    assert d.same(d.apply(fn, (a, start), wide), a).all()
-    assert d.same(d.apply(fn, (start, start), wide), start).all()
-
-
-def test_other_functions_are_of_their_arguments() -> None:
-    d = FieldDomain()
-    a, b = d.inputs(F32, (6,)), d.inputs(F32, (6,))
-    assert d.same(d.apply("exp", (a,), F32), d.apply("exp", (a,), F32)).all()
-    assert not d.same(d.apply("exp", (a,), F32), d.apply("exp", (b,), F32)).any()
-    assert not d.same(d.apply("exp", (a,), F32), d.apply("tanh", (a,), F32)).any()
-    assert d.same(d.apply("gt", (a, b), BOOL), d.apply("lt", (b, a), BOOL)).all()
-
-
-def test_what_is_known_of_indices_is_computed() -> None:
-    d = FieldDomain()
-    i, j = d.number(np.arange(6), I32), d.number(3, I32)
-    x, y = d.inputs(F32, (6,)), d.inputs(F32, (6,))
-    got = d.apply("where", (d.apply("lt", (i, j), BOOL), x, y), F32)
-    assert d.same(got[:3], x[:3]).all()
-    assert d.same(got[3:], y[3:]).all()
-    assert d.same(d.apply("mod", (i, j), I32), d.number(np.arange(6) % 3, I32)).all()
-
-
-def test_numbers_in_the_field() -> None:
-    assert field_element(0.5) * 2 % P == 1
-    assert (field_element(-3) + 3) % P == 0
-    assert len({field_element(float("inf")), field_element(float("-inf")), field_element(float("nan")), 0, 1}) == 5
-
-
-@pytest.mark.parametrize("dtype", [TYPES["i8"], TYPES["i16"], I32, TYPES["i64"]])
-@pytest.mark.parametrize("fn", ["min", "max"])
-def test_small_numbers_are_no_ends_of_a_type(fn: str, dtype: DType) -> None:
-    """An extreme of one number and the end of a type is the number, also where the two are near each other in the field."""
-    d, wide = FieldDomain(), dtype.compute
-    start = d.constant(identity(fn, wide).item(), wide)
-    for n in range(-3, 4):
-        number = d.constant(n, wide)
-        assert d.same(d.apply(fn, (start, number), wide), number).all(), n
-        assert not d.same(start, number).any(), n
-
-
-@pytest.mark.parametrize("kind", ["min", "max"])
-@pytest.mark.parametrize("value", ["0", "3 % 2", "(0 - 3) % 2 - 2", "(0 - 1) % 2 - 3"])
-def test_an_extreme_of_constants(kind: str, value: str) -> None:
-    text = (
-        "op o[M](A: i32[M, M]) -> (Y: i32[M, M]):\n"
-        f"    t[e] = {value}\n    u = {kind}(m) t[m]\n    Y[n, m] = (A[n, m] - u) + t[m]\n"
-    )
-    module = loads(text)
-    op = specialise(module.ops["o"], {"M": 1})
-    program = compile_program(module, op, None, module.device("cpu:generic")).program
-    check_once(program, op, {}, {"core": 1})
 
 
 # ---------------------------------------------------------------- programs that are broken
@@ -353,64 +257,3 @@ def test_a_maximum_counts_too() -> None:
     doubled = edited(program, lambda s: [s, s] if isinstance(s, AllReduce) else [s])
     assert right(op, doubled, sizes, 0)
     assert verified(op, doubled, sizes) == "not-once"
-
-
-# ---------------------------------------------------------------- programs that are none
-
-
-def one(p: Program, kind: type, change: Any) -> Program:
-    """With the change of the first statement of a kind."""
-    done: list[Stmt] = []
-
-    def edit(s: Stmt) -> list[Stmt]:
-        if done or not isinstance(s, kind):
-            return [s]
-        done.append(s)
-        return change(s)
-
-    return edited(p, edit)
-
-
-def buffers(p: Program, **changes: Any) -> Program:
-    return replace(p, buffers=(replace(p.buffers[0], **changes), *p.buffers[1:]))
-
-
-ONE = as_expr(1)
-ILL = {
-    "a variable that is not bound": lambda p: one(p, Let, lambda s: []),
-    "a variable bound twice": lambda p: one(p, For, lambda s: [replace(s, body=(replace(s, body=()),))]),
-    "an interval that holds no value": lambda p: replace(p, launches=(replace(p.launches[0], units=tuple(
-        replace(u, var=Var(u.var.name, 10**6, 10**6)) for u in p.launches[0].units)), *p.launches[1:])),
-    "a negative step": lambda p: one(p, For, lambda s: [replace(s, step=-s.step)]),
-    "a coordinate too many": lambda p: one(p, Store, lambda s: [replace(s, coords=(*s.coords, ONE))]),
-    "no such buffer": lambda p: one(p, Store, lambda s: [replace(s, buffer="nothing")]),
-    "an input that is written": lambda p: one(p, Store, lambda s: [replace(s, buffer="A", coords=(ONE, ONE))]),
-    "another type": lambda p: buffers(p, dtype=TYPES["f64"]),
-    "no such memory": lambda p: buffers(p, memory="nowhere"),
-    "no such level": lambda p: buffers(p, level="nobody"),
-    "strides that are missing": lambda p: buffers(p, strides=()),
-    "a barrier of nobody": lambda p: one(p, Barrier, lambda s: [replace(s, level="thread")]),
-    "a barrier of those that cannot meet": lambda p: one(p, Barrier, lambda s: [replace(s, level="grid")]),
-    "an operand too few": lambda p: one(p, Call, lambda s: [replace(s, pieces=s.pieces[1:])]),
-    "no such instruction": lambda p: one(p, Call, lambda s: [replace(s, instr="nothing")]),
-    "a piece of another length": lambda p: one(p, Call, lambda s: [replace(s, pieces=tuple(
-        replace(x, extent=x.extent + 1) for x in s.pieces))]),
-    "what nobody awaits": lambda p: one(p, Wait, lambda s: [replace(s, kind="counter")]),
-    "fewer than none": lambda p: one(p, Wait, lambda s: [replace(s, pending=-1)]),
-    "what is still to be staged": lambda p: one(p, Alloc, lambda s: [replace(s, staging=Staging(1))]),
-    "levels out of order": lambda p: replace(p, launches=(replace(p.launches[0], units=p.launches[0].units[::-1]),)),
-    "two launches of one name": lambda p: replace(p, launches=p.launches * 2),
-    "no program for other sizes": lambda p: replace(p, instead=None),
-    "an atomic that there is not": lambda p: one(p, Store, lambda s: [replace(s, atomic="prod")]),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", ILL)
-def test_what_is_no_program_is_refused(name: str) -> None:
-    module = library()
-    program = compile_program(module, bind_params(OPS["gemm"]), None, module.device("sm_80")).program
-    check_well_formed(program)
-    broken = ILL[name](program)
-    assert show(broken) != show(program)
-    with pytest.raises(Fault, match="malformed"):
-        check_well_formed(broken)

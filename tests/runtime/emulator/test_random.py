@@ -21,7 +21,9 @@ from andiron.dsl.ops.specialise import specialise
 from andiron.runtime.emulator.run_program import emulated_variant, run_variant
 
 from ...support.random.cases import Case, agree, inputs_of
-from ...support.random.gpu import FEATURES, features, gpu, gpu_case
+from ...support.random.gpu import gpu_case
+from ...support.random.gpu_draft import gpu
+from ...support.random.gpu_features import FEATURES, features
 
 CASES = int(os.environ.get("FUZZ", "120"))  # `tests/fuzz` draws from a larger grammar, and runs beside these
 FIRST = int(os.environ.get("FUZZ_FROM", "0"))

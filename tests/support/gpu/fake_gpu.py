@@ -183,3 +183,12 @@ def torch() -> types.ModuleType:
     module.cuda = types.SimpleNamespace(current_stream=lambda: types.SimpleNamespace(synchronize=lambda: None))
     module.is_grad_enabled = lambda: True
     return module
+
+
+def on(*hosts: np.ndarray, kind: Any = CupyArray) -> list[Any]:
+    """The arrays in the memory of the fake GPU, as those of a library."""
+    return [kind(h) for h in hosts]
+
+
+def numbers(*shape: int) -> np.ndarray:
+    return np.random.default_rng(len(shape)).integers(-8, 9, shape).astype("f4")

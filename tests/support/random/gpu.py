@@ -1,267 +1,18 @@
-"""Random cases for GPUs: an op and a schedule as people write them for blocks, warps and threads, most of them legal.
-
-What each family is about is in its schedule's text and in its sizes, so `features` can tell what a case reaches.
-"""
+"""Random cases for GPUs: an op and a schedule as people write them for blocks, warps and threads, most of them legal."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
-from functools import lru_cache
 from random import Random
 
-from andiron.dsl.device import Device
-from andiron.dsl.module import std_device
-
 from .cases import Case, random_case
+from .gpu_draft import PRODUCTS, Draft, gpu, tensors
+from .gpu_products import pipelined, product
 from .ops import RandomOp
 
 DEVICES = ("sm_80", "sm_90a", "gfx90a", "gfx1100")
 # In the words of a machine of cores and lanes -> in a GPU's
 WORDS = {"core": "block", "lane": "thread", "l3": "shared", "l2": "shared", "l1": "shared"}
-_TENSOR = re.compile(r"(?:mma|mfma|wmma)_m?(\d+)[nx](\d+)[kx](\d+)_(\w+)")
-# element type -> how a product of two is written; what their sum has
-PRODUCTS = {
-    "f16": ("f32({}) * f32({})", "f32"),
-    "bf16": ("f32({}) * f32({})", "f32"),
-    "f8e4m3": ("f32({}) * f32({})", "f32"),
-    "f8e5m2": ("f32({}) * f32({})", "f32"),
-    "tf32": ("f32(tf32({})) * f32(tf32({}))", "f32"),
-    "i8": ("i32({}) * i32({})", "i32"),
-    "i32": ("{} * {}", "i32"),
-    "f32": ("{} * {}", "f32"),
-    "f64": ("{} * {}", "f64"),
-}
-
-
-@dataclass(frozen=True)
-class Tensor:
-    """An instruction of a tensor unit: `m`, `n`, `k` as its name says them."""
-
-    name: str
-    m: int
-    n: int
-    k: int
-    dtype: str
-
-
-@lru_cache(maxsize=8)
-def tensors(device: str) -> tuple[Tensor, ...]:
-    found = []
-    for i in gpu(device).instrs:
-        if (x := _TENSOR.fullmatch(i.name)) and x[4] in PRODUCTS:
-            found.append(Tensor(i.name, int(x[1]), int(x[2]), int(x[3]), x[4]))
-    return tuple(found)
-
-
-def gpu(name: str) -> Device:
-    device = std_device(name)
-    assert device is not None
-    return device
-
-
-@dataclass
-class Draft:
-    """A case being written."""
-
-    rng: Random
-    device: str
-    name: str
-    head: str = ""
-    body: list[str] = field(default_factory=list)
-    lines: list[str] = field(default_factory=list)
-    exact: bool = True
-    nonempty: set[str] = field(default_factory=set)
-    sizes: dict[str, int] = field(default_factory=dict)
-    whole: set[str] = field(default_factory=set)  # sizes that are compiled in, and multiples of their tiles
-
-    @property
-    def warp(self) -> str:
-        return gpu(self.device).levels[-2].name
-
-    @property
-    def lanes(self) -> int:
-        return gpu(self.device).levels[-1].width or 32
-
-    @property
-    def copies(self) -> bool:
-        return self.device.startswith("sm")
-
-    def maybe(self, chance: float) -> bool:
-        return self.rng.random() < chance
-
-    def pick(self, *of):
-        return self.rng.choice(of)
-
-    def line(self, text: str, block: list[str] | None = None) -> None:
-        self.lines.append(text + (":" + "".join(f"\n    {x}" for x in block) if block else ""))
-
-    def size(self, name: str, *near: int) -> None:
-        """A size about one of these, seldom 1 or 0."""
-        n = max(2, self.rng.choice(near) + self.rng.choice((-3, -1, 0, 0, 1, 3)))
-        pick = self.rng.random()
-        self.sizes[name] = 1 if pick < 0.06 else 0 if pick < 0.1 and name not in self.nonempty else n
-
-
-# ---------------------------------------------------------------- products
-
-
-def product(d: Draft) -> None:
-    """A matrix product, on a tensor unit or not, with what may surround it."""
-    unit = d.pick(*tensors(d.device)) if d.maybe(0.75) else None
-    dtype = unit.dtype if unit else d.pick("f32", "f32", "f64", "i32", "f16", "i8")
-    form, total = PRODUCTS[dtype]
-    batch = "z, " if d.maybe(0.12) else ""
-    a, b = d.pick("m, k", "m, k", "k, m"), d.pick("k, n", "n, k", "n, k")
-    left, right = f"A[{batch}{a}]", f"B[{batch}{b}]"
-    ins = [f"A: {_stored(dtype)}[{(batch + a).upper()}]", f"B: {_stored(dtype)}[{(batch + b).upper()}]"]
-    if d.maybe(0.15):  # a prologue, in the operand's own type; what is no product of zeros has no partial tiles of k
-        d.whole.add("K")
-        left = f"{dtype}(max({_wide(dtype, left)}, 0))"
-    out = d.pick(total, total, "f16" if total == "f32" else total)
-    value = f"sum(k) {form.format(left, right)}"
-    result = f"C[{batch}m, n]"
-    if d.maybe(0.45):
-        d.body.append(f"H[{batch}m, n] = {value}")
-        value, more = f"H[{batch}m, n]", d.pick("bias", "relu", "scale", "residual")
-        if more == "bias":
-            ins.append(f"v: {total}[N]")
-            value += " + v[n]"
-        elif more == "residual":
-            ins.append(f"R: {total}[{batch.upper()}M, N]")
-            value = f"2 * {value} - R[{batch}m, n]"
-        else:
-            value = f"max({value}, 0)" if more == "relu" else f"{value} * 2"
-    d.body.append(f"{result} = {value}")
-    dims = ("Z, " if batch else "") + "M, N, K"
-    d.head = f"op {d.name}[{dims}]({', '.join(ins)}) -> (C: {out}[{batch.upper()}M, N])"
-    if d.maybe(0.1):
-        d.lines.append("auto")
-        _sized(d, batch, 24, 24, 24)
-        return
-    if unit is not None:
-        _tensor(d, unit, batch, out)
-    else:
-        _scalar(d, batch, out)
-
-
-def _stored(dtype: str) -> str:
-    return "f32" if dtype == "tf32" else dtype
-
-
-def _wide(dtype: str, text: str) -> str:
-    return text if dtype in ("f32", "f64", "i32", "tf32") else f"{PRODUCTS[dtype][1]}({text})"
-
-
-def _sized(d: Draft, batch: str, m: int, n: int, k: int) -> None:
-    if batch:
-        d.size("Z", 2)
-    d.size("M", m, m + m // 2, 2 * m)
-    d.size("N", n, n + n // 2, 2 * n)
-    if d.whole:
-        d.sizes["K"] = k * d.pick(1, 2, 3)
-    else:
-        d.size("K", k, 2 * k, 3 * k)
-
-
-def _outer(d: Draft, batch: str, m: int, n: int) -> None:
-    if batch:
-        d.line("tile z: 1 -> block")
-    d.line(f"tile m: {m}, n: {n} -> block" + d.pick("", "", f" raster {d.pick(2, 8)}", " order n, m"))
-
-
-def _split(d: Draft, k: int) -> None:
-    if d.maybe(0.2):
-        d.line(f"tile k: {k * d.pick(1, 2)} -> block by {d.pick('atomic', 'workspace')}")
-
-
-def _kept(d: Draft, out: str, m: int, n: int) -> None:
-    """The accumulator, written back from registers, or by way of shared memory."""
-    block = None
-    if d.maybe(0.3):
-        block = [f"move C -> shared{d.pick('', ' pad 1', ' pad 8', ' swizzle')}"]
-        if d.maybe(0.6):
-            wide = d.pick(1, 4, 8)
-            block += [f"tile m: {max(1, m // 2)} -> {d.warp}", f"tile m: 1, n: {wide} -> thread"]
-            block[-1] += f" vector {wide}" if wide > 1 and d.maybe(0.5) else ""
-    d.line("keep C in register", block)
-
-
-def _staged(d: Draft, name: str, rows: str, k: int, words: str) -> None:
-    """An operand in shared memory."""
-    how = d.pick("", "", " swizzle", " swizzle", f" pad {d.pick(1, 2, 4, 8)}")
-    if d.copies and d.maybe(0.5):
-        how += " with cp_async"
-        words = words and d.pick(words, "")
-        d.line(f"move {name} -> shared{how}{words}")
-        return
-    block = None
-    if d.maybe(0.35):
-        wide = d.pick(1, 2, 4)
-        block = [f"tile {rows}: {d.pick(2, 4, 8)} -> {d.warp}"] if d.maybe(0.6) else []
-        block.append(f"tile {rows}: 1, k: {wide} -> thread")
-        if d.maybe(0.6):
-            block.append(f"move {name} -> register" + (f" vector {wide}" if wide > 1 else ""))
-    d.line(f"move {name} -> shared{how}{words}", block)
-
-
-def _pipelined(d: Draft) -> str:
-    return d.pick("", f" pipeline {d.pick(2, 2, 3, 4)}")
-
-
-def _tensor(d: Draft, unit: Tensor, batch: str, out: str) -> None:
-    wm, wn = unit.m * d.pick(1, 1, 2), unit.n * d.pick(1, 2)
-    m, n, k = wm * d.pick(1, 2), wn * d.pick(1, 2), unit.k * d.pick(1, 2, 2)
-    _sized(d, batch, m, n, k)
-    _outer(d, batch, m, n)
-    _split(d, k)
-    if d.maybe(0.9):
-        _kept(d, out, m, n)
-    shared = d.maybe(0.85)
-    on_moves = d.maybe(0.2)
-    words = _pipelined(d) if shared else ""
-    if k > 0 and d.maybe(0.95):
-        d.line(f"tile k: {k}{'' if on_moves else words}")
-    if shared:
-        for name, rows in (("A", "m"), ("B", "n")):
-            if d.maybe(0.93):
-                _staged(d, name, rows, k, words if on_moves else "")
-    d.line(f"tile m: {wm}, n: {wn} -> {d.warp}")
-    inner = d.maybe(0.7)
-    if inner:
-        d.line(f"tile k: {unit.k}" + d.pick("", "", " unroll", " pipeline 2", " pipeline 2 through"))
-    if d.maybe(0.5) and not d.whole:
-        load = " with ldmatrix" if d.copies and d.maybe(0.7) and unit.dtype not in ("f64", "tf32") else ""
-        for name in "AB":
-            d.line(f"move {name} -> register{load}")
-    d.line(f"compute with {d.pick(unit.name, unit.name, unit.name.partition('_')[0])}")
-
-
-def _scalar(d: Draft, batch: str, out: str) -> None:
-    tm, tn = d.pick(1, 2, 4), d.pick(1, 2, 4)
-    m, n = tm * d.pick(4, 8), tn * d.pick(8, 16)
-    k = d.pick(2, 4, 8)
-    _sized(d, batch, m, n, k)
-    _outer(d, batch, m, n)
-    _split(d, k)
-    if d.maybe(0.85):
-        _kept(d, out, m, n)
-    words = _pipelined(d)
-    d.line(f"tile k: {k}{words}")
-    for name, rows in (("A", "m"), ("B", "n")):
-        if d.maybe(0.75):
-            _staged(d, name, rows, k, "")
-    if d.maybe(0.4):
-        d.line(f"tile m: {max(1, m // 2)} -> {d.warp}")
-    d.line(
-        d.pick(f"tile m: {tm}, n: {tn} -> thread", f"tile m: {tm} every {2 * tm}, n: {tn} -> thread", f"tile n: {tn} -> thread")
-    )
-    if d.maybe(0.6):
-        d.line("tile k: 1" + d.pick("", " unroll", " pipeline 2"))
-    for name in "AB":
-        if d.maybe(0.4):
-            d.line(f"move {name} -> register")
-    d.line("compute")
 
 
 # ---------------------------------------------------------------- rows, sums, maps, windows
@@ -316,7 +67,7 @@ def sums(d: Draft) -> None:
     if d.maybe(0.5):
         d.line(f"keep Y in {d.pick('register', 'register', 'shared')}" + d.pick("", " by shuffle"))
     if d.maybe(0.3):
-        d.line(f"tile j: {d.pick(32, 64)}" + _pipelined(d))
+        d.line(f"tile j: {d.pick(32, 64)}" + pipelined(d))
         if d.maybe(0.6):
             d.line("move X -> shared" + d.pick("", " pad 1", " swizzle"))
     if d.maybe(0.3):
@@ -380,7 +131,7 @@ def windows(d: Draft) -> None:
     if not whole:
         d.line("tile s: 1")
     k = "k" if whole else "c"
-    d.line(f"tile {k}: {unit.k * d.pick(1, 2)}" + _pipelined(d))
+    d.line(f"tile {k}: {unit.k * d.pick(1, 2)}" + pipelined(d))
     for name in "IF":
         how = d.pick("", " swizzle", " pad 8")
         d.line(f"move {name} -> shared{how}" + (" with cp_async" if d.copies and d.maybe(0.4) else ""))
@@ -417,50 +168,3 @@ def _translated(case: Case, rng: Random, device: str) -> Case:
     if "-> block" in lines and rng.random() < 0.5 and lines.count("-> thread") > 1:
         lines = lines.replace("-> thread", f"-> {gpu(device).levels[-2].name}", 1)
     return Case(case.seed, case.op, lines, device, case.sizes, case.fixed, 1)
-
-
-# ---------------------------------------------------------------- what a case reaches
-
-_SAID = {
-    "staging in shared memory": r"move \w+ -> shared",
-    "staging in registers": r"move \w+ -> register",
-    "pipeline": r" pipeline \d",
-    "pipeline through": r" through",
-    "split by atomic": r"by atomic",
-    "split by workspace": r"by workspace",
-    "split by shuffle": r"by shuffle",
-    "raster": r" raster \d",
-    "fuse": r"fuse ",
-    "swizzle": r" swizzle",
-    "pad": r" pad \d",
-    "asynchronous copies": r"with cp_async",
-    "ldmatrix": r"with ldmatrix",
-    "mma": r"compute with mma",
-    "mfma": r"compute with mfma",
-    "wmma": r"compute with wmma",
-    "vectors": r" vector \d",
-    "strided tiles": r" every \d",
-    "write-back through shared memory": r"move C -> shared",
-    "the compiler's own": r"^    auto$",
-}
-_TYPES = ("f16", "bf16", "f8e4m3", "i8", "f64", "tf32")
-
-
-def features(case: Case) -> set[str]:
-    """What the case is about, in words."""
-    found = {name for name, pattern in _SAID.items() if re.search(pattern, case.schedule, re.MULTILINE)}
-    tensor = re.search(r"compute with (?:mma|mfma|wmma)", case.schedule)
-    found |= {f"{t} on a tensor unit" for t in _TYPES if tensor and re.search(rf"\b{t}\b", case.op.text)}
-    statements = [x for x in case.op.text.splitlines()[1:] if "=" in x]
-    found |= {"several statements"} if len(statements) > 1 else set()
-    found |= {"an epilogue"} if tensor and re.search(r"^    H\[", case.op.text, re.MULTILINE) else set()
-    found |= {"a prologue"} if tensor and re.search(r"(f16|bf16|i8|f32|f64|tf32|f8\w+)\(max\(", case.op.text) else set()
-    found |= {f"a size of {n}" for n in (0, 1) if n in case.sizes.values()}
-    found |= {"sizes left open"} if set(case.sizes) - set(case.fixed) else {"sizes fixed"}
-    return found | {case.device}
-
-
-FEATURES = {
-    *_SAID, *(f"{t} on a tensor unit" for t in _TYPES), "several statements", "an epilogue", "a prologue",
-    "a size of 0", "a size of 1", "sizes left open", "sizes fixed", *DEVICES,
-}  # fmt: skip

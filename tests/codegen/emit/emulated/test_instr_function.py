@@ -23,9 +23,9 @@ from andiron.dsl.fragment import FragmentLayout
 from andiron.runtime.emulator.build import EmulatedLibrary, build
 from andiron.runtime.emulator.observer_records import Observer
 
-from ....stdlib.test_gpu_devices import instructions
 from ....support.gpu import matrix_fragments as manual
 from ....support.gpu.instr_kernels import registers
+from ....support.gpu.library_instrs import instructions
 
 TITLES = list(instructions())
 GROUPS = ("sm_", "gfx9", "gfx1")

@@ -77,7 +77,7 @@ def test_a_counter_lets_so_many_be_under_way_as_were_surely_made(depth, waits):
 def weaker_is_found(p: Program, sizes: dict[str, int]) -> bool:
     from dataclasses import replace
 
-    from ...transforms.pipelining.test_stage_copies import edited
+    from ....support.edit_programs import edited_launches
 
     def edit(s: Stmt) -> list[Stmt]:
         return [replace(s, pending=s.pending + 1)] if isinstance(s, Wait) and s.pending else [s]
@@ -85,7 +85,7 @@ def weaker_is_found(p: Program, sizes: dict[str, int]) -> bool:
     rng = np.random.default_rng(0)
     arrays = {t: rng.standard_normal((64, sizes["K"])).astype("f2") for t in "AB"}
     found: list = []
-    interpret(edited(p, edit), arrays, {}, on_fault=found)
+    interpret(edited_launches(p, edit), arrays, {}, on_fault=found)
     return "in-flight" in {f.kind for f in found}
 
 

@@ -1,43 +1,15 @@
-"""The interactive shell: what a session answers, what it keeps, and how it behaves on a real terminal."""
+"""The interactive shell: what a session answers to lines and commands."""
 
 from __future__ import annotations
-
-import io
-import os
-import sys
-import time
 
 import andiron
 import pytest
 from andiron.dsl.errors import UserError
 from andiron.dsl.errors.repl import NothingToDo, NothingToSchedule, NotUnderstood
-from andiron.tools import cli
-from andiron.tools.repl.completion import completions
-from andiron.tools.repl.session import Session, cells
+from andiron.tools.repl.session import cells
 from andiron.tools.repl.state import declarations, draft_of
 
-GEMM = "op gemm[M, N, K](A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]):\n    C[m, n] = sum(k) A[m, k] * B[k, n]\n"
-
-
-class Talk:
-    """A session, and what it last said."""
-
-    def __init__(self, *typed: str, **options) -> None:
-        self.said: list[str] = []
-        self.session = Session(self.said.append, **options)
-        for cell in typed:
-            self(cell)
-
-    def __call__(self, cell: str) -> str:
-        self.said.clear()
-        self.session.feed(cell)
-        return "\n".join(self.said)
-
-
-@pytest.fixture
-def talk() -> Talk:
-    return Talk(GEMM, "schedule s for gemm on cpu:avx2:", "size M=100 N=64 K=32")
-
+from ...support.repl import GEMM, Talk
 
 # ---------------------------------------------------------------- lines
 
@@ -308,121 +280,6 @@ def test_a_declaration_keeps_its_comments():
     draft = draft_of(schedule + "\n")
     assert draft.lines == ("tile m: 4  # a\n# above", "auto")
     assert draft.text.startswith("# second\nschedule s for gemm:\n")
-
-
-# ---------------------------------------------------------------- completion
-
-
-@pytest.mark.parametrize(
-    ("typed", "expected"),
-    [
-        ("ti", ["tile"]),
-        ("und", ["undo"]),
-        ("tile ", ["k", "m", "n"]),
-        ("tile m: 4 -> ", ["core", "lane"]),
-        ("move ", ["A", "B", "C"]),
-        ("move A -> l", ["l1", "l2", "l3"]),
-        ("keep C in reg", ["register"]),
-        ("compute with fma", ["fma_f32x8"]),
-        ("tile m: 4 pip", ["pipeline"]),
-        ("schedule t for g", ["gemm"]),
-        ("schedule t for gemm on cpu:avx", ["cpu:avx2", "cpu:avx512"]),
-        ("import std.ops.ge", ["std.ops.gemm"]),
-        ("schedule t for gemm:\n    ti", ["tile"]),
-        ("try tile m: 4 | mo", ["move"]),
-    ],
-)
-def test_completion(talk, typed, expected):
-    assert completions(talk.session, typed) == expected
-
-
-def test_completion_of_files_and_targets(talk, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "a.sched").write_text(GEMM)
-    assert completions(talk.session, "load ") == ["a.sched"]
-    assert completions(talk.session, "code cuda:sm_8") == ["cuda:sm_80", "cuda:sm_86", "cuda:sm_89"]
-    assert completions(talk.session, "size ") == ["K=", "M=", "N="]
-
-
-def test_completion_follows_the_focus(talk):
-    talk("tile m: 16 -> core")
-    assert completions(talk.session, "tile m: 4 -> ") == ["lane"]
-
-
-# ---------------------------------------------------------------- pipes and terminals
-
-
-def piped(monkeypatch, capsys, text: str) -> tuple[int, str, str]:
-    monkeypatch.setattr(sys, "stdin", io.StringIO(text))
-    status = cli.main(["repl"])
-    said = capsys.readouterr()
-    return status, said.out, said.err
-
-
-def test_input_from_a_pipe(monkeypatch, capsys):
-    status, out, err = piped(monkeypatch, capsys, GEMM + "tile m: 4 -> core\nshow\nquit\nbogus\n")
-    assert (status, err) == (0, "")
-    assert "schedule draft for gemm:\n    tile m: 4 -> core" in out
-
-
-def test_a_mistake_in_a_pipe_is_told_and_passed_over(monkeypatch, capsys):
-    status, out, err = piped(monkeypatch, capsys, GEMM + "tile q: 4\ntile m: 4\nshow\n")
-    assert status == 1
-    assert err.startswith("error[")
-    assert "tile m: 4" in out
-
-
-def test_on_a_terminal(tmp_path):
-    pexpect = pytest.importorskip("pexpect", reason="pexpect drives a terminal")
-    pyte = pytest.importorskip("pyte", reason="pyte shows what a terminal would")
-    environment = {"PATH": "/usr/bin:/bin", "PYTHONPATH": os.environ.get("PYTHONPATH", ""), "HOME": str(tmp_path)}
-    environment |= {"TERM": "xterm-256color", "PROMPT_TOOLKIT_NO_CPR": "1"}
-    command = [sys.executable, "-m", "andiron", "repl"]
-    child = pexpect.spawn(command[0], command[1:], encoding="utf-8", env=environment, dimensions=(60, 120), cwd=str(tmp_path))
-    screen = pyte.Screen(120, 60)
-    stream = pyte.Stream(screen)
-
-    def text() -> str:
-        return "\n".join(line.rstrip() for line in screen.display).rstrip()
-
-    def until(what: str, patience: float = 60.0) -> None:
-        end = time.monotonic() + patience
-        while what not in text():
-            assert time.monotonic() < end, f"no `{what}` in\n{text()}"
-            try:
-                stream.feed(child.read_nonblocking(65536, timeout=0.2))
-            except pexpect.TIMEOUT:
-                continue
-            except pexpect.EOF:
-                assert what in text(), text()
-                return
-
-    until("Ctrl-D leaves.")
-    child.send("op twice[N](X: f32[N]) -> (Y: f32[N]):\r")
-    until("\n.")
-    child.send("Y[i] = 2.0 * X[i]\r")  # the margin is there already
-    until("    Y[i] = 2.0 * X[i]\n.")
-    child.send("\r")
-    until("op twice: i < N")
-    child.send("schedule pairs for twice on cpu:avx2:\r")  # its lines come one by one
-    until("@socket")
-    child.send("tile i: 8 -> cor\r")
-    until("did you mean `core`?")
-    child.send("e\r")  # what was wrong is still there
-    until("@core")
-    child.send("mov\t")
-    until("\n      move")
-    child.sendcontrol("c")
-    child.send("undo\r")
-    child.send("undo\r")
-    until("no schedule yet")
-    for _ in range(30):  # between two prompts the terminal itself takes a Ctrl-D, and nobody reads it
-        child.sendcontrol("d")
-        if child.expect([pexpect.EOF, pexpect.TIMEOUT], timeout=2) == 0:
-            break
-    child.close()
-    assert child.exitstatus == 0
-    assert "tile i: 8 -> core" in (tmp_path / ".local" / "state" / "andiron" / "history").read_text()
 
 
 def test_try_lists_whole_schedules_too(talk):

@@ -1,0 +1,102 @@
+"""Values of the exactly-once checker: sums and products in a prime field, and extremes of their arguments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from andiron.codegen.pipeline import compile_program
+from andiron.codegen.verify import check_once
+from andiron.codegen.verify.field_elements import FieldDomain, P, field_element
+from andiron.dsl.module import loads
+from andiron.dsl.ops.specialise import specialise
+from andiron.dsl.semantics.numerics import identity
+from andiron.dsl.types import TYPES, DType
+
+F32, I32, U8, BOOL = TYPES["f32"], TYPES["i32"], TYPES["u8"], TYPES["bool"]
+
+
+def test_sums_and_products_are_those_of_the_field() -> None:
+    d = FieldDomain()
+    a, b, c = (d.inputs(F32, (5,)) for _ in range(3))
+    two = d.constant(2, F32)
+    assert d.same(d.apply("add", (a, a), F32), d.apply("mul", (a, two), F32)).all()
+    assert d.same(d.apply("fma", (a, b, c), F32), d.apply("add", (c, d.apply("mul", (b, a), F32)), F32)).all()
+    third = d.apply("div", (a, d.constant(3, F32)), F32)
+    assert d.same(d.apply("add", (third, d.apply("add", (third, third), F32)), F32), a).all()
+    assert not d.same(d.apply("add", (a, a), F32), a).any()
+
+
+FIRST = [
+    ("max", F32, -np.inf),
+    ("min", F32, np.inf),
+    ("max", U8, 0),
+    ("min", TYPES["i8"], 127),
+    ("or", BOOL, 0),
+    ("and", BOOL, 1),
+]
+
+
+@pytest.mark.parametrize(("fn", "dtype", "first"), FIRST)
+def test_extremes_count(fn: str, dtype: Any, first: float) -> None:
+    """A maximum of the same twice is not the same; of what it begins with and something it is that."""
+    d, wide = FieldDomain(), dtype.compute
+    a, b, c = (d.inputs(dtype, (7,)) for _ in range(3))
+    one = d.apply(fn, (a, d.apply(fn, (b, c), wide)), wide)
+    assert d.same(one, d.apply(fn, (d.apply(fn, (c, a), wide), b), wide)).all()
+    assert not d.same(d.apply(fn, (a, a), wide), a).any()
+    start = d.constant(first, dtype)
+    assert d.same(d.apply(fn, (start, a), wide), a).all()
+    assert d.same(d.apply(fn, (a, start), wide), a).all()
+    assert d.same(d.apply(fn, (start, start), wide), start).all()
+
+
+def test_other_functions_are_of_their_arguments() -> None:
+    d = FieldDomain()
+    a, b = d.inputs(F32, (6,)), d.inputs(F32, (6,))
+    assert d.same(d.apply("exp", (a,), F32), d.apply("exp", (a,), F32)).all()
+    assert not d.same(d.apply("exp", (a,), F32), d.apply("exp", (b,), F32)).any()
+    assert not d.same(d.apply("exp", (a,), F32), d.apply("tanh", (a,), F32)).any()
+    assert d.same(d.apply("gt", (a, b), BOOL), d.apply("lt", (b, a), BOOL)).all()
+
+
+def test_what_is_known_of_indices_is_computed() -> None:
+    d = FieldDomain()
+    i, j = d.number(np.arange(6), I32), d.number(3, I32)
+    x, y = d.inputs(F32, (6,)), d.inputs(F32, (6,))
+    got = d.apply("where", (d.apply("lt", (i, j), BOOL), x, y), F32)
+    assert d.same(got[:3], x[:3]).all()
+    assert d.same(got[3:], y[3:]).all()
+    assert d.same(d.apply("mod", (i, j), I32), d.number(np.arange(6) % 3, I32)).all()
+
+
+def test_numbers_in_the_field() -> None:
+    assert field_element(0.5) * 2 % P == 1
+    assert (field_element(-3) + 3) % P == 0
+    assert len({field_element(float("inf")), field_element(float("-inf")), field_element(float("nan")), 0, 1}) == 5
+
+
+@pytest.mark.parametrize("dtype", [TYPES["i8"], TYPES["i16"], I32, TYPES["i64"]])
+@pytest.mark.parametrize("fn", ["min", "max"])
+def test_small_numbers_are_no_ends_of_a_type(fn: str, dtype: DType) -> None:
+    """An extreme of one number and the end of a type is the number, also where the two are near each other in the field."""
+    d, wide = FieldDomain(), dtype.compute
+    start = d.constant(identity(fn, wide).item(), wide)
+    for n in range(-3, 4):
+        number = d.constant(n, wide)
+        assert d.same(d.apply(fn, (start, number), wide), number).all(), n
+        assert not d.same(start, number).any(), n
+
+
+@pytest.mark.parametrize("kind", ["min", "max"])
+@pytest.mark.parametrize("value", ["0", "3 % 2", "(0 - 3) % 2 - 2", "(0 - 1) % 2 - 3"])
+def test_an_extreme_of_constants(kind: str, value: str) -> None:
+    text = (
+        "op o[M](A: i32[M, M]) -> (Y: i32[M, M]):\n"
+        f"    t[e] = {value}\n    u = {kind}(m) t[m]\n    Y[n, m] = (A[n, m] - u) + t[m]\n"
+    )
+    module = loads(text)
+    op = specialise(module.ops["o"], {"M": 1})
+    program = compile_program(module, op, None, module.device("cpu:generic")).program
+    check_once(program, op, {}, {"core": 1})

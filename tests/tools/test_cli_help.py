@@ -1,0 +1,61 @@
+"""Help of the command line: its examples run, and a mistyped word gets the nearest one."""
+
+import itertools
+import shutil
+import subprocess
+import sys
+
+import pytest
+from andiron.tools import cli
+from andiron.tools.cli import main
+
+from ..support.paths import ROOT
+
+
+@pytest.mark.parametrize(
+    "line", [*cli.EXAMPLES, *(line for c in cli.COMMANDS for line in c.EXAMPLES)], ids=lambda line: line.replace("/", ".")
+)
+def test_examples_of_the_help_run(line, tmp_path, monkeypatch, capsys):
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    monkeypatch.chdir(tmp_path)
+    program, *words = line.split()
+    assert program == "andiron"
+    if words[0] in ("repl", "lsp"):  # they read what is typed, and end with it
+        command = [sys.executable, "-m", "andiron", *words]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+    elif words[-1] == "--help":
+        with pytest.raises(SystemExit) as caught:
+            main(words)
+        assert caught.value.code == 0
+    else:
+        assert main(words) == 0, capsys.readouterr().err
+    for option, path in itertools.pairwise(words):
+        assert option != "-o" or (tmp_path / path).stat().st_size > 0
+
+
+@pytest.mark.parametrize("command", cli.COMMANDS, ids=lambda c: c.NAME)
+def test_help_ends_with_an_example(command, capsys):
+    with pytest.raises(SystemExit):
+        main([command.NAME, "--help"])
+    said = capsys.readouterr().out.rstrip().splitlines()
+    assert said[-1 - len(command.EXAMPLES)] == "examples:"
+    assert [line.strip() for line in said[-len(command.EXAMPLES) :]] == list(command.EXAMPLES)
+    assert all(line.startswith(f"andiron {command.NAME}") for line in command.EXAMPLES)
+
+
+@pytest.mark.parametrize(
+    ("words", "near"),
+    [
+        (["rnu", "x.sched"], "did you mean `run`?"),
+        (["run", "x.sched", "--shedule", "s"], "did you mean `--schedule`?"),
+        (["tune", "x.sched", "--secnds=3"], "did you mean `--seconds`?"),
+        (["--vresion"], "did you mean `--version`?"),
+        (["run", "x.sched", "--zzz"], "unrecognized arguments: --zzz"),
+    ],
+)
+def test_usage_errors_propose_the_nearest_word(words, near, capsys):
+    with pytest.raises(SystemExit) as left:
+        main(words)
+    assert left.value.code == 2
+    assert near in capsys.readouterr().err
