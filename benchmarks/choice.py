@@ -108,7 +108,7 @@ def tried(module: Any, op: str, sizes: dict[str, int], args: argparse.Namespace)
     import andiron
     from andiron.codegen.enumerate_schedules import candidate_schedules
     from andiron.runtime.compile import resolve_request
-    from andiron.runtime.workload import random_inputs
+    from andiron.runtime.random_inputs import random_inputs
 
     request = resolve_request(module, op, None, "cpu", 1, sizes)
     found = [x for x in islice(candidate_schedules(request.special, request.device), LOOKED_AT) if x.seconds is not None]

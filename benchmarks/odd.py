@@ -184,7 +184,7 @@ def built(module: Any, op: str, target: str, sizes: Sizes) -> Any:
 
 
 def called(kernel: Any, sizes: Sizes) -> Any:
-    from andiron.runtime.workload import random_inputs
+    from andiron.runtime.random_inputs import random_inputs
 
     inputs = random_inputs(kernel.op, sizes)
     out = kernel(*inputs)

@@ -39,7 +39,7 @@ from .schedule.size_bounds import with_size_bounds
 from .transforms.barriers.place_barriers import place_barriers as with_barriers
 from .transforms.licm import hoist_invariants as hoisted
 from .transforms.multiversion import in_each_version, vectorize_accesses, with_narrow_sizes
-from .transforms.pipelining.stage_copies import stage_copies as staged
+from .transforms.pipelining.software_pipeline import pipeline_copies as staged
 from .transforms.prove_guards import prove_guards as proven
 from .transforms.version_guards import version_guards as versions
 
@@ -141,7 +141,7 @@ def lower_launches(c: Compilation) -> None:
     c.unaligned = lower_unaligned(c.context, c.op)
 
 
-def stage_copies(c: Compilation) -> None:
+def pipeline_copies(c: Compilation) -> None:
     """Rotating buffers are in memory at the same time. Capacities count all of them, and barriers order accesses to them."""
     c.program = staged(c.program, c.context.note)
     c.unaligned = c.unaligned and staged(c.unaligned, lambda text: None)
@@ -232,7 +232,7 @@ ONCE = (
 A_TRY = (
     Pass(plan_launches, "op, lines", "launches"),
     Pass(lower_launches, "launches", "program"),
-    Pass(stage_copies, "program", "program"),
+    Pass(pipeline_copies, "program", "program"),
     Pass(check_capacity, "program", "mistakes"),
     Pass(prove_guards, "program", "program"),
     Pass(place_barriers, "program", "program"),

@@ -31,7 +31,7 @@ from .gpu.materialised_operands import operand_computations
 from .gpu.row_reductions import row_templates
 from .gpu.traffic import TileTraffic
 from .report import launch_report
-from .sample_sizes import representative_sizes
+from .representative_sizes import representative_sizes
 from .tile_space import Tiles, as_floats, columns, entry_at, select_tiles, tiles_shape
 
 Lines = tuple[syntax.Line, ...]

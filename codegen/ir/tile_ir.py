@@ -126,7 +126,7 @@ class Staging:
 
 @dataclass(frozen=True)
 class Alloc:
-    """`staging`: what lowering knows of a `move`, until `stage_copies` has seen to it.
+    """`staging`: what lowering knows of a `move`, until `pipeline_copies` has seen to it.
 
     `outlined`: text that a compiler of registers sees has the body as a function of its own, which is not inlined; it writes no
     register that is declared around it.

@@ -1,4 +1,4 @@
-"""Accesses of the outermost memory whose lanes lie far apart.
+"""Strided, uncoalesced accesses: those of the outermost memory whose lanes lie far apart.
 
 A subgroup accesses memory in whole transactions. It is a cliff if nearly every lane needs a transaction of its own, and the
 bytes would fit into a fraction of them. Vector accesses are calls of the tile program (`Call`): each counts by itself.

@@ -1,4 +1,4 @@
-"""`keep`: a result is initialised, accumulated, and written back at the end of its focus.
+"""`keep`: an intermediate is materialised. A result is initialised, accumulated, and written back at the end of its focus.
 
 FIRST_AND_LAST   with reduction loops above the accumulator, the first iteration initialises, later ones reload, the last
                  applies the epilogue and rounds. In between it lives in the output if the types agree and there is no

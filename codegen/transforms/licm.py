@@ -1,4 +1,4 @@
-"""Values that a loop does not change are computed before it, into a register.
+"""Loop-invariant code motion: values that a loop does not change are computed before it, into a register.
 
 for j: Y[i, j] = X[i, j] * rsqrt(variance + eps)      -->      h = rsqrt(variance + eps); for j: Y[i, j] = X[i, j] * h
 

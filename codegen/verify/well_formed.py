@@ -31,7 +31,7 @@ _KINDS = ("sum", "prod", "max", "min", "any", "all", "argmax", "argmin")
 
 
 def check_well_formed(program: Program, staged: bool = True) -> None:
-    """Raises a Fault for the first thing that is wrong. `staged`: after `stage_copies`, which leaves no `Staging`."""
+    """Raises a Fault for the first thing that is wrong. `staged`: after `pipeline_copies`, which leaves no `Staging`."""
     first = program
     for p in programs(program):
         _Checker(p, staged).program()

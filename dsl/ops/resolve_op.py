@@ -2,7 +2,7 @@
 
     declare            the head: sizes, parameters, tensors, `where`
     bind_names         each statement's names, and with them the range of every index
-    split_reductions   one reduction a statement
+    extract_reductions   one reduction a statement
     Typing             types, and typed values
     unify_axes         one name for one axis, across statements
     check_accesses     every access stays inside, or says `else`
@@ -21,8 +21,8 @@ from ..values import Value, loads
 from .bind_names import bind_names
 from .check_accesses import check_accesses
 from .declare_op import OpNames, declare
+from .extract_reductions import SplitStatement, extract_reductions
 from .index_syntax import word_span
-from .split_reductions import SplitStatement, split_reductions
 from .typecheck import BOOL, INT, SIZE, Typing, check_store
 from .unify_axes import unify_axes
 
@@ -82,7 +82,7 @@ def _statements(
         tensor = None
         if value is not None and len(diagnostics.errors) == before:
             try:
-                cut = split_reductions(a.target, free, value, a.span)
+                cut = extract_reductions(a.target, free, value, a.span)
                 pieces = [_typed(p, typing, types, declared.get(p.target)) for p in cut]
                 out += pieces
                 tensor = _intermediates(pieces, names, declared.get(a.target))

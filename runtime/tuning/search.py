@@ -16,9 +16,9 @@ from ...dsl.errors.run import CannotTune, NothingRight
 from ..arrays.bind_sizes import bind_sizes
 from ..check_results import ExpectedResults
 from ..native import cpu_features
+from ..random_inputs import default_sizes, random_inputs
 from ..timing import duration
 from ..variant import KernelVariants
-from ..workload import default_sizes, random_inputs
 from .racing import ROUNDS, limit_for, race, winner
 from .result import Trial, Tuning
 from .trials import prediction, trials_for

@@ -33,7 +33,7 @@ class Worker:
         self.inputs = inputs
 
     def random(self, op: Any, dims: Mapping[str, int], seed: int) -> None:
-        from ..workload import random_inputs
+        from ..random_inputs import random_inputs
 
         self.inputs = random_inputs(op, dims, seed)
 

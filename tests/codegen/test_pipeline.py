@@ -56,7 +56,7 @@ def test_programs_between_passes(name: str, device: str) -> None:
 def test_a_pass_that_leaves_no_program_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """The check above can fail: staging that is left over is not well formed."""
     module = library()
-    left = tuple(x for x in A_TRY if x.name != "stage_copies")
+    left = tuple(x for x in A_TRY if x.name != "pipeline_copies")
     monkeypatch.setattr(pipeline, "A_TRY", left)
     with pytest.raises(Fault, match="is still to be staged"):
         check_well_formed(compile_program(module, bind_params(module.ops["gemm_f16"]), None, module.device("sm_80")).program)

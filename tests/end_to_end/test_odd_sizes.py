@@ -14,7 +14,7 @@ from andiron.dsl.module import loads
 from andiron.dsl.ops.specialise import bind_params, specialise
 from andiron.dsl.semantics.reference import reference
 from andiron.runtime.compile import compile
-from andiron.runtime.workload import random_inputs
+from andiron.runtime.random_inputs import random_inputs
 
 from ..support.cpp.build import skip_unless_run_here
 

@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _sizes(args: argparse.Namespace, op: Op, given: Mapping[str, int]) -> list[dict[str, int]]:
     """The dims of each comparison."""
-    from ...runtime.workload import default_sizes
+    from ...runtime.random_inputs import default_sizes
 
     if args.sweep is None:
         return [default_sizes(op, given)]
@@ -76,8 +76,8 @@ def _compare(args: argparse.Namespace, kernels: Mapping[str, Kernel], dims: dict
     from statistics import median
 
     from ...runtime.op_counts import argument_bytes, flops
+    from ...runtime.random_inputs import random_inputs
     from ...runtime.timing import interleaved, ratio
-    from ...runtime.workload import random_inputs
 
     first = next(iter(kernels.values()))
     op = first.op

@@ -82,7 +82,7 @@ def _again(args: argparse.Namespace, kernel: Kernel, answer: dict[str, Any]) -> 
 def scheduled_sizes(kernel: Kernel) -> dict[str, int]:
     """Sizes to try a kernel with: the fixed ones, and for the others such that the schedule tried first takes them."""
     from ...codegen.schedule.size_bounds import with_bounds
-    from ...runtime.workload import default_sizes
+    from ...runtime.random_inputs import default_sizes
 
     first = kernel.request.schedules[0] if kernel.request is not None else None
     where = first.where if first is not None else ()
@@ -115,8 +115,8 @@ def measure(kernel: Kernel, repeat: int | None = None, check: bool = True, seed:
 
     from ...runtime import check_results
     from ...runtime.op_counts import argument_bytes, flops
+    from ...runtime.random_inputs import random_inputs
     from ...runtime.timing import interleaved, seconds
-    from ...runtime.workload import random_inputs
 
     op = kernel.op
     dims = scheduled_sizes(kernel)

@@ -51,9 +51,9 @@ def run(args: argparse.Namespace) -> int:
 
 def rank(kernel: Kernel, top: int, reason: UserError, progress: Progress, json: bool) -> int:
     """Candidates by predicted times, for a device that is not at hand."""
+    from ...runtime.random_inputs import default_sizes
     from ...runtime.tuning.result import table
     from ...runtime.tuning.trials import trials_for
-    from ...runtime.workload import default_sizes
 
     if kernel.request is None:
         raise reason

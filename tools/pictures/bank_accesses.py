@@ -168,7 +168,7 @@ class _Look:
             return
         rotates = len(to.coords) > 1 and any(
             v.name.startswith("slot") for v in to.coords[0].variables()
-        )  # named by `stage_copies`
+        )  # named by `pipeline_copies`
         copied = source is not None and source.buffer not in self.staged and source.buffer not in self.private
         if not into.held:
             into.source = source.buffer if copied and source else ""

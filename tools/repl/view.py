@@ -11,9 +11,9 @@ from ...dsl.source import Source
 from ...dsl.syntax import ScheduleDecl
 from ...dsl.text.parser import parse
 from ...dsl.text.print_node import format_node
+from ...runtime.random_inputs import default_sizes
 from ...runtime.report import Report
 from ...runtime.timing import duration
-from ...runtime.workload import default_sizes
 from ..schedule_lines import traced_lines
 from .state import NAME, ScheduleDraft, SessionState
 

@@ -33,7 +33,7 @@ class BlockWalk:
     and `iterations` over the leaf's k, in all iterations of the outer loops and in `each`. A compiler overlaps
     `overlapped_iterations` of these; `share` of a tile that is there, by axis.
 
-    Bytes of all blocks: what is written (`out`), what is read for each result (`after`), and the parts of a split reduction,
+    Bytes of all blocks: what is written (`out`), what is read for each result (`epilogue`), and the parts of a split reduction,
     that are written and then read by the launch that adds them up (`parts`).
     """
 
@@ -47,7 +47,7 @@ class BlockWalk:
     overlapped_iterations: Any
     share: Mapping[str, Any]
     out: Any
-    after: Any
+    epilogue: Any
     parts: Any
 
 
@@ -76,7 +76,7 @@ def block_walk(nest: ContractionTemplate, t: Tiles, sizes: Mapping[str, Any]) ->
         overlapped_iterations=ahead,
         share=share,
         out=sum(a.dtype.bytes for a in p.writes) * result,
-        after=sum(a.dtype.bytes for a in p.reads if a not in nest.inputs) * result,
+        epilogue=sum(a.dtype.bytes for a in p.reads if a not in nest.inputs) * result,
         parts=np.where(split, splits * result * p.work.value.dtype.bytes, 0) if some else 0,
     )
 
@@ -119,7 +119,7 @@ def contraction_resources(nest: ContractionTemplate, t: Tiles, sizes: Mapping[st
         rounds=2 + np.where(stages == 1, w.steps / 2, 0) if (stages == 1).any() else 2,
         launches=1 + split,
         stall=STALL * w.iterations / w.overlapped_iterations,
-        after=np.where(split, w.parts + w.out + w.after, 0) if split.any() else 0,
+        second_launch_bytes=np.where(split, w.parts + w.out + w.epilogue, 0) if split.any() else 0,
         run=t["wn"],
     )
 

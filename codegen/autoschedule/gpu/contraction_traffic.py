@@ -34,7 +34,7 @@ def contraction_traffic(nest: ContractionTemplate, t: Tiles, sizes: Mapping[str,
             asked = asked + mine * groups * t["bk"] / mp.leaf[2] * w.share[mp.k]
     return TileTraffic(
         least=w.out + sum(a.dtype.bytes * a.footprint(sizes) for a in nest.original_problem.reads),
-        requested=asked * w.steps * w.blocks + w.out + 2 * w.parts + w.after,
+        requested=asked * w.steps * w.blocks + w.out + 2 * w.parts + w.epilogue,
         served=(put * w.steps + get * w.iterations * groups) * w.blocks,
         waste=1 - w.share[mp.m] * w.share[mp.n] * w.part / (w.each * mp.leaf[2]),
     )

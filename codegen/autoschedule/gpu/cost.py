@@ -1,6 +1,6 @@
 """Seconds of a launch, from the resources that one block uses: closed form, for arrays of candidates at once.
 
-    seconds = max(pipe, issue, staging, near, far, group) + OVERLAP * the others + waiting + after + launches
+    seconds = max(pipe, issue, staging, near, far, group) + OVERLAP * the others + waiting + second + launches
 
 pipe      the schedulers' arithmetic pipes (a matrix instruction's cycles, or scalar operations), padding included
 issue     instructions issued: loads, stores and addresses besides the arithmetic
@@ -9,7 +9,7 @@ near      bytes requested from the memory that all blocks share (its cache, if i
 far       bytes that reach the outermost memory: each argument once, and the misses of the cache
 group     serial time of one warp, its waits for operands included: nothing hides them if it is alone on its scheduler
 waiting   the first loads and last stores of each round of tiles, which only other warps of the same scheduler hide
-after     bytes of a later launch, which adds the parts of a split reduction
+second    bytes of a second launch, which adds the parts of a split reduction
 
 Tiles are distributed over SMs or CUs in rounds, so the busiest one counts: ceil(blocks / units) tiles. A memory reaches its
 bandwidth only with enough bytes in flight: bytes in flight over latency, by Little's law (Little, "A Proof for the Queuing
@@ -48,7 +48,7 @@ class ResourceUse:
     rounds           round trips that a block waits for, one after another
     launches         number of launches
     stall            cycles that a group waits besides
-    after            bytes of the launch that comes after
+    second_launch_bytes  bytes of the launch that comes after
     run              elements that a group stores in a row: at equal cost, longer runs are fewer transactions
 
     Arrays are [.., candidates], as the tiles are; what depends on sizes has an axis more in front where several sets of these
@@ -68,7 +68,7 @@ class ResourceUse:
     rounds: Any
     launches: Any
     stall: Any = 0
-    after: Any = 0
+    second_launch_bytes: Any = 0
     run: Any = 0
 
 
@@ -138,7 +138,7 @@ def cost(machine: GpuModel, d: ResourceUse, resident: np.ndarray | None = None) 
     other = np.minimum(resident, np.maximum(1, turns))  # blocks that a scheduler can turn to
     waiting = rounds * d.rounds * machine.latency / np.minimum(other, 2)
     cache = machine.cache.bandwidth or outermost if machine.cache else outermost
-    kept = np.asarray(d.after) < (machine.cache.capacity or 0 if machine.cache else 0)
-    after = d.after / np.where(kept, cache, outermost)
-    seconds = bound + OVERLAP * rest + waiting + after + d.launches * machine.launch
+    kept = np.asarray(d.second_launch_bytes) < (machine.cache.capacity or 0 if machine.cache else 0)
+    second_launch = d.second_launch_bytes / np.where(kept, cache, outermost)
+    seconds = bound + OVERLAP * rest + waiting + second_launch + d.launches * machine.launch
     return GpuCost(np.where(held > 0, seconds, np.inf), parts, held)

@@ -171,7 +171,7 @@ class ElementwiseTemplate:
             bytes_in_flight=flight,
             rounds=2 + np.where(t["gk"] > 1, 0.2, 0),
             launches=1 + (t["part"] > 0),
-            after=parts + np.where(t["part"] > 0, result, 0),
+            second_launch_bytes=parts + np.where(t["part"] > 0, result, 0),
             run=t["bf"],
         )
 

@@ -161,7 +161,7 @@ class RowTemplate:
             bytes_in_flight=flight,
             rounds=1 + len(self.problems) + 0.1 * meetings,
             launches=1 + (t["part"] > 0),
-            after=parts + np.where(t["part"] > 0, result, 0),
+            second_launch_bytes=parts + np.where(t["part"] > 0, result, 0),
         )
 
     def _moved(self, p: AccessProblem) -> list[AccessModel]:

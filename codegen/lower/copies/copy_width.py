@@ -1,4 +1,4 @@
-"""The number of contiguous elements that a unit copies at once, if a copy between memories goes through registers.
+"""The number of contiguous elements that a unit copies at once, through registers or by an instruction that the line names.
 
 ALIGNED     a run is as long as a load of the device, at addresses that are provably aligned for it, or are so for sizes that
             the vector pass may require of a call. Otherwise neighbouring units would read elements that are not contiguous.
@@ -16,6 +16,9 @@ from math import prod
 import numpy as np
 
 from ....dsl import syntax
+from ....dsl.device import Instr
+from ....dsl.errors import did_you_mean
+from ....dsl.errors.schedule import InstrMismatch, UnknownInstr
 from ....dsl.index.expr import Expr, Var
 from ....dsl.layout import Layout
 from ....dsl.support.cached import cached_property
@@ -26,6 +29,7 @@ from ...analysis.divisibility import KnownMultiples, Needs, divisor, required_di
 from ...analysis.loop_nest import first_and_step, linear_address
 from ...analysis.vector_instrs import VectorInstr, vector_instrs
 from ...ir.tile_ir import Buffer
+from ...plan.computations import Computation
 from ..addressing import coordinates
 from ..lowering_context import LoweringContext
 from ..spec import Focus
@@ -188,3 +192,62 @@ class _Target:
         found = self._address.evaluate(dict(zip(order, at, strict=True)))
         address = np.broadcast_to(found, count).reshape(-1, n)
         return sum(access_cycles(address[:, i] * self._size, width * self._size, memory.banks) for i in range(0, n, width))
+
+
+# ---------------------------------------------------------------- by an instruction that the line names
+
+
+def copy_instr(
+    ctx: LoweringContext, line, work: Computation, axes: Axes, fastest: str, layout: Layout
+) -> tuple[Instr, int] | None:
+    """The copy instruction that the line names, the widest of a family, and the elements that one call moves.
+
+    Raises UnknownInstr, and InstrMismatch for a copy that no member can make (HONOURED).
+    """
+    name = with_instr_name(line)
+    if name is None:
+        return None
+    known = ctx.device.instrs_named(name)
+    if not known:
+        names = {n for i in ctx.device.instrs for n in (i.name, i.family) if n}
+        message = f"`{ctx.device.name}` has no instruction `{name}`"
+        raise UnknownInstr(message, line.span, help=did_you_mean(name, names))
+    dtype = work.value.dtype
+    plain = [i for i in known if len(i.statement.ranges) == 1 and not i.accumulate]
+    typed = [(i, i.statement.ranges[0][1].constant or 1) for i in plain if all(o.dtype == dtype for o in i.operands)]
+    widest = sorted(typed, key=lambda x: -x[1])
+    found = next((x for x in widest if not _why_not(ctx, *x, axes, fastest, layout)), None)
+    if found is None:
+        why = _why_not(ctx, *typed[0], axes, fastest, layout) if typed else f"it is not for {dtype}"
+        raise InstrMismatch(
+            f"`{name}` cannot copy `{line.tensor}`: {why}",
+            line.span,
+            help="leave `with` out, or change the tile or its layout",
+        )
+    return found
+
+
+def _why_not(ctx: LoweringContext, instr: Instr, n: int, axes: Axes, fastest: str, layout: Layout) -> str:
+    """Why the instruction cannot make the copy, n elements a call; empty if it can."""
+    extents = dict(axes)
+    total = prod(extents.values())
+    source = next(o for o in instr.operands if o.name != instr.statement.target)
+    run = next(((v.hi or 0) + 1 for v in source.coords if v.name == "r"), 1)
+    if extents[fastest] % run:
+        return f"it takes {run} neighbours at once, and there are {extents[fastest]} of `{fastest}`"
+    if total % n:
+        return f"it takes {n} elements, and the tile has {total}"
+    order = [(a, e) for a, e in axes if a != fastest] + [(fastest, extents[fastest])]
+    at = np.unravel_index(np.arange(total), [e for _, e in order])
+    values = {a: Var(a, 0, e - 1) for a, e in order}
+    address = np.broadcast_to(layout.address(values).evaluate({a: x for (a, _), x in zip(order, at, strict=True)}), total)
+    if (np.diff(address.reshape(-1, n), axis=1) != 1).any():
+        return f"it writes {n} elements one after another, and the tile's do not lie so"
+    if instr.level != ctx.innermost and instr.level not in ctx.units:
+        return f"a {instr.level} executes it, and there are none here"
+    return ""
+
+
+def with_instr_name(line) -> str | None:
+    """The instruction that `with` names."""
+    return next((m.words[0] for m in getattr(line, "modifiers", ()) if m.name == "with" and m.words), None)

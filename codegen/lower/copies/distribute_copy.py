@@ -9,21 +9,15 @@ SIZE_FIRST  a tile that its memory cannot hold is refused when all tiles are kno
 
 from __future__ import annotations
 
-from math import prod
-
 from ....dsl import syntax
-from ....dsl.device import Instr
-from ....dsl.errors import did_you_mean
-from ....dsl.errors.schedule import InstrMismatch, UnknownInstr
 from ....dsl.index.expr import Var
 from ....dsl.layout import Layout
 from ....dsl.values import Load, Value
 from ...ir.tile_ir import Buffer
-from ...plan.computations import Computation
 from ..capacity import exceeds_alone
 from ..lowering_context import LoweringContext
 from ..spec import Focus
-from .copy_width import elements_per_unit
+from .copy_width import Axes, copy_instr, elements_per_unit, with_instr_name
 
 
 def copy_lines(
@@ -38,7 +32,7 @@ def copy_lines(
         return (syntax.Compute(),)
     fastest = contiguous_axis(source, [a for a, _ in axes])
     extents = dict(axes)
-    wide = _member(ctx, line, work, axes, fastest, layout)
+    wide = copy_instr(ctx, line, work, axes, fastest, layout)
     if wide is not None and shaped:
         level = below[-1].name if wide[0].level == ctx.innermost else wide[0].level
         return _flat(axes, fastest, level, wide[1], wide[0].name)
@@ -54,67 +48,6 @@ def copy_lines(
         lines.append(_tile(fastest, 1, shaped[-1].name))
     lines.append(syntax.Compute())
     return tuple(lines)
-
-
-Axes = list[tuple[str, int]]
-
-
-def _member(
-    ctx: LoweringContext, line, work: Computation, axes: Axes, fastest: str, layout: Layout
-) -> tuple[Instr, int] | None:
-    """The copy instruction that the line names, the widest of a family, and the elements that one call moves.
-
-    Raises UnknownInstr, and InstrMismatch for a copy that no member can make (HONOURED).
-    """
-    name = with_instr_name(line)
-    if name is None:
-        return None
-    known = ctx.device.instrs_named(name)
-    if not known:
-        names = {n for i in ctx.device.instrs for n in (i.name, i.family) if n}
-        message = f"`{ctx.device.name}` has no instruction `{name}`"
-        raise UnknownInstr(message, line.span, help=did_you_mean(name, names))
-    dtype = work.value.dtype
-    plain = [i for i in known if len(i.statement.ranges) == 1 and not i.accumulate]
-    typed = [(i, i.statement.ranges[0][1].constant or 1) for i in plain if all(o.dtype == dtype for o in i.operands)]
-    widest = sorted(typed, key=lambda x: -x[1])
-    found = next((x for x in widest if not _why_not(ctx, *x, axes, fastest, layout)), None)
-    if found is None:
-        why = _why_not(ctx, *typed[0], axes, fastest, layout) if typed else f"it is not for {dtype}"
-        raise InstrMismatch(
-            f"`{name}` cannot copy `{line.tensor}`: {why}",
-            line.span,
-            help="leave `with` out, or change the tile or its layout",
-        )
-    return found
-
-
-def _why_not(ctx: LoweringContext, instr: Instr, n: int, axes: Axes, fastest: str, layout: Layout) -> str:
-    """Why the instruction cannot make the copy, n elements a call; empty if it can."""
-    import numpy as np
-
-    extents = dict(axes)
-    total = prod(extents.values())
-    source = next(o for o in instr.operands if o.name != instr.statement.target)
-    run = next(((v.hi or 0) + 1 for v in source.coords if v.name == "r"), 1)
-    if extents[fastest] % run:
-        return f"it takes {run} neighbours at once, and there are {extents[fastest]} of `{fastest}`"
-    if total % n:
-        return f"it takes {n} elements, and the tile has {total}"
-    order = [(a, e) for a, e in axes if a != fastest] + [(fastest, extents[fastest])]
-    at = np.unravel_index(np.arange(total), [e for _, e in order])
-    values = {a: Var(a, 0, e - 1) for a, e in order}
-    address = np.broadcast_to(layout.address(values).evaluate({a: x for (a, _), x in zip(order, at, strict=True)}), total)
-    if (np.diff(address.reshape(-1, n), axis=1) != 1).any():
-        return f"it writes {n} elements one after another, and the tile's do not lie so"
-    if instr.level != ctx.innermost and instr.level not in ctx.units:
-        return f"a {instr.level} executes it, and there are none here"
-    return ""
-
-
-def with_instr_name(line) -> str | None:
-    """The instruction that `with` names."""
-    return next((m.words[0] for m in getattr(line, "modifiers", ()) if m.name == "with" and m.words), None)
 
 
 def copy_block(line, block: tuple) -> tuple:

@@ -1,4 +1,4 @@
-"""Stores of elements, each by one unit.
+"""Stores of elements, each by one unit, and predicated at tile edges.
 
 ONE_WRITER   if several units would store the same element, unit 0 stores it.
 ONE_READER   if an accumulator is stored between loops, only the unit that stored it goes on from it: other units could not know

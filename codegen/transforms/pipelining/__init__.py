@@ -1,1 +1,1 @@
-"""Pipelining: copies are issued ahead of their use, with waits before it. `stage_copies` starts here."""
+"""Pipelining: copies are issued ahead of their use, with waits before it. `pipeline_copies` starts here."""

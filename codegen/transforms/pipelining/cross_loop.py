@@ -29,7 +29,7 @@ from .copy_batches import Body, batches_of, chain, copy_of, is_rotating, rename_
 from .split_copies import prune_empty
 
 if TYPE_CHECKING:
-    from .stage_copies import CopyPipeliner
+    from .software_pipeline import CopyPipeliner
 
 
 def pipelined_inner_loop(s: For) -> Var | None:

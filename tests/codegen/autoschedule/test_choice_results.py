@@ -10,7 +10,7 @@ from andiron.codegen.interpret.machine import interpret
 from andiron.dsl.semantics.reference import reference
 from andiron.runtime.check_results import check
 from andiron.runtime.compile import compile
-from andiron.runtime.workload import random_inputs
+from andiron.runtime.random_inputs import random_inputs
 
 from ...support.unscheduled import AMD, NVIDIA, compiled, library, op_of
 from ...support.unscheduled_library import sizes_of

@@ -13,7 +13,7 @@ from andiron.dsl.source import Source
 from andiron.dsl.text.parser import parse
 from andiron.dsl.text.print_node import format_node
 from andiron.runtime.check_results import check
-from andiron.runtime.workload import random_inputs
+from andiron.runtime.random_inputs import random_inputs
 
 from ...support.unscheduled import IMPORTS, compiled, library, op_of
 

@@ -44,7 +44,7 @@ ELSEWHERE = {
     "signature-differs": ("SignatureDiffers", "runtime/test_decorators.py"),
     "no-compiler": ("NoCompiler", "runtime/native/test_cxx_compiler.py"),
     "compiler-failed": ("CompilerFailed", "runtime/native/test_cxx_compiler.py"),
-    "bad-assignment": ("BadAssignment", "runtime/test_workload.py"),
+    "bad-assignment": ("BadAssignment", "runtime/test_random_inputs.py"),
     "cannot-write": ("CannotWrite", "dsl/errors/test_catalogue.py"),
     "tile-text": ("TileText", "codegen/ir/test_parser.py"),
     "text-too-large": ("TextTooLarge", "dsl/text/test_malformed_texts.py"),

@@ -10,7 +10,7 @@ from andiron.dsl.text.format import format_node
 from andiron.runtime.check_results import check
 from andiron.runtime.compile import compile
 from andiron.runtime.native import cpu_features
-from andiron.runtime.workload import shape_of
+from andiron.runtime.random_inputs import shape_of
 
 from ....support.unscheduled import library, op_of
 

@@ -11,8 +11,8 @@ from andiron.codegen.autoschedule.launches import context_of, launches_of
 from andiron.codegen.enumerate_schedules import best_schedules
 from andiron.runtime.check_results import check
 from andiron.runtime.compile import compile
+from andiron.runtime.random_inputs import shape_of
 from andiron.runtime.variant import KernelVariants
-from andiron.runtime.workload import shape_of
 
 from ....support.unscheduled import library, op_of
 

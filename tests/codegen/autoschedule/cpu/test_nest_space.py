@@ -16,7 +16,7 @@ from andiron.dsl import syntax
 from andiron.dsl.ops.specialise import bind_params, specialise
 from andiron.dsl.text.print_node import format_node
 from andiron.runtime.check_results import check
-from andiron.runtime.workload import random_inputs
+from andiron.runtime.random_inputs import random_inputs
 
 from ....support.unscheduled import library
 

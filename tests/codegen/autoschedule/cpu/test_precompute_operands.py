@@ -12,7 +12,7 @@ from andiron.codegen.ir.tile_visitors import statements
 from andiron.codegen.pipeline import compile_program
 from andiron.dsl.values import Apply, walk
 from andiron.runtime.check_results import check
-from andiron.runtime.workload import random_inputs
+from andiron.runtime.random_inputs import random_inputs
 
 from ....support.cpp.build import skip_unless_run_here
 

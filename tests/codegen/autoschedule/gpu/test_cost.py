@@ -186,8 +186,8 @@ def test_adding_up_the_parts_comes_after() -> None:
     home, cache = device.memory("global"), device.memory("l2")
     fits, large = cache.capacity / 2, 4.0 * cache.capacity
     plain = seconds().seconds[0]
-    assert seconds(after=fits).seconds[0] - plain == pytest.approx(fits / cache.bandwidth)
-    assert seconds(after=large).seconds[0] - plain == pytest.approx(large / home.bandwidth)
+    assert seconds(second_launch_bytes=fits).seconds[0] - plain == pytest.approx(fits / cache.bandwidth)
+    assert seconds(second_launch_bytes=large).seconds[0] - plain == pytest.approx(large / home.bandwidth)
 
 
 @pytest.mark.parametrize(("op", "device"), [("gemm_f16", "gfx942"), ("gemm_f64", "gfx90a")])

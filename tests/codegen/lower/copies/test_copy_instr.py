@@ -12,7 +12,7 @@ from andiron.codegen.interpret.machine import interpret
 from andiron.codegen.ir.program import Program
 from andiron.codegen.ir.tile_ir import Stmt, Wait
 from andiron.codegen.ir.tile_visitors import statements
-from andiron.codegen.lower.copies import distribute_copy
+from andiron.codegen.lower.copies import copy_width
 from andiron.codegen.pipeline import compile_program
 from andiron.dsl.errors.schedule import CannotMeet, CapacityExceeded, InstrMismatch, UnknownInstr
 from andiron.dsl.module import Module, loads
@@ -244,6 +244,6 @@ schedule s for r6 where A <= 65, B <= 65, C <= 65, D <= 65:
 
 def test_a_tile_that_its_memory_cannot_hold_is_not_planned(monkeypatch):
     """408 MiB in shared memory were planned element by element before the refusal: 26 s."""
-    monkeypatch.setattr(distribute_copy, "_why_not", lambda *about: pytest.fail("planned"))
+    monkeypatch.setattr(copy_width, "_why_not", lambda *about: pytest.fail("planned"))
     with pytest.raises(CapacityExceeded, match="need 408"):
         andiron.compile(TOO_LARGE, schedule="s", target="emulate:sm_80")

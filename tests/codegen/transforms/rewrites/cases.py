@@ -18,7 +18,7 @@ from andiron.codegen.ir.program import Program
 from andiron.codegen.transforms.barriers.place_barriers import place_barriers
 from andiron.codegen.transforms.licm import hoist_invariants
 from andiron.codegen.transforms.multiversion import vectorize_accesses, with_narrow_sizes
-from andiron.codegen.transforms.pipelining.stage_copies import stage_copies
+from andiron.codegen.transforms.pipelining.software_pipeline import pipeline_copies
 from andiron.codegen.transforms.prove_guards import prove_guards
 from andiron.codegen.transforms.split_loops import split_loops
 from andiron.codegen.transforms.version_guards import version_guards
@@ -35,7 +35,7 @@ output Y: f32[N] in global of grid strides (1) size N
 """
 LAUNCH = "\nlaunch t_Y over block block < (N + 63)/64, warp warp < 2, thread thread < 32:\n"
 TRANSFORMS: dict[str, Callable[[Program], Program]] = {
-    "stage_copies": lambda p: stage_copies(p, lambda text: None),
+    "pipeline_copies": lambda p: pipeline_copies(p, lambda text: None),
     "prove_guards": prove_guards,
     "place_barriers": lambda p: place_barriers(p, lockstep=True),
     "hoist_invariants": hoist_invariants,

@@ -10,7 +10,7 @@ from andiron.codegen.verify.well_formed import check_well_formed
 from .cases import TRANSFORMS, Rewrite, rewrites
 
 CASES = [x for transform in TRANSFORMS for x in rewrites(transform)]
-ORDER = ("place_barriers", "stage_copies")  # before these, units race
+ORDER = ("place_barriers", "pipeline_copies")  # before these, units race
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -23,7 +23,7 @@ def test_it_means_the_same(case: Rewrite) -> None:
     """Run by the interpreter, which reports what units race for, and what is read before it is written."""
     program = TRANSFORMS[case.transform](case.program)
     check_well_formed(program)
-    if case.transform == "stage_copies":
+    if case.transform == "pipeline_copies":
         program = TRANSFORMS["place_barriers"](program)
     for n in (0, 1, 64, 70, 192):
         data = {"X": np.arange(1, n + 1, dtype="f4"), "c": np.float32(3)}

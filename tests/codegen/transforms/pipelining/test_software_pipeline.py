@@ -12,7 +12,7 @@ from andiron.codegen.ir.program import Program
 from andiron.codegen.ir.tile_ir import Alloc, Barrier, Commit, For, If, Staging, Stmt, Wait
 from andiron.codegen.ir.tile_visitors import statements
 from andiron.codegen.pipeline import compile_program
-from andiron.codegen.transforms.pipelining.stage_copies import stage_copies
+from andiron.codegen.transforms.pipelining.software_pipeline import pipeline_copies
 from andiron.dsl.errors.schedule import CapacityExceeded, ModifierArgument
 from andiron.dsl.index.expr import Var
 from andiron.dsl.module import loads
@@ -107,7 +107,7 @@ def test_copies_apart_in_one_turn():
     from andiron.codegen.transforms.barriers.place_barriers import place_barriers
 
     notes: list[str] = []
-    done = place_barriers(stage_copies(program, notes.append))
+    done = place_barriers(pipeline_copies(program, notes.append))
     data = np.arange(1280, dtype=np.float32).reshape(10, 128)
     want = data[0] + sum(row[::-1] + np.roll(row, -32) for row in data[1:])
     (got,) = interpret(done, {"X": data}).values()
@@ -138,7 +138,7 @@ def test_what_cannot_run_ahead_does_not(why):
         turn = (loop(Var("i", 0, 1), 0, 2, If(exprs(K - 3), (staged(K, 2, "P", x, (put(y, K, T, value=at(p, T)),)),))),)
     program = gpu("no", (), (x, y), [(Var("b", 0, 0), 1)], 4, loop(K, 0, 9, *turn))
     notes: list[str] = []
-    done = stage_copies(program, notes.append)
+    done = pipeline_copies(program, notes.append)
     assert notes == [f"`pipeline` of `P`: {why}; one buffer"]
     assert [s.buffer.shape for s in all_statements(done) if isinstance(s, Alloc)] == [exprs(128)]
 

@@ -1,6 +1,6 @@
 """One reduction a statement: reductions inside an expression become statements of their own.
 
-`split_reductions(target, free, value) -> [Piece]`, inner ones first, the target's own last. The anonymous ones are named
+`extract_reductions(target, free, value) -> [Piece]`, inner ones first, the target's own last. The anonymous ones are named
 `Y.sum1`, `Y.max1`, ..., numbered in the order of the text; their indices are exactly the ones they use.
 """
 
@@ -27,7 +27,7 @@ class SplitStatement:
     span: Span | None
 
 
-def split_reductions(target: str, free: tuple[BoundIndex, ...], value: Bound, span: Span | None) -> list[SplitStatement]:
+def extract_reductions(target: str, free: tuple[BoundIndex, ...], value: Bound, span: Span | None) -> list[SplitStatement]:
     pieces: list[SplitStatement] = []
     numbers: Counter[str] = Counter()
 

@@ -1,4 +1,4 @@
-"""Copies are issued ahead, with waits: `stage_copies(program, note) -> program`.
+"""Software pipelining, as double buffering: `pipeline_copies(program, note) -> program`. Copies are issued ahead, with waits.
 
 Lowering writes a `move` as an Alloc whose first statements fill the buffer (`Staging`). Here n buffers rotate over a loop:
 
@@ -58,7 +58,7 @@ _SHARE = 4  # parts: of a unit's registers, one of which a copy in flight may ta
 Note = Callable[[str], None]
 
 
-def stage_copies(program: Program, note: Note) -> Program:
+def pipeline_copies(program: Program, note: Note) -> Program:
     """`note` is told, for the author, where copies do not run ahead as the schedule says."""
     stager = CopyPipeliner(program, note)
     return replace(program, launches=tuple(stager.launch(x) for x in program.launches))
@@ -392,4 +392,4 @@ def _merged(body: list[Stmt]) -> list[Stmt]:
     return out
 
 
-__all__ = ["Staging", "stage_copies"]
+__all__ = ["Staging", "pipeline_copies"]

@@ -8,7 +8,7 @@ from andiron.dsl.source import Source
 from andiron.dsl.text.parser import parse
 from andiron.runtime import check_results
 from andiron.runtime.op_counts import argument_bytes, flops, too_small_for_threads
-from andiron.runtime.workload import default_sizes, random_inputs
+from andiron.runtime.random_inputs import default_sizes, random_inputs
 from andiron.tools.einsum import einsum_of
 from andiron.tools.size_arguments import BadAssignment, assignments
 
