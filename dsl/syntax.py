@@ -206,11 +206,30 @@ class Emit(Node):
 
 
 @dataclass(frozen=True)
+class KindValue(Node):
+    """`W = 16`, `V = uint4` or `REGS = "{%0, %1}"`: what a name stands for in one kind of an instruction."""
+
+    name: str
+    value: int | float | str
+    quoted: bool = False
+
+
+@dataclass(frozen=True)
+class Kind(Node):
+    """What an instruction comes for: `f32 x 4`, a type and how many elements of it; `16 B`, every type, as many elements as
+    fill 16 bytes (no `dtype`, `count` 16). A line `for 16 B: V = uint4, W = 16` has values for the names that differ.
+    """
+
+    dtype: str | None
+    count: int | None
+    values: tuple[KindValue, ...] = ()
+
+
+@dataclass(frozen=True)
 class InstrDecl(Node):
     """An instruction: `instr NAME on LEVEL [in FAMILY] [for KINDS]:` with `op (...)`, places, emits, facts, `await KIND ...`.
 
-    `kinds`: of one that comes for several types, each type and how many elements of it, `for f32 x 4, f16 x 8`; (None, 16) is
-    `for 16 B`, every type, as many elements as fill 16 bytes.
+    `kinds` stand in its first line, or in a line of their own each, where they have values.
     """
 
     name: str
@@ -223,7 +242,7 @@ class InstrDecl(Node):
     emits: tuple[Emit, ...]
     facts: tuple[Fact, ...]  # cost, latency
     awaits: Fact | None = None  # `await group`, `await counter 16`, ...
-    kinds: tuple[tuple[str | None, int | None], ...] = ()
+    kinds: tuple[Kind, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from pygments.token import Comment, Keyword, Name, Number, Operator, Punctuation
 from .words import words
 
 NAME = r"[A-Za-z_]\w*"
+INSTR = r"(?:\w|\$\{[^{}\n]*\})+"  # a name that may hold those of values, `mma_${SHAPE}`
 TYPE = r"(?:(?:bf|tf|f|i|u)\d+(?:e\dm\d)?|bool)\b"
 UNIT = r"(?:[kKMGTP]i?)?(?:B|bit|Hz|FLOP|OP)(?:/(?:s|cycle))?(?!\w)|[num]?s(?!\w)"
 _W = words()
@@ -54,7 +55,7 @@ class SchedLexer(RegexLexer):
         ],
         "device": [
             (rf"^(?=(?:{'|'.join(_W.declarations)})\b)", Whitespace, "#pop"),
-            (rf"(instr)([ \t]+)({NAME})", bygroups(Keyword, Whitespace, Name.Function)),
+            (rf"^([ \t]+)(instr)([ \t]+)({INSTR})", bygroups(Whitespace, Keyword, Whitespace, Name.Function)),
             (rf"^([ \t]+)({'|'.join((*_W.device_lines, 'op'))})\b", bygroups(Whitespace, Keyword)),
             (r"\b(?:extends|of|on|in|at|for)\b", Keyword),
             (rf"(\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)([ \t]*)({UNIT})", bygroups(Number, Whitespace, Keyword.Type)),

@@ -15,6 +15,7 @@ else:  # as a script
 
 HOME = Path(__file__).parent / "vscode" / "syntaxes" / "sched.tmLanguage.json"
 NAME = r"[A-Za-z_]\w*"
+INSTR = r"(?:\w|\$\{[^{}\n]*\})+"  # a name that may hold those of values, `mma_${SHAPE}`
 TYPE = r"(?:(?:bf|tf|f|i|u)\d+(?:e\dm\d)?|bool)\b"
 UNIT = r"(?:[kKMGTP]i?)?(?:B|bit|Hz|FLOP|OP)(?:/(?:s|cycle))?(?!\w)|[num]?s(?!\w)"
 
@@ -47,7 +48,7 @@ def textmate() -> dict[str, Any]:
                 rf"{NAME}(?::{NAME})?",
                 "entity.name.type",
                 [
-                    _match(rf"^\s+(instr)\s+({NAME})", None, "keyword.control", "entity.name.function"),
+                    _match(rf"^\s+(instr)\s+({INSTR})", None, "keyword.control", "entity.name.function"),
                     _match(rf"^\s+({'|'.join((*w.device_lines, 'op'))})\b", None, "keyword.control"),
                     _match(r"\b(?:extends|of|on|in|at|for)\b", "keyword.other"),
                     _match(rf"\b(\d+(?:\.\d+)?)\s*({UNIT})", None, "constant.numeric", "keyword.other.unit"),

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from ..codegen.schedule.statement_reference import STATEMENTS, Statement
 from ..dsl import syntax
 from ..dsl.device import Device
+from ..dsl.devices.instr_templates import expand_kinds
 from ..dsl.module import std_device
 from ..dsl.text.print_node import format_node
 
@@ -23,7 +24,7 @@ What is computed, in index notation, a statement a tensor. Reductions: `sum(k) .
     "device": """device NAME extends DEVICE:
     level LEVEL: ...
     memory MEMORY of LEVEL: ...
-    instr NAME on LEVEL: ...
+    instr NAME on LEVEL [in FAMILY] [for TYPE x COUNT, ...]: ...
 
 Where it runs: levels of units, memories, instructions. A device that extends another has what that has.""",
     "schedule": """schedule NAME for OP [on DEVICE] [where SIZE <= NUMBER]:
@@ -63,13 +64,18 @@ def device_word_help(device: Device, word: str, others: Mapping[str, Device] | N
     kinds = (syntax.LevelDecl, syntax.MemoryDecl, syntax.InstrDecl)
     at: Device | None = device
     while at is not None and at.decl is not None:
-        found = next((x for x in at.decl.items if isinstance(x, kinds) and x.name == word), None)
+        found = next((x for x in at.decl.items if isinstance(x, kinds) and word in _names(x)), None)
         if found is not None:
             return f"```sched\n{format_node(found).strip()}\n```"
         extended = at.decl.extends
         at = ((others or {}).get(extended) or std_device(extended)) if extended else None
     family = list(dict.fromkeys(i.name for i in device.instrs if word in (i.name, i.family)))
     return f"instructions of {device.name}: " + ", ".join(f"`{name}`" for name in family) if family else ""
+
+
+def _names(item: syntax.LevelDecl | syntax.MemoryDecl | syntax.InstrDecl) -> list[str]:
+    """What a line of a device declares: an instruction that comes in several kinds has a name for each."""
+    return [item.name, *(x.name for x in expand_kinds(item))] if isinstance(item, syntax.InstrDecl) else [item.name]
 
 
 def device_summary(device: Device) -> str:

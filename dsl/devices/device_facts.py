@@ -36,6 +36,10 @@ def base_units(q: Quantity) -> tuple[float, str]:
     return q.value * factor * _PREFIX[prefix], base + per
 
 
+def is_unit(word: str) -> bool:
+    return word in _SECONDS or _UNIT.fullmatch(word) is not None
+
+
 def number_in(q: Quantity, unit: str, span: Span | None) -> float:
     """The value in `unit`. Raises UnknownUnit where it has another one."""
     value, found = base_units(q)

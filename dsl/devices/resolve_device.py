@@ -28,7 +28,7 @@ from ..errors.device import (
 from ..ops.index_syntax import word_span
 from ..stdlib_files import std_devices
 from . import device_facts as facts
-from .instr_templates import expand_types
+from .instr_templates import expand_kinds
 from .resolve_instr import LANE, resolve_instr
 
 
@@ -137,7 +137,7 @@ def _unique(decl: syntax.DeviceDecl, diagnostics: Diagnostics) -> list[Item]:
     """The items; of those with one name, the first."""
     seen: dict[tuple[type, str], Item] = {}
     out: list[Item] = []
-    for item in (x for i in decl.items for x in (expand_types(i) if isinstance(i, syntax.InstrDecl) else (i,))):
+    for item in (x for i in decl.items for x in _meant(i, diagnostics)):
         if not isinstance(item, syntax.LimitDecl):
             key = (type(item), item.name)
             if key in seen:
@@ -147,6 +147,16 @@ def _unique(decl: syntax.DeviceDecl, diagnostics: Diagnostics) -> list[Item]:
             seen[key] = item
         out.append(item)
     return out
+
+
+def _meant(item: Item, diagnostics: Diagnostics) -> tuple[Item, ...]:
+    if not isinstance(item, syntax.InstrDecl):
+        return (item,)
+    try:
+        return expand_kinds(item)
+    except UserError as e:
+        diagnostics.add(e)
+        return ()
 
 
 def _twice(what: str, second: syntax.Node, first: syntax.Node) -> DuplicateItem:

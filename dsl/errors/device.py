@@ -180,6 +180,61 @@ class ResultReplicated(UserError):
     id = "result-replicated"
 
 
+class MissingKindValue(UserError):
+    """One kind of an instruction has no value for a name for which the other kinds have one.
+
+    Every `for` line of an instruction gives values to the same names: `for 16 B: V = uint4` and `for 8 B: V = uint2`.
+    """
+
+    id = "missing-kind-value"
+
+
+class KindNameTaken(UserError):
+    """A name in a `for` line of an instruction already stands for something else in the instruction.
+
+    `T` and `N` are the type and the count of the kind; operands (in lower case too), indices, `lane`, `r` and types have their
+    names. A line gives each other name one value.
+    """
+
+    id = "kind-name-taken"
+
+
+class UnknownKindName(UserError):
+    """Braces in the name or in a text of an instruction have a name to which no `for` line gives a value.
+
+    `mma_${SHAPE}` needs a value for `SHAPE` in every `for` line: `for f16: SHAPE = m16n8k16`. `${T}` and `${N}` have theirs.
+    """
+
+    id = "unknown-kind-name"
+
+
+class UnusedKindName(UserError):
+    """An instruction gives values to a name that it does not use.
+
+    A name counts where it is a whole word of a text, a shape, a map, a type or a fact. Inside a word it is written `${NAME}`.
+    """
+
+    id = "unused-kind-name"
+
+
+class WrongKindValue(UserError):
+    """A name of a kind stands for a word where a number is needed, or for a number where a type is needed.
+
+    Shapes, maps and arithmetic in braces take whole numbers; tensors and casts take types.
+    """
+
+    id = "wrong-kind-value"
+
+
+class BadSequence(UserError):
+    """A sequence in the text of an instruction counts down, or is very long.
+
+    `"r"(a[0]), ..., "r"(a[3])` counts from its first to its last number, by one.
+    """
+
+    id = "bad-sequence"
+
+
 class TooFewLanes(UserError):
     """An instruction is spread over more lanes than a unit of its level has.
 

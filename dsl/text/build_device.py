@@ -56,11 +56,18 @@ class DeviceRules(TreeRules):
         emits: list[s.Emit] = []
         facts: list[s.Fact] = []
         awaits: list[s.Fact] = []
-        for kind, value in lines:
-            if kind == "facts":
+        valued: list[s.Kind] = []
+        for what, value in lines:
+            if what == "facts":
                 facts.extend(value)
                 continue
-            {"op": ops, "place": places, "emit": emits, "await": awaits}[kind].append(value)
+            {"op": ops, "place": places, "emit": emits, "await": awaits, "kind": valued}[what].append(value)
+        if kinds and valued:
+            self.diagnostics.add(
+                errors.InstructionOp(
+                    f"instruction `{name}` says twice what it is for", valued[0].span, help="keep its `for` lines, one for each"
+                )
+            )
         if not ops:
             self.diagnostics.add(
                 errors.InstructionOp(f"instruction `{name}` has no `op`", span, help="add `op (...):` with its statement")
@@ -88,24 +95,33 @@ class DeviceRules(TreeRules):
             tuple(emits),
             tuple(facts),
             awaits[0] if awaits else None,
-            kinds,
+            kinds or tuple(valued),
             span=span,
         )
 
-    def kinds(self, c: Parts) -> tuple[tuple[str | None, int | None], ...]:
+    def kinds(self, c: Parts) -> tuple[s.Kind, ...]:
         return tuple(k for k in c if k is not None)
 
-    def kind(self, c: Parts) -> tuple[str, int | None]:
+    def kind(self, c: Parts) -> s.Kind:
         dtype, count = c
-        return str(dtype), None if count is None else self.int_of(count)
+        return s.Kind(str(dtype), None if count is None else self.int_of(count), span=self.span(dtype, count))
 
-    def every_type(self, c: Parts) -> tuple[None, int]:
+    def every_type(self, c: Parts) -> s.Kind:
         number, unit = c
         if unit != "B":
             self.diagnostics.add(
                 errors.InstructionOp(f"`for {number} {unit}`: an amount of bytes, such as `for 16 B`", self.span(number, unit))
             )
-        return None, self.int_of(number)
+        return s.Kind(None, self.int_of(number), span=self.span(number, unit))
+
+    def kind_line(self, c: Parts) -> tuple[str, Any]:
+        kind, *values = c
+        return "kind", s.Kind(kind.dtype, kind.count, tuple(values), span=self.span(kind, values))
+
+    def kind_value(self, c: Parts) -> s.KindValue:
+        name, _, value = c
+        meant = self.string(value) if value.type == "TEXT" else str(value) if value.type == "NAME" else self.number(value)
+        return s.KindValue(str(name), meant, value.type == "TEXT", span=self.span(name, value))
 
     def instr_op(self, c: Parts) -> tuple[str, Any]:
         keyword, operands, results, body = c

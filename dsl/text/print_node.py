@@ -215,15 +215,23 @@ def _quantity(q: s.Quantity) -> str:
 def _instr(i: s.InstrDecl) -> list[str]:
     family = f" in {i.family}" if i.family else ""
     results = f" -> ({', '.join(map(_parameter, i.results))})" if i.results else ""
-    out = [f"op ({', '.join(map(_parameter, i.operands))}){results}:", *_indent(map(_assign, i.body))]
+    valued = any(k.values for k in i.kinds)
+    out = [line for k in i.kinds if valued for line in f"for {_kind(k)}".split("\n")]
+    out += [f"op ({', '.join(map(_parameter, i.operands))}){results}:", *_indent(map(_assign, i.body))]
     for part in (*i.places, *i.emits):
         out += _lines(part)
     if i.facts:
         out.append(_facts(i.facts))
     if i.awaits:
         out.append(f"await {_fact(i.awaits)}")
-    kinds = ", ".join(f"{n} B" if t is None else t if n is None else f"{t} x {n}" for t, n in i.kinds)
+    kinds = "" if valued else ", ".join(map(_kind, i.kinds))
     return [f"instr {i.name} on {i.level}{family}{f' for {kinds}' if kinds else ''}:", *_indent(out)]
+
+
+def _kind(k: s.Kind) -> str:
+    head = f"{k.count} B" if k.dtype is None else k.dtype if k.count is None else f"{k.dtype} x {k.count}"
+    values = ", ".join(f"{v.name} = {quote(str(v.value)) if v.quoted else v.value}" for v in k.values)
+    return f"{head}: {values}" if values else head
 
 
 def _place(p: s.OperandPlace) -> str:

@@ -58,6 +58,12 @@ def test_text_of_an_instruction_is_a_string():
     assert [kind in String for kind, value in found if "tile" in value] == [True]
 
 
+def test_an_instruction_that_comes_in_several_kinds():
+    found = tokens("device d:\n    instr mma_${SHAPE}_${T} on warp in mma:\n        for f16: SHAPE = m16n8k16, K = 16\n")
+    assert (Name.Function, "mma_${SHAPE}_${T}") in found
+    assert [value for kind, value in found if kind in Keyword] == ["device", "instr", "on", "in", "for", "f16"]
+
+
 def test_the_lexer_is_found_by_file_name():
     assert get_lexer_for_filename("gemm.sched").name == "Andiron"
 

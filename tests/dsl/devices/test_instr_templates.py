@@ -9,6 +9,7 @@ from andiron.dsl.errors import UserError, UserErrors
 from andiron.dsl.syntax import DeviceDecl
 from andiron.dsl.text.format import format_source
 from andiron.dsl.text.parser import parse_text
+from andiron.dsl.text.print_node import format_node
 
 HEAD = """device d:
     level warp: open, siblings nothing
@@ -24,6 +25,17 @@ COPY = """    instr load on thread in load for KINDS:
         S in global at (r): i = r
         D in register at (r): i = r
         emit cuda: "T T8 N NN {N}"
+"""
+
+VALUES = """    instr load_${SIZE}_${T} on thread in load:
+        for f32 x 2: SIZE = 8, V = uint2, W = 8, C = 0.5, ACC = f64, L = 3
+        for f16 x 2: SIZE = half, V = "uint32_t const", W = 4, C = 2, ACC = f32, L = 0
+        op (S: T[W/4 * N]) -> (D: T[W/4 * N]):
+            D[i] = T(ACC(S[i]))
+        S in global at (r): i = W*r - (W - 1)*r
+        D in register at (r): i = r
+        emit cuda: "V v${W}[W] = T(s) WW {%1, ..., %${L + 1}} f2(v[0]), ..., f2(v[L]) ${2*W/4 - 1}"
+        align S W B, cost C cycles
 """
 
 MUL = """    instr mul on thread for f16, bf16:
@@ -61,11 +73,45 @@ def test_types_without_a_count() -> None:
     assert [i.operands[0].dtype.name for i in found] == ["f16", "bf16"]
 
 
+def test_values_of_each_kind() -> None:
+    single, half = resolve(HEAD + VALUES)["d"].instrs
+    assert [i.name for i in (single, half)] == ["load_8_f32", "load_half_f16"]
+    assert [(i.cycles, i.operand("S").alignment, i.operand("S").shape) for i in (single, half)] == [
+        (0.5, 8, (4,)),
+        (2, 4, (2,)),
+    ]
+    assert dict(single.emits)["cuda"] == "uint2 v8[8] = f32(s) WW {%1, %2, %3, %4} f2(v[0]), f2(v[1]), f2(v[2]), f2(v[3]) 3"
+    assert dict(half.emits)["cuda"] == "uint32_t const v4[4] = f16(s) WW {%1} f2(v[0]) 1"
+    assert [str(i.statement.value.dtype) for i in (single, half)] == ["f32", "f16"]
+
+
+def test_a_name_with_braces_of_type_and_count() -> None:
+    found = resolve(HEAD + COPY.replace("instr load", "instr ${T}_of_${N * 2}").replace("KINDS", "f32 x 4, f16 x 8"))[
+        "d"
+    ].instrs
+    assert [i.name for i in found] == ["f32_of_8", "f16_of_16"]
+
+
+def test_sequences_are_spelt_out_where_there_are_no_kinds() -> None:
+    text = HEAD + COPY.replace(" for KINDS", "").replace("T[N]", "f32[4]").replace(
+        "T T8 N NN {N}", "f(x, ..., 3) {%0, ..., %2};"
+    )
+    (found,) = resolve(text)["d"].instrs
+    assert dict(found.emits)["cuda"] == "f(x, ..., 3) {%0, %1, %2};"
+
+
 @pytest.mark.parametrize("kinds", ["f32 x 4, f16 x 8", "16 B", "f32", "8 B, f32 x 4"])
 def test_formatted_as_written(kinds: str) -> None:
     text = HEAD + COPY.replace("KINDS", kinds).replace("T[N]", "T[4]")
     assert format_source(text).strip() == text.strip()
     assert parse_text(format_source(text)) == parse_text(text)
+
+
+def test_lines_of_kinds_are_formatted_as_written() -> None:
+    assert format_source(HEAD + VALUES) == HEAD + VALUES
+    tree = parse_text(HEAD + VALUES)
+    assert parse_text(format_node(tree)) == tree
+    assert 'for f16 x 2: SIZE = half, V = "uint32_t const", W = 4, C = 2, ACC = f32, L = 0' in format_node(tree)
 
 
 def test_an_extending_device_changes_costs_only() -> None:
@@ -93,6 +139,14 @@ def test_an_extending_device_lacks_what_it_says() -> None:
         (HEAD + MUL + "device e extends d:\n    without mul_f32\n", "the device extended has no `mul_f32`"),
         (HEAD + COPY.replace("KINDS", "16 s"), "an amount of bytes"),
         (HEAD + COPY.replace("KINDS", "f33 x 4"), "f33"),
+        (HEAD + VALUES.replace("SIZE = half", "SIZE = 8").replace("_${T}", ""), "`load_8` is declared twice"),
+        (HEAD + VALUES.replace("W = 4", "W = 4.5"), "`W` is 4.5, and a whole number stands here"),
+        (HEAD + VALUES.replace("L = 0", "L = few"), "`${L + 1}` calculates, but `L` is few"),
+        (HEAD + VALUES.replace("${L + 1}", "${L +}"), "`${L +}` has no value"),
+        (HEAD + VALUES.replace("${L + 1}", "${L / 0}"), "`${L / 0}` has no value"),
+        (HEAD + VALUES.replace("SIZE = half", "i = half").replace("SIZE", "i"), "`i` is an index"),
+        (HEAD + VALUES.replace("L = 0", "L = 99999"), "counts from 1 to 100000"),
+        (HEAD + COPY.replace(" for KINDS", "").replace("load on", "load_${X} on"), "`${X}` stands for nothing"),
     ],
 )
 def test_mistakes(text: str, says: str) -> None:

@@ -302,9 +302,17 @@ quantities = st.builds(
 ) | st.builds(s.Quantity, st.integers(1, 99), st.just("B"), st.integers(1, 99))
 facts = st.builds(s.Fact, tuples(words | quantities, 1))
 word_facts = st.builds(lambda w, f: s.Fact((w, *f.parts)), words, facts)
+kind_values = st.builds(s.KindValue, plain, st.integers(0, 99) | st.floats(0.1, 1e9) | plain) | st.builds(
+    s.KindValue, plain, st.sampled_from(["", "a, b", '"x"', "a\\b"]), st.just(True)
+)
+counts = optional(st.integers(0, 64))
+kinds = st.builds(s.Kind, plain, counts) | st.builds(s.Kind, st.none(), st.integers(1, 64))
+valued_kinds = st.builds(s.Kind, plain, counts, tuples(kind_values, 1)) | st.builds(
+    s.Kind, st.none(), st.integers(1, 64), tuples(kind_values, 1)
+)
 instrs = st.builds(
     s.InstrDecl,
-    plain,
+    plain | st.sampled_from(["mma_${X}_${T}", "${N + 1}x"]),
     plain,
     optional(plain),
     tuples(tensors),
@@ -314,6 +322,7 @@ instrs = st.builds(
     tuples(st.builds(s.Emit, plain, st.sampled_from(["", "a", 'f("x");\n  g();', "a\\b", '"', " a ", "a\n"]))),
     tuples(word_facts),
     optional(facts),
+    tuples(kinds) | tuples(valued_kinds),
 )
 devices = st.builds(
     s.DeviceDecl,
