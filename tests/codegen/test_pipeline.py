@@ -13,7 +13,7 @@ from andiron.codegen.verify.well_formed import check_well_formed
 from andiron.dsl.ops.specialise import bind_params
 from andiron.tools.cli import main
 
-from ..support.library_cases import library
+from ..support.library.cases import library
 
 OPS = (
     *("gemm", "gemm_f16", "conv2d_nhwc", "softmax", "layernorm", "row_argmax", "full_sum", "transpose", "attention"),

@@ -16,7 +16,7 @@ from andiron.runtime.compile import compile
 from andiron.runtime.devices import device_of, extended_devices, is_for_device
 from andiron.tools import cli
 
-from ..support.library_cases import check_right
+from ..support.library.cases import check_right
 from ..support.paths import ROOT
 
 TEXTS = sorted((ROOT / "examples").glob("*.sched"))

@@ -7,20 +7,19 @@ import re
 
 import pytest
 from andiron.codegen.targets import target_of
-from andiron.dsl.module import loads
 from andiron.dsl.ops.specialise import bind_params
 from andiron.runtime.compile import compile
 from andiron.runtime.native.cpu_features import missing
 
-from ..support.library_cases import check_right
+from ..support.library.cases import check_right
+from ..support.library.schedules import SCHEDULES
 from ..support.paths import STDLIB
 
 ROOT = STDLIB / "schedules"
-MODULES = {f.stem: loads(f"import std.schedules.{f.stem}\n") for f in sorted(ROOT.glob("*.sched"))}
 ANY = ["gemm", "gemm_tt", "batched_gemm", "ttm", "linear_relu"]  # what schedules for any contraction are tried on
 CASES = [
     (module, name, op)
-    for module, m in MODULES.items()
+    for module, m in SCHEDULES.items()
     for name, s in m.schedules.items()
     if s.device is None or s.device.startswith("cpu")
     for op in (ANY if s.op == "contraction" else [s.op])
@@ -31,13 +30,13 @@ CASES = [
 def test_there_is_something_to_test():
     assert len(CASES) >= 20
     written = {n for f in ROOT.glob("*.sched") for n in re.findall(r"^schedule (\w+)", f.read_text(), flags=re.MULTILINE)}
-    gpu = {name for m in MODULES.values() for name, s in m.schedules.items() if s.device and not s.device.startswith("cpu")}
+    gpu = {name for m in SCHEDULES.values() for name, s in m.schedules.items() if s.device and not s.device.startswith("cpu")}
     assert written == {name for _, name, _ in CASES} | gpu
 
 
 @pytest.mark.parametrize(("module", "name", "op_name"), CASES, ids=lambda x: str(x))
 def test_right(module: str, name: str, op_name: str) -> None:
-    library = MODULES[module]
+    library = SCHEDULES[module]
     target = library.schedules[name].device or "cpu"
     kernel = compile(library, op=op_name, schedule=name, target=target)
     op = bind_params(library.ops[op_name])

@@ -18,9 +18,8 @@ from andiron.runtime.compile import compile
 from andiron.runtime.emulator.report import EmulationReport
 
 from ..support.gpu.compilers import accepted, toolchain
+from ..support.library.ops import SCHEDULES, values
 from ..support.paths import STDLIB
-from .test_cpu_schedules import MODULES
-from .test_ops import values
 
 ROOT = STDLIB / "schedules"
 GEMM = ["M=137,N=131,K=69", "M=1,N=3,K=1", "M=5,N=2,K=0", "M=130,N=136,K=72"]
@@ -50,7 +49,7 @@ ALL = [(name, op, device) for name, (devices, ops, _) in CASES.items() for devic
 
 @lru_cache(maxsize=20)
 def library(schedule: str) -> Module:
-    return next(m for m in MODULES.values() if schedule in m.schedules)
+    return next(m for m in SCHEDULES.values() if schedule in m.schedules)
 
 
 def sized(text: str) -> dict[str, int]:

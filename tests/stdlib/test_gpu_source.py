@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-from functools import lru_cache
 
 import pytest
 from andiron.codegen.emit.printers import emit
 from andiron.codegen.pipeline import compile_program
-from andiron.dsl.module import Module, loads
 from andiron.dsl.ops.specialise import bind_params
 
 from ..support.gpu.compilers import accepted, toolchain
-from .test_ops import OPS, ROOT
+from ..support.library.cases import library
+from ..support.library.ops import OPS
 
 pytestmark = pytest.mark.usefixtures("first_choices")
 
@@ -24,11 +23,6 @@ CASES = [
     for number, (device, every) in enumerate(DEVICES.items())
     for name in list(OPS)[number % (EVERY or every) :: EVERY or every]
 ]
-
-
-@lru_cache(maxsize=1)
-def library() -> Module:
-    return loads("".join(f"import std.ops.{f.stem}\n" for f in sorted(ROOT.glob("*.sched"))))
 
 
 @pytest.mark.parametrize(("name", "dialect", "device"), CASES)

@@ -5,16 +5,10 @@ import warnings
 
 import numpy as np
 import pytest
-from andiron.dsl.ops.resolve_op import resolve_op
 from andiron.dsl.ops.specialise import bind_params
 from andiron.dsl.semantics.reference import reference
-from andiron.dsl.source import Source
-from andiron.dsl.text.parser import parse
 
-from ..support.paths import STDLIB
-
-ROOT = STDLIB / "ops"
-OPS = {d.name: resolve_op(d) for f in sorted(ROOT.glob("*.sched")) for d in parse(Source(f.name, f.read_text())).declarations}
+from ..support.library.ops import OPS, POSITIVE, shapes, values
 
 erf = np.vectorize(math.erf, otypes=[float])
 f64 = np.float64
@@ -261,7 +255,6 @@ FORMULAS = {
     "contract_4d": ein("aebf,dfce->abcd"),
 }
 _START = {"max": {"initial": -np.inf}, "min": {"initial": np.inf}}
-
 PARAMS = {
     **{n: [{}, {"stride": 2, "pad": 1}, {"stride": 3, "pad": 2}] for n in OPS if "conv" in n},
     "conv1d": [{}, {"stride": 2, "pad": 1}, {"pad": 2, "dilation": 2}],
@@ -269,35 +262,6 @@ PARAMS = {
     "upsample2d": [{}, {"factor": 3}],
     "pad2d": [{}, {"before": 0, "after": 2}],
 }
-POSITIVE = {"log_map", "sqrt_map", "rsqrt_map", "batchnorm", "quantise_i8"}
-SIZES = [3, 5, 2, 7, 4, 6, 5, 3, 4]
-# A window of 3 in 5 to 7 elements, whatever the order of the op's sizes.
-NAMED = {"H": 7, "W": 5, "D": 6, "R": 3, "S": 3, "T": 2}
-
-
-def shapes(op, mode):
-    """The sizes to test with; a filter never exceeds what it slides over."""
-    named = NAMED if "stride" in dict(op.params) else {}
-    if mode == "odd":
-        sizes = {v.name: named.get(v.name, SIZES[i]) for i, v in enumerate(op.dims)}
-    else:
-        sizes = {v.name: int(mode) for v in op.dims}
-    if op.name in ("jacobi2d", "blur3x3") and mode != "odd":
-        sizes = {n: s + 2 for n, s in sizes.items()}
-    if op.name == "causal_attention" and mode == "odd":
-        sizes["T"] = sizes["Q"] + 3
-    return sizes
-
-
-def values(rng, dtype, shape, positive):
-    if dtype.kind == "bool":
-        return rng.random(shape) < 0.6
-    if dtype.kind in ("int", "uint"):
-        count = 1 << min(dtype.bits, 8)
-        low = 0 if dtype.kind == "uint" else -count // 2
-        return rng.integers(low, low + count, shape).astype(dtype.numpy)
-    x = rng.normal(size=shape)
-    return np.asarray(np.abs(x) + 0.1 if positive else x).astype(dtype.numpy)
 
 
 def test_every_op_has_a_formula():

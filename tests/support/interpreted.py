@@ -18,6 +18,18 @@ from andiron.codegen.verify.field_elements import ValueBudgetExceeded
 from andiron.dsl.module import loads
 from andiron.dsl.ops.specialise import specialise
 
+# A GPU whose warps have any number of lanes.
+OWN_GPU = """
+device own:
+    level grid: finite 1, siblings nothing
+    level block: open, siblings nothing, at most 1024 threads
+    level warp: shaped, siblings barrier, at most {warps} units
+    level thread: shaped, siblings lockstep, at most {width} units, width {width}
+    memory global of grid: 1555 GB/s, transaction 32 B
+    memory shared of block: 163 KiB, banks 32 x 4 B
+    memory register of thread: 255 x 4 B
+"""
+
 Sizes = Mapping[str, int]
 WORK = 20_000  # values computed to count points, at most: some milliseconds
 

@@ -7,7 +7,7 @@ from andiron.codegen.pipeline import compile_program
 from andiron.dsl.module import loads
 from andiron.dsl.ops.specialise import specialise
 
-from ...support.unscheduled import compiled, scheduled
+from ...support.library.unscheduled import compiled, scheduled
 
 OPS = [
     *("gemm", "gemm_f16", "gemm_i8", "gemm_f64", "gemv_t", "dot", "batched_gemm", "linear_gelu", "conv2d", "conv2d_nhwc_f16"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from andiron.codegen.autoschedule.report import CandidateReport, LaunchReport
 
-from ...support.unscheduled import compiled, library
+from ...support.library.unscheduled import compiled, library
 
 DEVICES = ("sm_80", "sm_90a", "gfx90a", "gfx1100")
 THIN = [

@@ -12,8 +12,8 @@ from andiron.runtime.check_results import check
 from andiron.runtime.compile import compile
 from andiron.runtime.random_inputs import random_inputs
 
-from ...support.unscheduled import AMD, NVIDIA, compiled, library, op_of
-from ...support.unscheduled_library import sizes_of
+from ...support.library.unscheduled import AMD, NVIDIA, compiled, library, op_of
+from ...support.library.unscheduled_walk import sizes_of
 
 MATRIX = dict(M=37, N=45, K=21)
 IMAGE = dict(N=2, C=5, H=7, W=6, O=4, R=3, S=2)

@@ -14,7 +14,7 @@ from andiron.codegen.enumerate_schedules import candidate_schedules
 from andiron.dsl.ops.specialise import bind_params, specialise
 from andiron.dsl.text.print_node import format_node
 
-from ...support.unscheduled import library
+from ...support.library.unscheduled import library
 
 GOLDENS = Path(__file__).parent / "goldens"
 FEW = 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from andiron.dsl.errors.schedule import UnboundedTile
 
-from ...support.unscheduled import scheduled
+from ...support.library.unscheduled import scheduled
 
 # name -> op, device, the author's lines, lines that must be there in this order
 CASES = {

@@ -15,7 +15,7 @@ from andiron.dsl.text.print_node import format_node
 from andiron.runtime.check_results import check
 from andiron.runtime.random_inputs import random_inputs
 
-from ...support.unscheduled import IMPORTS, compiled, library, op_of
+from ...support.library.unscheduled import IMPORTS, compiled, library, op_of
 
 SIZES = {
     "gemm": {"M": 70, "N": 66, "K": 40},

@@ -8,7 +8,7 @@ from andiron.codegen.pipeline import compile_program, context_of, launches_of
 from andiron.dsl.module import loads
 from andiron.dsl.ops.specialise import bind_params
 
-from ...support.unscheduled import library, op_of
+from ...support.library.unscheduled import library, op_of
 
 
 def found(name: str, device: str, work: int = 0) -> list[InstrMapping]:

@@ -22,10 +22,10 @@ from andiron.dsl.op import Op
 from andiron.runtime.emulator.run_program import emulated_variant, run_variant
 
 from ...support.interpreted import Formula, agrees, program_of
+from ...support.library.unscheduled_walk import dialect, wrong
 from ...support.random.cases import Case, agree, inputs_of
 from ...support.random.partial_schedules import some_lines
 from ...support.random.unscheduled import AMD, CPUS, DEVICES, NVIDIA, auto_case, special
-from ...support.unscheduled_library import dialect, wrong
 
 CASES = int(os.environ.get("FUZZ", "34"))
 FIRST = int(os.environ.get("FUZZ_FROM", "0"))

@@ -12,7 +12,7 @@ from andiron.codegen.autoschedule.report import LaunchReport, show_launch_report
 from andiron.tools.cli import main
 from andiron.tools.pictures.svg import stacked, table
 
-from ...support.unscheduled import compiled, library, op_of
+from ...support.library.unscheduled import compiled, library, op_of
 
 GEMM = dict(M=1024, N=512, K=256)
 

@@ -23,9 +23,9 @@ from andiron.dsl.index.expr import Var, as_expr
 from andiron.dsl.module import Module, loads, std_device
 from andiron.dsl.ops.specialise import bind_params
 
-from ...stdlib.test_ops import OPS
 from ...support import tile_programs
-from ...support.library_cases import library
+from ...support.library.cases import library
+from ...support.library.ops import OPS
 from ...support.paths import DEVICES, STDLIB
 from ...support.random.cases import compiled, random_case
 

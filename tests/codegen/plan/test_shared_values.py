@@ -13,7 +13,7 @@ from andiron.dsl.values import Shared, walk
 
 from ...support.count_calls import calls
 from ...support.cpp.build import skip_unless_run_here
-from ...support.library_cases import library
+from ...support.library.cases import library
 
 TARGETS = ("cpu:generic", "cpu:avx2", "emulate:sm_80", "emulate:gfx90a")
 SIZES = [(3, 37), (1, 1), (5, 64), (0, 3), (2, 130)]

@@ -13,7 +13,7 @@ from andiron.dsl import syntax
 from andiron.dsl.errors import UserError
 from andiron.dsl.errors.schedule import CapacityExceeded
 
-from ...support.unscheduled import compiled, scheduled
+from ...support.library.unscheduled import compiled, scheduled
 
 OP = dict(M=64, N=64, K=64)
 

@@ -28,9 +28,9 @@ from andiron.dsl.ops.specialise import bind_params
 from andiron.dsl.semantics.reference import reference
 from andiron.dsl.values import Masked, transform
 
-from ...stdlib.test_ops import OPS
 from ...support.edit_programs import edited
-from ...support.library_cases import cases, library
+from ...support.library.cases import cases, library
+from ...support.library.ops import OPS
 
 # ---------------------------------------------------------------- programs that are right
 

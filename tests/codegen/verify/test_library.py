@@ -17,8 +17,8 @@ from andiron.dsl.stdlib_files import std_devices
 from andiron.tools.checks.compile_schedules import compile_all_schedules, compile_unscheduled_ops
 from andiron.tools.infer_target import has_unit_count
 
-from ...stdlib.test_ops import OPS
-from ...support.library_cases import library
+from ...support.library.cases import library
+from ...support.library.ops import OPS
 from ...support.paths import ROOT
 
 FILES = [

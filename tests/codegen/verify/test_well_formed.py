@@ -16,9 +16,9 @@ from andiron.dsl.index.expr import Var, as_expr
 from andiron.dsl.ops.specialise import bind_params
 from andiron.dsl.types import TYPES
 
-from ...stdlib.test_ops import OPS
 from ...support.edit_programs import edited
-from ...support.library_cases import library
+from ...support.library.cases import library
+from ...support.library.ops import OPS
 
 
 def one(p: Program, kind: type, change: Any) -> Program:

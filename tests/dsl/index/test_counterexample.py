@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ...support.count_calls import calls
-from .test_prove import BOX, VARS, expression, linear
+from ...support.index_exprs import BOX, VARS, expression, linear
 
 M, N, k, block = (Var(n, 0) for n in ("M", "N", "k", "block"))
 i, thread, other = Var("i", 0, 127), Var("thread", 0, 31), Var("thread'", 0, 31)

@@ -7,39 +7,17 @@ import weakref
 import numpy as np
 import pytest
 from andiron.dsl.index import prove
-from andiron.dsl.index.expr import Var, as_expr, ceildiv, maximum, minimum, xor
+from andiron.dsl.index.expr import Var, as_expr, ceildiv, maximum, minimum
 from andiron.dsl.index.prove import Assumptions, always, conjuncts, equal, feasible
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ...support.count_calls import calls
+from ...support.index_exprs import BOX, VARS, expression, linear
 
-BOX = {"a": (-4, 5), "b": (0, 7), "c": (0, 9), "d": (1, 3)}
-VARS = {n: Var(n, lo, hi) for n, (lo, hi) in BOX.items()}
 GRID = dict(zip(BOX, np.meshgrid(*(np.arange(lo, hi + 1) for lo, hi in BOX.values()), indexing="ij"), strict=True))
-
 M, N, K = Var("M", 0), Var("N", 0), Var("K", 0)
 i, j, k = Var("i", 0, 127), Var("j", 0, 31), Var("k", 0)
-
-
-def linear():
-    coefficients = st.lists(st.integers(-9, 9), min_size=4, max_size=4)
-    return st.builds(
-        lambda ks, c: sum((n * VARS[v] for n, v in zip(ks, BOX, strict=True)), as_expr(c)), coefficients, st.integers(-30, 30)
-    )
-
-
-def expression():
-    x, c = linear(), st.sampled_from([2, 3, 4, 8])
-    return st.one_of(
-        x,
-        st.builds(lambda x, y, c: x + 3 * (y // c), x, x, c),
-        st.builds(lambda x, y, c: x - y % c, x, x, c),
-        st.builds(lambda x, y: minimum(x, y) - 3, x, x),
-        st.builds(lambda x, y: maximum(x, y) - 3, x, x),
-        st.builds(lambda x, y: x - y % VARS["d"], x, x),
-        st.builds(lambda x: x - xor(VARS["b"], VARS["c"]) + VARS["b"] * VARS["d"], x),
-    )
 
 
 @settings(derandomize=True, max_examples=150, deadline=None)

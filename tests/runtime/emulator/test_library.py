@@ -8,8 +8,8 @@ import pytest
 from andiron.dsl.ops.specialise import bind_params
 from andiron.runtime.compile import compile
 
-from ...stdlib.test_ops import OPS
-from ...support.library_cases import check_right, into, library
+from ...support.library.cases import check_right, into, library
+from ...support.library.ops import OPS
 
 pytestmark = pytest.mark.usefixtures("first_choices")
 

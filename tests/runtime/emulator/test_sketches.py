@@ -14,9 +14,9 @@ from andiron.dsl.semantics.reference import reference
 from andiron.runtime.compile import compile
 from andiron.runtime.emulator.run_program import emulate
 
-from ...end_to_end.test_gpu_sketches import CONV, GEMM, USES
-from ...end_to_end.test_simt_sketches import CASES, inputs, program
+from ...support.gpu.sketches import CONV, GEMM, USES
 from ...support.paths import DEVICES
+from ...support.simt_sketches import CASES, inputs, program
 
 
 @lru_cache(maxsize=2)

@@ -8,8 +8,8 @@ from andiron.codegen.enumerate_schedules import best_schedules
 from andiron.dsl.ops.specialise import bind_params
 from andiron.dsl.text.format import format_node
 
-from ....support.library_cases import check_right
-from ....support.unscheduled import IMPORTS
+from ....support.library.cases import check_right
+from ....support.library.unscheduled import IMPORTS
 
 # name -> op, the author's lines, lines that must be there in this order
 CASES = {

@@ -12,7 +12,7 @@ from andiron.runtime.compile import compile
 from andiron.runtime.native import cpu_features
 from andiron.runtime.random_inputs import shape_of
 
-from ....support.unscheduled import library, op_of
+from ....support.library.unscheduled import library, op_of
 
 CASES = [  # op, sizes, parameters
     ("conv2d", {"N": 2, "C": 3, "H": 9, "W": 11, "O": 5, "R": 3, "S": 3}, {"pad": 1}),

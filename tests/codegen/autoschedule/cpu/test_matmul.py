@@ -14,7 +14,7 @@ from andiron.runtime.compile import compile
 from andiron.runtime.random_inputs import shape_of
 from andiron.runtime.variant import KernelVariants
 
-from ....support.unscheduled import library, op_of
+from ....support.library.unscheduled import library, op_of
 
 CPUS = ("cpu:generic", "cpu:avx2", "cpu:avx512", "cpu:neon")
 SIZES = [(1, 1, 1), (5, 1, 300), (9, 3, 40), (3, 4, 4099), (70, 5, 33), (1, 65, 7), (35, 100, 257), (100, 33, 385)]

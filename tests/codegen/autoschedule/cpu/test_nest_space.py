@@ -18,7 +18,7 @@ from andiron.dsl.text.print_node import format_node
 from andiron.runtime.check_results import check
 from andiron.runtime.random_inputs import random_inputs
 
-from ....support.unscheduled import library
+from ....support.library.unscheduled import library
 
 SIZES = {
     "softmax": {"M": 5, "N": 21},

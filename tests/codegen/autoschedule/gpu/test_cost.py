@@ -14,7 +14,7 @@ from andiron.codegen.autoschedule.launches import context_of, launches_of
 from andiron.codegen.autoschedule.rank import RankedCandidates, applicable_nests, best_candidates, rank_candidates, sample_sizes
 from andiron.runtime.compile import compile
 
-from ....support.unscheduled import GPUS, compiled, library, op_of
+from ....support.library.unscheduled import GPUS, compiled, library, op_of
 
 GEMM = dict(M=2048, N=1024, K=512)
 

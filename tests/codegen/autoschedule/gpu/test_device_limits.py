@@ -15,8 +15,8 @@ from andiron.codegen.pipeline import compile_program
 from andiron.dsl.module import loads
 from andiron.dsl.ops.specialise import specialise
 
-from ....support.unscheduled import GPUS, compiled, library
-from ....support.unscheduled_library import MODES, sizes_of, wrong
+from ....support.library.unscheduled import GPUS, compiled, library
+from ....support.library.unscheduled_walk import MODES, sizes_of, wrong
 
 OPS = sorted(library().ops)
 # One op of each kind of nest, and of each kind of operand.

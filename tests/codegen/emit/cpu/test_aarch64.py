@@ -13,7 +13,7 @@ from andiron.runtime.compile import compile
 from ....support.cpp.aarch64 import QEMU, compiles
 from ....support.cpp.build import run
 from ....support.cpp.programs import gemm
-from .test_scalar_functions import EXACT, F32, F64, OWN, conversions, functions, samples, truth, ulps, values_of
+from ....support.cpp.scalar_functions import EXACT, F32, F64, OWN, conversions, functions, samples, truth, ulps, values_of
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("ziglang") is None, reason="needs ziglang to cross-compile")
 emulated = pytest.mark.skipif(QEMU is None, reason="needs qemu-aarch64 (Debian: qemu-user)")

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from andiron.codegen.abi import symbol
 from andiron.codegen.emit.printers import emit
-from andiron.codegen.interpret.machine import interpret
 from andiron.codegen.ir.tile_ir import Alloc, Barrier, If, Let, Store
 from andiron.codegen.name_mangling import NameSupply, mangle
 from andiron.dsl.index.expr import Var, as_expr, ceildiv, xor
@@ -17,6 +16,7 @@ from andiron.dsl.types import TYPES
 from andiron.dsl.values import Apply, Cast, IndexValue, Masked
 
 from ....support.cpp.build import COMPILERS, build, run
+from ....support.cpp.check import agrees, ints, on_narrow_vectors
 from ....support.cpp.programs import (
     CORE,
     CORES,
@@ -41,28 +41,6 @@ I64, I32, F16, F64, BOOL = (TYPES[n] for n in ("i64", "i32", "f16", "f64", "bool
 W = 8
 L = lane(W)
 both = pytest.mark.parametrize("compiler", COMPILERS)
-
-
-def ints(*shape, dtype=np.float32, seed=0):
-    return np.random.default_rng(seed).integers(-4, 5, shape).astype(dtype)
-
-
-def agrees(prog, inputs, dims, compiler, want=None, **more):
-    """The emitted text gives what the interpreter gives, and what is expected; lanes in one vector, and in several."""
-    meant = interpret(prog, inputs, dims, {"core": 1})
-    for narrow in (False, True):
-        made = on_narrow_vectors(prog) if narrow else prog
-        out = run(made, inputs, dims, compiler, **more)
-        for name, array in out.items():
-            np.testing.assert_array_equal(array, meant[name], err_msg=f"{name}\n{emit(made)}")
-            if want is not None:
-                np.testing.assert_array_equal(array, want)
-
-
-def on_narrow_vectors(prog):
-    """The same on a device whose vectors hold 16 bytes."""
-    *outer, innermost = prog.device.levels
-    return replace(prog, device=replace(prog.device, levels=(*outer, replace(innermost, bytes=16))))
 
 
 @both

@@ -12,6 +12,7 @@ from andiron.dsl.types import TYPES
 from andiron.dsl.values import Apply, IndexValue, Masked
 
 from ....support.cpp.build import COMPILERS, run
+from ....support.cpp.check import agrees, ints
 from ....support.cpp.programs import (
     CORE,
     CORES,
@@ -28,7 +29,6 @@ from ....support.cpp.programs import (
     units,
     when,
 )
-from .test_cpu_printer import agrees, ints
 
 N, I, J, R = Var("N"), Var("i"), Var("j"), Var("r", 0, 3)
 I64, BOOL = TYPES["i64"], TYPES["bool"]

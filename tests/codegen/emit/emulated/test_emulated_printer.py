@@ -16,7 +16,7 @@ from andiron.dsl.ops.specialise import bind_params
 from andiron.runtime.compile import compile
 from andiron.runtime.native.cxx_compiler import find_compiler
 
-from ....support.library_cases import library
+from ....support.library.cases import library
 from ....support.paths import DEVICES
 
 KERNEL = re.compile(r"^// [^\n]*\n^constexpr int \w+__THREADS.*?^}\n", re.MULTILINE | re.DOTALL)

@@ -26,11 +26,11 @@ from andiron.dsl.values import Load
 from andiron.runtime.check_results import check
 from andiron.runtime.emulator.run_program import emulate
 
-from ....end_to_end.test_simt_sketches import CASES, inputs
-from ....stdlib.test_ops import shapes, values
 from ....support.edit_programs import edited
 from ....support.gpu.compilers import cuda, hip
+from ....support.library.ops import shapes, values
 from ....support.paths import DEVICES, STDLIB
+from ....support.simt_sketches import CASES, inputs
 
 HERE = Path(__file__).parent
 SCHEDULES = """

@@ -11,18 +11,8 @@ from andiron.codegen.pipeline import compile_program
 from andiron.dsl.module import loads
 from andiron.dsl.ops.specialise import specialise
 
-from ....support.interpreted import CENTRED, GEMM, HIGHEST, ROWS, TOTALS, Formula, agrees, program_of
+from ....support.interpreted import CENTRED, GEMM, HIGHEST, OWN_GPU, ROWS, TOTALS, Formula, agrees, program_of
 
-GPU = """
-device own:
-    level grid: finite 1, siblings nothing
-    level block: open, siblings nothing, at most 1024 threads
-    level warp: shaped, siblings barrier, at most {warps} units
-    level thread: shaped, siblings lockstep, at most {width} units, width {width}
-    memory global of grid: 1555 GB/s, transaction 32 B
-    memory shared of block: 163 KiB, banks 32 x 4 B
-    memory register of thread: 255 x 4 B
-"""
 TOTAL = Formula("op f[C, S](X: f32[C, S]) -> (Y: f32[]):\n    Y = sum(c, s) X[c, s]\n", lambda x: x.sum())
 FORMULAS = {"gemm": GEMM, "rows": ROWS, "highest": HIGHEST, "totals": TOTALS, "centred": CENTRED}
 SIZES = {"M": 13, "N": 9, "K": 50, "C": 5, "S": 33}
@@ -35,7 +25,7 @@ def sizes_of(name: str) -> dict[str, int]:
 @pytest.mark.parametrize(("width", "warps"), [(24, 8), (7, 5), (3, 16), (33, 8), (1, 4)])
 @pytest.mark.parametrize("name", FORMULAS)
 def test_by_default(name, width, warps):
-    own, sizes = GPU.format(width=width, warps=warps), sizes_of(name)
+    own, sizes = OWN_GPU.format(width=width, warps=warps), sizes_of(name)
     agrees(FORMULAS[name], program_of(FORMULAS[name], "auto", "own", devices=own), sizes)
     agrees(FORMULAS[name], program_of(FORMULAS[name], "auto", "own", sizes, devices=own), sizes)
 
@@ -48,7 +38,7 @@ def test_by_default(name, width, warps):
     "tile m: 2 -> block / tile k: 6 / tile k: 3 -> thread / tile k: 1 -> thread",
 ])  # fmt: skip
 def test_parts_pass_through_a_memory(lines, width, warps):
-    program = program_of(ROWS, lines, "own", where="K <= 60", devices=GPU.format(width=width, warps=warps))
+    program = program_of(ROWS, lines, "own", where="K <= 60", devices=OWN_GPU.format(width=width, warps=warps))
     assert not any(isinstance(s, AllReduce) for s in statements(program.launches[0].body))
     agrees(ROWS, program, {"M": 13, "K": 50})
     agrees(ROWS, program, {"M": 2, "K": 0})
@@ -58,7 +48,7 @@ def test_parts_pass_through_a_memory(lines, width, warps):
 def test_groups_that_the_width_does_not_hold(sizes):
     """33 threads in groups of 24: the last group is not whole, whichever thread asks."""
     lines = "tile s: 4 every 12, c: 2 every 16 -> thread"
-    program = program_of(TOTAL, lines, "own", where="C <= 40, S <= 32", devices=GPU.format(width=33, warps=8))
+    program = program_of(TOTAL, lines, "own", where="C <= 40, S <= 32", devices=OWN_GPU.format(width=33, warps=8))
     agrees(TOTAL, program, sizes)
 
 

@@ -9,10 +9,10 @@ from andiron.dsl.semantics.reference import reference
 from andiron.runtime.compile import compile
 from andiron.runtime.gpu.arch import code_format
 
-from ....end_to_end.test_gpu_sketches import CONV, GEMM, USES
-from ....end_to_end.test_gpu_sketches import module as sketches
-from ....stdlib.test_ops import OPS
-from ....support.library_cases import Case, cases, check_right, library, poisoned
+from ....support.gpu.sketches import CONV, GEMM, USES
+from ....support.gpu.sketches import module as sketches
+from ....support.library.cases import Case, cases, check_right, library, poisoned
+from ....support.library.ops import OPS
 
 
 @pytest.mark.usefixtures("first_choices")

@@ -1,6 +1,6 @@
 """All ops of the library on all its GPUs, with no schedule: compiled, printed, and held against what the device states.
 
-    python -m tests.support.unscheduled_library [--devices sm_80,gfx90a] [--ops gemm,softmax] [--modes open,one,odd,long]
+    python -m tests.support.library.unscheduled_walk [--devices sm_80,gfx90a] [--ops gemm,softmax] [--modes open,one,odd,long]
 
 prints each pair that fails, then how many there were, and what the compilations took of the processor's time.
 """

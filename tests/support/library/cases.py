@@ -12,7 +12,8 @@ from andiron.dsl.module import Module, loads
 from andiron.dsl.op import Op
 from andiron.runtime.check_results import check
 
-from ..stdlib.test_ops import POSITIVE, ROOT, shapes, values
+from ..paths import STDLIB
+from .ops import POSITIVE, shapes, values
 
 MODES = ("odd", "1", "0")
 POISON = {"f": np.nan, "V": np.nan, "i": -77, "u": 77, "b": True}
@@ -31,7 +32,7 @@ class Case:
 @lru_cache(maxsize=1)
 def library() -> Module:
     """All ops of the library."""
-    return loads("".join(f"import std.ops.{f.stem}\n" for f in sorted(ROOT.glob("*.sched"))))
+    return loads("".join(f"import std.ops.{f.stem}\n" for f in sorted((STDLIB / "ops").glob("*.sched"))))
 
 
 def cases(op: Op, modes: Sequence[str] = MODES) -> Iterator[Case]:
