@@ -18,7 +18,8 @@ from andiron.runtime.compile import compile
 from andiron.runtime.emulator.report import EmulationReport
 
 from ..support.gpu.compilers import accepted, toolchain
-from ..support.library.ops import SCHEDULES, values
+from ..support.library.ops import values
+from ..support.library.schedules import SCHEDULES
 from ..support.paths import STDLIB
 
 ROOT = STDLIB / "schedules"
