@@ -42,7 +42,8 @@ class Memory:
     """A memory and the level that shares it. `backing` names the memory that addresses it (a cache is not addressable).
 
     capacity in bytes per instance (None: unbounded), bandwidth in bytes/s over the device, banks = (count, bytes),
-    transaction in bytes. For register: capacity per unit of `level`; `registers` how many and of how many bytes.
+    transaction in bytes. For register: capacity per unit of `level`; `registers` how many and of how many bytes; `spill` how
+    many bytes of memory a unit of the level above has for registers that a compiler spills.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Memory:
     banks: tuple[int, int] | None = None
     reserve: int = 0
     registers: tuple[int, int] | None = None
+    spill: int | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
 
 

@@ -2,7 +2,8 @@
 
 PEAK         buffers whose lifetimes do not overlap share space: those that are live at one time count together
 EVERY_UNIT   a buffer of an inner level counts once for each unit that shares the memory
-SPILL        registers beyond the register file are a note if lanes are counted in bytes (a compiler spills), else an error
+SPILL        registers beyond the register file are a note if the compiler of the text spills them, else an error; the
+             device's text states how much memory it has for them
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from ..ir.tile_ir import Alloc, Buffer, For, If, Launch, Stmt
 from .copies.pipeline_depth import depth_of
 from .schedule_trace import bytes_text
 
+SPILL = 64 << 10  # bytes: spilled registers, if lanes are counted in bytes and the device's text states no size [limit]
 _TRIES = 12  # compilations: that the search for a smaller size may take [limit]
 
 
@@ -39,6 +41,7 @@ class MemoryPeak:
 
     memory: Memory
     shares: tuple[MemoryShare, ...]
+    spilled: bool = False  # of what registers do not hold, of all units below one of the memory's level
 
     @property
     def bytes(self) -> int:
@@ -61,6 +64,39 @@ def memory_peaks(program: Program) -> dict[str, MemoryPeak]:
                 if name not in found or peak.bytes > found[name].bytes:
                     found[name] = peak
     return {m.name: found[m.name] for m in program.device.memories if m.name in found}
+
+
+def spill_peaks(program: Program) -> dict[str, MemoryPeak]:
+    """By memory of registers: what the compiler of the text may have to hold in memory instead (SPILL)."""
+    device = program.device
+    found: dict[str, MemoryPeak] = {}
+    for m in device.memories:
+        if m.registers is None or (limit := _spill_limit(device, m)) is None:
+            continue
+        memory = replace(m, level=device.levels[max(0, device.depth(m.level) - 1)].name, capacity=limit, registers=None)
+        for launch in program.launches:
+            for live in _alive(launch.body, ()):
+                own = [b for b in live if b.level == m.level]  # a unit's own, in whichever memory: a variable of the text
+                peak = MemoryPeak(memory, tuple(MemoryShare(b, _spilled(device, launch, memory, b)) for b in own), True)
+                if m.name not in found or peak.bytes > found[m.name].bytes:
+                    found[m.name] = peak
+    return found
+
+
+def _spilled(device: Device, launch: Launch, memory: Memory, b: Buffer) -> int:
+    """Bytes, for all units below one of the memory's level. A bool is a mask."""
+    size = b.size.constant or 0
+    return size * (4 if b.dtype.kind == "bool" else b.dtype.bytes) * _sharers(device, launch, memory, b)
+
+
+def _spill_limit(device: Device, memory: Memory) -> int | None:
+    """Bytes; None: nothing spills."""
+    return memory.spill or (SPILL if device.level(memory.level).bytes is not None else None)
+
+
+def _same_peak(peak: MemoryPeak, program: Program) -> MemoryPeak | None:
+    """What another program has of it."""
+    return (spill_peaks if peak.spilled else memory_peaks)(program).get(peak.memory.name)
 
 
 def exceeds_alone(device: Device, b: Buffer) -> bool:
@@ -116,16 +152,17 @@ def check_capacity(
     diagnostics = Diagnostics()
     for launch in program.launches:
         _check_units(program.device, launch, lines, at, diagnostics)
-    for peak in memory_peaks(program).values():
-        if not peak.over:
+    refused: set[str] = set()
+    for peak in (*memory_peaks(program).values(), *spill_peaks(program).values()):
+        if not peak.over or (peak.spilled and refused.issuperset(h.buffer.name for h in peak.shares)):
             continue
         text = f"{_whose(peak, lines)} need {_amount(program.device, peak)}"
-        level = program.device.level(peak.memory.level)
-        spills = peak.memory.registers is not None and level.bytes is not None
+        spills = peak.memory.registers is not None and _spill_limit(program.device, peak.memory) is not None
         asked = any(h.buffer.span for h in peak.shares)
         if spills or (peak.memory.backing is not None and not asked):
             notes.append(text)
             continue
+        refused.update(h.buffer.name for h in peak.shares)
         diagnostics.add(_exceeded(program, peak, lines, at, text, again))
     diagnostics.raise_if_any()
 
@@ -134,7 +171,7 @@ def _amount(device: Device, peak: MemoryPeak) -> str:
     m = peak.memory
     if m.registers is not None:
         return f"{-(-peak.bytes // m.registers[1])} registers; a {m.level} of {device.name} has {m.registers[0]}"
-    what = f"{m.name} memory" if m.backing is None else m.name
+    what = "spill memory" if peak.spilled else f"{m.name} memory" if m.backing is None else m.name
     return f"{bytes_text(peak.bytes)} of {what}; a {m.level} of {device.name} has {bytes_text(m.capacity or 0)}"
 
 
@@ -170,7 +207,8 @@ def _exceeded(program: Program, peak: MemoryPeak, lines: tuple, at: Span | None,
         first.buffer.span if first else at,
         note=_here(peak, first) if first else "",
         labels=labels,
-        help=_proposal(peak, lines, again) or "take smaller tiles, or move less",
+        help=_proposal(peak, lines, again)
+        or ("take smaller tiles above this line, or another memory" if peak.spilled else "take smaller tiles, or move less"),
     )
 
 
@@ -200,7 +238,7 @@ def _proposal(peak: MemoryPeak, lines: tuple, again: Callable[[tuple], Program |
         while value > 1 and tries < _TRIES:
             value, tries = value // 2, tries + 1
             program = again(_resized(lines, n, k, value))
-            now = memory_peaks(program).get(peak.memory.name) if program is not None else None
+            now = _same_peak(peak, program) if program is not None else None
             if now is not None and now.bytes >= before:
                 break  # this size does not matter here
             if program is not None and (now is None or not now.over):
@@ -219,7 +257,7 @@ def _shallower(peak: MemoryPeak, lines: tuple, again: Callable[[tuple], Program 
             continue
         less = tuple(replace(m, values=(syntax.Num(fits),)) if m.name == "pipeline" else m for m in x.modifiers)
         program = again((*lines[:n], replace(x, modifiers=less), *lines[n + 1 :]))
-        now = memory_peaks(program).get(peak.memory.name) if program is not None else None
+        now = _same_peak(peak, program) if program is not None else None
         if now is not None and not now.over and now.bytes < peak.bytes:
             return f"`pipeline {fits}` would need {bytes_text(now.bytes)}"
     return None

@@ -123,7 +123,7 @@ def memory(decl: syntax.MemoryDecl, parent: Memory | None, diagnostics: Diagnost
                 _once(found, "bandwidth", number_in(q, "B/s", f.span), f)
             case (Quantity() as q,):
                 _once(found, "capacity", whole_number(q, "B", f.span, 1), f)
-            case ("transaction" | "reserve" as name, Quantity() as q):
+            case ("transaction" | "reserve" | "spill" as name, Quantity() as q):
                 _once(found, name, whole_number(q, "B", f.span), f)
             case ("banks", Quantity(count=int() as count) as q):
                 _once(found, "banks", (count, whole_number(replace(q, count=None), "B", f.span, 1)), f)
@@ -229,6 +229,7 @@ _MEMORY_FORMS = {
     "banks": "banks 32 x 4 B",
     "transaction": "transaction 64 B",
     "reserve": "reserve 1 KiB",
+    "spill": "spill 64 KiB",
     "in": "in dram",
 }
 

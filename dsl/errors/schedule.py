@@ -189,7 +189,8 @@ class CapacityExceeded(UserError):
     """The tiles in a memory exceed its capacity.
 
     All tiles that are alive at one time count, for all units that share the memory. Tiles with separate lifetimes share space.
-    A buffer for a cache is checked against the cache. Take smaller tiles, or move fewer tensors.
+    A buffer for a cache is checked against the cache. Where a compiler spills registers, the device's text states how much
+    memory there is for them, as `spill 64 KiB`. Take smaller tiles, or move fewer tensors.
     """
 
     id = "memory-capacity"
