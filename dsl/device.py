@@ -1,4 +1,4 @@
-"""A resolved device: levels, memories, limits, instructions. All of it read from text; no device is known by name.
+"""A resolved device: levels, memories, limits, instructions. All of it is read from text; no device is known by name.
 
 `dsl.devices.resolve_device.resolve_device(decl, parents) -> Device` builds it.
 """

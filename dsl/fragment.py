@@ -1,4 +1,4 @@
-"""Fragments: how the elements of a tile are spread over units and their registers.
+"""Fragments: the distribution of a tile's elements over units and their registers.
 
 A fragment is a map (unit, register) -> index, written as expressions of the two. The coordinate named `r` numbers the registers
 of a unit; the other one numbers the units. A coordinate that is absent, or not in the map, replicates.

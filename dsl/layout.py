@@ -1,4 +1,4 @@
-"""Layouts: functions from an element's index to where it is stored.
+"""Layouts: functions from an element's index to its address.
 
 A layout cuts each axis into digits (value / div % extent), puts the digits in an order, pads the rows, and may XOR the
 innermost coordinate with the row (a swizzle). Row-major, transposed, panelled and swizzled storage are all of this kind; the

@@ -3,8 +3,8 @@
 The names of an imported file, and of the files that it imports, become names of the importing module. Devices of the
 standard library need no import.
 
-OWN_OP   a module's own op takes the place of an imported one of its name: schedules that come along are then for it, and a
-         schedule changes no result. Names that change what others mean (strategies, devices, schedules) are declared once.
+OWN_OP   a module's own op replaces an imported one of its name: imported schedules are then for it, and a schedule changes no
+         result. Names that change the meaning of others (strategies, devices, schedules) are declared once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Schedules written by programs: `Schedule` has one method a statement, and is the text it prints.
+"""Schedules written by programs: `Schedule` has a method for each statement, and prints as the text.
 
     s = andiron.Schedule("fast", "gemm", on="cpu:avx2")
     s.tile(m=72, to="core")
@@ -8,7 +8,7 @@
     s.tile(n=16, m=6).keep("C", "register").tile(k=1, unroll=4).compute("fma")
     k = andiron.compile("gemm.sched", schedule=s)
 
-Each line is parsed as it is made, so what could not stand in a file is refused at once, with the line.
+Each line is parsed when it is added, so a line that could not stand in a file is refused at once.
 """
 
 from __future__ import annotations

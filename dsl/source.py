@@ -1,6 +1,6 @@
-"""Where a piece of text came from: sources and spans.
+"""Sources and spans: the places of pieces of text.
 
-Every node of the syntax tree carries a `Span`; every diagnostic points with one.
+Every node of the syntax tree has a `Span`; every diagnostic points with one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The syntax tree of a `.sched` file: what the parser builds and the formatter prints.
+"""The syntax tree of a `.sched` file, which the parser builds and the formatter prints.
 
 Frozen dataclasses; spans take no part in equality, so `parse(format(x)) == parse(x)` compares meaning. Nothing here is
 resolved: names are strings, sizes are expressions. Shapes of the four declarations are in `grammar/sched.lark`.

@@ -1,4 +1,4 @@
-"""The language's words, read from its grammar and sorted by where they stand: what colours them never drifts from it."""
+"""The language's words, read from its grammar and sorted by their places, so that colours agree with the grammar."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What calls of a kernel remember: a plan for each shape, and a function for calls like earlier ones."""
+"""Plans that calls of a kernel remember: one for each shape, and a function for calls like earlier ones."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Ops and schedules embedded in Python text: `andiron.op("...")` and `@andiron.kernel("...")`.
 
-A mistake in such a text is shown at its line of the Python file, where that can be found out: the text must stand in the file
-as it is, in the call or in a variable; an f-string counts from the line of its call on.
+An error in such a text is shown at its line of the Python file, if that can be found: the text must stand in the file
+unchanged, in the call or in a variable; the lines of an f-string count from the line of its call.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The device of a target, and which schedules are for a device."""
+"""The device of a target, and the schedules for a device."""
 
 from __future__ import annotations
 

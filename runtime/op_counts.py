@@ -1,4 +1,4 @@
-"""What an op must do at least: operations and bytes of its arguments, for rates like GFLOP/s and GB/s."""
+"""The least work of an op: operations and bytes of its arguments, for rates like GFLOP/s and GB/s."""
 
 from __future__ import annotations
 

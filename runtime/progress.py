@@ -1,4 +1,4 @@
-"""What takes long once, told to whoever waits at a terminal."""
+"""Reports of steps that take long once, for users at a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sizes and inputs to try an op with."""
+"""Sizes and inputs for trying an op."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of a kernel, for people and for programs."""
+"""The report of a kernel, for people and for programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Timing calls: warm, repeated, by the median."""
+"""Times of calls: warm, repeated, by the median."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Kernels as operators of PyTorch, which `torch.compile` and `torch.export` keep whole in their graphs.
+"""Kernels as operators of PyTorch, which stay single nodes in the graphs of `torch.compile` and `torch.export`.
 
-PyTorch is imported when an operator is made, and only then.
+PyTorch is imported when an operator is created, and only then.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One compiled form of an op: the text, and, once it was needed, the function."""
+"""One compiled variant of an op: the text, and, after its first use, the function."""
 
 from __future__ import annotations
 

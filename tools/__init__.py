@@ -1,1 +1,1 @@
-"""Programs that people start: the command line, the shell, notebooks, the language server, pictures."""
+"""Programs for users: the command line, the shell, notebooks, the language server, pictures."""

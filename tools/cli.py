@@ -1,7 +1,7 @@
 """The command line. One file a command; each has NAME, HELP, EXAMPLES, `add_arguments(parser)` and `run(args) -> exit status`.
 
-Exit status: 0 when all is well, 1 for a fault of the user's (with a diagnostic), 2 for wrong usage. Never a traceback, unless
-ANDIRON_DEBUG asks for one.
+Exit status: 0 for success, 1 for a user's error (with a diagnostic), 2 for wrong usage. There is no traceback without
+ANDIRON_DEBUG.
 """
 
 from __future__ import annotations

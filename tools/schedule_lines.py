@@ -1,4 +1,4 @@
-"""Which line of a schedule, as its author wrote it, is which step of the compilation."""
+"""The line of an author's schedule that each step of the compilation belongs to."""
 
 from __future__ import annotations
 

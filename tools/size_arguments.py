@@ -1,4 +1,4 @@
-"""Sizes as they are given on a command line."""
+"""Sizes in the arguments of a command line."""
 
 from __future__ import annotations
 

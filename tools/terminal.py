@@ -1,4 +1,4 @@
-"""What commands print: diagnostics in colour on a terminal, JSON for programs, lines that survive any encoding."""
+"""Output of commands: diagnostics in colour on a terminal, JSON for programs, characters that the encoding has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known about a word: a statement or a modifier of schedules, a declaration, something of a device. As Markdown."""
+"""Help on a word, as Markdown: a statement or a modifier of schedules, a declaration, a part of a device."""
 
 from __future__ import annotations
 

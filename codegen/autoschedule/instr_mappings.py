@@ -25,7 +25,7 @@ from ..lower.lowering_context import LoweringContext
 from ..lower.spec import ZERO, Focus, Range
 from ..plan.computations import Computation, computation_extents, plain_index
 
-MOST_FUSED = 4  # indices: that are fused into one of an instruction, at most [limit]
+MOST_FUSED = 4  # indices: that are fused into one of an instruction, at most [limit; test_first_candidates]
 Fusing = tuple[Computation, tuple[syntax.Fuse, ...], list[str]]
 
 

@@ -1,6 +1,6 @@
-"""What the facts of a device's levels and memories, and its plain figures, mean.
+"""The meaning of the facts of a device's levels and memories, and of its plain figures.
 
-Facts are generic in syntax (`words and quantities, comma-separated`); their vocabulary is here, and nowhere tied to a device.
+Facts have a generic syntax (`words and quantities, comma-separated`); their vocabulary is here, and independent of devices.
 A fact of an extending device replaces the same fact of its parent, the others stay.
 """
 

@@ -1,11 +1,11 @@
 """Instructions that come in several kinds: `instr cp_async on thread for f32 x 4, f16 x 8:` is one instruction for each.
 
-In what it computes, in its places, facts and texts `T` stands for the type and `N` for the count. A line of its own for each
-kind, `for 16 B: V = uint4, W = 16`, gives values to other names. `for 16 B` is one kind for every type of whole bytes, with as
-many elements as fill 16 bytes.
+In its statement, its places, facts and texts `T` stands for the type and `N` for the count. A line of its own for each kind,
+`for 16 B: V = uint4, W = 16`, gives values to other names. `for 16 B` is one kind for every type of whole bytes, with as many
+elements as fill 16 bytes.
 
-A name of an instruction with braces, `mma_${SHAPE}_${T}`, says where values stand in it. Any other gets the type and the count:
-`cp_async_f32x4`, or `mma_f16` where no count is given.
+A name of an instruction with braces, `mma_${SHAPE}_${T}`, has the values in their places. Any other gets the type and the
+count: `cp_async_f32x4`, or `mma_f16` without a count.
 """
 
 from __future__ import annotations

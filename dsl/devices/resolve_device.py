@@ -1,10 +1,9 @@
 """From the syntax of a device to its meaning: `resolve_device(decl, parents) -> Device`.
 
-An extending device starts with everything of its parent. A level or a memory stated again changes the facts it states;
-an instruction stated again is replaced; `cost NAME 8 cycles` changes only what it costs here, `without NAME` says that the
-device has none, as it has none of the parent's that take more lanes than it has. New levels are further in than those of the
-parent.
-All mistakes are collected before any is raised.
+An extending device starts with everything of its parent. A level or a memory with a declaration of its own changes only the
+declared facts; an instruction with one is replaced; `cost NAME 8 cycles` changes only its cost on this device. `without NAME`
+removes an instruction; the parent's instructions for more lanes than the device has are removed, too. New levels are further in
+than those of the parent. All errors are collected before any is raised.
 """
 
 from __future__ import annotations

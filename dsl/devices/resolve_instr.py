@@ -1,6 +1,6 @@
 """From the syntax of an instruction to its meaning: `resolve_instr(decl, levels, memories) -> Instr`.
 
-What it computes is resolved as an op of one statement. Where its operands live is a map from (lane, r), whose ranges are not
+Its statement is resolved as an op of one statement. The place of an operand is a map from (lane, r), whose ranges are not
 written: `lane` has as many values as there are units below, `r` as many as it takes to reach every element. The maps are
 checked by enumeration.
 """

@@ -1,4 +1,4 @@
-"""Diagnostics: a class for each mistake, and a file for each part of the language."""
+"""Diagnostics: a class for each error, and a file for each part of the language."""
 
 from .base import (
     AndironError,

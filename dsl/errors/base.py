@@ -1,11 +1,11 @@
-"""The rooted hierarchy of mistakes: `AndironError` and what they all share.
+"""The rooted hierarchy of errors: `AndironError`, and the properties that all of them share.
 
-One class per mistake. A class has an `id` (kebab-case, shown to people, stable), and a docstring: a first line that
-names the mistake, then the cause and the way out. The catalogue page of the docs is made from the classes.
+One class for each error. A class has an `id` (kebab-case, shown to people, stable), and a docstring: a first line that
+names the error, then the cause and the way out. The catalogue page of the docs is made from the classes.
 
     raise UnknownIndex("no index `q` in `Y[m, n]`", span, help="the indices here are m, n and k")
 
-Two kinds that never blur: `UserError` (the author's fault; has an id) and `InternalError` (ours: please report).
+There are two separate kinds: `UserError` (the author's fault; has an id) and `InternalError` (a bug of Andiron to report).
 """
 
 from __future__ import annotations

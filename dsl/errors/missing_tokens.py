@@ -1,8 +1,8 @@
-"""Mistakes of grammar: something is missing. Each class has malformed `examples`.
+"""Syntax errors: a token is missing. Each class has malformed `examples`.
 
-An unexpected token is matched to the class one of whose examples goes wrong in the same state of the parser
-(`dsl/text/explain_syntax_error.py`). `message` may hold `{found}` (what stands there), `{before}` (what stands before it) and
-`{wanted}` (a small word).
+An unexpected token belongs to the class that has an example which fails in the same state of the parser
+(`dsl/text/explain_syntax_error.py`). `message` may contain `{found}` (the token), `{before}` (the token before it) and
+`{wanted}` (an expected word).
 """
 
 from __future__ import annotations

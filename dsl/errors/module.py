@@ -1,4 +1,4 @@
-"""Mistakes between files: imports, and names that meet."""
+"""Errors between files: imports, and names that clash."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mistakes of grammar: a word or a sign is missing, or stands where the language has no place for it."""
+"""Syntax errors: a word or a sign is missing, or stands where the grammar has no place for it."""
 
 from __future__ import annotations
 

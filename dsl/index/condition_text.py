@@ -1,4 +1,4 @@
-"""A condition `e >= 0` as a person writes it: what is subtracted stands on the left, what is added on the right.
+"""A condition `e >= 0` as a person writes it: subtracted terms stand on the left, added ones on the right.
 
     M - 4*m1 - 4 >= 0      -->  4*m1 + 4 <= M
     N - n - 1 >= 0         -->  n < N
@@ -7,7 +7,7 @@
     -thread >= 0           -->  thread == 0        where a thread's number is never negative
     5 >= 0                 -->  0 <= 5             with nothing to compare
 
-Each form can be read back without anything else: `a <= b` is `b - a >= 0`, `a < b` is `b - a - 1 >= 0`, `a >= b` is
+Each form determines the condition: `a <= b` is `b - a >= 0`, `a < b` is `b - a - 1 >= 0`, `a >= b` is
 `a - b >= 0`, and `a == 0` is `-a >= 0`.
 """
 

@@ -1,9 +1,8 @@
-"""Looks for integers at which index expressions are all >= 0: where there are some, there is nothing to prove.
+"""Searches for integers at which all given index expressions are >= 0: if there are some, there is nothing to prove.
 
-All variables start at their least values, or where a point is near that is given. Then, a few times, one of the expressions
-that are negative is mended by the change of one variable, namely that which leaves the least to mend. So a guard that may fail
-is found in two steps, two units that meet in an element in five. Nothing found means nothing. The same question has the same
-answer every time.
+All variables start at their least values, or at a given point nearby. Then, a few times, the search changes one variable to
+repair one negative expression: the change that leaves the least to repair. So it finds a guard that may fail in two steps, and
+two units that access one element in five. A failed search means nothing. The same query has the same answer every time.
 """
 
 from __future__ import annotations

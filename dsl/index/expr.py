@@ -1,4 +1,4 @@
-"""Quasi-affine integer index expressions with ranges, kept in a canonical form by construction.
+"""Quasi-affine integer index expressions with ranges, in a canonical form by construction.
 
 An `Expr` is a linear form `sum(coefficient * atom) + const`; an atom is a `Var`, or an `Fn` of other expressions:
 
@@ -10,7 +10,7 @@ An `Expr` is a linear form `sum(coefficient * atom) + const`; an atom is a `Var`
 Building an expression simplifies it, and never changes its value for any values of the variables inside their intervals.
 
 BY_NAME: variables are equal when their names are. Intervals are facts about a variable, not part of it; therefore nothing here
-may be cached under a key that holds expressions only -- what depends on intervals is cached on the instance.
+may be cached under a key of expressions only. Results that depend on intervals are cached on the instance.
 """
 
 from __future__ import annotations

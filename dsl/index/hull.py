@@ -1,8 +1,8 @@
-"""The hull of a subscript: the least interval that is known to hold its values while some indices run over a tile.
+"""The hull of a subscript: the least interval that is known to contain its values while some indices run over a tile.
 
-MONOTONE   `div` by a constant keeps order, so its least value is that of its argument; how far it spans depends on where the
-           argument begins within a step of the divisor. What is known of that is the greatest g that divides both the divisor
-           and the argument's beginning: it begins at most d - g into a step (k/32 for k = 16*i .. 16*i + 15 is one value).
+MONOTONE   `div` by a constant d is monotone, so the least argument gives the least value. Its span depends on the offset at
+           which the argument begins within a step of d. The greatest g that divides both d and the argument's beginning bounds
+           the offset: it is at most d - g (k/32 for k = 16*i .. 16*i + 15 is one value).
 """
 
 from __future__ import annotations

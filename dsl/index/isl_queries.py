@@ -1,6 +1,6 @@
-"""Whether integer sets are empty, asked of isl by text: exact for affine expressions with quotients and remainders by numbers.
+"""Queries whether integer sets are empty, in isl's text: exact for affine expressions with quotients and remainders by numbers.
 
-What is not affine becomes a fresh variable with the facts known about it (`facts_of`).
+A term that is not affine becomes a fresh variable with the facts known about it (`facts_of`).
 """
 
 from __future__ import annotations

@@ -1,17 +1,18 @@
-"""Decides what the simplifier cannot: whether an index expression is >= 0 for all values of its variables.
+"""Decides whether an index expression is >= 0 for all values of its variables, if simplification does not.
 
 Conditions are first split into conjuncts (`conjuncts`). Then come intervals, a search for a counterexample (`feasible_point`),
 sums of conditions, and `islpy`, exact for affine expressions with constant divisors. Other terms (a product
-of variables, a symbolic divisor, xor) becomes a fresh variable with the facts known about it, so an answer may be "not proven"
-where a cleverer one exists. The three answers of a question are never blurred: True is a proof.
+of variables, a symbolic divisor, xor) become a fresh variable with the facts known about it, so an answer may be "not proven"
+although a proof exists. The three answers are separate: True is a proof.
 
-BY_TEXT: questions are cached with what is `known_of` the variables (expressions alone do not tell it), those for isl by their
-text, which has it.
+BY_TEXT: queries are cached with the facts about their variables (`known_of`), which expressions do not contain. Queries for isl
+are cached by their text, which has these facts.
 
-SEEN: guards are asked about again and again, each time with other facts: the point that was the answer is looked at first.
+SEEN: the same guard is queried many times with other facts: its last counterexample is tried first.
 
-NEAR: where some facts hold, more of them often hold nearby: a search for a point starts at the latest that was found for facts
-with the same outermost ones. Only if nothing is found there it starts anew, so no answer depends on what was asked before.
+NEAR: a point that satisfies some facts is often near one that satisfies more: a search starts at the latest point that was
+found for facts with the same outermost ones. If it fails there it starts again from the beginning, so no answer depends on
+earlier queries.
 """
 
 from __future__ import annotations

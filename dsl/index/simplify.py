@@ -2,8 +2,8 @@
 
 Every rule is exact inside the variables' intervals.
 
-The forms are chosen so that addresses fall apart into digits: a quotient of a remainder becomes a remainder of a quotient,
-quotients of quotients become one, and `x/c*c + x % c` joins to `x` again.
+The forms are chosen so that addresses separate into digits: a quotient of a remainder becomes a remainder of a quotient,
+quotients of quotients become one, and `x/c*c + x % c` becomes `x` again.
 """
 
 from __future__ import annotations

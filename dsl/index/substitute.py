@@ -1,4 +1,4 @@
-"""Index expressions with other things for their variables: what does not have them stays the same object."""
+"""Substitution in index expressions: an expression without the substituted variables stays the same object."""
 
 from __future__ import annotations
 

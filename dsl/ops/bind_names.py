@@ -1,6 +1,6 @@
 """Binds the names in one statement's value: every subscript becomes an index expression, every index knows its uses.
 
-`bind_names(assign, names, below, outputs, diagnostics) -> (free binders, Bound | None)`; None after a mistake in the value.
+`bind_names(assign, names, below, outputs, diagnostics) -> (free binders, Bound | None)`; None after an error in the value.
 """
 
 from __future__ import annotations

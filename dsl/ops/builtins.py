@@ -1,4 +1,4 @@
-"""The scalar functions and the reductions of the language: how many arguments they take, and of which kinds."""
+"""The scalar functions and the reductions of the language: the number and kinds of their arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every access stays inside its tensor, or says `else`.
+"""Every access stays inside its tensor, or has an `else`.
 
 `check_accesses(op, diagnostics)` proves 0 <= subscript < extent for all sizes that the op's conditions allow. Parameters
 that are still open count with their defaults; without one the access is checked when they are bound.

@@ -1,6 +1,6 @@
 """Subscripts and sizes: from syntax to `dsl.index.expr.Expr`.
 
-`index_term(node, names)` knows what each name stands for, and refuses what is not quasi-affine.
+`index_term(node, names)` looks up each name, and refuses expressions that are not quasi-affine.
 """
 
 from __future__ import annotations

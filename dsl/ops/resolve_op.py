@@ -5,9 +5,9 @@
     extract_reductions   one reduction a statement
     Typing             types, and typed values
     unify_axes         one name for one axis, across statements
-    check_accesses     every access stays inside, or says `else`
+    check_accesses     every access stays inside, or has an `else`
 
-All mistakes are collected before any is raised.
+All errors are collected before any is raised.
 """
 
 from __future__ import annotations

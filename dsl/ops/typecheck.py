@@ -1,8 +1,8 @@
 """The types of values (docs/numbers.md), and the typed trees that follow.
 
 COMPUTE_WIDE: floats narrower than f32 compute in f32, integers narrower than i32 in i32; f32 with f64 is f64, i32 with i64
-is i64, an integer with a float is the float. LITERALS_ADAPT: a literal takes the type of what it meets, and so do sizes and
-indices where they meet a float (`X[i] / N`, `rsqrt(D)`); among integers these are i64.
+is i64, an integer with a float is the float. LITERALS_ADAPT: a literal takes the type of the other operand, and so do sizes and
+indices next to a float (`X[i] / N`, `rsqrt(D)`); among integers these are i64.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 name, wherever that is consistent:
 
 ONE_AXIS_ONE_NAME    two indices of one statement never become one, and indices of different extents never share a name
-FIRST_NAME_WINS      an axis has the name its producer gave it; where that is taken, `j.2`, `j.3`, ...
+FIRST_NAME_WINS      an axis has its producer's name for it; if that is taken, `j.2`, `j.3`, ...
 """
 
 from __future__ import annotations

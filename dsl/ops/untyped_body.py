@@ -1,4 +1,4 @@
-"""The body of an op with its names bound, before it is typed: what `bind_names` builds and `extract_reductions` cuts apart.
+"""The body of an op with its names bound, before it is typed: `bind_names` builds it and `extract_reductions` splits it.
 
 Bound = Literal | Number(expr) | Read(tensor, subscripts, otherwise) | Operation(fn, args) | Convert(arg, type)
       | Reduced(kind, indices, body)

@@ -1,9 +1,9 @@
-"""How far a correct evaluation of an op may be from its exact value: test (c) of the design, |y - ref| <= n u sum|terms|.
+"""Bounds on the error of a correct evaluation of an op: test (c) of the design, |y - ref| <= n u sum|terms|.
 
-`Bounded` computes pairs (value, bound): the value in higher precision, and a bound on the distance to it of any
-evaluation that the language allows -- rounding every operation to its type, sums and products in any order. Bounds are first
-order and a little generous; they are there to catch wrong results, not to be tight. A bound of inf means that the result is
-not determined at all (an argmax with a near tie, a float to bool at 0).
+`Bounded` computes pairs (value, bound): the value in higher precision, and a bound on the distance to it of any evaluation that
+the language allows. These round every operation to its type, and form sums and products in any order. Bounds are first order
+and a little generous: they must catch wrong results, and need not be tight. A bound of inf means that the result is not
+determined at all (an argmax with a near tie, a float to bool at 0).
 """
 
 from __future__ import annotations

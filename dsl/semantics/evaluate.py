@@ -1,9 +1,9 @@
 """Evaluates the statements of a concrete op (all sizes are numbers) over NumPy arrays.
 
-BLOCKWISE: the index space of a statement is walked in blocks of bounded size, so memory stays bounded whatever is reduced.
+BLOCKWISE: the iteration space of a statement is evaluated in blocks of bounded size, so memory is bounded for all reductions.
 A sum of a product is evaluated factor by factor, each over its own indices only, and contracted (`dsl.semantics.einsum_path`).
 
-What the arithmetic is, plain values or values with error bounds, is an `Arithmetic`.
+The arithmetic, on plain values or on values with error bounds, is an `Arithmetic`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The arithmetic of the language, in NumPy: what `dsl.semantics.reference` and the interpreter of tile programs compute with.
+"""The arithmetic of the language, in NumPy. `dsl.semantics.reference` and the interpreter of tile programs use it.
 
 `cast(array, src, dst)` converts, `apply(fn, args, dtype)` is one scalar function, `reduce(kind, ...)` a reduction.
 
-Arrays hold a type's values in `dtype.numpy` (tf32 in float32 with the low bits zero, i4 in int8). With `wide`, a NumPy
-float type, floats are held in that whatever their type: the values of a type are then a subset, and only casts round.
+Arrays store a type's values in `dtype.numpy` (tf32 in float32 with the low bits zero, i4 in int8). With `wide`, a NumPy
+float type, floats of all types are stored in it: the values of a type are then a subset, and only casts round.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What an op means: `reference(op)` evaluates it with NumPy, in higher precision. It is the oracle of every test."""
+"""The meaning of an op: `reference(op)` evaluates it with NumPy, in higher precision. It is the oracle of every test."""
 
 from __future__ import annotations
 

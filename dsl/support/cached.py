@@ -1,8 +1,8 @@
-"""`cached_property`: what is computed of an instance when it is first asked for, and is the instance's from then on.
+"""`cached_property`: a value that an instance computes at its first use, and stores.
 
-That of `functools` has, before Python 3.12, one lock for all instances of a class: two threads that ask for two such values
-that need one another wait forever, and so does a process that was forked while another thread computed one. Here is no lock.
-Threads that ask at the same time may each compute the value; the one that is there first is everybody's, so identities hold.
+Before Python 3.12, the one of `functools` has one lock for all instances of a class. Two threads that compute two values which
+need one another wait forever, and so does a process that was forked while another thread computed one. This one has no lock.
+Threads may compute a value at the same time; all of them then use the first result, so its identity is stable.
 """
 
 from __future__ import annotations

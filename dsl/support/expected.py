@@ -1,4 +1,4 @@
-"""Arguments of functions of the library, looked at where they come in: a wrong one is told by name, not by what fails later."""
+"""Checks of arguments at the library's functions: an error names the wrong argument, not a later failure."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Locks, and what else a process has once, where a process may be forked while another thread is at it.
+"""Locks and other state of a process that may be forked while another thread uses them.
 
-A forked child has one thread, the one that forked. A lock that another thread held at that moment would be held for ever in the
-child. What most locks here protect is replaced in one step, or begun anew by the next one who wants it, so the child may go on
-from what it finds: its locks are free. Where that is not so, a fork waits until the lock is free.
+A forked child has one thread, the one that forked. A lock of another thread would stay locked for ever in the child. Most data
+that locks protect here is replaced in one step, or started again by its next user, so the child may use it as it is: its locks
+are free. Otherwise a fork waits until the lock is free.
 """
 
 from __future__ import annotations

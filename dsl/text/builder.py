@@ -1,9 +1,9 @@
-"""The nodes of the syntax tree, made as lark reduces the rules of the grammar: one method a rule, named as it.
+"""The builder of the syntax tree. It has a method for each rule of the grammar, with the rule's name.
 
-A method gets what its rule's parts made: nodes, tokens that the grammar names without an underscore, and None for an optional
-part left out. This file has expressions, ops and imports; devices and schedules are mixed in.
+A method gets the results of its rule's parts: nodes, tokens whose names in the grammar lack an underscore, and None for an
+absent optional part. This file has expressions, ops and imports; devices and schedules are mixed in.
 
-Mistakes that the grammar cannot say are collected in `diagnostics`, so that the parse goes on behind them.
+Errors that the grammar cannot express are collected in `diagnostics`, so that parsing goes on.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the rule methods of the builder share: spans, numbers, strings."""
+"""Common parts of the builder's methods: spans, numbers, strings."""
 
 from __future__ import annotations
 

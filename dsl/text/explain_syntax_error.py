@@ -1,8 +1,7 @@
-"""What went wrong, from where the parser stopped: a lark fault to a mistake with a name, a place and a way out.
+"""From a fault of lark, at the state where the parser stopped, to an error with a name, a place and a way out.
 
-Three sources, in this order: what the characters say (a bracket, a number, a reserved word); the malformed examples of the
-error classes, matched by the state in which the parser stopped and what it could have taken there; and what it could
-have taken there alone.
+Three sources, in this order: the characters (a bracket, a number, a reserved word); the malformed examples of the error
+classes, matched by the state of the parser and its acceptable tokens; and these tokens alone.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The one way to write a text: `format_source(text) -> str`, which is what `andiron fmt` does.
+"""The formatter: `format_source(text) -> str`, used by `andiron fmt`.
 
-Works on tokens, so that every comment stays where it is. What changes is white space alone: four spaces a level, one space
-where the rules below want one, two before a comment at a line's end, at most one blank line in a row, and one between
-declarations. Line breaks inside brackets are the author's, and so is the choice between `2*m + n` and `2 * m + n`. Comments at
-the ends of lines without a blank one between them, which the author put in one column, stay in one.
+Works on tokens, so that every comment stays in its place. It changes only white space: four spaces a level, one space where the
+rules below require one, two before a comment at a line's end, at most one blank line in a row, and one between declarations.
+Line breaks inside brackets are the author's, and so is the choice between `2*m + n` and `2 * m + n`. Comments at the ends of
+consecutive lines stay in one column if the author put them in one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Newlines and leading spaces to tokens of lines and blocks.
+"""From newlines and leading spaces to tokens of lines and blocks.
 
-Sits between lark's lexer and its parser. Newlines inside brackets vanish; others come with an `_INDENT` or `_DEDENT` when the
-next line stands deeper or shallower. The first line's own indentation is level zero, so that a text embedded in an indented
+It stands between lark's lexer and its parser. Newlines inside brackets vanish; others become an `_INDENT` or `_DEDENT` if the
+next line is deeper or shallower. The first line's own indentation is level zero, so that a text embedded in an indented
 Python string needs no preparation.
 """
 

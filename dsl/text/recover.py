@@ -1,7 +1,7 @@
-"""Several mistakes at once: after a fault, the declarations are read one by one, and inside each the faulty lines are left out.
+"""Several errors at once: after a fault, the declarations are parsed one by one, and inside each the faulty lines are left out.
 
-A declaration whose first line is at fault is not looked at further; a line at fault takes the block below it along. What has
-been left out can make no mistakes, and an empty block that comes of it is no mistake either.
+A declaration whose first line is faulty is skipped; a faulty line is skipped with the block below it. Skipped text causes no
+further errors, and neither does a block that becomes empty.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Old spellings to new ones: `upgrade_source(text) -> str`, which is what `andiron fmt --upgrade` does.
+"""From old spellings to new ones: `upgrade_source(text) -> str`, used by `andiron fmt --upgrade`.
 
-A version of the language that changes a spelling adds a rewrite to `REWRITES`. The parser goes on reading the old spelling.
+A version of the language that changes a spelling adds a rewrite to `REWRITES`. The parser still accepts the old spelling.
 
 SAME_TREE      An old spelling and the new one parse to the same tree. So a rewrite changes no meaning.
 NO_OTHER_TEXT  A rewrite touches neither comments nor strings.
 
-Both are checked for each text that is upgraded.
+Both are checked for each upgraded text.
 """
 
 from __future__ import annotations

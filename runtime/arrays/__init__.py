@@ -1,1 +1,1 @@
-"""Arguments of a call: arrays of any family, their sizes, and where they may overlap."""
+"""Arguments of a call: arrays of any family, their sizes, and which of them may overlap."""

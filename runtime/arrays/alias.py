@@ -1,4 +1,4 @@
-"""When `out` may be the same memory as an input (docs/python.md), and the refusal where it may not."""
+"""Whether `out` may be the same memory as an input (docs/python.md), and the error if it may not."""
 
 from __future__ import annotations
 

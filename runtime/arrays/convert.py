@@ -1,7 +1,7 @@
 """Arrays of any family in, NumPy views of the same memory to the kernel, results of the same family out.
 
-NumPy arrays are the native family. Anything with `__dlpack__` (torch, JAX, CuPy on the host, ...) is viewed without a copy
-where NumPy knows its element type; else anything with `__array__`. Nothing here imports a framework: it is the array's own.
+NumPy arrays are the native family. An array with `__dlpack__` (torch, JAX, CuPy on the host, ...) is viewed without a copy if
+NumPy knows its element type; otherwise one with `__array__`. Nothing here imports a framework: the array's own is loaded.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The address of an array's data, cheaply: `x.ctypes.data` makes objects on its way, which costs more than a small kernel.
+"""The address of an array's data, cheaply: `x.ctypes.data` creates objects, which costs more than a small kernel.
 
-In NumPy's C structure, which is part of its stable interface, the pointer follows the head that every object has. That this
-holds for the interpreter at hand is tried once.
+In NumPy's C structure, which is part of its stable interface, the pointer follows the object header. A test at the first use
+checks that this holds for the running interpreter.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Arguments of a call beside the declaration of the op: how many, under which names, and `out`."""
+"""Matches the arguments of a call with the declaration of the op: their number, their names, and `out`."""
 
 from __future__ import annotations
 

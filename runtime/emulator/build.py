@@ -1,7 +1,7 @@
-"""From an emulated text to a function to call: the emulator's runtime is compiled once a compiler, then linked to each kernel.
+"""From an emulated text to a function: the emulator's runtime is compiled once for each compiler, then linked to each kernel.
 
-The kernel's own code tells the observer of each plain access to memory: compilers put the calls in (`-fsanitize=thread`), the
-observer defines what they call. The runtime itself is compiled without. Without checks there is no observer.
+The kernel's code reports each plain access to memory to the observer: compilers insert the calls (`-fsanitize=thread`), and the
+observer defines the called functions. The runtime itself is compiled without them. Without checks there is no observer.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Which line of a text a machine address comes from: a reader of the debug information of one shared library.
+"""The line of a text that a machine address belongs to: a reader of the debug information of one shared library.
 
-Kernels are built with `FLAGS`: ELF, DWARF 4, and of that the least that holds lines and inlined calls. Other tools read it too
-(`addr2line -i`), but they are not everywhere, and asking them once a fault costs more than reading it all.
+Kernels are built with `FLAGS`: ELF and DWARF 4, with only lines and inlined calls. Other tools read it too (`addr2line -i`),
+but they are not everywhere, and one call of them for a fault costs more than reading everything.
 
 Formats: "DWARF Debugging Information Format", version 4, sections 6.2 (lines), 7.5 (entries), 2.17.3 (ranges).
 """

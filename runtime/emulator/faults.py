@@ -1,4 +1,4 @@
-"""What the observer found, as errors that point to the schedule."""
+"""The observer's findings as errors that point to the schedule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the observer in a kernel's library has to say after a call: plain records, as observe.h and emulator.h declare them."""
+"""The records of the observer in a kernel's library, read after a call, as observe.h and emulator.h declare them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run under the emulator did: bytes, transactions, conflicts of banks, barriers, instructions, by place."""
+"""The report of a run under the emulator: bytes, transactions, bank conflicts, barriers, instructions, by place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An op compiled for the emulator: called as a kernel for a CPU, and what the run found wrong is raised."""
+"""An op compiled for the emulator: called like a kernel for a CPU, and faults of the run are raised."""
 
 from __future__ import annotations
 

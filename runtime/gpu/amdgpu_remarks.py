@@ -1,4 +1,4 @@
-"""What clang says of AMD GPUs with `-Rpass-analysis=kernel-resource-usage`: figures of each kernel, and what is left."""
+"""Remarks of clang for AMD GPUs (`-Rpass-analysis=kernel-resource-usage`): the figures of each kernel, and the other lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names of GPUs: which device of the language is one's own, and what code it takes."""
+"""Names of GPUs: the device of the language for a GPU, and the kind of code it takes."""
 
 from __future__ import annotations
 

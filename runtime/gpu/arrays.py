@@ -1,6 +1,6 @@
-"""Arrays in a GPU's memory: CuPy's and PyTorch's as they are, those of others (JAX, Numba) through DLPack, without a copy.
+"""Arrays in a GPU's memory: CuPy's and PyTorch's directly, those of others (JAX, Numba) through DLPack, without a copy.
 
-Neither library is imported before an array of it comes along, or one of another library has to be read.
+Neither library is imported before one of its arrays arrives, or an array of another library is read.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a call of a kernel for a GPU needs to know of its shapes, found once: launches and their parameters."""
+"""The launches of a GPU kernel and their parameters for one set of shapes, computed once."""
 
 from __future__ import annotations
 

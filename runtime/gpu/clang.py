@@ -1,7 +1,7 @@
-"""Compilers of HIP text: ROCm's, the clang that the package `ziglang` is, a clang of the system.
+"""Compilers of HIP text: ROCm's, the clang in the package `ziglang`, a clang of the system.
 
-ROCm's comes first where there is one: only it has the vendor's library of functions (`__ocml_sin_f64`, ...), and the library
-that launches. The others need no ROCm, and text that calls none of those functions needs neither.
+ROCm's comes first if it is installed: only it has the vendor's library of functions (`__ocml_sin_f64`, ...), and the library
+for launches. The others need no ROCm, and text that calls none of those functions needs neither.
 """
 
 from __future__ import annotations

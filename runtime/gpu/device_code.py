@@ -1,4 +1,4 @@
-"""What compilers for GPUs make of a text: code to load, and their account of what each kernel takes."""
+"""Device code: the output of GPU compilers, with their report of the resources of each kernel."""
 
 from __future__ import annotations
 

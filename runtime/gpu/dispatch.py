@@ -1,4 +1,4 @@
-"""Targets named by where arrays live, or by the GPU at hand."""
+"""Targets that are chosen by the place of the arrays, or by the GPU of this machine."""
 
 from __future__ import annotations
 

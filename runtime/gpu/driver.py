@@ -1,5 +1,4 @@
-"""The GPU's driver: which devices there are, loading code, launching it. Its C interface is called as it is; nothing else
-is needed.
+"""The GPU's driver: its devices, loading of code, launches. Its C interface is called directly; nothing else is needed.
 
 Modules belong to the device's primary context, the one in which CuPy, PyTorch and JAX have their memory (CUDA Driver API,
 "Primary Context Management"). A launch neither waits nor allocates, so it can be captured into a graph; loading cannot.

@@ -1,7 +1,8 @@
 """`DeviceKernel`: an op compiled for a GPU, called with arrays in its memory.
 
-A call checks types and shapes, asks the arrays' own library for results and its current stream, and launches. It copies
-nothing, waits for nothing and allocates by that library alone, so once a kernel was called it can be captured into a graph.
+A call checks types and shapes, gets memory for results and the current stream from the arrays' own library, and launches. It
+copies nothing, waits for nothing and allocates only through that library, so after its first call a kernel can be captured into
+a graph.
 """
 
 from __future__ import annotations

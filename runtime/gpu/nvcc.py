@@ -1,4 +1,4 @@
-"""nvcc: of a CUDA toolkit, or as the package index has it (`nvidia-cuda-nvcc` and what it needs)."""
+"""nvcc: from a CUDA toolkit, or from the package index (`nvidia-cuda-nvcc` and its dependencies)."""
 
 from __future__ import annotations
 

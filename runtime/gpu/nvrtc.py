@@ -1,7 +1,7 @@
 """NVRTC, NVIDIA's compiler as a library: no driver, no headers, and no process to start.
 
-Found as the package `nvidia-cuda-nvrtc` brings it (PyTorch asks for that package too), else where a CUDA toolkit has it. Its C
-interface is called as it is; see NVIDIA's "NVRTC" documentation.
+It is found in the package `nvidia-cuda-nvrtc` (on which PyTorch depends, too), else in a CUDA toolkit. Its C interface is
+called directly; see NVIDIA's "NVRTC" documentation.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where packages of the package index keep the tools of GPU vendors."""
+"""The places of GPU vendors' tools in packages of the package index."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ptxas says with `-v`: figures of each kernel, and what is left."""
+"""Output of ptxas with `-v`: the figures of each kernel, and the other lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a compiler says of a variant's kernels, next to what was known without one, and how many blocks a unit holds then."""
+"""A compiler's figures of a variant's kernels, next to the estimates without one, and the resident blocks that follow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which compiler turns the text of a dialect into code for a device, and doing it through the cache."""
+"""The compiler for a dialect and a device, and compilation through the cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the CPU at hand can execute, and how it is told from another."""
+"""The instruction sets that this CPU can execute, and a key that distinguishes it from others."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""Finding a C++ compiler that works, and running it.
+"""Finds a C++ compiler that works, and runs it.
 
-Looked for in this order, the first good one is taken:
+The first good one in this order is taken:
 
-    ANDIRON_CXX   taken at its word: if it does not work, that is an error
+    ANDIRON_CXX   binding: if it does not work, that is an error
     CXX, c++, g++, clang++
     the `ziglang` package, a whole compiler that pip installs
 
-Good means: it compiles, links and this process loads and calls a tiny shared library with vector types and the flags that
-kernels are built with. That is tried once; the answer is remembered in the cache.
+Good means: it compiles and links a tiny shared library with vector types and the flags of kernels, which this process loads and
+calls. That is tried once, and the cache remembers the answer.
 """
 
 from __future__ import annotations

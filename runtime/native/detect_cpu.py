@@ -1,7 +1,7 @@
-"""The CPU at hand as device text: `detect_cpu()`.
+"""This machine's CPU as device text: `detect_cpu()`.
 
-What the system tells (cores, caches, clock, vector extension) refines the device of `stdlib/devices` that fits; what it does
-not tell stays as it is there. So this never fails: at worst it is `cpu:generic` with one core.
+The system's figures (cores, caches, clock, vector extension) refine the matching device of `stdlib/devices`; other figures
+stay. So this never fails: at worst it is `cpu:generic` with one core.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A kernel as a shared library or an archive with a C header, for programs that are not Python's."""
+"""A kernel as a shared library or an archive with a C header, for programs in other languages."""
 
 from __future__ import annotations
 

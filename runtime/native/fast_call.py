@@ -1,12 +1,12 @@
-"""Calls of a kernel whose arguments look like those of an earlier call, without Python's own steps (`fast_call.cpp`).
+"""Calls of a kernel whose arguments have the properties of an earlier call, without steps in Python (`fast_call.cpp`).
 
-The first call checks shapes, types and conditions of sizes. `FastCaller.add_entry` records what later calls must equal. Those
-compare it in C++; they also check that memory is contiguous, aligned, disjoint and writable. The code is built once a machine,
-by the compiler that builds kernels. Where there is none, or objects do not look in memory as it supposes, `fast_caller` gives
-None, and `Kernel` makes the call in Python.
+The first call checks shapes, types and conditions of sizes. `FastCaller.add_entry` records the properties that later calls must
+have. Those compare them in C++; they also check that memory is contiguous, aligned, disjoint and writable. The code is built
+once a machine, by the compiler that builds kernels. Without a compiler, or if objects have another layout in memory than it
+expects, `fast_caller` gives None, and `Kernel` makes the call in Python.
 
-SNAPSHOT  A `FastCaller` never changes: one that knows another call is a new one, with its own function. Who calls `run` owns
-          it, and by that all that the call reads (OWNED in the C++ text), whatever other threads put in its place meanwhile.
+SNAPSHOT  A `FastCaller` never changes: one with another entry is a new one, with its own function. The caller of `run` owns
+          it, and so everything that the call reads (OWNED in the C++ text), even if other threads replace it meanwhile.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How many threads may take part in a call."""
+"""The number of threads that may take part in a call."""
 
 from __future__ import annotations
 

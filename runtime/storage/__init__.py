@@ -1,1 +1,1 @@
-"""Files: the cache, saved kernels, and the question of who could have written them."""
+"""Files: the cache, saved kernels, and the question whether others could have written them."""

@@ -1,19 +1,19 @@
 """The cache of built kernels: a folder of entries, each written once under a hash of everything it depends on.
 
-    ROOT/entries/<key>/      the files of an entry, and `entry.json`: size and hash of each, when it was made, what it is
-    ROOT/building/<random>/  an entry that is being made; renamed into place when complete
-    ROOT/zig/                what the packaged compiler keeps for itself (its runtime library, built at its first use)
-    ROOT/locks/<xx>          held while an entry is made, so that processes that want the same one do not all build it
+    ROOT/entries/<key>/      the files of an entry, and `entry.json`: the size and hash of each, the time of its build, its kind
+    ROOT/building/<random>/  an entry that is being built; renamed into place when complete
+    ROOT/zig/                the packaged compiler's own cache (its runtime library, built at its first use)
+    ROOT/locks/<xx>          locked while an entry is built, so that several processes do not build the same one
 
-ATOMIC     An entry is a folder renamed into place, so it is there wholly or not at all; a killed process leaves only
+ATOMIC     An entry is a folder renamed into place, so it exists completely or not at all; a killed process leaves only
            a folder in `building`, swept after an hour.
 CHECKED    `get` compares sizes and hashes with `entry.json`, and that with its own. An entry that does not match is removed,
            with a note, and built again.
 TRUSTED    Nothing is taken from a folder that others may write, or from a file of theirs (`trust.py`).
 BOUNDED    Above the limit the entries unused for longest go. The time of use is the modification time of `entry.json`,
-           set by us at each use (systems are free not to keep access times).
-NEVER_FATAL A folder that cannot be written, or not be trusted, is replaced by a temporary one for this process, with one
-           warning. One that vanishes is made again.
+           set at each use, because systems need not record access times.
+NEVER_FATAL A folder that cannot be written or trusted is replaced by a temporary one for this process, with one warning. One
+           that vanishes is created again.
 """
 
 from __future__ import annotations

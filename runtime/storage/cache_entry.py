@@ -1,4 +1,4 @@
-"""An entry of the cache as it lies in its folder: what is said of it, and whether that is so (CHECKED, see `cache.py`)."""
+"""An entry of the cache in its folder: its description, and whether its files match it (CHECKED, see `cache.py`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading and writing the files that commands name."""
+"""Reading and writing of files that commands name."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""The format of files with kernels, which are built ahead of time and loaded without a compiler.
+"""The format of kernel files: kernels that are built ahead of time and loaded without a compiler.
 
-A file is a line that says what it is, a line with the SHA-256 of all that follows, and a zip of `kernel.json` (with the
-explicit schedules), `module.sched` (the op, its devices) and one library a variant.
+A file is a line with its kind, a line with the SHA-256 of the remaining bytes, and a zip of `kernel.json` (with the explicit
+schedules), `module.sched` (the op, its devices) and one library a variant.
 
-WHOLE      Nothing of a file is read before its checksum was compared: a file that was cut or changed on its way is refused.
-SAME_TEXT  Loading makes the text anew, which takes no compiler, and takes a library only if it was built from that very text.
-           So a file made by another version, or for another machine, is refused instead of being run.
-NO_PROOF   Neither says who made the file. Whoever did can have put any code into it, and its checksum beside it.
+WHOLE      The checksum is compared before anything else is read: a truncated or changed file is refused.
+SAME_TEXT  Loading generates the text again, which needs no compiler, and accepts a library only if it was built from that very
+           text. So a file of another version, or for another machine, is refused instead of being executed.
+NO_PROOF   Neither tells who wrote the file. Its author can have put any code into it, with a matching checksum.
 """
 
 from __future__ import annotations

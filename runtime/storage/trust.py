@@ -1,11 +1,11 @@
-"""Whether others could have put code into a file: what lies in the cache is loaded into the process and run.
+"""Whether others could have put code into a file: files of the cache are loaded into the process and executed.
 
-OURS     A folder or file is ours if it belongs to this user, or to the system's administrator, and nobody else may write it.
+OURS     A folder or file is trusted if it belongs to this user, or to the system's administrator, and nobody else may write it.
 GROUP    A group of which this user is the only member, as many systems give to each user, is nobody else.
-WAY_DOWN Who may write a folder may put another one in place of what is in it. So all folders above are looked at too, links as
-         they lie and where they lead; in a sticky folder, as /tmp is, each may only replace what is theirs.
+WAY_DOWN A user who may write a folder may replace the folders in it. So all folders above are checked too, and both links and
+         their targets. In a sticky folder, as /tmp is, users may only replace their own files.
 
-On systems without users as POSIX has them, nothing is looked at.
+On systems without POSIX users, nothing is checked.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is worth a try for a kernel: values of its schedule's parameters, and what is open in it, the best guess first."""
+"""Candidates for a kernel: values of its schedule's parameters and completions of its open lines, the best first."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Timing candidates in turns, so that what slows the machine down slows all; those that fall behind are left out.
+"""Measures candidates alternately, so that disturbances of the machine affect all; slow ones are dropped.
 
-CUT_SHORT   A sample may take ten times what the best one took; then the process is ended, and another one goes on without it.
+CUT_SHORT   A sample may take ten times as long as the best one; then its process is ended, and a new one continues without it.
 FALLING     After some rounds the fastest sample of a candidate must come near the fastest of all.
-SURELY      The schedule as it was takes part to the end: a winner is faster than it by more than noise, in what both take at
-            best and in what they take when little else is going on (the lower quartile).
+SURELY      The original schedule takes part to the end: a winner is faster by more than noise, both in its best sample and in
+            the lower quartile, which stands for a quiet machine.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`Tuning`: what a search found, for people and for programs."""
+"""`Tuning`: the result of a search, for people and for programs."""
 
 from __future__ import annotations
 

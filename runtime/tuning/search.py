@@ -1,4 +1,4 @@
-"""`tune`: candidates for a kernel's schedule are built, checked and timed; the fastest is used from then on, and kept."""
+"""`tune`: candidates for a kernel's schedule are built, checked and timed; the fastest is used from then on, and stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Proposals as trials: compiled to text, those that are alike once, those that cannot be compiled set aside."""
+"""Candidates as trials: compiled to text, equal texts once, failed compilations set aside."""
 
 from __future__ import annotations
 

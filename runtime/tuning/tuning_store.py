@@ -1,8 +1,8 @@
-"""What tuning found, in the cache: a schedule under the hash of all that it was found for.
+"""Results of tuning in the cache: a schedule under the hash of everything that it was found for.
 
-The key holds the op, its sizes, the schedule that was left open, the device and its model, the number of threads and the
-version. It does not hold the compiler: which schedule is chosen must not depend on whether one is at hand when text is made.
-An entry only says what is fast. It is compiled like any schedule, so one that does not fit any more costs nothing but its gain.
+The key has the op, its sizes, the schedule that was left open, the device and its model, the number of threads and the version.
+It does not have the compiler: the choice of a schedule must not depend on an installed compiler. An entry only claims speed. It
+is compiled like any schedule, so one that does not fit any more costs nothing but its gain.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The process in which candidates run: what crashes or does not end takes it down, and not the search.
+"""The process in which candidates run: a crash or an endless loop ends this process, and not the search.
 
-It reads requests from its input and answers each on its output, both pickled: (what, arguments...) and ("ok", value) or
-("error", text). It goes when its input ends, or when the process that started it is gone.
+It reads requests from its input and answers each on its output, both pickled: (request, arguments...) and ("ok", value) or
+("error", text). It ends with its input, or with the process that started it.
 """
 
 from __future__ import annotations

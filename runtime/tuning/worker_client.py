@@ -1,6 +1,6 @@
 """`WorkerClient`: the other end of `worker`, with deadlines. A worker that dies or is late is replaced.
 
-OTHERS_TURN   Time for which a worker could have run, but others had its core, is not its own: deadlines move by it.
+OTHERS_TURN   Time in which a worker could have run, but others had its core, does not count: deadlines move by it.
 """
 
 from __future__ import annotations

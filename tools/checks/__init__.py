@@ -1,1 +1,1 @@
-"""Findings of `andiron check`, which editors show too: mistakes, warnings, spills, results of the exactly-once checker."""
+"""Findings of `andiron check`, which editors show too: errors, warnings, spills, results of the exactly-once checker."""

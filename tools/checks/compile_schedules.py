@@ -1,8 +1,8 @@
-"""What a file says, compiled: each schedule for its device, and each op that no schedule is for by the compiler's own.
+"""Compiles a file: each schedule for its device, and each op without a schedule by the compiler's own.
 
-A schedule that names no device is for this machine's CPU, if that has the levels and memories that it speaks of; else for the
-usual GPUs that have them, and well if it compiles for one of them. A schedule for any contraction is well if it compiles for
-one of the module's ops.
+A schedule without a device is for this machine's CPU, if that has its levels and memories; otherwise for the usual GPUs that
+have them, and it is fine if it compiles for one of them. A schedule for any contraction is fine if it compiles for one of the
+module's ops.
 """
 
 from __future__ import annotations

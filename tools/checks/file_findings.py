@@ -1,7 +1,7 @@
-"""The mistakes and warnings of one file, each as people and as programs read it. Answers are kept in the cache by content.
+"""The errors and warnings of one file, in forms for people and for programs. The cache stores them by content.
 
-KEPT   an answer is kept where the file could be read wholly; its key is the texts of the file and of what it imports, this
-       machine's description and Andiron's own code. With `verify` nothing is kept: compilers are asked again.
+KEPT   findings are stored if the file could be read completely; the key has the texts of the file and of its imports, this
+       machine's description and Andiron's own code. With `verify` nothing is stored: compilers run again.
 """
 
 from __future__ import annotations

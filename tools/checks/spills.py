@@ -1,4 +1,4 @@
-"""`check --verify`: registers that a compiler for the device put into memory."""
+"""`check --verify`: registers that a compiler for the device spills."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`check --verify`: whether the program of each schedule computes what its op says, each point once, at several small sizes."""
+"""`check --verify`: whether the program of each schedule computes its op, each point once, at several small sizes."""
 
 from __future__ import annotations
 

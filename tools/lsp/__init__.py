@@ -1,1 +1,1 @@
-"""The language server: `main` is the command, `server` speaks the protocol, `analysis` knows the text."""
+"""The language server: `main` is the command, `server` implements the protocol, `analysis` answers queries about a text."""

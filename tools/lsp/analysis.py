@@ -1,4 +1,4 @@
-"""What is known of a text as it stands: mistakes, names, and what the compiler makes of its schedules."""
+"""Facts about a text in an editor: errors, names, and the compiled programs of its schedules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is shown about the thing under the cursor, as Markdown."""
+"""Markdown about the name under the cursor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each name in a text stands for, so that it can be found, followed, renamed and coloured.
+"""The symbol of each name in a text, for references, definitions, renaming and colours.
 
 SAME_SYMBOL   two names are one thing when kind, scope and spelling agree. The scope of tensors, sizes and indices is their
               op; schedules for the op share them. Ops, devices, schedules, strategies and instructions have the whole text.

@@ -1,4 +1,4 @@
-"""Characters of a text and the positions that editors speak of: lines and UTF-16 code units, both from 0."""
+"""Conversion between characters of a text and the positions of editors: lines and UTF-16 code units, both from 0."""
 
 from __future__ import annotations
 

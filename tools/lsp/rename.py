@@ -1,7 +1,7 @@
-"""Renaming: what may be renamed, to what, and which places change.
+"""Renaming: the names that may be renamed, the allowed new names, and the places that change.
 
-SAME_MEANING   A renaming is given only when the text that comes of it is the same but for the name: every name in it stands for
-               what it stood for before, and it has no mistake that it had not. Everything else is refused, with the reason.
+SAME_MEANING   A renaming is returned only if it changes nothing but the name: every name in the new text refers to the same
+               symbol as before, and there is no new error. Any other renaming is refused, with the reason.
 """
 
 from __future__ import annotations

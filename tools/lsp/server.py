@@ -1,4 +1,4 @@
-"""The language server: what `analysis` knows, in the protocol's words. Over standard input and output."""
+"""The language server: the results of `analysis` in the protocol's form, over standard input and output."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What lies where in a memory of banks: for each buffer, which element of what is copied there stands at each address, which
-unit put it there, and what units read at once. Found from the tile program alone, so with every layout, pad and swizzle.
+"""The contents of a banked memory: for each buffer, the element at each address, the unit that stored it, and the elements that
+units read at once. All of it comes from the tile program alone, so it includes every layout, pad and swizzle.
 """
 
 from __future__ import annotations

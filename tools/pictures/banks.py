@@ -1,5 +1,6 @@
-"""A buffer in a memory of banks: its elements where they stand in the tensor, each coloured by the bank that it lies in, with
-the unit that put it there; what one group of lockstep units reads at once is framed."""
+"""A buffer in a banked memory: its elements at their places in the tensor, each coloured by its bank, with the unit that stored
+it; the elements that one subgroup reads at once have a frame.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a kernel is as it is, as one picture: the roofline with the candidates under it, the tiles, the tables of `explain`."""
+"""The reasons for a choice as one picture: the roofline with the candidates under it, the tiles, the tables of `explain`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which part of each tensor a tile works on: a schedule's cuts and the tensors' subscripts, as numbers for a page's script."""
+"""The part of each tensor that a tile reads: a schedule's cuts and the tensors' subscripts, as numbers for a page's script."""
 
 from __future__ import annotations
 

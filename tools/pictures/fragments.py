@@ -1,4 +1,4 @@
-"""Who holds which element: the operands of an instruction as grids, an element coloured by the unit (lane) that holds it.
+"""The unit that holds each element: the operands of an instruction as grids, an element coloured by its unit (lane).
 
 The maps are those of the device's text, evaluated for every unit and register.
 """

@@ -1,4 +1,4 @@
-"""The roofline: how fast the device could go at each arithmetic intensity, and where the kernel stands.
+"""The roofline: the device's limit at each arithmetic intensity, and the kernel's point below it.
 
 Williams, Waterman, Patterson: "Roofline: An Insightful Visual Performance Model", CACM 52(4), 2009.
 """

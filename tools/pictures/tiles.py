@@ -1,4 +1,4 @@
-"""The hierarchy of tiles of each launch: each level's tile, cut into those of the next, one of them seen larger beside it."""
+"""The hierarchy of tiles of each launch: each level's tile, divided into those of the next, one of which is enlarged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What moves: a box a memory, outermost above, with the bytes read from it and written to it as arrows towards the units."""
+"""Traffic: a box for each memory, outermost on top, with arrows for the bytes read from it and written to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be asked of a session, apart from declarations and lines: one function a command, whose docstring is its help."""
+"""The commands of a session, besides declarations and lines: one function for each, whose docstring is its help."""
 
 from __future__ import annotations
 

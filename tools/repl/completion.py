@@ -1,4 +1,4 @@
-"""Words for completion, from what is in focus and from the device's text."""
+"""Words for completion, from the spec in focus and from the device's text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines that may come next, for `try` and for completion, from what is in focus and from the device's text."""
+"""Lines that may come next, for `try` and for completion, from the spec in focus and from the device's text."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A session: it takes what is typed, cell by cell, and answers with text.
+"""A session: it takes cells as they are typed, and answers with text.
 
-A cell is a declaration, a line of the schedule in the making (with the block nested below it), or a command. What is wrong
-changes nothing. Neither a terminal nor a prompt is needed, so scripts and tests use a session as people do.
+A cell is a declaration, a line of the unfinished schedule (with the block nested below it), or a command. A cell with an error
+changes nothing. No terminal is needed, so scripts and tests use a session as people do.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What a session has been told, as plain data: declarations, the schedule in the making, target and values.
+"""The state of a session, as plain data: declarations, the unfinished schedule, target and values.
 
-A state never changes: each step makes the next one, so undo is a list.
+A state never changes: each step creates the next one, so undo is a list.
 """
 
 from __future__ import annotations

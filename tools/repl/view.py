@@ -1,4 +1,4 @@
-"""What a session shows of its state: the spec in focus after a line, what it costs, and how that changed."""
+"""The state of a session as text: the spec in focus after a line, its cost, and the change of the cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A kernel as one page of HTML: everything is inside, pictures as SVG, no script from elsewhere."""
+"""A kernel as one page of HTML, with everything inside: pictures as SVG, no script from elsewhere."""
 
 from __future__ import annotations
 

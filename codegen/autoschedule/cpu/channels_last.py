@@ -20,7 +20,7 @@ from .matmul_model import CpuModel, MatmulModel
 from .tile_sizes import even_tiles, near_equal_tiles, scratch_registers
 
 DEPTHS = (64, 128, 256)  # channels: a block of the reduction [tried]
-ROWS = 12  # output points: the most of a register tile [tried]
+ROWS = 12  # output points: the most of a register tile [tried; test_first_candidates]
 
 
 def channel_blockings(p: MatmulModel, cpu: CpuModel, held: int) -> Iterator[Blocking]:

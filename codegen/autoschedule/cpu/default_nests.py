@@ -31,11 +31,11 @@ from ..instr_mappings import reused_indices
 from .matmul_model import square_transpose
 from .row_caching import cache_for, cached_rows
 
-UNROLL = 4  # vectors: a block of a lane index, so that loads overlap [estimate]
-ROWS = 32  # rows: that a core takes at once [measured: default-nests]
-CHUNK = 16384  # elements: of a row, that a core takes at once [measured: default-nests]
-FLAT = 64  # elements: a block of a transpose along the tensor that is written [measured: default-nests]
-LONG = 1024  # elements: a block of a transpose along the tensor that is read [measured: default-nests]
+UNROLL = 4  # vectors: a block of a lane index, so that loads overlap [estimate; test_first_candidates]
+ROWS = 32  # rows: that a core takes at once [measured: default-nests; test_first_candidates]
+CHUNK = 16384  # elements: of a row, that a core takes at once [measured: default-nests; test_first_candidates]
+FLAT = 64  # elements: a block of a transpose along the tensor that is written [measured: default-nests; test_first_candidates]
+LONG = 1024  # elements: a block of a transpose along the tensor that is read [measured: default-nests; test_first_candidates]
 STRIP = 8192  # bytes: of a row, that a core takes at once in register strips [measured: default-nests]
 DEEP = 8  # rows: that a register strip adds up before it moves on [measured: default-nests]
 ARGUMENTS = ("argmax", "argmin")

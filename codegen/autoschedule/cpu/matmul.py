@@ -34,12 +34,14 @@ from .matmul_cost import Blocking, seconds
 from .matmul_model import CpuModel, MatmulModel, matmul_of
 from .tile_sizes import depth_blocks, even_tiles, near_equal_tiles, rounded_down, scratch_registers
 
-FEW = 8  # columns: up to which lanes lie along k [measured: cpu-products]
-FLAT = 24  # rows: of a register tile block whose stores hardware follows as streams [measured: cpu-products]
-# filters: the most of a register tile of a convolution; more were slower wherever measured [measured: cpu-convolutions]
+FEW = 8  # columns: up to which lanes lie along k [measured: cpu-products; test_first_candidates]
+# rows: of a register tile block whose stores hardware follows as streams [measured: cpu-products; test_first_candidates]
+FLAT = 24
+# filters: the most of a register tile of a convolution; more were slower wherever measured [measured: cpu-convolutions;
+# test_first_candidates]
 WINDOW_ROWS = 8
-DEPTHS = (256, 384)  # elements: a block of k [tried]
-TYPICAL = 1024  # elements: a size that is open [estimate]
+DEPTHS = (256, 384)  # elements: a block of k [tried; test_first_candidates]
+TYPICAL = 1024  # elements: a size that is open [estimate; test_first_candidates]
 
 
 @dataclass(frozen=True)

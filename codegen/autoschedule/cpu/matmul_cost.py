@@ -13,28 +13,33 @@ from math import prod
 from ...ir.limits import CACHE_LINE, PAGE
 from .matmul_model import WAKE, CpuModel, MatmulModel
 
-LOAD = 0.5  # cycles: a vector load, on cores that start two in a cycle [fact: AVX2 and AVX-512 cores]
-STORE = 1.0  # cycles: a vector store, on cores that start one in a cycle [fact: AVX2 and AVX-512 cores]
-CROWDED = 0.1  # share: of the time of loads that arithmetic hides, which is added [estimate]
-ENTER = 40.0  # cycles: to begin and end a register tile [estimate]
-COPY = 0.15  # cycles: to pack an element that stays beside its neighbours [estimate]
-TURN = 1.2  # cycles: to pack an element that is transposed [estimate]
+LOAD = 0.5  # cycles: a vector load, on cores that start two in a cycle [fact: AVX2 and AVX-512 cores; test_first_candidates]
+STORE = 1.0  # cycles: a vector store, on cores that start one in a cycle [fact: AVX2 and AVX-512 cores; test_first_candidates]
+CROWDED = 0.1  # share: of the time of loads that arithmetic hides, which is added [estimate; test_first_candidates]
+ENTER = 40.0  # cycles: to begin and end a register tile [estimate; test_first_candidates]
+COPY = 0.15  # cycles: to pack an element that stays beside its neighbours [estimate; test_first_candidates]
+TURN = 1.2  # cycles: to pack an element that is transposed [estimate; test_first_candidates]
 GATHER = 4.0  # cycles: to pack an element of a window whose lines have an open width [estimate]
 BESIDE = 1.0  # cycles: added for an element of a window that comes to lie beside its neighbour along k [estimate]
-APART = 1.5  # cycles: to pack an element whose neighbours come to lie a few elements away [estimate]
+APART = 1.5  # cycles: to pack an element whose neighbours come to lie a few elements away [estimate; test_first_candidates]
 SPLIT = 4.0  # cycles: to pack an element whose neighbours come to lie in several panels [estimate]
 WHOLE = 0.6  # cycles: to pack an element of a window whose vectors lie within one line of the image [estimate]
 BROKEN = 2.0  # cycles: to pack an element of a window whose vectors cross lines of the image [estimate]
 ASKED = 6.0  # cycles: to pack an element of a window that needs its own bounds check [estimate]
 CROSSED = 1.5  # times: the cost of an unaligned load, because vectors cross cache lines [estimate]
-COMBINE = 8.0  # cycles: to add the lanes of a vector [estimate]
-HIDDEN = 0.3  # share: of the times below the bound, which is added [estimate]
-PAGES = 64  # pages: in the first level of the TLB [fact: x86 cores since 2013]
+COMBINE = 8.0  # cycles: to add the lanes of a vector [estimate; test_first_candidates]
+HIDDEN = 0.3  # share: of the times below the bound, which is added [estimate; test_first_candidates]
+PAGES = 64  # pages: in the first level of the TLB [fact: x86 cores since 2013; test_first_candidates]
 FIND = 7.0  # cycles: a miss in the first level of the TLB [estimate]
-AHEAD = 4  # cache lines: that the hardware prefetches beyond the end of a short row [measured: cpu-products]
-STRIDED = 0.2  # share: of the time of strided lines in a core's caches, which nothing prefetches [measured: cpu-products]
-BEGIN = 10.0  # cycles: to begin a page beyond a core's caches, because no prefetch crosses its end [measured: cpu-products]
-MEET = 1e-6  # seconds: a barrier between cores [estimate]
+# cache lines: that the hardware prefetches beyond the end of a short row [measured: cpu-products; test_first_candidates]
+AHEAD = 4
+# share: of the time of strided lines in a core's caches, which nothing prefetches [measured: cpu-products;
+# test_first_candidates]
+STRIDED = 0.2
+# cycles: to begin a page beyond a core's caches, because no prefetch crosses its end [measured: cpu-products;
+# test_first_candidates]
+BEGIN = 10.0
+MEET = 1e-6  # seconds: a barrier between cores [estimate; test_first_candidates]
 
 
 @dataclass(frozen=True)

@@ -21,10 +21,11 @@ from ...ir.limits import CACHE_LINE, PAGE
 from ...lower.leaves.match_instr import InstrMatch, best_match
 from ...plan.computations import Computation, plain_index
 
-# bytes per cycle: of one core from its caches, innermost first, where the device has no figure [estimate]
+# bytes per cycle: of one core from its caches, innermost first, where the device has no figure [estimate;
+# test_first_candidates]
 CACHE_RATES = (128.0, 40.0, 12.0)
-WAKE = 4e-6  # seconds: to wake the cores, where the device has no figure [estimate]
-DRAM_RATE = 20e9  # bytes per second: the most that one core gets from memory [estimate]
+WAKE = 4e-6  # seconds: to wake the cores, where the device has no figure [estimate; test_first_candidates]
+DRAM_RATE = 20e9  # bytes per second: the most that one core gets from memory [estimate; test_first_candidates]
 # ways: of a cache that is not the innermost; there a way is a page, because lookup starts before translation [estimate]
 WAYS = 16
 

@@ -18,26 +18,34 @@ from .matmul_model import WAKE, CpuModel
 from .nest_loops import CostedNest, Lines, costed_nest
 from .nest_traffic import traffic_cycles
 
-# times: the operations of an argument reduction, which compares twice and selects values and indices [measured: cpu-nests]
+# times: the operations of an argument reduction, which compares twice and selects values and indices [measured: cpu-nests;
+# test_first_candidates]
 PLACES = 8
-MERGE = 1.5  # cycles: to combine two vectors, or the halves of one, at the end of a row [measured: cpu-nests]
-ISSUE = 4.0  # instructions per cycle: that a core starts [fact: AVX2 and AVX-512 cores]
-OPERATION = 0.5  # cycles: a vector operation, on cores with two ports for them [fact: AVX2 and AVX-512 cores]
-CHAIN = 4.0  # cycles: from an operation to the next one that needs its result [fact: AVX2 and AVX-512 cores]
-TURN = 1.5  # cycles: an iteration of a loop [measured: cpu-nests]
-ENTER = 12.0  # cycles: to begin and end a register tile [measured: cpu-nests]
-TASK = 10.0  # cycles: to take the next share of the work [measured: cpu-nests]
-STRIDED = 0.45  # cycles: to load an element whose neighbour along the lanes lies a few elements away [measured: cpu-nests]
+# cycles: to combine two vectors, or the halves of one, at the end of a row [measured: cpu-nests; test_first_candidates]
+MERGE = 1.5
+ISSUE = 4.0  # instructions per cycle: that a core starts [fact: AVX2 and AVX-512 cores; test_first_candidates]
+# cycles: a vector operation, on cores with two ports for them [fact: AVX2 and AVX-512 cores; test_first_candidates]
+OPERATION = 0.5
+# cycles: from an operation to the next one that needs its result [fact: AVX2 and AVX-512 cores; test_first_candidates]
+CHAIN = 4.0
+TURN = 1.5  # cycles: an iteration of a loop [measured: cpu-nests; test_first_candidates]
+ENTER = 12.0  # cycles: to begin and end a register tile [measured: cpu-nests; test_first_candidates]
+TASK = 10.0  # cycles: to take the next share of the work [measured: cpu-nests; test_first_candidates]
+# cycles: to load an element whose neighbour along the lanes lies a few elements away [measured: cpu-nests;
+# test_first_candidates]
+STRIDED = 0.45
 GATHER = 0.8  # cycles: to load an element whose neighbour along the lanes lies far away [measured: cpu-nests]
-MASKED = 2.0  # cycles: a vector at an edge that is known at compile time [measured: cpu-nests]
+MASKED = 2.0  # cycles: a vector at an edge that is known at compile time [measured: cpu-nests; test_first_candidates]
 SEARCHED = 27.0  # cycles: a vector at an edge that is known at run time [measured: cpu-nests]
 # times: the cost of an edge vector in a value that is computed before its store is known to take place [measured: cpu-nests]
 COUNTED = 6.0
-TEST = 1.5  # cycles: to test whether a vector is at an edge [measured: cpu-nests]
-BRANCHES = 4  # registers: of more than two rows with edges, beyond which branches cost more [measured: cpu-nests]
-CROWDED = 1.4  # times: the cost of edge vectors beyond BRANCHES registers [measured: cpu-nests]
-WINDOWS = 200.0  # cycles: to take the next share of the work, where edges are distinguished [measured: cpu-nests]
-PAST = 1.0  # cycles: added for a non-temporal store [measured: cpu-nests]
+TEST = 1.5  # cycles: to test whether a vector is at an edge [measured: cpu-nests; test_first_candidates]
+# registers: of more than two rows with edges, beyond which branches cost more [measured: cpu-nests; test_first_candidates]
+BRANCHES = 4
+CROWDED = 1.4  # times: the cost of edge vectors beyond BRANCHES registers [measured: cpu-nests; test_first_candidates]
+# cycles: to take the next share of the work, where edges are distinguished [measured: cpu-nests; test_first_candidates]
+WINDOWS = 200.0
+PAST = 1.0  # cycles: added for a non-temporal store [measured: cpu-nests; test_first_candidates]
 
 
 def seconds(

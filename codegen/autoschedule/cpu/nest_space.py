@@ -31,14 +31,15 @@ from .matmul_model import CpuModel, fma_of
 from .nest_cost import seconds
 
 Lines = tuple[syntax.Line, ...]
-VECTORS = (4, 1, 2, 8)  # vectors: a block of lanes [tried]
-ROWS = (32, 1, 4, 128)  # rows: that a core takes at once; the rule's comes first [tried]
+VECTORS = (4, 1, 2, 8)  # vectors: a block of lanes [tried; test_first_candidates]
+ROWS = (32, 1, 4, 128)  # rows: that a core takes at once; the rule's comes first [tried; test_first_candidates]
 CHUNKS = (16384, 1024)  # elements: of a row, that a core takes at once; the rule's comes first [tried]
 STRIPS = (2048, 512, 4096, 8192)  # elements: a register strip of a row [tried]
 WINDOW = 32  # points: of a window that is unrolled, at most [limit]
-# log of times: by which another nest must be faster than the rule's, the precision of the model [measured: cpu-nests]
+# log of times: by which another nest must be faster than the rule's, the precision of the model [measured: cpu-nests;
+# test_first_candidates]
 CLEARLY = 0.05
-SAME = 0.02  # log of times: candidates within it count as equal [measured: cpu-nests]
+SAME = 0.02  # log of times: candidates within it count as equal [measured: cpu-nests; test_first_candidates]
 
 
 def nest_candidates(ctx: LoweringContext, works: tuple[Computation, ...], rule: Lines) -> list[CpuCandidate]:

@@ -19,14 +19,16 @@ from ..access_model import AccessModel, AccessProblem
 from .matmul_model import CpuModel
 from .nest_loops import CostedLoop, CostedNest
 
-SHARE = 0.75  # share: of a cache that one tile may count on [measured: cpu-nests]
+SHARE = 0.75  # share: of a cache that one tile may count on [measured: cpu-nests; test_first_candidates]
 SHARED = 0.05  # share: of a cache of several cores that keeps its lines from call to call [measured: cpu-nests]
 VICTIMS = 0.15  # share: of the cost of a fetched byte, for a byte that leaves for an outer cache [measured: cpu-nests]
 STREAMS = 32  # streams: that the hardware prefetches at once [fact: Intel 64 Optimization Reference Manual, "Data prefetching"]
-RUN = 30.0  # cycles: until the first cache lines of a stream arrive [measured: cpu-nests]
-FOLLOWED = 0.25  # cycles per byte: the most that beginning streams costs, because short ones overlap [measured: cpu-nests]
-STORED = 3.0  # cycles: until a run of stores begins, for which nothing waits [measured: cpu-nests]
-AHEAD = 3  # cache lines: of a row that are in flight [measured: cpu-nests]
+RUN = 30.0  # cycles: until the first cache lines of a stream arrive [measured: cpu-nests; test_first_candidates]
+# cycles per byte: the most that beginning streams costs, because short ones overlap [measured: cpu-nests;
+# test_first_candidates]
+FOLLOWED = 0.25
+STORED = 3.0  # cycles: until a run of stores begins, for which nothing waits [measured: cpu-nests; test_first_candidates]
+AHEAD = 3  # cache lines: of a row that are in flight [measured: cpu-nests; test_first_candidates]
 
 
 @dataclass(frozen=True)

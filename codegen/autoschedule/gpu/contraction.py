@@ -45,9 +45,9 @@ from .operand_layouts import Orders, StagedOperand, best_staging
 from .rasterise import raster_rows
 from .traffic import TileTraffic
 
-DEPTHS = (32, 64, 128)  # bytes: of a row of a staged tile along k, whole transactions [tried]
-STAGES = (1, 2)  # buffers: of a copy through registers [tried]
-ASYNCHRONOUS = (2, 3, 4)  # buffers: of an asynchronous copy [tried]
+DEPTHS = (32, 64, 128)  # bytes: of a row of a staged tile along k, whole transactions [tried; test_first_candidates]
+STAGES = (1, 2)  # buffers: of a copy through registers [tried; test_first_candidates]
+ASYNCHRONOUS = (2, 3, 4)  # buffers: of an asynchronous copy [tried; test_first_candidates]
 SPLITS = (2, 4, 8, 16, 32, 64, 128)  # parts: of a split reduction [tried]
 OPEN_PART = 1024  # elements: the least of a part of a reduction whose extent is open [estimate]
 GROUPS = (1, 2, 3, 4, 8)  # warps: of a block along one axis [tried]

@@ -19,12 +19,12 @@ from .rasterise import raster_rows
 if TYPE_CHECKING:
     from .contraction import ContractionTemplate
 
-SYNC = 20  # cycles: that warps lose at a barrier [estimate]
+SYNC = 20  # cycles: that warps lose at a barrier [estimate; test_first_candidates]
 PLAIN = 4  # instructions: of an address calculation that costs no register, because the next differs by a constant [estimate]
 # cycles: from the loads of staged operands to the arithmetic of an iteration, unless unrolled iterations fill them [measured:
-# gpu-cost]
+# gpu-cost; test_first_candidates]
 STALL = 20
-STEP = 16  # instructions: of a warp for an iteration of the reduction loop [estimate]
+STEP = 16  # instructions: of a warp for an iteration of the reduction loop [estimate; test_first_candidates]
 
 
 @dataclass(frozen=True)

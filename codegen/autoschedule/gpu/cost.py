@@ -27,7 +27,8 @@ import numpy as np
 from ..tile_space import ceil_div
 from .machine_model import GpuModel
 
-OVERLAP = 0.125  # share: of the times below the bound, which is added because overlap is partial [estimate]
+# share: of the times below the bound, which is added because overlap is partial [estimate; test_first_candidates]
+OVERLAP = 0.125
 PIPES = ("pipe", "issue", "staging", "near", "far")
 
 

@@ -27,12 +27,12 @@ from .cost import ResourceUse
 from .machine_model import GpuModel
 from .traffic import TileTraffic
 
-SETUP = 40  # instructions: of a lane before its first element [estimate]
-VECTORS = (1, 2, 4, 8)  # elements: of one access of a lane [tried]
-DEEP = 8  # iterations: of a reduction that a warp takes at once [estimate]
+SETUP = 40  # instructions: of a lane before its first element [estimate; test_first_candidates]
+VECTORS = (1, 2, 4, 8)  # elements: of one access of a lane [tried; test_first_candidates]
+DEEP = 8  # iterations: of a reduction that a warp takes at once [estimate; test_first_candidates]
 PARTS = (64, 256, 1024, 4096)  # elements: a part of a split reduction [tried]
-TURN = (32, 64)  # elements: a side of a square that is transposed in staging memory [tried]
-AHEAD = 4  # loads: of a lane that are in flight together [estimate]
+TURN = (32, 64)  # elements: a side of a square that is transposed in staging memory [tried; test_first_candidates]
+AHEAD = 4  # loads: of a lane that are in flight together [estimate; test_first_candidates]
 WHOLE = ("argmax", "argmin")  # what has no parts
 
 

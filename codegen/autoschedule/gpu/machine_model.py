@@ -11,9 +11,11 @@ from ....dsl.device import Device, Instr, Level, Memory
 from ....dsl.support.cached import cached_property
 from ....dsl.types import DType
 
-LATENCY = 500.0  # cycles: of a load from the outermost memory, where the device has no figure [estimate]
-LAUNCH = 2e-6  # seconds: from the end of a launch to the first work of the next, where the device has no figure [estimate]
-RESERVED = 40  # registers: of a thread that are not for elements [estimate]
+LATENCY = 500.0  # cycles: of a load from the outermost memory, where the device has no figure [estimate; test_first_candidates]
+# seconds: from the end of a launch to the first work of the next, where the device has no figure [estimate;
+# test_first_candidates]
+LAUNCH = 2e-6
+RESERVED = 40  # registers: of a thread that are not for elements [estimate; test_first_candidates]
 
 
 @dataclass(frozen=True)

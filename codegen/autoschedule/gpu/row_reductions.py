@@ -31,7 +31,7 @@ from .elementwise import PARTS, SETUP, WHOLE
 from .machine_model import GpuModel
 from .traffic import TileTraffic
 
-TURNS = 4  # vectors: of a lane in one iteration of the loop over a row, at most [tried]
+TURNS = 4  # vectors: of a lane in one iteration of the loop over a row, at most [tried; test_first_candidates]
 
 
 @dataclass(frozen=True)
