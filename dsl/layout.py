@@ -78,7 +78,7 @@ class Layout:
         """Whole axes in another order, outermost first."""
         extents = {name: as_expr(e) for name, e in axes}
         if sorted(order) != sorted(extents):
-            raise ValueError(f"the order ({', '.join(order)}) does not name each of the axes ({', '.join(extents)}) once")
+            raise ValueError(f"the order ({', '.join(order)}) does not name each axis of the tile once")
         return Layout(tuple(extents.items()), tuple(LayoutDigit(name, 1, extents[name]) for name in order))
 
     @staticmethod
@@ -86,7 +86,7 @@ class Layout:
         """Panel numbers first, then the axes without panels, then the positions within panels."""
         extents = {name: as_expr(e) for name, e in axes}
         if unknown := sorted(set(sizes) - set(extents)):
-            raise ValueError(f"no axis {unknown[0]} among {tuple(extents)}")
+            raise ValueError(f"the tile has no axis `{unknown[0]}`")
         outer = [LayoutDigit(a, sizes[a], ceildiv(e, sizes[a])) for a, e in extents.items() if a in sizes]
         whole = [LayoutDigit(a, 1, e) for a, e in extents.items() if a not in sizes]
         inner = [LayoutDigit(a, 1, as_expr(sizes[a])) for a in extents if sizes.get(a, 1) > 1]  # a panel of one has no inside
@@ -103,7 +103,7 @@ class Layout:
                 raise ValueError(f"`{e}` is no digit of an axis; digits look like k, k/8, k % 8, k/8 % 4")
             axis, div, extent = digit[0].name, digit[1], digit[2]
             if axis not in extents:
-                raise ValueError(f"no axis {axis} among {tuple(extents)}")
+                raise ValueError(f"the tile has no axis `{axis}`")
             found.append(LayoutDigit(axis, div, ceildiv(extents[axis], div) if extent is None else as_expr(extent)))
         layout = Layout(tuple(extents.items()), tuple(found))
         layout._check()

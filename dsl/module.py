@@ -192,6 +192,8 @@ class _Loading:
                 return real, None
             with real.open("rb") as file:
                 return real, read_bytes(file, str(path))
+        except IsADirectoryError:
+            raise no_file(path, at) from None
         except (OSError, ValueError, RuntimeError) as fault:
             reason = fault.strerror if isinstance(fault, OSError) and fault.strerror else "it cannot be read"
             raise errors.NoSuchFile(f"{path}: {reason[0].lower()}{reason[1:]}", at, help=similar_file(path, bool(at))) from None
@@ -277,6 +279,13 @@ def _inside(declaration: syntax.Import, base: Path | None) -> Path:
             f"a link leads `{text}` out of the folder of this text", span, help="put the file itself there"
         )
     return path
+
+
+def no_file(folder: Path, at: Span | None = None) -> errors.NoSuchFile:
+    """For a folder in the place of a file."""
+    there = sorted(f"`{folder / p.name}`" for p in folder.glob("*.sched"))
+    way_out = f"name its files: {', '.join(there[:8])}{', ...' * (len(there) > 8)}" if there else "name a `.sched` file"
+    return errors.NoSuchFile(f"{folder} is a folder, not a file", at, help=way_out)
 
 
 def similar_file(path: Path, imported: bool = False) -> str | None:

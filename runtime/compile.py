@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from ..codegen.targets import Target, target_of
 from ..dsl.device import Device
 from ..dsl.errors import UserError, did_you_mean
 from ..dsl.errors.emulate import NotEmulated
+from ..dsl.errors.op import UnknownSize
 from ..dsl.errors.run import ArgumentCount
 from ..dsl.errors.target import AmbiguousChoice, NotInModule, WrongSchedule
 from ..dsl.module import Module, load, loads
@@ -275,6 +276,7 @@ def resolve_request(
     names = {name for name, _ in chosen.params} | {v.name for v in chosen.dims}
     tunables = {name for s in candidates for name in parameters(s)} - names
     values = {name: sizes.pop(name) for name in list(sizes) if name in tunables}
+    _refuse_unknown(chosen, sizes, tunables)
     bound = bind_params(chosen, {name: sizes.pop(name) for name, _ in chosen.params if name in sizes})
     special = specialise(bound, sizes)
     fixed = {name: int(value) for name, value in sizes.items()}
@@ -283,6 +285,15 @@ def resolve_request(
         device = device.taking_part(count or default_threads())  # what is chosen is chosen for these
     notes = frozenset(skipped_schedules_note(module, chosen, device) if named is None and not own else ())
     return CompileRequest(module, bound, special, device, goal, named, tuple(candidates), given, fixed, values, count, notes)
+
+
+def _refuse_unknown(op: Op, values: Iterable[str], tunables: Iterable[str]) -> None:
+    """Raises UnknownSize for the name of a value that is neither a size nor a parameter, of the op or of its schedules."""
+    sizes, params = [v.name for v in op.dims], [name for name, _ in op.params]
+    unknown = next((name for name in values if name not in (*sizes, *params)), None)
+    if unknown is not None:
+        way_out = did_you_mean(unknown, (*sizes, *params, *tunables))
+        raise UnknownSize(f"`{unknown}` is no size and no parameter of op `{op.name}`", help=way_out)
 
 
 def merge_values(named: Mapping[str, int], sizes: Mapping[str, int] | None, params: Mapping[str, int] | None) -> dict[str, int]:

@@ -268,7 +268,7 @@ class Kernel:
 
         ArgumentCount               too few or too many arguments, or a name that is no input
         ArgumentKind                an argument is no array that the kernel can read, or `threads` is no positive integer
-        ArgumentType                an array has another element type
+        ArgumentType                an array has another element type, or a number does not fit the type
         ArgumentShape               an array has another rank, or its shape contradicts another or a fixed size
         SizeRefused                 the op or the schedule excludes the sizes, or memory cannot hold an array
         EmptyArgmax                 an `argmax` has nothing to choose from at these sizes

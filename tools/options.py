@@ -79,9 +79,13 @@ def load_module(path: str) -> Any:
 
 def fixed_values(args: argparse.Namespace) -> dict[str, int]:
     """`--size` and `--param` together."""
+    from ..dsl.errors.target import BadAssignment
     from .size_arguments import assignments
 
-    return {**assignments(args.size, "size"), **assignments(args.param, "parameter")}
+    sizes, params = assignments(args.size, "size"), assignments(args.param, "parameter")
+    if both := sizes.keys() & params.keys():
+        raise BadAssignment(f"`{min(both)}` is given twice", help="by `--size` or by `--param`: leave one out")
+    return sizes | params
 
 
 def target_name(args: argparse.Namespace, module: Module) -> str:

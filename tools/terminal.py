@@ -73,8 +73,8 @@ def apology(error: Exception) -> str:
         return "error[too-deep]: the text nests deeper than this program can follow"
     if isinstance(error, NotVerified):
         return str(error)
-    kind = "" if isinstance(error, AndironError) else f"{type(error).__name__}: "
+    said = error.message if isinstance(error, AndironError) else f"{type(error).__name__}: {error}"
     return (
-        f"error[internal]: {kind}{error}\n  help: this is a fault of Andiron's, not of yours. Please report it, with "
+        f"error[internal]: {said}\n  help: this is a fault of Andiron's, not of yours. Please report it, with "
         "the file and the command; ANDIRON_DEBUG=1 shows where"
     )

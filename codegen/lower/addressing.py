@@ -59,7 +59,7 @@ def coordinates(ctx: LoweringContext, focus: Focus, tensor: str, indices: tuple[
     if view.form == "global":
         return tuple(e.subs(subs) for e in indices)
     if view.form == "path":
-        return _path(ctx, focus, view)
+        return _path(ctx, focus, tensor.rstrip("@~"), view)
     if view.form == "box":
         at = {a: e.subs(subs) - o for a, e, o in zip(view.axes, indices, view.origin, strict=True)}
     else:
@@ -72,7 +72,7 @@ def _times(shape: tuple[int, ...]) -> str:
     return " x ".join(map(str, shape)) or "1"
 
 
-def _path(ctx: LoweringContext, focus: Focus, view: View) -> tuple[Expr, ...]:
+def _path(ctx: LoweringContext, focus: Focus, tensor: str, view: View) -> tuple[Expr, ...]:
     coords: list[Expr] = []
     extents: list[int] = []
     owners: list[object] = []
@@ -97,12 +97,12 @@ def _path(ctx: LoweringContext, focus: Focus, view: View) -> tuple[Expr, ...]:
     known = ctx.cells.setdefault(view.buffer, shape)
     if known != shape:
         raise RegisterMismatch(
-            f"`{view.buffer}` has two register layouts: {_times(known)} here, {_times(shape)} at its other use",
+            f"`{tensor}` has two register layouts: {_times(known)} here, {_times(shape)} at its other use",
             help="the lines below must spread it alike wherever it is used; or hold it in a memory that units share",
         )
     if ctx.owners.setdefault(view.buffer, tuple(owners)) != tuple(owners):
         raise RegisterMismatch(
-            f"`{view.buffer}` is held in registers, and a unit has other elements of it here than there",
+            f"`{tensor}` is held in registers, and a unit has other elements of it here than there",
             help="the lines below must spread it alike wherever it is used; or hold it in a memory that units share",
         )
     return tuple(coords)

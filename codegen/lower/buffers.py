@@ -81,6 +81,13 @@ def tile_layout(axes, line, dtype: DType) -> Layout:
     """The layout that the line's modifiers ask for; row-major without any."""
     m = modifier(line, "layout")
     names = [a for a, _ in axes]
+    way_out = f"the axes here are {', '.join(f'`{n}`' for n in names)}" if names else "leave it out: the tile is one element"
+
+    def no_axis(name: syntax.Name) -> BadLayout:
+        numbered = next((n for n in names if "." in n), None)  # quotients of such a name cannot be written
+        help = way_out if numbered is None else f"{way_out}; `layout panels({numbered}: 4)`, say, names it"
+        return BadLayout(f"the tile has no axis `{name.id}`", name.span, help=help)
+
     try:
         if m is None:
             layout = Layout.row_major(axes)
@@ -93,7 +100,7 @@ def tile_layout(axes, line, dtype: DType) -> Layout:
             from ...dsl.ops.index_syntax import index_term
 
             table = {n: as_expr(Var(n)) for n in names}
-            layout = Layout.written(axes, [index_term(v, table) for v in m.values])  # type: ignore[arg-type]
+            layout = Layout.written(axes, [index_term(v, table, unknown=no_axis) for v in m.values])  # type: ignore[arg-type]
         pad = modifier(line, "pad")
         if pad is not None:
             layout = layout.padded(int(pad.values[0].value))  # type: ignore[union-attr]
@@ -104,5 +111,5 @@ def tile_layout(axes, line, dtype: DType) -> Layout:
                 raise ValueError("a swizzle has a number of bits and the elements of a chunk, no more")
             layout = layout.swizzled(dtype.bytes, *sizes)
     except ValueError as e:
-        raise BadLayout(str(e), line.span, help=f"the axes here are {', '.join(names)}") from None
+        raise BadLayout(str(e), line.span, help=way_out) from None
     return layout

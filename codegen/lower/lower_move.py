@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     from .lower_schedule import Lowering
 
 
+LEAVE_OUT = "leave the line out: each access then reads the tensor where it is"
+
+
 def lower_move(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple) -> list[Stmt]:
     from .compute_at import compute_at
 
@@ -162,7 +165,7 @@ def _to_memory(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple, foun
         raise BadLayout(
             f"`{line.tensor}` is read with different `else` values, so one copy is not enough",
             line.span,
-            help="leave the line out: each access then reads the tensor where it is",
+            help=LEAVE_OUT,
         )
     names = {x.name for ld in found for e in ld.indices for x in e.variables()}
     copy_name = line.tensor.rstrip("@") + "~"
@@ -313,7 +316,7 @@ def _box_axis(
     for ld, h in zip(found, hulls, strict=True):
         if h is None:
             where = f"`{line.tensor}` is subscripted by `{ld.indices[d]}`"
-            raise BadLayout(f"{where}, whose box has no constant extent", line.span)
+            raise BadLayout(f"{where}, whose box has no constant extent", line.span, help=LEAVE_OUT)
     lows = [h[0] for h in hulls if h]
     highs = [h[0] + h[1] for h in hulls if h]
     base = lows[0]
@@ -321,7 +324,7 @@ def _box_axis(
     ends = [(x - base).constant for x in highs]
     if any(x is None for x in (*offsets, *ends)):
         message = f"the accesses of `{line.tensor}` have no common box of constant extent"
-        raise BadLayout(message, line.span, help=_as_factors(focus, line.tensor))
+        raise BadLayout(message, line.span, help=_as_factors(focus, line.tensor) or LEAVE_OUT)
     origin = base + min(x for x in offsets if x is not None)
     extent = max(0, max(x for x in ends if x is not None) - min(x for x in offsets if x is not None) + 1)  # 0: nothing is read
     name = f"{line.tensor}.{d}"

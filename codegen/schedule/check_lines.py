@@ -206,11 +206,11 @@ class _Lines:
         self.combining(line, self.reduced)
         raster = _modifier(line, "raster")
         if raster is not None and line.level is not None:
-            if len(line.axes) < 2:
-                self.add(ModifierArgument("`raster` needs two indices", raster.span or line.span, help="leave it out"))
-            elif self.known(line.level) and self.device.level(line.level).units != "open":
+            if self.known(line.level) and self.device.level(line.level).units != "open":
                 help = "it orders units that the device starts one after another"
                 self.add(MisplacedModifier(f"`raster` does not apply to `{line.level}`", raster.span or line.span, help=help))
+            elif len(line.axes) < 2:
+                self.add(ModifierArgument("`raster` needs two indices", raster.span or line.span, help="leave it out"))
         arrange = _modifier(line, "arrange")
         if arrange is not None:
             self.arranged(line, arrange, seen)

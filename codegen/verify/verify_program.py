@@ -119,7 +119,7 @@ def _error(fault: Fault, program: Program, op: Op, schedule: str, span: Span | N
     labels = [Label(meant, "this statement")] if meant is not None and own is not None else []
     if lines and lines[0] is not own:
         labels.append(Label(lines[0], "a line that the compiler added"))
-    message = f"{schedule} for {op.name} on {program.device.name} compiles to a wrong program{where}: {fault}"
+    message = f"{schedule} for {op.name} on {program.device.name} compiles to a wrong program{where}: {fault.message}"
     return NotVerified(message, own or meant, fault.kind, one.sizes if one else {}, labels=labels)
 
 

@@ -38,6 +38,10 @@ class InternalError(AndironError):
     """A fault of Andiron itself, never of the author. Please report it."""
 
     id: ClassVar[str] = "internal"
+    help: str | None = "this is a fault of Andiron's, not of yours. Please report it, with the text"
+
+    def __str__(self) -> str:
+        return f"error[{self.id}]: {self.message}\n  help: {self.help}"
 
 
 @dataclass(frozen=True)

@@ -25,9 +25,10 @@ class ArgumentKind(UserError):
 
 
 class ArgumentType(UserError):
-    """An array of another element type than the op declares.
+    """An array of another element type than the op declares, or a number that this type cannot hold.
 
-    There is no silent conversion, because it could lose digits. Convert with `.astype`, or change the op.
+    There is no silent conversion, because it could lose digits. Convert with `.astype`, or change the op. A number of
+    Python's is rounded to the precision of a float type.
     """
 
     id = "argument-type"

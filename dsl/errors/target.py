@@ -91,7 +91,7 @@ class CannotWrite(UserError):
 
 
 class BadAssignment(UserError):
-    """A word after `--size` or `--param` that is not NAME=NUMBER.
+    """A word after `--size` or `--param` that is not NAME=NUMBER, or a name that is given twice.
 
     Write `--size M=512`, or several in one word: `--size M=512,N=64`.
     """

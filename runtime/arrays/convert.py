@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from math import prod
+from contextlib import suppress
+from math import isfinite, prod
 from typing import Any
 
 import numpy as np
@@ -103,6 +104,30 @@ def result_converter(args: tuple[Any, ...]) -> Back | None:
     return None
 
 
+def from_python(x: bool | int | float, tensor: Tensor) -> np.ndarray:
+    """A number of Python's as an array without axes: rounded to a float's precision, otherwise the very number.
+
+    Raises ArgumentType where the type cannot hold it.
+    """
+    dtype, rounds = numpy_dtype(tensor.dtype), tensor.dtype.kind == "float"
+    with np.errstate(over="ignore", invalid="ignore"), suppress(OverflowError, ValueError):
+        array = np.asarray(x, dtype)
+        if rounds and (np.isfinite(array.astype(float)) or not isfinite(x)):
+            return array
+        if not rounds and array.item() == x:
+            return array
+    raise ArgumentType(f"{tensor.name} is {repr(x)[:40]}, which {tensor.dtype} cannot hold; expected {tensor_text(tensor)}")
+
+
+def refuse_other_number(x: Any, tensor: Tensor) -> None:
+    """Raises ArgumentType for a scalar that is not of the tensor's type, or a number of Python's that the type cannot hold."""
+    if isinstance(x, (np.generic, np.ndarray)):
+        to_numpy(x, tensor)
+        return
+    with suppress(ArgumentKind):  # without a NumPy type, the array's own library converts it
+        from_python(x, tensor)
+
+
 def _view(x: Any, tensor: Tensor) -> np.ndarray:
     if isinstance(x, np.ma.MaskedArray):
         raise ArgumentKind(
@@ -111,7 +136,7 @@ def _view(x: Any, tensor: Tensor) -> np.ndarray:
     if isinstance(x, np.ndarray):
         return np.asarray(x)
     if isinstance(x, (np.generic, bool, int, float)) and not tensor.shape:
-        return np.asarray(x, None if isinstance(x, np.generic) else numpy_dtype(tensor.dtype))
+        return np.asarray(x) if isinstance(x, np.generic) else from_python(x, tensor)
     if not hasattr(x, "__dlpack__") and not hasattr(x, "__array__"):
         help = f"numpy.asarray(..., {_spelling(numpy_dtype(tensor.dtype))}) makes one" if isinstance(x, (list, tuple)) else None
         raise ArgumentKind(f"{tensor.name} is a {type(x).__name__}, not an array; expected {tensor_text(tensor)}", help=help)

@@ -198,7 +198,7 @@ def _find(kind: str, *_: str | None) -> Driver:
         try:
             driver = maker(library)
         except (InternalError, AttributeError) as error:
-            raise _none(f"the driver of {kind} is there, but cannot be used: {error}") from None
+            raise _none(f"the driver of {kind} is there, but cannot be used: {getattr(error, 'message', error)}") from None
         if driver.count() == 0:
             raise _none(f"the driver of {kind} finds no device")
         return driver

@@ -23,7 +23,7 @@ from ...dsl.errors.run import ArgumentShape, ArgumentType, DeviceMismatch, Outpu
 from ...dsl.op import Op, Tensor
 from ..arrays.alias import refuse_overlap
 from ..arrays.bind_sizes import bind_sizes, output_shapes, tensor_text
-from ..arrays.convert import numpy_dtype, result_converter
+from ..arrays.convert import numpy_dtype, refuse_other_number, result_converter
 from ..arrays.match_arguments import by_position, refuse_shared_elements, wrong_count
 from ..call_plan import CallMemory
 from ..kernel import Kernel
@@ -214,6 +214,7 @@ class DeviceKernel(Kernel):
             given[i] = x
         device = next((library.device(x) for i, x in enumerate(given) if i not in scalars), 0)
         for i in scalars:
+            refuse_other_number(given[i], self._inputs[i])
             given[i] = library.full(given[i], types[i], device)
         views = [library.view(x, dtype) for x, dtype in zip(given, types, strict=True)]
         first = next((x for i, x in enumerate(args) if i not in scalars), None)

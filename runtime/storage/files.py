@@ -13,7 +13,7 @@ from ...dsl.errors.target import CannotWrite
 
 def read_text(path: str) -> str:
     """The text of a file, `-` for the input stream. Raises NoSuchFile, NotText, NotUtf8, TextTooLarge."""
-    from ...dsl.module import similar_file
+    from ...dsl.module import no_file, similar_file
     from ...dsl.text.parser import decode, read_bytes
 
     try:
@@ -22,6 +22,8 @@ def read_text(path: str) -> str:
         else:
             with open(path, "rb") as file:
                 data = read_bytes(file, path)
+    except IsADirectoryError:
+        raise no_file(Path(path)) from None
     except (OSError, ValueError) as error:
         reason = _reason(error)
         raise NoSuchFile(f"{path}: {reason[0].lower()}{reason[1:]}", help=similar_file(Path(path))) from None

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ...codegen.schedule.parameters import parameters
-from ...dsl.errors import InternalError, UserError
+from ...dsl.errors import AndironError, InternalError, UserError
 from ..native import cpu_features
 from .candidates import tuning_candidates
 from .result import Trial
@@ -87,4 +87,4 @@ def _said(error: Exception) -> str:
     """In one line. A fault of ours in one candidate is no reason not to try the others."""
     if isinstance(error, UserError):
         return getattr(error, "errors", (error,))[0].message
-    return f"internal: {type(error).__name__}: {error}"
+    return f"internal: {type(error).__name__}: {error.message if isinstance(error, AndironError) else error}"

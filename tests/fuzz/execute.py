@@ -79,7 +79,7 @@ def failure(error: BaseException) -> Outcome:
     text = "".join(traceback.format_exception(error)[-4:])
     if isinstance(error, InternalError):
         named = getattr(error, "kind", None)
-        return Outcome("fault" if named else "internal", named or _words(str(error)), text)
+        return Outcome("fault" if named else "internal", named or _words(error.message), text)
     if isinstance(error, UserError):  # the emulator's report of a run
         first = error.errors[0] if isinstance(error, UserErrors) else error
         return Outcome("fault", first.id, str(error))

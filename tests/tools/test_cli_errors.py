@@ -198,3 +198,43 @@ def test_sizes_beyond_every_memory_are_refused(gemm, words, capsys):
     command, *rest = words
     assert main([command, gemm, *rest]) != 0
     assert "error[internal]" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("sweep", ["0", "-1,3", "3,x", ""])
+def test_a_sweep_that_is_no_list_of_sizes_is_a_mistake_of_the_command_line(gemm, sweep, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["bench", gemm, f"--sweep={sweep}"])
+    assert ended.value.code == 2
+    assert "argument --sweep: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--size", "M=1,M=2"), "error[bad-assignment]: `M` is given twice"),
+        (("--size", "M=1", "--size", "M=1"), "error[bad-assignment]: `M` is given twice"),
+        (("--size", "M=1", "--param", "M=2"), "error[bad-assignment]: `M` is given twice"),
+        (
+            ("--param", "X=3"),
+            "error[unknown-size]: `X` is no size and no parameter of op `gemm`\n  help: known here: `K`, `M`, `N`",
+        ),
+        (("--size", "X=3"), "error[unknown-size]: `X` is no size and no parameter of op `gemm`"),
+    ],
+)
+def test_sizes_that_are_not_taken(gemm, words, message, capsys):
+    assert main(["run", gemm, *words]) == 1
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["check", "fmt", "run"])
+def test_a_folder_is_no_file(tmp_path, command, capsys):
+    assert main([command, str(tmp_path)]) == 1
+    assert capsys.readouterr().err == f"error[no-such-file]: {tmp_path} is a folder, not a file\n  help: name a `.sched` file\n"
+    (tmp_path / "a.sched").write_text(GEMM)
+    assert main([command, str(tmp_path)]) == 1
+    assert f"help: name its files: `{tmp_path / 'a.sched'}`" in capsys.readouterr().err
+
+
+def test_more_threads_than_a_kernel_takes(gemm, capsys):
+    assert main(["run", gemm, *SMALL, "--threads", "99999", "--repeat", "1", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["threads"] == 256

@@ -110,7 +110,7 @@ def emitted(found: CompiledCase) -> str:
         return emit(found.compiled.program, dialect)
     except InternalError as error:
         which = f"schedule `{found.schedule.name}`" if found.schedule else "the compiler's own schedule"
-        raise InternalError(f"{error} ({which} for {found.op.name} on {found.device.name})") from error
+        raise InternalError(f"{error.message} ({which} for {found.op.name} on {found.device.name})") from error
 
 
 def devices_of(module: Module, decl: syntax.ScheduleDecl) -> list[Device]:

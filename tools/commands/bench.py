@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ...dsl.errors import UserError
 from ..options import add_choice, add_file, add_json, fixed_values, load_module, not_negative, positive, target_name
 from ..terminal import complain, say_json
 
@@ -26,11 +25,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_choice(parser)
     parser.add_argument("--vs", choices=["numpy"], help="compare with NumPy's matrix product, or with the reference")
     parser.add_argument("--all", action="store_true", help="time all schedules of the file for the op")
-    parser.add_argument("--sweep", metavar="N,N,...", help="time each of these values for all open sizes")
+    parser.add_argument("--sweep", type=_sweep, metavar="N,N,...", help="time each of these values for all open sizes")
     parser.add_argument("--repeat", type=positive, default=15, metavar="N", help="samples of each schedule (15)")
     parser.add_argument("--threads", type=positive, metavar="N", help="the number of threads; default: all cores")
     parser.add_argument("--seed", type=not_negative, default=0, help="the seed of the random inputs")
     add_json(parser)
+
+
+def _sweep(text: str) -> list[int]:
+    try:
+        return [positive(n) for n in text.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text}: expected whole numbers from 1 on, separated by commas") from None
 
 
 def run(args: argparse.Namespace) -> int:
@@ -64,11 +70,7 @@ def _sizes(args: argparse.Namespace, op: Op, given: Mapping[str, int]) -> list[d
 
     if args.sweep is None:
         return [default_sizes(op, given)]
-    try:
-        sweep = [positive(n) for n in args.sweep.split(",")]
-    except (ValueError, argparse.ArgumentTypeError):
-        raise UserError(f"--sweep {args.sweep}: expected whole numbers from 1 on, separated by commas") from None
-    return [{d.name: given.get(d.name, n) for d in op.dims} for n in sweep]
+    return [{d.name: given.get(d.name, n) for d in op.dims} for n in args.sweep]
 
 
 def _compare(args: argparse.Namespace, kernels: Mapping[str, Kernel], dims: dict[str, int]) -> dict[str, Any]:

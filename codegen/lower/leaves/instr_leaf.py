@@ -229,7 +229,7 @@ def _call(ctx: LoweringContext, focus: Focus, work: Computation, m: InstrMatch, 
                     help="end the schedule with `compute`, or hold it in a memory",
                 )
             at = replace(focus, element=(ZERO, f.registers))
-            coords = coordinates(ctx, at.with_view("$piece", view), "$piece", ())
+            coords = coordinates(ctx, at.with_view(tensor, view), tensor, ())
         else:
             halo = op.name in by_name and getattr(by_name[op.name].value, "otherwise", None) is not None
             coords, more, straight = _address(ctx, focus, f, op, tensor, indices, strip_mask(work)[1], halo)

@@ -54,3 +54,45 @@ def test_a_reduction_inside_a_statement_is_named():
     module = andiron.loads(text + "    keep mean in register by shuffle\n    tile j: 1 every 128 -> thread\n")
     (error,) = check_schedules(module)
     assert error.help == "the reduction in its statement is `mean.sum1`: keep that"
+
+
+CONV = """import std.devices.nvidia
+op conv[L, K](X: f32[L], W: f32[K], s: f32) -> (Y: f32[N]) where N = L - K + 1:
+    Y[i] = sum(k) X[i + k] * W[k] * s
+
+op pairs[N](X: f32[N]) -> (Y: f32[N, N]):
+    Y[i, j] = X[i] + X[j]
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("op", "line", "message", "help"),
+    [
+        ("conv", "move X -> l1 layout panels(i: 3)", "the tile has no axis `i`", "the axes here are `X.0`"),
+        ("conv", "move X -> l1 layout(i / 4)", "the tile has no axis `i`", "the axes here are `X.0`; `layout panels("),
+        ("conv", "move s -> l1 layout panels(i: 3)", "the tile has no axis `i`", "leave it out: the tile is one element"),
+        ("conv", "move s -> l1 layout(i)", "the order (i) does not name each axis of the tile once", "leave it out: the"),
+        ("pairs", "move X -> l1", "the accesses of `X` have no common box of constant extent", "leave the line out: each"),
+    ],
+)
+def test_a_copy_that_cannot_be_laid_out_so(op, line, message, help):
+    inner = "k" if op == "conv" else "j"
+    text = f"{CONV}schedule s for {op}:\n    tile i: 16 -> core\n    tile {inner}: 4\n    {line}\n"
+    with pytest.raises(UserError) as found:
+        andiron.compile(text, schedule="s", target="cpu:generic")
+    assert (found.value.id, found.value.message) == ("schedule-layout", message)
+    assert (found.value.help or "").startswith(help)
+
+
+@pytest.mark.parametrize("axes", ["i: 1", "i: 1, j: 1"])
+def test_raster_says_first_that_the_level_has_none(axes):
+    with pytest.raises(UserError, match="`raster` does not apply to `core`"):
+        andiron.compile(f"{CONV}schedule s for pairs:\n    tile {axes} -> core raster 3\n", schedule="s", target="cpu:generic")
+
+
+def test_registers_of_two_layouts_are_named_as_the_author_does():
+    text = "op f[M, N](X: f32[M, N]) -> (Y: f32[M], y: f32[M]):\n    Y[i] = sum(j) X[i, j]\n    y[i] = max(j) X[i, j]\n"
+    text += "schedule s for f:\n    tile i: 6\n    keep Y in register:\n        tile i: 3\n        compute\n    compute\n"
+    with pytest.raises(UserError, match="`Y` has two register layouts: 6 here, 2 x 3 at its other use"):
+        andiron.compile(text, schedule="s", target="cuda:sm_80")

@@ -94,3 +94,12 @@ def test_no_gpu():
     assert "emulate" in str(caught.value)
     with pytest.raises(NoDevice):
         andiron.compile(AXPY, target="hip")
+
+
+def test_scalars_of_the_host_that_the_type_cannot_hold(gpu):
+    kernel = andiron.compile("op scale[N](X: f32[N], a: f32) -> (Y: f32[N]):\n    Y[i] = a * X[i]\n", target="cuda:sm_80")
+    with pytest.raises(ArgumentType, match="a is 1e\\+300, which f32 cannot hold"):
+        kernel(CupyArray(numbers(5)), 1e300)
+    for a in (np.float64(3), np.asarray(3)):
+        with pytest.raises(ArgumentType, match="a has elements of type"):
+            kernel(CupyArray(numbers(5)), a)
