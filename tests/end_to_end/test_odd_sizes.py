@@ -138,12 +138,12 @@ def test_no_loop_over_lanes(name, device):
 def test_windows_that_are_inside_ask_nothing(name, device):
     """One version of what a window adds up asks nothing, not even for parts of vectors; another one only for these."""
     made = text(name, device, True)
-    asked = [body for body in written_out(made) if "fma(" in body]
+    asked = [body for body in unrolled_loops(made) if "fma(" in body]
     assert any("?" not in body and "if (" not in body and "part" not in body for body in asked), made
     assert any("?" not in body and "if (" not in body and "part" in body for body in asked), made
 
 
-def written_out(made: str) -> list[str]:
+def unrolled_loops(made: str) -> list[str]:
     """What stands in each loop that is written out, and in no loop but such ones."""
     lines = made[made.index("static void launch") :].splitlines()
     found = []

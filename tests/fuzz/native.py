@@ -20,7 +20,7 @@ from andiron.codegen.emit.printers import emit
 from andiron.codegen.ir.program import Program
 
 from ..support.cpp.build import MACHINES, call, folder, machine_has
-from ..support.guarded_arrays import beside
+from ..support.guarded_arrays import before_guard_page
 from .case import Case, inputs
 from .execute import LONG, Outcome, Refused, compared, compiled, failure
 
@@ -142,7 +142,7 @@ def _call_all(some: list[tuple[Case, Program]], functions: Mapping[int, object],
     for case, program in some:
         sizes = {v.name: dict(case.sizes)[v.name] for v in program.dims}
         try:
-            given = {name: beside(a, case.seed % 4 != 0) for name, a in inputs(case).items()}
+            given = {name: before_guard_page(a, case.seed % 4 != 0) for name, a in inputs(case).items()}
             found = compared(case, call(functions[case.seed], program, given, sizes, case.cores))
         except BaseException as error:
             found = failure(error)

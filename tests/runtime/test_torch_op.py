@@ -34,7 +34,7 @@ def test_without_pytorch(monkeypatch):
         andiron.torch_op(andiron.compile(GEMM))
 
 
-def whole(*shape: int):
+def small_integers(*shape: int):
     import torch
 
     return torch.randint(-4, 5, shape).to(torch.float32)
@@ -42,7 +42,7 @@ def whole(*shape: int):
 
 def test_called(torch):
     gemm = andiron.torch_op(andiron.compile(GEMM), "andiron_test::gemm")
-    a, b = whole(5, 7), whole(7, 3)
+    a, b = small_integers(5, 7), small_integers(7, 3)
     assert torch.equal(gemm(a, b), a @ b)
     assert torch.equal(gemm(b.T, a.T), (a @ b).T)  # not contiguous
     assert torch.equal(torch.ops.andiron_test.gemm(a, b), a @ b)
@@ -60,7 +60,7 @@ def test_in_a_compiled_graph(torch, dynamic):
 
     f = torch.compile(lambda a, b: gemm(a + 1, b) * 2, backend=backend, fullgraph=True, dynamic=dynamic)
     for m in (4, 6, 9):
-        a, b = whole(m, 7), whole(7, 3)
+        a, b = small_integers(m, 7), small_integers(7, 3)
         assert torch.equal(f(a, b), ((a + 1) @ b) * 2)
     assert all(any("gemm_graph" in target for target in found) for found in calls)
     assert not dynamic or len(calls) == 1  # one graph for all sizes
@@ -68,7 +68,7 @@ def test_in_a_compiled_graph(torch, dynamic):
 
 def test_several_outputs_and_other_types(torch):
     rows = andiron.torch_op(andiron.compile(ROWS), "andiron_test::rows")
-    x = whole(6, 10) + torch.arange(10) / 64
+    x = small_integers(6, 10) + torch.arange(10) / 64
     s, p = torch.compile(rows, backend="aot_eager", fullgraph=True)(x)
     assert torch.equal(p, x.argmax(1))
     assert torch.allclose(s, x.sum(1))
@@ -79,7 +79,7 @@ def test_sizes_that_follow_from_others(torch):
     pairs = andiron.torch_op(andiron.compile(POOL), "andiron_test::pairs")
     f = torch.compile(pairs, backend="aot_eager", fullgraph=True, dynamic=True)
     for n in (10, 14):
-        x = whole(n)
+        x = small_integers(n)
         assert torch.equal(f(x), x[0::2] + x[1::2])
 
 
@@ -92,7 +92,7 @@ def test_fixed_sizes_and_wrong_shapes(torch):
         with pytest.raises(RuntimeError, match="number of axes"):
             gemm(torch.empty(5), torch.empty(7, 3))
     with pytest.raises(andiron.AndironError):
-        gemm(whole(5, 8), whole(8, 3))
+        gemm(small_integers(5, 8), small_integers(8, 3))
 
 
 def test_a_gradient_is_given_to_it(torch):
@@ -101,7 +101,7 @@ def test_a_gradient_is_given_to_it(torch):
         lambda ctx, g: (g @ ctx.saved_tensors[1].T, ctx.saved_tensors[0].T @ g),
         setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs),
     )
-    a, b = whole(4, 5).requires_grad_(), whole(5, 6).requires_grad_()
+    a, b = small_integers(4, 5).requires_grad_(), small_integers(5, 6).requires_grad_()
     gemm(a, b).sum().backward()
     assert torch.equal(a.grad, torch.ones(4, 6) @ b.detach().T)
 

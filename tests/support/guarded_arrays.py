@@ -15,7 +15,7 @@ NOTHING, READING = 0, 1  # what mprotect allows
 HERE = sys.platform != "win32"
 
 
-def beside(array: np.ndarray, at_end: bool = True) -> np.ndarray:
+def before_guard_page(array: np.ndarray, at_end: bool = True) -> np.ndarray:
     """The same elements, which end where forbidden memory begins, or begin where it ends; they may only be read."""
     if not array.nbytes or not HERE:
         return array

@@ -65,10 +65,10 @@ def faults(program: Program, op, sizes: dict[str, int]) -> set[str]:
 
 def main_loops(p: Program) -> list[For]:
     """Loops with barriers in them."""
-    return [s for s in all_statements(p) if isinstance(s, For) and any(map(meets, statements(s.body)))]
+    return [s for s in all_statements(p) if isinstance(s, For) and any(map(is_block_barrier, statements(s.body)))]
 
 
-def meets(s: Stmt) -> bool:
+def is_block_barrier(s: Stmt) -> bool:
     """Is it a barrier of the block? (Those of lockstep units mean nothing to the interpreter.)"""
     return isinstance(s, Barrier) and s.level == "block"
 

@@ -56,7 +56,7 @@ def shown(cell, kind: str) -> str:
     return "".join(o["data"][kind] for o in cell.outputs if kind in o.get("data", {}))
 
 
-def said(cell, stream: str) -> str:
+def output_of(cell, stream: str) -> str:
     return "".join(o["text"] for o in cell.outputs if o.output_type == "stream" and o["name"] == stream)
 
 
@@ -95,7 +95,7 @@ def test_mistakes_are_diagnostics(cells):
     """Shown once, in the place of the traceback."""
     for cell, expected in ((cells[7], "error[unknown-tensor]"), (cells[8], f"error[{'bad-magic'}]")):
         assert mistake(cell).count(expected) == 1
-        assert said(cell, "stderr") == ""
+        assert output_of(cell, "stderr") == ""
         assert "Traceback" not in mistake(cell)
         assert "notebook.py" not in mistake(cell)
     assert "<cell>:2" in mistake(cells[7])

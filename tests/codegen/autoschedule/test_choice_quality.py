@@ -25,7 +25,7 @@ def choice(op: str, device: str, sizes: dict[str, int]) -> LaunchReport:
     return compiled(op, device, sizes).report["choices"][0]
 
 
-def parts(c: CandidateReport) -> int:
+def split_count(c: CandidateReport) -> int:
     return c.tile.get("split", 0) or c.tile.get("part", 0)
 
 
@@ -36,7 +36,7 @@ def test_long_reductions_with_few_results_are_split(op: str, sizes: dict[str, in
     found = choice(op, device, sizes)
     c, d = found.candidates[0], library().device(device)
     units, bandwidth = d.limit("units") or 1, d.memories[0].bandwidth or 1
-    assert parts(c) > 0
+    assert split_count(c) > 0
     assert c.blocks >= units / 2
     assert c.busy > 0.55
     assert c.moved < 1.3 * found.least
@@ -48,7 +48,7 @@ def test_long_reductions_with_few_results_are_split(op: str, sizes: dict[str, in
 def test_large_products_keep_the_arithmetic_busy(op: str, sizes: dict[str, int], device: str) -> None:
     """Whole waves, next to no padding; the cache serves most of what is asked, as tiles that run together share operands."""
     c = choice(op, device, sizes).candidates[0]
-    assert parts(c) == 0
+    assert split_count(c) == 0
     assert c.bound in ("pipe", "issue", "staging", "group")
     assert c.parts["group"] < 1.1 * c.parts["pipe"]  # groups wait little, or others of their scheduler work meanwhile
     assert c.busy > 0.9

@@ -11,7 +11,7 @@ from andiron.dsl.ops.specialise import bind_params
 from ...support.library.unscheduled import library, op_of
 
 
-def found(name: str, device: str, work: int = 0) -> list[InstrMapping]:
+def mapped(name: str, device: str, work: int = 0) -> list[InstrMapping]:
     d = library().device(device)
     op = op_of(name)
     works = launches_of(op, d, ())[work][0]
@@ -19,7 +19,7 @@ def found(name: str, device: str, work: int = 0) -> list[InstrMapping]:
 
 
 def of(name: str, device: str, instr: str, work: int = 0) -> list[InstrMapping]:
-    return [m for m in found(name, device, work) if m.instr is not None and m.instr.name == instr]
+    return [m for m in mapped(name, device, work) if m.instr is not None and m.instr.name == instr]
 
 
 LEGAL = {
@@ -111,7 +111,9 @@ def test_a_factor_that_is_computed_is_not_padded() -> None:
 
 
 def test_scalars_need_two_groups_that_are_apart() -> None:
-    by_scalar = {name: [m for m in found(name, "sm_80") if m.instr is None] for name in ("gemm", "mttkrp", "gemv", "transpose")}
+    by_scalar = {
+        name: [m for m in mapped(name, "sm_80") if m.instr is None] for name in ("gemm", "mttkrp", "gemv", "transpose")
+    }
     assert [(m.m, m.n, m.k) for m in by_scalar["gemm"]] == [("m", "n", "k")]
     assert {(m.m, m.n, m.k, m.loops) for m in by_scalar["mttkrp"]} >= {("i", "r", "jk", ()), ("i", "r", "k", ("j",))}
     assert all(m.refused for name in ("gemv", "transpose") for m in by_scalar[name])

@@ -163,7 +163,7 @@ def test_right(name, sizes, fixed):
 
 
 @pytest.mark.parametrize("lines", ["tile i: 2\ntile i: 1 -> warp", "tile i: 8\ntile i: 4 -> warp"], ids=["one", "four"])
-def test_units_that_wait_make_the_same_turns(lines):
+def test_units_that_wait_have_as_many_iterations(lines):
     """Warps combine parts of a sum that opens at its leaf, as `j` has no bound: those past the edge wait as well."""
     text = "op f[R, M, N](A: f32[R, M, N]) -> (Y: f32[M, N]):\n    Y[i, j] = sum(r) A[r, i, j]\n"
     _, program = program_of(text, lines + "\ntile r: 1 -> warp", "sm_80", {"R": 2})

@@ -43,7 +43,7 @@ def guarded(body: tuple[Stmt, ...]) -> bool:
     return any(isinstance(s, If) for s in statements(body)) or any(isinstance(v, Masked) for v in values)
 
 
-def parts(body: tuple[Stmt, ...]) -> list[tuple[For, For]]:
+def neighbouring_loops(body: tuple[Stmt, ...]) -> list[tuple[For, For]]:
     """Neighbouring loops over the same variable."""
     blocks = [body, *(s.body for s in statements(body) if isinstance(s, For | Alloc | If))]
     pairs = [(a, b) for block in blocks for a, b in pairwise(block)]
@@ -53,7 +53,7 @@ def parts(body: tuple[Stmt, ...]) -> list[tuple[For, For]]:
 @pytest.mark.parametrize(("name", "count"), [("rows", 1), ("pieces", 1), ("no guard", 0)])
 def test_parted(name: str, count: int) -> None:
     _, _, prog = program(name)
-    found = parts(prog.launches[0].body)
+    found = neighbouring_loops(prog.launches[0].body)
     assert len(found) == count
     for first, rest in found:
         assert first.stop == rest.start

@@ -36,7 +36,7 @@ from ...support.library.ops import OPS
 
 
 DEVICES = ["cpu:avx2", "sm_80", "gfx90a"]
-LONG = bool(os.environ.get("FUZZ"))  # every op on each of them, else on one; test_verified_library.py takes all other devices
+LONG = bool(os.environ.get("FUZZ"))  # every op on each of them, else on one; test_library.py takes all other devices
 PAIRS = [(op, d) for n, op in enumerate(OPS) for m, d in enumerate(DEVICES) if LONG or m == n % len(DEVICES)]
 
 
@@ -109,7 +109,7 @@ CASES = {
 }
 
 
-def made(name: str) -> tuple[Op, Program, dict[str, int]]:
+def compiled_case(name: str) -> tuple[Op, Program, dict[str, int]]:
     case = CASES[name]
     title = case.op.split()[1].partition("[")[0]
     module = loads(f"{case.op}\nschedule s for {title}:\n    {case.schedule}\n")
@@ -220,7 +220,7 @@ def verified(op: Op, p: Program, sizes: dict[str, int]) -> str:
 
 @pytest.mark.parametrize("name", CASES)
 def test_what_is_broken_is_refused(name: str) -> None:
-    op, program, sizes = made(name)
+    op, program, sizes = compiled_case(name)
     assert verified(op, program, sizes) == ""
     assert right(op, program, sizes, 0)
     every = list(breaks(program))
@@ -235,7 +235,7 @@ def test_what_is_broken_is_refused(name: str) -> None:
 
 
 def test_a_point_that_counts_twice_is_named() -> None:
-    op, program, sizes = made("lanes")
+    op, program, sizes = compiled_case("lanes")
     doubled = edited(program, lambda s: [s, s] if isinstance(s, AllReduce) else [s])
     with pytest.raises(Fault, match=r"Y\[0\]: every point of statement Y contributes 8 times") as raised:
         check_once(doubled, op, sizes)
@@ -245,7 +245,7 @@ def test_a_point_that_counts_twice_is_named() -> None:
 
 
 def test_a_point_that_is_left_out_is_named() -> None:
-    op, program, sizes = made("cores")
+    op, program, sizes = compiled_case("cores")
     shorter = (other for how, other in breaks(program) if how in ("shorter", "later"))
     found = [str(fault) for p in shorter if (fault := fault_of(op, p, sizes)) is not None and fault.kind == "not-once"]
     assert any("of statement Y never contributes" in text for text in found), found
@@ -253,7 +253,7 @@ def test_a_point_that_is_left_out_is_named() -> None:
 
 def test_a_maximum_counts_too() -> None:
     """Numbers cannot show that a maximum has a part twice; law 8 asks for once."""
-    op, program, sizes = made("biggest")
+    op, program, sizes = compiled_case("biggest")
     doubled = edited(program, lambda s: [s, s] if isinstance(s, AllReduce) else [s])
     assert right(op, doubled, sizes, 0)
     assert verified(op, doubled, sizes) == "not-once"

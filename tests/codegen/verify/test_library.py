@@ -1,6 +1,6 @@
 """Every schedule that comes with Andiron is checked by instances, for each of its devices; every op on some of all devices.
 
-`FUZZ=N` checks every op on every device, and longer. Every op at its own sizes on the usual devices: test_verify.py.
+`FUZZ=N` checks every op on every device, and longer. Every op at its own sizes on the usual devices: test_instances.py.
 """
 
 from __future__ import annotations

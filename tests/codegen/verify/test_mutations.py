@@ -213,7 +213,7 @@ def read(text: str) -> tuple[Op, Program]:
     return OPS[program.name], program
 
 
-def found(text: str) -> set[str]:
+def fault_kinds(text: str) -> set[str]:
     """The kinds of faults, each by the checker that looks for it."""
     op, program = read(text)
     sizes: Mapping[str, int] = SIZES["cpu" if program.device.name.startswith("cpu") else "gpu"][op.name]
@@ -235,12 +235,12 @@ def found(text: str) -> set[str]:
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_programs_are_right(name: str) -> None:
-    assert found(PROGRAMS[name]) == set()
+    assert fault_kinds(PROGRAMS[name]) == set()
     op, program = read(PROGRAMS[name])
     assert len(verify(program, op).checked) > 5
 
 
-def instead(text: str, old: str, new: str) -> str:
+def replaced(text: str, old: str, new: str) -> str:
     assert text.count(old) == 1, f"{text.count(old)} times: {old}"
     return text.replace(old, new)
 
@@ -291,39 +291,39 @@ MUTATIONS: dict[str, list[Mutation]] = {
         ("gpu scaled", lambda t: without(t, "barrier block"), {"race"}),
     ],
     "a barrier of too few": [
-        ("cpu scaled", lambda t: instead(t, "barrier socket", "barrier core"), {"race"}),
-        ("gpu scaled", lambda t: instead(t, "barrier block", "barrier warp"), {"race"}),
+        ("cpu scaled", lambda t: replaced(t, "barrier socket", "barrier core"), {"race"}),
+        ("gpu scaled", lambda t: replaced(t, "barrier block", "barrier warp"), {"race"}),
     ],
     "a barrier of those that cannot meet": [
-        ("gpu scaled", lambda t: instead(t, "barrier block", "barrier grid"), {"malformed"}),
+        ("gpu scaled", lambda t: replaced(t, "barrier block", "barrier grid"), {"malformed"}),
     ],
     "a lost atomic": [
-        ("cpu atomic", lambda t: instead(t, "atomic sum= y[]", "= Y[m] + y[]"), {"race"}),
-        ("gpu atomic", lambda t: instead(t, "atomic sum= y[]", "= Y[m] + y[]"), {"race"}),
+        ("cpu atomic", lambda t: replaced(t, "atomic sum= y[]", "= Y[m] + y[]"), {"race"}),
+        ("gpu atomic", lambda t: replaced(t, "atomic sum= y[]", "= Y[m] + y[]"), {"race"}),
     ],
     "a doubled atomic": [
         ("cpu atomic", lambda t: twice(t, "Y[m] atomic"), ONCE),
         ("gpu atomic", lambda t: twice(t, "Y[m] atomic"), ONCE),
     ],
     "an atomic by two units": [
-        ("gpu atomic", lambda t: instead(t, "thread == 0", "thread <= 1"), ONCE),
+        ("gpu atomic", lambda t: replaced(t, "thread == 0", "thread <= 1"), ONCE),
     ],
     "a copy that lacks an element": [
-        ("cpu staged", lambda t: instead(t, "min(4, K - 4*k) step", "min(3, K - 4*k) step"), EARLY),
-        ("cpu staged", lambda t: instead(t, "row, lane + 8*n] if lane +", "row, lane + 8*n] if 1 + lane +"), ONCE),
-        ("gpu staged", lambda t: instead(t, "<= 31", "<= 30"), EARLY),
-        ("gpu staged", lambda t: instead(t, "4*k1 + e % 4 < K", "4*k1 + e % 4 + 1 < K"), ONCE),
+        ("cpu staged", lambda t: replaced(t, "min(4, K - 4*k) step", "min(3, K - 4*k) step"), EARLY),
+        ("cpu staged", lambda t: replaced(t, "row, lane + 8*n] if lane +", "row, lane + 8*n] if 1 + lane +"), ONCE),
+        ("gpu staged", lambda t: replaced(t, "<= 31", "<= 30"), EARLY),
+        ("gpu staged", lambda t: replaced(t, "4*k1 + e % 4 < K", "4*k1 + e % 4 + 1 < K"), ONCE),
     ],
     "a combination before all parts": [
         ("cpu split", launches_turned, EARLY),
-        ("cpu split", lambda t: instead(t, "for part in 0 .. max(1, (N + 3)/4)", "for part in 0 .. max(1, N/4)"), ONCE),
+        ("cpu split", lambda t: replaced(t, "for part in 0 .. max(1, (N + 3)/4)", "for part in 0 .. max(1, N/4)"), ONCE),
         ("gpu scaled", lambda t: before(t, "allreduce", "for n1"), ONCE),
-        ("gpu scaled", lambda t: instead(t, "for part in 0 .. 2", "for part in 0 .. 1"), ONCE),
+        ("gpu scaled", lambda t: replaced(t, "for part in 0 .. 2", "for part in 0 .. 1"), ONCE),
     ],
     "a combination that counts twice": [
         ("cpu split", lambda t: twice(t, "z[] = z[] +"), ONCE),
         ("gpu scaled", lambda t: twice(t, "allreduce"), ONCE),
-        ("gpu scaled", lambda t: instead(t, "  s[] = 0.0\n            for part", "  for part"), ONCE),
+        ("gpu scaled", lambda t: replaced(t, "  s[] = 0.0\n            for part", "  for part"), ONCE),
         ("gpu atomic", lambda t: twice(t, "allreduce"), ONCE),
     ],
     "a reader before the combination": [
@@ -332,28 +332,28 @@ MUTATIONS: dict[str, list[Mutation]] = {
         ("gpu scaled", lambda t: before(t, "allreduce", "for n2"), ONCE),
     ],
     "a guard off by one": [
-        ("cpu split", lambda t: instead(t, "  if lane + 8*tile < M", "  if lane + 8*tile + 1 < M"), NEVER),
-        ("cpu split", lambda t: instead(t, "  if lane + 8*tile < M", "  if lane + 8*tile <= M"), {"out-of-bounds"}),
-        ("cpu split", lambda t: instead(t, "min(4, N - 4*tile)", "min(4, N - 4*tile + 1)"), {"out-of-bounds"}),
-        ("cpu staged", lambda t: instead(t, "if k == 0", "if k <= 1"), ONCE),
-        ("gpu staged", lambda t: instead(t, "if 8*m1 + m < M and", "if 8*m1 + m <= M and"), {"out-of-bounds"}),
-        ("gpu staged", lambda t: instead(t, "if 8*m1 + m < M and", "if 8*m1 + m + 1 < M and"), NEVER),
-        ("gpu atomic", lambda t: instead(t, "if 64*block + thread < N", "if 64*block + thread + 1 < N"), ONCE),
+        ("cpu split", lambda t: replaced(t, "  if lane + 8*tile < M", "  if lane + 8*tile + 1 < M"), NEVER),
+        ("cpu split", lambda t: replaced(t, "  if lane + 8*tile < M", "  if lane + 8*tile <= M"), {"out-of-bounds"}),
+        ("cpu split", lambda t: replaced(t, "min(4, N - 4*tile)", "min(4, N - 4*tile + 1)"), {"out-of-bounds"}),
+        ("cpu staged", lambda t: replaced(t, "if k == 0", "if k <= 1"), ONCE),
+        ("gpu staged", lambda t: replaced(t, "if 8*m1 + m < M and", "if 8*m1 + m <= M and"), {"out-of-bounds"}),
+        ("gpu staged", lambda t: replaced(t, "if 8*m1 + m < M and", "if 8*m1 + m + 1 < M and"), NEVER),
+        ("gpu atomic", lambda t: replaced(t, "if 64*block + thread < N", "if 64*block + thread + 1 < N"), ONCE),
     ],
     "a unit that computes another's point": [
-        ("cpu split", lambda t: instead(t, "X[m, n + 4*tile]", "X[m, n + 4*core]"), ONCE),
-        ("cpu atomic", lambda t: instead(t, "core .. max(1, (N + 3)/4) step cores", "0 .. (N + 3)/4"), ONCE),
-        ("cpu scaled", lambda t: instead(t, "for n in core .. N step cores", "for n in 0 .. N"), {"race"}),
-        ("gpu scaled", lambda t: instead(t, "(X[block, 64*n1 + n]", "(X[block, 64*n1 + n / 2]"), ONCE),
-        ("gpu staged", lambda t: instead(t, "n1 + n] = c[]", "n1 + (n + 1) % 8] = c[]"), {"never-written", "out-of-bounds"}),
+        ("cpu split", lambda t: replaced(t, "X[m, n + 4*tile]", "X[m, n + 4*core]"), ONCE),
+        ("cpu atomic", lambda t: replaced(t, "core .. max(1, (N + 3)/4) step cores", "0 .. (N + 3)/4"), ONCE),
+        ("cpu scaled", lambda t: replaced(t, "for n in core .. N step cores", "for n in 0 .. N"), {"race"}),
+        ("gpu scaled", lambda t: replaced(t, "(X[block, 64*n1 + n]", "(X[block, 64*n1 + n / 2]"), ONCE),
+        ("gpu staged", lambda t: replaced(t, "n1 + n] = c[]", "n1 + (n + 1) % 8] = c[]"), {"never-written", "out-of-bounds"}),
     ],
     "a lost initialisation": [
         ("cpu split", lambda t: without(t, "y[] = 0.0"), EARLY),
         ("cpu split", lambda t: without(t, "z[] = 0.0"), EARLY),
-        ("cpu atomic", lambda t: instead(t, "Y[m] = 0.0", "Y[m] = 1.0"), ONCE),
-        ("cpu atomic", lambda t: instead(t, "core .. M step", "core .. M - 1 step"), {"never-written", *EARLY}),
+        ("cpu atomic", lambda t: replaced(t, "Y[m] = 0.0", "Y[m] = 1.0"), ONCE),
+        ("cpu atomic", lambda t: replaced(t, "core .. M step", "core .. M - 1 step"), {"never-written", *EARLY}),
         ("gpu staged", lambda t: without(t, "c[] = 0.0"), EARLY),
-        ("gpu atomic", lambda t: instead(t, "thread < M", "thread + 1 < M"), {"never-written", *EARLY}),
+        ("gpu atomic", lambda t: replaced(t, "thread < M", "thread + 1 < M"), {"never-written", *EARLY}),
     ],
 }  # fmt: skip
 CASES = [(name, *m) for name, all_of in MUTATIONS.items() for m in all_of]
@@ -363,7 +363,7 @@ CASES = [(name, *m) for name, all_of in MUTATIONS.items() for m in all_of]
 def test_each_is_found(name: str, program: str, change: Callable[[str], str], kinds: set[str]) -> None:
     text = change(PROGRAMS[program])
     assert text != PROGRAMS[program]
-    assert found(text) == kinds
+    assert fault_kinds(text) == kinds
     op, broken = read(text)
     with pytest.raises(NotVerified):
         verify(broken, op, work=1_000_000)

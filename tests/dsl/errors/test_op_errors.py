@@ -15,7 +15,7 @@ from andiron.dsl.source import Source
 from andiron.dsl.text.parser import parse
 
 CASES = sorted((Path(__file__).parent / "op").glob("*.sched"))
-# Made at a call, not in the text of an op; tested in test_resolve_op and test_reference.
+# Made at a call, not in the text of an op; tested in tests/dsl/ops and tests/dsl/semantics.
 AT_A_CALL = {
     "missing-parameter",
     "unknown-size",

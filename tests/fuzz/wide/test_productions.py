@@ -58,7 +58,7 @@ def test_no_exception_is_idle(productions):
     assert not idle, idle
 
 
-def test_productions_are_told_apart():
+def test_productions_are_distinguished():
     """One that is absent from a text is not counted."""
     found = Productions()
     found.read("op f[M](A: f32[M]) -> (Y: f32[M]):\n    Y[m] = A[m]\n")

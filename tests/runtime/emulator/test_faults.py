@@ -31,7 +31,18 @@ from andiron.dsl.module import loads
 from andiron.dsl.values import Masked, transform
 from andiron.runtime.native.cxx_compiler import find_compiler
 
-from ...support.gpu.faulty_kernels import DEVICES, FILES, SIZES, compiled, each_without, edited, emulated, found, line_of, wrong
+from ...support.gpu.faulty_kernels import (
+    DEVICES,
+    FILES,
+    SIZES,
+    compiled,
+    each_without,
+    edited,
+    emulated,
+    faults_of,
+    line_of,
+    wrong,
+)
 
 
 def kinds(errors: list[UserError]) -> set[type]:
@@ -41,7 +52,7 @@ def kinds(errors: list[UserError]) -> set[type]:
 def broken(of: str, name: str, edit) -> list[UserError]:
     """What is found when `edit` changes the tile program."""
     op, program = compiled(of, name)
-    return found(emulated(op, edit(program)), op, SIZES[of, name])
+    return faults_of(emulated(op, edit(program)), op, SIZES[of, name])
 
 
 def mistyped(of: str, name: str, pattern: str, put: str, count: int = 0) -> list[UserError]:
@@ -54,7 +65,7 @@ def mistyped(of: str, name: str, pattern: str, put: str, count: int = 0) -> list
         assert n
         return text[:first] + after
 
-    return found(emulated(op, program, edit), op, SIZES[of, name])
+    return faults_of(emulated(op, program, edit), op, SIZES[of, name])
 
 
 # ---------------------------------------------------------------- as they are
@@ -63,7 +74,7 @@ def mistyped(of: str, name: str, pattern: str, put: str, count: int = 0) -> list
 @pytest.mark.parametrize(("of", "name"), SIZES)
 def test_right(of: str, name: str) -> None:
     op, program = compiled(of, name)
-    assert found(emulated(op, program), op, SIZES[of, name]) == []
+    assert faults_of(emulated(op, program), op, SIZES[of, name]) == []
 
 
 # ---------------------------------------------------------------- barriers and waits
@@ -77,7 +88,7 @@ def test_each_barrier(of: str, name: str) -> None:
     assert missing
     for barrier, less in missing:
         assert isinstance(barrier, Barrier)
-        errors = found(emulated(op, less), op, SIZES[of, name])
+        errors = faults_of(emulated(op, less), op, SIZES[of, name])
         assert kinds(errors) & {Race, Uninitialised, NotAwaited}, f"{barrier.why}: {errors}"
         buffer = barrier.why.split()[0]
         about = [e for e in errors if f"{buffer}[" in str(e) or f"of {buffer}" in str(e)]
@@ -93,7 +104,7 @@ def test_each_wait(name: str) -> None:
     missing = list(each_without(program, Wait))
     assert missing
     for _, less in missing:
-        errors = found(emulated(op, less), op, SIZES["gpu", name])
+        errors = faults_of(emulated(op, less), op, SIZES["gpu", name])
         assert NotAwaited in kinds(errors)
         lines = {line_of(e) for e in errors if isinstance(e, NotAwaited)}
         labels = {lab.span.source.line(lab.span.line).strip() for e in errors for lab in e.labels}
@@ -188,7 +199,7 @@ def test_an_unguarded_edge(of: str, name: str) -> None:
             return list(s.body)
         return [replace(s, value=transform(s.value, bare))] if isinstance(s, Store) else [s]
 
-    errors = found(emulated(op, edited(program, strip)), op, sizes)
+    errors = faults_of(emulated(op, edited(program, strip)), op, sizes)
     assert OutOfBounds in kinds(errors)
 
 
@@ -264,7 +275,7 @@ def test_replicas_that_differ() -> None:
         assert n
         return text[:first] + after
 
-    errors = found(emulated(op, program, edit), op, dict(M=32, N=32, K=32))
+    errors = faults_of(emulated(op, program, edit), op, dict(M=32, N=32, K=32))
     assert ReplicasDiffer in kinds(errors)
     assert "of A" in str(errors[0])
 
@@ -296,7 +307,7 @@ def test_a_missing_initialisation_of_memory() -> None:
     assert kept
     (body,) = edited(replace(program, launches=(first,)), drop).launches
     less = replace(program, launches=(body, *rest))
-    errors = found(emulated(op, less), op, dict(M=13, N=17, K=150))
+    errors = faults_of(emulated(op, less), op, dict(M=13, N=17, K=150))
     assert kinds(errors) == {Uninitialised}
     assert any(name in str(e) for e in errors for name in kept)
 
@@ -345,7 +356,7 @@ def test_more_than_the_device_has() -> None:
     """The compiler refuses this first; here the device shrinks after it."""
     op, program = compiled("simt", "tiled")
     limits = tuple((n, 512.0 if n == "block thread" else x) for n, x in program.device.limits)
-    errors = found(emulated(op, replace(program, device=replace(program.device, limits=limits))), op, dict(M=37, N=45))
+    errors = faults_of(emulated(op, replace(program, device=replace(program.device, limits=limits))), op, dict(M=37, N=45))
     assert kinds(errors) == {LimitExceeded}
     assert "1,024 threads in a block; simt allows 512" in errors[0].message
 

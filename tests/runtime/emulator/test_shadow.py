@@ -111,7 +111,7 @@ def test_never_written(shadow: ctypes.CDLL) -> None:
     assert shadow.access(1, 0, LOAD, 0) == 0
 
 
-def test_under_way(shadow: ctypes.CDLL) -> None:
+def test_in_flight(shadow: ctypes.CDLL) -> None:
     """Nobody may touch what an asynchronous copy will write, not even who issued it; awaiting is for the issuer alone."""
     shadow.begin(4)
     assert shadow.access(0, 1, STORE, 1) == 0

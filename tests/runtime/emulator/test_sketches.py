@@ -24,7 +24,7 @@ def module(name: str) -> Module:
     return load(DEVICES / name)
 
 
-def whole(op, sizes: dict[str, int]) -> list[np.ndarray]:
+def small_integers(op, sizes: dict[str, int]) -> list[np.ndarray]:
     """Small whole numbers, whose sums are exact in every type."""
     rng = np.random.default_rng(1)
     return [rng.integers(-4, 5, [e.evaluate(sizes) for e in t.shape]).astype(t.dtype.numpy) for t in op.inputs]
@@ -37,7 +37,7 @@ def test_right(name: str) -> None:
     kernel = compile(mod, schedule=name, target=f"emulate:{schedule.device}")
     op = bind_params(mod.ops[schedule.op], {})
     for sizes in CONV if "conv" in name else GEMM:
-        arrays = whole(op, sizes)
+        arrays = small_integers(op, sizes)
         out = kernel(*arrays, threads=2)
         np.testing.assert_array_equal(out.astype("f8"), np.asarray(reference(op)(*arrays), "f8"))
 

@@ -10,7 +10,7 @@ from andiron.dsl.errors.emulate import DivergentBarrier, NotEmulated, Race
 from andiron.runtime.native.build_library import NativeLibrary
 from andiron.tools.cli import main
 
-from ...support.gpu.faulty_kernels import SIZES, compiled, each_without, emulated, found
+from ...support.gpu.faulty_kernels import SIZES, compiled, each_without, emulated, faults_of
 
 ROWS = "op total[M, N](X: f32[M, N]) -> (Y: f32[M]):\n    Y[i] = sum(j) X[i, j]\n"
 WHERE = ("simt", "tiled")
@@ -25,7 +25,7 @@ def test_a_race_is_reported_with_checks_alone() -> None:
     op, program = compiled(*WHERE)
     reported = []
     for _, less in each_without(program, Barrier):
-        reported.append(any(isinstance(e, Race) for e in found(emulated(op, less), op, SIZES[WHERE])))
+        reported.append(any(isinstance(e, Race) for e in faults_of(emulated(op, less), op, SIZES[WHERE])))
         x = np.zeros([e.evaluate(SIZES[WHERE]) for e in op.inputs[0].shape], "f4")
         without(emulated(op, less))(x)  # the numbers may be wrong; nothing is said
     assert any(reported)
@@ -61,7 +61,7 @@ def test_what_cannot_go_on_is_an_error_still() -> None:
         first = text.index('extern "C" __global__')
         return text[:first] + text[first:].replace("__syncthreads();", "if (threadIdx.x < 40) __syncthreads();")
 
-    (error,) = found(without(emulated(op, program, edit)), op, SIZES[WHERE])
+    (error,) = faults_of(without(emulated(op, program, edit)), op, SIZES[WHERE])
     assert isinstance(error, DivergentBarrier)
     assert error.span is not None
 

@@ -22,7 +22,7 @@ SCALE = "op scale[N](X: f32[N]) -> (Y: f32[N]):\n    Y[i] = 2.0 * X[i]\n"
 MAGIC = {"cubin": b"\x7fELF", "hsaco": b"\x7fELF", "ptx": b"//"}
 
 
-def made(target: str) -> tuple[str, Target]:
+def source_for(target: str) -> tuple[str, Target]:
     kernel = andiron.compile(SCALE, target=target)
     return kernel.source, kernel.variants[0].target
 
@@ -30,7 +30,7 @@ def made(target: str) -> tuple[str, Target]:
 @pytest.mark.parametrize("name", ["cuda:sm_75", "cuda:sm_120a", "hip:gfx90a", "hip:gfx1100"])
 def test_code_of_every_format(name, monkeypatch, tmp_path):
     monkeypatch.setenv("ANDIRON_CACHE", str(tmp_path / "cache"))  # where nothing is yet
-    text, target = made(name)
+    text, target = source_for(name)
     needs(target)
     for form in FORMATS[target.family.dialect]:
         first = toolchains.build_code(text, target, form)
@@ -49,7 +49,7 @@ def test_code_of_every_format(name, monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("name", ["cuda:sm_80", "hip:gfx90a"])
 def test_a_text_that_is_not_accepted_is_our_fault(name):
-    text, target = made(name)
+    text, target = source_for(name)
     needs(target)
     with pytest.raises(InternalError, match="nonsense"):
         toolchains.build_code(text + "nonsense\n", target)
@@ -60,7 +60,7 @@ def test_both_compilers_of_cuda(tmp_path):
     found = [x for x in (nvrtc.find_nvrtc(), nvcc.find_nvcc()) if x]
     if not found:
         pytest.skip("neither NVRTC nor nvcc is here")
-    text, _ = made("cuda:sm_80")
+    text, _ = source_for("cuda:sm_80")
     for compiler in found:
         assert compiler.knows("sm_80")
         assert compiler.knows("sm_90a")
@@ -101,7 +101,7 @@ def test_a_machine_without_compilers(monkeypatch, tmp_path):
         monkeypatch.setattr(module, name, lambda *_: None)
     monkeypatch.setattr(clang, "_find", lambda *_: ())
     for name, way_out in (("cuda:sm_80", "andiron[cuda-tools]"), ("hip:gfx90a", "andiron[hip]")):
-        text, target = made(name)
+        text, target = source_for(name)
         with pytest.raises(NoCompiler) as caught:
             toolchains.build_code(text, target)
         assert way_out in str(caught.value)

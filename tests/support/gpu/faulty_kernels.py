@@ -80,7 +80,7 @@ def small_numbers(op: Op, sizes: Mapping[str, int]) -> list[np.ndarray]:
     return [rng.integers(-4, 5, [e.evaluate(sizes) for e in t.shape]).astype(t.dtype.numpy) for t in op.inputs]
 
 
-def found(kernel: Kernel, op: Op, sizes: Mapping[str, int]) -> list[UserError]:
+def faults_of(kernel: Kernel, op: Op, sizes: Mapping[str, int]) -> list[UserError]:
     """The faults of a call; AssertionError when the result is right and nothing is reported."""
     arrays = small_numbers(op, sizes)
     try:
@@ -97,7 +97,7 @@ def found(kernel: Kernel, op: Op, sizes: Mapping[str, int]) -> list[UserError]:
 def wrong(kernel: Kernel, op: Op, sizes: Mapping[str, int]) -> bool:
     """Whether a call gives wrong numbers, or is reported."""
     try:
-        return bool(found(kernel, op, sizes))
+        return bool(faults_of(kernel, op, sizes))
     except AssertionError:
         return True
 

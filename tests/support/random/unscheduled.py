@@ -1,6 +1,6 @@
 """Random cases for what the compiler writes by itself: an op, a device, and sizes of which some are fixed.
 
-The ops are those of `random_ops`, and products, images, gathers and chains of every element type, as people write them. The
+The ops are those of `ops`, and products, images, gathers and chains of every element type, as people write them. The
 inputs are small integers, so that results are exact unless an op says otherwise.
 """
 

@@ -151,7 +151,7 @@ def test_spills_that_a_compiler_reported(tmp_path, capsys, monkeypatch):
     text = GEMM + "schedule s for gemm on sm_80:\n    tile m: 64, n: 64 -> block\n    tile m: 4, n: 4 -> thread\n"
     said = resource_usage.ResourceUsage("gemm_C", 256, 64, 255, 96, 0, None)
     monkeypatch.setattr(resource_usage, "resource_usage", lambda variant: [said])
-    monkeypatch.setattr(file_findings, "VERIFIERS", (spill_warnings,))  # the other ones take seconds: test_verified.py
+    monkeypatch.setattr(file_findings, "VERIFIERS", (spill_warnings,))  # the others take seconds
     assert check(tmp_path, text, "--verify") == 0
     assert "warning[spills]: gemm_C: the compiler stores 96 B a thread for lack of registers" in capsys.readouterr().err
     assert check(tmp_path, text) == 0

@@ -34,7 +34,7 @@ def module():
     return loads(TEXT)
 
 
-def held(variant) -> dict[str, tuple[str, int | None]]:
+def cached_rows(variant) -> dict[str, tuple[str, int | None]]:
     """Rows in caches: their memory, and how many elements there is room for."""
     made = [s.buffer for x in variant.program.launches for s in statements(x.body) if isinstance(s, Alloc)]
     return {b.name.rstrip("0123456789"): (b.memory, b.size.constant) for b in made if b.memory != "register"}
@@ -47,7 +47,7 @@ def soft(x: np.ndarray) -> np.ndarray:
 
 def test_two_of_our_own() -> None:
     kernel = compile(module(), op="softmax", target="cpu:tiny")
-    assert [held(v) for v in kernel.variants] == [{"e": ("l2", 128)}, {}]
+    assert [cached_rows(v) for v in kernel.variants] == [{"e": ("l2", 128)}, {}]
     assert "where N <= 128" in kernel.schedule
     assert [v.refusal({"M": 3, "N": 129}) is None for v in kernel.variants] == [False, True]
 
@@ -56,7 +56,7 @@ def test_fixed_rows() -> None:
     """The smallest cache that is twice as large."""
 
     def of(n: int):
-        return [held(v) for v in compile(module(), op="softmax", target="cpu:tiny", N=n).variants]
+        return [cached_rows(v) for v in compile(module(), op="softmax", target="cpu:tiny", N=n).variants]
 
     # Rows take whole vectors, here of 16 lanes.
     assert of(30) == [{"e": ("l1", 32)}]
@@ -67,7 +67,7 @@ def test_fixed_rows() -> None:
 @pytest.mark.parametrize("name", ["cheap", "once"])
 def test_not_worth_it(name: str) -> None:
     (only,) = compile(module(), op=name, target="cpu:tiny").variants
-    assert not held(only)
+    assert not cached_rows(only)
 
 
 @pytest.mark.parametrize("n", [0, 1, 7, 64, 100, 128, 129, 300])

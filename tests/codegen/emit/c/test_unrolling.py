@@ -61,7 +61,7 @@ def test_schedules_of_the_library(library):
             assert longest(text_of(library, name)) <= 2 * MOST_COPIES, name
 
 
-def test_an_array_of_registers_is_not_written_out(library):
+def test_an_array_of_registers_is_not_unrolled(library):
     """3072 accumulators: more than have names. Written out whole they kept g++ busy for minutes."""
     assert longest(text_of(library, "tile_order")) <= 8 * MOST_INDEXED
 

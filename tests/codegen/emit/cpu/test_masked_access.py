@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from ....support.cpp.build import skip_unless_run_here
-from ....support.guarded_arrays import HERE, beside, exit_code
+from ....support.guarded_arrays import HERE, before_guard_page, exit_code
 
 OP = """
 op blur[C, W, S](I: f32[C, W], F: f32[C, S], pad: int = 1) -> (Y: f32[C, Q])
@@ -196,7 +196,7 @@ def test_nothing_beyond_an_input_is_read(name, target):
         for m in [fixed["M"]] if fixed else range(1, 70):
             given = [(np.arange(size) % 7).astype(dtype) for dtype, size in inputs(m)]
             for at_end in (True, False):
-                np.testing.assert_array_equal(k(*(beside(a, at_end) for a in given)), want(*given))
+                np.testing.assert_array_equal(k(*(before_guard_page(a, at_end) for a in given)), want(*given))
 
     assert exit_code(calls) == 0
 

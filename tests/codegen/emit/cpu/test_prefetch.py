@@ -26,7 +26,7 @@ op turn[M, N](X: f32[M, N]) -> (Y: f32[N, M]):
 MODULE = loads(TEXT)
 
 
-def asked(op: str, target: str = "cpu:avx2", **sizes: Any) -> set[str]:
+def prefetched(op: str, target: str = "cpu:avx2", **sizes: Any) -> set[str]:
     """Tensors that are asked for ahead."""
     source = compile(MODULE, op=op, target=target, **sizes).source
     lines = [x.strip() for x in source.splitlines() if "__builtin_prefetch" in x]
@@ -35,17 +35,17 @@ def asked(op: str, target: str = "cpu:avx2", **sizes: Any) -> set[str]:
 
 @pytest.mark.parametrize("op", ["twice", "tops", "turn"])
 def test_whatever_the_size(op: str) -> None:
-    assert asked(op) == {"X"}
+    assert prefetched(op) == {"X"}
 
 
 def test_what_each_row_reads_again_is_in_a_cache() -> None:
-    assert asked("scaled") == {"X"}
-    assert asked("gemm") == set()
+    assert prefetched("scaled") == {"X"}
+    assert prefetched("gemm") == set()
 
 
-def test_small_arrays_are_not_asked_for() -> None:
-    assert asked("twice", N=4096) == set()
-    assert asked("twice", N=1 << 20) == {"X"}
+def test_small_arrays_are_not_prefetched() -> None:
+    assert prefetched("twice", N=4096) == set()
+    assert prefetched("twice", N=1 << 20) == {"X"}
 
 
 def test_the_text_decides_for_open_sizes() -> None:

@@ -1,6 +1,6 @@
 """Every instruction of the library's GPUs: the function that stands for it in an emulated text, against NumPy.
 
-Registers are filled and read by the vendors' tables (`gpu_fragments`), not by the maps of the device text.
+Registers are filled and read by the vendors' tables (`matrix_fragments`), not by the maps of the device text.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def test_a_wave_copies_past_its_registers(depth):
 
 
 @pytest.mark.parametrize(("depth", "waits"), [(2, [0]), (3, [8, 0]), (4, [16, 0])])
-def test_a_counter_lets_so_many_be_under_way_as_were_surely_made(depth, waits):
+def test_a_counter_lets_as_many_be_in_flight_as_were_surely_issued(depth, waits):
     """Eight copies a turn; at the end of the loop, where fewer turns are ahead, none."""
     fixed = {"M": 64, "N": 64, "K": 192}
     p = compiled(direct(depth), **fixed)

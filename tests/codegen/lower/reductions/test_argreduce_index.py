@@ -82,7 +82,7 @@ def test_natively(dtype: str) -> None:
                 np.testing.assert_array_equal(kernel(x, threads=threads), x.argmax(axis=axis))
 
 
-def places(prog) -> str:
+def index_type(prog) -> str:
     """The type of the places that registers hold."""
     (found,) = {
         s.buffer.dtype.name for s in statements(prog.launches[0].body) if isinstance(s, Alloc) and "at" in s.buffer.name
@@ -95,7 +95,7 @@ def test_width() -> None:
 
     def width(head: str, dtype: str = "f32") -> str:
         mod = module("row", SCHEDULES["lanes"][1], dtype=dtype, head=head)
-        return places(compile_program(mod, mod.ops["row"], mod.schedules["s"], mod.devices["cpu:avx2"]).program)
+        return index_type(compile_program(mod, mod.ops["row"], mod.schedules["s"], mod.devices["cpu:avx2"]).program)
 
     assert width("") == "i64"
     assert width(" where N <= 2147483647") == "i32"
@@ -108,10 +108,10 @@ def test_two_of_our_own() -> None:
     """With sizes left open there is a kernel for rows that can be counted in 32 bits, and one for all others."""
     mod = loads(TEXT.replace("TYPE", "f32").replace("KIND", "argmax"))
     kernel = compile(mod, op="row", target="cpu")
-    assert [places(v.program) for v in kernel.variants] == ["i32", "i64"]
+    assert [index_type(v.program) for v in kernel.variants] == ["i32", "i64"]
     assert [v.refusal({"M": 1, "N": 1 << 31}) is None for v in kernel.variants] == [False, True]
-    assert [places(v.program) for v in compile(mod, op="row", target="cpu", N=64).variants] == ["i32"]
-    assert [places(v.program) for v in compile(mod, op="row", target="cpu", N=1 << 31).variants] == ["i64"]
+    assert [index_type(v.program) for v in compile(mod, op="row", target="cpu", N=64).variants] == ["i32"]
+    assert [index_type(v.program) for v in compile(mod, op="row", target="cpu", N=1 << 31).variants] == ["i64"]
 
 
 def test_ties_are_compared_only_where_places_may_shrink() -> None:

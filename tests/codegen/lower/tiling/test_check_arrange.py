@@ -129,7 +129,7 @@ def test_a_view_by_fused_indices_is_of_one_access() -> None:
     assert caught.value.span.line == 7
 
 
-def test_a_block_has_no_hop_to_where_it_is() -> None:
+def test_a_block_has_no_staging_step_to_its_own_memory() -> None:
     with pytest.raises(HeldTwice):
         program("tile n: 1\nkeep Y in l3:\n    move Y -> l3", "cpu:avx2")
 

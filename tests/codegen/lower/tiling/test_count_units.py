@@ -54,7 +54,7 @@ def test_an_index_fused_below_registers_is_refused():
             program_of(GEMM, lines, "sm_80", {"M": 3, "N": 5, "K": 9})
 
 
-def test_turned():
+def test_transposed():
     sizes = {"M": 2, "N": 3}
     agrees(TURNED, program_of(TURNED, "tile m: 2 -> thread / tile m: 1 -> thread", "sm_80", {"M": 2}), sizes)
 

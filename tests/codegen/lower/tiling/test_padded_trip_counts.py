@@ -163,14 +163,14 @@ def inputs(op: str, k: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("name", SAME)
-def test_the_same_turns(name: str, device: str) -> None:
+def test_the_same_number_of_iterations(name: str, device: str) -> None:
     found = counts(program(device, *SAME[name]))
     assert found
     assert None not in found
 
 
 @pytest.mark.parametrize("name", GROUPS)
-def test_groups_of_turns(name: str) -> None:
+def test_groups_of_iterations(name: str) -> None:
     op, lines = GROUPS[name]
     outer, inner = sums(program("sm_80", op, lines))
     assert (inner.stop.constant, inner.unroll) == (4, 0)
@@ -179,7 +179,7 @@ def test_groups_of_turns(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", LIVE)
-def test_turns_that_are_there(name: str) -> None:
+def test_no_more_iterations_than_tiles(name: str) -> None:
     assert None in counts(program("sm_80", *LIVE[name]))
 
 
@@ -202,7 +202,7 @@ def test_instructions(device: str, line: str) -> None:
     assert {s.stop.constant for s in sums(p)} <= {2, 4}
 
 
-def asked(device: str, lines: str, **fixed: int) -> tuple[str, str]:
+def unroll_pragma(device: str, lines: str, **fixed: int) -> tuple[str, str]:
     """Turns that compilers are asked to write out of the inner loop over what is summed, and how many it has."""
     text = emit(program(device, "half", lines, **fixed), "cuda" if device.startswith("sm") else "hip")
     found = re.findall(r"#pragma unroll (\d+)\n *for \(int k2 = 0; k2 < (\d+);", text)
@@ -211,16 +211,16 @@ def asked(device: str, lines: str, **fixed: int) -> tuple[str, str]:
     return one
 
 
-def test_short_loops_are_written_out() -> None:
+def test_short_loops_are_unrolled() -> None:
     """Open or not, and where the tiles divide the size."""
     for fixed in ({}, {"K": 50}, {"K": 64}):
-        assert asked("sm_80", MATRIX["sm_80"].format(STAGE, ""), **fixed) == ("2", "2")
+        assert unroll_pragma("sm_80", MATRIX["sm_80"].format(STAGE, ""), **fixed) == ("2", "2")
 
 
-def test_turns_that_load_much_are_not() -> None:
+def test_iterations_that_load_much_are_not() -> None:
     """A turn loads 64 registers: those of two of them, and what they add to, would not be held."""
     lines = f"tile m: 128, n: 64 -> block\nkeep C in register\ntile k: 32\n{STAGE}tile m: 64, n: 64 -> wave\n"
-    assert asked("gfx1100", f"{lines}tile k: 16\ncompute with wmma_16x16x16_f16") == ("1", "2")
+    assert unroll_pragma("gfx1100", f"{lines}tile k: 16\ncompute with wmma_16x16x16_f16") == ("1", "2")
 
 
 @pytest.mark.parametrize("k", SIZES)

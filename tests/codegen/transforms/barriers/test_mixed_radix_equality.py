@@ -34,7 +34,7 @@ def bounds():
     return st.tuples(forms(), st.integers(0, 9))
 
 
-def held(facts, equalities) -> np.ndarray:
+def satisfied(facts, equalities) -> np.ndarray:
     out = np.ones((1,) * len(GRID), bool)
     for f in facts:
         out = out & (f.evaluate(GRID) >= 0)
@@ -48,7 +48,7 @@ def held(facts, equalities) -> np.ndarray:
 def test_against_enumeration(coords, bounds, shift):
     equalities = [(f(ONE) + (shift if n == 0 else 0), f(TWO)) for n, f in enumerate(coords)]
     facts = [top - f(side) for f, top in bounds for side in (ONE, TWO)]
-    where = held(facts, equalities)
+    where = satisfied(facts, equalities)
     try:
         digits = MixedRadixEquality(facts)
         digits.derive(equalities)

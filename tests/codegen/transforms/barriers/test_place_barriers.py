@@ -140,7 +140,7 @@ def test_a_copy_loop_holds_no_barrier():
     check(gpu("t", (), (X, Y), [(Var("b", 0, 0), 1)], 4, Alloc(wide, (fill, read))), 1)
 
 
-def test_first_turn_what_the_loop_orders_meets_the_entry_once():
+def test_first_iteration_what_the_loop_orders_meets_the_entry_once():
     """Slot 0 is filled and read before the loop, which fills slot 1 first: it needs no barrier before it."""
     two = buffer("D", "local", "shared", "block", 2, 128)
     ready = put(two, 0, U, value=at(X, U)), put(R, 0, value=at(two, 0, V))

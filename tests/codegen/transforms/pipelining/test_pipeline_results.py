@@ -20,11 +20,11 @@ from andiron.dsl.module import loads
 
 from ....support.edit_programs import edited_launches
 from ....support.paths import DEVICES
-from ....support.pipelines import OPS, PIPELINES, all_statements, compiled, faults, main_loops, meets, sizes_of
+from ....support.pipelines import OPS, PIPELINES, all_statements, compiled, faults, is_block_barrier, main_loops, sizes_of
 
 
 @pytest.mark.parametrize("name", PIPELINES)
-def test_right_at_every_number_of_turns(name):
+def test_right_at_every_number_of_iterations(name):
     op, result = compiled(name)
     tile, depth = PIPELINES[name]
     for k in sorted({0, 1, tile - 1, *(tile * n for n in range(1, depth + 3)), tile * depth + 1}):
@@ -100,9 +100,9 @@ WAITING = ["async2", "async3", "async4", "mixed", "mixed2", "none", "nested_asyn
 
 
 @pytest.mark.parametrize("name", ONE_A_TURN)
-def test_one_barrier_a_turn(name):
+def test_one_barrier_an_iteration(name):
     (turn,) = main_loops(compiled(name)[1].program)
-    assert sum(map(meets, statements(turn.body))) == 1
+    assert sum(map(is_block_barrier, statements(turn.body))) == 1
 
 
 def test_the_ampere_sketch():
@@ -123,10 +123,10 @@ def test_the_ampere_sketch():
 def test_each_barrier_is_needed(name):
     op, result = compiled(name)
     tile, depth = PIPELINES[name]
-    total = sum(map(meets, all_statements(result.program)))
+    total = sum(map(is_block_barrier, all_statements(result.program)))
     for n in range(total):
         seen = iter(range(total))
-        less = edited_launches(result.program, lambda s, n=n, seen=seen: [] if meets(s) and next(seen) == n else [s])
+        less = edited_launches(result.program, lambda s, n=n, seen=seen: [] if is_block_barrier(s) and next(seen) == n else [s])
         assert "race" in faults(less, op, sizes_of(op, tile * (depth + 2), 15)), f"barrier {n} of {name}"
 
 

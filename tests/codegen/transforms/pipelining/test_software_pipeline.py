@@ -39,7 +39,7 @@ def test_a_synchronous_copy_waits_in_registers():
     assert load < meet < work < store
 
 
-def test_the_last_hop_is_the_one_written():
+def test_the_last_staging_step_is_the_one_of_the_schedule():
     p = compiled("hop")[1].program
     held = {s.buffer.name for s in all_statements(p) if isinstance(s, Alloc) and s.buffer.memory == "register"}
     assert "a_shared_ahead" not in held
@@ -55,7 +55,7 @@ def test_registers_rotate_by_name():
     assert "float a[" not in emit(p, "cuda")
 
 
-def test_fixed_sizes_take_no_more_buffers_than_turns():
+def test_fixed_sizes_take_no_more_buffers_than_iterations():
     from andiron.dsl.ops.specialise import specialise
 
     mod = module()
@@ -92,7 +92,7 @@ def staged(var: Var, depth: int, name: str, source, rest: tuple[Stmt, ...], thro
     return Alloc(b, (put(b, T, value=at(source, var, T)), *rest), staging=Staging(1, depth, var, through))
 
 
-def test_copies_apart_in_one_turn():
+def test_separate_copies_in_one_iteration():
     """P of each turn is used before Q is: two batches, of different depths."""
     x = buffer("X", "input", "global", "grid", 10, 128)
     y = buffer("Y", "output", "global", "grid", 128)
