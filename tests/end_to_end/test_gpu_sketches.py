@@ -24,9 +24,7 @@ def test_right(name: str) -> None:
     program: Program = compile_program(mod, op, schedule, mod.devices[schedule.device or ""]).program
     used = {i.name for p in programs(program) for i in p.instrs}
     assert USES[name] <= used
-    assert {
-        i.family for i in program.instrs if i.name not in USES[name]
-    } <= VECTORS  # of any width
+    assert {i.family for i in program.instrs if i.name not in USES[name]} <= VECTORS  # of any width
     for sizes in CONV if "conv" in name else GEMM:
         rng = np.random.default_rng(1)
         arrays = {t.name: rng.integers(-4, 5, [e.evaluate(sizes) for e in t.shape]).astype(t.dtype.numpy) for t in op.inputs}
