@@ -64,7 +64,7 @@ def device_word_help(device: Device, word: str, others: Mapping[str, Device] | N
     kinds = (syntax.LevelDecl, syntax.MemoryDecl, syntax.InstrDecl)
     at: Device | None = device
     while at is not None and at.decl is not None:
-        found = next((x for x in at.decl.items if isinstance(x, kinds) and word in _names(x)), None)
+        found = next((x for item in at.decl.items if isinstance(item, kinds) for x in _meant(item) if x.name == word), None)
         if found is not None:
             return f"```sched\n{format_node(found).strip()}\n```"
         extended = at.decl.extends
@@ -73,9 +73,11 @@ def device_word_help(device: Device, word: str, others: Mapping[str, Device] | N
     return f"instructions of {device.name}: " + ", ".join(f"`{name}`" for name in family) if family else ""
 
 
-def _names(item: syntax.LevelDecl | syntax.MemoryDecl | syntax.InstrDecl) -> list[str]:
-    """What a line of a device declares: an instruction that comes in several kinds has a name for each."""
-    return [item.name, *(x.name for x in expand_kinds(item))] if isinstance(item, syntax.InstrDecl) else [item.name]
+def _meant(
+    item: syntax.LevelDecl | syntax.MemoryDecl | syntax.InstrDecl,
+) -> list[syntax.LevelDecl | syntax.MemoryDecl | syntax.InstrDecl]:
+    """What a line of a device declares: of an instruction that comes in several kinds, each by its own name."""
+    return list(expand_kinds(item)) if isinstance(item, syntax.InstrDecl) else [item]
 
 
 def device_summary(device: Device) -> str:

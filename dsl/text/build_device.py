@@ -58,10 +58,10 @@ class DeviceRules(TreeRules):
         awaits: list[s.Fact] = []
         valued: list[s.Kind] = []
         for what, value in lines:
-            if what == "facts":
-                facts.extend(value)
+            if what in ("facts", "kind"):
+                {"facts": facts, "kind": valued}[what].extend(value)
                 continue
-            {"op": ops, "place": places, "emit": emits, "await": awaits, "kind": valued}[what].append(value)
+            {"op": ops, "place": places, "emit": emits, "await": awaits}[what].append(value)
         if kinds and valued:
             self.diagnostics.add(
                 errors.InstructionOp(
@@ -115,8 +115,9 @@ class DeviceRules(TreeRules):
         return s.Kind(None, self.int_of(number), span=self.span(number, unit))
 
     def kind_line(self, c: Parts) -> tuple[str, Any]:
-        kind, *values = c
-        return "kind", s.Kind(kind.dtype, kind.count, tuple(values), span=self.span(kind, values))
+        kinds = [x for x in c if isinstance(x, s.Kind)]
+        values = tuple(x for x in c if isinstance(x, s.KindValue))
+        return "kind", [s.Kind(k.dtype, k.count, values, span=self.span(kinds[0], values)) for k in kinds]
 
     def kind_value(self, c: Parts) -> s.KindValue:
         name, _, value = c

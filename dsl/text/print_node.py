@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from itertools import groupby
 
 from .. import syntax as s
 from .builder_base import unquote
@@ -216,7 +217,7 @@ def _instr(i: s.InstrDecl) -> list[str]:
     family = f" in {i.family}" if i.family else ""
     results = f" -> ({', '.join(map(_parameter, i.results))})" if i.results else ""
     valued = any(k.values for k in i.kinds)
-    out = [line for k in i.kinds if valued for line in f"for {_kind(k)}".split("\n")]
+    out = [line for kinds, values in _kind_lines(i.kinds) if valued for line in f"for {kinds}: {values}".split("\n")]
     out += [f"op ({', '.join(map(_parameter, i.operands))}){results}:", *_indent(map(_assign, i.body))]
     for part in (*i.places, *i.emits):
         out += _lines(part)
@@ -229,9 +230,15 @@ def _instr(i: s.InstrDecl) -> list[str]:
 
 
 def _kind(k: s.Kind) -> str:
-    head = f"{k.count} B" if k.dtype is None else k.dtype if k.count is None else f"{k.dtype} x {k.count}"
-    values = ", ".join(f"{v.name} = {quote(str(v.value)) if v.quoted else v.value}" for v in k.values)
-    return f"{head}: {values}" if values else head
+    return f"{k.count} B" if k.dtype is None else k.dtype if k.count is None else f"{k.dtype} x {k.count}"
+
+
+def _kind_lines(kinds: Iterable[s.Kind]) -> list[tuple[str, str]]:
+    """Those that follow each other and have the same values, and the values."""
+    return [
+        (", ".join(map(_kind, same)), ", ".join(f"{v.name} = {quote(str(v.value)) if v.quoted else v.value}" for v in values))
+        for values, same in groupby(kinds, key=lambda k: k.values)
+    ]
 
 
 def _place(p: s.OperandPlace) -> str:
