@@ -79,7 +79,7 @@ def mappings_of_instr(fusings: FusedComputations, instr: Instr, work: Computatio
     found = list(bindings(instr, work))
     if not found:
         kinds = ", ".join(dict.fromkeys(o.dtype.name for o in instr.operands if o.role == "input"))
-        yield replace(bare, refused=f"its operands, of type {kinds}, are not the factors here")
+        yield replace(bare, refused=f"its operands, of type {kinds}, do not match the factors")
         return
     tried: list[InstrMapping] = []
     for binding in found:
@@ -87,7 +87,7 @@ def mappings_of_instr(fusings: FusedComputations, instr: Instr, work: Computatio
         if lacking := [x for x, theirs in choices.items() if not theirs]:
             for x in lacking[:1]:
                 inside = _operands_with(instr, x)
-                tried.append(replace(bare, refused=f"nothing occurs just where `{x}` does, in {inside}"))
+                tried.append(replace(bare, refused=f"no index occurs exactly in the operands of `{x}`, {inside}"))
             continue
         for pick in product(*(_groups(theirs) for theirs in choices.values())):
             tried.append(_mapped(fusings, bare, tuple(zip(choices, pick, strict=True))))
@@ -124,24 +124,24 @@ def _mapped(fusings: FusedComputations, bare: InstrMapping, of: tuple[tuple[str,
         return replace(mapped, refused="the fused indices do not occur in the same operands")
     if dict(m.index) != wanted:
         theirs = next(i for x, i in m.index if wanted[x] != i)
-        return replace(mapped, refused=f"left to itself the leaf takes `{theirs}` there, whose neighbours are nearer")
+        return replace(mapped, refused=f"the leaf would choose `{theirs}`, whose elements are closer in memory")
     if s.reduction and any(not _loaded(v) for _, v in m.operands):
-        return replace(mapped, refused="a factor is computed, so what pads it is not zero")
+        return replace(mapped, refused="a factor is computed, so its padding is not zero")
     frees, reduced = [wanted[x] for x in s.indices], [wanted[x] for x in (s.reduction.indices if s.reduction else ())]
     subscripts = [e for ld in loads(work.value) for e in ld.indices]
     if mixed := [i for i in reduced if any(plain_index(e) != i and i in {v.name for v in e.variables()} for e in subscripts)]:
-        return replace(mapped, refused=f"where `{mixed[0]}` runs over there are neighbours, not zeros")
+        return replace(mapped, refused=f"beyond the end of `{mixed[0]}` are other elements, not zeros")
     if len(reduced) > 1 or len(frees) > 2:
         return replace(mapped, refused=f"it has {len(frees)} free and {len(reduced)} reduced indices")
     if instr.level == fusings.ctx.innermost:
         groups = reused_indices(work)
         if len(groups) < 2 or any(all(i not in g for g in groups) for i in frees):
-            return replace(mapped, refused="no two groups of indices are apart in what is read")
+            return replace(mapped, refused="no two groups of indices occur in different operands")
         mine = [next((g for g in groups if i in g), None) for i in frees]
         rest = [g for g in groups if g not in mine]
         frees = [*(g[-1] for g in rest[len(frees) - 2 :]), *frees]
     elif len(frees) < 2 or not reduced:
-        return replace(mapped, refused="it has no two free indices and a reduced one")
+        return replace(mapped, refused="it does not have two free indices and a reduced one")
     extents, theirs = m.extents(), {i: x for x, i in m.index}
     k = reduced[0] if reduced else work.reduced[-1]
     leaf = tuple(extents[theirs[i]] if i in theirs else 1 for i in (*frees, k))
@@ -202,17 +202,17 @@ def scalar_mapping(fusings: FusedComputations, work: Computation) -> Iterator[In
     """The scalar body: free indices by the reads that have them; two groups that are not in all of them are tiled."""
     bare = InstrMapping(None, work)
     if work.reduction is None:
-        yield replace(bare, refused="no reduction: nothing is read twice")
+        yield replace(bare, refused="it is not a reduction: no element is read twice")
         return
     if work.reduction.kind in ("argmax", "argmin"):
-        yield replace(bare, refused=f"{work.reduction.kind} has no parts")
+        yield replace(bare, refused=f"{work.reduction.kind} cannot be split into parts")
         return
     if not any(v.name in work.reduced for ld in loads(work.value) for e in ld.indices for v in e.variables()):
         yield replace(bare, refused="no operand has a reduced index: there is nothing to stage")
         return
     groups = reused_indices(work)
     if len(groups) < 2:
-        yield replace(bare, refused="no two groups of indices are apart in what is read: nothing is read twice")
+        yield replace(bare, refused="no two groups of indices occur in different operands: no element is read twice")
         return
     subscripts = [e for ld in loads(work.value) for e in ld.indices]
     mixed = {v.name for e in subscripts if plain_index(e) is None for v in e.variables()}

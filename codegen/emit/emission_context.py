@@ -297,9 +297,7 @@ class EmissionContext:
                 if type(a) is not Var or a not in env or env[a].terms:
                     e = self.substitute(e)
                     if e.terms:
-                        raise InternalError(
-                            f"register {name} is indexed by {', '.join(map(str, coords))}, which is not constant"
-                        )
+                        raise InternalError(f"the index {', '.join(map(str, coords))} of register {name} is not constant")
                     n = e.const
                     break
                 n += c * env[a].const
@@ -311,7 +309,7 @@ class EmissionContext:
         shared = self.sub_vectors > 1 and not self.lanes.registers[name].uniform
         if shared:
             if self.sub_vector is None:
-                raise InternalError(f"register {name} differs between lanes, where none are singled out")
+                raise InternalError(f"register {name} differs between lanes, but no lane is selected")
             where = (*where, self.sub_vector)
         found = cells.get(where)
         if found is None:

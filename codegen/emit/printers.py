@@ -29,7 +29,7 @@ def emit(program: Program, dialect: str = "cpp", serial_when: tuple[Expr, ...] =
     first of them is less by a picosecond for each that the call takes longer.
     """
     if dialect not in DIALECTS:
-        raise InternalError(f"no dialect {dialect}; there are {', '.join(DIALECTS)}")
+        raise InternalError(f"there is no dialect {dialect}, only {', '.join(DIALECTS)}")
     return import_module(f".{DIALECTS[dialect]}", __package__).render(program, serial_when)
 
 

@@ -375,7 +375,7 @@ class StatementPrinter:
         ctx = self.ctx
         instr = self._instrs[s.instr]
         if ctx.in_lane:
-            raise InternalError(f"{s.instr} stands where lanes part; its operands are shared by all lanes")
+            raise InternalError(f"{s.instr} stands in divergent control flow, but all lanes share its operands")
         args: list[str] = []
         for piece, operand in zip(s.pieces, instr.operands, strict=True):
             args += operand_arguments(ctx, piece, operand)

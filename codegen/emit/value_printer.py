@@ -70,7 +70,7 @@ class ValuePrinter(Conversions):
                 return self._apply(v)
             case Masked():
                 return self._masked(v, self.value)
-        raise InternalError(f"no text for {type(v).__name__}")
+        raise InternalError(f"{type(v).__name__} has no C text")
 
     def stored(self, v: Value, dtype: DType, register: bool) -> CExpr:
         """A value as the bits that a buffer of `dtype` holds; no detour where they are at hand already."""

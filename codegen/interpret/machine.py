@@ -120,7 +120,7 @@ def _result(memory: Memory, reports: Reports) -> np.ndarray:
         at = at + axis * stride
     if memory.defined is not None and not memory.defined[at].all():
         index = [int(i) for i in np.unravel_index(int(np.argmin(memory.defined[at])), memory.shape)]
-        reports.add(Fault("never-written", f"`{memory.buffer.name}`{index} has no value at the end", memory.buffer.name))
+        reports.add(Fault("never-written", f"`{memory.buffer.name}`{index} was never written", memory.buffer.name))
     return memory.data[at]
 
 

@@ -31,7 +31,7 @@ def evaluate(value: Value, frame: Frame, load: LoadFn, domain: Domain = NUMBERS)
             return domain.apply(value.fn, args, value.dtype)
         case Masked():
             return _masked(value, frame, load, domain)
-    raise InternalError(f"{type(value).__name__} in a tile program")
+    raise InternalError(f"a tile program has no {type(value).__name__}")
 
 
 def _computable(x: np.ndarray, dtype: DType, domain: Domain) -> np.ndarray:

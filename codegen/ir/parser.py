@@ -133,7 +133,7 @@ class _Reader:
         try:
             device = self.device(str(target))
         except Exception as error:
-            raise self.fail(f"no device `{target}`", target, help=str(error).split("\n")[0]) from None
+            raise self.fail(f"there is no device `{target}`", target, help=str(error).split("\n")[0]) from None
         dims = tuple(self.declared(x, printer.DIM) for x in _trees(tree, "declared"))
         lets, finite, conditions, buffers, instrs, conds, aligned = [], [], [], [], [], [], []
         for x in rest[len(dims) or 1 :]:
@@ -188,7 +188,7 @@ class _Reader:
 
     def dtype(self, name: Any) -> DType:
         if name not in TYPES:
-            raise self.fail(f"no type `{name}`", name)
+            raise self.fail(f"there is no type `{name}`", name)
         return TYPES[name]
 
     def declared(self, tree: Any, expected: Interval) -> Var:
@@ -266,7 +266,7 @@ class _Reader:
     def place(self, tree: Any) -> tuple[str, tuple[Expr, ...]]:
         name, coords = tree.children
         if name not in self.types:
-            raise self.fail(f"no buffer `{name}` here", name)
+            raise self.fail(f"there is no buffer `{name}` here", name)
         return str(name), self.coords(coords)
 
     def piece(self, tree: Any) -> Piece:
@@ -316,11 +316,11 @@ class _Reader:
         known = [suffix] if suffix else ["f32" if re.search(r"[.ni]|e", text) else "i32"]
         dtype = TYPES.get(known[0])
         if dtype is None:
-            raise self.fail(f"no type `{suffix}`", token)
+            raise self.fail(f"there is no type `{suffix}`", token)
         try:
             return Const(float(text) if dtype.kind == "float" else int(text), dtype)
         except ValueError:
-            raise self.fail(f"{text} is no {dtype}", token) from None
+            raise self.fail(f"{text} is not a value of {dtype}", token) from None
 
     # ------------------------------------------------------------ index expressions
 
@@ -344,7 +344,7 @@ class _Reader:
         left, sign, right = tree.children
         low, high = self.sum(left), self.sum(right)
         if sign == "==" and high.constant != 0:
-            raise self.fail("what is compared by `==` is compared with 0", right, "`a <= b and b <= a`")
+            raise self.fail("the right side of `==` must be 0", right, "`a <= b and b <= a`")
         if sign != "<=" and sign != "<":
             low, high = (high, low) if sign == ">=" else (low, ZERO)
         terms = [*((a, -c) for a, c in low.terms), *high.terms]
@@ -361,12 +361,12 @@ class _Reader:
                 return number(int(parts[0]))
             case "variable":
                 if parts[0] not in self.variables:
-                    raise self.fail(f"no variable `{parts[0]}` here", parts[0])
+                    raise self.fail(f"there is no variable `{parts[0]}` here", parts[0])
                 return as_expr(self.variables[parts[0]])
             case "function":
                 name, *args = parts
                 if name not in _FUNCTIONS:
-                    raise self.fail(f"no function `{name}` of index expressions", name, help="there are min, max and xor")
+                    raise self.fail(f"`{name}` is not a function of index expressions", name, help="there are min, max and xor")
                 return _atom(str(name), *map(self.sum, args))
             case "product":
                 first, *rest = map(self.term, parts)

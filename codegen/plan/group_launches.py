@@ -135,6 +135,6 @@ def _in_order(groups: list[list[Computation]], kept: frozenset[str]) -> tuple[tu
         stuck = [g for i, g in enumerate(groups) if i not in out and len(g) > 1]
         joined = kept & {t for g in stuck for w in g for t in (w.name, *w.targets)}
         if not joined:
-            raise InternalError("launches depend on each other in a circle")
+            raise InternalError("launches depend on each other cyclically")
         raise CircularLaunches(joined)
     return tuple(tuple(groups[i]) for i in out)

@@ -37,9 +37,9 @@ def check_well_formed(program: Program, staged: bool = True) -> None:
         _Checker(p, staged).program()
         mine, theirs = ([(b.name, b.dtype, b.shape) for b in x.buffers if b.kind != "workspace"] for x in (first, p))
         if mine != theirs or first.dims != p.dims:
-            raise Fault("malformed", f"{p.name} and what it is given up for have other arguments")
+            raise Fault("malformed", f"{p.name} and its fallback have different arguments")
         if (p.needs is None) != (p.instead is None):
-            raise Fault("malformed", f"{p.name} needs something, and there is no other program, or the other way round")
+            raise Fault("malformed", f"{p.name} has needs without a fallback, or a fallback without needs")
 
 
 @dataclass
@@ -71,7 +71,7 @@ class _Checker:
             self.bind(v, interval_of(e, self.scope))
         for level, v in p.finite:
             if self.level(level).units != "finite":
-                raise self.fail(f"{level} is no finite level")
+                raise self.fail(f"{level} is not a finite level")
             self.bind(v, TAKING_PART)
         self.exprs([e for e, _ in p.conditions])
         for b in p.buffers:
@@ -81,10 +81,10 @@ class _Checker:
         if p.needs is not None:
             self.exprs(p.needs.conds)
             if unknown := [name for name, _ in p.needs.aligned if name not in self.buffers]:
-                raise self.fail(f"alignment is asked of {unknown[0]}, which is no argument")
+                raise self.fail(f"alignment is required of {unknown[0]}, which is not an argument")
         for names, what in (([x.name for x in p.launches], "launches"), ([i.name for i in p.instrs], "instructions")):
             if len(set(names)) < len(names):
-                raise self.fail(f"two {what} have one name: {sorted(names)}")
+                raise self.fail(f"two {what} have the same name: {sorted(names)}")
         for x in p.launches:
             self.launch_of(x)
 
@@ -96,7 +96,7 @@ class _Checker:
         for u in x.units:
             self.exprs([u.count])
             if self.level(u.level).units == "shaped" and u.count.constant is None:
-                raise self.fail(f"the number of {u.level}s is {u.count}, which is not constant")
+                raise self.fail(f"the number of {u.level}s, {u.count}, is not constant")
             high = interval_of(u.count, self.scope)[1]
             self.bind(u.var, (0, None if high is None else high - 1))
         self.body(x.body)
@@ -123,15 +123,15 @@ class _Checker:
     def bind(self, v: Var, expected: Interval) -> None:
         """`expected`: an interval that all of its values are in, where one has any. BOUND_ONCE"""
         if v.name in self.scope:
-            raise self.fail(f"{v.name} is bound inside of what binds it")
+            raise self.fail(f"{v.name} is bound again inside its own scope")
         if v.lo is not None and v.hi is not None and v.hi < v.lo:
-            raise self.fail(f"{v.name} is in {v.lo}..{v.hi}, which holds nothing")
+            raise self.fail(f"the interval {v.lo}..{v.hi} of {v.name} is empty")
         (low, high), (lo, hi) = v.interval, expected
         empty = lo is not None and hi is not None and hi < lo
         if not empty and (
             (low is not None and hi is not None and hi < low) or (high is not None and lo is not None and lo > high)
         ):
-            raise self.fail(f"{v.name} is in {low}..{high}, where its values are in {lo}..{hi}")
+            raise self.fail(f"{v.name} has the interval {low}..{high}, but values in {lo}..{hi}")
         self.scope[v.name] = v.interval
 
     def exprs(self, exprs: Iterable[Expr]) -> None:
@@ -157,7 +157,7 @@ class _Checker:
                 if (high is not None and high <= 0) or (low is not None and low < 0):
                     raise self.fail(f"the step {s.step} of {s.var.name} may be negative")
                 if s.unroll == 0 and interval_of(s.stop - s.start, self.scope)[1] is None:
-                    raise self.fail(f"{s.var.name} is written out wholly, and nothing bounds its number")
+                    raise self.fail(f"the loop over {s.var.name} is fully unrolled, but its trip count has no bound")
                 outer, last = dict(self.scope), interval_of(s.stop, self.scope)[1]
                 self.bind(s.var, (interval_of(s.start, self.scope)[0], None if last is None else last - 1))
                 self.body(s.body)
@@ -178,7 +178,7 @@ class _Checker:
                 if self.buffers[s.buffer].kind == "input":
                     raise self.fail(f"{s.buffer} is an input", s.buffer)
                 if s.atomic not in (None, "sum", "max", "min"):
-                    raise self.fail(f"no atomic {s.atomic}", s.buffer)
+                    raise self.fail(f"there is no atomic {s.atomic}", s.buffer)
                 if s.using is not None and not self.device.instrs_named(s.using):
                     raise self.fail(f"{self.device.name} has no instruction {s.using}", s.buffer)
                 self.value(s.value)
@@ -193,7 +193,7 @@ class _Checker:
 
     def alloc(self, s: Alloc) -> None:
         if s.staging is not None and self.staged:
-            raise self.fail(f"what copies {s.buffer.name} is still to be staged", s.buffer.name)
+            raise self.fail(f"the copy to {s.buffer.name} is not staged yet", s.buffer.name)
         if s.buffer.kind != "local":
             raise self.fail(f"{s.buffer.name} is {s.buffer.kind}", s.buffer.name)
         memory = s.buffer.memory
@@ -201,7 +201,7 @@ class _Checker:
         self.buffer(s.buffer)
         bounded = self.device.memory(memory).capacity is not None and self.device.memory(memory).backing is None
         if bounded and s.buffer.size.constant is None:
-            raise self.fail(f"{s.buffer.name} has {s.buffer.size} elements in {memory}, which is not constant", s.buffer.name)
+            raise self.fail(f"the size of {s.buffer.name} in {memory}, {s.buffer.size}, is not constant", s.buffer.name)
         self.body(s.body)
         self.buffers = outer
 
@@ -211,7 +211,7 @@ class _Checker:
         if b is None:
             raise self.fail(f"{name} is not declared here", name)
         if len(coords) != len(b.shape):
-            raise self.fail(f"{name} has {len(b.shape)} axes, and is accessed by {len(coords)}", name)
+            raise self.fail(f"{name} has {len(b.shape)} axes, but is accessed by {len(coords)} coordinates", name)
         self.exprs(coords)
         return b
 
@@ -229,14 +229,14 @@ class _Checker:
         own = next((v for v in o.coords if v.name == "r"), None)
         count = 1 if own is None or own.hi is None else own.hi + 1
         if count != piece.extent:
-            raise self.fail(f"operand {o.name} has {count} elements a unit, {piece.buffer} gives {piece.extent}", b.name)
+            raise self.fail(f"operand {o.name} has {count} elements per unit, {piece.buffer} has {piece.extent}", b.name)
         if o.dtype.bytes != b.dtype.bytes:
             raise self.fail(f"operand {o.name} is {o.dtype}, {b.name} is {b.dtype}", b.name)
         if b.kind == "input" and o.role != "input":
-            raise self.fail(f"operand {o.name} is written, and {b.name} is an input", b.name)
+            raise self.fail(f"operand {o.name} is written, but {b.name} is an input", b.name)
         memory = self.device.memory(b.memory)
         if o.memory not in (memory.name, memory.backing):
-            raise self.fail(f"operand {o.name} lives in {o.memory}, {b.name} in {b.memory}", b.name)
+            raise self.fail(f"operand {o.name} is in {o.memory}, {b.name} is in {b.memory}", b.name)
 
     def all_reduce(self, s: AllReduce) -> None:
         if self.level(s.level).siblings != "lockstep":
@@ -245,7 +245,9 @@ class _Checker:
         if s.kind not in _KINDS or len(s.cells) != (2 if s.kind.startswith("arg") else 1):
             raise self.fail(f"{s.kind} of {len(s.cells)} cells")
         if s.stride < 1 or s.count < 1 or s.stride * s.count > (units.get(s.level) or 1):
-            raise self.fail(f"groups of {s.count} at a distance of {s.stride} among {units.get(s.level)} units of {s.level}")
+            raise self.fail(
+                f"subgroups of {s.count} at stride {s.stride} do not divide {units.get(s.level)} units of {s.level}"
+            )
         for name, coords in s.cells:
             self.access(name, coords)
 
@@ -253,20 +255,20 @@ class _Checker:
         depth = self.device.depth(self.level(s.level).name)
         units = self.launch.units if self.launch is not None else ()
         if s.level == self.device.levels[-1].name:
-            raise self.fail(f"nobody is below a unit of {s.level}")
+            raise self.fail(f"no unit is below a unit of {s.level}")
         for u in units:
             alone = u.count.constant == 1
             if self.device.depth(u.level) > depth and not alone and self.device.level(u.level).siblings == "nothing":
-                raise self.fail(f"units of {u.level} cannot meet")
+                raise self.fail(f"units of {u.level} cannot synchronise")
 
     def awaits(self, s: Commit | Wait) -> None:
         """THERE"""
         if s.kind not in AWAITED or s.kind not in [i.awaits[0] for i in self.device.instrs if i.awaits]:
-            raise self.fail(f"no instruction of {self.device.name} is awaited by {s.kind}")
+            raise self.fail(f"no instruction of {self.device.name} completes at a wait for {s.kind}")
         if isinstance(s, Commit) and s.kind not in GROUPED:
-            raise self.fail(f"what is awaited by {s.kind} has no groups")
+            raise self.fail(f"copies of kind {s.kind} have no groups")
         if isinstance(s, Wait) and s.pending < 0:
-            raise self.fail(f"{s.pending} groups are to be under way")
+            raise self.fail(f"a wait leaves {s.pending} groups in flight")
 
     # ------------------------------------------------------------ values
 
@@ -275,15 +277,15 @@ class _Checker:
             case Load():
                 b = self.access(v.tensor, v.indices)
                 if v.dtype != b.dtype:
-                    raise self.fail(f"{v.tensor} is {b.dtype}, and read as {v.dtype}", v.tensor)
+                    raise self.fail(f"{v.tensor} is {b.dtype}, but is read as {v.dtype}", v.tensor)
                 if v.otherwise is not None:
-                    raise self.fail(f"{v.tensor} is read where it may not be", v.tensor)
+                    raise self.fail(f"{v.tensor} may not be read here", v.tensor)
             case IndexValue():
                 self.exprs([v.expr])
             case Masked():
                 self.exprs(v.conds)
                 if not v.dtype == v.value.dtype == v.otherwise.dtype:
-                    raise self.fail(f"one of {v.value.dtype} and {v.otherwise.dtype} is {v.dtype}")
+                    raise self.fail(f"a choice between {v.value.dtype} and {v.otherwise.dtype} has type {v.dtype}")
             case Apply():
                 self.function(v)
             case Const() | Cast():
@@ -294,9 +296,9 @@ class _Checker:
     def function(self, v: Apply) -> None:
         types = [a.dtype.compute for a in v.args]
         if len(types) != _ARGS.get(v.fn, 1):
-            raise self.fail(f"{v.fn} of {len(types)} values")
+            raise self.fail(f"{v.fn} has {len(types)} arguments")
         if v.fn == "where" and types.pop(0) != TYPES["bool"]:
-            raise self.fail("a choice by what is no truth value")
+            raise self.fail("the condition of a choice is not a bool")
         result = TYPES["bool"] if v.fn in _TRUTH else types[0]
         if len(set(types)) != 1 or v.dtype != result:
-            raise self.fail(f"{v.fn} of {', '.join(map(str, types))} is {v.dtype}")
+            raise self.fail(f"{v.fn} of {', '.join(map(str, types))} has type {v.dtype}")

@@ -114,7 +114,7 @@ class IndexPrinter:
             for other in f.args[1:]:
                 text = f"i{f.kind}({text}, {self.text(other)})"
             return text, ATOM
-        raise InternalError(f"no C text for the index function {f.kind}")
+        raise InternalError(f"the index function {f.kind} has no C text")
 
 
 def _divides_first(atom: Atom) -> bool:

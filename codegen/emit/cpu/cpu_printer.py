@@ -94,7 +94,7 @@ class _Printer:
 
     def _size_name(self, v: Var) -> str:
         if v not in self.size:
-            raise InternalError(f"the size of a buffer depends on {v}, which is not known at the call")
+            raise InternalError(f"the size of a buffer depends on {v}, which the call does not know")
         return f"call.{self.size[v]}"
 
     def index_need(self, name: str) -> None:
@@ -196,7 +196,7 @@ class _Printer:
         if plan.threads is None or depth(s.level) >= depth(plan.threads.level):
             return []
         if ctx.in_lane:
-            raise InternalError(f"a barrier of {s.level} where lanes part ways")
+            raise InternalError(f"a barrier of {s.level} in divergent control flow")
         why = f"  // {' '.join(s.why.split())}" if s.why else ""
         return [f"m_barrier({self._finite(plan.threads)});{why}"]
 

@@ -18,9 +18,9 @@ def all_reduce(ctx: EmissionContext, s: AllReduce) -> None:
     if s.count == 1:
         return
     if ctx.lanes.var is None or s.level != ctx.program.device.levels[-1].name:
-        raise InternalError(f"a reduction over {s.count} units of {s.level}, which are no lanes of one vector")
+        raise InternalError(f"a reduction over {s.count} units of {s.level}, which are not lanes of one vector")
     if ctx.in_lane:
-        raise InternalError("a reduction over lanes where each goes its own way")
+        raise InternalError("a reduction over lanes in divergent control flow")
     if s.stride & (s.stride - 1) or s.count & (s.count - 1):
         raise InternalError(f"a reduction over {s.count} lanes at a stride of {s.stride}")
     dtypes = [ctx.lanes.registers[name].buffer.dtype for name, _ in s.cells]
@@ -52,7 +52,7 @@ def _combine(ctx: EmissionContext, kind: str, names: list[str], dtypes: list[DTy
         return _better(ctx, kind, names, dtypes, others)
     dtype = dtypes[0]
     if dtype.compute != dtype:
-        raise InternalError(f"a reduction over lanes of {dtype}; it is done in {dtype.compute}")
+        raise InternalError(f"a reduction over lanes of {dtype}; it must be in {dtype.compute}")
     if kind in ("max", "min"):
         ctx.need(f"m_{kind}", dtype.name, True)
     ctx.text.line(f"{names[0]} = {_FUNCTION[kind].format(a=names[0], b=others[0])};")

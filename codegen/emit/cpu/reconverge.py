@@ -57,7 +57,7 @@ def _sunk(stmts: tuple[Stmt, ...], where: Where, varying: frozenset[Var], buffer
             case _ if not _meets((s,)):
                 out.append(_under(where, s))
             case For() if _parts((s.start, s.stop, s.step), varying):
-                raise InternalError(f"lanes repeat a reduction over lanes a different number of times: the loop over {s.var}")
+                raise InternalError(f"lanes execute a reduction over lanes different numbers of times: the loop over {s.var}")
             case If() if _parts(s.conds, varying):
                 out += _both(s, where, varying, buffers)
             case _:

@@ -191,7 +191,7 @@ def _own_part(instr: Instr, units: int, given: list[_Given], text: OpText) -> li
     for g in given:
         if g.operand.name in asked:
             if units > 1 and g.operand.shape:
-                raise InternalError(f"what {instr.name} reads depends on elements of {g.operand.name} that other threads hold")
+                raise InternalError(f"{instr.name} reads elements that depend on elements of {g.operand.name} in other threads")
             out += _gather(instr, g, 1, text)
     lanes = any("lane" in {v.name for v in g.operand.coords} for g in given if g.registers is None)
     return [*out, f"const int lane = em_thread_index() % {units};"] if units > 1 and lanes and (instr.awaits or asked) else out
@@ -269,7 +269,7 @@ def _copied(instr: Instr, given: list[_Given]) -> tuple[_Given, _Given]:
     here = [g for g in given if g.registers is None]
     to = next((g for g in here if g.operand.name == target), None)
     if len(here) != 2 or to is None or instr.statement.reduction is not None or instr.accumulate:
-        raise InternalError(f"{instr.name} is asynchronous, and no copy from memory to memory")
+        raise InternalError(f"{instr.name} is asynchronous, but not a copy from memory to memory")
     return next(g for g in here if g is not to), to
 
 
@@ -279,7 +279,7 @@ def _offset(instr: Instr, source: _Given, to: _Given, lane: Var, r: Var) -> Expr
     index = tuple(e.subs({v: lane if v.name == "lane" else r for v in f.coords}) for e in f.map)
     found = FragmentLayout.of(to.operand).inverse(index)
     if found is None or found.get("lane", as_expr(lane)) != as_expr(lane):
-        raise InternalError(f"{instr.name} copies for other threads than the one that names the address")
+        raise InternalError(f"{instr.name} copies for other threads than the one with the address")
     return found.get(REGISTER, as_expr(0))
 
 

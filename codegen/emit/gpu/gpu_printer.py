@@ -70,7 +70,7 @@ class GpuPrinter:
 
     def _size_name(self, v: Var) -> str:
         if v not in self.size:
-            raise InternalError(f"what the host computes depends on {v}, which is not known at the call")
+            raise InternalError(f"a value of the host depends on {v}, which the call does not know")
         return self.size[v]
 
     def _need(self, name: str) -> None:
@@ -195,7 +195,7 @@ class GpuPrinter:
         if depth(b.level) < plan.owner or self.program.device.memory(b.memory) == self.program.device.memories[0]:
             raise InternalError(f"{b.name} of {b.level} in {b.memory} is larger than a block; it should be a workspace")
         if b.size.constant is None:
-            raise InternalError(f"{b.name} has {b.size} elements, which is not constant")
+            raise InternalError(f"the size of {b.name}, {b.size}, is not constant")
         return b.size.constant * b.dtype.bytes * prod(u.count.constant or 1 for u in self._slices(b, plan))
 
     def _slices(self, b: Buffer, plan: LaunchGeometry) -> list[Units]:
@@ -225,7 +225,7 @@ class GpuPrinter:
         depth = device.depth(s.level)
         why = f"  // {' '.join(s.why.split())}" if s.why else ""
         if depth < plan.owner:
-            raise InternalError(f"units of {device.levels[plan.owner].name} cannot meet within a launch")
+            raise InternalError(f"units of {device.levels[plan.owner].name} cannot synchronise within a launch")
         below = [u for u in plan.threads if device.depth(u.level) > depth]
         if not below:
             return []

@@ -232,7 +232,7 @@ class GpuBody(StatementPrinter):
             ctx.text.line("}")
             return
         if dtypes[0].compute != dtypes[0]:
-            raise InternalError(f"a reduction over units of {dtypes[0]}; it is done in {dtypes[0].compute}")
+            raise InternalError(f"a reduction over units of {dtypes[0]}; it must be in {dtypes[0].compute}")
         a, b = cells[0], others[0]
         if kind in ("max", "min"):
             ctx.need(f"m_{kind}", dtypes[0].name)

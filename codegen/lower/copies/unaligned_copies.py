@@ -50,7 +50,7 @@ def unaligned_variant(body: tuple[Stmt, ...], apart: UnalignedVariant) -> tuple[
             return map_bodies(s, lambda inner: unaligned_variant(inner, apart))
         made, copy = apart.copies[s.buffer.name]
         if s.body[: len(made)] != made:
-            raise InternalError(f"{s.buffer.name} is not filled first")
+            raise InternalError(f"{s.buffer.name} is not filled by its first statement")
         staging = s.staging and replace(s.staging, copy=len(copy))
         return replace(s, body=(*copy, *unaligned_variant(s.body[len(made) :], apart)), staging=staging)
 

@@ -267,7 +267,7 @@ class _Placer:
                     break
                 body, entry = new, joined
             else:
-                raise InternalError(f"the accesses of the loop over {n.statement.var.name} do not settle")  # type: ignore
+                raise InternalError(f"the state of the loop over {n.statement.var.name} does not become stable")  # type: ignore
             self._settled[n, flying] = _holding(n, body), out
         return self._settled[n, flying]
 

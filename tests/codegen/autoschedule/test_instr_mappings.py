@@ -89,10 +89,10 @@ def test_of_fused_groups_the_others_are_batches() -> None:
 
 REFUSED = {
     ("gemm_f16", "sm_80", "mma_m16n8k16_f16_f16"): "it accumulates in f16, and this sum is f32",
-    ("gemm_f16", "sm_80", "mma_m16n8k16_bf16"): "its operands, of type bf16, are not the factors here",
+    ("gemm_f16", "sm_80", "mma_m16n8k16_bf16"): "its operands, of type bf16, do not match the factors",
     ("row_max", "gfx90a", "mfma_32x32x2_f32"): "it does a sum, not a max",
-    ("depthwise_conv2d", "gfx90a", "mfma_32x32x2_f32"): "nothing occurs just where `m` does, in C and A",
-    ("gemv", "gfx90a", "mfma_32x32x2_f32"): "nothing occurs just where `m` does, in C and A",
+    ("depthwise_conv2d", "gfx90a", "mfma_32x32x2_f32"): "no index occurs exactly in the operands of `m`, C and A",
+    ("gemv", "gfx90a", "mfma_32x32x2_f32"): "no index occurs exactly in the operands of `m`, C and A",
     ("copy", "gfx90a", "mfma_32x32x2_f32"): "it accumulates, and this is no reduction",
 }
 
@@ -107,7 +107,7 @@ def test_what_is_not_legal_has_a_reason(name: str, device: str, instr: str) -> N
 def test_a_factor_that_is_computed_is_not_padded() -> None:
     """exp(s - m) of padding is no zero."""
     whole = [of("attention", "sm_80", "mma_m16n8k16_f16", n) for n in range(4)]
-    assert any(m.refused == "a factor is computed, so what pads it is not zero" for ms in whole for m in ms)
+    assert any(m.refused == "a factor is computed, so its padding is not zero" for ms in whole for m in ms)
 
 
 def test_scalars_need_two_groups_that_are_apart() -> None:
