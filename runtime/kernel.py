@@ -22,6 +22,7 @@ from .arrays.convert import Back, empty, numpy_dtype, result_converter, to_numpy
 from .arrays.data_pointer import address_of
 from .arrays.match_arguments import by_position, writable_outputs
 from .call_plan import MOST_PLANS, CallMemory, CallPlan
+from .empty_space import fitted_to_zeros
 from .native.fast_call import fast_caller
 from .native.threads import checked_threads, default_threads
 from .op_counts import argument_bytes, flops
@@ -364,7 +365,7 @@ class Kernel:
     def _new_plan(self, used: CallMemory, shapes: tuple[tuple[int, ...], ...]) -> CallPlan:
         sizes = bind_sizes(self.op, shapes, self.sizes)
         made = output_shapes(self.op, sizes)
-        chosen = self._choose(sizes, used)
+        chosen = fitted_to_zeros(self._choose(sizes, used), self.request, self.op, sizes)
         library: Any = chosen.load()
         open_sizes = [sizes[v.name] for v in chosen.program.dims]
         names = [t.name for t in (*self._inputs, *self._outputs)]

@@ -26,6 +26,7 @@ from ..arrays.bind_sizes import bind_sizes, output_shapes, tensor_text
 from ..arrays.convert import numpy_dtype, refuse_other_number, result_converter
 from ..arrays.match_arguments import by_position, refuse_shared_elements, wrong_count
 from ..call_plan import CallMemory
+from ..empty_space import fitted_to_zeros
 from ..kernel import Kernel
 from ..variant import Variant
 from .arch import code_format
@@ -282,7 +283,7 @@ class DeviceKernel(Kernel):
         shapes = [tuple(int(n) for n in shape) for shape in shapes]
         sizes = bind_sizes(self.op, shapes, self.sizes)
         made = output_shapes(self.op, sizes)
-        chosen = self._choose(sizes, used)
+        chosen = fitted_to_zeros(self._choose(sizes, used), self.request, self.op, sizes)
         env = dict(sizes)
         for var, expr in chosen.program.lets:
             env[var.name] = int(expr.evaluate(env))
