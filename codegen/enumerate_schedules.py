@@ -95,10 +95,10 @@ def candidate_schedules(
     op = with_named_factors(op, device, lines)
     ctx = context_of(op, device)
     parts = launches_of(op, device, lines)
-    options = [_priced_candidates(ctx, machine, works, todo) for works, todo in parts]
+    options = [_priced_candidates(ctx, machine, computations, todo) for computations, todo in parts]
     seen: set[str] = set()
     for chosen in _best_first(options):
-        written = [(works, option.lines) for (works, _), option in zip(parts, chosen, strict=True)]
+        written = [(computations, option.lines) for (computations, _), option in zip(parts, chosen, strict=True)]
         text = schedule_text(op, schedule, device, written, ctx.filled_lines)
         if text in seen:
             continue
@@ -114,7 +114,7 @@ def candidate_schedules(
             yield CandidateSchedule(near, None, "", about)
 
 
-def _priced_candidates(ctx: LoweringContext, machine: Any, works: Works, lines: Lines) -> list[_PricedCandidate]:
+def _priced_candidates(ctx: LoweringContext, machine: Any, computations: Works, lines: Lines) -> list[_PricedCandidate]:
     """The ways to do one launch, the best first; only the one that is written, where nothing is open or no nest is for it."""
     from .autoschedule.complete import is_open, rule_lines
     from .autoschedule.cpu.constraints import constrained_candidates
@@ -122,18 +122,18 @@ def _priced_candidates(ctx: LoweringContext, machine: Any, works: Works, lines: 
     from .autoschedule.cpu.nest_space import nest_candidates
     from .autoschedule.rank import AUTO, best_candidates, lines_of, rank_candidates
 
-    for w in works:
+    for w in computations:
         ctx.dtypes.setdefault(w.name, w.value.dtype)
     todo = lines or AUTO
     if machine is None:
-        rule = rule_lines(ctx, works)
+        rule = rule_lines(ctx, computations)
         if not all(isinstance(x, syntax.AutoLine) for x in todo):
-            found = constrained_candidates(ctx, works, todo, rule) if any(is_open(x) for x in todo) else []
+            found = constrained_candidates(ctx, computations, todo, rule) if any(is_open(x) for x in todo) else []
         else:
-            found = matmul_candidates(ctx, works[0]) if len(works) == 1 else []
-            found = found or nest_candidates(ctx, works, rule)
+            found = matmul_candidates(ctx, computations[0]) if len(computations) == 1 else []
+            found = found or nest_candidates(ctx, computations, rule)
         return [_PricedCandidate(c.lines, c.seconds, c.bound, c.about) for c in found] or [_PricedCandidate(todo, 0.0, "", "")]
-    order = best_candidates(rank_candidates(ctx, machine, works, todo)) if any(is_open(x) for x in todo) else []
+    order = best_candidates(rank_candidates(ctx, machine, computations, todo)) if any(is_open(x) for x in todo) else []
     if not order:
         return [_PricedCandidate(todo, 0.0, "", "")]
     out = []

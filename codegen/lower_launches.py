@@ -33,12 +33,12 @@ def lower_variants(context: LoweringContext, op: Op, parts: Sequence[Part]) -> t
     """The program as the lines say it, and the works and explicit lines of each launch of `parts`."""
     attempts = context.attempts
     written: list[Part] = []
-    queue = [(works, todo, True) for works, todo in parts]
+    queue = [(computations, todo, True) for computations, todo in parts]
     while queue:
-        works, todo, own = queue.pop(0)
-        attempts.lowered = works[-1].name
-        todo = with_spans(complete(context, works, todo), context.synthetic_line_numbers)
-        body = lower_launch(context, works, todo)
+        computations, todo, own = queue.pop(0)
+        attempts.lowered = computations[-1].name
+        todo = with_spans(complete(context, computations, todo), context.synthetic_line_numbers)
+        body = lower_launch(context, computations, todo)
         for first, _ in context.preceding_launches:
             attempts.lowered = first[-1].name
             context.launches.append(
@@ -47,9 +47,9 @@ def lower_variants(context: LoweringContext, op: Op, parts: Sequence[Part]) -> t
         context.preceding_launches.clear()
         context.launches.append(body)
         if own:
-            written.append((works, todo))
+            written.append((computations, todo))
         # A reduction split over units that cannot meet is finished by a launch of its own, which follows from the split.
-        queue = [*((works, todo, False) for works, todo in context.following_launches), *queue]
+        queue = [*((computations, todo, False) for computations, todo in context.following_launches), *queue]
         context.following_launches.clear()
     attempts.lowered = ""
     return make_program(op, context, context.launches), written
@@ -64,13 +64,13 @@ def lower_unaligned(context: LoweringContext, op: Op) -> Program | None:
     )
 
 
-def lower_launch(ctx: LoweringContext, works: tuple[Computation, ...], lines: tuple) -> Launch:
+def lower_launch(ctx: LoweringContext, computations: tuple[Computation, ...], lines: tuple) -> Launch:
     """One launch: unit counts, then the recursion."""
     ctx.units.clear()
-    ranges = {i: Range(ZERO, e) for w in works for i, e in w.extents}
-    low = Lowering(ctx, works, lines)
-    ctx.trace.launch(works, lines)
-    for w in works:
+    ranges = {i: Range(ZERO, e) for w in computations for i, e in w.extents}
+    low = Lowering(ctx, computations, lines)
+    ctx.trace.launch(computations, lines)
+    for w in computations:
         if w.name not in ctx.dtypes:
             ctx.dtypes[w.name] = w.value.dtype
         for t in w.targets:
@@ -79,27 +79,27 @@ def lower_launch(ctx: LoweringContext, works: tuple[Computation, ...], lines: tu
     def lanes(line):
         if not isinstance(line.instr, str):
             return None
-        for w in works:
+        for w in computations:
             m = low.find_instr(line.instr, w, line, must=False)
             if m is not None:
                 n = max((fragment_map(m, o.name).lanes for o in m.instr.operands if ctx.register(o.memory)), default=1)
                 return (m.instr.level, n) if n > 1 or m.instr.level != ctx.innermost else None
         return None
 
-    ctx.combining = combining_levels(ctx, {i for w in works for i in w.reduced}, lines)
+    ctx.combining = combining_levels(ctx, {i for w in computations for i in w.reduced}, lines)
     for level, n in count_units(ctx, ranges, lines, lanes).items():
         ctx.units[level] = as_expr(round_to_groups(ctx.device.level(level), n) or ctx.finite_count(level))
     views = {b.name: View(b.name, "global") for b in ctx.buffers if b.kind != "local"}
     views |= {name: views[tensor] for name, tensor in ctx.second_names.items() if tensor in views}
     outer = ctx.outermost
-    focus = Focus(works, ranges, outer, outer, views)
+    focus = Focus(computations, ranges, outer, outer, views)
     body = low.lower(focus, lines)
     idle_pipelines(low, lines)
     units = []
     for level in ctx.device.levels:
         if level.name in ctx.units:
             units.append(Units(level.name, ctx.unit_var(level.name), ctx.units[level.name]))
-    name = ctx.fresh(f"{ctx.op_name}_{works[-1].targets[0]}")
+    name = ctx.fresh(f"{ctx.op_name}_{computations[-1].targets[0]}")
     return Launch(name, tuple(units), tuple(body))
 
 

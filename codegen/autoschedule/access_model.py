@@ -123,7 +123,7 @@ class AccessModel:
 class AccessProblem:
     """One work of a launch. `operations` and `inner` (what is read) are for each point of the whole iteration space."""
 
-    work: Computation
+    computation: Computation
     free: tuple[str, ...]
     reduced: tuple[str, ...]
     extents: Mapping[str, Expr]
@@ -133,11 +133,11 @@ class AccessProblem:
     inner: tuple[AccessModel, ...] = ()
 
     @staticmethod
-    def of(work: Computation, dtypes: Mapping[str, DType]) -> AccessProblem:
-        key = ("problem", *(dtypes.get(t, work.value.dtype) for t in work.targets))
-        if key not in work.found:
-            work.found[key] = _problem(work, dtypes)
-        return work.found[key]
+    def of(computation: Computation, dtypes: Mapping[str, DType]) -> AccessProblem:
+        key = ("problem", *(dtypes.get(t, computation.value.dtype) for t in computation.targets))
+        if key not in computation.found:
+            computation.found[key] = _problem(computation, dtypes)
+        return computation.found[key]
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -146,7 +146,7 @@ class AccessProblem:
     @cached_property
     def guarded(self) -> frozenset[str]:
         """Tensors that may be read outside of what there is."""
-        return frozenset(ld.tensor for ld in loads(self.work.value) if ld.otherwise is not None)
+        return frozenset(ld.tensor for ld in loads(self.computation.value) if ld.otherwise is not None)
 
     def sizes(self, env: Mapping[str, int]) -> dict[str, int]:
         """Extents for given sizes, at least 1."""
@@ -160,31 +160,35 @@ class AccessProblem:
         return {}
 
 
-def _problem(work: Computation, dtypes: Mapping[str, DType]) -> AccessProblem:
-    value = [work.value]
-    after = [o.value for o in work.outputs]
-    inner = tuple(_reads(value, work))
-    reads = inner + tuple(a for a in _reads(after, work) if a.tensor != work.name)
-    named = [(o.tensor, o.indices) for o in work.outputs] or [(work.name, work.subscripts or work.indices)]
-    alias = work.alias
+def _problem(computation: Computation, dtypes: Mapping[str, DType]) -> AccessProblem:
+    value = [computation.value]
+    after = [o.value for o in computation.outputs]
+    inner = tuple(_reads(value, computation))
+    reads = inner + tuple(a for a in _reads(after, computation) if a.tensor != computation.name)
+    named = [(o.tensor, o.indices) for o in computation.outputs] or [
+        (computation.name, computation.subscripts or computation.indices)
+    ]
+    alias = computation.alias
     writes = tuple(
-        AccessModel(t, dtypes.get(t, work.value.dtype), tuple(((alias.get(i, i), 1),) for i in at)) for t, at in named
+        AccessModel(t, dtypes.get(t, computation.value.dtype), tuple(((alias.get(i, i), 1),) for i in at)) for t, at in named
     )
-    count = sum(_SLOW.get(v.fn, 1) for v in walk(work.value) if isinstance(v, Apply) and v.fn not in _FREE)
-    counted = max(1, count + (1 if work.reduction else 0))
-    return AccessProblem(work, work.indices, work.reduced, computation_extents(work), reads, writes, counted, inner)
+    count = sum(_SLOW.get(v.fn, 1) for v in walk(computation.value) if isinstance(v, Apply) and v.fn not in _FREE)
+    counted = max(1, count + (1 if computation.reduction else 0))
+    return AccessProblem(
+        computation, computation.indices, computation.reduced, computation_extents(computation), reads, writes, counted, inner
+    )
 
 
-def _reads(values: list, work: Computation) -> list[AccessModel]:
+def _reads(values: list, computation: Computation) -> list[AccessModel]:
     """Accesses of the values, one a place."""
-    alias = work.alias
+    alias = computation.alias
     found: dict[tuple, Load] = {}
     for v in values:
         for ld in loads(v):
             found.setdefault((ld.tensor, ld.indices, ld.otherwise), ld)
     out = []
     for ld in found.values():
-        dims = tuple(_dim(e, alias, work.all_indices) for e in ld.indices)
+        dims = tuple(_dim(e, alias, computation.all_indices) for e in ld.indices)
         once = sum(x.tensor == ld.tensor for x in found.values()) == 1
         out.append(AccessModel(ld.tensor, ld.dtype, dims, once))
     return out

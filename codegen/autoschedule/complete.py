@@ -31,40 +31,44 @@ from .rank import construct_schedules, meant
 Lines = tuple[syntax.Line, ...]
 
 
-def complete(ctx: LoweringContext, works: tuple[Computation, ...], lines: tuple[syntax.Line, ...]) -> tuple[syntax.Line, ...]:
+def complete(
+    ctx: LoweringContext, computations: tuple[Computation, ...], lines: tuple[syntax.Line, ...]
+) -> tuple[syntax.Line, ...]:
     """Explicit lines for one launch: absent ones and `auto` filled in, what the author wrote kept."""
     if all(isinstance(x, syntax.AutoLine) for x in lines):
-        return _chosen(ctx, works, _ways(ctx, works))
+        return _chosen(ctx, computations, _ways(ctx, computations))
     machine = GpuModel.of(ctx.device)
-    lines = vectors(ctx, works, tuple(resolve_auto_modifiers(x) for x in lines))
+    lines = vectors(ctx, computations, tuple(resolve_auto_modifiers(x) for x in lines))
     if any(is_open(x) for x in lines):
-        lines = _chosen(ctx, works, chain(_completed(ctx, machine, works, lines), _plainly(ctx, machine, works, lines)))
+        lines = _chosen(
+            ctx, computations, chain(_completed(ctx, machine, computations, lines), _plainly(ctx, machine, computations, lines))
+        )
     out = tuple(_sizes(ctx, x) for x in lines if not isinstance(x, syntax.AutoLine))
     if not isinstance(out[-1], syntax.Compute):
         out = (*out, syntax.Compute())
-    return tuple(_instr(ctx, works, x) for x in out)
+    return tuple(_instr(ctx, computations, x) for x in out)
 
 
 def _completed(
-    ctx: LoweringContext, machine: GpuModel | None, works: tuple[Computation, ...], lines: Lines
+    ctx: LoweringContext, machine: GpuModel | None, computations: tuple[Computation, ...], lines: Lines
 ) -> Iterator[CandidateLines]:
     """Ways to do a launch, the author's lines among them, the best first; none where rTile has no place for one of them."""
     if machine is not None:
-        yield from construct_schedules(ctx, machine, works, lines)
+        yield from construct_schedules(ctx, machine, computations, lines)
     else:
-        found = constrained_candidates(ctx, works, lines, rule_lines(ctx, works))
+        found = constrained_candidates(ctx, computations, lines, rule_lines(ctx, computations))
         yield from (CandidateLines(x.lines, x.about) for x in found[:2])  # what is written can always be done plainly
 
 
 def _plainly(
-    ctx: LoweringContext, machine: GpuModel | None, works: tuple[Computation, ...], lines: Lines
+    ctx: LoweringContext, machine: GpuModel | None, computations: tuple[Computation, ...], lines: Lines
 ) -> Iterator[CandidateLines]:
     """Nothing more than the author's lines, with a note on the first that no candidate has a place for below those above it."""
     for n, line in enumerate(lines):
         upto = (*lines[: n + 1], syntax.AutoLine())
-        if isinstance(line, syntax.AutoLine) or _can_complete(ctx, machine, works, upto):
+        if isinstance(line, syntax.AutoLine) or _can_complete(ctx, machine, computations, upto):
             continue
-        fits = machine is None or not meant(ctx, machine, works, upto)
+        fits = machine is None or not meant(ctx, machine, computations, upto)
         why = "none has it there" if fits else "none with it fits the device"
         where = f"line {line.span.line}, " if line.span is not None else ""
         ctx.note(f"{where}`{format_node(line).strip()}`: of rTile's nests {why}; what is open is filled in plainly")
@@ -72,11 +76,11 @@ def _plainly(
     yield CandidateLines(lines)
 
 
-def _can_complete(ctx: LoweringContext, machine: GpuModel | None, works: tuple[Computation, ...], lines: Lines) -> bool:
+def _can_complete(ctx: LoweringContext, machine: GpuModel | None, computations: tuple[Computation, ...], lines: Lines) -> bool:
     """Has a candidate a place for each of these lines?"""
     if machine is not None:
-        return next(construct_schedules(ctx, machine, works, lines), None) is not None
-    return can_be_constrained(ctx, works, lines, rule_lines(ctx, works))
+        return next(construct_schedules(ctx, machine, computations, lines), None) is not None
+    return can_be_constrained(ctx, computations, lines, rule_lines(ctx, computations))
 
 
 def is_open(line: syntax.Line) -> bool:
@@ -93,7 +97,9 @@ def is_open(line: syntax.Line) -> bool:
     return False
 
 
-def vectors(ctx: LoweringContext, works: tuple[Computation, ...], lines: tuple[syntax.Line, ...]) -> tuple[syntax.Line, ...]:
+def vectors(
+    ctx: LoweringContext, computations: tuple[Computation, ...], lines: tuple[syntax.Line, ...]
+) -> tuple[syntax.Line, ...]:
     """`vector n`, where vectors are made of lanes: that many neighbours go to the lanes.
 
     tile j: 32 vector 8 -->   tile j: 32;  tile j: 8;  tile j: 1 -> lane
@@ -120,7 +126,7 @@ def vectors(ctx: LoweringContext, works: tuple[Computation, ...], lines: tuple[s
         index = (
             line.axes[-1].index
             if isinstance(line, syntax.Tile)
-            else fastest_index(max(works, key=lambda w: len(w.all_indices)))
+            else fastest_index(max(computations, key=lambda w: len(w.all_indices)))
         )
         cut, lanes_of = syntax.Tile((syntax.TileAxis(index, width),)), tile((index, 1), level=level.name)
         if n < dealt:
@@ -142,10 +148,10 @@ def _deals(lines: tuple[syntax.Line, ...], level: str | None = None) -> bool:
     )
 
 
-def _instr(ctx: LoweringContext, works: tuple[Computation, ...], line: syntax.Line) -> syntax.Line:
+def _instr(ctx: LoweringContext, computations: tuple[Computation, ...], line: syntax.Line) -> syntax.Line:
     """`compute with auto`: an instruction that matches, or the scalar body."""
     if isinstance(line, syntax.Compute) and isinstance(line.instr, syntax.Auto):
-        m = next((m for w in works if (m := fma_of(ctx.device, w)) is not None), None)
+        m = next((m for w in computations if (m := fma_of(ctx.device, w)) is not None), None)
         return replace(line, instr=m.instr.name if m else None)
     return line
 
@@ -179,31 +185,31 @@ def _default_size(ctx: LoweringContext, line: syntax.Tile) -> int:
 # ---------------------------------------------------------------- nothing written
 
 
-def _ways(ctx: LoweringContext, works: tuple[Computation, ...]) -> Iterator[CandidateLines]:
+def _ways(ctx: LoweringContext, computations: tuple[Computation, ...]) -> Iterator[CandidateLines]:
     """Ways to do a launch of which the author said nothing, the best first; the rule's, which asks for least, last."""
     machine = GpuModel.of(ctx.device)
     if machine is not None:
-        yield from construct_schedules(ctx, machine, works)
-    if len(works) == 1:
-        yield from (CandidateLines(x.lines, x.about) for x in matmul_schedules(ctx, works[0]))
-    rule = rule_lines(ctx, works)
-    yield from (CandidateLines(x.lines, x.about) for x in nest_candidates(ctx, works, rule))
+        yield from construct_schedules(ctx, machine, computations)
+    if len(computations) == 1:
+        yield from (CandidateLines(x.lines, x.about) for x in matmul_schedules(ctx, computations[0]))
+    rule = rule_lines(ctx, computations)
+    yield from (CandidateLines(x.lines, x.about) for x in nest_candidates(ctx, computations, rule))
     yield CandidateLines(rule)
 
 
-def _chosen(ctx: LoweringContext, works: tuple[Computation, ...], ways: Iterable[CandidateLines]) -> Lines:
-    way = ctx.attempts.choose(works[-1].name, ways)
+def _chosen(ctx: LoweringContext, computations: tuple[Computation, ...], ways: Iterable[CandidateLines]) -> Lines:
+    way = ctx.attempts.choose(computations[-1].name, ways)
     if way.why is not None:
         ctx.choices.append(way.why)
     return way.lines
 
 
-def rule_lines(ctx: LoweringContext, works: tuple[Computation, ...]) -> tuple[syntax.Line, ...]:
+def rule_lines(ctx: LoweringContext, computations: tuple[Computation, ...]) -> tuple[syntax.Line, ...]:
     """The nest for what is no product, by a few rules: what `cpu.nest_space` compares with others of its kind."""
-    work = max(works, key=lambda w: len(w.all_indices))
+    computation = max(computations, key=lambda w: len(w.all_indices))
     levels = cores_and_lanes(ctx.device)
-    found = _direct(ctx, work) if len(works) == 1 else None
-    return found or (_neighbours(ctx, work) if levels is None else vector_nest(ctx, works, *levels))
+    found = _direct(ctx, computation) if len(computations) == 1 else None
+    return found or (_neighbours(ctx, computation) if levels is None else vector_nest(ctx, computations, *levels))
 
 
 def lanes(ctx: LoweringContext) -> Level | None:
@@ -212,61 +218,61 @@ def lanes(ctx: LoweringContext) -> Level | None:
     return level if level.siblings == "lockstep" and level.bytes else None
 
 
-def _direct(ctx: LoweringContext, work: Computation) -> tuple[syntax.Line, ...] | None:
+def _direct(ctx: LoweringContext, computation: Computation) -> tuple[syntax.Line, ...] | None:
     """A contraction without packing: outputs to units, a few vectors in registers, the reduction inside.
 
     None where the instruction's lanes would lie along an index that has no neighbours in memory, in neither the operand nor the
     result, as the batch of a depthwise convolution: then another index is better off without the instruction.
     """
-    cpu, found = CpuModel.of(ctx.device), operands_of(ctx.device, work)
+    cpu, found = CpuModel.of(ctx.device), operands_of(ctx.device, computation)
     if cpu is None or found is None:
         return None
     m, n, finite = found[0], found[1], cpu.cores
     if len(m.index) != 1:
         return None  # what it takes must be packed for it
-    if n != (work.subscripts or work.indices)[-1] and found[2].indices[-1].coefficient(Var(n)) != 1:
+    if n != (computation.subscripts or computation.indices)[-1] and found[2].indices[-1].coefficient(Var(n)) != 1:
         return None
-    others = [i for i in work.indices if i != n]
+    others = [i for i in computation.indices if i != n]
     lines: list[syntax.Line] = []
     if others:
         lines.append(tile(*((i, 1) for i in others), level=finite.name))
         lines.append(tile((n, UNROLL * m.extent(n))))
     else:
         lines.append(tile((n, UNROLL * m.extent(n)), level=finite.name))
-    lines.append(syntax.Keep((work.name.rstrip("@"),), ctx.device.memories[-1].name))
-    lines += [tile((k, 1)) for k in work.reduced]
+    lines.append(syntax.Keep((computation.name.rstrip("@"),), ctx.device.memories[-1].name))
+    lines += [tile((k, 1)) for k in computation.reduced]
     lines.append(syntax.Compute(m.instr.name))
     return tuple(lines)
 
 
-def _neighbours(ctx: LoweringContext, work: Computation) -> tuple[syntax.Line, ...]:
+def _neighbours(ctx: LoweringContext, computation: Computation) -> tuple[syntax.Line, ...]:
     """Outer indices to outer units, the index with neighbours to lockstep units; reductions inside."""
     outer = next((x for x in ctx.device.levels[1:] if x.units in ("open", "finite")), None)
     inner = ctx.device.levels[-1]
-    dtype = work.value.dtype.compute
+    dtype = computation.value.dtype.compute
     width = max(1, inner.bytes // dtype.bytes) if inner.bytes else inner.most or 1
-    fast = fastest_index(work)
+    fast = fastest_index(computation)
     lines: list[syntax.Line] = []
     row = width if outer is not None and outer.units == "open" else UNROLL * width  # open units have all lanes of a row at once
-    parallel = inner.siblings == "lockstep" and inner.units == "shaped" and work.value.dtype.name != "bool"
-    if fast in work.indices or not work.indices:
-        others = [i for i in work.indices if i != fast]
+    parallel = inner.siblings == "lockstep" and inner.units == "shaped" and computation.value.dtype.name != "bool"
+    if fast in computation.indices or not computation.indices:
+        others = [i for i in computation.indices if i != fast]
         if others and outer:
             lines.append(tile(*((i, 1) for i in others), level=outer.name))
-        elif outer and fast in work.indices:
+        elif outer and fast in computation.indices:
             lines.append(tile((fast, width), level=outer.name))
-        if fast in work.indices:
+        if fast in computation.indices:
             lines.append(tile((fast, row)))
             if parallel:
                 lines.append(tile((fast, 1), level=inner.name))
-        if work.reduction is not None:
-            lines.append(syntax.Keep((work.name.rstrip("@"),), ctx.device.memories[-1].name))
-            lines += [tile((k, 1)) for k in work.reduced if k != fast or fast in work.indices]
-    if work.reduction is not None and fast in work.reduced:
-        if work.indices:
-            lines = [tile(*((i, 1) for i in work.indices), level=outer.name if outer else None)]
-            lines.append(syntax.Keep((work.name.rstrip("@"),), ctx.device.memories[-1].name))
-            lines += [tile((k, 1)) for k in work.reduced if k != fast]
+        if computation.reduction is not None:
+            lines.append(syntax.Keep((computation.name.rstrip("@"),), ctx.device.memories[-1].name))
+            lines += [tile((k, 1)) for k in computation.reduced if k != fast or fast in computation.indices]
+    if computation.reduction is not None and fast in computation.reduced:
+        if computation.indices:
+            lines = [tile(*((i, 1) for i in computation.indices), level=outer.name if outer else None)]
+            lines.append(syntax.Keep((computation.name.rstrip("@"),), ctx.device.memories[-1].name))
+            lines += [tile((k, 1)) for k in computation.reduced if k != fast]
         lines.append(tile((fast, row)))
         if parallel:
             lines.append(tile((fast, 1), level=inner.name))

@@ -64,8 +64,8 @@ def _held(op: Op, device: Device, cores: Level, dims: set[str]) -> dict[str, int
 
 def _few(op: Op, device: Device, dims: set[str]) -> tuple[syntax.ScheduleDecl | None, ...]:
     """FEW, the usual one first: others are compiled when they are needed."""
-    works = [w for group in group_launches(op, frozenset()) for w in group]
-    found = [(dict(w.extents)[x[0]], x[1]) for w in works if (x := few_rows_or_columns(device, w)) is not None]
+    computations = [w for group in group_launches(op, frozenset()) for w in group]
+    found = [(dict(w.extents)[x[0]], x[1]) for w in computations if (x := few_rows_or_columns(device, w)) is not None]
     size = next((e for e, _ in found), None)
     if size is None or len({e for e, _ in found}) > 1 or str(size) not in dims or size.interval[1] is not None:
         return ()

@@ -38,7 +38,7 @@ class InstrMapping:
     """
 
     instr: Instr | None
-    work: Computation
+    computation: Computation
     fuses: tuple[syntax.Fuse, ...] = ()
     m: str = ""
     n: str = ""
@@ -55,12 +55,12 @@ class InstrMapping:
         return f"{self.instr.name if self.instr else 'scalars'}({', '.join(said)})"
 
 
-def mappings(ctx: LoweringContext, work: Computation) -> Iterator[InstrMapping]:
+def mappings(ctx: LoweringContext, computation: Computation) -> Iterator[InstrMapping]:
     """All of the device's instructions that accumulate, then the scalar body."""
-    fusings = FusedComputations(ctx, work)
+    fusings = FusedComputations(ctx, computation)
     for instr in candidate_instrs(ctx.device):
-        yield from mappings_of_instr(fusings, instr, work)
-    yield from scalar_mapping(fusings, work)
+        yield from mappings_of_instr(fusings, instr, computation)
+    yield from scalar_mapping(fusings, computation)
 
 
 def candidate_instrs(device: Device) -> tuple[Instr, ...]:
@@ -70,20 +70,20 @@ def candidate_instrs(device: Device) -> tuple[Instr, ...]:
 # ---------------------------------------------------------------- instructions
 
 
-def mappings_of_instr(fusings: FusedComputations, instr: Instr, work: Computation) -> Iterator[InstrMapping]:
+def mappings_of_instr(fusings: FusedComputations, instr: Instr, computation: Computation) -> Iterator[InstrMapping]:
     """Every mapping of one instruction; a single refused one where its op is another, or a type is."""
-    bare = InstrMapping(instr, work)
-    if why := mismatch_reason(instr, work):
+    bare = InstrMapping(instr, computation)
+    if why := mismatch_reason(instr, computation):
         yield replace(bare, refused=why)
         return
-    found = list(bindings(instr, work))
+    found = list(bindings(instr, computation))
     if not found:
         kinds = ", ".join(dict.fromkeys(o.dtype.name for o in instr.operands if o.role == "input"))
         yield replace(bare, refused=f"its operands, of type {kinds}, do not match the factors")
         return
     tried: list[InstrMapping] = []
     for binding in found:
-        choices = compatible_indices(instr, work, binding)
+        choices = compatible_indices(instr, computation, binding)
         if lacking := [x for x, theirs in choices.items() if not theirs]:
             for x in lacking[:1]:
                 inside = _operands_with(instr, x)
@@ -116,10 +116,10 @@ def _mapped(fusings: FusedComputations, bare: InstrMapping, of: tuple[tuple[str,
     """The mapping in which `of` stands for the instruction's indices; refused where the leaf would not take it so."""
     assert bare.instr is not None
     instr, s = bare.instr, bare.instr.statement
-    work, fuses, names = fusings.by(*(theirs for _, theirs in of))
-    mapped = replace(bare, work=work, fuses=fuses, of=of)
+    computation, fuses, names = fusings.by(*(theirs for _, theirs in of))
+    mapped = replace(bare, computation=computation, fuses=fuses, of=of)
     wanted = dict(zip((x for x, _ in of), names, strict=True))
-    m = best_match(instr, work)
+    m = best_match(instr, computation)
     if m is None:
         return replace(mapped, refused="the fused indices do not occur in the same operands")
     if dict(m.index) != wanted:
@@ -128,13 +128,13 @@ def _mapped(fusings: FusedComputations, bare: InstrMapping, of: tuple[tuple[str,
     if s.reduction and any(not _loaded(v) for _, v in m.operands):
         return replace(mapped, refused="a factor is computed, so its padding is not zero")
     frees, reduced = [wanted[x] for x in s.indices], [wanted[x] for x in (s.reduction.indices if s.reduction else ())]
-    subscripts = [e for ld in loads(work.value) for e in ld.indices]
+    subscripts = [e for ld in loads(computation.value) for e in ld.indices]
     if mixed := [i for i in reduced if any(plain_index(e) != i and i in {v.name for v in e.variables()} for e in subscripts)]:
         return replace(mapped, refused=f"beyond the end of `{mixed[0]}` are other elements, not zeros")
     if len(reduced) > 1 or len(frees) > 2:
         return replace(mapped, refused=f"it has {len(frees)} free and {len(reduced)} reduced indices")
     if instr.level == fusings.ctx.innermost:
-        groups = reused_indices(work)
+        groups = reused_indices(computation)
         if len(groups) < 2 or any(all(i not in g for g in groups) for i in frees):
             return replace(mapped, refused="no two groups of indices occur in different operands")
         mine = [next((g for g in groups if i in g), None) for i in frees]
@@ -143,7 +143,7 @@ def _mapped(fusings: FusedComputations, bare: InstrMapping, of: tuple[tuple[str,
     elif len(frees) < 2 or not reduced:
         return replace(mapped, refused="it does not have two free indices and a reduced one")
     extents, theirs = m.extents(), {i: x for x, i in m.index}
-    k = reduced[0] if reduced else work.reduced[-1]
+    k = reduced[0] if reduced else computation.reduced[-1]
     leaf = tuple(extents[theirs[i]] if i in theirs else 1 for i in (*frees, k))
     mapped = replace(mapped, m=frees[0], n=frees[1], k=k, leaf=(leaf[0], leaf[1], leaf[2]), match=m)
     return _others(mapped)
@@ -155,7 +155,7 @@ def _loaded(v: Value) -> bool:
 
 def _others(mapping: InstrMapping) -> InstrMapping:
     mine = {mapping.m, mapping.n, mapping.k}
-    w = mapping.work
+    w = mapping.computation
     return replace(
         mapping, batch=tuple(i for i in w.indices if i not in mine), loops=tuple(i for i in w.reduced if i not in mine)
     )
@@ -166,19 +166,19 @@ class FusedComputations:
     """A work with indices of it fused: by the same groups, the same for all instructions."""
 
     ctx: LoweringContext
-    work: Computation
+    computation: Computation
     known: dict[tuple[tuple[str, ...], ...], Fusing] = field(default_factory=dict)
 
     def by(self, *groups: tuple[str, ...]) -> Fusing:
         if groups not in self.known:
-            self.known[groups] = _fused(self.ctx, self.work, groups)
+            self.known[groups] = _fused(self.ctx, self.computation, groups)
         return self.known[groups]
 
 
-def _fused(ctx: LoweringContext, work: Computation, groups: tuple[tuple[str, ...], ...]) -> Fusing:
+def _fused(ctx: LoweringContext, computation: Computation, groups: tuple[tuple[str, ...], ...]) -> Fusing:
     """The work with each group of several indices as one, the lines that say so, and the name of each group."""
     names, fuses = [], []
-    taken = set(ctx.names) | set(work.all_indices)
+    taken = set(ctx.names) | set(computation.all_indices)
     for g in groups:
         if len(g) == 1:
             names.append(g[0])
@@ -190,34 +190,34 @@ def _fused(ctx: LoweringContext, work: Computation, groups: tuple[tuple[str, ...
         names.append(name)
         line = syntax.Fuse(g, name)
         fuses.append(line)
-        ranges = {i: Range(ZERO, e) for i, e in computation_extents(work).items() if i in work.all_indices}
-        (work,) = fuse_indices(Focus((work,), ranges, ctx.outermost, ctx.outermost, {}), line).works
-    return work, tuple(fuses), names
+        ranges = {i: Range(ZERO, e) for i, e in computation_extents(computation).items() if i in computation.all_indices}
+        (computation,) = fuse_indices(Focus((computation,), ranges, ctx.outermost, ctx.outermost, {}), line).computations
+    return computation, tuple(fuses), names
 
 
 # ---------------------------------------------------------------- the scalar body
 
 
-def scalar_mapping(fusings: FusedComputations, work: Computation) -> Iterator[InstrMapping]:
+def scalar_mapping(fusings: FusedComputations, computation: Computation) -> Iterator[InstrMapping]:
     """The scalar body: free indices by the reads that have them; two groups that are not in all of them are tiled."""
-    bare = InstrMapping(None, work)
-    if work.reduction is None:
+    bare = InstrMapping(None, computation)
+    if computation.reduction is None:
         yield replace(bare, refused="it is not a reduction: no element is read twice")
         return
-    if work.reduction.kind in ("argmax", "argmin"):
-        yield replace(bare, refused=f"{work.reduction.kind} cannot be split into parts")
+    if computation.reduction.kind in ("argmax", "argmin"):
+        yield replace(bare, refused=f"{computation.reduction.kind} cannot be split into parts")
         return
-    if not any(v.name in work.reduced for ld in loads(work.value) for e in ld.indices for v in e.variables()):
+    if not any(v.name in computation.reduced for ld in loads(computation.value) for e in ld.indices for v in e.variables()):
         yield replace(bare, refused="no operand has a reduced index: there is nothing to stage")
         return
-    groups = reused_indices(work)
+    groups = reused_indices(computation)
     if len(groups) < 2:
         yield replace(bare, refused="no two groups of indices occur in different operands: no element is read twice")
         return
-    subscripts = [e for ld in loads(work.value) for e in ld.indices]
+    subscripts = [e for ld in loads(computation.value) for e in ld.indices]
     mixed = {v.name for e in subscripts if plain_index(e) is None for v in e.variables()}
-    single = tuple(i for i in work.reduced if i not in mixed)
-    whole = _groups(work.reduced)[:1]
+    single = tuple(i for i in computation.reduced if i not in mixed)
+    whole = _groups(computation.reduced)[:1]
     for rows in _near(groups[-2]):
         for columns in _near(groups[-1]):
             for inner in [*whole, *((i,) for i in single if (i,) not in whole)]:
@@ -229,20 +229,22 @@ def _near(theirs: tuple[str, ...]) -> list[tuple[str, ...]]:
     return list(dict.fromkeys([*_groups(theirs)[:1], theirs[-1:]]))
 
 
-def reused_indices(work: Computation) -> list[tuple[str, ...]]:
+def reused_indices(computation: Computation) -> list[tuple[str, ...]]:
     """Free indices by the reads that have them, without those that are in all; the one with neighbours in the result last."""
-    reads = [{work.alias.get(v.name, v.name) for e in ld.indices for v in e.variables()} for ld in loads(work.value)]
+    reads = [
+        {computation.alias.get(v.name, v.name) for e in ld.indices for v in e.variables()} for ld in loads(computation.value)
+    ]
     groups: dict[frozenset[int], list[str]] = {}
-    for i in work.indices:
+    for i in computation.indices:
         having = frozenset(n for n, names in enumerate(reads) if i in names)
         if len(having) < len(reads):
             groups.setdefault(having, []).append(i)
-    return sorted((tuple(g) for g in groups.values()), key=lambda g: (work.indices[-1] in g, len(g)))
+    return sorted((tuple(g) for g in groups.values()), key=lambda g: (computation.indices[-1] in g, len(g)))
 
 
 def _scalar(
     fusings: FusedComputations, bare: InstrMapping, rows: tuple[str, ...], columns: tuple[str, ...], inner: tuple[str, ...]
 ) -> InstrMapping:
-    work, fuses, (m, n, k) = fusings.by(rows, columns, inner)
+    computation, fuses, (m, n, k) = fusings.by(rows, columns, inner)
     of = (("m", rows), ("n", columns), ("k", inner))
-    return _others(replace(bare, work=work, fuses=fuses, m=m, n=n, k=k, of=of))
+    return _others(replace(bare, computation=computation, fuses=fuses, m=m, n=n, k=k, of=of))

@@ -36,20 +36,20 @@ def mapping_verdicts(op: Op, device: Device) -> list[tuple[str, list[MappingVerd
     out = []
     op = with_named_factors(op, device, ())
     ctx = context_of(op, device)
-    for works, _ in launches_of(op, device, ()):
-        for w in works:
+    for computations, _ in launches_of(op, device, ()):
+        for w in computations:
             ctx.dtypes.setdefault(w.name, w.value.dtype)
-        if len(works) != 1 or works[0].reduction is None:
+        if len(computations) != 1 or computations[0].reduction is None:
             continue
-        whole, at = AccessProblem.of(works[0], ctx.dtypes), sample_sizes(ctx, works)
+        whole, at = AccessProblem.of(computations[0], ctx.dtypes), sample_sizes(ctx, computations)
         verdicts = []
-        for m in mappings(ctx, works[0]):
+        for m in mappings(ctx, computations[0]):
             seconds = None
             if not m.refused:
                 found = rank_nest(ctx, at, ContractionTemplate(ctx, machine, m, whole))
                 seconds = float(found.seconds[-1].min()) if found is not None else None
             verdicts.append(MappingVerdict(str(m), seconds, m.refused))
-        out.append((works[0].name.rstrip("@"), verdicts))
+        out.append((computations[0].name.rstrip("@"), verdicts))
     return out
 
 

@@ -111,12 +111,12 @@ class RankedCandidates:
 
 
 def rank_candidates(
-    ctx: LoweringContext, machine: GpuModel, works: tuple[Computation, ...], lines: Lines = AUTO
+    ctx: LoweringContext, machine: GpuModel, computations: tuple[Computation, ...], lines: Lines = AUTO
 ) -> list[RankedCandidates]:
     """All candidates of all nests that the author's lines can be meant for, costed."""
     out: list[RankedCandidates] = []
-    limit, at = np.inf, sample_sizes(ctx, works)
-    for nest in applicable_nests(ctx, machine, works, lines):
+    limit, at = np.inf, sample_sizes(ctx, computations)
+    for nest in applicable_nests(ctx, machine, computations, lines):
         found = rank_nest(ctx, at, nest, lines, limit)
         if found is not None:
             out.append(found)
@@ -127,9 +127,9 @@ def rank_candidates(
 Sizes = list[tuple[dict[str, int], dict[str, int]]]  # values of the op's sizes, and the extents of works that these make
 
 
-def sample_sizes(ctx: LoweringContext, works: tuple[Computation, ...]) -> Sizes:
+def sample_sizes(ctx: LoweringContext, computations: tuple[Computation, ...]) -> Sizes:
     """The sizes that candidates for a launch are judged at, the largest last."""
-    problems = [AccessProblem.of(w, ctx.dtypes) for w in works]
+    problems = [AccessProblem.of(w, ctx.dtypes) for w in computations]
     return [(e, {a: n for p in problems for a, n in p.sizes(e).items()}) for e in representative_sizes(problems, ctx.derived)]
 
 
@@ -183,11 +183,11 @@ def _realisable(tiles: Tiles, written: ParsedConstraints) -> np.ndarray:
     return out.reshape(-1)
 
 
-def meant(ctx: LoweringContext, machine: GpuModel, works: tuple[Computation, ...], lines: Lines) -> bool:
+def meant(ctx: LoweringContext, machine: GpuModel, computations: tuple[Computation, ...], lines: Lines) -> bool:
     """Is there a nest that the author's lines can be meant for, whether or not it fits?"""
     return any(
         parse_constraints(ctx.device, nest.slots, _heads(lines)[1]) is not None
-        for nest in applicable_nests(ctx, machine, works, lines)
+        for nest in applicable_nests(ctx, machine, computations, lines)
     )
 
 
@@ -198,24 +198,24 @@ def _heads(lines: Lines) -> tuple[tuple[syntax.Fuse, ...], Lines]:
 
 
 def applicable_nests(
-    ctx: LoweringContext, machine: GpuModel, works: tuple[Computation, ...], lines: Lines = AUTO
+    ctx: LoweringContext, machine: GpuModel, computations: tuple[Computation, ...], lines: Lines = AUTO
 ) -> Iterator[NestModel]:
     """The ways to lay a launch out; with an instruction that the author named, only those that use it."""
-    whole = works
+    whole = computations
     for line in _heads(lines)[0]:
-        ranges = {i: Range(ZERO, e) for w in works for i, e in computation_extents(w).items() if i in w.all_indices}
-        works = fuse_indices(Focus(works, ranges, ctx.outermost, ctx.outermost, {}), line).works
-    problems = tuple(AccessProblem.of(w, ctx.dtypes) for w in works)
-    made = operand_computations(works)
+        ranges = {i: Range(ZERO, e) for w in computations for i, e in computation_extents(w).items() if i in w.all_indices}
+        computations = fuse_indices(Focus(computations, ranges, ctx.outermost, ctx.outermost, {}), line).computations
+    problems = tuple(AccessProblem.of(w, ctx.dtypes) for w in computations)
+    made = operand_computations(computations)
     if made:
-        works, whole = works[-1:], whole[-1:]
+        computations, whole = computations[-1:], whole[-1:]
     else:
-        yield from row_templates(ctx, machine, works, problems)
-        if len(works) == 1:
+        yield from row_templates(ctx, machine, computations, problems)
+        if len(computations) == 1:
             yield from elementwise_templates(ctx, machine, problems[0])
-    if len(works) == 1:
+    if len(computations) == 1:
         named = {x.instr for x in lines if isinstance(x, syntax.Compute) and not isinstance(x.instr, syntax.Auto)}
-        found = instr_mappings.mappings(ctx, works[0])
+        found = instr_mappings.mappings(ctx, computations[0])
         meant = (m for m in found if not named or named & ({m.instr.name, m.instr.family} if m.instr else {None}))
         for m in _undominated(machine, list(meant)):
             nest = ContractionTemplate(ctx, machine, m, AccessProblem.of(whole[0], ctx.dtypes), made)
@@ -227,7 +227,7 @@ def _undominated(machine: GpuModel, found: list[instr_mappings.InstrMapping]) ->
     """Legal mappings; of instructions that do the same tile the fastest, of those the deepest; instructions of groups first."""
     kept: dict[tuple, instr_mappings.InstrMapping] = {}
     fused = {i for m in found for f in m.fuses for i in f.indices if not m.refused}
-    near = {a.fast for m in found[:1] for a in AccessProblem.of(m.work, {}).reads}
+    near = {a.fast for m in found[:1] for a in AccessProblem.of(m.computation, {}).reads}
     for m in sorted(found, key=lambda m: m.instr is None):
         if m.refused or (fused & {m.m, m.n} - near and m.batch):
             continue  # or some of what could be fused is left apart, without neighbours
@@ -241,8 +241,8 @@ def _undominated(machine: GpuModel, found: list[instr_mappings.InstrMapping]) ->
 def _rate(machine: GpuModel, m: instr_mappings.InstrMapping) -> tuple[float, int]:
     if m.instr is None:
         return (0.0, 1)
-    work = m.leaf[0] * m.leaf[1] * m.leaf[2]
-    return (round(work / machine.instr_cycles(m.instr), 3), work)
+    multiply_adds = m.leaf[0] * m.leaf[1] * m.leaf[2]
+    return (round(multiply_adds / machine.instr_cycles(m.instr), 3), multiply_adds)
 
 
 def best_candidates(found: list[RankedCandidates]) -> list[tuple[RankedCandidates, int, float]]:
@@ -279,16 +279,18 @@ def _least(values: np.ndarray, count: int) -> np.ndarray:
 
 
 def construct_schedules(
-    ctx: LoweringContext, machine: GpuModel, works: tuple[Computation, ...], lines: Lines = AUTO
+    ctx: LoweringContext, machine: GpuModel, computations: tuple[Computation, ...], lines: Lines = AUTO
 ) -> Iterator[CandidateLines]:
     """Ways to do a launch, the author's lines among them, the best first; none where no nest is made for it."""
-    found = rank_candidates(ctx, machine, works, lines)
+    found = rank_candidates(ctx, machine, computations, lines)
     order = best_candidates(found)
     for n in _varied(order):
         r, i, _ = order[n]
         about = f"{r.nest.name}: {r.nest}"
         yield CandidateLines(
-            lines_of(r, i, lines), about, launch_report(works[-1].targets[0], found, [order[n], *order[:n], *order[n + 1 :]])
+            lines_of(r, i, lines),
+            about,
+            launch_report(computations[-1].targets[0], found, [order[n], *order[:n], *order[n + 1 :]]),
         )
 
 

@@ -39,7 +39,7 @@ def compute_at(
             line.span,
             help="leave the block out, or make it in a memory that units share",
         )
-    made_below = {t for x in focus.works if x is not w for t in x.targets} & w.reads
+    made_below = {t for x in focus.computations if x is not w for t in x.targets} & w.reads
     if made_below:
         first = sorted(made_below)[0]
         raise NotComputed(
@@ -50,11 +50,11 @@ def compute_at(
     focus = focus_with_copy(low, focus, name, w, (line, *rest))
     output = next((o for o in w.outputs if o.tensor == name), None)
     indices = tuple(dict.fromkeys(w.alias.get(i, i) for i in (output.indices if output else w.indices)))
-    others = replace(focus, works=tuple(x for x in focus.works if x is not w))
+    others = replace(focus, computations=tuple(x for x in focus.computations if x is not w))
     axes = [staged_index_axis(low, others, i, name, memory, rest) for i in indices]
     buffer, layout = memory_buffer(ctx, focus, name, ctx.dtypes[name], memory, [(a.name, a.extent) for a in axes], line)
     ctx.buffers.append(buffer)
-    form = view_form(others.works, line, name, w)
+    form = view_form(others.computations, line, name, w)
     view = replace(staged_view(ctx, focus, buffer, form, axes, layout), computed=True)
     if w.reduction is None:  # zero outside the live ranges, as copies are
         own = replace(w, value=mask_copy(w.value, axes))
@@ -62,7 +62,9 @@ def compute_at(
     else:
         view = replace(view, zero_padded=False)
         own, ranges = w, {i: focus.ranges[i] for i in (*indices, *w.reduced)}
-    making = replace(focus.with_view(name, view), works=(own,), ranges=ranges, loops=(), tile_loops=(), open_accumulators={})
+    making = replace(
+        focus.with_view(name, view), computations=(own,), ranges=ranges, loops=(), tile_loops=(), open_accumulators={}
+    )
     if any(m.name in ("with", "pipeline") for m in line.modifiers):
         ctx.note(f"`{name}` is computed where it is moved: what its line says of copies is left out")
     lines = line.block

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def _instr(low: Lowering, focus: Focus, line) -> tuple[InstrMatch, Computation] | None:
     if isinstance(line, syntax.Compute) and isinstance(line.instr, str):
-        for w in focus.works:
+        for w in focus.computations:
             m = low.find_instr(line.instr, w, line, must=False)
             if m is not None:
                 return m, w
@@ -76,18 +76,18 @@ def read_grain(
     one of these count by capacity, and so do tiles whose number is known before the loop (`counts_by_capacity`).
     """
     entered = entered | {focus.level}
-    free = any(index in w.indices and w.reduction is not None for w in focus.works)
+    free = any(index in w.indices and w.reduction is not None for w in focus.computations)
     held = held or any(v.form == "path" and index in v.axes for v in focus.views.values())
     for n, line in enumerate(lines):
         rest = lines[n + 1 :]
         match line:
-            case syntax.Keep() if free or any(index in w.indices for w in focus.works):
+            case syntax.Keep() if free or any(index in w.indices for w in focus.computations):
                 held = held or line.memory is None or low.ctx.register(line.memory)
             case syntax.Move() if line.memory is None or low.ctx.register(line.memory):
                 held = True
             case syntax.Tile():
                 # a reduction's accumulator opens above its first tile, in registers, where no `keep` says otherwise
-                held = held or (free and any(a.index in w.reduced for w in focus.works for a in line.axes))
+                held = held or (free and any(a.index in w.reduced for w in focus.computations for a in line.axes))
                 for a in line.axes:
                     if a.index != index or not isinstance(a.size, syntax.Num):
                         continue

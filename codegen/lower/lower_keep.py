@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from .lower_schedule import Lowering
 
 
-def owner_lines(low: Lowering, lines: tuple, work: Computation, operand_of: str | None = None) -> tuple:
+def owner_lines(low: Lowering, lines: tuple, computation: Computation, operand_of: str | None = None) -> tuple:
     """The lines that spread a tensor over units and registers: tiles of its indices, and all tiles onto units.
 
     The leaf becomes a `FragmentLeaf` when an instruction lays the tensor out: as its target, or as its operand `operand_of`.
@@ -63,7 +63,7 @@ def owner_lines(low: Lowering, lines: tuple, work: Computation, operand_of: str 
             case syntax.Tile():
                 out.append(line)
             case syntax.Compute():
-                spread = _spread(low, line, work, operand_of)
+                spread = _spread(low, line, computation, operand_of)
                 out.append(spread if spread is not None else syntax.Compute())
                 break
             case FragmentLeaf():
@@ -72,10 +72,10 @@ def owner_lines(low: Lowering, lines: tuple, work: Computation, operand_of: str 
     return tuple(out)
 
 
-def _spread(low: Lowering, line: syntax.Compute, work: Computation, operand_of: str | None) -> FragmentLeaf | None:
+def _spread(low: Lowering, line: syntax.Compute, computation: Computation, operand_of: str | None) -> FragmentLeaf | None:
     if not isinstance(line.instr, str):
         return None
-    for w in low.works if operand_of else (work,):
+    for w in low.computations if operand_of else (computation,):
         m = low.find_instr(line.instr, w, line, must=False)
         if m is None:
             continue
@@ -97,8 +97,8 @@ def lower_keep(low: Lowering, focus: Focus, line: syntax.Keep, rest: tuple) -> l
         rest = (replace(line, tensors=others), *rest)
     from .compute_at import compute_at
 
-    read_here = {t for w in focus.works for t in w.reads}
-    for w in focus.works:
+    read_here = {t for w in focus.computations for t in w.reads}
+    for w in focus.computations:
         if name not in (w.name.rstrip("@"), *w.targets):
             continue
         if name in read_here and line.block:
@@ -107,7 +107,7 @@ def lower_keep(low: Lowering, focus: Focus, line: syntax.Keep, rest: tuple) -> l
             return _materialise(low, focus_with_copy(low, focus, name, w, (line, *rest)), line, name, w, rest)
         if w.name in focus.open_accumulators:
             return _held_already(low, focus, line, w, rest)
-        if w.reduction is not None and any(x.reads & {*w.targets} for x in focus.works if x is not w):
+        if w.reduction is not None and any(x.reads & {*w.targets} for x in focus.computations if x is not w):
             return _read_when_done(low, focus, w, (line, *rest))
         if w.reduction is not None:
             before = keeps_first(focus, w, replace(line, tensors=(name,)) if others else line, rest)
@@ -115,19 +115,19 @@ def lower_keep(low: Lowering, focus: Focus, line: syntax.Keep, rest: tuple) -> l
         return _keep_pointwise(low, focus, line, w, rest)
     if low.names_other_nest(focus, lambda w: name in (w.name.rstrip("@"), *w.targets)):
         return low.lower(focus, rest)
-    copy = next((w.name for w in focus.works if w.name == f"{name}~"), None)
+    copy = next((w.name for w in focus.computations if w.name == f"{name}~"), None)
     if copy is not None:  # in the block of a `move`, what it copies goes by the tensor's name
         return lower_keep(low, focus, replace(line, tensors=(copy,)), rest)
-    known = {t.rstrip("@~") for w in focus.works for t in (w.name, *w.targets)}
+    known = {t.rstrip("@~") for w in focus.computations for t in (w.name, *w.targets)}
     raise NotComputed(f"nothing in focus computes `{name}`", line.span, help=did_you_mean(name, known))
 
 
 def _read_when_done(low: Lowering, focus: Focus, w: Computation, lines: tuple) -> list[Stmt]:
     """Others read the result that the accumulator of `w` is written back to: they have a nest of their own, after it."""
-    at = focus.works.index(w) + 1
-    parts = [focus.works[:at], focus.works[at:]]
+    at = focus.computations.index(w) + 1
+    parts = [focus.computations[:at], focus.computations[at:]]
     stored_by_others(low, focus, parts, lines)
-    return [s for part in parts for s in low.lower(replace(focus, works=part), lines)]
+    return [s for part in parts for s in low.lower(replace(focus, computations=part), lines)]
 
 
 def _held_already(low: Lowering, focus: Focus, line: syntax.Keep, w: Computation, rest: tuple) -> list[Stmt]:
@@ -159,9 +159,11 @@ def _materialise(low: Lowering, focus: Focus, line: syntax.Keep, name: str, w: C
     axes = [(i, low.footprint(focus, i, rest)) for i in indices]
     origin = tuple(focus.ranges[i].base for i in indices)
     made, layout = memory_buffer(ctx, focus, name, ctx.dtypes[name], memory, axes, line)
-    if not all(reads_own_element(w, ld) for ld in reads_of(focus.works, name)):
+    if not all(reads_own_element(w, ld) for ld in reads_of(focus.computations, name)):
         check_one_owner(made, name, axes, rest, line)
-    view = View(made.name, view_form(focus.works, line, name, w), indices, origin, layout, zero_padded=False, computed=True)
+    view = View(
+        made.name, view_form(focus.computations, line, name, w), indices, origin, layout, zero_padded=False, computed=True
+    )
     ctx.buffers.append(made)
     body = low.lower(focus.with_view(name, view), rest)
     return [Alloc(made, tuple(body), span=line.span)]
@@ -175,10 +177,15 @@ def _keep_pointwise(low: Lowering, focus: Focus, line: syntax.Keep, w: Computati
     at = tuple(as_expr(Var(i)) for i in subscripts_of(w, w.name))
     first = replace(w, name=held)
     last = replace(w, value=Load(held, at, ctx.dtypes[w.name]), using=store_instr_name(low, line, ctx.dtypes[w.name]))
-    if line.block and last.using is None and focus.works == (w,) and ctx.register(line.memory or ctx.device.memories[-1].name):
+    if (
+        line.block
+        and last.using is None
+        and focus.computations == (w,)
+        and ctx.register(line.memory or ctx.device.memories[-1].name)
+    ):
         return _kept_and_moved(low, focus, line, first, last, rest)
-    works = tuple(x for v in focus.works for x in ((first, last) if v is w else (v,)))
-    return _materialise(low, replace(focus, works=works), replace(line, tensors=(held,)), held, first, rest)
+    computations = tuple(x for v in focus.computations for x in ((first, last) if v is w else (v,)))
+    return _materialise(low, replace(focus, computations=computations), replace(line, tensors=(held,)), held, first, rest)
 
 
 def _kept_and_moved(
@@ -192,8 +199,10 @@ def _kept_and_moved(
     depth = tuple(len(focus.ranges[i].steps) for i in indices)
     view = View(buffer, "path", indices, depth=depth, owner=owner_lines(low, rest, first), zero_padded=False)
     inner = focus.with_view(held, view)
-    made = low.lower(replace(inner, works=(first,)), rest)
-    stored = low.lower(replace(inner, works=(last,)), tuple(renamed(x, {last.name}, held) for x in write_back_block(ctx, line)))
+    made = low.lower(replace(inner, computations=(first,)), rest)
+    stored = low.lower(
+        replace(inner, computations=(last,)), tuple(renamed(x, {last.name}, held) for x in write_back_block(ctx, line))
+    )
     return [Alloc(register_buffer(ctx, buffer, ctx.dtypes[held], memory, line.span), (*made, *stored), span=line.span)]
 
 
@@ -245,7 +254,7 @@ def lower_reduction(low: Lowering, focus: Focus, w: Computation, lines: tuple, k
         inner = inner.with_view(name, view)
     inner = replace(inner, open_accumulators={**focus.open_accumulators, w.name: len(focus.digits)})
     body = low.lower(inner, lines)
-    single = replace(inner, works=(_as_kind(InitAccumulator, w),), loops=())
+    single = replace(inner, computations=(_as_kind(InitAccumulator, w),), loops=())
     init = low.lower(single, owner)
     combine = _combined(low, single, w, owner, names) if w.name in ctx.reduced else []
     loops = [(var, trips) for index, var, trips in focus.loops if index in w.reduced]
@@ -264,14 +273,16 @@ def lower_reduction(low: Lowering, focus: Focus, w: Computation, lines: tuple, k
 def _combined(low: Lowering, focus: Focus, w: Computation, owner: tuple, names: list[str]) -> list[Stmt]:
     """The units' partial results become one: across lockstep units first, then level by level through a shared memory."""
     ctx = low.ctx
-    out = low.lower(replace(focus, works=(_as_kind(CombinePartials, w),)), owner)
+    out = low.lower(replace(focus, computations=(_as_kind(CombinePartials, w),)), owner)
     meeting = [x for x in ctx.reduced[w.name] if not exchanges_registers(ctx.device.level(x[0]))]
     for level, stride, count in sorted(meeting, key=lambda x: -ctx.device.depth(x[0])):
         made = [exchange_buffer(ctx, n, ctx.dtypes[n], level, ctx.cells.get(focus.views[n].buffer, ())) for n in names]
         ctx.buffers += made
         how = ExchangeBuffers(tuple(b.name for b in made), level, stride, count, True)
-        stored = low.lower(replace(focus, works=(replace(_as_kind(CombinePartials, w), how=how),)), owner)
-        read = low.lower(replace(focus, works=(replace(_as_kind(CombinePartials, w), how=replace(how, storing=False)),)), owner)
+        stored = low.lower(replace(focus, computations=(replace(_as_kind(CombinePartials, w), how=how),)), owner)
+        read = low.lower(
+            replace(focus, computations=(replace(_as_kind(CombinePartials, w), how=replace(how, storing=False)),)), owner
+        )
         inner: list[Stmt] = [*stored, *read]
         for b in reversed(made):
             inner = [Alloc(b, tuple(inner))]
@@ -311,10 +322,10 @@ def _between(
         goes_on = ResumeAccumulator(
             name, w.indices, reload, None, w.extents, fused=w.fused, home=home, instead=instead, parts=(*w.reduced, *again)
         )
-        refill += low.lower(replace(focus, works=(goes_on,), loops=()), owner)
+        refill += low.lower(replace(focus, computations=(goes_on,), loops=()), owner)
         if not in_place:
-            work = Computation(home, w.indices, Load(name, at, dtype), None, w.extents, fused=w.fused)
-            spill += low.lower(replace(focus, works=(work,), loops=()), owner)
+            computation = Computation(home, w.indices, Load(name, at, dtype), None, w.extents, fused=w.fused)
+            spill += low.lower(replace(focus, computations=(computation,), loops=()), owner)
     if w.name in low.ctx.reduced:  # one unit of those that hold parts goes on from the last result, the others from nothing
         refill = [*init, If(_first_of_parts(low.ctx, w), tuple(refill))]
     init = [If(first, tuple(init), tuple(refill))]

@@ -48,15 +48,19 @@ def lower_move(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple) -> l
 
     ctx = low.ctx
     found = [
-        ld for w in focus.works for v in (w.value, *(o.value for o in w.outputs)) for ld in loads(v) if ld.tensor == line.tensor
+        ld
+        for w in focus.computations
+        for v in (w.value, *(o.value for o in w.outputs))
+        for ld in loads(v)
+        if ld.tensor == line.tensor
     ]
     if not found:
         if low.names_other_nest(focus, lambda w: line.tensor in w.reads):
             return low.lower(focus, rest)
-        reads = {t for w in focus.works for t in w.reads}
+        reads = {t for w in focus.computations for t in w.reads}
         raise NotRead(f"nothing in focus reads `{line.tensor}`", line.span, help=did_you_mean(line.tensor, reads))
     memory = line.memory or ctx.device.memories[-1].name
-    maker = next((w for w in focus.works if line.tensor in w.targets), None)
+    maker = next((w for w in focus.computations if line.tensor in w.targets), None)
     if maker is not None and focus.views[line.tensor].form == "global":
         return compute_at(low, focus, line, line.tensor, maker, rest)
     if maker is not None:
@@ -81,19 +85,19 @@ def lower_move(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple) -> l
 
 def _staging_step(focus: Focus, load: Load) -> tuple[Focus, Value]:
     """A copy staged one hop further: its mask goes with the first hop, and what comes after reads whole data."""
-    (work, *others) = focus.works
-    if not others and isinstance(work.value, Masked) and work.value.value == load:
-        return replace(focus, works=(replace(work, value=load),)), work.value
+    (computation, *others) = focus.computations
+    if not others and isinstance(computation.value, Masked) and computation.value.value == load:
+        return replace(focus, computations=(replace(computation, value=load),)), computation.value
     return focus, _where(_inherited(focus, load), load)
 
 
 def _inherited(focus: Focus, load: Load) -> tuple[Expr, ...]:
     """What a mask around all that is computed here says of the indices of one load: it is not there to be read elsewhere."""
-    (work, *others) = focus.works
-    if others or not isinstance(work.value, Masked):
+    (computation, *others) = focus.computations
+    if others or not isinstance(computation.value, Masked):
         return ()
     mine = {v.name for e in load.indices for v in e.variables()}
-    return tuple(c for c in work.value.conds if all(v.name in mine for v in c.variables() if v.name in focus.ranges))
+    return tuple(c for c in computation.value.conds if all(v.name in mine for v in c.variables() if v.name in focus.ranges))
 
 
 def _in_box(focus: Focus, load: Load, axes: list[StagedAxis]) -> tuple[Expr, ...]:
@@ -116,15 +120,15 @@ def _to_registers(
     indices = tuple(i for i in indices if i in focus.ranges)
     copy_name = line.tensor + "~"
     ctx.dtypes[copy_name] = load.dtype
-    work = Computation(copy_name, indices, source, None, (), span=line.span, fused=focus.fused)
-    owner = owner_lines(low, rest, work, operand_of=line.tensor)
+    computation = Computation(copy_name, indices, source, None, (), span=line.span, fused=focus.fused)
+    owner = owner_lines(low, rest, computation, operand_of=line.tensor)
     hops = tuple(x for x in line.block or () if isinstance(x, syntax.Move))
     with_instr = modifier(line, "with")
     if with_instr is not None and owner:
         owner = (*owner[:-1], InstrLeaf(getattr(owner[-1], "fragment", None), with_instr.words[0], line))
     buffer = ctx.fresh(line.tensor.rstrip("@").lower())
     view = View(buffer, "path", indices, depth=tuple(len(focus.ranges[i].steps) for i in indices), owner=owner)
-    copying = replace(focus.with_view(copy_name, view), works=(work,), loops=(), tile_loops=())
+    copying = replace(focus.with_view(copy_name, view), computations=(computation,), loops=(), tile_loops=())
     copy = spanned(tuple(low.lower(copying, (*hops, *owner))), line.span)
     body = low.lower(focus.with_view(line.tensor, view), rest)
     local = register_buffer(ctx, buffer, load.dtype, memory, line.span)
@@ -210,12 +214,12 @@ def _to_memory(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple, foun
         buffer.name, "indices", tuple(a.name for a in axes), tuple(ZERO if form == "box" else o for o in origin), layout
     )
     names = tuple(a.name for a in axes)
-    work = Computation(copy_name, names, mask_copy(value, axes, also), None, (), span=line.span, fused=focus.fused)
+    computation = Computation(copy_name, names, mask_copy(value, axes, also), None, (), span=line.span, fused=focus.fused)
     last = layout.digits[-1].axis if layout.digits else ""
     if line.block is not None and last in names[:-1]:  # instructions are matched by what has its neighbours in the copy
-        work = replace(work, indices=(*(n for n in names if n != last), last), subscripts=names)
+        computation = replace(computation, indices=(*(n for n in names if n != last), last), subscripts=names)
     copying = replace(
-        focus, works=(work,), ranges=ranges, loops=(), tile_loops=(), open_accumulators={},
+        focus, computations=(computation,), ranges=ranges, loops=(), tile_loops=(), open_accumulators={},
         views={**focus.views, copy_name: local, line.tensor: source},
     )  # fmt: skip
     lines = line.block
@@ -258,7 +262,7 @@ def _as_factors(focus: Focus, tensor: str) -> str | None:
     """How to speak of the two factors of a product, where both are accesses of one tensor."""
     from ..plan.name_factors import side_names
 
-    for w in focus.works:
+    for w in focus.computations:
         if w.reduction is not None and sum(ld.tensor == tensor for ld in loads(w.value)) == 2:
             left, right = side_names(w.name.rstrip("@"))
             return f"as the factors of a product they have names of their own, `{left}` and `{right}`: write a line for each"
@@ -366,7 +370,9 @@ def _from_registers(
     view = View(buffer.name, "indices", source.axes, tuple(focus.ranges[i].base for i in source.axes), layout)
     at = tuple(as_expr(Var(i)) for i in source.axes)
     value = source.stored_value or Load(line.tensor, at, ctx.dtypes[line.tensor])
-    work = Computation(copy_name, source.axes, value, None, (), span=line.span, fused=focus.fused)
-    stored = low.lower(replace(focus, works=(work,), views={**focus.views, copy_name: view}, loops=()), source.owner)
+    computation = Computation(copy_name, source.axes, value, None, (), span=line.span, fused=focus.fused)
+    stored = low.lower(
+        replace(focus, computations=(computation,), views={**focus.views, copy_name: view}, loops=()), source.owner
+    )
     body = low.lower(focus.with_view(line.tensor, view), rest)
     return [Alloc(buffer, (*stored, *body), span=line.span)]

@@ -43,9 +43,9 @@ HELD = (UnboundedTile, SplitReduction)
 class Lowering:
     """Lowers one launch. `works` are all works of the launch, for what a line must know of the whole."""
 
-    def __init__(self, ctx: LoweringContext, works: tuple[Computation, ...], lines: tuple = ()) -> None:
+    def __init__(self, ctx: LoweringContext, computations: tuple[Computation, ...], lines: tuple = ()) -> None:
         self.ctx = ctx
-        self.works = works
+        self.computations = computations
         self.finest = _finest(lines)  # tiles: which of several indices an instruction may take
         self.split: dict[str, SplitPartials] = {}  # works whose parts a later launch combines, or atomics
         self.served: dict[str, set[str]] = {}  # tensors that several nests make, each for itself: the works that read their own
@@ -78,7 +78,7 @@ class Lowering:
             error.note = f"below it comes `{found.source.line(found.line).strip()}`, which was filled in"
 
     def _lower(self, focus: Focus, lines: tuple) -> list[Stmt]:
-        if not focus.works:
+        if not focus.computations:
             return []
         if not lines:
             return self.leaves(focus, syntax.Compute())
@@ -89,8 +89,8 @@ class Lowering:
             case syntax.Fuse():
                 self.ctx.reserve(line.name)  # an index like any other: no loop variable is called so
                 new = fuse_indices(focus, line)
-                now = {id(w): x for w, x in zip(focus.works, new.works, strict=True)}
-                self.works = tuple(now.get(id(w), w) for w in self.works)
+                now = {id(w): x for w, x in zip(focus.computations, new.computations, strict=True)}
+                self.computations = tuple(now.get(id(w), w) for w in self.computations)
                 return self.lower(new, rest)
             case syntax.Move():
                 return self._holding(line, lower_move, focus, rest)
@@ -99,7 +99,7 @@ class Lowering:
             case syntax.Compute():
                 return self.leaves(focus, line)
             case FragmentLeaf():
-                return [s for w in focus.works for s in scalar_leaf(self.ctx, focus, w, line.fragment)]
+                return [s for w in focus.computations for s in scalar_leaf(self.ctx, focus, w, line.fragment)]
             case InstrLeaf():
                 return self.copy_leaf(focus, line)
             case ShareOut():
@@ -124,16 +124,16 @@ class Lowering:
         times = int(unroll.values[0].value) if unroll and unroll.values else 1  # type: ignore[union-attr]
         out: list[Stmt] = []
         laid: dict[str, FragmentMap] = {}  # what an instruction computed here, and how it lies in registers
-        for w in focus.works:
-            f = replace(focus, works=(w,))
+        for w in focus.computations:
+            f = replace(focus, computations=(w,))
             if w.reduction is not None and w.name not in focus.open_accumulators:
                 out += lower_leaf_reduction(self, f, w, line)
                 continue
             m = None
             if isinstance(line.instr, str) and not isinstance(w, (InitAccumulator, CombinePartials)):
-                m = self.find_instr(line.instr, w, line, must=len(focus.works) == 1)
+                m = self.find_instr(line.instr, w, line, must=len(focus.computations) == 1)
             held = any(f.views[t].form == "path" for t in w.reads if t in f.views)
-            if m is not None and len(focus.works) > 1 and held and f.views[w.name].form != "path":
+            if m is not None and len(focus.computations) > 1 and held and f.views[w.name].form != "path":
                 target = m.instr.operand(m.instr.statement.target)
                 if self.ctx.register(target.memory):
                     # what is stored to memory is visited as the instruction laid it out in registers
@@ -150,7 +150,7 @@ class Lowering:
 
     # ------------------------------------------------------------ instructions
 
-    def find_instr(self, name: str, work: Computation, line, must: bool = True, spread=None) -> InstrMatch | None:
+    def find_instr(self, name: str, computation: Computation, line, must: bool = True, spread=None) -> InstrMatch | None:
         """The instruction of that name, or the member of that family, that computes the work (and fills `spread`)."""
         known = self.ctx.device.instrs_named(name)
         if not known:
@@ -158,13 +158,13 @@ class Lowering:
             raise UnknownInstr(
                 f"`{self.ctx.device.name}` has no instruction `{name}`", line.span, help=did_you_mean(name, names)
             )
-        inside = strip_mask(work)[0]
+        inside = strip_mask(computation)[0]
         found = [m for i in known if (m := self._fits(i, inside, spread)) is not None]
         if found:
             return max(found, key=lambda m: (m.score, _volume(m)))
         if must:
             raise InstrMismatch(
-                f"`{name}` does not compute `{work.name.rstrip('@')}`", line.span, help=_other_types(known, work)
+                f"`{name}` does not compute `{computation.name.rstrip('@')}`", line.span, help=_other_types(known, computation)
             )
         return None
 
@@ -177,7 +177,7 @@ class Lowering:
 
     def copy_leaf(self, focus: Focus, line) -> list[Stmt]:
         """The leaf of `move ... with I`: the instruction where it fills the fragment wanted, else element by element."""
-        (work,) = focus.works
+        (computation,) = focus.computations
         spread = FragmentLeaf(line.fragment) if line.fragment is not None else None
         fills = [i.operand(i.statement.target).memory for i in self.ctx.device.instrs_named(line.instr)]
         if fills and not any(map(self.ctx.register, fills)):
@@ -186,18 +186,20 @@ class Lowering:
                 line.line.span,
                 help="leave `with` out, or name an instruction that fills registers",
             )
-        m = self.find_instr(line.instr, work, line.line, must=False, spread=spread)
+        m = self.find_instr(line.instr, computation, line.line, must=False, spread=spread)
         if m is None:
             self.ctx.notes.append(f"`with {line.instr}`: no member of it fits the copy of `{line.line.tensor}`")
-            return scalar_leaf(self.ctx, focus, work, line.fragment)
-        return instr_leaf(self.ctx, focus, work, m, span=line.line.span)
+            return scalar_leaf(self.ctx, focus, computation, line.fragment)
+        return instr_leaf(self.ctx, focus, computation, m, span=line.line.span)
 
     # ------------------------------------------------------------ looking ahead
 
     def names_other_nest(self, focus: Focus, fits: Callable[[Computation], bool]) -> bool:
         """Is this a line of works that a tile above gave a nest of their own (FISSION)? It says nothing about those here."""
-        mine = {w.name for w in self.works}
-        return all(w.name in mine or w.name.endswith(BACK) for w in focus.works) and any(fits(w) for w in self.works)
+        mine = {w.name for w in self.computations}
+        return all(w.name in mine or w.name.endswith(BACK) for w in focus.computations) and any(
+            fits(w) for w in self.computations
+        )
 
     def footprint(self, focus: Focus, index: str, lines: tuple) -> int:
         """How far from the focus's base the lines below reach along an index (FOOTPRINT_IS_WHAT_IS_READ)."""
@@ -218,7 +220,7 @@ class Lowering:
         for a in axes:
             ranges[a.index] = advance(ranges[a.index], clamped(ranges[a.index], a.size), a.every)
         dealt = self.ctx.device.level(level).units == "finite"
-        needed = {i for w in focus.works for i in w.all_indices}
+        needed = {i for w in focus.computations for i in w.all_indices}
         total: Expr = as_expr(1)
         for line in rest:
             if isinstance(line, syntax.Fuse):
@@ -241,7 +243,7 @@ class Lowering:
 
     def open_accumulators(self, focus: Focus, indices: set[str], lines: tuple) -> list[Stmt] | None:
         """Before a reduction is tiled its accumulator must be open, unless a `keep` below says where."""
-        for w in focus.works:
+        for w in focus.computations:
             if isinstance(w, (InitAccumulator, CombinePartials)) or w.reduction is None or w.name in focus.open_accumulators:
                 continue
             if not indices & set(w.reduced):
@@ -268,11 +270,11 @@ class Lowering:
                 turns = () if finite else (ALL_TURNS,)
                 one = syntax.Tile(tuple(syntax.TileAxis(i, syntax.Num(1)) for i in w.indices), modifiers=turns)
                 keep = syntax.Keep((w.name.rstrip("@"),), self.ctx.device.memories[-1].name)
-                alone = self.lower(replace(focus, works=(w,)), (one, keep, *lines))
-                others = tuple(x for x in focus.works if x is not w)
-                at = focus.works.index(w)
-                before = self.lower(replace(focus, works=focus.works[:at]), lines)
-                return [*before, *alone, *self.lower(replace(focus, works=others[at:]), lines)]
+                alone = self.lower(replace(focus, computations=(w,)), (one, keep, *lines))
+                others = tuple(x for x in focus.computations if x is not w)
+                at = focus.computations.index(w)
+                before = self.lower(replace(focus, computations=focus.computations[:at]), lines)
+                return [*before, *alone, *self.lower(replace(focus, computations=others[at:]), lines)]
             return lower_reduction(self, focus, w, lines)
         return None
 
@@ -290,9 +292,9 @@ class Lowering:
 
     def read_afterwards(self, focus: Focus, tensor: str, lines: tuple) -> bool:
         """Does a launch that follows from a split, above or below, read the tensor for the results that it combines?"""
-        if any(tensor in w.reads for works, _ in self.ctx.following_launches for w in works):
+        if any(tensor in w.reads for computations, _ in self.ctx.following_launches for w in computations):
             return True
-        readers = [w for w in focus.works if any(ld.tensor == tensor for o in w.outputs for ld in loads(o.value))]
+        readers = [w for w in focus.computations if any(ld.tensor == tensor for o in w.outputs for ld in loads(o.value))]
         return any(
             w.reduction is not None and w.name not in focus.open_accumulators and self._split_below(w, lines) for w in readers
         )
@@ -322,7 +324,7 @@ def fuse_indices(focus: Focus, line: syntax.Fuse) -> Focus:
             raise BadFuse(f"there is no index `{i}` here", line.span, help=did_you_mean(i, ranges))
         if ranges[i].steps:
             raise BadFuse(f"`{i}` is tiled already", line.span, help="write the `fuse` above the tiles")
-    for w in focus.works:
+    for w in focus.computations:
         held = next((t for t in (w.name, *w.targets, *sorted(w.reads)) if _numbers_registers(focus, t, line.indices)), None)
         if held is not None:
             raise BadFuse(
@@ -336,12 +338,12 @@ def fuse_indices(focus: Focus, line: syntax.Fuse) -> Focus:
     size: Expr = as_expr(1)
     for _, e, _ in parts:
         size = size * e
-    works = tuple(_fuse_work(w, line, parts) for w in focus.works)
+    computations = tuple(_fuse_work(w, line, parts) for w in focus.computations)
     for i in line.indices:
-        if not any(i in w.all_indices for w in works):
+        if not any(i in w.all_indices for w in computations):
             ranges.pop(i, None)
     ranges[line.name] = Range(as_expr(0), size)
-    return replace(focus, works=works, ranges=ranges)
+    return replace(focus, computations=computations, ranges=ranges)
 
 
 def _numbers_registers(focus: Focus, tensor: str, indices: tuple[str, ...]) -> bool:
@@ -381,9 +383,9 @@ def _fuse_work(w: Computation, line: syntax.Fuse, parts) -> Computation:
     )
 
 
-def _other_types(instrs: Sequence[Instr], work: Computation) -> str:
+def _other_types(instrs: Sequence[Instr], computation: Computation) -> str:
     """Which types the instructions take, where none takes those at hand."""
-    here = {load.dtype.name for load in loads(work.value)}
+    here = {load.dtype.name for load in loads(computation.value)}
     takes = [{o.dtype.name for o in i.operands if o.role == "input"} for i in instrs]
     way = "`compute` alone is the scalar body"
     if any(t & here for t in takes):

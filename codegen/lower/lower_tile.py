@@ -43,30 +43,30 @@ def lower_tile(low: Lowering, focus: Focus, line: syntax.Tile, rest: tuple) -> l
         alike = made_below or not tile_splits_reduction(ctx.device, line) or are_split_alike(focus, v, w, mine)
         return alike and _together(v, w, indices, below, alone)
 
-    parts = shared_loop_groups(focus.works, together)
+    parts = shared_loop_groups(focus.computations, together)
     if len(parts) > 1:
         parts = split_producers(low, parts, together, below)
         stored_by_others(low, focus, parts, (line, *rest))
-        return [s for g in parts for s in low.lower(replace(focus, works=g), (line, *rest))]
+        return [s for g in parts for s in low.lower(replace(focus, computations=g), (line, *rest))]
     if not tile_splits_reduction(ctx.device, line):
         opened = low.open_accumulators(focus, {a.index for a in mine}, (line, *rest))
         if opened is not None:
             return opened
     if line.level is not None:
         return distribute_tiles(low, focus, line, mine, rest)
-    needed = {i for w in focus.works for i in w.all_indices}
+    needed = {i for w in focus.computations for i in w.all_indices}
     todo = [a for a in mine if a.index in needed]
     for a in mine:
         if a.index not in needed:  # nothing to visit, but lines below count what is left of it
             r = focus.ranges[a.index]
             focus = focus.with_range(a.index, advance(r, clamped(r, a.size), a.every))
-    cells = {i for w in focus.works for i in cell_indices(focus, w)}
+    cells = {i for w in focus.computations for i in cell_indices(focus, w)}
     unroll = modifier(line, "unroll")
     ahead = any(depth_of(x, depth_of(line, 1)) > 1 for x in moves_below(rest))
 
     def nest(f: Focus, a: ResolvedAxis, inside: Callable[[Focus], list[Stmt]]) -> list[Stmt]:
         filled = all(
-            zero_is_neutral(w.value, (a.index,), f) for w in f.works if w.reduction is not None and a.index in w.reduced
+            zero_is_neutral(w.value, (a.index,), f) for w in f.computations if w.reduction is not None and a.index in w.reduced
         )
         cell = a.index in cells or is_unrolled(low, line, rest, f.ranges[a.index], a.size, filled)
         return sequential_tiles(ctx, f, a, cell, unroll, inside, line, ahead)
@@ -89,11 +89,11 @@ def staged_tensors(lines: Iterable[syntax.Line]) -> frozenset[str]:
 
 
 def shared_loop_groups(
-    works: tuple[Computation, ...], together: Callable[[Computation, Computation], bool]
+    computations: tuple[Computation, ...], together: Callable[[Computation, Computation], bool]
 ) -> list[tuple[Computation, ...]]:
     """Consecutive works that may share loops (FISSION)."""
     out: list[list[Computation]] = []
-    for w in works:
+    for w in computations:
         if out and all(together(v, w) for v in out[-1]):
             out[-1].append(w)
         else:

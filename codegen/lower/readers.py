@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from .lower_schedule import Lowering
 
 
-def reads_of(works: Iterable[Computation], tensor: str) -> list[Load]:
+def reads_of(computations: Iterable[Computation], tensor: str) -> list[Load]:
     """What works read of a tensor, in their values and where they are written back."""
-    values = [v for w in works for v in (w.value, *(o.value for o in w.outputs))]
+    values = [v for w in computations for v in (w.value, *(o.value for o in w.outputs))]
     return [ld for v in values for ld in loads(v) if ld.tensor == tensor]
 
 
@@ -45,7 +45,7 @@ def reads_own_element(w: Computation, load: Load) -> bool:
 
 def check_own_elements(focus: Focus, line: syntax.Keep, tensor: str, w: Computation) -> None:
     """OWN_ELEMENTS. Raises RegisterMismatch."""
-    other = next((ld for ld in reads_of(focus.works, tensor) if not reads_own_element(w, ld)), None)
+    other = next((ld for ld in reads_of(focus.computations, tensor) if not reads_own_element(w, ld)), None)
     if other is not None:
         name = tensor.rstrip("@")
         at = ", ".join(map(str, other.indices)) + (" else ..." if other.otherwise is not None else "")
@@ -76,8 +76,10 @@ def view_form(readers: Iterable[Computation], line: syntax.Keep | syntax.Move, t
 def focus_with_copy(low: Lowering, focus: Focus, tensor: str, w: Computation, lines: tuple) -> Focus:
     """STORED_BESIDES: the focus where `w` makes the tensor, with a copy to the outermost memory if somebody reads it there: the
     caller, whose output it is; works of other nests; a launch to follow. Those in focus read what is kept."""
-    ctx, here = low.ctx, {x.name for x in focus.works}
-    elsewhere = any(tensor in x.reads for x in low.works if x.name not in here and x.name not in low.served.get(tensor, ()))
+    ctx, here = low.ctx, {x.name for x in focus.computations}
+    elsewhere = any(
+        tensor in x.reads for x in low.computations if x.name not in here and x.name not in low.served.get(tensor, ())
+    )
     elsewhere = elsewhere or tensor in low.read_again
     leaves = any(b.name == tensor and b.kind == "output" for b in ctx.buffers)
     if not elsewhere and not leaves and not low.read_afterwards(focus, tensor, lines):
@@ -86,8 +88,8 @@ def focus_with_copy(low: Lowering, focus: Focus, tensor: str, w: Computation, li
     ctx.dtypes[copy] = ctx.dtypes[tensor]
     value = Load(tensor, tuple(as_expr(Var(i)) for i in own), ctx.dtypes[tensor])
     back = Computation(copy, w.indices, value, None, w.extents, span=w.span, fused=w.fused, subscripts=own)
-    works = tuple(x for v in focus.works for x in ((v, back) if v is w else (v,)))
-    return replace(focus.with_view(copy, focus.views[tensor]), works=works)
+    computations = tuple(x for v in focus.computations for x in ((v, back) if v is w else (v,)))
+    return replace(focus.with_view(copy, focus.views[tensor]), computations=computations)
 
 
 # ---------------------------------------------------------------- write-backs
@@ -126,7 +128,9 @@ def check_kept_reads(focus: Focus, w: Computation, lines: tuple) -> None:
 
 def _needed(focus: Focus, w: Computation) -> frozenset[str]:
     """What the write-back of `w` reads of other works in focus that nothing keeps yet."""
-    made = {t for x in focus.works if x is not w for t in x.targets if t in focus.views and focus.views[t].form == "global"}
+    made = {
+        t for x in focus.computations if x is not w for t in x.targets if t in focus.views and focus.views[t].form == "global"
+    }
     return frozenset(ld.tensor for o in w.outputs for ld in loads(o.value) if ld.tensor in made)
 
 

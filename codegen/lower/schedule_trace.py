@@ -99,10 +99,10 @@ class ScheduleTrace:
         self._around: list[Mapping[str, View]] = []
         self._kept: list[object] = []  # lines by whose id we go
 
-    def launch(self, works: tuple[Computation, ...], lines: tuple) -> None:
+    def launch(self, computations: tuple[Computation, ...], lines: tuple) -> None:
         self._at.clear()
-        self._names = {(w.name, w.reduction is None) for w in works}
-        head = _Entry(", ".join(dict.fromkeys(t for w in works for t in w.targets)), 0)
+        self._names = {(w.name, w.reduction is None) for w in computations}
+        head = _Entry(", ".join(dict.fromkeys(t for w in computations for t in w.targets)), 0)
         self.entries.append(head)
         self._block(lines, head, 1, False)
 
@@ -129,7 +129,7 @@ class ScheduleTrace:
 
     def enter(self, ctx: LoweringContext, focus: Focus, lines: tuple) -> None:
         self._around.append(focus.views)
-        if not lines or not focus.works:
+        if not lines or not focus.computations:
             return
         found = self._at.get(id(lines[0])) or self._at.get(getattr(lines[0], "span", None))
         if found is None:
@@ -137,7 +137,7 @@ class ScheduleTrace:
         if found is None:
             return
         before, own, nested = found
-        mine = any(type(w) is Computation and (w.name, w.reduction is None) in self._names for w in focus.works)
+        mine = any(type(w) is Computation and (w.name, w.reduction is None) in self._names for w in focus.computations)
         if mine == nested:
             return
         now = _Moment(ctx.device, tuple(ctx.buffers), dict(ctx.rotating), tuple(self._around), focus, dict(ctx.units))

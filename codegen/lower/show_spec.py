@@ -35,23 +35,23 @@ class SpecContext(Protocol):
 
 def show_spec(ctx: SpecContext, focus: Focus) -> str:
     """All works of the focus, separated by `;`, the level, and the memory of each tensor. One line of text."""
-    if not focus.works:
+    if not focus.computations:
         return "nothing left"
-    works = "; ".join(_work(focus, w) for w in focus.works)
+    computations = "; ".join(_work(focus, w) for w in focus.computations)
     places = "  ".join(f"{_bare(t)}: {memory}" for t, memory in places_of(ctx, focus).items())
-    return f"{works}  @{focus.level}  {places}".rstrip()
+    return f"{computations}  @{focus.level}  {places}".rstrip()
 
 
 def places_of(ctx: SpecContext, focus: Focus) -> dict[str, str]:
     """The memory in which the newest copy of each tensor of the focus is: what is read first, then what is computed."""
     names: dict[str, None] = {}
-    for w in focus.works:
+    for w in focus.computations:
         values = [w.value, *(o.value for o in w.outputs)]
         names |= dict.fromkeys(ld.tensor for v in values for ld in loads(v) if ld.tensor != w.name)
     out: dict[str, str] = {}
     for t in names:
         out[t] = memory_of(ctx, focus, t)
-    for w in focus.works:
+    for w in focus.computations:
         mine = [w.name] if w.name in focus.views or not w.outputs else list(w.targets)
         for t in mine:
             out.setdefault(t, memory_of(ctx, focus, t))

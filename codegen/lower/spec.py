@@ -201,7 +201,7 @@ class Focus:
     `remainders` how many loops over what `peel` left are around here
     """
 
-    works: tuple[Computation, ...]
+    computations: tuple[Computation, ...]
     ranges: dict[str, Range]
     level: str
     parent: str
@@ -218,7 +218,7 @@ class Focus:
     def binding(self) -> dict[Var, Expr]:
         """Index variables -> the logical coordinate of the focus's element; components of a fused index are its digits."""
         out = {Var(i): r.base for i, r in self.ranges.items()}
-        for w in self.works:
+        for w in self.computations:
             for name, parts in reversed(w.fused):
                 rest = self.ranges[name].base if name in self.ranges else out.get(Var(name))
                 if rest is None:
@@ -233,12 +233,12 @@ class Focus:
     @cached_property
     def fused(self) -> Fused:
         """The fused indices of all works in focus, each before those that fuse it further."""
-        return tuple(dict.fromkeys(x for w in self.works for x in w.fused))
+        return tuple(dict.fromkeys(x for w in self.computations for x in w.fused))
 
     @cached_property
     def aliases(self) -> dict[str, str]:
         """Component -> fused index, of the works in focus."""
-        return {c: name for w in self.works for c, name in w.alias.items()}
+        return {c: name for w in self.computations for c, name in w.alias.items()}
 
     def with_range(self, index: str, r: Range) -> Focus:
         return replace(self, ranges={**self.ranges, index: r})

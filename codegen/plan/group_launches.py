@@ -38,9 +38,11 @@ def group_launches(
             they are the epilogue of a reduction, which is a launch of its own
     """
     kept |= staged
-    works = inline_intermediates([_computation(s) for s in op.statements], op, kept | apart)
-    works = _ride_along(works, op, kept)
-    return _launches(works, kept - {t for w in works if w.reduction is not None for t in w.targets if t in staged})
+    computations = inline_intermediates([_computation(s) for s in op.statements], op, kept | apart)
+    computations = _ride_along(computations, op, kept)
+    return _launches(
+        computations, kept - {t for w in computations if w.reduction is not None for t in w.targets if t in staged}
+    )
 
 
 def group_launches_keeping(op: Op, kept: frozenset[str]) -> tuple[tuple[Computation, ...], ...]:
@@ -64,10 +66,10 @@ def _computation(s: Statement) -> Computation:
     return Computation(s.target, s.indices, s.value, s.reduction, s.ranges, span=s.span)
 
 
-def _ride_along(works: list[Computation], op: Op, kept: frozenset[str]) -> list[Computation]:
+def _ride_along(computations: list[Computation], op: Op, kept: frozenset[str]) -> list[Computation]:
     roles = {t.name: t.role for t in op.tensors}
-    out = list(works)
-    for w in works:
+    out = list(computations)
+    for w in computations:
         if w.reduction is None or roles[w.name] != "intermediate":
             continue
         readers = [x for x in out if w.name in x.reads]
@@ -97,21 +99,21 @@ def _rides(x: Computation, w: Computation) -> bool:
     )
 
 
-def _launches(works: list[Computation], kept: frozenset[str]) -> tuple[tuple[Computation, ...], ...]:
+def _launches(computations: list[Computation], kept: frozenset[str]) -> tuple[tuple[Computation, ...], ...]:
     readers: dict[str, list[int]] = {}
-    for n, w in enumerate(works):
+    for n, w in enumerate(computations):
         for tensor in w.reads & kept:
             readers.setdefault(tensor, []).append(n)
-    groups = {n: [n] for n in range(len(works))}
+    groups = {n: [n] for n in range(len(computations))}
     group_of = [*groups]
-    for n, w in enumerate(works):
+    for n, w in enumerate(computations):
         mine = group_of[n]
         joining = {group_of[x] for tensor in (w.name, *w.targets) for x in readers.get(tensor, ())} - {mine}
         for other in joining:
             for x in groups[other]:
                 group_of[x] = mine
             groups[mine] += groups.pop(other)
-    return _in_order([[works[n] for n in sorted(g)] for g in groups.values()], kept)
+    return _in_order([[computations[n] for n in sorted(g)] for g in groups.values()], kept)
 
 
 def _in_order(groups: list[list[Computation]], kept: frozenset[str]) -> tuple[tuple[Computation, ...], ...]:

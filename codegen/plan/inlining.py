@@ -36,12 +36,12 @@ _MARK = "#"  # between the tensor of a shared value and its number
 Point = tuple[str, tuple[Expr, ...]]  # a tensor at these indices
 
 
-def inline_intermediates(works: list[Computation], op: Op, kept: frozenset[str]) -> list[Computation]:
+def inline_intermediates(computations: list[Computation], op: Op, kept: frozenset[str]) -> list[Computation]:
     """The works that remain. `kept`: intermediates that are computed by themselves."""
-    bodies = _inlined_value(works, op, kept)
-    order = {w.name: n for n, w in enumerate(works)}
+    bodies = _inlined_value(computations, op, kept)
+    order = {w.name: n for n, w in enumerate(computations)}
     out: list[Computation] = []
-    for w in reversed(works):  # what is materialised for a reader stands before it
+    for w in reversed(computations):  # what is materialised for a reader stands before it
         if w.name in bodies:
             continue
         value = _expanded(w.value, bodies, order)
@@ -52,14 +52,14 @@ def inline_intermediates(works: list[Computation], op: Op, kept: frozenset[str])
     return out[::-1]
 
 
-def _inlined_value(works: list[Computation], op: Op, kept: frozenset[str]) -> dict[str, Computation]:
+def _inlined_value(computations: list[Computation], op: Op, kept: frozenset[str]) -> dict[str, Computation]:
     """The intermediates that are inlined."""
     roles = {t.name: t.role for t in op.tensors}
-    padded = {ld.tensor for w in works for ld in loads(w.value) if ld.otherwise is not None}
+    padded = {ld.tensor for w in computations for ld in loads(w.value) if ld.otherwise is not None}
     bodies: dict[str, Computation] = {}
     points: dict[str, frozenset[Point]] = {}  # what is computed for one element of a tensor, seen through
-    own = {w.name: sum(1 for _ in walk(w.value)) for w in works}
-    for w in works:
+    own = {w.name: sum(1 for _ in walk(w.value)) for w in computations}
+    for w in computations:
         found, reads = _points(w.value, bodies, points)
         while reads and own[w.name] + sum(own[t] for t, _ in found) > MOST_NODES:
             largest = max(reads, key=lambda t: sum(own[x] for x, _ in points[t]))

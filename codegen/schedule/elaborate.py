@@ -63,13 +63,13 @@ def elaborate(
     """
     collected = diagnostics if diagnostics is not None else Diagnostics()
     env: Env = {k: syntax.Num(v) for k, v in (sizes or {}).items()}
-    work = _Elaboration(strategies, roles, dict(params or {}), collected)
-    work.taken = dict(taken or {})
-    lines = work.block(decl.lines, env, ())
-    if work.count > MOST_LINES and work.top is not None:
+    elaboration = _Elaboration(strategies, roles, dict(params or {}), collected)
+    elaboration.taken = dict(taken or {})
+    lines = elaboration.block(decl.lines, env, ())
+    if elaboration.count > MOST_LINES and elaboration.top is not None:
         help = "leave lines to completion, which adds what is missing, or give parts of the op schedules of their own"
         message = f"`{decl.name}` has more than {MOST_LINES} lines after its strategies are expanded"
-        collected.add(TooManyLines(message, work.top.span, help=help))
+        collected.add(TooManyLines(message, elaboration.top.span, help=help))
         collected.raise_if_any()
     _refuse_many_tiles(lines, collected)
     nested = [x for x in lines if not (isinstance(x, syntax.Keep) and x.block is not None)]
@@ -79,7 +79,7 @@ def elaborate(
             TooManyLines(message, nested[MOST_BELOW].span, help="leave lines to completion, which adds what is missing")
         )
         collected.raise_if_any()
-    work.report_unused()
+    elaboration.report_unused()
     if diagnostics is None:
         collected.raise_if_any()
     return (*roles.fuses, *lines)

@@ -24,14 +24,16 @@ def schedule_text(op: Op, decl: syntax.ScheduleDecl | None, device: Device, writ
     plain: tuple = ()
     main = max(written, key=lambda w: (len(w[0]) > 1, max(len(x.all_indices) for x in w[0]), len(w[0])), default=None)
     inner = {t.name for t in op.tensors if t.role == "intermediate"}
-    for works, todo in written:
+    for computations, todo in written:
         explicit = tuple(_with_block(x, filled) for x in todo)
-        alone = len(written) > 1 and (len(works) == 1 or all(t.rstrip("@") in inner for w in works for t in w.targets))
+        alone = len(written) > 1 and (
+            len(computations) == 1 or all(t.rstrip("@") in inner for w in computations for t in w.targets)
+        )
         keeping = any(isinstance(x, syntax.Keep) and inner & set(x.tensors) for x in todo)
-        if main is not None and works is main[0] and not (alone and keeping):
+        if main is not None and computations is main[0] and not (alone and keeping):
             plain = explicit
             continue
-        blocks.append(syntax.Keep((works[-1].targets[0].rstrip("@"),), outer, block=explicit))
+        blocks.append(syntax.Keep((computations[-1].targets[0].rstrip("@"),), outer, block=explicit))
     lines = (*blocks, *plain)
     name = decl.name if decl else f"{op.name}_auto"
     where = decl.where if decl else ()

@@ -37,7 +37,7 @@ Price = Callable[[Lines], CpuCost]
 
 
 def constrained_candidates(
-    ctx: LoweringContext, works: tuple[Computation, ...], lines: Lines, rule: Lines
+    ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines, rule: Lines
 ) -> list[CpuCandidate]:
     """Ways to complete the author's lines, best first; empty where no candidate has a place for each of them.
 
@@ -45,8 +45,8 @@ def constrained_candidates(
     """
     for ways in (_products, _nests):  # what their models say is not compared
         found: dict[Lines, tuple[int, CpuCost]] = {}
-        for way, price in ways(ctx, works, rule):
-            for laid, fitted in _completions(ctx, works, way, lines):
+        for way, price in ways(ctx, computations, rule):
+            for laid, fitted in _completions(ctx, computations, way, lines):
                 foreign = _foreign(way, laid)
                 if fitted not in found or foreign < found[fitted][0]:
                     found[fitted] = foreign, price(fitted)
@@ -56,36 +56,36 @@ def constrained_candidates(
     return []
 
 
-def can_be_constrained(ctx: LoweringContext, works: tuple[Computation, ...], lines: Lines, rule: Lines) -> bool:
+def can_be_constrained(ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines, rule: Lines) -> bool:
     """Has a candidate a place for each of the author's lines? None is judged."""
-    ways = (way for ways in (_products, _nests) for way, _ in ways(ctx, works, rule))
-    return any(True for way in ways for _ in _completions(ctx, works, way, lines))
+    ways = (way for ways in (_products, _nests) for way, _ in ways(ctx, computations, rule))
+    return any(True for way in ways for _ in _completions(ctx, computations, way, lines))
 
 
 def _completions(
-    ctx: LoweringContext, works: tuple[Computation, ...], way: Lines, lines: Lines
+    ctx: LoweringContext, computations: tuple[Computation, ...], way: Lines, lines: Lines
 ) -> Iterator[tuple[Sequence[_Overlay], Lines]]:
     """How the author's lines may lie in a candidate, and the whole nest for each."""
     for laid in (x for w in dict.fromkeys((way, _joined(way))) for x in _overlaid(ctx.device, w, lines)):
         fitted = _fitted(laid)
-        if _sound(ctx, works, fitted):
+        if _sound(ctx, computations, fitted):
             yield laid, fitted
 
 
-def _sound(ctx: LoweringContext, works: tuple[Computation, ...], lines: Lines) -> bool:
+def _sound(ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines) -> bool:
     """Is what lines hold, and deal to lanes, bounded, and by the units that have the memory? Of a nest some of whose tiles were
     left out it may not be."""
     levels = {ctx.device.levels[0].name}
-    open_ = {i for w in works for i, e in computation_extents(w).items() if e.interval[1] is None}
+    open_ = {i for w in computations for i, e in computation_extents(w).items() if e.interval[1] is None}
     for line in lines:
         held: set[str] = set()
         match line:
             case syntax.Tile():
                 held = {a.index for a in line.axes} if line.level == ctx.innermost else set()
             case syntax.Keep():
-                held = {i for w in works if {w.name.rstrip("@"), *w.targets} & {*line.tensors} for i in w.indices}
+                held = {i for w in computations if {w.name.rstrip("@"), *w.targets} & {*line.tensors} for i in w.indices}
             case syntax.Move():
-                read = [ld for w in works for ld in loads(w.value) if ld.tensor == line.tensor]
+                read = [ld for w in computations for ld in loads(w.value) if ld.tensor == line.tensor]
                 held = {v.name for ld in read for e in ld.indices for v in e.variables()}
                 if line.memory is None or ctx.device.memory(line.memory).level not in levels:
                     return False
@@ -107,9 +107,9 @@ def _weight(line: syntax.Line) -> int:
     return len(line.axes) if isinstance(line, syntax.Tile) else 1
 
 
-def _products(ctx: LoweringContext, works: tuple[Computation, ...], rule: Lines) -> Iterator[tuple[Lines, Price]]:
+def _products(ctx: LoweringContext, computations: tuple[Computation, ...], rule: Lines) -> Iterator[tuple[Lines, Price]]:
     """The candidates for a product of which nothing is written, and how lines near each are judged."""
-    found = sample_problem(ctx.device, works[0], ctx.shapes) if len(works) == 1 else None
+    found = sample_problem(ctx.device, computations[0], ctx.shapes) if len(computations) == 1 else None
     if found is None:
         return
     cpu, p = found
@@ -118,9 +118,9 @@ def _products(ctx: LoweringContext, works: tuple[Computation, ...], rule: Lines)
         yield lines_of(p, cpu, b), lambda x, b=b: product_seconds(p, cpu, _blocking(p, b, x, extents), extents)
 
 
-def _nests(ctx: LoweringContext, works: tuple[Computation, ...], rule: Lines) -> Iterator[tuple[Lines, Price]]:
+def _nests(ctx: LoweringContext, computations: tuple[Computation, ...], rule: Lines) -> Iterator[tuple[Lines, Price]]:
     """The same for other nests."""
-    ways, price = nest_schedules(ctx, works, rule)
+    ways, price = nest_schedules(ctx, computations, rule)
     yield from ((way, price) for way in ways)
 
 

@@ -48,26 +48,30 @@ def cores_and_lanes(device: Device) -> tuple[Level, Level] | None:
     return (cores, lane) if cores is not None and lane.siblings == "lockstep" and lane.bytes else None
 
 
-def vector_nest(ctx: LoweringContext, works: tuple[Computation, ...], cores: Level, lane: Level) -> tuple[syntax.Line, ...]:
+def vector_nest(
+    ctx: LoweringContext, computations: tuple[Computation, ...], cores: Level, lane: Level
+) -> tuple[syntax.Line, ...]:
     """The lines of a launch."""
-    work = max(works, key=lambda w: len(w.all_indices))
-    dtype = work.value.dtype.compute
+    computation = max(computations, key=lambda w: len(w.all_indices))
+    dtype = computation.value.dtype.compute
     vectors = [] if dtype.name == "bool" else [lane.name]
     block = UNROLL * max(1, (lane.bytes or 1) // dtype.bytes)
-    fast, register = fastest_index(work), ctx.device.memories[-1].name
-    if len(works) > 1:
-        kept = _kept(ctx, works, cores)
-        lines = _rows(ctx, work, _shared(works), fast, block, vectors, cores, kept)
-        left = [w for w in works if set(w.targets).isdisjoint(t for t, _ in kept)]
+    fast, register = fastest_index(computation), ctx.device.memories[-1].name
+    if len(computations) > 1:
+        kept = _kept(ctx, computations, cores)
+        lines = _rows(ctx, computation, _shared(computations), fast, block, vectors, cores, kept)
+        left = [w for w in computations if set(w.targets).isdisjoint(t for t, _ in kept)]
         lines = _streamed(ctx, left, fast, lines, cores, lane)
-    elif work.reduction is None:
-        lines = _streamed(ctx, [work], fast, _pointwise(ctx, work, fast, block, vectors, cores), cores, lane)
-    elif fast in work.reduced and work.indices:
-        lines = _rows(ctx, work, work.indices, fast, block, vectors, cores, ((work.name.rstrip("@"), register),))
-    elif fast in work.reduced:
-        lines = _everything(ctx, work, fast, block, vectors, cores)
+    elif computation.reduction is None:
+        lines = _streamed(ctx, [computation], fast, _pointwise(ctx, computation, fast, block, vectors, cores), cores, lane)
+    elif fast in computation.reduced and computation.indices:
+        lines = _rows(
+            ctx, computation, computation.indices, fast, block, vectors, cores, ((computation.name.rstrip("@"), register),)
+        )
+    elif fast in computation.reduced:
+        lines = _everything(ctx, computation, fast, block, vectors, cores)
     else:
-        lines = _columns(ctx, work, fast, block, vectors, cores)
+        lines = _columns(ctx, computation, fast, block, vectors, cores)
     return tuple(lines) if lines and isinstance(lines[-1], syntax.Compute) else (*lines, syntax.Compute())
 
 
@@ -148,13 +152,13 @@ def _squares(
 
 
 def _streamed(
-    ctx: LoweringContext, works: list[Computation], fast: str, lines: list[syntax.Line], cores: Level, lane: Level
+    ctx: LoweringContext, computations: list[Computation], fast: str, lines: list[syntax.Line], cores: Level, lane: Level
 ) -> list[syntax.Line]:
     """STREAMED: whole vectors of what is written along `fast`, out of registers."""
     if not lines or lines[-1] != tile((fast, 1), level=lane.name):
         return lines
     keeps: list[syntax.Line] = []
-    for w in works:
+    for w in computations:
         lanes = (lane.bytes or 1) // w.value.dtype.compute.bytes
         along = w.reduction is None and (w.subscripts or w.indices)[-1:] == (fast,)
         past = _past_caches(ctx, w, lanes, cores) if along and not w.outputs else ()
@@ -237,15 +241,15 @@ def row_statistics(op: Op, device: Device) -> frozenset[str]:
     """FUSED: intermediates to keep where nothing was written: the op is reductions of rows, and what reads them row by row."""
     if cores_and_lanes(device) is None and GpuModel.of(device) is None:
         return frozenset()
-    works = [w for g in group_launches(op, frozenset()) for w in g]
-    made = {t: w for w in works[:-1] for t in w.targets}
+    computations = [w for g in group_launches(op, frozenset()) for w in g]
+    made = {t: w for w in computations[:-1] for t in w.targets}
     inner = {t.name for t in op.tensors if t.role == "intermediate"} & set(made)
     firsts = list({id(made[t]): made[t] for t in inner}.values())
-    if len(works) < 2 or not firsts or not firsts[0].indices:
+    if len(computations) < 2 or not firsts or not firsts[0].indices:
         return frozenset()
     rows = firsts[0].indices
     along = {i for i in firsts[0].reduced}
-    for w in works:
+    for w in computations:
         if w.reduction is not None and len(reused_indices(w)) > 1:
             return frozenset()  # a product: tiles of it reuse what they read, rows do not
         if {i for i in w.all_indices if i not in rows} != along or not set(rows) <= set(w.indices):
@@ -265,16 +269,16 @@ def row_statistics(op: Op, device: Device) -> frozenset[str]:
     return next((x for x in (kept | held, kept) if is_one_launch(op, x)), frozenset())
 
 
-def _shared(works: tuple[Computation, ...]) -> tuple[str, ...]:
-    return min((w.indices for w in works), key=len)
+def _shared(computations: tuple[Computation, ...]) -> tuple[str, ...]:
+    return min((w.indices for w in computations), key=len)
 
 
-def _kept(ctx: LoweringContext, works: tuple[Computation, ...], cores: Level) -> tuple[tuple[str, str], ...]:
+def _kept(ctx: LoweringContext, computations: tuple[Computation, ...], cores: Level) -> tuple[tuple[str, str], ...]:
     """What later works of the launch read of earlier ones, and where it is kept: in registers what a row has one of."""
-    read = {t for w in works for t in w.reads}
-    rows, register = _shared(works), ctx.device.memories[-1].name
+    read = {t for w in computations for t in w.reads}
+    rows, register = _shared(computations), ctx.device.memories[-1].name
     out = []
-    for w in works:
+    for w in computations:
         extents = [e for i, e in w.extents if i in w.indices and i not in rows]
         memory = cache_for(ctx.device, cores, extents, w.value.dtype.bytes) if extents else register
         out += [(t.rstrip("@"), memory or register) for t in w.targets if t in read]
@@ -284,23 +288,23 @@ def _kept(ctx: LoweringContext, works: tuple[Computation, ...], cores: Level) ->
 # ---------------------------------------------------------------- neighbours
 
 
-def fastest_index(work: Computation) -> str:
+def fastest_index(computation: Computation) -> str:
     """The index along which most of the traffic has its neighbours (LANES_READ): each access counts by its rank."""
     votes: dict[str, float] = {}
-    outputs = [o.indices for o in work.outputs] or [work.subscripts or work.indices]
+    outputs = [o.indices for o in computation.outputs] or [computation.subscripts or computation.indices]
     for indices in outputs:
         if indices:
-            alias = work.alias.get(indices[-1], indices[-1])
-            votes[alias] = votes.get(alias, 0) + (len(indices) + 0.5 if work.reduction is None else 0.5)
-    for ld in loads(work.value):
+            alias = computation.alias.get(indices[-1], indices[-1])
+            votes[alias] = votes.get(alias, 0) + (len(indices) + 0.5 if computation.reduction is None else 0.5)
+    for ld in loads(computation.value):
         last = ld.indices[-1] if ld.indices else None
         for v in last.variables() if last is not None else ():
-            if last is not None and last.coefficient(v) == 1 and v.name in work.all_indices:
+            if last is not None and last.coefficient(v) == 1 and v.name in computation.all_indices:
                 votes[v.name] = votes.get(v.name, 0) + len(ld.indices)
-    votes = {i: n for i, n in votes.items() if i in work.all_indices}
+    votes = {i: n for i, n in votes.items() if i in computation.all_indices}
     if not votes:
-        return work.all_indices[-1] if work.all_indices else ""
-    return max(votes, key=lambda i: (votes[i], i in work.indices))
+        return computation.all_indices[-1] if computation.all_indices else ""
+    return max(votes, key=lambda i: (votes[i], i in computation.indices))
 
 
 def tile(*axes: tuple[str, int], level: str | None = None) -> syntax.Tile:

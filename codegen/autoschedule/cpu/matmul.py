@@ -54,14 +54,14 @@ class CpuCandidate:
     about: str
 
 
-def matmul_candidates(ctx: LoweringContext, work: Computation) -> list[CpuCandidate]:
+def matmul_candidates(ctx: LoweringContext, computation: Computation) -> list[CpuCandidate]:
     """All ways that are constructed, best first; empty where the work is no product of matrices or the device no CPU."""
-    return list(matmul_schedules(ctx, work))
+    return list(matmul_schedules(ctx, computation))
 
 
-def matmul_schedules(ctx: LoweringContext, work: Computation) -> Iterator[CpuCandidate]:
+def matmul_schedules(ctx: LoweringContext, computation: Computation) -> Iterator[CpuCandidate]:
     """The same, with lines made for those that are asked for."""
-    found = sample_problem(ctx.device, work, ctx.shapes)
+    found = sample_problem(ctx.device, computation, ctx.shapes)
     if found is None:
         return
     cpu, p = found
@@ -70,10 +70,10 @@ def matmul_schedules(ctx: LoweringContext, work: Computation) -> Iterator[CpuCan
     yield from (CpuCandidate(lines_of(p, cpu, b), cost.seconds, cost.bound, str(b)) for cost, b in ranked)
 
 
-def few_rows_or_columns(device: Device, work: Computation) -> tuple[str, int] | None:
+def few_rows_or_columns(device: Device, computation: Computation) -> tuple[str, int] | None:
     """The index of the columns, or of the rows, where few of them deserve a schedule of their own (DOTS, FEW ROWS), and how
     many a vector has: so many, and twice as many, deserve one as well."""
-    found = sample_problem(device, work)
+    found = sample_problem(device, computation)
     if found is None:
         return None
     p = found[1]
@@ -85,9 +85,9 @@ def few_rows_or_columns(device: Device, work: Computation) -> tuple[str, int] | 
 
 
 def sample_problem(
-    device: Device, work: Computation, shapes: Mapping[str, tuple[Expr, ...]] | None = None
+    device: Device, computation: Computation, shapes: Mapping[str, tuple[Expr, ...]] | None = None
 ) -> tuple[CpuModel, MatmulModel] | None:
-    cpu, p = CpuModel.of(device), matmul_of(device, work, shapes)
+    cpu, p = CpuModel.of(device), matmul_of(device, computation, shapes)
     return (cpu, p) if cpu is not None and p is not None else None
 
 

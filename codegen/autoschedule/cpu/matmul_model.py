@@ -245,7 +245,9 @@ class MatmulModel:
         return self.extents[index].constant
 
 
-def matmul_of(device: Device, work: Computation, shapes: Mapping[str, tuple[Expr, ...]] | None = None) -> MatmulModel | None:
+def matmul_of(
+    device: Device, computation: Computation, shapes: Mapping[str, tuple[Expr, ...]] | None = None
+) -> MatmulModel | None:
     """None for what is no such product.
 
     shapes      of the tensors, for what strides cost
@@ -253,43 +255,43 @@ def matmul_of(device: Device, work: Computation, shapes: Mapping[str, tuple[Expr
     Indices of one kind that are several become one: those that only one operand has, and the reduced ones. So a convolution is
     the product of its filters and its windows.
     """
-    found = operands_of(device, work)
+    found = operands_of(device, computation)
     if found is None:
         return None
     m, n, wide, narrow, rows = found
-    extents = dict(work.extents)
-    columns = tuple(i for i in work.indices if i != n and _has(wide, i) and not _has(narrow, i))
-    kinds = (rows, (*columns, n), work.reduced)
+    extents = dict(computation.extents)
+    columns = tuple(i for i in computation.indices if i != n and _has(wide, i) and not _has(narrow, i))
+    kinds = (rows, (*columns, n), computation.reduced)
     if all(len(kind) == 1 for kind in kinds) and _plain(wide) and _plain(narrow):
-        k = work.reduced[0]
+        k = computation.reduced[0]
         if not any(wide.indices[-1].coefficient(Var(i)) == 1 for i in (n, k)):
             return None
-        batch = tuple(i for i in work.indices if i not in (n, *rows))
+        batch = tuple(i for i in computation.indices if i not in (n, *rows))
         turn = _turning(device, wide, n, k, extents) if wide.indices[-1].coefficient(Var(k)) == 1 else None
         return MatmulModel(
-            work.name.rstrip("@"), m, wide, narrow, rows[0], n, k, batch, extents, wide.dtype, (), shapes or {}, turn
+            computation.name.rstrip("@"), m, wide, narrow, rows[0], n, k, batch, extents, wide.dtype, (), shapes or {}, turn
         )
-    reduced = work.reduced if len(work.reduced) == 1 else ("".join(work.reduced),)
-    if work.indices[-1] == n and columns == () and _plain(wide) and not _plain(narrow):
+    reduced = computation.reduced if len(computation.reduced) == 1 else ("".join(computation.reduced),)
+    if computation.indices[-1] == n and columns == () and _plain(wide) and not _plain(narrow):
         # Windows of the narrow operand: the last of its indices makes rows, others are done one by one.
-        extents |= {i: prod((extents[x] for x in work.reduced), start=ONE) for i in reduced}
-        sums = ((reduced[0], work.reduced),) if len(work.reduced) > 1 else ()
-        batch = tuple(i for i in work.indices if i not in (n, rows[-1]))
+        extents |= {i: prod((extents[x] for x in computation.reduced), start=ONE) for i in reduced}
+        sums = ((reduced[0], computation.reduced),) if len(computation.reduced) > 1 else ()
+        batch = tuple(i for i in computation.indices if i not in (n, rows[-1]))
         row = rows[-1]
         return MatmulModel(
-            work.name.rstrip("@"), m, wide, narrow, row, n, reduced[0], batch, extents, wide.dtype, sums, shapes or {}
+            computation.name.rstrip("@"), m, wide, narrow, row, n, reduced[0], batch, extents, wide.dtype, sums, shapes or {}
         )
     # Results that are neighbours stay so: only the last indices of the result become columns, others are done one by one.
-    if work.indices[-1] != n or len(rows) != 1 or not _plain(narrow):
+    if computation.indices[-1] != n or len(rows) != 1 or not _plain(narrow):
         return None
-    last = len(work.indices)
-    while last and work.indices[last - 1] in kinds[1]:
+    last = len(computation.indices)
+    while last and computation.indices[last - 1] in kinds[1]:
         last -= 1
-    taken = {wide.tensor, narrow.tensor, work.name, *extents, *(v.name for e in extents.values() for v in e.variables())}
+    taken = {wide.tensor, narrow.tensor, computation.name, *extents, *(v.name for e in extents.values() for v in e.variables())}
     taken |= {x.name for x in device.levels} | {x.name for x in device.memories}
     fused: list[tuple[str, tuple[str, ...]]] = []
     names: list[str] = []
-    for kind in (rows, work.indices[last:], work.reduced):
+    for kind in (rows, computation.indices[last:], computation.reduced):
         name = "".join(kind)
         if len(kind) > 1:
             if name in taken:
@@ -297,10 +299,10 @@ def matmul_of(device: Device, work: Computation, shapes: Mapping[str, tuple[Expr
             fused.append((name, kind))
             extents[name] = prod((extents[i] for i in kind), start=ONE)
         names.append(name)
-    batch = tuple(i for i in work.indices[:last] if i not in rows)
+    batch = tuple(i for i in computation.indices[:last] if i not in rows)
     row, column, k = names
     return MatmulModel(
-        work.name.rstrip("@"), m, wide, narrow, row, column, k, batch, extents, wide.dtype, tuple(fused), shapes or {}
+        computation.name.rstrip("@"), m, wide, narrow, row, column, k, batch, extents, wide.dtype, tuple(fused), shapes or {}
     )
 
 
@@ -318,15 +320,15 @@ def square_transpose(device: Device, copy: Computation, both: set[str], cores: L
     return max(whole, key=lambda m: m.score, default=None)
 
 
-def operands_of(device: Device, work: Computation) -> tuple[InstrMatch, str, Load, Load, tuple[str, ...]] | None:
+def operands_of(device: Device, computation: Computation) -> tuple[InstrMatch, str, Load, Load, tuple[str, ...]] | None:
     """The multiply-add, the index along its lanes, the operand that has it, the one that has not, the indices of only that one.
     It may add several products to each element of its result, which are neighbours along one reduced index.
 
     None where there is no such instruction, an operand is computed, or all of it is read once: a matrix by a vector, but not
     windows of it.
     """
-    m = fma_of(device, work)
-    if m is None or len(m.instr.statement.indices) != 1 or not work.reduced:
+    m = fma_of(device, computation)
+    if m is None or len(m.instr.statement.indices) != 1 or not computation.reduced:
         return None
     n = dict(m.index)[m.instr.statement.indices[0]]
     values = [v for _, v in m.operands]
@@ -334,15 +336,15 @@ def operands_of(device: Device, work: Computation) -> tuple[InstrMatch, str, Loa
     narrow = next((v for v in values if not _has(v, n)), None)
     if not isinstance(wide, Load) or not isinstance(narrow, Load):
         return None
-    rows = tuple(i for i in work.indices if i != n and _has(narrow, i) and not _has(wide, i))
+    rows = tuple(i for i in computation.indices if i != n and _has(narrow, i) and not _has(wide, i))
     return (m, n, wide, narrow, rows) if rows or not _plain(wide) else None
 
 
-def fma_of(device: Device, work: Computation) -> InstrMatch | None:
+def fma_of(device: Device, computation: Computation) -> InstrMatch | None:
     """The best multiply-add instruction for a sum of products."""
-    if work.reduction is None or work.reduction.kind != "sum":
+    if computation.reduction is None or computation.reduction.kind != "sum":
         return None
-    found = [m for i in device.instrs if i.accumulate and (m := best_match(i, work)) is not None]
+    found = [m for i in device.instrs if i.accumulate and (m := best_match(i, computation)) is not None]
     return max(found, key=lambda m: m.score, default=None)
 
 

@@ -53,7 +53,7 @@ def seconds(
 ) -> CpuCost:
     """Of one launch, whose works share its loops; all cores take part, where that is worth waking them."""
     lane = ctx.device.levels[-1]
-    dtype = max(problems, key=lambda p: len(p.axes)).work.value.dtype.compute
+    dtype = max(problems, key=lambda p: len(p.axes)).computation.value.dtype.compute
     reduced = frozenset(a for p in problems for a in p.reduced)
     nest = costed_nest(ctx, lines, sizes, max(1, (lane.bytes or 1) // dtype.bytes), reduced)
     # Results that are wider than what is computed with, as places are, make vectors of fewer lanes.
@@ -99,14 +99,14 @@ def _cycles(p: AccessProblem, nest: CostedNest, lanes: int, past: frozenset[str]
         turns = prod(x.trips for x in body if x.axis in a.axes) * (CROWDED if crowded and _outside(p, a) else 1.0)
         need += turns * _load(p, a, nest, lanes, known, deep)
     post = sum(LOAD for a in p.reads if a.tensor not in value)
-    kind = p.work.reduction.kind if p.work.reduction is not None else ""
-    work = points * (p.operations + (PLACES if kind.startswith("arg") else 0)) * OPERATION
-    stores = points * (STORE + PAST * (not past.isdisjoint(p.work.targets))) if not p.reduced else 0.0
+    kind = p.computation.reduction.kind if p.computation.reduction is not None else ""
+    operations = points * (p.operations + (PLACES if kind.startswith("arg") else 0)) * OPERATION
+    stores = points * (STORE + PAST * (not past.isdisjoint(p.computation.targets))) if not p.reduced else 0.0
     chain = CHAIN * summed if p.reduced else 0.0
-    every = max(need, work, stores, (need / LOAD + work / OPERATION + stores) / ISSUE, chain)
+    every = max(need, operations, stores, (need / LOAD + operations / OPERATION + stores) / ISSUE, chain)
     total = around * (every + TURN)
     if p.reduced:
-        names = (p.work.name.rstrip("@"), *p.work.targets)
+        names = (p.computation.name.rstrip("@"), *p.computation.targets)
         first = next((n for n, x in enumerate(nest.loops) if x.axis in p.reduced), len(nest.loops))
         outside = min((nest.kept[t] for t in names if t in nest.kept), default=first)
         enter = prod(x.trips for x in nest.loops[:outside] if x.axis in p.axes)
@@ -138,7 +138,7 @@ def _together(nest: CostedNest) -> int:
 
 def _held(p: AccessProblem, nest: CostedNest) -> bool:
     """Is it in registers before it is stored? Then all vectors of a tile that is cut are loaded by masks, also whole ones."""
-    return not p.reduced and any(t in nest.kept for t in p.work.targets)
+    return not p.reduced and any(t in nest.kept for t in p.computation.targets)
 
 
 def _outside(p: AccessProblem, a: AccessModel) -> bool:

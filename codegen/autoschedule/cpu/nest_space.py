@@ -42,9 +42,9 @@ CLEARLY = 0.05
 SAME = 0.02  # log of times: candidates within it count as equal [measured: cpu-nests; test_first_candidates]
 
 
-def nest_candidates(ctx: LoweringContext, works: tuple[Computation, ...], rule: Lines) -> list[CpuCandidate]:
+def nest_candidates(ctx: LoweringContext, computations: tuple[Computation, ...], rule: Lines) -> list[CpuCandidate]:
     """All ways that are constructed, best first. `rule`: the lines that stand where the model sees no better ones."""
-    ways, price = nest_schedules(ctx, works, rule)
+    ways, price = nest_schedules(ctx, computations, rule)
     if not ways:
         return []
     costs = [price(x) for x in ways]
@@ -55,15 +55,15 @@ def nest_candidates(ctx: LoweringContext, works: tuple[Computation, ...], rule: 
 
 
 def nest_schedules(
-    ctx: LoweringContext, works: tuple[Computation, ...], rule: Lines
+    ctx: LoweringContext, computations: tuple[Computation, ...], rule: Lines
 ) -> tuple[list[Lines], Callable[[Lines], CpuCost]]:
     """The rule's lines and the others that are constructed, and what any lines for these works are predicted to cost."""
     cpu = CpuModel.of(ctx.device)
-    if cpu is None or not works:
+    if cpu is None or not computations:
         return [], lambda _: CpuCost(inf, "")
-    problems = tuple(AccessProblem.of(w, ctx.dtypes) for w in works)
+    problems = tuple(AccessProblem.of(w, ctx.dtypes) for w in computations)
     sizes = sample_extents(problems)
-    return list(dict.fromkeys((rule, *alternative_nests(ctx, cpu, works, rule)))), lambda x: seconds(
+    return list(dict.fromkeys((rule, *alternative_nests(ctx, cpu, computations, rule)))), lambda x: seconds(
         ctx, cpu, problems, x, sizes
     )
 
@@ -99,28 +99,30 @@ def describe_tiles(lines: Lines) -> str:
 # ---------------------------------------------------------------- candidates
 
 
-def alternative_nests(ctx: LoweringContext, cpu: CpuModel, works: tuple[Computation, ...], rule: Lines) -> Iterator[Lines]:
+def alternative_nests(
+    ctx: LoweringContext, cpu: CpuModel, computations: tuple[Computation, ...], rule: Lines
+) -> Iterator[Lines]:
     """Nests besides the rule's. Each is legal for any sizes; none where there are no vectors."""
-    work = max(works, key=lambda w: len(w.all_indices))
+    computation = max(computations, key=lambda w: len(w.all_indices))
     lane = ctx.device.levels[-1]
     if rule and isinstance(rule[0], syntax.Fuse):
         return  # rows that are as one have nothing to choose
     fast = next((x.axes[0].index for x in rule if isinstance(x, syntax.Tile) and x.level == lane.name), None)
     leaf = rule[-1]
-    if fast is None and isinstance(leaf, syntax.Compute) and leaf.instr is not None and work.reduction is not None:
-        m = fma_of(ctx.device, work)
+    if fast is None and isinstance(leaf, syntax.Compute) and leaf.instr is not None and computation.reduction is not None:
+        m = fma_of(ctx.device, computation)
         fast = m.index[0][1] if m is not None and len(m.index) == 1 else None
     if fast is None:
-        yield from _squares(rule, computation_extents(work))
+        yield from _squares(rule, computation_extents(computation))
         return
-    n = NestTemplate(ctx, cpu, work, rule, fast, max(1, (lane.bytes or 1) // work.value.dtype.compute.bytes))
-    if len(works) > 1:
+    n = NestTemplate(ctx, cpu, computation, rule, fast, max(1, (lane.bytes or 1) // computation.value.dtype.compute.bytes))
+    if len(computations) > 1:
         yield from n.row_chain_nests()
-    elif work.reduction is None:
+    elif computation.reduction is None:
         yield from n.elementwise_nests()
-    elif not work.indices:
+    elif not computation.indices:
         yield from n.whole_row_nests()
-    elif fast in work.reduced and not n.window:
+    elif fast in computation.reduced and not n.window:
         yield from n.row_nests()
     else:
         yield from n.column_nests()
@@ -150,19 +152,19 @@ def _within(extent: int | None, size: int, square: syntax.Tile) -> int:
 class NestTemplate:
     """Candidates for one work, or several that share rows, with lanes along `fast`."""
 
-    def __init__(self, ctx: LoweringContext, cpu: CpuModel, work: Computation, rule: Lines, fast: str, lanes: int):
-        self.work, self.rule, self.fast, self.lanes = work, rule, fast, lanes
-        self.extents = computation_extents(work)
+    def __init__(self, ctx: LoweringContext, cpu: CpuModel, computation: Computation, rule: Lines, fast: str, lanes: int):
+        self.computation, self.rule, self.fast, self.lanes = computation, rule, fast, lanes
+        self.extents = computation_extents(computation)
         self.cores, self.lane = cpu.cores.name, ctx.device.levels[-1].name
         self.keeps = tuple(x for x in rule if isinstance(x, syntax.Keep))
         self.plain = tuple(x for x in self.keeps if not x.modifiers)
-        self.result = syntax.Keep((work.name.rstrip("@"),), cpu.register.name)
-        extents = [self.extents[i].constant for i in work.reduced]
-        moving = any(plain_index(e) is None for ld in loads(work.value) for e in ld.indices)
+        self.result = syntax.Keep((computation.name.rstrip("@"),), cpu.register.name)
+        extents = [self.extents[i].constant for i in computation.reduced]
+        moving = any(plain_index(e) is None for ld in loads(computation.value) for e in ld.indices)
         self.window = moving and None not in extents and 0 < prod(n or 0 for n in extents) <= WINDOW
-        if self.window and work.indices and fast in work.reduced:
-            self.fast = work.indices[-1]
-        m = fma_of(ctx.device, work) if work.reduction is not None else None
+        if self.window and computation.indices and fast in computation.reduced:
+            self.fast = computation.indices[-1]
+        m = fma_of(ctx.device, computation) if computation.reduction is not None else None
         self.leaf = m.instr.name if m is not None and [theirs for _, theirs in m.index] == [self.fast] else None
 
     def largest_extent(self, index: str) -> int | None:
@@ -192,7 +194,7 @@ class NestTemplate:
 
     def elementwise_nests(self) -> Iterator[Lines]:
         fast = self.fast
-        rows = tuple(i for i in self.work.indices if i != fast)
+        rows = tuple(i for i in self.computation.indices if i != fast)
         keeps = tuple(dict.fromkeys((self.keeps, ())))
         if not rows:
             for chunk, b, keep in product(self.sizes(fast, (16384, 4096, 65536)), self.blocks(fast), keeps):
@@ -216,7 +218,7 @@ class NestTemplate:
                 self.vector(fast),
                 syntax.Compute(),
             )
-        reads = [ld.tensor for ld in loads(self.work.value)]
+        reads = [ld.tensor for ld in loads(self.computation.value)]
         if len(set(reads)) < len(reads):
             for r, b in product(self.sizes(rows[-1], (32, 8)), self.blocks(fast)):
                 dealt = self.distributed_rows(rows, r, (fast, CHUNKS[0]))
@@ -225,7 +227,7 @@ class NestTemplate:
     # ------------------------------------------------------------ reductions
 
     def row_chain_nests(self) -> Iterator[Lines]:
-        rows = tuple(i for i in self.work.indices if i != self.fast)
+        rows = tuple(i for i in self.computation.indices if i != self.fast)
         if not rows:
             return
         streams = tuple(x for x in self.keeps if x.modifiers)
@@ -235,7 +237,7 @@ class NestTemplate:
             yield (*lines, self.vector(self.fast), syntax.Compute())
 
     def row_nests(self) -> Iterator[Lines]:
-        w, fast = self.work, self.fast
+        w, fast = self.computation, self.fast
         rows, others = w.indices, [tile_text((i, 1)) for i in w.reduced if i != self.fast]
         end = (self.vector(fast), syntax.Compute())
         for r, b in product(self.sizes(rows[-1], ROWS), self.blocks(fast)):
@@ -250,7 +252,7 @@ class NestTemplate:
             yield (self.distributed_rows(rows, max(b, 128)), tile_text((rows[-1], b)), *self.plain, *inner, *across)
 
     def whole_row_nests(self) -> Iterator[Lines]:
-        w, fast = self.work, self.fast
+        w, fast = self.computation, self.fast
         others = [i for i in w.reduced if i != fast]
         by = (syntax.Modifier("by", words=("workspace",)),)
         first = others[0] if others else fast
@@ -268,7 +270,7 @@ class NestTemplate:
             )
 
     def column_nests(self) -> Iterator[Lines]:
-        w, fast = self.work, self.fast
+        w, fast = self.computation, self.fast
         rows = tuple(i for i in w.indices if i != fast)
         kept = self.plain or (self.result,)
         end = (self.vector(fast), syntax.Compute())
@@ -299,5 +301,5 @@ class NestTemplate:
 
     def is_reused(self, index: str) -> bool:
         """Is there anything that is read for several of an index's points?"""
-        reads = [ld.indices for ld in loads(self.work.value)]
+        reads = [ld.indices for ld in loads(self.computation.value)]
         return any(all(e.coefficient(Var(index)) == 0 for e in x) or None in map(plain_index, x) for x in reads)

@@ -75,7 +75,11 @@ def traffic_cycles(
 ) -> float:
     """Cycles until what all works read and write has come and gone. SOURCE"""
     line = ctx.device.memories[0].transaction or 64
-    inner = {t for p in problems[:-1] for t in (p.work.name.rstrip("@"), *p.work.targets)} if len(problems) > 1 else set()
+    inner = (
+        {t for p in problems[:-1] for t in (p.computation.name.rstrip("@"), *p.computation.targets)}
+        if len(problems) > 1
+        else set()
+    )
     tiles = _tiles(nest.loops, sizes)
 
     known: dict[tuple, AccessSpans] = {}

@@ -80,7 +80,7 @@ class ContractionTemplate:
 
     @cached_property
     def _problem(self) -> AccessProblem:
-        return AccessProblem.of(self.mapping.work, self.ctx.dtypes)
+        return AccessProblem.of(self.mapping.computation, self.ctx.dtypes)
 
     @property
     def by_group(self) -> bool:
@@ -176,7 +176,7 @@ class ContractionTemplate:
     def _split(self, t: Tiles, sizes: list[dict[str, int]], k: int, depth: int) -> Tiles:
         """SPLIT: parts of the reduction, where some size leaves units without a tile."""
         mp = self.mapping
-        if not self.problem.work.outputs or mp.loops:
+        if not self.problem.computation.outputs or mp.loops:
             return t
         parts = sorted({round_up(-(-k // s), depth) for s in SPLITS if k // s >= 2 * depth}, reverse=True)
         if self.problem.extents[mp.k].constant is None:
@@ -226,7 +226,7 @@ class ContractionTemplate:
     def tile_registers(self, t: Tiles) -> Any:
         """Registers of a lane for the tile: accumulators, and a row and a column of operands."""
         word = self.machine.register_bytes
-        out = max(1, self.problem.work.value.dtype.bytes // word)
+        out = max(1, self.problem.computation.value.dtype.bytes // word)
         if not self.by_group:
             k = self.mapping.leaf[2]
             each = [max(1, a.dtype.bytes * k // word) for a in self.inputs[:2]] or [1]
@@ -266,9 +266,9 @@ class ContractionTemplate:
         staged = self.staged(round_up(DEPTHS[0] // max(a.dtype.bytes for a in self.inputs), mp.leaf[2]))
         axes = (*((x, "") for x in mp.batch), (mp.m, "bm"), (mp.n, "bn"))
         out = [Slot("fuse", syntax.Fuse, needed=bool(mp.fuses)), Slot("outer", syntax.Tile, outer, axes, needed=True)]
-        if self.problem.work.outputs:
+        if self.problem.computation.outputs:
             out.append(Slot("split", syntax.Tile, outer, ((mp.k, "split"),)))
-        names = (mp.work.name.rstrip("@"), *mp.work.targets)
+        names = (mp.computation.name.rstrip("@"), *mp.computation.targets)
         out.append(Slot("keep", syntax.Keep, machine.register.name, about=names))
         if mp.loops:
             out.append(Slot("loops", syntax.Tile, None, tuple((x, "") for x in mp.loops)))
@@ -294,7 +294,7 @@ class ContractionTemplate:
         if at["split"]:
             by = modifier("by", words=("workspace",))
             lines.append(("split", tile_text((mp.k, at["split"]), level=machine.outer.name, modifiers=by)))
-        lines.append(("keep", syntax.Keep((mp.work.name.rstrip("@"),), machine.register.name)))
+        lines.append(("keep", syntax.Keep((mp.computation.name.rstrip("@"),), machine.register.name)))
         if mp.loops:
             lines.append(("loops", tile_text(*((x, 1) for x in mp.loops))))
         deep = modifier("pipeline", at["stages"]) if at["stages"] > 1 else ()
@@ -312,11 +312,11 @@ class ContractionTemplate:
 
     def _reach(self, axis: str, size: int, below: tuple[syntax.Line, ...]) -> int:
         """How far the lines below read along an axis of a staged tile."""
-        work, top = self.mapping.work, self.machine.outer.name
+        computation, top = self.mapping.computation, self.machine.outer.name
         extent = self.problem.extents[axis].constant
-        focus = Focus((work,), {}, top, top, {})
+        focus = Focus((computation,), {}, top, top, {})
         return read_extent(
-            Lowering(self.ctx, (work,)), focus, axis, size if extent is None else max(1, min(size, extent)), below
+            Lowering(self.ctx, (computation,)), focus, axis, size if extent is None else max(1, min(size, extent)), below
         )
 
     def _group_leaf(self, at: dict[str, int], kept: tuple[StagedOperand, ...]) -> Named:

@@ -77,7 +77,7 @@ def block_walk(nest: ContractionTemplate, t: Tiles, sizes: Mapping[str, Any]) ->
         share=share,
         out=sum(a.dtype.bytes for a in p.writes) * result,
         epilogue=sum(a.dtype.bytes for a in p.reads if a not in nest.inputs) * result,
-        parts=np.where(split, splits * result * p.work.value.dtype.bytes, 0) if some else 0,
+        parts=np.where(split, splits * result * p.computation.value.dtype.bytes, 0) if some else 0,
     )
 
 
@@ -194,7 +194,7 @@ def _near(nest: ContractionTemplate, t: Tiles, w: BlockWalk) -> Any:
     """Bytes asked of all units for one step."""
     mp = nest.mapping
     extents = {mp.m: t["bm"], mp.n: t["bn"], mp.k: t["bk"]}
-    fused = {name for name, _ in mp.work.fused}
+    fused = {name for name, _ in mp.computation.fused}
     whole = nest.machine.home.transaction or 32
     near: Any = 0.0
     for a in nest.inputs:
@@ -241,7 +241,7 @@ def _cycles(nest: ContractionTemplate) -> float:
     machine, instr = nest.machine, nest.mapping.instr
     if instr is not None:
         return machine.instr_cycles(instr)
-    per_cycle = machine.operations(nest.problem.work.value.dtype.compute) / machine.schedulers
+    per_cycle = machine.operations(nest.problem.computation.value.dtype.compute) / machine.schedulers
     return _issued(nest) * machine.lanes / per_cycle
 
 

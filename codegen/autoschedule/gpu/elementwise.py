@@ -72,7 +72,7 @@ class ElementwiseTemplate:
         t["kk"], t["kg"] = t["gk"] * DEEP * ~alone, DEEP * ~alone
         few = self._blocks(t, sizes[0]) < self.machine.units
         parts = [p for p in PARTS if 2 * p <= k]
-        if "part" in fixed or not self._parts() or not few.any() or not parts or not self.problem.work.outputs:
+        if "part" in fixed or not self._parts() or not few.any() or not parts or not self.problem.computation.outputs:
             return t
         some = crossed({n: x[few] for n, x in t.items() if n != "part"}, {"part": np.array(parts)})
         return {n: np.concatenate([x, some[n]]) for n, x in t.items()}
@@ -109,7 +109,7 @@ class ElementwiseTemplate:
 
     def _parts(self) -> bool:
         """May the reduction be dealt out?"""
-        w = self.problem.work
+        w = self.problem.computation
         return w.reduction is not None and w.reduction.kind not in WHOLE and not w.name.endswith("@@")
 
     def _blocks(self, t: Tiles, sizes: Dict[str, Any]) -> Any:
@@ -152,9 +152,9 @@ class ElementwiseTemplate:
             if not written:
                 flight = flight + t["groups"] * machine.lanes * np.minimum(count, np.maximum(wide, AHEAD)) * size
         ops = points * p.operations
-        per_cycle = machine.operations(p.work.value.dtype.compute) / machine.schedulers
+        per_cycle = machine.operations(p.computation.value.dtype.compute) / machine.schedulers
         combine = np.where(t["gk"] > 1, 3 * each, 0)
-        result = volume(sizes[x] for x in p.free) * p.work.value.dtype.bytes
+        result = volume(sizes[x] for x in p.free) * p.computation.value.dtype.bytes
         parts = np.where(t["part"] > 0, splits * result, 0)  # written, then read by the launch that adds them up
         stage, passed = self._staged(t)
         staged = stage + passed
@@ -182,7 +182,7 @@ class ElementwiseTemplate:
     def _staged(self, t: Tiles) -> tuple[Any, Any]:
         """Bytes of the memory of a unit: what is turned there, and parts of results that groups pass on."""
         stage = sum((t["bf"] + 1) * t["bs"] * a.dtype.bytes for a in self.turned)
-        each = self.problem.work.value.dtype.bytes * self._each(t)
+        each = self.problem.computation.value.dtype.bytes * self._each(t)
         return stage, np.where(t["gk"] > 1, t["groups"] * self.machine.lanes * each, 0)
 
     def traffic(self, t: Tiles, sizes: Dict[str, Any]) -> TileTraffic:
@@ -191,7 +191,7 @@ class ElementwiseTemplate:
         splits = np.where(t["part"] > 0, ceil_div(sizes.get(self.split_axis, 1), np.maximum(t["part"], 1)), 1)
         # each turn of the reduction reads what stands in it
         asked = sum(free * (turns if a in p.inner and a not in p.writes else 1) * a.dtype.bytes for a in (*p.reads, *p.writes))
-        parts = np.where(t["part"] > 0, splits * free * p.work.value.dtype.bytes, 0)
+        parts = np.where(t["part"] > 0, splits * free * p.computation.value.dtype.bytes, 0)
         stage, passed = self._staged(t)
         share = useful_share(sizes.get(self.fast, 1), t["bf"]) * useful_share(sizes.get(self.slow, 1), t["bs"])
         return TileTraffic(
@@ -221,11 +221,13 @@ class ElementwiseTemplate:
         size = {self.slow: "bs", self.fast: "bf"}
         outer, group, lane = (x.name for x in (machine.outer, machine.group, machine.lane))
         out = [Slot("outer", syntax.Tile, outer, tuple((x, size.get(x, "")) for x in p.free), needed=bool(p.free))]
-        if self._parts() and p.work.outputs:
+        if self._parts() and p.computation.outputs:
             out.append(Slot("split", syntax.Tile, outer, ((self.split_axis, "part"),)))
         out += [Slot("stage " + a.tensor, syntax.Move, machine.staging.name, about=(a.tensor,)) for a in self.turned]
-        keep = [Slot("keep", syntax.Keep, machine.register.name, about=(p.work.name.rstrip("@"), *p.work.targets))]
-        keep = keep if p.work.reduction is not None else []
+        keep = [
+            Slot("keep", syntax.Keep, machine.register.name, about=(p.computation.name.rstrip("@"), *p.computation.targets))
+        ]
+        keep = keep if p.computation.reduction is not None else []
         axes = tuple((x, n) for x, n in ((self.slow, "ws"), (self.fast, "wf")) if x)
         out += [*keep, Slot("group", syntax.Tile, group, axes), Slot("row", syntax.Tile, None, ((self.slow, ""),)), *keep]
         if self._parts():
@@ -247,12 +249,12 @@ class ElementwiseTemplate:
             lines.append(("split", tile_text((self.split_axis, at["part"]), level=outer, modifiers=by)))
         for a in self.turned:
             lines.append(("stage " + a.tensor, syntax.Move(a.tensor, machine.staging.name, modifiers=modifier("pad", 1))))
-        keep = ("keep", syntax.Keep((p.work.name.rstrip("@"),), machine.register.name))
+        keep = ("keep", syntax.Keep((p.computation.name.rstrip("@"),), machine.register.name))
         if at["gk"] == 1:
             narrow = [a for a, n in (((self.slow, at["ws"]), at["gs"]), ((self.fast, at["wf"]), at["gf"])) if n > 1]
             lines += [("group", tile_text(*narrow, level=group))] if narrow else []
             lines += [("row", tile_text((self.slow, 1)))] if self.slow and at["ws"] > 1 else []
-        lines += [keep] if p.work.reduction is not None else []
+        lines += [keep] if p.computation.reduction is not None else []
         if at["gk"] > 1:  # SHARED_OUT: each group has a run of the reduction in turn
             lines.append(("turn", tile_text((self.split_axis, at["kk"]))))
             lines.append(("share", tile_text((self.split_axis, at["kg"]), level=group)))
@@ -274,7 +276,7 @@ def elementwise_templates(ctx: LoweringContext, machine: GpuModel, problem: Acce
         slow = others[-1] if others else ""
         out.append(ElementwiseTemplate(ctx, machine, problem, fast, slow))
         turned = tuple(a for a in problem.reads if a.once and fast in a.axes and a.fast in others and _plain(a))
-        if turned and problem.work.reduction is None and len({a.fast for a in turned}) == 1:
+        if turned and problem.computation.reduction is None and len({a.fast for a in turned}) == 1:
             out.append(ElementwiseTemplate(ctx, machine, problem, fast, turned[0].fast or "", turned))
     return out
 

@@ -31,9 +31,9 @@ def materialised_operands(ctx: LoweringContext, machine: GpuModel, op: Op, point
     return frozenset(found)
 
 
-def operand_computations(works: tuple[Computation, ...]) -> Made:
+def operand_computations(computations: tuple[Computation, ...]) -> Made:
     """What the last work, a reduction, reads of the others, which are pointwise and span fewer indices: its operands."""
-    *first, last = works
+    *first, last = computations
     if last.reduction is None or any(
         w.reduction is not None or w.name not in last.reads or not set(w.indices) < set(last.all_indices) for w in first
     ):
@@ -41,11 +41,11 @@ def operand_computations(works: tuple[Computation, ...]) -> Made:
     return tuple((w.name, sum(ld.dtype.bytes for ld in loads(w.value))) for w in first)
 
 
-def _grouped(ctx: LoweringContext, machine: GpuModel, work: Computation, made: Made = ()) -> bool:
+def _grouped(ctx: LoweringContext, machine: GpuModel, computation: Computation, made: Made = ()) -> bool:
     """Does an instruction of whole groups compute it, with these of its operands staged?"""
-    for m in mappings(ctx, work):
+    for m in mappings(ctx, computation):
         if m.instr is None or m.refused or m.instr.level == machine.lane.name:
             continue
-        if ContractionTemplate(ctx, machine, m, AccessProblem.of(work, ctx.dtypes), made).materialises_all:
+        if ContractionTemplate(ctx, machine, m, AccessProblem.of(computation, ctx.dtypes), made).materialises_all:
             return True
     return False

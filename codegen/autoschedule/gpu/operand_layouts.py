@@ -89,11 +89,11 @@ class StagedOperand:
 # ---------------------------------------------------------------- orders
 
 
-def staged_axes(work: Computation, load: Load) -> tuple[str, ...] | None:
+def staged_axes(computation: Computation, load: Load) -> tuple[str, ...] | None:
     """Names of a staged copy's axes in their natural order; None where one has no name to write (a box of several indices)."""
-    alias = work.alias
+    alias = computation.alias
     names = [v.name for e in load.indices for v in sorted(e.variables(), key=lambda v: v.name)]
-    names = [n for n in names if alias.get(n, n) in work.all_indices]
+    names = [n for n in names if alias.get(n, n) in computation.all_indices]
     if any(n in alias for n in names):
         return tuple(dict.fromkeys(alias.get(n, n) for n in names))
     plain = [plain_index(e) for e in load.indices]
@@ -129,12 +129,12 @@ def _orders(
     ctx: LoweringContext, machine: GpuModel, mapping: InstrMapping, access: AccessModel
 ) -> Iterator[tuple[StagedOperand, Operand | None]]:
     """The ways to order a staged operand, and the operand of a group's instruction that it is: then how it is read is open."""
-    work = mapping.work
+    computation = mapping.computation
     frees = [a for a in (mapping.m, mapping.n) if a in access.axes]
     if mapping.k not in access.axes or len(frees) != 1 or not access.once:
         return
-    load = next(ld for ld in loads(work.value) if ld.tensor == access.tensor)
-    natural, operand = staged_axes(work, load), _operand(mapping, access)
+    load = next(ld for ld in loads(computation.value) if ld.tensor == access.tensor)
+    natural, operand = staged_axes(computation, load), _operand(mapping, access)
     loaders = [] if operand is None else _loaders(ctx, machine, mapping, access, load, operand)
     for inner in (mapping.k, frees[0]):
         outer = frees[0] if inner == mapping.k else mapping.k
@@ -159,7 +159,7 @@ def _effort(s: StagedOperand) -> float:
 
 def _near(mapping: InstrMapping, access: AccessModel) -> str | None:
     """The axis along which it has its neighbours, where that is one of its own."""
-    fused = {name for name, _ in mapping.work.fused}
+    fused = {name for name, _ in mapping.computation.fused}
     return access.fast if access.fast not in fused and access.plain(access.fast or "") else None
 
 
@@ -173,7 +173,7 @@ def _ordered(
     order: tuple[syntax.Modifier, ...],
 ) -> StagedOperand:
     """How it is copied."""
-    fused = {name for name, _ in mapping.work.fused}
+    fused = {name for name, _ in mapping.computation.fused}
     fast = _near(mapping, access)
     # what is turned on the way may be loaded at once; where its stores would meet in banks, it is not
     vector = _at_once(ctx, access, access.dtype.bytes) if fast == inner else 1
@@ -282,10 +282,10 @@ def _loaders(
     assert mapping.instr is not None
     if not any(isinstance(v, Load) and v.tensor == access.tensor for _, v in mapping.match.operands):
         return []  # it is converted on the way
-    alias = mapping.work.alias
+    alias = mapping.computation.alias
     names = (alias.get(v.name, v.name) for e in load.indices for v in sorted(e.variables(), key=str))
-    indices = tuple(i for i in dict.fromkeys(names) if i in mapping.work.all_indices)
-    copy = Computation(access.tensor + "~", indices, load, None, (), fused=mapping.work.fused)
+    indices = tuple(i for i in dict.fromkeys(names) if i in mapping.computation.all_indices)
+    copy = Computation(access.tensor + "~", indices, load, None, (), fused=mapping.computation.fused)
     wanted = FragmentLeaf(fragment_map(mapping.match, operand.name))
     fitting = []
     for i in machine.loaders.get((mapping.instr.level, access.dtype), ()):

@@ -95,7 +95,7 @@ class RowTemplate:
         return next((x for x in self.problem.reduced if x != self.fast), self.fast)
 
     def _splits(self) -> bool:
-        w = self.problem.work
+        w = self.problem.computation
         if len(self.problems) > 1 or w.reduction is None or not w.outputs:
             return False
         return w.reduction.kind not in WHOLE and not w.name.endswith("@@")
@@ -119,7 +119,7 @@ class RowTemplate:
         n, turns = (part, 1.0) if self.split_axis == self.fast else (sizes[self.fast], part)
         turns = turns * volume(sizes[x] for x in self.problem.reduced if x not in (self.fast, self.split_axis))
         chunks = ceil_div(n, t["v"] * t["gr"] * lanes) * turns  # vectors of a lane
-        per_cycle = machine.operations(self.problem.work.value.dtype.compute) / machine.schedulers
+        per_cycle = machine.operations(self.problem.computation.value.dtype.compute) / machine.schedulers
         ops, loads, near, far, path, flight, combining = (0.0 for _ in range(7))
         seen: set[str] = set()
         for p in self.problems:
@@ -145,7 +145,7 @@ class RowTemplate:
             if p.reduced:
                 combining = combining + 2 * log2(lanes) + np.where(t["gr"] > 1, 8 + t["gr"], 0)
         staged = self._staged(t)
-        result = volume(sizes[x] for x in self.rows) * self.problem.work.value.dtype.bytes
+        result = volume(sizes[x] for x in self.rows) * self.problem.computation.value.dtype.bytes
         parts = np.where(t["part"] > 0, splits * result, 0)  # written, then read by the launch that adds them up
         meetings = np.where(t["gr"] > 1, 2 * sum(bool(p.reduced) for p in self.problems), 0)
         return ResourceUse(
@@ -171,7 +171,7 @@ class RowTemplate:
 
     def _staged(self, t: Tiles) -> Any:
         """Bytes of the memory of a unit: parts of results that groups pass on."""
-        held = sum(x.bytes for p in self.problems if p.reduced for x in accumulator_types(p.work))
+        held = sum(x.bytes for p in self.problems if p.reduced for x in accumulator_types(p.computation))
         return np.where(t["gr"] > 1, t["rows"] * t["gr"] * self.machine.lanes * held, 0)
 
     def traffic(self, t: Tiles, sizes: Dict[str, Any]) -> TileTraffic:
@@ -179,7 +179,7 @@ class RowTemplate:
         whole, rows = sizes[self.split_axis], volume(sizes[x] for x in self.rows)
         part = np.where(t["part"] > 0, np.minimum(t["part"], whole), whole)
         splits = ceil_div(whole, part)
-        asked: Any = 2 * np.where(t["part"] > 0, splits * rows * self.problem.work.value.dtype.bytes, 0)
+        asked: Any = 2 * np.where(t["part"] > 0, splits * rows * self.problem.computation.value.dtype.bytes, 0)
         bytes_of: dict[str, Any] = {}
         for p in self.problems:
             for a in self._moved(p):
@@ -247,19 +247,19 @@ class RowTemplate:
 
 
 def row_templates(
-    ctx: LoweringContext, machine: GpuModel, works: tuple[Computation, ...], problems: tuple[AccessProblem, ...]
+    ctx: LoweringContext, machine: GpuModel, computations: tuple[Computation, ...], problems: tuple[AccessProblem, ...]
 ) -> list[RowTemplate]:
     """The nest of rows, where the works are reductions of rows along one axis, and what reads them row by row."""
-    shared = min((w.indices for w in works), key=len)
+    shared = min((w.indices for w in computations), key=len)
     main = max(problems, key=lambda p: len(p.axes))
     along = [a.fast for p in problems for a in p.reads if a.fast is not None and a.fast not in shared]
     if not any(p.reduced for p in problems) or not along:
         return []
-    if len(works) == 1:
+    if len(computations) == 1:
         candidates = [x for x in dict.fromkeys(along) if x in main.reduced]
-        kept: tuple[str, ...] = (works[0].name.rstrip("@"),)
+        kept: tuple[str, ...] = (computations[0].name.rstrip("@"),)
     else:
         candidates = [x for x in dict.fromkeys(along) if all(x in p.axes or not p.reduced for p in problems)]
-        read = {name for w in works for name in w.reads}
-        kept = tuple(name.rstrip("@") for w in works for name in w.targets if name in read)
+        read = {name for w in computations for name in w.reads}
+        kept = tuple(name.rstrip("@") for w in computations for name in w.targets if name in read)
     return [RowTemplate(ctx, machine, problems, shared, x, kept) for x in candidates[:1]]

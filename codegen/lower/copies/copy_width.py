@@ -84,12 +84,12 @@ class _Source:
     @cached_property
     def reads(self) -> tuple[tuple[Buffer, Expr], ...]:
         """What memory is read for an element, and the address there, the axes being variables."""
-        (work,) = self.focus.works
+        (computation,) = self.focus.computations
         ranges = {i: replace(r, base=r.base + Var(i, 0, n - 1)) for i, n in self.axes if (r := self.focus.ranges.get(i))}
         at = replace(self.focus, ranges={**self.focus.ranges, **ranges})
         buffers = {b.name: b for b in self.ctx.buffers}
         found = []
-        for load in dict.fromkeys(loads(work.value)):
+        for load in dict.fromkeys(loads(computation.value)):
             view = at.views[load.tensor]
             if view.form != "path":
                 buffer = buffers[view.buffer]
@@ -162,7 +162,7 @@ class _Target:
     @cached_property
     def _size(self) -> int:
         """Bytes of an element."""
-        return self.ctx.dtypes[self.focus.works[0].name].bytes
+        return self.ctx.dtypes[self.focus.computations[0].name].bytes
 
     @cached_property
     def _address(self) -> Expr:
@@ -170,7 +170,7 @@ class _Target:
 
     def _stored(self, n: int) -> int:
         """Elements of the widest store that a run takes."""
-        members, dtype = vector_instrs(self.ctx.device), self.ctx.dtypes[self.focus.works[0].name]
+        members, dtype = vector_instrs(self.ctx.device), self.ctx.dtypes[self.focus.computations[0].name]
         for m in members.fitting("store", members.register, self.memory, dtype):
             if n % m.count or m.count < 2:
                 continue
@@ -198,7 +198,7 @@ class _Target:
 
 
 def copy_instr(
-    ctx: LoweringContext, line, work: Computation, axes: Axes, fastest: str, layout: Layout
+    ctx: LoweringContext, line, computation: Computation, axes: Axes, fastest: str, layout: Layout
 ) -> tuple[Instr, int] | None:
     """The copy instruction that the line names, the widest of a family, and the elements that one call moves.
 
@@ -212,7 +212,7 @@ def copy_instr(
         names = {n for i in ctx.device.instrs for n in (i.name, i.family) if n}
         message = f"`{ctx.device.name}` has no instruction `{name}`"
         raise UnknownInstr(message, line.span, help=did_you_mean(name, names))
-    dtype = work.value.dtype
+    dtype = computation.value.dtype
     plain = [i for i in known if len(i.statement.ranges) == 1 and not i.accumulate]
     typed = [(i, i.statement.ranges[0][1].constant or 1) for i in plain if all(o.dtype == dtype for o in i.operands)]
     widest = sorted(typed, key=lambda x: -x[1])

@@ -24,7 +24,7 @@ def copy_lines(
     ctx: LoweringContext, focus: Focus, axes: list[tuple[str, int]], source: Value, target: Buffer, layout: Layout, line
 ) -> tuple:
     """Lines for `dst = src`, the work in focus, with the units that the launch has."""
-    (work,) = focus.works
+    (computation,) = focus.computations
     below = [x for x in ctx.device.levels[ctx.device.depth(focus.level) + 1 :] if x.name in ctx.units]
     shaped = [x for x in below if x.units == "shaped"]
     finite = [x for x in below if x.units == "finite"]
@@ -32,7 +32,7 @@ def copy_lines(
         return (syntax.Compute(),)
     fastest = contiguous_axis(source, [a for a, _ in axes])
     extents = dict(axes)
-    wide = copy_instr(ctx, line, work, axes, fastest, layout)
+    wide = copy_instr(ctx, line, computation, axes, fastest, layout)
     if wide is not None and shaped:
         level = below[-1].name if wide[0].level == ctx.innermost else wide[0].level
         return _flat(axes, fastest, level, wide[1], wide[0].name)

@@ -30,7 +30,7 @@ def aligned_fill(low: Lowering, focus: Focus, axes: Axes, lines: tuple, buffer: 
     if unaligned is not None or (others is None and ctx.unaligned_variant is None):
         return spanned(tuple(low.lower(focus, others or lines)), buffer.span)
     apart = ctx.unaligned_variant or UnalignedVariant(ctx.names.copy())
-    again = Lowering(ctx.copy(names=apart.names, unaligned=True, unaligned_variant=None), low.works)
+    again = Lowering(ctx.copy(names=apart.names, unaligned=True, unaligned_variant=None), low.computations)
     again.finest = low.finest
     ctx.unaligned, ctx.unaligned_variant = False, None
     made = spanned(tuple(low.lower(focus, lines)), buffer.span)

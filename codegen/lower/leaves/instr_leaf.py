@@ -51,7 +51,7 @@ class _Demand:
 def instr_leaf(
     ctx: LoweringContext,
     focus: Focus,
-    work: Computation,
+    computation: Computation,
     m: InstrMatch,
     order: tuple[str, ...] = (),
     unroll: int = 1,
@@ -60,7 +60,7 @@ def instr_leaf(
     """Runs the instruction over what is left of the focus. Raises InstrMismatch (ITS_LANES)."""
     check_lanes(ctx, m, span)
     ctx.instrs[m.instr.name] = m.instr
-    names = [*work.reduced, *work.indices]
+    names = [*computation.reduced, *computation.indices]
     names = [i for i in order if i in names] + [i for i in names if i not in order]
     values = dict(m.operands)
     demands = []
@@ -68,11 +68,11 @@ def instr_leaf(
         if op.name == m.instr.statement.target:
             continue
         value = values[op.name]
-        if isinstance(work.value, Masked) and ctx.register(op.memory):  # of a copy: it is loaded where the mask says
-            value = replace(work.value, value=value)
+        if isinstance(computation.value, Masked) and ctx.register(op.memory):  # of a copy: it is loaded where the mask says
+            value = replace(computation.value, value=value)
         direct = _direct(ctx, focus, m, op, value)
-        demands.append(_Demand(op, value, frozenset(indices_of(value, work.alias)), fragment_map(m, op.name), direct))
-    return _repeat(ctx, focus, work, m, tuple(names), tuple(demands), unroll, span)
+        demands.append(_Demand(op, value, frozenset(indices_of(value, computation.alias)), fragment_map(m, op.name), direct))
+    return _repeat(ctx, focus, computation, m, tuple(names), tuple(demands), unroll, span)
 
 
 def check_lanes(ctx: LoweringContext, m: InstrMatch, span) -> None:
@@ -121,7 +121,7 @@ def _same(e: Expr, other: Expr, lanes: int, registers: int) -> bool:
 
 
 def _repeat(
-    ctx: LoweringContext, focus: Focus, work: Computation, m: InstrMatch, todo, demands, unroll: int, span
+    ctx: LoweringContext, focus: Focus, computation: Computation, m: InstrMatch, todo, demands, unroll: int, span
 ) -> list[Stmt]:
     if todo:
         index = todo[0]
@@ -134,11 +134,17 @@ def _repeat(
                     d,
                     todo,
                     m,
-                    lambda f, v, n=n, d=d: _repeat(ctx, f, work, m, todo, _loaded(demands, n, d, v), unroll, span),
+                    lambda f, v, n=n, d=d: _repeat(ctx, f, computation, m, todo, _loaded(demands, n, d, v), unroll, span),
                 )
-        cell = index in work.indices and _cell_target(focus, work)
+        cell = index in computation.indices and _cell_target(focus, computation)
         return open_index(
-            ctx, focus, index, m.extent(index), cell, lambda f: _repeat(ctx, f, work, m, todo[1:], demands, 1, span), unroll
+            ctx,
+            focus,
+            index,
+            m.extent(index),
+            cell,
+            lambda f: _repeat(ctx, f, computation, m, todo[1:], demands, 1, span),
+            unroll,
         )
     for n, d in enumerate(demands):
         if d.view is None:
@@ -148,17 +154,17 @@ def _repeat(
                 d,
                 (),
                 m,
-                lambda f, v, n=n, d=d: _repeat(ctx, f, work, m, (), _loaded(demands, n, d, v), unroll, span),
+                lambda f, v, n=n, d=d: _repeat(ctx, f, computation, m, (), _loaded(demands, n, d, v), unroll, span),
             )
-    return _call(ctx, focus, work, m, demands, span)
+    return _call(ctx, focus, computation, m, demands, span)
 
 
 def _loaded(demands, n: int, d: _Demand, view: View):
     return (*demands[:n], replace(d, view=view), *demands[n + 1 :])
 
 
-def _cell_target(focus: Focus, work: Computation) -> bool:
-    return focus.views[work.name].form == "path"
+def _cell_target(focus: Focus, computation: Computation) -> bool:
+    return focus.views[computation.name].form == "path"
 
 
 def _load(ctx: LoweringContext, focus: Focus, d: _Demand, todo, m: InstrMatch, then) -> list[Stmt]:
@@ -196,25 +202,32 @@ def register_buffer(ctx: LoweringContext, name: str, dtype, memory: str, span=No
     )
 
 
-def _call(ctx: LoweringContext, focus: Focus, work: Computation, m: InstrMatch, demands, span) -> list[Stmt]:
-    over = tuple(i for i in work.reduced if focus.ranges[i].bounds)
+def _call(ctx: LoweringContext, focus: Focus, computation: Computation, m: InstrMatch, demands, span) -> list[Stmt]:
+    over = tuple(i for i in computation.reduced if focus.ranges[i].bounds)
     conds = edge_conds(focus, over)
-    if conds and work.reduction and not (work.reduction.kind == "sum" and zero_is_neutral(work.value, over, focus)):
+    if (
+        conds
+        and computation.reduction
+        and not (computation.reduction.kind == "sum" and zero_is_neutral(computation.value, over, focus))
+    ):
         raise InstrCannotMask(
             f"`{m.instr.name}` cannot skip the part of `{over[0]}` that runs over",
             span,
             help=f"end the schedule with `compute`, or give `{over[0]}` a size that the tiles divide",
         )
-    if work.reduction is not None:
-        note_reduced(ctx, focus, work)
+    if computation.reduction is not None:
+        note_reduced(ctx, focus, computation)
     by_name = {d.operand.name: d for d in demands}
     pieces = []
     guards: tuple = ()
     for op in m.instr.operands:
         f = fragment_map(m, op.name)
         if op.name == m.instr.statement.target:
-            view, indices = focus.views[work.name], tuple(as_expr(Var(i)) for i in work.subscripts or work.indices)
-            tensor = work.name
+            view, indices = (
+                focus.views[computation.name],
+                tuple(as_expr(Var(i)) for i in computation.subscripts or computation.indices),
+            )
+            tensor = computation.name
         else:
             d = by_name[op.name]
             assert d.view is not None
@@ -232,27 +245,27 @@ def _call(ctx: LoweringContext, focus: Focus, work: Computation, m: InstrMatch, 
             coords = coordinates(ctx, at.with_view(tensor, view), tensor, ())
         else:
             halo = op.name in by_name and getattr(by_name[op.name].value, "otherwise", None) is not None
-            coords, more, straight = _address(ctx, focus, f, op, tensor, indices, strip_mask(work)[1], halo)
+            coords, more, straight = _address(ctx, focus, f, op, tensor, indices, strip_mask(computation)[1], halo)
             if not straight:
-                return _one_by_one(ctx, focus, work, m)
+                return _one_by_one(ctx, focus, computation, m)
             guards = (*guards, *more)
         pieces.append(Piece(view.buffer, coords, f.registers))
-    call = _once(ctx, focus, work, m.instr, Call(m.instr.name, tuple(pieces), author_of(span, work.span)))
+    call = _once(ctx, focus, computation, m.instr, Call(m.instr.name, tuple(pieces), author_of(span, computation.span)))
     guards = tuple(dict.fromkeys(guards))
     if not guards:
         return [call]
-    elementwise = _one_by_one(ctx, focus, work, m)
+    elementwise = _one_by_one(ctx, focus, computation, m)
     together = _for_all(ctx, focus, guards)
     return elementwise if together is None else [If(together, (call,), tuple(elementwise))]
 
 
-def _once(ctx: LoweringContext, focus: Focus, work: Computation, instr: Instr, call: Call) -> Stmt:
+def _once(ctx: LoweringContext, focus: Focus, computation: Computation, instr: Instr, call: Call) -> Stmt:
     """ONE_WRITER: of the units of the instruction's level that would all write the same to a memory, unit 0 does."""
-    view = focus.views[work.name]
+    view = focus.views[computation.name]
     if view.form == "path":
         return call
     alias = focus.aliases
-    indices = tuple(dict.fromkeys(alias.get(i, i) for i in (work.subscripts or work.indices)))
+    indices = tuple(dict.fromkeys(alias.get(i, i) for i in (computation.subscripts or computation.indices)))
     conds = one_writer(ctx, focus, indices, view.buffer, innermost=instr.level)
     return If(conds, (call,)) if conds else call
 
@@ -327,42 +340,46 @@ def _lies_in(ctx: LoweringContext, memory: str) -> str:
     return ctx.device.memory(memory).backing or memory
 
 
-def _one_by_one(ctx: LoweringContext, focus: Focus, work: Computation, m: InstrMatch) -> list[Stmt]:
+def _one_by_one(ctx: LoweringContext, focus: Focus, computation: Computation, m: InstrMatch) -> list[Stmt]:
     """The same points, each by itself, spread over the lanes as a fragment says: the target's, if it is spread."""
     spread = fragment_map(m, m.instr.statement.target)
     if spread.lane is None:
         others = (fragment_map(m, o.name) for o in m.instr.operands)
         spread = next((f for f in others if f.lane is not None and len(f.maps) == len(spread.maps)), spread)
-    mine = [i for i in work.indices if spread.of(i)]
+    mine = [i for i in computation.indices if spread.of(i)]
 
     def reduced(f: Focus, left: list[str]) -> list[Stmt]:
         if left:
             return open_index(ctx, f, left[0], 1, False, lambda g: reduced(g, left[1:]))
-        return _registers(ctx, f, spread, mine, lambda g: lower_element(ctx, g, work))
+        return _registers(ctx, f, spread, mine, lambda g: lower_element(ctx, g, computation))
 
-    return reduced(focus, [i for i in work.reduced if m.extent(i) > 1])
+    return reduced(focus, [i for i in computation.reduced if m.extent(i) > 1])
 
 
-def strip_mask(work: Computation) -> tuple[Computation, tuple]:
+def strip_mask(computation: Computation) -> tuple[Computation, tuple]:
     """A copy without its mask, and the mask's conditions."""
-    if isinstance(work.value, Masked):
-        return replace(work, value=work.value.value), work.value.conds
-    return work, ()
+    if isinstance(computation.value, Masked):
+        return replace(computation, value=computation.value.value), computation.value.conds
+    return computation, ()
 
 
-def check_executing_units(ctx: LoweringContext, instr: Instr, focus: Focus, work: Computation, span) -> None:
+def check_executing_units(ctx: LoweringContext, instr: Instr, focus: Focus, computation: Computation, span) -> None:
     """An instruction is executed by all units below one of its level, so none of them may have been told apart; what it
     accumulates in registers must be held there."""
-    target, name = instr.operand(instr.statement.target), work.name.rstrip("@")
-    if instr.accumulate and ctx.register(target.memory) and focus.views[work.name].form != "path":
+    target, name = instr.operand(instr.statement.target), computation.name.rstrip("@")
+    if instr.accumulate and ctx.register(target.memory) and focus.views[computation.name].form != "path":
         raise InstrMismatch(
             f"`{instr.name}` accumulates in registers, and `{name}` is kept elsewhere",
             span,
             help=f"`keep {name} in {target.memory}`",
         )
-    if focus.views[work.name].form == "path" and ctx.register(target.memory) and ctx.dtypes[work.name] != target.dtype:
+    if (
+        focus.views[computation.name].form == "path"
+        and ctx.register(target.memory)
+        and ctx.dtypes[computation.name] != target.dtype
+    ):
         raise InstrMismatch(
-            f"`{instr.name}` leaves {target.dtype} in registers, and `{name}` is kept there as {ctx.dtypes[work.name]}",
+            f"`{instr.name}` leaves {target.dtype} in registers, and `{name}` is kept there as {ctx.dtypes[computation.name]}",
             span,
             help=f"leave the line that keeps `{name}` out, or `with {instr.name}`",
         )

@@ -48,13 +48,13 @@ class InstrMatch:
         return out
 
 
-def best_match(instr: Instr, work: Computation, tiles: Mapping[str, int] | None = None) -> InstrMatch | None:
+def best_match(instr: Instr, computation: Computation, tiles: Mapping[str, int] | None = None) -> InstrMatch | None:
     """The best way the instruction computes the work, or None.
 
     tiles  the smallest of each reduced index, where lines cut it: an instruction takes no more of an index than that if it may
            take another
     """
-    found = _found(instr, work)
+    found = _found(instr, computation)
     if tiles and len(found) > 1:
         least = min((_beyond(instr, x, tiles) for x in found), default=0)
         found = tuple(x for x in found if _beyond(instr, x, tiles) == least)
@@ -68,8 +68,8 @@ def _beyond(instr: Instr, way: Way, tiles: Mapping[str, int]) -> int:
     return sum(theirs in tiles and extents[mine] > tiles[theirs] for mine, theirs in way[0])
 
 
-def all_matches(instr: Instr, work: Computation) -> Iterator[InstrMatch]:
-    for index, operands, score in _found(instr, work):
+def all_matches(instr: Instr, computation: Computation) -> Iterator[InstrMatch]:
+    for index, operands, score in _found(instr, computation):
         yield InstrMatch(instr, index, operands, score)
 
 
@@ -77,65 +77,67 @@ Way = tuple[tuple[tuple[str, str], ...], tuple[tuple[str, Value], ...], int]  # 
 SCORE = itemgetter(2)
 
 
-def _found(instr: Instr, work: Computation) -> tuple[Way, ...]:
+def _found(instr: Instr, computation: Computation) -> tuple[Way, ...]:
     """All ways, looked for once for all instructions that do the same."""
-    if mismatch_reason(instr, work):
+    if mismatch_reason(instr, computation):
         return ()
-    found = work.found.get(instr.does)
+    found = computation.found.get(instr.does)
     if found is None:
-        work.found[instr.does] = found = tuple(_ways(instr, work))
+        computation.found[instr.does] = found = tuple(_ways(instr, computation))
     return found
 
 
-def _ways(instr: Instr, work: Computation) -> Iterator[Way]:
-    for binding in bindings(instr, work):
-        choices = compatible_indices(instr, work, binding)
+def _ways(instr: Instr, computation: Computation) -> Iterator[Way]:
+    for binding in bindings(instr, computation):
+        choices = compatible_indices(instr, computation, binding)
         near = [_neighbours(ld) for v in binding.values() for ld in loads(v)]
         operands = tuple(binding.items())
         for pick in product(*choices.values()):
             if len(set(pick)) == len(pick):
                 index = tuple(zip(choices, pick, strict=True))
-                yield index, operands, _score(work, near, dict(index), instr.statement)
+                yield index, operands, _score(computation, near, dict(index), instr.statement)
 
 
-def mismatch_reason(instr: Instr, work: Computation) -> str:
+def mismatch_reason(instr: Instr, computation: Computation) -> str:
     """Why what the instruction does is not what the work does, before any operand is looked at; empty where it may be."""
     s = instr.statement
-    if instr.accumulate != (work.reduction is not None):
+    if instr.accumulate != (computation.reduction is not None):
         return "it accumulates, and this is no reduction" if instr.accumulate else "it does not accumulate"
     kind = s.reduction.kind if s.reduction else "sum"
-    if work.reduction is not None and work.reduction.kind != kind:
-        return f"it does a {kind}, not a {work.reduction.kind}"
+    if computation.reduction is not None and computation.reduction.kind != kind:
+        return f"it does a {kind}, not a {computation.reduction.kind}"
     held = instr.operand(s.target).dtype
-    if instr.accumulate and held != work.value.dtype:
-        return f"it accumulates in {held}, and this {kind} is {work.value.dtype}"
+    if instr.accumulate and held != computation.value.dtype:
+        return f"it accumulates in {held}, and this {kind} is {computation.value.dtype}"
     return ""
 
 
-def bindings(instr: Instr, work: Computation) -> Iterator[dict[str, Value]]:
+def bindings(instr: Instr, computation: Computation) -> Iterator[dict[str, Value]]:
     """Each way to read the work's value as the instruction's: what every operand but the target is bound to."""
-    yield from _unify(instr.statement.value, work.value, {o.name: o.dtype.name for o in instr.operands})
+    yield from _unify(instr.statement.value, computation.value, {o.name: o.dtype.name for o in instr.operands})
 
 
-def compatible_indices(instr: Instr, work: Computation, binding: dict[str, Value]) -> dict[str, tuple[str, ...]]:
+def compatible_indices(instr: Instr, computation: Computation, binding: dict[str, Value]) -> dict[str, tuple[str, ...]]:
     """For each index of the instruction those of the work that occur in exactly the same operands."""
     s = instr.statement
-    theirs = {name: _indices(v, work.alias) for name, v in binding.items()}
-    theirs[s.target] = set(work.indices)
+    theirs = {name: _indices(v, computation.alias) for name, v in binding.items()}
+    theirs[s.target] = set(computation.indices)
     ours: dict[str, set[str]] = {s.target: set(s.indices)}
     for ld in loads(s.value):
         ours.setdefault(ld.tensor, set()).update(v.name for e in ld.indices for v in e.variables())
     names = (*s.indices, *(s.reduction.indices if s.reduction else ()))
-    return {x: tuple(_candidates(x, ours, theirs, work, s.reduction)) for x in names}
+    return {x: tuple(_candidates(x, ours, theirs, computation, s.reduction)) for x in names}
 
 
 def _indices(v: Value, alias: dict[str, str]) -> set[str]:
     return {alias.get(x.name, x.name) for ld in loads(v) for e in ld.indices for x in e.variables()}
 
 
-def _candidates(x: str, ours: dict[str, set[str]], theirs: dict[str, set[str]], work: Computation, reduction) -> list[str]:
+def _candidates(
+    x: str, ours: dict[str, set[str]], theirs: dict[str, set[str]], computation: Computation, reduction
+) -> list[str]:
     inside = {name for name, has in ours.items() if x in has}
-    pool = work.reduced if reduction and x in reduction.indices else work.indices
+    pool = computation.reduced if reduction and x in reduction.indices else computation.indices
     return [i for i in pool if {name for name, has in theirs.items() if i in has} == inside]
 
 
@@ -144,20 +146,20 @@ def _neighbours(ld: Load) -> frozenset[str]:
     return frozenset(a.name for a, c in ld.indices[-1].terms if c == 1 and isinstance(a, Var)) if ld.indices else frozenset()
 
 
-def _score(work: Computation, near: list[frozenset[str]], index: dict[str, str], s: Statement) -> int:
+def _score(computation: Computation, near: list[frozenset[str]], index: dict[str, str], s: Statement) -> int:
     """Contiguity of the result counts most, then of the operands (on indices that the instruction spreads over lanes), then of
     operands along another index of the result: what an instruction turns. `near`: `_neighbours` of what is read."""
     score = 0
     spread = [index[x] for x in s.indices]
-    if work.indices and spread and work.indices[-1] == spread[-1]:
+    if computation.indices and spread and computation.indices[-1] == spread[-1]:
         score += 4
     for names in near:
         if spread and spread[-1] in names:
             score += 2
         elif not names.isdisjoint(spread):
             score += 1
-    if work.reduced and s.reduction:
-        score += sum(1 for x in s.reduction.indices if index[x] == work.reduced[-1])
+    if computation.reduced and s.reduction:
+        score += sum(1 for x in s.reduction.indices if index[x] == computation.reduced[-1])
     return score
 
 

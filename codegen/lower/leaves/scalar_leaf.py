@@ -33,9 +33,9 @@ class FragmentLeaf:
     fragment: FragmentMap
 
 
-def cell_indices(focus: Focus, work: Computation) -> set[str]:
+def cell_indices(focus: Focus, computation: Computation) -> set[str]:
     """Indices that number registers of a tile this work touches."""
-    names = {work.name, *work.reads, *work.targets}
+    names = {computation.name, *computation.reads, *computation.targets}
     return {i for t in names if t in focus.views and focus.views[t].form == "path" for i in focus.views[t].axes}
 
 
@@ -85,24 +85,24 @@ def element_loops(
 def scalar_leaf(
     ctx: LoweringContext,
     focus: Focus,
-    work: Computation,
+    computation: Computation,
     spread: FragmentMap | None = None,
     order: tuple[str, ...] = (),
     unroll: int = 1,
 ) -> list[Stmt]:
     """The scalar leaf of one work: its remaining indices as loops, its element inside."""
-    cells = cell_indices(focus, work)
-    names = [*work.reduced, *work.indices]
+    cells = cell_indices(focus, computation)
+    names = [*computation.reduced, *computation.indices]
     names = [i for i in order if i in names] + [i for i in names if i not in order]
     hints = dict.fromkeys(names[:1], unroll)
     if spread is None:
-        return element_loops(ctx, focus, names, cells, lambda f: lower_element(ctx, f, work), hints)
+        return element_loops(ctx, focus, names, cells, lambda f: lower_element(ctx, f, computation), hints)
     mine = [i for i in names if spread.of(i)]
     others = [i for i in names if not spread.of(i)]
 
     def tiles(f: Focus, todo: list[str]) -> list[Stmt]:
         if not todo:
-            return _registers(ctx, f, spread, mine, lambda g: lower_element(ctx, g, work))
+            return _registers(ctx, f, spread, mine, lambda g: lower_element(ctx, g, computation))
         n = spread.of(todo[0])
         assert n is not None
         return open_index(ctx, f, todo[0], n[0], True, lambda g: tiles(g, todo[1:]))
@@ -158,12 +158,12 @@ def _with_lanes(ctx: LoweringContext, focus: Focus, spread: FragmentMap, mine: l
     return (*focus.digits, UnitDigit(index, levels, ZERO, ONE, ONE))
 
 
-def lower_element(ctx: LoweringContext, focus: Focus, work: Computation) -> list[Stmt]:
+def lower_element(ctx: LoweringContext, focus: Focus, computation: Computation) -> list[Stmt]:
     """One element of a work, all its ranges being single."""
-    if isinstance(work, InitAccumulator):
-        return fill_element(ctx, focus, work)
-    if isinstance(work, CombinePartials):
-        return combine_element(ctx, focus, work)
-    if work.reduction is not None:
-        return accumulate_element(ctx, focus, work)
-    return store_element(ctx, focus, work)
+    if isinstance(computation, InitAccumulator):
+        return fill_element(ctx, focus, computation)
+    if isinstance(computation, CombinePartials):
+        return combine_element(ctx, focus, computation)
+    if computation.reduction is not None:
+        return accumulate_element(ctx, focus, computation)
+    return store_element(ctx, focus, computation)

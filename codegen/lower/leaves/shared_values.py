@@ -22,14 +22,14 @@ Around = Callable[[list[Stmt]], list[Stmt]]
 
 
 def bind_shared_values(
-    ctx: LoweringContext, focus: Focus, work: Computation, masks: tuple[Expr, ...] = ()
+    ctx: LoweringContext, focus: Focus, computation: Computation, masks: tuple[Expr, ...] = ()
 ) -> tuple[Value, Around]:
     """The value that is left of a work's, at the focus's element, and what puts its parts around what is done with it.
 
     `masks`: where these do not hold nobody looks at the value, and it may not be computable.
     """
     parts: list[tuple[str, Value]] = []
-    value = _taken_out(work.value, parts, ())
+    value = _taken_out(computation.value, parts, ())
     buffers: list[Buffer] = []
     fills: list[Stmt] = []
     names: dict[str, str] = {}
@@ -37,16 +37,16 @@ def bind_shared_values(
         part = translate(ctx, focus, _renamed(part, names))
         made = Buffer(
             ctx.fresh(name.partition("#")[0].lower()), part.dtype, "local", ctx.device.memories[-1].name, ctx.innermost,
-            (), (), ONE, work.span, passing=True,
+            (), (), ONE, computation.span, passing=True,
         )  # fmt: skip
         names[name] = made.name
         buffers.append(made)
-        fills.append(Store(made.name, (), mask_value(part, masks), span=work.span))
+        fills.append(Store(made.name, (), mask_value(part, masks), span=computation.span))
 
     def around(body: list[Stmt]) -> list[Stmt]:
         out: list[Stmt] = [*fills, *body]
         for made in reversed(buffers):
-            out = [Alloc(made, tuple(out), work.span)]
+            out = [Alloc(made, tuple(out), computation.span)]
         return out
 
     return translate(ctx, focus, _renamed(value, names)), around

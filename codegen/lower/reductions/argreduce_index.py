@@ -23,20 +23,25 @@ def prefers_i32(values: DType) -> bool:
     return values.compute.bits <= 32
 
 
-def index_type(work: Computation) -> DType:
+def index_type(computation: Computation) -> DType:
     """i64; i32 where that is enough and not narrower than the values."""
     total = 1
-    for i, extent in work.extents:
-        high = extent.interval[1] if i in work.reduced else 1
+    for i, extent in computation.extents:
+        high = extent.interval[1] if i in computation.reduced else 1
         total = MOST_NARROW + 1 if high is None else total * max(1, high)
-    known = {i for i, _ in work.extents}
-    return TYPES["i32" if total <= MOST_NARROW and set(work.reduced) <= known and prefers_i32(work.value.dtype) else "i64"]
+    known = {i for i, _ in computation.extents}
+    return TYPES[
+        "i32" if total <= MOST_NARROW and set(computation.reduced) <= known and prefers_i32(computation.value.dtype) else "i64"
+    ]
 
 
-def accumulator_types(work: Computation) -> tuple[DType, ...]:
+def accumulator_types(computation: Computation) -> tuple[DType, ...]:
     """What a unit holds of one element of a reduction: its value, and its place where the op asks for that."""
-    assert work.reduction is not None
-    return (work.value.dtype, *((index_type(work),) if work.reduction.kind in ("argmax", "argmin") else ()))
+    assert computation.reduction is not None
+    return (
+        computation.value.dtype,
+        *((index_type(computation),) if computation.reduction.kind in ("argmax", "argmin") else ()),
+    )
 
 
 def no_index(dtype: DType) -> Const:
@@ -51,12 +56,12 @@ def found_index(place: Load) -> Value:
     return found if place.dtype == TYPES["i64"] else Cast(found, TYPES["i64"])
 
 
-def index_is_monotone(ctx: LoweringContext, focus: Focus, work: Computation, place: Expr) -> bool:
+def index_is_monotone(ctx: LoweringContext, focus: Focus, computation: Computation, place: Expr) -> bool:
     """PLACES_GROW, for one reduced index: its loops are nested in the order of its steps, and each turn of one goes further
     than all turns of those inside it."""
-    if len(work.reduced) != 1 or any(work.reduced[0] == name for name, _ in work.fused):
+    if len(computation.reduced) != 1 or any(computation.reduced[0] == name for name, _ in computation.fused):
         return False
-    r = focus.ranges[work.reduced[0]]
+    r = focus.ranges[computation.reduced[0]]
     further = 0  # how far the loops inside go
     for step in reversed(r.steps):
         if step.expr == ZERO or (step.unit is not None and _is_uniform_for_unit(ctx, step.unit)):

@@ -51,38 +51,38 @@ def _coords(ctx: LoweringContext, how: ExchangeBuffers, unit: Expr, cell: tuple[
     return (unit, _lanes(ctx, how.level)[0], *cell)
 
 
-def store_partials(ctx: LoweringContext, focus: Focus, work: CombinePartials, names: list[str], cells) -> list[Stmt]:
-    how = work.how
+def store_partials(ctx: LoweringContext, focus: Focus, computation: CombinePartials, names: list[str], cells) -> list[Stmt]:
+    how = computation.how
     assert how is not None
     me = as_expr(ctx.unit_var(how.level))
     return [
-        Store(buffer, _coords(ctx, how, me, cell), Load(register, cell, ctx.dtypes[n]), span=work.span)
+        Store(buffer, _coords(ctx, how, me, cell), Load(register, cell, ctx.dtypes[n]), span=computation.span)
         for n, buffer, (register, cell) in zip(names, how.buffers, cells, strict=True)
     ]
 
 
-def load_partials(ctx: LoweringContext, focus: Focus, work: CombinePartials, names: list[str], cells) -> list[Stmt]:
-    how = work.how
+def load_partials(ctx: LoweringContext, focus: Focus, computation: CombinePartials, names: list[str], cells) -> list[Stmt]:
+    how = computation.how
     assert how is not None
-    assert work.reduction is not None
-    kind = work.reduction.kind
+    assert computation.reduction is not None
+    kind = computation.reduction.kind
     me = as_expr(ctx.unit_var(how.level))
     count = as_expr(how.count) if how.count else as_expr(ctx.finite_count(how.level))
     var = ctx.var("part", count)
     group = me - me // how.stride % how.count * how.stride if how.count else ZERO
     other = group + as_expr(var) * how.stride
     (register, cell), dtype = cells[0], ctx.dtypes[names[0]]
-    start: list[Stmt] = [Store(register, cell, neutral_value(kind, dtype), span=work.span)]
+    start: list[Stmt] = [Store(register, cell, neutral_value(kind, dtype), span=computation.span)]
     now = Load(register, cell, dtype)
     theirs = Load(how.buffers[0], _coords(ctx, how, other, cell), dtype)
     if kind in ("argmax", "argmin"):
         place, where = cells[1]
         whole = ctx.dtypes[names[1]]
-        start.append(Store(place, where, no_index(whole), span=work.span))
+        start.append(Store(place, where, no_index(whole), span=computation.span))
         index = Load(how.buffers[1], _coords(ctx, how, other, where), whole)
         body = argreduce_step(kind, (register, cell, now), (place, where, Load(place, where, whole)), theirs, index)
     else:
-        body = [Store(register, cell, combine_step(kind, now, theirs, dtype), span=work.span)]
+        body = [Store(register, cell, combine_step(kind, now, theirs, dtype), span=computation.span)]
     if how.count and exchange_unit_count(ctx, how.level) % (how.stride * how.count):  # the last group has fewer units
         body = [If((exchange_unit_count(ctx, how.level) - 1 - other,), tuple(body))]
     return [*start, For(Var(var.name, var.lo, var.hi), ZERO, count, ONE, tuple(body))]

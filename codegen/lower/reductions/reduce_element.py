@@ -20,122 +20,130 @@ from .cross_unit_reduction import load_partials, store_partials
 from .reduction_step import argreduce_step, combine_step
 
 
-def accumulate_element(ctx: LoweringContext, focus: Focus, work: Computation) -> list[Stmt]:
+def accumulate_element(ctx: LoweringContext, focus: Focus, computation: Computation) -> list[Stmt]:
     """acc = acc (+) value, masked with the identity where a reduced index ran over."""
-    assert work.reduction is not None
-    kind = work.reduction.kind
-    note_reduced(ctx, focus, work)
-    dtype = ctx.dtypes[work.name]
-    at = tuple(as_expr(Var(i)) for i in work.indices)
-    view = focus.views[work.name]
-    coords = coordinates(ctx, focus, work.name, at)
+    assert computation.reduction is not None
+    kind = computation.reduction.kind
+    note_reduced(ctx, focus, computation)
+    dtype = ctx.dtypes[computation.name]
+    at = tuple(as_expr(Var(i)) for i in computation.indices)
+    view = focus.views[computation.name]
+    coords = coordinates(ctx, focus, computation.name, at)
     now = Load(view.buffer, coords, dtype)
-    conds = edge_conds(focus, work.reduced)
-    value, around = bind_shared_values(ctx, focus, work, conds)
-    over = tuple(i for i in work.reduced if focus.ranges[i].bounds)
-    if conds and not (kind == "sum" and zero_is_neutral(work.value, over, focus)):
+    conds = edge_conds(focus, computation.reduced)
+    value, around = bind_shared_values(ctx, focus, computation, conds)
+    over = tuple(i for i in computation.reduced if focus.ranges[i].bounds)
+    if conds and not (kind == "sum" and zero_is_neutral(computation.value, over, focus)):
         value = Masked(conds, value, neutral_value(kind, value.dtype), value.dtype)
     value = narrowed(value, dtype)
     if kind in ("argmax", "argmin"):
-        return _single_partial(ctx, focus, work, around(_argmax_element(ctx, focus, work, now, value, coords, at)))
+        return _single_partial(
+            ctx, focus, computation, around(_argmax_element(ctx, focus, computation, now, value, coords, at))
+        )
     new = combine_step(kind, now, value, dtype)
-    return _single_partial(ctx, focus, work, around([Store(view.buffer, coords, new, span=work.span)]))
+    return _single_partial(ctx, focus, computation, around([Store(view.buffer, coords, new, span=computation.span)]))
 
 
-def _argmax_element(ctx: LoweringContext, focus: Focus, work: Computation, now: Value, value: Value, coords, at) -> list[Stmt]:
-    assert work.reduction is not None
-    place = work.name + "@at"
+def _argmax_element(
+    ctx: LoweringContext, focus: Focus, computation: Computation, now: Value, value: Value, coords, at
+) -> list[Stmt]:
+    assert computation.reduction is not None
+    place = computation.name + "@at"
     dtype, buffer = ctx.dtypes[place], focus.views[place].buffer
     here = coordinates(ctx, focus, place, at)
     best = Load(buffer, here, dtype)
-    index = IndexValue(_place(focus, work), dtype)
-    held = (focus.views[work.name].buffer, coords, now)
-    grows = index_is_monotone(ctx, focus, work, index.expr)
-    out = argreduce_step(work.reduction.kind, held, (buffer, here, best), value, index, grows)
-    conds = () if grows else edge_conds(focus, work.reduced)  # the identity replaces nothing where ties do not count
+    index = IndexValue(_place(focus, computation), dtype)
+    held = (focus.views[computation.name].buffer, coords, now)
+    grows = index_is_monotone(ctx, focus, computation, index.expr)
+    out = argreduce_step(computation.reduction.kind, held, (buffer, here, best), value, index, grows)
+    conds = () if grows else edge_conds(focus, computation.reduced)  # the identity replaces nothing where ties do not count
     return [If(conds, tuple(out))] if conds else out
 
 
-def _place(focus: Focus, work: Computation) -> Expr:
+def _place(focus: Focus, computation: Computation) -> Expr:
     """The element's number in the order of the op's reduced indices, whichever of them are fused by now."""
     subs = focus.binding
-    components = {c for _, parts in work.fused for c, *_ in parts}
+    components = {c for _, parts in computation.fused for c, *_ in parts}
     flat: Expr = as_expr(0)
-    for i, extent in work.extents:
+    for i, extent in computation.extents:
         own = i + "~" if i + "~" in components else i
-        if own not in (work.subscripts or work.indices):
+        if own not in (computation.subscripts or computation.indices):
             flat = flat * extent + subs[Var(own)]
     return flat
 
 
-def fill_element(ctx: LoweringContext, focus: Focus, work: Computation) -> list[Stmt]:
-    assert work.reduction is not None
-    kind = work.reduction.kind
-    dtype = ctx.dtypes[work.name]
-    at = tuple(as_expr(Var(i)) for i in work.indices)
-    out: list[Stmt] = [Store(focus.views[work.name].buffer, coordinates(ctx, focus, work.name, at), neutral_value(kind, dtype))]
+def fill_element(ctx: LoweringContext, focus: Focus, computation: Computation) -> list[Stmt]:
+    assert computation.reduction is not None
+    kind = computation.reduction.kind
+    dtype = ctx.dtypes[computation.name]
+    at = tuple(as_expr(Var(i)) for i in computation.indices)
+    out: list[Stmt] = [
+        Store(focus.views[computation.name].buffer, coordinates(ctx, focus, computation.name, at), neutral_value(kind, dtype))
+    ]
     if kind in ("argmax", "argmin"):
-        place = work.name + "@at"
+        place = computation.name + "@at"
         out.append(Store(focus.views[place].buffer, coordinates(ctx, focus, place, at), no_index(ctx.dtypes[place])))
-    return _single_partial(ctx, focus, work, out)
+    return _single_partial(ctx, focus, computation, out)
 
 
-def combine_element(ctx: LoweringContext, focus: Focus, work: CombinePartials) -> list[Stmt]:
+def combine_element(ctx: LoweringContext, focus: Focus, computation: CombinePartials) -> list[Stmt]:
     """Lockstep units exchange registers; others pass their values through a memory that they share (see `lower_keep`)."""
-    assert work.reduction is not None
-    at = tuple(as_expr(Var(i)) for i in work.indices)
-    names = [work.name] + ([work.name + "@at"] if work.reduction.kind in ("argmax", "argmin") else [])
+    assert computation.reduction is not None
+    at = tuple(as_expr(Var(i)) for i in computation.indices)
+    names = [computation.name] + ([computation.name + "@at"] if computation.reduction.kind in ("argmax", "argmin") else [])
     cells = tuple((focus.views[n].buffer, coordinates(ctx, focus, n, at)) for n in names)
-    if work.how is None:
+    if computation.how is None:
         return [
-            AllReduce(level, work.reduction.kind, stride, count, cells, work.span)
-            for level, stride, count in sorted(ctx.reduced.get(work.name, set()), key=lambda x: -ctx.device.depth(x[0]))
+            AllReduce(level, computation.reduction.kind, stride, count, cells, computation.span)
+            for level, stride, count in sorted(ctx.reduced.get(computation.name, set()), key=lambda x: -ctx.device.depth(x[0]))
             if exchanges_registers(ctx.device.level(level))
         ]
-    step = store_partials if work.how.storing else load_partials
-    return step(ctx, focus, work, names, cells)
+    step = store_partials if computation.how.storing else load_partials
+    return step(ctx, focus, computation, names, cells)
 
 
-def _single_partial(ctx: LoweringContext, focus: Focus, work: Computation, stores: list[Stmt]) -> list[Stmt]:
+def _single_partial(ctx: LoweringContext, focus: Focus, computation: Computation, stores: list[Stmt]) -> list[Stmt]:
     """Stores to an accumulator: as they are in a unit's own registers; in a memory once for each live element."""
-    view = focus.views[work.name]
+    view = focus.views[computation.name]
     if view.form == "path":
         return stores
-    indices = tuple(dict.fromkeys(work.alias.get(i, i) for i in work.indices))
+    indices = tuple(dict.fromkeys(computation.alias.get(i, i) for i in computation.indices))
     guard = tuple(dict.fromkeys((*edge_conds(focus, indices), *one_writer(ctx, focus, indices, view.buffer))))
     return [If(guard, tuple(stores))] if guard else stores
 
 
-def note_reduced(ctx: LoweringContext, focus: Focus, work: Computation) -> None:
+def note_reduced(ctx: LoweringContext, focus: Focus, computation: Computation) -> None:
     """Remembers over which unit digits the accumulator's partial results lie (for its `CombinePartials`)."""
-    since = focus.open_accumulators.get(work.name, 0)
+    since = focus.open_accumulators.get(computation.name, 0)
+    name = computation.name.rstrip("@")
     for d in focus.digits[since:]:
-        if d.index in work.reduced and d.extent.constant != 1:
-            if focus.views[work.name].form != "path":
+        if d.index in computation.reduced and d.extent.constant != 1:
+            if focus.views[computation.name].form != "path":
                 raise SplitReduction(
-                    f"the units of `{d.levels[-1]}` would all add to one `{work.name.rstrip('@')}` at the same time",
+                    f"the units of `{d.levels[-1]}` would all add to one `{name}` at the same time",
                     help="keep it in registers, of which each unit has its own",
                 )
             apart = [x for x in d.levels if ctx.device.level(x).siblings == "nothing" and ctx.units.get(x, ONE).constant != 1]
             if apart:
                 raise SplitReduction(
-                    f"the parts of `{work.name.rstrip('@')}` would belong to units of `{apart[-1]}`, which have no barrier",
+                    f"the parts of `{name}` would belong to units of `{apart[-1]}`, which have no barrier",
                     help=f"tile `{d.index}` onto units with a barrier, or in a loop",
                 )
             across = next((x for x in focus.digits if x.levels == d.levels and not x.nested and x is not d), None)
             if across is not None:
                 raise SplitReduction(
-                    f"units that have parts of one `{work.name.rstrip('@')}` would have different tiles of `{across.index}`",
+                    f"units that have parts of one `{name}` would have different tiles of `{across.index}`",
                     help="in `arrange` of the line above, divide `u` by the number of units that have the parts",
                 )
-            ctx.reduced.setdefault(work.name, set()).update(_per_level(ctx, focus, d, work))
+            ctx.reduced.setdefault(computation.name, set()).update(_per_level(ctx, focus, d, computation))
 
 
-def _per_level(ctx: LoweringContext, focus: Focus, d: UnitDigit, work: Computation) -> list[tuple[str, int, int]]:
+def _per_level(ctx: LoweringContext, focus: Focus, d: UnitDigit, computation: Computation) -> list[tuple[str, int, int]]:
     """A digit of a number that is flattened over several levels, as (level, stride, count) of each."""
     if ctx.device.level(d.levels[-1]).units == "finite":
         return [(d.levels[-1], 1, 0)]  # 0: all that take part
     stride, extent = d.stride.constant, d.extent.constant
+    name = computation.name.rstrip("@")
     if stride is None or extent is None:
         raise InternalError("a parallel reduction needs constant unit counts")
     above = [x for x in focus.digits if x.levels == d.levels and x.extent.constant != 1]
@@ -150,7 +158,7 @@ def _per_level(ctx: LoweringContext, focus: Focus, d: UnitDigit, work: Computati
         beyond = stride % n if stride >= n else extent > count and (n % (stride * count) or (extent % count and not top))
         if beyond:
             raise SplitReduction(
-                f"the parts of one `{work.name.rstrip('@')}` would not lie alike in each group of {n} units of `{level}`",
+                f"the parts of one `{name}` would not lie alike in each group of {n} units of `{level}`",
                 help=f"tile `{d.index}` onto one level a line",
             )
         if stride >= n:

@@ -81,12 +81,12 @@ def split_reduction(low: Lowering, focus: Focus, line: syntax.Tile, axes, counts
     ctx = low.ctx
     assert line.level is not None
     how = next((m.words[0] for m in line.modifiers if m.name == "by"), None)
-    works = []
+    computations = []
     ranges, views, digits = dict(focus.ranges), dict(focus.views), list(focus.digits)
-    for w in focus.works:
+    for w in focus.computations:
         mine = [(n, a) for n, a in enumerate(axes) if a.index in w.reduced]
         if not tile_splits_reduction(ctx.device, line) or not is_split_reduction(focus, w, axes):
-            works.append(w)
+            computations.append(w)
             continue
         assert w.reduction is not None
         _once(low, w, line)
@@ -98,7 +98,7 @@ def split_reduction(low: Lowering, focus: Focus, line: syntax.Tile, axes, counts
         if how == "atomic":
             known = known or _atomically(low, w, line)
             subscripts = w.outputs[0].indices if known.target == w.outputs[0].tensor else w.indices
-            works.append(replace(w, outputs=(Output(known.target, subscripts, own, w.reduction.kind),)))
+            computations.append(replace(w, outputs=(Output(known.target, subscripts, own, w.reduction.kind),)))
             for n, _ in mine:
                 digits[before + n] = replace(digits[before + n], index="")
         else:
@@ -113,10 +113,10 @@ def split_reduction(low: Lowering, focus: Focus, line: syntax.Tile, axes, counts
                 ranges[name] = Range(digits[before + n].expr, ONE)
                 digits[before + n] = replace(digits[before + n], index=name, also=index)
             names = tuple(name for name, _ in known.parts)
-            works.append(replace(w, outputs=(Output(known.target, (*names, *w.indices), own),)))
+            computations.append(replace(w, outputs=(Output(known.target, (*names, *w.indices), own),)))
         low.split[w.name] = known
         views[known.target] = View(known.target, "global")
-    return replace(focus, works=tuple(works), ranges=ranges, views=views, digits=tuple(digits))
+    return replace(focus, computations=tuple(computations), ranges=ranges, views=views, digits=tuple(digits))
 
 
 def _once(low: Lowering, w: Computation, line: syntax.Tile) -> None:
@@ -130,7 +130,9 @@ def _once(low: Lowering, w: Computation, line: syntax.Tile) -> None:
 
 def _read_later(low: Lowering, focus: Focus, w: Computation, line: syntax.Tile) -> None:
     """COMBINED_FIRST"""
-    readers = [x.name for x in (*low.works, *focus.works) if x.name != w.name and not x.reads.isdisjoint(w.targets)]
+    readers = [
+        x.name for x in (*low.computations, *focus.computations) if x.name != w.name and not x.reads.isdisjoint(w.targets)
+    ]
     if readers:
         whole = w.name.rstrip("@")
         alone = f"leave the `keep` that holds `{whole}` out: it gets a launch of its own"
@@ -145,7 +147,7 @@ def _read_later(low: Lowering, focus: Focus, w: Computation, line: syntax.Tile) 
 
 def _there_afterwards(low: Lowering, focus: Focus, w: Computation, line: syntax.Tile) -> None:
     """STILL_THERE. Raises CannotMeet."""
-    made = {t for x in low.works if x.name != w.name for t in x.targets if t + BACK not in focus.views}
+    made = {t for x in low.computations if x.name != w.name for t in x.targets if t + BACK not in focus.views}
     reads = {ld.tensor for o in w.outputs for ld in loads(o.value)} & made
     gone = next((t for t in sorted(reads) if t in focus.views and focus.views[t].form != "global"), None)
     if gone is not None:

@@ -19,25 +19,29 @@ from ..reductions.accumulator_computations import ResumeAccumulator
 from ..spec import ZERO, Focus
 
 
-def store_element(ctx: LoweringContext, focus: Focus, work: Computation) -> list[Stmt]:
-    value, around = bind_shared_values(ctx, focus, work)
-    if isinstance(work, ResumeAccumulator) and work.instead is not None:
+def store_element(ctx: LoweringContext, focus: Focus, computation: Computation) -> list[Stmt]:
+    value, around = bind_shared_values(ctx, focus, computation)
+    if isinstance(computation, ResumeAccumulator) and computation.instead is not None:
         alias = focus.aliases
-        indices = tuple(dict.fromkeys(alias.get(i, i) for i in (*work.indices, *work.parts)))
-        conds = one_writer(ctx, focus, indices, focus.views[work.home].buffer, among_lockstep=False)
-        value = Masked(conds, value, work.instead, value.dtype) if conds else value
-    return guarded_store(ctx, focus, work, value, around)
+        indices = tuple(dict.fromkeys(alias.get(i, i) for i in (*computation.indices, *computation.parts)))
+        conds = one_writer(ctx, focus, indices, focus.views[computation.home].buffer, among_lockstep=False)
+        value = Masked(conds, value, computation.instead, value.dtype) if conds else value
+    return guarded_store(ctx, focus, computation, value, around)
 
 
-def guarded_store(ctx: LoweringContext, focus: Focus, work: Computation, value: Value, around: Around = list) -> list[Stmt]:
+def guarded_store(
+    ctx: LoweringContext, focus: Focus, computation: Computation, value: Value, around: Around = list
+) -> list[Stmt]:
     """`around`: what the store needs around it."""
-    tensor, indices = work.name, work.subscripts or work.indices
+    tensor, indices = computation.name, computation.subscripts or computation.indices
     view = focus.views[tensor]
     at = tuple(as_expr(Var(i)) for i in indices)
     alias = focus.aliases
     indices = tuple(dict.fromkeys(alias.get(i, i) for i in indices))
     where, stored = coordinates(ctx, focus, tensor, at), narrowed(value, ctx.dtypes[tensor])
-    store = Store(view.buffer, where, stored, work.atomic, work.span, None if work.atomic else work.using)
+    store = Store(
+        view.buffer, where, stored, computation.atomic, computation.span, None if computation.atomic else computation.using
+    )
     stored_so = around([store])
     if view.form == "path":
         return stored_so

@@ -49,7 +49,7 @@ def write_back(low: Lowering, focus: Focus, w: Computation, owner: tuple, keep: 
         using = store_instr_name(low, keep, low.ctx.dtypes[o.tensor])
         block = None if using else block
         value = _final(low.ctx, w, o.value)
-        work = Computation(
+        computation = Computation(
             o.tensor,
             w.indices,
             value,
@@ -61,16 +61,16 @@ def write_back(low: Lowering, focus: Focus, w: Computation, owner: tuple, keep: 
             fused=w.fused,
             using=using,
         )
-        f = replace(focus, works=(work,))
+        f = replace(focus, computations=(computation,))
         if block is None:
             out += low.lower(f, owner)
             continue
-        if _made_by_owners(low, focus, work, w, block):
+        if _made_by_owners(low, focus, computation, w, block):
             rounded = o.tensor + "@@"
             low.ctx.dtypes[rounded] = low.ctx.dtypes[o.tensor]
             at = tuple(as_expr(Var(i)) for i in w.indices)
-            work = replace(work, value=Load(rounded, at, low.ctx.dtypes[rounded]))
-            f = replace(focus, works=(work,)).with_view(rounded, replace(focus.views[w.name], stored_value=value))
+            computation = replace(computation, value=Load(rounded, at, low.ctx.dtypes[rounded]))
+            f = replace(focus, computations=(computation,)).with_view(rounded, replace(focus.views[w.name], stored_value=value))
             out += low.lower(f, tuple(renamed(line, {o.tensor, w.name.rstrip("@")}, rounded) for line in block))
             continue
         # the block's `move C -> shared` stages the accumulator: the copy's source is what the block calls by the tensor's name
@@ -78,16 +78,19 @@ def write_back(low: Lowering, focus: Focus, w: Computation, owner: tuple, keep: 
     return out
 
 
-def _made_by_owners(low: Lowering, focus: Focus, work: Computation, w: Computation, block: tuple) -> bool:
+def _made_by_owners(low: Lowering, focus: Focus, computation: Computation, w: Computation, block: tuple) -> bool:
     """ROUND_FIRST."""
     ctx = low.ctx
     hop = next((x for x in block if isinstance(x, syntax.Move)), None)
-    if hop is None or hop.tensor not in (work.name, w.name.rstrip("@")) or focus.views[w.name].form != "path":
+    if hop is None or hop.tensor not in (computation.name, w.name.rstrip("@")) or focus.views[w.name].form != "path":
         return False
-    if ctx.register(hop.memory or ctx.device.memories[-1].name) or ctx.dtypes[work.name].bytes > ctx.dtypes[w.name].bytes:
+    if (
+        ctx.register(hop.memory or ctx.device.memories[-1].name)
+        or ctx.dtypes[computation.name].bytes > ctx.dtypes[w.name].bytes
+    ):
         return False
     own = (w.name, w.name + "@at")
-    others = [ld for ld in loads(work.value) if ld.tensor not in own]
+    others = [ld for ld in loads(computation.value) if ld.tensor not in own]
     return all(len({v for e in ld.indices for v in e.variables()}) < len(w.indices) for ld in others)
 
 
@@ -118,19 +121,19 @@ def write_back_block(ctx: LoweringContext, keep: syntax.Keep) -> tuple:
 def share_out(low: Lowering, focus: Focus, line: ShareOut) -> list[Stmt]:
     """The one work in focus by the lines of a copy."""
     ctx, keep = low.ctx, line.keep
-    (work,) = focus.works
+    (computation,) = focus.computations
     lines = ctx.filled_lines.get(id(keep), ())[len(keep.block or ()) :]  # the same wherever the line is lowered
     if not lines:
-        found = [(i, focus.ranges[i].whole_capacity) for i in work.indices]
+        found = [(i, focus.ranges[i].whole_capacity) for i in computation.indices]
         axes = [(i, n) for i, n in found if n is not None]
-        held = any(focus.views[t].form == "path" for t in work.reads)
-        if held or len(axes) < len(found) or any(focus.ranges[i].strided_runs for i in work.indices):
+        held = any(focus.views[t].form == "path" for t in computation.reads)
+        if held or len(axes) < len(found) or any(focus.ranges[i].strided_runs for i in computation.indices):
             return low.lower(focus, (syntax.Compute(),))
-        last = (work.subscripts or work.indices)[-1:]
+        last = (computation.subscripts or computation.indices)[-1:]
         axes.sort(key=lambda a: a[0] in last)  # neighbours in the result are neighbours of one another
         layout = Layout.row_major([(i, as_expr(n)) for i, n in axes])
-        target = next(b for b in ctx.buffers if b.name == focus.views[work.name].buffer)
-        result = Load(work.name, tuple(as_expr(Var(i)) for i, _ in axes), ctx.dtypes[work.name])
+        target = next(b for b in ctx.buffers if b.name == focus.views[computation.name].buffer)
+        result = Load(computation.name, tuple(as_expr(Var(i)) for i, _ in axes), ctx.dtypes[computation.name])
         lines = _apart(copy_lines(ctx, focus, axes, result, target, layout, replace(keep, modifiers=())))
         lines = with_spans(lines, ctx.synthetic_line_numbers)
         ctx.filled_lines[id(keep)] = (*(keep.block or ()), *lines)

@@ -30,7 +30,7 @@ def delinearize(
     whole   nothing of the number is for lines above
     """
     arrange = modifier(line, "arrange")
-    reduced = {i for w in focus.works for i in w.reduced}
+    reduced = {i for w in focus.computations for i in w.reduced}
     nested = arrange is None or check_arrange(arrange, [a.index for a in axes], counts, later)
     digits: list[UnitDigit] = []
     lets: list[Let] = []
@@ -69,7 +69,7 @@ def delinearize(
             new[a.index] = r.split_strided(size, a.every, step)
         else:
             live = ctx.device.level(line.level).units != "shaped" and count == r.trips(size)
-            new[a.index] = r.split(size, step, live=live and a.index not in {i for w in focus.works for i in w.reduced})
+            new[a.index] = r.split(size, step, live=live and a.index not in {i for w in focus.computations for i in w.reduced})
     return digits, lets, new
 
 

@@ -35,8 +35,8 @@ def distribute_tiles(low: Lowering, focus: Focus, line: syntax.Tile, axes: list[
     kind = ctx.device.level(level).units
     ranges = focus.ranges
     counts: list[Expr] = []
-    cells = {i for w in focus.works for i in cell_indices(focus, w)}
-    needed = {i for w in focus.works for i in w.all_indices}
+    cells = {i for w in focus.computations for i in cell_indices(focus, w)}
+    needed = {i for w in focus.computations for i in w.all_indices}
     for a in axes:
         r = ranges[a.index]
         if r.strided_runs:
@@ -115,7 +115,7 @@ def _distributed(
     whole = (later * product(counts)).constant
     # idle units hold the identity in their registers, and take part
     together = all(
-        isinstance(w, (InitAccumulator, CombinePartials)) and focus.views[w.name].form == "path" for w in focus.works
+        isinstance(w, (InitAccumulator, CombinePartials)) and focus.views[w.name].form == "path" for w in focus.computations
     )
     alike = _alike(focus, (line, *rest), level)
     first = focus.level != level  # of adjacent tiles onto one level the first has told the idle units apart
@@ -136,7 +136,7 @@ def _distributed(
     dealt = (left, frozenset(map(id, rest)))
     if taking is not None:
         one_unit = taking == 1
-        added = {i for w in focus.works if w.name in focus.open_accumulators for i in w.reduced} if one_unit else set()
+        added = {i for w in focus.computations if w.name in focus.open_accumulators for i in w.reduced} if one_unit else set()
         digits = [replace(d, expr=ZERO if d.index in added else d.expr, stride=ONE, extent=as_expr(taking)) for d in digits]
     start = focus.parent if focus.level == level else focus.level
     f = replace(
@@ -163,7 +163,7 @@ def _alike(focus: Focus, lines: tuple, level: str) -> bool:
     """Does nothing in focus have an index that these lines, the first ones onto a level, distribute, and do units store to
     registers of their own? Then all do the same, idle ones too, for they may be the ones that read it in the next nest. To a
     memory one of them stores."""
-    needed = {i for w in focus.works for i in w.all_indices}
+    needed = {i for w in focus.computations for i in w.all_indices}
     for x in lines:
         if isinstance(x, syntax.Fuse) and needed & set(x.indices):
             needed.add(x.name)
@@ -173,7 +173,7 @@ def _alike(focus: Focus, lines: tuple, level: str) -> bool:
             break
         if any(a.index in needed for a in x.axes):
             return False
-    targets = [t for w in focus.works for t in ((w.name,) if w.name in focus.open_accumulators else w.targets)]
+    targets = [t for w in focus.computations for t in ((w.name,) if w.name in focus.open_accumulators else w.targets)]
     return any(focus.views[t].form == "path" for t in targets)
 
 
@@ -230,7 +230,7 @@ def _not_in_registers(focus: Focus, axes: list[ResolvedAxis], cells: set[str], l
     """How many tiles a unit of a finite level gets is not known, so no tile held in registers spans them."""
     for a in axes:
         if a.index in cells:
-            held = next(t for w in focus.works for t in (w.name, *w.reads, *w.targets)
+            held = next(t for w in focus.computations for t in (w.name, *w.reads, *w.targets)
                         if t in focus.views and focus.views[t].form == "path" and a.index in focus.views[t].axes)  # fmt: skip
             raise RegisterMismatch(
                 f"`{held.rstrip('@~')}` is held in registers, and `{a.index}`, one of its indices, goes to `{line.level}`",
@@ -252,7 +252,7 @@ def _replicated(low: Lowering, focus: Focus, line: syntax.Tile, axes: list[Resol
 
 def _may_be_zero(low: Lowering, index: str) -> bool:
     """Has one unit something to do all the same: what lacks the index, or stores the result of a reduction over nothing?"""
-    return any(index not in w.indices for w in low.works)
+    return any(index not in w.indices for w in low.computations)
 
 
 def _rounds(
@@ -271,12 +271,12 @@ def _rounds(
     ONCE   what does not have the indices is done in one round; it would be done again in each.
     """
     ctx = low.ctx
-    needed = {i for w in focus.works for i in w.all_indices}
+    needed = {i for w in focus.computations for i in w.all_indices}
     counts = [c if a.index in needed else ONE for a, c in zip(axes, counts, strict=True)]
     whole = product(counts).constant or 1
     if whole <= available:
         # Units that idle here may have tiles of what reads the results: they get them, too.
-        free = {i for w in focus.works for i in w.indices}
+        free = {i for w in focus.computations for i in w.indices}
         taking = None if any(a.index in free for a in axes) else available
         return _distributed(low, focus, line, axes, counts, ONE, number, levels, rest, available, taking=taking)
     trips = as_expr(-(-whole // available))
@@ -304,7 +304,7 @@ def _surplus(
     size = clamped(r, a.size)
     again = replace(a, size=size, every=None)
     counts = [as_expr(available)]
-    if not any(a.index in w.all_indices for w in focus.works):  # nothing to visit: one round tells which units there are
+    if not any(a.index in w.all_indices for w in focus.computations):  # nothing to visit: one round tells which units there are
         f = focus.with_range(a.index, advance(r, size * available, None))
         return _distributed(low, f, line, [again], counts, ONE, number, levels, rest, available)
     assert r.capacity is not None

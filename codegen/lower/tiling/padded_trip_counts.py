@@ -39,7 +39,7 @@ def may_run_padded(focus: Focus, index: str) -> bool:
         view = focus.views[load.tensor]
         return index in view.fully_written and view.filled_extents is not None and ends <= view.filled_extents
 
-    return _adds_zero(focus, index, focus.works) and all(map(zero_beyond, _factors(focus.works, index)))
+    return _adds_zero(focus, index, focus.computations) and all(map(zero_beyond, _factors(focus.computations, index)))
 
 
 def is_filled_padded(low: Lowering, focus: Focus, index: str, tensor: str, memory: str, rest: tuple) -> bool:
@@ -51,12 +51,14 @@ def is_filled_padded(low: Lowering, focus: Focus, index: str, tensor: str, memor
         return False
     held = [(tensors_of(x), x.memory) for x in rest if _stages(x)]
     below = {t for tensors, m in held if m is not None and is_scratch_memory(ctx, m) for t in tensors}
-    works = tuple(w for w in focus.works if below.isdisjoint(w.targets))  # the others are made by lines below, each by itself
+    computations = tuple(
+        w for w in focus.computations if below.isdisjoint(w.targets)
+    )  # the others are made by lines below, each by itself
 
     def staged(load: Load) -> bool:
         return load.tensor in below or load.tensor == tensor or index in focus.views[load.tensor].fully_written
 
-    return _adds_zero(focus, index, works) and all(map(staged, _factors(works, index)))
+    return _adds_zero(focus, index, computations) and all(map(staged, _factors(computations, index)))
 
 
 def is_scratch_memory(ctx: LoweringContext, memory: str) -> bool:
@@ -74,14 +76,14 @@ def _stages(line: syntax.Line) -> TypeGuard[syntax.Move | syntax.Keep]:
     return isinstance(line, syntax.Move) or (isinstance(line, syntax.Keep) and bool(line.block))
 
 
-def _factors(works: tuple[Computation, ...], index: str) -> list[Load]:
+def _factors(computations: tuple[Computation, ...], index: str) -> list[Load]:
     """What is read of sums over the index."""
-    return [ld for w in works if index in w.reduced for ld in loads(w.value)]
+    return [ld for w in computations if index in w.reduced for ld in loads(w.value)]
 
 
-def _adds_zero(focus: Focus, index: str, works: tuple[Computation, ...]) -> bool:
+def _adds_zero(focus: Focus, index: str, computations: tuple[Computation, ...]) -> bool:
     """Is `index` summed over by all that has it, and is a term zero where what it loads is?"""
-    having = [w for w in works if index in w.all_indices]
+    having = [w for w in computations if index in w.all_indices]
     return bool(having) and all(
         w.reduction is not None
         and w.reduction.kind == "sum"

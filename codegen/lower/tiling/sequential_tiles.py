@@ -34,7 +34,7 @@ def sequential_tiles(
         rep = r.strided_runs[0]
         var = ctx.var(f"{a.index}_run", as_expr(rep.count))
         opened = focus.with_range(a.index, r.open_strided_run(RangeStep(as_expr(var), as_expr(rep.count), None)))
-        if any(a.index in w.reduced and w.name not in focus.open_accumulators for w in focus.works):
+        if any(a.index in w.reduced and w.name not in focus.open_accumulators for w in focus.computations):
             opened = replace(opened, loops=(*focus.loops, (a.index, var, as_expr(rep.count))))
         body = sequential_tiles(ctx, opened, a, cell, unroll, inner, line, ahead)
         return [For(var, ZERO, as_expr(rep.count), ONE, tuple(body), unroll=0, span=line.span)]
@@ -43,7 +43,7 @@ def sequential_tiles(
         raise UnboundedTile(
             "`every` distributes chunks over units; this tile has no `-> level`", line.span, help="add `-> thread`, say"
         )
-    reducing = any(a.index in w.reduced and w.name not in focus.open_accumulators for w in focus.works)
+    reducing = any(a.index in w.reduced and w.name not in focus.open_accumulators for w in focus.computations)
     wholly = unroll is not None and not unroll.values
     same = modifier(line, ALL_TURNS.name) is not None and r.capacity is not None and bool(r.bounds)
     whole = not cell and modifier(line, "peel") is None and (same or may_run_padded(focus, a.index))
