@@ -36,6 +36,10 @@ FLAGS = ("-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-
 """What the text needs of g++ and of clang (besides -march, -shared -fPIC): contraction only where the program says fma,
 integers that wrap. -Wno-psabi: passing wide vectors to inline functions is noted by gcc, and is harmless."""
 
+GCC_FLAGS = ("-fno-tree-loop-if-convert",)
+"""What it needs of g++ besides; not every clang knows it. g++ 12.2 at -O3 gives a copy with a guard around its inner loop a
+wrong mask where a vector spans several rows: some rows become 0."""
+
 
 def symbol(program: Program) -> str:
     """The name of the exported function. The prefix keeps ops named `div`, `read` or `exp` apart from the C library's."""

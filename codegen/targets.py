@@ -84,9 +84,6 @@ MACHINES = {
 
 # What a build adds to the flags that the text asks for: a shared library, neither exceptions nor run-time types.
 FLAGS = ("-std=c++17", *abi.FLAGS, "-fno-exceptions", "-fno-rtti", "-shared", "-fPIC")
-# g++ 12.2 at -O3 gives a copy with a guard around its inner loop a wrong mask where a vector spans several rows:
-# some rows become 0.
-GCC_FLAGS = ("-fno-tree-loop-if-convert",)
 
 
 @dataclass(frozen=True)
@@ -158,4 +155,4 @@ def has_blocks(device: Device) -> bool:
 
 def compiler_flags(machine: TargetMachine, kind: str) -> tuple[str, ...]:
     """All flags for code of `machine` with a compiler of this kind (`gcc`, `clang`, `zig`)."""
-    return (*FLAGS, *(GCC_FLAGS if kind == "gcc" else ()), *(machine.zig if kind == "zig" else machine.flags))
+    return (*FLAGS, *(abi.GCC_FLAGS if kind == "gcc" else ()), *(machine.zig if kind == "zig" else machine.flags))

@@ -16,7 +16,7 @@ from ....dsl.device import Instr
 from ....dsl.errors import InternalError
 from ....dsl.index.expr import Expr, Var
 from ....dsl.support.fast_replace import replace
-from ...abi import FLAGS, MAX_THREADS, arguments, symbol
+from ...abi import FLAGS, GCC_FLAGS, MAX_THREADS, arguments, symbol
 from ...ir.program import Program
 from ...ir.tile_ir import Alloc, Barrier, Buffer, Call, Launch, Units
 from ...ir.tile_visitors import statements
@@ -320,6 +320,7 @@ class _Printer:
                 title=mangle(program.name),
                 head=[_comment(x) for x in program.head.strip("\n").splitlines()],
                 flags=" ".join((*FLAGS, *MACHINES.get(program.device.name, NATIVE).flags)),
+                gcc_flags=" ".join(GCC_FLAGS),
                 prelude=prelude(helpers, program, fma_users),
                 instrs=instrs,
                 launches=launches,

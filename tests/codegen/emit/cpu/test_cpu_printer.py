@@ -5,12 +5,14 @@ import threading
 import time
 from dataclasses import replace
 
+import andiron
 import numpy as np
 import pytest
 from andiron.codegen.abi import symbol
 from andiron.codegen.emit.printers import emit
 from andiron.codegen.ir.tile_ir import Alloc, Barrier, If, Let, Store
 from andiron.codegen.name_mangling import NameSupply, mangle
+from andiron.codegen.targets import compiler_flags, target_of
 from andiron.dsl.index.expr import Var, as_expr, ceildiv, xor
 from andiron.dsl.types import TYPES
 from andiron.dsl.values import Apply, Cast, IndexValue, Masked
@@ -342,3 +344,11 @@ def test_names_cannot_collide():
 
 def test_text_is_the_same_every_time():
     assert emit(gemm()) == emit(gemm())
+
+
+@pytest.mark.parametrize("target", ["cpu:generic", "cpu:avx2"])
+def test_the_head_has_all_flags_of_a_build(target):
+    head = andiron.compile("op f[N](X: f32[N]) -> (Y: f32[N]):\n    Y[i] = X[i]\n", target=target).source.split("#include")[0]
+    for kind in ("gcc", "clang"):
+        wanted = set(compiler_flags(target_of(target).machine, kind)) - {"-std=c++17", "-fno-exceptions", "-fno-rtti"}
+        assert wanted <= set(head.split())

@@ -203,7 +203,7 @@ def test_nothing_beyond_an_input_is_read(name, target):
 
 @pytest.mark.parametrize(("height", "channels"), [(16, 4), (16, 3), (7, 4), (5, 2)])
 def test_rows_that_a_guard_lets_through_are_copied(height, channels):
-    """g++ 12.2 makes them 0 with its if-conversion (`codegen.targets.GCC_FLAGS`)."""
+    """g++ 12.2 makes them 0 with its if-conversion (`codegen.abi.GCC_FLAGS`)."""
     skip_unless_run_here("cpu:avx2")
     text = """
 op down[H, C](X: f32[H, C]) -> (Y: f32[H, C]):

@@ -1,5 +1,6 @@
 // expsum: a kernel for cpu:test, made by Andiron.
 // Build: c++ -O3 -ffp-contract=off -fno-math-errno -fno-trapping-math -fwrapv -Wno-psabi -pthread -march=native -shared -fPIC
+// g++ needs one flag more: -fno-tree-loop-if-convert
 //
 // schedule by_rows for expsum on cpu:avx2:
 //     tile i: 1 -> core
