@@ -26,11 +26,11 @@ from .lower.workspace import workspace
 from .plan.computations import Computation
 from .schedule.synthetic_spans import with_spans
 
-Part = tuple[tuple[Computation, ...], tuple]  # the works of a launch, and its lines
+Part = tuple[tuple[Computation, ...], tuple]  # the computations of a launch, and its lines
 
 
 def lower_variants(context: LoweringContext, op: Op, parts: Sequence[Part]) -> tuple[Program, list[Part]]:
-    """The program as the lines say it, and the works and explicit lines of each launch of `parts`."""
+    """The program as the lines say it, and the computations and explicit lines of each launch of `parts`."""
     attempts = context.attempts
     written: list[Part] = []
     queue = [(computations, todo, True) for computations, todo in parts]

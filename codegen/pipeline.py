@@ -63,7 +63,7 @@ class CompiledProgram:
 class Compilation:
     """What one compilation knows so far. A pass reads some of it, and puts back what it made.
 
-    lines      of the schedule          parts      the works and lines of each launch; `written`: with explicit lines
+    lines      of the schedule          parts      the computations and lines of each launch; `written`: with explicit lines
     program    the tile program         unaligned  the one for sizes that runs of copies are not aligned for; None: the same
     """
 

@@ -31,10 +31,11 @@ Fusing = tuple[Computation, tuple[syntax.Fuse, ...], list[str]]
 
 @dataclass(frozen=True)
 class InstrMapping:
-    """`m`, `n`, `k`: the indices of `work` that are tiled; of `n` neighbours are nearer in the result, where it has either.
+    """`m`, `n`, `k`: the indices of `computation` that are tiled; of `n` neighbours are nearer in the result, where it has
+    either.
 
-    `leaf`: how much of m, n, k one execution covers. `work` is what is left after `fuses`. `refused`: why it is not legal.
-    `of`: what each index of the instruction stands for, outermost first.
+    `leaf`: how much of m, n, k one execution covers. `computation` is what is left after `fuses`. `refused`: why it is not
+    legal. `of`: what each index of the instruction stands for, outermost first.
     """
 
     instr: Instr | None
@@ -163,7 +164,7 @@ def _others(mapping: InstrMapping) -> InstrMapping:
 
 @dataclass(frozen=True)
 class FusedComputations:
-    """A work with indices of it fused: by the same groups, the same for all instructions."""
+    """A computation with indices of it fused: by the same groups, the same for all instructions."""
 
     ctx: LoweringContext
     computation: Computation

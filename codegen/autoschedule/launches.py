@@ -41,7 +41,7 @@ def context_of(op: Op, device: Device) -> LoweringContext:
 
 
 def launches_of(op: Op, device: Device, lines: tuple) -> list[tuple[tuple[Computation, ...], tuple]]:
-    """The works of each launch with the lines that are for it.
+    """The computations of each launch with the lines that are for it.
 
     `keep T in <outermost memory>:` at the top gives T a launch of its own, scheduled by the block.
     """

@@ -44,7 +44,8 @@ SAME = 0.01  # log of times: candidates within it count as equal, the precision 
 
 
 class NestModel(Protocol):
-    """One way to lay a work out: its candidates, what they ask of the machine at given sizes, and one of them as lines."""
+    """One way to lay a computation out: its candidates, what they ask of the machine at given sizes, and one of them as
+    lines."""
 
     @property
     def name(self) -> str: ...
@@ -124,7 +125,7 @@ def rank_candidates(
     return out
 
 
-Sizes = list[tuple[dict[str, int], dict[str, int]]]  # values of the op's sizes, and the extents of works that these make
+Sizes = list[tuple[dict[str, int], dict[str, int]]]  # values of the op's sizes, and the extents of computations that these make
 
 
 def sample_sizes(ctx: LoweringContext, computations: tuple[Computation, ...]) -> Sizes:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def compute_at(
     low: Lowering, focus: Focus, line: syntax.Keep | syntax.Move, name: str, w: Computation, rest: tuple
 ) -> list[Stmt]:
-    """w makes `name`, which other works of the focus read; `line.block` is its schedule, completed like a copy's."""
+    """w makes `name`, which other computations of the focus read; `line.block` is its schedule, completed like a copy's."""
     ctx = low.ctx
     memory = line.memory or ctx.device.memories[-1].name
     if ctx.register(memory):

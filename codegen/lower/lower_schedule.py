@@ -41,14 +41,14 @@ HELD = (UnboundedTile, SplitReduction)
 
 
 class Lowering:
-    """Lowers one launch. `works` are all works of the launch, for what a line must know of the whole."""
+    """Lowers one launch. `computations` are all computations of the launch, for what a line must know of the whole."""
 
     def __init__(self, ctx: LoweringContext, computations: tuple[Computation, ...], lines: tuple = ()) -> None:
         self.ctx = ctx
         self.computations = computations
         self.finest = _finest(lines)  # tiles: which of several indices an instruction may take
-        self.split: dict[str, SplitPartials] = {}  # works whose parts a later launch combines, or atomics
-        self.served: dict[str, set[str]] = {}  # tensors that several nests make, each for itself: the works that read their own
+        self.split: dict[str, SplitPartials] = {}  # computations whose parts a later launch combines, or atomics
+        self.served: dict[str, set[str]] = {}  # tensors that several nests make, each for itself: their readers
         self.read_again: set[str] = set()  # what those read that several nests make
         self.holding = 0  # lines that hold something, above the one being lowered
 
@@ -195,7 +195,7 @@ class Lowering:
     # ------------------------------------------------------------ looking ahead
 
     def names_other_nest(self, focus: Focus, fits: Callable[[Computation], bool]) -> bool:
-        """Is this a line of works that a tile above gave a nest of their own (FISSION)? It says nothing about those here."""
+        """Whether the line is for computations that a tile above gave a nest of their own (FISSION), and not for these."""
         mine = {w.name for w in self.computations}
         return all(w.name in mine or w.name.endswith(BACK) for w in focus.computations) and any(
             fits(w) for w in self.computations
@@ -338,7 +338,7 @@ def fuse_indices(focus: Focus, line: syntax.Fuse) -> Focus:
     size: Expr = as_expr(1)
     for _, e, _ in parts:
         size = size * e
-    computations = tuple(_fuse_work(w, line, parts) for w in focus.computations)
+    computations = tuple(_fuse_computation(w, line, parts) for w in focus.computations)
     for i in line.indices:
         if not any(i in w.all_indices for w in computations):
             ranges.pop(i, None)
@@ -351,7 +351,7 @@ def _numbers_registers(focus: Focus, tensor: str, indices: tuple[str, ...]) -> b
     return view is not None and view.form == "path" and not set(indices).isdisjoint(view.axes)
 
 
-def _fuse_work(w: Computation, line: syntax.Fuse, parts) -> Computation:
+def _fuse_computation(w: Computation, line: syntax.Fuse, parts) -> Computation:
     mine = set(line.indices)
     free, reduced = mine & set(w.indices), mine & set(w.reduced)
     if not free and not reduced:

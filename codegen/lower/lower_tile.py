@@ -91,7 +91,7 @@ def staged_tensors(lines: Iterable[syntax.Line]) -> frozenset[str]:
 def shared_loop_groups(
     computations: tuple[Computation, ...], together: Callable[[Computation, Computation], bool]
 ) -> list[tuple[Computation, ...]]:
-    """Consecutive works that may share loops (FISSION)."""
+    """Consecutive computations that may share loops (FISSION)."""
     out: list[list[Computation]] = []
     for w in computations:
         if out and all(together(v, w) for v in out[-1]):

@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 
 def reads_of(computations: Iterable[Computation], tensor: str) -> list[Load]:
-    """What works read of a tensor, in their values and where they are written back."""
+    """What computations read of a tensor, in their values and where they are written back."""
     values = [v for w in computations for v in (w.value, *(o.value for o in w.outputs))]
     return [ld for v in values for ld in loads(v) if ld.tensor == tensor]
 
 
 def subscripts_of(w: Computation, tensor: str) -> tuple[str, ...]:
-    """The indices that a work's target has for its axes; components of fused indices by their own names."""
+    """The indices that a computation's target has for its axes; components of fused indices by their own names."""
     return next((o.indices for o in w.outputs if o.tensor == tensor), w.subscripts or w.indices)
 
 
@@ -75,7 +75,7 @@ def view_form(readers: Iterable[Computation], line: syntax.Keep | syntax.Move, t
 
 def focus_with_copy(low: Lowering, focus: Focus, tensor: str, w: Computation, lines: tuple) -> Focus:
     """STORED_BESIDES: the focus where `w` makes the tensor, with a copy to the outermost memory if somebody reads it there: the
-    caller, whose output it is; works of other nests; a launch to follow. Those in focus read what is kept."""
+    caller, whose output it is; computations of other nests; a launch to follow. Those in focus read what is kept."""
     ctx, here = low.ctx, {x.name for x in focus.computations}
     elsewhere = any(
         tensor in x.reads for x in low.computations if x.name not in here and x.name not in low.served.get(tensor, ())
@@ -127,7 +127,7 @@ def check_kept_reads(focus: Focus, w: Computation, lines: tuple) -> None:
 
 
 def _needed(focus: Focus, w: Computation) -> frozenset[str]:
-    """What the write-back of `w` reads of other works in focus that nothing keeps yet."""
+    """What the write-back of `w` reads of other computations in focus that nothing keeps yet."""
     made = {
         t for x in focus.computations if x is not w for t in x.targets if t in focus.views and focus.views[t].form == "global"
     }

@@ -34,10 +34,10 @@ class SpecContext(Protocol):
 
 
 def show_spec(ctx: SpecContext, focus: Focus) -> str:
-    """All works of the focus, separated by `;`, the level, and the memory of each tensor. One line of text."""
+    """All computations of the focus, separated by `;`, the level, and the memory of each tensor. One line of text."""
     if not focus.computations:
         return "nothing left"
-    computations = "; ".join(_work(focus, w) for w in focus.computations)
+    computations = "; ".join(_show_computation(focus, w) for w in focus.computations)
     places = "  ".join(f"{_bare(t)}: {memory}" for t, memory in places_of(ctx, focus).items())
     return f"{computations}  @{focus.level}  {places}".rstrip()
 
@@ -78,7 +78,7 @@ def _bare(name: str) -> str:
     return name.partition("@")[0]
 
 
-def _work(focus: Focus, w: Computation) -> str:
+def _show_computation(focus: Focus, w: Computation) -> str:
     kind = w.reduction.kind if w.reduction else None
     sign = _SIGN.get(kind, f"{kind}=")
     plain = len(w.outputs) == 1 and isinstance(w.outputs[0].value, Load) and w.outputs[0].value.tensor == w.name

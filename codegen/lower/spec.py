@@ -189,13 +189,13 @@ class TileLoop:
 
 @dataclass(frozen=True)
 class Focus:
-    """The works that remain, their ranges, where tensors live, the level that executes.
+    """The computations that remain, their ranges, where tensors live, the level that executes.
 
     `parent`     the level that the tiles onto `level` started from
     `digits`     unit digits bound so far;  `bound` the levels whose units are told apart by them
     `tile_loops` loops of tiles one after another, outermost first; those around a copy are not around the lines of its block
     `loops`      reduction loops opened above the accumulator: (index, variable, trips)
-    `open_accumulators` name of a work whose accumulator is open -> number of digits at its opening
+    `open_accumulators` name of a computation whose accumulator is open -> number of digits at its opening
     `current_tile` the number of the tile that a unit of a finite level has in hand, and the ids of the lines that it counts
     `element`    the fragment's register coordinate and how many there are, inside a leaf
     `remainders` how many loops over what `peel` left are around here
@@ -232,12 +232,12 @@ class Focus:
 
     @cached_property
     def fused(self) -> Fused:
-        """The fused indices of all works in focus, each before those that fuse it further."""
+        """The fused indices of all computations in focus, each before those that fuse it further."""
         return tuple(dict.fromkeys(x for w in self.computations for x in w.fused))
 
     @cached_property
     def aliases(self) -> dict[str, str]:
-        """Component -> fused index, of the works in focus."""
+        """Component -> fused index, of the computations in focus."""
         return {c: name for w in self.computations for c, name in w.alias.items()}
 
     def with_range(self, index: str, r: Range) -> Focus:

@@ -23,7 +23,7 @@ Fused = tuple[tuple[str, tuple[tuple[str, Expr, Expr], ...]], ...]
 
 @dataclass(frozen=True)
 class Output:
-    """One store of a work's result: `tensor[indices] = value`, where the result is read as a load of the work's name.
+    """One store of a computation's result: `tensor[indices] = value`, where the result is read as a load of the work's name.
 
     `span`: of the statement that says so, where it is not the work's own.
     """
@@ -124,7 +124,7 @@ def plain_index(e: Expr) -> str | None:
 
 
 def computation_extents(w: Computation) -> dict[str, Expr]:
-    """Extents of a work's indices, fused ones included."""
+    """Extents of a computation's indices, fused ones included."""
     extents = dict(w.extents)
     for fused_name, parts in w.fused:
         size: Expr = as_expr(1)

@@ -30,7 +30,7 @@ class CircularLaunches(Exception):
 def group_launches(
     op: Op, kept: frozenset[str], apart: frozenset[str] = frozenset(), staged: frozenset[str] = frozenset()
 ) -> tuple[tuple[Computation, ...], ...]:
-    """The op's works, grouped by launch, in order. Raises CircularLaunches.
+    """The op's computations, grouped by launch, in order. Raises CircularLaunches.
 
     kept    intermediates that a schedule keeps inside their readers' launch
     apart   those that it computes by themselves, before

@@ -37,7 +37,7 @@ Point = tuple[str, tuple[Expr, ...]]  # a tensor at these indices
 
 
 def inline_intermediates(computations: list[Computation], op: Op, kept: frozenset[str]) -> list[Computation]:
-    """The works that remain. `kept`: intermediates that are computed by themselves."""
+    """The computations that remain. `kept`: intermediates that are computed by themselves."""
     bodies = _inlined_value(computations, op, kept)
     order = {w.name: n for n, w in enumerate(computations)}
     out: list[Computation] = []

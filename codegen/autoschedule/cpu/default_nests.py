@@ -274,7 +274,7 @@ def _shared(computations: tuple[Computation, ...]) -> tuple[str, ...]:
 
 
 def _kept(ctx: LoweringContext, computations: tuple[Computation, ...], cores: Level) -> tuple[tuple[str, str], ...]:
-    """What later works of the launch read of earlier ones, and where it is kept: in registers what a row has one of."""
+    """What later computations of the launch read of earlier ones, and where it is kept: in registers what a row has one of."""
     read = {t for w in computations for t in w.reads}
     rows, register = _shared(computations), ctx.device.memories[-1].name
     out = []

@@ -51,7 +51,7 @@ PAST = 1.0  # cycles: added for a non-temporal store [measured: cpu-nests; test_
 def seconds(
     ctx: LoweringContext, cpu: CpuModel, problems: Sequence[AccessProblem], lines: Lines, sizes: Mapping[str, int]
 ) -> CpuCost:
-    """Of one launch, whose works share its loops; all cores take part, where that is worth waking them."""
+    """Of one launch, whose computations share its loops; all cores take part, where that is worth waking them."""
     lane = ctx.device.levels[-1]
     dtype = max(problems, key=lambda p: len(p.axes)).computation.value.dtype.compute
     reduced = frozenset(a for p in problems for a in p.reduced)
@@ -78,7 +78,7 @@ def seconds(
 
 
 def _cycles(p: AccessProblem, nest: CostedNest, lanes: int, past: frozenset[str]) -> float:
-    """Cycles of all that one work does, by one core; `past`: what goes past the caches."""
+    """Cycles of all that one computation does, by one core; `past`: what goes past the caches."""
     loops = [x for x in nest.loops if x.axis in p.axes]
     inside = len(loops)
     while inside and loops[inside - 1].unrolled:

@@ -57,7 +57,7 @@ def nest_candidates(ctx: LoweringContext, computations: tuple[Computation, ...],
 def nest_schedules(
     ctx: LoweringContext, computations: tuple[Computation, ...], rule: Lines
 ) -> tuple[list[Lines], Callable[[Lines], CpuCost]]:
-    """The rule's lines and the others that are constructed, and what any lines for these works are predicted to cost."""
+    """The rule's lines and the others that are constructed, and what any lines for these computations are predicted to cost."""
     cpu = CpuModel.of(ctx.device)
     if cpu is None or not computations:
         return [], lambda _: CpuCost(inf, "")
@@ -150,7 +150,7 @@ def _within(extent: int | None, size: int, square: syntax.Tile) -> int:
 
 
 class NestTemplate:
-    """Candidates for one work, or several that share rows, with lanes along `fast`."""
+    """Candidates for one computation, or several that share rows, with lanes along `fast`."""
 
     def __init__(self, ctx: LoweringContext, cpu: CpuModel, computation: Computation, rule: Lines, fast: str, lanes: int):
         self.computation, self.rule, self.fast, self.lanes = computation, rule, fast, lanes

@@ -73,7 +73,7 @@ class AccessWalk:
 def traffic_cycles(
     ctx: LoweringContext, cpu: CpuModel, problems: Sequence[AccessProblem], nest: CostedNest, sizes: Mapping[str, int]
 ) -> float:
-    """Cycles until what all works read and write has come and gone. SOURCE"""
+    """Cycles until what all computations read and write has come and gone. SOURCE"""
     line = ctx.device.memories[0].transaction or 64
     inner = (
         {t for p in problems[:-1] for t in (p.computation.name.rstrip("@"), *p.computation.targets)}

@@ -50,7 +50,7 @@ def candidate_matmuls(op: Op, device: Device) -> Iterator[tuple[MatmulModel, fro
             for s in whole.statements
             if s.reduction is None and all(plain_index(e) is not None for ld in loads(s.value) for e in ld.indices)
         } - {t.name for t in op.outputs}
-        for w in _works(whole, frozenset(pointwise)) if pointwise else ():
+        for w in _computations(whole, frozenset(pointwise)) if pointwise else ():
             product = matmul_of(device, w) if w.reduction is not None and w.name not in as_it_is else None
             if product is not None and (w.name not in best or product.rate > best[w.name][0]):
                 made = frozenset(pointwise & {product.wide.tensor, product.narrow.tensor})
@@ -60,7 +60,7 @@ def candidate_matmuls(op: Op, device: Device) -> Iterator[tuple[MatmulModel, fro
 
 def _as_it_is(op: Op, device: Device) -> set[str]:
     """What is a product of tensors that are there."""
-    return {w.name for w in _works(op, frozenset()) if matmul_of(device, w) is not None}
+    return {w.name for w in _computations(op, frozenset()) if matmul_of(device, w) is not None}
 
 
 def _typings(op: Op) -> Iterator[frozenset[str]]:
@@ -109,7 +109,7 @@ def _as_taken(s: Statement, found: tuple[Cast | None, Cast | None] | None = None
     return [*typed, *(name for name, (n, _) in named_factor(s).items() if n not in sides)]
 
 
-def _works(op: Op, apart: frozenset[str]) -> list[Computation]:
+def _computations(op: Op, apart: frozenset[str]) -> list[Computation]:
     return [w for group in group_launches(op, frozenset(), apart) for w in group]
 
 

@@ -264,7 +264,7 @@ class ElementwiseTemplate:
 
 
 def elementwise_templates(ctx: LoweringContext, machine: GpuModel, problem: AccessProblem) -> list[ElementwiseTemplate]:
-    """Nests of one work, by the axis of the lanes."""
+    """Nests of one computation, by the axis of the lanes."""
     votes: dict[str, float] = {}
     for a in (*problem.writes, *problem.reads):
         if a.fast in problem.free:

@@ -149,13 +149,13 @@ class GpuModel:
         """Cycles for which one execution occupies a scheduler's pipe; from the rate for matrices where the text is silent."""
         if i.cycles:
             return i.cycles
-        computation = 1.0
+        multiply_adds = 1.0
         for _, e in i.statement.ranges:
-            computation *= e.constant or 1
+            multiply_adds *= e.constant or 1
         kind = i.operands[0].dtype.name
         rate = self.device.limit(f"matrix {kind}") or self.device.limit(f"matrix {kind[:2]}")
         per_cycle = rate / 2 / self.clock if rate else self.operations(i.operands[-1].dtype)
-        return computation * self.schedulers / per_cycle
+        return multiply_adds * self.schedulers / per_cycle
 
 
 def _machine(device: Device) -> GpuModel | None:

@@ -36,7 +36,7 @@ TURNS = 4  # vectors: of a lane in one iteration of the loop over a row, at most
 
 @dataclass(frozen=True)
 class RowTemplate:
-    """Candidates for works that share `rows`; `fast` is reduced, or read row by row, by each of them."""
+    """Candidates for computations that share `rows`; `fast` is reduced, or read row by row, by each of them."""
 
     ctx: LoweringContext
     machine: GpuModel
@@ -165,7 +165,7 @@ class RowTemplate:
         )
 
     def _moved(self, p: AccessProblem) -> list[AccessModel]:
-        """What is read and written of the outermost memory: of several works some results stay in registers."""
+        """What is read and written of the outermost memory: of several computations some results stay in registers."""
         kept = self.kept_intermediates if len(self.problems) > 1 else ()
         return [a for a in (*p.reads, *p.writes) if a.tensor.rstrip("@") not in kept]
 
@@ -249,7 +249,7 @@ class RowTemplate:
 def row_templates(
     ctx: LoweringContext, machine: GpuModel, computations: tuple[Computation, ...], problems: tuple[AccessProblem, ...]
 ) -> list[RowTemplate]:
-    """The nest of rows, where the works are reductions of rows along one axis, and what reads them row by row."""
+    """The nest of rows, where the computations are reductions of rows along one axis, and what reads them row by row."""
     shared = min((w.indices for w in computations), key=len)
     main = max(problems, key=lambda p: len(p.axes))
     along = [a.fast for p in problems for a in p.reads if a.fast is not None and a.fast not in shared]

@@ -34,7 +34,7 @@ class InstrMatch:
     score: int
 
     def extent(self, work_index: str) -> int:
-        """How many of a work's index one call covers (1 when the instruction does not have it)."""
+        """How many of a computation's index one call covers (1 when the instruction does not have it)."""
         for mine, theirs in self.index:
             if theirs == work_index:
                 return self.extents()[mine]

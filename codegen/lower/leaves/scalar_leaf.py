@@ -90,7 +90,7 @@ def scalar_leaf(
     order: tuple[str, ...] = (),
     unroll: int = 1,
 ) -> list[Stmt]:
-    """The scalar leaf of one work: its remaining indices as loops, its element inside."""
+    """The scalar leaf of one computation: its remaining indices as loops, its element inside."""
     cells = cell_indices(focus, computation)
     names = [*computation.reduced, *computation.indices]
     names = [i for i in order if i in names] + [i for i in names if i not in order]
@@ -159,7 +159,7 @@ def _with_lanes(ctx: LoweringContext, focus: Focus, spread: FragmentMap, mine: l
 
 
 def lower_element(ctx: LoweringContext, focus: Focus, computation: Computation) -> list[Stmt]:
-    """One element of a work, all its ranges being single."""
+    """One element of a computation, all its ranges being single."""
     if isinstance(computation, InitAccumulator):
         return fill_element(ctx, focus, computation)
     if isinstance(computation, CombinePartials):

@@ -24,7 +24,7 @@ Around = Callable[[list[Stmt]], list[Stmt]]
 def bind_shared_values(
     ctx: LoweringContext, focus: Focus, computation: Computation, masks: tuple[Expr, ...] = ()
 ) -> tuple[Value, Around]:
-    """The value that is left of a work's, at the focus's element, and what puts its parts around what is done with it.
+    """The value that is left of a computation's, at the focus's element, and what puts its parts around what is done with it.
 
     `masks`: where these do not hold nobody looks at the value, and it may not be computable.
     """

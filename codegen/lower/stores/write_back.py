@@ -119,7 +119,7 @@ def write_back_block(ctx: LoweringContext, keep: syntax.Keep) -> tuple:
 
 
 def share_out(low: Lowering, focus: Focus, line: ShareOut) -> list[Stmt]:
-    """The one work in focus by the lines of a copy."""
+    """The one computation in focus by the lines of a copy."""
     ctx, keep = low.ctx, line.keep
     (computation,) = focus.computations
     lines = ctx.filled_lines.get(id(keep), ())[len(keep.block or ()) :]  # the same wherever the line is lowered
