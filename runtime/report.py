@@ -10,8 +10,8 @@ from ..codegen.analysis.roofline import predict
 from ..codegen.analysis.static_traffic import static_traffic
 from ..codegen.ir.program import Program
 from ..codegen.lower.capacity import memory_peaks
-from ..codegen.lower.schedule_trace import bytes_text
 from ..dsl.op import Op, Statement
+from ..dsl.support.amounts import bytes_text, seconds_text
 from .op_counts import argument_bytes, flops
 from .variant import Variant
 
@@ -164,7 +164,7 @@ class Report:
             read, written = self.read.get(memory, 0), self.written.get(memory, 0)
             rows.append((f"moved in {memory}", f"{about}{read:,} bytes read, {written:,} written"))
         if self.bound is not None:
-            rows.append(("at least", f"{_time(self.seconds[self.bound])}, bound by {self.bound}"))
+            rows.append(("at least", f"{seconds_text(self.seconds[self.bound])}, bound by {self.bound}"))
         return rows + [("note", note) for note in self.notes]
 
 
@@ -197,10 +197,3 @@ def _points(statement: Statement, sizes: Mapping[str, int]) -> int:
     for _, extent in statement.ranges:
         total *= int(extent.evaluate(sizes))
     return total
-
-
-def _time(seconds: float) -> str:
-    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
-        if seconds >= size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds * 1e9:.3g} ns"

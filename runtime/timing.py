@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
+from ..dsl.support.amounts import seconds_text
+
 BURSTS = 8  # samples of a candidate, of which the best counts
 _REST = 0.2  # seconds; threads of OpenBLAS wait busily for 2^28 cycles after a call: 0.13 at 2.1 GHz
 
@@ -35,7 +37,7 @@ class Timing:
 
     def __str__(self) -> str:
         rates = f"{self.flops / self.seconds / 1e9:.2f} GFLOP/s, {self.bytes / self.seconds / 1e9:.2f} GB/s"
-        return f"{duration(self.seconds)}, {rates} (median of {len(self.samples)})"
+        return f"{seconds_text(self.seconds)}, {rates} (median of {len(self.samples)})"
 
 
 def seconds(call: Callable[[], Any], count: int = 1, finish: Callable[[], Any] | None = None) -> float:
@@ -82,11 +84,3 @@ def interleaved(
 def ratio(mine: Sequence[float], theirs: Sequence[float]) -> float:
     """How many times faster than the other: the median of the ratios of samples taken side by side."""
     return median(t / m for m, t in zip(mine, theirs, strict=True))
-
-
-def duration(time_s: float) -> str:
-    """Seconds, for people."""
-    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
-        if time_s >= scale:
-            return f"{time_s / scale:.3g} {unit}"
-    return f"{time_s / 1e-9:.3g} ns"

@@ -9,8 +9,13 @@ Occupancy Calculator").
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-from ...dsl.device import Device, Level, Memory
+import numpy as np
+
+from ...dsl.device import Device
+
+_UNBOUNDED = 1 << 30  # blocks: more than any unit holds [limit]
 
 
 @dataclass(frozen=True)
@@ -27,6 +32,37 @@ class Occupancy:
         return self.threads / self.most
 
 
+def blocks_by_bound(
+    device: Device, groups: Any, registers: Any, shared: Any, per_scheduler: int | None = None
+) -> dict[str, Any]:
+    """How many blocks a unit holds by each of its resources alone. Integers, or NumPy arrays, which broadcast.
+
+    groups         lockstep groups of a block, as warps
+    registers      of a thread
+    shared         bytes of a block
+    per_scheduler  lockstep groups that each scheduler holds by their registers, where a compiler said so itself
+    """
+    inner, bounds = device.levels[-1], {}
+    owner = next(x for x in reversed(device.levels) if x.units == "open")
+    lanes, schedulers = inner.width or 1, int(device.limit("schedulers") or 1)
+    if threads := device.limit(f"resident {inner.name}s"):
+        bounds[f"{inner.name}s"] = int(threads) // (groups * lanes)
+    if blocks := device.limit(f"resident {owner.name}s"):
+        bounds[f"{owner.name}s"] = int(blocks)
+    if most := device.limit(f"resident {device.levels[-2].name}s"):
+        bounds[f"{device.levels[-2].name}s"] = int(most) // groups
+    if per_scheduler is not None:
+        bounds["registers"] = per_scheduler * schedulers // groups
+    elif file := device.limit("registers"):
+        taken = _up(np.maximum(registers, 1), int(device.limit("register granule") or 1)) * lanes
+        bounds["registers"] = int(file) // schedulers // taken * schedulers // groups
+    memory = next((m for m in device.memories if m.level == owner.name), None)
+    if memory is not None and (capacity := device.limit(memory.name) or memory.capacity):
+        taken = _up(shared + memory.reserve, int(device.limit(f"{memory.name} granule") or 1))
+        bounds[memory.name] = np.where(taken > 0, int(capacity) // np.maximum(taken, 1), _UNBOUNDED)
+    return bounds
+
+
 def occupancy(device: Device, threads: int, registers: int, shared: int, groups: int | None = None) -> Occupancy | None:
     """`threads` of a block, `registers` of a thread, bytes of `shared` memory of a block.
 
@@ -34,35 +70,13 @@ def occupancy(device: Device, threads: int, registers: int, shared: int, groups:
     None where the device does not state what a unit holds.
     """
     most, inner = device.limit("resident threads"), device.levels[-1]
-    owner = next((x for x in reversed(device.levels) if x.units == "open"), None)
-    if not most or not inner.width or owner is None or threads < 1:
+    if not most or not inner.width or not any(x.units == "open" for x in device.levels) or threads < 1:
         return None
-    each = -(-threads // inner.width)  # lockstep groups of a block
-    bounds = {"threads": int(most) // (each * inner.width)}
-    for level in (owner, device.levels[-2]):
-        held = device.limit(f"resident {level.name}s")
-        if held:
-            bounds[f"{level.name}s"] = int(held) if level == owner else int(held) // each
-    schedulers = int(device.limit("schedulers") or 1)
-    file = device.limit("registers")
-    if groups is not None:
-        bounds["registers"] = groups * schedulers // each
-    elif file:
-        taken = _up(max(registers, 1), int(device.limit("register granule") or 1)) * inner.width
-        bounds["registers"] = int(file) // schedulers // taken * schedulers // each
-    memory, capacity = _shared(device, owner), device.limit("shared")
-    if memory is not None and capacity:
-        taken = _up(shared + memory.reserve, int(device.limit("shared granule") or 1))
-        if taken:
-            bounds[memory.name] = int(capacity) // taken
+    bounds = blocks_by_bound(device, -(-threads // inner.width), registers, shared, groups)
     least = min(bounds, key=lambda name: bounds[name])
-    return Occupancy(bounds[least], bounds[least] * threads, int(most), least)
+    blocks = int(bounds[least])
+    return Occupancy(blocks, blocks * threads, int(most), least)
 
 
-def _shared(device: Device, owner: Level) -> Memory | None:
-    """The memory that a block has to itself."""
-    return next((m for m in device.memories if m.level == owner.name), None)
-
-
-def _up(n: int, granule: int) -> int:
+def _up(n: Any, granule: int) -> Any:
     return -(-n // granule) * granule

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from ...dsl.device import Device
 from ...dsl.op import Op
+from ...dsl.support.amounts import seconds_text
 from .access_model import AccessProblem
 from .gpu.contraction import ContractionTemplate
 from .gpu.machine_model import GpuModel
 from .instr_mappings import mappings
 from .launches import context_of, launches_of, with_named_factors
 from .rank import rank_nest, sample_sizes
-from .report import time_text
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def show_verdicts(found: Sequence[tuple[str, Sequence[MappingVerdict]]], everyth
         out.append(f"reduction {name}")
         legal = sorted((v for v in verdicts if not v.refused), key=lambda v: v.seconds or 0.0)
         for v in legal:
-            out.append(f"  {v.mapping}: " + (time_text(v.seconds) if v.seconds is not None else "no tile fits"))
+            out.append(f"  {v.mapping}: " + (seconds_text(v.seconds) if v.seconds is not None else "no tile fits"))
         reasons: dict[str, list[str]] = {}
         for v in verdicts:
             if v.refused and everything:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...dsl.support.amounts import bytes_text, seconds_text
+
 if TYPE_CHECKING:
     from .rank import RankedCandidates
 
 KEPT = 8  # candidates: that a compiled program remembers [limit]
-UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 
 
 @dataclass(frozen=True)
@@ -124,10 +125,10 @@ def show_launch_report(c: LaunchReport, most: int = KEPT) -> str:
     """A table of the best candidates, then the sizes of each by name, and what needs how long; then the first one's bytes."""
     at = "; ".join(", ".join(f"{n}={x}" for n, x in s.items()) for s in c.sizes)
     rows = candidate_rows(c, most)
-    out = [f"launch {c.launch}: {c.count} candidates, judged at {at}; at least {_bytes(c.least)} must be moved"]
+    out = [f"launch {c.launch}: {c.count} candidates, judged at {at}; at least {bytes_text(c.least, 3)} must be moved"]
     out += ["  " + x for x in _aligned(rows)]
     for n, x in enumerate(c.candidates[:most], 1):
-        shares = ", ".join(f"{name} {time_text(s)}" for name, s in x.parts.items())
+        shares = ", ".join(f"{name} {seconds_text(s)}" for name, s in x.parts.items())
         sizes = " ".join(f"{name}={v}" for name, v in x.tile.items())
         out.append(f"  {n}: {x.nest}; {sizes}; {shares}")
     return "\n".join(out + ["  " + x for x in _aligned(traffic_rows(c))])
@@ -137,8 +138,8 @@ def traffic_rows(c: LaunchReport) -> list[list[str]]:
     """Bytes of the first candidate by memory: what lanes ask for, what caches let through, the least there can be."""
     x = c.candidates[0]
     least = max(c.least, 1.0)
-    outermost = [c.home, _bytes(x.asked), _bytes(x.moved), _bytes(c.least), f"{x.moved / least:.2f}"]
-    return [["memory", "asked", "moved", "at least", "times"], outermost, [c.staging, _bytes(x.served), "", "", ""]]
+    outermost = [c.home, bytes_text(x.asked, 3), bytes_text(x.moved, 3), bytes_text(c.least, 3), f"{x.moved / least:.2f}"]
+    return [["memory", "asked", "moved", "at least", "times"], outermost, [c.staging, bytes_text(x.served, 3), "", "", ""]]
 
 
 def candidate_rows(c: LaunchReport, most: int = KEPT) -> list[list[str]]:
@@ -149,9 +150,9 @@ def candidate_rows(c: LaunchReport, most: int = KEPT) -> list[list[str]]:
     for n, x in enumerate(c.candidates[:most], 1):
         rows.append(
             [
-                f"{n}", time_text(x.seconds), f"{x.slower:.2f}", x.bound, f"{x.blocks:.0f}", f"{x.waves:.2f}", f"{x.resident}",
-                f"{x.occupancy:.0%}", f"{x.busy:.0%}", f"{x.waste:.0%}", f"{x.registers:.0f}", _bytes(x.held),
-                _bytes(x.asked), _bytes(x.moved),
+                f"{n}", seconds_text(x.seconds), f"{x.slower:.2f}", x.bound, f"{x.blocks:.0f}", f"{x.waves:.2f}",
+                f"{x.resident}", f"{x.occupancy:.0%}", f"{x.busy:.0%}", f"{x.waste:.0%}", f"{x.registers:.0f}",
+                bytes_text(x.held, 3), bytes_text(x.asked, 3), bytes_text(x.moved, 3),
             ]
         )  # fmt: skip
     return rows
@@ -160,17 +161,3 @@ def candidate_rows(c: LaunchReport, most: int = KEPT) -> list[list[str]]:
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     widths = [max(len(r[n]) for r in rows) for n in range(len(rows[0]))]
     return ["  ".join(x.rjust(w) for x, w in zip(r, widths, strict=True)).rstrip() for r in rows]
-
-
-def time_text(seconds: float) -> str:
-    for size, name in UNITS:
-        if seconds >= size:
-            return f"{seconds / size:.3g} {name}"
-    return "0"
-
-
-def _bytes(n: float) -> str:
-    for size, name in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
-        if n >= size:
-            return f"{n / size:.3g} {name}"
-    return f"{n:.0f} B"

@@ -17,11 +17,12 @@ from ...dsl.errors import Diagnostics
 from ...dsl.errors.base import Label
 from ...dsl.errors.schedule import CapacityExceeded, TooManyUnits
 from ...dsl.source import Span
+from ...dsl.support.amounts import bytes_text
 from ...dsl.support.fast_replace import replace
+from ..analysis.lifetimes import lifetimes
 from ..ir.program import Program
-from ..ir.tile_ir import Alloc, Buffer, For, If, Launch, Stmt
+from ..ir.tile_ir import Buffer, Launch
 from .copies.pipeline_depth import depth_of
-from .schedule_trace import bytes_text
 
 SPILL = 64 << 10  # bytes: spilled registers, if lanes are counted in bytes and the device's text states no size [limit]
 _TRIES = 12  # compilations: that the search for a smaller size may take [limit]
@@ -56,11 +57,11 @@ def memory_peaks(program: Program) -> dict[str, MemoryPeak]:
     """By memory, over all launches; memories that hold no local buffer are left out."""
     found: dict[str, MemoryPeak] = {}
     for launch in program.launches:
-        for live in _alive(launch.body, ()):
-            for name in {b.memory for b in live}:
+        for lifetime in lifetimes(launch.body):
+            for name in {b.memory for b in lifetime.live}:
                 memory = program.device.memory(name)
-                held = tuple(MemoryShare(b, _bytes(program.device, launch, memory, b)) for b in live if b.memory == name)
-                peak = MemoryPeak(memory, held)
+                live = [b for b in lifetime.live if b.memory == name]
+                peak = MemoryPeak(memory, tuple(MemoryShare(b, _bytes(program.device, launch, memory, b)) for b in live))
                 if name not in found or peak.bytes > found[name].bytes:
                     found[name] = peak
     return {m.name: found[m.name] for m in program.device.memories if m.name in found}
@@ -75,8 +76,10 @@ def spill_peaks(program: Program) -> dict[str, MemoryPeak]:
             continue
         memory = replace(m, level=device.levels[max(0, device.depth(m.level) - 1)].name, capacity=limit, registers=None)
         for launch in program.launches:
-            for live in _alive(launch.body, ()):
-                own = [b for b in live if b.level == m.level]  # a unit's own, in whichever memory: a variable of the text
+            for lifetime in lifetimes(launch.body):
+                own = [
+                    b for b in lifetime.live if b.level == m.level
+                ]  # a unit's own, in whichever memory: a variable of the text
                 peak = MemoryPeak(memory, tuple(MemoryShare(b, _spilled(device, launch, memory, b)) for b in own), True)
                 if m.name not in found or peak.bytes > found[m.name].bytes:
                     found[m.name] = peak
@@ -104,20 +107,6 @@ def exceeds_alone(device: Device, b: Buffer) -> bool:
     memory = device.memory(b.memory)
     refused = memory.backing is None or b.span is not None
     return refused and memory.capacity is not None and (b.size.constant or 0) * b.dtype.bytes > memory.capacity
-
-
-def _alive(body: tuple[Stmt, ...], live: tuple[Buffer, ...]) -> Iterator[tuple[Buffer, ...]]:
-    for s in body:
-        match s:
-            case Alloc():
-                inner = (*live, s.buffer)
-                yield inner
-                yield from _alive(s.body, inner)
-            case For():
-                yield from _alive(s.body, live)
-            case If():
-                yield from _alive(s.body, live)
-                yield from _alive(s.orelse, live)
 
 
 def _bytes(device: Device, launch: Launch, memory: Memory, b: Buffer) -> int:

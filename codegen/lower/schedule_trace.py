@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from ...dsl import syntax
 from ...dsl.device import Device
 from ...dsl.index.expr import Expr, ceildiv
+from ...dsl.support.amounts import bytes_text
 from ...dsl.support.fast_replace import replace
 from ...dsl.text.format import format_node
 from ..ir.tile_ir import Buffer
@@ -263,11 +264,3 @@ def show_trace(trace: tuple[TracedLine, ...]) -> str:
             out += ([""] if out else []) + [f"# launch: {t.line}"]
         out += [f"{margin}    # {spec}" for spec in t.specs]
     return "\n".join(out) + "\n"
-
-
-def bytes_text(n: int | float) -> str:
-    """`96 KiB`, `1.5 MiB`, `300 B`."""
-    for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if n >= size:
-            return f"{n / size:.4g} {unit}"
-    return f"{int(n)} B"

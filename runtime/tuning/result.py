@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..timing import duration
+from ...dsl.support.amounts import seconds_text
 from ..variant import Variant
 
 
@@ -122,7 +122,7 @@ class Tuning:
     def __str__(self) -> str:
         sizes = ", ".join(f"{n}={v}" for n, v in self.sizes.items())
         threads = f", threads {self.threads}" if self.threads else ""
-        head = f"{self.op}: {sizes}; {self.target}{threads}; {len(self.trials)} candidates in {duration(self.took)}"
+        head = f"{self.op}: {sizes}; {self.target}{threads}; {len(self.trials)} candidates in {seconds_text(self.took)}"
         out = [head, *table(self.trials, self.best)]
         if self.refused:
             reasons = dict.fromkeys(reason for _, reason in self.refused)
@@ -143,8 +143,8 @@ def table(trials: tuple[Trial, ...], best: Trial | None = None) -> list[str]:
     """Lines of a table, the fastest first; those that were rejected last. `best` gets a mark."""
     rows = [["", "time", "predicted", "bound by", ""]]
     for t in sorted(trials, key=_rank):
-        predicted = duration(t.predicted) if t.predicted else "-"
-        took = duration(t.seconds) if t.seconds is not None else "-"
+        predicted = seconds_text(t.predicted) if t.predicted else "-"
+        took = seconds_text(t.seconds) if t.seconds is not None else "-"
         about = t.about + (f"; {t.rejected}" if t.rejected else "")
         rows.append([f"{t.number}{'*' if t is best else ' '}", took, predicted, t.bound or "-", about])
     widths = [max(len(r[n]) for r in rows) for n in range(4)]

@@ -13,11 +13,11 @@ import numpy as np
 
 from ...dsl.errors import AndironError, UserError
 from ...dsl.errors.run import CannotTune, NothingRight
+from ...dsl.support.amounts import seconds_text
 from ..arrays.bind_sizes import bind_sizes
 from ..check_results import ExpectedResults
 from ..native import cpu_features
 from ..random_inputs import default_sizes, random_inputs
-from ..timing import duration
 from ..variant import KernelVariants
 from .racing import ROUNDS, limit_for, race, winner
 from .result import Trial, Tuning
@@ -45,7 +45,7 @@ def tune(
     try:
         search.run(started + seconds)
         if time.monotonic() > started + seconds:
-            stopped = f"the time is up ({duration(seconds)})"
+            stopped = f"the time is up ({seconds_text(seconds)})"
     except KeyboardInterrupt:
         if not any(t.samples for t in search.trials):
             raise
@@ -179,7 +179,7 @@ class Search:
     def _leading(self, alive: list[Trial], turn: int) -> None:
         """After a round: what leads is kept at once, so that it is there if this process is killed."""
         lead = winner(self.trials)
-        self.say(f"round {turn} of {ROUNDS}, {len(alive)} left; the best {duration(lead.seconds or 0.0)}: {lead.about}")
+        self.say(f"round {turn} of {ROUNDS}, {len(alive)} left; the best {seconds_text(lead.seconds or 0.0)}: {lead.about}")
         if lead is not self._lead and lead.number and turn > 2:
             self._lead = lead
             self._keep(lead, asked=0)

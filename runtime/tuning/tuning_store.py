@@ -19,12 +19,12 @@ from ...dsl import syntax
 from ...dsl.errors import UserError
 from ...dsl.op import Op
 from ...dsl.source import Source
+from ...dsl.support.amounts import seconds_text
 from ...dsl.text.parser import parse
 from ...dsl.text.print_node import format_node
 from ..native import cpu_features
 from ..native.build_library import version
 from ..storage.cache import cache, key_of
-from ..timing import duration
 from ..variant import KernelVariants
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class TunedRecord:
     def __str__(self) -> str:
         if self.schedule is None:
             return f"tuned {self.date}: nothing faster among {self.measured} candidates"
-        gain = f"{duration(self.seconds)} for {duration(self.default)} by default"
+        gain = f"{seconds_text(self.seconds)} for {seconds_text(self.default)} by default"
         return f"the schedule was found by tuning, {self.date}: {gain}, the best of {self.measured} candidates"
 
     def kernel(self, request: CompileRequest) -> Kernel | None:

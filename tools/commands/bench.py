@@ -144,7 +144,7 @@ def _matrices(subscripts: str, operands: list[Any]) -> list[Any] | None:
 
 
 def _show(answer: dict[str, Any]) -> None:
-    from ...runtime.timing import duration
+    from ...dsl.support.amounts import seconds_text
 
     rows = answer["results"]
     sizes = ", ".join(f"{n}={v}" for n, v in answer["sizes"].items())
@@ -154,4 +154,4 @@ def _show(answer: dict[str, Any]) -> None:
     for r in rows:
         said = "" if r is rows[0] else f"  {rows[0]['name']} is {r['ratio']:.2f}x as fast"
         rates = f"{r['gflops']:8.2f} GFLOP/s  {r['gbytes']:7.2f} GB/s"
-        print(f"  {r['name']:<{width}}  {duration(r['seconds']):>9}  {rates}{said}")
+        print(f"  {r['name']:<{width}}  {seconds_text(r['seconds']):>9}  {rates}{said}")

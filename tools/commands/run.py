@@ -169,8 +169,8 @@ def measure(kernel: Kernel, repeat: int | None = None, check: bool = True, seed:
 
 def table(answer: dict[str, Any]) -> str:
     """A measurement as people read it."""
+    from ...dsl.support.amounts import seconds_text
     from ...runtime.check_results import WrongElements
-    from ...runtime.timing import duration
 
     sizes = ", ".join(f"{n}={v}" for n, v in answer["sizes"].items())
     rates = f"{answer['gflops']:.2f} GFLOP/s, {answer['gbytes']:.2f} GB/s"
@@ -185,7 +185,7 @@ def table(answer: dict[str, Any]) -> str:
         f"  target    {answer['target']} ({answer['device']}){threads}{checks}",
         f"  schedule  {own if answer['schedule'] == 'auto' else answer['schedule']}",
         f"  compiler  {answer['compiler']}{' (from the cache)' if answer['cached'] else ''}",
-        f"  time      {duration(answer['seconds'])}, {rates}{median}",
+        f"  time      {seconds_text(answer['seconds'])}, {rates}{median}",
         *(f"  note      {note}" for note in answer["notes"]),
     ]
     if "ok" in answer:

@@ -102,11 +102,11 @@ def try_(session: Session, arguments: list[str]) -> None:
         rows.append((time, moved, line, report.bound or ""))
     session.progress("")
     from ...codegen.lower.schedule_trace import bytes_text
-    from ...runtime.timing import duration
+    from ...dsl.support.amounts import seconds_text
 
     width = max((len(line) for _, _, line, _ in rows), default=0)
     for time, moved, line, bound in sorted(rows):
-        session.say(f"    {line:<{width}}  at least {duration(time):>8}  by {bound:<10}  {bytes_text(moved)} moved")
+        session.say(f"    {line:<{width}}  at least {seconds_text(time):>8}  by {bound:<10}  {bytes_text(moved)} moved")
     if arguments:
         for text in refused:
             session.say(f"    {text}")
@@ -117,7 +117,7 @@ def try_(session: Session, arguments: list[str]) -> None:
     for n, p in enumerate(found, 1):
         if n == 1:
             session.say("    all that is left at once:")
-        session.say(f"    {n}: predicted {duration(p.seconds or 0.0):>8}  by {p.bound:<10}  {p.about}")
+        session.say(f"    {n}: predicted {seconds_text(p.seconds or 0.0):>8}  by {p.bound:<10}  {p.about}")
 
 
 def tune(session: Session, arguments: list[str]) -> None:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from ...codegen.lower.schedule_trace import TracedLine, bytes_text
 from ...dsl.module import Module, std_module
 from ...dsl.source import Source
+from ...dsl.support.amounts import seconds_text
 from ...dsl.syntax import ScheduleDecl
 from ...dsl.text.parser import parse
 from ...dsl.text.print_node import format_node
 from ...runtime.random_inputs import default_sizes
 from ...runtime.report import Report
-from ...runtime.timing import duration
 from ..schedule_lines import traced_lines
 from .state import NAME, ScheduleDraft, SessionState
 
@@ -102,8 +102,8 @@ def costs(report: Report, old: Report | None, assumed: Mapping[str, int] | None 
     """Time, what bounds it, units and memory in a line; beside each what it was, where it changed; sizes that are `assumed`."""
     parts = []
     if report.bound is not None:
-        time = duration(report.seconds[report.bound])
-        was = duration(old.seconds[old.bound]) if old is not None and old.bound is not None else time
+        time = seconds_text(report.seconds[report.bound])
+        was = seconds_text(old.seconds[old.bound]) if old is not None and old.bound is not None else time
         sizes = " for " + ", ".join(f"{name}={n}" for name, n in assumed.items()) if assumed else ""
         parts.append(f"at least {_beside(time, was)}{sizes}, bound by {report.bound}")
     units = _units(report)

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from ..tile_space import ceil_div
+from ...analysis.occupancy import blocks_by_bound
 from .machine_model import GpuModel
 
 # share: of the times below the bound, which is added because overlap is partial [estimate; test_first_candidates]
@@ -85,27 +85,11 @@ class GpuCost:
 
 def resident_blocks(machine: GpuModel, groups: Any, registers: Any, staged: Any) -> np.ndarray:
     """Blocks that one unit holds at a time; 0 where a block is too large."""
-    device, lanes = machine.device, machine.lanes
-    limit = device.limit
-    held: Any = float(1 << 30)
-    threads = limit(f"resident {machine.lane.name}s")
-    if threads:
-        held = np.minimum(held, np.floor(int(threads) / (groups * lanes)))
-    if resident := limit(f"resident {machine.outer.name}s"):
-        held = np.minimum(held, int(resident))
-    if resident := limit(f"resident {machine.group.name}s"):
-        held = np.minimum(held, np.floor(int(resident) / groups))
-    if file := limit("registers"):
-        granule = int(limit(f"{machine.register.name} granule") or 1)
-        each = ceil_div(registers, granule) * granule * lanes
-        held = np.minimum(held, np.floor(np.floor(int(file) // machine.schedulers / each) * machine.schedulers / groups))
-    granule = int(limit(f"{machine.staging.name} granule") or 1)
-    most = machine.staging.capacity or np.inf
-    taken = np.maximum(1, ceil_div(staged + machine.staging.reserve, granule) * granule)
-    space = limit(machine.staging.name) or most
-    held = np.where(staged > 0, np.minimum(held, np.floor(space / taken)), held)
-    fits = (groups <= machine.max_groups) & (registers <= machine.max_registers) & (staged <= most)
-    return np.where(fits, held, 0)
+    bounds = blocks_by_bound(machine.device, groups, registers, staged)
+    fits = (
+        (groups <= machine.max_groups) & (registers <= machine.max_registers) & (staged <= (machine.staging.capacity or np.inf))
+    )
+    return np.where(fits, reduce(np.minimum, bounds.values(), float(1 << 30)), 0)
 
 
 def cost(machine: GpuModel, d: ResourceUse, resident: np.ndarray | None = None) -> GpuCost:

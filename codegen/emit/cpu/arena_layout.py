@@ -10,10 +10,11 @@ Launches run one after another: each begins at offset 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from ...ir.tile_ir import Alloc, Barrier, Buffer, For, If, Let, Stmt
+from ...analysis.lifetimes import Lifetime, lifetimes
+from ...ir.tile_ir import Alloc, Barrier, Buffer, Let, Stmt
 
 
 @dataclass(frozen=True)
@@ -41,41 +42,34 @@ def arena_slots(
     """The slots of a launch, by the identity of the Alloc, outer ones first. `private`: whether each thread has its own;
     `orders`: whether a barrier lets all who share a buffer meet; None: one thread only."""
     out: dict[int, ArenaSlot] = {}
-
-    def visit(stmts: tuple[Stmt, ...], around: ArenaSlot | None, own: bool) -> None:
-        here = list(_outermost(stmts, lambda b: in_memory(b) and private(b) == own))
-        apart = not own and len(here) > 1 and orders is not None and not all(_opens(s.body, s.buffer, orders) for s in here)
-        for s in here:
-            start = "top" if apart else around.end if around else "0" if own else "base"
-            out[id(s)] = ArenaSlot(s.buffer, fresh(f"at_{s.buffer.name}"), start, own)
-            visit(s.body, out[id(s)], own)
-
-    visit(body, None, False)
-    visit(body, None, True)
+    for own in (False, True):
+        slotted = {id(x.alloc): x for x in lifetimes(body) if in_memory(x.buffer) and private(x.buffer) == own}
+        around = {key: next((id(a) for a in reversed(x.around) if id(a) in slotted), None) for key, x in slotted.items()}
+        siblings: dict[int | None, list[Lifetime]] = {}
+        for key, x in slotted.items():
+            siblings.setdefault(around[key], []).append(x)
+        for key, x in slotted.items():
+            here = siblings[around[key]]
+            apart = not own and len(here) > 1 and orders is not None and not all(_opens(y, orders) for y in here)
+            outer = around[key]
+            start = "top" if apart else out[outer].end if outer is not None else "0" if own else "base"
+            out[key] = ArenaSlot(x.buffer, fresh(f"at_{x.buffer.name}"), start, own)
     return out
 
 
-def _outermost(stmts: tuple[Stmt, ...], wanted: Callable[[Buffer], bool]) -> Iterator[Alloc]:
-    """Allocs of such buffers that stand in no other one."""
-    for s in stmts:
-        match s:
-            case Alloc() if wanted(s.buffer):
-                yield s
-            case Alloc() | For():
-                yield from _outermost(s.body, wanted)
-            case If():
-                yield from _outermost(s.body, wanted)
-                yield from _outermost(s.orelse, wanted)
+def _opens(x: Lifetime, orders: Callable[[Barrier, Buffer], bool]) -> bool:
+    """Whether a lifetime begins with a barrier that orders all who share the buffer."""
+    return _begins_with_barrier(x.alloc.body, x.buffer, orders)
 
 
-def _opens(stmts: tuple[Stmt, ...], b: Buffer, orders: Callable[[Barrier, Buffer], bool]) -> bool:
+def _begins_with_barrier(stmts: tuple[Stmt, ...], b: Buffer, orders: Callable[[Barrier, Buffer], bool]) -> bool:
     """Whether a barrier stands before all else."""
     for s in stmts:
         match s:
             case Let():
                 continue
             case Alloc():
-                return _opens(s.body, b, orders)
+                return _begins_with_barrier(s.body, b, orders)
             case Barrier():
                 if orders(s, b):
                     return True

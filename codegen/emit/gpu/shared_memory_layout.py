@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from ....dsl.errors import InternalError
 from ....dsl.index.expr import Var
+from ...analysis.lifetimes import lifetimes
 from ...ir.limits import WIDEST_ACCESS
 from ...ir.tile_ir import Alloc, Buffer, For, If, Let, Stmt
 
@@ -31,7 +32,7 @@ class _Place:
     alloc: Alloc
     first: int
     last: int
-    loops: tuple[int, ...]  # around it, by identity
+    loops: tuple[For, ...]  # around it
 
 
 def shared_memory_layout(
@@ -39,7 +40,7 @@ def shared_memory_layout(
 ) -> SharedMemoryLayout:
     """`size` in bytes, None for buffers that are not in shared memory. `units`: of the block, by their numbers. Raises
     InternalError when the buffers do not fit."""
-    nested = list(_nested(body, size, 0, ()))
+    nested = list(_nested(body, size))
     slots: dict[str, tuple[int, int]] = {}
     top = 0
     for p in nested:
@@ -67,22 +68,18 @@ def _overlap(p: _Place, q: _Place) -> bool:
 
 def _again(p: _Place, q: _Place) -> bool:
     """Whether `p` may begin after `q` wherever they stand: they are in one loop."""
-    return bool({*p.loops} & {*q.loops})
+    return any(a is b for a in p.loops for b in q.loops)
 
 
-def _nested(body: tuple[Stmt, ...], size: Callable[[Buffer], int | None], top: int, loops: tuple[int, ...]) -> Iterator[_Place]:
-    for s in body:
-        match s:
-            case Alloc():
-                n = size(s.buffer)
-                if n is not None:
-                    yield _Place(s, top, top + n, loops)
-                yield from _nested(s.body, size, top if n is None else _up(top + n), loops)
-            case For():
-                yield from _nested(s.body, size, top, (*loops, id(s)))
-            case If():
-                yield from _nested(s.body, size, top, loops)
-                yield from _nested(s.orelse, size, top, loops)
+def _nested(body: tuple[Stmt, ...], size: Callable[[Buffer], int | None]) -> Iterator[_Place]:
+    """Each buffer directly behind those whose lifetimes hold its own."""
+    for x in lifetimes(body):
+        n = size(x.buffer)
+        if n is not None:
+            first = 0
+            for a in x.around:
+                first = _up(first + (size(a.buffer) or 0))
+            yield _Place(x.alloc, first, first + n, x.loops)
 
 
 def _up(n: int) -> int:
