@@ -154,14 +154,18 @@ def row(rng: Random, level: str, width: int, name: str, emit: str = "c = c + a *
 def dot(rng: Random, level: str) -> list[str]:
     """A short sum of products in one lane."""
     n, dtype = rng.choice((2, 3, 4, 5)), rng.choice(("i8", "u8"))
+    name, kinds = f"dots_{n}", []
+    if rng.random() < 0.3:
+        name, dtype, kinds = f"dots_{n}_${{T}}", "T", ["    for u8, i8: FOUR = 4"]
     return [
-        f"instr dots_{n} on {level}{rng.choice((' in dots', ' in dots', ''))}:",
+        f"instr {name} on {level}{rng.choice((' in dots', ' in dots', ''))}:",
+        *kinds,
         f"    op (A: {dtype}[{n}], B: i8[{n}], C: i32[]):",
         f"        {rng.choice(('C[]', 'C'))} += sum(k) i32(A[k]) * i32(B[k])",
         "    A in register at (r): k = r",
         "    B in register at (r): k = r",
         "    C in register at ()",
-        "    cost 2 cycles, latency 4",
+        f"    cost 2 cycles, latency {'FOUR' if kinds else '4'}",
     ]
 
 
@@ -171,19 +175,30 @@ def copy(rng: Random, level: str, source: str, target: str, name: str, awaits: s
         ("f32, f16", "16 B", "4 B", "f32 x 3", "f32 x 4, f16 x 8", "f32 x 2, i32 x 2, f64 x 1", "f32 x 5, i8 x 3")
     )
     many = "4" if kinds == "f32, f16" else "N"
-    lines = [
-        f"instr {name} on {level} in {name} for {kinds}:",
+    lines = [f"instr {name} on {level} in {name} for {kinds}:"]
+    cost, late = str(rng.choice((1, 4))), "100"
+    if valued := rng.random() < 0.4:
+        each = kinds.split(", ") if rng.random() < 0.6 else [kinds]
+        given = rng.choice(("", ", CYCLES = {}", ", CYCLES = {}, LATE = 100"))
+        tags = (rng.choice((f"k{n}", f'"k{n}"')) for n in range(len(each)))
+        lines = [f"instr {name}_${{TAG}}_${{T}} on {level} in {name}:"]
+        lines += [
+            f"    for {k}: TAG = {tag}{given.format(rng.choice(('1', '2.5')))}" for k, tag in zip(each, tags, strict=True)
+        ]
+        cost, late = "CYCLES" if given else cost, "LATE" if "LATE" in given else late
+    lines += [
         f"    op (S: T[{many}]) -> (D: T[{many}]):",
         "        D[i] = S[i]",
         f"    S in {source} at (r): i = r",
         f"    D in {target} at (r): i = r",
     ]
-    facts = [f"cost {rng.choice((1, 4))} cycles, latency 100"]
+    facts = [f"cost {cost} cycles, latency {late}"]
     if kinds in ("16 B", "4 B"):
         facts.append(f"align S {kinds}")
         if target != "register":
             facts.append(f"align D {kinds}")
     if rng.random() < 0.2:
-        lines += ["    emit cpp:", '        """', f"        for (int i = 0; i < {many}; i++) d[i] = s[i];", '        """']
+        tag = "  // TAG" if valued else ""
+        lines += ["    emit cpp:", '        """', f"        for (int i = 0; i < {many}; i++) d[i] = s[i];{tag}", '        """']
     lines.append("    " + ", ".join(facts))
     return [*lines, f"    await {awaits}"] if awaits else lines

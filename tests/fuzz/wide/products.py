@@ -327,7 +327,7 @@ def product_schedule(rng: Random, p: Product, device: Device, where: str = "", n
         whole = isinstance(
             p.op.statements[0].value, Reduce
         )  # what else is in the statement, its sum has no name in common with
-        share = rng.choice((0.0, 0.7, 0.7, 1.0))  # of the tensors, those that the head names
+        share = rng.choice((0.0, 0.4, 0.7, 1.0))  # of the tensors, those that the head names
         bound = [f"{x} = {y}" for x, y in given.items() if rng.random() < share and (whole or y != p.result)]
         what = f"{p.op.name} as {role}" + (f"({', '.join(bound)})" if bound or rng.random() < 0.5 else "")
         if rng.random() < 0.15:
