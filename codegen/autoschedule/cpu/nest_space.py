@@ -43,15 +43,15 @@ SAME = 0.02  # log of times: candidates within it count as equal [measured: cpu-
 
 
 def nest_candidates(ctx: LoweringContext, computations: tuple[Computation, ...], rule: Lines) -> list[CpuCandidate]:
-    """All ways that are constructed, best first. `rule`: the lines that stand where the model sees no better ones."""
-    ways, price = nest_schedules(ctx, computations, rule)
-    if not ways:
+    """All candidates, the best first. `rule`: the lines of the default nest, chosen unless another is clearly better."""
+    nests, price = nest_schedules(ctx, computations, rule)
+    if not nests:
         return []
-    costs = [price(x) for x in ways]
+    costs = [price(x) for x in nests]
     best = min(c.seconds for c in costs)
-    own = [log(costs[0].seconds / best) <= CLEARLY, *[False] * (len(ways) - 1)]
-    order = sorted(range(len(ways)), key=lambda n: (not own[n], int(log(costs[n].seconds / best) / SAME), n))
-    return [CpuCandidate(ways[n], costs[n].seconds, costs[n].bound, describe_tiles(ways[n])) for n in order]
+    preferred = [log(costs[0].seconds / best) <= CLEARLY, *[False] * (len(nests) - 1)]
+    order = sorted(range(len(nests)), key=lambda n: (not preferred[n], int(log(costs[n].seconds / best) / SAME), n))
+    return [CpuCandidate(nests[n], costs[n].seconds, costs[n].bound, describe_tiles(nests[n])) for n in order]
 
 
 def nest_schedules(
@@ -173,8 +173,8 @@ class NestTemplate:
     def blocks(self, along: str) -> list[int]:
         """Vectors of an axis together, without those beyond its extent."""
         most = self.largest_extent(along)
-        found = [v * self.lanes for v in VECTORS]
-        return [b for b in found if most is None or b < most + self.lanes or b == self.lanes]
+        blocks = [v * self.lanes for v in VECTORS]
+        return [b for b in blocks if most is None or b < most + self.lanes or b == self.lanes]
 
     def sizes(self, index: str, wanted: tuple[int, ...]) -> list[int]:
         """Sizes of an axis's tile: of an extent that is known, as good as equal parts."""
@@ -272,23 +272,23 @@ class NestTemplate:
     def column_nests(self) -> Iterator[Lines]:
         w, fast = self.computation, self.fast
         rows = tuple(i for i in w.indices if i != fast)
-        kept = self.plain or (self.result,)
+        keeps = self.plain or (self.result,)
         end = (self.vector(fast), syntax.Compute())
         inner = [
             tile_text((i, 1), modifiers=modifier("unroll", self.extents[i].constant) if self.window else ()) for i in w.reduced
         ]
-        whole = all(None not in map(plain_index, ld.indices) and ld.otherwise is None for ld in loads(w.value))
+        inside = all(None not in map(plain_index, ld.indices) and ld.otherwise is None for ld in loads(w.value))
         arguments = w.reduction is not None and w.reduction.kind in ("argmax", "argmin")
-        if whole and not arguments and not self.window:
-            first, rest = w.reduced[0], [tile_text((i, 1)) for i in w.reduced[1:]]
+        if inside and not arguments and not self.window:
+            first, others = w.reduced[0], [tile_text((i, 1)) for i in w.reduced[1:]]
             for strip, deep, b in product(self.sizes(fast, STRIPS), self.sizes(first, (8, 4, 32)), self.blocks(fast)):
-                dealt = tile_text(*((i, 1) for i in rows), (fast, max(strip, b)), level=self.cores)
-                each = tile_text((first, 1), modifiers=modifier("unroll", min(8, deep)))
-                yield (dealt, tile_text((first, deep)), tile_text((fast, b)), *kept, each, *rest, *end)
+                distributed = tile_text(*((i, 1) for i in rows), (fast, max(strip, b)), level=self.cores)
+                unrolled = tile_text((first, 1), modifiers=modifier("unroll", min(8, deep)))
+                yield (distributed, tile_text((first, deep)), tile_text((fast, b)), *keeps, unrolled, *others, *end)
         for b in self.blocks(fast):
             if not rows:
                 for strip in self.sizes(fast, (b, 1024, 16384)):
-                    yield (tile_text((fast, max(b, strip)), level=self.cores), tile_text((fast, b)), *kept, *inner, *end)
+                    yield (tile_text((fast, max(b, strip)), level=self.cores), tile_text((fast, b)), *keeps, *inner, *end)
                 continue
             last = rows[-1]
             ends = (end, (syntax.Compute(self.leaf),)) if self.leaf is not None else (end,)
@@ -296,8 +296,8 @@ class NestTemplate:
                 if j > r or (j > 1 and not self.is_reused(last)) or j * b > 8 * self.lanes:
                     continue
                 few = (tile_text((last, j)),) if j < r else ()
-                each = (tile_text((last, 1), modifiers=modifier("unroll", j)),) if j > 1 else ()
-                yield (self.distributed_rows(rows, r), *few, tile_text((fast, b)), *kept, *inner, *each, *e)
+                unrolled = (tile_text((last, 1), modifiers=modifier("unroll", j)),) if j > 1 else ()
+                yield (self.distributed_rows(rows, r), *few, tile_text((fast, b)), *keeps, *inner, *unrolled, *e)
 
     def is_reused(self, index: str) -> bool:
         """Is there anything that is read for several of an index's points?"""

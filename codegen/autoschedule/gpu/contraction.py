@@ -189,9 +189,9 @@ class ContractionTemplate:
             few |= blocks < self.machine.units
         if not few.any():
             return t
-        whole = {name: v[few] for name, v in t.items() if name not in ("split", "stages")}
-        some = crossed(whole, {"split": np.array(parts)})
-        return {name: np.concatenate([v, some[name]]) if name in some else v for name, v in t.items()}
+        unsplit = {name: v[few] for name, v in t.items() if name not in ("split", "stages")}
+        split = crossed(unsplit, {"split": np.array(parts)})
+        return {name: np.concatenate([v, split[name]]) if name in split else v for name, v in t.items()}
 
     def _groups(self, m: int, n: int, fixed: Dict[str, int]) -> Tiles:
         """REGISTERS_FIRST"""
@@ -233,20 +233,20 @@ class ContractionTemplate:
             return t["tm"] * t["tn"] * out + t["tm"] * each[0] + t["tn"] * each[-1]
         left, right = self.fragment_registers
         lm, ln, _ = self.mapping.leaf
-        held = np.floor(t["wm"] * t["wn"] * out / self.machine.lanes)
-        return held + np.floor(t["wm"] / lm) * left + np.floor(t["wn"] / ln) * right
+        accumulators = np.floor(t["wm"] * t["wn"] * out / self.machine.lanes)
+        return accumulators + np.floor(t["wm"] / lm) * left + np.floor(t["wn"] / ln) * right
 
     @cached_property
     def fragment_registers(self) -> tuple[int, int]:
         """Registers of a lane for one fragment of the operand along m, and of that along n."""
-        found = {"m": 1, "n": 1}
+        count = {"m": 1, "n": 1}
         assert self.mapping.match is not None
         assert self.mapping.instr is not None
         for name, _ in self.mapping.match.operands:
             f = fragment_map(self.mapping.match, name)
             words = max(1, f.registers * self.mapping.instr.operand(name).dtype.bytes // self.machine.register_bytes)
-            found["m" if f.of(self.mapping.m) else "n"] = words
-        return found["m"], found["n"]
+            count["m" if f.of(self.mapping.m) else "n"] = words
+        return count["m"], count["n"]
 
     def demand(self, t: Tiles, sizes: Dict[str, Any]) -> ResourceUse:
         return contraction_resources(self, t, sizes)
@@ -299,13 +299,13 @@ class ContractionTemplate:
             lines.append(("loops", tile_text(*((x, 1) for x in mp.loops))))
         deep = modifier("pipeline", at["stages"]) if at["stages"] > 1 else ()
         lines.append(("k", tile_text((mp.k, at["bk"]), modifiers=deep)))
-        kept = self.staged(at["bk"])
+        staged = self.staged(at["bk"])
         below: list[tuple[str, syntax.Line]] = []
         if at["gm"] * at["gn"] > 1 or self.by_group:
             below.append(("group", tile_text((mp.m, at["wm"]), (mp.n, at["wn"]), level=machine.group.name)))
-        below += self._group_leaf(at, kept) if self.by_group else self._lane_leaf(at, kept)
+        below += self._group_leaf(at, staged) if self.by_group else self._lane_leaf(at, staged)
         tiles_of = {mp.m: at["bm"], mp.n: at["bn"], mp.k: at["bk"]}
-        for s in kept:
+        for s in staged:
             row = self._reach(s.inner, tiles_of[s.inner], tuple(x for _, x in below))
             lines.append(("stage " + s.access.tensor, s.line(machine.staging.name, row)))
         return (*lines, *below)
@@ -319,35 +319,35 @@ class ContractionTemplate:
             Lowering(self.ctx, (computation,)), focus, axis, size if extent is None else max(1, min(size, extent)), below
         )
 
-    def _group_leaf(self, at: dict[str, int], kept: tuple[StagedOperand, ...]) -> Named:
+    def _group_leaf(self, at: dict[str, int], staged: tuple[StagedOperand, ...]) -> Named:
         mp, memory = self.mapping, self.machine.register.name
         assert mp.instr is not None
         lines: list[tuple[str, syntax.Line]] = []
         if at["bk"] > mp.leaf[2]:
             lines.append(("inner", tile_text((mp.k, mp.leaf[2]))))
-        for s in kept:
+        for s in staged:
             if s.load is not None:
                 line = syntax.Move(s.access.tensor, memory, modifiers=modifier("with", words=(s.load,)))
                 lines.append(("load " + s.access.tensor, line))
         return (*lines, ("leaf", syntax.Compute(mp.instr.name)))
 
-    def _lane_leaf(self, at: dict[str, int], kept: tuple[StagedOperand, ...]) -> Named:
+    def _lane_leaf(self, at: dict[str, int], staged: tuple[StagedOperand, ...]) -> Named:
         """STRIDED"""
         machine, mp = self.machine, self.mapping
         axes = []
-        for x, mine, lanes, leaf in (
+        for x, size, lanes, leaf in (
             (mp.m, at["tm"], at["lm"], mp.leaf[0]),
             (mp.n, at["tn"], machine.lanes // at["lm"], mp.leaf[1]),
         ):
             wide = max(leaf, WIDEST_ACCESS // max(a.dtype.bytes for a in self.inputs))
-            axes.append((x, mine, None) if mine <= wide or lanes == 1 else (x, wide, wide * lanes))
+            axes.append((x, size, None) if size <= wide or lanes == 1 else (x, wide, wide * lanes))
         direct = {v.tensor for _, v in mp.match.operands if isinstance(v, Load)} if mp.match else None
-        # what an instruction gets converted is read as its fragment says, so it is not held otherwise
-        mine = [s.access.tensor for s in kept if direct is None or s.access.tensor in direct]
+        # an instruction converts its other operands itself, and reads them as its fragments
+        loaded = [s.access.tensor for s in staged if direct is None or s.access.tensor in direct]
         return (
             ("lane", tiled(axes, level=machine.lane.name)),
             ("inner", tile_text((mp.k, mp.leaf[2]), modifiers=self._unrolled(at))),
-            *(("load " + x, syntax.Move(x, machine.register.name)) for x in mine),
+            *(("load " + x, syntax.Move(x, machine.register.name)) for x in loaded),
             ("leaf", syntax.Compute(mp.instr.name if mp.instr else None)),
         )
 

@@ -12,10 +12,10 @@ from ...analysis.loop_nest import first_and_step
 
 @dataclass(frozen=True)
 class JointGuards:
-    """`whole`: hold just when the conditions hold for every neighbour. `sharp`: where they do not, they hold for none."""
+    """`all_inside`: true exactly if the conditions hold for every neighbour. `all_or_none`: otherwise they hold for none."""
 
-    whole: tuple[Expr, ...]
-    sharp: bool
+    all_inside: tuple[Expr, ...]
+    all_or_none: bool
 
 
 def joint_guards(conds: Iterable[Expr], var: Var, first: Expr, count: int, known: KnownMultiples) -> JointGuards:
@@ -23,28 +23,28 @@ def joint_guards(conds: Iterable[Expr], var: Var, first: Expr, count: int, known
 
     ALL_OR_NONE: `n - var - 1 >= 0` has one answer for all of them where `count` divides n - first.
     """
-    whole: list[Expr] = []
-    sharp = True
+    all_inside: list[Expr] = []
+    all_or_none = True
     for c in conds:
         if var not in c.variables():
-            whole.append(c)
+            all_inside.append(c)
             continue
         here, step = first_and_step(c, var, first, count) or (c, None)
         if step == 0:
             same = True
-            whole.append(here)
+            all_inside.append(here)
         elif step == -1:
             same = divisor(here + 1, known) >= count
-            whole.append(here if same else here - (count - 1))
+            all_inside.append(here if same else here - (count - 1))
         elif step == 1:
             same = divisor(here, known) >= count
-            whole.append(here)
+            all_inside.append(here)
         else:
             same = False
-            whole += [c.subs({var: first + i}) for i in range(count)]
-        sharp = sharp and same
-    kept = [c for c in dict.fromkeys(whole) if c.interval[0] is None or c.interval[0] < 0]
-    return JointGuards(strongest(kept), sharp)
+            all_inside += [c.subs({var: first + i}) for i in range(count)]
+        all_or_none = all_or_none and same
+    needed = [c for c in dict.fromkeys(all_inside) if c.interval[0] is None or c.interval[0] < 0]
+    return JointGuards(strongest(needed), all_or_none)
 
 
 def strongest(conds: Iterable[Expr]) -> tuple[Expr, ...]:

@@ -142,15 +142,15 @@ def _filled(
     times = member.count // fit.count
     i = Var(state.fresh("part"), 0, times - 1) if times > 1 else None
     first = as_expr(i) * fit.count if i is not None else as_expr(0)
-    found = joint_guards(conds, r, first, fit.count, state.known)
-    if not found.sharp:
+    joint = joint_guards(conds, r, first, fit.count, state.known)
+    if not joint.all_or_none:
         return None
     ends = member.source.memory, member.target.memory, member.dtype, member.instr.awaits
     filled = next((m for m in state.members.fitting("filled", *ends) if m.count == fit.count and m.align == fit.align), None)
     body: Stmt
     if filled is None or filled.live is None:
         body = If(
-            found.whole,
+            joint.all_inside,
             (_one(state, call, fit, source, target, first),),
             (_zeros(state, call, fit, target, first),),
             span=s.span,
@@ -158,7 +158,7 @@ def _filled(
     else:
         live = state.register("live", filled.live.dtype, None, s.span)
         count, none = (Const(n, filled.live.dtype) for n in (filled.count, 0))
-        value = Masked(found.whole, count, none, filled.live.dtype) if found.whole else count
+        value = Masked(joint.all_inside, count, none, filled.live.dtype) if joint.all_inside else count
         copy = _one(state, call, filled, source, target, first, live.name)
         body = Alloc(live, (Store(live.name, (), value, span=s.span), copy), span=s.span)
     return [body if i is None else For(i, as_expr(0), as_expr(times), as_expr(1), (body,), unroll=0, span=call.span)]

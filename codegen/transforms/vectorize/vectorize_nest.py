@@ -34,7 +34,7 @@ class VectorAccess:
     buffer: Buffer
     value: Load | None
     masks: tuple[Expr, ...] = ()
-    whole: Masked | None = None  # what the load is the value of, with a constant elsewhere
+    masked: Masked | None = None  # the masked value that the load is part of, with a constant elsewhere
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,8 @@ class VectorPlan:
     @property
     def gain(self) -> float:
         """Instructions saved for an element."""
-        found = [*self.loads, *([self.store] if self.store else [])]
-        return sum(1 - 1 / a.member.count for a in found)
+        accesses = [*self.loads, *([self.store] if self.store else [])]
+        return sum(1 - 1 / a.member.count for a in accesses)
 
 
 def vectorize_nest(state: VectorizerState, s: Stmt) -> list[Stmt] | None:
@@ -78,12 +78,12 @@ def _plan(state: VectorizerState, nest: StoreNest, x: NestLoop) -> VectorPlan | 
     if any(ld.tensor == store.buffer and ld.indices != store.coords for value in nest.values for ld in loads(value)):
         return None
     reads: dict[tuple, VectorAccess] = {}
-    for load, masks, whole in (found for value in nest.values for found in _reads(value)):
+    for load, masks, masked in (read for value in nest.values for read in _reads(value)):
         if not state.addressed(load.tensor):
             continue
-        found = _access(state, x, state.buffers[load.tensor], load.indices, load, masks, whole)
-        if found is not None:
-            reads.setdefault((whole or load, masks), found)
+        access = _access(state, x, state.buffers[load.tensor], load.indices, load, masks, masked)
+        if access is not None:
+            reads.setdefault((masked or load, masks), access)
     written = _access(state, x, target, store.coords, None) if state.addressed(store.buffer) else None
     if not reads and written is None:
         return None
@@ -112,7 +112,7 @@ def _access(
     coords: tuple[Expr, ...],
     load: Load | None,
     masks=(),
-    whole: Masked | None = None,
+    masked: Masked | None = None,
 ) -> VectorAccess | None:
     """The widest vector access of neighbours along `x` that is aligned, or can be asked to be."""
     register = state.members.register
@@ -125,7 +125,7 @@ def _access(
             continue
         first = state.addresses.neighbours(buffer, coords, x.var, x.trip_count, n)
         if first is not None and (claim := state.claim(buffer, first, member.align)) is not None:
-            return VectorAccess(member, claim, buffer, load, tuple(masks), whole)
+            return VectorAccess(member, claim, buffer, load, tuple(masks), masked)
     return None
 
 
@@ -142,23 +142,25 @@ class _Chunk:
         self.first = as_expr(self.outer) * n if self.chunks > 1 else as_expr(0)
         self.inner = Var(state.fresh(x.var.name), 0, n - 1)
         self.made: list[Buffer] = []
-        self.held: dict[Load | Masked, Load] = {}  # what a vector was loaded for -> its element `inner`
+        self.elements: dict[Load | Masked, Load] = {}  # the value that a vector was loaded for -> its element `inner`
 
     def statements(self) -> list[Stmt]:
         x = self.plan.x
         guard = (*self.nest.guard, *x.limits)
-        guarded = joint_guards(guard, self.x, self.first, self.count, self.state.known)
+        joint = joint_guards(guard, self.x, self.first, self.count, self.state.known)
         fast = self._fast()
-        body: list[Stmt] = fast if not guarded.whole else [If(guarded.whole, tuple(fast), tuple(self._rest(guarded, guard)))]
+        body: list[Stmt] = (
+            fast if not joint.all_inside else [If(joint.all_inside, tuple(fast), tuple(self._edge(joint, guard)))]
+        )
         if self.chunks > 1:
             unroll = x.loop.unroll if x.loop.unroll <= 1 else max(1, x.loop.unroll // self.count)
             zero, one = as_expr(0), as_expr(1)
             body = [For(self.outer, zero, as_expr(self.chunks), one, tuple(body), unroll, x.loop.span)]
         return wrap_in_loops(self.nest.around(x), body)
 
-    def _rest(self, guarded: JointGuards, guard: tuple[Expr, ...]) -> list[Stmt]:
+    def _edge(self, joint: JointGuards, guard: tuple[Expr, ...]) -> list[Stmt]:
         """Where not all neighbours are inside."""
-        if guarded.sharp:
+        if joint.all_or_none:
             return []
         conds = tuple(c.subs({self.x: self.first + self.inner}) for c in guard)
         return self._each((If(conds, self._element(lambda v: v)),))
@@ -169,8 +171,8 @@ class _Chunk:
         out: list[Stmt] = []
         into = self._register_target()
         for a in self.plan.loads:
-            direct = into if a.whole is None and a.value == store.value and not a.masks else None
-            direct = into if a.whole is not None and a.whole == store.value else direct
+            direct = into if a.masked is None and a.value == store.value and not a.masks else None
+            direct = into if a.masked is not None and a.masked == store.value else direct
             out += self._load(a, direct)
             if direct is not None:
                 return self._allocated(out)
@@ -194,25 +196,25 @@ class _Chunk:
         else:
             into = direct
         name, before, last = into
-        held = Load(name, (*before, last + self.inner), a.buffer.dtype)
-        self.held[self._here(a.whole if a.whole is not None else a.value)] = held  # type: ignore[index]
+        element = Load(name, (*before, last + self.inner), a.buffer.dtype)
+        self.elements[self._here(a.masked if a.masked is not None else a.value)] = element  # type: ignore[index]
         calls = self._calls(a, into)
         if not a.masks:
             return calls
-        found = joint_guards(a.masks, self.x, self.first, self.count, self.state.known)
-        if not found.whole:
+        joint = joint_guards(a.masks, self.x, self.first, self.count, self.state.known)
+        if not joint.all_inside:
             return calls
         span = self.nest.store.span
-        if a.whole is not None:
+        if a.masked is not None:
             # under all of the masks, those further out too: where one of these fails, nobody looks, and there may be no memory
-            fill = a.whole.otherwise if found.sharp else self._here(replace(a.whole, conds=a.masks))
-            rest = self._each((Store(name, held.indices, fill, span=span),))
-        elif found.sharp:
-            rest = []  # nothing reads what is not there
+            fill = a.masked.otherwise if joint.all_or_none else self._here(replace(a.masked, conds=a.masks))
+            edge = self._each((Store(name, element.indices, fill, span=span),))
+        elif joint.all_or_none:
+            edge = []  # nothing reads what is not there
         else:
             masks = tuple(c.subs({self.x: self.first + self.inner}) for c in a.masks)
-            rest = self._each((If(masks, (Store(name, held.indices, self._here(a.value), span=span),)),))
-        return [If(found.whole, tuple(calls), tuple(rest))]
+            edge = self._each((If(masks, (Store(name, element.indices, self._here(a.value), span=span),)),))
+        return [If(joint.all_inside, tuple(calls), tuple(edge))]
 
     def _here(self, v: Value) -> Value:
         """A value at the element `inner`."""
@@ -223,7 +225,7 @@ class _Chunk:
         return transform(v, self._held)
 
     def _held(self, v: Value) -> Value | None:
-        return self.held.get(v) if isinstance(v, (Load, Masked)) else None
+        return self.elements.get(v) if isinstance(v, (Load, Masked)) else None
 
     def _calls(self, a: VectorAccess, registers: tuple) -> list[Stmt]:
         """As many instructions as the chunk takes, between memory and registers."""
@@ -262,15 +264,15 @@ class _Chunk:
     def _side_by_side(self, buffer: str, coords: tuple[Expr, ...]) -> tuple | None:
         if not coords or any(self.x in c.variables() for c in coords[:-1]):
             return None
-        found = first_and_step(coords[-1], self.x, self.first, self.count)
-        return (buffer, coords[:-1], found[0]) if found and found[1] == 1 else None
+        start = first_and_step(coords[-1], self.x, self.first, self.count)
+        return (buffer, coords[:-1], start[0]) if start and start[1] == 1 else None
 
     def _vector_of(self, value: Value) -> tuple | None:
         """The temporary that is what is stored, element by element."""
-        held = self.held.get(self._here(value)) if isinstance(value, (Load, Masked)) else None  # type: ignore[arg-type]
-        if held is None or self.plan.store is None or held.dtype != self.plan.store.buffer.dtype:
+        element = self.elements.get(self._here(value)) if isinstance(value, (Load, Masked)) else None  # type: ignore[arg-type]
+        if element is None or self.plan.store is None or element.dtype != self.plan.store.buffer.dtype:
             return None
-        return held.tensor, held.indices[:-1], held.indices[-1] - self.inner
+        return element.tensor, element.indices[:-1], element.indices[-1] - self.inner
 
     def _made(self, like: Buffer) -> Buffer:
         made = self.state.register(f"{like.name.lower()}_v", like.dtype, self.count, self.nest.store.span)
