@@ -60,7 +60,8 @@ def programs(program: Program) -> Iterator[Program]:
 
 
 def chosen(program: Program, sizes: Mapping[str, int], addresses: Mapping[str, int]) -> Program:
-    """The first of `programs` whose needs hold. `sizes`: of dims and lets; `addresses`: of arguments, others are aligned."""
+    """The first of `programs` whose needs hold. `sizes`: values of dims and lets; `addresses`: of arguments that are not
+    aligned."""
     for p in programs(program):
         needs = p.needs
         if needs is None or (

@@ -6,7 +6,8 @@ import numpy as np
 
 
 def access_cycles(addresses: np.ndarray, width: int, banks: tuple[int, int]) -> int:
-    """Cycles to serve one access of `width` bytes at each lane's address: lanes in turns that fill the banks once."""
+    """Cycles to serve one access of `width` bytes at each lane's address: lanes are served in groups that fill the banks
+    once."""
     count, word = banks
     turn = max(1, count * word // max(width, word))
     total = 0

@@ -24,8 +24,8 @@ Needs = tuple[tuple[tuple[Var, ...], int], ...]  # products of sizes, and what m
 
 @dataclass(frozen=True)
 class KnownMultiples:
-    """`sizes`: variables that are the same in the whole call. `lets`: what variables stand for, where that is known.
-    `multiples`: products of sizes (sorted by name) and a power of two that divides each."""
+    """`sizes`: variables that are constant in a call. `lets`: the expressions of variables, where known. `multiples`: products
+    of sizes (sorted by name), with a power of two that divides each."""
 
     sizes: frozenset[Var]
     lets: Mapping[Var, Expr]
@@ -34,7 +34,7 @@ class KnownMultiples:
 
 
 def divisor(e: Expr, known: KnownMultiples) -> int:
-    """The greatest power of two, up to MOST, that is sure to divide `e`."""
+    """The greatest power of two, up to MOST, that provably divides `e`."""
     found = _two(e.const)
     for atom, c in e.terms:
         found = min(found, _two(c) * _of_atom(atom, known))
@@ -106,7 +106,7 @@ def _divisor_of(atom: Atom, known: KnownMultiples) -> int:
 
 
 def _of_product(parts: tuple[Atom, ...], known: KnownMultiples) -> int:
-    """What divides products of sizes counts where it is known of the whole; the factors left count each by itself."""
+    """Known divisors of products of sizes count for the product; the other factors count each by itself."""
     left = list(parts)
     found = 1
     for sizes, n in sorted(known.multiples.items(), key=lambda x: (-len(x[0]), x[0][0].name)):

@@ -163,7 +163,7 @@ def wrap_in_loops(loops: tuple[NestLoop, ...], body: list[Stmt]) -> list[Stmt]:
 
 
 def at(store: Store, var: Var, value: Expr) -> Store:
-    """The store in one turn of a loop."""
+    """The store in one iteration of a loop."""
     subs = {var: value}
     return replace(store, coords=tuple(e.subs(subs) for e in store.coords), value=value_at(store.value, subs))
 

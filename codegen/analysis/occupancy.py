@@ -20,7 +20,7 @@ _UNBOUNDED = 1 << 30  # blocks: more than any unit holds [limit]
 
 @dataclass(frozen=True)
 class Occupancy:
-    """`blocks` a unit; `threads` of those of the `most` that a unit can hold; `bound`: what there is least of."""
+    """`blocks` resident on an SM or CU; their `threads` of the `most` that it takes; `bound`: the limiting resource."""
 
     blocks: int
     threads: int

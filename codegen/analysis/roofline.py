@@ -16,7 +16,7 @@ from .static_traffic import StaticTraffic
 
 @dataclass(frozen=True)
 class Prediction:
-    """`seconds` by what needs them: memories by name, `arithmetic`; the largest bounds the whole."""
+    """`seconds` by resource: memories by name, `arithmetic`; the largest is the bound."""
 
     seconds: dict[str, float]
 
@@ -32,9 +32,9 @@ class Prediction:
 def predict(
     device: Device, known: StaticTraffic, flops: int, least: int, rate: str, finite: Mapping[str, int] | None = None
 ) -> Prediction | None:
-    """`least`: bytes of all arguments; `rate`: the device's name for that of most of the arithmetic, as `f32`.
+    """`least`: bytes of all arguments; `rate`: the device's name for the rate of most of the arithmetic, as `f32`.
 
-    None: the device states no rates.
+    None if the device states no rates.
     """
     seconds: dict[str, float] = {}
     backed = {m.backing for m in device.memories}
@@ -49,6 +49,7 @@ def predict(
 
 
 def units_of(device: Device, finite: Mapping[str, int] | None) -> int:
-    """How many units a rate `per core` or `per unit` is for: those of finite levels that take part, else the device's."""
+    """The number of units that a rate `per core` or `per unit` is for: those of finite levels that take part, else the
+    device's."""
     counts = [(finite or {}).get(x.name) or x.most or 1 for x in device.levels[1:] if x.units == "finite"]
     return prod(counts) if counts else int(device.limit("units") or 1)

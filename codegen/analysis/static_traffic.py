@@ -28,9 +28,9 @@ _POINTS = 300_000  # points: the most at which a launch is evaluated [limit]
 
 @dataclass(frozen=True)
 class StaticTraffic:
-    """`read` and `written`: bytes by memory, outermost first. `units`: for each launch, how many of each level.
+    """`read` and `written`: bytes by memory, outermost first. `units`: the number of units of each level, for each launch.
 
-    `exact` is False where loops were too long to look at each turn of those that differ.
+    `exact` is False if loops were too long to evaluate every iteration that differs.
     """
 
     read: dict[str, int]
@@ -45,8 +45,9 @@ class StaticTraffic:
 
 
 def static_traffic(program: Program, sizes: Mapping[str, int], finite: Mapping[str, int] | None = None) -> StaticTraffic:
-    """Of the variant that is taken for these sizes. `sizes` of the program's dims;
-    `finite` is how many units of each finite level take part (default: all)."""
+    """The traffic of the variant for these sizes. `sizes` are values of the program's dims;
+    `finite` is the number of units of each finite level that take part (default: all).
+    """
     env: dict[str, Any] = {name: int(n) for name, n in sizes.items()}
     for level, var in program.finite:
         env[var.name] = (finite or {}).get(level) or program.device.level(level).most or 1
@@ -226,7 +227,7 @@ def _hold(conds: Iterable[Expr], points: _Points) -> Any:
 
 
 def _relevant(body: tuple[Stmt, ...]) -> frozenset[str]:
-    """Variables on which it depends what is executed: those in bounds and conditions, through `Let`s."""
+    """The variables that decide which statements are executed: those in bounds and conditions, through `Let`s."""
     names: set[str] = set()
     lets: list[tuple[str, frozenset[Var]]] = []
 

@@ -39,7 +39,7 @@ class VectorInstr:
 
 
 class VectorInstrs:
-    """Those of one device."""
+    """The vector instructions of one device."""
 
     def __init__(self, device: Device) -> None:
         self.device = device
@@ -89,7 +89,7 @@ class VectorInstrs:
 
 
 def vector_instrs(device: Device) -> VectorInstrs:
-    """A device's, found once: it is asked for by each copy, and each variant of a program."""
+    """The vector instructions of a device, cached: each copy and each variant of a program needs them."""
     return device.__dict__.get("_members") or device.__dict__.setdefault("_members", VectorInstrs(device))
 
 
@@ -119,7 +119,7 @@ def _is_zero(v: Value) -> bool:
 
 
 def _stripped(v: Value) -> Value:
-    """Without conversions: functions take values in the type they compute in, and what is stored is rounded back."""
+    """The value without conversions: functions take values in the type they compute in, and stores round them back."""
     while isinstance(v, Cast):
         v = v.arg
     return v

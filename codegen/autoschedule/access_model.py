@@ -40,7 +40,7 @@ _SLOW = {
 class AccessModel:
     """One tensor as it is read or written: each dimension as ((axis, coefficient), ...).
 
-    `once`: it is read at one place only, so that a copy of what a tile needs of it has one shape.
+    `once`: it is read at one subscript only, so that a copy of its footprint under a tile has one shape.
     """
 
     tensor: str
@@ -54,7 +54,7 @@ class AccessModel:
 
     @cached_property
     def fast(self) -> str | None:
-        """The axis along which it has its neighbours in memory."""
+        """The axis along which the tensor is contiguous."""
         return next((a for a, c in self.dims[-1] if c == 1), None) if self.dims else None
 
     @cached_property
@@ -64,7 +64,7 @@ class AccessModel:
 
     @cached_property
     def spread(self) -> tuple[tuple[tuple[str, int], ...], ...]:
-        """Of each dimension how far apart neighbours along its axes lie; inside quotients and remainders 1."""
+        """For each dimension, the distance of neighbours along its axes; inside quotients and remainders 1."""
         return tuple(tuple((a, max(1, abs(c))) for a, c in d) for d in self.dims)
 
     def plain(self, axis: str) -> bool:
@@ -72,7 +72,7 @@ class AccessModel:
         return ((axis, 1),) in self.dims
 
     def stride(self, axis: str) -> int | None:
-        """Elements between neighbours along an axis; 0: the same element for all of them, None: they lie far apart."""
+        """Elements between neighbours along an axis; 0: the same element for all of them, None: no constant distance."""
         return self._strides.get(axis, 0)
 
     @cached_property
@@ -81,16 +81,16 @@ class AccessModel:
         return near | {a: None for d in self.dims[:-1] for a, _ in d}
 
     def coalesced(self, axis: str, run: Any, transaction: int) -> Any:
-        """Bytes moved for a byte asked for, lanes being neighbours along an axis, `run` elements neighbours in memory.
+        """Bytes moved for a byte requested, with lanes along an axis and `run` contiguous elements.
 
-        Of what lanes that lie apart leave of a transaction, later ones find half.
+        If lanes leave parts of a transaction unused, later lanes find half of them.
         """
         run = run * self.dtype.bytes
         whole = ceil_div(run, transaction) * transaction / np.maximum(run, 1)
         return whole if self.stride(axis) is not None else (whole + transaction / self.dtype.bytes) / 2
 
     def path(self, axis: str, transaction: int) -> float:
-        """Bytes that a load path moves for each element, when lanes are neighbours along an axis."""
+        """Bytes that a load path moves for each element, with lanes along an axis."""
         size, stride = self.dtype.bytes, self.stride(axis)
         return transaction if stride is None else min(stride * size, transaction) if stride else size / 8
 
@@ -121,7 +121,7 @@ class AccessModel:
 
 @dataclass(frozen=True)
 class AccessProblem:
-    """One work of a launch. `operations` and `inner` (what is read) are for each point of the whole iteration space."""
+    """One computation of a launch. `operations` and `inner` (its reads) are for each point of the whole iteration space."""
 
     computation: Computation
     free: tuple[str, ...]
@@ -145,7 +145,7 @@ class AccessProblem:
 
     @cached_property
     def guarded(self) -> frozenset[str]:
-        """Tensors that may be read outside of what there is."""
+        """Tensors that may be read out of bounds."""
         return frozenset(ld.tensor for ld in loads(self.computation.value) if ld.otherwise is not None)
 
     def sizes(self, env: Mapping[str, int]) -> dict[str, int]:
@@ -180,7 +180,7 @@ def _problem(computation: Computation, dtypes: Mapping[str, DType]) -> AccessPro
 
 
 def _reads(values: list, computation: Computation) -> list[AccessModel]:
-    """Accesses of the values, one a place."""
+    """Accesses of the values, one for each tensor and subscript."""
     alias = computation.alias
     found: dict[tuple, Load] = {}
     for v in values:

@@ -34,7 +34,7 @@ Lines = tuple[syntax.Line, ...]
 def complete(
     ctx: LoweringContext, computations: tuple[Computation, ...], lines: tuple[syntax.Line, ...]
 ) -> tuple[syntax.Line, ...]:
-    """Explicit lines for one launch: absent ones and `auto` filled in, what the author wrote kept."""
+    """Explicit lines for one launch: absent ones and `auto` filled in; the author's lines stay."""
     if all(isinstance(x, syntax.AutoLine) for x in lines):
         return _chosen(ctx, computations, _ways(ctx, computations))
     machine = GpuModel.of(ctx.device)
@@ -52,7 +52,7 @@ def complete(
 def _completed(
     ctx: LoweringContext, machine: GpuModel | None, computations: tuple[Computation, ...], lines: Lines
 ) -> Iterator[CandidateLines]:
-    """Ways to do a launch, the author's lines among them, the best first; none where rTile has no place for one of them."""
+    """Candidates for a launch with the author's lines, the best first; none if rTile has no place for one of them."""
     if machine is not None:
         yield from construct_schedules(ctx, machine, computations, lines)
     else:
@@ -63,7 +63,7 @@ def _completed(
 def _plainly(
     ctx: LoweringContext, machine: GpuModel | None, computations: tuple[Computation, ...], lines: Lines
 ) -> Iterator[CandidateLines]:
-    """Nothing more than the author's lines, with a note on the first that no candidate has a place for below those above it."""
+    """Only the author's lines, with a note on the first one that no candidate has a place for below those above it."""
     for n, line in enumerate(lines):
         upto = (*lines[: n + 1], syntax.AutoLine())
         if isinstance(line, syntax.AutoLine) or _can_complete(ctx, machine, computations, upto):
@@ -77,7 +77,7 @@ def _plainly(
 
 
 def _can_complete(ctx: LoweringContext, machine: GpuModel | None, computations: tuple[Computation, ...], lines: Lines) -> bool:
-    """Has a candidate a place for each of these lines?"""
+    """Whether some candidate has a place for each of these lines."""
     if machine is not None:
         return next(construct_schedules(ctx, machine, computations, lines), None) is not None
     return can_be_constrained(ctx, computations, lines, rule_lines(ctx, computations))
@@ -139,7 +139,7 @@ def vectors(
 
 
 def _deals(lines: tuple[syntax.Line, ...], level: str | None = None) -> bool:
-    """Does a line, or one of a block, deal to units (of this level)?"""
+    """Whether a line, or one of a block, distributes over units (of this level)."""
     return any(
         x.level is not None and level in (None, x.level)
         if isinstance(x, syntax.Tile)
@@ -186,7 +186,7 @@ def _default_size(ctx: LoweringContext, line: syntax.Tile) -> int:
 
 
 def _ways(ctx: LoweringContext, computations: tuple[Computation, ...]) -> Iterator[CandidateLines]:
-    """Ways to do a launch of which the author said nothing, the best first; the rule's, which asks for least, last."""
+    """Candidates for a launch without lines of an author, the best first; the rule's, which needs least, last."""
     machine = GpuModel.of(ctx.device)
     if machine is not None:
         yield from construct_schedules(ctx, machine, computations)
@@ -205,7 +205,7 @@ def _chosen(ctx: LoweringContext, computations: tuple[Computation, ...], ways: I
 
 
 def rule_lines(ctx: LoweringContext, computations: tuple[Computation, ...]) -> tuple[syntax.Line, ...]:
-    """The nest for what is no product, by a few rules: what `cpu.nest_space` compares with others of its kind."""
+    """The nest of a computation that is not a product, by a few rules: `cpu.nest_space` compares others with it."""
     computation = max(computations, key=lambda w: len(w.all_indices))
     levels = cores_and_lanes(ctx.device)
     found = _direct(ctx, computation) if len(computations) == 1 else None
@@ -246,7 +246,7 @@ def _direct(ctx: LoweringContext, computation: Computation) -> tuple[syntax.Line
 
 
 def _neighbours(ctx: LoweringContext, computation: Computation) -> tuple[syntax.Line, ...]:
-    """Outer indices to outer units, the index with neighbours to lockstep units; reductions inside."""
+    """Outer indices are distributed over outer units, the contiguous index over lockstep units; reductions stay inside."""
     outer = next((x for x in ctx.device.levels[1:] if x.units in ("open", "finite")), None)
     inner = ctx.device.levels[-1]
     dtype = computation.value.dtype.compute

@@ -19,9 +19,9 @@ from ...dsl.support.fast_replace import replace
 class Slot:
     """A place for a line: `level` of a tile, or the memory of a move or keep; `about`: tensors, or the instruction of a leaf.
 
-    axes    of a tile: (index, name of its size in the candidates); "" where it is always 1
+    axes    of a tile: (index, name of its size in the candidates); "" if it is always 1
     needed  the other lines make no sense without it
-    absent  sizes that candidates have where there is no line for it
+    absent  the sizes of candidates without a line for it
     """
 
     name: str
@@ -38,8 +38,8 @@ Named = tuple[tuple[str, syntax.Line], ...]  # lines with the slots they are for
 
 @dataclass
 class ParsedConstraints:
-    """What was written: `fixed` sizes by name, `auto_sizes` that `auto` leaves open, the slot of each line, axes of the last
-    line's slot that it does not tile."""
+    """The author's constraints: `fixed` sizes by name, `auto_sizes` that `auto` leaves open, the slot of each line, the axes of
+    the last line's slot that it does not tile."""
 
     fixed: dict[str, int] = field(default_factory=dict)
     auto_sizes: set[str] = field(default_factory=set)
@@ -156,7 +156,7 @@ def complete_lines(
 
 
 def staged_like(line: syntax.Move, theirs: syntax.Move) -> syntax.Move:
-    """An author's move that says no more than where to is made as the candidate's is: layout, instruction, block."""
+    """An author's move with only a memory becomes the candidate's move: layout, instruction, block."""
     plain = not line.modifiers and line.block is None and line.view is None
     return replace(theirs, span=line.span) if plain else replace(line, memory=theirs.memory)
 

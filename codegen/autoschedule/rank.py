@@ -40,7 +40,7 @@ FEW = 64  # candidates: of a nest that are compared one by one [limit]
 MANY = 1000  # candidates: beyond it only those near the best are costed at smaller sizes [limit]
 AT_ONCE = 8192  # numbers: of an array, some dozens of which fit the inner caches [limit]
 FAR_OFF = 3.0  # times: the best at the largest sizes; no gain at smaller sizes makes up for more [estimate]
-SAME = 0.01  # log of times: candidates within it count as equal, the precision of the model [estimate]
+SAME = 0.01  # log of times: candidates within it count as equal, the precision of the model [estimate; test_first_candidates]
 
 
 class NestModel(Protocol):

@@ -39,9 +39,9 @@ Price = Callable[[Lines], CpuCost]
 def constrained_candidates(
     ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines, rule: Lines
 ) -> list[CpuCandidate]:
-    """Ways to complete the author's lines, best first; empty where no candidate has a place for each of them.
+    """Completions of the author's lines, the best first; empty if no candidate has a place for each of them.
 
-    rule   the nest that a few rules make where nothing is written (`autoschedule.complete.rule_lines`)
+    rule   the nest of a few rules for an author without lines (`autoschedule.complete.rule_lines`)
     """
     for ways in (_products, _nests):  # what their models say is not compared
         found: dict[Lines, tuple[int, CpuCost]] = {}
@@ -57,7 +57,7 @@ def constrained_candidates(
 
 
 def can_be_constrained(ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines, rule: Lines) -> bool:
-    """Has a candidate a place for each of the author's lines? None is judged."""
+    """Whether some candidate has a place for each of the author's lines. None is costed."""
     ways = (way for ways in (_products, _nests) for way, _ in ways(ctx, computations, rule))
     return any(True for way in ways for _ in _completions(ctx, computations, way, lines))
 
@@ -65,7 +65,7 @@ def can_be_constrained(ctx: LoweringContext, computations: tuple[Computation, ..
 def _completions(
     ctx: LoweringContext, computations: tuple[Computation, ...], way: Lines, lines: Lines
 ) -> Iterator[tuple[Sequence[_Overlay], Lines]]:
-    """How the author's lines may lie in a candidate, and the whole nest for each."""
+    """The matchings of the author's lines with a candidate, and the whole nest for each."""
     for laid in (x for w in dict.fromkeys((way, _joined(way))) for x in _overlaid(ctx.device, w, lines)):
         fitted = _fitted(laid)
         if _sound(ctx, computations, fitted):
@@ -73,8 +73,8 @@ def _completions(
 
 
 def _sound(ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines) -> bool:
-    """Is what lines hold, and deal to lanes, bounded, and by the units that have the memory? Of a nest some of whose tiles were
-    left out it may not be."""
+    """Whether the lines bound their buffers and lanes, and the units that own a memory use it. A nest without some of its tiles
+    may violate this."""
     levels = {ctx.device.levels[0].name}
     open_ = {i for w in computations for i, e in computation_extents(w).items() if e.interval[1] is None}
     for line in lines:
@@ -125,7 +125,7 @@ def _nests(ctx: LoweringContext, computations: tuple[Computation, ...], rule: Li
 
 
 def _blocking(p: MatmulModel, b: Blocking, lines: Lines, sizes: Mapping[str, int]) -> Blocking:
-    """The blocking that lines near those of `b` stand for."""
+    """The blocking that corresponds to lines near those of `b`."""
     tiles = [x for x in lines if isinstance(x, syntax.Tile)]
     core = {a.index: (constant_size(a.size) or 1) for x in tiles if x.level is not None for a in x.axes}
     inner = {i: [(constant_size(a.size) or 1) for x in tiles if x.level is None for a in x.axes if a.index == i] for i in sizes}
@@ -173,7 +173,7 @@ class _Overlay:
 
 
 def _joined(way: Lines) -> Lines:
-    """Tiles one below the other as one, which an author's tile of several indices may meet."""
+    """Consecutive tiles as one, which may match an author's tile of several indices."""
     out: list[syntax.Line] = []
     for x in way:
         above = out[-1] if out else x
@@ -191,7 +191,7 @@ def _apart(above: syntax.Tile, x: syntax.Tile) -> bool:
 
 
 def _overlaid(device: Device, way: Lines, lines: Sequence[syntax.Line], opened: bool = False) -> Iterator[tuple[_Overlay, ...]]:
-    """All ways in which the author's lines meet those of a candidate in order; `opened`: an `auto` stands before them."""
+    """All matchings of the author's lines with a candidate's, in order; `opened`: an `auto` stands before them."""
     if not lines:
         if opened:
             yield tuple(_Overlay(x) for x in way)
@@ -255,7 +255,7 @@ def _left(theirs: syntax.Line, line: syntax.Line) -> tuple[Lines, Lines]:
 
 
 def _filled(line: syntax.Line, theirs: syntax.Line) -> _Overlay:
-    """What the author's line leaves open is the candidate's."""
+    """Open parts of the author's line are the candidate's."""
     match line, theirs:
         case syntax.Tile(), syntax.Tile():
             known = {a.index: a.size for a in theirs.axes}

@@ -103,7 +103,7 @@ def _pointwise(
 
 
 def _flat(ctx: LoweringContext, w: Computation, block: int) -> tuple[syntax.Fuse, str] | None:
-    """FLAT_MAPS: the indices as one, where all that is read lies as what is written and rows are short; None elsewhere."""
+    """FLAT_MAPS: the indices as one, if all reads have the layout of the result and rows are short; None otherwise."""
     sizes = [e.constant for i, e in w.extents if i in w.indices]
     alike = [tuple(map(plain_index, ld.indices)) == w.indices and ld.otherwise is None for ld in loads(w.value)]
     short = None not in sizes and 0 not in sizes and 1 < (sizes[-1] or 0) < block and (sizes[-1] or 0) % (block // UNROLL)
@@ -115,7 +115,7 @@ def _flat(ctx: LoweringContext, w: Computation, block: int) -> tuple[syntax.Fuse
 
 
 def _transposed(w: Computation, fast: str) -> dict[str, str]:
-    """Tensors that are read along `fast`, but have their neighbours along another index: which."""
+    """Tensors that are read along `fast`, but are contiguous in another index, with that index."""
     out: dict[str, str] = {}
     for ld in loads(w.value):
         plain = [plain_index(e) for e in ld.indices]
@@ -154,7 +154,7 @@ def _squares(
 def _streamed(
     ctx: LoweringContext, computations: list[Computation], fast: str, lines: list[syntax.Line], cores: Level, lane: Level
 ) -> list[syntax.Line]:
-    """STREAMED: whole vectors of what is written along `fast`, out of registers."""
+    """STREAMED: results along `fast` are stored in whole vectors, from registers."""
     if not lines or lines[-1] != tile((fast, 1), level=lane.name):
         return lines
     keeps: list[syntax.Line] = []
@@ -167,7 +167,7 @@ def _streamed(
 
 
 def _past_caches(ctx: LoweringContext, w: Computation, lanes: int, cores: Level) -> tuple[syntax.Modifier, ...]:
-    """STREAMED. What the next launch reads is better found in a cache."""
+    """STREAMED. A result that the next launch reads should stay in a cache."""
     if not any(b.name == w.name and b.kind == "output" for b in ctx.buffers):
         return ()
     for i in ctx.device.instrs:
@@ -179,7 +179,7 @@ def _past_caches(ctx: LoweringContext, w: Computation, lanes: int, cores: Level)
 
 
 def _swap(ctx: LoweringContext, w: Computation, both: set[str], cores: Level) -> InstrMatch | None:
-    """An instruction of a core that takes a square across its registers: what the work is, if it is nothing but a copy."""
+    """An instruction of a core that transposes a square in registers, if the computation is only a copy."""
     if not isinstance(w.value, Load) or w.value.dtype != ctx.dtypes[w.name]:
         return None
     return square_transpose(ctx.device, w, both, cores)
@@ -197,7 +197,7 @@ def _rows(
 def _everything(
     ctx: LoweringContext, w: Computation, fast: str, block: int, vectors: list[str], cores: Level
 ) -> list[syntax.Line]:
-    """SPLIT, unless it is what a split left, or cannot be."""
+    """SPLIT, unless it is the second part of a split, or cannot be split."""
     given = {b.name for b in ctx.buffers if b.kind == "input"}
     others = [i for i in w.reduced if i != fast]
     lines: list[syntax.Line] = []
@@ -238,7 +238,8 @@ def _columns(
 
 
 def row_statistics(op: Op, device: Device) -> frozenset[str]:
-    """FUSED: intermediates to keep where nothing was written: the op is reductions of rows, and what reads them row by row."""
+    """FUSED: the intermediates to keep if the author wrote nothing: the op is reductions of rows, and their readers row by
+    row."""
     if cores_and_lanes(device) is None and GpuModel.of(device) is None:
         return frozenset()
     computations = [w for g in group_launches(op, frozenset()) for w in g]
@@ -274,7 +275,8 @@ def _shared(computations: tuple[Computation, ...]) -> tuple[str, ...]:
 
 
 def _kept(ctx: LoweringContext, computations: tuple[Computation, ...], cores: Level) -> tuple[tuple[str, str], ...]:
-    """What later computations of the launch read of earlier ones, and where it is kept: in registers what a row has one of."""
+    """Results of earlier computations that later ones of the launch read, with the memory that keeps them: registers if a row
+    has one element of them."""
     read = {t for w in computations for t in w.reads}
     rows, register = _shared(computations), ctx.device.memories[-1].name
     out = []
@@ -289,7 +291,7 @@ def _kept(ctx: LoweringContext, computations: tuple[Computation, ...], cores: Le
 
 
 def fastest_index(computation: Computation) -> str:
-    """The index along which most of the traffic has its neighbours (LANES_READ): each access counts by its rank."""
+    """The index along which most of the traffic is contiguous (LANES_READ): each access counts by its rank."""
     votes: dict[str, float] = {}
     outputs = [o.indices for o in computation.outputs] or [computation.subscripts or computation.indices]
     for indices in outputs:

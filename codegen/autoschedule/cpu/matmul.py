@@ -46,7 +46,7 @@ TYPICAL = 1024  # elements: a size that is open [estimate; test_first_candidates
 
 @dataclass(frozen=True)
 class CpuCandidate:
-    """Lines of a launch, the seconds predicted for them, and what they wait for most."""
+    """The lines of a launch, their predicted seconds, and their bottleneck."""
 
     lines: tuple[syntax.Line, ...]
     seconds: float
@@ -55,12 +55,12 @@ class CpuCandidate:
 
 
 def matmul_candidates(ctx: LoweringContext, computation: Computation) -> list[CpuCandidate]:
-    """All ways that are constructed, best first; empty where the work is no product of matrices or the device no CPU."""
+    """All candidates, the best first; empty if the computation is not a matrix product or the device not a CPU."""
     return list(matmul_schedules(ctx, computation))
 
 
 def matmul_schedules(ctx: LoweringContext, computation: Computation) -> Iterator[CpuCandidate]:
-    """The same, with lines made for those that are asked for."""
+    """The same, with lines constructed on demand."""
     found = sample_problem(ctx.device, computation, ctx.shapes)
     if found is None:
         return
@@ -122,7 +122,8 @@ def _held(cpu: CpuModel) -> int:
 
 
 def _few_rows(p: MatmulModel) -> Iterator[Blocking]:
-    """Few rows by a matrix that lies along k, as weights do: it is read once, as it lies, 4 or 8 of its lines at a time."""
+    """Few rows by a matrix that is contiguous in k, as weights are: it is read once, without packing, 4 or 8 of its lines at a
+    time."""
     m, last = p.largest_extent(p.m), p.component_indices(p.n)[-1]
     if m is None or not 0 < m <= FEW or not contiguous_along_k(p):
         return
@@ -133,7 +134,7 @@ def _few_rows(p: MatmulModel) -> Iterator[Blocking]:
 
 
 def contiguous_along_k(p: MatmulModel) -> bool:
-    """Have both operands their neighbours along k, and no windows?"""
+    """Whether both operands are contiguous in k, without windows."""
     return (
         p.has_plain_operands
         and len(p.component_indices(p.k)) == 1
@@ -190,7 +191,7 @@ def _panels(p: MatmulModel, cpu: CpuModel, held: int) -> Iterator[Blocking]:
 
 
 def _windows(p: MatmulModel, cpu: CpuModel, held: int) -> Iterator[Blocking]:
-    """For an image whose columns are neighbours for the results, too, and filters of known size."""
+    """For an image whose columns are also contiguous in the results, and filters of known size."""
     m, columns, known = (
         p.fixed_extent(p.m),
         p.component_indices(p.n),
@@ -277,7 +278,7 @@ def _few_lines(p: MatmulModel, cpu: CpuModel, b: Blocking, keep: syntax.Line) ->
 
 
 def _along(p: MatmulModel, cpu: CpuModel, b: Blocking | None = None) -> tuple[syntax.Line, syntax.Line]:
-    """Lanes along k: two vectors a turn, or one where registers would not hold a sum for each."""
+    """Lanes along k: two vectors an iteration, or one if registers do not suffice for a sum of each."""
     vectors = 2 if b is None or 2 * b.rows * b.columns <= _held(cpu) else 1
     return tile_text((p.k, vectors * p.lanes)), tile_text((p.k, 1), level=cpu.device.levels[-1].name)
 
@@ -308,7 +309,7 @@ def _window_lines(p: MatmulModel, cpu: CpuModel, b: Blocking, keep: syntax.Line)
 
 
 def _squares(p: MatmulModel, cpu: CpuModel) -> tuple[syntax.Line, ...] | None:
-    """How the wide operand is packed where it lies along k and an instruction turns squares of it."""
+    """The packing of the wide operand if it is contiguous in k and an instruction transposes squares of it."""
     if p.turn is None:
         return None
     square = tile_text((p.n, p.turn.extent(p.n)), (p.k, p.turn.extent(p.k)))

@@ -44,7 +44,7 @@ MEET = 1e-6  # seconds: a barrier between cores [estimate; test_first_candidates
 
 @dataclass(frozen=True)
 class Blocking:
-    """Sizes of one way to do a product.
+    """The sizes of one blocking.
 
     rows, columns   of the register tile            depth   of a block of k, None: all of it
     high            rows of a block that stays in the inner caches
@@ -95,7 +95,7 @@ class CpuCost:
 
 
 def seconds(p: MatmulModel, cpu: CpuModel, b: Blocking, sizes: Mapping[str, int]) -> CpuCost:
-    """For the extents of all indices; all cores take part, where that is worth waking them."""
+    """Seconds for the extents of all indices; all cores take part if it is worth waking them."""
     m, n, k = sizes[p.m], sizes[p.n], sizes[p.k]
     count = prod(sizes[i] for i in p.batch)
     if b.kind == "channels last":
@@ -219,7 +219,7 @@ def _few_rows(p: MatmulModel, cpu: CpuModel, b: Blocking, m: int, n: int, k: int
 
 
 def _windows(p: MatmulModel, cpu: CpuModel, b: Blocking, sizes: Mapping[str, int]) -> CycleCounts:
-    """Lines of the image lie in a cache with their edges; windows are read from there at each place of the filter."""
+    """Lines of the image are in a cache with their edges; windows are read from there at each point of the filter."""
     size, m, k = p.dtype.bytes, sizes[p.m], sizes[p.k]
     height, width = p.image
     vectors = b.lines * b.columns / p.lanes
@@ -245,9 +245,9 @@ def _windows(p: MatmulModel, cpu: CpuModel, b: Blocking, sizes: Mapping[str, int
 
 
 def _channels(p: MatmulModel, cpu: CpuModel, b: Blocking, sizes: Mapping[str, int]) -> tuple[CycleCounts, int]:
-    """Windows of lines of an image, with channels last, that lie in a cache with their edges; filters packed beside them.
+    """Windows of lines of an image, with channels last, that are in a cache with their edges; filters are packed beside them.
 
-    With the number of tasks that cores share.
+    Also the number of tasks that cores share.
     """
     size, n, m, k = p.dtype.bytes, sizes[p.n], sizes[p.m], sizes[p.k]
     deep = p.plain_reduced_index or ""
@@ -295,12 +295,12 @@ def _turning(p: MatmulModel, cpu: CpuModel, b: Blocking, depth: int) -> float:
 
 
 def _cycles(cpu: CpuModel, footprint: float) -> float:
-    """Cycles to bring a byte of what has this footprint to a core, again: from the innermost cache that holds it."""
+    """Cycles to load a byte of a footprint again: from the innermost cache that has it."""
     return next(1 / rate for room, rate in cpu.caches if footprint <= room)
 
 
 def _near(cpu: CpuModel, rows: int, run: float, stride: int, more: float = 0.0) -> float:
-    """The same for runs of so many bytes that begin a stride apart, and other bytes: they lie in few sets of a cache."""
+    """The same for runs of so many bytes at a stride, and other bytes: they map to few sets of a cache."""
     lines = rows * (_ceil(int(run), CACHE_LINE) + (stride % CACHE_LINE != 0)) * CACHE_LINE
     for level, (room, rate) in enumerate(cpu.caches):
         if lines <= room * cpu.share(level, stride, run) and lines + more <= room:

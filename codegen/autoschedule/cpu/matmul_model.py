@@ -74,10 +74,10 @@ class CpuModel:
         return (*out, (float("inf"), min(self.device.memories[0].bandwidth or DRAM_RATE, DRAM_RATE) / self.clock))
 
     def share(self, level: int, stride: int | None, run: float) -> float:
-        """The part of a cache that runs of so many bytes can lie in, which begin a stride of bytes apart.
+        """The part of a cache that runs of so many bytes can use, if they begin at a stride of bytes.
 
-        A line can lie in one set, by the bits of its address above those of the line; strides that have a large power of two in
-        common with the size of a way begin in few sets (Hennessy & Patterson, "Computer Architecture", appendix B).
+        A line maps to one set, by the bits of its address above the offset in the line; strides that share a large power of two
+        with the size of a way begin in few sets (Hennessy & Patterson, "Computer Architecture", appendix B).
         """
         if not stride:
             return 1.0
@@ -113,7 +113,7 @@ class MatmulModel:
 
     @property
     def step(self) -> int:
-        """Products that the instruction adds up itself: of neighbours along a reduced index."""
+        """Products that the instruction adds itself: of neighbours along a reduced index."""
         reduction = self.instr.statement.reduction
         return self.match.extents()[reduction.indices[0]] if reduction is not None else 1
 
@@ -133,7 +133,7 @@ class MatmulModel:
 
     @cached_property
     def windows_lie_inside(self) -> bool:
-        """Do all windows lie inside of the image, as far as sizes tell?"""
+        """Whether all windows are inside the image, as far as sizes tell."""
         shape = self.shapes.get(self.wide.tensor, ())
         for e, size in zip(self.wide.indices, shape, strict=False):
             ends = {Var(i): (n.constant or 1) - 1 for i, n in self.extents.items() if Var(i) in e.variables()}
@@ -144,7 +144,7 @@ class MatmulModel:
         return bool(shape)
 
     def stride(self, load: Load, index: str) -> int | None:
-        """Elements from one place to the next along an index, where that is one number and known."""
+        """The constant number of elements from one value of an index to the next, if it is known."""
         steps: list[tuple[int, int | None]] = []
         for part in self.component_indices(index):
             if self.fixed_extent(part) == 1:
@@ -167,7 +167,7 @@ class MatmulModel:
         return _plain(self.wide) and _plain(self.narrow)
 
     def is_contiguous_along(self, load: Load, index: str) -> bool:
-        """Has the operand its neighbours in memory along the index?"""
+        """Whether the operand is contiguous in the index."""
         last = dict(self.fused).get(index, (index,))[-1]
         return load.indices[-1].coefficient(Var(last)) == 1
 
@@ -202,7 +202,7 @@ class MatmulModel:
 
     @property
     def line(self) -> str:
-        """The last of the indices that are done one by one: that of lines, where rows are windows."""
+        """The last of the indices that are iterated one by one: the lines, if rows are windows."""
         return self.batch[-1] if self.batch else ""
 
     @property
@@ -313,7 +313,7 @@ def _turning(device: Device, wide: Load, n: str, k: str, extents: dict[str, Expr
 
 
 def square_transpose(device: Device, copy: Computation, both: set[str], cores: Level) -> InstrMatch | None:
-    """The instruction of a core that takes a square across its registers, for a copy of which two indices change places."""
+    """The instruction of a core that transposes a square in registers, for a copy that exchanges two indices."""
     held = {m.name for m in device.memories if m.level == device.levels[-1].name}
     found = [m for i in device.instrs if i.level == cores.name and not i.accumulate and (m := best_match(i, copy)) is not None]
     whole = [m for m in found if {x for _, x in m.index} == both and all(o.memory in held for o in m.instr.operands)]
@@ -321,10 +321,10 @@ def square_transpose(device: Device, copy: Computation, both: set[str], cores: L
 
 
 def operands_of(device: Device, computation: Computation) -> tuple[InstrMatch, str, Load, Load, tuple[str, ...]] | None:
-    """The multiply-add, the index along its lanes, the operand that has it, the one that has not, the indices of only that one.
-    It may add several products to each element of its result, which are neighbours along one reduced index.
+    """The multiply-add, the index along its lanes, the operand that has it, the other one, and the indices of only that one. It
+    may add several products to each element of its result, which are neighbours along one reduced index.
 
-    None where there is no such instruction, an operand is computed, or all of it is read once: a matrix by a vector, but not
+    None if there is no such instruction, an operand is computed, or all of it is read once: a matrix by a vector, but not
     windows of it.
     """
     m = fma_of(device, computation)

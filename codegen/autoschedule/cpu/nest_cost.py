@@ -51,7 +51,7 @@ PAST = 1.0  # cycles: added for a non-temporal store [measured: cpu-nests; test_
 def seconds(
     ctx: LoweringContext, cpu: CpuModel, problems: Sequence[AccessProblem], lines: Lines, sizes: Mapping[str, int]
 ) -> CpuCost:
-    """Of one launch, whose computations share its loops; all cores take part, where that is worth waking them."""
+    """Seconds of one launch, whose computations share its loops; all cores take part if it is worth waking them."""
     lane = ctx.device.levels[-1]
     dtype = max(problems, key=lambda p: len(p.axes)).computation.value.dtype.compute
     reduced = frozenset(a for p in problems for a in p.reduced)
@@ -78,7 +78,7 @@ def seconds(
 
 
 def _cycles(p: AccessProblem, nest: CostedNest, lanes: int, past: frozenset[str]) -> float:
-    """Cycles of all that one computation does, by one core; `past`: what goes past the caches."""
+    """Cycles of one computation on one core; `past`: results with non-temporal stores."""
     loops = [x for x in nest.loops if x.axis in p.axes]
     inside = len(loops)
     while inside and loops[inside - 1].unrolled:
@@ -118,7 +118,7 @@ def _cycles(p: AccessProblem, nest: CostedNest, lanes: int, past: frozenset[str]
 
 
 def _load(p: AccessProblem, a: AccessModel, nest: CostedNest, lanes: int, known: bool, deep: int) -> float:
-    """Cycles for one vector of what is read."""
+    """Cycles to load one vector."""
     if nest.vector is None or nest.vector not in a.axes:
         return LOAD
     stride = a.stride(nest.vector)
@@ -137,18 +137,19 @@ def _together(nest: CostedNest) -> int:
 
 
 def _held(p: AccessProblem, nest: CostedNest) -> bool:
-    """Is it in registers before it is stored? Then all vectors of a tile that is cut are loaded by masks, also whole ones."""
+    """Whether the value is in registers before it is stored. Then all vectors of a partial tile are masked loads, also whole
+    ones."""
     return not p.reduced and any(t in nest.kept for t in p.computation.targets)
 
 
 def _outside(p: AccessProblem, a: AccessModel) -> bool:
-    """May it be read outside of what there is?"""
+    """Whether the access may be out of bounds."""
     return a.tensor in p.guarded
 
 
 def _cut(nest: CostedNest, lanes: int, near: bool) -> float:
-    """Cycles more for a vector, at the mean, where the last one of a row is cut: its count is found, and it goes by a mask;
-    what is no run of memory goes by elements, where the row is one tile."""
+    """Mean extra cycles of a vector because the last one of a row is partial: its count is computed, and it is masked; elements
+    that are not contiguous go one by one, if the row is one tile."""
     mine = [x.trips for x in nest.loops if x.axis == nest.vector]
     if nest.extent % lanes == 0 or nest.leaf or not (near or (nest.free and prod(mine) == mine[-1])):
         return 0.0
@@ -156,7 +157,7 @@ def _cut(nest: CostedNest, lanes: int, near: bool) -> float:
 
 
 def _edges(nest: CostedNest, lanes: int, known: bool, near: bool, deep: int) -> float:
-    """Cycles more for a vector, at the mean, because the first and the last one of a row may lie across an edge. EDGES"""
+    """Mean extra cycles of a vector because the first and the last one of a row may cross an edge. EDGES"""
     mine = [x for x in nest.loops if x.axis == nest.vector]
     vectors, together = prod(x.trips for x in mine), mine[-1].trips
     share = min(1.0, 2 / vectors)

@@ -55,7 +55,7 @@ def costed_nest(
                     size = min(had, int(a.size.value)) if isinstance(a.size, syntax.Num) else had
                     if x.level == lane:
                         vector, size = a.index, min(had, lanes)
-                        # Lanes go through more than a level has in turns, but for results that are kept.
+                        # More lanes than a level has become iterations, except for kept results.
                         most = max(1, (ctx.device.levels[-1].most or had) // lanes) * lanes
                         if had > most and (a.index in reduced or not reduced):
                             loops.append(CostedLoop(a.index, -(-had // most), most, False))

@@ -57,7 +57,7 @@ def nest_candidates(ctx: LoweringContext, computations: tuple[Computation, ...],
 def nest_schedules(
     ctx: LoweringContext, computations: tuple[Computation, ...], rule: Lines
 ) -> tuple[list[Lines], Callable[[Lines], CpuCost]]:
-    """The rule's lines and the others that are constructed, and what any lines for these computations are predicted to cost."""
+    """The rule's lines and the other candidates, and a function that predicts the cost of any lines for these computations."""
     cpu = CpuModel.of(ctx.device)
     if cpu is None or not computations:
         return [], lambda _: CpuCost(inf, "")
@@ -69,7 +69,7 @@ def nest_schedules(
 
 
 def sample_extents(problems: tuple[AccessProblem, ...]) -> dict[str, int]:
-    """The extents, or what is typical of those that are open. An axis alone is as long as two axes are together."""
+    """The extents, with typical values for open ones. A single axis is as long as two axes are together."""
     extents = {a: e for p in problems for a, e in p.extents.items()}
     typical = TYPICAL if len(extents) > 1 else TYPICAL**2
     return {a: _sample_extents(e, typical) for a, e in extents.items()}
@@ -82,7 +82,7 @@ def _sample_extents(e: Expr, typical: int) -> int:
 
 
 def describe_tiles(lines: Lines) -> str:
-    """The sizes of the tiles and what is kept, for people."""
+    """The sizes of the tiles and the kept tensors, for people."""
     out = []
     for x in lines:
         if isinstance(x, syntax.Tile):
@@ -129,7 +129,7 @@ def alternative_nests(
 
 
 def _squares(rule: Lines, extents: Mapping[str, Expr]) -> Iterator[Lines]:
-    """MAPS, squares that an instruction turns: other blocks of them, and the other order inside a block."""
+    """MAPS, squares that an instruction transposes: other blocks of them, and the other order inside a block."""
     outer = rule[0] if rule else None
     if not isinstance(outer, syntax.Tile) or outer.level is None or len(rule) < 2 or not isinstance(rule[1], syntax.Tile):
         return
@@ -144,7 +144,7 @@ def _squares(rule: Lines, extents: Mapping[str, Expr]) -> Iterator[Lines]:
 
 
 def _within(extent: int | None, size: int, square: syntax.Tile) -> int:
-    """Not more whole squares than there are."""
+    """At most as many whole squares as there are."""
     step = max(int(a.size.value) for a in square.axes if isinstance(a.size, syntax.Num))
     return size if extent is None else max(step, min(size, -(-extent // step) * step))
 

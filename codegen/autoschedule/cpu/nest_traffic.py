@@ -33,8 +33,8 @@ AHEAD = 3  # cache lines: of a row that are in flight [measured: cpu-nests; test
 
 @dataclass(frozen=True)
 class AccessSpans:
-    """What accesses of one shape span inside the first 0, 1, 2 .. loops: `bytes` in whole lines, and of each dimension elements
-    from the first to the last."""
+    """Footprints of accesses of one shape inside the first 0, 1, 2 .. loops: `bytes` in whole lines, and for each dimension the
+    elements from the first to the last."""
 
     size: int
     bytes: list[float]
@@ -42,7 +42,7 @@ class AccessSpans:
 
     @cached_property
     def starts(self) -> float:
-        """Cycles a byte because runs begin: of what is walked while no more rows are followed than STREAMS."""
+        """Cycles per byte for the beginnings of runs, while at most STREAMS rows are followed."""
         run, whole, last = 1, self.reach[0], None
         for spans in reversed(self.reach):
             if spans is last:
@@ -73,7 +73,7 @@ class AccessWalk:
 def traffic_cycles(
     ctx: LoweringContext, cpu: CpuModel, problems: Sequence[AccessProblem], nest: CostedNest, sizes: Mapping[str, int]
 ) -> float:
-    """Cycles until what all computations read and write has come and gone. SOURCE"""
+    """Cycles for all reads and writes of the computations. SOURCE"""
     line = ctx.device.memories[0].transaction or 64
     inner = (
         {t for p in problems[:-1] for t in (p.computation.name.rstrip("@"), *p.computation.targets)}
@@ -100,7 +100,7 @@ def traffic_cycles(
     everything = sum(w.spans[0] for w in together) - past
     for n, (room, _) in enumerate(cpu.caches[:-1]):
         if everything <= (room if n < len(cpu.private) else SHARED * room):
-            reads.append(0.0)  # it is there from the last call, or from who made it
+            reads.append(0.0)  # it is there from the last call, or from its producer
             writes.append(0.0)
             continue
         groups = [together] if sum(w.spans[row] for w in together) <= SHARE * room else every
@@ -112,7 +112,7 @@ def traffic_cycles(
         more = [x[n] - (x[n + 1] if n < last else 0.0) for x in (reads, writes)]
         total += (max(0.0, more[0]) + (1.0 if n == last else VICTIMS) * max(0.0, more[1])) / rate
     total += past / cpu.caches[-1][1]
-    # What comes from beyond the caches of a core comes in runs.
+    # Memory beyond the caches of a core is read in runs.
     group = [w for w in together if w.access.dims and not w.access.view]
     inside, _ = cpu.caches[len(cpu.private) - 1]
     if sum(w.spans[0] for w in group) <= inside:
@@ -160,9 +160,9 @@ def _fetched(group: Sequence[AccessWalk], nest: CostedNest, room: float) -> tupl
 
 
 def _turned(w: AccessWalk, cores: int, room: float, line: int) -> float:
-    """Cycles a byte because squares are turned: as many rows are read as a block, inside the loops over `cores`, has, a line of
-    each, and another one is asked for ahead (`default-nests`). Rows whose distance is a power of two share the sets of a cache:
-    it has room for fewer."""
+    """Cycles per byte because squares are transposed: inside the loops over `cores`, one line is read of each of a block's
+    rows, and another one is prefetched (`default-nests`). Rows whose distance is a power of two share the sets of a cache:
+    fewer fit."""
     *rows, run = w.of.reach[cores]
     if w.written:
         return STORED / (run * w.access.dtype.bytes)
@@ -174,7 +174,7 @@ def _turned(w: AccessWalk, cores: int, room: float, line: int) -> float:
 
 
 def _bytes(a: AccessModel, tile: Mapping[str, int], reach: tuple[int, ...], line: int) -> float:
-    """What an access spans, in whole lines."""
+    """The footprint of an access, in whole lines."""
     if not a.dims:
         return line
     if a.view:

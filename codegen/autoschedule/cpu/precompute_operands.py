@@ -37,8 +37,8 @@ def precomputed_operands(op: Op, device: Device) -> frozenset[str]:
 
 
 def candidate_matmuls(op: Op, device: Device) -> Iterator[tuple[MatmulModel, frozenset[str]]]:
-    """What becomes a product where factors are made, and which ones: of the types that they can have, those of which the device
-    multiplies most in a cycle."""
+    """Computations that become products if factors are materialised, with these factors: of their possible types, those that
+    the device multiplies fastest."""
     if cores_and_lanes(device) is None or not any(s.reduction is not None for s in op.statements):
         return
     as_it_is = _as_it_is(op, device)
@@ -64,8 +64,8 @@ def _as_it_is(op: Op, device: Device) -> set[str]:
 
 
 def _typings(op: Op) -> Iterator[frozenset[str]]:
-    """Names of the factors of all products: as these take them, then of each type between that factors can have. Last none, as
-    those that lines speak of have their names already."""
+    """Names of the factors of all products: in the types that these take, then in each intermediate type. The last has none,
+    because factors that lines name have their names already."""
     yield frozenset(name for s in op.statements for name in _as_taken(s))
     steps = {id(s): {x[0].dtype: x for x in has_steps(s) if x[0] is not None} for s in op.statements}
     for dtype in dict.fromkeys(t for x in steps.values() for t in x):
@@ -101,7 +101,7 @@ def _often(reader: Statement, s: Statement) -> bool:
 
 
 def _as_taken(s: Statement, found: tuple[Cast | None, Cast | None] | None = None) -> list[str]:
-    """Names of the factors of a product as it takes them: converted, where they are, or as `found`."""
+    """Names of the factors of a product in the types that it takes: converted, where they are, or as `found`."""
     found = found or converted_factors(s)
     cut = windows(s, found)
     typed = {name: x for name, x in named_factor(s, found).items() if x[0] not in {n for n, _ in cut.values()}} | cut
@@ -114,7 +114,8 @@ def _computations(op: Op, apart: frozenset[str]) -> list[Computation]:
 
 
 def _pays(p: MatmulModel) -> bool:
-    """Both operands are read more than a few times. Where both lie along what is added up, lanes read them as they are."""
+    """Whether both operands are read more than a few times. If both are contiguous in the reduced index, lanes read them in
+    place."""
     rows, columns = p.largest_extent(p.m), p.largest_extent(p.n)
     if p.rows_are_windows:
         rows = (

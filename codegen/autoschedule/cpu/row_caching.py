@@ -20,7 +20,7 @@ _CHEAP |= {"where", "lt", "le", "gt", "ge", "eq", "ne", "and", "or", "not"}
 
 
 def cached_rows(op: Op, device: Device, cores: Level, rows: tuple[str, ...], along: Iterable[str]) -> frozenset[str]:
-    """Intermediates over `rows` and `along` that are worth holding, and whose rows fit."""
+    """Intermediates over `rows` and `along` that are worth caching, and whose rows fit."""
     every = {*rows, *along}
     inner = {t.name for t in op.tensors if t.role == "intermediate"}
     found = set()
@@ -41,7 +41,7 @@ def is_expensive(value: Value) -> bool:
 
 
 def cache_for(device: Device, cores: Level, extents: Iterable[Expr], bytes_: int) -> str | None:
-    """The smallest of a core's caches half of which holds so many elements; None where there is none, or no bound."""
+    """The smallest of a core's caches with room for twice so many elements; None if there is none, or no bound."""
     highest = [e.interval[1] for e in extents]
     if None in highest:
         return None

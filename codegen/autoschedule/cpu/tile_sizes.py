@@ -6,8 +6,8 @@ from .matmul_model import MatmulModel
 
 
 def scratch_registers(p: MatmulModel) -> int:
-    """Registers besides those of results and of the wide operand: an element of the narrow one in all lanes, and where an
-    instruction adds up several products itself their sum, before it is added to the result."""
+    """Registers besides those of results and of the wide operand: one element of the narrow operand in all lanes, and for an
+    instruction that adds several products itself their sum, before it is added to the result."""
     return 1 if p.step == 1 else 2
 
 
@@ -17,7 +17,7 @@ def even_tiles(size: int, most: int) -> int:
 
 
 def depth_blocks(k: int, most: int) -> int:
-    """Blocks of k that are as good as alike, whole unrolled turns."""
+    """Blocks of k of nearly equal size, in whole unrolled iterations."""
     return max(4, -(-even_tiles(k, most) // 4) * 4)
 
 
@@ -26,5 +26,5 @@ def rounded_down(sizes: tuple[int, ...], unit: int) -> tuple[int, ...]:
 
 
 def near_equal_tiles(size: int, targets: tuple[int, ...], unit: int) -> tuple[int, ...]:
-    """Whole units that cut a size into as good as equal parts of about these sizes."""
+    """Tile sizes in whole units that divide a size into nearly equal parts of about these sizes."""
     return tuple(dict.fromkeys(max(unit, -(-even_tiles(size, max(t, 1)) // unit) * unit) for t in targets))

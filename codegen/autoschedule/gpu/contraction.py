@@ -58,7 +58,7 @@ Made = tuple[tuple[str, int], ...]  # a tensor, and the bytes that are read to m
 
 @dataclass(frozen=True)
 class ContractionTemplate:
-    """Candidates of one mapping. `original_problem`: as it is written, for the bytes that must be moved.
+    """Candidates of one mapping. `original_problem`: as the author wrote it, for the bytes that must be moved.
 
     `materialised`: tensors that are computed where they are staged: element by element, by all units, before they are read.
     """
@@ -84,12 +84,12 @@ class ContractionTemplate:
 
     @property
     def by_group(self) -> bool:
-        """Is the leaf an instruction of a whole group?"""
+        """Whether the leaf is an instruction of a whole warp."""
         return self.mapping.instr is not None and self.mapping.instr.level != self.machine.lane.name
 
     @cached_property
     def inputs(self) -> tuple[AccessModel, ...]:
-        """What the reduction reads."""
+        """The operands of the reduction."""
         return tuple(a for a in self.problem.reads if a.axes & set(self.problem.reduced))
 
     def staged(self, depth: int) -> tuple[StagedOperand, ...]:
@@ -105,7 +105,7 @@ class ContractionTemplate:
 
     @property
     def materialises_all(self) -> bool:
-        """Is all that is made staged?"""
+        """Whether all materialised tensors are staged."""
         return not self.materialised or dict(self.materialised).keys() <= {
             s.access.tensor for s in self.staged(self.mapping.leaf[2])
         }
@@ -360,7 +360,7 @@ class ContractionTemplate:
         return np.exp2(np.floor(np.log2(np.maximum(1, np.floor(LOADED / (t["tm"] + t["tn"]))))))
 
     def overlapped_iterations(self, t: Tiles) -> Any:
-        """Turns of the inner loop that a compiler has in view at a time, so that loads of the next hide behind this one's."""
+        """Iterations of the inner loop that a compiler overlaps, so that loads of the next hide behind one."""
         if self.by_group:
             return 1
         turns, most = np.floor(t["bk"] / self.mapping.leaf[2]), self._most_unrolled(t)
