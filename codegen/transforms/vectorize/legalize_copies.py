@@ -3,6 +3,8 @@
     copy16(G[a], S[b])  -->  for i in 0 .. 4: copy4(G[a + 2*i], S[b + 2*i])  -->  element by element, synchronous
 
 WIDEST      the widest aligned instruction that copies between the same memories and has the same kind of wait.
+ELEMENTS    of an instruction that several units execute there is no narrower one: the elements that stand in the `else` of its
+            guard are copied one by one.
 FILLED      `if (inside) copy else zeros` is one instruction that every unit executes, if the device has it: elements that are
             not live are not read, and become zero.
 """
@@ -23,8 +25,10 @@ from .vectorizer_state import AlignmentClaim, VectorizerState
 def legalize_copy(state: VectorizerState, s: Stmt) -> list[Stmt] | None:
     """A copying instruction, or one under conditions, as it may stand; None: the statement is none, or good as it is."""
     call = s.body[0] if isinstance(s, If) and not s.turns and len(s.body) == 1 else s
-    if not isinstance(call, Call) or (member := state.members.of(state.instrs[call.instr])) is None:
+    if not isinstance(call, Call):
         return None
+    if (member := state.members.of(state.instrs[call.instr])) is None:
+        return _or_elements(state, s, call) if isinstance(s, If) and s.orelse else None
     if member.kind == "filled":
         return None
     source, target = _pieces(call, member)
@@ -43,6 +47,18 @@ def legalize_copy(state: VectorizerState, s: Stmt) -> list[Stmt] | None:
     if fit is member:
         return [replace(s, conds=strongest(s.conds))] if isinstance(s, If) else None
     return [_conditional(s, _narrow(state, call, member, fit, source, target))]
+
+
+def _or_elements(state: VectorizerState, s: If, call: Call) -> list[Stmt] | None:
+    """ELEMENTS. None: it is aligned, as far as the program may ask for it."""
+    operands = zip(state.instrs[call.instr].operands, call.pieces, strict=True)
+    claims = [_claim_of(state, p, o.alignment) for o, p in operands]
+    known = [c for c in claims if c is not None]
+    if len(known) == len(claims):
+        state.take(known)
+        return None
+    state.note(f"`{call.instr}`: an operand is not aligned for it; its elements go one by one")
+    return list(s.orelse)
 
 
 def _pieces(call: Call, member: VectorInstr) -> tuple[Piece, Piece]:
@@ -69,10 +85,14 @@ def _widest(
 
 
 def _claim(state: VectorizerState, p: Piece, m: VectorInstr) -> AlignmentClaim | None:
+    return _claim_of(state, p, m.align)
+
+
+def _claim_of(state: VectorizerState, p: Piece, bytes_: int) -> AlignmentClaim | None:
     if state.in_register(p.buffer):
         return AlignmentClaim()
     buffer = state.buffers[p.buffer]
-    return state.claim(buffer, state.addresses.of(buffer, p.coords), m.align)
+    return state.claim(buffer, state.addresses.of(buffer, p.coords), bytes_)
 
 
 def _moved(state: VectorizerState, p: Piece, by: Expr, extent: int) -> Piece:

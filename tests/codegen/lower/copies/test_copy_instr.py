@@ -247,3 +247,14 @@ def test_a_tile_that_its_memory_cannot_hold_is_not_planned(monkeypatch):
     monkeypatch.setattr(copy_width, "_why_not", lambda *about: pytest.fail("planned"))
     with pytest.raises(CapacityExceeded, match="need 408"):
         andiron.compile(TOO_LARGE, schedule="s", target="emulate:sm_80")
+
+
+@pytest.mark.parametrize("copy", ["load_lds", "load_lds pipeline 2"])
+def test_rows_that_are_not_aligned_for_a_wave_are_copied_by_elements(copy):
+    lines = ["tile b: 8 -> block", "tile i: 128", f"move W -> shared with {copy}", "tile b: 1 -> thread"]
+    text = SUMS.replace("f32", "f16") + "".join(f"    {line}\n" for line in lines)
+    kernel = andiron.compile(text, schedule="s", target="emulate:gfx942", verify=True)
+    assert "load_lds" in kernel.source
+    for n in (256, 257):
+        w, more = np.ones(n, "f2"), np.ones((5, n), "f2")
+        assert np.array_equal(kernel(w, more), (w + more).sum(1))
