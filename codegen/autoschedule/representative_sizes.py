@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 from ...dsl.index.expr import Expr, Var
 from .access_model import AccessProblem
 
-SPREAD = (256, 1024, 4096)  # elements: the sides of matrices at which open sizes are judged [estimate]
-WINDOW = 3  # elements: the extent of a window at which open sizes are judged [estimate]
+SPREAD = (256, 1024, 4096)  # elements: the sides of matrices at which open sizes are judged [estimate; test_first_candidates]
+WINDOW = 3  # elements: the extent of a window at which open sizes are judged [estimate; test_first_candidates]
 
 
 def representative_sizes(problems: Iterable[AccessProblem], derived: tuple[tuple[Var, Expr], ...] = ()) -> list[dict[str, int]]:

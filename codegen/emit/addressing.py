@@ -29,7 +29,7 @@ def linear_address(ctx: EmissionContext, buffer: Buffer, coords: Sequence[Expr])
 
 
 def _product(ctx: EmissionContext, c: Expr, s: Expr) -> Expr:
-    """A coordinate times a stride; always the same object for the same ones, as what is put in is remembered by identity."""
+    """A coordinate times a stride. Equal arguments give the same object, because substitution remembers by identity."""
     found = ctx.products.get((id(c), id(s)))
     if found is None:
         found = ctx.products[id(c), id(s)] = (c * s, c, s)
@@ -37,7 +37,7 @@ def _product(ctx: EmissionContext, c: Expr, s: Expr) -> Expr:
 
 
 def address(ctx: EmissionContext, buffer: Buffer, coords: Sequence[Expr]) -> Expr:
-    """The linear address in elements, with Lets and unrolled loops put in."""
+    """The linear address in elements, with Lets and unrolled loops substituted."""
     return ctx.substitute(linear_address(ctx, buffer, coords))
 
 
@@ -73,7 +73,7 @@ def _moved(pointer: str, index: str) -> str:
 
 
 def element_text(ctx: EmissionContext, name: str, coords: Sequence[Expr]) -> str:
-    """`p[i]` for an element of a buffer in memory, where no lanes are told apart."""
+    """`p[i]` for an element of a buffer in memory, without lanes."""
     if ctx.recorded_operands is not None:
         return ctx.recorded_operands.placeholder(_place_near, ctx, name, coords)
     buffer = ctx.buffers[name]
@@ -116,7 +116,7 @@ class AddressText:
 
 
 def _near(ctx: EmissionContext, name: str, coords: Sequence[Expr]) -> tuple[str, str]:
-    """`place` of coordinates."""
+    """The text of an address that differs by a constant from an earlier one."""
     buffer, env = ctx.buffers[name], ctx.env
     total = linear_address(ctx, buffer, coords)
     if id(total) not in ctx.inside:

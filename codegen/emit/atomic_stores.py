@@ -10,12 +10,12 @@ from .load_store import splat
 
 
 def store_atomic(ctx: EmissionContext, s: Store, kind: str, value: CExpr) -> None:
-    """Prints the store to memory of a value in the type that it computes in. `kind`: how it joins what is there."""
+    """Prints the store to memory of a value in the type that it computes in. `kind`: how it is combined with the element."""
     buffer = ctx.buffers[s.buffer]
     ctx.need(f"atomic_{kind}", storage(buffer.dtype))
     e = address(ctx, buffer, s.coords)
     if ctx.in_lane or ctx.lanes.var is None or not (value.vector or ctx.varies(e)):
-        # a uniform value at a uniform place: every lane adds its own
+        # a uniform value at a uniform address: every lane adds its value
         times = 1 if ctx.in_lane or ctx.lanes.var is None else ctx.width
         for _ in range(times if kind == "sum" else 1):
             ctx.text.line(f"atomic_{kind}({lane_pointer(ctx, buffer, e)}, {value.text});")

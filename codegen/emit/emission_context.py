@@ -22,7 +22,7 @@ from .recorded_operands import RecordedOperands
 
 @dataclass
 class PrintedLoop:
-    """A loop that is being printed; `names`: its variable and what is computed from it. `step` is 0 where it is no number."""
+    """A loop that is being printed; `names`: its variable and the names computed from it. `step` is 0 if it is not a number."""
 
     var: Var
     step: int
@@ -74,7 +74,7 @@ class EmissionContext:
     # ------------------------------------------------------------ index expressions
 
     def substitute(self, e: Expr) -> Expr:
-        """With what is known put in, the lane counted within the share. Never applied twice."""
+        """The expression with known values substituted, the lane counted within the sub-vector. Never applied twice."""
         if not e.terms:
             return e
         e = self.substitution(e, self.env)
@@ -106,7 +106,7 @@ class EmissionContext:
         return self.numbers[n]
 
     def record_operand(self, answer: Callable[..., str], *about: object) -> str:
-        """Text that turns of a loop that is written out may differ in; while a statement is recorded, a mark for it."""
+        """Text that may differ between unrolled iterations; while a statement is recorded, a mark for it."""
         return answer(*about) if self.recorded_operands is None else self.recorded_operands.placeholder(answer, *about)
 
     def index_text(self, e: Expr) -> str:
@@ -270,7 +270,7 @@ class EmissionContext:
         return self.record_operand(self._cell, name, coords)
 
     def word(self, name: str, coords: Sequence[Expr]) -> str:
-        """The variable that a cell of a packed register buffer lies in."""
+        """The variable that contains a cell of a packed register buffer."""
         return self.record_operand(self._word, name, coords)
 
     def part_of_word(self, name: str, coords: Sequence[Expr]) -> str:
@@ -288,7 +288,7 @@ class EmissionContext:
         return self._named(name, self._numbers(name, coords))
 
     def _numbers(self, name: str, coords: Sequence[Expr]) -> tuple[int, ...]:
-        """What coordinates of a named register buffer are here."""
+        """The coordinates of a named register buffer, as numbers."""
         env = self.env
         out: list[int] = []
         for e in coords:

@@ -78,8 +78,8 @@ def analyse_lanes(program: Program, launch: Launch, var: Var | None, width: int)
 
 
 def sub_vector_count(launch: Launch, level: Level, width: int) -> int:
-    """How many hardware vectors the lanes take. A vector of the widest type in use must not exceed the hardware's: gcc keeps
-    such in memory. An instruction takes its operands whole."""
+    """The number of hardware vectors that the lanes need. A vector of the widest type in use must not exceed the hardware's:
+    gcc keeps such in memory. An instruction takes whole operands."""
     everything = statements(launch.body)
     if level.bytes is None or any(isinstance(s, Call) for s in everything):
         return 1
@@ -218,7 +218,7 @@ def _accesses(everything: list[Stmt]) -> Iterator[tuple[str, tuple[Expr, ...]]]:
 
 
 def _sources(e: Expr, lets: dict[Var, Expr]) -> frozenset[Var]:
-    """Variables of an expression, Lets seen through."""
+    """Variables of an expression, with Lets substituted."""
     out: set[Var] = set()
     todo = list(e.variables())
     while todo:

@@ -122,7 +122,7 @@ def _load_register(ctx: EmissionContext, name: str, coords: Sequence[Expr]) -> t
 
 
 def _in_array(ctx: EmissionContext, register: LaneRegister, e: Expr) -> Expr:
-    """The place of a cell in an array: the vectors of one cell lie side by side."""
+    """The place of a cell in an array: the vectors of one cell are contiguous."""
     return e if register.uniform or ctx.sub_vectors == 1 else e * ctx.sub_vectors + (ctx.sub_vector or 0)
 
 

@@ -20,7 +20,7 @@ class RecordedOperands:
         self._told: list[str] = []
 
     def placeholder(self, ask: Callable[..., str], *about: object) -> str:
-        """What stands for the answer until the line is finished."""
+        """The mark for the answer until the line is finished."""
         lines = self._text.scopes[-1].lines
         before = len(lines)
         self._told.append(ask(*about))

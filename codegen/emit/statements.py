@@ -87,7 +87,7 @@ class StatementPrinter:
         raise InternalError(f"asynchronous copies of kind {s.kind} have no meaning here")
 
     def _at_once(self, s: For) -> int | None:
-        """How many turns of a loop compilers are asked to write out; None where they are not told."""
+        """The unroll factor for compilers; None if they get none."""
         count = unroll_factor(self.ctx, s)
         return count if count > 1 else None
 
@@ -147,7 +147,7 @@ class StatementPrinter:
             ctx.env[s.var] = old
 
     def _iterations(self, s: For, values: list[Expr]) -> None:
-        """A loop that is written out."""
+        """A loop that is unrolled."""
         env, var = self.ctx.env, s.var
         old = env.get(var)
         several = len(values) > 1
@@ -183,7 +183,7 @@ class StatementPrinter:
         self._for(inner)
 
     def _let(self, s: Let) -> None:
-        """Sums are put in where they are used, so that addresses see through them; other names become variables."""
+        """Sums are substituted where they are used, so that addresses contain their terms; other names become variables."""
         ctx, text = self.ctx, self.ctx.text
         e = ctx.substitute(s.value)
         if ctx.varies(e) or self._seen_through(s, e):
@@ -239,7 +239,7 @@ class StatementPrinter:
             tidy_if(lines, mark)
 
     def _varying_if(self, s: If) -> None:
-        """Whole vectors where all lanes take part, as is common; else the first lanes, if it is those, or lane by lane."""
+        """Whole vectors if all lanes take part, as is common; else the first lanes, if only those do, or lane by lane."""
         ctx, text = self.ctx, self.ctx.text
         conds = ctx.live([e for e in s.conds if s.orelse or ctx.varies(ctx.substitute(e))])
         whole = ctx.in_all_lanes(conds)
@@ -277,7 +277,7 @@ class StatementPrinter:
             self._lane_by_lane(s)
 
     def _if_by_shares(self, s: If, whole: list[Expr] | None, count: Expr | None) -> None:
-        """As `_varying_if`, where the lanes take several vectors: each of them by itself, if not all lanes take part."""
+        """As `_varying_if`, if the lanes need several vectors: each of them by itself, unless all lanes take part."""
         ctx, text = self.ctx, self.ctx.text
         if count is not None and count.constant == 1:
             with ctx.one_lane(0):
@@ -349,7 +349,7 @@ class StatementPrinter:
         text.end(at)
 
     def _varies(self, s: Store) -> bool:
-        """Whether lanes store different values, or at different places."""
+        """Whether lanes store different values, or to different addresses."""
         lanes = self.ctx.lanes
         differs = {name for name, r in lanes.registers.items() if not r.uniform}
         coords = any(not lanes.varying.isdisjoint(c.variables()) for c in s.coords)

@@ -43,7 +43,7 @@ class UnrollReplay:
         self._lines: dict[tuple, _Line | None] = {}
 
     def replay(self, s: _S, show: Callable[[_S], None]) -> None:
-        """Prints a statement of a loop that is written out, by `show` the first time."""
+        """Prints a statement of an unrolled loop, by `show` in the first iteration."""
         ctx = self.ctx
         if not self._alike(s) or ctx.in_lane or ctx.part is not None:
             return show(s)
@@ -85,7 +85,7 @@ class UnrollReplay:
         return not isinstance(v, Masked) and (not isinstance(v, IndexValue) or varying.isdisjoint(v.expr.variables()))
 
     def declares_nothing(self, body: tuple[Stmt, ...]) -> bool:
-        """Whether a turn of a loop over `body` needs no scope of its own: it says neither names nor pointers."""
+        """Whether an iteration of a loop over `body` needs no scope of its own: it declares neither names nor pointers."""
         found = self._bare.get(id(body))
         if found is None:
             found = self._bare[id(body)] = all(map(self._bare_statement, body)), body
@@ -102,7 +102,7 @@ class UnrollReplay:
         return memory and any([is_risky(a) for a, _ in linear_address(self.ctx, self.ctx.buffers[name], coords).terms])
 
     def _plain(self, buffer: str) -> bool:
-        """Whether one name says what is accessed, or one pointer and an index."""
+        """Whether the access is one name, or one pointer and an index."""
         register = self.ctx.lanes.registers.get(buffer)
         return self.ctx.lanes.var is None if register is None else register.named
 

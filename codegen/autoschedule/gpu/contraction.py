@@ -125,7 +125,7 @@ class ContractionTemplate:
     # ------------------------------------------------------------ candidates
 
     def candidates(self, sizes: list[dict[str, int]], fixed: Dict[str, int]) -> Tiles:
-        """All tiles worth costing, for the largest of the sizes; `fixed`: sizes that were written."""
+        """All tiles worth costing, for the largest of the sizes; `fixed`: sizes that the author wrote."""
         mp = self.mapping
         m, n, k = (max((s.get(x, 1) for s in sizes), default=1) for x in (mp.m, mp.n, mp.k))
         m, n = fixed.get("bm", m), fixed.get("bn", n)
@@ -168,7 +168,7 @@ class ContractionTemplate:
             if b in fixed:
                 t[g] = t.pop("need" + g)
             t[b] = np.full_like(t[g], fixed[b]) if b in fixed else t[w] * t[g]
-        # a group that lies outside of all that there is has nothing to do
+        # a warp beyond all extents has nothing to do
         inside = ((t["gm"] == 1) | (t["bm"] - t["wm"] < m)) & ((t["gn"] == 1) | (t["bn"] - t["wn"] < n))
         fits = inside & (t["gm"] * t["gn"] <= self.machine.max_groups)
         return t, fits.reshape(-1, len(count["gm"]))

@@ -29,12 +29,12 @@ STEP = 16  # instructions: of a warp for an iteration of the reduction loop [est
 
 @dataclass(frozen=True)
 class BlockWalk:
-    """How blocks go through the problem: tiles along m and n, the `part` of the reduction that a block has, its `steps` along k
-    and `iterations` over the leaf's k, in all iterations of the outer loops and in `each`. A compiler overlaps
-    `overlapped_iterations` of these; `share` of a tile that is there, by axis.
+    """The iteration of blocks over the problem: tiles along m and n, the `part` of the reduction of a block, its `steps` along
+    k and `iterations` over the leaf's k, in all iterations of the outer loops and in `each`. A compiler overlaps
+    `overlapped_iterations` of these; `share` is the part of a tile that is live, by axis.
 
-    Bytes of all blocks: what is written (`out`), what is read for each result (`epilogue`), and the parts of a split reduction,
-    that are written and then read by the launch that adds them up (`parts`).
+    Bytes of all blocks: stores (`out`), reads for each result (`epilogue`), and the parts of a split reduction, which are
+    written and then read by the launch that adds them (`parts`).
     """
 
     tiles_m: Any
@@ -83,10 +83,10 @@ def block_walk(nest: ContractionTemplate, t: Tiles, sizes: Mapping[str, Any]) ->
 
 @dataclass
 class StepTraffic:
-    """One step's worth of all operands. `stage`, `written`: bytes of a unit, held and stored.
+    """One step of all operands. `stage`, `written`: bytes of a block, staged and stored.
 
-    Of a group, for one turn of the leaf's k: `read` bytes' worth of staging memory, `fetch` instructions. Of a lane, a step:
-    `copies` instructions, `prefetch` registers of what is on its way through them.
+    For a warp and one iteration of the leaf's k: `read` bytes of staging memory, `fetch` instructions. For a lane and a step:
+    `copies` instructions, `prefetch` registers of elements in flight.
     """
 
     stage: Any
@@ -179,10 +179,10 @@ def _of_depths(nest: ContractionTemplate, t: Tiles, depth: int) -> StepTraffic:
 
 
 def _iterations(nest: ContractionTemplate, t: Tiles, part: Any, ahead: Any) -> Any:
-    """Turns of the leaf's k in all steps: those of the last one run to the end of the tile, or of what is unrolled, where all
+    """Iterations of the leaf's k in all steps: the last step runs to the end of the tile, or of the unrolled iterations, if all
     operands are staged (`lower.tiling.padded_trip_counts`)."""
     inner = nest.mapping.leaf[2]
-    deep = np.minimum(t["bk"], ceil_div(part, inner) * inner)  # a tile is no larger than what it cuts
+    deep = np.minimum(t["bk"], ceil_div(part, inner) * inner)  # a tile is no larger than its range
     full = np.floor(part / deep) * deep
     unit: Any = inner
     if len(nest.staged(int(t["bk"][0]))) == len(nest.inputs):
@@ -191,7 +191,7 @@ def _iterations(nest: ContractionTemplate, t: Tiles, part: Any, ahead: Any) -> A
 
 
 def _near(nest: ContractionTemplate, t: Tiles, w: BlockWalk) -> Any:
-    """Bytes asked of all units for one step."""
+    """Bytes requested by all blocks in one step."""
     mp = nest.mapping
     extents = {mp.m: t["bm"], mp.n: t["bn"], mp.k: t["bk"]}
     fused = {name for name, _ in mp.computation.fused}
@@ -206,7 +206,7 @@ def _near(nest: ContractionTemplate, t: Tiles, w: BlockWalk) -> Any:
 
 
 def _reading(nest: ContractionTemplate, s: StagedOperand, t: Tiles) -> tuple[Any, Any]:
-    """Bytes' worth of staging memory cycles, and instructions, of a group for one turn of the leaf's k."""
+    """Cycles of staging memory, in bytes, and instructions of a warp for one iteration of the leaf's k."""
     machine, mp = nest.machine, nest.mapping
     along = "m" if s.free == mp.m else "n"
     if nest.by_group:
@@ -214,13 +214,13 @@ def _reading(nest: ContractionTemplate, s: StagedOperand, t: Tiles) -> tuple[Any
         return count * s.cycles * machine.bank_bytes, count * s.reads
     mine = t["t" + along]
     reads = np.ceil(mine * s.reads) if s.reads < 1 else mine * s.reads
-    # what lanes read together is served by turns of all banks, as if each read its own
+    # lanes that read one element are served as if each read its own, by all banks
     asked = np.maximum(machine.lanes * mine * s.access.dtype.bytes, reads * machine.bank_bytes)
     return asked * mp.leaf[2], reads * (mp.leaf[2] if s.inner != mp.k else 1)
 
 
 def _unstaged(nest: ContractionTemplate, a: AccessModel, t: Tiles) -> Any:
-    """Instructions of a group to read it where it is, for one turn of the leaf's k."""
+    """Instructions of a warp to read the operand in place, for one iteration of the leaf's k."""
     mp = nest.mapping
     if nest.by_group:
         left, right = nest.fragment_registers
@@ -230,7 +230,7 @@ def _unstaged(nest: ContractionTemplate, a: AccessModel, t: Tiles) -> Any:
 
 
 def _leaf(nest: ContractionTemplate, t: Tiles) -> Any:
-    """Executions of the leaf by a group for one turn of its k."""
+    """Executions of the leaf by a warp for one iteration of its k."""
     lm, ln, _ = nest.mapping.leaf
     m, n = ("wm", "wn") if nest.by_group else ("tm", "tn")
     return np.floor(t[m] / lm) * np.floor(t[n] / ln)
@@ -251,9 +251,9 @@ def _issued(nest: ContractionTemplate) -> float:
 
 
 def _far(nest: ContractionTemplate, t: Tiles, sizes: Mapping[str, Any], w: BlockWalk) -> Any:
-    """Bytes of operands that reach the outermost memory: a wave of tiles reads rows and columns of them together.
+    """Bytes of operands that reach the outermost memory: a wave of tiles shares its rows and columns.
 
-    What all of them weigh may fit the cache; else each is read again for every wave that has other rows (or columns).
+    All of them may fit the cache; otherwise each is read again for every wave with other rows (or columns).
     """
     cache = nest.machine.cache.capacity or 0 if nest.machine.cache else 0
     total = {a.tensor: nest.read_for(a) * a.footprint(sizes) for a in nest.original_problem.reads}

@@ -41,7 +41,7 @@ def contraction_traffic(nest: ContractionTemplate, t: Tiles, sizes: Mapping[str,
 
 
 def _lanes_get(nest: ContractionTemplate, a: AccessModel, t: Tiles) -> Any:
-    """Bytes of an operand that the lanes of a group read for one turn of the leaf's k, each of them counted."""
+    """Bytes of an operand that the lanes of a warp read for one iteration of the leaf's k, each lane counted."""
     mp = nest.mapping
     along = "m" if mp.m in a.axes else "n"
     if nest.by_group:

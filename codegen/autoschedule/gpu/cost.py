@@ -75,8 +75,8 @@ class ResourceUse:
 
 @dataclass(frozen=True)
 class GpuCost:
-    """`seconds`, and of it each part by name; `resident` blocks of a unit. Arrays as those of the demand; infinite seconds
-    where a candidate does not fit."""
+    """`seconds`, and each part of it by name; `resident` blocks. Arrays as in the demand; infinite seconds for a candidate that
+    does not fit."""
 
     seconds: np.ndarray
     parts: dict[str, np.ndarray]
@@ -84,7 +84,7 @@ class GpuCost:
 
 
 def resident_blocks(machine: GpuModel, groups: Any, registers: Any, staged: Any) -> np.ndarray:
-    """Blocks that one unit holds at a time; 0 where a block is too large."""
+    """Blocks that are resident on one SM or CU; 0 if a block is too large."""
     bounds = blocks_by_bound(machine.device, groups, registers, staged)
     fits = (
         (groups <= machine.max_groups) & (registers <= machine.max_registers) & (staged <= (machine.staging.capacity or np.inf))
@@ -101,7 +101,7 @@ def cost(machine: GpuModel, d: ResourceUse, resident: np.ndarray | None = None) 
     resident = np.maximum(1, np.minimum(held, most))
     groups = resident * d.groups
     turns = groups / machine.schedulers
-    even = groups / (np.ceil(turns) * machine.schedulers)  # groups are dealt to schedulers
+    even = groups / (np.ceil(turns) * machine.schedulers)  # warps are distributed over schedulers
     per_scheduler = most * d.groups / machine.schedulers / even / clock
     flight = np.minimum(blocks, units * resident) * np.maximum(d.bytes_in_flight, 1.0)
     reach = flight / machine.latency
@@ -120,7 +120,7 @@ def cost(machine: GpuModel, d: ResourceUse, resident: np.ndarray | None = None) 
     rounds = np.ceil(most / resident)
     parts["group"] = rounds * (d.pipe + d.stall) / clock
     bound = np.maximum(bound, parts["group"])
-    other = np.minimum(resident, np.maximum(1, turns))  # blocks that a scheduler can turn to
+    other = np.minimum(resident, np.maximum(1, turns))  # blocks that a scheduler can choose from
     waiting = rounds * d.rounds * machine.latency / np.minimum(other, 2)
     cache = machine.cache.bandwidth or outermost if machine.cache else outermost
     kept = np.asarray(d.second_launch_bytes) < (machine.cache.capacity or 0 if machine.cache else 0)

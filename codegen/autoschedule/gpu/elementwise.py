@@ -54,7 +54,7 @@ class ElementwiseTemplate:
 
     @property
     def split_axis(self) -> str:
-        """The reduced axis that may be split: the longest run of turns."""
+        """The reduced axis that may be split: the one with most iterations."""
         return self.problem.reduced[0] if self.problem.reduced else ""
 
     # ------------------------------------------------------------ candidates
@@ -64,7 +64,7 @@ class ElementwiseTemplate:
         r = fixed.get("bs", max((s.get(self.slow, 1) for s in sizes), default=1))
         k = max((s.get(self.split_axis, 1) for s in sizes), default=1)
         t = self._turned(f, r, fixed) if self.turned else self._straight(f, r, fixed)
-        t = select_tiles(t, (t["gk"] - 1) * DEEP < k)  # each group has turns of the reduction
+        t = select_tiles(t, (t["gk"] - 1) * DEEP < k)  # each warp has iterations of the reduction
         t["part"] = np.full_like(t["bf"], fixed.get("part", 0))
         alone = t["gk"] == 1
         t["wf"] = np.where(alone, -(-t["bf"] // t["gf"]), 0)
@@ -108,7 +108,7 @@ class ElementwiseTemplate:
         return select_tiles(t, fits & ((t["bs"] < 2 * r) | (t["bs"] == 1)))
 
     def _parts(self) -> bool:
-        """May the reduction be dealt out?"""
+        """Whether the reduction may be distributed."""
         w = self.problem.computation
         return w.reduction is not None and w.reduction.kind not in WHOLE and not w.name.endswith("@@")
 
@@ -128,7 +128,7 @@ class ElementwiseTemplate:
         part = np.where(t["part"] > 0, np.minimum(t["part"], whole), whole)
         splits = ceil_div(whole, part)
         blocks = self._blocks(t, sizes) * splits
-        deep = k / whole * part  # turns of the reduction in a block
+        deep = k / whole * part  # iterations of the reduction in a block
         each = self._each(t)
         points = each * ceil_div(deep, t["gk"])
         near, far, loads, flight, path = (0.0 for _ in range(5))
@@ -180,7 +180,7 @@ class ElementwiseTemplate:
         return ceil_div(t["bs"], t["gs"]) * t["v"] * ceil_div(t["bf"], t["v"] * self.machine.lanes * t["gf"])
 
     def _staged(self, t: Tiles) -> tuple[Any, Any]:
-        """Bytes of the memory of a unit: what is turned there, and parts of results that groups pass on."""
+        """Bytes of shared memory: for transposes, and for parts of results that warps exchange."""
         stage = sum((t["bf"] + 1) * t["bs"] * a.dtype.bytes for a in self.turned)
         each = self.problem.computation.value.dtype.bytes * self._each(t)
         return stage, np.where(t["gk"] > 1, t["groups"] * self.machine.lanes * each, 0)
@@ -202,7 +202,7 @@ class ElementwiseTemplate:
         )
 
     def _transactions(self, a: AccessModel, t: Tiles, sizes: Dict[str, Any]) -> Any:
-        """Bytes moved for a byte asked for."""
+        """Bytes moved for a byte requested."""
         whole = self.machine.home.transaction or 32
         if a in self.turned or a.fast is None:
             return np.ones(len(t["bf"]))
@@ -255,7 +255,7 @@ class ElementwiseTemplate:
             lines += [("group", tile_text(*narrow, level=group))] if narrow else []
             lines += [("row", tile_text((self.slow, 1)))] if self.slow and at["ws"] > 1 else []
         lines += [keep] if p.computation.reduction is not None else []
-        if at["gk"] > 1:  # SHARED_OUT: each group has a run of the reduction in turn
+        if at["gk"] > 1:  # SHARED_OUT: runs of the reduction are distributed over warps
             lines.append(("turn", tile_text((self.split_axis, at["kk"]))))
             lines.append(("share", tile_text((self.split_axis, at["kg"]), level=group)))
         lines.append(("lane", tile_text((self.fast, at["v"]), level=machine.lane.name)))

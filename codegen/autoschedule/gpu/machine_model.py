@@ -52,7 +52,7 @@ class GpuModel:
 
     @cached_property
     def units(self) -> int:
-        """How many of what a rate `per unit` is for."""
+        """The number of units that a rate `per unit` counts."""
         return int(self.device.limit("units") or 1)
 
     @cached_property
@@ -72,7 +72,7 @@ class GpuModel:
 
     @cached_property
     def reserved(self) -> int:
-        """Registers of a lane for addresses, counters and what a compiler has in flight; of few, half."""
+        """Registers of a lane for addresses, counters and loads in flight; half, if there are few."""
         return min(RESERVED, self.max_registers // 2)
 
     @cached_property

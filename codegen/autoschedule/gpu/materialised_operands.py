@@ -19,7 +19,7 @@ from .machine_model import GpuModel
 
 
 def materialised_operands(ctx: LoweringContext, machine: GpuModel, op: Op, pointwise: frozenset[str]) -> frozenset[str]:
-    """Those of `pointwise` that open a product to an instruction of groups."""
+    """Intermediates in `pointwise` whose materialisation lets an instruction of warps match a product."""
     found: set[str] = set()
     plainly = {w.name: w for g in group_launches(op, frozenset()) for w in g}
     for g in group_launches_keeping(op, pointwise):
@@ -32,7 +32,7 @@ def materialised_operands(ctx: LoweringContext, machine: GpuModel, op: Op, point
 
 
 def operand_computations(computations: tuple[Computation, ...]) -> Made:
-    """What the last work, a reduction, reads of the others, which are pointwise and span fewer indices: its operands."""
+    """The operands of the last computation, a reduction, among the others, which are pointwise and have fewer indices."""
     *first, last = computations
     if last.reduction is None or any(
         w.reduction is not None or w.name not in last.reads or not set(w.indices) < set(last.all_indices) for w in first
@@ -42,7 +42,7 @@ def operand_computations(computations: tuple[Computation, ...]) -> Made:
 
 
 def _grouped(ctx: LoweringContext, machine: GpuModel, computation: Computation, made: Made = ()) -> bool:
-    """Does an instruction of whole groups compute it, with these of its operands staged?"""
+    """Whether an instruction of whole warps computes it, with these of its operands staged."""
     for m in mappings(ctx, computation):
         if m.instr is None or m.refused or m.instr.level == machine.lane.name:
             continue

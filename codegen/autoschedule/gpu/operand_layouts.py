@@ -101,7 +101,7 @@ def staged_axes(computation: Computation, load: Load) -> tuple[str, ...] | None:
 
 
 def _modifiers(natural: tuple[str, ...] | None, outer: str, inner: str) -> tuple[syntax.Modifier, ...] | None:
-    """What orders a copy so that `inner` is last and `outer` before it; None where that cannot be written."""
+    """The modifiers that order a copy so that `inner` is last and `outer` before it; None if that cannot be written."""
     if natural is None:
         return None
     order = (*(a for a in natural if a not in (outer, inner)), *(a for a in (outer, inner) if a in natural))
@@ -113,13 +113,13 @@ def _modifiers(natural: tuple[str, ...] | None, outer: str, inner: str) -> tuple
 # ---------------------------------------------------------------- choosing
 
 
-Orders = dict[str, "tuple[tuple[StagedOperand, Operand | None], ...]"]  # tensor -> ways to stage it, the same for all depths
+Orders = dict[str, "tuple[tuple[StagedOperand, Operand | None], ...]"]  # tensor -> its layouts, the same for all depths
 
 
 def best_staging(
     ctx: LoweringContext, machine: GpuModel, mapping: InstrMapping, access: AccessModel, depth: int, orders: Orders
 ) -> StagedOperand | None:
-    """The best way to stage an operand with tiles `depth` deep along k; None where it cannot be staged."""
+    """The best layout of a staged operand with tiles `depth` deep along k; None if it cannot be staged."""
     if access.tensor not in orders:
         orders[access.tensor] = tuple(_orders(ctx, machine, mapping, access))
     return min((_deep(machine, mapping, s, o, depth) for s, o in orders[access.tensor]), key=_effort, default=None)
@@ -152,13 +152,13 @@ def _orders(
 
 
 def _effort(s: StagedOperand) -> float:
-    """To choose between orders: cycles and instructions to read, and what a copy costs that is spread over several reads."""
+    """The cost of an order: cycles and instructions to read, and those of the copy, spread over several reads."""
     copy = (s.calc + 1) / s.vector + 1 / s.stored
     return 8 * (s.cycles + s.reads) + 0.5 * copy + (0 if s.asynchronous else 0.5)
 
 
 def _near(mapping: InstrMapping, access: AccessModel) -> str | None:
-    """The axis along which it has its neighbours, where that is one of its own."""
+    """The axis along which the operand is contiguous, if that is one of its own."""
     fused = {name for name, _ in mapping.computation.fused}
     return access.fast if access.fast not in fused and access.plain(access.fast or "") else None
 
@@ -224,7 +224,7 @@ def _operand(mapping: InstrMapping, access: AccessModel) -> Operand | None:
 
 
 def _scalar(machine: GpuModel, mapping: InstrMapping, size: int, along_k: bool, natural: bool) -> tuple[int, float, float]:
-    """Lanes read chunks of `free`: rows along it need a pad only where the copy turns them; rows along k an odd stride."""
+    """Lanes read chunks of `free`: rows along it need a pad only if the copy transposes them; rows along k an odd stride."""
     leaf = mapping.leaf[2]
     if along_k:  # each element, or run of k that the leaf takes, by itself
         return max(leaf, 4 // size), size / machine.bank_bytes, 1.0 / leaf
@@ -304,7 +304,7 @@ def _loader(fitting: list[InstrMatch], inner: str) -> str | None:
 
 
 def _along(i: Instr, index: dict[str, str]) -> str | None:
-    """The work's index along which the instruction reads neighbours of its source."""
+    """The computation's index along which the instruction reads contiguous elements of its source."""
     (ld,) = loads(i.statement.value)
     source = i.operand(ld.tensor)
     r = next((v for v in source.coords if v.name == "r"), None)

@@ -165,7 +165,7 @@ class RowTemplate:
         )
 
     def _moved(self, p: AccessProblem) -> list[AccessModel]:
-        """What is read and written of the outermost memory: of several computations some results stay in registers."""
+        """Bytes read and written in the outermost memory: some results of several computations stay in registers."""
         kept = self.kept_intermediates if len(self.problems) > 1 else ()
         return [a for a in (*p.reads, *p.writes) if a.tensor.rstrip("@") not in kept]
 
@@ -197,7 +197,7 @@ class RowTemplate:
         )
 
     def _transactions(self, a: AccessModel, t: Tiles, sizes: Dict[str, Any]) -> Any:
-        """Bytes moved for a byte asked for."""
+        """Bytes moved for a byte requested."""
         whole = self.machine.home.transaction or 32
         if self.fast not in a.axes or a.stride(self.fast) is not None or a.fast is None:
             return 1.0
@@ -249,7 +249,7 @@ class RowTemplate:
 def row_templates(
     ctx: LoweringContext, machine: GpuModel, computations: tuple[Computation, ...], problems: tuple[AccessProblem, ...]
 ) -> list[RowTemplate]:
-    """The nest of rows, where the computations are reductions of rows along one axis, and what reads them row by row."""
+    """The nest of rows, if the computations are reductions of rows along one axis, and their readers row by row."""
     shared = min((w.indices for w in computations), key=len)
     main = max(problems, key=lambda p: len(p.axes))
     along = [a.fast for p in problems for a in p.reads if a.fast is not None and a.fast not in shared]

@@ -74,7 +74,7 @@ def storage(dtype: DType) -> str:
 
 
 def is_converted(dtype: DType) -> bool:
-    """Whether memory holds other bits than arithmetic works on."""
+    """Whether the bits in memory differ from those in arithmetic."""
     return dtype.compute != dtype or dtype.kind == "bool"
 
 

@@ -15,19 +15,19 @@ def identifiers(text: str) -> list[str]:
 
 
 def identifiers_of(lines: Sequence[str]) -> list[list[str]]:
-    """Those of each line: all lines are translated at once, a fifth of the time of a regular expression a line."""
+    """The identifiers of each line: all lines are translated at once, in a fifth of the time of a regular expression a line."""
     return [x.split() for x in "\n".join(lines).translate(_BETWEEN).split("\n")]
 
 
 def declares(line: str) -> bool:
-    """Whether two words or more stand before the first `=`: what is not so is no declaration."""
+    """Whether at least two words stand before the first `=`; other lines are not declarations."""
     return " = " in line and " " in line.partition(" = ")[0].lstrip()
 
 
 def remove_dead(lines: Sequence[str], after: str = "") -> list[str]:
-    """`lines` without declarations whose name is used neither in the rest of its block nor in `after`.
+    """`lines` without declarations whose name is used neither later in their block nor in `after`.
 
-    Their values have no effects. From the last line up, so that what only an unused declaration needs goes as well.
+    Their values have no effects. It goes from the last line up, so that declarations for removed ones are removed as well.
     """
     return live_lines(lines, set(identifiers(after)))[0]
 

@@ -14,10 +14,10 @@ _Said = TypeVar("_Said")
 
 
 class IndexPrinter:
-    """`name` gives a variable's text. `needs` is told of each helper function the text calls.
+    """`name` gives a variable's text. `needs` gets each helper function that the text calls.
 
-    ONCE: what was printed of an expression is remembered until a variable gets another name, or more is known of one. By
-    identity: equal ones may differ in their variables' intervals.
+    ONCE: the text of an expression is remembered until a variable gets another name, or other bounds. By identity: equal
+    expressions may differ in their variables' intervals.
     """
 
     def __init__(self, name: Callable[[Var], str], needs: Callable[[str], None]) -> None:
@@ -26,7 +26,7 @@ class IndexPrinter:
         self.names = 0  # how often a variable has got another name
 
     def once(self, e: _E, show: Callable[[_E], _Said]) -> _Said:
-        """ONCE: what `show` gives for an expression or an atom."""
+        """ONCE: the text that `show` gives for an expression or an atom."""
         found = self._shown.get(id(e))
         if found is None:
             found = self._shown[id(e)] = e, show(e)  # what the key names stays alive

@@ -40,7 +40,7 @@ class MemoSubstitution:
         return found[0]
 
     def _first(self, x: Expr | Fn) -> Expr | Fn:
-        """The first that was met of all that are made of the same variables, with the same intervals, in the same way."""
+        """The first of all expressions of the same form in the same variables with the same intervals."""
         found = self._firsts.get(id(x))
         if found is None:
             if type(x) is Expr:

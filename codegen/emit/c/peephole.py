@@ -34,7 +34,7 @@ def peephole(lines: Sequence[str]) -> list[str]:
 
 
 def _once(lines: Sequence[str]) -> list[str]:
-    """ONCE: in a block, the blocks in it included. A name is that of one thing wherever it is seen (NO_SHADOW)."""
+    """ONCE: in a block and the blocks in it. A name means the same in all of them (NO_SHADOW)."""
     out: list[str] = []
     blocks: list[tuple[dict[str, str], dict[str, str]]] = [({}, {})]  # of what is declared: its name; other names for it
     other: dict[str, str] = {}
@@ -76,7 +76,7 @@ def _words(lines: Sequence[str]) -> list[str]:
 
 
 def _parts(lines: Sequence[str], at: int) -> list[tuple[str, ...]]:
-    """What the lines from there on put into all parts of one word, in order, without looking at it."""
+    """The lines from there on that fill all parts of one word, in order, without reading it."""
     first = _PART.match(lines[at])
     if first is None:
         return []
@@ -101,7 +101,7 @@ def _binds(text: str, sign: str) -> bool:
 
 
 def _together(lines: Sequence[str], pattern: re.Pattern[str], between: str) -> list[str]:
-    """Neighbours of one indentation, kind and end, as many as fit into a line."""
+    """Consecutive lines of one indentation, kind and end, as many as fit into one."""
     out: list[str] = []
     run: list[str] = []  # what the last line is made of
     before: tuple[str, ...] = ()

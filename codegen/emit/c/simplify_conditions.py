@@ -18,7 +18,7 @@ from ....dsl.index.prove import conjuncts
 
 
 def simplify_conditions(conds: Sequence[Expr]) -> list[Expr]:
-    """Conditions (>= 0) that hold exactly where all of `conds` do; [-1] where that is never."""
+    """Conditions (>= 0) that hold exactly if all of `conds` do; [-1] if they never do."""
     parts = [x for c in conds for x in _plain(c)]
     out: list[Expr] = []
     for e in dict.fromkeys(parts):
@@ -31,7 +31,7 @@ def simplify_conditions(conds: Sequence[Expr]) -> list[Expr]:
 
 
 def _plain(cond: Expr) -> tuple[Expr, ...]:
-    """The condition by itself, said simply; computed once for each."""
+    """The simplest form of the condition by itself; computed once for each."""
     if cond._plain is None:
         cond._plain = tuple(_coarse(x) for x in _parts(cond))
     return cond._plain
@@ -45,7 +45,7 @@ def _parts(cond: Expr) -> Sequence[Expr]:
 
 
 def _coarse(cond: Expr) -> Expr:
-    """x >= 0 exactly where x/g >= 0: the quotient, where what is finer than g does not reach it."""
+    """x >= 0 exactly if x/g >= 0: the quotient, if the finer terms never reach g."""
     for g in sorted({abs(c) for _, c in cond.terms if abs(c) > 1}, reverse=True):
         lo, hi = linear([t for t in cond.terms if t[1] % g], cond.const % g)
         if lo is not None and hi is not None and lo // g == hi // g:

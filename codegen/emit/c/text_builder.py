@@ -94,7 +94,7 @@ class SourceText:
         self.scopes[-1].lines.append(Line.of(text, self.span))
 
     def close(self) -> None:
-        """Nothing more is printed: what refers to itself is taken apart, so that it goes at once and nobody has to find it."""
+        """Ends the text: reference cycles are broken, so that memory is freed at once, without the garbage collector."""
         self.index.close()
         self.scopes.clear()
         self.__dict__.pop("_outside")
@@ -104,7 +104,7 @@ class SourceText:
         self.scopes[depth].decls.append(Line.of(text, self.span))
 
     def fresh(self, wish: str, depth: int = -1) -> str:
-        """NO_SHADOW: what is declared at the top of a scope has a name that no block in it has, nor one that has ended."""
+        """NO_SHADOW: a name at the top of a scope is that of no block in it, nor of one that has ended."""
         depth %= len(self.scopes)
         inside = [scope.inner for scope in self.scopes[depth:]]
         name = self.names.fresh(wish, inside[0].union(*inside[1:]) if len(inside) > 1 else inside[0])
@@ -146,7 +146,7 @@ class SourceText:
 
     @contextmanager
     def block(self, header: Callable[[], str], tag: str = "", *variables: Var, footer: str = "}") -> Iterator[None]:
-        """`header {` lines `}`, indented; the header is made when the variables have names."""
+        """`header {` lines `}`, indented; the header is printed when the variables have names."""
         saved = {v: (self._depth.get(v), self._named.get(v)) for v in variables}
         outer = self.begin(tag, *variables)
         head, span = header(), self.span
@@ -191,7 +191,7 @@ class SourceText:
         return known[0]
 
     def constant(self, atom: Atom) -> bool:
-        """Made of sizes only."""
+        """Whether it consists of sizes only."""
         return atom in self.constants if type(atom) is Var else atom._variables <= self.constants  # type: ignore[union-attr]
 
     # ------------------------------------------------------------ pointers
@@ -249,7 +249,7 @@ class SourceText:
 
 
 def is_risky(atom: Atom) -> bool:
-    """Whether it divides by what may be zero; computed once for each."""
+    """Whether it may divide by zero; computed once for each."""
     if isinstance(atom, Var):
         return False
     if atom._risky is None:

@@ -41,7 +41,7 @@ def trip_count(ctx: EmissionContext, s: For) -> int | None:
 
 
 def constant_trips(start: Expr, stop: Expr, step: Expr) -> int | None:
-    """Turns of a loop, where that is a number."""
+    """The trip count of a loop, if that is a number."""
     by = step.constant
     n = (stop - start).constant if start.terms else None if stop.terms else stop.const - start.const
     return None if n is None or by is None else max(0, -(-n // by))

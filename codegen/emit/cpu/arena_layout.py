@@ -40,7 +40,7 @@ def arena_slots(
     fresh: Callable[[str], str],
 ) -> dict[int, ArenaSlot]:
     """The slots of a launch, by the identity of the Alloc, outer ones first. `private`: whether each thread has its own;
-    `orders`: whether a barrier lets all who share a buffer meet; None: one thread only."""
+    `orders`: whether a barrier synchronises all threads that share the buffer; None: one thread only."""
     out: dict[int, ArenaSlot] = {}
     for own in (False, True):
         slotted = {id(x.alloc): x for x in lifetimes(body) if in_memory(x.buffer) and private(x.buffer) == own}
@@ -58,7 +58,7 @@ def arena_slots(
 
 
 def _opens(x: Lifetime, orders: Callable[[Barrier, Buffer], bool]) -> bool:
-    """Whether a lifetime begins with a barrier that orders all who share the buffer."""
+    """Whether a lifetime begins with a barrier that orders all threads that share the buffer."""
     return _begins_with_barrier(x.alloc.body, x.buffer, orders)
 
 

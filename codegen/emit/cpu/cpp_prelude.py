@@ -28,7 +28,7 @@ _STORED = {"f16": "u16", "bf16": "u16", "f8e4m3": "u8", "f8e5m2": "u8", "tf32": 
 
 @dataclass(frozen=True)
 class MacroTypes:
-    """What a macro sees: `e` the element, `w` lanes, `t` the C type of values, `i` and `u` the integers of that size."""
+    """The variables of a macro: `e` the element, `w` lanes, `t` the C type of values, `i` and `u` the integers of that size."""
 
     e: str
     w: int
@@ -67,7 +67,7 @@ class MacroTypes:
 
     @property
     def mask(self) -> str:
-        """What a comparison gives."""
+        """The type of a comparison's result."""
         return self.i if self.vector else "bool"
 
     def k(self, text: str, element: str = "") -> str:
@@ -154,7 +154,7 @@ def _works_on(name: str, caller: Declaration) -> str:
 
 
 def prelude(needs: Iterable[Declaration], program: Program, instrs: str, dialect: str = "cpp") -> str:
-    """The text of all helpers in `needs` and of what they and the instructions need, callees first."""
+    """The text of all helpers in `needs` and of those that they and the instructions need, callees first."""
     done: dict[Declaration, str] = {}
     under_way: set[Declaration] = set()
 

@@ -154,7 +154,7 @@ class _Printer:
             self._loops(units[1:], text, body)
 
     def _outside(self, v: Var, text: SourceText, plan: CpuLaunchPlan) -> str:
-        """Sizes come from the call; the thread's number from whoever runs the launch."""
+        """Sizes come from the call; the thread's number from the code that runs the launch."""
         if v in self.size:
             text.scopes[0].decls.append(f"const int64_t {self.size[v]} = args->{self.size[v]};")
             return self.size[v]
@@ -204,7 +204,8 @@ class _Printer:
         return f"args->{self.size[next(v for level, v in self.program.finite if level == u.level)]}"
 
     def _meets(self, launch: Launch, plan: CpuLaunchPlan) -> str:
-        """Where threads wait for each other: what holds their number, if fewer may come as nothing else goes by it; or NULL."""
+        """The barrier of the threads: a member with their number if fewer may come, because nothing else depends on it; or
+        NULL."""
         depth, threads, program = self.program.device.depth, plan.threads, self.program
         body = list(statements(launch.body))
         if threads is None or not any(isinstance(s, Barrier) and depth(s.level) < depth(threads.level) for s in body):

@@ -20,13 +20,13 @@ MOST = 1 << 28  # elements: the most of a term that lanes compute in 32 bits, so
 
 
 def is_maskable(ctx: EmissionContext, v: Masked, conds: Sequence[Expr]) -> bool:
-    """Whether it is a load of what lies side by side, and zero elsewhere, and 32 bits are known to hold what is compared."""
+    """Whether it is a load of contiguous elements that is zero elsewhere, and 32 bits suffice for the comparisons."""
     step = masked_load_step(ctx, v) if is_zero(v.otherwise) else None
     return step is not None and step.constant == 1 and all(_fits(ctx, e) for e in conds if ctx.varies(e))
 
 
 def lane_mask(ctx: EmissionContext, conds: Sequence[Expr]) -> str:
-    """The mask of the lanes that conditions hold in. Prints what it is made of."""
+    """The mask of the lanes in which the conditions hold. Prints the statements for it."""
     name, vector = ctx.text.temp(), ctx.element("i32", True)
     holds = " & ".join(_holds(ctx, e) for e in conds if ctx.varies(e))
     ctx.text.line(f"const {vector} {name} = {holds};")
@@ -53,7 +53,7 @@ def compare_lanes(ctx: EmissionContext, v: Apply) -> CExpr | None:
 
 
 def _fits(ctx: EmissionContext, e: Expr) -> bool:
-    """All terms are small, and what differs between lanes is the lane, or quotients by numbers."""
+    """Whether all terms are small, and the terms that differ between lanes are the lane, or its quotients by numbers."""
     for a, c in e.terms:
         low, high = Expr(((a, c),), 0).interval
         if low is None or high is None or max(-low, high) > MOST:
@@ -67,7 +67,7 @@ def _fits(ctx: EmissionContext, e: Expr) -> bool:
 
 
 def _holds(ctx: EmissionContext, e: Expr) -> str:
-    """Where e >= 0: what differs between lanes is compared with what does not."""
+    """e >= 0, as a comparison of terms that differ between lanes with the other terms."""
     same = Expr(tuple(t for t in e.terms if not ctx.varies(Expr((t,), 0))), e.const)
     parting = e - same
     if all(c < 0 for _, c in parting.terms):

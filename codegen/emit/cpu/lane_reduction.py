@@ -14,7 +14,7 @@ _FUNCTION |= {"all": "{a} & {b}"}
 
 
 def all_reduce(ctx: EmissionContext, s: AllReduce) -> None:
-    """Groups are lanes whose numbers differ in one digit; both its place and its size are powers of two."""
+    """Subgroups are lanes whose numbers differ in one digit; its place and its size are powers of two."""
     if s.count == 1:
         return
     if ctx.lanes.var is None or s.level != ctx.program.device.levels[-1].name:

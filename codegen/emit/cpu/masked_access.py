@@ -29,7 +29,8 @@ def is_zero(v: Value) -> bool:
 
 
 def first_lane_count(ctx: EmissionContext, v: Masked, conds: Sequence[Expr]) -> CExpr | None:
-    """How many lanes load, the first ones; None if it is not a load of what lies evenly apart, and a constant elsewhere."""
+    """The number of lanes that load, which are the first ones; None if it is not a load at a constant stride that is a constant
+    elsewhere."""
     load = v.value
     if not isinstance(load, Load) or not isinstance(v.otherwise, Const) or load.dtype.kind == "bool" or not _free(ctx):
         return None
@@ -78,7 +79,7 @@ def loads_one_element(ctx: EmissionContext, v: Value) -> bool:
 
 
 def store_first_lanes(ctx: EmissionContext, s: If, conds: Sequence[Expr], show: Callable[[Store], None]) -> bool:
-    """Prints an If around one store of registers to what lies side by side; False if it is not that."""
+    """Prints an If around one store of registers to contiguous elements; False for any other If."""
     if s.orelse or len(s.body) != 1 or not _free(ctx):
         return False
     store = s.body[0]
@@ -131,12 +132,12 @@ def _free(ctx: EmissionContext) -> bool:
 
 
 def lane_count(ctx: EmissionContext, count: Expr) -> CExpr:
-    """A number of lanes that take part: a sum, or what binds stronger."""
+    """A number of lanes that take part: a sum, or an expression that binds more strongly."""
     return CExpr(ctx.text.index.text(count), I64, precedence=SUM)
 
 
 def _count(ctx: EmissionContext, conds: Sequence[Expr]) -> CExpr | None:
-    """How many lanes take part."""
+    """The number of lanes that take part."""
     same = [e for e in conds if not ctx.varies(e)]
     parting = [e for e in conds if ctx.varies(e)]
     count = ctx.prefix(parting)
@@ -147,8 +148,8 @@ def _count(ctx: EmissionContext, conds: Sequence[Expr]) -> CExpr | None:
 
 
 def merge_conditions(v: Masked) -> Masked:
-    """Conditions around conditions, with the same constant elsewhere, as one choice: in order, as the first ones may keep from
-    being computed what the others ask."""
+    """Nested conditions with the same constant elsewhere, as one choice: in order, because the first ones may protect the
+    evaluation of the others."""
     inner = v.value
     if not isinstance(inner, Masked) or not isinstance(v.otherwise, Const) or inner.otherwise != v.otherwise:
         return v

@@ -28,7 +28,7 @@ def largest_core_cache(device: Device) -> int:
 
 
 def emit_prefetch(ctx: EmissionContext, buffer: Buffer, e: Expr, pointer: str) -> None:
-    """WALKED, ONCE. Prints the request for what follows a vector load at the linear address `e`, which is `pointer` as text."""
+    """WALKED, ONCE. Prints the prefetch after a vector load at the linear address `e`, which is `pointer` as text."""
     if not ctx.caches or buffer.kind != "input" or any(x.names.isdisjoint(e.variables()) for x in ctx.loops):
         return
     size = ctx.substitute(buffer.size) * buffer.dtype.bytes
@@ -49,13 +49,13 @@ def emit_prefetch(ctx: EmissionContext, buffer: Buffer, e: Expr, pointer: str) -
         why = "// asked for so early, where no cache of a core holds it"
         shown = ctx.text.index.text(size)
         ctx.text.declare(f"const int64_t {ctx.prefetched[key]} = {shown} >= {ctx.caches} ? {ahead} : 0;  {why}", 0)
-    # Where nothing is asked for, the request would still take a turn of a load's port.
+    # A prefetch without effect would still occupy a load port.
     asked = f"if ({ctx.prefetched[key]}) " if size.constant is None else ""
     ctx.text.line(f"{asked}__builtin_prefetch({pointer} + {ctx.prefetched[key]});")
 
 
 def _walks(ctx: EmissionContext, buffer: Buffer, e: Expr, loop: PrintedLoop, ahead: int) -> bool:
-    """Whether its turns read vectors side by side, and reach as far as is asked for."""
+    """Whether the loop's iterations read contiguous vectors, and reach as far as the prefetch."""
     grows = e.coefficient(loop.var) * loop.step
     reach = ahead if loop.var.hi is None else (loop.var.hi + 1) * e.coefficient(loop.var) * buffer.dtype.bytes
     return 0 < grows <= VECTORS * ctx.width and grows % ctx.width == 0 and reach >= ahead

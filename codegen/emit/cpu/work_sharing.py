@@ -7,9 +7,9 @@ from ...ir.tile_visitors import variables
 
 
 def shares_all_work(body: tuple[Stmt, ...], units: Units) -> bool:
-    """All work stands in loops that begin at the unit's number and go on by the number of units; nothing else mentions either.
+    """Whether all work is in loops that begin at the unit's number and go on by the number of units; nothing else has either.
 
-    Whatever else stood there would be done once more by each further unit.
+    Any other statement would be executed again by each further unit.
     """
     return all(_deals(s, units) for s in body)
 

@@ -138,7 +138,7 @@ class _Printer(GpuPrinter):
 
 
 def poison(b: Buffer) -> str:
-    """The byte that fills what was never written: NaN, and for whole numbers one that is far from 0."""
+    """The byte that fills memory that was never written: NaN, and for integers a number far from 0."""
     return "0xff" if b.dtype.kind == "float" else "0xab"
 
 

@@ -46,7 +46,7 @@ class _Given:
 
     @property
     def shared(self) -> bool:
-        """Whether all threads give the same address, and the first one speaks for all."""
+        """Whether all threads give the same address, so that the first one's counts."""
         return self.registers is None and "lane" not in {v.name for v in self.operand.coords}
 
     def members(self) -> str:
@@ -56,7 +56,7 @@ class _Given:
 
 
 def instr_function(instr: Instr, units: int, device: Device, spelling: DialectSpelling, needs: dict[Declaration, None]) -> str:
-    """`units`: threads that execute it together. Raises InternalError for what has no meaning."""
+    """`units`: threads that execute it together. Raises InternalError for instructions without a meaning."""
     given = [_given(o, device) for o in instr.operands]
     op = instr_op(instr, device)
     own = instr_name(instr)
@@ -105,13 +105,13 @@ def _inputs(given: list[_Given]) -> list[_Given]:
 
 
 def _guard(instr: Instr, g: _Given, text: OpText) -> str:
-    """When the element at a place is read; empty: always."""
+    """The condition under which the element is read; empty: always."""
     value = guard_of(instr, g.operand.name) if g.registers is None else None
     return "" if value is None else text.guard(value, g.operand, subscripts(instr, g.operand))
 
 
 def _gather(instr: Instr, g: _Given, units: int, text: OpText) -> list[str]:
-    """Every element of the operand from a thread that holds it; where several do, they must agree."""
+    """Every element of the operand from a thread that has it; if several have it, they must agree."""
     b = text.op.array(g.operand)
     name = text.name(b)
     raw = text.loaded(_element(g, const=True), g.operand)
@@ -214,7 +214,7 @@ def _in_runs(guard: str, count: int, body: str) -> list[str]:
 
 
 def _touched(instr: Instr, g: _Given, units: int, text: OpText) -> list[str]:
-    """Accesses to memory, told to the observer by the threads whose addresses count: the first's, of several for an element."""
+    """Accesses to memory, reported to the observer by the threads whose addresses count: for each element, the first one."""
     if g.registers is not None:
         return []
     size, align = g.operand.dtype.bytes, g.operand.alignment
@@ -229,7 +229,7 @@ def _touched(instr: Instr, g: _Given, units: int, text: OpText) -> list[str]:
 
 
 def _speakers(g: _Given, units: int) -> int:
-    """How many threads, the first ones, hold all of the operand."""
+    """The number of threads, the first ones, that have the whole operand."""
     places = FragmentLayout.of(g.operand).linear()
     held: set[int] = set()
     for lane in range(len(places)):
@@ -240,7 +240,7 @@ def _speakers(g: _Given, units: int) -> int:
 
 
 def _issue(instr: Instr, units: int, given: list[_Given], text: OpText) -> list[str]:
-    """An asynchronous copy: what this thread's part of it is, then the copy. The accesses themselves happen when it lands."""
+    """An asynchronous copy: this thread's part of it, then the copy. The accesses themselves happen when it completes."""
     assert instr.awaits
     source, to = _copied(instr, given)
     lines = []

@@ -33,7 +33,7 @@ _TOTAL = "total"
 
 @dataclass(frozen=True)
 class InstrOp:
-    """`arrays` hold the operands whole, row by row, in the type they compute in (copies: as they are stored)."""
+    """`arrays` contain whole operands, row by row, in the type they compute in (copies: as they are stored)."""
 
     arrays: tuple[Buffer, ...]
     total: Buffer | None
@@ -123,9 +123,10 @@ def _put(v: Value, known: Mapping[Var, Expr]) -> Value:
 
 
 def guard_of(instr: Instr, operand: str) -> Value | None:
-    """READ_WHAT_IS_TAKEN: when an element of an operand is read, as a value over the statement's indices; None: always.
+    """READ_WHAT_IS_TAKEN: the condition under which an element of an operand is read, as a value over the statement's indices;
+    None: always.
 
-    It is read on the side of a `where` that is taken, and may lie outside of all buffers where it is not.
+    It is read on the taken side of a `where`, and may be outside all buffers otherwise.
     """
     found: list[Value | None] = []
 
@@ -220,7 +221,7 @@ class OpText:
         return self.text.index.text(total)
 
     def loaded(self, text: str, operand: Operand) -> str:
-        """A stored element as an array holds it."""
+        """A stored element in the form of an array's elements."""
         dtype = self.op.array(operand).dtype
         if dtype == operand.dtype:
             return text

@@ -88,7 +88,7 @@ class GpuPrinter:
         text.constants = set(self.size)
         short = {v: v.hi for v in (*program.dims, *(v for v, _ in program.lets)) if v.hi is not None and v.hi < 1 << 31}
         assert isinstance(text.index, GpuIndex)
-        # before anything is printed: what a unit's number is multiplied by may need 64 bits at the first mention
+        # before anything is printed: a unit's number may be multiplied by a number of 64 bits at its first use
         text.index.learn(short | {u.var: self._last(u, plan) for u in (*plan.blocks, *plan.threads)})
         lanes = analyse_lanes(program, launch, None, 1)
         ctx = GpuContext(program, lanes, text, {b.name: b for b in program.buffers}, self.needs)
@@ -146,7 +146,7 @@ class GpuPrinter:
         return [(s.buffer, space.at[id(s)], self._bytes(s.buffer, plan) or 0) for s in allocs if id(s) in space.at]
 
     def _footprint(self, name: str, allocs: list[Alloc], plan: LaunchGeometry) -> list[str]:
-        """Lines for people: the launch, what of a memory a block holds, what a thread holds."""
+        """Lines for people: the launch, the memory of a block, the memory of a thread."""
         locals_ = {s.buffer.name: s.buffer for s in allocs}
         found = [(b, self._bytes(b, plan)) for b in locals_.values()]
         shared = [f"{b.name}~{n}~bytes" for b, n in found if n is not None]
@@ -256,7 +256,7 @@ class GpuPrinter:
         return _respelled(environment(self.dialect).get_template("kernel.j2").render(**self.parts()))
 
     def parts(self) -> dict:
-        """What the templates see."""
+        """The variables of the templates."""
         program = self.program
         kernels = [{**self.launch(x, p), "way": n} for n, p in enumerate(self.ways) for x in p.launches]
         choice = self._choice(self.ways)
@@ -275,7 +275,7 @@ class GpuPrinter:
         )  # fmt: skip
 
     def _prelude(self, helpers: list[Declaration], kernels: list[dict]) -> str:
-        """With what `_respelled` will call, first; what `peephole` made of use, and not what it made of no use."""
+        """The helpers, with those that `_respelled` will call first; without those that `peephole` made unused."""
         body = "\n".join(k["body"] for k in kernels)
         packs = [n._replace(name="pack") for n in helpers if n.name == "set_part" and f"m_pack_{n.type}(" in body]
         helpers = [n for n in helpers if n.name != "set_part" or f"m_set_part_{n.type}(" in body]
@@ -297,7 +297,7 @@ class GpuPrinter:
         return f"{out}{len(ways) - 1}" if out else ""
 
     def _bindings(self, kernels: list[dict], choice: str) -> tuple[list[str], list[str]]:
-        """What the host's functions begin with: arguments, sizes, conditions, workspaces; and the sizes alone."""
+        """The beginning of the host's functions: arguments, sizes, conditions, workspaces; and the sizes alone."""
         lines, sizes = self._known()
         kept = [b for b in self.program.buffers if b.kind == "workspace"]
         if kept:

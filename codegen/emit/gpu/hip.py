@@ -27,5 +27,5 @@ def render(program: Program, serial_when: tuple[Expr, ...] = ()) -> str:
 
 
 def kernels(program: Program) -> tuple[KernelSource, ...]:
-    """The launches as a driver needs them, in order, for who loads the text without its launcher."""
+    """The launches in order, for drivers that load the text without its launcher."""
     return kernels_of(program, SPELLING, API)

@@ -42,14 +42,14 @@ class GpuIndex(IndexPrinter):
                 self.bounds[var] = bound
 
     def bound(self, e: Expr) -> int | None:
-        """An absolute value that `e` does not exceed, as far as variables that are `int` tell."""
+        """An upper bound on the absolute value of `e`, from variables that are `int`."""
         lo, hi = e.interval
         known = None if lo is None or hi is None else max(abs(lo), abs(hi))
         total = self._total(e, self._bound)
         return known if total is None or (known is not None and known < total) else total
 
     def _total(self, e: Expr, of: Callable[[Atom], int | None]) -> int | None:
-        """The sum of what its terms do not exceed; None where nothing is known of one. `of`: of an atom that is no variable."""
+        """The sum of upper bounds of the terms; None if one is unknown. `of`: the bound of an atom that is not a variable."""
         total = abs(e.const)
         bounds = self.bounds
         for a, c in e.terms:
@@ -89,7 +89,7 @@ class GpuIndex(IndexPrinter):
         return total is not None and total < INT_END
 
     def _most(self, atom: Atom) -> int | None:
-        """What the values of an atom whose text is an `int` do not exceed; None where it is a 64-bit number."""
+        """An upper bound on an atom whose text is an `int`; None if it is a 64-bit number."""
         if type(atom) is Var:
             return self.bounds.get(atom)
         found = self._mosts.get(id(atom))
@@ -110,7 +110,7 @@ class GpuIndex(IndexPrinter):
         return INT_END if b is None else b
 
     def _formed(self, terms: Sequence[tuple[Atom, int]]) -> int:
-        """What the terms of a sum do not exceed together, those that are `int`."""
+        """An upper bound on the sum of the terms that are `int`."""
         total = 0
         bounds = self.bounds
         for a, c in terms:

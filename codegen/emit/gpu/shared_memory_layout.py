@@ -20,7 +20,7 @@ from ...ir.tile_ir import Alloc, Buffer, For, If, Let, Stmt
 
 @dataclass(frozen=True)
 class SharedMemoryLayout:
-    """`at`: first byte of each Alloc, by identity. `meet`: Allocs before which the units meet. `total`: bytes in all."""
+    """`at`: first byte of each Alloc, by identity. `meet`: Allocs with a barrier before them. `total`: bytes in all."""
 
     at: dict[int, int]
     meet: frozenset[int]
@@ -54,7 +54,7 @@ def shared_memory_layout(
     shares = [p for i, p in enumerate(nested) if any(_overlap(p, q) and (j < i or _again(p, q)) for j, q in enumerate(nested))]
     tight = capacity is not None and stacked.total > capacity
     pays = total < stacked.total and (tight or not any(p.loops for p in shares))
-    parts = divergent_statements(body, units) if pays else frozenset()  # where the units part ways they cannot meet
+    parts = divergent_statements(body, units) if pays else frozenset()  # divergent units cannot synchronise
     if pays and not any(id(p.alloc) in parts for p in shares):
         return SharedMemoryLayout({id(p.alloc): p.first for p in nested}, frozenset(id(p.alloc) for p in shares), total)
     if tight:
@@ -72,7 +72,7 @@ def _again(p: _Place, q: _Place) -> bool:
 
 
 def _nested(body: tuple[Stmt, ...], size: Callable[[Buffer], int | None]) -> Iterator[_Place]:
-    """Each buffer directly behind those whose lifetimes hold its own."""
+    """Each buffer directly after those whose lifetimes contain its own."""
     for x in lifetimes(body):
         n = size(x.buffer)
         if n is not None:

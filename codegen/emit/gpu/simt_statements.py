@@ -35,7 +35,7 @@ from .unroll_limit import unroll_limit
 
 @dataclass(frozen=True)
 class DialectSpelling:
-    """What a dialect calls things. `shuffle` is a format of x (a value), d (a distance), mask (lanes that take part)."""
+    """The names of a dialect. `shuffle` is a format of x (a value), d (a distance), mask (lanes that take part)."""
 
     dialect: str
     block: str
@@ -79,7 +79,7 @@ class GpuContext(EmissionContext):
 
 
 def packed_buffers(program: Program, everything: Sequence[Stmt]) -> dict[str, int]:
-    """PACKED: register buffers of these statements that hold several elements in a variable, and how many."""
+    """PACKED: register buffers of these statements with several elements in a variable, and how many."""
     registers = register_memories(program.device)
     instrs = {i.name: i for i in program.instrs}
     local = {s.buffer.name: s.buffer for s in everything if type(s) is Alloc and s.buffer.memory in registers}
@@ -145,7 +145,7 @@ class GpuBody(StatementPrinter):
         self.ctx.text.line(f"m_wait_{s.kind}<{s.pending}>();")
 
     def _passed(self, piece: Piece, o: Operand, after: list[str]) -> list[str]:
-        """An operand as arguments; `after`: what stores results that cannot be passed by reference."""
+        """An operand as arguments; `after`: the stores of results that cannot be passed by reference."""
         ctx = self.ctx
         if o.memory not in register_memories(ctx.program.device):
             return [pointer_text(ctx, piece.buffer, piece.coords)]
@@ -204,7 +204,7 @@ class GpuBody(StatementPrinter):
             distance *= 2
 
     def _mask(self, s: AllReduce) -> str:
-        """The units that take part: those of the group, where not all come here."""
+        """The units that take part: those of the subgroup, unless all of them come here."""
         if id(s) not in self.parts:
             return "0xffffffffu"
         group = sum(1 << (j * s.stride) for j in range(s.count))

@@ -19,7 +19,8 @@ from ...ir.tile_visitors import map_bodies, map_own, statements
 
 
 def name_tile_counts(launch: Launch, blocks: Iterable[Units], sizes: frozenset[Var], most: int) -> Launch:
-    """`sizes`: what the host knows. Counts of blocks that have more than one factor, as others divide nothing."""
+    """`sizes`: variables that the host knows. Only counts of blocks with several factors get names, because others are no
+    divisors."""
     found = [f for u in blocks for f in _factors(u.count)]
     if not found:
         return launch

@@ -17,9 +17,9 @@ SHORT = 64  # iterations: of a loop that compilers may unroll by themselves, at 
 
 
 def unroll_limit(ctx: EmissionContext, s: For) -> int | None:
-    """A divisor of the loop's turns, 1: none are to be written out; None where compilers may do as they like."""
+    """A divisor of the loop's trip count, 1: no unrolling; None: the compiler may choose."""
     if s.unroll != 1 or not ctx.loops:
-        return None  # what is done once is short enough
+        return None  # a loop that runs once is short enough
     trips = trip_count(ctx, s)
     if trips is None or not 1 < trips <= SHORT:
         return None
@@ -31,7 +31,7 @@ def unroll_limit(ctx: EmissionContext, s: For) -> int | None:
 
 
 def _loaded(ctx: EmissionContext, body: Sequence[Stmt]) -> int | None:
-    """Registers that a turn loads, and holds no longer; None where there is a loop in it that stays one, or a barrier."""
+    """Registers that an iteration loads, and frees again; None if it contains a loop that is not unrolled, or a barrier."""
     total = 0
     for s in body:
         match s:
