@@ -16,7 +16,9 @@ from ..source import Span
 
 Value = int | float | str
 _WORD = re.compile(r"\$\{([^{}\n]*)\}|\b\w+\b")
-_SEQUENCE = re.compile(r"(?P<before>[^\s,{]*?)(?P<first>\d+)(?P<after>[^\s,\d]*), \.\.\., (?P=before)(?P<last>\d+)(?P=after)")
+_SEQUENCE = re.compile(
+    r"(?P<before>[^\s,{]*?)(?P<first>\d{1,9})(?P<after>[^\s,\d]*), \.\.\., (?P=before)(?P<last>\d{1,9})(?P=after)"
+)
 _MOST_ITEMS = 1024
 
 
@@ -63,7 +65,7 @@ def spell_out(text: str, span: Span | None) -> str:
             )
         return ", ".join(f"{found['before']}{n}{found['after']}" for n in range(first, last + 1))
 
-    return _SEQUENCE.sub(items, text)
+    return _SEQUENCE.sub(items, text) if ", ..., " in text else text
 
 
 def _in_braces(text: str, names: KindNames, span: Span | None) -> str:
@@ -92,7 +94,7 @@ def _in_braces(text: str, names: KindNames, span: Span | None) -> str:
         return str(name_in(text, names, span))
     try:
         return str(number(ast.parse(text, mode="eval").body))
-    except (SyntaxError, RecursionError):
+    except (SyntaxError, RecursionError, ValueError, MemoryError):
         raise _no_value(text, span) from None
 
 

@@ -10,6 +10,7 @@ count: `cp_async_f32x4`, or `mma_f16` without a count.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
@@ -23,6 +24,7 @@ from .emit_text import KindNames, Value, fill_text, spell_out
 
 TYPE, COUNT = "T", "N"
 _COORDINATES = ("lane", "r")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def expand_kinds(decl: syntax.InstrDecl) -> tuple[syntax.InstrDecl, ...]:
@@ -101,6 +103,9 @@ def _indices(x: Any) -> Iterator[str]:
 def _of_kind(decl: syntax.InstrDecl, names: KindNames) -> syntax.InstrDecl:
     if "${" in decl.name:
         name = fill_text(decl.name, names, decl.span)
+        if not _NAME.fullmatch(name):
+            message = f"`{decl.name}` would be `{name}`, which is no name"
+            raise WrongKindValue(message, decl.span, help="names are made of letters, digits and `_`")
     else:
         name = f"{decl.name}_{names[TYPE]}" + (f"x{names[COUNT]}" if COUNT in names else "")
     meant = {f: _put(getattr(decl, f), names) for f in ("operands", "results", "body", "places", "facts", "awaits")}

@@ -140,6 +140,8 @@ def test_an_extending_device_lacks_what_it_says() -> None:
         (HEAD + COPY.replace("KINDS", "16 s"), "an amount of bytes"),
         (HEAD + COPY.replace("KINDS", "f33 x 4"), "f33"),
         (HEAD + VALUES.replace("SIZE = half", "SIZE = 8").replace("_${T}", ""), "`load_8` is declared twice"),
+        (HEAD + VALUES.replace("SIZE = half", 'SIZE = "a b"'), "would be `load_a b_f16`, which is no name"),
+        (HEAD + VALUES.replace("${L + 1}", "${" + "9" * 4000 + "*" + "9" * 4000 + "}"), "has no value"),
         (HEAD + VALUES.replace("W = 4", "W = 4.5"), "`W` is 4.5, and a whole number stands here"),
         (HEAD + VALUES.replace("L = 0", "L = few"), "`${L + 1}` calculates, but `L` is few"),
         (HEAD + VALUES.replace("${L + 1}", "${L +}"), "`${L +}` has no value"),
