@@ -5,7 +5,10 @@ every lane are scalars (UNIFORM), the others vectors. A register buffer becomes
 
     named    one variable per cell, when all its coordinates are constants once `unroll = 0` loops are unrolled (a scalar when
              UNIFORM, else a vector of lanes): compilers keep those in registers
-    array    otherwise
+    array    otherwise, and where unrolled loops within one another would make too long a text (TEXT)
+
+TEXT: loops over the elements of two named buffers, one within the other, make a statement for each pair of elements. Then the
+buffer with the most elements is an array, and its loops stay loops. Operands of which several elements share a word stay named.
 """
 
 from __future__ import annotations
@@ -22,6 +25,10 @@ from ..ir.tile_visitors import statements
 from .c.c_expr import COMPARISONS
 
 MOST_CELLS = 256  # elements: of a buffer whose elements are analysed one by one [limit]
+
+# statements: that unrolled loops within one another may become for named registers; g++ takes a minute for 2000 [limit]
+MOST_NAMED = 512
+WORD = 4  # bytes: of a register operand, which narrower elements share [fact: `codegen/emit/gpu/instr_wrapper.py`]
 
 
 @dataclass(frozen=True)
@@ -64,17 +71,59 @@ def analyse_lanes(program: Program, launch: Launch, var: Var | None, width: int)
             accesses[name].append(coords)
     lets = {s.var: s.value for s in everything if type(s) is Let}
     sources = {c: _sources(c, lets) for c in {c for used in accesses.values() for coords in used for c in coords}}
-    named = {
+    everywhere = {
         name
         for name, b in buffers.items()
         if (n := b.size.constant) is not None
         and n <= MOST_CELLS
         and all(sources[c] <= candidates for coords in accesses[name] for c in coords)
     }
-    unrolled = frozenset(v for name in named for coords in accesses[name] for c in coords for v in sources[c])
+    loops = {name: frozenset(v for coords in accesses[name] for c in coords for v in sources[c]) for name in everywhere}
+    named = _within_text(launch.body, everything, {name: buffers[name] for name in everywhere}, loops)
+    unrolled = frozenset(v for name in named for v in loops[name])
     differs = _varying_registers(program, launch.body, varying, set(buffers)) if var is not None else set()
     registers = {n: LaneRegister(b, n in named, n not in differs) for n, b in buffers.items()}
     return LaneInfo(var, width, varying, registers, _with_bounds(everything, unrolled, lets))
+
+
+def _within_text(
+    body: tuple[Stmt, ...], everything: list[Stmt], buffers: dict[str, Buffer], loops: dict[str, frozenset[Var]]
+) -> set[str]:
+    """Those of the buffers that are named (TEXT). `loops`: those that are unrolled for each."""
+    named = set(buffers)
+    operands = {p.buffer for s in everything if type(s) is Call for p in s.pieces}
+    free = [name for name in named if loops[name] and (name not in operands or buffers[name].dtype.bytes >= WORD)]
+    free.sort(key=lambda name: (buffers[name].size.constant or 0, name))
+    while free and _longest_text(body, frozenset(v for name in named for v in loops[name])) > MOST_NAMED:
+        named.discard(free.pop())
+    return named
+
+
+def _longest_text(body: tuple[Stmt, ...], unrolled: frozenset[Var]) -> int:
+    """The statements that the longest of the outermost unrolled loops becomes."""
+    longest = 0
+    for s in body:
+        if type(s) is For and s.var in unrolled:
+            longest = max(longest, _unrolled_count((s,), unrolled))
+        else:
+            for inner in _bodies(s):
+                longest = max(longest, _longest_text(inner, unrolled))
+    return longest
+
+
+def _unrolled_count(body: tuple[Stmt, ...], unrolled: frozenset[Var]) -> int:
+    total = 0
+    for s in body:
+        inner = sum(_unrolled_count(x, unrolled) for x in _bodies(s))
+        if type(s) is For and s.var in unrolled:
+            trips = (s.stop - s.start).interval[1]
+            inner *= 1 if trips is None else max(0, -(-trips // (s.step.constant or 1)))
+        total += inner if _bodies(s) else 1
+    return total
+
+
+def _bodies(s: Stmt) -> tuple[tuple[Stmt, ...], ...]:
+    return (s.body, s.orelse) if isinstance(s, If) else (s.body,) if isinstance(s, For | Alloc) else ()
 
 
 def sub_vector_count(launch: Launch, level: Level, width: int) -> int:
