@@ -139,12 +139,31 @@ def constants_page() -> str:
         rows = [c for c in found if c.file.rpartition("/")[0] == folder]
         out.append(f"## {folder}\n\n| constant | value | unit | meaning | source | test |\n|---|---|---|---|---|---|")
         out.append("\n".join(map(_row, rows)) + "\n")
-    return "\n".join(out)
+    return "\n".join([*out, _namesakes(found)])
+
+
+def _namesakes(found: list[Constant]) -> str:
+    """The section on names that several files give to numbers of their own."""
+    files: dict[str, list[Constant]] = {}
+    for c in found:
+        files.setdefault(c.name.lstrip("_"), []).append(c)
+    several = {name: cs for name, cs in sorted(files.items()) if len({c.value for c in cs}) > 1}
+    lines = [
+        "## One name, several numbers\n",
+        "Files of these rows give one name to numbers that differ, since they count different things or belong to different",
+        "models. A number with one meaning stands in one file.\n",
+        "| name | numbers |\n|---|---|",
+        *(f"| `{name}` | {'; '.join(f'`{_module(c)}` {c.value} {c.unit}' for c in cs)} |" for name, cs in several.items()),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _module(c: Constant) -> str:
+    return c.file.rpartition("/")[2].removesuffix(".py")
 
 
 def _row(c: Constant) -> str:
-    module = c.file.rpartition("/")[2].removesuffix(".py")
     page = _page(c.source) if c.kind == "measured" else None
     source = f"measured: [{c.source}]({page})" if page else c.kind + (f": {c.source}" if c.source else "")
     test = f"`{c.test}`" if c.test else "none"
-    return f"| `{module}.{c.name}` | `{c.value}` | {c.unit} | {c.meaning} | {source} | {test} |"
+    return f"| `{_module(c)}.{c.name}` | `{c.value}` | {c.unit} | {c.meaning} | {source} | {test} |"
