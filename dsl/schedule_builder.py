@@ -134,8 +134,11 @@ class Schedule:
         tensors_and_memory  the tensors, and the memory last
         modifiers           modifiers of the line
 
-        Returns the schedule itself. Raises the diagnostics of the line. Raises TypeError for an unknown modifier.
+        Returns the schedule itself. Raises the diagnostics of the line, and ArgumentCount without a tensor or a memory. Raises
+        TypeError for an unknown modifier.
         """
+        if len(tensors_and_memory) < 2:
+            raise ArgumentCount(f"`keep` got {tensors_and_memory!r}; expected tensors, and a memory last")
         *tensors, memory = tensors_and_memory
         return self._add(f"keep {', '.join(tensors)} in {memory}", modifiers)
 
@@ -259,7 +262,7 @@ def _size(value: Size) -> str:
 
 
 def _list(value: str | Sequence[Any]) -> str:
-    return value if isinstance(value, str) else ", ".join(map(str, value))
+    return ", ".join(map(str, value)) if isinstance(value, Sequence) and not isinstance(value, str) else str(value)
 
 
 def _modifier(name: str, value: Any) -> str:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from ..codegen.autoschedule.default_schedules import default_schedules
@@ -25,7 +26,7 @@ from ..dsl.op import Op
 from ..dsl.ops.specialise import bind_params, specialise
 from ..dsl.schedule_builder import Schedule
 from ..dsl.support.collector import postpone_collection
-from ..dsl.support.expected import expect
+from ..dsl.support.expected import expect, expect_count
 from ..dsl.syntax import OpDecl, ScheduleDecl
 from .devices import Lineages, device_of, is_default_for, is_for_device, schedules_for, skipped_schedules_note
 from .kernel import Kernel
@@ -174,7 +175,8 @@ def compile(
     NotVerified               `verify` found that a program is wrong. Andiron is at fault
     CannotTune, NothingRight  see `Kernel.tune`
     """
-    expect("tune", tune, (int, type(None)), "how many candidates to measure")
+    if tune is not None:
+        expect_count("tune", tune, 0, "how many candidates to measure")
     request = replace(
         resolve_request(mod, op, schedule, target, threads, merge_values(named, sizes, params)), verify=bool(verify)
     )
@@ -276,6 +278,8 @@ def resolve_request(
     names = {name for name, _ in chosen.params} | {v.name for v in chosen.dims}
     tunables = {name for s in candidates for name in parameters(s)} - names
     values = {name: sizes.pop(name) for name in list(sizes) if name in tunables}
+    for name, value in values.items():
+        expect(name, value, Real, "a value of that parameter")
     _refuse_unknown(chosen, sizes, tunables)
     bound = bind_params(chosen, {name: sizes.pop(name) for name, _ in chosen.params if name in sizes})
     special = specialise(bound, sizes)

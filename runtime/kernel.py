@@ -15,6 +15,7 @@ from ..codegen.lower.schedule_trace import TracedLine
 from ..dsl.errors.emulate import NotEmulated
 from ..dsl.errors.run import SizeRefused
 from ..dsl.op import Op
+from ..dsl.support.expected import expect_count
 from ..dsl.support.forks import ForkLock
 from .arrays.alias import refuse_overlaps
 from .arrays.bind_sizes import bind_sizes, output_shapes, tensor_text
@@ -134,6 +135,7 @@ class Kernel:
         """
         from .timing import Timing, interleaved
 
+        expect_count("repeat", repeat, 1, "the number of samples")
         out = self(*args, out=out, threads=threads)
         samples = interleaved([lambda: self(*args, out=out, threads=threads)], repeat, self.wait)[0]
         sizes = bind_sizes(self.op, [np.shape(x) for x in args], self.sizes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any
 
 from ..errors.run import ArgumentKind
@@ -16,3 +17,11 @@ def expect(name: str, value: Any, kinds: type | tuple[type, ...], what: str, hel
     shown = repr(value)
     shown = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}..."
     raise ArgumentKind(f"`{name}` is {shown} of type {type(value).__name__}; expected {what}", help=help)
+
+
+def expect_count(name: str, value: Any, least: int, what: str) -> None:
+    """Raises ArgumentKind where the argument `name` is no integer, or is less than `least`."""
+    expected = f"{what}: a whole number from {least} on"
+    expect(name, value, Integral, expected)
+    if value < least:
+        raise ArgumentKind(f"`{name}` is {value}; expected {expected}")

@@ -40,9 +40,9 @@ def write_text(path: str | Path, text: str) -> None:
 
 def write_bytes(path: str | Path, data: bytes) -> None:
     """As `write_text`."""
-    target = Path(os.path.realpath(path))
     temporary: str | None = None
     try:
+        target = Path(os.path.realpath(path))
         if target.exists() and not target.is_file() and not target.is_dir():
             with target.open("wb") as file:
                 file.write(data)

@@ -14,7 +14,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
 import zipfile
 from dataclasses import dataclass, fields
 from typing import Any
@@ -52,7 +51,7 @@ class KernelFile:
     texts: list[str]
 
 
-def write_kernel_file(path: str | os.PathLike[str], content: KernelFile) -> None:
+def write_kernel_file(path: str, content: KernelFile) -> None:
     """Writes the file in one step. Raises CannotWrite."""
     data = io.BytesIO()
     about = {f.name: getattr(content, f.name) for f in fields(content) if f.name not in ("module", "libraries")}
@@ -61,7 +60,7 @@ def write_kernel_file(path: str | os.PathLike[str], content: KernelFile) -> None
         file.writestr("module.sched", content.module)
         for i, library in enumerate(content.libraries):
             file.writestr(f"variant{i}", library)
-    write_bytes(os.fspath(path), _HEAD + hash_of(data.getvalue()).encode() + b"\n" + data.getvalue())
+    write_bytes(path, _HEAD + hash_of(data.getvalue()).encode() + b"\n" + data.getvalue())
 
 
 def read_kernel_file(name: str) -> KernelFile:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...dsl.errors.run import CannotSave
 from ...dsl.module import Module
+from ...dsl.support.expected import expect
 from ...dsl.text.print_node import format_node
 from ..native.build_library import version
 from .kernel_file import FORM, KernelFile, hash_of, machine_of, write_kernel_file
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 def save(kernel: Kernel, path: str | os.PathLike[str]) -> None:
     """Builds every variant and writes the file in one step. Raises CannotSave, CannotWrite, and what building raises."""
+    expect("path", path, (str, bytes, os.PathLike), "the path of a file")
     target = kernel.variants[0].target
     if target.family.dialect != "cpp" or kernel.request is None:
         raise CannotSave(
@@ -43,7 +45,7 @@ def save(kernel: Kernel, path: str | os.PathLike[str]) -> None:
         schedules=schedules,
         texts=[hash_of(v.source.encode()) for v in variants],
     )
-    write_kernel_file(path, content)
+    write_kernel_file(os.fsdecode(path), content)
 
 
 def _text(kernel: Kernel, module: Module) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
 from functools import partial
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy as np
 from ...dsl.errors import AndironError, UserError
 from ...dsl.errors.run import CannotTune, NothingRight
 from ...dsl.support.amounts import seconds_text
+from ...dsl.support.expected import expect, expect_count
 from ..arrays.bind_sizes import bind_sizes
 from ..check_results import ExpectedResults
 from ..native import cpu_features
@@ -39,6 +41,8 @@ def tune(
     kernel: Kernel, arrays: Sequence[Any] = (), top: int = 10, seconds: float = 60.0, say: Say | None = None, store: bool = True
 ) -> Tuning:
     """See `Kernel.tune`."""
+    expect_count("top", top, 1, "how many candidates to measure")
+    expect("seconds", seconds, Real, "a time in seconds")
     search = Search(kernel, arrays, top, say or (lambda _: None), store)
     stopped = ""
     started = time.monotonic()
