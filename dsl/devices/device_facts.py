@@ -59,6 +59,13 @@ def whole_number(q: Quantity, unit: str, span: Span | None, least: int = 0) -> i
     return int(value)
 
 
+def _count(q: Quantity, span: Span | None) -> int:
+    """The count of `32 x 4 B`, at least 1."""
+    if not q.count:
+        raise BadFact(f"`{quantity_text(q)}` has a count of 0; it is a whole number from 1 on", q.span or span)
+    return q.count
+
+
 def quantity_text(q: Quantity) -> str:
     return (f"{q.count} x " if q.count is not None else "") + f"{q.value} {q.unit}".strip()
 
@@ -117,7 +124,7 @@ def memory(decl: syntax.MemoryDecl, parent: Memory | None, diagnostics: Diagnost
         match f.parts:
             case (Quantity(count=int() as count) as q,):
                 size = whole_number(replace(q, count=None), "B", f.span, 1)
-                _once(found, "registers", (count, size), f)
+                _once(found, "registers", (_count(q, f.span), size), f)
                 _once(found, "capacity", count * size, f)
             case (Quantity(unit=unit) as q,) if unit.endswith("/s"):
                 _once(found, "bandwidth", number_in(q, "B/s", f.span), f)
@@ -126,7 +133,7 @@ def memory(decl: syntax.MemoryDecl, parent: Memory | None, diagnostics: Diagnost
             case ("transaction" | "reserve" | "spill" as name, Quantity() as q):
                 _once(found, name, whole_number(q, "B", f.span), f)
             case ("banks", Quantity(count=int() as count) as q):
-                _once(found, "banks", (count, whole_number(replace(q, count=None), "B", f.span, 1)), f)
+                _once(found, "banks", (_count(q, f.span), whole_number(replace(q, count=None), "B", f.span, 1)), f)
             case ("in", str(backing)):
                 _once(found, "backing", backing, f)
             case _:

@@ -68,6 +68,8 @@ CASES = [
     ("unknown-memory", changed("S in shared", "S in share"), "no memory `share`"),
     ("argument-memory", changed("global of grid", "global of warp"), "so it belongs to `grid`, not to `warp`"),
     ("bad-fact", changed("1 KiB, in", "1 KiB, holes 3, in"), "`holes 3` is not a fact of a memory"),
+    ("bad-fact", changed("1 KiB, in", "1 KiB, banks 0 x 4 B, in"), "`0 x 4 B` has a count of 0"),
+    ("bad-fact", HEAD + "    memory file of thread: 0 x 4 B\n", "`0 x 4 B` has a count of 0"),
     ("bad-fact", changed("1 KiB, in", "1 KiB, 2 KiB, in"), "the capacity is stated twice"),
     ("bad-fact", changed("siblings barrier", "siblings friends"), "`siblings friends` is not a fact of a level"),
     ("bad-fact", changed("at most 4 units", "at most 4 cats"), "cats is no level"),
