@@ -9,6 +9,7 @@ SOME_LANES      If only a vector's last lanes are beyond an edge, the other cond
                 masked vectors, and tests nothing else.
 WINDOWS         Unrolled loops over a window have a version of their own for windows that are completely inside: compilers then
                 see which elements neighbours share, and load these once.
+TOGETHER        Units that execute an instruction with each other take the same version, as units in lockstep do.
 OWN_REGISTERS   An accumulator in vector registers belongs to one version: the versions differ for the whole lifetime of such
                 registers, and the version at the edge is outlined. Otherwise a compiler with too few registers at the edge
                 keeps an accumulator in memory in both versions, also in the loop that has enough.
@@ -23,7 +24,7 @@ from ...dsl.index.expr import Expr, Var
 from ...dsl.support.fast_replace import replace
 from ...dsl.values import Masked, Value, loads, transform, walk
 from ..ir.program import Program
-from ..ir.tile_ir import Alloc, Barrier, For, If, Launch, Let, Stmt, Store
+from ..ir.tile_ir import Alloc, Barrier, Call, For, If, Launch, Let, Stmt, Store
 from ..ir.tile_visitors import map_bodies, statements, written
 from .prove_guards import prove_guards
 from .split_loops import split_loops
@@ -46,7 +47,12 @@ def _version_launch(launch: Launch, program: Program) -> Launch:
 
 
 def _lanes(launch: Launch, program: Program) -> frozenset[Var]:
-    return frozenset(u.var for u in launch.units if program.device.level(u.level).siblings == "lockstep")
+    """TOGETHER: units in lockstep, and those that execute an instruction of the launch with each other."""
+    device, level = program.device, {i.name: i.level for i in program.instrs}
+    called = [device.depth(level[s.instr]) for s in statements(launch.body) if isinstance(s, Call)]
+    above = min(called, default=len(device.levels))
+    together = (u for u in launch.units if device.level(u.level).siblings == "lockstep" or device.depth(u.level) > above)
+    return frozenset(u.var for u in together)
 
 
 def _alone(program: Program, launch: Launch) -> bool:

@@ -179,7 +179,7 @@ class CannotMeet(UserError):
 
     One unit stores elements that another reads, inside a tile that is distributed unevenly or under a condition. A barrier
     there would wait for units that never reach it. Store the elements above the tile, or distribute nothing around it. The
-    blocks of a GPU never wait for each other, so nothing can be staged in a cache that they share.
+    blocks of a GPU never wait for each other, so nothing can be staged in a cache that they share. On a CPU only cores wait.
     """
 
     id = "schedule-cannot-meet"

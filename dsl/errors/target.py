@@ -81,6 +81,16 @@ class WrongFormat(UserError):
     id = "wrong-format"
 
 
+class NoEmittedText(UserError):
+    """An instruction of the device has no text in the language of the target.
+
+    Add `emit cpp:`, `emit cuda:` or `emit hip:` to the instruction, or leave it out of the schedule. The interpreter needs no
+    text.
+    """
+
+    id = "no-emitted-text"
+
+
 class CannotWrite(UserError):
     """A file that cannot be written: its folder is missing, the disk is full, or there is no permission.
 

@@ -14,6 +14,8 @@ from textwrap import dedent, indent
 
 from ....dsl.device import Instr
 from ....dsl.errors import InternalError
+from ....dsl.errors.schedule import CannotMeet
+from ....dsl.errors.target import NoEmittedText
 from ....dsl.index.expr import Expr, Var
 from ....dsl.support.fast_replace import replace
 from ...abi import FLAGS, GCC_FLAGS, MAX_THREADS, arguments, symbol
@@ -192,7 +194,11 @@ class _Printer:
         depth = self.program.device.depth
         for u in plan.loops:
             if u.count.constant != 1 and depth(u.level) > depth(s.level):
-                raise InternalError(f"a barrier of {s.level} among units of {u.level}, which run one after another")
+                raise CannotMeet(
+                    f"a barrier of `{s.level}` is needed among the units of `{u.level}`, which run one after another on a CPU",
+                    s.span,
+                    help=f"keep results apart from each other's reads, or leave `{u.level}` out of the device",
+                )
         if plan.threads is None or depth(s.level) >= depth(plan.threads.level):
             return []
         if ctx.in_lane:
@@ -251,7 +257,7 @@ class _Printer:
         instr = next(i for i in self.program.instrs if i.name == need.name.partition(":")[2])
         emit = dict(instr.emits).get("cpp")
         if emit is None:
-            raise InternalError(f"the instruction {instr.name} has no text for cpp")
+            raise NoEmittedText(f"`{instr.name}` has no text for C++", instr.span, help="add `emit cpp:` to the instruction")
         params = self._parameters(instr, need.lanes)
         what = " ".join(_line_of(instr).split())
         body = indent(dedent(emit).strip("\n"), "    ")

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from textwrap import dedent, indent
 
 from ....dsl.device import Instr, Operand
-from ....dsl.errors import InternalError
+from ....dsl.errors.target import NoEmittedText
 from ...ir.program import Program
 from ...ir.tile_ir import Call
 from ...ir.tile_visitors import statements
@@ -66,7 +66,8 @@ def instr_text(what: ExecutedInstr, dialect: str) -> str:
     program, instr, extents = what.program, what.instr, what.extents
     emit = dict(instr.emits).get(dialect)
     if emit is None:
-        raise InternalError(f"the instruction {instr.name} has no text for {dialect}")
+        help = f"add `emit {dialect}:` to the instruction"
+        raise NoEmittedText(f"`{instr.name}` has no text for {dialect}", instr.span, help=help)
     roles = ", ".join(f"{o.name}: {o.dtype}{list(o.shape)}" for o in instr.operands)
     params, before, after = [], [], []
     for o in instr.operands:
