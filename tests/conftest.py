@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from random import randrange
@@ -40,6 +41,8 @@ def part(config: pytest.Config) -> tuple[int, int] | None:
 def pytest_configure(config: pytest.Config) -> None:
     """`FUZZ=N` asks for N random cases: new ones, unless `FUZZ_FROM` says which. Workers inherit what is chosen."""
     part(config)
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # a shell's background job; processes under test inherit it
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if os.environ.get("FUZZ") and "FUZZ_FROM" not in os.environ:
         os.environ["FUZZ_FROM"] = str(randrange(10**6, 10**9))
 
