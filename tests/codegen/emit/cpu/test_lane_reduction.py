@@ -7,6 +7,7 @@ import pytest
 from andiron.codegen.emit.printers import emit
 from andiron.codegen.ir.tile_ir import Alloc, AllReduce, Barrier, If, Launch, Units
 from andiron.dsl.errors import InternalError
+from andiron.dsl.errors.schedule import CannotMeet
 from andiron.dsl.index.expr import Var, as_expr, ceildiv
 from andiron.dsl.types import TYPES
 from andiron.dsl.values import Apply, IndexValue, Masked
@@ -139,7 +140,7 @@ def test_units_that_are_a_loop_cannot_wait():
         launch = Launch("main", (Units("block", block, as_expr(4)), *units(W)), (Barrier(level), put("Y", (L,), const(1.0))))
         prog = replace(prog, device=device, launches=(launch,))
         if refused:
-            with pytest.raises(InternalError, match="run one after another"):
+            with pytest.raises(CannotMeet, match="run one after another"):
                 emit(prog)
         else:
             assert (run(prog, {}, {"N": 8}, threads=2)["Y"] == 1).all()
