@@ -15,7 +15,7 @@ import numpy as np
 
 from ...dsl.device import Device
 
-_UNBOUNDED = 1 << 30  # blocks: more than any unit holds [limit]
+UNBOUNDED = 1 << 30  # blocks: more than any unit holds [limit]
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def blocks_by_bound(
     memory = next((m for m in device.memories if m.level == owner.name), None)
     if memory is not None and (capacity := device.limit(memory.name) or memory.capacity):
         taken = _up(shared + memory.reserve, int(device.limit(f"{memory.name} granule") or 1))
-        bounds[memory.name] = np.where(taken > 0, int(capacity) // np.maximum(taken, 1), _UNBOUNDED)
+        bounds[memory.name] = np.where(taken > 0, int(capacity) // np.maximum(taken, 1), UNBOUNDED)
     return bounds
 
 

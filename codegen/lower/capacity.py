@@ -55,16 +55,8 @@ class MemoryPeak:
 
 def memory_peaks(program: Program) -> dict[str, MemoryPeak]:
     """By memory, over all launches; memories that hold no local buffer are left out."""
-    found: dict[str, MemoryPeak] = {}
-    for launch in program.launches:
-        for lifetime in lifetimes(launch.body):
-            for name in {b.memory for b in lifetime.live}:
-                memory = program.device.memory(name)
-                live = [b for b in lifetime.live if b.memory == name]
-                peak = MemoryPeak(memory, tuple(MemoryShare(b, _bytes(program.device, launch, memory, b)) for b in live))
-                if name not in found or peak.bytes > found[name].bytes:
-                    found[name] = peak
-    return {m.name: found[m.name] for m in program.device.memories if m.name in found}
+    peaks = ((m.name, _highest(program, m, lambda b, m=m: b.memory == m.name, _bytes)) for m in program.device.memories)
+    return {name: peak for name, peak in peaks if peak is not None}
 
 
 def spill_peaks(program: Program) -> dict[str, MemoryPeak]:
@@ -75,14 +67,27 @@ def spill_peaks(program: Program) -> dict[str, MemoryPeak]:
         if m.registers is None or (limit := _spill_limit(device, m)) is None:
             continue
         memory = replace(m, level=device.levels[max(0, device.depth(m.level) - 1)].name, capacity=limit, registers=None)
-        for launch in program.launches:
-            for lifetime in lifetimes(launch.body):
-                own = [
-                    b for b in lifetime.live if b.level == m.level
-                ]  # a unit's own, in whichever memory: a variable of the text
-                peak = MemoryPeak(memory, tuple(MemoryShare(b, _spilled(device, launch, memory, b)) for b in own), True)
-                if m.name not in found or peak.bytes > found[m.name].bytes:
-                    found[m.name] = peak
+        # A unit's own buffers, in whichever memory: variables of the text.
+        peak = _highest(program, memory, lambda b, level=m.level: b.level == level, _spilled)
+        if peak is not None:
+            found[m.name] = replace(peak, spilled=True)
+    return found
+
+
+def _highest(
+    program: Program,
+    memory: Memory,
+    counts: Callable[[Buffer], bool],
+    bytes_of: Callable[[Device, Launch, Memory, Buffer], int],
+) -> MemoryPeak | None:
+    """The highest peak of the buffers that count, over all launches; None where there are none."""
+    found = None
+    for launch in program.launches:
+        for lifetime in lifetimes(launch.body):
+            live = [b for b in lifetime.live if counts(b)]
+            peak = MemoryPeak(memory, tuple(MemoryShare(b, bytes_of(program.device, launch, memory, b)) for b in live))
+            if live and (found is None or peak.bytes > found.bytes):
+                found = peak
     return found
 
 

@@ -40,7 +40,7 @@ def version_guards(program: Program) -> Program:
 
 def _version_launch(launch: Launch, program: Program) -> Launch:
     lanes = _lanes(launch, program)
-    vectors = lanes and not _alone(program, launch)
+    vectors = lanes and not _alone(program, launch, lanes)
     register = {m.name for m in program.device.memories if m.registers} if vectors else set()
     local = {s.buffer.name for s in statements(launch.body) if isinstance(s, Alloc) and s.buffer.memory in register}
     return replace(launch, body=_version(launch.body, _Units(lanes, frozenset(local), program.instrs)))
@@ -55,13 +55,14 @@ def _lanes(launch: Launch, program: Program) -> frozenset[Var]:
     return frozenset(u.var for u in together)
 
 
-def _alone(program: Program, launch: Launch) -> bool:
+def _alone(program: Program, launch: Launch, lanes: frozenset[Var]) -> bool:
     """Whether each lane has the text to itself, and registers of its own: it is no lane of a vector."""
-    return any(program.device.level(u.level).width for u in launch.units if u.var in _lanes(launch, program))
+    return any(program.device.level(u.level).width for u in launch.units if u.var in lanes)
 
 
 def _rejoined_launch(launch: Launch, program: Program) -> Launch:
-    return replace(launch, body=_rejoined(launch.body, _lanes(launch, program))) if _alone(program, launch) else launch
+    lanes = _lanes(launch, program)
+    return replace(launch, body=_rejoined(launch.body, lanes)) if _alone(program, launch, lanes) else launch
 
 
 def _rejoined(body: tuple[Stmt, ...], lanes: frozenset[Var]) -> tuple[Stmt, ...]:

@@ -8,22 +8,7 @@ import sys
 import pytest
 from andiron.tools.cli import main
 
-GEMM = """\
-op gemm[M, N, K](A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]):
-    C[m, n] = sum(k) A[m, k] * B[k, n]
-
-schedule rows for gemm:
-    tile m: 4
-    auto
-"""
-SMALL = ["--size", "M=9,N=7", "--size", "K=5"]
-
-
-@pytest.fixture
-def gemm(tmp_path):
-    path = tmp_path / "gemm.sched"
-    path.write_text(GEMM)
-    return str(path)
+from ..support.gemm_file import GEMM, SMALL
 
 
 def test_a_cache_that_cannot_be_written_is_one_line_of_warning(gemm, tmp_path, capsys, monkeypatch):

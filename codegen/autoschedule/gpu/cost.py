@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from ...analysis.occupancy import blocks_by_bound
+from ...analysis.occupancy import UNBOUNDED, blocks_by_bound
 from .machine_model import GpuModel
 
 # share: of the times below the bound, which is added because overlap is partial [estimate; test_first_candidates]
@@ -89,7 +89,7 @@ def resident_blocks(machine: GpuModel, groups: Any, registers: Any, staged: Any)
     fits = (
         (groups <= machine.max_groups) & (registers <= machine.max_registers) & (staged <= (machine.staging.capacity or np.inf))
     )
-    return np.where(fits, reduce(np.minimum, bounds.values(), float(1 << 30)), 0)
+    return np.where(fits, reduce(np.minimum, bounds.values(), float(UNBOUNDED)), 0)
 
 
 def cost(machine: GpuModel, d: ResourceUse, resident: np.ndarray | None = None) -> GpuCost:

@@ -50,16 +50,16 @@ def arena_slots(
             siblings.setdefault(around[key], []).append(x)
         for key, x in slotted.items():
             here = siblings[around[key]]
-            apart = not own and len(here) > 1 and orders is not None and not all(_opens(y, orders) for y in here)
+            apart = (
+                not own
+                and len(here) > 1
+                and orders is not None
+                and not all(_begins_with_barrier(y.alloc.body, y.buffer, orders) for y in here)
+            )
             outer = around[key]
             start = "top" if apart else out[outer].end if outer is not None else "0" if own else "base"
             out[key] = ArenaSlot(x.buffer, fresh(f"at_{x.buffer.name}"), start, own)
     return out
-
-
-def _opens(x: Lifetime, orders: Callable[[Barrier, Buffer], bool]) -> bool:
-    """Whether a lifetime begins with a barrier that orders all threads that share the buffer."""
-    return _begins_with_barrier(x.alloc.body, x.buffer, orders)
 
 
 def _begins_with_barrier(stmts: tuple[Stmt, ...], b: Buffer, orders: Callable[[Barrier, Buffer], bool]) -> bool:
