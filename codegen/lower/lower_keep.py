@@ -173,37 +173,51 @@ def _keep_pointwise(low: Lowering, focus: Focus, line: syntax.Keep, w: Computati
     """A pointwise result is computed in the memory named, then written back by the same owners (or as the block says)."""
     ctx = low.ctx
     held = w.name + "@"
+    if held in w.reads:  # the block of a `keep` of this tensor: its lines move what is held
+        raise HeldTwice(
+            f"`{line.tensors[0]}` is held already where the block of its `keep` begins",
+            line.span,
+            help=f"leave the line out, or stage what is stored: `move {line.tensors[0]} -> MEMORY`",
+        )
     ctx.dtypes[held] = ctx.dtypes[w.name]
     at = tuple(as_expr(Var(i)) for i in subscripts_of(w, w.name))
     first = replace(w, name=held)
     last = replace(w, value=Load(held, at, ctx.dtypes[w.name]), using=store_instr_name(low, line, ctx.dtypes[w.name]))
-    if (
-        line.block
-        and last.using is None
-        and focus.computations == (w,)
-        and ctx.register(line.memory or ctx.device.memories[-1].name)
-    ):
-        return _kept_and_moved(low, focus, line, first, last, rest)
     computations = tuple(x for v in focus.computations for x in ((first, last) if v is w else (v,)))
+    if line.block and last.using is None:
+        kept = tuple(x for x in computations if x is not last)
+        return _kept_and_moved(low, replace(focus, computations=kept), line, first, last, rest)
     return _materialise(low, replace(focus, computations=computations), replace(line, tensors=(held,)), held, first, rest)
 
 
 def _kept_and_moved(
     low: Lowering, focus: Focus, line: syntax.Keep, first: Computation, last: Computation, rest: tuple
 ) -> list[Stmt]:
-    """A pointwise result is computed in registers by the lines below, and written back from there by the block."""
+    """A pointwise result is computed by the lines below in the memory named, and written back from there by the block."""
     ctx, held = low.ctx, first.name
     memory = line.memory or ctx.device.memories[-1].name
     indices = tuple(dict.fromkeys(first.alias.get(i, i) for i in first.indices))
-    buffer = ctx.fresh(held.lower())
-    depth = tuple(len(focus.ranges[i].steps) for i in indices)
-    view = View(buffer, "path", indices, depth=depth, owner=owner_lines(low, rest, first), zero_padded=False)
-    inner = focus.with_view(held, view)
-    made = low.lower(replace(inner, computations=(first,)), rest)
-    stored = low.lower(
-        replace(inner, computations=(last,)), tuple(renamed(x, {last.name}, held) for x in write_back_block(ctx, line))
-    )
-    return [Alloc(register_buffer(ctx, buffer, ctx.dtypes[held], memory, line.span), (*made, *stored), span=line.span)]
+    if ctx.register(memory):
+        depth = tuple(len(focus.ranges[i].steps) for i in indices)
+        owner = owner_lines(low, rest, first)
+        view = View(ctx.fresh(held.lower()), "path", indices, depth=depth, owner=owner, zero_padded=False)
+        inner = focus.with_view(held, view)
+        made = low.lower(inner, rest)
+        buffer = None  # which is known when the lines below have laid it out
+    else:
+        axes = [(i, low.footprint(focus, i, rest)) for i in indices]
+        buffer, layout = memory_buffer(ctx, focus, held, ctx.dtypes[held], memory, axes, line)
+        check_one_owner(buffer, held, axes, rest, line)
+        origin = tuple(focus.ranges[i].base for i in indices)
+        form = view_form((last,), line, held, first)
+        view = View(buffer.name, form, indices, origin, layout, zero_padded=False, computed=True)
+        ctx.buffers.append(buffer)
+        inner = focus.with_view(held, view)
+        made = low.lower(inner, rest)
+    block = tuple(renamed(x, {last.name}, held) for x in write_back_block(ctx, line))
+    stored = low.lower(replace(inner, computations=(last,)), block)
+    buffer = buffer or register_buffer(ctx, view.buffer, ctx.dtypes[held], memory, line.span)
+    return [Alloc(buffer, (*made, *stored), span=line.span)]
 
 
 # ---------------------------------------------------------------- accumulators

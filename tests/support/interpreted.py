@@ -36,10 +36,10 @@ WORK = 20_000  # values computed to count points, at most: some milliseconds
 
 @dataclass(frozen=True)
 class Formula:
-    """An op `f`, and what it computes of its inputs."""
+    """An op `f`, and the formula of its results."""
 
     text: str
-    result: Callable[..., np.ndarray]
+    result: Callable[..., np.ndarray | tuple[np.ndarray, ...]]
 
 
 GEMM = Formula(
@@ -80,10 +80,13 @@ def inputs_of(formula: Formula, sizes: Sizes, seed: int = 0) -> dict[str, np.nda
 
 
 def agrees(formula: Formula, program: Program, sizes: Sizes, finite: Sizes | None = None) -> None:
-    """The program's one output is what the formula says, and each point counts once."""
+    """Each output of the program is what the formula says, and each point counts once."""
     arrays = inputs_of(formula, sizes)
     dims = {v.name: sizes[v.name] for v in program.dims}
-    (got,) = interpret(program, arrays, dims, finite).values()
-    np.testing.assert_array_equal(got, formula.result(*arrays.values()))
+    want = formula.result(*arrays.values())
+    for got, expected in zip(
+        interpret(program, arrays, dims, finite).values(), want if isinstance(want, tuple) else (want,), strict=True
+    ):
+        np.testing.assert_array_equal(got, expected)
     with suppress(ValueBudgetExceeded):
         check_once(program, loads(formula.text).ops["f"], sizes, finite, work=WORK)

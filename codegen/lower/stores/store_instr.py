@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ....dsl import syntax
 from ....dsl.device import Instr
-from ....dsl.errors.schedule import InstrMismatch
+from ....dsl.errors.schedule import InstrMismatch, ModifierArgument
 from ....dsl.types import DType
 from ....dsl.values import Load
 
@@ -19,11 +19,18 @@ def store_instr_name(low: Lowering, line: syntax.Keep | None, dtype: DType) -> s
 
     Taken for whole vectors, where the address is aligned and the tensor large enough; all else is stored as it would be.
 
-    Raises InstrMismatch where the name is not that of instructions that copy from registers to an addressable memory.
+    Raises InstrMismatch where the name is not that of instructions that copy from registers to an addressable memory, and
+    ModifierArgument where the line has a block, too.
     """
     if line is None:
         return None
     name = next((m.words[0] for m in line.modifiers if m.name == "with" and m.words), None)
+    if name is not None and line.block:
+        raise ModifierArgument(
+            f"both the block and `with {name}` say how `{line.tensors[0]}` is stored",
+            line.span,
+            help="leave the block out, or `with`",
+        )
     match line.block:
         case (syntax.Compute(instr=str() as said),):  # the same, written out
             name = said

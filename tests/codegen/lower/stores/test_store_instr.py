@@ -105,3 +105,10 @@ def test_refused() -> None:
     mod = module(TWICE.format("keep Y in register with fma"))
     with pytest.raises(UserError, match="does not store what `Y` holds"):
         compile_program(mod, mod.ops["twice"], mod.schedules["s"], mod.devices["cpu:avx2"])
+
+
+def test_a_line_with_an_instruction_has_no_block() -> None:
+    mod = module(TWICE.format("keep Y in register with stream:\n        compute"))
+    with pytest.raises(UserError, match="both the block and `with stream`") as caught:
+        compile_program(mod, mod.ops["twice"], mod.schedules["s"], mod.devices["cpu:avx2"])
+    assert caught.value.id == "schedule-modifier-argument"

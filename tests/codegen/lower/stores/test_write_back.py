@@ -8,6 +8,7 @@ from andiron.codegen.ir.program import Program
 from andiron.codegen.ir.tile_ir import If
 from andiron.codegen.ir.tile_visitors import buffers_used, statements
 from andiron.codegen.pipeline import compile_program
+from andiron.dsl.errors.schedule import HeldTwice
 from andiron.dsl.index.expr import as_expr
 from andiron.dsl.module import loads
 from andiron.dsl.source import Source
@@ -72,3 +73,38 @@ def test_what_the_author_says_stays(said, by_one):
     program = program_of(GEMM, lines, "sm_80")
     assert alone(program, "C") == by_one
     agrees(GEMM, program, {"M": 33, "N": 50, "K": 9})
+
+
+SCALE = Formula(
+    "op f[M, N](A: f32[M, N]) -> (Y: f32[M, N]):\n    Y[m, n] = A[m, n] * 2\n",
+    lambda a: a * 2,
+)
+BOTH = Formula(
+    "op f[M, N](A: f32[M, N]) -> (Y: f32[M, N], Z: f32[N]):\n    Y[m, n] = A[m, n] * 2\n    Z[n] = sum(m) A[m, n]\n",
+    lambda a: (a * 2, a.sum(0)),
+)
+
+
+@pytest.mark.parametrize(("device", "lines"), [
+    ("cpu:avx2", "tile n: 8, m: 4 -> core / keep Y in l1: / > tile m: 1 / > tile n: 2 -> lane / tile m: 2"),
+    ("cpu:avx2", "tile n: 8, m: 4 / keep Y in register: / > tile m: 1"),
+    ("sm_80", "tile n: 32, m: 4 -> block / keep Y in shared: / > tile n: 1 -> thread / tile n: 4, m: 4 -> warp"),
+])  # fmt: skip
+@pytest.mark.parametrize("formula", [SCALE, BOTH], ids=["alone", "beside another"])
+def test_a_pointwise_result_is_stored_by_the_lines_of_the_block(device, lines, formula):
+    for sizes in ({"M": 9, "N": 37}, {"M": 1, "N": 1}, {"M": 0, "N": 8}):
+        program = program_of(formula, lines, device)
+        agrees(formula, program, sizes)
+    if "->" in lines:
+        assert not alone(program, "Y")
+
+
+@pytest.mark.parametrize(("formula", "lines"), [
+    (GEMM, "tile m: 4, n: 4 -> core / keep C: / > keep C"),
+    (GEMM, "tile m: 4, n: 4 -> core / keep C in l1: / > keep C in register"),
+    (SCALE, "tile m: 4, n: 4 -> core / keep Y: / > keep Y"),
+    (SCALE, "tile m: 4, n: 4 -> core / keep Y in l1: / > keep Y in register"),
+])  # fmt: skip
+def test_a_block_keeps_its_tensor_only_once(formula, lines):
+    with pytest.raises(HeldTwice):
+        program_of(formula, lines, "cpu:avx2")
