@@ -20,8 +20,24 @@ from ..dsl.ops.specialise import specialise
 from ..dsl.source import Source
 from ..dsl.support.fast_replace import replace
 from ..dsl.text.parser import parse
+from .autoschedule.complete import is_open as is_open_line
+from .autoschedule.complete import rule_lines
+from .autoschedule.cpu.constraints import constrained_candidates
+from .autoschedule.cpu.matmul import matmul_candidates
+from .autoschedule.cpu.nest_space import nest_candidates
+from .autoschedule.gpu.machine_model import GpuModel
+from .autoschedule.launches import context_of, launches_of, with_named_factors
+from .autoschedule.neighbourhood import neighbouring_schedules
+from .autoschedule.rank import AUTO, best_candidates, lines_of, rank_candidates
 from .lower.lowering_context import LoweringContext
+from .pipeline import compile_program
 from .plan.computations import Computation
+from .schedule.elaborate import RoleNames
+from .schedule.explicit_lines import explicit_lines
+from .schedule.implicit_auto import lacks_compute
+from .schedule.print_schedule import schedule_text
+from .schedule.roles import roles_of
+from .schedule.size_bounds import with_size_bounds
 
 Works = tuple[Computation, ...]
 Lines = tuple[syntax.Line, ...]
@@ -76,16 +92,6 @@ def candidate_schedules(
     params: Mapping[str, int] | None = None,
 ) -> Iterator[CandidateSchedule]:
     """All of them, in order. Raises the diagnostics of the schedule given."""
-    from .autoschedule.gpu.machine_model import GpuModel
-    from .autoschedule.launches import context_of, launches_of, with_named_factors
-    from .autoschedule.neighbourhood import neighbouring_schedules
-    from .pipeline import compile_program
-    from .schedule.elaborate import RoleNames
-    from .schedule.explicit_lines import explicit_lines
-    from .schedule.print_schedule import schedule_text
-    from .schedule.roles import roles_of
-    from .schedule.size_bounds import with_size_bounds
-
     machine = GpuModel.of(device)
     op = with_size_bounds(op, schedule)
     roles = roles_of(module, op, schedule) if schedule is not None else RoleNames()
@@ -116,24 +122,18 @@ def candidate_schedules(
 
 def _priced_candidates(ctx: LoweringContext, machine: Any, computations: Works, lines: Lines) -> list[_PricedCandidate]:
     """The ways to do one launch, the best first; only the one that is written, where nothing is open or no nest is for it."""
-    from .autoschedule.complete import is_open, rule_lines
-    from .autoschedule.cpu.constraints import constrained_candidates
-    from .autoschedule.cpu.matmul import matmul_candidates
-    from .autoschedule.cpu.nest_space import nest_candidates
-    from .autoschedule.rank import AUTO, best_candidates, lines_of, rank_candidates
-
     for w in computations:
         ctx.dtypes.setdefault(w.name, w.value.dtype)
     todo = lines or AUTO
     if machine is None:
         rule = rule_lines(ctx, computations)
         if not all(isinstance(x, syntax.AutoLine) for x in todo):
-            found = constrained_candidates(ctx, computations, todo, rule) if any(is_open(x) for x in todo) else []
+            found = constrained_candidates(ctx, computations, todo, rule) if any(is_open_line(x) for x in todo) else []
         else:
             found = matmul_candidates(ctx, computations[0]) if len(computations) == 1 else []
             found = found or nest_candidates(ctx, computations, rule)
         return [_PricedCandidate(c.lines, c.seconds, c.bound, c.about) for c in found] or [_PricedCandidate(todo, 0.0, "", "")]
-    order = best_candidates(rank_candidates(ctx, machine, computations, todo)) if any(is_open(x) for x in todo) else []
+    order = best_candidates(rank_candidates(ctx, machine, computations, todo)) if any(is_open_line(x) for x in todo) else []
     if not order:
         return [_PricedCandidate(todo, 0.0, "", "")]
     out = []
@@ -168,11 +168,9 @@ def _best_first(options: Sequence[Sequence[_PricedCandidate]]) -> Iterator[tuple
 
 def is_open(schedule: syntax.ScheduleDecl, device: Device, module: Any = None) -> bool:
     """Whether it leaves anything to choose: by `auto` in its lines or in the blocks below them, or because they break off."""
-    from .autoschedule.complete import is_open
-    from .schedule.implicit_auto import lacks_compute
 
     def open_(lines: Lines) -> bool:
-        return any(is_open(x) or open_(getattr(x, "block", None) or ()) for x in lines)
+        return any(is_open_line(x) or open_(getattr(x, "block", None) or ()) for x in lines)
 
     if not schedule.lines or open_(schedule.lines):
         return True

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from . import syntax
 from .index.expr import Expr, Var
 from .source import Span
+from .text.format import format_node
 from .types import DType
 from .values import Value
 
@@ -90,8 +91,6 @@ class Op:
     decl: syntax.OpDecl | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
-        from .text.format import format_node
-
         return format_node(self.decl).rstrip("\n") if self.decl else repr(self)
 
     def __repr__(self) -> str:

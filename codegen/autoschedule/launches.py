@@ -9,7 +9,7 @@ from ...dsl.index.expr import Var, as_expr
 from ...dsl.op import Op
 from ...dsl.support.fast_replace import replace
 from ...dsl.types import TYPES
-from ...dsl.values import Load
+from ...dsl.values import Load, transform
 from ..lower.lower_tile import staged_tensors
 from ..lower.lowering_context import LoweringContext
 from ..lower.reductions.split_reduction import splits_any_reduction
@@ -154,8 +154,6 @@ def _accumulating(w: Computation) -> Computation:
 
 
 def _renamed(value, old: str, new: str, dtype):
-    from ...dsl.values import transform
-
     def step(v):
         if isinstance(v, Load) and v.tensor == old:
             return replace(v, tensor=new, dtype=dtype)

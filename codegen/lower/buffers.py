@@ -13,6 +13,7 @@ from ...dsl.errors.base import Label
 from ...dsl.errors.schedule import BadLayout, CannotMeet, MoveDistributed, UnboundedTile
 from ...dsl.index.expr import Var, as_expr
 from ...dsl.layout import Layout
+from ...dsl.ops.index_syntax import index_term
 from ...dsl.types import DType
 from ..ir.tile_ir import Buffer
 from .lowering_context import LoweringContext
@@ -97,8 +98,6 @@ def tile_layout(axes, line, dtype: DType) -> Layout:
             order = [v.id for v in m.values if isinstance(v, syntax.Name)]
             layout = Layout.permuted(axes, order)
         else:
-            from ...dsl.ops.index_syntax import index_term
-
             table = {n: as_expr(Var(n)) for n in names}
             layout = Layout.written(axes, [index_term(v, table, unknown=no_axis) for v in m.values])  # type: ignore[arg-type]
         pad = modifier(line, "pad")

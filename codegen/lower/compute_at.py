@@ -18,8 +18,8 @@ from ..plan.computations import Computation
 from ..schedule.synthetic_spans import with_spans
 from .buffers import memory_buffer
 from .copies.distribute_copy import copy_lines
+from .copies.staged_axes import mask_copy, staged_index_axis, staged_view
 from .copies.unaligned_copies import aligned_fill
-from .lower_move import mask_copy, staged_index_axis, staged_view
 from .readers import focus_with_copy, view_form
 from .spec import Focus, Range
 

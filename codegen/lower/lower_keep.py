@@ -20,6 +20,7 @@ from ..ir.tile_ir import Alloc, Buffer, If, Stmt
 from ..plan.computations import Computation, computation_extents
 from .addressing import neutral_value
 from .buffers import check_one_owner, memory_buffer
+from .compute_at import compute_at
 from .leaves.instr_leaf import register_buffer
 from .leaves.match_instr import fragment_map
 from .leaves.scalar_leaf import FragmentLeaf
@@ -95,7 +96,6 @@ def lower_keep(low: Lowering, focus: Focus, line: syntax.Keep, rest: tuple) -> l
     name, others = line.tensors[0], line.tensors[1:]
     if others:
         rest = (replace(line, tensors=others), *rest)
-    from .compute_at import compute_at
 
     read_here = {t for w in focus.computations for t in w.reads}
     for w in focus.computations:

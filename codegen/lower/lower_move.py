@@ -15,26 +15,25 @@ from typing import TYPE_CHECKING
 from ...dsl import syntax
 from ...dsl.errors import did_you_mean
 from ...dsl.errors.schedule import BadLayout, HeldTwice, NotRead, RegisterMismatch
-from ...dsl.index.expr import Expr, Var, as_expr, ceildiv
+from ...dsl.index.expr import Expr, Var, as_expr
 from ...dsl.index.hull import hull
-from ...dsl.layout import Layout
 from ...dsl.support.fast_replace import replace
-from ...dsl.values import Const, Load, Masked, Value, loads
-from ..ir.tile_ir import Alloc, Buffer, Stmt
+from ...dsl.values import Load, Masked, Value, loads
+from ..ir.tile_ir import Alloc, Stmt
 from ..ir.tile_visitors import spanned
 from ..plan.computations import Computation, plain_index
+from ..plan.name_factors import side_names
 from ..schedule.synthetic_spans import with_spans
-from .addressing import live_ends
 from .buffers import check_one_owner, memory_buffer
+from .compute_at import compute_at
 from .copies.distribute_copy import copy_block, copy_lines
 from .copies.pipeline_depth import copy_staging, pipeline_of
+from .copies.staged_axes import StagedAxis, filled_extents, mask_copy, masked, spanned_size, staged_index_axis, staged_view
 from .copies.unaligned_copies import aligned_fill
 from .leaves.instr_leaf import register_buffer
 from .lower_keep import owner_lines
-from .lowering_context import LoweringContext
 from .spec import ZERO, Focus, Range, View
 from .tile_axes import modifier
-from .tiling.padded_trip_counts import is_filled_padded, is_scratch_memory
 
 if TYPE_CHECKING:
     from .lower_schedule import Lowering
@@ -44,8 +43,6 @@ LEAVE_OUT = "leave the line out: each access then reads the tensor where it is"
 
 
 def lower_move(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple) -> list[Stmt]:
-    from .compute_at import compute_at
-
     ctx = low.ctx
     found = [
         ld
@@ -88,7 +85,7 @@ def _staging_step(focus: Focus, load: Load) -> tuple[Focus, Value]:
     (computation, *others) = focus.computations
     if not others and isinstance(computation.value, Masked) and computation.value.value == load:
         return replace(focus, computations=(replace(computation, value=load),)), computation.value
-    return focus, _where(_inherited(focus, load), load)
+    return focus, masked(_inherited(focus, load), load)
 
 
 def _inherited(focus: Focus, load: Load) -> tuple[Expr, ...]:
@@ -145,17 +142,6 @@ class InstrLeaf:
 
 
 # ---------------------------------------------------------------- memories
-
-
-@dataclass(frozen=True)
-class StagedAxis:
-    """One axis of a staged copy: its name, where it begins, how far it spans, what is valid, how much of it is filled."""
-
-    name: str
-    origin: Expr
-    extent: int
-    valid_conditions: tuple[Expr, ...]
-    fill: tuple[Expr, ...]
 
 
 def _to_memory(low: Lowering, focus: Focus, line: syntax.Move, rest: tuple, found: list[Load], memory: str) -> list[Stmt]:
@@ -245,55 +231,17 @@ def _check_view(focus: Focus, line: syntax.Move, wanted: tuple[str, ...], subscr
         raise BadLayout(f"`{line.tensor}` is read by `{lost[0]}`, which `as (...)` does not name", line.span, help=help)
 
 
-def staged_view(ctx: LoweringContext, focus: Focus, buffer: Buffer, form: str, axes: list[StagedAxis], layout: Layout) -> View:
-    """What is staged here, zero outside of what is live here: lines below that end inside of it must ask."""
-    there = all(a.extent for a in axes)  # of no elements, none is filled
-    held = live_ends(focus) if there else frozenset()
-    whole = frozenset(a.name for a in axes if there and not a.fill and is_scratch_memory(ctx, buffer.memory))
-    names, origins = tuple(a.name for a in axes), tuple(a.origin for a in axes)
-    return View(buffer.name, form, names, origins, layout, filled_extents=held, fully_written=whole)
-
-
 def _ordered(e: Expr) -> list[str]:
     return [x.name for x in sorted(e.variables(), key=lambda v: v.name)]
 
 
 def _as_factors(focus: Focus, tensor: str) -> str | None:
     """How to speak of the two factors of a product, where both are accesses of one tensor."""
-    from ..plan.name_factors import side_names
-
     for w in focus.computations:
         if w.reduction is not None and sum(ld.tensor == tensor for ld in loads(w.value)) == 2:
             left, right = side_names(w.name.rstrip("@"))
             return f"as the factors of a product they have names of their own, `{left}` and `{right}`: write a line for each"
     return None
-
-
-def mask_copy(value: Value, axes: list[StagedAxis], also: tuple[Expr, ...] = ()) -> Value:
-    """The value where it is valid, zero elsewhere."""
-    conds = (*also, *(c for a in axes for c in a.valid_conditions))
-    return _where(tuple(dict.fromkeys(c for c in conds if c.interval[0] is None or c.interval[0] < 0)), value)
-
-
-def _where(conds: tuple[Expr, ...], value: Value) -> Value:
-    if not conds:
-        return value
-    return Masked(conds, value, Const(False if value.dtype.kind == "bool" else 0, value.dtype), value.dtype)
-
-
-def _spanned(r: Range) -> Expr:
-    """What a range spans: its size, or all the strided chunks that are still to be visited."""
-    whole = r.whole_capacity
-    return as_expr(whole) if r.strided_runs and whole is not None else r.size
-
-
-def staged_index_axis(low: Lowering, focus: Focus, index: str, tensor: str, memory: str, rest: tuple) -> StagedAxis:
-    """What a copy of `tensor` holds of an index of the focus, for the lines `rest`."""
-    r = focus.ranges[index]
-    extent = low.footprint(focus, index, rest)
-    here = as_expr(Var(index)) - r.base
-    valid = tuple(b - here - 1 for b in (*r.bounds, _spanned(r)))
-    return StagedAxis(index, r.base, extent, valid, _filled(low, focus, index, tensor, memory, rest, extent))
 
 
 def _diagonal(found: list[Load]) -> bool:
@@ -312,8 +260,8 @@ def _box_axis(
     if len(plain) == 1 and index is not None and index in focus.ranges and index not in taken:
         r = focus.ranges[index]
         extent = low.footprint(focus, index, rest)
-        valid = tuple(b - Var(index) - 1 for b in (*r.bounds, _spanned(r)))
-        return StagedAxis(index, r.base, extent, valid, _filled(low, focus, index, line.tensor, memory, rest, extent))
+        valid = tuple(b - Var(index) - 1 for b in (*r.bounds, spanned_size(r)))
+        return StagedAxis(index, r.base, extent, valid, filled_extents(low, focus, index, line.tensor, memory, rest, extent))
     hulls = [
         hull(ld.indices[d], {i: (r.base, low.footprint(focus, i, rest) - 1) for i, r in focus.ranges.items()}) for ld in found
     ]
@@ -343,17 +291,6 @@ def _box_axis(
         here = at - source.origin[d]
         valid = (*valid, here, source.layout.axes[d][1] - here - 1)
     return StagedAxis(name, origin, extent, valid, ())
-
-
-def _filled(low: Lowering, focus: Focus, index: str, tensor: str, memory: str, rest: tuple, extent: int) -> tuple[Expr, ...]:
-    """What of the axis the copy must fill, where not all: the live extent, rounded up to what a leaf reads at once."""
-    r = focus.ranges[index]
-    if not r.bounds or r.strided_runs or is_filled_padded(low, focus, index, tensor, memory, rest):
-        return ()  # strided chunks are visited whether they are live or not
-    grain = low.grain(focus, index, rest)
-    if grain >= extent:
-        return ()
-    return tuple(ceildiv(b, grain) * grain for b in r.bounds)
 
 
 def _from_registers(

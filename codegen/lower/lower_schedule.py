@@ -52,6 +52,12 @@ class Lowering:
         self.read_again: set[str] = set()  # what those read that several nests make
         self.holding = 0  # lines that hold something, above the one being lowered
 
+    def in_context(self, ctx: LoweringContext) -> Lowering:
+        """A lowering of the same computations in another context."""
+        other = Lowering(ctx, self.computations)
+        other.finest = self.finest
+        return other
+
     def lower(self, focus: Focus, lines: tuple) -> list[Stmt]:
         """What the lines do to the focus, as statements."""
         self.ctx.trace.enter(self.ctx, focus, lines)

@@ -8,7 +8,7 @@ from ...dsl import syntax
 from ...dsl.errors.schedule import BadBound
 from ...dsl.index.expr import Expr, Var, as_expr
 from ...dsl.op import Op
-from ...dsl.ops.index_syntax import index_term
+from ...dsl.ops.index_syntax import index_term, node_text
 from ...dsl.support.fast_replace import replace
 from ..plan.computations import substitute
 
@@ -124,6 +124,4 @@ def _meet(v: Var, ends: tuple[int | None, int | None]) -> tuple[int | None, int 
 
 
 def _shown(w: syntax.SizeCondition) -> str:
-    from ...dsl.ops.index_syntax import node_text
-
     return f"{node_text(w.left)} {w.op} {node_text(w.right)}"

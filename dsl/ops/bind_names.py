@@ -27,6 +27,7 @@ from ..errors.op import (
 )
 from ..index.expr import Expr, as_expr
 from ..op import Tensor
+from ..source import Span
 from ..types import TYPES
 from .builtins import FUNCTIONS, REDUCTIONS
 from .declare_op import RESERVED, OpNames, require_natural, require_positive
@@ -317,7 +318,6 @@ def _target_spot(a: syntax.Assign, name: str):
     if a.span is None:
         return None
     end = a.value.span.start if a.value.span is not None else a.span.end
-    from ..source import Span
 
     brackets = Span(a.span.source, a.span.start + len(a.target), max(end, a.span.start + len(a.target)))
     found = word_span(brackets, name)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from .. import syntax
-from ..errors import Diagnostics, UserError, did_you_mean
+from ..errors import Diagnostics, Label, UserError, did_you_mean
 from ..errors.op import (
     BadDefault,
     BadWhere,
@@ -79,8 +79,6 @@ class OpNames:
             diagnostics.add(ReservedName(f"`{name}` cannot name a {what}: it is a word of the language", span))
             return False
         if name in self.spans:
-            from ..errors import Label
-
             first = self.spans[name]
             labels = [Label(first, "first here")] if first is not None and first != span else []
             diagnostics.add(DuplicateName(f"`{name}` is declared twice", span, labels=labels))

@@ -14,13 +14,23 @@ from __future__ import annotations
 
 from .. import syntax
 from ..errors import Diagnostics, Label, UserError
-from ..errors.op import AccumulateInOp, AssignedInput, AssignedTwice, DuplicateName, NeverAssigned, ReservedName, WrongRank
+from ..errors.op import (
+    AccumulateInOp,
+    AssignedInput,
+    AssignedTwice,
+    BoolArithmetic,
+    DuplicateName,
+    NeverAssigned,
+    ReservedName,
+    WrongOperand,
+    WrongRank,
+)
 from ..op import Op, Reduction, Statement, Tensor
 from ..types import TYPES, DType
 from ..values import Value, loads
 from .bind_names import bind_names
 from .check_accesses import check_accesses
-from .declare_op import OpNames, declare
+from .declare_op import RESERVED, OpNames, declare
 from .extract_reductions import SplitStatement, extract_reductions
 from .index_syntax import word_span
 from .typecheck import BOOL, INT, SIZE, Typing, check_store
@@ -125,7 +135,6 @@ def _check_target(
         return
     if a.target in names.tensors:
         raise AssignedInput(f"`{a.target}` is an input; a statement cannot assign it", where)
-    from .declare_op import RESERVED
 
     if a.target in RESERVED:
         raise ReservedName(f"`{a.target}` cannot name a tensor: it is a word of the language", where)
@@ -143,15 +152,11 @@ def _typed(
     hint = output.dtype if output is not None else None
     if p.kind in ("any", "all"):
         if kind != BOOL:
-            from ..errors.op import WrongOperand
-
             way = f"compare, in parentheses: `{p.kind}(j) (X[j] != 0)`"
             raise WrongOperand(f"`{p.kind}` reduces truth values, not {kind}", p.body.span, help=way)
         body = result = BOOL
     elif p.kind is not None:
         if kind == BOOL:
-            from ..errors.op import BoolArithmetic
-
             help = "reduce truth values with `any` or `all`, or count them: `i32(...)`"
             raise BoolArithmetic(f"`{p.kind}` cannot reduce truth values", p.body.span, help=help)
         body = typing.settled(kind, hint if p.kind not in ("argmax", "argmin") else None).compute

@@ -14,6 +14,7 @@ from ..ops.specialise import bind_params, specialise
 from ..support.expected import expect
 from ..types import TYPES, DType
 from .empty_argmax import check_empty_argmax
+from .error_bounds import BoundedArithmetic, output_rounding
 from .evaluate import NumpyArithmetic, evaluate
 
 
@@ -103,7 +104,6 @@ def _outputs(op: Op, inputs: Mapping[str, np.ndarray], exact: bool) -> dict[str,
     if not exact:
         values = evaluate(op, held, NumpyArithmetic(wide))
         return {t.name: _as_stored(values[t.name], t) for t in op.outputs}
-    from .error_bounds import BoundedArithmetic, output_rounding
 
     unrounded = _keep_outputs_exact(op)
     pairs = evaluate(unrounded, {n: (a, np.zeros(a.shape)) for n, a in held.items()}, BoundedArithmetic(wide))

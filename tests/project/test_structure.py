@@ -17,17 +17,8 @@ FILES = sorted(p for room in [*ROOMS, "stdlib"] for p in (ROOT / room).rglob("*.
 LONGEST = 400
 FULLEST = 16  # files of a folder, beside its `__init__`
 
-# The schedule's lines nest, and an expression's operators simplify it: their functions call each other.
-CIRCLES = [
-    [
-        "codegen.lower.compute_at",
-        "codegen.lower.copies.unaligned_copies",
-        "codegen.lower.lower_keep",
-        "codegen.lower.lower_move",
-        "codegen.lower.lower_schedule",
-    ],
-    ["dsl.index.expr", "dsl.index.print_index", "dsl.index.simplify", "dsl.index.substitute"],
-]
+# The operators of an index expression simplify it: their functions call each other.
+CIRCLES = [["dsl.index.expr", "dsl.index.print_index", "dsl.index.simplify", "dsl.index.substitute"]]
 
 # Each may import those of the ranks before it, and none beside it.
 CODEGEN = [

@@ -12,6 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+
 from ....dsl.types import TYPES, DType
 
 COMPARISONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
@@ -105,8 +107,6 @@ def literal(value: int | float | bool, dtype: DType) -> str:
 
 def _shortest_f32(x: float) -> str | None:
     """The shortest decimal that rounds to the nearest f32 of x; None when it overflows."""
-    import numpy as np
-
     with np.errstate(over="ignore"):
         y = np.float32(x)
     return None if np.isinf(y) else str(y) if y != 0 else ("-0.0" if np.signbit(y) else "0.0")

@@ -18,7 +18,7 @@ from ....dsl.values import Value, loads
 from ..c.c_expr import ELEMENTS, Declaration, storage
 from ..c.text_builder import INDENT
 from ..gpu.instr_wrapper import RegisterOperand, register_operand
-from ..gpu.simt_statements import DialectSpelling
+from ..gpu.simt_statements import DialectSpelling, GpuIndex
 from ..lane_analysis import register_memories
 from ..statements import instr_name
 from .instr_semantics import InstrOp, OpText, guard_of, instr_op, subscripts
@@ -284,8 +284,6 @@ def _offset(instr: Instr, source: _Given, to: _Given, lane: Var, r: Var) -> Expr
 
 
 def _plain(e: Expr) -> str:
-    from ..gpu.simt_statements import GpuIndex
-
     index = GpuIndex(lambda v: v.name, lambda name: None)
     index.bounds = {v: v.hi or 0 for v in e.variables()}
     return index.text(e, 5)

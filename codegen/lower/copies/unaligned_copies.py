@@ -23,15 +23,12 @@ if TYPE_CHECKING:
 
 def aligned_fill(low: Lowering, focus: Focus, axes: Axes, lines: tuple, buffer: Buffer) -> tuple[Stmt, ...]:
     """The statements that fill a buffer by the lines, for aligned sizes; those for others are put aside where they differ."""
-    from ..lower_schedule import Lowering
-
     ctx, unaligned = low.ctx, low.ctx.unaligned
     others = None if unaligned is False else elementwise_lines(ctx, focus, axes, lines)
     if unaligned is not None or (others is None and ctx.unaligned_variant is None):
         return spanned(tuple(low.lower(focus, others or lines)), buffer.span)
     apart = ctx.unaligned_variant or UnalignedVariant(ctx.names.copy())
-    again = Lowering(ctx.copy(names=apart.names, unaligned=True, unaligned_variant=None), low.computations)
-    again.finest = low.finest
+    again = low.in_context(ctx.copy(names=apart.names, unaligned=True, unaligned_variant=None))
     ctx.unaligned, ctx.unaligned_variant = False, None
     made = spanned(tuple(low.lower(focus, lines)), buffer.span)
     ctx.unaligned, ctx.unaligned_variant = None, apart

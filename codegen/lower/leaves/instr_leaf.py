@@ -16,6 +16,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
+import numpy as np
+
 from ....dsl.device import Instr, Operand
 from ....dsl.errors.schedule import InstrCannotMask, InstrMismatch
 from ....dsl.index.expr import Expr, Var, as_expr
@@ -114,8 +116,6 @@ def same_fragment(spread: object, other: FragmentMap) -> bool:
 @lru_cache(maxsize=1 << 12)
 def _same(e: Expr, other: Expr, lanes: int, registers: int) -> bool:
     """Have both the same value for every lane and register? Of expressions of these two alone, so what is known stays true."""
-    import numpy as np
-
     env = {"lane": np.arange(lanes)[:, None], "r": np.arange(registers)[None, :]}
     return e == other or bool(np.all(e.evaluate(env) == other.evaluate(env)))
 
@@ -276,7 +276,6 @@ def _for_all(ctx: LoweringContext, focus: Focus, guards: tuple[Expr, ...]) -> tu
     units = {ctx.unit_var(x): ctx.units[x].constant for x in ctx.below(focus.level, ctx.innermost) if x in ctx.units}
     if not any(not v.isdisjoint(units) for v in (c.variables() for c in guards)):
         return guards
-    import numpy as np
 
     if None in units.values():
         return None

@@ -18,7 +18,7 @@ from ...plan.computations import Computation
 from ..lowering_context import LoweringContext
 from ..reductions.accumulator_computations import CombinePartials, InitAccumulator
 from ..reductions.reduce_element import accumulate_element, combine_element, fill_element
-from ..spec import ONE, ZERO, Focus, RangeStep
+from ..spec import ONE, ZERO, Focus, RangeStep, UnitDigit
 from ..stores.predicated_store import store_element
 from ..tiling.padded_trip_counts import may_run_padded
 from .match_instr import FragmentMap
@@ -149,8 +149,6 @@ def _with_lanes(ctx: LoweringContext, focus: Focus, spread: FragmentMap, mine: l
 
     What one unit holds of itself tells none apart.
     """
-    from ..spec import UnitDigit
-
     if spread.lane is None:
         return focus.digits
     levels = lanes_below(ctx, focus.level, spread.lanes)

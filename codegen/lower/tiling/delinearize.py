@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ....dsl.index.expr import Expr, Var, as_expr, minimum
 from ...ir.tile_ir import Let
+from ...schedule.elaborate import arranged
 from ..lowering_context import LoweringContext
 from ..spec import ONE, ZERO, Focus, Range, RangeStep, UnitDigit
 from ..tile_axes import ResolvedAxis, clamped, modifier, number_of
@@ -53,8 +54,6 @@ def delinearize(
         r = focus.ranges[a.index]
         size = clamped(r, a.size)
         if arrange is not None:
-            from ...schedule.elaborate import arranged
-
             # lines above onto this level have the number's higher digits
             mine = number if first else number % (stride.constant or 1)
             e = arranged(arrange, a.index, mine)
