@@ -59,6 +59,12 @@ def whole_number(q: Quantity, unit: str, span: Span | None, least: int = 0) -> i
     return int(value)
 
 
+def _positive(q: Quantity, value: float, span: Span | None) -> float:
+    if value <= 0:
+        raise BadFact(f"`{quantity_text(q)}` should be more than 0", q.span or span)
+    return value
+
+
 def _count(q: Quantity, span: Span | None) -> int:
     """The count of `32 x 4 B`, at least 1."""
     if not q.count:
@@ -127,7 +133,7 @@ def memory(decl: syntax.MemoryDecl, parent: Memory | None, diagnostics: Diagnost
                 _once(found, "registers", (_count(q, f.span), size), f)
                 _once(found, "capacity", count * size, f)
             case (Quantity(unit=unit) as q,) if unit.endswith("/s"):
-                _once(found, "bandwidth", number_in(q, "B/s", f.span), f)
+                _once(found, "bandwidth", _positive(q, number_in(q, "B/s", f.span), f.span), f)
             case (Quantity() as q,):
                 _once(found, "capacity", whole_number(q, "B", f.span, 1), f)
             case ("transaction" | "reserve" | "spill" as name, Quantity() as q):
@@ -162,7 +168,7 @@ def figures(decl: LimitDecl, diagnostics: Diagnostics) -> dict[str, float]:
         q = numbers[0]
         if q.count is not None:
             raise BadFact(f"`{quantity_text(q)}` is no plain number", q.span or f.span)
-        found[name] = base_units(q)[0]
+        found[name] = _positive(q, base_units(q)[0], f.span)
 
     _each(decl.facts, read, diagnostics)
     return found

@@ -59,10 +59,11 @@ def spell_out(text: str, span: Span | None) -> str:
 
     def items(found: re.Match[str]) -> str:
         first, last = int(found["first"]), int(found["last"])
-        if not first <= last < first + _MOST_ITEMS:
-            raise BadSequence(
-                f"`{found[0]}` counts from {first} to {last}", span, help="the last number is no less than the first"
-            )
+        if last < first:
+            help = "the last number is no less than the first"
+            raise BadSequence(f"`{found[0]}` counts from {first} down to {last}", span, help=help)
+        if last >= first + _MOST_ITEMS:
+            raise BadSequence(f"`{found[0]}` has more than {_MOST_ITEMS} items", span, help="write fewer")
         return ", ".join(f"{found['before']}{n}{found['after']}" for n in range(first, last + 1))
 
     return _SEQUENCE.sub(items, text) if ", ..., " in text else text

@@ -36,7 +36,7 @@ from ..ops.index_syntax import index_term, word_span
 from ..ops.resolve_op import resolve_op
 from ..syntax import Quantity
 from ..values import loads
-from .device_facts import number_in, whole_number
+from .device_facts import number_in, quantity_text, whole_number
 
 LANE = "lane"
 _MOST_LANES = 1024  # looked at where the device does not say how many units there are
@@ -269,6 +269,8 @@ def _figures(decl: syntax.InstrDecl, op: Op, diagnostics: Diagnostics) -> dict[s
                     if name not in known:
                         raise UnknownOperand(f"`{name}` is no operand of `{decl.name}`", f.span, help=did_you_mean(name, known))
                     key, value = f"{fact} {name}", whole_number(q, "B", f.span, 1)
+                    if fact == "align" and value & (value - 1):
+                        raise BadFact(f"`{quantity_text(q)}` is no alignment; those are 1, 2, 4, 8, ... B", q.span or f.span)
                 case _:
                     help = "an instruction states `cost 4 cycles`, `latency 20`, `align A 16 B`"
                     raise BadFact(f"`{f.span.text if f.span else f.parts}` is not a fact of an instruction", f.span, help=help)

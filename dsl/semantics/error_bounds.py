@@ -207,8 +207,8 @@ def output_rounding(value: Any, bound: Any, dtype: DType) -> Any:
     """The bound after the store into an output of type `dtype`, against the value before it."""
     if dtype.kind != "float":
         return bound
-    saturated = np.abs(round_to(value, dtype) - np.asarray(value, dtype=float))
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"):  # infinite values have no rounding error
+        saturated = np.abs(round_to(value, dtype) - np.asarray(value, dtype=float))
         return bound + np.where(
             np.isfinite(saturated), np.maximum(saturated, rounding_bound(np.abs(value) + bound, dtype)), np.inf
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 from ..errors.run import ArgumentKind
@@ -24,4 +24,12 @@ def expect_count(name: str, value: Any, least: int, what: str) -> None:
     expected = f"{what}: a whole number from {least} on"
     expect(name, value, Integral, expected)
     if value < least:
+        raise ArgumentKind(f"`{name}` is {value}; expected {expected}")
+
+
+def expect_time(name: str, value: Any) -> None:
+    """Raises ArgumentKind where the argument `name` is no number of seconds from 0 on."""
+    expected = "a time in seconds, from 0 on"
+    expect(name, value, Real, expected)
+    if not value >= 0:  # not a number, either
         raise ArgumentKind(f"`{name}` is {value}; expected {expected}")

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeout
 from functools import partial
-from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +14,7 @@ import numpy as np
 from ...dsl.errors import AndironError, UserError
 from ...dsl.errors.run import CannotTune, NothingRight
 from ...dsl.support.amounts import seconds_text
-from ...dsl.support.expected import expect, expect_count
+from ...dsl.support.expected import expect_count, expect_time
 from ..arrays.bind_sizes import bind_sizes
 from ..check_results import ExpectedResults
 from ..native import cpu_features
@@ -42,7 +41,7 @@ def tune(
 ) -> Tuning:
     """See `Kernel.tune`."""
     expect_count("top", top, 1, "how many candidates to measure")
-    expect("seconds", seconds, Real, "a time in seconds")
+    expect_time("seconds", seconds)
     search = Search(kernel, arrays, top, say or (lambda _: None), store)
     stopped = ""
     started = time.monotonic()

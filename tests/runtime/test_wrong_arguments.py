@@ -31,7 +31,9 @@ def test_a_number_of_candidates_is_a_whole_number(tune):
         andiron.compile(MODULE, schedule="blocks", tune=tune)
 
 
-@pytest.mark.parametrize("options", [{"top": 0}, {"top": -1}, {"top": "all"}, {"seconds": "x"}])
+@pytest.mark.parametrize(
+    "options", [{"top": 0}, {"top": -1}, {"top": "all"}, {"seconds": "x"}, {"seconds": -1}, {"seconds": float("nan")}]
+)
 def test_options_of_a_search_are_numbers(kernel, options):
     with pytest.raises(ArgumentKind, match=f"`{next(iter(options))}`"):
         kernel.tune(**options)

@@ -147,7 +147,7 @@ def test_an_extending_device_lacks_what_it_says() -> None:
         (HEAD + VALUES.replace("${L + 1}", "${L +}"), "`${L +}` has no value"),
         (HEAD + VALUES.replace("${L + 1}", "${L / 0}"), "`${L / 0}` has no value"),
         (HEAD + VALUES.replace("SIZE = half", "i = half").replace("SIZE", "i"), "`i` is an index"),
-        (HEAD + VALUES.replace("L = 0", "L = 99999"), "counts from 1 to 100000"),
+        (HEAD + VALUES.replace("L = 0", "L = 99999"), "more than 1024 items"),
         (HEAD + COPY.replace(" for KINDS", "").replace("load on", "load_${X} on"), "`${X}` stands for nothing"),
     ],
 )
