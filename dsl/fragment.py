@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from .device import Operand
 from .index.expr import ZERO, Atom, Expr, Fn, Index, Var, as_expr
 from .support.cached import cached_property
-
-if TYPE_CHECKING:
-    from .device import Operand
 
 REGISTER = "r"
 

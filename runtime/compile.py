@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..codegen.autoschedule.default_schedules import default_schedules
 from ..codegen.emit.printers import emit
-from ..codegen.pipeline import compile_program
+from ..codegen.ir.program import Program
+from ..codegen.pipeline import CompiledProgram, compile_program
+from ..codegen.record_passes import PassRecord, record_passes
 from ..codegen.schedule.parameters import parameters, schedule_parameters
 from ..codegen.schedule.size_bounds import without_decided_bounds
 from ..codegen.targets import Target, target_of
@@ -25,20 +27,17 @@ from ..dsl.module import Module, load, loads
 from ..dsl.op import Op
 from ..dsl.ops.specialise import bind_params, specialise
 from ..dsl.schedule_builder import Schedule
+from ..dsl.source import Source
 from ..dsl.support.collector import postpone_collection
 from ..dsl.support.expected import expect, expect_count
 from ..dsl.syntax import OpDecl, ScheduleDecl
+from ..dsl.text.parser import parse
 from .devices import Lineages, device_of, is_default_for, is_for_device, schedules_for, skipped_schedules_note
 from .kernel import Kernel
 from .native.threads import checked_threads, default_threads
 from .op_counts import too_small_for_threads
+from .tuning.tuning_store import TunedRecord, is_allowed, load_record
 from .variant import KernelVariants, Variant
-
-if TYPE_CHECKING:
-    from ..codegen.ir.program import Program
-    from ..codegen.pipeline import CompiledProgram
-    from ..codegen.record_passes import PassRecord
-    from .tuning.tuning_store import TunedRecord
 
 
 @dataclass(frozen=True)
@@ -96,8 +95,6 @@ class CompileRequest:
 
     def passes(self, texts: bool = True) -> tuple[CompiledProgram, list[PassRecord]]:
         """What each pass of the compiler makes of the first schedule, and how long it takes."""
-        from ..codegen.record_passes import record_passes
-
         schedule = self.schedules[0]
         return record_passes(
             self.module, self.special, schedule, self.device, schedule_parameters(schedule, self.values), texts
@@ -230,8 +227,6 @@ def compile_untuned(request: CompileRequest, tuned: TunedRecord | None = None) -
 
 def load_tuned(request: CompileRequest, count: int = 0) -> Kernel | None:
     """The kernel as tuning found it, if it was tuned among at least `count` candidates. None too where it may not be used."""
-    from .tuning.tuning_store import is_allowed, load_record
-
     found = load_record(request) if is_allowed() else None
     if found is None or found.asked < count:
         return None
@@ -367,9 +362,6 @@ def _schedule(module: Module, schedule: str | ScheduleDecl | Schedule | None) ->
     if schedule is None or isinstance(schedule, ScheduleDecl):
         return schedule
     if "\n" in schedule:
-        from ..dsl.source import Source
-        from ..dsl.text.parser import parse
-
         found = [d for d in parse(Source("<schedule>", schedule)).declarations if isinstance(d, ScheduleDecl)]
         if len(found) != 1:
             raise WrongSchedule(f"the text given as a schedule has {len(found)} of them; expected one")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import inspect
 import linecache
 import sys
 import textwrap
@@ -17,6 +18,7 @@ from typing import Any, Protocol, cast
 from ..dsl.errors.run import SignatureDiffers
 from ..dsl.module import Module, loads
 from ..dsl.support.expected import expect
+from .compile import compile
 from .kernel import Kernel
 
 
@@ -38,8 +40,6 @@ def op(
 
     Raises what `andiron.compile` raises.
     """
-    from .compile import compile
-
     return compile(_module(text, 2), None, schedule, target, threads, sizes=sizes, params=params, **named)
 
 
@@ -93,13 +93,9 @@ def kernel(
     Raises what `andiron.compile` raises. The decorator raises SignatureDiffers if the parameters of the function are not the
     inputs of the op.
     """
-    from .compile import compile
-
     made = compile(_module(text, 2), None, schedule, target, threads, sizes=sizes, params=params, **named)
 
     def decorate(function: Callable[..., Any]) -> Embedded:
-        import inspect
-
         signature = inspect.signature(function)
         _same_inputs(function.__name__, [p.name for p in signature.parameters.values()], made)
 

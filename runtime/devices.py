@@ -14,13 +14,12 @@ from ..dsl.module import Module, loads, std_roots
 from ..dsl.op import Op
 from ..dsl.stdlib_files import std_devices
 from ..dsl.syntax import ScheduleDecl
+from .native.detect_cpu import NAME, detect_cpu
 
 
 @lru_cache(maxsize=1)
 def native_device() -> Device:
     """The device that this machine is, with all its cores."""
-    from .native.detect_cpu import NAME, detect_cpu
-
     return loads(detect_cpu()).devices[NAME]
 
 

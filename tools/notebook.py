@@ -23,6 +23,9 @@ from ..runtime.compile import compile
 from ..runtime.kernel import Kernel
 from ..runtime.report import Report
 from .checks.compile_schedules import check_schedules
+from .pictures.roofline import roofline
+from .pictures.tiles import tiles
+from .repl.view import costs, draft_report
 from .size_arguments import assignments
 
 _BOX = "font:12.5px/1.5 ui-monospace,Menlo,Consolas,monospace;white-space:pre;overflow:auto;margin:.5em 0"
@@ -121,10 +124,6 @@ def code(text: str, language: str = "sched") -> str:
 
 def kernel_html(kernel: Kernel) -> str:
     """Schedule, pictures, report and text of a kernel."""
-    from .pictures.roofline import roofline
-    from .pictures.tiles import tiles
-    from .repl.view import costs, draft_report
-
     report = draft_report(kernel)
     pictures = [tiles(kernel.op, kernel.trace, report.sizes), roofline(report, kernel.program.device)]
     language = "cpp" if kernel.variants[0].target.family.dialect == "cpp" else "cuda"

@@ -6,6 +6,9 @@ import argparse
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from ..dsl.errors.target import BadAssignment
+from ..runtime.storage.files import read_text
+from .size_arguments import assignments
 from .terminal import complain
 
 if TYPE_CHECKING:
@@ -72,16 +75,12 @@ def _at_least(least: int, text: str) -> int:
 def load_module(path: str) -> Any:
     """The module of a file, or of the input stream for `-`. Raises the file's diagnostics."""
     from ..dsl.module import load, loads
-    from ..runtime.storage.files import read_text
 
     return loads(read_text("-"), "<stdin>", base=".") if path == "-" else load(path)
 
 
 def fixed_values(args: argparse.Namespace) -> dict[str, int]:
     """`--size` and `--param` together."""
-    from ..dsl.errors.target import BadAssignment
-    from .size_arguments import assignments
-
     sizes, params = assignments(args.size, "size"), assignments(args.param, "parameter")
     if both := sizes.keys() & params.keys():
         raise BadAssignment(f"`{min(both)}` is given twice", help="by `--size` or by `--param`: leave one out")

@@ -12,7 +12,10 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from lark import Lark, Token
+from lark.exceptions import UnexpectedInput, UnexpectedToken
 
 from ... import grammar
 from ...dsl.device import Device, Instr
@@ -46,9 +49,6 @@ from .tile_ir import (
     Wait,
 )
 
-if TYPE_CHECKING:
-    from lark import Lark, Token
-
 _HEAD = re.compile(r"^#[^\n]*", re.MULTILINE)  # a line of the schedule, of the program above it
 _FUNCTIONS = ("min", "max", "xor")
 _OPERATORS = {sign: fn for fn, sign in printer.INFIX.items()}
@@ -57,8 +57,6 @@ _TRUTH = ("lt", "le", "gt", "ge", "eq", "ne", "and", "or", "not")
 
 def parse(text: str, device: Callable[[str], Device], name: str = "<tile program>") -> Program:
     """The program of a text. `device`: the device of a name, such as `Module.device`."""
-    from lark.exceptions import UnexpectedInput, UnexpectedToken
-
     source = Source(name, text)
     plain = _HEAD.sub(lambda m: " " * len(m[0]), text).rstrip(" \n") + "\n"
     try:
@@ -79,8 +77,6 @@ def parse(text: str, device: Callable[[str], Device], name: str = "<tile program
 
 @lru_cache(maxsize=1)
 def _lark() -> Lark:
-    from lark import Lark
-
     text = files(grammar).joinpath("tile.lark").read_text(encoding="utf-8")
     return Lark(text, parser="lalr", postlex=_Depths(), propagate_positions=True, maybe_placeholders=True)  # type: ignore[arg-type]
 
@@ -91,9 +87,6 @@ class _Depths:
     always_accept = ("_NL",)
 
     def process(self, stream: Iterator[Token]) -> Iterator[Token]:
-        from lark import Token
-        from lark.exceptions import UnexpectedToken
-
         depths = [0]
         for token in stream:
             yield token

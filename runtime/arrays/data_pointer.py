@@ -7,6 +7,7 @@ checks that this holds for the running interpreter.
 from __future__ import annotations
 
 import ctypes
+import sys
 
 import numpy as np
 
@@ -23,8 +24,6 @@ def _asked(x: np.ndarray) -> int:
 
 
 def _holds() -> bool:
-    import sys
-
     if sys.implementation.name != "cpython":
         return False
     samples = (np.zeros(3), np.zeros((2, 5), np.int8)[1:], np.zeros(()), np.zeros((0, 4)))

@@ -11,6 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from ...codegen.emit.gpu.cuda import FLAGS
+from ...dsl.errors.target import CompilerFailed
 from ..native.cxx_compiler import run_command
 from .device_code import CompilerOutput
 from .pip_tools import nvidia_folders
@@ -48,8 +49,6 @@ def find_nvcc() -> Nvcc | None:
 
 @lru_cache(maxsize=8)
 def _find(asked: str, path: str, *homes: str) -> Nvcc | None:
-    from ...dsl.errors.target import CompilerFailed
-
     for command in _candidates(asked, path, homes):
         try:
             said = run_command([command, "--version"], Path.cwd(), command)

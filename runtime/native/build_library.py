@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ... import __version__
 from ...codegen.targets import Target
 from ...dsl.errors import InternalError
 from ...dsl.errors.target import CompilerFailed
@@ -31,8 +32,6 @@ class NativeLibrary:
 
 def version() -> str:
     """Andiron's version, part of every key."""
-    from ... import __version__
-
     return __version__
 
 

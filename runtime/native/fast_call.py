@@ -25,6 +25,9 @@ from ...dsl.op import Op
 from ...dsl.support.forks import ForkLock
 from ..arrays.alias import may_alias
 from ..arrays.convert import empty
+from ..storage.cache import cache, key_of
+from .build_library import version
+from .cxx_compiler import SUFFIX, find_compiler
 
 _ARRAYS, _WORDS, _DIMS, _SLOTS = 12, 64, 24, 64  # as in the C++ text
 _FLAGS = ("-O2", "-shared", "-fPIC")
@@ -162,10 +165,6 @@ def _world() -> _World:
 
 
 def _build() -> ctypes.CDLL:
-    from ..storage.cache import cache, key_of
-    from .build_library import version
-    from .cxx_compiler import SUFFIX, find_compiler
-
     source = (Path(__file__).parent / "fast_call.cpp").read_text(encoding="utf-8")
     compiler = find_compiler()
     key = key_of("caller", version(), source, *compiler.key, _FLAGS)

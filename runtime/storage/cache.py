@@ -18,6 +18,7 @@ NEVER_FATAL A folder that cannot be written or trusted is replaced by a temporar
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import json
 import os
@@ -269,8 +270,6 @@ class _Vanished(OSError):
 
 def _spare_folder() -> Path:
     """A new one for this process alone, removed at its end. A forked child leaves it to its parent."""
-    import atexit
-
     path, process = Path(tempfile.mkdtemp(prefix="andiron-")), os.getpid()
     atexit.register(lambda: shutil.rmtree(path, ignore_errors=True) if os.getpid() == process else None)
     return path

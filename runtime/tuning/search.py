@@ -17,9 +17,10 @@ from ...dsl.support.amounts import seconds_text
 from ...dsl.support.expected import expect_count, expect_time
 from ..arrays.bind_sizes import bind_sizes
 from ..check_results import ExpectedResults
+from ..gpu.driver import find_driver
 from ..native import cpu_features
 from ..random_inputs import default_sizes, random_inputs
-from ..variant import KernelVariants
+from ..variant import KernelVariants, Variant
 from .racing import ROUNDS, limit_for, race, winner
 from .result import Trial, Tuning
 from .trials import prediction, trials_for
@@ -28,7 +29,6 @@ from .worker_client import WorkerClient, WorkerFailed
 
 if TYPE_CHECKING:
     from ..kernel import Kernel
-    from ..variant import Variant
 
 _BUILDING = 0.6  # of the time may pass until all are built
 _FIRST = 300.0  # seconds for the first call of the schedule as it was
@@ -67,8 +67,6 @@ def why_not(kernel: Kernel) -> UserError | None:
         help = "tune on a machine that has such a GPU"
         return CannotTune(f"{target.name} is emulated: its times say nothing about the GPU", help=help)
     if target.family.launcher == "driver":
-        from ..gpu.driver import find_driver
-
         try:
             find_driver(target.family.name)
         except UserError as error:

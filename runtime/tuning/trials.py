@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 from ...codegen.schedule.parameters import parameters
 from ...dsl.errors import AndironError, InternalError, UserError
 from ..native import cpu_features
+from ..report import Report
+from ..variant import Variant
 from .candidates import tuning_candidates
 from .result import Trial
 
 if TYPE_CHECKING:
     from ..compile import CompileRequest
-    from ..variant import Variant
 
 _LOOKED_AT = 4  # times as many candidates as are wanted: some cannot be made, or are alike
 
@@ -74,8 +75,6 @@ def trials_for(
 
 def prediction(request: CompileRequest, variant: Variant, dims: dict[str, int]) -> tuple[float | None, str]:
     """The least time at the device's rates, and what bounds it, where the device states some."""
-    from ..report import Report
-
     with suppress(InternalError, UserError):
         report = Report.of(request.op, [variant], dims, request.threads or cpu_features.usable_cores(), ())
         if report.bound:

@@ -22,6 +22,7 @@ from ...dsl.source import Source
 from ...dsl.support.amounts import seconds_text
 from ...dsl.text.parser import parse
 from ...dsl.text.print_node import format_node
+from ..devices import extended_devices
 from ..native import cpu_features
 from ..native.build_library import version
 from ..storage.cache import cache, key_of
@@ -126,8 +127,6 @@ def store_record(request: CompileRequest, found: TunedRecord) -> None:
 
 
 def _lineage(request: CompileRequest) -> list[str]:
-    from ..devices import extended_devices
-
     return extended_devices(request.device, request.module)
 
 

@@ -12,12 +12,15 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from ..kernel import Kernel
+from ..arrays.bind_sizes import bind_sizes, output_shapes
+from ..kernel import Kernel
+from ..random_inputs import random_inputs
+from ..timing import BURSTS, seconds
+from ..variant import Variant
 
 _POISONS = (0xFF, 0x5B)  # bytes of outputs before a call; the first is NaN in every float type
 
@@ -33,17 +36,12 @@ class Worker:
         self.inputs = inputs
 
     def random(self, op: Any, dims: Mapping[str, int], seed: int) -> None:
-        from ..random_inputs import random_inputs
-
         self.inputs = random_inputs(op, dims, seed)
 
     def load(
         self, number: int, op: Any, parts: Sequence[tuple[Any, ...]], sizes: Mapping[str, int], threads: int | None
     ) -> None:
         """A kernel of variants; each part is (program, text, schedule, target)."""
-        from ..kernel import Kernel
-        from ..variant import Variant
-
         variants = [Variant(*part) for part in parts]
         if variants[0].target.family.launcher == "driver":
             from ..gpu.kernel import DeviceKernel
@@ -58,8 +56,6 @@ class Worker:
 
         What is not a float is computed twice: no one filling is a value that cannot be right.
         """
-        from ..arrays.bind_sizes import bind_sizes, output_shapes
-
         kernel, placed, _ = self.kernels[number]
         op = kernel.op
         shapes = output_shapes(op, bind_sizes(op, [x.shape for x in self.inputs], kernel.sizes))
@@ -79,8 +75,6 @@ class Worker:
     def time(self, number: int, count: int) -> float:
         """Seconds of a call, of `count` one after another; one before is not counted. The best of a few such samples: whatever
         else the machine does only ever adds to the time."""
-        from ..timing import BURSTS, seconds
-
         kernel, placed, out = self.kernels[number]
 
         def call() -> None:

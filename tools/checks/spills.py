@@ -10,6 +10,7 @@ from ...dsl.errors import UserError
 from ...dsl.errors.target import CompilerFailed, NoCompiler
 from ...dsl.errors.warning import Spills
 from ...runtime.devices import Lineages
+from ...runtime.gpu.resource_usage import resource_usage
 from ...runtime.variant import Variant
 from ..infer_target import infer_target
 from .compile_schedules import CompiledCase, emitted
@@ -17,8 +18,6 @@ from .compile_schedules import CompiledCase, emitted
 
 def spill_warnings(case: CompiledCase) -> Iterator[UserError]:
     """A warning for each kernel of a schedule that spills. Nothing where no compiler for the device is found."""
-    from ...runtime.gpu.resource_usage import resource_usage
-
     if case.compiled is None or case.schedule is None or not has_blocks(case.device) or case.device.limit("units") is None:
         return
     target = target_of(infer_target(case.device.name, case.module), Lineages(case.module))

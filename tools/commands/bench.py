@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from ...dsl.support.amounts import seconds_text
 from ..options import add_choice, add_file, add_json, fixed_values, load_module, not_negative, positive, target_name
 from ..terminal import complain, say_json
 
@@ -144,8 +145,6 @@ def _matrices(subscripts: str, operands: list[Any]) -> list[Any] | None:
 
 
 def _show(answer: dict[str, Any]) -> None:
-    from ...dsl.support.amounts import seconds_text
-
     rows = answer["results"]
     sizes = ", ".join(f"{n}={v}" for n, v in answer["sizes"].items())
     threads = f", threads {answer['threads']}" if answer["threads"] else ""

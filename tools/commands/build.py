@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...dsl.errors.target import WrongFormat
 from ...dsl.index.condition_text import condition_text
 from ...runtime.storage.files import write_bytes, write_text
 from ..options import add_choice, add_file, add_json, kernel_of
@@ -52,7 +53,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _format(kernel: Kernel, args: argparse.Namespace) -> str:
-    from ...dsl.errors.target import WrongFormat
     from ...runtime.gpu.device_code import FORMATS
 
     own = FORMATS.get(kernel.variants[0].target.family.dialect, ())

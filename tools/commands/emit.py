@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable
 from difflib import unified_diff
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 from ...runtime.storage.files import write_text
@@ -117,8 +118,6 @@ def _after(args: argparse.Namespace) -> str:
 
 def _timings(args: argparse.Namespace) -> str:
     """A table of the passes, and of the printer of the text."""
-    from time import perf_counter
-
     from ...codegen.record_passes import PassRecord
 
     request = request_of(args)

@@ -8,11 +8,13 @@ import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from ...dsl.errors import UserError
+from ...dsl.errors.target import CompilerFailed, NoCompiler
+from ...runtime.storage.files import write_text
 from ..options import add_choice, add_file, add_json, kernel_of, positive
 from ..terminal import say_json
 
 if TYPE_CHECKING:
-    from ...dsl.errors import UserError
     from ...runtime.gpu.resource_usage import ResourceUsage
     from ...runtime.kernel import Kernel
 
@@ -43,7 +45,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     kernel = kernel_of(args)
     if args.output:
-        from ...runtime.storage.files import write_text
         from ..pictures.choice_picture import choice_picture
 
         write_text(args.output, choice_picture(kernel))
@@ -90,7 +91,6 @@ def _compiled(kernel: Kernel) -> list[ResourceUsage] | UserError | None:
     first = kernel.variants[0]
     if first.target.family.launcher != "driver":
         return None
-    from ...dsl.errors.target import CompilerFailed, NoCompiler
     from ...runtime.gpu.resource_usage import resource_usage
 
     try:

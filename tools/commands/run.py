@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
+from ...dsl.errors.target import NoDevice
+from ...dsl.support.amounts import seconds_text
 from ..options import add_choice, add_file, add_json, add_old_spellings, kernel_of, not_negative, positive
 from ..terminal import say_json
 
@@ -46,8 +48,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ...dsl.errors.target import NoDevice
-
     if (args.target or "").startswith("emulate"):
         from ...runtime.emulator.build import build_runtime_early
 
@@ -169,7 +169,6 @@ def measure(kernel: Kernel, repeat: int | None = None, check: bool = True, seed:
 
 def table(answer: dict[str, Any]) -> str:
     """A measurement as people read it."""
-    from ...dsl.support.amounts import seconds_text
     from ...runtime.check_results import WrongElements
 
     sizes = ", ".join(f"{n}={v}" for n, v in answer["sizes"].items())

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from ...dsl.errors import UserError
+from ...dsl.errors.target import NoDevice
 from ..options import add_json
 from ..terminal import say_json
 
@@ -19,7 +21,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from ...codegen.targets import MACHINES
-    from ...dsl.errors import UserError
     from ...runtime.gpu.toolchains import toolchain_versions
     from ...runtime.native import cpu_features
     from ...runtime.native.cxx_compiler import find_compiler
@@ -50,7 +51,6 @@ def run(args: argparse.Namespace) -> int:
 
 def _gpus(family: str) -> list[str]:
     """The GPUs of this machine by the names that compilers know."""
-    from ...dsl.errors.target import NoDevice
     from ...runtime.gpu.driver import find_driver
 
     try:

@@ -11,11 +11,11 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
+from ...dsl.errors import UserError
 from ..options import add_choice, add_file, add_json, kernel_of, positive
 from ..terminal import say_json
 
 if TYPE_CHECKING:
-    from ...dsl.errors import UserError
     from ...runtime.kernel import Kernel
 
 NAME = "tune"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ...codegen.lint.find_cliffs import lint
-from ...codegen.lower.schedule_trace import TracedLine
+from ...codegen.lower.schedule_trace import TracedLine, line_head
 from ...dsl import syntax
 from ...dsl.errors import AndironError, UserError, UserErrors
 from ...dsl.module import Module, load_with_mistakes
@@ -195,8 +195,6 @@ def _places(schedule: syntax.ScheduleDecl) -> list[Span]:
 
 
 def _heads(schedule: syntax.ScheduleDecl) -> list[tuple[syntax.Line, str]]:
-    from ...codegen.lower.schedule_trace import line_head
-
     return [(line, "    " * depth + line_head(line)) for line, depth in flat_lines(schedule.lines)]
 
 

@@ -12,14 +12,14 @@ from lsprotocol import types as lsp
 from pygls.exceptions import JsonRpcException
 from pygls.lsp.server import LanguageServer
 
-from ... import __version__
+from ... import __version__, stdlib
 from ...dsl import syntax
 from ...dsl.errors import AndironError, UserError
 from ...dsl.errors.warning import Caution
 from ...dsl.text.format import format_source
 from ..repl.completion import completions
 from ..repl.session import Session
-from ..repl.state import ScheduleDraft
+from ..repl.state import ScheduleDraft, declarations
 from .analysis import Analysis
 from .hover import hover
 from .position import Positions
@@ -175,8 +175,6 @@ def _elsewhere(declared: syntax.Decl, here: Path | None) -> lsp.Location | None:
     """In a file of the author's, or of the library."""
     source = declared.span.source
     if source.name.startswith("std/"):
-        from ... import stdlib
-
         path = Path(stdlib.__path__[0]) / source.name.removeprefix("std/")
     else:
         path = Path(source.name) if here is None else here.parent / source.name
@@ -292,8 +290,6 @@ def _session(uri: str, found: Analysis, at: int) -> tuple[Session, str]:
     session = Session(lambda _: None, base=found.base or ".")
     whole = (found.file is not None and found) or _good.get(uri)
     if whole and whole.file is not None:
-        from ..repl.state import declarations
-
         for kind, name, own, _ in declarations(whole.text):
             if kind != "schedule":
                 session.now = session.now.with_declared(kind, name, own)

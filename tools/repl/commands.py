@@ -11,19 +11,23 @@ from pathlib import Path
 from textwrap import fill, indent
 from typing import TYPE_CHECKING
 
-from ...codegen.targets import FAMILIES
+from ...codegen.lower.schedule_trace import bytes_text, show_trace
+from ...codegen.targets import FAMILIES, target_of
 from ...dsl.errors import AndironError, UserError, did_you_mean
 from ...dsl.errors.op import BadSize, UnknownSize
 from ...dsl.errors.repl import NothingToDo, NotUnderstood
 from ...dsl.errors.target import NoDevice, WrongSchedule
 from ...dsl.source import Source
+from ...dsl.support.amounts import seconds_text
 from ...dsl.text.format import format_source
 from ...dsl.text.parser import parse
+from ...runtime.devices import Lineages
 from ...runtime.storage.files import read_text, write_text
+from ..commands.run import measure, table
 from ..size_arguments import assignments
 from ..word_help import DECLARATIONS, STATEMENTS, device_word_help, names_of, statements_about
 from .next_lines import complete_schedules, next_lines
-from .state import draft_of
+from .state import SessionState, draft_of
 from .view import draft_report, show_draft, show_step
 
 if TYPE_CHECKING:
@@ -101,8 +105,6 @@ def try_(session: Session, arguments: list[str]) -> None:
         moved = float(sum(report.read.values()) + sum(report.written.values()))
         rows.append((time, moved, line, report.bound or ""))
     session.progress("")
-    from ...codegen.lower.schedule_trace import bytes_text
-    from ...dsl.support.amounts import seconds_text
 
     width = max((len(line) for _, _, line, _ in rows), default=0)
     for time, moved, line, bound in sorted(rows):
@@ -188,15 +190,11 @@ def diff(session: Session, arguments: list[str]) -> None:
 
 def run(session: Session, _: list[str]) -> None:
     """run: on random arrays, checked against the reference and timed."""
-    from ..commands.run import measure, table
-
     session.say(table(measure(session.kernel())))
 
 
 def explain(session: Session, _: list[str]) -> None:
     """explain: every line with the spec it leaves, footprints, bytes moved, predicted time."""
-    from ...codegen.lower.schedule_trace import show_trace
-
     kernel = session.kernel()
     session.say(show_trace(kernel.trace))
     session.say(str(draft_report(kernel)))
@@ -227,8 +225,6 @@ def target(session: Session, arguments: list[str]) -> None:
     if not arguments:
         session.say(session.target())
         return
-    from ...codegen.targets import target_of
-    from ...runtime.devices import Lineages
 
     target_of(arguments[0], Lineages(session.module()))
     after = replace(session.now, target=arguments[0])
@@ -308,8 +304,6 @@ def _errors() -> list[type[UserError]]:
 
 def reset(session: Session, _: list[str]) -> None:
     """reset: forgets everything (`undo` brings it back)."""
-    from .state import SessionState
-
     session.step(SessionState(target=session.now.target))
     session.say("nothing is declared")
 

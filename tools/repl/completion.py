@@ -7,11 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ...codegen.targets import FAMILIES, MACHINES
 from ...dsl.errors import UserError
-from ...dsl.stdlib_files import std_devices
+from ...dsl.module import std_module
+from ...dsl.stdlib_files import std_devices, std_names
 from ...dsl.text.versions import NEWEST
 from ...dsl.types import TYPES
 from ...grammar.words import words
+from ..infer_target import has_unit_count, infer_target
 from ..word_help import DECLARATIONS, STATEMENTS, names_of
 from .commands import COMMANDS
 from .next_lines import draft_focus, is_copy_instr, levels_below
@@ -55,8 +58,6 @@ def _expected(session: Session, text: str, before: str) -> list[str]:
     if head[0] == "language":
         return [str(NEWEST)]
     if head[0] == "import":
-        from ...dsl.stdlib_files import std_names
-
         return [f"std.{n}" for n in std_names()]
     if head[0] in ("schedule", "device", "strategy"):
         if head[-1] == "for":
@@ -134,15 +135,10 @@ def _devices() -> list[str]:
 
 
 def _targets() -> list[str]:
-    from ...codegen.targets import FAMILIES, MACHINES
-
     return [*FAMILIES, *MACHINES, *_gpus()]
 
 
 def _gpus() -> Iterator[str]:
-    from ...dsl.module import std_module
-    from ..infer_target import has_unit_count, infer_target
-
     for name in _devices():
         module = std_module(std_devices()[name])
         target = infer_target(name, module) if has_unit_count(name, module) else name

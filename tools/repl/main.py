@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import sys
 from typing import TYPE_CHECKING
 
@@ -85,6 +86,4 @@ def _take(session: Session, cell: str) -> bool:
 
 
 def _quoted(path: str) -> str:
-    import shlex
-
     return shlex.quote(path)

@@ -6,17 +6,17 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from ...codegen.enumerate_schedules import CandidateSchedule, candidate_schedules, is_open
 from ...codegen.lower.schedule_trace import TraceScope
 from ...dsl.device import Device
 from ...dsl.errors import UserError
 from ...dsl.syntax import AutoLine
+from .state import SessionState
 from .view import focus
 
 if TYPE_CHECKING:
+    from ...codegen.enumerate_schedules import CandidateSchedule
     from ...runtime.kernel import Kernel
     from .session import Session
-    from .state import SessionState
 
 _SIZES = (8, 32, 128)
 
@@ -50,6 +50,8 @@ def next_lines(session: Session) -> list[str]:
 
 def complete_schedules(session: Session, state: SessionState, most: int = 5) -> list[CandidateSchedule]:
     """The best schedules that the model knows, of those in which the draft's lines stay; empty where it has no opinion."""
+    from ...codegen.enumerate_schedules import candidate_schedules, is_open
+
     try:
         request = session.kernel(state).request
         base = request.schedules[0] if request is not None else None

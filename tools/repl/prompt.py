@@ -15,6 +15,7 @@ from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.lexers import PygmentsLexer
 from prompt_toolkit.shortcuts import print_formatted_text
+from pygments.lexers import get_lexer_by_name
 
 from ...dsl.errors import AndironError
 from ...grammar.pygments_lexer import SchedLexer
@@ -106,7 +107,5 @@ def prompt(session: Session) -> PromptSession[str]:
 
 def print_code(text: str, dialect_is_c: bool = True) -> None:
     """Emitted text, in colour."""
-    from pygments.lexers import get_lexer_by_name
-
     lexer = get_lexer_by_name("cpp" if dialect_is_c else "sched")
     print_formatted_text(PygmentsTokens(list(lexer.get_tokens(text))))

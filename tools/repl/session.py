@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...codegen.schedule.parameters import parameters
 from ...dsl.device import Device
 from ...dsl.errors import UserError, did_you_mean
 from ...dsl.errors.repl import NothingToSchedule, NotUnderstood
@@ -21,6 +22,7 @@ from ...grammar.words import words
 from ..infer_target import infer_target
 from .commands import COMMANDS, command
 from .state import NAME, ScheduleDraft, SessionState, declarations, draft_of
+from .view import show_declared, show_draft, show_step
 
 if TYPE_CHECKING:
     from ...runtime.kernel import Kernel
@@ -81,7 +83,6 @@ class Session:
         for error in check_schedules(module, before):
             mistakes.add(error)
         mistakes.raise_if_any()
-        from .view import show_declared, show_draft
 
         drawn = after.draft.name if after.draft is not None else None
         shown = [
@@ -94,8 +95,6 @@ class Session:
 
     def line(self, text: str) -> None:
         """A line, or several, for the schedule in the making."""
-        from .view import show_step
-
         before = self.now
         after = before if before.draft is not None else before.with_schedule(self._first_draft())
         assert after.draft is not None
@@ -145,8 +144,6 @@ class Session:
 
     def names_of_sizes(self) -> dict[str, bool]:
         """What `size` may fix: sizes of all ops (True), parameters of ops and of schedules (False)."""
-        from ...codegen.schedule.parameters import parameters
-
         module = self.module()
         found = {name: False for s in module.schedules.values() for name in parameters(s)}
         for op in module.ops.values():
@@ -172,8 +169,6 @@ class Session:
 
 def _values(state: SessionState, module: Module, op: str, schedule: str | None) -> dict[str, Any]:
     """Those values that the op and the schedule have a name for: other ops have sizes too."""
-    from ...codegen.schedule.parameters import parameters
-
     if op not in module.ops:
         return dict(state.values)
     known = {name for name, _ in module.ops[op].params} | {v.name for v in module.ops[op].dims}

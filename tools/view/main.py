@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from ...runtime.storage.files import write_text
 from ..options import add_choice, add_file, kernel_of
 
 NAME = "view"
@@ -18,7 +19,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from ...runtime.storage.files import write_text
     from .page import page
 
     kernel = kernel_of(args)

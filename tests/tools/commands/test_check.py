@@ -10,8 +10,7 @@ from andiron.codegen import pipeline
 from andiron.dsl.errors import InternalError
 from andiron.runtime.storage.cache import Cache
 from andiron.tools import cli
-from andiron.tools.checks import compile_schedules, file_findings
-from andiron.tools.checks.spills import spill_warnings
+from andiron.tools.checks import compile_schedules, file_findings, spills
 
 GEMM = """\
 op gemm[M, N, K](A: f32[M, K], B: f32[K, N]) -> (C: f32[M, N]):
@@ -146,12 +145,12 @@ def test_an_imported_schedule_is_not_warned_of(tmp_path, capsys):
 
 def test_spills_that_a_compiler_reported(tmp_path, capsys, monkeypatch):
     from andiron.dsl.errors.target import NoCompiler
-    from andiron.runtime.gpu import resource_usage
+    from andiron.runtime.gpu.resource_usage import ResourceUsage
 
     text = GEMM + "schedule s for gemm on sm_80:\n    tile m: 64, n: 64 -> block\n    tile m: 4, n: 4 -> thread\n"
-    said = resource_usage.ResourceUsage("gemm_C", 256, 64, 255, 96, 0, None)
-    monkeypatch.setattr(resource_usage, "resource_usage", lambda variant: [said])
-    monkeypatch.setattr(file_findings, "VERIFIERS", (spill_warnings,))  # the others take seconds
+    said = ResourceUsage("gemm_C", 256, 64, 255, 96, 0, None)
+    monkeypatch.setattr(spills, "resource_usage", lambda variant: [said])
+    monkeypatch.setattr(file_findings, "VERIFIERS", (spills.spill_warnings,))  # the others take seconds
     assert check(tmp_path, text, "--verify") == 0
     assert "warning[spills]: gemm_C: the compiler stores 96 B a thread for lack of registers" in capsys.readouterr().err
     assert check(tmp_path, text) == 0
@@ -160,6 +159,6 @@ def test_spills_that_a_compiler_reported(tmp_path, capsys, monkeypatch):
     def missing(variant):
         raise NoCompiler("none")
 
-    monkeypatch.setattr(resource_usage, "resource_usage", missing)
+    monkeypatch.setattr(spills, "resource_usage", missing)
     assert check(tmp_path, text, "--verify") == 0
     assert "spills" not in capsys.readouterr().err
