@@ -33,6 +33,7 @@ from ..dsl.support.expected import expect, expect_count
 from ..dsl.syntax import OpDecl, ScheduleDecl
 from ..dsl.text.parser import parse
 from .devices import Lineages, device_of, is_default_for, is_for_device, schedules_for, skipped_schedules_note
+from .gpu.dispatch import DeviceKernels, attached_target
 from .kernel import Kernel
 from .native.threads import checked_threads, default_threads
 from .op_counts import too_small_for_threads
@@ -184,8 +185,6 @@ def compile(
             )
         request = replace(request, checks=False)
     if target is None:
-        from .gpu.dispatch import DeviceKernels
-
         module, fixed = request.module, dict(request.given)
         there = DeviceKernels(
             lambda name: compile(module, op, schedule, name, tune=tune, checks=checks, verify=verify, sizes=fixed)
@@ -250,8 +249,6 @@ def resolve_request(
     known = Lineages(module)
     goal = target_of(target or "cpu", known)
     if goal.device is None and goal.family.launcher == "driver":
-        from .gpu.dispatch import attached_target
-
         goal = target_of(attached_target(goal.name, known), known)
     device = device_of(goal, module)
     own = schedule == "auto"

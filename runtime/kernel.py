@@ -28,11 +28,11 @@ from .native.fast_call import fast_caller
 from .native.threads import checked_threads, default_threads
 from .op_counts import argument_bytes, flops
 from .report import Report
+from .timing import Timing, interleaved
 from .variant import Variant
 
 if TYPE_CHECKING:
     from .compile import CompileRequest
-    from .timing import Timing
     from .tuning.search import Tuning
     from .tuning.tuning_store import TunedRecord
 
@@ -133,8 +133,6 @@ class Kernel:
 
         Raises what a call raises.
         """
-        from .timing import Timing, interleaved
-
         expect_count("repeat", repeat, 1, "the number of samples")
         out = self(*args, out=out, threads=threads)
         samples = interleaved([lambda: self(*args, out=out, threads=threads)], repeat, self.wait)[0]

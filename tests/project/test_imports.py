@@ -28,7 +28,7 @@ FAST = {
     "dsl.text.format": "andiron fmt",
     "dsl.text.upgrade": "andiron fmt --upgrade",
 }
-SLOW_LIBRARIES = {"islpy": 20, "jinja2": 9, "lark": 14, "numpy": 60}  # ms
+SLOW_LIBRARIES = {"islpy": 22, "jinja2": 26, "lark": 14, "numpy": 56}  # ms
 
 # Imported inside functions in any file.
 NOT_EVERYWHERE = {
@@ -42,26 +42,24 @@ NOT_EVERYWHERE = {
 
 # The commands load their parts when they run: the start of the command line loads all commands.
 COMMAND_LINE = "tools.cli"
-SLOW_STANDARD_MODULES = {"statistics": 3}  # ms
+SLOW_STANDARD_MODULES = {"statistics": 2}  # ms
 
 # Benchmarks set the number of threads of NumPy and others, which read it when they are imported.
 SCRIPTS = "benchmarks."
 
 LAZILY = {
-    ("runtime.compile", "codegen.verify.verify_program"): "26 ms, for `verify=True`",
-    ("runtime.compile", "runtime.emulator.variant"): "83 ms, for targets that are emulated",
-    ("runtime.compile", "runtime.gpu.dispatch"): "4 ms, for targets on a GPU",
-    ("runtime.compile", "runtime.gpu.kernel"): "73 ms, for targets on a GPU",
-    ("runtime.kernel", "runtime.storage.save"): "28 ms, for `Kernel.save`",
-    ("runtime.kernel", "runtime.timing"): "3 ms, for `Kernel.benchmark`",
-    ("runtime.kernel", "runtime.tuning.search"): "29 ms, for `Kernel.tune`",
-    ("runtime.native.export", "runtime.gpu.clang"): "47 ms, for libraries with kernels of a GPU",
-    ("runtime.native.export", "runtime.gpu.nvcc"): "45 ms, for libraries with kernels of a GPU",
-    ("runtime.tuning.worker", "runtime.gpu.kernel"): "73 ms, for candidates on a GPU",
-    ("runtime.variant", "runtime.gpu.toolchains"): "71 ms, for targets on a GPU",
+    ("runtime.compile", "codegen.verify.verify_program"): "7 ms, for `verify=True`",
+    ("runtime.compile", "runtime.emulator.variant"): "36 ms, for targets that are emulated",
+    ("runtime.compile", "runtime.gpu.kernel"): "29 ms, for targets on a GPU",
+    ("runtime.kernel", "runtime.storage.save"): "8 ms, for `Kernel.save`",
+    ("runtime.kernel", "runtime.tuning.search"): "65 ms, for `Kernel.tune`",
+    ("runtime.native.export", "runtime.gpu.clang"): "13 ms, for libraries with kernels of a GPU",
+    ("runtime.native.export", "runtime.gpu.nvcc"): "13 ms, for libraries with kernels of a GPU",
+    ("runtime.tuning.worker", "runtime.gpu.kernel"): "29 ms, for candidates on a GPU",
+    ("runtime.variant", "runtime.gpu.toolchains"): "117 ms, for targets on a GPU",
     ("tools.repl.next_lines", "codegen.enumerate_schedules"): "50 ms: the prompt comes before the compiler is loaded",
-    ("tools.repl.session", "runtime.compile"): "150 ms: the prompt comes before the compiler is loaded",
-    ("tools.repl.session", "tools.checks.compile_schedules"): "120 ms: the prompt comes before the compiler is loaded",
+    ("tools.repl.session", "runtime.compile"): "53 ms: the prompt comes before the compiler is loaded",
+    ("tools.repl.session", "tools.checks.compile_schedules"): "49 ms: the prompt comes before the compiler is loaded",
 }
 
 # Types of files that import the one that names them: without TYPE_CHECKING, these would be circles.
