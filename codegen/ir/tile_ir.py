@@ -170,8 +170,13 @@ class Piece:
 
 
 def is_digit(coord: Expr, row: Expr) -> bool:
-    """Whether a coordinate counts up to the extent of its dimension, and then anew, in the row that follows."""
-    return any([type(a) is Fn and a.kind == "mod" and a.args[1] * k == row for a, k in coord.terms])
+    """Whether a coordinate counts up to the extent of its dimension, and then anew, in the row that follows.
+
+    The one coordinate of a dimension of extent 1 does so at each step.
+    """
+    return (row.constant == 1 and coord.constant == 0) or any(
+        [type(a) is Fn and a.kind == "mod" and a.args[1] * k == row for a, k in coord.terms]
+    )
 
 
 @dataclass(frozen=True)

@@ -54,3 +54,18 @@ def test_a_store_of_fused_axes_goes_on_in_the_next_row() -> None:
     assert any(i.name == "store_global_i32x4" for i in program.instrs)
     a, b = np.arange(24, dtype="i4"), 100 * np.arange(6, dtype="i4")
     np.testing.assert_array_equal(interpret(program, {"A": a, "B": b})["C"], a[:, None] + b)
+
+
+@pytest.mark.parametrize("m", [1, 2])
+def test_a_load_of_fused_axes_goes_on_in_the_next_row(m: int) -> None:
+    """Rows of 37 elements, two at a time: between the rows there is a dimension of extent 1."""
+    module = loads(
+        "op o[N, M, K](A: f64[N, M, K]) -> (C: f64[M, K, N]):\n    C[m, k, n] = 3 - A[n, m, k]\n"
+        "schedule s for o:\n    fuse n, m, k as f\n    tile f: 1222 -> block\n    tile f: 8\n"
+        "    tile f: 2 -> wave arrange u: f = u\n    move A -> shared pipeline 2\n"
+    )
+    op = specialise(module.ops["o"], {"N": 33, "M": m, "K": 37})
+    program = compile_program(module, op, module.schedules["s"], module.device("gfx90a")).program
+    assert any(i.name == "load_global_f64x2" for i in program.instrs)
+    a = np.arange(33 * m * 37, dtype="f8").reshape(33, m, 37)
+    np.testing.assert_array_equal(interpret(program, {"A": a})["C"], 3 - a.transpose(1, 2, 0))

@@ -164,3 +164,15 @@ def test_units_with_parts_of_one_sum_have_one_tile(lines: str) -> None:
         compile_program(
             module, specialise(module.ops["rows"], {"M": 8, "N": 19}), module.schedules["s"], module.device("sm_80")
         )
+
+
+@pytest.mark.parametrize("m", [1, 5, 23])
+def test_a_line_that_is_filled_in_is_no_unit_of_a_level_that_lines_below_deal_to(m: int) -> None:
+    """`auto` puts tiles for lanes above a copy that cores share: another choice is taken."""
+    module = loads(
+        "op f[M](A: f32[M]) -> (Y: f64[M]):\n    Y[m] = f64(A[m])\n"
+        "schedule s for f:\n    tile m: 12\n    keep Y\n    auto\n    move A -> l3:\n        tile m: 1 -> core\n    compute\n"
+    )
+    p = compile_program(module, module.ops["f"], module.schedules["s"], module.device("cpu:avx2")).program
+    x = np.arange(m, dtype="f4")
+    np.testing.assert_array_equal(interpret(p, {"A": x}, {"M": m}, {"core": 3})["Y"], x)
