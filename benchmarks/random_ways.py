@@ -47,14 +47,14 @@ def random_ways(op: Any, device: Any, rng: Random) -> Iterator[tuple[Any, float]
 def _maker(ctx: Any, works: tuple[Any, ...]) -> Any:
     """Draws lines and seconds for one launch; None where the compiler has no candidates."""
     from andiron.codegen.autoschedule.access_model import AccessProblem
-    from andiron.codegen.autoschedule.complete import rule_lines
     from andiron.codegen.autoschedule.cpu import matmul, matmul_cost, nest_cost
-    from andiron.codegen.autoschedule.cpu.matmul_model import CpuModel
     from andiron.codegen.autoschedule.cpu.nest_space import nest_candidates
+    from andiron.codegen.autoschedule.machine_model import core_machine
+    from andiron.codegen.autoschedule.rule_lines import rule_lines
 
     for w in works:
         ctx.dtypes.setdefault(w.name, w.value.dtype)
-    machine = CpuModel.of(ctx.device)
+    machine = core_machine(ctx.device)
     found = matmul.sample_problem(ctx.device, works[0], ctx.shapes) if len(works) == 1 else None
     if machine is None:
         return None

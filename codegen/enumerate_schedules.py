@@ -1,6 +1,6 @@
 """The best schedules for an op, in order, as text. The compiler chooses the first of them.
 
-Each launch has its candidates in order (`rank`, `cpu.matmul`, `cpu.nest_space`). Schedules of several launches combine them, in
+Each launch has its candidates in order (`autoschedule.candidates`). Schedules of several launches combine them, in
 the order of the time of all launches. On CPUs, schedules near the completed one follow (`neighbourhood`).
 """
 
@@ -20,18 +20,16 @@ from ..dsl.ops.specialise import specialise
 from ..dsl.source import Source
 from ..dsl.support.fast_replace import replace
 from ..dsl.text.parser import parse
+from .autoschedule.candidates import candidate_groups
 from .autoschedule.complete import is_open as is_open_line
-from .autoschedule.complete import rule_lines
-from .autoschedule.cpu.constraints import constrained_candidates
-from .autoschedule.cpu.matmul import matmul_candidates
-from .autoschedule.cpu.nest_space import nest_candidates
-from .autoschedule.gpu.machine_model import GpuModel
 from .autoschedule.launches import context_of, launches_of, with_named_factors
+from .autoschedule.machine_model import block_machine
 from .autoschedule.neighbourhood import neighbouring_schedules
-from .autoschedule.rank import AUTO, best_candidates, lines_of, rank_candidates
+from .autoschedule.rank import AUTO
 from .lower.lowering_context import LoweringContext
 from .pipeline import compile_program
 from .plan.computations import Computation
+from .schedule.candidate import Candidate, Lines
 from .schedule.elaborate import RoleNames
 from .schedule.explicit_lines import explicit_lines
 from .schedule.implicit_auto import lacks_compute
@@ -40,7 +38,6 @@ from .schedule.roles import roles_of
 from .schedule.size_bounds import with_size_bounds
 
 Works = tuple[Computation, ...]
-Lines = tuple[syntax.Line, ...]
 
 
 @dataclass(frozen=True)
@@ -53,16 +50,6 @@ class CandidateSchedule:
 
     schedule: syntax.ScheduleDecl
     seconds: float | None
-    bound: str
-    about: str
-
-
-@dataclass(frozen=True)
-class _PricedCandidate:
-    """One way to do a launch."""
-
-    lines: Lines
-    seconds: float
     bound: str
     about: str
 
@@ -92,7 +79,6 @@ def candidate_schedules(
     params: Mapping[str, int] | None = None,
 ) -> Iterator[CandidateSchedule]:
     """All of them, in order. Raises the diagnostics of the schedule given."""
-    machine = GpuModel.of(device)
     op = with_size_bounds(op, schedule)
     roles = roles_of(module, op, schedule) if schedule is not None else RoleNames()
     diagnostics = Diagnostics()
@@ -101,7 +87,7 @@ def candidate_schedules(
     op = with_named_factors(op, device, lines)
     ctx = context_of(op, device)
     parts = launches_of(op, device, lines)
-    options = [_priced_candidates(ctx, machine, computations, todo) for computations, todo in parts]
+    options = [_launch_candidates(ctx, computations, todo) for computations, todo in parts]
     seen: set[str] = set()
     for chosen in _best_first(options):
         written = [(computations, option.lines) for (computations, _), option in zip(parts, chosen, strict=True)]
@@ -109,48 +95,33 @@ def candidate_schedules(
         if text in seen:
             continue
         seen.add(text)
-        longest = max(chosen, key=lambda x: x.seconds)
+        longest = max(chosen, key=lambda x: x.cost.seconds)
         about = "; ".join(x.about for x in chosen if x.about)
-        total = sum(x.seconds for x in chosen) if all(x.about for x in chosen) else None
-        yield CandidateSchedule(_parsed(text), total, longest.bound, about)
-    if machine is None and (schedule is None or is_open(schedule, device, module)):
+        total = sum(x.cost.seconds for x in chosen) if all(x.about for x in chosen) else None
+        yield CandidateSchedule(_parsed(text), total, longest.cost.bound, about)
+    if block_machine(device) is None and (schedule is None or is_open(schedule, device, module)):
         text = compile_program(module, op, schedule, device, params).schedule
         extents = {i: e.constant for s in op.statements for i, e in s.ranges if e.constant is not None}
         for near, about in neighbouring_schedules(_parsed(text), device, extents):
             yield CandidateSchedule(near, None, "", about)
 
 
-def _priced_candidates(ctx: LoweringContext, machine: Any, computations: Works, lines: Lines) -> list[_PricedCandidate]:
-    """The ways to do one launch, the best first; only the one that is written, where nothing is open or no nest is for it."""
+def _launch_candidates(ctx: LoweringContext, computations: Works, lines: Lines) -> list[Candidate]:
+    """The candidates for one launch, the best first; only what is written, where nothing is open or no template is for it."""
     for w in computations:
         ctx.dtypes.setdefault(w.name, w.value.dtype)
-    todo = lines or AUTO
-    if machine is None:
-        rule = rule_lines(ctx, computations)
-        if not all(isinstance(x, syntax.AutoLine) for x in todo):
-            found = constrained_candidates(ctx, computations, todo, rule) if any(is_open_line(x) for x in todo) else []
-        else:
-            found = matmul_candidates(ctx, computations[0]) if len(computations) == 1 else []
-            found = found or nest_candidates(ctx, computations, rule)
-        return [_PricedCandidate(c.lines, c.seconds, c.bound, c.about) for c in found] or [_PricedCandidate(todo, 0.0, "", "")]
-    order = best_candidates(rank_candidates(ctx, machine, computations, todo)) if any(is_open_line(x) for x in todo) else []
-    if not order:
-        return [_PricedCandidate(todo, 0.0, "", "")]
-    out = []
-    for r, i, _ in order:
-        about = f"{r.nest.name} " + " ".join(f"{name}={n}" for name, n in r.tile(i).items())
-        out.append(_PricedCandidate(lines_of(r, i, todo), float(r.seconds[-1, i]), r.bound(i), about))
-    return out
+    groups = candidate_groups(ctx, computations, lines or AUTO) if not lines or any(map(is_open_line, lines)) else iter(())
+    return next(groups, [Candidate(lambda: lines or AUTO)])
 
 
-def _best_first(options: Sequence[Sequence[_PricedCandidate]]) -> Iterator[tuple[_PricedCandidate, ...]]:
+def _best_first(options: Sequence[Sequence[Candidate]]) -> Iterator[tuple[Candidate, ...]]:
     """One option of each launch, by how much time is lost against the first of each; the order of each list counts, too."""
     # The order may differ from that of the seconds, by what is alike within the model's precision: it must not go backwards.
     loss = []
     for ways in options:
         worst, row = 0.0, []
         for w in ways:
-            worst = max(worst, w.seconds - ways[0].seconds)
+            worst = max(worst, w.cost.seconds - ways[0].cost.seconds)
             row.append(worst)
         loss.append(row)
     start: tuple[int, ...] = (0,) * len(options)

@@ -1,86 +1,70 @@
-"""Completion fills in what a schedule leaves open, here by one simple rule for each kind of computation.
-
-CONTRACTION   sums of products that a multiply-add instruction matches: matrix products as `cpu.matmul` ranks them, others
-              without packing.
-NEIGHBOURS    otherwise the contiguous index is distributed over lockstep units, the others over units of the outer levels.
-"""
+"""Completion fills in what a schedule leaves open: by the best candidate, or by the simplest rules."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import chain
+from itertools import chain, islice
 from math import gcd
 
 from ...dsl import syntax
 from ...dsl.device import Level
-from ...dsl.index.expr import Var
 from ...dsl.support.fast_replace import replace
 from ...dsl.text.format import format_node
 from ..lower.lowering_context import LoweringContext
 from ..plan.computations import Computation
-from ..schedule.schedule_fallback import CandidateLines
-from .cpu.constraints import can_be_constrained, constrained_candidates
-from .cpu.default_nests import UNROLL, cores_and_lanes, fastest_index, tile, vector_nest
-from .cpu.matmul import matmul_schedules
-from .cpu.matmul_model import CpuModel, fma_of, operands_of
-from .cpu.nest_space import nest_candidates
-from .gpu.machine_model import GpuModel
-from .modifier_values import resolve_auto_modifiers
-from .rank import construct_schedules, meant
+from ..schedule.candidate import Candidate, Lines, best_of_each_template_first
+from .candidates import can_complete, candidate_groups, is_all_open
+from .cpu.default_nests import fastest_index
+from .cpu.matmul_model import fma_of
+from .line_builders import tile_text
+from .rank import AUTO, meant
+from .rule_lines import rule_lines
 
-Lines = tuple[syntax.Line, ...]
+# iterations, buffers, elements, rows of tiles: loads of 4 iterations overlap, 2 buffers let a copy run ahead, 1 element
+# avoids bank conflicts [estimate]
+DEFAULTS = {"unroll": 4, "pipeline": 2, "pad": 1, "raster": 8}
+_VECTORS = (8, 4, 2)  # elements: of a vector access [tried]
 
 
-def complete(
-    ctx: LoweringContext, computations: tuple[Computation, ...], lines: tuple[syntax.Line, ...]
-) -> tuple[syntax.Line, ...]:
+def complete(ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines) -> Lines:
     """Explicit lines for one launch: absent ones and `auto` filled in; the author's lines stay."""
-    if all(isinstance(x, syntax.AutoLine) for x in lines):
-        return _chosen(ctx, computations, _ways(ctx, computations))
-    machine = GpuModel.of(ctx.device)
+    if is_all_open(lines):
+        groups = (best_of_each_template_first(x) for x in candidate_groups(ctx, computations, lines or AUTO))
+        return _chosen(ctx, computations, chain(*groups, [Candidate(lambda: rule_lines(ctx, computations))]))
     lines = vectors(ctx, computations, tuple(resolve_auto_modifiers(x) for x in lines))
     if any(is_open(x) for x in lines):
-        lines = _chosen(
-            ctx, computations, chain(_completed(ctx, machine, computations, lines), _plainly(ctx, machine, computations, lines))
-        )
+        lines = _chosen(ctx, computations, chain(_completed(ctx, computations, lines), _plainly(ctx, computations, lines)))
     out = tuple(_sizes(ctx, x) for x in lines if not isinstance(x, syntax.AutoLine))
     if not isinstance(out[-1], syntax.Compute):
         out = (*out, syntax.Compute())
     return tuple(_instr(ctx, computations, x) for x in out)
 
 
-def _completed(
-    ctx: LoweringContext, machine: GpuModel | None, computations: tuple[Computation, ...], lines: Lines
-) -> Iterator[CandidateLines]:
-    """Candidates for a launch with the author's lines, the best first; none if rTile has no place for one of them."""
-    if machine is not None:
-        yield from construct_schedules(ctx, machine, computations, lines)
-    else:
-        found = constrained_candidates(ctx, computations, lines, rule_lines(ctx, computations))
-        yield from (CandidateLines(x.lines, x.about) for x in found[:2])  # what is written can always be done plainly
+def _completed(ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines) -> Iterator[Candidate]:
+    """Candidates for a launch with the author's lines, the best first; none if no template has a place for one of them."""
+    for group in islice(candidate_groups(ctx, computations, lines), 1):
+        some = best_of_each_template_first(group)
+        yield from some if some[0].template is not None else some[:2]  # what is written can always be done plainly
 
 
-def _plainly(
-    ctx: LoweringContext, machine: GpuModel | None, computations: tuple[Computation, ...], lines: Lines
-) -> Iterator[CandidateLines]:
+def _plainly(ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines) -> Iterator[Candidate]:
     """Only the author's lines, with a note on the first one that no candidate has a place for below those above it."""
     for n, line in enumerate(lines):
         upto = (*lines[: n + 1], syntax.AutoLine())
-        if isinstance(line, syntax.AutoLine) or _can_complete(ctx, machine, computations, upto):
+        if isinstance(line, syntax.AutoLine) or can_complete(ctx, computations, upto):
             continue
-        fits = machine is None or not meant(ctx, machine, computations, upto)
-        why = "none has it there" if fits else "none with it fits the device"
+        why = "none with it fits the device" if meant(ctx, computations, upto) else "none has it there"
         where = f"line {line.span.line}, " if line.span is not None else ""
         ctx.note(f"{where}`{format_node(line).strip()}`: of rTile's nests {why}; what is open is filled in plainly")
         break
-    yield CandidateLines(lines)
+    yield Candidate(lambda: lines)
 
 
-def _can_complete(ctx: LoweringContext, machine: GpuModel | None, computations: tuple[Computation, ...], lines: Lines) -> bool:
-    """Whether some candidate has a place for each of these lines."""
-    if machine is not None:
-        return next(construct_schedules(ctx, machine, computations, lines), None) is not None
-    return can_be_constrained(ctx, computations, lines, rule_lines(ctx, computations))
+def _chosen(ctx: LoweringContext, computations: tuple[Computation, ...], candidates: Iterable[Candidate]) -> Lines:
+    chosen = ctx.attempts.choose(computations[-1].name, candidates)
+    if chosen.report is not None:
+        ctx.choices.append(chosen.report())
+    return chosen.lines
 
 
 def is_open(line: syntax.Line) -> bool:
@@ -128,7 +112,7 @@ def vectors(
             if isinstance(line, syntax.Tile)
             else fastest_index(max(computations, key=lambda w: len(w.all_indices)))
         )
-        cut, lanes_of = syntax.Tile((syntax.TileAxis(index, width),)), tile((index, 1), level=level.name)
+        cut, lanes_of = syntax.Tile((syntax.TileAxis(index, width),)), tile_text((index, 1), level=level.name)
         if n < dealt:
             out += [plain, cut]
             later += [] if lanes_of in later else [lanes_of]
@@ -182,99 +166,30 @@ def _default_size(ctx: LoweringContext, line: syntax.Tile) -> int:
     return 1 if ctx.device.level(line.level).siblings == "lockstep" else 64
 
 
-# ---------------------------------------------------------------- nothing written
-
-
-def _ways(ctx: LoweringContext, computations: tuple[Computation, ...]) -> Iterator[CandidateLines]:
-    """Candidates for a launch without lines of an author, the best first; the rule's, which needs least, last."""
-    machine = GpuModel.of(ctx.device)
-    if machine is not None:
-        yield from construct_schedules(ctx, machine, computations)
-    if len(computations) == 1:
-        yield from (CandidateLines(x.lines, x.about) for x in matmul_schedules(ctx, computations[0]))
-    rule = rule_lines(ctx, computations)
-    yield from (CandidateLines(x.lines, x.about) for x in nest_candidates(ctx, computations, rule))
-    yield CandidateLines(rule)
-
-
-def _chosen(ctx: LoweringContext, computations: tuple[Computation, ...], ways: Iterable[CandidateLines]) -> Lines:
-    way = ctx.attempts.choose(computations[-1].name, ways)
-    if way.why is not None:
-        ctx.choices.append(way.why)
-    return way.lines
-
-
-def rule_lines(ctx: LoweringContext, computations: tuple[Computation, ...]) -> tuple[syntax.Line, ...]:
-    """The nest of a computation that is not a product, by a few rules: `cpu.nest_space` compares others with it."""
-    computation = max(computations, key=lambda w: len(w.all_indices))
-    levels = cores_and_lanes(ctx.device)
-    found = _direct(ctx, computation) if len(computations) == 1 else None
-    return found or (_neighbours(ctx, computation) if levels is None else vector_nest(ctx, computations, *levels))
-
-
 def lanes(ctx: LoweringContext) -> Level | None:
     """The vector lanes of a device whose lockstep units are counted in bytes, if it has such."""
     level = ctx.device.levels[-1]
     return level if level.siblings == "lockstep" and level.bytes else None
 
 
-def _direct(ctx: LoweringContext, computation: Computation) -> tuple[syntax.Line, ...] | None:
-    """A contraction without packing: outputs to units, a few vectors in registers, the reduction inside.
-
-    None where the instruction's lanes would lie along an index that has no neighbours in memory, in neither the operand nor the
-    result, as the batch of a depthwise convolution: then another index is better off without the instruction.
-    """
-    cpu, found = CpuModel.of(ctx.device), operands_of(ctx.device, computation)
-    if cpu is None or found is None:
-        return None
-    m, n, finite = found[0], found[1], cpu.cores
-    if len(m.index) != 1:
-        return None  # what it takes must be packed for it
-    if n != (computation.subscripts or computation.indices)[-1] and found[2].indices[-1].coefficient(Var(n)) != 1:
-        return None
-    others = [i for i in computation.indices if i != n]
-    lines: list[syntax.Line] = []
-    if others:
-        lines.append(tile(*((i, 1) for i in others), level=finite.name))
-        lines.append(tile((n, UNROLL * m.extent(n))))
-    else:
-        lines.append(tile((n, UNROLL * m.extent(n)), level=finite.name))
-    lines.append(syntax.Keep((computation.name.rstrip("@"),), ctx.device.memories[-1].name))
-    lines += [tile((k, 1)) for k in computation.reduced]
-    lines.append(syntax.Compute(m.instr.name))
-    return tuple(lines)
+# ---------------------------------------------------------------- `unroll auto`, `pipeline auto`, `vector auto`, ..
 
 
-def _neighbours(ctx: LoweringContext, computation: Computation) -> tuple[syntax.Line, ...]:
-    """Outer indices are distributed over outer units, the contiguous index over lockstep units; reductions stay inside."""
-    outer = next((x for x in ctx.device.levels[1:] if x.units in ("open", "finite")), None)
-    inner = ctx.device.levels[-1]
-    dtype = computation.value.dtype.compute
-    width = max(1, inner.bytes // dtype.bytes) if inner.bytes else inner.most or 1
-    fast = fastest_index(computation)
-    lines: list[syntax.Line] = []
-    row = width if outer is not None and outer.units == "open" else UNROLL * width  # open units have all lanes of a row at once
-    parallel = inner.siblings == "lockstep" and inner.units == "shaped" and computation.value.dtype.name != "bool"
-    if fast in computation.indices or not computation.indices:
-        others = [i for i in computation.indices if i != fast]
-        if others and outer:
-            lines.append(tile(*((i, 1) for i in others), level=outer.name))
-        elif outer and fast in computation.indices:
-            lines.append(tile((fast, width), level=outer.name))
-        if fast in computation.indices:
-            lines.append(tile((fast, row)))
-            if parallel:
-                lines.append(tile((fast, 1), level=inner.name))
-        if computation.reduction is not None:
-            lines.append(syntax.Keep((computation.name.rstrip("@"),), ctx.device.memories[-1].name))
-            lines += [tile((k, 1)) for k in computation.reduced if k != fast or fast in computation.indices]
-    if computation.reduction is not None and fast in computation.reduced:
-        if computation.indices:
-            lines = [tile(*((i, 1) for i in computation.indices), level=outer.name if outer else None)]
-            lines.append(syntax.Keep((computation.name.rstrip("@"),), ctx.device.memories[-1].name))
-            lines += [tile((k, 1)) for k in computation.reduced if k != fast]
-        lines.append(tile((fast, row)))
-        if parallel:
-            lines.append(tile((fast, 1), level=inner.name))
-    lines.append(syntax.Compute())
-    return tuple(lines)
+def resolve_auto_modifiers(line: syntax.Line) -> syntax.Line:
+    """The line with a number for each modifier that has `auto`; a vector is as wide as the tile's size allows."""
+    if isinstance(line, syntax.Move | syntax.Keep) and line.block is not None:
+        line = replace(line, block=tuple(resolve_auto_modifiers(x) for x in line.block))
+    given = getattr(line, "modifiers", ())
+    if not any(isinstance(v, syntax.Auto) for m in given for v in m.values):
+        return line
+    return replace(line, modifiers=tuple(x for m in given for x in _number(line, m)))  # type: ignore[arg-type]
+
+
+def _number(line: syntax.Line, m: syntax.Modifier) -> tuple[syntax.Modifier, ...]:
+    if not any(isinstance(v, syntax.Auto) for v in m.values):
+        return (m,)
+    n = DEFAULTS.get(m.name)
+    if m.name == "vector":
+        size = line.axes[-1].size if isinstance(line, syntax.Tile) else None
+        n = next((n for n in _VECTORS if not isinstance(size, syntax.Num) or int(size.value) % n == 0), None)
+    return (replace(m, values=(syntax.Num(n),)),) if n is not None else ()

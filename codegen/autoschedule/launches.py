@@ -20,8 +20,8 @@ from ..plan.group_launches import CircularLaunches, group_launches
 from ..plan.name_factors import inline_copies, name_factors, second_names, squared_factor_names
 from .cpu.default_nests import row_statistics
 from .cpu.precompute_operands import precomputed_operands
-from .gpu.machine_model import GpuModel
 from .gpu.materialised_operands import materialised_operands
+from .machine_model import block_machine
 
 
 def context_of(op: Op, device: Device) -> LoweringContext:
@@ -112,7 +112,7 @@ def with_named_factors(op: Op, device: Device, lines: tuple) -> Op:
 
 def materialise_operands(op: Op, device: Device) -> frozenset[str]:
     """Pointwise intermediates that an instruction of a group can read from memory, where it cannot compute them."""
-    machine = GpuModel.of(device)
+    machine = block_machine(device)
     inner = {t.name for t in op.tensors if t.role == "intermediate"}
     pointwise = ({s.target for s in op.statements if s.reduction is None} & inner) - second_names(op).keys()
     if machine is None or not pointwise or all(s.reduction is None for s in op.statements):

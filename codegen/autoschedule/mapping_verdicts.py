@@ -10,9 +10,9 @@ from ...dsl.op import Op
 from ...dsl.support.amounts import seconds_text
 from .access_model import AccessProblem
 from .gpu.contraction import ContractionTemplate
-from .gpu.machine_model import GpuModel
 from .instr_mappings import mappings
 from .launches import context_of, launches_of, with_named_factors
+from .machine_model import block_machine
 from .rank import rank_nest, sample_sizes
 
 
@@ -30,7 +30,7 @@ def mapping_verdicts(op: Op, device: Device) -> list[tuple[str, list[MappingVerd
 
     Empty for devices for which no schedule is constructed this way.
     """
-    machine = GpuModel.of(device)
+    machine = block_machine(device)
     if machine is None:
         return []
     out = []

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import takewhile
 from math import prod
 from typing import Any, Protocol
@@ -19,22 +20,20 @@ from ..lower.lower_schedule import fuse_indices
 from ..lower.lowering_context import LoweringContext
 from ..lower.spec import ZERO, Focus, Range
 from ..plan.computations import Computation, computation_extents
-from ..schedule.schedule_fallback import CandidateLines
+from ..schedule.candidate import Candidate, Cost, Lines
 from . import instr_mappings
 from .access_model import AccessProblem
 from .constraints import Named, ParsedConstraints, Slot, complete_lines, parse_constraints
 from .gpu.contraction import ContractionTemplate
-from .gpu.cost import GpuCost, ResourceUse, cost
+from .gpu.cost import GpuCost, ResourceUse, TileTraffic, cost
 from .gpu.elementwise import elementwise_templates
-from .gpu.machine_model import GpuModel
 from .gpu.materialised_operands import operand_computations
 from .gpu.row_reductions import row_templates
-from .gpu.traffic import TileTraffic
+from .machine_model import MachineModel, block_machine
 from .report import launch_report
 from .representative_sizes import representative_sizes
 from .tile_space import Tiles, as_floats, columns, entry_at, select_tiles, tiles_shape
 
-Lines = tuple[syntax.Line, ...]
 AUTO: Lines = (syntax.AutoLine(),)
 FEW = 64  # candidates: of a nest that are compared one by one [limit]
 MANY = 1000  # candidates: beyond it only those near the best are costed at smaller sizes [limit]
@@ -51,7 +50,7 @@ class NestModel(Protocol):
     def name(self) -> str: ...
 
     @property
-    def machine(self) -> GpuModel: ...
+    def machine(self) -> MachineModel: ...
 
     @property
     def problem(self) -> AccessProblem: ...
@@ -70,7 +69,7 @@ class NestModel(Protocol):
     def lines(self, at: dict[str, int], sizes: dict[str, int]) -> Named: ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RankedCandidates:
     """Candidates of one nest, by number, with their seconds at each set of sizes: infinite where they are no good. What they
     ask, and the parts of the cost, are those at the largest sizes.
@@ -102,22 +101,27 @@ class RankedCandidates:
         """The sizes of a candidate by name."""
         return dict(zip(self.tiles, map(int, self.table([i], *self.tiles.values())[:, 0]), strict=True))
 
-    def bound(self, i: int) -> str:
-        """What takes longest."""
-        return list(self.cost.parts)[int(self.table([i], *self.cost.parts.values()).argmax())]
+    def costs(self, numbers: Sequence[int]) -> dict[int, tuple[dict[str, int], Cost]]:
+        """Of candidates by number, the sizes by name, and the cost at the largest sizes."""
+        tiles, parts = (self.table(numbers, *x.values()).T.tolist() for x in (self.tiles, self.cost.parts))
+        return {
+            i: (
+                dict(zip(self.tiles, map(int, tile), strict=True)),
+                Cost(float(self.seconds[-1, i]), dict(zip(self.cost.parts, part, strict=True))),
+            )
+            for i, tile, part in zip(numbers, tiles, parts, strict=True)
+        }
 
     def traffic(self, numbers: Sequence[int] | np.ndarray) -> TileTraffic:
         tiles = self.table(numbers, *self.tiles.values())
         return self.nest.traffic(dict(zip(self.tiles, tiles, strict=True)), self.sizes[-1])
 
 
-def rank_candidates(
-    ctx: LoweringContext, machine: GpuModel, computations: tuple[Computation, ...], lines: Lines = AUTO
-) -> list[RankedCandidates]:
+def rank_candidates(ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines = AUTO) -> list[RankedCandidates]:
     """All candidates of all nests that the author's lines can be meant for, costed."""
     out: list[RankedCandidates] = []
     limit, at = np.inf, sample_sizes(ctx, computations)
-    for nest in applicable_nests(ctx, machine, computations, lines):
+    for nest in applicable_nests(ctx, computations, lines):
         found = rank_nest(ctx, at, nest, lines, limit)
         if found is not None:
             out.append(found)
@@ -184,11 +188,11 @@ def _realisable(tiles: Tiles, written: ParsedConstraints) -> np.ndarray:
     return out.reshape(-1)
 
 
-def meant(ctx: LoweringContext, machine: GpuModel, computations: tuple[Computation, ...], lines: Lines) -> bool:
+def meant(ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines) -> bool:
     """Is there a nest that the author's lines can be meant for, whether or not it fits?"""
     return any(
         parse_constraints(ctx.device, nest.slots, _heads(lines)[1]) is not None
-        for nest in applicable_nests(ctx, machine, computations, lines)
+        for nest in applicable_nests(ctx, computations, lines)
     )
 
 
@@ -198,11 +202,11 @@ def _heads(lines: Lines) -> tuple[tuple[syntax.Fuse, ...], Lines]:
     return heads, lines[len(heads) :]  # type: ignore[return-value]
 
 
-def applicable_nests(
-    ctx: LoweringContext, machine: GpuModel, computations: tuple[Computation, ...], lines: Lines = AUTO
-) -> Iterator[NestModel]:
+def applicable_nests(ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines = AUTO) -> Iterator[NestModel]:
     """The ways to lay a launch out; with an instruction that the author named, only those that use it."""
-    whole = computations
+    machine, whole = block_machine(ctx.device), computations
+    if machine is None:
+        return
     for line in _heads(lines)[0]:
         ranges = {i: Range(ZERO, e) for w in computations for i, e in computation_extents(w).items() if i in w.all_indices}
         computations = fuse_indices(Focus(computations, ranges, ctx.outermost, ctx.outermost, {}), line).computations
@@ -224,7 +228,7 @@ def applicable_nests(
                 yield nest
 
 
-def _undominated(machine: GpuModel, found: list[instr_mappings.InstrMapping]) -> list[instr_mappings.InstrMapping]:
+def _undominated(machine: MachineModel, found: list[instr_mappings.InstrMapping]) -> list[instr_mappings.InstrMapping]:
     """Legal mappings; of instructions that do the same tile the fastest, of those the deepest; instructions of groups first."""
     kept: dict[tuple, instr_mappings.InstrMapping] = {}
     fused = {i for m in found for f in m.fuses for i in f.indices if not m.refused}
@@ -239,7 +243,7 @@ def _undominated(machine: GpuModel, found: list[instr_mappings.InstrMapping]) ->
     return list(kept.values())
 
 
-def _rate(machine: GpuModel, m: instr_mappings.InstrMapping) -> tuple[float, int]:
+def _rate(machine: MachineModel, m: instr_mappings.InstrMapping) -> tuple[float, int]:
     if m.instr is None:
         return (0.0, 1)
     multiply_adds = m.leaf[0] * m.leaf[1] * m.leaf[2]
@@ -279,26 +283,18 @@ def _least(values: np.ndarray, count: int) -> np.ndarray:
     return some[np.argsort(values[some], kind="stable")][:count]
 
 
-def construct_schedules(
-    ctx: LoweringContext, machine: GpuModel, computations: tuple[Computation, ...], lines: Lines = AUTO
-) -> Iterator[CandidateLines]:
-    """Ways to do a launch, the author's lines among them, the best first; none where no nest is made for it."""
-    found = rank_candidates(ctx, machine, computations, lines)
+def block_candidates(ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines = AUTO) -> list[Candidate]:
+    """Candidates for a launch, the author's lines among them, the best first; none where no nest is made for it."""
+    found = rank_candidates(ctx, computations, lines)
     order = best_candidates(found)
-    for n in _varied(order):
-        r, i, _ = order[n]
-        about = f"{r.nest.name}: {r.nest}"
-        yield CandidateLines(
-            lines_of(r, i, lines),
-            about,
-            launch_report(computations[-1].targets[0], found, [order[n], *order[:n], *order[n + 1 :]]),
-        )
-
-
-def _varied(order: list[tuple[RankedCandidates, int, float]]) -> list[int]:
-    """Places in the order: the best of each nest first, as what one of a nest lacks the others may lack, too."""
-    firsts = {id(r): n for n, (r, _, _) in reversed(list(enumerate(order)))}
-    return [*sorted(firsts.values()), *(n for n in range(len(order)) if n not in firsts.values())]
+    costs = {r: r.costs([i for x, i, _ in order if x is r]) for r in found}
+    out = []
+    for n, (r, i, _) in enumerate(order):
+        tile, cost = costs[r][i]
+        about = f"{r.nest.name} " + " ".join(f"{name}={x}" for name, x in tile.items())
+        report = partial(launch_report, computations[-1].targets[0], found, [order[n], *order[:n], *order[n + 1 :]])
+        out.append(Candidate(partial(lines_of, r, i, lines), cost, about, r.nest, report))
+    return out
 
 
 def lines_of(r: RankedCandidates, i: int, lines: Lines = AUTO) -> Lines:

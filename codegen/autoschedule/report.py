@@ -84,25 +84,21 @@ def _candidate_report(
     """Candidates of one nest by number, each with the bytes that must be moved; given are number and `slower`."""
     machine, d, numbers = r.nest.machine, r.demand, [i for i, _ in which]
     most = machine.device.limit(f"resident {machine.lane.name}s") or machine.max_groups * machine.lanes
-    fields = (
-        r.tiles.values(),
-        r.cost.parts.values(),
-        (d.dram_bytes, d.blocks, d.groups, d.registers, d.staged, r.cost.resident),
-    )
-    rows = (r.table(numbers, *x).T.tolist() for x in fields)
+    figures = r.table(numbers, d.dram_bytes, d.blocks, d.groups, d.registers, d.staged, r.cost.resident).T.tolist()
+    costs = r.costs(numbers)
     t = r.traffic(numbers)
     bytes_ = zip(*((x + np.zeros(len(which))).tolist() for x in (t.least, t.requested, t.served, t.waste)), strict=True)
-    for (i, slower), tile, each, demand, traffic in zip(which, *rows, bytes_, strict=True):
-        parts = dict(zip(r.cost.parts, each, strict=True))
+    for (i, slower), demand, traffic in zip(which, figures, bytes_, strict=True):
+        tile, cost = costs[i]
         far, blocks, groups, registers, staged, resident = demand
         least, asked, served, waste = traffic
         candidate = CandidateReport(
             nest=f"{r.nest.name}: {r.nest}",
-            tile=dict(zip(r.tiles, map(int, tile), strict=True)),
+            tile=tile,
             slower=slower,
-            seconds=float(r.seconds[-1, i]),
-            bound=max(parts, key=lambda name: parts[name]),
-            parts=parts,
+            seconds=cost.seconds,
+            bound=cost.bound,
+            parts=cost.parts,
             asked=asked,
             served=served,
             moved=far,

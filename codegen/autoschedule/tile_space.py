@@ -128,3 +128,25 @@ def columns(sizes: Sequence[Mapping[str, int]], axes: int) -> dict[str, np.ndarr
     """Several sets of sizes as one of arrays [sets, 1, ..] that are broadcast against candidates' arrays of so many axes."""
     found = np.array([list(s.values()) for s in sizes], float).reshape(len(sizes), -1, *[1] * axes)
     return {name: found[:, n] for n, name in enumerate(sizes[0])}
+
+
+# ---------------------------------------------------------------- sizes that divide an extent evenly
+
+
+def even_tiles(size: int, most: int) -> int:
+    """Tiles of at most `most` that are as good as alike."""
+    return -(-size // -(-size // most)) if size else 1
+
+
+def depth_blocks(k: int, most: int) -> int:
+    """Blocks of k of nearly equal size, in whole unrolled iterations."""
+    return max(4, round_up(even_tiles(k, most), 4))
+
+
+def rounded_down(sizes: tuple[int, ...], unit: int) -> tuple[int, ...]:
+    return tuple(max(unit, s // unit * unit) for s in sizes)
+
+
+def near_equal_tiles(size: int, targets: tuple[int, ...], unit: int) -> tuple[int, ...]:
+    """Tile sizes in whole units that divide a size into nearly equal parts of about these sizes."""
+    return tuple(dict.fromkeys(max(unit, round_up(even_tiles(size, max(t, 1)), unit)) for t in targets))

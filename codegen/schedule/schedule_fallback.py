@@ -11,21 +11,11 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
 
-from ...dsl import syntax
 from ...dsl.errors import UserError
+from .candidate import Candidate
 
 MOST = 4  # compilations: of one program [limit]
-
-
-@dataclass(frozen=True)
-class CandidateLines:
-    """Lines for a launch; `about`: what tells them from others, for people; `why`: what `explain` shows of the choice."""
-
-    lines: tuple[syntax.Line, ...]
-    about: str = ""
-    why: Any = None
 
 
 @dataclass
@@ -37,9 +27,9 @@ class ScheduleAttempts:
     notes: list[str] = field(default_factory=list)
     first: UserError | None = None
     lowered: str = ""
-    chosen: dict[str, CandidateLines] = field(default_factory=dict)
+    chosen: dict[str, Candidate] = field(default_factory=dict)
 
-    def choose(self, launch: str, ways: Iterable[CandidateLines]) -> CandidateLines:
+    def choose(self, launch: str, ways: Iterable[Candidate]) -> Candidate:
         """The best way that was not passed over; the first error where none is left."""
         found = next(islice(ways, self.over[launch], None), None)
         if found is None:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from ....dsl import syntax
 from ....dsl.device import Device
@@ -24,27 +25,27 @@ from ....dsl.support.fast_replace import replace
 from ....dsl.values import loads
 from ...lower.lowering_context import LoweringContext
 from ...plan.computations import Computation, computation_extents
+from ...schedule.candidate import Candidate, Cost, Lines
 from ..constraints import constant_size, staged_like
 from ..line_builders import resize_panels
-from .matmul import CpuCandidate, blockings, lines_of, sample_extent, sample_problem
-from .matmul_cost import Blocking, CpuCost
+from .matmul import blockings, lines_of, sample_extent, sample_problem
+from .matmul_cost import Blocking
 from .matmul_cost import seconds as product_seconds
 from .matmul_model import MatmulModel
 from .nest_space import describe_tiles, nest_schedules
 
-Lines = tuple[syntax.Line, ...]
-Price = Callable[[Lines], CpuCost]
+Price = Callable[[Lines], Cost]
 
 
 def constrained_candidates(
     ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines, rule: Lines
-) -> list[CpuCandidate]:
+) -> list[Candidate]:
     """Completions of the author's lines, the best first; empty if no candidate has a place for each of them.
 
     rule   the nest of a few rules for an author without lines (`autoschedule.complete.rule_lines`)
     """
     for ways in (_products, _nests):  # what their models say is not compared
-        found: dict[Lines, tuple[int, CpuCost]] = {}
+        found: dict[Lines, tuple[int, Cost]] = {}
         for way, price in ways(ctx, computations, rule):
             for laid, fitted in _completions(ctx, computations, way, lines):
                 foreign = _foreign(way, laid)
@@ -52,7 +53,7 @@ def constrained_candidates(
                     found[fitted] = foreign, price(fitted)
         if found:
             order = sorted(found.items(), key=lambda x: (x[1][0], x[1][1].seconds))
-            return [CpuCandidate(way, cost.seconds, cost.bound, describe_tiles(way)) for way, (_, cost) in order]
+            return [Candidate(partial(tuple, way), cost, describe_tiles(way)) for way, (_, cost) in order]
     return []
 
 

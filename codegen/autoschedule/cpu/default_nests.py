@@ -26,8 +26,9 @@ from ...lower.lowering_context import LoweringContext
 from ...lower.stores.store_instr import is_store_instr
 from ...plan.computations import Computation, plain_index
 from ...plan.group_launches import group_launches, is_one_launch
-from ..gpu.machine_model import GpuModel
 from ..instr_mappings import reused_indices
+from ..line_builders import tile_text
+from ..machine_model import block_machine
 from .matmul_model import square_transpose
 from .row_caching import cache_for, cached_rows
 
@@ -76,15 +77,15 @@ def vector_nest(
 
 
 def _lanes(fast: str, block: int, vectors: list[str]) -> list[syntax.Line]:
-    return [tile((fast, block)), *(tile((fast, 1), level=x) for x in vectors)]
+    return [tile_text((fast, block)), *(tile_text((fast, 1), level=x) for x in vectors)]
 
 
 def _dealt_rows(rows: tuple[str, ...], cores: Level, *more: tuple[str, int]) -> list[syntax.Line]:
     """CHUNKS. All rows but the last index one by one."""
     if not rows:
-        return [tile(*more, level=cores.name)] if more else []
+        return [tile_text(*more, level=cores.name)] if more else []
     sizes = [(i, ROWS if i == rows[-1] else 1) for i in rows]
-    return [tile(*sizes, *more, level=cores.name), tile((rows[-1], 1))]
+    return [tile_text(*sizes, *more, level=cores.name), tile_text((rows[-1], 1))]
 
 
 def _pointwise(
@@ -92,10 +93,10 @@ def _pointwise(
 ) -> list[syntax.Line]:
     rows = tuple(i for i in w.indices if i != fast)
     if not rows:
-        return [tile((fast, CHUNK), level=cores.name), *_lanes(fast, block, vectors)] if fast else []
+        return [tile_text((fast, CHUNK), level=cores.name), *_lanes(fast, block, vectors)] if fast else []
     if vectors and (flat := _flat(ctx, w, block)) is not None:
         fuse, one = flat
-        return [fuse, tile((one, CHUNK), level=cores.name), *_lanes(one, block, vectors)]
+        return [fuse, tile_text((one, CHUNK), level=cores.name), *_lanes(one, block, vectors)]
     across = _transposed(w, fast) if vectors else {}
     if across and len(set(across.values())) == 1:
         return _squares(ctx, w, fast, across, vectors, cores)
@@ -135,8 +136,8 @@ def _squares(
     if swap is not None:
         others = [(i, 1) for i in w.indices if i not in (fast, slow)]
         lanes = (ctx.device.levels[-1].bytes or 1) // w.value.dtype.bytes
-        lines = [tile(*others, (fast, FLAT), (slow, LONG), level=cores.name)]
-        lines.append(tile((slow, swap.extent(slow)), (fast, swap.extent(fast))))
+        lines = [tile_text(*others, (fast, FLAT), (slow, LONG), level=cores.name)]
+        lines.append(tile_text((slow, swap.extent(slow)), (fast, swap.extent(fast))))
         keep = syntax.Keep((w.name,), ctx.device.memories[-1].name, modifiers=_past_caches(ctx, w, lanes, cores))
         return [*lines, keep, syntax.Compute(swap.instr.name)]
     near = min((m for m in ctx.device.memories if m.level == cores.name), key=lambda m: m.capacity or 0, default=None)
@@ -146,16 +147,16 @@ def _squares(
     while size > 8 and size * (size + 1) * w.value.dtype.bytes > room:
         size //= 2
     pad = syntax.Modifier("pad", (syntax.Num(1),))
-    lines: list[syntax.Line] = [tile(*((i, size if i in (fast, slow) else 1) for i in w.indices), level=cores.name)]
+    lines: list[syntax.Line] = [tile_text(*((i, size if i in (fast, slow) else 1) for i in w.indices), level=cores.name)]
     lines += [syntax.Move(t, near.name, modifiers=(pad,)) for t in across]
-    return [*lines, tile((slow, 1)), *(tile((fast, 1), level=x) for x in vectors)]
+    return [*lines, tile_text((slow, 1)), *(tile_text((fast, 1), level=x) for x in vectors)]
 
 
 def _streamed(
     ctx: LoweringContext, computations: list[Computation], fast: str, lines: list[syntax.Line], cores: Level, lane: Level
 ) -> list[syntax.Line]:
     """STREAMED: results along `fast` are stored in whole vectors, from registers."""
-    if not lines or lines[-1] != tile((fast, 1), level=lane.name):
+    if not lines or lines[-1] != tile_text((fast, 1), level=lane.name):
         return lines
     keeps: list[syntax.Line] = []
     for w in computations:
@@ -190,7 +191,7 @@ def _rows(
 ) -> list[syntax.Line]:
     lines = _dealt_rows(rows, cores)
     lines += [syntax.Keep((t,), memory) for t, memory in kept]
-    lines += [tile((i, 1)) for i in w.all_indices if i != fast and i not in rows]
+    lines += [tile_text((i, 1)) for i in w.all_indices if i != fast and i not in rows]
     return [*lines, *_lanes(fast, block, vectors)]
 
 
@@ -206,7 +207,7 @@ def _everything(
         first = (others[0], 2 * ROWS) if others else (fast, 4 * CHUNK)
         lines.append(syntax.Tile((syntax.TileAxis(first[0], syntax.Num(first[1])),), cores.name, modifiers=by))
     lines.append(syntax.Keep((w.name.rstrip("@"),), ctx.device.memories[-1].name))
-    return [*lines, *(tile((i, 1)) for i in others), *_lanes(fast, block, vectors)]
+    return [*lines, *(tile_text((i, 1)) for i in others), *_lanes(fast, block, vectors)]
 
 
 def _columns(
@@ -221,17 +222,17 @@ def _columns(
     lines: list[syntax.Line] = []
     if strips:
         lines = [
-            tile(*((i, 1) for i in rows), (fast, max(block, STRIP // w.value.dtype.compute.bytes)), level=cores.name),
-            tile((w.reduced[0], DEEP)),
+            tile_text(*((i, 1) for i in rows), (fast, max(block, STRIP // w.value.dtype.compute.bytes)), level=cores.name),
+            tile_text((w.reduced[0], DEEP)),
         ]
     elif rows:
-        lines = [tile(*((i, 1) for i in rows), level=cores.name)]
+        lines = [tile_text(*((i, 1) for i in rows), level=cores.name)]
     else:
-        lines = [tile((fast, CHUNK), level=cores.name)]
-    lines += [tile((fast, block)), syntax.Keep((w.name.rstrip("@"),), register)]
+        lines = [tile_text((fast, CHUNK), level=cores.name)]
+    lines += [tile_text((fast, block)), syntax.Keep((w.name.rstrip("@"),), register)]
     unroll = (syntax.Modifier("unroll", (syntax.Num(DEEP),)),) if strips else ()
-    lines += [replace(tile((i, 1)), modifiers=unroll if i == w.reduced[0] else ()) for i in w.reduced]
-    return [*lines, *(tile((fast, 1), level=x) for x in vectors)]
+    lines += [replace(tile_text((i, 1)), modifiers=unroll if i == w.reduced[0] else ()) for i in w.reduced]
+    return [*lines, *(tile_text((fast, 1), level=x) for x in vectors)]
 
 
 # ---------------------------------------------------------------- statistics of rows
@@ -240,7 +241,7 @@ def _columns(
 def row_statistics(op: Op, device: Device) -> frozenset[str]:
     """FUSED: the intermediates to keep if the author wrote nothing: the op is reductions of rows, and their readers row by
     row."""
-    if cores_and_lanes(device) is None and GpuModel.of(device) is None:
+    if cores_and_lanes(device) is None and block_machine(device) is None:
         return frozenset()
     computations = [w for g in group_launches(op, frozenset()) for w in g]
     made = {t: w for w in computations[:-1] for t in w.targets}
@@ -307,10 +308,3 @@ def fastest_index(computation: Computation) -> str:
     if not votes:
         return computation.all_indices[-1] if computation.all_indices else ""
     return max(votes, key=lambda i: (votes[i], i in computation.indices))
-
-
-def tile(*axes: tuple[str, int], level: str | None = None) -> syntax.Tile:
-    return syntax.Tile(tuple(syntax.TileAxis(i, syntax.Num(s)) for i, s in axes), level)
-
-
-__all__ = ["cores_and_lanes", "fastest_index", "row_statistics", "tile", "vector_nest"]

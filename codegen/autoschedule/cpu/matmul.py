@@ -19,7 +19,7 @@ FLAT        no more rows at a time than hardware follows streams of stores (32);
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from itertools import product
 
 from ....dsl import syntax
@@ -28,11 +28,13 @@ from ....dsl.index.expr import Expr, Var
 from ....dsl.values import Load
 from ...lower.lowering_context import LoweringContext
 from ...plan.computations import Computation
+from ...schedule.candidate import Candidate
 from ..line_builders import Digit, modifier, move_with_layout, tile_text
+from ..machine_model import MachineModel, core_machine
+from ..tile_space import depth_blocks, even_tiles, near_equal_tiles, rounded_down
 from .channels_last import channel_blockings, channel_lines
 from .matmul_cost import Blocking, seconds
-from .matmul_model import CpuModel, MatmulModel, matmul_of
-from .tile_sizes import depth_blocks, even_tiles, near_equal_tiles, rounded_down, scratch_registers
+from .matmul_model import MatmulModel, matmul_of
 
 FEW = 8  # columns: up to which lanes lie along k [measured: cpu-products; test_first_candidates]
 # rows: of a register tile block whose stores hardware follows as streams [measured: cpu-products; test_first_candidates]
@@ -44,30 +46,15 @@ DEPTHS = (256, 384)  # elements: a block of k [tried; test_first_candidates]
 TYPICAL = 1024  # elements: a size that is open [estimate; test_first_candidates]
 
 
-@dataclass(frozen=True)
-class CpuCandidate:
-    """The lines of a launch, their predicted seconds, and their bottleneck."""
-
-    lines: tuple[syntax.Line, ...]
-    seconds: float
-    bound: str
-    about: str
-
-
-def matmul_candidates(ctx: LoweringContext, computation: Computation) -> list[CpuCandidate]:
+def matmul_candidates(ctx: LoweringContext, computations: tuple[Computation, ...]) -> list[Candidate]:
     """All candidates, the best first; empty if the computation is not a matrix product or the device not a CPU."""
-    return list(matmul_schedules(ctx, computation))
-
-
-def matmul_schedules(ctx: LoweringContext, computation: Computation) -> Iterator[CpuCandidate]:
-    """The same, with lines constructed on demand."""
-    found = sample_problem(ctx.device, computation, ctx.shapes)
+    found = sample_problem(ctx.device, computations[0], ctx.shapes) if len(computations) == 1 else None
     if found is None:
-        return
+        return []
     cpu, p = found
     sizes = {i: sample_extent(p, i) for i in p.extents}
     ranked = sorted(((seconds(p, cpu, b, sizes), b) for b in dict.fromkeys(blockings(p, cpu))), key=lambda x: x[0].seconds)
-    yield from (CpuCandidate(lines_of(p, cpu, b), cost.seconds, cost.bound, str(b)) for cost, b in ranked)
+    return [Candidate(partial(lines_of, p, cpu, b), cost, str(b)) for cost, b in ranked]
 
 
 def few_rows_or_columns(device: Device, computation: Computation) -> tuple[str, int] | None:
@@ -86,8 +73,8 @@ def few_rows_or_columns(device: Device, computation: Computation) -> tuple[str, 
 
 def sample_problem(
     device: Device, computation: Computation, shapes: Mapping[str, tuple[Expr, ...]] | None = None
-) -> tuple[CpuModel, MatmulModel] | None:
-    cpu, p = CpuModel.of(device), matmul_of(device, computation, shapes)
+) -> tuple[MachineModel, MatmulModel] | None:
+    cpu, p = core_machine(device), matmul_of(device, computation, shapes)
     return (cpu, p) if cpu is not None and p is not None else None
 
 
@@ -99,7 +86,7 @@ def sample_extent(p: MatmulModel, index: str) -> int:
 # ---------------------------------------------------------------- candidates
 
 
-def blockings(p: MatmulModel, cpu: CpuModel) -> Iterator[Blocking]:
+def blockings(p: MatmulModel, cpu: MachineModel) -> Iterator[Blocking]:
     held = _held(cpu)
     if p.rows_are_windows:
         yield from channel_blockings(p, cpu, held)
@@ -117,8 +104,8 @@ def blockings(p: MatmulModel, cpu: CpuModel) -> Iterator[Blocking]:
     yield from _panels(p, cpu, held)
 
 
-def _held(cpu: CpuModel) -> int:
-    return max(1, cpu.registers * 3 // 4)  # REGISTERS
+def _held(cpu: MachineModel) -> int:
+    return max(1, cpu.max_registers * 3 // 4)  # REGISTERS
 
 
 def _few_rows(p: MatmulModel) -> Iterator[Blocking]:
@@ -142,30 +129,30 @@ def contiguous_along_k(p: MatmulModel) -> bool:
     )
 
 
-def _dots(p: MatmulModel, cpu: CpuModel, held: int, columns: int) -> Iterator[Blocking]:
+def _dots(p: MatmulModel, cpu: MachineModel, held: int, columns: int) -> Iterator[Blocking]:
     rows = 1 << min(3, (max(1, held // columns)).bit_length() - 1)
     turned = columns > 1 and not p.is_contiguous_along(p.wide, p.k)
-    room = int(cpu.private[-1].capacity or 1 << 18) // 16 // (columns * p.dtype.bytes)
+    room = int(cpu.staging.capacity or 1 << 18) // 16 // (columns * p.dtype.bytes)
     depth = max(256, min(4096, 1 << (room.bit_length() - 1)))
     for high in (64, 256) if p.fixed_extent(p.m) is None else near_equal_tiles(p.fixed_extent(p.m) or 1, (32, 64, 256), rows):
         yield Blocking("dots", rows, columns, depth if turned else None, high, high, columns, turned, False)
 
 
-def _panels(p: MatmulModel, cpu: CpuModel, held: int) -> Iterator[Blocking]:
+def _panels(p: MatmulModel, cpu: MachineModel, held: int) -> Iterator[Blocking]:
     m, n, k = p.fixed_extent(p.m), p.fixed_extent(p.n), p.fixed_extent(p.k)
     most = p.largest_extent(p.m)
     if n is None and (columns := p.largest_extent(p.n)) is not None and columns <= 2 * p.lanes:
         n = columns  # a vector or two, in part or whole
-    room = (cpu.private[-1].capacity or 1 << 18) * 3 // 4
+    room = (cpu.staging.capacity or 1 << 18) * 3 // 4
     strided = p.plain(p.narrow) and not p.is_contiguous_along(p.narrow, p.k)
     across_lanes = (p.lanes,) if strided else ()  # whole vectors of it are packed
     for vectors, rows in product((1, 2, 3, 4), (0, *across_lanes)):
         columns, given = vectors * p.lanes, rows
-        fit = (cpu.registers - scratch_registers(p)) // vectors - 1
+        fit = (cpu.max_registers - p.scratch_registers) // vectors - 1
         rows = rows or max(1, min(held // vectors, fit, 12, most if most is not None else 12))
         if (given and rows * vectors > held) or (most is not None and rows > most):
             continue
-        if rows * vectors + vectors + scratch_registers(p) > cpu.registers or (
+        if rows * vectors + vectors + p.scratch_registers > cpu.max_registers or (
             vectors > 1 and n is not None and columns >= n + p.lanes
         ):
             continue
@@ -179,7 +166,7 @@ def _panels(p: MatmulModel, cpu: CpuModel, held: int) -> Iterator[Blocking]:
             packing, more = p.dtype.bytes * depth * wide * packed, p.dtype.bytes * depth * high
             if packing > room or (p.step > 1 and (not packed or packing + more > room)):
                 continue
-            tall = (-(-TYPICAL // high) * high,) if m is None else near_equal_tiles(m, (m, -(-m // cpu.count), 1024), high)
+            tall = (-(-TYPICAL // high) * high,) if m is None else near_equal_tiles(m, (m, -(-m // cpu.units), 1024), high)
             for t in tall:
                 if p.step > 1:  # SEVERAL
                     yield Blocking("panels", rows, columns, depth, min(high, t), t, wide, True, True)
@@ -190,7 +177,7 @@ def _panels(p: MatmulModel, cpu: CpuModel, held: int) -> Iterator[Blocking]:
                     yield Blocking("panels", rows, columns, depth, high, t, wide, packed, True)
 
 
-def _windows(p: MatmulModel, cpu: CpuModel, held: int) -> Iterator[Blocking]:
+def _windows(p: MatmulModel, cpu: MachineModel, held: int) -> Iterator[Blocking]:
     """For an image whose columns are also contiguous in the results, and filters of known size."""
     m, columns, known = (
         p.fixed_extent(p.m),
@@ -204,9 +191,9 @@ def _windows(p: MatmulModel, cpu: CpuModel, held: int) -> Iterator[Blocking]:
     ):
         return
     height, width = p.image
-    room = (cpu.private[-1].capacity or 1 << 18) // p.dtype.bytes // 6
+    room = (cpu.staging.capacity or 1 << 18) // p.dtype.bytes // 6
     depths = tuple(dict.fromkeys(-(-even_tiles(p.plain_reduced_extent, d) // p.step) * p.step for d in (16, 32, 64, 128, 256)))
-    most = held if p.step == 1 else cpu.registers // 2  # where the filter's columns are written out, sums of several wait
+    most = held if p.step == 1 else cpu.max_registers // 2  # where the filter's columns are written out, sums of several wait
     for vectors, lines in product((1, 2, 3, 4), (1, 2, 3, 4)):
         wide = vectors * p.lanes
         whole = width <= wide < width + p.lanes  # no line is cut where a register tile can have all of it
@@ -214,8 +201,8 @@ def _windows(p: MatmulModel, cpu: CpuModel, held: int) -> Iterator[Blocking]:
         if lines > height or vectors * lines > 4 or not (whole or (cut and wide >= 2 * p.lanes)):
             continue
         rows = even_tiles(m, max(1, min(most // (vectors * lines), WINDOW_ROWS, m)))
-        talls = near_equal_tiles(m, (m, -(-m // cpu.count)), rows)
-        acrosses = near_equal_tiles(height, (height, -(-height // cpu.count), -(-height // (2 * cpu.count))), lines)
+        talls = near_equal_tiles(m, (m, -(-m // cpu.units)), rows)
+        acrosses = near_equal_tiles(height, (height, -(-height // cpu.units), -(-height // (2 * cpu.units))), lines)
         for tall, across, depth in product(talls, acrosses, depths):
             if p.window(across, -(-width // wide) * wide, depth) <= room:
                 yield Blocking("windows", rows, wide, depth, rows, tall, across, True, False, lines)
@@ -224,17 +211,17 @@ def _windows(p: MatmulModel, cpu: CpuModel, held: int) -> Iterator[Blocking]:
 # ---------------------------------------------------------------- lines
 
 
-def lines_of(p: MatmulModel, cpu: CpuModel, b: Blocking) -> tuple[syntax.Line, ...]:
+def lines_of(p: MatmulModel, cpu: MachineModel, b: Blocking) -> tuple[syntax.Line, ...]:
     keep = syntax.Keep((p.name,), cpu.register.name)
     made = {"dots": _dot_lines, "few rows": _few_lines, "windows": _window_lines, "panels": _panel_lines}
     made["channels last"] = channel_lines
     return made[b.kind](p, cpu, b, keep)
 
 
-def _panel_lines(p: MatmulModel, cpu: CpuModel, b: Blocking, keep: syntax.Line) -> tuple[syntax.Line, ...]:
-    inner = cpu.private[-1].name
+def _panel_lines(p: MatmulModel, cpu: MachineModel, b: Blocking, keep: syntax.Line) -> tuple[syntax.Line, ...]:
+    inner = cpu.staging.name
     lines: list[syntax.Line] = [syntax.Fuse(parts, name) for name, parts in p.fused]
-    lines.append(tile_text(*((i, 1) for i in p.batch), (p.m, b.tall), (p.n, b.across), level=cpu.cores.name))
+    lines.append(tile_text(*((i, 1) for i in p.batch), (p.m, b.tall), (p.n, b.across), level=cpu.outer.name))
     k = p.fixed_extent(p.k)
     if k is None or b.depth is None or b.depth < k:
         lines.append(tile_text((p.k, b.depth or DEPTHS[0])))
@@ -254,42 +241,42 @@ def _panel_lines(p: MatmulModel, cpu: CpuModel, b: Blocking, keep: syntax.Line) 
     return (*lines, syntax.Compute(p.instr.name))
 
 
-def _dot_lines(p: MatmulModel, cpu: CpuModel, b: Blocking, keep: syntax.Line) -> tuple[syntax.Line, ...]:
+def _dot_lines(p: MatmulModel, cpu: MachineModel, b: Blocking, keep: syntax.Line) -> tuple[syntax.Line, ...]:
     lines: list[syntax.Line] = []
     vector = _along(p, cpu, b)
     if b.pack_wide and b.depth is not None:
         lines.append(tile_text((p.k, b.depth)))
-        turn = (tile_text((p.k, 16 * p.lanes), level=cpu.cores.name), tile_text((p.n, 1)), *_along(p, cpu), syntax.Compute())
+        turn = (tile_text((p.k, 16 * p.lanes), level=cpu.outer.name), tile_text((p.n, 1)), *_along(p, cpu), syntax.Compute())
         order = (syntax.Modifier("layout", (syntax.Name(p.n), syntax.Name(p.k))),)
         lines.append(syntax.Move(p.wide.tensor, cpu.shared[0].name, block=turn, modifiers=order))
-    lines.append(tile_text((p.m, b.high), level=cpu.cores.name))
+    lines.append(tile_text((p.m, b.high), level=cpu.outer.name))
     if p.fixed_extent(p.n) != b.columns:
         lines.append(tile_text((p.n, b.columns)))
     lines += [tile_text((p.m, b.rows)), keep, *vector]
     return (*lines, syntax.Compute())
 
 
-def _few_lines(p: MatmulModel, cpu: CpuModel, b: Blocking, keep: syntax.Line) -> tuple[syntax.Line, ...]:
+def _few_lines(p: MatmulModel, cpu: MachineModel, b: Blocking, keep: syntax.Line) -> tuple[syntax.Line, ...]:
     *others, last = p.component_indices(p.n)
-    lines: list[syntax.Line] = [tile_text(*((i, 1) for i in (*p.batch, *others)), (last, b.across), level=cpu.cores.name)]
+    lines: list[syntax.Line] = [tile_text(*((i, 1) for i in (*p.batch, *others)), (last, b.across), level=cpu.outer.name)]
     if p.fixed_extent(p.m) != b.rows:
         lines.append(tile_text((p.m, b.rows)))
     return (*lines, tile_text((last, b.columns)), keep, *_along(p, cpu, b), syntax.Compute())
 
 
-def _along(p: MatmulModel, cpu: CpuModel, b: Blocking | None = None) -> tuple[syntax.Line, syntax.Line]:
+def _along(p: MatmulModel, cpu: MachineModel, b: Blocking | None = None) -> tuple[syntax.Line, syntax.Line]:
     """Lanes along k: two vectors an iteration, or one if registers do not suffice for a sum of each."""
     vectors = 2 if b is None or 2 * b.rows * b.columns <= _held(cpu) else 1
     return tile_text((p.k, vectors * p.lanes)), tile_text((p.k, 1), level=cpu.device.levels[-1].name)
 
 
-def _window_lines(p: MatmulModel, cpu: CpuModel, b: Blocking, keep: syntax.Line) -> tuple[syntax.Line, ...]:
+def _window_lines(p: MatmulModel, cpu: MachineModel, b: Blocking, keep: syntax.Line) -> tuple[syntax.Line, ...]:
     *others, last = p.component_indices(p.n)
     ones = [(i, 1) for i in (*p.batch, *others[:-1])]
-    lines: list[syntax.Line] = [tile_text(*ones, (p.m, b.tall), *((i, b.across) for i in others[-1:]), level=cpu.cores.name)]
+    lines: list[syntax.Line] = [tile_text(*ones, (p.m, b.tall), *((i, b.across) for i in others[-1:]), level=cpu.outer.name)]
     if p.plain_reduced_index is not None and b.depth is not None and b.depth < p.plain_reduced_extent:
         lines.append(tile_text((p.plain_reduced_index, b.depth)))
-    inner = cpu.private[-1].name
+    inner = cpu.staging.name
     if p.step > 1 and p.plain_reduced_index is not None:  # SEVERAL
         lines.append(_move(p.wide.tensor, inner, p.plain_reduced_index, p.step))
         axes = [*(a for a in p.axes(p.narrow) if a != p.plain_reduced_index), p.plain_reduced_index]
@@ -308,7 +295,7 @@ def _window_lines(p: MatmulModel, cpu: CpuModel, b: Blocking, keep: syntax.Line)
     return (*lines, syntax.Compute(p.instr.name))
 
 
-def _squares(p: MatmulModel, cpu: CpuModel) -> tuple[syntax.Line, ...] | None:
+def _squares(p: MatmulModel, cpu: MachineModel) -> tuple[syntax.Line, ...] | None:
     """The packing of the wide operand if it is contiguous in k and an instruction transposes squares of it."""
     if p.turn is None:
         return None

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from math import prod
 
 from ...ir.limits import CACHE_LINE, PAGE
-from .matmul_model import WAKE, CpuModel, MatmulModel
+from ...schedule.candidate import Cost
+from ..machine_model import WAKE, MachineModel
+from .matmul_model import MatmulModel
 
 LOAD = 0.5  # cycles: a vector load, on cores that start two in a cycle [fact: AVX2 and AVX-512 cores; test_first_candidates]
 STORE = 1.0  # cycles: a vector store, on cores that start one in a cycle [fact: AVX2 and AVX-512 cores; test_first_candidates]
@@ -88,13 +90,7 @@ class CycleCounts:
     together: float = 0.0
 
 
-@dataclass(frozen=True)
-class CpuCost:
-    seconds: float
-    bound: str
-
-
-def seconds(p: MatmulModel, cpu: CpuModel, b: Blocking, sizes: Mapping[str, int]) -> CpuCost:
+def seconds(p: MatmulModel, cpu: MachineModel, b: Blocking, sizes: Mapping[str, int]) -> Cost:
     """Seconds for the extents of all indices; all cores take part if it is worth waking them."""
     m, n, k = sizes[p.m], sizes[p.n], sizes[p.k]
     count = prod(sizes[i] for i in p.batch)
@@ -109,17 +105,17 @@ def seconds(p: MatmulModel, cpu: CpuModel, b: Blocking, sizes: Mapping[str, int]
     return _in_all(cost, tasks, cpu)
 
 
-def _in_all(cost: CycleCounts, tasks: int, cpu: CpuModel) -> CpuCost:
+def _in_all(cost: CycleCounts, tasks: int, cpu: MachineModel) -> Cost:
     """Of so many tasks, which one core does alone, or all cores."""
-    busiest = _ceil(tasks, cpu.count) / tasks
+    busiest = _ceil(tasks, cpu.units) / tasks
     longest, other = max(cost.arithmetic, cost.traffic), min(cost.arithmetic, cost.traffic)
     alone = ((cost.together or longest + HIDDEN * other) + cost.packing) / cpu.clock
     shared = alone * busiest + WAKE + cost.waits * MEET
-    bound = "packing" if cost.packing > longest else "arithmetic" if cost.arithmetic >= cost.traffic else "memory"
-    return CpuCost(min(alone, shared), bound)
+    parts = {"arithmetic": cost.arithmetic, "memory": cost.traffic, "packing": cost.packing}
+    return Cost(min(alone, shared), {name: x / cpu.clock for name, x in parts.items()})
 
 
-def _panels(p: MatmulModel, cpu: CpuModel, b: Blocking, m: int, n: int, k: int) -> CycleCounts:
+def _panels(p: MatmulModel, cpu: MachineModel, b: Blocking, m: int, n: int, k: int) -> CycleCounts:
     """A register tile may be the first to read its panel of the wide operand; for others the panel is near by then."""
     size, vectors = p.dtype.bytes, b.columns / p.lanes
     depth = min(b.depth or k, k)
@@ -150,7 +146,7 @@ def _panels(p: MatmulModel, cpu: CpuModel, b: Blocking, m: int, n: int, k: int) 
     ):  # each step of k reads of another line, maybe of another page
         beside = _near(cpu, depth, max(high, b.rows) * size, side, depth * b.columns * size)
         line, found = float(CACHE_LINE / b.rows), FIND * (1 - cpu.share(0, side, b.rows * size))
-        began = BEGIN * min(1.0, side / PAGE) if m * k * size > (cpu.private[-1].capacity or 1 << 18) else 0.0
+        began = BEGIN * min(1.0, side / PAGE) if m * k * size > (cpu.staging.capacity or 1 << 18) else 0.0
 
     private = 1 / cpu.caches[len(cpu.private) - 1][1]
     arithmetic = traffic = together = 0.0
@@ -197,7 +193,7 @@ def _panels(p: MatmulModel, cpu: CpuModel, b: Blocking, m: int, n: int, k: int) 
     return CycleCounts(arithmetic, traffic, packing, 0.0, together)
 
 
-def _dots(p: MatmulModel, cpu: CpuModel, b: Blocking, m: int, n: int, k: int) -> CycleCounts:
+def _dots(p: MatmulModel, cpu: MachineModel, b: Blocking, m: int, n: int, k: int) -> CycleCounts:
     size = p.dtype.bytes
     blocks = _ceil(k, b.depth or k)
     step = max(b.rows * b.columns * (p.instr.cycles or 0.5), (b.rows + b.columns) * LOAD, p.instr.latency or 4)
@@ -209,7 +205,7 @@ def _dots(p: MatmulModel, cpu: CpuModel, b: Blocking, m: int, n: int, k: int) ->
     return CycleCounts(arithmetic, traffic, k * n * TURN if b.pack_wide else 0.0, float(blocks if b.pack_wide else 0))
 
 
-def _few_rows(p: MatmulModel, cpu: CpuModel, b: Blocking, m: int, n: int, k: int) -> CycleCounts:
+def _few_rows(p: MatmulModel, cpu: MachineModel, b: Blocking, m: int, n: int, k: int) -> CycleCounts:
     size = p.dtype.bytes
     step = max(b.rows * b.columns * (p.instr.cycles or 0.5), (b.rows + b.columns) * LOAD, p.instr.latency or 4)
     tiles = _ceil(m, b.rows) * _ceil(n, b.columns)
@@ -218,7 +214,7 @@ def _few_rows(p: MatmulModel, cpu: CpuModel, b: Blocking, m: int, n: int, k: int
     return CycleCounts(arithmetic, wide + tiles * k * b.rows * size * _cycles(cpu, k * b.rows * size), 0.0, 0.0)
 
 
-def _windows(p: MatmulModel, cpu: CpuModel, b: Blocking, sizes: Mapping[str, int]) -> CycleCounts:
+def _windows(p: MatmulModel, cpu: MachineModel, b: Blocking, sizes: Mapping[str, int]) -> CycleCounts:
     """Lines of the image are in a cache with their edges; windows are read from there at each point of the filter."""
     size, m, k = p.dtype.bytes, sizes[p.m], sizes[p.k]
     height, width = p.image
@@ -244,7 +240,7 @@ def _windows(p: MatmulModel, cpu: CpuModel, b: Blocking, sizes: Mapping[str, int
     return CycleCounts(arithmetic, wide + narrow + results, packing, 0.0)
 
 
-def _channels(p: MatmulModel, cpu: CpuModel, b: Blocking, sizes: Mapping[str, int]) -> tuple[CycleCounts, int]:
+def _channels(p: MatmulModel, cpu: MachineModel, b: Blocking, sizes: Mapping[str, int]) -> tuple[CycleCounts, int]:
     """Windows of lines of an image, with channels last, that are in a cache with their edges; filters are packed beside them.
 
     Also the number of tasks that cores share.
@@ -272,7 +268,7 @@ def _channels(p: MatmulModel, cpu: CpuModel, b: Blocking, sizes: Mapping[str, in
     return CycleCounts(arithmetic, wide + narrow + results, packing, 0.0), tasks
 
 
-def _packing(p: MatmulModel, cpu: CpuModel, b: Blocking, depth: int) -> float:
+def _packing(p: MatmulModel, cpu: MachineModel, b: Blocking, depth: int) -> float:
     """Cycles to pack an element of the wide operand."""
     if p.step > 1 and p.plain(p.wide):
         return SPLIT if p.wide_transposed else APART
@@ -285,7 +281,7 @@ def _packing(p: MatmulModel, cpu: CpuModel, b: Blocking, depth: int) -> float:
     return apart + (BROKEN if p.windows_lie_inside else ASKED)
 
 
-def _turning(p: MatmulModel, cpu: CpuModel, b: Blocking, depth: int) -> float:
+def _turning(p: MatmulModel, cpu: MachineModel, b: Blocking, depth: int) -> float:
     """By squares, in registers, or element by element: then a column of a panel is written line by line, `depth` of them."""
     if p.turn is not None:
         n, k = p.turn.extent(p.n), p.turn.extent(p.k)
@@ -294,12 +290,12 @@ def _turning(p: MatmulModel, cpu: CpuModel, b: Blocking, depth: int) -> float:
     return TURN if depth * CACHE_LINE <= room else SPLIT
 
 
-def _cycles(cpu: CpuModel, footprint: float) -> float:
+def _cycles(cpu: MachineModel, footprint: float) -> float:
     """Cycles to load a byte of a footprint again: from the innermost cache that has it."""
     return next(1 / rate for room, rate in cpu.caches if footprint <= room)
 
 
-def _near(cpu: CpuModel, rows: int, run: float, stride: int, more: float = 0.0) -> float:
+def _near(cpu: MachineModel, rows: int, run: float, stride: int, more: float = 0.0) -> float:
     """The same for runs of so many bytes at a stride, and other bytes: they map to few sets of a cache."""
     lines = rows * (_ceil(int(run), CACHE_LINE) + (stride % CACHE_LINE != 0)) * CACHE_LINE
     for level, (room, rate) in enumerate(cpu.caches):

@@ -1,8 +1,8 @@
-"""The model of a matrix product on a CPU: the index along the vector, the operand that has it, batched indices; the machine.
+"""The model of a matrix product on a CPU: the index along the vector, the operand that has it, batched indices.
 
     C[.., m, n] = sum(k) narrow[.., m, k] * wide[.., k, n]        n: along the lanes of the multiply-add
 
-All of it is read from the computation and the device's text (law: hardware is data); no name is tested.
+All of it is read from the computation and the instructions of the device (law: hardware is data); no name is tested.
 """
 
 from __future__ import annotations
@@ -10,79 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
-from math import gcd, prod
+from math import prod
 
-from ....dsl.device import Device, Instr, Level, Memory
+from ....dsl.device import Device, Instr, Level
 from ....dsl.index.expr import ONE, Expr, Var, as_expr
 from ....dsl.support.cached import cached_property
 from ....dsl.types import DType
 from ....dsl.values import Load, loads
-from ...ir.limits import CACHE_LINE, PAGE
 from ...lower.leaves.match_instr import InstrMatch, best_match
 from ...plan.computations import Computation, plain_index
-
-# bytes per cycle: of one core from its caches, innermost first, where the device has no figure [estimate;
-# test_first_candidates]
-CACHE_RATES = (128.0, 40.0, 12.0)
-WAKE = 4e-6  # seconds: to wake the cores, where the device has no figure [estimate; test_first_candidates]
-DRAM_RATE = 20e9  # bytes per second: the most that one core gets from memory [estimate; test_first_candidates]
-# ways: of a cache that is not the innermost; there a way is a page, because lookup starts before translation [estimate]
-WAYS = 16
-
-
-@dataclass(frozen=True)
-class CpuModel:
-    """Cores that share a memory, each with vectors of lanes and caches of its own."""
-
-    device: Device
-    cores: Level
-    register: Memory
-    private: tuple[Memory, ...]  # caches of a core, innermost first
-    shared: tuple[Memory, ...]  # those that all cores have together, innermost first
-
-    @staticmethod
-    def of(device: Device) -> CpuModel | None:
-        cores = next((x for x in device.levels if x.units == "finite"), None)
-        lane, register = device.levels[-1], device.memories[-1]
-        if cores is None or lane.siblings != "lockstep" or not lane.bytes or register.registers is None:
-            return None
-        caches = [m for m in reversed(device.memories) if m.backing is not None]
-        private = tuple(m for m in caches if m.level == cores.name)
-        shared = tuple(m for m in caches if device.depth(m.level) < device.depth(cores.name))
-        return CpuModel(device, cores, register, private, shared) if private and shared else None
-
-    @cached_property
-    def count(self) -> int:
-        return self.cores.most or 1
-
-    @cached_property
-    def clock(self) -> float:
-        return self.device.limit("clock") or 2e9
-
-    @cached_property
-    def registers(self) -> int:
-        assert self.register.registers is not None
-        return self.register.registers[0]
-
-    @cached_property
-    def caches(self) -> tuple[tuple[float, float], ...]:
-        """(bytes that one core may count on, bytes a cycle that one core gets), innermost first, the outermost memory last."""
-        mine = [(float(m.capacity or 1 << 18), m) for m in self.private]
-        ours = [(float(m.capacity or 1 << 22) / self.count, m) for m in self.shared]
-        rates = [*CACHE_RATES[: len(mine + ours)], *[CACHE_RATES[-1]] * len(mine + ours)]
-        out = [(size, (m.bandwidth or 0) / self.clock or rate) for (size, m), rate in zip([*mine, *ours], rates, strict=False)]
-        return (*out, (float("inf"), min(self.device.memories[0].bandwidth or DRAM_RATE, DRAM_RATE) / self.clock))
-
-    def share(self, level: int, stride: int | None, run: float) -> float:
-        """The part of a cache that runs of so many bytes can use, if they begin at a stride of bytes.
-
-        A line maps to one set, by the bits of its address above the offset in the line; strides that share a large power of two
-        with the size of a way begin in few sets (Hennessy & Patterson, "Computer Architecture", appendix B).
-        """
-        if not stride:
-            return 1.0
-        way = PAGE if level == 0 else int(self.caches[level][0] if self.caches[level][0] < float("inf") else PAGE) // WAYS
-        return min(1.0, -(-run // CACHE_LINE) * CACHE_LINE / gcd(stride, way or PAGE))
 
 
 @dataclass(frozen=True)
@@ -116,6 +52,12 @@ class MatmulModel:
         """Products that the instruction adds itself: of neighbours along a reduced index."""
         reduction = self.instr.statement.reduction
         return self.match.extents()[reduction.indices[0]] if reduction is not None else 1
+
+    @property
+    def scratch_registers(self) -> int:
+        """Registers besides those of results and of the wide operand: one element of the narrow operand in all lanes, and for
+        an instruction that adds several products itself their sum, before it is added to the result."""
+        return 1 if self.step == 1 else 2
 
     @property
     def rate(self) -> float:

@@ -12,10 +12,11 @@ from collections.abc import Mapping, Sequence
 from math import log2, prod
 
 from ...lower.lowering_context import LoweringContext
+from ...schedule.candidate import Cost, Lines
 from ..access_model import AccessModel, AccessProblem
-from .matmul_cost import HIDDEN, LOAD, STORE, CpuCost
-from .matmul_model import WAKE, CpuModel
-from .nest_loops import CostedNest, Lines, costed_nest
+from ..machine_model import WAKE, MachineModel
+from .matmul_cost import HIDDEN, LOAD, STORE
+from .nest_loops import CostedNest, costed_nest
 from .nest_traffic import traffic_cycles
 
 # times: the operations of an argument reduction, which compares twice and selects values and indices [measured: cpu-nests;
@@ -49,8 +50,8 @@ PAST = 1.0  # cycles: added for a non-temporal store [measured: cpu-nests; test_
 
 
 def seconds(
-    ctx: LoweringContext, cpu: CpuModel, problems: Sequence[AccessProblem], lines: Lines, sizes: Mapping[str, int]
-) -> CpuCost:
+    ctx: LoweringContext, cpu: MachineModel, problems: Sequence[AccessProblem], lines: Lines, sizes: Mapping[str, int]
+) -> Cost:
     """Seconds of one launch, whose computations share its loops; all cores take part if it is worth waking them."""
     lane = ctx.device.levels[-1]
     dtype = max(problems, key=lambda p: len(p.axes)).computation.value.dtype.compute
@@ -70,8 +71,8 @@ def seconds(
     longest, other = max(arithmetic, traffic), min(arithmetic, traffic)
     alone = (longest + HIDDEN * other) / cpu.clock
     dealt = any(x.core for x in nest.loops)
-    together = alone * -(-tasks // cpu.count) / tasks + WAKE if dealt else alone
-    return CpuCost(min(alone, together), "arithmetic" if arithmetic >= traffic else "memory")
+    together = alone * -(-tasks // cpu.units) / tasks + WAKE if dealt else alone
+    return Cost(min(alone, together), {"arithmetic": arithmetic / cpu.clock, "memory": traffic / cpu.clock})
 
 
 # ---------------------------------------------------------------- BODY

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from ....dsl import syntax
 from ...lower.lowering_context import LoweringContext
-
-Lines = tuple[syntax.Line, ...]
+from ...schedule.candidate import Lines
 
 
 @dataclass(frozen=True)

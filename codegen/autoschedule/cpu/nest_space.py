@@ -14,6 +14,7 @@ WHOLE     a reduction to one element: parts for cores, vectors.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from itertools import product
 from math import inf, log, prod
 
@@ -23,14 +24,15 @@ from ....dsl.support.fast_replace import replace
 from ....dsl.values import loads
 from ...lower.lowering_context import LoweringContext
 from ...plan.computations import Computation, computation_extents, plain_index
+from ...schedule.candidate import Candidate, Cost, Lines
 from ..access_model import AccessProblem
 from ..line_builders import modifier, tile_text
-from .matmul import TYPICAL, CpuCandidate
-from .matmul_cost import CpuCost
-from .matmul_model import CpuModel, fma_of
+from ..machine_model import MachineModel, core_machine
+from ..tile_space import even_tiles
+from .matmul import TYPICAL
+from .matmul_model import fma_of
 from .nest_cost import seconds
 
-Lines = tuple[syntax.Line, ...]
 VECTORS = (4, 1, 2, 8)  # vectors: a block of lanes [tried; test_first_candidates]
 ROWS = (32, 1, 4, 128)  # rows: that a core takes at once; the rule's comes first [tried; test_first_candidates]
 CHUNKS = (16384, 1024)  # elements: of a row, that a core takes at once; the rule's comes first [tried]
@@ -42,7 +44,7 @@ CLEARLY = 0.05
 SAME = 0.02  # log of times: candidates within it count as equal [measured: cpu-nests; test_first_candidates]
 
 
-def nest_candidates(ctx: LoweringContext, computations: tuple[Computation, ...], rule: Lines) -> list[CpuCandidate]:
+def nest_candidates(ctx: LoweringContext, computations: tuple[Computation, ...], rule: Lines) -> list[Candidate]:
     """All candidates, the best first. `rule`: the lines of the default nest, chosen unless another is clearly better."""
     nests, price = nest_schedules(ctx, computations, rule)
     if not nests:
@@ -51,16 +53,16 @@ def nest_candidates(ctx: LoweringContext, computations: tuple[Computation, ...],
     best = min(c.seconds for c in costs)
     preferred = [log(costs[0].seconds / best) <= CLEARLY, *[False] * (len(nests) - 1)]
     order = sorted(range(len(nests)), key=lambda n: (not preferred[n], int(log(costs[n].seconds / best) / SAME), n))
-    return [CpuCandidate(nests[n], costs[n].seconds, costs[n].bound, describe_tiles(nests[n])) for n in order]
+    return [Candidate(partial(nests.__getitem__, n), costs[n], describe_tiles(nests[n])) for n in order]
 
 
 def nest_schedules(
     ctx: LoweringContext, computations: tuple[Computation, ...], rule: Lines
-) -> tuple[list[Lines], Callable[[Lines], CpuCost]]:
+) -> tuple[list[Lines], Callable[[Lines], Cost]]:
     """The rule's lines and the other candidates, and a function that predicts the cost of any lines for these computations."""
-    cpu = CpuModel.of(ctx.device)
+    cpu = core_machine(ctx.device)
     if cpu is None or not computations:
-        return [], lambda _: CpuCost(inf, "")
+        return [], lambda _: Cost(inf, {})
     problems = tuple(AccessProblem.of(w, ctx.dtypes) for w in computations)
     sizes = sample_extents(problems)
     return list(dict.fromkeys((rule, *alternative_nests(ctx, cpu, computations, rule)))), lambda x: seconds(
@@ -100,7 +102,7 @@ def describe_tiles(lines: Lines) -> str:
 
 
 def alternative_nests(
-    ctx: LoweringContext, cpu: CpuModel, computations: tuple[Computation, ...], rule: Lines
+    ctx: LoweringContext, cpu: MachineModel, computations: tuple[Computation, ...], rule: Lines
 ) -> Iterator[Lines]:
     """Nests besides the rule's. Each is legal for any sizes; none where there are no vectors."""
     computation = max(computations, key=lambda w: len(w.all_indices))
@@ -152,10 +154,10 @@ def _within(extent: int | None, size: int, square: syntax.Tile) -> int:
 class NestTemplate:
     """Candidates for one computation, or several that share rows, with lanes along `fast`."""
 
-    def __init__(self, ctx: LoweringContext, cpu: CpuModel, computation: Computation, rule: Lines, fast: str, lanes: int):
+    def __init__(self, ctx: LoweringContext, cpu: MachineModel, computation: Computation, rule: Lines, fast: str, lanes: int):
         self.computation, self.rule, self.fast, self.lanes = computation, rule, fast, lanes
         self.extents = computation_extents(computation)
-        self.cores, self.lane = cpu.cores.name, ctx.device.levels[-1].name
+        self.cores, self.lane = cpu.outer.name, ctx.device.levels[-1].name
         self.keeps = tuple(x for x in rule if isinstance(x, syntax.Keep))
         self.plain = tuple(x for x in self.keeps if not x.modifiers)
         self.result = syntax.Keep((computation.name.rstrip("@"),), cpu.register.name)
@@ -182,7 +184,7 @@ class NestTemplate:
         if known is None:
             return list(wanted)
         n = max(1, known)
-        return list(dict.fromkeys(-(-n // -(-n // min(x, n))) for x in wanted))
+        return list(dict.fromkeys(even_tiles(n, min(x, n)) for x in wanted))
 
     def distributed_rows(self, rows: tuple[str, ...], size: int, *more: tuple[str, int]) -> syntax.Tile:
         return tile_text(*((i, size if i == rows[-1] else 1) for i in rows), *more, level=self.cores)

@@ -16,7 +16,7 @@ from ....dsl.support.cached import cached_property
 from ...ir.limits import PAGE
 from ...lower.lowering_context import LoweringContext
 from ..access_model import AccessModel, AccessProblem
-from .matmul_model import CpuModel
+from ..machine_model import MachineModel
 from .nest_loops import CostedLoop, CostedNest
 
 SHARE = 0.75  # share: of a cache that one tile may count on [measured: cpu-nests; test_first_candidates]
@@ -71,7 +71,7 @@ class AccessWalk:
 
 
 def traffic_cycles(
-    ctx: LoweringContext, cpu: CpuModel, problems: Sequence[AccessProblem], nest: CostedNest, sizes: Mapping[str, int]
+    ctx: LoweringContext, cpu: MachineModel, problems: Sequence[AccessProblem], nest: CostedNest, sizes: Mapping[str, int]
 ) -> float:
     """Cycles for all reads and writes of the computations. SOURCE"""
     line = ctx.device.memories[0].transaction or 64

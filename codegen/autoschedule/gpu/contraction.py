@@ -36,14 +36,11 @@ from ..access_model import AccessModel, AccessProblem
 from ..constraints import Named, Slot
 from ..instr_mappings import InstrMapping
 from ..line_builders import modifier, tile_text, tiled
+from ..machine_model import MachineModel
 from ..tile_space import Tiles, crossed, round_up, scale_up, select_tiles, tile_multiples, volume
-from .contraction_resources import contraction_lower_bound, contraction_resources
-from .contraction_traffic import contraction_traffic
-from .cost import ResourceUse
-from .machine_model import GpuModel
+from .contraction_resources import contraction_lower_bound, contraction_resources, contraction_traffic, raster_rows
+from .cost import ResourceUse, TileTraffic
 from .operand_layouts import Orders, StagedOperand, best_staging
-from .rasterise import raster_rows
-from .traffic import TileTraffic
 
 DEPTHS = (32, 64, 128)  # bytes: of a row of a staged tile along k, whole transactions [tried; test_first_candidates]
 STAGES = (1, 2)  # buffers: of a copy through registers [tried; test_first_candidates]
@@ -64,7 +61,7 @@ class ContractionTemplate:
     """
 
     ctx: LoweringContext
-    machine: GpuModel
+    machine: MachineModel
     mapping: InstrMapping
     original_problem: AccessProblem
     materialised: Made = ()

@@ -25,11 +25,11 @@ from typing import Any
 import numpy as np
 
 from ...analysis.occupancy import UNBOUNDED, blocks_by_bound
-from .machine_model import GpuModel
+from ...schedule.candidate import Cost
+from ..machine_model import MachineModel
 
 # share: of the times below the bound, which is added because overlap is partial [estimate; test_first_candidates]
 OVERLAP = 0.125
-PIPES = ("pipe", "issue", "staging", "near", "far")
 
 
 @dataclass(frozen=True)
@@ -74,16 +74,29 @@ class ResourceUse:
 
 
 @dataclass(frozen=True)
-class GpuCost:
-    """`seconds`, and each part of it by name; `resident` blocks. Arrays as in the demand; infinite seconds for a candidate that
-    does not fit."""
+class TileTraffic:
+    """Traffic that reports show; the comparison of candidates does not need it. Of all blocks, numbers or arrays of them.
 
-    seconds: np.ndarray
-    parts: dict[str, np.ndarray]
+    least      bytes that must be moved to and from the outermost memory
+    requested  bytes that lanes request of it
+    served     bytes that lanes request of the memory of a unit; each lane's accesses count, as in the emulator
+    waste      share of the computed points that are padding
+    """
+
+    least: Any
+    requested: Any
+    served: Any
+    waste: Any
+
+
+@dataclass(frozen=True)
+class GpuCost(Cost):
+    """With the `resident` blocks. Arrays as in the demand; infinite seconds for a candidate that does not fit."""
+
     resident: np.ndarray
 
 
-def resident_blocks(machine: GpuModel, groups: Any, registers: Any, staged: Any) -> np.ndarray:
+def resident_blocks(machine: MachineModel, groups: Any, registers: Any, staged: Any) -> np.ndarray:
     """Blocks that are resident on one SM or CU; 0 if a block is too large."""
     bounds = blocks_by_bound(machine.device, groups, registers, staged)
     fits = (
@@ -92,7 +105,7 @@ def resident_blocks(machine: GpuModel, groups: Any, registers: Any, staged: Any)
     return np.where(fits, reduce(np.minimum, bounds.values(), float(UNBOUNDED)), 0)
 
 
-def cost(machine: GpuModel, d: ResourceUse, resident: np.ndarray | None = None) -> GpuCost:
+def cost(machine: MachineModel, d: ResourceUse, resident: np.ndarray | None = None) -> GpuCost:
     """The time of each candidate. `resident`: blocks of a unit, where they are known (they do not depend on sizes)."""
     clock, units = machine.clock, machine.units
     blocks = np.maximum(1.0, d.blocks)

@@ -22,10 +22,9 @@ from ...lower.lowering_context import LoweringContext
 from ..access_model import AccessModel, AccessProblem
 from ..constraints import Named, Slot
 from ..line_builders import modifier, tile_text
+from ..machine_model import MachineModel
 from ..tile_space import Tiles, ceil_div, crossed, select_tiles, tile_multiples, useful_share, volume
-from .cost import ResourceUse
-from .machine_model import GpuModel
-from .traffic import TileTraffic
+from .cost import ResourceUse, TileTraffic
 
 SETUP = 40  # instructions: of a lane before its first element [estimate; test_first_candidates]
 VECTORS = (1, 2, 4, 8)  # elements: of one access of a lane [tried; test_first_candidates]
@@ -41,7 +40,7 @@ class ElementwiseTemplate:
     """Candidates with lanes along `fast`; `slow`: the other axis that a unit has several of ("" for none)."""
 
     ctx: LoweringContext
-    machine: GpuModel
+    machine: MachineModel
     problem: AccessProblem
     fast: str
     slow: str
@@ -263,7 +262,7 @@ class ElementwiseTemplate:
         return (*lines, ("leaf", syntax.Compute()))
 
 
-def elementwise_templates(ctx: LoweringContext, machine: GpuModel, problem: AccessProblem) -> list[ElementwiseTemplate]:
+def elementwise_templates(ctx: LoweringContext, machine: MachineModel, problem: AccessProblem) -> list[ElementwiseTemplate]:
     """Nests of one computation, by the axis of the lanes."""
     votes: dict[str, float] = {}
     for a in (*problem.writes, *problem.reads):

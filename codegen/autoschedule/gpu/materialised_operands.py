@@ -14,11 +14,11 @@ from ...plan.computations import Computation
 from ...plan.group_launches import group_launches, group_launches_keeping
 from ..access_model import AccessProblem
 from ..instr_mappings import mappings
+from ..machine_model import MachineModel
 from .contraction import ContractionTemplate, Made
-from .machine_model import GpuModel
 
 
-def materialised_operands(ctx: LoweringContext, machine: GpuModel, op: Op, pointwise: frozenset[str]) -> frozenset[str]:
+def materialised_operands(ctx: LoweringContext, machine: MachineModel, op: Op, pointwise: frozenset[str]) -> frozenset[str]:
     """Intermediates in `pointwise` whose materialisation lets an instruction of warps match a product."""
     found: set[str] = set()
     plainly = {w.name: w for g in group_launches(op, frozenset()) for w in g}
@@ -41,7 +41,7 @@ def operand_computations(computations: tuple[Computation, ...]) -> Made:
     return tuple((w.name, sum(ld.dtype.bytes for ld in loads(w.value))) for w in first)
 
 
-def _grouped(ctx: LoweringContext, machine: GpuModel, computation: Computation, made: Made = ()) -> bool:
+def _grouped(ctx: LoweringContext, machine: MachineModel, computation: Computation, made: Made = ()) -> bool:
     """Whether an instruction of whole warps computes it, with these of its operands staged."""
     for m in mappings(ctx, computation):
         if m.instr is None or m.refused or m.instr.level == machine.lane.name:

@@ -27,7 +27,7 @@ from ...lower.lowering_context import LoweringContext
 from ...plan.computations import Computation, plain_index
 from ..access_model import AccessModel
 from ..instr_mappings import InstrMapping
-from .machine_model import GpuModel
+from ..machine_model import MachineModel
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ Orders = dict[str, "tuple[tuple[StagedOperand, Operand | None], ...]"]  # tensor
 
 
 def best_staging(
-    ctx: LoweringContext, machine: GpuModel, mapping: InstrMapping, access: AccessModel, depth: int, orders: Orders
+    ctx: LoweringContext, machine: MachineModel, mapping: InstrMapping, access: AccessModel, depth: int, orders: Orders
 ) -> StagedOperand | None:
     """The best layout of a staged operand with tiles `depth` deep along k; None if it cannot be staged."""
     if access.tensor not in orders:
@@ -126,7 +126,7 @@ def best_staging(
 
 
 def _orders(
-    ctx: LoweringContext, machine: GpuModel, mapping: InstrMapping, access: AccessModel
+    ctx: LoweringContext, machine: MachineModel, mapping: InstrMapping, access: AccessModel
 ) -> Iterator[tuple[StagedOperand, Operand | None]]:
     """The ways to order a staged operand, and the operand of a group's instruction that it is: then how it is read is open."""
     computation = mapping.computation
@@ -165,7 +165,7 @@ def _near(mapping: InstrMapping, access: AccessModel) -> str | None:
 
 def _ordered(
     ctx: LoweringContext,
-    machine: GpuModel,
+    machine: MachineModel,
     mapping: InstrMapping,
     access: AccessModel,
     free: str,
@@ -182,7 +182,7 @@ def _ordered(
     return StagedOperand(access, free, inner, order, 0, None, 0.0, 0.0, vector, vector, calc, copiers)
 
 
-def _deep(machine: GpuModel, mapping: InstrMapping, s: StagedOperand, operand: Operand | None, depth: int) -> StagedOperand:
+def _deep(machine: MachineModel, mapping: InstrMapping, s: StagedOperand, operand: Operand | None, depth: int) -> StagedOperand:
     """In tiles that deep."""
     if operand is None:
         return s
@@ -223,7 +223,7 @@ def _operand(mapping: InstrMapping, access: AccessModel) -> Operand | None:
     return None
 
 
-def _scalar(machine: GpuModel, mapping: InstrMapping, size: int, along_k: bool, natural: bool) -> tuple[int, float, float]:
+def _scalar(machine: MachineModel, mapping: InstrMapping, size: int, along_k: bool, natural: bool) -> tuple[int, float, float]:
     """Lanes read chunks of `free`: rows along it need a pad only if the copy transposes them; rows along k an odd stride."""
     leaf = mapping.leaf[2]
     if along_k:  # each element, or run of k that the leaf takes, by itself
@@ -233,7 +233,7 @@ def _scalar(machine: GpuModel, mapping: InstrMapping, size: int, along_k: bool, 
 
 
 def _fragment(
-    machine: GpuModel, mapping: InstrMapping, operand: Operand, size: int, along_k: bool, depth: int
+    machine: MachineModel, mapping: InstrMapping, operand: Operand, size: int, along_k: bool, depth: int
 ) -> tuple[int, float, float]:
     """Pad, cycles and instructions to read an operand's fragment from rows along k (or along its free axis)."""
     at = _k_axis(mapping, operand)
@@ -275,7 +275,7 @@ def _runs(fine: np.ndarray, coarse: np.ndarray, run: int) -> bool:
 
 
 def _loaders(
-    ctx: LoweringContext, machine: GpuModel, mapping: InstrMapping, access: AccessModel, load: Load, operand: Operand
+    ctx: LoweringContext, machine: MachineModel, mapping: InstrMapping, access: AccessModel, load: Load, operand: Operand
 ) -> list[InstrMatch]:
     """Instructions with which a group loads this operand's fragment from rows along either axis."""
     assert mapping.match is not None

@@ -25,11 +25,10 @@ from ...plan.computations import Computation
 from ..access_model import AccessModel, AccessProblem
 from ..constraints import Named, Slot
 from ..line_builders import modifier, tile_text
+from ..machine_model import MachineModel
 from ..tile_space import Tiles, ceil_div, crossed, select_tiles, useful_share, volume
-from .cost import ResourceUse
+from .cost import ResourceUse, TileTraffic
 from .elementwise import PARTS, SETUP, WHOLE
-from .machine_model import GpuModel
-from .traffic import TileTraffic
 
 TURNS = 4  # vectors: of a lane in one iteration of the loop over a row, at most [tried; test_first_candidates]
 
@@ -39,7 +38,7 @@ class RowTemplate:
     """Candidates for computations that share `rows`; `fast` is reduced, or read row by row, by each of them."""
 
     ctx: LoweringContext
-    machine: GpuModel
+    machine: MachineModel
     problems: tuple[AccessProblem, ...]
     rows: tuple[str, ...]
     fast: str
@@ -247,7 +246,7 @@ class RowTemplate:
 
 
 def row_templates(
-    ctx: LoweringContext, machine: GpuModel, computations: tuple[Computation, ...], problems: tuple[AccessProblem, ...]
+    ctx: LoweringContext, machine: MachineModel, computations: tuple[Computation, ...], problems: tuple[AccessProblem, ...]
 ) -> list[RowTemplate]:
     """The nest of rows, if the computations are reductions of rows along one axis, and their readers row by row."""
     shared = min((w.indices for w in computations), key=len)

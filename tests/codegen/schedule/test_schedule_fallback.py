@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 from andiron.codegen.autoschedule import complete
 from andiron.codegen.lower.capacity import check_capacity
 from andiron.codegen.pipeline import CompiledProgram
 from andiron.codegen.schedule import schedule_fallback
+from andiron.codegen.schedule.candidate import Candidate, Lines
 from andiron.dsl import syntax
 from andiron.dsl.errors import UserError
 from andiron.dsl.errors.schedule import CapacityExceeded
+from andiron.dsl.support.fast_replace import replace
 
 from ...support.library.unscheduled import compiled, scheduled
 
@@ -21,15 +24,17 @@ OP = dict(M=64, N=64, K=64)
 @pytest.fixture
 def spoilt(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     """So many of the ways that are constructed for a launch get a last line that cannot be compiled."""
-    own = complete.construct_schedules
+    own = complete.best_of_each_template_first
 
     def spoil(count: int) -> None:
-        def construct(*args: object):
-            for n, way in enumerate(own(*args)):  # type: ignore[arg-type]
-                bad = (*way.lines[:-1], syntax.Compute("nothing"))
-                yield schedule_fallback.CandidateLines(bad, way.about, way.why) if n < count else way
+        def order(candidates: list[Candidate]) -> list[Candidate]:
+            found = own(candidates)
+            return [*(replace(x, make=partial(bad, x)) for x in found[:count]), *found[count:]]
 
-        monkeypatch.setattr(complete, "construct_schedules", construct)
+        def bad(x: Candidate) -> Lines:
+            return (*x.lines[:-1], syntax.Compute("nothing"))
+
+        monkeypatch.setattr(complete, "best_of_each_template_first", order)
 
     return spoil
 

@@ -72,9 +72,9 @@ def test_what_is_best_fits(op, device):
 def test_choices_are_ranked_and_compile():
     device, op = library().device("cpu:avx512"), op_of("gemm", {"M": 512, "N": 4, "K": 512})
     (work,), _ = launches_of(op, device, ())[0]
-    choices = matmul_candidates(context_of(op, device), work)
+    choices = matmul_candidates(context_of(op, device), (work,))
     assert {c.about.split(":")[0] for c in choices} == {"dots", "panels"}
-    assert [c.seconds for c in choices] == sorted(c.seconds for c in choices)
+    assert [c.cost.seconds for c in choices] == sorted(c.cost.seconds for c in choices)
     assert len({c.lines for c in choices}) == len(choices) > 10
 
 

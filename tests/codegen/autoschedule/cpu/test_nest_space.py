@@ -6,9 +6,10 @@ from itertools import islice
 from random import Random
 
 import pytest
-from andiron.codegen.autoschedule.complete import complete, rule_lines
-from andiron.codegen.autoschedule.cpu.matmul_model import CpuModel
+from andiron.codegen.autoschedule.complete import complete
 from andiron.codegen.autoschedule.cpu.nest_space import nest_candidates
+from andiron.codegen.autoschedule.machine_model import core_machine
+from andiron.codegen.autoschedule.rule_lines import rule_lines
 from andiron.codegen.enumerate_schedules import candidate_schedules
 from andiron.codegen.interpret.machine import interpret
 from andiron.codegen.pipeline import compile_program, context_of, launches_of
@@ -56,7 +57,7 @@ def launch(name, sizes, device="cpu:avx2"):
     ((works, _),) = launches_of(op, target, ())
     for w in works:
         ctx.dtypes.setdefault(w.name, w.value.dtype)
-    return ctx, CpuModel.of(target), works
+    return ctx, core_machine(target), works
 
 
 @pytest.mark.parametrize("name", SIZES)
@@ -86,7 +87,7 @@ def test_the_rule_stays_where_nothing_is_clearly_better():
     rule = rule_lines(ctx, works)
     ways = nest_candidates(ctx, works, rule)
     assert ways[0].lines == rule == complete(ctx, works, ())
-    assert min(w.seconds for w in ways) < ways[0].seconds  # there are better ones, but not by more than the model can tell
+    assert min(w.cost.seconds for w in ways) < ways[0].cost.seconds  # others are better, within the precision
 
 
 def test_short_windows_are_unrolled():
@@ -112,15 +113,15 @@ def test_what_is_fetched_again_costs():
     """Columns by all rows at once walk memory in short runs; strips of them in long ones. Lanes across rows gather."""
     ctx, _, works = launch("col_sum", {"M": 4096, "N": 65536})
     ways = nest_candidates(ctx, works, rule_lines(ctx, works))
-    short = [w.seconds for w in ways if w.about.startswith("j: 8 -> core")]
+    short = [w.cost.seconds for w in ways if w.about.startswith("j: 8 -> core")]
     assert short
-    assert min(short) > 1.5 * ways[0].seconds
+    assert min(short) > 1.5 * ways[0].cost.seconds
     ctx, _, works = launch("row_sum", {"M": 4096, "N": 4096})
     ways = nest_candidates(ctx, works, rule_lines(ctx, works))
     across = [
-        w.seconds
+        w.cost.seconds
         for w in ways
         if any(isinstance(x, syntax.Tile) and x.level == "lane" and x.axes[0].index == "i" for x in w.lines)
     ]
     assert across
-    assert min(across) > ways[0].seconds
+    assert min(across) > ways[0].cost.seconds

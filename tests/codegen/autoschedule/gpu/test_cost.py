@@ -9,8 +9,8 @@ import pytest
 from andiron.codegen.analysis.occupancy import occupancy
 from andiron.codegen.analysis.static_traffic import static_traffic
 from andiron.codegen.autoschedule.gpu.cost import GpuCost, ResourceUse, cost, resident_blocks
-from andiron.codegen.autoschedule.gpu.machine_model import GpuModel
 from andiron.codegen.autoschedule.launches import context_of, launches_of
+from andiron.codegen.autoschedule.machine_model import MachineModel, block_machine
 from andiron.codegen.autoschedule.rank import RankedCandidates, applicable_nests, best_candidates, rank_candidates, sample_sizes
 from andiron.runtime.compile import compile
 
@@ -19,8 +19,8 @@ from ....support.library.unscheduled import GPUS, compiled, library, op_of
 GEMM = dict(M=2048, N=1024, K=512)
 
 
-def machine_of(name: str) -> GpuModel:
-    machine = GpuModel.of(library().device(name))
+def machine_of(name: str) -> MachineModel:
+    machine = block_machine(library().device(name))
     assert machine is not None
     return machine
 
@@ -29,7 +29,7 @@ def chosen(name: str, device: str, sizes: dict[str, int]) -> tuple[RankedCandida
     d = library().device(device)
     op = op_of(name, sizes)
     works = launches_of(op, d, ())[0][0]
-    r, i, _ = best_candidates(rank_candidates(context_of(op, d), machine_of(device), works))[0]
+    r, i, _ = best_candidates(rank_candidates(context_of(op, d), works))[0]
     return r, i
 
 
@@ -45,7 +45,7 @@ def test_residency_is_occupancy(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["cpu:avx2", "cpu:generic"])
 def test_processors_are_another_build(name: str) -> None:
-    assert GpuModel.of(library().device(name)) is None
+    assert block_machine(library().device(name)) is None
 
 
 @pytest.mark.parametrize(("op", "device"), [("gemm_f16", "sm_80"), ("gemm", "sm_86"), ("gemm", "gfx90a"), ("gemm_i8", "sm_80")])
@@ -129,10 +129,10 @@ def test_few_tiles_split_the_reduction() -> None:
 
 def test_large_products_are_bound_by_arithmetic_and_copies_by_memory() -> None:
     r, i = chosen("gemm_f16", "sm_80", dict(M=4096, N=4096, K=4096))
-    assert r.bound(i) == "pipe"
+    assert r.costs([i])[i][1].bound == "pipe"
     assert r.seconds[-1, i] < 1.5 * 2 * 4096**3 / 312e12
     r, i = chosen("copy", "sm_80", dict(N=1 << 24))
-    assert r.bound(i) == "far"
+    assert r.costs([i])[i][1].bound == "far"
     assert r.seconds[-1, i] < 1.4 * 2 * 4 * (1 << 24) / 1555e9
 
 
@@ -195,7 +195,7 @@ def test_of_mirror_images_that_with_longer_rows_is_first(op: str, device: str) -
     """Candidates that cost the same to the digit are in an order that does not depend on how they were made."""
     d, sizes = library().device(device), dict(M=2048, N=2048, K=2048)
     works = launches_of(op_of(op, sizes), d, ())[0][0]
-    order = best_candidates(rank_candidates(context_of(op_of(op, sizes), d), machine_of(device), works))
+    order = best_candidates(rank_candidates(context_of(op_of(op, sizes), d), works))
     place = {(id(r), *sorted(r.tile(i).items())): n for n, (r, i, _) in enumerate(order)}
     mirrored = {"tm": "tn", "wm": "wn", "gm": "gn", "bm": "bn"}
     other = mirrored | {b: a for a, b in mirrored.items()}
@@ -223,7 +223,7 @@ def test_no_candidate_takes_less_than_its_nest_says(name: str, device: str) -> N
     machine, ctx = machine_of(device), context_of(op, d)
     works = launches_of(op, d, ())[0][0]
     seen = 0
-    for nest in applicable_nests(ctx, machine, works):
+    for nest in applicable_nests(ctx, works):
         for extents in (e | nest.problem.sizes(x) for x, e in sample_sizes(ctx, works)):
             t = nest.candidates([extents], {})
             if len(next(iter(t.values()))):

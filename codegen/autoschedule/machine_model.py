@@ -1,4 +1,4 @@
-"""The model of a device for rTiles: the level that tiles are distributed over, the memory that stages them, and the rates.
+"""The model of a device: the level that tiles are distributed over, the memory that stages them, the caches, and the rates.
 
 All of it is read from the levels and memories of the device's text (law: hardware is data); no name is tested.
 """
@@ -6,26 +6,36 @@ All of it is read from the levels and memories of the device's text (law: hardwa
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import gcd
 
-from ....dsl.device import Device, Instr, Level, Memory
-from ....dsl.support.cached import cached_property
-from ....dsl.types import DType
+from ...dsl.device import Device, Instr, Level, Memory
+from ...dsl.support.cached import cached_property
+from ...dsl.types import DType
+from ..ir.limits import CACHE_LINE, PAGE
 
 LATENCY = 500.0  # cycles: of a load from the outermost memory, where the device has no figure [estimate; test_first_candidates]
 # seconds: from the end of a launch to the first work of the next, where the device has no figure [estimate;
 # test_first_candidates]
 LAUNCH = 2e-6
 RESERVED = 40  # registers: of a thread that are not for elements [estimate; test_first_candidates]
+# bytes per cycle: of one core from its caches, innermost first, where the device has no figure [estimate;
+# test_first_candidates]
+CACHE_RATES = (128.0, 40.0, 12.0)
+WAKE = 4e-6  # seconds: to wake the cores, where the device has no figure [estimate; test_first_candidates]
+DRAM_RATE = 20e9  # bytes per second: the most that one core gets from memory [estimate; test_first_candidates]
+# ways: of a cache that is not the innermost; there a way is a page, because lookup starts before translation [estimate]
+WAYS = 16
 
 
 @dataclass(frozen=True)
-class GpuModel:
-    """A device whose outermost units are open (blocks), meet at barriers inside (warps) and end in lockstep lanes (threads).
+class MachineModel:
+    """A device of units that tiles are distributed over: blocks, which are open, or cores, which are finite.
 
-    outer    the open level: tiles scale out over its units           group    what meets at barriers below it
-    lane     the lockstep level                                       home     where arguments live
-    staging  the memory that a unit of `outer` has to itself          register that of a lane
-    cache    the memory between `home` and all units, or None
+    outer    these units                                              home     where arguments live
+    group    what meets at barriers below it; cores do themselves     register the memory of a lane
+    lane     the lockstep level                                       cache    between `home` and all units, or None
+    staging  the memory that a unit of `outer` has to itself: what arguments are staged in; of cores the largest cache
+    private  caches of a unit of `outer`, innermost first             shared   those that all units have together
     """
 
     device: Device
@@ -35,14 +45,21 @@ class GpuModel:
     home: Memory
     staging: Memory
     register: Memory
-    cache: Memory | None
+    cache: Memory | None = None
+    private: tuple[Memory, ...] = ()
+    shared: tuple[Memory, ...] = ()
 
     @staticmethod
-    def of(device: Device) -> GpuModel | None:
-        """None for devices of another build, such as processors whose cores are finite."""
+    def of(device: Device) -> MachineModel | None:
+        """None for devices that no template is for."""
         if "machine" not in device.found:
-            device.found["machine"] = _machine(device)
+            device.found["machine"] = _with_blocks(device) or _with_cores(device)
         return device.found["machine"]
+
+    @property
+    def has_blocks(self) -> bool:
+        """Are there as many units of `outer` as a launch asks for?"""
+        return self.outer.units == "open"
 
     # ------------------------------------------------------------ counts
 
@@ -52,8 +69,8 @@ class GpuModel:
 
     @cached_property
     def units(self) -> int:
-        """The number of units that a rate `per unit` counts."""
-        return int(self.device.limit("units") or 1)
+        """Cores; or the number of units that a rate `per unit` counts."""
+        return int((self.device.limit("units") if self.has_blocks else self.outer.most) or 1)
 
     @cached_property
     def schedulers(self) -> int:
@@ -68,7 +85,8 @@ class GpuModel:
     @cached_property
     def max_registers(self) -> int:
         """Registers of a lane, at most."""
-        return self.register.registers[0] if self.register.registers else 255
+        assert self.register.registers is not None
+        return self.register.registers[0]
 
     @cached_property
     def reserved(self) -> int:
@@ -77,7 +95,8 @@ class GpuModel:
 
     @cached_property
     def register_bytes(self) -> int:
-        return self.register.registers[1] if self.register.registers else 4
+        assert self.register.registers is not None
+        return self.register.registers[1]
 
     @cached_property
     def asynchronous(self) -> tuple[tuple[Instr, DType, int], ...]:
@@ -112,7 +131,7 @@ class GpuModel:
 
     @cached_property
     def clock(self) -> float:
-        return self.device.limit("clock") or 1e9
+        return self.device.limit("clock") or (1e9 if self.has_blocks else 2e9)
 
     @cached_property
     def launch(self) -> float:
@@ -157,8 +176,43 @@ class GpuModel:
         per_cycle = rate / 2 / self.clock if rate else self.operations(i.operands[-1].dtype)
         return multiply_adds * self.schedulers / per_cycle
 
+    # ------------------------------------------------------------ caches of cores
 
-def _machine(device: Device) -> GpuModel | None:
+    @cached_property
+    def caches(self) -> tuple[tuple[float, float], ...]:
+        """(bytes that one core may count on, bytes a cycle that one core gets), innermost first, the outermost memory last."""
+        mine = [(float(m.capacity or 1 << 18), m) for m in self.private]
+        ours = [(float(m.capacity or 1 << 22) / self.units, m) for m in self.shared]
+        rates = [*CACHE_RATES[: len(mine + ours)], *[CACHE_RATES[-1]] * len(mine + ours)]
+        out = [(size, (m.bandwidth or 0) / self.clock or rate) for (size, m), rate in zip([*mine, *ours], rates, strict=False)]
+        return (*out, (float("inf"), min(self.device.memories[0].bandwidth or DRAM_RATE, DRAM_RATE) / self.clock))
+
+    def share(self, level: int, stride: int | None, run: float) -> float:
+        """The part of a cache that runs of so many bytes can use, if they begin at a stride of bytes.
+
+        A line maps to one set, by the bits of its address above the offset in the line; strides that share a large power of two
+        with the size of a way begin in few sets (Hennessy & Patterson, "Computer Architecture", appendix B).
+        """
+        if not stride:
+            return 1.0
+        way = PAGE if level == 0 else int(self.caches[level][0] if self.caches[level][0] < float("inf") else PAGE) // WAYS
+        return min(1.0, -(-run // CACHE_LINE) * CACHE_LINE / gcd(stride, way or PAGE))
+
+
+def block_machine(device: Device) -> MachineModel | None:
+    """The model of a device with blocks."""
+    machine = MachineModel.of(device)
+    return machine if machine is not None and machine.has_blocks else None
+
+
+def core_machine(device: Device) -> MachineModel | None:
+    """The model of a device with cores."""
+    machine = MachineModel.of(device)
+    return machine if machine is not None and not machine.has_blocks else None
+
+
+def _with_blocks(device: Device) -> MachineModel | None:
+    """Open units that meet at barriers inside, and end in lockstep lanes."""
     outer = next((x for x in device.levels if x.units == "open"), None)
     lane = device.levels[-1]
     group = next((x for x in device.levels if x.siblings == "barrier"), None)
@@ -169,4 +223,18 @@ def _machine(device: Device) -> GpuModel | None:
     if staging is None or register.level != lane.name or register.registers is None:
         return None
     cache = next((m for m in device.memories if m.backing == home.name), None)
-    return GpuModel(device, outer, group, lane, home, staging, register, cache)
+    return MachineModel(device, outer, group, lane, home, staging, register, cache)
+
+
+def _with_cores(device: Device) -> MachineModel | None:
+    """Finite units that share a memory, each with vectors of lanes and caches of its own."""
+    cores = next((x for x in device.levels if x.units == "finite"), None)
+    lane, home, register = device.levels[-1], device.memories[0], device.memories[-1]
+    if cores is None or lane.siblings != "lockstep" or not lane.bytes or register.registers is None:
+        return None
+    caches = [m for m in reversed(device.memories) if m.backing is not None]
+    private = tuple(m for m in caches if m.level == cores.name)
+    shared = tuple(m for m in caches if device.depth(m.level) < device.depth(cores.name))
+    if not private or not shared:
+        return None
+    return MachineModel(device, cores, cores, lane, home, private[-1], register, shared[-1], private, shared)

@@ -1,0 +1,41 @@
+"""The candidates for a launch, of all templates that are for the device: what completion and tuning choose from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...dsl import syntax
+from ..lower.lowering_context import LoweringContext
+from ..plan.computations import Computation
+from ..schedule.candidate import Candidate, Lines
+from .cpu.constraints import can_be_constrained, constrained_candidates
+from .cpu.matmul import matmul_candidates
+from .cpu.nest_space import nest_candidates
+from .rank import block_candidates
+from .rule_lines import rule_lines
+
+
+def candidate_groups(ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines) -> Iterator[list[Candidate]]:
+    """Candidates with the author's lines, the best first. Models of different groups are not compared; no group is empty."""
+    yield from filter(None, _groups(ctx, computations, lines))
+
+
+def _groups(ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines) -> Iterator[list[Candidate]]:
+    yield block_candidates(ctx, computations, lines)
+    rule = rule_lines(ctx, computations)
+    if not is_all_open(lines):
+        yield constrained_candidates(ctx, computations, lines, rule)
+        return
+    yield matmul_candidates(ctx, computations)
+    yield nest_candidates(ctx, computations, rule)
+
+
+def can_complete(ctx: LoweringContext, computations: tuple[Computation, ...], lines: Lines) -> bool:
+    """Whether some candidate has a place for each of these lines."""
+    found = block_candidates(ctx, computations, lines)
+    return bool(found) or can_be_constrained(ctx, computations, lines, rule_lines(ctx, computations))
+
+
+def is_all_open(lines: Lines) -> bool:
+    """Did the author write nothing?"""
+    return all(isinstance(x, syntax.AutoLine) for x in lines)
