@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..ir.tile_ir import Store
 from .addressing import address, lane_pointer
 from .c.c_expr import CExpr, storage
+from .c.c_tree import Declaration, ExprStatement
 from .emission_context import EmissionContext
 from .load_store import splat
 
@@ -18,10 +19,11 @@ def store_atomic(ctx: EmissionContext, s: Store, kind: str, value: CExpr) -> Non
         # a uniform value at a uniform address: every lane adds its value
         times = 1 if ctx.in_lane or ctx.lanes.var is None else ctx.width
         for _ in range(times if kind == "sum" else 1):
-            ctx.text.line(f"atomic_{kind}({lane_pointer(ctx, buffer, e)}, {value.text});")
+            ctx.text.add(ExprStatement(f"atomic_{kind}({lane_pointer(ctx, buffer, e)}, {value.text})", brief=True))
         return
     t = ctx.text.temp()
     text = value.text if value.vector else splat(ctx, storage(buffer.dtype), value)
-    ctx.text.line(f"const {ctx.element(storage(buffer.dtype), True)} {t} = {text};")
+    ctx.text.add(Declaration(ctx.element(storage(buffer.dtype), True), t, text, const=True))
     for i in range(ctx.width):
-        ctx.text.line(f"atomic_{kind}({lane_pointer(ctx, buffer, ctx.at_lane(e, i))}, {t}[{i}]);")
+        where = lane_pointer(ctx, buffer, ctx.at_lane(e, i))
+        ctx.text.add(ExprStatement(f"atomic_{kind}({where}, {t}[{i}])", brief=True))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from ...dsl.device import Instr
@@ -13,9 +14,10 @@ from ...dsl.index.expr import Expr, Var, as_expr, maximum, minimum
 from ...dsl.types import DType
 from ..ir.program import Program
 from ..ir.tile_ir import Buffer, Piece
-from .c.c_expr import ATOM, ELEMENTS, SCALARS, CExpr, Declaration, storage
+from .c.c_expr import ATOM, ELEMENTS, SCALARS, CExpr, Helper, storage
+from .c.c_tree import Assign, Block, Declaration, Directive, ExprStatement, For, If, Statement
 from .c.memo_substitution import MemoSubstitution
-from .c.text_builder import INDENT, SourceText, TextScope
+from .c.text_builder import SourceText, TextScope
 from .lane_analysis import LaneInfo
 from .recorded_operands import RecordedOperands
 
@@ -37,7 +39,7 @@ class EmissionContext:
     lanes: LaneInfo
     text: SourceText
     buffers: dict[str, Buffer]
-    needs: dict[Declaration, None]
+    needs: dict[Helper, None]
     env: dict[Var, Expr] = field(default_factory=dict)
     sub_vectors: int = 1  # hardware vectors that the lanes take; each statement is printed for one share of the lanes at a time
     sub_vector: int | None = None  # which one, while that is so
@@ -126,7 +128,7 @@ class EmissionContext:
         return e if self.lanes.var is None else self.substitution(e, {self.lanes.var: self.number(lane)})
 
     def need(self, name: str, element: str = "", vector: bool = False) -> None:
-        self.needs[Declaration(name, element, self.width if vector else 1)] = None
+        self.needs[Helper(name, element, self.width if vector else 1)] = None
 
     def storing(self, using: str, dtype: DType) -> Instr | None:
         """The instruction of that name or family that stores one vector of `dtype`."""
@@ -139,12 +141,13 @@ class EmissionContext:
                 return i
         return None
 
-    def fence(self) -> str:
-        """The line after which others see what such instructions stored."""
+    def fence(self) -> Statement:
+        """The statement after which others see what such instructions stored."""
         told = all(i.operand(i.statement.target).least for i in self.program.instrs if i.name in self.stored_with)
         low = " & ".join(self.pays.values())
-        taken = f"if ({f'({low})' if len(self.pays) > 1 else low} != UINTPTR_MAX) " if told else ""
-        return f"{taken}__atomic_thread_fence(__ATOMIC_SEQ_CST);  // others see what went past the caches"
+        fence = ExprStatement("__atomic_thread_fence(__ATOMIC_SEQ_CST)", "others see what went past the caches")
+        taken = f"{f'({low})' if len(self.pays) > 1 else low} != UINTPTR_MAX"
+        return If(taken, [fence], short=True) if told else fence
 
     # ------------------------------------------------------------ types
 
@@ -330,8 +333,8 @@ class EmissionContext:
         var, width = self.lanes.var, self.width
         assert var is not None
         assert not self.in_lane
-        lines = self.text.scopes[-1].lines
-        mark = len(lines)
+        body = self.text.body
+        mark = len(body)
         self.in_lane, self.copies, self.written = True, {}, set()
 
         def name() -> str:
@@ -339,16 +342,16 @@ class EmissionContext:
 
         # edges only: unrolled, they would cost far more to compile than they could gain
         self.need("unroll")
-        self.text.line("m_unroll(1)")
-        with self.text.block(lambda: f"for (int64_t {name()} = 0; {name()} < {width}; {name()}++)", var.name, var):
+        self.text.add(Directive("m_unroll(1)"))
+        with self.text.block(lambda: partial(For, "int64_t", name(), "0", str(width), "1"), var.name, var):
             yield name()
         if self.copies:
             before = [
-                f"{kind} {copy};" if vector in self.unset else f"{kind} {copy} = {vector};"
+                Declaration(kind, copy, None if vector in self.unset else vector)
                 for vector, (copy, kind) in self.copies.items()
             ]
-            after = [f"{vector} = {copy};" for vector, (copy, _) in self.copies.items() if vector in self.written]
-            lines[mark:] = ["{", *(INDENT + x for x in (*before, *lines[mark:], *after)), "}"]
+            after = [Assign(vector, copy) for vector, (copy, _) in self.copies.items() if vector in self.written]
+            body[mark:] = [Block([*before, *body[mark:], *after])]
         self.in_lane, self.copies = False, {}
 
     @contextmanager

@@ -13,6 +13,7 @@ from ...dsl.index.expr import Expr, Fn, Var
 from ..ir.tile_ir import Buffer
 from .addressing import address, element_text, lane_pointer, pointer_and_index
 from .c.c_expr import ATOM, BOOL, COMPARE, CExpr, storage
+from .c.c_tree import Assign, Declaration, ExprStatement, If, SetPart
 from .cpu.prefetch import emit_prefetch
 from .emission_context import EmissionContext
 from .lane_analysis import LaneRegister
@@ -142,7 +143,7 @@ def store(ctx: EmissionContext, name: str, coords: Sequence[Expr], value: CExpr,
     if name in ctx.lanes.registers:
         return _store_register(ctx, name, coords, value)
     if ctx.lanes.var is None:
-        ctx.text.line(f"{element_text(ctx, name, coords)} = {value.text};")
+        ctx.text.add(Assign(element_text(ctx, name, coords), value.text))
         return
     buffer = ctx.buffers[name]
     e = address(ctx, buffer, coords)
@@ -151,34 +152,36 @@ def store(ctx: EmissionContext, name: str, coords: Sequence[Expr], value: CExpr,
     if step is not None and not step.terms and step.const == 0:
         # one place for all lanes: the last one is seen
         pointer, index = pointer_and_index(ctx, buffer, e)
-        ctx.text.line(f"{pointer}[{index}] = {f'{value.at(ATOM)}[{last}]' if value.vector else value.text};")
+        ctx.text.add(Assign(f"{pointer}[{index}]", f"{value.at(ATOM)}[{last}]" if value.vector else value.text))
         return
     text = value.text if value.vector else splat(ctx, element, value)
     if step is None:
         t = ctx.text.temp()
-        ctx.text.line(f"const {ctx.element(element, True)} {t} = {text};")
+        ctx.text.add(Declaration(ctx.element(element, True), t, text, const=True))
         few = None if ctx.part is None else ctx.part.at(COMPARE + 1)
         for i, x in enumerate(_lanes(ctx, e)):
             pointer, index = pointer_and_index(ctx, buffer, x)
-            asked = "" if few is None else f"if ({i} < {few}) "
-            ctx.text.line(f"{asked}{pointer}[{index}] = {t}[{i}];")
+            one = Assign(f"{pointer}[{index}]", f"{t}[{i}]")
+            ctx.text.add(one if few is None else If(f"{i} < {few}", [one], short=True))
     elif ctx.part is not None and step.constant != 1:
         ctx.need("scatter_part", element, True)
         shown = ctx.text.index.text(step)
-        ctx.text.line(f"scatter_part({lane_pointer(ctx, buffer, e)}, {shown}, {ctx.part.text}, {text});")
+        ctx.text.add(ExprStatement(f"scatter_part({lane_pointer(ctx, buffer, e)}, {shown}, {ctx.part.text}, {text})"))
     elif ctx.part is not None:
         ctx.need("store_part", element, True)
-        ctx.text.line(f"store_part({lane_pointer(ctx, buffer, e)}, {ctx.part.text}, {text});")
+        ctx.text.add(ExprStatement(f"store_part({lane_pointer(ctx, buffer, e)}, {ctx.part.text}, {text})", brief=True))
     elif not step.terms and step.const == 1:
         ctx.need("store", element, True)
         fit = ctx.storing(using, buffer.dtype) if using else None
         if fit is None:
-            ctx.text.line(f"store({lane_pointer(ctx, buffer, e)}, {text});")
+            ctx.text.add(ExprStatement(f"store({lane_pointer(ctx, buffer, e)}, {text})", brief=True))
         else:
-            ctx.text.line(f"put_{fit.name}({lane_pointer(ctx, buffer, e)}, {text}, {_never(ctx, buffer, fit)});")
+            where = lane_pointer(ctx, buffer, e)
+            ctx.text.add(ExprStatement(f"put_{fit.name}({where}, {text}, {_never(ctx, buffer, fit)})"))
     else:
         ctx.need("scatter", element, True)
-        ctx.text.line(f"scatter({lane_pointer(ctx, buffer, e)}, {ctx.text.index.text(step)}, {text});")
+        where = lane_pointer(ctx, buffer, e)
+        ctx.text.add(ExprStatement(f"scatter({where}, {ctx.text.index.text(step)}, {text})", brief=True))
 
 
 def _never(ctx: EmissionContext, buffer: Buffer, instr: Instr) -> str:
@@ -191,8 +194,8 @@ def _never(ctx: EmissionContext, buffer: Buffer, instr: Instr) -> str:
     if key not in ctx.pays:
         ctx.pays[key] = ctx.text.fresh(f"{ctx.emitted_names[buffer.name]}_low", 0)
         bytes_ = ctx.text.index.text(ctx.substitute(buffer.size) * buffer.dtype.bytes)
-        why = f"// {instr.name} pays from {target.least} bytes on"
-        ctx.text.declare(f"const uintptr_t {ctx.pays[key]} = {bytes_} >= {target.least} ? {must} : UINTPTR_MAX;  {why}", 0)
+        why, pays = f"{instr.name} pays from {target.least} bytes on", f"{bytes_} >= {target.least}"
+        ctx.text.declare(Declaration("uintptr_t", ctx.pays[key], f"{pays} ? {must} : UINTPTR_MAX", True, note=why), 0)
     return ctx.pays[key]
 
 
@@ -207,24 +210,24 @@ def _store_register(ctx: EmissionContext, name: str, coords: Sequence[Expr], val
     if name in ctx.packed:
         word, part = ctx.word(name, coords), ctx.part_of_word(name, coords)
         ctx.need("set_part", storage(register.buffer.dtype))
-        ctx.text.line(f"m_set_part_{storage(register.buffer.dtype)}({word}, {part}, {text});")
+        ctx.text.add(SetPart(storage(register.buffer.dtype), word, part, text))
         return
     kind = ctx.register_type(register.buffer, not register.uniform)
     if register.named:
         cell = ctx.cell(name, coords)
         target = cell if register.uniform or not ctx.in_lane else ctx.lane_of(cell, kind, write=True)
-        ctx.text.line(f"{target} = {text};")
+        ctx.text.add(Assign(target, text))
         return
     e = _in_array(ctx, register, address(ctx, register.buffer, coords))
     array = ctx.emitted_names[name]
     if ctx.varies(e):
         t = ctx.text.temp()
-        ctx.text.line(f"const {kind} {t} = {text};")
+        ctx.text.add(Declaration(kind, t, text, const=True))
         for i, x in enumerate(_lanes(ctx, e)):
-            ctx.text.line(f"{array}[{ctx.text.index.text(x)}][{i}] = {t}[{i}];")
+            ctx.text.add(Assign(f"{array}[{ctx.text.index.text(x)}][{i}]", f"{t}[{i}]"))
         return
     lane = f"[{_lane_name(ctx)}]" if ctx.in_lane and not register.uniform else ""
-    ctx.text.line(f"{array}[{ctx.text.index.text(e)}]{lane} = {text};")
+    ctx.text.add(Assign(f"{array}[{ctx.text.index.text(e)}]{lane}", text))
 
 
 def _as_mask(value: CExpr) -> CExpr:

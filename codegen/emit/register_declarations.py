@@ -1,46 +1,46 @@
-"""The lines that declare the cells of a register: together with the first store of a cell, or several in a line."""
+"""The declarations of the cells of a register: together with the first store of a cell, or several in a line."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from ..ir.limits import TEXT_WIDTH
-from .c.dead_declarations import identifiers
+from .c.c_tree import Assign, Declaration, Declarations, all_mentioned
 from .c.text_builder import TextScope
 from .emission_context import EmissionContext
 
 
 def declare_where_set(ctx: EmissionContext, name: str, scopes: Sequence[TextScope]) -> None:
-    """Cells that lines of these scopes, which are one block, set before all else are declared in that line."""
+    """Cells that statements of these scopes, which are one block, set before all else are declared by them."""
     kind, pending = _cell_type(ctx, name), {text: where for where, text in ctx.cells[name].items()}
-    spoken = ctx.emitted_names[name]
-    for lines in (scope.lines for scope in scopes):
-        for i, line in enumerate(lines):
-            if spoken not in line:
-                continue
+    for body in (scope.body for scope in scopes):
+        for i, s in enumerate(body):
             if not pending:
                 return
-            for cell in pending.keys() & identifiers(line):
+            for cell in pending.keys() & all_mentioned([s]):
                 where = pending.pop(cell)
-                if line.startswith(f"{cell} = "):
-                    lines[i] = f"{kind} " + line
+                if isinstance(s, Assign) and s.target == cell and not s.op:
+                    body[i] = Declaration(kind, cell, s.value, span=s.span)
                     del ctx.cells[name][where]
 
 
-def declarations(ctx: EmissionContext, name: str) -> list[str]:
-    """Of the cells that were used and not declared yet."""
+def declarations(ctx: EmissionContext, name: str) -> list[Declarations | Declaration]:
+    """Of the cells that were used and not declared yet, as many in a line as fit."""
     kind = _cell_type(ctx, name)
-    lines, line = [], ""
+    lines: list[list[str]] = []
+    width = 0
     for _, cell in sorted(ctx.cells[name].items()):
-        piece = f"{', ' if line else kind + ' '}{cell}"
-        if len(line) + len(piece) > TEXT_WIDTH:
-            lines.append(line + ";")
-            line, piece = "", f"{kind} {cell}"
-        line += piece
-    lines += [line + ";"] if line else []
-    if name in ctx.packed and name in ctx.stored:  # parts are put in one by one
-        lines = [x.replace(",", " = 0,").replace(";", " = 0;") for x in lines]
-    return lines
+        if lines and width + len(cell) + 2 <= TEXT_WIDTH:
+            lines[-1].append(cell)
+            width += len(cell) + 2
+        else:
+            lines.append([cell])
+            width = len(kind) + 1 + len(cell)
+    value = "0" if name in ctx.packed and name in ctx.stored else None  # parts are put in one by one
+    return [
+        Declarations(kind, tuple([(cell, value) for cell in cells])) if len(cells) > 1 else Declaration(kind, cells[0], value)
+        for cells in lines
+    ]
 
 
 def _cell_type(ctx: EmissionContext, name: str) -> str:

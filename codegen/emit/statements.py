@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar
 
 from ...dsl.errors import InternalError
@@ -13,7 +14,10 @@ from ...dsl.values import Load
 from ..ir.tile_ir import Alloc, AllReduce, Barrier, Call, Commit, For, If, Let, Stmt, Store, Wait
 from .atomic_stores import store_atomic
 from .c.c_expr import COMPARE
-from .c.text_builder import tidy_else, tidy_if
+from .c.c_tree import Block, Comment, Declaration, Directive, ExprStatement, Statement
+from .c.c_tree import For as CFor
+from .c.c_tree import If as CIf
+from .c.text_builder import Around, join_short, with_else
 from .c.unrolling import constant_trips, unroll_factor
 from .cpu.lane_reduction import all_reduce
 from .cpu.masked_access import can_be_masked, lane_count, store_first_lanes
@@ -29,9 +33,11 @@ _S = TypeVar("_S", Store, Call)
 
 
 class StatementPrinter:
-    """`barrier(level)` gives the lines of a barrier; `local(buffer)` makes the base pointer of a local buffer in memory."""
+    """`barrier(level)` gives the statements of a barrier; `local(buffer)` declares the pointer of a local buffer in memory."""
 
-    def __init__(self, ctx: EmissionContext, barrier: Callable[[Barrier], list[str]], local: Callable[[Alloc], None]) -> None:
+    def __init__(
+        self, ctx: EmissionContext, barrier: Callable[[Barrier], list[Statement]], local: Callable[[Alloc], None]
+    ) -> None:
         self.ctx = ctx
         self.values = ValuePrinter(ctx)
         self._barrier, self._local = barrier, local
@@ -68,8 +74,8 @@ class StatementPrinter:
             case AllReduce():
                 self._all_reduce(s)
             case Barrier():
-                for line in self._barrier(s):
-                    self.ctx.text.line(line)
+                for one in self._barrier(s):
+                    self.ctx.text.add(one)
             case Commit():
                 self._commit(s)
             case Wait():
@@ -91,10 +97,10 @@ class StatementPrinter:
         count = unroll_factor(self.ctx, s)
         return count if count > 1 else None
 
-    def _unroll(self, count: int) -> str:
+    def _unroll(self, count: int) -> Directive:
         """The line before a loop that is to be unrolled `count` times."""
         self.ctx.need("unroll")
-        return f"m_unroll({min(count, 64)})"
+        return Directive(f"m_unroll({min(count, 64)})")
 
     # ------------------------------------------------------------ where it comes from
 
@@ -107,7 +113,7 @@ class StatementPrinter:
             self._shown.add(at)
             # Neither its file nor its number: an explicit schedule, fed back, gives this very text.
             said = span.said or " ".join(span.text.split("\n")[0].split("#")[0].split())
-            self.ctx.text.line(f"// {_printable(said.removesuffix(':'))}")
+            self.ctx.text.add(Comment(_printable(said.removesuffix(":"))))
 
     # ------------------------------------------------------------ loops and names
 
@@ -124,25 +130,25 @@ class StatementPrinter:
         if any(ctx.varies(e) for e in (start, stop, step)):
             return self._by_shares(lambda: self._varying_for(s))
         count = self._at_once(s)
-        lines = text.scopes[-1].lines
-        mark = begun = len(lines)
+        mark = len(text.body)
         if count is not None:
-            text.line(self._unroll(count))
-            begun += 1
+            text.add(self._unroll(count))
 
-        def head() -> str:
+        def head() -> Around:
             i = text.index.atom(s.var, 0)
-            grow = f"{i}++" if step.constant == 1 else f"{i} += {text.index.text(step)}"
+            by = text.index.text(step)
             last = as_expr(s.var) if step.constant is None else s.var + step
-            return f"for ({ctx.int_type(s.var, last)} {i} = {text.index.text(start)}; {i} < {text.index.text(stop)}; {grow})"
+            kind = ctx.int_type(s.var, last)
+            return partial(CFor, kind, i, text.index.text(start), text.index.text(stop), by)
 
         old = ctx.env.pop(s.var, None)
         ctx.loops.append(PrintedLoop(s.var, step.constant or 0, {s.var}))
         with ctx.assuming_unknown(s.var), text.block(head, s.var.name, s.var):
             self.block(s.body)
         ctx.loops.pop()
-        if len(lines) == begun + 2:  # nothing in it
-            del lines[mark:]
+        match text.body[-1]:
+            case CFor(body=[]):
+                del text.body[mark:]
         if old is not None:
             ctx.env[s.var] = old
 
@@ -196,7 +202,8 @@ class StatementPrinter:
         shown = text.index.text(e)
         text.begin(text.scopes[-1].tag, s.var)
         # a declaration like the pointers of this scope, before those that use it
-        text.declare(f"const {ctx.int_type(s.var, e)} {text.index.atom(s.var, 0)} = {shown};")
+        kind = ctx.int_type(s.var, e)
+        text.declare(Declaration(kind, text.index.atom(s.var, 0), shown, const=True))
 
     def _seen_through(self, s: Let, e: Expr) -> bool:
         return all(isinstance(a, Var) for a, _ in e.terms)
@@ -216,27 +223,22 @@ class StatementPrinter:
             return None
         same = [e for e in conds if not ctx.varies(e)]
         if same and not s.orelse:
-            with text.block(lambda: f"if ({ctx.condition(same)})"):
+            with text.block(lambda: partial(CIf, ctx.condition(same))):
                 self._varying_if(s)
         else:
             self._varying_if(s)
 
     def _plain_if(self, conds: list[Expr], s: If) -> None:
         text = self.ctx.text
-        lines = text.scopes[-1].lines
-        mark = len(lines)
-        with text.block(lambda: f"if ({self.ctx.condition(conds)})"):
+        with text.block(lambda: partial(CIf, self.ctx.condition(conds))):
             self.block(s.body)
-        if len(lines) == mark + 2 and not s.orelse:
-            del lines[mark:]
-        elif s.orelse:
-            lines[-1] = "} else {"
-            at = len(lines) - 1
-            with self.ctx.assuming_false(conds), text.block(lambda: ""):
+        if s.orelse:
+            with self.ctx.assuming_false(conds), text.otherwise():
                 self.block(s.orelse)
-            tidy_else(lines, at)
-        else:
-            tidy_if(lines, mark)
+            return
+        last = text.body.pop()
+        if isinstance(last, CIf) and last.body:
+            text.body.append(join_short(last))
 
     def _varying_if(self, s: If) -> None:
         """Whole vectors if all lanes take part, as is common; else the first lanes, if only those do, or lane by lane."""
@@ -248,7 +250,6 @@ class StatementPrinter:
             with ctx.one_lane(0):
                 return self._scoped(s.body)
         count = count if can_be_masked(ctx, self.values.has_masked_value, s.body) else None
-        lines = text.scopes[-1].lines
         if whole is not None and not whole:
             return self._scoped(s.body)
         if ctx.sub_vectors > 1 and ctx.sub_vector is None:
@@ -256,23 +257,20 @@ class StatementPrinter:
         if whole and not whole[0].terms:  # never in all lanes
             whole = None
         if whole:
-            with text.block(lambda: f"if ({ctx.condition(whole)})"):
+            with text.block(lambda: partial(CIf, ctx.condition(whole))):
                 self.block(s.body)
         if count is not None:
             part = lane_count(ctx, count)
-            if whole:
-                lines[-1] = f"}} else if ({part.at(COMPARE + 1)} > 0) {{"
-            head = "" if whole else f"if ({part.at(COMPARE + 1)} > 0)"
             ctx.part = part
-            with text.block(lambda: head):
+            with text.block(lambda: partial(CIf, f"{part.at(COMPARE + 1)} > 0")):
                 self.block(s.body)
             ctx.part = None
+            if whole:
+                other = text.body.pop()
+                text.body[-1] = with_else(text.body[-1], [other])
         elif whole:
-            lines[-1] = "} else {"
-            at = len(lines) - 1
-            with text.block(lambda: ""):
+            with text.otherwise():
                 self._lane_by_lane(s)
-            tidy_else(lines, at)
         else:
             self._lane_by_lane(s)
 
@@ -285,14 +283,10 @@ class StatementPrinter:
         rest = s if s.orelse else replace(s, conds=tuple(e for e in s.conds if ctx.varies(ctx.substitute(e))))
         if not whole or not whole[0].terms:
             return self._by_shares(lambda: self._if(rest))
-        with text.block(lambda: f"if ({ctx.condition(whole)})"):
+        with text.block(lambda: partial(CIf, ctx.condition(whole))):
             self.block(s.body)
-        lines = text.scopes[-1].lines
-        lines[-1] = "} else {"
-        at = len(lines) - 1
-        with ctx.assuming_false(whole), text.block(lambda: ""):
+        with ctx.assuming_false(whole), text.otherwise():
             self._by_shares(lambda: self._if(rest))
-        tidy_else(lines, at)
 
     def _by_shares(self, f: Callable[[], None]) -> None:
         """For each vector of lanes, one after another; once, if there is one, or one is being printed, or one lane."""
@@ -324,7 +318,7 @@ class StatementPrinter:
                 return self._if(replace(choice, body=(replace(s, body=choice.body),)))
         if s.outlined:
             ctx.need("outlined")
-            with text.block(lambda: "[=]() m_outlined", footer="}();"):
+            with text.block(lambda: partial(Block, head="[=]() m_outlined", footer="}();")):
                 return self._register(s, register)
         self._register(s, register)
 
@@ -339,7 +333,7 @@ class StatementPrinter:
             with ctx.in_sub_vector(0):
                 kind = ctx.register_type(s.buffer, not register.uniform)
             size = ctx.substitute(s.buffer.size) * (1 if register.uniform else ctx.sub_vectors)
-            scope.decls.append(f"{kind} {ctx.emitted_names[s.buffer.name]}[{text.index.text(size)}];")
+            scope.decls.append(Declaration(kind, ctx.emitted_names[s.buffer.name], size=text.index.text(size)))
         self.block(s.body)
         if register.named and ctx.in_lane and ctx.fixed_lane is None and not register.uniform:
             ctx.declare_lane_register(s.buffer.name)
@@ -380,7 +374,7 @@ class StatementPrinter:
         for piece, operand in zip(s.pieces, instr.operands, strict=True):
             args += operand_arguments(ctx, piece, operand)
         ctx.need(f"instr:{instr.name}", "", True)
-        ctx.text.line(f"{instr_name(instr)}({', '.join(args)});")
+        ctx.text.add(ExprStatement(f"{instr_name(instr)}({', '.join(args)})"))
 
 
 def _printable(text: str) -> str:

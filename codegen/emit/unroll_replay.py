@@ -4,8 +4,8 @@ Iterations name other cells of registers, other addresses and other index values
 expressions (`record_operand`). While a statement is recorded, each request is stored, and a mark replaces its text. Later
 iterations evaluate the same requests in the same order, and fill the marks.
 
-ALIKE     All other text of a line is the same in every iteration. Statements that are printed for some of the lanes, or as
-          several lines, are not recorded.
+ALIKE     The rest of a statement is the same in every iteration. Statements that are printed for some of the lanes, or as
+          several statements, are not recorded.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from ...dsl.index.expr import Expr
 from ...dsl.values import IndexValue, Load, Masked, Value, walk
 from ..ir.tile_ir import Call, For, Stmt, Store
 from .addressing import linear_address
+from .c.c_tree import Statement, map_texts
 from .c.text_builder import is_risky
 from .emission_context import EmissionContext
-from .recorded_operands import Hole, RecordedOperands
+from .recorded_operands import Hole, RecordedOperands, fill_marks
 
 _S = TypeVar("_S", Store, Call)
 
 
 @dataclass(frozen=True)
-class _Line:
-    """`text`: a format of the answers that `taken` says."""
+class _Recorded:
+    """`form`: the statement with marks for the answers."""
 
-    text: str
-    taken: list[int]
+    form: Statement
     holes: list[Hole]
 
 
@@ -40,7 +40,7 @@ class UnrollReplay:
         # by identity, with what the key names
         self._alikes: dict[int, tuple[bool, Stmt]] = {}
         self._bare: dict[int, tuple[bool, tuple[Stmt, ...]]] = {}  # of bodies of loops
-        self._lines: dict[tuple, _Line | None] = {}
+        self._recorded: dict[tuple, _Recorded | None] = {}
 
     def replay(self, s: _S, show: Callable[[_S], None]) -> None:
         """Prints a statement of an unrolled loop, by `show` in the first iteration."""
@@ -48,28 +48,28 @@ class UnrollReplay:
         if not self._alike(s) or ctx.in_lane or ctx.part is not None:
             return show(s)
         key = id(s), ctx.sub_vector
-        if key not in self._lines:
-            self._lines[key] = self._record(s, show)
+        if key not in self._recorded:
+            self._recorded[key] = self._record(s, show)
             return None
-        line = self._lines[key]
-        if line is None:
+        recorded = self._recorded[key]
+        if recorded is None:
             return show(s)
-        told = [ask(*about) for ask, about in line.holes]
-        ctx.text.line(line.text % tuple([told[n] for n in line.taken]))
+        told = [ask(*about) for ask, about in recorded.holes]
+        ctx.text.add(map_texts(recorded.form, lambda text: fill_marks(text, told)))
         return None
 
-    def _record(self, s: _S, show: Callable[[_S], None]) -> _Line | None:
-        """Prints it; None where that took more than a line."""
+    def _record(self, s: _S, show: Callable[[_S], None]) -> _Recorded | None:
+        """Prints it; None where that took more than a statement."""
         ctx = self.ctx
-        asked, temps, lines = RecordedOperands(ctx.text), ctx.text.temps, ctx.text.scopes[-1].lines
-        mark = len(lines)
+        asked, temps, body = RecordedOperands(ctx.text), ctx.text.temps, ctx.text.body
+        mark = len(body)
         ctx.recorded_operands = asked
         show(s)
         ctx.recorded_operands = None
-        alone = len(lines) == mark + asked.lines + 1 and ctx.text.temps == temps
-        said = asked.format(lines[-1]) if alone else None
-        asked.substitute(lines, mark)
-        return None if said is None else _Line(*said, asked.holes)
+        alone = len(body) == mark + asked.statements + 1 and ctx.text.temps == temps
+        form = body[-1] if alone and asked.all_marked(body[-1]) else None
+        asked.fill(body, mark)
+        return None if form is None else _Recorded(form, asked.holes)
 
     def _alike(self, s: Store | Call) -> bool:
         """ALIKE"""

@@ -8,6 +8,7 @@ being printed.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from ...dsl.errors import InternalError
 from ...dsl.index.expr import Expr
@@ -31,8 +32,9 @@ from .c.c_expr import (
     literal,
     storage,
 )
+from .c.c_tree import Assign, Declaration, If
 from .c.conversions import Conversions
-from .c.text_builder import INDENT, tidy_else
+from .c.text_builder import with_else
 from .cpu.lane_masks import compare_lanes, is_maskable, lane_mask
 from .cpu.masked_access import (
     first_lane_count,
@@ -199,11 +201,11 @@ class ValuePrinter(Conversions):
                 if (loaded := load_some(v, conds, show)) is not None:
                     return loaded
             return self._masked_lanes(v, show)
-        lines = ctx.text.scopes[-1].lines
-        mark = len(lines)
+        body = ctx.text.body
+        mark = len(body)
         condition = ctx.condition(conds)
         then = show(v.value)
-        inner, lines[mark:] = lines[mark:], []
+        inner, body[mark:] = body[mark:], []
         ctx.text.drop_pointers(inner)
         other = show(v.otherwise)
         then, other = self._alike(then, other)
@@ -212,8 +214,8 @@ class ValuePrinter(Conversions):
             shown = f"{head} ? {then.at(TERNARY + 1)} : {other.at(TERNARY + 1)}"
             return CExpr(shown, then.dtype, then.vector, then.mask, TERNARY)
         t = ctx.text.temp()
-        lines.append(f"{self._ctype(then)} {t} = {other.text};")
-        lines += [f"if ({condition}) {{", *(INDENT + x for x in inner), f"{INDENT}{t} = {then.text};", "}"]
+        ctx.text.add(Declaration(self._ctype(then), t, other.text))
+        ctx.text.add(If(condition, [*inner, Assign(t, then.text)]))
         return CExpr(t, then.dtype, then.vector, then.mask)
 
     def _alike(self, a: CExpr, b: CExpr) -> tuple[CExpr, CExpr]:
@@ -240,28 +242,25 @@ class ValuePrinter(Conversions):
         conds = ctx.live(v.conds)
         t = text.temp()
         ctx.unset.add(t)
-        lines = text.scopes[-1].lines
-        mark = len(lines)
+        body = text.body
+        mark = len(body)
         sample = self._sample(v.value, show)
         kind = self._ctype(sample)
         whole = ctx.in_all_lanes(conds)
         if whole and not whole[0].terms:  # never in all lanes
             whole = None
         if whole:
-            with text.block(lambda: f"if ({ctx.condition(whole)})"):
-                text.line(f"{t} = {self._wide(show(v.value), sample).text};")
-            lines[-1] = "} else {"
-        start = len(lines)
+            with text.block(lambda: partial(If, ctx.condition(whole))):
+                text.add(Assign(t, self._wide(show(v.value), sample).text))
+        start = len(body)
         count = ctx.prefix(conds)
         if count is not None and is_zero(v.otherwise) and not sample.mask and self.has_masked_value(v.value):
             self._in_part(v.value, show, t, lane_count(ctx, count), sample)
         else:
             self._each_masked(v, show, t, kind, sample)
         if whole:
-            lines[start:] = [INDENT + x for x in lines[start:]]
-            lines.append("}")
-            tidy_else(lines, start - 1)
-        lines.insert(mark, f"{kind} {t};")
+            body[start - 1 :] = [with_else(body[start - 1], body[start:])]
+        body.insert(mark, text.here(Declaration(kind, t)))
         return CExpr(t, sample.dtype, True, sample.mask)
 
     def _in_part(self, v: Value, show: Callable[[Value], CExpr], t: str, count: CExpr, sample: CExpr) -> None:
@@ -269,12 +268,12 @@ class ValuePrinter(Conversions):
         ctx, text = self.ctx, self.ctx.text
         ctx.part, zeros = count, CExpr(f"({self._ctype(sample)}){{}}", sample.dtype, True)
         if loads_one_element(ctx, v):
-            text.line(f"{t} = {zeros.text};")
-            with text.block(lambda: f"if ({count.at(COMPARE + 1)} > 0)"):
-                text.line(f"{t} = {self._first_lanes(self._wide(show(v), sample), zeros).text};")
+            text.add(Assign(t, zeros.text))
+            with text.block(lambda: partial(If, f"{count.at(COMPARE + 1)} > 0")):
+                text.add(Assign(t, self._first_lanes(self._wide(show(v), sample), zeros).text))
         else:
             value = self._wide(show(v), sample)
-            text.line(f"{t} = {value.text if loads_each_lane(ctx, v) else self._first_lanes(value, zeros).text};")
+            text.add(Assign(t, value.text if loads_each_lane(ctx, v) else self._first_lanes(value, zeros).text))
         ctx.part = None
 
     def _load_first(self, v: Masked, conds: list[Expr], show: Callable[[Value], CExpr]) -> CExpr | None:
@@ -364,19 +363,18 @@ class ValuePrinter(Conversions):
         with ctx.each_lane():
             inner = ctx.live(v.conds)
             element = ctx.lane_of(t, kind, write=True)
-            with text.block(lambda: f"if ({ctx.condition(inner)})"):
-                text.line(f"{element} = {self._laned(show(v.value), sample)};")
-            text.scopes[-1].lines[-1] = "} else {"
-            with text.block(lambda: ""):
-                text.line(f"{element} = {self._laned(show(v.otherwise), sample)};")
+            with text.block(lambda: partial(If, ctx.condition(inner))):
+                text.add(Assign(element, self._laned(show(v.value), sample)))
+            with text.otherwise():
+                text.add(Assign(element, self._laned(show(v.otherwise), sample)))
 
     def _sample(self, v: Value, show: Callable[[Value], CExpr]) -> CExpr:
         """What kind of code a value makes; the text is thrown away."""
-        lines = self.ctx.text.scopes[-1].lines
-        mark = len(lines)
+        body = self.ctx.text.body
+        mark = len(body)
         c = show(v)
-        self.ctx.text.drop_pointers(lines[mark:])
-        del lines[mark:]
+        self.ctx.text.drop_pointers(body[mark:])
+        del body[mark:]
         return self._wide(c, c)
 
     def _wide(self, c: CExpr, like: CExpr) -> CExpr:

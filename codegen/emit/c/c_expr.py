@@ -3,7 +3,7 @@
 A `CExpr` is a scalar or, where lanes differ, a vector of one element a lane. Values have the type they compute in
 (`DType.compute`); a varying bool is a mask: all ones or zeros in integers of `mask` bits.
 
-An expression requests helper functions by name and type (`Declaration`); the dialect's prelude defines the requested ones. One
+An expression requests helper functions by name and type (`Helper`); the dialect's prelude defines the requested ones. One
 name serves scalars and vectors, as overloads, from one text: SAME_BITS.
 """
 
@@ -29,7 +29,7 @@ ATOM = 10  # precedence: of C operators, the order alone counts [fact: C]
 F32, F64, I32, I64, BOOL = (TYPES[n] for n in ("f32", "f64", "i32", "i64", "bool"))
 
 
-class Declaration(NamedTuple):
+class Helper(NamedTuple):
     """A helper: its name, the element type it works on ("" if none), the number of lanes (1: scalar)."""
 
     name: str

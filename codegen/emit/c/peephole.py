@@ -1,4 +1,4 @@
-"""Shorter text for one thread. Each rule looks at consecutive lines, and changes no value.
+"""Shorter text for one thread. Each rule looks at consecutive statements, and changes no value.
 
 CLEARED   m_set_part_u16(a, 0, 0); m_set_part_u16(a, 1, 0);   -->   a = 0;
 PACKED    m_set_part_u16(a, 0, x); m_set_part_u16(a, 1, y);   -->   a = m_pack_u16(x, y);
@@ -14,81 +14,100 @@ import re
 from collections.abc import Sequence
 
 from ...ir.limits import TEXT_WIDTH
-from .dead_declarations import declares, identifiers
-from .text_builder import Line
+from .c_text import INDENT, line_of
+from .c_tree import (
+    Assign,
+    AssignAll,
+    Declaration,
+    Declarations,
+    SetPart,
+    Statement,
+    identifiers,
+    map_bodies,
+    map_texts,
+    mentioned,
+)
 
-_PART = re.compile(r"( *)m_set_part_(\w?(?:8|16))\((\w+), (\d), (.*)\);$")
-_GROWN = re.compile(r"( *)(\w+) = \2 ([+*&|]) (.*);$")
-_ZERO = r"0(?:\.0f?)?"
-_DECLARED = re.compile(rf"( *)((?:float|double|u?int\d+_t) )(\w+ = (?:{_ZERO}|-?flt\(\w+\)));$")
-_ZEROED = re.compile(rf"( *)()(\w+) = ({_ZERO});$")
+_ZERO = ("0", "0.0", "0.0f")
 _DIGITS = "_0123456789"
-_NAMED = re.compile(r"( *)(const int(?:64_t)?|(?:const )?\w+\*) (\w+) = (.*);$")  # what never changes
 _WORD = re.compile(r"\b[A-Za-z_]\w*")
 
 
-def peephole(lines: Sequence[str]) -> list[str]:
+def peephole(stmts: Sequence[Statement]) -> list[Statement]:
     """All the rules, in their order."""
-    grown = [_grown(x, m) if " = " in x and (m := _GROWN.match(x)) else x for x in _words(_once(lines))]
-    return _together(_together(grown, _DECLARED, ", "), _ZEROED, " = ")
+    return _shorter(_once(stmts, {}, {}), 0)
 
 
-def _once(lines: Sequence[str]) -> list[str]:
-    """ONCE: in a block and the blocks in it. A name means the same in all of them (NO_SHADOW)."""
-    out: list[str] = []
-    blocks: list[tuple[dict[str, str], dict[str, str]]] = [({}, {})]  # of what is declared: its name; other names for it
-    other: dict[str, str] = {}
-    for line in lines:
-        if "}" in line and line.lstrip()[0] == "}":
-            blocks.pop()
-            other = {old: new for _, renamed in blocks for old, new in renamed.items()}
-        if other and not other.keys().isdisjoint(identifiers(line)):
-            line = _like(line, _WORD.sub(lambda m, other=other: other.get(m[0], m[0]), line))
-        m = _NAMED.match(line) if declares(line) else None
-        if m is not None:
-            said = f"{m[3].rstrip(_DIGITS)} {m[2]} {m[4]}"  # what has another name means something else
-            found = next((known[said] for known, _ in blocks if said in known), None)
-            if found is not None:
-                blocks[-1][1][m[3]] = other[m[3]] = found
+def _shorter(stmts: Sequence[Statement], depth: int) -> list[Statement]:
+    """All rules but ONCE, in a block that is so deep in others."""
+    grown = [
+        s if getattr(s, "short", False) else map_bodies(_grown(s), lambda b: _shorter(b, depth + 1)) for s in _words(stmts)
+    ]
+    return _together(grown, depth * len(INDENT))
+
+
+def _once(stmts: Sequence[Statement], known: dict[tuple, str], other: dict[str, str]) -> list[Statement]:
+    """ONCE: in a block and the blocks in it. A name means the same in all of them (NO_SHADOW). `known`: names by what is
+    declared; `other`: other names for them."""
+    out: list[Statement] = []
+    known, other = dict(known), dict(other)
+    for s in stmts:
+        if other and not other.keys().isdisjoint(mentioned(s)):
+            s = map_texts(s, lambda text: _WORD.sub(lambda m: other.get(m[0], m[0]), text))
+        if isinstance(s, Declaration) and _never_changes(s):
+            said = s.name.rstrip(_DIGITS), s.const, s.type, s.value  # what has another name means something else
+            if said in known:
+                other[s.name] = known[said]
                 continue
-            blocks[-1][0][said] = m[3]
-        if line[-1:] == "{":
-            blocks.append(({}, {}))
-        out.append(line)
+            known[said] = s.name
+        out.append(map_bodies(s, lambda body: _once(body, known, other)))
     return out
 
 
-def _words(lines: Sequence[str]) -> list[str]:
+def _never_changes(s: Declaration) -> bool:
+    if s.value is None or s.size is not None or s.note:
+        return False
+    return (s.const and s.type in ("int", "int64_t")) or s.type[-1] == "*"
+
+
+def _words(stmts: Sequence[Statement]) -> list[Statement]:
     """CLEARED, PACKED"""
-    out: list[str] = []
+    out: list[Statement] = []
     done = 0
-    for at in [i for i, x in enumerate(lines) if "m_set_part_" in x]:
-        found = _parts(lines, at) if at >= done else []
-        if not found:
+    for at, s in enumerate(stmts):
+        if at < done:
             continue
-        indent, element, word, *_ = found[0]
-        values = [m[4] for m in found]
-        shown = "0" if all([v == "0" for v in values]) else f"m_pack_{element}({', '.join(values)})"
-        out += lines[done:at]
-        out.append(_like(lines[at], f"{indent}{word} = {shown};"))
+        found = _parts(stmts, at) if isinstance(s, SetPart) else []
+        if not found:
+            out.append(s)
+            continue
+        first, values = found[0], [p.value for p in found]
+        shown = "0" if all([v == "0" for v in values]) else f"m_pack_{first.element}({', '.join(values)})"
+        out.append(Assign(first.word, shown, span=first.span))
         done = at + len(found)
-    return [*out, *lines[done:]]
+    return out
 
 
-def _parts(lines: Sequence[str], at: int) -> list[tuple[str, ...]]:
-    """The lines from there on that fill all parts of one word, in order, without reading it."""
-    first = _PART.match(lines[at])
-    if first is None:
-        return []
-    count = 32 // int(first[2].strip("iu"))
-    found = [m.groups() for x in lines[at : at + count] if (m := _PART.match(x))]
-    whole = [(m[:3], m[3]) for m in found] == [(first.groups()[:3], str(i)) for i in range(count)]
-    return found if whole and not any(first[3] in identifiers(m[4]) for m in found) else []
+def _parts(stmts: Sequence[Statement], at: int) -> list[SetPart]:
+    """The statements from there on that fill all parts of one word, in order, without reading it."""
+    first = stmts[at]
+    assert isinstance(first, SetPart)
+    count = 32 // int(first.element.strip("iu"))
+    found = [s for s in stmts[at : at + count] if isinstance(s, SetPart)]
+    whole = [(s.element, s.word, s.part) for s in found] == [(first.element, first.word, str(i)) for i in range(count)]
+    return found if whole and not any(first.word in identifiers(s.value) for s in found) else []
 
 
-def _grown(line: str, m: re.Match[str]) -> str:
+def _grown(s: Statement) -> Statement:
     """GROWN"""
-    return _like(line, f"{m[1]}{m[2]} {m[3]}= {m[4]};") if _binds(m[4], m[3]) else line
+    if not isinstance(s, Assign) or s.op or not s.target.isidentifier():
+        return s
+    for op in "+*&|":
+        before = f"{s.target} {op} "
+        rest = s.value.removeprefix(before)
+        if s.value.startswith(before) and _binds(rest, op):
+            return Assign(s.target, rest, op, span=s.span)
+    return s
 
 
 def _binds(text: str, sign: str) -> bool:
@@ -100,28 +119,35 @@ def _binds(text: str, sign: str) -> bool:
     return not re.search(r" [-+?:<>=&|^] | (?:<<|>>|&&|\|\||[<>=!]=) " + (r"| [*/%] " if sign != "+" else ""), bare)
 
 
-def _together(lines: Sequence[str], pattern: re.Pattern[str], between: str) -> list[str]:
-    """Consecutive lines of one indentation, kind and end, as many as fit into one."""
-    out: list[str] = []
-    run: list[str] = []  # what the last line is made of
-    before: tuple[str, ...] = ()
-    done = 0
-    for at in [i for i, x in enumerate(lines) if " = 0" in x or "flt(" in x]:  # what both patterns match has one of them
-        m = pattern.match(lines[at])
-        if m is None:
-            continue
-        same = (m[1], m[2], *m.groups()[3:])
-        if run and at == done and same == before and len(out[-1]) + len(between) + len(m[3]) < TEXT_WIDTH:
-            run.append(m[3])
-            end = "".join([f"{between}{e}" for e in same[2:]])
-            out[-1] = _like(out[-1], f"{m[1]}{m[2]}{between.join(run)}{end};")
+def _together(stmts: Sequence[Statement], indent: int) -> list[Statement]:
+    """TOGETHER: as many as fit into a line. `indent`: of the lines."""
+    out: list[Statement] = []
+    for s in stmts:
+        joined = _joined(out[-1], s) if out else None
+        if joined is not None and indent + len(line_of(joined)) < TEXT_WIDTH:
+            out[-1] = joined
         else:
-            out += lines[done : at + 1]
-            run, before = [m[3]], same
-        done = at + 1
-    return [*out, *lines[done:]]
+            out.append(s)
+    return out
 
 
-def _like(line: str, text: str) -> str:
-    """The text, from where the line is from."""
-    return Line.of(text, line.span) if isinstance(line, Line) else text
+def _joined(a: Statement, b: Statement) -> Statement | None:
+    """Two statements as one."""
+    match a, b:
+        case ((Declaration() | Declarations()), Declaration()) if _zeroed(a) == _zeroed(b) and _zeroed(a):
+            variables = a.variables if isinstance(a, Declarations) else ((a.name, a.value),)
+            return Declarations(a.type, (*variables, (b.name, b.value)), span=a.span)
+        case ((Assign() | AssignAll()), Assign()) if not b.op and a.value == b.value and a.value in _ZERO:
+            targets = a.targets if isinstance(a, AssignAll) else (a.target,)
+            if (isinstance(a, Assign) and a.op) or not all(x.isidentifier() for x in (*targets, b.target)):
+                return None
+            return AssignAll((*targets, b.target), a.value, span=a.span)
+    return None
+
+
+def _zeroed(s: Declaration | Declarations) -> str:
+    """The type of variables that a statement declares as zero; empty if it is not that."""
+    if isinstance(s, Declarations):
+        return s.type if all(value in _ZERO for _, value in s.variables) else ""
+    plain = s.type in ("float", "double") or s.type.endswith("_t")
+    return s.type if plain and not s.const and not s.note and s.value in _ZERO else ""

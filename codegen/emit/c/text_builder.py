@@ -1,4 +1,4 @@
-"""The text of one launch as it grows: nested scopes of lines, and declarations that move to the scope they belong to.
+"""The text of one launch as it grows: nested scopes of statements, and declarations that move to the scope they belong to.
 
 A scope begins where variables get values: the launch itself, a loop body, a named Let. Pointers that depend on those
 variables are declared at its top, once, however deep the access that needs them: HOIST_TO_OWNER. That keeps inner loops
@@ -7,47 +7,30 @@ free of index arithmetic and gives compilers plain strided accesses.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TypeVar
 
 from ....dsl.index.expr import Atom, Expr, Var
 from ....dsl.source import Span
+from ....dsl.support.fast_replace import replace
 from ...name_mangling import NameSupply
+from .c_text import line_of
+from .c_tree import Assign, Block, Declaration, ExprStatement, If, Statement
 from .index_printer import IndexPrinter
 
-INDENT = "    "
-_STATEMENT = re.compile(r"[\w.\[\]+*() -]+ = |(store|store_part|scatter|atomic_\w+)\(")
-_DECLARATION = re.compile(r"(const )?\w+\*? \w+ = ")
+_S = TypeVar("_S", bound=Statement)
+MOST_SHORT = 100  # characters: of an `if` in one line, without its indentation [limit]
 
-
-class Line(str):
-    """A line that knows which part of the schedule it was printed for. Text put before it leaves it one."""
-
-    __slots__ = ("span",)
-    span: Span | None
-
-    @staticmethod
-    def of(text: str, span: Span | None) -> Line:
-        line = Line(text)
-        line.span = span
-        return line
-
-    def __radd__(self, before: str) -> Line:
-        line = Line(f"{before}{self}")
-        line.span = self.span
-        return line
-
-    def without(self, prefix: str) -> Line:
-        return Line.of(self.removeprefix(prefix), self.span)
+Around = Callable[[list[Statement]], Statement]  # a statement around a body
 
 
 class TextScope:
     def __init__(self, tag: str) -> None:
         self.tag = tag  # names the pointers declared here
-        self.decls: list[str] = []
-        self.lines: list[str] = []
+        self.decls: list[Statement] = []
+        self.body: list[Statement] = []
         self.pointers: dict[tuple[str, tuple], str] = {}  # by what is added to which
         self.names: list[str] = []
         self.inner: set[str] = set()  # names of blocks in it that have ended
@@ -72,7 +55,7 @@ NOWHERE = KnownPointer(0, None)  # there is no such part
 
 
 class SourceText:
-    """Lines under construction. `outside(var)` declares a variable of the whole program where it is first used."""
+    """Statements under construction. `outside(var)` declares a variable of the whole program where it is first used."""
 
     def __init__(
         self, outside: Callable[[Var], str], needs: Callable[[str], None], index: type[IndexPrinter] = IndexPrinter
@@ -88,10 +71,19 @@ class SourceText:
         self.temps = 0  # how many there are
         self.index = index(self._name, needs)
 
-    # ------------------------------------------------------------ lines and scopes
+    # ------------------------------------------------------------ statements and scopes
 
-    def line(self, text: str) -> None:
-        self.scopes[-1].lines.append(Line.of(text, self.span))
+    def add(self, s: Statement) -> None:
+        self.scopes[-1].body.append(self.here(s))
+
+    def here(self, s: _S) -> _S:
+        """The statement, from the part of the schedule that is being printed."""
+        return replace(s, span=self.span)
+
+    @property
+    def body(self) -> list[Statement]:
+        """The statements of the innermost scope so far."""
+        return self.scopes[-1].body
 
     def close(self) -> None:
         """Ends the text: reference cycles are broken, so that memory is freed at once, without the garbage collector."""
@@ -99,9 +91,9 @@ class SourceText:
         self.scopes.clear()
         self.__dict__.pop("_outside")
 
-    def declare(self, text: str, depth: int = -1) -> None:
+    def declare(self, s: Statement, depth: int = -1) -> None:
         """A declaration at the top of a scope."""
-        self.scopes[depth].decls.append(Line.of(text, self.span))
+        self.scopes[depth].decls.append(self.here(s))
 
     def fresh(self, wish: str, depth: int = -1) -> str:
         """NO_SHADOW: a name at the top of a scope is that of no block in it, nor of one that has ended."""
@@ -131,7 +123,7 @@ class SourceText:
     def _end(self, braces: bool = False) -> None:
         """Closes a scope; without braces of its own its names stay taken as long as the one around it."""
         scope = self.scopes.pop()
-        self.scopes[-1].lines += scope.decls + scope.lines
+        self.scopes[-1].body += scope.decls + scope.body
         if braces:
             self.names.release(scope.names)
             self.scopes[-1].inner.update(scope.names)
@@ -145,18 +137,15 @@ class SourceText:
             self._end()
 
     @contextmanager
-    def block(self, header: Callable[[], str], tag: str = "", *variables: Var, footer: str = "}") -> Iterator[None]:
-        """`header {` lines `}`, indented; the header is printed when the variables have names."""
+    def block(self, around: Callable[[], Around] = lambda: Block, tag: str = "", *variables: Var) -> Iterator[None]:
+        """A statement around the statements that are added inside; `around` is asked for it when the variables have names."""
         saved = {v: (self._depth.get(v), self._named.get(v)) for v in variables}
         outer = self.begin(tag, *variables)
-        head, span = header(), self.span
+        made, span = around(), self.span
         yield
         self.end(outer + 1)
         scope = self.scopes[-1]
-        body = scope.decls + scope.lines
-        scope.decls = []
-        opened = [Line.of(f"{head} {{", span)] if head else []  # an `else` continues the line before
-        scope.lines = [*opened, *[INDENT + x if x else x for x in body], footer]
+        scope.decls, scope.body = [], [replace(made(scope.decls + scope.body), span=span)]
         self._end(braces=True)
         for v, (depth, name) in saved.items():
             if depth is not None and name is not None:
@@ -164,10 +153,19 @@ class SourceText:
                 self._depths.clear()
                 self.index.renamed()
 
-    def finish(self) -> list[str]:
-        """All lines, at the end."""
+    @contextmanager
+    def otherwise(self) -> Iterator[None]:
+        """What is added inside is done where the `if` that was added last does not hold."""
+        with self.block():
+            yield
+        last = self.body.pop()
+        assert isinstance(last, Block)
+        self.body[-1] = with_else(self.body[-1], last.body)
+
+    def finish(self) -> list[Statement]:
+        """All statements, at the end."""
         self.end(1)
-        return self.scopes[0].decls + self.scopes[0].lines
+        return self.scopes[0].decls + self.scopes[0].body
 
     # ------------------------------------------------------------ variables
 
@@ -226,9 +224,9 @@ class SourceText:
             found = scope.pointers.get((name, part))
             if found is None:
                 found = self.fresh(f"{base}_{scope.tag}" if scope.tag else base, depth)
-                text = f"{ctype} {found} = {self._plus(name, part)};"
+                made = self.here(Declaration(ctype, found, self._plus(name, part)))
                 # a scope that is still only declarations may grow; a risky part stands right before its use
-                (scope.lines if risky and depth == here else scope.decls).append(Line.of(text, self.span))
+                (scope.body if risky and depth == here else scope.decls).append(made)
                 scope.pointers[name, part] = found
             name = found
         if not by_depth:
@@ -236,10 +234,10 @@ class SourceText:
         depth = max(by_depth)
         return name, rest, KnownPointer(depth, self.scopes[depth].pointers, risky)
 
-    def drop_pointers(self, gone: list[str]) -> None:
-        """Pointers that these lines declare are unknown from here on: the lines were thrown away, or stand in a block."""
+    def drop_pointers(self, gone: Sequence[Statement]) -> None:
+        """Pointers that these statements declare are unknown from here on: they were thrown away, or stand in a block."""
         scope = self.scopes[-1]
-        declared = {x.partition(" = ")[0].rpartition(" ")[2] for x in gone if " = " in x}
+        declared = {s.name for s in gone if isinstance(s, Declaration)}
         if not declared.isdisjoint(scope.pointers.values()):
             scope.pointers = {key: name for key, name in scope.pointers.items() if name not in declared}
 
@@ -258,33 +256,19 @@ def is_risky(atom: Atom) -> bool:
     return atom._risky
 
 
-def tidy_else(lines: list[str], at: int) -> None:
-    """The else that `lines` end with, opened in line `at`: with nothing in it, it goes; of one if alone it is an `else if`."""
-    inside = lines[at + 1 : -1]
-    if not inside:
-        lines[at:] = ["}"]
-        return
-    if inside[0] == f"{INDENT}{{" and inside.index(f"{INDENT}}}") == len(inside) - 1:  # a block in a block
-        lines[at + 1 : -1] = [_out(x) for x in inside[1:-1]]
-        return
-    alone = inside[0].startswith(f"{INDENT}if (") and inside.count(f"{INDENT}}}") == 1 and inside[-1] == f"{INDENT}}}"
-    if alone and all(x.startswith((f"{INDENT} ", f"{INDENT}}}")) for x in inside[1:]):
-        lines[at:] = [Line.of(f"}} else {inside[0].strip()}", _span(inside[0])), *(_out(x) for x in inside[1:])]
+def with_else(s: Statement, orelse: Sequence[Statement]) -> If:
+    """The `if` with what is done where it does not hold: a block alone is its statements."""
+    assert isinstance(s, If)
+    assert not s.orelse
+    match orelse:
+        case [Block(head="", footer="}") as alone]:
+            orelse = alone.body
+    return replace(s, orelse=orelse)
 
 
-def _out(line: str) -> str:
-    """A level less indented."""
-    return line.without(INDENT) if isinstance(line, Line) else line.removeprefix(INDENT)
-
-
-def _span(line: str) -> Span | None:
-    return line.span if isinstance(line, Line) else None
-
-
-def tidy_if(lines: list[str], at: int) -> None:
-    """An if that `lines` end with, opened in line `at`, of one short statement: in one line."""
-    if len(lines) != at + 3:
-        return
-    head, inside = lines[at].removesuffix(" {"), lines[at + 1].strip()
-    if _STATEMENT.match(inside) and not _DECLARATION.match(inside) and inside.endswith(";") and len(head) + len(inside) < 100:
-        lines[at:] = [Line.of(f"{head} {inside}", _span(lines[at + 1]))]
+def join_short(s: Statement) -> Statement:
+    """An `if` of one short statement: in one line."""
+    match s:
+        case If(body=[(Assign() | ExprStatement(brief=True)) as only], orelse=()):
+            return replace(s, short=len(f"if ({s.condition})") + len(line_of(only)) < MOST_SHORT)
+    return s

@@ -13,7 +13,7 @@ from functools import cache
 
 from ....dsl.errors import InternalError
 from ...ir.program import Program
-from ..c.c_expr import ELEMENTS, Declaration
+from ..c.c_expr import ELEMENTS, Helper
 from ..c.templates import environment
 
 _SPELLING = "spelling.j2"  # of a dialect other than C++; what it says goes before what it shares
@@ -107,7 +107,7 @@ def _macro(name: str, dialect: str) -> Callable[..., str] | None:
 
 
 @cache
-def _function(need: Declaration, dialect: str) -> str:
+def _function(need: Helper, dialect: str) -> str:
     name = need.name
     if name.partition("_from_")[0][0] in "iu" and name.endswith(("_from_f32", "_from_f64")):
         name = name.rpartition("_")[0] + "_float"
@@ -123,13 +123,12 @@ def has_helper(name: str, dialect: str) -> bool:
     return _macro(name, dialect) is not None
 
 
-def _uses(need: Declaration, text: str) -> list[Declaration]:
+def _uses(need: Helper, text: str) -> list[Helper]:
     """Other helpers named in a helper's text: vector types, and functions of the same type."""
     if need.name in ("unroll", "outlined"):
         return []
     out = [
-        Declaration(prefix[:-1] if prefix else "vector", element, int(lanes))
-        for prefix, element, lanes, _ in _VECTOR.findall(text)
+        Helper(prefix[:-1] if prefix else "vector", element, int(lanes)) for prefix, element, lanes, _ in _VECTOR.findall(text)
     ]
     for name in _CALL.findall(text):
         if name == f"m_{need.name}_{need.type}":  # what it defines itself
@@ -138,11 +137,11 @@ def _uses(need: Declaration, text: str) -> list[Declaration]:
             if need.lanes > 1 and "[l]" in text:
                 out.append(need._replace(lanes=1))  # lane by lane
         else:
-            out.append(Declaration(name, _works_on(name, need), need.lanes))
+            out.append(Helper(name, _works_on(name, need), need.lanes))
     return [n for n in out if n != need]
 
 
-def _works_on(name: str, caller: Declaration) -> str:
+def _works_on(name: str, caller: Helper) -> str:
     """The element type a helper is made for, when `caller` calls it."""
     if name in ("floordiv", "floormod", "imin", "imax"):
         return ""
@@ -153,12 +152,12 @@ def _works_on(name: str, caller: Declaration) -> str:
     return "f32" if narrow else caller.type
 
 
-def prelude(needs: Iterable[Declaration], program: Program, instrs: str, dialect: str = "cpp") -> str:
+def prelude(needs: Iterable[Helper], program: Program, instrs: str, dialect: str = "cpp") -> str:
     """The text of all helpers in `needs` and of those that they and the instructions need, callees first."""
-    done: dict[Declaration, str] = {}
-    under_way: set[Declaration] = set()
+    done: dict[Helper, str] = {}
+    under_way: set[Helper] = set()
 
-    def visit(need: Declaration) -> None:
+    def visit(need: Helper) -> None:
         if need in done or need in under_way:
             return
         under_way.add(need)
@@ -172,11 +171,11 @@ def prelude(needs: Iterable[Declaration], program: Program, instrs: str, dialect
         visit(need)
     if re.search(r"\bfma\(", instrs):
         for element, lanes in sorted({(e, int(w)) for e, w in re.findall(r"\b(f32|f64)x(\d+)\b", instrs)}):
-            visit(Declaration("fma", element, lanes))
+            visit(Helper("fma", element, lanes))
             if re.search(rf"\b{ELEMENTS[element]} ", instrs):
-                visit(Declaration("fma_scalar", element, lanes))
+                visit(Helper("fma_scalar", element, lanes))
         if not re.search(r"\b(f32|f64)x\d+\b", instrs):
             for element in ("f32", "f64"):
                 if re.search(rf"\b{ELEMENTS[element]}\b", instrs):
-                    visit(Declaration("fma", element))
+                    visit(Helper("fma", element))
     return "\n".join(f"{text}\n" for need, text in done.items() if text) if done else ""

@@ -10,6 +10,7 @@ How a level is realised follows from its facts, never from its name (`realise`):
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from textwrap import dedent, indent
 
 from ....dsl.device import Instr
@@ -24,11 +25,12 @@ from ...ir.tile_ir import Alloc, Barrier, Buffer, Call, Launch, Units
 from ...ir.tile_visitors import statements
 from ...name_mangling import NameSupply, mangle
 from ...targets import MACHINES, NATIVE
-from ..c.c_expr import ELEMENTS, SUM, Declaration, storage
-from ..c.dead_declarations import identifiers
+from ..c.c_expr import ELEMENTS, SUM, Helper, storage
+from ..c.c_text import print_texts
+from ..c.c_tree import Declaration, ExprStatement, For, Statement, all_mentioned
 from ..c.index_printer import IndexPrinter
 from ..c.templates import environment
-from ..c.text_builder import SourceText
+from ..c.text_builder import Around, SourceText
 from ..emission_context import EmissionContext
 from ..instr_operands import instr_name
 from ..lane_analysis import analyse_lanes, has_lane, is_register, register_memories, sub_vector_count
@@ -81,7 +83,7 @@ class _Printer:
     def __init__(self, program: Program, serial_when: tuple[Expr, ...]) -> None:
         self.program = program
         self.serial_when = serial_when
-        self.needs: dict[Declaration, None] = {}
+        self.needs: dict[Helper, None] = {}
         self.names = NameSupply()
         self.names.fresh(symbol(program))
         self.field: dict[str, str] = {b.name: self.names.fresh(b.name) for b in program.buffers}
@@ -100,7 +102,7 @@ class _Printer:
         return f"call.{self.size[v]}"
 
     def index_need(self, name: str) -> None:
-        self.needs[Declaration(name)] = None
+        self.needs[Helper(name)] = None
 
     # ------------------------------------------------------------ launches
 
@@ -125,19 +127,18 @@ class _Printer:
         slots = self._slots(launch, plan)
         body = StatementPrinter(ctx, lambda s: self._barrier(s, plan, ctx), lambda s: self._local(s, ctx, slots[id(s)]))
         self._loops(list(u for u in plan.loops if u.count.constant != 1), text, lambda: body.block(launch.body))
-        lines = text.finish()
+        stmts = text.finish()
         if ctx.stored_with:
-            lines.append(ctx.fence())
-        used = set(identifiers("\n".join(lines)))
+            stmts.append(ctx.fence())
+        used = all_mentioned(stmts)
         bases = [self._base(b) for b in program.buffers if self.field[b.name] in used]
-        lines = [*bases, *lines]
         # a parameter that nothing reads has no name
-        named = used.union(identifiers("\n".join(bases)))
+        named = used | all_mentioned(bases)
         head = ", ".join(f"{kind} {name}" if name in named else kind for kind, name in _PARAMETERS)
         return {
             "name": f"launch__{self.names.fresh(launch.name)}",
             "head": head,
-            "lines": lines,
+            "lines": print_texts([*bases, *stmts]),
             "threads": plan.threads is not None,
             "meets": (meets := self._meets(launch, plan)),
             "shares": "" if meets else self._shares(launch, plan),
@@ -148,9 +149,8 @@ class _Printer:
             return body()
         u = units[0]
 
-        def head() -> str:
-            i = text.index.atom(u.var, 0)
-            return f"for (int64_t {i} = 0; {i} < {text.index.text(u.count)}; {i}++)"
+        def head() -> Around:
+            return partial(For, "int64_t", text.index.atom(u.var, 0), "0", text.index.text(u.count), "1")
 
         with text.block(head, u.var.name, u.var):
             self._loops(units[1:], text, body)
@@ -158,15 +158,15 @@ class _Printer:
     def _outside(self, v: Var, text: SourceText, plan: CpuLaunchPlan) -> str:
         """Sizes come from the call; the thread's number from the code that runs the launch."""
         if v in self.size:
-            text.scopes[0].decls.append(f"const int64_t {self.size[v]} = args->{self.size[v]};")
+            text.scopes[0].decls.append(Declaration("int64_t", self.size[v], f"args->{self.size[v]}", const=True))
             return self.size[v]
         if plan.threads and v == plan.threads.var:
             return "core"
         raise InternalError(f"the variable {v} is not bound")
 
-    def _base(self, b: Buffer) -> str:
+    def _base(self, b: Buffer) -> Declaration:
         const = "const " if b.kind == "input" else ""
-        return f"{const}{_element(b)}* {self.field[b.name]} = args->{self.field[b.name]};"
+        return Declaration(f"{const}{_element(b)}*", self.field[b.name], f"args->{self.field[b.name]}")
 
     def _slots(self, launch: Launch, plan: CpuLaunchPlan) -> dict[int, ArenaSlot]:
         device = self.program.device
@@ -187,9 +187,10 @@ class _Printer:
         name = ctx.text.fresh(b.name, 0)
         ctx.emitted_names[b.name], ctx.buffers[b.name] = name, b
         base = "args->private_at + member * args->private_step + " if slot.private else ""
-        ctx.text.scopes[0].decls.append(f"{_element(b)}* {name} = ({_element(b)}*)(args->space + {base}args->{slot.where});")
+        start = f"({_element(b)}*)(args->space + {base}args->{slot.where})"
+        ctx.text.scopes[0].decls.append(Declaration(f"{_element(b)}*", name, start))
 
-    def _barrier(self, s: Barrier, plan: CpuLaunchPlan, ctx: EmissionContext) -> list[str]:
+    def _barrier(self, s: Barrier, plan: CpuLaunchPlan, ctx: EmissionContext) -> list[Statement]:
         """Only threads can be apart; lanes move together. Units that are a loop run to their end one by one: none can wait."""
         depth = self.program.device.depth
         for u in plan.loops:
@@ -203,8 +204,7 @@ class _Printer:
             return []
         if ctx.in_lane:
             raise InternalError(f"a barrier of {s.level} in divergent control flow")
-        why = f"  // {' '.join(s.why.split())}" if s.why else ""
-        return [f"m_barrier({self._finite(plan.threads)});{why}"]
+        return [ExprStatement(f"m_barrier({self._finite(plan.threads)})", " ".join(s.why.split()))]
 
     def _finite(self, u: Units) -> str:
         return f"args->{self.size[next(v for level, v in self.program.finite if level == u.level)]}"
@@ -247,12 +247,12 @@ class _Printer:
 
     def _instrs(self) -> list[str]:
         """Those that are needed; the text of one may need more: vectors, and other instructions."""
-        texts: dict[Declaration, str] = {}
+        texts: dict[Helper, str] = {}
         while todo := [n for n in self.needs if n.name.startswith("instr:") and n not in texts]:
             texts |= {n: self.instr(n) for n in todo}
         return list(texts.values())
 
-    def instr(self, need: Declaration) -> str:
+    def instr(self, need: Helper) -> str:
         """The inline function of one instruction: operands by their lower-case names, results by reference."""
         instr = next(i for i in self.program.instrs if i.name == need.name.partition(":")[2])
         emit = dict(instr.emits).get("cpp")
@@ -293,7 +293,7 @@ class _Printer:
                 continue
             vector = has_lane(o) and lanes > 1
             if vector:
-                self.needs[Declaration("vector", element, lanes)] = None
+                self.needs[Helper("vector", element, lanes)] = None
             kind = f"{element}x{lanes}" if vector else ELEMENTS[element]
             by = "" if o.role == "input" else "&"
             count = extents.get(o.name, 1)

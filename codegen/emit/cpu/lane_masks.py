@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from ....dsl.index.expr import Expr, Fn, as_expr, maximum, minimum
 from ....dsl.values import Apply, IndexValue, Masked
 from ..c.c_expr import BOOL, COMPARISONS, I32, PRODUCT, CExpr
+from ..c.c_tree import Declaration
 from ..emission_context import EmissionContext
 from ..load_store import lane_step, splat
 from .masked_access import is_zero, masked_load_step
@@ -29,7 +30,7 @@ def lane_mask(ctx: EmissionContext, conds: Sequence[Expr]) -> str:
     """The mask of the lanes in which the conditions hold. Prints the statements for it."""
     name, vector = ctx.text.temp(), ctx.element("i32", True)
     holds = " & ".join(_holds(ctx, e) for e in conds if ctx.varies(e))
-    ctx.text.line(f"const {vector} {name} = {holds};")
+    ctx.text.add(Declaration(vector, name, holds, const=True))
     same = [e for e in conds if not ctx.varies(e)]
     return f"{ctx.condition(same)} ? {name} : ({vector}){{}}" if same else name
 

@@ -6,6 +6,7 @@ from ....dsl.errors import InternalError
 from ....dsl.types import DType
 from ...ir.tile_ir import AllReduce
 from ..c.c_expr import storage
+from ..c.c_tree import Assign, Declaration
 from ..emission_context import EmissionContext
 from ..load_store import load
 
@@ -44,7 +45,7 @@ def all_reduce(ctx: EmissionContext, s: AllReduce) -> None:
         for mine, other in zip(vectors, (vectors[x] for x in same), strict=True):
             for name, value in zip(mine, other, strict=True):
                 if name != value:
-                    ctx.text.line(f"{name} = {value};")
+                    ctx.text.add(Assign(name, value))
 
 
 def _combine(ctx: EmissionContext, kind: str, names: list[str], dtypes: list[DType], others: list[str]) -> None:
@@ -55,7 +56,7 @@ def _combine(ctx: EmissionContext, kind: str, names: list[str], dtypes: list[DTy
         raise InternalError(f"a reduction over lanes of {dtype}; it must be in {dtype.compute}")
     if kind in ("max", "min"):
         ctx.need(f"m_{kind}", dtype.name, True)
-    ctx.text.line(f"{names[0]} = {_FUNCTION[kind].format(a=names[0], b=others[0])};")
+    ctx.text.add(Assign(names[0], _FUNCTION[kind].format(a=names[0], b=others[0])))
 
 
 def _better(ctx: EmissionContext, kind: str, names: list[str], dtypes: list[DType], shuffled: list[str]) -> None:
@@ -64,8 +65,8 @@ def _better(ctx: EmissionContext, kind: str, names: list[str], dtypes: list[DTyp
     v, i = ctx.text.temp(), ctx.text.temp()
     vt, it = ctx.element(storage(dtypes[0]), True), ctx.element(storage(dtypes[1]), True)
     bits, index_bits = dtypes[0].bits, dtypes[1].bits
-    ctx.text.line(f"const {vt} {v} = {shuffled[0]};")
-    ctx.text.line(f"const {it} {i} = {shuffled[1]};")
+    ctx.text.add(Declaration(vt, v, shuffled[0], const=True))
+    ctx.text.add(Declaration(it, i, shuffled[1], const=True))
     sign = ">" if kind == "argmax" else "<"
     m = ctx.text.temp()
     mask = ctx.element(f"i{bits}", True)
@@ -75,7 +76,7 @@ def _better(ctx: EmissionContext, kind: str, names: list[str], dtypes: list[DTyp
         smaller = f"__builtin_convertvector({smaller}, {mask})"
     better = f"({v} {sign} {value}) | ({nan_v} & ~{nan_o})"
     equal = f"(({v} == {value}) | ({nan_v} & {nan_o}))"
-    ctx.text.line(f"const {mask} {m} = {better} | ({equal} & {smaller});")
-    ctx.text.line(f"{value} = {m} ? {v} : {value};")
+    ctx.text.add(Declaration(mask, m, f"{better} | ({equal} & {smaller})", const=True))
+    ctx.text.add(Assign(value, f"{m} ? {v} : {value}"))
     wide_m = m if bits == index_bits else f"__builtin_convertvector({m}, {ctx.element(f'i{index_bits}', True)})"
-    ctx.text.line(f"{index} = {wide_m} ? {i} : {index};")
+    ctx.text.add(Assign(index, f"{wide_m} ? {i} : {index}"))

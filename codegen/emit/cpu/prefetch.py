@@ -13,6 +13,7 @@ from ....dsl.device import Device
 from ....dsl.index.expr import Expr
 from ...ir.limits import CACHE_LINE
 from ...ir.tile_ir import Buffer
+from ..c.c_tree import Declaration, ExprStatement, If
 from ..emission_context import EmissionContext, PrintedLoop
 
 FAR = 8 << 10  # bytes: ahead in an innermost loop, about what memory delivers during its latency [measured: default-nests]
@@ -46,12 +47,12 @@ def emit_prefetch(ctx: EmissionContext, buffer: Buffer, e: Expr, pointer: str) -
     key = f"{buffer.name} {ahead}"
     if key not in ctx.prefetched:
         ctx.prefetched[key] = ctx.text.fresh(f"{ctx.emitted_names[buffer.name]}_ahead", 0)
-        why = "// asked for so early, where no cache of a core holds it"
-        shown = ctx.text.index.text(size)
-        ctx.text.declare(f"const int64_t {ctx.prefetched[key]} = {shown} >= {ctx.caches} ? {ahead} : 0;  {why}", 0)
+        why = "asked for so early, where no cache of a core holds it"
+        value = f"{ctx.text.index.text(size)} >= {ctx.caches} ? {ahead} : 0"
+        ctx.text.declare(Declaration("int64_t", ctx.prefetched[key], value, True, note=why), 0)
     # A prefetch without effect would still occupy a load port.
-    asked = f"if ({ctx.prefetched[key]}) " if size.constant is None else ""
-    ctx.text.line(f"{asked}__builtin_prefetch({pointer} + {ctx.prefetched[key]});")
+    asked = ExprStatement(f"__builtin_prefetch({pointer} + {ctx.prefetched[key]})")
+    ctx.text.add(asked if size.constant is not None else If(ctx.prefetched[key], [asked], short=True))
 
 
 def _walks(ctx: EmissionContext, buffer: Buffer, e: Expr, loop: PrintedLoop, ahead: int) -> bool:

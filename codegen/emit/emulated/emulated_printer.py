@@ -18,8 +18,8 @@ from ...abi import FLAGS
 from ...ir.program import Program
 from ...ir.tile_ir import Buffer, Call, Launch
 from ...ir.tile_visitors import statements
-from ..c.c_expr import ELEMENTS, Declaration, storage
-from ..c.text_builder import Line
+from ..c.c_expr import ELEMENTS, Helper, storage
+from ..c.c_text import print_texts
 from ..gpu import cuda, hip
 from ..gpu.gpu_printer import GpuPrinter
 from ..gpu.launch_geometry import launch_geometry
@@ -67,7 +67,7 @@ def describe_text(program: Program) -> TextDescription:
     for kernel in printer.bodies:
         head = next(i for i, x in enumerate(text) if x.startswith(f"{kernel['name']}("))
         for i, line in enumerate(kernel["lines"]):
-            if isinstance(line, Line) and line.span is not None:
+            if line.span is not None:
                 spans[head + 2 + i] = line.span
     return TextDescription(spans, max((k["lanes"] for k in printer.bodies), default=1))
 
@@ -102,7 +102,8 @@ class _Printer(GpuPrinter):
         }
 
     def _bindings(self, kernels: list[dict], choice: str) -> tuple[list[str], list[str]]:
-        return self._known()
+        stmts, sizes = self._known()
+        return print_texts(stmts), print_texts(sizes)
 
     def _size(self, b: Buffer) -> str:
         return f"{b.dtype.bytes} * ({self.host.text(b.size)})"
@@ -123,7 +124,7 @@ class _Printer(GpuPrinter):
             "initialised": known[b.kind], "poison": poison(b),
         }  # fmt: skip
 
-    def _instr(self, need: Declaration) -> str:
+    def _instr(self, need: Helper) -> str:
         instr = self._called(need).instr
         launches = [x for p in self.ways for x in p.launches]
         units = {self._units(x, instr) for x in launches if _calls(x, instr)}

@@ -15,8 +15,8 @@ from ....dsl.errors import InternalError
 from ....dsl.fragment import REGISTER, FragmentLayout
 from ....dsl.index.expr import Expr, Var, as_expr
 from ....dsl.values import Value, loads
-from ..c.c_expr import ELEMENTS, Declaration, storage
-from ..c.text_builder import INDENT
+from ..c.c_expr import ELEMENTS, Helper, storage
+from ..c.c_text import INDENT
 from ..gpu.instr_wrapper import RegisterOperand, register_operand
 from ..gpu.simt_statements import DialectSpelling, GpuIndex
 from ..lane_analysis import register_memories
@@ -55,7 +55,7 @@ class _Given:
         return f"{self.registers.kind} {self.name}[{self.registers.count}];"
 
 
-def instr_function(instr: Instr, units: int, device: Device, spelling: DialectSpelling, needs: dict[Declaration, None]) -> str:
+def instr_function(instr: Instr, units: int, device: Device, spelling: DialectSpelling, needs: dict[Helper, None]) -> str:
     """`units`: threads that execute it together. Raises InternalError for instructions without a meaning."""
     given = [_given(o, device) for o in instr.operands]
     op = instr_op(instr, device)

@@ -22,7 +22,8 @@ from ....dsl.types import TYPES, DType
 from ....dsl.values import Apply, Cast, Const, IndexValue, Load, Value, children, loads, transform
 from ...ir.program import Program
 from ...ir.tile_ir import Buffer, For, Stmt, Store
-from ..c.c_expr import BOOL, ELEMENTS, CExpr, Declaration, storage
+from ..c.c_expr import BOOL, ELEMENTS, CExpr, Helper, storage
+from ..c.c_text import print_texts
 from ..c.text_builder import SourceText
 from ..gpu.simt_statements import DialectSpelling, GpuBody, GpuContext, GpuIndex
 from ..lane_analysis import LaneInfo
@@ -174,10 +175,10 @@ class OpText:
     """The text of an op and of the places in its arrays; `needs` gets the helper functions that it calls."""
 
     def __init__(
-        self, op: InstrOp, device: Device, spelling: DialectSpelling, needs: dict[Declaration, None], taken: tuple[str, ...]
+        self, op: InstrOp, device: Device, spelling: DialectSpelling, needs: dict[Helper, None], taken: tuple[str, ...]
     ) -> None:
         self.op = op
-        self.text = SourceText(_unbound, lambda name: needs.setdefault(Declaration(name)), GpuIndex)
+        self.text = SourceText(_unbound, lambda name: needs.setdefault(Helper(name)), GpuIndex)
         for name in taken:
             self.text.names.fresh(name)
         program = Program("op", device, (), (), (), op.arrays, ())
@@ -207,7 +208,7 @@ class OpText:
     def statements(self) -> list[str]:
         self.text.begin()
         self.body.block(self.op.body)
-        return self.text.finish()
+        return print_texts(self.text.finish())
 
     def _learn(self, coords: tuple[Var, ...]) -> None:
         self.text.index.learn({v: v.hi for v in coords})  # type: ignore[attr-defined]

@@ -14,8 +14,8 @@ SPELLING = DialectSpelling(
     dialect="cuda",
     block="blockIdx.x",
     thread="threadIdx.x",
-    barrier="__syncthreads();",
-    lockstep="__syncwarp();",
+    barrier="__syncthreads()",
+    lockstep="__syncwarp()",
     shuffle="__shfl_xor_sync({mask}, {x}, {d})",
     bounds="__launch_bounds__({name}, 1)",  # one block at least: nothing is spilled for the sake of a second
 )

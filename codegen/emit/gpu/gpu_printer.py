@@ -19,12 +19,14 @@ from ...ir.program import Program
 from ...ir.tile_ir import Alloc, AllReduce, Barrier, Buffer, Launch, Needs, Store, Units
 from ...ir.tile_visitors import statements
 from ...name_mangling import NameSupply, mangle
-from ..c.c_expr import ELEMENTS, Declaration, storage
-from ..c.dead_declarations import live_lines, remove_dead
+from ..c.c_expr import ELEMENTS, Helper, storage
+from ..c.c_text import INDENT, print_statements, print_texts
+from ..c.c_tree import Declaration, ExprStatement, If, Statement, all_mentioned, identifiers
+from ..c.dead_declarations import live_statements, remove_dead
 from ..c.index_printer import IndexPrinter
 from ..c.peephole import peephole
 from ..c.templates import environment
-from ..c.text_builder import INDENT, SourceText
+from ..c.text_builder import SourceText
 from ..cpu.cpp_prelude import prelude
 from ..lane_analysis import analyse_lanes, is_register
 from .instr_wrapper import ExecutedInstr, executed_instrs, instr_text
@@ -57,7 +59,7 @@ class GpuPrinter:
         self.executed = executed_instrs(self.ways)
         self.spelling, self.api = spelling, api
         self.dialect = spelling.dialect  # whose templates are used
-        self.needs: dict[Declaration, None] = {}
+        self.needs: dict[Helper, None] = {}
         self.names = NameSupply()
         self.symbol = self.names.fresh(symbol(program))
         for own in ("blocks", "stream", "error", "at", "way"):  # of the launcher
@@ -74,7 +76,7 @@ class GpuPrinter:
         return self.size[v]
 
     def _need(self, name: str) -> None:
-        self.needs[Declaration(name)] = None
+        self.needs[Helper(name)] = None
 
     # ------------------------------------------------------------ launches
 
@@ -109,11 +111,13 @@ class GpuPrinter:
         body = GpuBody(ctx, self.spelling, lambda s: self._barrier(s, plan), lambda s: self._local(s, ctx, plan, space), parts)
         body.units = lockstep
         body.block(launch.body)
-        lines, used = live_lines(text.finish())
-        lines = peephole(lines)  # which says nothing less
+        stmts, used = live_statements(text.finish())
+        stmts = peephole(stmts)  # which mentions no fewer buffers and sizes
         text.close()
         if space.total:
-            lines.insert(0, "extern __shared__ __attribute__((aligned(16))) unsigned char m_shared[];")
+            kind = "extern __shared__ __attribute__((aligned(16))) unsigned char"
+            stmts.insert(0, Declaration(kind, "m_shared", size=""))
+        lines = print_statements(stmts)
         name = f"{self.symbol}__{self.names.fresh(launch.name)}"
         buffers = [b for b in program.buffers if self.field[b.name] in used]
         ones = {v: as_expr(1) for _, v in program.finite}
@@ -135,7 +139,8 @@ class GpuPrinter:
             ],
             "names": (*(self.field[b.name] for b in buffers), *(n for n, _ in sizes)),
             "lines": lines,
-            "body": "\n".join([f"{INDENT}{x}" if x else "" for x in lines]),
+            "body": "\n".join([f"{INDENT}{line.text}" for line in lines]),
+            "mentioned": all_mentioned(stmts),
             "blocks": self.host.text(grid),
             "passed": passed,
             "places": self._places(allocs, plan, space),
@@ -172,7 +177,7 @@ class GpuPrinter:
                 if i > 0:
                     shown += f" % {text.index.text(u.count, 6)}"
                 name = text.fresh(v.name, 0)
-                text.scopes[0].decls.append(f"const int {name} = {shown};")
+                text.scopes[0].decls.append(Declaration("int", name, shown, const=True))
                 return name
         raise InternalError(f"the variable {v} is not bound")
 
@@ -207,7 +212,7 @@ class GpuPrinter:
         b = s.buffer
         text = ctx.text
         if id(s) in space.meet:
-            text.line(f"{self._meeting(self.spelling.barrier)}  // {b.name} lies where others were")
+            text.add(ExprStatement(self._meeting(self.spelling.barrier), f"{b.name} lies where others were"))
         name = text.fresh(b.name, 0)
         ctx.emitted_names[b.name], ctx.buffers[b.name] = name, b
         slice_ = as_expr(0)
@@ -218,20 +223,20 @@ class GpuPrinter:
         shown = f"({element}*)({base})" if "+" in base else f"({element}*){base}"
         if slice_ != as_expr(0):
             shown += f" + {text.index.text(slice_ * b.size)}"
-        text.declare(f"{element}* {name} = {shown};", 0)
+        text.declare(Declaration(f"{element}*", name, shown), 0)
 
-    def _barrier(self, s: Barrier, plan: LaunchGeometry) -> list[str]:
+    def _barrier(self, s: Barrier, plan: LaunchGeometry) -> list[Statement]:
         device = self.program.device
         depth = device.depth(s.level)
-        why = f"  // {' '.join(s.why.split())}" if s.why else ""
+        why = " ".join(s.why.split())
         if depth < plan.owner:
             raise InternalError(f"units of {device.levels[plan.owner].name} cannot synchronise within a launch")
         below = [u for u in plan.threads if device.depth(u.level) > depth]
         if not below:
             return []
         if all(device.level(u.level).siblings == "lockstep" for u in below) and len(below) < len(plan.threads):
-            return [self._meeting(self.spelling.lockstep) + why]
-        return [self._meeting(self.spelling.barrier) + why]
+            return [ExprStatement(self._meeting(self.spelling.lockstep), why)]
+        return [ExprStatement(self._meeting(self.spelling.barrier), why)]
 
     def _meeting(self, barrier: str) -> str:
         if barrier.startswith("m_"):
@@ -274,14 +279,15 @@ class GpuPrinter:
             dims=[self.size[v] for v in program.dims], bindings=bindings, sizes=sizes, workspaces=spaces,
         )  # fmt: skip
 
-    def _prelude(self, helpers: list[Declaration], kernels: list[dict]) -> str:
+    def _prelude(self, helpers: list[Helper], kernels: list[dict]) -> str:
         """The helpers, with those that `_respelled` will call first; without those that `peephole` made unused."""
         body = "\n".join(k["body"] for k in kernels)
-        packs = [n._replace(name="pack") for n in helpers if n.name == "set_part" and f"m_pack_{n.type}(" in body]
-        helpers = [n for n in helpers if n.name != "set_part" or f"m_set_part_{n.type}(" in body]
+        called = set().union(*(k["mentioned"] for k in kernels))
+        packs = [n._replace(name="pack") for n in helpers if n.name == "set_part" and f"m_pack_{n.type}" in called]
+        helpers = [n for n in helpers if n.name != "set_part" or f"m_set_part_{n.type}" in called]
         helpers += [n for n in packs if n not in helpers]
         whole = prelude(helpers, self.program, "", self.dialect) + body
-        bits = [Declaration("flt", e) for e, names in (("f32", _F32), ("f64", _F64)) if any(n in whole for n in names)]
+        bits = [Helper("flt", e) for e, names in (("f32", _F32), ("f64", _F64)) if any(n in whole for n in names)]
         return prelude([*bits, *helpers], self.program, "", self.dialect)
 
     def _choice(self, ways: Sequence[Program]) -> str:
@@ -298,36 +304,42 @@ class GpuPrinter:
 
     def _bindings(self, kernels: list[dict], choice: str) -> tuple[list[str], list[str]]:
         """The beginning of the host's functions: arguments, sizes, conditions, workspaces; and the sizes alone."""
-        lines, sizes = self._known()
+        stmts, sizes = self._known()
         kept = [b for b in self.program.buffers if b.kind == "workspace"]
         if kept:
-            lines += [f"int64_t at[{len(kept) + 1}];", f"{self.symbol}__spaces(dims, at);"]
+            stmts.append(Declaration("int64_t", "at", size=str(len(kept) + 1)))
+            stmts.append(ExprStatement(f"{self.symbol}__spaces(dims, at)"))
         last = sum(b.kind != "workspace" for b in self.program.buffers)
         for i, b in enumerate(kept):
             kind = f"{ELEMENTS[storage(b.dtype)]}*"
-            lines.append(f"{kind} {self.field[b.name]} = ({kind})((char*)args[{last}] + at[{i}]);")
+            stmts.append(Declaration(kind, self.field[b.name], f"({kind})((char*)args[{last}] + at[{i}])"))
         needed = choice + "\n" + "\n".join(k["blocks"] + " " + " ".join(k["passed"]) for k in kernels)
         spaces = "\n".join(self.host.text(b.size) for b in kept)
-        return remove_dead(lines, needed), remove_dead(sizes, spaces)
+        return (
+            print_texts(remove_dead(stmts, set(identifiers(needed)))),
+            print_texts(remove_dead(sizes, set(identifiers(spaces)))),
+        )
 
-    def _known(self) -> tuple[list[str], list[str]]:
+    def _known(self) -> tuple[list[Statement], list[Statement]]:
         """Arguments, sizes, conditions; and the sizes alone."""
-        program, lines = self.program, []
+        program = self.program
+        stmts: list[Statement] = []
         for i, b in enumerate(b for b in program.buffers if b.kind != "workspace"):
             kind = f"{'const ' if b.kind == 'input' else ''}{ELEMENTS[storage(b.dtype)]}*"
-            lines.append(f"{kind} {self.field[b.name]} = ({kind})args[{i}];")
-        sizes = [f"const int64_t {self.size[v]} = dims[{i}];" for i, v in enumerate(program.dims)]
-        sizes += [f"const int64_t {self.size[v]} = 1;" for _, v in program.finite]
-        sizes += [f"const int64_t {self.size[v]} = {self.host.text(e)};" for v, e in program.lets]
-        lines += sizes
+            stmts.append(Declaration(kind, self.field[b.name], f"({kind})args[{i}]"))
+        known = [(v, f"dims[{i}]") for i, v in enumerate(program.dims)] + [(v, "1") for _, v in program.finite]
+        known += [(v, self.host.text(e)) for v, e in program.lets]
+        sizes: list[Statement] = [Declaration("int64_t", self.size[v], shown, const=True) for v, shown in known]
+        stmts += sizes
         for i, (e, why) in enumerate(program.conditions):
-            lines.append(f"if ({self.host.text(e)} < 0) return {100 + i};  // {' '.join(why.split())}")
-        return lines, sizes
+            failed = ExprStatement(f"return {100 + i}", " ".join(why.split()))
+            stmts.append(If(f"{self.host.text(e)} < 0", [failed], short=True))
+        return stmts, sizes
 
-    def _instr(self, need: Declaration) -> str:
+    def _instr(self, need: Helper) -> str:
         return instr_text(self._called(need), self.spelling.dialect)
 
-    def _called(self, need: Declaration) -> ExecutedInstr:
+    def _called(self, need: Helper) -> ExecutedInstr:
         return self.executed[need.name.partition(":")[2]]
 
 

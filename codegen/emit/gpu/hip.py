@@ -14,8 +14,8 @@ SPELLING = DialectSpelling(
     dialect="hip",
     block="__builtin_amdgcn_workgroup_id_x()",
     thread="__builtin_amdgcn_workitem_id_x()",
-    barrier="m_barrier();",
-    lockstep="m_wave_barrier();",
+    barrier="m_barrier()",
+    lockstep="m_wave_barrier()",
     shuffle="m_shuffle_xor({x}, {d})",
     bounds="__attribute__((amdgpu_flat_work_group_size(1, {name})))",
 )

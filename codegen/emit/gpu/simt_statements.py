@@ -21,6 +21,7 @@ from ...ir.program import Program
 from ...ir.tile_ir import Alloc, AllReduce, Barrier, Buffer, Call, Commit, For, Let, Piece, Stmt, Wait
 from ..addressing import pointer_text
 from ..c.c_expr import COMPARE, storage
+from ..c.c_tree import Assign, Declaration, Directive, ExprStatement, If, Statement
 from ..c.simplify_conditions import simplify_conditions
 from ..cpu.cpp_prelude import has_helper
 from ..emission_context import EmissionContext
@@ -102,7 +103,7 @@ class GpuBody(StatementPrinter):
         self,
         ctx: GpuContext,
         spelling: DialectSpelling,
-        barrier: Callable[[Barrier], list[str]],
+        barrier: Callable[[Barrier], list[Statement]],
         local: Callable[[Alloc], None],
         parts: frozenset[int],
     ) -> None:
@@ -113,8 +114,8 @@ class GpuBody(StatementPrinter):
     def _at_once(self, s: For) -> int | None:
         return super()._at_once(s) or unroll_limit(self.ctx, s)
 
-    def _unroll(self, count: int) -> str:
-        return self.spelling.unroll.format(n=min(count, 64))
+    def _unroll(self, count: int) -> Directive:
+        return Directive(self.spelling.unroll.format(n=min(count, 64)))
 
     def _seen_through(self, s: Let, e: Expr) -> bool:
         """Not what has 32 bits by its name alone (`counts`)."""
@@ -128,23 +129,23 @@ class GpuBody(StatementPrinter):
     def _call(self, s: Call) -> None:
         ctx, instr = self.ctx, self._instrs[s.instr]
         args: list[str] = []
-        after: list[str] = []
+        after: list[Statement] = []
         for piece, operand in zip(s.pieces, instr.operands, strict=True):
             args += self._passed(piece, operand, after)
         ctx.need(f"instr:{instr.name}", "", True)
-        ctx.text.line(f"{instr_name(instr)}({', '.join(args)});")
-        for line in after:
-            ctx.text.line(line)
+        ctx.text.add(ExprStatement(f"{instr_name(instr)}({', '.join(args)})"))
+        for one in after:
+            ctx.text.add(one)
 
     def _commit(self, s: Commit) -> None:
         self.ctx.need(f"m_commit_{s.kind}")
-        self.ctx.text.line(f"m_commit_{s.kind}();")
+        self.ctx.text.add(ExprStatement(f"m_commit_{s.kind}()"))
 
     def _wait(self, s: Wait) -> None:
         self.ctx.need(f"m_wait_{s.kind}")
-        self.ctx.text.line(f"m_wait_{s.kind}<{s.pending}>();")
+        self.ctx.text.add(ExprStatement(f"m_wait_{s.kind}<{s.pending}>()"))
 
-    def _passed(self, piece: Piece, o: Operand, after: list[str]) -> list[str]:
+    def _passed(self, piece: Piece, o: Operand, after: list[Statement]) -> list[str]:
         """An operand as arguments; `after`: the stores of results that cannot be passed by reference."""
         ctx = self.ctx
         if o.memory not in register_memories(ctx.program.device):
@@ -162,9 +163,9 @@ class GpuBody(StatementPrinter):
         out = [ctx.text.temp() for _ in words]
         for t, word in zip(out, words, strict=True):
             cells = [load(ctx, piece.buffer, p)[0] for p in word]
-            given = f" = {self._word(r, cells, o.dtype)}" if o.role == "inout" else ""
-            ctx.text.line(f"{r.kind} {t}{given};")
-            after += [f"{cell} = {self._unpacked(t, i, r, o.dtype)};" for i, cell in enumerate(cells)]
+            given = self._word(r, cells, o.dtype) if o.role == "inout" else None
+            ctx.text.add(Declaration(r.kind, t, given))
+            after += [Assign(cell, self._unpacked(t, i, r, o.dtype)) for i, cell in enumerate(cells)]
         return out
 
     def _word(self, r: RegisterOperand, texts: list[str], dtype: DType) -> str:
@@ -222,14 +223,12 @@ class GpuBody(StatementPrinter):
         if kind in ("argmax", "argmin"):
             t, i = ctx.text.temp(), ctx.text.temp()
             types = [ctx.element(e, False) for e in elements]
-            ctx.text.line(f"const {types[0]} {t} = {others[0]};")
-            ctx.text.line(f"const {types[1]} {i} = {others[1]};")
+            ctx.text.add(Declaration(types[0], t, others[0], const=True))
+            ctx.text.add(Declaration(types[1], i, others[1], const=True))
             sign = "max" if kind == "argmax" else "min"
             ctx.need(f"m_better_{sign}", elements[0])
-            ctx.text.line(f"if (m_better_{sign}({t}, {i}, {cells[0]}, {cells[1]})) {{")
-            ctx.text.line(f"    {cells[0]} = {t};")
-            ctx.text.line(f"    {cells[1]} = {i};")
-            ctx.text.line("}")
+            better = f"m_better_{sign}({t}, {i}, {cells[0]}, {cells[1]})"
+            ctx.text.add(If(better, [ctx.text.here(Assign(cells[0], t)), ctx.text.here(Assign(cells[1], i))]))
             return
         if dtypes[0].compute != dtypes[0]:
             raise InternalError(f"a reduction over units of {dtypes[0]}; it must be in {dtypes[0].compute}")
@@ -238,4 +237,4 @@ class GpuBody(StatementPrinter):
             ctx.need(f"m_{kind}", dtypes[0].name)
         form = {"sum": "{a} + {b}", "prod": "{a} * {b}", "any": "{a} | {b}", "all": "{a} & {b}"}
         text = form[kind].format(a=a, b=b) if kind in form else f"m_{kind}({a}, {b})"
-        ctx.text.line(f"{a} = {text};")
+        ctx.text.add(Assign(a, text))

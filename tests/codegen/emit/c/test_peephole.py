@@ -5,61 +5,105 @@ from __future__ import annotations
 import random
 
 import pytest
+from andiron.codegen.emit.c.c_text import print_texts
+from andiron.codegen.emit.c.c_tree import Assign, Block, Declaration, ExprStatement, If, SetPart, Statement
 from andiron.codegen.emit.c.peephole import peephole
 from andiron.codegen.emit.c.simplify_conditions import simplify_conditions
 from andiron.dsl.index.expr import Var, as_expr
+from andiron.dsl.source import Source, Span
+from andiron.dsl.support.fast_replace import replace
+
+
+def shorter(*stmts: Statement) -> list[str]:
+    return print_texts(peephole(stmts))
+
+
+def parts(element: str, word: str, *values: str) -> list[SetPart]:
+    return [SetPart(element, word, str(i), value) for i, value in enumerate(values)]
 
 
 def test_words_are_cleared_at_once():
-    set_part = ["    m_set_part_u16(a_0, 0, 0);", "    m_set_part_u16(a_0, 1, 0);"]
-    bytes_ = [f"m_set_part_u8(b, {i}, 0);" for i in range(4)]
-    assert peephole([*set_part, "x;", *bytes_]) == ["    a_0 = 0;", "x;", "b = 0;"]
-    assert peephole(bytes_[:3]) == bytes_[:3]
-    assert peephole([set_part[0], "    m_set_part_u16(a_1, 1, 0);"])[0] == set_part[0]
+    half, quarters = parts("u16", "a_0", "0", "0"), parts("u8", "b", "0", "0", "0", "0")
+    assert peephole([Block(half), ExprStatement("x"), *quarters]) == [
+        Block([Assign("a_0", "0")]),
+        ExprStatement("x"),
+        Assign("b", "0"),
+    ]
+    assert peephole(quarters[:3]) == quarters[:3]
+    other = [half[0], SetPart("u16", "a_1", "1", "0")]
+    assert peephole(other) == other
 
 
 def test_words_are_put_together_at_once_unless_a_part_is_read():
-    parts = ["m_set_part_u16(a_0, 0, f(x, 1));", "m_set_part_u16(a_0, 1, y);"]
-    assert peephole(parts) == ["a_0 = m_pack_u16(f(x, 1), y);"]
-    reading = [parts[0], "m_set_part_u16(a_0, 1, m_part_u16(a_0, 0));"]
+    given = parts("u16", "a_0", "f(x, 1)", "y")
+    assert peephole(given) == [Assign("a_0", "m_pack_u16(f(x, 1), y)")]
+    reading = parts("u16", "a_0", "f(x, 1)", "m_part_u16(a_0, 0)")
     assert peephole(reading) == reading
-    assert peephole(parts[::-1]) == parts[::-1]
+    assert peephole(given[::-1]) == given[::-1]
+
+
+def test_a_shorter_statement_comes_from_where_the_first_one_came_from():
+    span = Span(Source("f", "text"), 0, 1)
+    first, second = parts("u16", "a", "0", "0")
+    (word,) = peephole([replace(first, span=span), second])
+    assert word.span is span
 
 
 @pytest.mark.parametrize(
-    ("line", "shorter"),
+    ("value", "shown"),
     [
-        ("    y = y + x * z;", "    y += x * z;"),
-        ("y = y + f(a - b, c);", "y += f(a - b, c);"),
-        ("y = y * x;", "y *= x;"),
-        ("y = y | x;", "y |= x;"),
-        ("y = y * x / z;", None),  # another order of rounding
-        ("y = y + x - z;", None),
-        ("y = y & x == 0;", None),
-        ("y = y + (c ? a : b);", "y += (c ? a : b);"),
-        ("y = y + c ? a : b;", None),
-        ("y = x + y;", None),
-        ("float y = y + x;", None),
+        ("y + x * z", "y += x * z;"),
+        ("y + f(a - b, c)", "y += f(a - b, c);"),
+        ("y * x", "y *= x;"),
+        ("y | x", "y |= x;"),
+        ("y * x / z", None),  # another order of rounding
+        ("y + x - z", None),
+        ("y & x == 0", None),
+        ("y + (c ? a : b)", "y += (c ? a : b);"),
+        ("y + c ? a : b", None),
+        ("x + y", None),
     ],
 )
-def test_what_grows_is_named_once(line, shorter):
-    assert peephole([line]) == [shorter or line]
+def test_what_grows_is_named_once(value, shown):
+    assert shorter(Assign("y", value)) == [shown or f"y = {value};"]
+
+
+def test_only_variables_grow():
+    assert shorter(Declaration("float", "y", "y + x")) == ["float y = y + x;"]
+    assert shorter(Assign("y[i]", "y[i] + x")) == ["y[i] = y[i] + x;"]
 
 
 def test_what_is_zero_is_so_in_one_line():
-    assert peephole(["    float a = 0.0f;", "    float b = -flt(0x7f800000);"]) == ["    float a = 0.0f, b = -flt(0x7f800000);"]
-    assert peephole(["float a = 0.0f;", "int32_t b = 0;"]) == ["float a = 0.0f;", "int32_t b = 0;"]
-    assert peephole(["a = 0;", "b = 0;", "c = 0.0f;"]) == ["a = b = 0;", "c = 0.0f;"]
-    long = peephole([f"float c_{i} = 0.0f;" for i in range(40)])
-    assert all(len(x) <= 112 for x in long)
-    assert len(long) == 5
+    floats = [Declaration("float", n, "0.0f") for n in "ab"]
+    assert shorter(*floats) == ["float a = 0.0f, b = 0.0f;"]
+    assert shorter(floats[0], Declaration("int32_t", "b", "0")) == ["float a = 0.0f;", "int32_t b = 0;"]
+    assert shorter(floats[0], Declaration("float", "b", "1.0f")) == ["float a = 0.0f;", "float b = 1.0f;"]
+    assert shorter(Assign("a", "0"), Assign("b", "0"), Assign("c", "0.0f")) == ["a = b = 0;", "c = 0.0f;"]
+    long = [Declaration("float", f"c_{i}", "0.0f") for i in range(40)]
+    assert all(len(x) < 110 for x in shorter(*long))
+    assert len(shorter(*long)) == 5
 
 
 def test_a_value_has_one_name_in_a_block():
-    lines = ["{", "    const int m3 = t / 4;", "    float* p2 = p + m3;"]
-    lines += ["    const int m3_2 = t / 4;", "    float* p3 = p + m3_2;", "    use(p2, p3);"]
-    lines += ["    const int n3 = t / 4;", "    use(n3);", "}", "const int m4 = t / 4;", "use(m4);"]
-    assert peephole(lines) == [*lines[:3], "    use(p2, p2);", *lines[6:]]
+    inside = [
+        Declaration("int", "m3", "t / 4", const=True),
+        Declaration("float*", "p2", "p + m3"),
+        Declaration("int", "m3_2", "t / 4", const=True),
+        Declaration("float*", "p3", "p + m3_2"),
+        ExprStatement("use(p2, p3)"),
+        Declaration("int", "n3", "t / 4", const=True),  # another meaning
+        ExprStatement("use(n3)"),
+    ]
+    after = [Declaration("int", "m4", "t / 4", const=True), ExprStatement("use(m4)")]
+    assert peephole([Block(inside), *after]) == [Block([*inside[:2], ExprStatement("use(p2, p2)"), *inside[5:]]), *after]
+
+
+def test_a_value_has_one_name_in_the_blocks_in_a_block_too():
+    index = [Declaration("int", f"m{n}", "t / 4", const=True) for n in (1, 2)]
+    inner = If("m2 < n", [index[1], Assign("p[m2]", "x")])
+    assert peephole([index[0], inner]) == [index[0], If("m2 < n", [Assign("p[m1]", "x")])]
+    changing = [replace(d, const=False) for d in index]
+    assert peephole(changing) == changing
 
 
 def test_conditions_say_what_they_mean():

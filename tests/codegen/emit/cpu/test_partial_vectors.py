@@ -9,7 +9,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from andiron.codegen.emit.c.c_expr import ELEMENTS, Declaration
+from andiron.codegen.emit.c.c_expr import ELEMENTS, Helper
 from andiron.codegen.emit.cpu.cpp_prelude import prelude
 
 from ....support.cpp.build import COMPILERS, MACHINES, library
@@ -27,7 +27,7 @@ COUNTS = (-(1 << 40), -1, 0, 1, 2, 3, 1 << 40)
 
 @cache
 def text() -> str:
-    made = HEAD + prelude([Declaration(name, e, w) for name in HELPERS for e, w in VECTORS], None, "")  # type: ignore[arg-type]
+    made = HEAD + prelude([Helper(name, e, w) for name in HELPERS for e, w in VECTORS], None, "")  # type: ignore[arg-type]
     made += 'extern "C" {\n'
     for e, w in VECTORS:
         c, v = ELEMENTS[e], f"{e}x{w}"

@@ -12,7 +12,7 @@ from math import prod
 
 import numpy as np
 import pytest
-from andiron.codegen.emit.c.c_expr import Declaration
+from andiron.codegen.emit.c.c_expr import Helper
 from andiron.codegen.emit.c.templates import environment
 from andiron.codegen.emit.cpu.cpp_prelude import prelude
 from andiron.codegen.emit.emulated.instr_function import instr_function
@@ -72,7 +72,7 @@ def kernel(device: Device, instr: Instr, number: int) -> str:
 def built(group: str) -> tuple[EmulatedLibrary, list[str]]:
     """All instructions of a vendor's line of devices in one text, with the number of each."""
     titles = [t for t in TITLES if t.startswith(group)]
-    needs: dict[Declaration, None] = {}
+    needs: dict[Helper, None] = {}
     functions = []
     for n, title in enumerate(titles):
         device, instr = instructions()[title]

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from andiron.codegen.abi import programs
-from andiron.codegen.emit.c.dead_declarations import remove_dead
 from andiron.codegen.emit.gpu.cuda import kernels
 from andiron.codegen.emit.printers import emit
 from andiron.codegen.ir.program import Program
@@ -239,12 +238,6 @@ def test_outputs_that_may_be_inputs_are_not_restrict():
 
 def test_equal_programs_have_equal_text():
     assert emit(program("row")[1], "cuda") == emit(replace(program("row")[1]), "cuda")
-
-
-def test_unused_declarations_go():
-    lines = ["const int a = 1;", "const int b = a;", "{", "    const int c = 2;", "    use(c);", "}", "float* c = p;"]
-    assert remove_dead(lines) == ["{", "    const int c = 2;", "    use(c);", "}"]
-    assert remove_dead(lines, "c b")[:2] == ["const int a = 1;", "const int b = a;"]
 
 
 def kernel_of(schedule: str, dialect: str) -> str:

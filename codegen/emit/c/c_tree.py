@@ -1,0 +1,202 @@
+"""Statements of the emitted language as a tree: `c_text` prints them, `dead_declarations` and `peephole` rewrite them.
+
+A node never changes: a rewrite makes new ones. It has the span of the schedule that it was printed for. Two nodes are equal if
+they say the same, wherever they are from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, TypeVar
+
+from ....dsl.source import Span
+from ....dsl.support.fast_replace import replace
+
+_BETWEEN = str.maketrans({c: " " for c in map(chr, range(128)) if not (c.isalnum() or c == "_")})
+
+
+def identifiers(text: str) -> list[str]:
+    """Names and numbers of C text, in order."""
+    return text.translate(_BETWEEN).split()
+
+
+class _Shape:
+    """TEXTS: the fields with names, types and expressions. BODIES: those with statements. (Of no dataclass, so `fast_replace`
+    does not take them for fields.)"""
+
+    TEXTS: ClassVar[tuple[str, ...]] = ()
+    BODIES: ClassVar[tuple[str, ...]] = ()
+
+
+@dataclass(frozen=True)
+class Statement(_Shape):
+    span: Span | None = field(default=None, compare=False, repr=False, kw_only=True)
+
+
+@dataclass(frozen=True)
+class Declaration(Statement):
+    """`const type name[size] = value;  // note`"""
+
+    type: str
+    name: str
+    value: str | None = None
+    const: bool = False
+    size: str | None = None
+    note: str = ""
+    TEXTS = ("type", "name", "value", "size", "note")
+
+
+@dataclass(frozen=True)
+class Declarations(Statement):
+    """`type a, b = 0;`: several variables of one type in a line, each with its value, if it has one."""
+
+    type: str
+    variables: tuple[tuple[str, str | None], ...]
+    TEXTS = ("type", "variables")
+
+
+@dataclass(frozen=True)
+class Assign(Statement):
+    """`target op= value;`"""
+
+    target: str
+    value: str
+    op: str = ""
+    TEXTS = ("target", "value")
+
+
+@dataclass(frozen=True)
+class AssignAll(Statement):
+    """`a = b = value;`"""
+
+    targets: tuple[str, ...]
+    value: str
+    TEXTS = ("targets", "value")
+
+
+@dataclass(frozen=True)
+class SetPart(Statement):
+    """`m_set_part_element(word, part, value);`: stores one of the elements that share a 32-bit variable."""
+
+    element: str
+    word: str
+    part: str
+    value: str
+    TEXTS = ("word", "part", "value")
+
+
+@dataclass(frozen=True)
+class ExprStatement(Statement):
+    """`value;  // note`: a call for its effect. `brief`: it may stand in the line of an `if`."""
+
+    value: str
+    note: str = ""
+    brief: bool = False
+    TEXTS = ("value", "note")
+
+
+@dataclass(frozen=True)
+class Comment(Statement):
+    text: str
+    TEXTS = ("text",)
+
+
+@dataclass(frozen=True)
+class Directive(Statement):
+    """A line for the compiler about the next statement, such as `#pragma unroll 4`."""
+
+    text: str
+    TEXTS = ("text",)
+
+
+@dataclass(frozen=True)
+class Block(Statement):
+    """`head { body footer`"""
+
+    body: Sequence[Statement]
+    head: str = ""
+    footer: str = "}"
+    TEXTS = ("head",)
+    BODIES = ("body",)
+
+
+@dataclass(frozen=True)
+class If(Statement):
+    """`short`: in one line, with its only statement."""
+
+    condition: str
+    body: Sequence[Statement]
+    orelse: Sequence[Statement] = ()
+    short: bool = False
+    TEXTS = ("condition",)
+    BODIES = ("body", "orelse")
+
+
+@dataclass(frozen=True)
+class For(Statement):
+    """`for (type name = start; name < stop; name += step)`"""
+
+    type: str
+    name: str
+    start: str
+    stop: str
+    step: str
+    body: Sequence[Statement]
+    TEXTS = ("type", "name", "start", "stop", "step")
+    BODIES = ("body",)
+
+
+_S = TypeVar("_S", bound=Statement)
+
+
+def bodies(s: Statement) -> list[Sequence[Statement]]:
+    return [getattr(s, name) for name in s.BODIES]
+
+
+def map_bodies(s: _S, change: Callable[[Sequence[Statement]], Sequence[Statement]]) -> _S:
+    """The statement with each of its bodies changed."""
+    return replace(s, **{name: change(body) for name in s.BODIES if (body := getattr(s, name))}) if s.BODIES else s
+
+
+def texts(s: Statement) -> list[str]:
+    """The texts of a statement itself, without those of the statements in it."""
+    found: list[str] = []
+    for name in s.TEXTS:
+        _collect(getattr(s, name), found)
+    return found
+
+
+def _collect(x: Any, found: list[str]) -> None:
+    if type(x) is str:
+        found.append(x)
+    elif type(x) is tuple:
+        for y in x:
+            _collect(y, found)
+
+
+def map_texts(s: _S, change: Callable[[str], str]) -> _S:
+    """The statement with each of its own texts changed."""
+    return replace(s, **{name: _changed(getattr(s, name), change) for name in s.TEXTS})
+
+
+def _changed(x: Any, change: Callable[[str], str]) -> Any:
+    if type(x) is tuple:
+        return tuple([_changed(y, change) for y in x])
+    return x if x is None else change(x)
+
+
+def mentioned(s: Statement) -> list[str]:
+    """The names that a statement mentions itself, without those of the statements in it. Comments count: a name that one
+    speaks of stays."""
+    out = identifiers(" ".join(texts(s)))
+    return [*out, f"m_set_part_{s.element}"] if isinstance(s, SetPart) else out
+
+
+def all_mentioned(stmts: Iterable[Statement]) -> set[str]:
+    found: set[str] = set()
+    for s in stmts:
+        found.update(mentioned(s))
+        for body in bodies(s):
+            found |= all_mentioned(body)
+    return found
