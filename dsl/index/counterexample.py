@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from ..support.memoised import memoised
 from .expr import OF_INTEGERS, Expr, Fn, Var, evaluated
 
 _STEPS = 24
@@ -215,26 +216,25 @@ class _Search:
                 now[a] = x
 
 
+@memoised
 def _functions(e: Expr) -> tuple[dict[Expr, None], frozenset[Var]]:
     """What is divided by in `e`, except numbers, and the variables in that and in products."""
-    if e._divisors is None:
-        divisors: dict[Expr, None] = {}
-        factors: frozenset[Var] = frozenset()
-        for atom, _ in e.terms:
-            if type(atom) is not Fn:
-                continue
-            by = atom.args[1]
-            if atom.kind == "mul":
-                factors |= atom.variables()
-            elif atom.kind in ("div", "mod") and by.terms:
-                divisors[by] = None
-                factors |= by.variables()
-            for x in atom.args:
-                inner, among = _functions(x)
-                divisors |= inner
-                factors |= among
-        e._divisors = (divisors, factors) if factors else _NONE
-    return e._divisors
+    divisors: dict[Expr, None] = {}
+    factors: frozenset[Var] = frozenset()
+    for atom, _ in e.terms:
+        if type(atom) is not Fn:
+            continue
+        by = atom.args[1]
+        if atom.kind == "mul":
+            factors |= atom.variables()
+        elif atom.kind in ("div", "mod") and by.terms:
+            divisors[by] = None
+            factors |= by.variables()
+        for x in atom.args:
+            inner, among = _functions(x)
+            divisors |= inner
+            factors |= among
+    return (divisors, factors) if factors else _NONE
 
 
 def _changes(e: Expr, more: int, at: dict[str, int]) -> Iterator[tuple[Var, int]]:

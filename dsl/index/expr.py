@@ -115,10 +115,7 @@ class LazyProperty:
 
 
 class _Cached:
-    """Immutable (a type checker holds it), with the hash, the sort key and whatever depends on them computed once an instance.
-
-    Attributes are set in the plain way: an instance whose `__dict__` was never asked for is made and read the fastest.
-    """
+    """Immutable (a type checker holds it); the hash, the sort key and other results are computed once an instance."""
 
     @LazyProperty
     def _key(self) -> tuple:
@@ -126,14 +123,17 @@ class _Cached:
 
     _hash: int | None = None  # once it was asked for
 
+    @LazyProperty
+    def memos(self) -> dict[Callable[..., Any], Any]:
+        """What functions keep of it, see `memoised`."""
+        return {}
+
 
 class Fn(_Cached):
     """An atom that is a function of expressions. Made by the operators and functions below, which simplify; not by hand."""
 
     kind: Final[str]
     args: Final[tuple[Expr, ...]]
-    _quotient: Expr | None = None  # of a remainder's operands, see `simplify`
-    _risky: bool | None = None  # see `codegen.emit.c.text_builder.is_risky`
 
     def __init__(self, kind: str, args: tuple[Expr, ...]) -> None:
         self.kind, self.args = kind, args
@@ -201,13 +201,6 @@ class Expr(_Arithmetic, _Cached):
 
     terms: Final[tuple[tuple[Atom, int], ...]]
     const: Final[int]
-
-    # What others keep of it: `prove.conjuncts`, `counterexample`, `parts` of barriers, `simplify_conditions`.
-    _conjuncts: tuple[Expr, ...] | None = None
-    _divisors: tuple[dict[Expr, None], frozenset[Var]] | None = None
-    _parts: tuple[Expr, ...] | None = None
-    _plain: tuple[Expr, ...] | None = None
-    _open: frozenset[Var] | None = None
 
     def __init__(self, terms: tuple[tuple[Atom, int], ...] = (), const: int = 0) -> None:
         self.terms, self.const = terms, const
@@ -322,14 +315,6 @@ class Expr(_Arithmetic, _Cached):
 
 
 Index = Union[int, Var, Expr]  # noqa: UP007 - evaluated at run time
-
-# CPython makes room in all instances of a class for what the first one has: for what is kept of them later, too.
-for _first, _later in (
-    (Fn("", ()), "_quotient _risky _hash _key _variables interval remainders"),
-    (Expr(), "_conjuncts _divisors _parts _open _plain _hash _key _variables interval known"),
-):
-    for _name in _later.split():
-        setattr(_first, _name, None)
 
 ZERO = Expr()
 ONE = Expr((), 1)

@@ -22,6 +22,7 @@ from functools import lru_cache
 from math import gcd
 from typing import Any
 
+from ..support.memoised import memoised
 from .counterexample import all_hold, feasible_point
 from .expr import ZERO, Atom, Expr, Fn, Known, LazyProperty, Var
 from .isl_queries import facts_of, is_empty, text_of
@@ -257,6 +258,7 @@ def _largest(term: tuple[Atom, int]) -> float:
     return float("inf") if end is None else c * end
 
 
+@memoised
 def conjuncts(cond: Expr) -> tuple[Expr, ...]:
     """Expressions that are all >= 0 exactly where `cond` is, without the functions that a condition can do without:
 
@@ -267,10 +269,8 @@ def conjuncts(cond: Expr) -> tuple[Expr, ...]:
 
     (c | r: apart from its constant.) isl branches on each such function that is left.
     """
-    if cond._conjuncts is None:
-        found = dict.fromkeys(_conjuncts(cond))
-        cond._conjuncts = tuple(found) if len(found) <= _MOST_CONJUNCTS else (cond,)
-    return cond._conjuncts
+    found = dict.fromkeys(_conjuncts(cond))
+    return tuple(found) if len(found) <= _MOST_CONJUNCTS else (cond,)
 
 
 def _conjuncts(cond: Expr) -> Iterator[Expr]:

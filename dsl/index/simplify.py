@@ -14,6 +14,7 @@ from functools import reduce
 from math import gcd
 from typing import Any
 
+from ..support.memoised import memoised
 from .expr import ONE, ZERO, Atom, Expr, Fn, Var, as_expr, number
 
 # ---------------------------------------------------------------- linear forms
@@ -98,9 +99,7 @@ def _merge(terms: dict[Atom, int], functions: list[tuple[Fn, int]]) -> Expr | No
         c, x = low.args[1].const, low.args[0]
         if all([k % (q * c) for k in terms.values()]):
             continue  # nothing is a multiple of the quotient
-        quotient = low._quotient
-        if quotient is None:  # computed once for each remainder
-            quotient = low._quotient = x // c
+        quotient = _quotient(low)
         if quotient.terms and all(terms.get(a) == q * c * k for a, k in quotient.terms):
             rest = {a: k for a, k in terms.items() if a is not low and all(a != b for b, _ in quotient.terms)}
             return build(rest, -q * c * quotient.const) + scale(x, q)
@@ -126,6 +125,12 @@ def _merge(terms: dict[Atom, int], functions: list[tuple[Fn, int]]) -> Expr | No
             rest = {a: k for a, k in terms.items() if a is not high and all(a != b for b, _ in x.terms)}
             return build(rest, -q * x.const) + scale(x % c, q)
     return _merge_symbolic(terms, functions)
+
+
+@memoised
+def _quotient(remainder: Fn) -> Expr:
+    """Of the operands of a remainder."""
+    return remainder.args[0] // remainder.args[1]
 
 
 def _merge_symbolic(terms: dict[Atom, int], functions: list[tuple[Fn, int]]) -> Expr | None:

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from ....dsl.index.expr import Expr, Fn, Var
 from ....dsl.index.intervals import linear
 from ....dsl.index.prove import conjuncts
+from ....dsl.support.memoised import memoised
 
 
 def simplify_conditions(conds: Sequence[Expr]) -> list[Expr]:
@@ -30,11 +31,10 @@ def simplify_conditions(conds: Sequence[Expr]) -> list[Expr]:
     return [e for i, e in enumerate(out) if not any([_follows(e, i, x, j) for j, x in enumerate(out) if i != j])]
 
 
+@memoised
 def _plain(cond: Expr) -> tuple[Expr, ...]:
-    """The simplest form of the condition by itself; computed once for each."""
-    if cond._plain is None:
-        cond._plain = tuple(_coarse(x) for x in _parts(cond))
-    return cond._plain
+    """The simplest form of the condition by itself."""
+    return tuple(_coarse(x) for x in _parts(cond))
 
 
 def _parts(cond: Expr) -> Sequence[Expr]:
@@ -66,8 +66,7 @@ def _follows(e: Expr, i: int, other: Expr, j: int) -> bool:
     return back is None or back < 0 or j < i
 
 
+@memoised
 def _open(cond: Expr) -> frozenset[Var]:
-    """Variables by which it grows without an end; computed once for each."""
-    if cond._open is None:
-        cond._open = frozenset([a for a, c in cond.terms if type(a) is Var and (a.hi if c > 0 else a.lo) is None])
-    return cond._open
+    """Variables by which it grows without an end."""
+    return frozenset([a for a, c in cond.terms if type(a) is Var and (a.hi if c > 0 else a.lo) is None])

@@ -12,9 +12,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
-from ....dsl.index.expr import Atom, Expr, Var
+from ....dsl.index.expr import Atom, Expr, Fn, Var
 from ....dsl.source import Span
 from ....dsl.support.fast_replace import replace
+from ....dsl.support.memoised import memoised
 from ...name_mangling import NameSupply
 from .c_text import line_of
 from .c_tree import Assign, Block, Declaration, ExprStatement, If, Statement
@@ -247,13 +248,13 @@ class SourceText:
 
 
 def is_risky(atom: Atom) -> bool:
-    """Whether it may divide by zero; computed once for each."""
-    if isinstance(atom, Var):
-        return False
-    if atom._risky is None:
-        inner = (a for e in atom.args for a, _ in e.terms)
-        atom._risky = (atom.kind in ("div", "mod") and bool(atom.args[1].terms)) or any(map(is_risky, inner))
-    return atom._risky
+    """Whether it may divide by zero."""
+    return isinstance(atom, Fn) and _may_divide_by_zero(atom)
+
+
+@memoised
+def _may_divide_by_zero(f: Fn) -> bool:
+    return (f.kind in ("div", "mod") and bool(f.args[1].terms)) or any(is_risky(a) for e in f.args for a, _ in e.terms)
 
 
 def with_else(s: Statement, orelse: Sequence[Statement]) -> If:

@@ -10,6 +10,7 @@ from ....dsl.index.expr import Expr, Known, Var, as_expr
 from ....dsl.index.prove import conjuncts
 from ....dsl.support.cached import cached_property
 from ....dsl.support.fast_replace import replace
+from ....dsl.support.memoised import memoised
 from ...ir.printer import show_statement
 from ...ir.tile_ir import Call, Store
 from .mixed_radix_equality import functions
@@ -194,12 +195,11 @@ def _renamed(owners: tuple[Owner, ...], names: dict[Var, Var]) -> tuple[Owner, .
     return tuple([(u.renamed(names), None if d is None else d.renamed(names)) for u, d in owners])
 
 
+@memoised
 def condition_parts(cond: Expr) -> tuple[Expr, ...]:
     """A condition taken apart for proofs, without what always holds; one that has a quotient also as it is, because
     coordinates may have the same."""
-    if cond._parts is None:
-        cond._parts = () if _holds(cond) else tuple(_parts(cond))
-    return cond._parts
+    return () if _holds(cond) else tuple(_parts(cond))
 
 
 def _parts(cond: Expr) -> Iterator[Expr]:

@@ -1,0 +1,26 @@
+"""`@memoised`: a function of one object, whose result is kept with the object and freed with it.
+
+A weak table beside the objects would keep them for ever: most results contain the object that they are of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import TypeVar
+
+M = TypeVar("M")
+R = TypeVar("R")
+
+
+def memoised(function: Callable[[M], R]) -> Callable[[M], R]:
+    """The function, computed once for each object, which is immutable and has a dictionary `memos` of functions' results."""
+
+    @wraps(function)
+    def remembered(x: M) -> R:
+        memos = x.memos  # type: ignore[attr-defined]
+        if function in memos:
+            return memos[function]
+        return memos.setdefault(function, function(x))  # of two threads the first counts
+
+    return remembered

@@ -1,0 +1,38 @@
+"""A memoised function computes once for each object, and its results do not outlive the object."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+from andiron.dsl.index.expr import Expr, Var
+from andiron.dsl.index.prove import conjuncts
+from andiron.dsl.support.memoised import memoised
+
+
+def test_computed_once_for_each_object():
+    met = []
+
+    @memoised
+    def text(e: Expr) -> str:
+        met.append(e)
+        return str(e)
+
+    x, y = Var("i") + 1, Var("i") + 2
+    assert [text(x), text(y), text(x)] == ["i + 1", "i + 2", "i + 1"]
+    assert len(met) == 2
+
+
+def test_two_functions_do_not_share_results():
+    x = Var("i") + 1
+    assert memoised(str)(x) == "i + 1"
+    assert memoised(repr)(x) == "Expr(i + 1)"
+
+
+def test_a_result_that_contains_its_object_is_freed_with_it():
+    e = Var("i", 0, 7) - 3
+    assert conjuncts(e) == (e,)
+    gone = weakref.ref(e)
+    del e
+    gc.collect()
+    assert gone() is None
