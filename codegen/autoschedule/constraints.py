@@ -7,12 +7,13 @@ stands for the slots between the last line above it and the first below it. A ne
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ...dsl import syntax
 from ...dsl.device import Device
 from ...dsl.support.fast_replace import replace
+from .line_builders import tile_text
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ def parse_constraints(device: Device, slots: Sequence[Slot], lines: Sequence[syn
             continue
         if out.left and len(out.places) not in out.autos:
             return None  # the rest of a tile would have to be written between two of the author's lines
-        found = next((n for n in range(at + 1, len(slots)) if _suits(device, slots[n], line)), None)
+        found = next((n for n in range(at + 1, len(slots)) if suits(device, slots[n], line)), None)
         if found is None:
             return None
         fixed, out.left = _sizes(slots[found], line)
@@ -84,7 +85,8 @@ def _asked(slot: Slot, line: syntax.Line) -> set[str]:
     return {names[a.index] for a in getattr(line, "axes", ()) if isinstance(a.size, syntax.Auto)} - {""}
 
 
-def _suits(device: Device, slot: Slot, line: syntax.Line) -> bool:
+def suits(device: Device, slot: Slot, line: syntax.Line) -> bool:
+    """Whether the author's line is of the slot's kind, level and indices or tensors."""
     if not isinstance(line, slot.kind):
         return False
     match line:
@@ -96,6 +98,8 @@ def _suits(device: Device, slot: Slot, line: syntax.Line) -> bool:
             return line.tensor in slot.about and line.memory in (None, slot.level)
         case syntax.Keep():
             return set(line.tensors) <= set(slot.about) and line.memory in (None, slot.level)
+        case syntax.Fuse():
+            return (line.name, *line.indices) == slot.about
         case syntax.Compute():
             if isinstance(line.instr, syntax.Auto):
                 return True
@@ -134,7 +138,8 @@ def complete_lines(
     for name, line in chosen:
         by_slot.setdefault(name, []).append(line)
     written = [x for x in lines if not isinstance(x, syntax.AutoLine)]
-    filled = [_filled(slots[n], x, at, by_slot) for n, x in zip(r.places, written, strict=True)]
+    theirs = [(*by_slot.get(slots[n].name, ()), _line_of(slots[n], at))[0] for n in r.places]
+    filled = [filled_line(*x) for x in zip(written, theirs, strict=True)]
     out: list[syntax.Line] = []
     used = {slots[n].name for n in r.places}
     for n in range(len(filled) + 1):
@@ -155,29 +160,62 @@ def complete_lines(
     return tuple(out)
 
 
-def staged_like(line: syntax.Move, theirs: syntax.Move) -> syntax.Move:
-    """An author's move with only a memory becomes the candidate's move: layout, instruction, block."""
-    plain = not line.modifiers and line.block is None and line.view is None
-    return replace(theirs, span=line.span) if plain else replace(line, memory=theirs.memory)
+def filled_line(line: syntax.Line, theirs: syntax.Line) -> syntax.Line:
+    """The author's line, whose open parts are those of the candidate's line."""
+    match line, theirs:
+        case syntax.Tile(), syntax.Tile():
+            known = {a.index: a.size for a in theirs.axes}
+            axes = (replace(a, size=known[a.index]) if isinstance(a.size, syntax.Auto) else a for a in line.axes)
+            return replace(line, axes=tuple(axes))
+        case syntax.Move(), syntax.Move():  # with only a memory: layout, instruction and block of the candidate's
+            plain = not line.modifiers and line.block is None and line.view is None
+            return replace(theirs, span=line.span) if plain else replace(line, memory=theirs.memory)
+        case syntax.Keep(), syntax.Keep():
+            return replace(line, memory=theirs.memory)
+        case syntax.Compute(instr=syntax.Auto()), syntax.Compute():
+            return replace(line, instr=theirs.instr)
+    return line
 
 
-def _filled(slot: Slot, line: syntax.Line, at: Mapping[str, int], by_slot: Mapping[str, list[syntax.Line]]) -> syntax.Line:
+# ---------------------------------------------------------------- slots and lines
+
+
+def slot_of(line: syntax.Line) -> Slot:
+    """The slot that only this line is for; each size has the name of its index."""
     match line:
         case syntax.Tile():
-            names = dict(slot.axes)
-            axes = tuple(
-                replace(a, size=syntax.Num(at[n] if (n := names[a.index]) else 1)) if isinstance(a.size, syntax.Auto) else a
-                for a in line.axes
-            )
-            return replace(line, axes=axes)
+            return Slot("", syntax.Tile, line.level, tuple((a.index, a.index) for a in line.axes))
         case syntax.Move():
-            theirs = by_slot.get(slot.name, ())
-            named = replace(line, memory=slot.level)
-            return staged_like(named, theirs[0]) if len(theirs) == 1 and isinstance(theirs[0], syntax.Move) else named
+            return Slot("", syntax.Move, line.memory, about=(line.tensor,))
         case syntax.Keep():
-            return replace(line, memory=slot.level)
-        case syntax.Compute(instr=syntax.Auto()):
-            (leaf,) = by_slot[slot.name]
-            assert isinstance(leaf, syntax.Compute)
-            return replace(line, instr=leaf.instr)
-    return line
+            return Slot("", syntax.Keep, line.memory, about=line.tensors)
+        case syntax.Fuse():
+            return Slot("", syntax.Fuse, about=(line.name, *line.indices))
+    return Slot("", type(line), about=(line.instr,) if isinstance(line, syntax.Compute) and isinstance(line.instr, str) else ())
+
+
+def _line_of(slot: Slot, at: Mapping[str, int], modifiers: tuple[syntax.Modifier, ...] = ()) -> syntax.Line:
+    """The line of a slot for a candidate's sizes."""
+    if slot.kind is syntax.Tile:
+        return tile_text(*((i, at[name] if name else 1) for i, name in slot.axes), level=slot.level, modifiers=modifiers)
+    if slot.kind is syntax.Move:
+        return syntax.Move(slot.about[0], slot.level, modifiers=modifiers)
+    return syntax.Keep(slot.about[:1], slot.level) if slot.kind is syntax.Keep else syntax.Compute(next(iter(slot.about), None))
+
+
+def lines_of_slots(
+    slots: Sequence[Slot],
+    at: Mapping[str, int],
+    without: Container[str],
+    modifiers: Mapping[str, tuple[syntax.Modifier, ...]],
+    given: Mapping[str, tuple[syntax.Line, ...]],
+) -> Named:
+    """A candidate's lines: none for slots in `without`, those that are `given` by the slot's name, otherwise with `modifiers`.
+    A slot that may stand in two places is taken at the later one."""
+    last = {x.name: n for n, x in enumerate(slots)}
+    return tuple(
+        (x.name, line)
+        for n, x in enumerate(slots)
+        if last[x.name] == n and x.name not in without
+        for line in given.get(x.name) or (_line_of(x, at, modifiers.get(x.name, ())),)
+    )

@@ -26,7 +26,7 @@ from ....dsl.values import loads
 from ...lower.lowering_context import LoweringContext
 from ...plan.computations import Computation, computation_extents
 from ...schedule.candidate import Candidate, Cost, Lines
-from ..constraints import constant_size, staged_like
+from ..constraints import constant_size, filled_line, slot_of, suits
 from ..line_builders import resize_panels
 from .matmul import blockings, lines_of, sample_extent, sample_problem
 from .matmul_cost import Blocking
@@ -210,7 +210,7 @@ def _overlaid(device: Device, way: Lines, lines: Sequence[syntax.Line], opened: 
             yield from ((*above, _Overlay(line, own, True), *x) for x in _overlaid(device, way[n:], rest))
         if theirs is None:
             return
-        if _meets(device, theirs, line):
+        if suits(device, slot_of(theirs), line):
             before, after = _left(theirs, line)
             above = (*above, *(_Overlay(x) for x in before)) if opened else ()
             yield from ((*above, _filled(line, theirs), *x) for x in _overlaid(device, (*after, *way[n + 1 :]), rest))
@@ -223,25 +223,6 @@ def _alone(line: syntax.Tile | syntax.Move) -> bool:
     if isinstance(line, syntax.Move):
         return line.memory is not None
     return line.level is None and all(isinstance(a.size, syntax.Num) for a in line.axes)
-
-
-def _meets(device: Device, theirs: syntax.Line, line: syntax.Line) -> bool:
-    if type(theirs) is not type(line):
-        return False
-    match line, theirs:
-        case syntax.Tile(), syntax.Tile():
-            indices = {a.index for a in theirs.axes}
-            return line.level == theirs.level and all(a.index in indices and a.every is None for a in line.axes)
-        case syntax.Move(), syntax.Move():
-            return line.tensor == theirs.tensor and line.memory in (None, theirs.memory)
-        case syntax.Keep(), syntax.Keep():
-            return set(line.tensors) <= set(theirs.tensors) and line.memory in (None, theirs.memory)
-        case syntax.Fuse(), syntax.Fuse():
-            return line.indices == theirs.indices and line.name == theirs.name
-        case syntax.Compute(), syntax.Compute():
-            names = {n for i in device.instrs if i.name == theirs.instr for n in (i.name, i.family)} or {None}
-            return isinstance(line.instr, syntax.Auto) or line.instr in names
-    return False
 
 
 def _left(theirs: syntax.Line, line: syntax.Line) -> tuple[Lines, Lines]:
@@ -257,20 +238,11 @@ def _left(theirs: syntax.Line, line: syntax.Line) -> tuple[Lines, Lines]:
 
 def _filled(line: syntax.Line, theirs: syntax.Line) -> _Overlay:
     """Open parts of the author's line are the candidate's."""
-    match line, theirs:
-        case syntax.Tile(), syntax.Tile():
-            known = {a.index: a.size for a in theirs.axes}
-            axes = tuple(replace(a, size=known[a.index]) if isinstance(a.size, syntax.Auto) else a for a in line.axes)
-            own = frozenset(a.index for a in line.axes if isinstance(a.size, syntax.Num))
-            was = tuple((a.index, constant_size(a.size) or 1) for a in theirs.axes if a.index in own)
-            return _Overlay(replace(line, axes=axes), own, was=was)
-        case syntax.Move(), syntax.Move():
-            return _Overlay(staged_like(line, theirs))
-        case syntax.Keep(), syntax.Keep():
-            return _Overlay(replace(line, memory=theirs.memory))
-        case syntax.Compute(), syntax.Compute() if isinstance(line.instr, syntax.Auto):
-            return _Overlay(replace(line, instr=theirs.instr))
-    return _Overlay(line)
+    filled = filled_line(line, theirs)
+    if not isinstance(line, syntax.Tile) or not isinstance(theirs, syntax.Tile):
+        return _Overlay(filled)
+    own = frozenset(a.index for a in line.axes if isinstance(a.size, syntax.Num))
+    return _Overlay(filled, own, was=tuple((a.index, constant_size(a.size) or 1) for a in theirs.axes if a.index in own))
 
 
 # ---------------------------------------------------------------- FITTED

@@ -33,14 +33,15 @@ from ...lower.lower_schedule import Lowering
 from ...lower.lowering_context import LoweringContext
 from ...lower.spec import Focus
 from ..access_model import AccessModel, AccessProblem
-from ..constraints import Named, Slot
+from ..constraints import Named, Slot, lines_of_slots
 from ..instr_mappings import InstrMapping
-from ..line_builders import modifier, tile_text, tiled
+from ..line_builders import modifier, tiled
 from ..machine_model import MachineModel
 from ..tile_space import Tiles, crossed, round_up, scale_up, select_tiles, tile_multiples, volume
 from .contraction_resources import contraction_lower_bound, contraction_resources, contraction_traffic, raster_rows
 from .cost import ResourceUse, TileTraffic
 from .operand_layouts import Orders, StagedOperand, best_staging
+from .split_reductions import with_splits
 
 DEPTHS = (32, 64, 128)  # bytes: of a row of a staged tile along k, whole transactions [tried; test_first_candidates]
 STAGES = (1, 2)  # buffers: of a copy through registers [tried; test_first_candidates]
@@ -184,11 +185,7 @@ class ContractionTemplate:
         for s in sizes:
             blocks = volume(s[x] for x in mp.batch) * -(-s[mp.m] // t["bm"]) * -(-s[mp.n] // t["bn"])
             few |= blocks < self.machine.units
-        if not few.any():
-            return t
-        unsplit = {name: v[few] for name, v in t.items() if name not in ("split", "stages")}
-        split = crossed(unsplit, {"split": np.array(parts)})
-        return {name: np.concatenate([v, split[name]]) if name in split else v for name, v in t.items()}
+        return with_splits(t, few, "split", parts, ("stages",))
 
     def _groups(self, m: int, n: int, fixed: Dict[str, int]) -> Tiles:
         """REGISTERS_FIRST"""
@@ -281,31 +278,39 @@ class ContractionTemplate:
 
     def lines(self, at: dict[str, int], sizes: Dict[str, int]) -> Named:
         """The schedule lines of a candidate."""
-        machine, mp = self.machine, self.mapping
+        machine, mp, staged = self.machine, self.mapping, self.staged(at["bk"])
         tiles_m, tiles_n = (-(-sizes.get(x, 1) // at[b]) for x, b in ((mp.m, "bm"), (mp.n, "bn")))
         rows = int(raster_rows(at, tiles_m, tiles_n, machine.units * 2))
-        walk = modifier("raster", rows) if rows > 1 else ()
-        outer = [(x, 1) for x in mp.batch] + [(mp.m, at["bm"]), (mp.n, at["bn"])]
-        lines: list[tuple[str, syntax.Line]] = [("fuse", x) for x in mp.fuses]
-        lines.append(("outer", tile_text(*outer, level=machine.outer.name, modifiers=walk)))
-        if at["split"]:
-            by = modifier("by", words=("workspace",))
-            lines.append(("split", tile_text((mp.k, at["split"]), level=machine.outer.name, modifiers=by)))
-        lines.append(("keep", syntax.Keep((mp.computation.name.rstrip("@"),), machine.register.name)))
-        if mp.loops:
-            lines.append(("loops", tile_text(*((x, 1) for x in mp.loops))))
-        deep = modifier("pipeline", at["stages"]) if at["stages"] > 1 else ()
-        lines.append(("k", tile_text((mp.k, at["bk"]), modifiers=deep)))
-        staged = self.staged(at["bk"])
-        below: list[tuple[str, syntax.Line]] = []
-        if at["gm"] * at["gn"] > 1 or self.by_group:
-            below.append(("group", tile_text((mp.m, at["wm"]), (mp.n, at["wn"]), level=machine.group.name)))
-        below += self._group_leaf(at, staged) if self.by_group else self._lane_leaf(at, staged)
+        loads = self._loads(staged)
+        modifiers = {
+            "outer": modifier("raster", rows) if rows > 1 else (),
+            "split": modifier("by", words=("workspace",)),
+            "k": modifier("pipeline", at["stages"]) if at["stages"] > 1 else (),
+            "inner": () if self.by_group else self._unrolled(at),
+        } | {"load " + x: words for x, words in loads.items()}
+        absent = {"fuse": not mp.fuses, "split": not at["split"], "inner": self.by_group and at["bk"] <= mp.leaf[2]}
+        absent |= {"group": at["gm"] * at["gn"] == 1 and not self.by_group}
+        absent |= {"load " + s.access.tensor: s.access.tensor not in loads for s in staged}
+        without = {x for x, off in absent.items() if off}
+        given: dict[str, tuple[syntax.Line, ...]] = {"fuse": mp.fuses}
+        given |= {} if self.by_group else {"lane": (self._lane_line(at),)}
+        at = at | {"inner": mp.leaf[2]}
+        names = [x.name for x in self.slots]
+        below = names[names.index("k") + 1 + len(staged) :]
+        inside = tuple(x for name, x in lines_of_slots(self.slots, at, without, modifiers, given) if name in below)
         tiles_of = {mp.m: at["bm"], mp.n: at["bn"], mp.k: at["bk"]}
         for s in staged:
-            row = self._reach(s.inner, tiles_of[s.inner], tuple(x for _, x in below))
-            lines.append(("stage " + s.access.tensor, s.line(machine.staging.name, row)))
-        return (*lines, *below)
+            given["stage " + s.access.tensor] = (s.line(machine.staging.name, self._reach(s.inner, tiles_of[s.inner], inside)),)
+        return lines_of_slots(self.slots, at, without, modifiers, given)
+
+    def _loads(self, staged: tuple[StagedOperand, ...]) -> dict[str, tuple[syntax.Modifier, ...]]:
+        """Operands that lines load to registers, with the modifiers of these lines."""
+        if self.by_group:
+            return {s.access.tensor: modifier("with", words=(s.load,)) for s in staged if s.load is not None}
+        match = self.mapping.match
+        direct = {v.tensor for _, v in match.operands if isinstance(v, Load)} if match else None
+        # an instruction converts its other operands itself, and reads them as its fragments
+        return {s.access.tensor: () for s in staged if direct is None or s.access.tensor in direct}
 
     def _reach(self, axis: str, size: int, below: tuple[syntax.Line, ...]) -> int:
         """How far the lines below read along an axis of a staged tile."""
@@ -316,19 +321,7 @@ class ContractionTemplate:
             Lowering(self.ctx, (computation,)), focus, axis, size if extent is None else max(1, min(size, extent)), below
         )
 
-    def _group_leaf(self, at: dict[str, int], staged: tuple[StagedOperand, ...]) -> Named:
-        mp, memory = self.mapping, self.machine.register.name
-        assert mp.instr is not None
-        lines: list[tuple[str, syntax.Line]] = []
-        if at["bk"] > mp.leaf[2]:
-            lines.append(("inner", tile_text((mp.k, mp.leaf[2]))))
-        for s in staged:
-            if s.load is not None:
-                line = syntax.Move(s.access.tensor, memory, modifiers=modifier("with", words=(s.load,)))
-                lines.append(("load " + s.access.tensor, line))
-        return (*lines, ("leaf", syntax.Compute(mp.instr.name)))
-
-    def _lane_leaf(self, at: dict[str, int], staged: tuple[StagedOperand, ...]) -> Named:
+    def _lane_line(self, at: dict[str, int]) -> syntax.Tile:
         """STRIDED"""
         machine, mp = self.machine, self.mapping
         axes = []
@@ -338,15 +331,7 @@ class ContractionTemplate:
         ):
             wide = max(leaf, WIDEST_ACCESS // max(a.dtype.bytes for a in self.inputs))
             axes.append((x, size, None) if size <= wide or lanes == 1 else (x, wide, wide * lanes))
-        direct = {v.tensor for _, v in mp.match.operands if isinstance(v, Load)} if mp.match else None
-        # an instruction converts its other operands itself, and reads them as its fragments
-        loaded = [s.access.tensor for s in staged if direct is None or s.access.tensor in direct]
-        return (
-            ("lane", tiled(axes, level=machine.lane.name)),
-            ("inner", tile_text((mp.k, mp.leaf[2]), modifiers=self._unrolled(at))),
-            *(("load " + x, syntax.Move(x, machine.register.name)) for x in loaded),
-            ("leaf", syntax.Compute(mp.instr.name if mp.instr else None)),
-        )
+        return tiled(axes, level=machine.lane.name)
 
     def _unrolled(self, at: dict[str, int]) -> tuple[syntax.Modifier, ...]:
         turns, most = at["bk"] // self.mapping.leaf[2], int(self._most_unrolled(at))

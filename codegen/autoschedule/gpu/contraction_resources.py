@@ -14,6 +14,7 @@ from ..access_model import AccessModel
 from ..tile_space import Tiles, ceil_div, select_tiles, volume
 from .cost import ResourceUse, TileTraffic
 from .operand_layouts import StagedOperand
+from .split_reductions import parts_of
 
 if TYPE_CHECKING:
     from .contraction import ContractionTemplate
@@ -55,15 +56,12 @@ def block_walk(nest: ContractionTemplate, t: Tiles, sizes: Mapping[str, Any]) ->
     m, n, k = (sizes.get(x, 1) for x in (mp.m, mp.n, mp.k))
     batch, loops = volume(sizes[x] for x in mp.batch), volume(sizes[x] for x in mp.loops)
     tiles_m, tiles_n = ceil_div(m, t["bm"]), ceil_div(n, t["bn"])
-    split = t["split"] > 0
-    some = split.any()
-    part: Any = np.where(split, np.minimum(t["split"], k), k) if some else k
-    splits = ceil_div(k, part)
+    result = batch * m * n
+    part, splits, parts = parts_of(t["split"], k, result * p.computation.value.dtype.bytes)
     deep = ceil_div(part, t["bk"])
     share = {mp.m: m / (tiles_m * t["bm"]), mp.n: n / (tiles_n * t["bn"]), mp.k: part / (deep * t["bk"])}
     ahead = nest.overlapped_iterations(t)
     each = _iterations(nest, t, part, ahead)
-    result = batch * m * n
     return BlockWalk(
         tiles_m,
         tiles_n,
@@ -76,7 +74,7 @@ def block_walk(nest: ContractionTemplate, t: Tiles, sizes: Mapping[str, Any]) ->
         share=share,
         out=sum(a.dtype.bytes for a in p.writes) * result,
         epilogue=sum(a.dtype.bytes for a in p.reads if a not in nest.inputs) * result,
-        parts=np.where(split, splits * result * p.computation.value.dtype.bytes, 0) if some else 0,
+        parts=parts,
     )
 
 

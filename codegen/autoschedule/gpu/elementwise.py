@@ -20,19 +20,18 @@ from ....dsl import syntax
 from ...ir.limits import MOST_GROUPS, WIDEST_ACCESS
 from ...lower.lowering_context import LoweringContext
 from ..access_model import AccessModel, AccessProblem
-from ..constraints import Named, Slot
+from ..constraints import Named, Slot, lines_of_slots
 from ..line_builders import modifier, tile_text
 from ..machine_model import MachineModel
 from ..tile_space import Tiles, ceil_div, crossed, select_tiles, tile_multiples, useful_share, volume
 from .cost import ResourceUse, TileTraffic
+from .split_reductions import PARTS, has_parts, parts_of, with_splits
 
 SETUP = 40  # instructions: of a lane before its first element [estimate; test_first_candidates]
 VECTORS = (1, 2, 4, 8)  # elements: of one access of a lane [tried; test_first_candidates]
 DEEP = 8  # iterations: of a reduction that a warp takes at once [estimate; test_first_candidates]
-PARTS = (64, 256, 1024, 4096)  # elements: a part of a split reduction [tried]
 TURN = (32, 64)  # elements: a side of a square that is transposed in staging memory [tried; test_first_candidates]
 AHEAD = 4  # loads: of a lane that are in flight together [estimate; test_first_candidates]
-WHOLE = ("argmax", "argmin")  # what has no parts
 
 
 @dataclass(frozen=True)
@@ -69,12 +68,9 @@ class ElementwiseTemplate:
         t["wf"] = np.where(alone, -(-t["bf"] // t["gf"]), 0)
         t["ws"] = np.where(alone, -(-t["bs"] // t["gs"]), 0)
         t["kk"], t["kg"] = t["gk"] * DEEP * ~alone, DEEP * ~alone
-        few = self._blocks(t, sizes[0]) < self.machine.units
-        parts = [p for p in PARTS if 2 * p <= k]
-        if "part" in fixed or not self._parts() or not few.any() or not parts or not self.problem.computation.outputs:
-            return t
-        some = crossed({n: x[few] for n, x in t.items() if n != "part"}, {"part": np.array(parts)})
-        return {n: np.concatenate([x, some[n]]) for n, x in t.items()}
+        w = self.problem.computation
+        parts = [p for p in PARTS if 2 * p <= k] if "part" not in fixed and has_parts(w) and w.outputs else []
+        return with_splits(t, self._blocks(t, sizes[0]) < self.machine.units, "part", parts)
 
     def _turned(self, f: int, r: int, fixed: Dict[str, int]) -> Tiles:
         square = np.array([n for n in TURN if n < 2 * max(f, r)] or TURN[:1])
@@ -93,7 +89,7 @@ class ElementwiseTemplate:
             {"gf": np.array(tile_multiples(1, -(-f // lanes), MOST_GROUPS, VECTORS))},
             {"gs": np.array([g for g in VECTORS if g == 1 or g < 2 * r])},
             {"rows": np.array([n for n in VECTORS if n == 1 or n < 2 * r])},
-            {"gk": np.array(VECTORS if self._parts() else (1,))},
+            {"gk": np.array(VECTORS if has_parts(self.problem.computation) else (1,))},
         )
         if "bf" in fixed:
             t["gf"] = -(-fixed["bf"] // (t["v"] * lanes))
@@ -105,11 +101,6 @@ class ElementwiseTemplate:
         most = self.machine.max_groups if "bf" in fixed else MOST_GROUPS
         fits = (t["groups"] <= most) & ((t["gk"] == 1) | (t["gs"] == 1))
         return select_tiles(t, fits & ((t["bs"] < 2 * r) | (t["bs"] == 1)))
-
-    def _parts(self) -> bool:
-        """Whether the reduction may be distributed."""
-        w = self.problem.computation
-        return w.reduction is not None and w.reduction.kind not in WHOLE and not w.name.endswith("@@")
 
     def _blocks(self, t: Tiles, sizes: Dict[str, Any]) -> Any:
         others = volume(sizes[x] for x in self.problem.free if x not in (self.fast, self.slow))
@@ -124,8 +115,8 @@ class ElementwiseTemplate:
         machine, p = self.machine, self.problem
         k = volume(sizes[x] for x in p.reduced)
         whole = sizes.get(self.split_axis, 1)
-        part = np.where(t["part"] > 0, np.minimum(t["part"], whole), whole)
-        splits = ceil_div(whole, part)
+        result = volume(sizes[x] for x in p.free) * p.computation.value.dtype.bytes
+        part, splits, parts = parts_of(t["part"], whole, result)
         blocks = self._blocks(t, sizes) * splits
         deep = k / whole * part  # iterations of the reduction in a block
         each = self._each(t)
@@ -153,8 +144,6 @@ class ElementwiseTemplate:
         ops = points * p.operations
         per_cycle = machine.operations(p.computation.value.dtype.compute) / machine.schedulers
         combine = np.where(t["gk"] > 1, 3 * each, 0)
-        result = volume(sizes[x] for x in p.free) * p.computation.value.dtype.bytes
-        parts = np.where(t["part"] > 0, splits * result, 0)  # written, then read by the launch that adds them up
         stage, passed = self._staged(t)
         staged = stage + passed
         return ResourceUse(
@@ -187,10 +176,9 @@ class ElementwiseTemplate:
     def traffic(self, t: Tiles, sizes: Dict[str, Any]) -> TileTraffic:
         p = self.problem
         free, turns = (volume(sizes[x] for x in axes) for axes in (p.free, p.reduced))
-        splits = np.where(t["part"] > 0, ceil_div(sizes.get(self.split_axis, 1), np.maximum(t["part"], 1)), 1)
+        _, splits, parts = parts_of(t["part"], sizes.get(self.split_axis, 1), free * p.computation.value.dtype.bytes)
         # each turn of the reduction reads what stands in it
         asked = sum(free * (turns if a in p.inner and a not in p.writes else 1) * a.dtype.bytes for a in (*p.reads, *p.writes))
-        parts = np.where(t["part"] > 0, splits * free * p.computation.value.dtype.bytes, 0)
         stage, passed = self._staged(t)
         share = useful_share(sizes.get(self.fast, 1), t["bf"]) * useful_share(sizes.get(self.slow, 1), t["bs"])
         return TileTraffic(
@@ -220,7 +208,7 @@ class ElementwiseTemplate:
         size = {self.slow: "bs", self.fast: "bf"}
         outer, group, lane = (x.name for x in (machine.outer, machine.group, machine.lane))
         out = [Slot("outer", syntax.Tile, outer, tuple((x, size.get(x, "")) for x in p.free), needed=bool(p.free))]
-        if self._parts() and p.computation.outputs:
+        if has_parts(p.computation) and p.computation.outputs:
             out.append(Slot("split", syntax.Tile, outer, ((self.split_axis, "part"),)))
         out += [Slot("stage " + a.tensor, syntax.Move, machine.staging.name, about=(a.tensor,)) for a in self.turned]
         keep = [
@@ -229,7 +217,7 @@ class ElementwiseTemplate:
         keep = keep if p.computation.reduction is not None else []
         axes = tuple((x, n) for x, n in ((self.slow, "ws"), (self.fast, "wf")) if x)
         out += [*keep, Slot("group", syntax.Tile, group, axes), Slot("row", syntax.Tile, None, ((self.slow, ""),)), *keep]
-        if self._parts():
+        if has_parts(p.computation):
             out.append(Slot("turn", syntax.Tile, None, ((self.split_axis, "kk"),)))
             out.append(Slot("share", syntax.Tile, group, ((self.split_axis, "kg"),)))
         out.append(Slot("lane", syntax.Tile, lane, ((self.fast, "v"),), needed=True))
@@ -237,29 +225,15 @@ class ElementwiseTemplate:
         return (*out, Slot("leaf", syntax.Compute))
 
     def lines(self, at: dict[str, int], sizes: Dict[str, int]) -> Named:
-        machine, p = self.machine, self.problem
-        size = {self.slow: at["bs"], self.fast: at["bf"]}
-        outer, group = machine.outer.name, machine.group.name
-        lines: list[tuple[str, syntax.Line]] = []
-        if p.free:
-            lines.append(("outer", tile_text(*((x, size.get(x, 1)) for x in p.free), level=outer)))
-        if at["part"]:
-            by = modifier("by", words=("workspace",))
-            lines.append(("split", tile_text((self.split_axis, at["part"]), level=outer, modifiers=by)))
-        for a in self.turned:
-            lines.append(("stage " + a.tensor, syntax.Move(a.tensor, machine.staging.name, modifiers=modifier("pad", 1))))
-        keep = ("keep", syntax.Keep((p.computation.name.rstrip("@"),), machine.register.name))
-        if at["gk"] == 1:
-            narrow = [a for a, n in (((self.slow, at["ws"]), at["gs"]), ((self.fast, at["wf"]), at["gf"])) if n > 1]
-            lines += [("group", tile_text(*narrow, level=group))] if narrow else []
-            lines += [("row", tile_text((self.slow, 1)))] if self.slow and at["ws"] > 1 else []
-        lines += [keep] if p.computation.reduction is not None else []
-        if at["gk"] > 1:  # SHARED_OUT: runs of the reduction are distributed over warps
-            lines.append(("turn", tile_text((self.split_axis, at["kk"]))))
-            lines.append(("share", tile_text((self.split_axis, at["kg"]), level=group)))
-        lines.append(("lane", tile_text((self.fast, at["v"]), level=machine.lane.name)))
-        lines += [("loop " + x, tile_text((x, 1))) for x in p.reduced]
-        return (*lines, ("leaf", syntax.Compute()))
+        shared = at["gk"] > 1  # SHARED_OUT: runs of the reduction are distributed over warps
+        narrow = [a for a, n in (((self.slow, at["ws"]), at["gs"]), ((self.fast, at["wf"]), at["gf"])) if n > 1]
+        absent = {"split": not at["part"], "turn": not shared, "share": not shared, "group": shared or not narrow}
+        absent["row"] = shared or not self.slow or at["ws"] <= 1
+        modifiers = {"split": modifier("by", words=("workspace",))} | {
+            "stage " + a.tensor: modifier("pad", 1) for a in self.turned
+        }
+        group = tile_text(*narrow, level=self.machine.group.name)
+        return lines_of_slots(self.slots, at, {x for x, off in absent.items() if off}, modifiers, {"group": (group,)})
 
 
 def elementwise_templates(ctx: LoweringContext, machine: MachineModel, problem: AccessProblem) -> list[ElementwiseTemplate]:

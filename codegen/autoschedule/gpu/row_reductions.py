@@ -23,12 +23,13 @@ from ...lower.lowering_context import LoweringContext
 from ...lower.reductions.argreduce_index import accumulator_types
 from ...plan.computations import Computation
 from ..access_model import AccessModel, AccessProblem
-from ..constraints import Named, Slot
-from ..line_builders import modifier, tile_text
+from ..constraints import Named, Slot, lines_of_slots
+from ..line_builders import modifier
 from ..machine_model import MachineModel
 from ..tile_space import Tiles, ceil_div, crossed, select_tiles, useful_share, volume
 from .cost import ResourceUse, TileTraffic
-from .elementwise import PARTS, SETUP, WHOLE
+from .elementwise import SETUP
+from .split_reductions import PARTS, has_parts, parts_of, with_splits
 
 TURNS = 4  # vectors: of a lane in one iteration of the loop over a row, at most [tried; test_first_candidates]
 
@@ -79,14 +80,8 @@ class RowTemplate:
         t["span"] = t["turn"] * t["turns"]
         t["part"] = np.full_like(t["v"], fixed.get("part", 0))
         longest = max(s[self.split_axis] for s in sizes)
-        parts = [p for p in PARTS if 2 * p <= longest]
-        if "part" in fixed or not self._splits() or not parts:
-            return t
-        few = self._blocks(t, sizes[0]) < machine.units
-        if not few.any():
-            return t
-        some = crossed({n: x[few] for n, x in t.items() if n != "part"}, {"part": np.array(parts)})
-        return {n: np.concatenate([x, some[n]]) for n, x in t.items()}
+        parts = [p for p in PARTS if 2 * p <= longest] if "part" not in fixed and self._splits() else []
+        return with_splits(t, self._blocks(t, sizes[0]) < machine.units, "part", parts)
 
     @cached_property
     def split_axis(self) -> str:
@@ -95,9 +90,7 @@ class RowTemplate:
 
     def _splits(self) -> bool:
         w = self.problem.computation
-        if len(self.problems) > 1 or w.reduction is None or not w.outputs:
-            return False
-        return w.reduction.kind not in WHOLE and not w.name.endswith("@@")
+        return len(self.problems) == 1 and bool(w.outputs) and has_parts(w)
 
     def _blocks(self, t: Tiles, sizes: Dict[str, Any]) -> Any:
         last = sizes[self.rows[-1]] if self.rows else 1
@@ -110,9 +103,8 @@ class RowTemplate:
 
     def demand(self, t: Tiles, sizes: Dict[str, Any]) -> ResourceUse:
         machine, lanes = self.machine, self.machine.lanes
-        whole = sizes[self.split_axis]
-        part = np.where(t["part"] > 0, np.minimum(t["part"], whole), whole)
-        splits = ceil_div(whole, part)
+        result = volume(sizes[x] for x in self.rows) * self.problem.computation.value.dtype.bytes
+        part, splits, parts = parts_of(t["part"], sizes[self.split_axis], result)
         blocks = self._blocks(t, sizes) * splits
         groups = t["rows"] * t["gr"]
         n, turns = (part, 1.0) if self.split_axis == self.fast else (sizes[self.fast], part)
@@ -144,8 +136,6 @@ class RowTemplate:
             if p.reduced:
                 combining = combining + 2 * log2(lanes) + np.where(t["gr"] > 1, 8 + t["gr"], 0)
         staged = self._staged(t)
-        result = volume(sizes[x] for x in self.rows) * self.problem.computation.value.dtype.bytes
-        parts = np.where(t["part"] > 0, splits * result, 0)  # written, then read by the launch that adds them up
         meetings = np.where(t["gr"] > 1, 2 * sum(bool(p.reduced) for p in self.problems), 0)
         return ResourceUse(
             blocks=blocks,
@@ -175,10 +165,9 @@ class RowTemplate:
 
     def traffic(self, t: Tiles, sizes: Dict[str, Any]) -> TileTraffic:
         lanes = self.machine.lanes
-        whole, rows = sizes[self.split_axis], volume(sizes[x] for x in self.rows)
-        part = np.where(t["part"] > 0, np.minimum(t["part"], whole), whole)
-        splits = ceil_div(whole, part)
-        asked: Any = 2 * np.where(t["part"] > 0, splits * rows * self.problem.computation.value.dtype.bytes, 0)
+        rows = volume(sizes[x] for x in self.rows)
+        part, splits, parts = parts_of(t["part"], sizes[self.split_axis], rows * self.problem.computation.value.dtype.bytes)
+        asked: Any = 2 * parts
         bytes_of: dict[str, Any] = {}
         for p in self.problems:
             for a in self._moved(p):
@@ -225,24 +214,9 @@ class RowTemplate:
         return tuple(x for x in self.problem.axes if x not in self.rows and x != self.fast)
 
     def lines(self, at: dict[str, int], sizes: Dict[str, int]) -> Named:
-        machine = self.machine
-        outer = machine.outer.name
-        lines: list[tuple[str, syntax.Line]] = []
-        if self.rows:
-            rows = (*((x, 1) for x in self.rows[:-1]), (self.rows[-1], at["rows"]))
-            lines.append(("outer", tile_text(*rows, level=outer)))
-        if at["part"]:
-            by = modifier("by", words=("workspace",))
-            lines.append(("split", tile_text((self.split_axis, at["part"]), level=outer, modifiers=by)))
-        if at["rows"] > 1:
-            lines.append(("row", tile_text((self.rows[-1], 1), level=machine.group.name)))
-        lines += [("keep " + x, syntax.Keep((x,), machine.register.name)) for x in self.kept_intermediates]
-        lines += [("loop " + x, tile_text((x, 1))) for x in self._loops]
-        lines.append(("span", tile_text((self.fast, at["span"]))))
-        if at["turns"] > 1:
-            lines.append(("turn", tile_text((self.fast, at["turn"]), modifiers=modifier("unroll"))))
-        lines.append(("lane", tile_text((self.fast, at["v"]), level=machine.lane.name)))
-        return (*lines, ("leaf", syntax.Compute()))
+        absent = {"split": not at["part"], "row": at["rows"] == 1, "turn": at["turns"] == 1}
+        modifiers = {"split": modifier("by", words=("workspace",)), "turn": modifier("unroll")}
+        return lines_of_slots(self.slots, at, {x for x, off in absent.items() if off}, modifiers, {})
 
 
 def row_templates(
