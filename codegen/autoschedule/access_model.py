@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -99,20 +100,15 @@ class AccessModel:
 
         An axis in several dimensions is a fused one: what is read then is a view over the axes.
         """
-        total: Any = 1.0  # of the largest tensors there are more bytes than integers count
-        if self.view:
-            for a in self.axes:
-                total = total * tile.get(a, 1)
-            return total
-        for d in self.spread:
-            if len(d) == 1 and d[0][1] == 1:
-                total = total * tile.get(d[0][0], 1)
-                continue
-            span: Any = 1
-            for a, c in d:
-                span = span + c * (tile.get(a, 1) - 1)
-            total = total * span
-        return total
+        spans = (tile.get(a, 1) for a in self.axes) if self.view else self.reach(tile)
+        return prod(spans, start=1.0)  # of the largest tensors there are more bytes than integers count
+
+    def reach(self, tile: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Elements from the first to the last that the subscript of each dimension reaches under a tile."""
+        return tuple(
+            tile.get(d[0][0], 1) if len(d) == 1 and d[0][1] == 1 else 1 + sum(c * (tile.get(a, 1) - 1) for a, c in d)
+            for d in self.spread
+        )
 
     def run(self, tile: Mapping[str, Any]) -> Any:
         """Elements in one run of memory."""

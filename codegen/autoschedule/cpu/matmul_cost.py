@@ -99,7 +99,7 @@ def seconds(p: MatmulModel, cpu: MachineModel, b: Blocking, sizes: Mapping[str, 
     if b.kind == "windows":
         cost = _windows(p, cpu, b, sizes)
     else:
-        cost = {"dots": _dots, "few rows": _few_rows, "panels": _panels}[b.kind](p, cpu, b, m, n, k)
+        cost = (_panels if b.kind == "panels" else _along_k)(p, cpu, b, m, n, k)
     cost = CycleCounts(*(x * count for x in (cost.arithmetic, cost.traffic, cost.packing, cost.waits, cost.together)))
     tasks = count * _ceil(m, b.tall) * _ceil(n // (p.image[1] if b.kind == "windows" else 1), b.across)
     return _in_all(cost, tasks, cpu)
@@ -152,8 +152,7 @@ def _panels(p: MatmulModel, cpu: MachineModel, b: Blocking, m: int, n: int, k: i
     arithmetic = traffic = together = 0.0
     tiles_m = _tiles(m, b.tall, b.rows)
     for count, wide in kinds:
-        step = max(b.rows * wide * (p.instr.cycles or 0.5), (b.rows + wide) * LOAD, p.instr.latency or 4)
-        step += CROWDED * (b.rows + wide) * LOAD
+        step = _step(p, b.rows, wide, wide) + CROWDED * (b.rows + wide) * LOAD
         busy = _ceil(k, p.step) * step + blocks * (ENTER + b.rows * wide * (LOAD + STORE))
         narrow = k * b.rows * line * beside
         bytes_ = k * wide * p.lanes * size
@@ -193,25 +192,25 @@ def _panels(p: MatmulModel, cpu: MachineModel, b: Blocking, m: int, n: int, k: i
     return CycleCounts(arithmetic, traffic, packing, 0.0, together)
 
 
-def _dots(p: MatmulModel, cpu: MachineModel, b: Blocking, m: int, n: int, k: int) -> CycleCounts:
+def _along_k(p: MatmulModel, cpu: MachineModel, b: Blocking, m: int, n: int, k: int) -> CycleCounts:
+    """DOTS and FEW ROWS: lanes lie along k. One operand passes by once, or once for each tile of rows; a tile of the other one
+    is read again for each of its own."""
     size = p.dtype.bytes
-    blocks = _ceil(k, b.depth or k)
-    step = max(b.rows * b.columns * (p.instr.cycles or 0.5), (b.rows + b.columns) * LOAD, p.instr.latency or 4)
+    blocks, depth = _ceil(k, b.depth or k), min(b.depth or k, k)
+    passes, again = (m, b.columns) if b.kind == "dots" else (n * _ceil(m, b.rows), b.rows)
     tiles = _ceil(m, b.rows) * _ceil(n, b.columns)
-    arithmetic = tiles * (_ceil(k, p.lanes) * step + blocks * (ENTER + b.rows * b.columns * COMBINE))
-    traffic = m * k * size * _cycles(cpu, size * (m * k + k * n)) + tiles * k * b.columns * size * _cycles(
-        cpu, min(b.depth or k, k) * b.columns * size
+    arithmetic = tiles * (
+        _ceil(k, p.lanes) * _step(p, b.rows, b.columns, b.columns) + blocks * (ENTER + b.rows * b.columns * COMBINE)
+    )
+    traffic = passes * k * size * _cycles(cpu, size * (m * k + k * n)) + tiles * k * again * size * _cycles(
+        cpu, depth * again * size
     )
     return CycleCounts(arithmetic, traffic, k * n * TURN if b.pack_wide else 0.0, float(blocks if b.pack_wide else 0))
 
 
-def _few_rows(p: MatmulModel, cpu: MachineModel, b: Blocking, m: int, n: int, k: int) -> CycleCounts:
-    size = p.dtype.bytes
-    step = max(b.rows * b.columns * (p.instr.cycles or 0.5), (b.rows + b.columns) * LOAD, p.instr.latency or 4)
-    tiles = _ceil(m, b.rows) * _ceil(n, b.columns)
-    arithmetic = tiles * (_ceil(k, p.lanes) * step + ENTER + b.rows * b.columns * COMBINE)
-    wide = n * k * size * _ceil(m, b.rows) * _cycles(cpu, size * (m * k + k * n))
-    return CycleCounts(arithmetic, wide + tiles * k * b.rows * size * _cycles(cpu, k * b.rows * size), 0.0, 0.0)
+def _step(p: MatmulModel, rows: int, vectors: float, loads: float) -> float:
+    """Cycles of a register tile for one step along k: its instructions, its loads of vectors and of rows, or their latency."""
+    return max(rows * vectors * (p.instr.cycles or 0.5), (rows + loads) * LOAD, p.instr.latency or 4)
 
 
 def _windows(p: MatmulModel, cpu: MachineModel, b: Blocking, sizes: Mapping[str, int]) -> CycleCounts:
@@ -221,7 +220,7 @@ def _windows(p: MatmulModel, cpu: MachineModel, b: Blocking, sizes: Mapping[str,
     vectors = b.lines * b.columns / p.lanes
     deep = p.plain_reduced_extent
     blocks = _ceil(deep, b.depth or deep)
-    step = max(b.rows * vectors * (p.instr.cycles or 0.5), (b.rows + CROSSED * vectors) * LOAD, p.instr.latency or 4)
+    step = _step(p, b.rows, vectors, CROSSED * vectors)
     enter = ENTER + b.rows * vectors * (LOAD + STORE)
     cores_m = _ceil(m, b.tall)
     across = _tiles(height, b.across, b.lines) * _ceil(width, b.columns)
@@ -249,8 +248,7 @@ def _channels(p: MatmulModel, cpu: MachineModel, b: Blocking, sizes: Mapping[str
     deep = p.plain_reduced_index or ""
     depth, vectors = b.depth or p.plain_reduced_extent, b.columns / p.lanes
     blocks = _ceil(p.plain_reduced_extent, depth)
-    step = max(b.rows * vectors * (p.instr.cycles or 0.5), (b.rows + vectors) * LOAD, p.instr.latency or 4)
-    step += CROWDED * (b.rows + vectors) * LOAD
+    step = _step(p, b.rows, vectors, vectors) + CROWDED * (b.rows + vectors) * LOAD
     count = prod(sizes[i] for i in p.batch)
     tasks = count // p.lines * _ceil(p.lines, b.tall) * _ceil(m, b.high) * _ceil(n, b.across)
     tiles = count * _tiles(m, b.high, b.rows) * _tiles(n, b.across, b.columns)

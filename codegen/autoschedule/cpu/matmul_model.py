@@ -167,13 +167,9 @@ class MatmulModel:
     def window(self, lines: int, columns: int, depth: int | None) -> int:
         """Elements of the wide operand that so many lines and columns of results read, and so many of the deep index."""
         *others, last = self.component_indices(self.n)
-        extents = {last: columns} | {i: self.fixed_extent(i) or 1 for i in self.component_indices(self.k)}
-        extents |= {others[-1]: lines} if others else {}
-        extents |= {self.plain_reduced_index: depth} if self.plain_reduced_index is not None and depth is not None else {}
-        total = 1
-        for e in self.wide.indices:
-            total *= 1 + sum(abs(c) * (extents.get(str(a), 1) - 1) for a, c in e.terms)
-        return total
+        tiles = {last: columns, **dict.fromkeys(others[-1:], lines)}
+        deep = {self.plain_reduced_index: depth} if self.plain_reduced_index is not None and depth is not None else {}
+        return self.elements_read(self.wide, tiles | deep)
 
     @property
     def wide_transposed(self) -> bool:

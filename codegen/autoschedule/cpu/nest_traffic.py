@@ -124,11 +124,11 @@ def traffic_cycles(
 
 
 def _spans(a: AccessModel, loops: Sequence[CostedLoop], tiles: Sequence[Mapping[str, int]], line: int) -> AccessSpans:
-    reach = [_reach(a, tiles[0])]
+    reach = [a.reach(tiles[0])]
     spans = [_bytes(a, tiles[0], reach[0], line)]
     for x, t in zip(loops, tiles[1:], strict=True):
         same = x.axis not in a.axes
-        reach.append(reach[-1] if same else _reach(a, t))
+        reach.append(reach[-1] if same else a.reach(t))
         spans.append(spans[-1] if same else _bytes(a, t, reach[-1], line))
     return AccessSpans(a.dtype.bytes, spans, reach)
 
@@ -181,14 +181,3 @@ def _bytes(a: AccessModel, tile: Mapping[str, int], reach: tuple[int, ...], line
         return max(line, float(a.footprint(tile)) * a.dtype.bytes)
     last = reach[-1] * a.dtype.bytes
     return prod(reach[:-1]) * (last if last % line == 0 else (last // line + 1) * line)
-
-
-def _reach(a: AccessModel, tile: Mapping[str, int]) -> tuple[int, ...]:
-    """Elements from the first to the last that the subscript of each dimension reaches."""
-    out = []
-    for dim in a.spread:
-        span = 1
-        for i, c in dim:
-            span += c * (tile.get(i, 1) - 1)
-        out.append(span)
-    return tuple(out)

@@ -27,7 +27,7 @@ def with_splits(tiles: Tiles, few: np.ndarray, name: str, parts: Sequence[int], 
     return {x: np.concatenate([v, split[x]]) if x in split else v for x, v in tiles.items()}
 
 
-class Parts(NamedTuple):
+class ReductionParts(NamedTuple):
     """Elements of `each` part of the reduced axis, how many there are, and the bytes of all partial results."""
 
     each: Any
@@ -35,11 +35,11 @@ class Parts(NamedTuple):
     bytes: Any
 
 
-def parts_of(size: Any, whole: Any, result: Any) -> Parts:
+def parts_of(size: Any, whole: Any, result: Any) -> ReductionParts:
     """The parts of candidates that split an axis of extent `whole` by `size` (0: it stays whole); `result`: bytes."""
     split = size > 0
     if not split.any():
-        return Parts(whole, 1.0, 0)
+        return ReductionParts(whole, 1.0, 0)
     each = np.where(split, np.minimum(size, whole), whole)
     count = ceil_div(whole, each)
-    return Parts(each, count, np.where(split, count * result, 0))
+    return ReductionParts(each, count, np.where(split, count * result, 0))
