@@ -115,14 +115,17 @@ class AddressText:
     room: int = 0
 
 
+def _inside(e: Expr) -> tuple[Var, ...]:
+    """The variables in functions."""
+    return tuple({v: None for a, _ in e.terms if type(a) is Fn for v in a.variables()})
+
+
 def _near(ctx: EmissionContext, name: str, coords: Sequence[Expr]) -> tuple[str, str]:
     """The text of an address that differs by a constant from an earlier one."""
     buffer, env = ctx.buffers[name], ctx.env
     total = linear_address(ctx, buffer, coords)
-    if id(total) not in ctx.inside:
-        ctx.inside[id(total)] = tuple({v: None for a, _ in total.terms if type(a) is Fn for v in a.variables()}), total
     const, key = total.const, [id(total)]
-    for v in ctx.inside[id(total)][0]:
+    for v in ctx.inside.of(total, _inside):
         key.append(id(env[v]) if v in env else 0)
     for a, c in total.terms:
         if type(a) is Var and a in env:

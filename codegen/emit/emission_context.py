@@ -11,6 +11,7 @@ from typing import Any
 from ...dsl.device import Instr
 from ...dsl.errors import InternalError
 from ...dsl.index.expr import Expr, Var, as_expr, maximum, minimum
+from ...dsl.support.memoised import IdentityMemo
 from ...dsl.types import DType
 from ..ir.program import Program
 from ..ir.tile_ir import Buffer, Piece
@@ -54,9 +55,9 @@ class EmissionContext:
     numbers: dict[int, Expr] = field(default_factory=dict)
     addresses: dict[tuple[int, int], tuple] = field(default_factory=dict)
     products: dict[tuple[int, int], tuple[Expr, Expr, Expr]] = field(default_factory=dict)  # of coordinates and strides
-    inside: dict[int, tuple[tuple[Var, ...], Expr]] = field(default_factory=dict)  # variables in functions in addresses
+    inside: IdentityMemo[Expr, tuple[Var, ...]] = field(default_factory=IdentityMemo)  # variables in functions in addresses
     near: dict[tuple[int, ...], Any] = field(default_factory=dict)  # of addresses, those that differ by a constant
-    steps: dict[int, tuple[Expr | None, Expr]] = field(default_factory=dict)  # of addresses, from lane to lane
+    steps: IdentityMemo[Expr, Expr | None] = field(default_factory=IdentityMemo)  # of addresses, from lane to lane
     emitted_names: dict[str, str] = field(default_factory=dict)  # buffer -> its name in the text
     copies: dict[str, tuple[str, str]] = field(default_factory=dict)  # vector -> (its copy in the lane loop, type)
     false: tuple[Expr, ...] = ()  # conditions that are known not to hold here
@@ -70,7 +71,7 @@ class EmissionContext:
     stored_with: set[str] = field(default_factory=set)  # such instructions
     packed: dict[str, int] = field(default_factory=dict)  # register buffer -> elements that share a 32-bit variable
     stored: set[str] = field(default_factory=set)  # buffers with single stores, where some are packed
-    elements: dict[int, tuple[list[tuple[Expr, ...]], Piece]] = field(default_factory=dict)  # of operands, by identity
+    elements: IdentityMemo[Piece, list[tuple[Expr, ...]]] = field(default_factory=IdentityMemo)  # of operands
     recorded_operands: RecordedOperands | None = None  # while a statement is recorded
 
     # ------------------------------------------------------------ index expressions

@@ -19,11 +19,8 @@ def instr_name(instr: Instr) -> str:
 
 def element_coords(ctx: EmissionContext, piece: Piece) -> list[tuple[Expr, ...]]:
     """The coordinates of each element of an operand; always the same objects."""
-    found = ctx.elements.get(id(piece))
-    if found is None:
-        c = piece.coords
-        found = ctx.elements[id(piece)] = [(*c[:-1], c[-1] + i) if c else () for i in range(piece.extent)], piece
-    return found[0]
+    c = piece.coords
+    return ctx.elements.of(piece, lambda piece: [(*c[:-1], c[-1] + i) if c else () for i in range(piece.extent)])
 
 
 def operand_arguments(ctx: EmissionContext, piece: Piece, operand: Operand) -> list[str]:

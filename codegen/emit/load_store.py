@@ -26,10 +26,7 @@ def lane_step(ctx: EmissionContext, e: Expr) -> Expr | None:
     """How much an address grows from one lane to the next; None when that differs."""
     if not ctx.varies(e):
         return ctx.number(0)
-    found = ctx.steps.get(id(e))
-    if found is None:
-        found = ctx.steps[id(e)] = (_lane_step(ctx, e), e)  # what the key names stays alive
-    return found[0]
+    return ctx.steps.of(e, lambda e: _lane_step(ctx, e))
 
 
 def _lane_step(ctx: EmissionContext, e: Expr) -> Expr | None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from ...dsl.index.expr import Expr
+from ...dsl.support.memoised import IdentityMemo
 from ...dsl.values import IndexValue, Load, Masked, Value, walk
 from ..ir.tile_ir import Call, For, Stmt, Store
 from .addressing import linear_address
@@ -37,9 +38,8 @@ class _Recorded:
 class UnrollReplay:
     def __init__(self, ctx: EmissionContext) -> None:
         self.ctx = ctx
-        # by identity, with what the key names
-        self._alikes: dict[int, tuple[bool, Stmt]] = {}
-        self._bare: dict[int, tuple[bool, tuple[Stmt, ...]]] = {}  # of bodies of loops
+        self._alikes: IdentityMemo[Store | Call, bool] = IdentityMemo()
+        self._bare: IdentityMemo[tuple[Stmt, ...], bool] = IdentityMemo()  # of bodies of loops
         self._recorded: dict[tuple, _Recorded | None] = {}
 
     def replay(self, s: _S, show: Callable[[_S], None]) -> None:
@@ -73,11 +73,11 @@ class UnrollReplay:
 
     def _alike(self, s: Store | Call) -> bool:
         """ALIKE"""
-        found = self._alikes.get(id(s))
-        if found is None:
-            told = isinstance(s, Call) or (s.atomic is None and all(map(self._told, walk(s.value))))
-            found = self._alikes[id(s)] = told and all([self._plain(name) for name, _ in _accesses(s)]), s
-        return found[0]
+        return self._alikes.of(s, self._found_alike)
+
+    def _found_alike(self, s: Store | Call) -> bool:
+        told = isinstance(s, Call) or (s.atomic is None and all(map(self._told, walk(s.value))))
+        return told and all([self._plain(name) for name, _ in _accesses(s)])
 
     def _told(self, v: Value) -> bool:
         """Whether its text is of one form."""
@@ -86,10 +86,7 @@ class UnrollReplay:
 
     def declares_nothing(self, body: tuple[Stmt, ...]) -> bool:
         """Whether an iteration of a loop over `body` needs no scope of its own: it declares neither names nor pointers."""
-        found = self._bare.get(id(body))
-        if found is None:
-            found = self._bare[id(body)] = all(map(self._bare_statement, body)), body
-        return found[0]
+        return self._bare.of(body, lambda body: all(map(self._bare_statement, body)))
 
     def _bare_statement(self, s: Stmt) -> bool:
         if isinstance(s, For):

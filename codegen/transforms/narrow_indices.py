@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from ...dsl.index.expr import Expr, Fn, Var, as_expr
 from ...dsl.support.fast_replace import replace
+from ...dsl.support.memoised import IdentityMemo
 from ..analysis.divisibility import factors
 from ..ir.program import Program
 from ..ir.tile_ir import Alloc, For, If, Launch, Let, Stmt, Units
@@ -97,18 +98,15 @@ def _launch(launch: Launch, sizes: dict[Var, Expr], whole: dict[Fn, Expr]) -> La
 
 
 class _Ends:
-    """Variables as they are known, and the expressions of a launch with them, each made once: known again by identity, because
-    equal ones may differ in the ends of their variables."""
+    """Variables as they are known, and the expressions of a launch with them, each made once."""
 
     def __init__(self, sizes: dict[Var, Expr], whole: dict[Fn, Expr]) -> None:
         self.known, self.whole = dict(sizes), whole
         self._met: set[Var] = set()
-        self._done: dict[int, tuple[Expr, Expr]] = {}
+        self._done: IdentityMemo[Expr, Expr] = IdentityMemo()
 
     def of(self, e: Expr) -> Expr:
-        if id(e) not in self._done:
-            self._done[id(e)] = e, e.subs(self.known, self.whole)
-        return self._done[id(e)][1]
+        return self._done.of(e, lambda e: e.subs(self.known, self.whole))
 
     def learn(self, v: Var, *mosts: Expr) -> None:
         """Where nothing new is known of a variable, what it is in stays the object that it is."""

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from ...dsl.device import Instr
 from ...dsl.index.expr import Expr, Var
 from ...dsl.support.fast_replace import replace
+from ...dsl.support.memoised import IdentityMemo
 from ...dsl.values import Masked, Value, loads, transform, walk
 from ..ir.program import Program
 from ..ir.tile_ir import Alloc, Barrier, Call, For, If, Launch, Let, Stmt, Store
@@ -82,7 +83,7 @@ def _same_work(s: If) -> bool:
 def _same_stores(s: If, lanes: frozenset[Var]) -> bool:
     if not s.orelse or not all(isinstance(x, Store) for x in (*s.body, *s.orelse)):
         return False
-    return all(_guards(x, lanes, {}).conds == s.conds for x in s.orelse) and _bare_all(s.orelse) == s.body
+    return all(_guards(x, lanes, IdentityMemo()).conds == s.conds for x in s.orelse) and _bare_all(s.orelse) == s.body
 
 
 @dataclass(frozen=True)
@@ -102,8 +103,8 @@ _NONE: frozenset[Var] = frozenset()
 # A guard in a statement: its conditions, the variables bound inside with constant range, and others bound inside.
 _Guard = tuple[tuple[Expr, ...], frozenset[Var], frozenset[Var]]
 
-# The guards of statements, by identity.
-Asked = dict[int, list[_Guard]]
+# The guards of statements.
+Asked = IdentityMemo[Stmt, list[_Guard]]
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,7 @@ class _Units:
     lanes: frozenset[Var]
     registers: frozenset[str]
     instrs: tuple[Instr, ...]
-    asked: Asked = field(default_factory=dict)
+    asked: Asked = field(default_factory=IdentityMemo)
 
 
 def _version(body: tuple[Stmt, ...], units: _Units) -> tuple[Stmt, ...]:
@@ -198,7 +199,7 @@ def _of_windows(s: Alloc, units: _Units) -> tuple[tuple[Expr, ...], tuple[Expr, 
     """WINDOWS: conditions under which all places of a window are inside, for all lanes and of some; None if it has none."""
     if s.buffer.name not in units.registers or _waits(s) or not any(map(_is_unrolled, statements(s.body))):
         return None
-    found = _guards(_unrolled(s), units.lanes, {})
+    found = _guards(_unrolled(s), units.lanes, IdentityMemo())
     bound = {x.var for x in statements(s.body) if isinstance(x, For | Let)}
     if found.open or not found.conds or any(not bound.isdisjoint(c.variables()) for c in found.conds):
         return None
@@ -264,9 +265,7 @@ def _all_guards(s: Stmt, asked: Asked) -> list[_Guard]:
     Only guards that padding asked for: an `if` with an `else` (first and last iterations, two versions), or one about turns of
     loops, is left alone, and so is a choice between two numbers.
     """
-    if id(s) not in asked:
-        asked[id(s)] = _found_guards(s, asked)
-    return asked[id(s)]
+    return asked.of(s, lambda s: _found_guards(s, asked))
 
 
 def _found_guards(s: Stmt, asked: Asked) -> list[_Guard]:

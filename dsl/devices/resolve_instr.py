@@ -230,7 +230,7 @@ def _fragment(
             most = min(2 * most, prod(shape))
         registers = found or fewest
     coords = tuple(lane if c == LANE else Var(REGISTER, 0, registers - 1) for c in p.coords)
-    f = FragmentLayout(coords, tuple(e.subs({v: v for v in coords}) for e in m), shape)
+    f = FragmentLayout(coords, tuple(e.subs({Var(v.name): v for v in coords}) for e in m), shape)
     if not f.inside:
         unit, r = (int(x) for x in np.argwhere(f.linear() < 0)[0])
         at = ", ".join(map(str, f.table()[unit, r].tolist()))

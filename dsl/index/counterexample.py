@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from ..support.memoised import memoised
+from ..support.memoised import IdentityMemo, memoised
 from .expr import OF_INTEGERS, Expr, Fn, Var, evaluated
 
 _STEPS = 24
@@ -52,7 +52,7 @@ def all_hold(constraints: Sequence[Expr], at: Mapping[str, int]) -> bool:
                     functions = True
                     value += k * evaluated(atom, at)
                 else:
-                    value += k * at[atom]  # type: ignore[index]
+                    value += k * at[atom.name]  # type: ignore[union-attr]
             if value < 0 or (functions and any(d.evaluate(at) <= 0 for d in _functions(c)[0])):
                 return False
         return True
@@ -79,7 +79,7 @@ class _Search:
         """Whether there is anything to start with."""
         self.numbers: dict[Var, int] = {}
         self.variables: list[Var | None] = []  # by number; no function
-        self.numbers_of_functions: dict[int, int] = {}  # by identity
+        self.numbers_of_functions: IdentityMemo[Fn, int] = IdentityMemo()
         self.ends: list[tuple[float, float]] = []  # by number: the interval of a variable
         self.functions: dict[int, tuple[Callable[..., int], list[_Sum]]] = {}  # by number: what is computed of which sums
         self.within: dict[int, list[int]] = {}  # by number: the functions that have the variable
@@ -118,10 +118,8 @@ class _Search:
                 elif self.variables[a] is not atom:  # of equal variables one may tell more than another
                     (low, high), (low2, high2) = self.ends[a], self._ends_of(atom)
                     self.ends[a] = max(low, low2), min(high, high2)
-            elif (same := id(atom)) in self.numbers_of_functions:
-                a = self.numbers_of_functions[same]
             else:
-                a = self.numbers_of_functions[same] = self._function(atom)  # type: ignore[arg-type]
+                a = self.numbers_of_functions.of(atom, self._function)  # type: ignore[arg-type]
             terms.append((a, k))
         return e.const, terms
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 from ..errors.op import BoolArithmetic, LiteralRange, NeedsCast, WrongOperand
 from ..source import Span
+from ..support.memoised import IdentityMemo
 from ..types import TYPES, DType
 from ..values import Apply, Cast, Const, IndexValue, Load, Value
 from .builtins import FUNCTIONS
@@ -33,15 +34,13 @@ class Typing:
 
     def __init__(self, tensors: Mapping[str, DType]) -> None:
         self.tensors = tensors
-        self._kinds: dict[int, Kind] = {}
+        self._kinds: IdentityMemo[Bound, Kind] = IdentityMemo()
 
     # -- kinds
 
     def kind(self, b: Bound) -> Kind:
         """The type `b` has of its own, or INT, SIZE, REAL. Raises BoolArithmetic, WrongOperand."""
-        if id(b) not in self._kinds:
-            self._kinds[id(b)] = self._kind(b)
-        return self._kinds[id(b)]
+        return self._kinds.of(b, self._kind)
 
     def _kind(self, b: Bound) -> Kind:
         match b:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 M = TypeVar("M")
 R = TypeVar("R")
@@ -24,3 +24,21 @@ def memoised(function: Callable[[M], R]) -> Callable[[M], R]:
         return memos.setdefault(function, function(x))  # of two threads the first counts
 
     return remembered
+
+
+class IdentityMemo(Generic[M, R]):
+    """Results by the object that they are of, for objects of which equal ones may have different results. As an expression has:
+    equal ones may differ in the intervals of their variables. The objects live as long as this does."""
+
+    def __init__(self) -> None:
+        self._results: dict[int, tuple[R, M]] = {}
+
+    def of(self, x: M, compute: Callable[[M], R]) -> R:
+        """What `compute` gives for the object, the first time."""
+        found = self._results.get(id(x))
+        if found is None:
+            found = self._results[id(x)] = compute(x), x
+        return found[0]
+
+    def clear(self) -> None:
+        self._results.clear()

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from ....dsl.errors import InternalError
 from ....dsl.index.expr import Atom, Expr, Fn, Var
+from ....dsl.support.memoised import IdentityMemo
 from .c_expr import ATOM, PRODUCT, SUM
 
 _E = TypeVar("_E")
@@ -16,21 +17,17 @@ _Said = TypeVar("_Said")
 class IndexPrinter:
     """`name` gives a variable's text. `needs` gets each helper function that the text calls.
 
-    ONCE: the text of an expression is remembered until a variable gets another name, or other bounds. By identity: equal
-    expressions may differ in their variables' intervals.
+    ONCE: the text of an expression is remembered until a variable gets another name, or other bounds.
     """
 
     def __init__(self, name: Callable[[Var], str], needs: Callable[[str], None]) -> None:
         self._name, self._needs = name, needs
-        self._shown: dict[int, tuple[Any, Any]] = {}
+        self._shown: IdentityMemo[Any, Any] = IdentityMemo()
         self.names = 0  # how often a variable has got another name
 
     def once(self, e: _E, show: Callable[[_E], _Said]) -> _Said:
         """ONCE: the text that `show` gives for an expression or an atom."""
-        found = self._shown.get(id(e))
-        if found is None:
-            found = self._shown[id(e)] = e, show(e)  # what the key names stays alive
-        return found[1]
+        return self._shown.of(e, show)
 
     def close(self) -> None:
         """Nothing more is printed, see `Text.close`."""

@@ -15,7 +15,7 @@ from typing import TypeVar
 from ....dsl.index.expr import Atom, Expr, Fn, Var
 from ....dsl.source import Span
 from ....dsl.support.fast_replace import replace
-from ....dsl.support.memoised import memoised
+from ....dsl.support.memoised import IdentityMemo, memoised
 from ...name_mangling import NameSupply
 from .c_text import line_of
 from .c_tree import Assign, Block, Declaration, ExprStatement, If, Statement
@@ -67,7 +67,7 @@ class SourceText:
         self.span: Span | None = None  # of the statement being printed
         self._outside = outside
         self._depth: dict[Var, int] = {}
-        self._depths: dict[int, tuple[int, Atom | Expr]] = {}  # of atoms, until a variable's is another one
+        self._depths: IdentityMemo[Fn | Expr, int] = IdentityMemo()  # until a variable's is another one
         self._named: dict[Var, str] = {}
         self.temps = 0  # how many there are
         self.index = index(self._name, needs)
@@ -183,11 +183,7 @@ class SourceText:
         """The innermost scope one of whose variables the atom depends on."""
         if type(atom) is Var:
             return self._depth.get(atom, 0)
-        known = self._depths.get(id(atom))
-        if known is None:
-            found = [self._depth.get(v, 0) for v in atom.variables()]  # type: ignore[union-attr]
-            known = self._depths[id(atom)] = max(found, default=0), atom  # what the key names stays alive
-        return known[0]
+        return self._depths.of(atom, lambda e: max([self._depth.get(v, 0) for v in e.variables()], default=0))  # type: ignore[arg-type]
 
     def constant(self, atom: Atom) -> bool:
         """Whether it consists of sizes only."""

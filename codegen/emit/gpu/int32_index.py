@@ -4,7 +4,7 @@ FITS    a sum whose terms together stay below 2**31 is formed in `int`; otherwis
         so that the others fit.
 STEPS   x / (c*n) is x / n / c, and x % (c*n) is x / n % c * n + x % n, of which no part exceeds x.
 KNOWN   each level of a nested expression needs the upper bound of its atoms, so bounds are remembered until the interval of a
-        variable changes. The memo goes by identity: equal atoms may differ in their variables' intervals.
+        variable changes.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from math import prod
 from operator import itemgetter
 
 from ....dsl.index.expr import Atom, Expr, Fn, Var
+from ....dsl.support.memoised import IdentityMemo
 from ...ir.limits import INT_END
 from ..c.index_printer import IndexPrinter
 
@@ -24,8 +25,8 @@ class GpuIndex(IndexPrinter):
     def __init__(self, name: Callable[[Var], str], needs: Callable[[str], None]) -> None:
         super().__init__(name, needs)
         self.bounds: dict[Var, int] = {}
-        self._known: dict[int, tuple[Fn, int | None]] = {}  # KNOWN
-        self._mosts: dict[int, tuple[Fn, int | None]] = {}
+        self._known: IdentityMemo[Fn, int | None] = IdentityMemo()  # KNOWN
+        self._mosts: IdentityMemo[Fn, int | None] = IdentityMemo()
 
     def learn(self, bounds: Mapping[Var, int | None]) -> None:
         """Absolute values that variables do not exceed; None: nothing is known any more."""
@@ -62,11 +63,7 @@ class GpuIndex(IndexPrinter):
     def _bound(self, atom: Atom) -> int | None:
         if type(atom) is Var:
             return self.bounds.get(atom)
-        found = self._known.get(id(atom))
-        if found is None:
-            assert isinstance(atom, Fn)
-            found = self._known[id(atom)] = (atom, self._bound_fn(atom))  # what the key names stays alive
-        return found[1]
+        return self._known.of(atom, self._bound_fn)  # type: ignore[arg-type]
 
     def _bound_fn(self, atom: Fn) -> int | None:
         args = [self.bound(e) for e in atom.args]
@@ -92,11 +89,7 @@ class GpuIndex(IndexPrinter):
         """An upper bound on an atom whose text is an `int`; None if it is a 64-bit number."""
         if type(atom) is Var:
             return self.bounds.get(atom)
-        found = self._mosts.get(id(atom))
-        if found is None:
-            assert isinstance(atom, Fn)
-            found = self._mosts[id(atom)] = (atom, None if self._wide(atom) else self._of(atom))
-        return found[1]
+        return self._mosts.of(atom, lambda f: None if self._wide(f) else self._of(f))  # type: ignore[arg-type]
 
     def _wide(self, atom: Fn) -> bool:
         if atom.kind in ("min", "max"):

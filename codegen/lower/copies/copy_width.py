@@ -130,7 +130,8 @@ class _Source:
 
 def _run(axes: tuple[tuple[str, int], ...], fastest: str, address: Expr, n: int) -> tuple[Expr, int] | None:
     """The address where a run of `n` along an axis begins, and the step from one to the next; None where that differs."""
-    return first_and_step(address, Var(fastest), Var(f"{fastest}'", 0, dict(axes)[fastest] // n - 1) * n, n)
+    extent = dict(axes)[fastest]
+    return first_and_step(address, Var(fastest, 0, extent - 1), Var(f"{fastest}'", 0, extent // n - 1) * n, n)
 
 
 def _known(ctx: LoweringContext) -> KnownMultiples:

@@ -7,7 +7,7 @@ import weakref
 
 from andiron.dsl.index.expr import Expr, Var
 from andiron.dsl.index.prove import conjuncts
-from andiron.dsl.support.memoised import memoised
+from andiron.dsl.support.memoised import IdentityMemo, memoised
 
 
 def test_computed_once_for_each_object():
@@ -36,3 +36,18 @@ def test_a_result_that_contains_its_object_is_freed_with_it():
     del e
     gc.collect()
     assert gone() is None
+
+
+def test_equal_objects_have_their_own_results():
+    """Equal expressions may differ in the intervals of their variables."""
+    memo: IdentityMemo[Expr, tuple] = IdentityMemo()
+    low, high = Var("i", 0, 3) + 1, Var("i", 0, 7) + 1
+    assert low == high
+    assert [memo.of(e, lambda e: e.interval) for e in (low, high, low)] == [(1, 4), (1, 8), (1, 4)]
+    memo.clear()
+    assert memo.of(low, lambda e: e.interval[1]) == 4
+
+
+def test_no_other_object_is_taken_for_one_that_is_gone():
+    memo: IdentityMemo[list, int] = IdentityMemo()
+    assert [memo.of([n], lambda x: x[0]) for n in range(100)] == list(range(100))
