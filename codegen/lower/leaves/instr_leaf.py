@@ -4,7 +4,8 @@ DEMAND        an operand that the instruction needs in registers but that is in 
               repetition in which it does not change.
 DIRECT        an operand that a `move` already laid out as the instruction's fragment is passed as it is.
 WHOLE_OR_NOT  an instruction that accesses memory is executed if its whole operand is inside; otherwise elements go one by one.
-ALIGNED       the same holds if its operand in a staged copy is not provably aligned. A pad may be the reason.
+ALIGNED       the same holds if its operand in a staged copy is not provably aligned. A pad may be the reason. For several units
+              it also holds if an operand in an argument is misaligned whatever the sizes are.
 WHERE_IT_READS  the same holds if the operand is in another memory than the instruction accesses.
 ITS_LANES     a launch has as many lanes as the fragments of the instruction.
 ONE_WRITER    if several units would copy the same elements, unit 0 copies them (`predicated_store`).
@@ -23,7 +24,7 @@ from ....dsl.errors.schedule import InstrCannotMask, InstrMismatch
 from ....dsl.index.expr import Expr, Var, as_expr
 from ....dsl.support.fast_replace import replace
 from ....dsl.values import Load, Masked, Value
-from ...analysis.divisibility import KnownMultiples, divisor
+from ...analysis.divisibility import KnownMultiples, divisor, required_divisors
 from ...analysis.loop_nest import linear_address
 from ...ir.tile_ir import Alloc, Buffer, Call, If, Piece, Stmt, Store
 from ...plan.computations import Computation, indices_of
@@ -246,7 +247,8 @@ def _call(ctx: LoweringContext, focus: Focus, computation: Computation, m: Instr
         else:
             halo = op.name in by_name and getattr(by_name[op.name].value, "otherwise", None) is not None
             coords, more, straight = _address(ctx, focus, f, op, tensor, indices, strip_mask(computation)[1], halo)
-            if not straight:
+            misaligned = view.form == "global" and m.instr.level != ctx.innermost and _never_aligned(ctx, view, op, coords)
+            if not straight or misaligned:
                 return _one_by_one(ctx, focus, computation, m)
             guards = (*guards, *more)
         pieces.append(Piece(view.buffer, coords, f.registers))
@@ -332,6 +334,14 @@ def _address(ctx: LoweringContext, focus: Focus, f: FragmentMap, op: Operand, te
     if _lies_in(ctx, buffer.memory) != _lies_in(ctx, op.memory):
         straight = False  # WHERE_IT_READS
     return coords, tuple(dict.fromkeys(guards)), straight
+
+
+def _never_aligned(ctx: LoweringContext, view: View, op: Operand, coords: tuple[Expr, ...]) -> bool:
+    """ALIGNED: whether the address is misaligned whatever the sizes are. Copies of one unit are made narrower later."""
+    buffer = next(b for b in ctx.buffers if b.name == view.buffer)
+    sizes = {v for shape in ctx.shapes.values() for e in shape for v in e.variables()} | dict(ctx.derived).keys()
+    known = KnownMultiples(frozenset(sizes), dict(ctx.derived), {})
+    return required_divisors(linear_address(buffer, coords), max(1, op.alignment // buffer.dtype.bytes), known) is None
 
 
 def _lies_in(ctx: LoweringContext, memory: str) -> str:

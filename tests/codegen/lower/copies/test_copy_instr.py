@@ -258,3 +258,11 @@ def test_rows_that_are_not_aligned_for_a_wave_are_copied_by_elements(copy):
     for n in (256, 257):
         w, more = np.ones(n, "f2"), np.ones((5, n), "f2")
         assert np.array_equal(kernel(w, more), (w + more).sum(1))
+
+
+@pytest.mark.parametrize("k", [95, 33, 1])
+def test_rows_of_odd_length_are_copied_one_by_one(k):
+    """All sizes are fixed, and no edge is in the first tiles: no condition stands around the misaligned instruction."""
+    fixed = {"M": 64, "N": 64, "K": k}
+    p = compiled(direct(2), **fixed)
+    assert right(p, fixed, fixed)
